@@ -1,0 +1,76 @@
+# Thin over the presets of CMakePresets.json: installs what is missing, configures, builds, runs.
+#   make run | test | build | check | format | clean
+PROMPT ?= What is a violin?
+JOBS   ?= $(shell nproc)
+# The model and golden tests run in seconds; a test that hangs should not hold a machine for hours.
+CTEST  := ctest --output-on-failure --timeout 1800 -j $(JOBS)
+# What sanitizers and the second compiler run: all but the goldens from every source, and the models of tests/data only.
+QUICK  := env -u SLUICE_REFERENCE_MODELS $(CTEST) -LE slow
+
+# Paths in the compiler cache are relative to the clone, so that another clone finds what this one compiled.
+export CCACHE_BASEDIR   := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+
+.DEFAULT_GOAL := build
+.PHONY: run test build check deps check-deps format clean \
+        check-format check-includes check-tidy check-asan check-tsan check-gcc check-fuzz
+
+run: build
+	build/release/sluice run demo "$(PROMPT)"
+
+build: deps
+	cmake --preset release
+	cmake --build build/release --target sluice -j $(JOBS)
+
+test: deps
+	cmake --preset release
+	cmake --build build/release -j $(JOBS)
+	$(CTEST) --test-dir build/release
+	@tools/goldens_not_run.sh build/release
+
+check: check-format check-includes check-tidy check-gcc check-asan check-tsan check-fuzz
+	@echo "check: all of it holds"
+
+check-format: check-deps
+	tools/format.sh --check
+
+check-includes: check-deps
+	tools/check_includes.py
+
+check-tidy: check-deps
+	cmake --preset release
+	tools/tidy.sh build/release $(JOBS)
+
+# The other compiler of the two that must take the sources; its answers are held to the same tests.
+check-gcc: check-deps
+	cmake --preset gcc
+	cmake --build build/gcc -j $(JOBS)
+	$(QUICK) --test-dir build/gcc
+
+check-asan: check-deps
+	cmake --preset asan
+	cmake --build build/asan -j $(JOBS)
+	$(QUICK) --test-dir build/asan
+
+# Only what runs on several threads: the pool, the CPU device, the engine.
+check-tsan: check-deps
+	cmake --preset tsan
+	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test
+	$(QUICK) --test-dir build/tsan -R '^(base|device|engine)$$'
+
+check-fuzz: check-deps
+	cmake --preset fuzz
+	cmake --build build/fuzz -j $(JOBS)
+	tools/fuzz.sh build/fuzz 30
+
+deps:
+	@tools/install_packages.sh build
+
+check-deps:
+	@tools/install_packages.sh build check
+
+format: check-deps
+	tools/format.sh
+
+clean:
+	rm -rf build

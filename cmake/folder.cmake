@@ -1,0 +1,20 @@
+# sluice_folder(NAME [libraries]): a static library sluice_NAME of every .cpp in this folder, below it too unless the
+# folder below has a CMakeLists.txt of its own. tools/include_table.txt says which folders may include which; the
+# libraries linked here say it again to the linker.
+function(sluice_folder name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB children CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(child ${children})
+    get_filename_component(folder ${child} DIRECTORY)
+    list(FILTER sources EXCLUDE REGEX "^${folder}/")
+  endforeach()
+  if(sources)
+    add_library(sluice_${name} STATIC ${sources})
+    target_include_directories(sluice_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(sluice_${name} PUBLIC ${ARGN})
+  else()
+    add_library(sluice_${name} INTERFACE)
+    target_include_directories(sluice_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(sluice_${name} INTERFACE ${ARGN})
+  endif()
+endfunction()

@@ -1,0 +1,98 @@
+// Options of a command, written down once: parsing, usage errors, --help and docs/cli.md all derive from CommandSpec.
+//
+//   const Arguments arguments = parse_arguments(spec, words)  ->  arguments.integer("--max-tokens")
+//
+// Long options only: "--name value", "--name=value", "--flag", "--no-flag" where the table has one; "--" ends them.
+// What an option may hold is checked while parsing, so that the getters cannot fail.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sluice {
+
+class Console;
+
+enum class OptionKind : uint8_t { flag, text, integer, number, bytes, choice };
+
+struct OptionSpec {
+  const char* name = "";      // "--max-tokens"
+  const char* argument = "";  // "N"; of a choice its values: "exact|fast"; of a flag nothing
+  OptionKind kind = OptionKind::flag;
+  const char* fallback = "";  // the default as one would write it; "": none
+  const char* help = "";
+  double least = 0, most = 1e18;  // of integers and numbers
+  bool repeated = false;          // may stand several times
+  bool required = false;
+};
+
+struct PositionalSpec {
+  const char* name = "";
+  bool required = false;
+  const char* help = "";
+};
+
+struct ExampleSpec {
+  const char* line = "";
+  const char* what = "";
+};
+
+// A member of a command's --json object; parts of members are written "cases[].kl".
+struct JsonField {
+  const char* name = "";
+  const char* type = "";  // "string", "number or null" ...
+  const char* meaning = "";
+};
+
+class Arguments;
+
+struct CommandSpec {
+  const char* name = "";
+  const char* summary = "";  // one line
+  const char* text = "";     // a paragraph or two; may be empty
+  std::vector<PositionalSpec> positionals = {};
+  std::vector<OptionSpec> options = {};
+  std::vector<ExampleSpec> examples = {};
+  std::vector<JsonField> json = {};  // empty: the command has no --json
+  // The exit status, or the sentence to fail with.
+  Result<int> (*run)(const Arguments&, Console&) = nullptr;
+};
+
+class Arguments {
+ public:
+  // By the option's name in the table; CHECKs that the table has it, of that kind.
+  bool flag(std::string_view name) const;
+  bool given(std::string_view name) const;
+  int64_t integer(std::string_view name) const;  // integers and bytes; needs a default or given()
+  double number(std::string_view name) const;
+  std::string text(std::string_view name) const;  // texts and choices; "" when neither given nor defaulted
+  std::vector<std::string> all(std::string_view name) const;
+  const std::vector<std::string>& positionals() const { return positionals_; }
+
+ private:
+  friend Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::string> words);
+  const OptionSpec& spec(std::string_view name, OptionKind kind) const;
+  std::string value(const OptionSpec& option) const;
+  Status take_option(std::span<const std::string> words, size_t& at);
+  Status check_positionals() const;
+  Status check_required() const;
+
+  const CommandSpec* command_ = nullptr;
+  std::map<std::string, std::vector<std::string>, std::less<>> given_;
+  std::vector<std::string> positionals_;
+};
+
+// `words` stand after the command's name. An error is a usage error: one sentence.
+Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::string> words);
+
+// "512M", "1.5G", "4096": bytes, with k, M, G, T meaning powers of 1000 and Ki, Mi, Gi, Ti of 1024.
+std::optional<uint64_t> parse_bytes(std::string_view text);
+
+}  // namespace sluice

@@ -1,0 +1,21 @@
+#include "app/commands.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+const std::vector<CommandSpec>& all_commands() {
+  static const std::vector<CommandSpec> commands = {run_command(),     verify_command(), inspect_command(),
+                                                    convert_command(), list_command(),   pull_command(),
+                                                    devices_command(), help_command()};
+  return commands;
+}
+
+const CommandSpec* find_command(std::string_view name) {
+  const std::vector<CommandSpec>& commands = all_commands();
+  const auto found =
+      std::find_if(commands.begin(), commands.end(), [&](const CommandSpec& c) { return c.name == name; });
+  return found == commands.end() ? nullptr : &*found;
+}
+
+}  // namespace sluice

@@ -1,0 +1,23 @@
+// The commands, in the order help lists them. Each lives in the file of its name.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "app/args.h"
+
+namespace sluice {
+
+CommandSpec run_command();
+CommandSpec verify_command();
+CommandSpec inspect_command();
+CommandSpec convert_command();
+CommandSpec list_command();
+CommandSpec pull_command();
+CommandSpec devices_command();
+CommandSpec help_command();
+
+const std::vector<CommandSpec>& all_commands();
+const CommandSpec* find_command(std::string_view name);
+
+}  // namespace sluice

@@ -1,0 +1,35 @@
+// What a command prints to and reads from: standard output, standard error and standard input, and whether each is a
+// terminal. The only place that writes to them; a failed write to standard output is remembered and ends the command.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace sluice {
+
+class Console {
+ public:
+  Console();
+
+  // Written through at once, so that an answer appears as it is made.
+  void out(std::string_view text);
+  void err(std::string_view text);
+  void json(const Json& value);  // indented, with a line's end
+  // The first failure of out(). A reader that went away (cancelled) is no fault of ours: see main.cpp.
+  const Status& status() const { return status_; }
+
+  bool out_is_terminal() const { return out_is_terminal_; }
+  bool err_is_terminal() const { return err_is_terminal_; }
+  bool in_is_terminal() const { return in_is_terminal_; }
+  // All of standard input, at most `limit` bytes.
+  Result<std::string> read_in(size_t limit);
+
+ private:
+  bool out_is_terminal_, err_is_terminal_, in_is_terminal_;
+  Status status_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+// A golden: what another implementation computed for a model (golden.json, and golden.safetensors beside it).
+//
+// {"format": 1, "model": ..., "cases": [{"name", "kind", "input_ids", "positions", "greedy", "greedy_margin",
+// "perplexity", "float64_difference", "messages", "text", "template_kwargs", "tensors": {name: key}}, ...]}
+// Row j of the tensor "logits" belongs to positions[j]; greedy tokens go on from the whole prompt, end-of-turn tokens
+// do not stop them. docs/cli.md says what verify makes of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+
+namespace sluice {
+
+struct GoldenCase {
+  std::string name;
+  std::string kind;  // "text", "chat"; others are not run
+  std::vector<int32_t> input_ids;
+  std::vector<uint32_t> positions;  // ascending
+  std::vector<int32_t> greedy;
+  std::vector<float> greedy_margin;  // best logit minus second best, of each greedy token
+  std::optional<double> perplexity;
+  double float64_difference = 0;
+  Json messages;  // of chat cases
+  Json template_kwargs;
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> tensors;  // name, key
+};
+
+struct GoldenTensor {
+  std::vector<int64_t> shape;
+  std::vector<float> floats;      // of F32
+  std::vector<int32_t> integers;  // of I32
+};
+
+class Golden {
+ public:
+  static Result<Golden> open(const std::string& path);
+
+  const std::string& model() const { return model_; }
+  const std::vector<GoldenCase>& cases() const { return cases_; }
+  // not_found when the case has no tensor of that name.
+  Result<GoldenTensor> tensor(const GoldenCase& golden_case, const std::string& name) const;
+
+ private:
+  Golden(std::string model, std::vector<GoldenCase> cases, Checkpoint tensors)
+      : model_(std::move(model)), cases_(std::move(cases)), tensors_(std::move(tensors)) {}
+
+  std::string model_;
+  std::vector<GoldenCase> cases_;
+  Checkpoint tensors_;
+};
+
+// Why this build cannot compute cases of that kind; nothing when it can.
+std::optional<std::string> reason_not_run(std::string_view kind);
+
+}  // namespace sluice

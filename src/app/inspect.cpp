@@ -1,0 +1,247 @@
+// sluice inspect: what a model file holds, from its headers alone.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "app/commands.h"
+#include "app/console.h"
+#include "app/open.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "engine/text_files.h"
+#include "model/model.h"
+
+namespace sluice {
+namespace {
+
+struct FormatShare {
+  Format format{};
+  uint64_t tensors = 0, bytes = 0;
+};
+
+struct Inspection {
+  std::shared_ptr<const Checkpoint> checkpoint;
+  std::optional<Model> model;  // else `problem` says why not
+  std::string problem;
+  std::vector<FormatShare> formats;  // largest first
+  uint64_t bytes = 0;                // of all tensors
+};
+
+Result<Inspection> inspect(const std::string& path) {
+  TRY(Checkpoint opened, open_checkpoint(path));
+  Inspection found;
+  found.checkpoint = std::make_shared<const Checkpoint>(std::move(opened));
+  Result<Model> model = resolve(found.checkpoint);
+  if (model) {
+    found.model = *model;
+  } else {
+    found.problem = model.error().text;
+  }
+  for (const StoredTensor& tensor : found.checkpoint->tensors()) {
+    auto share = std::find_if(found.formats.begin(), found.formats.end(),
+                              [&](const FormatShare& s) { return s.format == tensor.format; });
+    if (share == found.formats.end()) {
+      share = found.formats.insert(share, {tensor.format, 0, 0});
+    }
+    share->tensors += 1;
+    share->bytes += tensor.bytes.size();
+    found.bytes += tensor.bytes.size();
+  }
+  std::sort(found.formats.begin(), found.formats.end(),
+            [](const FormatShare& a, const FormatShare& b) { return a.bytes > b.bytes; });
+  return found;
+}
+
+// A template that cannot be read is one all the same.
+bool has_chat_template(const Checkpoint& checkpoint) {
+  const Result<std::optional<ChatSource>> stored = stored_chat_template(checkpoint, /*has_tools=*/false);
+  return !stored || stored->has_value();
+}
+
+std::vector<std::pair<std::string, double>> sampling_of(const SamplingDefaults& defaults) {
+  std::vector<std::pair<std::string, double>> known;
+  const auto add = [&](const char* name, const std::optional<float>& value) {
+    if (value) {
+      // Through text: 0.95 as a float is 0.949999988079071 as a double.
+      known.emplace_back(name, parse_number(cat(double{*value})).value_or(0));
+    }
+  };
+  add("temperature", defaults.temperature);
+  add("top_k", defaults.top_k ? std::optional<float>(static_cast<float>(*defaults.top_k)) : std::nullopt);
+  add("top_p", defaults.top_p);
+  add("min_p", defaults.min_p);
+  add("repeat_penalty", defaults.repeat_penalty);
+  return known;
+}
+
+std::string line(std::string head, const std::string& text) {
+  head.resize(std::max<size_t>(head.size() + 1, 16), ' ');
+  return cat(head, text, '\n');
+}
+
+std::string model_lines(const Model& model) {
+  const ModelFacts& facts = model.facts();
+  std::string out = line("family", facts.family) + line("name", printable(facts.name)) +
+                    line("parameters", cat(facts.parameters, " (", facts.size_label, ")")) +
+                    line("layers", cat(facts.layers)) + line("hidden", cat(facts.hidden)) +
+                    line("vocabulary", cat(facts.vocabulary)) + line("context", cat(facts.context_length));
+  for (const auto& [name, text] : facts.details) {
+    out += line(name, text);
+  }
+  std::string sampling;
+  for (const auto& [name, value] : sampling_of(facts.sampling)) {
+    sampling += cat(sampling.empty() ? "" : ", ", name, ' ', value);
+  }
+  out += line("sampling", sampling.empty() ? "the file says nothing" : sampling);
+  const size_t unread = model.unread_tensors().size();
+  return unread == 0 ? out : out + line("not read", cat(unread, " tensors, of towers or unknown"));
+}
+
+std::string tensor_lines(const Checkpoint& checkpoint) {
+  std::string out = "\n";
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    out += cat(printable(tensor.name, 200), "  ", format_name(tensor.format), "  ", format_shape(tensor.shape), "  ",
+               format_bytes(tensor.bytes.size()), "  ", file_name(checkpoint.files()[tensor.file]), " at ",
+               tensor.offset, '\n');
+  }
+  return out;
+}
+
+std::string as_text(const Inspection& found, bool tensors) {
+  const Checkpoint& checkpoint = *found.checkpoint;
+  std::string out = line("model", checkpoint.path()) +
+                    line("source", cat(dialect_name(checkpoint.dialect()), ", ", checkpoint.files().size(), " file",
+                                       checkpoint.files().size() == 1 ? "" : "s", ", ", checkpoint.tensors().size(),
+                                       " tensors, ", format_bytes(found.bytes)));
+  for (const FormatShare& share : found.formats) {
+    out += line("format", cat(format_name(share.format), ": ", share.tensors, " tensors, ", format_bytes(share.bytes)));
+  }
+  out += line("chat template", has_chat_template(checkpoint) ? "yes" : "none in the file");
+  out += found.model ? model_lines(*found.model) : line("not supported", found.problem);
+  return tensors ? out + tensor_lines(checkpoint) : out;
+}
+
+Json json_of_tensor(const Checkpoint& checkpoint, const StoredTensor& tensor) {
+  Json::Array shape;
+  for (const int64_t dimension : tensor.shape) {
+    shape.emplace_back(dimension);
+  }
+  return Json::Object{{"name", tensor.name},
+                      {"format", format_name(tensor.format)},
+                      {"shape", std::move(shape)},
+                      {"bytes", static_cast<int64_t>(tensor.bytes.size())},
+                      {"file", checkpoint.files()[tensor.file]},
+                      {"offset", static_cast<int64_t>(tensor.offset)}};
+}
+
+Json json_of_model(const Model& model) {
+  const ModelFacts& facts = model.facts();
+  Json::Object details, sampling;
+  for (const auto& [name, text] : facts.details) {
+    details.emplace_back(name, text);
+  }
+  for (const auto& [name, value] : sampling_of(facts.sampling)) {
+    sampling.emplace_back(name, value);
+  }
+  return Json::Object{{"family", facts.family},
+                      {"name", facts.name},
+                      {"size_label", facts.size_label},
+                      {"parameters", static_cast<int64_t>(facts.parameters)},
+                      {"layers", int64_t{facts.layers}},
+                      {"hidden", int64_t{facts.hidden}},
+                      {"vocabulary", int64_t{facts.vocabulary}},
+                      {"context_length", int64_t{facts.context_length}},
+                      {"details", std::move(details)},
+                      {"sampling", std::move(sampling)},
+                      {"unread_tensors", static_cast<int64_t>(model.unread_tensors().size())}};
+}
+
+Json as_json(const Inspection& found, bool tensors) {
+  const Checkpoint& checkpoint = *found.checkpoint;
+  Json::Array files, formats;
+  for (const std::string& file : checkpoint.files()) {
+    files.emplace_back(file);
+  }
+  for (const FormatShare& share : found.formats) {
+    formats.emplace_back(Json::Object{{"format", format_name(share.format)},
+                                      {"tensors", static_cast<int64_t>(share.tensors)},
+                                      {"bytes", static_cast<int64_t>(share.bytes)}});
+  }
+  Json json = Json::Object{{"path", checkpoint.path()},
+                           {"source", dialect_name(checkpoint.dialect())},
+                           {"files", std::move(files)},
+                           {"bytes", static_cast<int64_t>(found.bytes)},
+                           {"formats", std::move(formats)},
+                           {"chat_template", has_chat_template(checkpoint)},
+                           {"model", found.model ? json_of_model(*found.model) : Json()},
+                           {"problem", found.model ? Json() : Json(found.problem)}};
+  if (tensors) {
+    Json::Array list;
+    for (const StoredTensor& tensor : checkpoint.tensors()) {
+      list.push_back(json_of_tensor(checkpoint, tensor));
+    }
+    json.add("tensors", std::move(list));
+  }
+  return json;
+}
+
+Result<int> run(const Arguments& arguments, Console& console) {
+  TRY(const std::string path, model_path(arguments.positionals()[0]));
+  TRY(const Inspection found, inspect(path));
+  if (arguments.flag("--json")) {
+    console.json(as_json(found, arguments.flag("--tensors")));
+  } else {
+    console.out(as_text(found, arguments.flag("--tensors")));
+  }
+  return 0;
+}
+
+}  // namespace
+
+CommandSpec inspect_command() {
+  return {
+      .name = "inspect",
+      .summary = "Shows what a model file holds",
+      .text =
+          "Reads headers only. A model of an unknown architecture is listed too, with the reason why it cannot run.",
+      .positionals = {{"MODEL", true, "a Hugging Face directory or a GGUF file; demo is the built-in model"}},
+      .options = {{.name = "--tensors", .help = "list every tensor"},
+                  {.name = "--json", .help = "print one JSON object"}},
+      .examples = {{"sluice inspect model.gguf", "family, sizes, formats"},
+                   {"sluice inspect ./gemma --tensors --json", "everything, for a program"}},
+      .json =
+          {
+              {"path", "string", "the model's file or directory"},
+              {"source", "string", "`Hugging Face` or `GGUF`"},
+              {"files[]", "string", "files with tensors"},
+              {"bytes", "integer", "of all tensors"},
+              {"formats[].format", "string", "a weight format, largest share first"},
+              {"formats[].tensors", "integer", "how many tensors have it"},
+              {"formats[].bytes", "integer", "their bytes"},
+              {"chat_template", "boolean", "whether the file brings a chat template"},
+              {"model", "object or null", "null when the architecture is not supported"},
+              {"model.family", "string", "the family file that runs it"},
+              {"model.name", "string", "as the file calls itself"},
+              {"model.size_label", "string", "short for the number of parameters"},
+              {"model.parameters", "integer", "of the text model, a tied head counted once"},
+              {"model.layers", "integer", "of the text model"},
+              {"model.hidden", "integer", "width of the residual stream"},
+              {"model.vocabulary", "integer", "tokens"},
+              {"model.context_length", "integer", "positions the model was made for"},
+              {"model.details.*", "string", "what else the family has to say"},
+              {"model.sampling.*", "number", "sampling defaults of the file"},
+              {"model.unread_tensors", "integer", "tensors the text model does not read"},
+              {"problem", "string or null", "why the model cannot run"},
+              {"tensors[].name", "string", "with --tensors: every tensor under the file's name"},
+              {"tensors[].format", "string", "as `formats[].format`"},
+              {"tensors[].shape[]", "integer", "outermost dimension first"},
+              {"tensors[].bytes", "integer", "in the file"},
+              {"tensors[].file", "string", "which of `files[]`"},
+              {"tensors[].offset", "integer", "of the first byte in that file"},
+          },
+      .run = run,
+  };
+}
+
+}  // namespace sluice

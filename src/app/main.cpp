@@ -1,0 +1,92 @@
+// The program's entry: finds the command, runs it, turns what it returns into an exit status and at most one sentence.
+#include <csignal>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "app/args.h"
+#include "app/commands.h"
+#include "app/console.h"
+#include "app/help.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+int fail(Console& console, const std::string& text, int status) {
+  console.err("sluice: " + text + "\n");
+  return status;
+}
+
+bool is_help(const std::string& word) { return word == "--help" || word == "-h"; }
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") {
+      return false;
+    }
+    if (is_help(word)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int run_command(const CommandSpec& command, const std::vector<std::string>& words, Console& console) {
+  if (asks_for_help(words)) {
+    console.out(help_text(command));
+    return 0;
+  }
+  const Result<Arguments> arguments = parse_arguments(command, words);
+  if (!arguments) {
+    return fail(console, arguments.error().text, kUsage);
+  }
+  const Result<int> status = command.run(*arguments, console);
+  return status ? *status : fail(console, status.error().text, kFailed);
+}
+
+int dispatch(const std::vector<std::string>& words, Console& console) {
+  if (words.empty()) {
+    console.err(help_overview());
+    return kUsage;
+  }
+  if (is_help(words[0])) {
+    console.out(help_overview());
+    return 0;
+  }
+  if (words[0] == "--version") {
+    console.out("sluice " SLUICE_VERSION "\n");
+    return 0;
+  }
+  const CommandSpec* command = find_command(words[0]);
+  if (command == nullptr) {
+    return fail(console, "no command " + printable(words[0]) + ": want one that sluice --help lists", kUsage);
+  }
+  return run_command(*command, {words.begin() + 1, words.end()}, console);
+}
+
+int guarded_main(const std::vector<std::string>& words) {
+  // A closed pipe is then a failed write, which ends the program quietly and after its files are cleaned up.
+  std::signal(SIGPIPE, SIG_IGN);
+  Console console;
+  const int status = dispatch(words, console);
+  if (!console.status() && status == 0) {
+    const Error& failure = console.status().error();
+    return failure.kind == ErrorKind::cancelled ? 0 : fail(console, failure.text, kFailed);
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int count, char** words) {
+  try {
+    return sluice::guarded_main({words + (count > 0 ? 1 : 0), words + count});
+  } catch (const std::bad_alloc&) {
+    sluice::Console().err("sluice: out of memory: want a smaller model, a shorter context or a machine with more\n");
+    return sluice::kFailed;
+  }
+}

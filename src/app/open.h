@@ -1,0 +1,43 @@
+// What every command that runs a model opens, in one place: the budget, the device that was asked for, the model.
+// Nothing falls back: a device or instruction set that is not there is an error.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/args.h"
+#include "app/console.h"
+#include "base/budget.h"
+#include "base/result.h"
+#include "base/threads.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "model/model.h"
+
+namespace sluice {
+
+std::vector<OptionSpec> device_options();  // --device, --simd, --threads, --memory
+// The rows of several tables as one.
+std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>& tables);
+
+// What belongs to the process. The device uses the pool, so this stays where it is.
+struct Machine {
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Device> device;
+  Budget budget;
+};
+Result<Machine> open_machine(const Arguments& arguments);
+
+// A path, a name that sluice list shows, or "demo" for the built-in model.
+inline constexpr const char* kDemoName = "demo";
+Result<std::string> model_path(const std::string& name);
+Result<Model> open_model(const std::string& path);
+// Shows progress: weights may have to be packed.
+Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,
+                                            const EngineOptions& options, Console& console);
+
+Arithmetic parse_arithmetic(const std::string& name);  // "exact" or "fast", as a choice option gives it
+uint64_t peak_memory_bytes();                          // of this process so far
+
+}  // namespace sluice

@@ -1,0 +1,92 @@
+#include "app/run_report.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "app/open.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+// Tokens that were computed, not those found in the cache.
+uint32_t computed_tokens(const Answer& run) { return run.prompt_tokens - run.reused_tokens; }
+
+double rate(size_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
+
+// The first token comes with the prompt; the others take the answer's time.
+double answer_rate(const Answer& run) {
+  return run.tokens.size() < 2 ? 0 : rate(run.tokens.size() - 1, run.answer_seconds);
+}
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+}  // namespace
+
+std::string stats_text(const Reply& reply, const Budget& budget) {
+  const Answer& run = reply.run;
+  return cat("prompt  ", run.prompt_tokens, " tokens, ", run.reused_tokens, " of them reused, ",
+             fixed(rate(computed_tokens(run), run.prompt_seconds), 1), " tokens/s, first token after ",
+             fixed(run.prompt_seconds, 3), " s\nanswer  ", run.tokens.size(), " tokens, ", fixed(answer_rate(run), 1),
+             " tokens/s, ended by ", reply.finish(), "\nmemory  at most ", format_bytes(peak_memory_bytes()), "\n",
+             budget.table());
+}
+
+Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget) {
+  Json::Array memory;
+  for (const BudgetLine& line : budget.lines()) {
+    memory.emplace_back(Json::Object{{"domain", domain_name(line.domain)},
+                                     {"purpose", purpose_name(line.purpose)},
+                                     {"bytes", static_cast<int64_t>(line.bytes)},
+                                     {"peak_bytes", static_cast<int64_t>(line.peak)}});
+  }
+  const Answer& run = reply.run;
+  return Json::Object{{"model", facts.model},
+                      {"device", facts.device},
+                      {"arithmetic", facts.arithmetic},
+                      {"numerics", facts.numerics_id},
+                      {"seed", static_cast<int64_t>(facts.seed)},
+                      {"answer", reply.answer},
+                      {"thinking", reply.thinking},
+                      {"finish", reply.finish()},
+                      {"prompt_tokens", int64_t{run.prompt_tokens}},
+                      {"reused_tokens", int64_t{run.reused_tokens}},
+                      {"answer_tokens", static_cast<int64_t>(run.tokens.size())},
+                      {"first_token_seconds", run.prompt_seconds},
+                      {"answer_seconds", run.answer_seconds},
+                      {"prompt_tokens_per_second", rate(computed_tokens(run), run.prompt_seconds)},
+                      {"answer_tokens_per_second", answer_rate(run)},
+                      {"peak_memory_bytes", static_cast<int64_t>(peak_memory_bytes())},
+                      {"memory", std::move(memory)}};
+}
+
+std::vector<JsonField> reply_fields() {
+  return {
+      {"model", "string", "the model file"},
+      {"device", "string", "processor, instruction set, threads"},
+      {"arithmetic", "string", "`exact` or `fast`"},
+      {"numerics", "string", "the numerics id: equal ids give equal answers"},
+      {"seed", "integer", "of the random numbers"},
+      {"answer", "string", "without thinking"},
+      {"thinking", "string", "what came in the thinking channel; empty without any"},
+      {"finish", "string", "`stop`, `length` or `interrupted`"},
+      {"prompt_tokens", "integer", "of the whole prompt"},
+      {"reused_tokens", "integer", "how many of them were not computed again"},
+      {"answer_tokens", "integer", "generated, thinking and the end token included"},
+      {"first_token_seconds", "number", "from the request to the first token"},
+      {"answer_seconds", "number", "from the first token to the last"},
+      {"prompt_tokens_per_second", "number", "computed tokens over the time to the first token"},
+      {"answer_tokens_per_second", "number", "tokens after the first over answer_seconds; 0 for a single one"},
+      {"peak_memory_bytes", "integer", "of the whole process, mapped file pages included"},
+      {"memory[].domain", "string", "`host`, ..."},
+      {"memory[].purpose", "string", "`weights`, `state`, `activations`, ..."},
+      {"memory[].bytes", "integer", "held now"},
+      {"memory[].peak_bytes", "integer", "the most that was held"},
+  };
+}
+
+}  // namespace sluice

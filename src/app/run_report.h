@@ -1,0 +1,23 @@
+// What --stats and --json say about an answer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/args.h"
+#include "app/conversation.h"
+#include "base/budget.h"
+#include "base/json.h"
+
+namespace sluice {
+
+struct RunFacts {
+  std::string model, device, arithmetic, numerics_id;
+  uint64_t seed = 0;
+};
+
+std::string stats_text(const Reply& reply, const Budget& budget);
+Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget);
+std::vector<JsonField> reply_fields();
+
+}  // namespace sluice

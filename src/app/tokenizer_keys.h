@@ -1,0 +1,16 @@
+// The tokenizer and chat template of a model as GGUF keys, for convert.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/gguf_value.h"
+#include "model/model.h"
+
+namespace sluice {
+
+// tokenizer.ggml.* and tokenizer.chat_template of a Hugging Face model; nothing for a GGUF file, whose keys the export
+// copies as they are.
+Result<std::vector<GgufMetadata::Entry>> tokenizer_keys(const Model& model);
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+// The bars that verify holds a model to: design.md's table "Arithmetic and bars" as numbers, each written once, here.
+//
+// Which row of that table applies follows from the file (are its weights the golden's, or quantised?), from the golden
+// (the trained demo, for which llama.cpp's errors are known, or a random model) and from the arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "device/device.h"
+#include "format/format.h"
+
+namespace sluice {
+
+// What the model file holds, as far as bars go.
+struct FileKind {
+  Format format{};         // of most of its weights' bytes
+  bool quantised = false;  // else its weights are the golden's, up to what a 16-bit format keeps of them
+};
+FileKind kind_of_format(Format format);
+
+// Who is right: the golden, or the reference device in exact arithmetic on the same file (quantised files).
+enum class Judge : uint8_t { golden, reference };
+
+// Which named intermediates a bar is held to; the others are only reported. first_layer: layer.0.* and hidden.1, over
+// tokens whose chosen experts are the judge's.
+enum class JudgedNames : uint8_t { all, first_layer, none };
+
+// A bar that is absent is not held: the number is only reported.
+struct Bars {
+  Judge judge = Judge::golden;
+  std::optional<double> logit_floor;  // largest difference allowed in every case ...
+  double float64_factor = 0;          // ... or this many times the case's own float64 difference, if larger
+  double intermediate = 0;            // relative norm from which on a named intermediate counts as different
+  JudgedNames judged_names = JudgedNames::none;
+  std::optional<double> experts_tie;  // chosen experts may differ where selection scores are this close
+  std::optional<double> ln_perplexity;
+  std::optional<double> greedy_margin;  // greedy tokens may part where the judge's two best are closer than this ...
+  double greedy_logit_factor = 0;       // ... or this many times the case's logit bar
+  std::optional<double> mean_kl;        // over the cases, golden to ours; held when all of `kl_cases` were run
+  int kl_cases = 0;
+
+  // Of a case with that float64_difference.
+  std::optional<double> logit_bar(double float64_difference) const;
+  std::optional<double> greedy_bar(double float64_difference) const;
+};
+Bars bars_for(std::string_view golden_model, const FileKind& file, Arithmetic arithmetic);
+
+}  // namespace sluice

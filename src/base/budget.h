@@ -1,0 +1,81 @@
+// The budget: every large piece of memory is reserved here before it is allocated, so that --memory is kept and a
+// model that does not fit fails at load, saying who holds what.
+//
+// A Budget belongs to the process and is handed to devices and engines; several engines share one. Safe from several
+// threads. It counts, it does not allocate. Mapped file pages are the page cache's and are not counted.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sluice {
+
+enum class Domain : uint8_t { host, pinned, device, wasm_heap, disk };
+inline constexpr int kDomains = 5;
+const char* domain_name(Domain domain);
+
+enum class Purpose : uint8_t { weights, packed_weights, state, snapshots, activations, staging, reserve };
+inline constexpr int kPurposes = 7;
+const char* purpose_name(Purpose purpose);
+
+struct BudgetLine {
+  Domain domain{};
+  Purpose purpose{};
+  uint64_t bytes = 0;
+  uint64_t peak = 0;  // the most this line ever held
+};
+
+class Reservation;
+
+class Budget {
+ public:
+  Budget();
+
+  // Without a limit a domain is only counted. A limit below what is held stops further reservations.
+  void set_limit(Domain domain, uint64_t bytes);
+  // out_of_memory with one sentence: what was asked, what is left, who holds how much.
+  Result<Reservation> reserve(Domain domain, Purpose purpose, uint64_t bytes);
+
+  uint64_t used(Domain domain) const;
+  std::vector<BudgetLine> lines() const;  // those that ever held something
+  std::string table() const;              // lines() as text, a line each
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// Bytes held; given back on destruction. May outlive its Budget.
+class Reservation {
+ public:
+  Reservation() = default;  // holds nothing
+  Reservation(Reservation&& other) noexcept
+      : state_(std::move(other.state_)),
+        domain_(other.domain_),
+        purpose_(other.purpose_),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  Reservation& operator=(Reservation&& other) noexcept;
+  ~Reservation() { release(); }
+
+  uint64_t bytes() const { return bytes_; }
+  // Grows or shrinks; when growing fails nothing has changed.
+  Status resize(uint64_t bytes);
+  void release();
+
+ private:
+  friend class Budget;
+  Reservation(std::shared_ptr<Budget::State> state, Domain domain, Purpose purpose, uint64_t bytes)
+      : state_(std::move(state)), domain_(domain), purpose_(purpose), bytes_(bytes) {}
+
+  std::shared_ptr<Budget::State> state_;
+  Domain domain_{};
+  Purpose purpose_{};
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace sluice

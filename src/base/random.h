@@ -1,0 +1,38 @@
+// Counter-based random numbers: every draw is a pure function of what it is for, so that neither threads, batch slots
+// nor the order of work can change it. Devices share these, bit for bit.
+//
+// Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3" (Philox4x32, 10 rounds).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace sluice {
+
+using PhiloxCounter = std::array<uint32_t, 4>;
+using PhiloxKey = std::array<uint32_t, 2>;
+
+constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xd2511f53} * counter[0];
+    const uint64_t b = uint64_t{0xcd9e8d57} * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+    key[0] += 0x9e3779b9;
+    key[1] += 0xbb67ae85;
+  }
+  return counter;
+}
+
+// Standard Gumbel noise of one 32-bit draw: -log(E) with E = -log(1 - v) exponential and v = (bits + 1/2) / 2^32, so
+// that the large values, which decide, keep their full resolution. In double, rounded once. In (-3.2, 22.9).
+float gumbel_from_bits(uint32_t bits);
+
+// What `sample` adds to a token's logit: keyed by the request's seed, the choice and the position of the row whose
+// logits are sampled. Four neighbouring tokens share one draw of Philox: counter (token / 4, position, choice, 0), key
+// (low, high half of the seed), word token % 4.
+float gumbel(uint64_t seed, uint32_t choice, uint32_t position, uint32_t token);
+// The draw of Philox that tokens 4 group to 4 group + 3 share.
+PhiloxCounter gumbel_draw(uint64_t seed, uint32_t choice, uint32_t position, uint32_t group);
+
+}  // namespace sluice

@@ -1,0 +1,116 @@
+// Result<T>: a value or an Error with one sentence a person can act on.
+//
+// Errors are values at parsing, I/O and device boundaries; programming mistakes are CHECKs (check.h). Nothing in src/
+// throws, because the same sources compile for wasm without exceptions. Our own type: std::expected is C++23, which
+// nvcc and g++ 12's library do not give us whole.
+//
+//   Result<Config> read_config(std::string_view text) {
+//     TRY(const Json json, parse_json(text));        // declares json, or returns the error
+//     TRY_STATUS(check_version(json));               // for Status
+//     return Config{...};
+//   }
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace sluice {
+
+enum class ErrorKind : uint8_t { not_found, corrupt, unsupported, out_of_memory, invalid, io, cancelled };
+
+// `text` is one line without a final stop: "where: found X: want Y".
+struct Error {
+  ErrorKind kind = ErrorKind::invalid;
+  std::string text;
+};
+
+// error(ErrorKind::corrupt, path, ": magic is ", found, ": want GGUF")
+template <class... Parts>
+[[nodiscard]] Error error(ErrorKind kind, const Parts&... parts) {
+  return Error{kind, cat(parts...)};
+}
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Error failure) : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT(google-explicit-constructor)
+
+  explicit operator bool() const { return state_.index() == 0; }
+  bool ok() const { return state_.index() == 0; }
+
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(value()); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  const Error& error() const& {
+    CHECK(!ok());
+    return *std::get_if<1>(&state_);
+  }
+  Error&& error() && {
+    CHECK(!ok());
+    return std::move(*std::get_if<1>(&state_));
+  }
+
+ private:
+  T& value() {
+    CHECK(ok());
+    return *std::get_if<0>(&state_);
+  }
+  const T& value() const {
+    CHECK(ok());
+    return *std::get_if<0>(&state_);
+  }
+
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error failure) : failure_(std::move(failure)) {}  // NOLINT(google-explicit-constructor)
+
+  explicit operator bool() const { return !failure_; }
+  bool ok() const { return !failure_; }
+  const Error& error() const& {
+    CHECK(failure_.has_value());
+    return *failure_;
+  }
+  Error&& error() && {
+    CHECK(failure_.has_value());
+    return std::move(*failure_);
+  }
+
+ private:
+  std::optional<Error> failure_;
+};
+
+using Status = Result<void>;
+
+}  // namespace sluice
+
+#define SLUICE_JOIN_(a, b) a##b
+#define SLUICE_JOIN(a, b) SLUICE_JOIN_(a, b)
+#define SLUICE_TRY_(temporary, declaration, ...)       \
+  auto temporary = (__VA_ARGS__);                      \
+  if (!temporary) return std::move(temporary).error(); \
+  declaration = *std::move(temporary)
+
+// TRY(declaration, expression): assigns the value of a Result, or returns its error from this function.
+#define TRY(declaration, ...) SLUICE_TRY_(SLUICE_JOIN(try_result_, __COUNTER__), declaration, __VA_ARGS__)
+
+// TRY_STATUS(expression): returns the error of a Status (or of any Result, whose value is dropped).
+#define TRY_STATUS(...)                                    \
+  do {                                                     \
+    auto try_status = (__VA_ARGS__);                       \
+    if (!try_status) return std::move(try_status).error(); \
+  } while (false)

@@ -1,0 +1,85 @@
+#include "base/threads.h"
+
+#include "base/check.h"
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace sluice {
+namespace {
+
+// About 20 microseconds: longer than the gap between two loops of a step, far shorter than a person's pause.
+constexpr int kSpins = 1000;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Returns the first value of `word` that is not `old`.
+uint32_t wait_until_not(const std::atomic<uint32_t>& word, uint32_t old) {
+  for (int i = 0; i < kSpins; ++i) {
+    const uint32_t value = word.load(std::memory_order_acquire);
+    if (value != old) return value;
+    relax();
+  }
+  word.wait(old, std::memory_order_acquire);
+  return word.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(uint32_t threads) {
+  CHECK(threads >= 1);
+  workers_.reserve(threads - 1);
+  for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_ = true;
+  started_.fetch_add(1, std::memory_order_release);
+  started_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+Share ThreadPool::share(uint32_t thread) const {
+  const size_t n = threads(), base = count_ / n, extra = count_ % n;
+  const size_t first = thread * base + (thread < extra ? thread : extra);
+  return {thread, first, first + base + (thread < extra ? 1 : 0)};
+}
+
+void ThreadPool::run(size_t count, Loop loop) {
+  const std::lock_guard<std::mutex> one_caller(callers_);
+  loop_ = loop;
+  count_ = count;
+  running_.store(threads() - 1, std::memory_order_relaxed);
+  started_.fetch_add(1, std::memory_order_release);
+  started_.notify_all();
+  loop.call(loop.body, share(0));
+  for (uint32_t left = running_.load(std::memory_order_acquire); left != 0;) left = wait_until_not(running_, left);
+}
+
+void ThreadPool::work(uint32_t thread) {
+  for (uint32_t seen = 0;;) {
+    // The caller waits for every worker, so that no loop is ever missed.
+    seen = wait_until_not(started_, seen);
+    if (stopping_) return;
+    loop_.call(loop_.body, share(thread));
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+  }
+}
+
+uint32_t available_processors() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));
+#endif
+  const uint32_t count = std::thread::hardware_concurrency();
+  return count == 0 ? 1 : count;
+}
+
+}  // namespace sluice

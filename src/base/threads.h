@@ -1,0 +1,65 @@
+// A fixed team of threads for loops whose shares are known beforehand.
+//
+// The caller is one of the team: a pool of one starts no thread. A loop is cut into one contiguous share a thread, so
+// which thread computes what depends on the count alone. Between loops the others spin for some microseconds, because
+// the next loop of a decode step usually follows at once, and then sleep.
+// A pool belongs to the process; loops of several callers run one after another. A body must not start a loop itself.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace sluice {
+
+// What one thread does of a loop over [0, count): the indices [first, last), which may be none.
+struct Share {
+  uint32_t thread = 0;
+  size_t first = 0;
+  size_t last = 0;
+};
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(uint32_t threads);  // at least 1, the caller among them
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  uint32_t threads() const { return static_cast<uint32_t>(workers_.size()) + 1; }
+
+  // Calls body(Share) once on every thread and returns when all are done; on the caller alone, with the whole range,
+  // when there are at most `grain` indices: too little work to wake anybody for.
+  template <class Body>
+  void parallel(size_t count, size_t grain, const Body& body) {
+    if (workers_.empty() || count <= grain) return body(Share{0, 0, count});
+    run(count, {&body, [](const void* object, const Share& share) { (*static_cast<const Body*>(object))(share); }});
+  }
+
+ private:
+  struct Loop {
+    const void* body = nullptr;
+    void (*call)(const void* body, const Share& share) = nullptr;
+  };
+
+  void run(size_t count, Loop loop);
+  void work(uint32_t thread);
+  Share share(uint32_t thread) const;
+
+  std::mutex callers_;
+  // Published by started_, read by the workers until they have counted themselves out of running_.
+  Loop loop_;
+  size_t count_ = 0;
+  bool stopping_ = false;
+  alignas(64) std::atomic<uint32_t> started_{0};  // loops so far
+  alignas(64) std::atomic<uint32_t> running_{0};  // workers not done with the present one
+  std::vector<std::thread> workers_;
+};
+
+// Processors this process may run on.
+uint32_t available_processors();
+
+}  // namespace sluice

@@ -1,0 +1,225 @@
+#include "checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/limits.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shard_index.h"
+#include "checkpoint/split_gguf.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr std::string_view kConfigName = "config.json";
+constexpr std::string_view kIndexName = "model.safetensors.index.json";
+constexpr std::string_view kModelName = "model.safetensors";
+constexpr std::string_view kDocumentNames[] = {"config.json", "generation_config.json", "tokenizer.json",
+                                               "tokenizer_config.json", "special_tokens_map.json"};
+constexpr std::string_view kTextNames[] = {"chat_template.jinja"};
+
+bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::vector<std::string> with_suffix(const std::vector<std::string>& names, std::string_view suffix) {
+  std::vector<std::string> found;
+  std::ranges::copy_if(names, std::back_inserter(found), [&](const auto& name) { return ends_with(name, suffix); });
+  return found;
+}
+
+// Why a directory is not a checkpoint, in words for whoever named it.
+Error not_a_checkpoint(const std::string& path, const std::vector<std::string>& names) {
+  if (names.empty()) return error(ErrorKind::not_found, path, ": an empty directory: want config.json and safetensors");
+  const auto ggufs = with_suffix(names, ".gguf");
+  if (!ggufs.empty()) {
+    return error(ErrorKind::invalid, path, ": a directory of GGUF files: want one of them, such as ", ggufs.front());
+  }
+  if (!with_suffix(names, ".bin").empty() || !with_suffix(names, ".pt").empty()) {
+    return error(ErrorKind::unsupported, path, ": weights of PyTorch's pickle format: want safetensors");
+  }
+  const char* missing = contains(names, kConfigName) ? "*.safetensors" : "config.json";
+  return error(ErrorKind::not_found, path, ": no ", missing, ": want a Hugging Face directory or a GGUF file");
+}
+
+}  // namespace
+
+const char* dialect_name(Dialect dialect) {
+  static constexpr const char* kNames[] = {"Hugging Face", "GGUF"};
+  return kNames[static_cast<size_t>(dialect)];
+}
+
+const StoredTensor* Checkpoint::find(std::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+const Json* Checkpoint::document(std::string_view file_name) const {
+  for (const auto& [name, json] : documents_) {
+    if (name == file_name) return &json;
+  }
+  return nullptr;
+}
+
+const std::string* Checkpoint::text_file(std::string_view file_name) const {
+  for (const auto& [name, text] : texts_) {
+    if (name == file_name) return &text;
+  }
+  return nullptr;
+}
+
+// Puts a Checkpoint together file by file.
+class CheckpointBuilder {
+ public:
+  CheckpointBuilder(Dialect dialect, const std::string& path) {
+    built_.dialect_ = dialect;
+    built_.path_ = path;
+  }
+
+  Status add_safetensors(const std::string& path);
+  Status add_gguf(const std::string& path);
+  Status add_directory(const std::string& path);
+  Checkpoint take() { return std::move(built_); }
+
+ private:
+  Status add_file(const std::string& path, std::vector<TensorEntry> entries);
+  Status add_shards(const std::string& folder, const std::vector<std::string>& names);
+  Status add_documents(const std::string& folder, const std::vector<std::string>& names);
+
+  Checkpoint built_;
+};
+
+Status CheckpointBuilder::add_file(const std::string& path, std::vector<TensorEntry> entries) {
+  TRY(Mapping mapping, Mapping::open(path));
+  const auto shared = std::make_shared<const Mapping>(std::move(mapping));
+  const auto bytes = shared->bytes();
+  const auto file = static_cast<uint32_t>(built_.files_.size());
+  for (TensorEntry& entry : entries) {
+    if (entry.offset > bytes.size() || entry.bytes > bytes.size() - entry.offset) {
+      return error(ErrorKind::io, path, ": the file became shorter while it was opened");
+    }
+    if (!built_.index_.emplace(entry.name, built_.tensors_.size()).second) {
+      return error(ErrorKind::corrupt, path, ": tensor ", printable(entry.name), " stands in another file too");
+    }
+    const auto held = bytes.subspan(static_cast<size_t>(entry.offset), static_cast<size_t>(entry.bytes));
+    built_.tensors_.push_back({std::move(entry.name), entry.format, std::move(entry.shape), held, file, entry.offset});
+  }
+  built_.files_.push_back(path);
+  built_.mappings_.push_back(shared);
+  return {};
+}
+
+Status CheckpointBuilder::add_safetensors(const std::string& path) {
+  TRY(const auto source, FileSource::open(path));
+  TRY(auto entries, parse_safetensors(*source, path));
+  return add_file(path, std::move(entries));
+}
+
+Status CheckpointBuilder::add_gguf(const std::string& path) {
+  TRY(GgufParts gguf, read_gguf_parts(path));
+  built_.metadata_ = std::move(gguf.metadata);
+  for (GgufPart& part : gguf.parts) TRY_STATUS(add_file(part.path, std::move(part.tensors)));
+  return {};
+}
+
+Status CheckpointBuilder::add_shards(const std::string& folder, const std::vector<std::string>& names) {
+  const std::string index_path = join_path(folder, kIndexName);
+  TRY(const std::string text, read_file(index_path, kMaxDocumentBytes));
+  TRY(const auto weight_map, parse_shard_index(text, index_path));
+  std::set<std::string> shards;
+  for (const auto& [tensor, file] : weight_map) shards.insert(file);
+  if (shards.empty() || shards.size() > kMaxShards) {
+    return error(ErrorKind::corrupt, index_path, ": ", shards.size(), " files: want 1 to ", kMaxShards);
+  }
+  for (const std::string& shard : shards) {
+    if (!contains(names, shard)) {
+      return error(ErrorKind::not_found, join_path(folder, shard), ": missing: want every file that ", kIndexName,
+                   " names");
+    }
+    TRY_STATUS(add_safetensors(join_path(folder, shard)));
+  }
+  for (const auto& [tensor, file] : weight_map) {
+    const StoredTensor* stored = built_.find(tensor);
+    if (stored == nullptr || file_name(built_.files_[stored->file]) != file) {
+      return error(ErrorKind::corrupt, index_path, ": tensor ", printable(tensor), " is not in ", file,
+                   ": want the index to fit its files");
+    }
+  }
+  if (built_.tensors_.size() == weight_map.size()) return {};
+  const auto unlisted =
+      std::ranges::find_if(built_.tensors_, [&](const auto& tensor) { return !weight_map.contains(tensor.name); });
+  return error(ErrorKind::corrupt, index_path, ": tensor ", printable(unlisted->name), " of ",
+               file_name(built_.files_[unlisted->file]), " is not listed: want the index to fit its files");
+}
+
+Status CheckpointBuilder::add_documents(const std::string& folder, const std::vector<std::string>& names) {
+  for (const std::string_view name : kDocumentNames) {
+    if (!contains(names, name)) continue;
+    const std::string path = join_path(folder, name);
+    TRY(const std::string text, read_file(path, kMaxDocumentBytes));
+    TRY(Json json, parse_json(text, path));
+    built_.documents_.emplace_back(name, std::move(json));
+  }
+  for (const std::string_view name : kTextNames) {
+    if (!contains(names, name)) continue;
+    TRY(std::string text, read_file(join_path(folder, name), kMaxDocumentBytes));
+    built_.texts_.emplace_back(name, std::move(text));
+  }
+  return {};
+}
+
+Status CheckpointBuilder::add_directory(const std::string& path) {
+  TRY(const auto names, list_directory(path));
+  if (!contains(names, kConfigName)) return not_a_checkpoint(path, names);
+  TRY_STATUS(add_documents(path, names));
+  if (contains(names, kIndexName)) return add_shards(path, names);
+  if (contains(names, kModelName)) return add_safetensors(join_path(path, kModelName));
+  const auto files = with_suffix(names, ".safetensors");
+  if (files.size() > 1) {
+    return error(ErrorKind::not_found, path, ": ", files.size(), " safetensors files and no ", kIndexName,
+                 ": want the index that says which tensor is where");
+  }
+  if (files.empty()) return not_a_checkpoint(path, names);
+  return add_safetensors(join_path(path, files.front()));
+}
+
+namespace {
+
+Result<Checkpoint> open_file(const std::string& path) {
+  TRY(const auto source, FileSource::open(path));
+  std::array<char, 4> magic{};
+  if (source->size() >= magic.size()) TRY_STATUS(source->read_at(0, std::as_writable_bytes(std::span(magic))));
+  if (std::string_view(magic.data(), magic.size()) == "GGUF" || ends_with(path, ".gguf")) {
+    CheckpointBuilder builder(Dialect::gguf, path);
+    TRY_STATUS(builder.add_gguf(path));
+    return builder.take();
+  }
+  if (ends_with(path, ".safetensors")) {
+    return error(ErrorKind::invalid, path, ": weights without their config.json: want the directory they lie in");
+  }
+  return error(ErrorKind::unsupported, path, ": not a GGUF file: want a GGUF file or a Hugging Face directory");
+}
+
+}  // namespace
+
+Result<Checkpoint> open_checkpoint(const std::string& path) {
+  switch (path_kind(path)) {
+    case PathKind::missing: return error(ErrorKind::not_found, path, ": no such file or directory");
+    case PathKind::other: return error(ErrorKind::invalid, path, ": neither a file nor a directory");
+    case PathKind::file: return open_file(path);
+    case PathKind::directory: break;
+  }
+  CheckpointBuilder builder(Dialect::hugging_face, path);
+  TRY_STATUS(builder.add_directory(path));
+  return builder.take();
+}
+
+Result<Checkpoint> open_safetensors(const std::string& path) {
+  CheckpointBuilder builder(Dialect::hugging_face, path);
+  TRY_STATUS(builder.add_safetensors(path));
+  return builder.take();
+}
+
+}  // namespace sluice

@@ -1,0 +1,77 @@
+// A checkpoint: a model's tensors under the names the source gives them, its metadata, and which dialect it speaks.
+//
+// Read in place: opening reads headers and small documents, the tensors stay in read-only mappings. Nothing here knows
+// a model family; model/ turns source names into canonical ones. A Checkpoint may be dropped while its tensors are
+// used, as long as owner() of their file is held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "checkpoint/gguf_value.h"
+#include "format/format.h"
+
+namespace sluice {
+
+enum class Dialect : uint8_t { hugging_face, gguf };
+const char* dialect_name(Dialect dialect);  // "Hugging Face", "GGUF"
+
+struct StoredTensor {
+  std::string name;
+  Format format{};
+  std::vector<int64_t> shape;        // outermost first, as Hugging Face writes it (GGUF's dimensions reversed)
+  std::span<const std::byte> bytes;  // in the mapping, at any address
+  uint32_t file = 0;                 // index into Checkpoint::files
+  uint64_t offset = 0;               // of the first byte in that file
+};
+
+class Checkpoint {
+ public:
+  Dialect dialect() const { return dialect_; }
+  const std::string& path() const { return path_; }
+  const std::vector<std::string>& files() const { return files_; }       // those with tensors
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }  // in the order of the files
+  const StoredTensor* find(std::string_view name) const;
+  // Keeps the tensor's bytes mapped.
+  std::shared_ptr<const void> owner(const StoredTensor& tensor) const { return mappings_[tensor.file]; }
+
+  // Hugging Face: "config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json" ...; null when the
+  // directory has none. text_file: "chat_template.jinja".
+  const Json* document(std::string_view file_name) const;
+  const std::string* text_file(std::string_view file_name) const;
+
+  // GGUF, of a split model its first file's; empty for other dialects.
+  const GgufMetadata& metadata() const { return metadata_; }
+  const GgufValue* key(std::string_view name) const { return metadata_.find(name); }
+
+ private:
+  friend class CheckpointBuilder;
+
+  Dialect dialect_{};
+  std::string path_;
+  std::vector<std::string> files_;
+  std::vector<std::shared_ptr<const Mapping>> mappings_;  // by file
+  std::vector<StoredTensor> tensors_;
+  std::unordered_map<std::string, size_t> index_;
+  std::vector<std::pair<std::string, Json>> documents_;
+  std::vector<std::pair<std::string, std::string>> texts_;
+  GgufMetadata metadata_;
+};
+
+// A Hugging Face directory (config.json and *.safetensors, sharded or not) or a .gguf file, of
+// a split model any of its files.
+Result<Checkpoint> open_checkpoint(const std::string& path);
+// One safetensors file by itself, without documents: goldens, adapters.
+Result<Checkpoint> open_safetensors(const std::string& path);
+
+}  // namespace sluice

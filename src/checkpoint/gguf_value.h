@@ -1,0 +1,77 @@
+// Metadata of a GGUF file: keys with values whose types are kept exactly, so that a file can be written again as it
+// was. Source: the GGUF v3 layout of ggml (ggml/include/gguf.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sluice {
+
+// As numbered in files.
+enum class GgufType : uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
+inline constexpr uint32_t kGgufTypes = 13;
+inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
+inline constexpr uint32_t kGgufAlignment = 32;  // without that key
+const char* gguf_type_name(GgufType type);      // "u32", "bool", "string", "array"
+
+template <class T>
+using GgufArray = std::vector<T>;
+
+// The alternative says the type: scalars first, then one array per element type. Arrays do not nest.
+using GgufValue =
+    std::variant<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool, std::string, uint64_t, int64_t,
+                 double, GgufArray<uint8_t>, GgufArray<int8_t>, GgufArray<uint16_t>, GgufArray<int16_t>,
+                 GgufArray<uint32_t>, GgufArray<int32_t>, GgufArray<float>, GgufArray<bool>, GgufArray<std::string>,
+                 GgufArray<uint64_t>, GgufArray<int64_t>, GgufArray<double>>;
+
+bool is_array(const GgufValue& value);
+GgufType element_type(const GgufValue& value);  // of a scalar: its own type
+size_t element_count(const GgufValue& value);   // of a scalar: 1
+std::string type_text(const GgufValue& value);  // "u32", "array of string"
+
+class GgufMetadata {
+ public:
+  struct Entry {
+    std::string name;
+    GgufValue value;
+  };
+
+  GgufMetadata() = default;
+  // `where` begins every error: "model.gguf".
+  explicit GgufMetadata(std::string where) : where_(std::move(where)) {}
+
+  // False when the key is there already.
+  bool add(std::string name, GgufValue value);
+  const std::vector<Entry>& entries() const { return entries_; }  // in the order of the file
+  const GgufValue* find(std::string_view name) const;
+
+  // not_found when the key is missing, invalid when it has another type: "model.gguf: key x is i32: want u32".
+  Result<uint16_t> get_u16(std::string_view name) const;
+  Result<int32_t> get_i32(std::string_view name) const;
+  Result<uint32_t> get_u32(std::string_view name) const;
+  Result<float> get_f32(std::string_view name) const;
+  Result<bool> get_bool(std::string_view name) const;
+  Result<std::string> get_string(std::string_view name) const;
+  // A pointer into this metadata. T: float, int32_t, uint32_t, std::string, bool ...
+  template <class T>
+  Result<const std::vector<T>*> get_array(std::string_view name) const;
+  // One value a layer from a scalar (for all) or an array of exactly `layers`; u32, i32 >= 0 or bool.
+  Result<std::vector<uint32_t>> get_per_layer(std::string_view name, uint32_t layers) const;
+
+ private:
+  template <class T>
+  Result<const T*> get(std::string_view name) const;
+  Error mismatch(std::string_view name, std::string_view wanted) const;
+
+  std::string where_;
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, size_t> index_;
+};
+
+}  // namespace sluice

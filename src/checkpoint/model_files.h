@@ -1,0 +1,34 @@
+// Where a model lies: what the stores of other programs come down to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace sluice {
+
+enum class Origin : uint8_t { path, ollama, hugging_face, lm_studio };
+inline const char* origin_name(Origin origin) {
+  static constexpr const char* kNames[] = {"a path", "Ollama", "Hugging Face", "LM Studio"};
+  return kNames[static_cast<size_t>(origin)];
+}
+
+struct ModelFiles {
+  std::string name;  // by which it is found again: "gemma4:e2b", "org/repo", a path
+  Origin origin{};
+  std::string path;                   // a GGUF file, of a split model its first, or a Hugging Face directory
+  std::string projector;              // GGUF file of the towers; "": none, or they lie in the model's own
+  std::vector<std::string> adapters;  // LoRA files
+
+  // Only Ollama's store keeps these.
+  std::string go_template;            // Go's text/template, which is not rendered: the model's own is
+  std::string system;                 // the system prompt to begin with
+  Json params;                        // an object of sampling settings, or null
+  std::vector<std::string> families;  // as Ollama calls them: "gemma4", "clip"
+  std::string format;                 // as Ollama calls it: "Q4_K_M"
+};
+
+}  // namespace sluice

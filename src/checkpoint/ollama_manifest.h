@@ -1,0 +1,44 @@
+// Manifests of Ollama's store and registry: which blobs make up a model. Source: the image manifest and index of Docker
+// and OCI, with Ollama's media types (manifest/ and server/ of Ollama).
+//
+//   {"config": BLOB, "layers": [BLOB...]}         BLOB: {"mediaType", "digest": "sha256:<64 hex>", "size"}
+//   {"manifests": [BLOB with "platform"...]}      a list: one manifest for each platform
+//
+// A digest becomes a file's name, so nothing but 64 lower-case hexadecimal digits is taken for one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sluice {
+
+struct OllamaBlob {
+  std::string media_type;
+  std::string hex;  // of its SHA-256
+  uint64_t bytes = 0;
+
+  // Of "application/vnd.ollama.image.model": "model"; "" for other types.
+  std::string_view layer_kind() const;
+};
+
+struct OllamaManifest {
+  std::optional<OllamaBlob> config;
+  std::vector<OllamaBlob> layers;
+  // Of a list: its manifests, those for this platform first; then there are no config and layers.
+  std::vector<OllamaBlob> manifests;
+
+  bool is_list() const { return !manifests.empty(); }
+  const OllamaBlob* layer(std::string_view kind) const;  // the first of that kind, or null
+};
+
+// `where` begins every error.
+Result<OllamaManifest> parse_ollama_manifest(std::string_view text, const std::string& where);
+// The 64 digits of "sha256:<64 hex>" or "sha256-<64 hex>", lower case; nothing for all else.
+std::optional<std::string> parse_digest(std::string_view text);
+
+}  // namespace sluice

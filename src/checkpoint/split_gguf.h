@@ -1,0 +1,49 @@
+// Models split over several GGUF files. Source: llama.cpp's tools/gguf-split and the writer of its gguf-py, whose names
+// and keys are kept:
+//
+//   name               prefix-00001-of-00003.gguf, numbered from 1
+//   split.no           u16, numbered from 0
+//   split.count        u16; 0 or 1: the file is whole (merging leaves 0 behind)
+//   split.tensors.count  i32, of all parts together
+//
+// The first part carries the model's keys and may hold no tensor. Every part is a GGUF file of its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/gguf_value.h"
+#include "checkpoint/tensor_entry.h"
+
+namespace sluice {
+
+// A path that is named as a part: "models/m-00002-of-00003.gguf" is part 2 of 3 of "models/m".
+struct SplitName {
+  std::string prefix;
+  uint32_t number = 0;  // from 1
+  uint32_t count = 0;   // at least `number`
+
+  std::string path() const;
+  // Of another part of the same model.
+  std::string path(uint32_t of_number) const { return SplitName{prefix, of_number, count}.path(); }
+};
+std::optional<SplitName> parse_split_name(std::string_view path);
+
+struct GgufPart {
+  std::string path;
+  std::vector<TensorEntry> tensors;
+};
+
+struct GgufParts {
+  GgufMetadata metadata;  // of the first part
+  std::vector<GgufPart> parts;
+};
+
+// The headers of a GGUF file and, when it is a part of a split model, of all other parts: any of them may be given.
+Result<GgufParts> read_gguf_parts(const std::string& path);
+
+}  // namespace sluice

@@ -1,0 +1,195 @@
+#include "device/cpu/cpu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "device/cpu/executor.h"
+#include "graph/op_check.h"
+#include "graph/operands.h"
+
+namespace sluice {
+namespace cpu {
+namespace {
+
+class CpuRunner final : public Runner {
+ public:
+  CpuRunner(std::unique_ptr<CpuPlan> plan, Memory memory, ThreadPool& pool)
+      : plan_(std::move(plan)), memory_(std::move(memory)), executor_(*plan_, memory_, pool) {}
+
+  Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override;
+  Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override;
+  Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
+  Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
+  std::optional<Completion> poll() override {
+    if (finished_.empty()) return std::nullopt;
+    Completion first = std::move(finished_.front());
+    finished_.pop_front();
+    return first;
+  }
+
+ private:
+  const Program& program() const { return plan_->program(); }
+  Ticket done(std::optional<NonFinite> non_finite = std::nullopt) {
+    finished_.push_back({.ticket = ++last_ticket_, .non_finite = std::move(non_finite)});
+    return last_ticket_;
+  }
+  std::optional<NonFinite> run_looking();
+  std::optional<NonFinite> find_non_finite(uint32_t op) const;
+  bool may_read(ValueId id) const;
+  void read(const ReadRequest& request) const;
+
+  std::unique_ptr<CpuPlan> plan_;
+  Memory memory_;
+  Executor executor_;
+  std::deque<Completion> finished_;
+  Ticket last_ticket_ = 0;
+};
+
+Ticket CpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
+  executor_.begin(step);
+  std::optional<NonFinite> non_finite;
+  if (options.find_non_finite)
+    non_finite = run_looking();
+  else
+    for (const Dispatch& dispatch : plan_->dispatches()) executor_.run(dispatch);
+  for (const ReadRequest& request : reads) read(request);
+  return done(std::move(non_finite));
+}
+
+// Op by op: within a block, one is to be named.
+std::optional<NonFinite> CpuRunner::run_looking() {
+  std::optional<NonFinite> first;
+  for (uint32_t op = 0; op < program().ops.size(); ++op) {
+    executor_.run(op);
+    if (!first) first = find_non_finite(op);
+  }
+  return first;
+}
+
+std::optional<NonFinite> CpuRunner::find_non_finite(uint32_t op) const {
+  std::optional<NonFinite> found;
+  for_each_output(program().ops[op], [&](ValueId id) {
+    const ValueType& type = program().values[id].type;
+    if (found || type.element != Element::f32) return;
+    const float* begin = memory_.read<float>(id);
+    const float* end = begin + executor_.rows(id) * type.columns();
+    const float* at = std::find_if_not(begin, end, [](float x) { return std::isfinite(x); });
+    if (at == end) return;
+    const uint64_t row = static_cast<uint64_t>(at - begin) / type.columns();
+    found = NonFinite{.op = op,
+                      .layer = program().layers[op],
+                      .row = static_cast<uint32_t>(executor_.step_row(id, row)),
+                      .what = std::string(op_name(program().ops[op]))};
+  });
+  return found;
+}
+
+bool CpuRunner::may_read(ValueId id) const {
+  const auto is_id = [&](const NamedValue& named) { return named.value == id; };
+  return std::any_of(program().outputs.begin(), program().outputs.end(), is_id) ||
+         (plan_->request().traced && std::any_of(program().names.begin(), program().names.end(), is_id));
+}
+
+void CpuRunner::read(const ReadRequest& request) const {
+  CHECK(may_read(request.value));
+  const uint64_t bytes = executor_.rows(request.value) * program().values[request.value].type.columns() * 4;
+  CHECK(request.into.size() == bytes);
+  if (bytes > 0) std::memcpy(request.into.data(), memory_.read<std::byte>(request.value), bytes);
+}
+
+Ticket CpuRunner::copy_page(uint32_t group, uint32_t from, uint32_t to) {
+  std::vector<std::span<std::byte>> source;
+  memory_.for_each_piece(group, from, [&](std::span<std::byte> piece) { source.push_back(piece); });
+  size_t next = 0;
+  memory_.for_each_piece(
+      group, to, [&](std::span<std::byte> piece) { std::memmove(piece.data(), source[next++].data(), piece.size()); });
+  return done();
+}
+
+Ticket CpuRunner::read_page(uint32_t group, uint32_t page, std::span<std::byte> into) {
+  CHECK(into.size() == plan_->page_bytes(group));
+  memory_.for_each_piece(group, page, [&](std::span<std::byte> piece) {
+    std::memcpy(into.data(), piece.data(), piece.size());
+    into = into.subspan(piece.size());
+  });
+  return done();
+}
+
+Ticket CpuRunner::write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) {
+  CHECK(from.size() == plan_->page_bytes(group));
+  memory_.for_each_piece(group, page, [&](std::span<std::byte> piece) {
+    std::memcpy(piece.data(), from.data(), piece.size());
+    from = from.subspan(piece.size());
+  });
+  return done();
+}
+
+Status check_weight(const Kernels& kernels, const WeightDecl& decl, const PlacedShape& placed) {
+  const FormatInfo& format = format_info(placed.format);
+  if (placed.shape != decl.shape)
+    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", describe(placed.shape), ": want ",
+                 describe(decl.shape));
+  if (kernels.formats[static_cast<int>(placed.format)].product == nullptr)
+    return error(ErrorKind::unsupported, "weight ", decl.name, ": found format ", format.name,
+                 ": want one that the CPU computes with");
+  if (decl.shape.columns % format.block_elements != 0)
+    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", decl.shape.columns, " columns of ", format.name,
+                 ": want a multiple of ", format.block_elements);
+  return {};
+}
+
+// What the caches would need.
+CheckedSize cache_bytes(const PlanRequest& request) {
+  CheckedSize bytes = 0;
+  for (const StateDecl& state : request.program->states)
+    bytes += CheckedSize(request.pages[state.group]) * state.heads * kPagePositions * sizeof(float) *
+             (CheckedSize(state.key_width) + cache_width(state.value_width));
+  return bytes;
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuOptions& options)
+      : pool_(*options.pool), simd_(simd_info(std::min(options.limit, widest_simd_level()))) {}
+
+  DeviceInfo info() const override {
+    const uint32_t threads = pool_.threads();
+    return {
+        .name = "cpu",
+        .description = cat(processor_name(), ", ", simd_.title, ", ", threads, threads == 1 ? " thread" : " threads"),
+        .classes_bit_equal = true};
+  }
+
+  Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
+    const Program& program = *request.program;
+    CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
+    for (size_t i = 0; i < program.weights.size(); ++i)
+      TRY_STATUS(check_weight(*simd_.kernels, program.weights[i], request.weights[i]));
+    if (!cache_bytes(request).fits(uint64_t{1} << 62))
+      return error(ErrorKind::out_of_memory, "state: found pages beyond 62 bits of bytes: want fewer");
+    return std::unique_ptr<Plan>(std::make_unique<CpuPlan>(request, simd_, pool_.threads()));
+  }
+
+  Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
+                                        Budget& budget) override {
+    std::unique_ptr<CpuPlan> own(static_cast<CpuPlan*>(plan.release()));
+    TRY(Memory memory, Memory::take(*own, weights, budget));
+    return std::unique_ptr<Runner>(std::make_unique<CpuRunner>(std::move(own), std::move(memory), pool_));
+  }
+
+ private:
+  ThreadPool& pool_;
+  const SimdInfo& simd_;
+};
+
+}  // namespace
+}  // namespace cpu
+
+std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
+  CHECK(options.pool != nullptr);
+  return std::make_unique<cpu::CpuDevice>(options);
+}
+
+}  // namespace sluice

@@ -1,0 +1,186 @@
+#include "device/cpu/executor.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace sluice::cpu {
+namespace {
+
+// Element operations that an exponential and a division are worth.
+constexpr uint64_t kActivationCost = 4;
+
+}  // namespace
+
+void Executor::begin(const StepBuffer& step) {
+  step_ = &step;
+  memory_.begin(step);
+}
+
+uint64_t Executor::rows(ValueId id) const {
+  const Extent extent = type(id).extent;
+  return uint64_t{step_->count(extent.symbol)} * extent.ratio;
+}
+
+uint64_t Executor::step_row(ValueId id, uint64_t row) const {
+  const Extent extent = type(id).extent;
+  row /= extent.ratio;
+  return extent.symbol == Symbol::rows ? row : static_cast<uint64_t>(step_->wanted_rows()[row]);
+}
+
+void Executor::run(const Dispatch& dispatch) {
+  if (dispatch.block == nullptr) return run(dispatch.first_op);
+  if (dispatch.block->kind == BlockKind::qkv) return run_qkv(*dispatch.block);
+  run_gated_mlp(*dispatch.block);
+}
+
+void Executor::run_qkv(const Block& block) {
+  std::vector<WeightId> weights;
+  for (uint32_t op = block.first_op; op < block.end_op; ++op)
+    weights.push_back(std::get<Linear>(program_.ops[op]).weight);
+  const ValueId x = std::get<Linear>(program_.ops[block.first_op]).x;
+  const Activations activations = products_.prepare(reals(x), rows(x), weights);
+  product_list_.clear();
+  for (uint32_t op = block.first_op; op < block.end_op; ++op) {
+    const auto& linear = std::get<Linear>(program_.ops[op]);
+    product_list_.push_back(products_.product(activations, linear.weight, result(linear.out)));
+  }
+  products_.multiply(product_list_);
+}
+
+void Executor::run_gated_mlp(const Block& block) {
+  const auto& gate = std::get<Linear>(program_.ops[block.first_op]);
+  const auto& up = std::get<Linear>(program_.ops[block.first_op + 1]);
+  const auto& gated = std::get<GatedActivation>(program_.ops[block.first_op + 2]);
+  const Activations x = products_.prepare(reals(gate.x), rows(gate.x), std::array{gate.weight, up.weight});
+  const GatedProduct product{.gate = products_.product(x, gate.weight, result(gate.out)),
+                             .up = products_.product(x, up.weight, result(up.out)),
+                             .out = result(gated.out)};
+  products_.multiply(std::span(&product, 1), gated.kind);
+  run(block.first_op + 3);
+}
+
+void Executor::run(const Embed& op) {
+  const TensorSource& table = memory_.weight(op.weight);
+  const auto decode = kernels_.formats[static_cast<int>(table.format)].decode;
+  each_row(op.out, [&](uint64_t row) {
+    const int32_t id = *integers(op.ids, row);
+    CHECK(id >= 0 && static_cast<uint32_t>(id) < table.shape.rows);
+    decode(table.bytes + static_cast<uint64_t>(id) * table.row_stride, result(op.out, row), columns(op.out), op.scale);
+  });
+}
+
+void Executor::run(const Linear& op) {
+  const Activations x = products_.prepare(reals(op.x), rows(op.x), std::array{op.weight});
+  products_.multiply(std::array{products_.product(x, op.weight, result(op.out))});
+}
+
+void Executor::run(const RmsNorm& op) {
+  const uint64_t width = type(op.x).width;
+  const float* weight = memory_.factors(op.weight);
+  share_out(pool_, rows(op.x) * type(op.x).heads, width, [&](const Share& share) {
+    for (uint64_t head = share.first; head < share.last; ++head)
+      kernels_.rms_norm(reals(op.x) + head * width, weight, op.eps, result(op.out) + head * width, width);
+  });
+}
+
+void Executor::run(const Add& op) {
+  each_element(op.out, 1, [&](uint64_t first, uint64_t n) {
+    kernels_.add(reals(op.a) + first, reals(op.b) + first, result(op.out) + first, n);
+  });
+}
+
+void Executor::run(const Mul& op) {
+  each_element(op.out, 1, [&](uint64_t first, uint64_t n) {
+    kernels_.mul(reals(op.a) + first, reals(op.b) + first, result(op.out) + first, n);
+  });
+}
+
+void Executor::run(const Scale& op) {
+  const float* weight = memory_.factors(op.weight);
+  const bool one = weight != nullptr && memory_.weight(op.weight).shape.columns == 1;
+  each_row(op.out, [&](uint64_t row) {
+    float* out = result(op.out, row);
+    kernels_.scale(reals(op.x, row), op.factor, out, columns(op.out));
+    if (one) kernels_.scale(out, *weight, out, columns(op.out));
+    if (weight != nullptr && !one) kernels_.mul(out, weight, out, columns(op.out));
+  });
+}
+
+void Executor::run(const Softcap& op) {
+  each_element(op.out, kActivationCost, [&](uint64_t first, uint64_t n) {
+    kernels_.softcap(reals(op.x) + first, op.cap, result(op.out) + first, n);
+  });
+}
+
+void Executor::run(const Activation& op) {
+  each_element(op.out, kActivationCost, [&](uint64_t first, uint64_t n) {
+    kernels_.activation[static_cast<int>(op.kind)](reals(op.x) + first, result(op.out) + first, n);
+  });
+}
+
+void Executor::run(const GatedActivation& op) {
+  each_element(op.out, kActivationCost, [&](uint64_t first, uint64_t n) {
+    kernels_.gated_activation[static_cast<int>(op.kind)](reals(op.gate) + first, reals(op.up) + first,
+                                                         result(op.out) + first, n);
+  });
+}
+
+void Executor::run(const Rope& op) {
+  const RopeDecl& table = program_.ropes[op.table];
+  const auto pairs = static_cast<uint32_t>(table.inverse_frequencies.size());
+  const auto turn = table.pairing == Pairing::halves ? kernels_.rope_halves : kernels_.rope_adjacent;
+  const uint32_t width = type(op.x).width;
+  each_row(op.out, [&](uint64_t row) {
+    const uint64_t angles = step_row(op.x, row) * pairs;
+    for (uint32_t head = 0; head < type(op.x).heads; ++head)
+      turn({.x = reals(op.x, row) + uint64_t{head} * width,
+            .out = result(op.out, row) + uint64_t{head} * width,
+            .cosines = step_->cosines(op.table).data() + angles,
+            .sines = step_->sines(op.table).data() + angles,
+            .pairs = pairs,
+            .width = width});
+  });
+}
+
+void Executor::run(const Route& op) {
+  each_row(op.logits, [&](uint64_t row) { route_row(op, row); });
+}
+
+// A NaN never beats another logit, but may be chosen for want of one.
+void Executor::route_row(const Route& op, uint64_t row) {
+  const float* logits = reals(op.logits, row);
+  const auto experts = static_cast<int32_t>(columns(op.logits));
+  int32_t* chosen = integer_result(op.index, row);
+  float* weights = result(op.weight, row);
+  for (uint32_t i = 0; i < op.k; ++i) {
+    int32_t best = -1;
+    for (int32_t e = 0; e < experts; ++e)
+      if ((best < 0 || logits[e] > logits[best]) && std::find(chosen, chosen + i, e) == chosen + i) best = e;
+    chosen[i] = best;
+  }
+  const float largest = logits[chosen[0]];
+  for (uint32_t i = 0; i < op.k; ++i) weights[i] = logits[chosen[i]];
+  const float sum =
+      op.normalise ? kernels_.exp_sum(weights, largest, op.k) : kernels_.exp_sum(logits, largest, columns(op.logits));
+  for (uint32_t i = 0; i < op.k; ++i) weights[i] -= largest;
+  kernels_.exp(weights, weights, op.k);
+  const float* scale = memory_.factors(op.per_expert_scale);
+  for (uint32_t i = 0; i < op.k; ++i) weights[i] = weights[i] / sum * (scale == nullptr ? 1.0f : scale[chosen[i]]);
+}
+
+void Executor::run(const Gather& op) {
+  each_row(op.out, [&](uint64_t row) {
+    const int32_t from = *integers(op.index, row);
+    CHECK(from >= 0 && static_cast<uint64_t>(from) < rows(op.x));
+    std::copy_n(reals(op.x, static_cast<uint64_t>(from)), columns(op.out), result(op.out, row));
+  });
+}
+
+void Executor::run(const Slice& op) {
+  const uint64_t skipped = uint64_t{op.first_head} * type(op.x).width;
+  each_row(op.out,
+           [&](uint64_t row) { std::copy_n(reals(op.x, row) + skipped, columns(op.out), result(op.out, row)); });
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,117 @@
+// Plays the ops of a step on the pool's threads: one function an op, in the order of the catalogue (graph/op.h).
+//
+// Threads share out rows, outputs, heads and queries, never a sum; so their number changes no bit. A block comes as one
+// dispatch: products of one input share a loop, and a gated MLP's activation follows in the loop that made its
+// operands.
+#pragma once
+
+#include <vector>
+
+#include "device/cpu/products.h"
+
+namespace sluice::cpu {
+
+class Executor {
+ public:
+  Executor(const CpuPlan& plan, Memory& memory, ThreadPool& pool)
+      : program_(plan.program()),
+        kernels_(plan.kernels()),
+        cache_(plan.cache_kernels()),
+        memory_(memory),
+        pool_(pool),
+        products_(plan, memory, pool) {}
+
+  void begin(const StepBuffer& step);
+  void run(const Dispatch& dispatch);
+  void run(uint32_t op) {
+    std::visit([&](const auto& o) { run(o); }, program_.ops[op]);
+  }
+
+  // Rows of a value in this step, and the row of the step that a row of it stands for.
+  uint64_t rows(ValueId id) const;
+  uint64_t step_row(ValueId id, uint64_t row) const;
+
+ private:
+  void run(const Embed& op);
+  void run(const Linear& op);
+  void run(const RmsNorm& op);
+  void run(const Add& op);
+  void run(const Mul& op);
+  void run(const Scale& op);
+  void run(const Softcap& op);
+  void run(const Activation& op);
+  void run(const GatedActivation& op);
+  void run(const Rope& op);
+  void run(const Append& op);
+  void run(const Attention& op);
+  void run(const Route& op);
+  void run(const Experts& op);
+  void run(const Gather& op);
+  void run(const Slice& op);
+  void run(const Sample& op);
+  void run_qkv(const Block& block);
+  void run_gated_mlp(const Block& block);
+  void route_row(const Route& op, uint64_t row);
+
+  // attention.cpp
+  struct QueryBlock {
+    uint64_t row = 0, rows = 0;    // of the value; all of one sequence
+    uint32_t head = 0, heads = 0;  // all of one kv head
+  };
+  void cut_queries(const Attention& op);
+  void attend(const Attention& op, const QueryBlock& block, uint32_t thread);
+  Query query(const Attention& op, uint64_t row, uint32_t head);
+  uint32_t sequence_of(ValueId id, uint64_t row) const;
+
+  // experts.cpp
+  struct Chosen {
+    uint32_t expert = 0;
+    uint32_t row = 0;
+    float weight = 0.0f;
+  };
+  struct ExpertRows {
+    uint32_t expert = 0;
+    uint64_t first = 0, count = 0;  // in chosen_
+  };
+  void group_by_expert(const Experts& op);
+  void gather_rows(const Experts& op);
+  void multiply_inward(const Experts& op);
+  void add_experts(const Experts& op, const Activations& inner, const Share& outputs);
+
+  // body(first, n) for parts of the elements of a value; `cost` of one in element operations.
+  template <class Body>
+  void each_element(ValueId id, uint64_t cost, const Body& body) {
+    share_out(pool_, rows(id) * columns(id), cost,
+              [&](const Share& share) { body(share.first, share.last - share.first); });
+  }
+  // body(row) for the rows of a value.
+  template <class Body>
+  void each_row(ValueId id, const Body& body) {
+    share_out(pool_, rows(id), columns(id), [&](const Share& share) {
+      for (uint64_t row = share.first; row < share.last; ++row) body(row);
+    });
+  }
+
+  const ValueType& type(ValueId id) const { return program_.values[id].type; }
+  uint64_t columns(ValueId id) const { return type(id).columns(); }
+  const float* reals(ValueId id, uint64_t row = 0) const { return memory_.read<float>(id) + row * columns(id); }
+  const int32_t* integers(ValueId id, uint64_t row = 0) const { return memory_.read<int32_t>(id) + row * columns(id); }
+  float* result(ValueId id, uint64_t row = 0) { return memory_.write<float>(id) + row * columns(id); }
+  int32_t* integer_result(ValueId id, uint64_t row) { return memory_.write<int32_t>(id) + row * columns(id); }
+
+  const Program& program_;
+  const Kernels& kernels_;
+  const CacheKernels& cache_;
+  Memory& memory_;
+  ThreadPool& pool_;
+  Products products_;
+  const StepBuffer* step_ = nullptr;
+  // Lists of one op, kept for their memory.
+  std::vector<Product> product_list_;
+  std::vector<GatedProduct> gated_list_;
+  std::vector<QueryBlock> query_blocks_;
+  std::vector<Chosen> chosen_;
+  std::vector<ExpertRows> expert_rows_;
+};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,180 @@
+// AVX2 with FMA and F16C: a vector is two registers. What the members mean stands in isa/scalar.h.
+// Only kernels_avx2.cpp includes this: code for one level must never serve another.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::cpu {
+
+struct Avx2 {
+  static constexpr int kTileWeights = 3;
+  static constexpr int kTileRows = 2;
+  static constexpr int kTileQueries = 2;
+  static constexpr int kTileVectors = 2;
+  static constexpr int kDotElements = 2;
+  static constexpr int kWeightOffset = 0;
+  using Quant = int16_t;
+
+  struct F {
+    __m256 a, b;  // lanes 0 to 7, 8 to 15
+    friend F operator+(F x, F y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+    friend F operator-(F x, F y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+    friend F operator*(F x, F y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+    friend F operator/(F x, F y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+  };
+  struct I {
+    __m256i a, b;
+  };
+
+  static F splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+  static F load(const void* from) {
+    const auto* floats = static_cast<const char*>(from);
+    return {_mm256_loadu_ps(reinterpret_cast<const float*>(floats)),
+            _mm256_loadu_ps(reinterpret_cast<const float*>(floats + 32))};
+  }
+  static F load(const void* from, int n) {
+    alignas(32) float padded[16] = {};
+    __builtin_memcpy(padded, from, sizeof(float) * static_cast<size_t>(n));
+    return load(padded);
+  }
+  static void store(float* to, F x) {
+    _mm256_storeu_ps(to, x.a);
+    _mm256_storeu_ps(to + 8, x.b);
+  }
+  static void store(float* to, F x, int n) {
+    alignas(32) float padded[16];
+    store(padded, x);
+    __builtin_memcpy(to, padded, sizeof(float) * static_cast<size_t>(n));
+  }
+
+  static F load_f16(const void* from) {
+    return {_mm256_cvtph_ps(eight_halves(from, 0)), _mm256_cvtph_ps(eight_halves(from, 16))};
+  }
+  static F load_f16(const void* from, int n) {
+    const Halves padded(from, n);
+    return load_f16(padded.bits);
+  }
+  static F load_bf16(const void* from) {
+    return {widen_bf16(eight_halves(from, 0)), widen_bf16(eight_halves(from, 16))};
+  }
+  static F load_bf16(const void* from, int n) {
+    const Halves padded(from, n);
+    return load_bf16(padded.bits);
+  }
+  static void store_f16(uint16_t* to, F x) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 8), _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static void store_f16(uint16_t* to, F x, int n) {
+    uint16_t padded[16];
+    store_f16(padded, x);
+    __builtin_memcpy(to, padded, sizeof(uint16_t) * static_cast<size_t>(n));
+  }
+  static F load_i8(const int8_t* from) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)))};
+  }
+  static float f16(const void* from) {
+    uint16_t bits;
+    __builtin_memcpy(&bits, from, sizeof(bits));
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+  }
+
+  static F fma(F x, F y, F z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
+  static F max(F x, F y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+  static F min(F x, F y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+  static F abs(F x) { return {_mm256_andnot_ps(sign_bit(), x.a), _mm256_andnot_ps(sign_bit(), x.b)}; }
+  static F copy_sign(F magnitude, F sign) {
+    const F x = abs(magnitude);
+    return {_mm256_or_ps(x.a, _mm256_and_ps(sign_bit(), sign.a)), _mm256_or_ps(x.b, _mm256_and_ps(sign_bit(), sign.b))};
+  }
+  static F round(F x) { return {round(x.a), round(x.b)}; }
+  static F scale_by_power(F x, F n) { return {scale_by_power(x.a, n.a), scale_by_power(x.b, n.b)}; }
+  static float sum(F x) {
+    const __m256 t8 = _mm256_add_ps(x.a, x.b);
+    const __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+    const __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
+    return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
+  }
+  static float largest(F x) {
+    const __m256 t8 = _mm256_max_ps(x.a, x.b);
+    const __m128 t4 = _mm_max_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+    const __m128 t2 = _mm_max_ps(t4, _mm_movehl_ps(t4, t4));
+    return _mm_cvtss_f32(_mm_max_ss(t2, _mm_movehdup_ps(t2)));
+  }
+
+  static I splat(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+  static I splat_group(const Quant* group) {
+    int32_t bits;
+    __builtin_memcpy(&bits, group, sizeof(bits));
+    return splat(bits);
+  }
+  static I load_weights(const int8_t* low, const int8_t* high) { return {sixteen_bytes(low), sixteen_bytes(high)}; }
+  static void transpose8(I (&x)[8]) {
+    __m256i half[8];
+    for (int i = 0; i < 8; ++i) half[i] = x[i].a;
+    transpose8(half);
+    for (int i = 0; i < 8; ++i) {
+      x[i].a = half[i];
+      half[i] = x[i].b;
+    }
+    transpose8(half);
+    for (int i = 0; i < 8; ++i) x[i].b = half[i];
+  }
+  static I dot(I accumulator, I weights, I x) {
+    return {_mm256_add_epi32(accumulator.a, _mm256_madd_epi16(weights.a, x.a)),
+            _mm256_add_epi32(accumulator.b, _mm256_madd_epi16(weights.b, x.b))};
+  }
+  static F to_float(I x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+  static void store_quants(Quant* to, F x) {
+    const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(words, 0xd8));  // packs by 128 bits
+  }
+
+ private:
+  struct Halves {
+    Halves(const void* from, int n) { __builtin_memcpy(bits, from, sizeof(uint16_t) * static_cast<size_t>(n)); }
+    uint16_t bits[16] = {};
+  };
+
+  static __m256 sign_bit() { return _mm256_set1_ps(-0.0f); }
+  static __m256 round(__m256 x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static __m128i eight_halves(const void* from, int offset) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(static_cast<const char*>(from) + offset));
+  }
+  static __m256 widen_bf16(__m128i bits) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+  static __m256i sixteen_bytes(const int8_t* from) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+  static __m256 power_of_two(__m256i n) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+  }
+  static __m256 scale_by_power(__m256 x, __m256 n) {
+    const __m256i power = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(power, 1);
+    return _mm256_mul_ps(_mm256_mul_ps(x, power_of_two(half)), power_of_two(_mm256_sub_epi32(power, half)));
+  }
+  static void transpose8(__m256i (&x)[8]) {
+    __m256i pairs[8], quads[8];
+    for (int i = 0; i < 8; i += 2) {
+      pairs[i] = _mm256_unpacklo_epi32(x[i], x[i + 1]);
+      pairs[i + 1] = _mm256_unpackhi_epi32(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+      for (int j = 0; j < 2; ++j) {
+        quads[i + 2 * j] = _mm256_unpacklo_epi64(pairs[i + j], pairs[i + j + 2]);
+        quads[i + 2 * j + 1] = _mm256_unpackhi_epi64(pairs[i + j], pairs[i + j + 2]);
+      }
+    for (int i = 0; i < 4; ++i) {
+      x[i] = _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x20);
+      x[i + 4] = _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x31);
+    }
+  }
+};
+
+}  // namespace sluice::cpu

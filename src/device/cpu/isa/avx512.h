@@ -1,0 +1,144 @@
+// AVX-512 (F, BW, DQ, VL), with or without VNNI: a vector is one register. What the members mean stands in
+// isa/scalar.h. With VNNI a lane multiplies four bytes, and the weights are made unsigned by adding 128, because the
+// instruction takes one unsigned operand. Each of the two belongs to one file: code for one level must never serve
+// another.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace sluice::cpu {
+
+template <bool kVnni>
+struct Avx512 {
+  static constexpr int kTileWeights = 4;
+  static constexpr int kTileRows = 4;
+  static constexpr int kTileQueries = 4;
+  static constexpr int kTileVectors = 4;
+  static constexpr int kDotElements = kVnni ? 4 : 2;
+  static constexpr int kWeightOffset = kVnni ? 128 : 0;
+  using Quant = std::conditional_t<kVnni, int8_t, int16_t>;
+
+  struct F {
+    __m512 v;
+    friend F operator+(F x, F y) { return {_mm512_add_ps(x.v, y.v)}; }
+    friend F operator-(F x, F y) { return {_mm512_sub_ps(x.v, y.v)}; }
+    friend F operator*(F x, F y) { return {_mm512_mul_ps(x.v, y.v)}; }
+    friend F operator/(F x, F y) { return {_mm512_div_ps(x.v, y.v)}; }
+  };
+  struct I {
+    __m512i v;
+  };
+
+  static F splat(float x) { return {_mm512_set1_ps(x)}; }
+  static F load(const void* from) { return {_mm512_loadu_ps(from)}; }
+  static F load(const void* from, int n) { return {_mm512_maskz_loadu_ps(first(n), from)}; }
+  static void store(float* to, F x) { _mm512_storeu_ps(to, x.v); }
+  static void store(float* to, F x, int n) { _mm512_mask_storeu_ps(to, first(n), x.v); }
+
+  static F load_f16(const void* from) { return {_mm512_cvtph_ps(sixteen_halves(from))}; }
+  static F load_f16(const void* from, int n) { return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), from))}; }
+  static F load_bf16(const void* from) { return widen_bf16(sixteen_halves(from)); }
+  static F load_bf16(const void* from, int n) { return widen_bf16(_mm256_maskz_loadu_epi16(first(n), from)); }
+  static void store_f16(uint16_t* to, F x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow_f16(x)); }
+  static void store_f16(uint16_t* to, F x, int n) { _mm256_mask_storeu_epi16(to, first(n), narrow_f16(x)); }
+  static F load_i8(const int8_t* from) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))))};
+  }
+  static float f16(const void* from) {
+    uint16_t bits;
+    __builtin_memcpy(&bits, from, sizeof(bits));
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+  }
+
+  static F fma(F x, F y, F z) { return {_mm512_fmadd_ps(x.v, y.v, z.v)}; }
+  static F max(F x, F y) { return {_mm512_max_ps(x.v, y.v)}; }
+  static F min(F x, F y) { return {_mm512_min_ps(x.v, y.v)}; }
+  static F abs(F x) { return {_mm512_andnot_ps(sign_bit(), x.v)}; }
+  static F copy_sign(F magnitude, F sign) {
+    return {_mm512_or_ps(abs(magnitude).v, _mm512_and_ps(sign_bit(), sign.v))};
+  }
+  static F round(F x) { return {_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+  static F scale_by_power(F x, F n) { return {_mm512_scalef_ps(x.v, n.v)}; }
+  static float sum(F x) {
+    const __m256 t8 = _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+    const __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+    const __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
+    return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
+  }
+  static float largest(F x) {
+    const __m256 t8 = _mm256_max_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+    const __m128 t4 = _mm_max_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+    const __m128 t2 = _mm_max_ps(t4, _mm_movehl_ps(t4, t4));
+    return _mm_cvtss_f32(_mm_max_ss(t2, _mm_movehdup_ps(t2)));
+  }
+
+  static I splat(int32_t x) { return {_mm512_set1_epi32(x)}; }
+  static I splat_group(const Quant* group) {
+    int32_t bits;
+    __builtin_memcpy(&bits, group, sizeof(bits));
+    return splat(bits);
+  }
+  static I load_weights(const int8_t* low, const int8_t* high) {
+    if constexpr (kVnni) {
+      return {_mm512_xor_si512(halves(thirty_two_bytes(low), thirty_two_bytes(high)), _mm512_set1_epi8(-128))};
+    } else {
+      return {halves(sixteen_bytes(low), sixteen_bytes(high))};
+    }
+  }
+  static void transpose8(I (&x)[8]) {
+    __m512i pairs[8], quads[8];
+    for (int i = 0; i < 8; i += 2) {
+      pairs[i] = _mm512_unpacklo_epi32(x[i].v, x[i + 1].v);
+      pairs[i + 1] = _mm512_unpackhi_epi32(x[i].v, x[i + 1].v);
+    }
+    for (int i = 0; i < 8; i += 4)
+      for (int j = 0; j < 2; ++j) {
+        quads[i + 2 * j] = _mm512_unpacklo_epi64(pairs[i + j], pairs[i + j + 2]);
+        quads[i + 2 * j + 1] = _mm512_unpackhi_epi64(pairs[i + j], pairs[i + j + 2]);
+      }
+    const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
+                  odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    for (int i = 0; i < 4; ++i) {
+      x[i].v = _mm512_permutex2var_epi64(quads[i], even, quads[i + 4]);
+      x[i + 4].v = _mm512_permutex2var_epi64(quads[i], odd, quads[i + 4]);
+    }
+  }
+  static I dot(I accumulator, I weights, I x) {
+    if constexpr (kVnni) {
+      return {_mm512_dpbusd_epi32(accumulator.v, weights.v, x.v)};
+    } else {
+      return {_mm512_add_epi32(accumulator.v, _mm512_madd_epi16(weights.v, x.v))};
+    }
+  }
+  static F to_float(I x) { return {_mm512_cvtepi32_ps(x.v)}; }
+  static void store_quants(Quant* to, F x) {
+    const __m512i integers = _mm512_cvtps_epi32(x.v);
+    if constexpr (kVnni) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(integers));
+    } else {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(integers));
+    }
+  }
+
+ private:
+  static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1); }
+  static __m512 sign_bit() { return _mm512_set1_ps(-0.0f); }
+  static __m256i sixteen_halves(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+  static F widen_bf16(__m256i bits) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+  }
+  static __m256i narrow_f16(F x) { return _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static __m256i sixteen_bytes(const int8_t* from) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+  static __m256i thirty_two_bytes(const int8_t* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  }
+  static __m512i halves(__m256i low, __m256i high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
+};
+
+}  // namespace sluice::cpu

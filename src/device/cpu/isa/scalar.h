@@ -1,0 +1,189 @@
+// The vector type of plain C++, for any machine, and the description of what every instruction set brings:
+//
+//   F   16 floats          I   16 int32, or 16 groups of kDotElements small integers to multiply
+//
+// Sixteen lanes at every level, added up by one tree: kernels give the same bits on every level with fused
+// multiply-add. `n` is the number of elements that exist, 1 to 16; lanes beyond it load as zero and are not stored.
+// Stored numbers may lie at any address. When an operand is NaN, max and min return the second, as SSE does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "format/half.h"
+
+namespace sluice::cpu {
+
+struct Scalar {
+  static constexpr int kTileWeights = 4;   // weight rows by
+  static constexpr int kTileRows = 2;      // activation rows of a tile of a product
+  static constexpr int kTileQueries = 1;   // queries by
+  static constexpr int kTileVectors = 4;   // vectors of a tile of attention
+  static constexpr int kDotElements = 2;   // integers in a lane of dot()
+  static constexpr int kWeightOffset = 0;  // what load_weights adds to every weight
+  using Quant = int16_t;                   // an 8-bit activation as dot() takes it
+
+  struct F {
+    float lane[16];
+    F operator+(const F& other) const {
+      return map([&](int i) { return lane[i] + other.lane[i]; });
+    }
+    F operator-(const F& other) const {
+      return map([&](int i) { return lane[i] - other.lane[i]; });
+    }
+    F operator*(const F& other) const {
+      return map([&](int i) { return lane[i] * other.lane[i]; });
+    }
+    F operator/(const F& other) const {
+      return map([&](int i) { return lane[i] / other.lane[i]; });
+    }
+  };
+  struct I {
+    int32_t lane[16];
+  };
+
+  static F splat(float x) {
+    return map([&](int) { return x; });
+  }
+  static F load(const void* from) {
+    F x;
+    __builtin_memcpy(&x, from, sizeof(x));
+    return x;
+  }
+  static F load(const void* from, int n) {
+    F x = {};
+    __builtin_memcpy(&x, from, sizeof(float) * static_cast<size_t>(n));
+    return x;
+  }
+  static void store(float* to, const F& x) { __builtin_memcpy(to, &x, sizeof(x)); }
+  static void store(float* to, const F& x, int n) { __builtin_memcpy(to, &x, sizeof(float) * static_cast<size_t>(n)); }
+
+  static F load_f16(const void* from, int n = 16) {
+    return widen(from, n, [](uint16_t bits) { return f32_from_f16(bits); });
+  }
+  static F load_bf16(const void* from, int n = 16) {
+    return widen(from, n, [](uint16_t bits) { return f32_from_bf16(bits); });
+  }
+  static void store_f16(uint16_t* to, const F& x, int n = 16) {
+    for (int i = 0; i < n; ++i) to[i] = f16_from_f32(x.lane[i]);
+  }
+  static F load_i8(const int8_t* from) {
+    return map([&](int i) { return static_cast<float>(from[i]); });
+  }
+  static float f16(const void* from) {
+    uint16_t bits;
+    __builtin_memcpy(&bits, from, sizeof(bits));
+    return f32_from_f16(bits);
+  }
+
+  static F fma(const F& a, const F& b, const F& c) { return a * b + c; }  // one rounding where the machine has it
+  static F max(const F& a, const F& b) {
+    return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static F min(const F& a, const F& b) {
+    return map([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static F abs(const F& x) {
+    return map([&](int i) { return __builtin_fabsf(x.lane[i]); });
+  }
+  static F copy_sign(const F& magnitude, const F& sign) {
+    return map([&](int i) { return __builtin_copysignf(magnitude.lane[i], sign.lane[i]); });
+  }
+  // To the nearest integer, ties to even; |x| < 2^22.
+  static F round(const F& x) {
+    const F big = splat(0x1.8p23f);  // the adder does the rounding
+    return (x + big) - big;
+  }
+  // x 2^n with one rounding, for integers n in [-252, 252].
+  static F scale_by_power(const F& x, const F& n) {
+    return map([&](int i) {
+      const int32_t power = n.lane[i] == n.lane[i] ? static_cast<int32_t>(n.lane[i]) : 0,
+                    half = power / 2;  // NaN: in x
+      return x.lane[i] * power_of_two(half) * power_of_two(power - half);
+    });
+  }
+  static float sum(const F& x) {
+    F t = x;
+    for (int width = 8; width > 0; width /= 2)
+      for (int i = 0; i < width; ++i) t.lane[i] += t.lane[i + width];
+    return t.lane[0];
+  }
+  static float largest(const F& x) {
+    F t = x;
+    for (int width = 8; width > 0; width /= 2)
+      for (int i = 0; i < width; ++i) t.lane[i] = t.lane[i] > t.lane[i + width] ? t.lane[i] : t.lane[i + width];
+    return t.lane[0];
+  }
+
+  static I splat(int32_t x) {
+    I all;
+    for (int32_t& lane : all.lane) lane = x;
+    return all;
+  }
+  // One group of small integers in every lane.
+  static I splat_group(const Quant* group) {
+    int32_t bits;
+    __builtin_memcpy(&bits, group, sizeof(bits));
+    return splat(bits);
+  }
+  // Eight groups of weights from `low`, then eight from `high`.
+  static I load_weights(const int8_t* low, const int8_t* high) {
+    I x;
+    for (int i = 0; i < 8; ++i) {
+      x.lane[i] = pair(low[2 * i], low[2 * i + 1]);
+      x.lane[i + 8] = pair(high[2 * i], high[2 * i + 1]);
+    }
+    return x;
+  }
+  // Lane i of result j is lane j of operand i, in the lower and in the upper eight lanes.
+  static void transpose8(I (&x)[8]) {
+    for (int half = 0; half < 16; half += 8)
+      for (int i = 0; i < 8; ++i)
+        for (int j = 0; j < i; ++j) {
+          const int32_t t = x[i].lane[half + j];
+          x[i].lane[half + j] = x[j].lane[half + i];
+          x[j].lane[half + i] = t;
+        }
+  }
+  // accumulator + the sum of the products of each lane's small integers.
+  static I dot(const I& accumulator, const I& weights, const I& x) {
+    I sum = accumulator;
+    for (int i = 0; i < 16; ++i)
+      sum.lane[i] += low(weights.lane[i]) * low(x.lane[i]) + high(weights.lane[i]) * high(x.lane[i]);
+    return sum;
+  }
+  static F to_float(const I& x) {
+    return map([&](int i) { return static_cast<float>(x.lane[i]); });
+  }
+  // x holds integers in [-127, 127].
+  static void store_quants(Quant* to, const F& x) {
+    for (int i = 0; i < 16; ++i) to[i] = static_cast<Quant>(x.lane[i]);
+  }
+
+ private:
+  template <class Lane>
+  static F map(const Lane& lane) {
+    F x;
+    for (int i = 0; i < 16; ++i) x.lane[i] = lane(i);
+    return x;
+  }
+  template <class Decode>
+  static F widen(const void* from, int n, const Decode& decode) {
+    uint16_t bits[16] = {};
+    __builtin_memcpy(bits, from, sizeof(uint16_t) * static_cast<size_t>(n));
+    return map([&](int i) { return decode(bits[i]); });
+  }
+  static float power_of_two(int32_t n) {
+    const uint32_t bits = static_cast<uint32_t>(n + 127) << 23;
+    float x;
+    __builtin_memcpy(&x, &bits, sizeof(x));
+    return x;
+  }
+  static int32_t pair(int8_t first, int8_t second) {
+    return static_cast<int32_t>(static_cast<uint32_t>(second) << 16 | (static_cast<uint32_t>(first) & 0xffff));
+  }
+  static int32_t low(int32_t x) { return static_cast<int16_t>(x & 0xffff); }
+  static int32_t high(int32_t x) { return x >> 16; }
+};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,132 @@
+// The CPU's kernels as one table of functions for each instruction set, chosen at run time.
+//
+// A kernel computes; it knows no program, no thread and no page table. The files kernels_*.cpp make the tables from the
+// templates in kernels/ and a vector type of isa/; only they are compiled for more than the baseline.
+//
+// One row's result is the same bits however many rows a call has, and an element's wherever it stands: sums run in one
+// order that belongs to the format and the width (kernels/product.h, kernels/product_8bit.h), and tails go through the
+// same instructions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "format/format.h"
+#include "graph/ops/elementwise.h"
+
+namespace sluice::cpu {
+
+// Weight rows (outputs) that a product works on together; threads share out whole panels.
+inline constexpr uint32_t kPanelOutputs = 16;
+// Queries that one call of attend takes.
+inline constexpr uint32_t kMaxQueries = 16;
+
+// out[r][o] = sum_i weight[o][i] x[r][i]. Strides in bytes; rows of x are f32, or 8-bit blocks made by `quantise`.
+struct ProductArgs {
+  const std::byte* weight = nullptr;
+  uint64_t weight_stride = 0;
+  const std::byte* x = nullptr;
+  uint64_t x_stride = 0;
+  float* out = nullptr;
+  uint64_t out_stride = 0;
+  uint32_t columns = 0;
+  uint32_t rows = 0;  // of x
+};
+// Outputs [first, last). `scratch`: kPanelOutputs * columns floats of this thread.
+using ProductKernel = void (*)(const ProductArgs& args, uint32_t first, uint32_t last, float* scratch);
+
+struct FormatKernels {
+  ProductKernel product = nullptr;       // f32 activations; null: the CPU does not compute with the format
+  ProductKernel product_8bit = nullptr;  // 8-bit activations; null: the format has no such kernel
+  // out = weight row * factor
+  void (*decode)(const std::byte* row, float* out, size_t n, float factor) = nullptr;
+};
+
+// A query of one row and head, and where its result goes. It sees positions [first, last].
+struct Query {
+  const float* q = nullptr;
+  float* out = nullptr;
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+
+// Queries of one sequence and one kv head. Tile t, positions [64 t, 64 t + 64), lies in page pages[t - first_page]:
+// keys at keys + page * key_page_bytes as [key width][64], values at values + page * value_page_bytes as
+// [64][padded value width] (cache_width).
+struct AttendArgs {
+  const Query* queries = nullptr;
+  uint32_t count = 0;
+  const int32_t* pages = nullptr;
+  uint32_t first_page = 0;
+  const std::byte* keys = nullptr;
+  const std::byte* values = nullptr;
+  uint64_t key_page_bytes = 0;
+  uint64_t value_page_bytes = 0;
+  uint32_t key_width = 0;
+  uint32_t value_width = 0;
+  float scale = 1.0f;
+  float softcap = 0.0f;      // 0: none
+  float* scratch = nullptr;  // count * cache_width(value width) floats
+};
+
+// Elements of a cached value row: whole vectors.
+constexpr uint32_t cache_width(uint32_t width) { return (width + 15) / 16 * 16; }
+
+// For one element format of the cache.
+struct CacheKernels {
+  uint32_t element_bytes = 0;
+  // One head of one row at `position` of a page: into [key width][64], and into [64][cache_width].
+  void (*append_key)(const float* key, std::byte* keys, uint32_t width, uint32_t position) = nullptr;
+  void (*append_value)(const float* value, std::byte* values, uint32_t width, uint32_t position) = nullptr;
+  void (*attend)(const AttendArgs& args) = nullptr;
+};
+
+struct RopeArgs {
+  const float* x = nullptr;
+  float* out = nullptr;
+  const float* cosines = nullptr;
+  const float* sines = nullptr;
+  uint32_t pairs = 0;
+  uint32_t width = 0;
+};
+
+struct Kernels {
+  FormatKernels formats[kFormats];  // by Format
+  CacheKernels cache_f32;
+  CacheKernels cache_f16;
+
+  // Rows of 8-bit blocks: bytes of `columns` elements, a multiple of 32, and their making.
+  uint64_t (*quantised_bytes)(uint64_t columns) = nullptr;
+  void (*quantise)(const float* x, std::byte* out, size_t columns) = nullptr;
+
+  // One head of one row; no weight: null.
+  void (*rms_norm)(const float* x, const float* weight, float eps, float* out, size_t n) = nullptr;
+  void (*rope_halves)(const RopeArgs& args) = nullptr;
+  void (*rope_adjacent)(const RopeArgs& args) = nullptr;
+
+  // Element by element over n.
+  void (*add)(const float* a, const float* b, float* out, size_t n) = nullptr;
+  void (*mul)(const float* a, const float* b, float* out, size_t n) = nullptr;
+  void (*scale)(const float* x, float factor, float* out, size_t n) = nullptr;
+  void (*softcap)(const float* x, float cap, float* out, size_t n) = nullptr;
+  void (*activation[kActivationKinds])(const float* x, float* out, size_t n) = {};
+  void (*gated_activation[kActivationKinds])(const float* gate, const float* up, float* out, size_t n) = {};
+  void (*exp)(const float* x, float* out, size_t n) = nullptr;
+  void (*tanh)(const float* x, float* out, size_t n) = nullptr;
+
+  // out += factor * x
+  void (*accumulate)(const float* x, float factor, float* out, size_t n) = nullptr;
+  // The largest, -infinity when n is 0; NaN may be passed over.
+  float (*largest)(const float* x, size_t n) = nullptr;
+  // The sum of exp(x - shift).
+  float (*exp_sum)(const float* x, float shift, size_t n) = nullptr;
+};
+
+extern const Kernels kScalarKernels;
+#if defined(__x86_64__)
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512VnniKernels;
+#endif
+
+}  // namespace sluice::cpu

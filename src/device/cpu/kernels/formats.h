@@ -1,0 +1,50 @@
+// How weight formats are read sixteen elements at a time: one view a format, from which every kernel follows.
+// `k` is a multiple of 16; `n` elements exist there. Decoding gives the bits of the format's own decoder.
+//
+//   kDecoded   the row is f32 already: a panel is read where it lies
+//   kWhole     rows are whole sixteens
+#pragma once
+
+#include "device/cpu/kernels.h"
+#include "format/q8_0.h"
+
+namespace sluice::cpu {
+
+template <class S>
+struct F32View {
+  static constexpr bool kDecoded = true, kWhole = false;
+  static typename S::F load16(const std::byte* row, size_t k) { return S::load(row + 4 * k); }
+  static typename S::F load16(const std::byte* row, size_t k, int n) { return S::load(row + 4 * k, n); }
+};
+
+template <class S>
+struct F16View {
+  static constexpr bool kDecoded = false, kWhole = false;
+  static typename S::F load16(const std::byte* row, size_t k) { return S::load_f16(row + 2 * k); }
+  static typename S::F load16(const std::byte* row, size_t k, int n) { return S::load_f16(row + 2 * k, n); }
+};
+
+template <class S>
+struct Bf16View {
+  static constexpr bool kDecoded = false, kWhole = false;
+  static typename S::F load16(const std::byte* row, size_t k) { return S::load_bf16(row + 2 * k); }
+  static typename S::F load16(const std::byte* row, size_t k, int n) { return S::load_bf16(row + 2 * k, n); }
+};
+
+// Also the integer view: a block's 8-bit numbers and its scale.
+template <class S>
+struct Q8_0View {
+  static constexpr bool kDecoded = false, kWhole = true;
+  static_assert(Q8_0::kBlockElements == 32);
+  static const std::byte* block(const std::byte* row, size_t k) { return row + k / 32 * sizeof(Q8_0::Block); }
+  static const int8_t* quants(const std::byte* row, size_t k) {
+    return reinterpret_cast<const int8_t*>(block(row, k) + offsetof(Q8_0::Block, q));
+  }
+  static const std::byte* scale(const std::byte* row, size_t k) { return block(row, k) + offsetof(Q8_0::Block, d); }
+
+  static typename S::F load16(const std::byte* row, size_t k) {
+    return S::load_i8(quants(row, k) + k % 32) * S::splat(S::f16(scale(row, k)));
+  }
+};
+
+}  // namespace sluice::cpu

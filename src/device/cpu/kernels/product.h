@@ -1,0 +1,107 @@
+// Products with f32 activations: weights are decoded sixteen at a time and never change the order of the sum.
+//
+// Output o of row r: lane l adds up elements i with i % 16 == l in ascending i, one fused multiply-add each; S::sum
+// adds the lanes. This holds for every format, for 1 and for n rows, and for a panel decoded beforehand, so that a
+// format whose weights are the same numbers gives the same bits.
+//
+// Tiles of kTileWeights x kTileRows sums stay in registers. With many rows a panel of weights is decoded once to f32.
+#pragma once
+
+#include "device/cpu/kernels/formats.h"
+
+namespace sluice::cpu {
+
+template <class S>
+struct Product {
+  using F = typename S::F;
+
+  // Sums of W weight rows with X activation rows.
+  template <class View, int W, int X>
+  static void tile(const std::byte* const (&w)[W], const float* const (&x)[X], size_t columns, float (&out)[X][W]) {
+    F sum[W][X];
+    for (int i = 0; i < W; ++i)
+      for (int j = 0; j < X; ++j) sum[i][j] = S::splat(0.0f);
+    size_t k = 0;
+    for (; k + 16 <= columns; k += 16) {
+      F activation[X];
+      for (int j = 0; j < X; ++j) activation[j] = S::load(x[j] + k);
+      for (int i = 0; i < W; ++i) {
+        const F weight = View::load16(w[i], k);
+        for (int j = 0; j < X; ++j) sum[i][j] = S::fma(weight, activation[j], sum[i][j]);
+      }
+    }
+    if constexpr (!View::kWhole)
+      if (const int rest = static_cast<int>(columns - k); rest > 0)
+        for (int i = 0; i < W; ++i)
+          for (int j = 0; j < X; ++j)
+            sum[i][j] = S::fma(View::load16(w[i], k, rest), S::load(x[j] + k, rest), sum[i][j]);
+    for (int i = 0; i < W; ++i)
+      for (int j = 0; j < X; ++j) out[j][i] = S::sum(sum[i][j]);
+  }
+
+  // Outputs [first, last) of rows [row, row + X); past the last output the last row of weights is read again.
+  template <class View, int X>
+  static void strip(const ProductArgs& a, const std::byte* weight, uint64_t stride, uint32_t row, uint32_t first,
+                    uint32_t last) {
+    constexpr int W = S::kTileWeights;
+    const float* x[X];
+    for (int j = 0; j < X; ++j)
+      x[j] = reinterpret_cast<const float*>(a.x + (row + static_cast<uint32_t>(j)) * a.x_stride);
+    for (uint32_t o = first; o < last; o += W) {
+      const std::byte* w[W];
+      for (uint32_t i = 0; i < W; ++i) w[i] = weight + (o + i < last ? o + i - first : last - 1 - first) * stride;
+      float sums[X][W];
+      tile<View, W, X>(w, x, a.columns, sums);
+      for (int j = 0; j < X; ++j)
+        for (uint32_t i = 0; i < W && o + i < last; ++i)
+          a.out[(row + static_cast<uint32_t>(j)) * a.out_stride + o + i] = sums[j][i];
+    }
+  }
+  template <class View>
+  static void all_rows(const ProductArgs& a, const std::byte* weight, uint64_t stride, uint32_t first, uint32_t last) {
+    constexpr uint32_t X = S::kTileRows;
+    uint32_t row = 0;
+    for (; row + X <= a.rows; row += X) strip<View, X>(a, weight, stride, row, first, last);
+    for (; row < a.rows; ++row) strip<View, 1>(a, weight, stride, row, first, last);
+  }
+
+  template <class View>
+  static void decode(const std::byte* row, float* out, size_t n, float factor) {
+    const F factors = S::splat(factor);
+    size_t k = 0;
+    for (; k + 16 <= n; k += 16) S::store(out + k, View::load16(row, k) * factors);
+    if constexpr (!View::kWhole)
+      if (const int rest = static_cast<int>(n - k); rest > 0)
+        S::store(out + k, View::load16(row, k, rest) * factors, rest);
+  }
+
+  template <class View>
+  static void product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
+    if (!View::kDecoded && a.rows > 2 * S::kTileRows)
+      return decoded_product<&Product::decode<View>>(a, first, last, scratch);
+    for (uint32_t o = first; o < last; o += kPanelOutputs) {
+      const uint32_t end = o + kPanelOutputs < last ? o + kPanelOutputs : last;
+      all_rows<View>(a, a.weight + o * a.weight_stride, a.weight_stride, o, end);
+    }
+  }
+
+  // Panel by panel, decoded to f32 first.
+  template <auto kDecode>
+  static void decoded_product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
+    for (uint32_t o = first; o < last; o += kPanelOutputs) {
+      const uint32_t end = o + kPanelOutputs < last ? o + kPanelOutputs : last;
+      for (uint32_t i = o; i < end; ++i)
+        kDecode(a.weight + i * a.weight_stride, scratch + uint64_t{i - o} * a.columns, a.columns, 1.0f);
+      all_rows<F32View<S>>(a, reinterpret_cast<const std::byte*>(scratch), uint64_t{a.columns} * 4, o, end);
+    }
+  }
+
+  // For formats without a view: their own decoder.
+  template <Format kFormat>
+  static void decode_by_format(const std::byte* row, float* out, size_t n, float factor) {
+    format_info(kFormat).decode(row, out, n);
+    if (factor != 1.0f) decode<F32View<S>>(reinterpret_cast<const std::byte*>(out), out, n, factor);
+  }
+};
+
+}  // namespace sluice::cpu

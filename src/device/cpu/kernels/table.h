@@ -1,0 +1,93 @@
+// Fills a table of kernels from the templates, for one vector type.
+#pragma once
+
+#include "device/cpu/kernels.h"
+#include "device/cpu/kernels/attend.h"
+#include "device/cpu/kernels/elementwise.h"
+#include "device/cpu/kernels/formats_k.h"
+#include "device/cpu/kernels/formats_small.h"
+#include "device/cpu/kernels/product.h"
+#include "device/cpu/kernels/product_8bit.h"
+
+namespace sluice::cpu {
+
+template <class S, class View>
+constexpr FormatKernels format_kernels() {
+  return {.product = Product<S>::template product<View>, .decode = Product<S>::template decode<View>};
+}
+template <class S, class View>
+constexpr FormatKernels integer_format_kernels() {
+  return {.product = Product<S>::template product<View>,
+          .product_8bit = Product8Bit<S>::template product<View>,
+          .decode = Product<S>::template decode<View>};
+}
+
+template <class S, Format kFormat>
+constexpr FormatKernels decoded_format_kernels() {
+  constexpr auto kDecode = &Product<S>::template decode_by_format<kFormat>;
+  return {.product = Product<S>::template decoded_product<kDecode>, .decode = kDecode};
+}
+
+template <class S>
+constexpr void add_formats(FormatKernels (&by_format)[kFormats]) {
+  const auto at = [&](Format format) -> FormatKernels& { return by_format[static_cast<int>(format)]; };
+  at(Format::f32) = format_kernels<S, F32View<S>>();
+  at(Format::f16) = format_kernels<S, F16View<S>>();
+  at(Format::bf16) = format_kernels<S, Bf16View<S>>();
+  at(Format::q8_0) = integer_format_kernels<S, Q8_0View<S>>();
+  at(Format::q4_0) = format_kernels<S, Q4_0View<S>>();
+  at(Format::q4_1) = format_kernels<S, Q4_1View<S>>();
+  at(Format::q5_0) = format_kernels<S, Q5_0View<S>>();
+  at(Format::q5_1) = format_kernels<S, Q5_1View<S>>();
+  at(Format::q2_k) = format_kernels<S, Q2_KView<S>>();
+  at(Format::q3_k) = format_kernels<S, Q3_KView<S>>();
+  at(Format::q4_k) = format_kernels<S, Q4_KView<S>>();
+  at(Format::q5_k) = format_kernels<S, Q5_KView<S>>();
+  at(Format::q6_k) = format_kernels<S, Q6_KView<S>>();
+  const auto decoded = [&]<Format... kFormat>() { ((at(kFormat) = decoded_format_kernels<S, kFormat>()), ...); };
+  using enum Format;
+  decoded.template operator()<iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, iq1_s, iq1_m, iq4_nl, iq4_xs, tq1_0, tq2_0, mxfp4,
+                              nvfp4, q1_0, q2_0, f8_e4m3, f8_e5m2>();
+}
+
+template <class S, class Cache>
+constexpr CacheKernels cache_kernels() {
+  using A = Attend<S, Cache>;
+  return {.element_bytes = sizeof(typename Cache::Element),
+          .append_key = A::append_key,
+          .append_value = A::append_value,
+          .attend = A::attend};
+}
+
+template <class S>
+constexpr Kernels make_kernels() {
+  using E = Elementwise<S>;
+  using enum ActivationKind;
+  Kernels k;
+  add_formats<S>(k.formats);
+  k.cache_f32 = cache_kernels<S, CacheF32<S>>();
+  k.cache_f16 = cache_kernels<S, CacheF16<S>>();
+  k.quantised_bytes = Product8Bit<S>::quantised_bytes;
+  k.quantise = Product8Bit<S>::quantise;
+  k.rms_norm = E::rms_norm;
+  k.rope_halves = E::rope_halves;
+  k.rope_adjacent = E::rope_adjacent;
+  k.add = E::add;
+  k.mul = E::mul;
+  k.scale = E::scale;
+  k.softcap = E::softcap;
+  k.activation[static_cast<int>(gelu_tanh)] = E::template activation<gelu_tanh>;
+  k.activation[static_cast<int>(silu)] = E::template activation<silu>;
+  k.activation[static_cast<int>(sigmoid)] = E::template activation<sigmoid>;
+  k.gated_activation[static_cast<int>(gelu_tanh)] = E::template gated_activation<gelu_tanh>;
+  k.gated_activation[static_cast<int>(silu)] = E::template gated_activation<silu>;
+  k.gated_activation[static_cast<int>(sigmoid)] = E::template gated_activation<sigmoid>;
+  k.exp = E::exp;
+  k.tanh = E::tanh;
+  k.accumulate = E::accumulate;
+  k.largest = E::largest;
+  k.exp_sum = E::exp_sum;
+  return k;
+}
+
+}  // namespace sluice::cpu

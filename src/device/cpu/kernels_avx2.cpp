@@ -1,0 +1,8 @@
+#include "device/cpu/isa/avx2.h"
+#include "device/cpu/kernels/table.h"
+
+namespace sluice::cpu {
+
+constinit const Kernels kAvx2Kernels = make_kernels<Avx2>();
+
+}  // namespace sluice::cpu

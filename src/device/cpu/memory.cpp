@@ -1,0 +1,85 @@
+#include "device/cpu/memory.h"
+
+#include "format/format.h"
+#include "graph/op_check.h"
+
+namespace sluice::cpu {
+
+Result<Memory> Memory::take(const CpuPlan& plan, const WeightSource& weights, Budget& budget) {
+  Memory memory;
+  memory.plan_ = &plan;
+  TRY_STATUS(memory.find_weights(weights));
+  for (const MemoryLine& line : plan.memory()) {
+    TRY(Reservation reservation, budget.reserve(line.domain, line.purpose, line.bytes));
+    memory.reservations_.push_back(std::move(reservation));
+  }
+  TRY(memory.activations_, Buffer::take(plan.activation_bytes(), "activations"));
+  TRY(memory.cache_, Buffer::take(plan.cache_bytes(), "keys and values"));
+  memory.decode_factors();
+  memory.place_activations();
+  return memory;
+}
+
+Status Memory::find_weights(const WeightSource& source) {
+  const PlanRequest& request = plan_->request();
+  for (size_t i = 0; i < request.weights.size(); ++i) {
+    const std::string& name = plan_->program().weights[i].name;
+    TRY(TensorSource found, source.find(name));
+    const PlacedShape& planned = request.weights[i];
+    if (found.shape != planned.shape || found.format != planned.format)
+      return error(ErrorKind::invalid, "weight ", name, ": found ", format_name(found.format), " ",
+                   describe(found.shape), ": want the planned ", format_name(planned.format), " ",
+                   describe(planned.shape));
+    weights_.push_back(std::move(found));
+  }
+  return {};
+}
+
+void Memory::decode_factors() {
+  factors_.resize(weights_.size());
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (!plan_->is_factor()[i]) continue;
+    factors_[i].resize(weights_[i].shape.columns);
+    decode_row(weights_[i].format, weights_[i].bytes, factors_[i].data(), factors_[i].size());
+  }
+}
+
+void Memory::place_activations() {
+  std::byte* at = activations_.data();
+  const auto next = [&](uint64_t bytes) { return std::exchange(at, at + (bytes + 63) / 64 * 64); };
+  const Scratch& scratch = plan_->scratch();
+  arena_ = next(plan_->arena().bytes);
+  quantised_ = next(scratch.quantised);
+  expert_rows_ = next(scratch.expert_rows);
+  expert_gate_ = next(scratch.expert_gate);
+  expert_up_ = next(scratch.expert_up);
+  thread_ = next(plan_->threads() * scratch.thread);
+  sample_thread_ = next(plan_->threads() * scratch.sample_thread);
+
+  const Program& program = plan_->program();
+  values_.resize(program.values.size());
+  for (ValueId id = 0; id < values_.size(); ++id) {
+    if (const uint64_t offset = plan_->arena().offsets[id]; offset != Arena::kNowhere) values_[id] = arena_ + offset;
+    for (uint32_t input = 0; input < program.inputs.size(); ++input)
+      if (program.inputs[input].value == program.values[id].storage) inputs_.push_back({id, input});
+  }
+}
+
+void Memory::begin(const StepBuffer& step) {
+  for (const InputValue& in : inputs_) {
+    const bool integers = plan_->program().values[in.value].type.element == Element::i32;
+    values_[in.value] = reinterpret_cast<const std::byte*>(
+        integers ? static_cast<const void*>(step.input_i32(in.input).data()) : step.input_f32(in.input).data());
+  }
+}
+
+std::byte* Memory::keys(uint32_t state, uint64_t page, uint32_t head) const {
+  const StateLayout& layout = plan_->states()[state];
+  return cache_.data() + layout.keys + page * layout.key_page_bytes + head * layout.key_head_bytes;
+}
+std::byte* Memory::values(uint32_t state, uint64_t page, uint32_t head) const {
+  const StateLayout& layout = plan_->states()[state];
+  return cache_.data() + layout.values + page * layout.value_page_bytes + head * layout.value_head_bytes;
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,82 @@
+// The memory of a runner: activations and scratch, caches, weights, as the plan lays them out.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/budget.h"
+#include "device/cpu/buffer.h"
+#include "device/cpu/plan.h"
+
+namespace sluice::cpu {
+
+class Memory {
+ public:
+  // Reserves what the plan says, finds the weights and decodes factors. The plan outlives it.
+  static Result<Memory> take(const CpuPlan& plan, const WeightSource& weights, Budget& budget);
+
+  // Points program inputs at the step's; before the ops of a step.
+  void begin(const StepBuffer& step);
+
+  template <class T>
+  const T* read(ValueId id) const {
+    return reinterpret_cast<const T*>(values_[id]);
+  }
+  // A value that an op writes.
+  template <class T>
+  T* write(ValueId id) {
+    return reinterpret_cast<T*>(arena_ + plan_->arena().offsets[id]);
+  }
+
+  const TensorSource& weight(WeightId id) const { return weights_[id]; }
+  // A factor decoded to f32; null for no weight.
+  const float* factors(WeightId id) const { return id == kNone ? nullptr : factors_[id].data(); }
+
+  std::byte* quantised() const { return quantised_; }
+  float* expert_rows() const { return reinterpret_cast<float*>(expert_rows_); }
+  float* expert_gate() const { return reinterpret_cast<float*>(expert_gate_); }
+  float* expert_up() const { return reinterpret_cast<float*>(expert_up_); }
+  float* thread(uint32_t index) const { return reinterpret_cast<float*>(thread_ + index * plan_->scratch().thread); }
+  float* sample_thread(uint32_t index) const {
+    return reinterpret_cast<float*>(sample_thread_ + index * plan_->scratch().sample_thread);
+  }
+
+  uint32_t pages(uint32_t group) const { return plan_->request().pages[group]; }
+  const StateLayout& state(uint32_t index) const { return plan_->states()[index]; }
+  std::byte* keys(uint32_t state, uint64_t page, uint32_t head) const;
+  std::byte* values(uint32_t state, uint64_t page, uint32_t head) const;
+  // The pieces of a page, in the order in which they leave and enter: keys, then values, of each state of the group.
+  template <class Piece>
+  void for_each_piece(uint32_t group, uint32_t page, const Piece& piece) const {
+    const Program& program = plan_->program();
+    CHECK(group < program.groups.size() && page < pages(group));
+    for (uint32_t state = 0; state < program.states.size(); ++state) {
+      if (program.states[state].group != group) continue;
+      piece(std::span<std::byte>(keys(state, page, 0), plan_->states()[state].key_page_bytes));
+      piece(std::span<std::byte>(values(state, page, 0), plan_->states()[state].value_page_bytes));
+    }
+  }
+
+ private:
+  Status find_weights(const WeightSource& source);
+  void decode_factors();
+  void place_activations();
+
+  const CpuPlan* plan_ = nullptr;
+  std::vector<Reservation> reservations_;
+  Buffer activations_, cache_;
+  std::byte *arena_ = nullptr, *quantised_ = nullptr, *expert_rows_ = nullptr, *expert_gate_ = nullptr;
+  std::byte *expert_up_ = nullptr, *thread_ = nullptr, *sample_thread_ = nullptr;
+  std::vector<const std::byte*> values_;  // by value
+  std::vector<TensorSource> weights_;
+  std::vector<std::vector<float>> factors_;  // by weight
+
+  // A value that lies in the step: an input of the program or a view of one.
+  struct InputValue {
+    ValueId value = kNone;
+    uint32_t input = 0;
+  };
+  std::vector<InputValue> inputs_;
+};
+
+}  // namespace sluice::cpu

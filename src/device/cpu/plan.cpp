@@ -1,0 +1,135 @@
+#include "device/cpu/plan.h"
+
+#include <algorithm>
+
+#include "graph/op_check.h"
+#include "graph/operands.h"
+
+namespace sluice::cpu {
+namespace {
+
+constexpr uint64_t kLine = 64;
+
+uint64_t lines(uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+std::vector<Dispatch> dispatches_of(const Program& program) {
+  std::vector<Dispatch> dispatches;
+  auto block = program.blocks.begin();
+  for (uint32_t op = 0; op < program.ops.size();) {
+    const bool begins = block != program.blocks.end() && block->first_op == op;
+    // A router and its experts are no quicker as one.
+    const bool fused = begins && block->kind != BlockKind::moe;
+    dispatches.push_back(
+        {.first_op = op, .end_op = fused ? block->end_op : op + 1, .block = fused ? &*block : nullptr});
+    if (begins) ++block;
+    op = dispatches.back().end_op;
+  }
+  return dispatches;
+}
+
+}  // namespace
+
+CpuPlan::CpuPlan(const PlanRequest& request, const SimdInfo& simd, uint32_t threads)
+    : request_(request),
+      simd_(simd),
+      threads_(threads),
+      arena_(pack_arena(*request.program, request.maxima, request.traced)),
+      page_bytes_(request.program->groups.size()),
+      dispatches_(dispatches_of(*request.program)),
+      is_factor_(request.program->weights.size()) {
+  lay_out_states();
+  find_factors();
+  size_scratch();
+}
+
+const CacheKernels& CpuPlan::cache_kernels() const {
+  return request_.arithmetic == Arithmetic::exact ? kernels().cache_f32 : kernels().cache_f16;
+}
+
+bool CpuPlan::takes_8bit(Format format) const {
+  return request_.arithmetic == Arithmetic::fast && kernels().formats[static_cast<int>(format)].product_8bit != nullptr;
+}
+
+std::string CpuPlan::numerics_id() const {
+  const bool exact = request_.arithmetic == Arithmetic::exact;
+  return cat("cpu/", simd_.name, exact ? "/exact/f32kv" : "/fast/f16kv", "/v1");
+}
+
+void CpuPlan::lay_out_states() {
+  const uint64_t element = cache_kernels().element_bytes;
+  for (const StateDecl& state : program().states) {
+    StateLayout layout;
+    layout.key_head_bytes = element * state.key_width * kPagePositions;
+    layout.value_head_bytes = element * cache_width(state.value_width) * kPagePositions;
+    layout.key_page_bytes = layout.key_head_bytes * state.heads;
+    layout.value_page_bytes = layout.value_head_bytes * state.heads;
+    const uint64_t pages = request_.pages[state.group];
+    layout.keys = cache_bytes_;
+    layout.values = layout.keys + lines(pages * layout.key_page_bytes);
+    cache_bytes_ = layout.values + lines(pages * layout.value_page_bytes);
+    page_bytes_[state.group] += layout.key_page_bytes + layout.value_page_bytes;
+    states_.push_back(layout);
+  }
+}
+
+void CpuPlan::find_factors() {
+  const auto mark = [&](WeightId id) {
+    if (id == kNone || is_factor_[id]) return;
+    is_factor_[id] = true;
+    factor_bytes_ += lines(program().weights[id].shape.columns * sizeof(float));
+  };
+  for (const Op& op : program().ops) {
+    if (const auto* norm = std::get_if<RmsNorm>(&op)) mark(norm->weight);
+    if (const auto* scale = std::get_if<Scale>(&op)) mark(scale->weight);
+    if (const auto* route = std::get_if<Route>(&op)) mark(route->per_expert_scale);
+  }
+}
+
+uint64_t CpuPlan::maximum_rows(ValueId id) const {
+  const Extent extent = program().values[id].type.extent;
+  return uint64_t{extent.symbol == Symbol::rows ? request_.maxima.rows : request_.maxima.wanted} * extent.ratio;
+}
+
+void CpuPlan::size_product(uint64_t rows, WeightId weight) {
+  const uint64_t columns = program().weights[weight].shape.columns;
+  const Format format = request_.weights[weight].format;
+  if (takes_8bit(format))
+    scratch_.quantised = std::max(scratch_.quantised, lines(rows * kernels().quantised_bytes(columns)));
+  else if (format != Format::f32)
+    scratch_.thread = std::max(scratch_.thread, lines(kPanelOutputs * columns * sizeof(float)));
+}
+
+void CpuPlan::size_experts(const Experts& op) {
+  const uint64_t k = program().values[op.index].type.width;
+  const uint64_t chosen = maximum_rows(op.x) * k;
+  const WeightShape& gate = program().weights[op.gate].shape;
+  for (const WeightId weight : {op.gate, op.up, op.down}) size_product(chosen, weight);
+  scratch_.expert_rows = std::max(scratch_.expert_rows, lines(chosen * gate.columns * sizeof(float)));
+  scratch_.expert_gate = std::max(scratch_.expert_gate, lines(chosen * gate.rows * sizeof(float)));
+  scratch_.expert_up = scratch_.expert_gate;
+}
+
+void CpuPlan::size_scratch() {
+  for (const Op& op : program().ops) {
+    if (const auto* linear = std::get_if<Linear>(&op)) size_product(maximum_rows(linear->x), linear->weight);
+    if (const auto* experts = std::get_if<Experts>(&op)) size_experts(*experts);
+    if (const auto* sample = std::get_if<Sample>(&op))
+      scratch_.sample_thread =
+          std::max(scratch_.sample_thread, lines(2 * program().values[sample->logits].type.columns() * sizeof(float)));
+  }
+  for (const StateDecl& state : program().states)
+    scratch_.thread = std::max(scratch_.thread, lines(kMaxQueries * cache_width(state.value_width) * sizeof(float)));
+}
+
+uint64_t CpuPlan::activation_bytes() const {
+  return lines(arena_.bytes) + scratch_.quantised + scratch_.expert_rows + scratch_.expert_gate + scratch_.expert_up +
+         threads_ * (scratch_.thread + scratch_.sample_thread);
+}
+
+std::vector<MemoryLine> CpuPlan::memory() const {
+  return {{Domain::host, Purpose::state, cache_bytes_},
+          {Domain::host, Purpose::activations, activation_bytes()},
+          {Domain::host, Purpose::packed_weights, factor_bytes_}};
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,90 @@
+// What the CPU lays out before it sees a weight: the arena of activations, the caches, and scratch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/cpu/kernels.h"
+#include "device/cpu/simd_level.h"
+#include "device/device.h"
+#include "graph/arena.h"
+
+namespace sluice::cpu {
+
+// Keys and values of one state: pages one after another, keys and values apart.
+//   keys    [page][kv head][key width][64]
+//   values  [page][kv head][64][cache_width(value width)]
+struct StateLayout {
+  uint64_t keys = 0;  // offsets of the state's first page in the cache memory
+  uint64_t values = 0;
+  uint64_t key_head_bytes = 0;  // of one head of a page
+  uint64_t value_head_bytes = 0;
+  uint64_t key_page_bytes = 0;
+  uint64_t value_page_bytes = 0;
+};
+
+// One step of a replay: an op, or a block computed as one.
+struct Dispatch {
+  uint32_t first_op = 0;
+  uint32_t end_op = 0;
+  const Block* block = nullptr;  // null: a single op
+};
+
+// Bytes, offsets of parts that begin on cache lines.
+struct Scratch {
+  uint64_t quantised = 0;      // rows of 8-bit activations, the widest there are
+  uint64_t expert_rows = 0;    // the rows of every chosen expert, gathered; later what an expert gives
+  uint64_t expert_gate = 0;    // their inner values
+  uint64_t expert_up = 0;      //
+  uint64_t thread = 0;         // a thread's own: a decoded panel of weights, or results of attention
+  uint64_t sample_thread = 0;  // a thread's own: rows of logits
+};
+
+class CpuPlan final : public Plan {
+ public:
+  // `request` has been checked.
+  CpuPlan(const PlanRequest& request, const SimdInfo& simd, uint32_t threads);
+
+  std::vector<MemoryLine> memory() const override;
+  uint64_t page_bytes(uint32_t group) const override { return page_bytes_[group]; }
+  std::string numerics_id() const override;
+
+  const PlanRequest& request() const { return request_; }
+  const Program& program() const { return *request_.program; }
+  const Kernels& kernels() const { return *simd_.kernels; }
+  const CacheKernels& cache_kernels() const;
+  const Arena& arena() const { return arena_; }
+  const Scratch& scratch() const { return scratch_; }
+  uint32_t threads() const { return threads_; }
+  const std::vector<StateLayout>& states() const { return states_; }
+  const std::vector<Dispatch>& dispatches() const { return dispatches_; }
+  // Weights that are kept as f32: factors of norms, scales and routers.
+  const std::vector<bool>& is_factor() const { return is_factor_; }
+  uint64_t cache_bytes() const { return cache_bytes_; }
+  uint64_t activation_bytes() const;
+
+  // The kernel of a product with this weight, and whether it takes 8-bit activations.
+  bool takes_8bit(Format format) const;
+
+ private:
+  void lay_out_states();
+  void find_factors();
+  void size_scratch();
+  void size_product(uint64_t rows, WeightId weight);
+  void size_experts(const Experts& op);
+  uint64_t maximum_rows(ValueId id) const;
+
+  PlanRequest request_;
+  const SimdInfo& simd_;
+  uint32_t threads_;
+  Arena arena_;
+  Scratch scratch_;
+  std::vector<StateLayout> states_;
+  std::vector<uint64_t> page_bytes_;
+  std::vector<Dispatch> dispatches_;
+  std::vector<bool> is_factor_;
+  uint64_t cache_bytes_ = 0;
+  uint64_t factor_bytes_ = 0;
+};
+
+}  // namespace sluice::cpu

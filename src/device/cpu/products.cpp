@@ -1,0 +1,102 @@
+#include "device/cpu/products.h"
+
+#include <algorithm>
+
+namespace sluice::cpu {
+namespace {
+
+uint64_t panels(const Product& product) { return (product.outputs + kPanelOutputs - 1) / kPanelOutputs; }
+uint64_t panels(const GatedProduct& product) { return panels(product.gate); }
+
+// A multiply-add costs a quarter of an element operation, which has its operands to fetch and its result to store.
+uint64_t panel_cost(const Product& product) {
+  return uint64_t{product.args.columns} * product.args.rows * kPanelOutputs / 4;
+}
+uint64_t panel_cost(const GatedProduct& product) { return panel_cost(product.gate) + panel_cost(product.up); }
+
+// Shares out the panels of all jobs as one row of panels: body(job, first output, last output, thread).
+template <class Job, class Body>
+void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& body) {
+  uint64_t all = 0, cost = 0;
+  for (const Job& job : jobs) {
+    all += panels(job);
+    cost = std::max(cost, panel_cost(job));
+  }
+  share_out(pool, all, cost, [&](const Share& share) {
+    uint64_t begin = 0;  // of the job's panels
+    for (const Job& job : jobs) {
+      const uint64_t end = begin + panels(job);
+      const uint64_t first = std::max<uint64_t>(begin, share.first), last = std::min<uint64_t>(end, share.last);
+      if (first < last) body(job, (first - begin) * kPanelOutputs, (last - begin) * kPanelOutputs, share.thread);
+      begin = end;
+    }
+  });
+}
+
+}  // namespace
+
+Activations Products::prepare(const float* x, uint64_t rows, std::span<const WeightId> weights) const {
+  const uint32_t columns = memory_.weight(weights[0]).shape.columns;
+  Activations activations{.x = x, .rows = rows, .columns = columns};
+  if (std::none_of(weights.begin(), weights.end(),
+                   [&](WeightId weight) { return plan_.takes_8bit(memory_.weight(weight).format); }))
+    return activations;
+  const uint64_t stride = plan_.kernels().quantised_bytes(columns);
+  std::byte* quantised = memory_.quantised();
+  share_out(pool_, rows, columns, [&](const Share& share) {
+    for (uint64_t row = share.first; row < share.last; ++row)
+      plan_.kernels().quantise(x + row * columns, quantised + row * stride, columns);
+  });
+  activations.quantised = quantised;
+  return activations;
+}
+
+Product Products::product(const Activations& x, WeightId weight, float* out, uint32_t expert) const {
+  const TensorSource& source = memory_.weight(weight);
+  const FormatKernels& kernels = plan_.kernels().formats[static_cast<int>(source.format)];
+  const bool quantised = plan_.takes_8bit(source.format);
+  return {.kernel = quantised ? kernels.product_8bit : kernels.product,
+          .args = {.weight = source.bytes + expert * source.expert_stride,
+                   .weight_stride = source.row_stride,
+                   .x = quantised ? x.quantised : reinterpret_cast<const std::byte*>(x.x),
+                   .x_stride = quantised ? plan_.kernels().quantised_bytes(x.columns) : uint64_t{x.columns} * 4,
+                   .out = out,
+                   .out_stride = source.shape.rows,
+                   .columns = x.columns,
+                   .rows = static_cast<uint32_t>(x.rows)},
+          .outputs = source.shape.rows};
+}
+
+Product Products::part(Product product, uint64_t first_row, uint64_t count) {
+  product.args.x += first_row * product.args.x_stride;
+  product.args.out += first_row * product.args.out_stride;
+  product.args.rows = static_cast<uint32_t>(count);
+  return product;
+}
+
+void Products::multiply(const Product& product, uint64_t first, uint64_t last, uint32_t thread) const {
+  last = std::min<uint64_t>(last, product.outputs);
+  product.kernel(product.args, static_cast<uint32_t>(first), static_cast<uint32_t>(last), memory_.thread(thread));
+}
+
+void Products::multiply(std::span<const Product> products) const {
+  share_out_panels(pool_, products, [&](const Product& product, uint64_t first, uint64_t last, uint32_t thread) {
+    multiply(product, first, last, thread);
+  });
+}
+
+void Products::multiply(std::span<const GatedProduct> products, ActivationKind kind) const {
+  const auto activate = plan_.kernels().gated_activation[static_cast<int>(kind)];
+  share_out_panels(pool_, products, [&](const GatedProduct& product, uint64_t first, uint64_t last, uint32_t thread) {
+    multiply(product.gate, first, last, thread);
+    multiply(product.up, first, last, thread);
+    const ProductArgs& gate = product.gate.args;
+    const uint64_t n = std::min<uint64_t>(last, product.gate.outputs) - first;
+    for (uint64_t row = 0; row < gate.rows; ++row) {
+      const uint64_t at = row * gate.out_stride + first;
+      activate(gate.out + at, product.up.args.out + at, product.out + at, n);
+    }
+  });
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,19 @@
+// Which instruction sets there are, what this processor has, and their kernels.
+#pragma once
+
+#include "device/cpu/cpu.h"
+#include "device/cpu/kernels.h"
+
+namespace sluice::cpu {
+
+struct SimdInfo {
+  SimdLevel level{};
+  const char* name = "";   // of options and numerics ids: "avx512vnni"
+  const char* title = "";  // for people: "AVX-512 VNNI"
+  const Kernels* kernels = nullptr;
+};
+
+const SimdInfo& simd_info(SimdLevel level);
+std::string processor_name();  // "AMD EPYC"
+
+}  // namespace sluice::cpu

@@ -1,0 +1,117 @@
+// A device: plans programs, places weights, plays steps. Implementations lie in the folders below, none of which knows
+// another; only src/app names one.
+//
+//   Device::plan    pure: layouts and bytes for given shapes and maxima; no weights, no allocation of note
+//   Device::place   takes memory from the Budget, makes the weights ready, gives a Runner
+//   Runner::start   one step; Runner::poll says when it is done. Nothing here blocks on hardware.
+//
+// A Runner belongs to one thread at a time. The step and all read targets must stay untouched until the ticket is done.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/result.h"
+#include "graph/program.h"
+#include "graph/step.h"
+#include "graph/weights.h"
+
+namespace sluice {
+
+// exact: weights decoded to f32, f32 activations and sums, f32 caches. fast: what the device does best.
+enum class Arithmetic : uint8_t { exact, fast };
+
+struct DeviceInfo {
+  std::string name{};              // as --device takes it: "reference", "cpu"
+  std::string description{};       // "AMD EPYC, AVX-512 VNNI, 2 threads"
+  bool classes_bit_equal = false;  // prompt and decode rows give the same bits: a prefix is reused whatever its classes
+  std::vector<std::string> missing{};  // ops that the device lacks on purpose; a program with one is refused by plan
+};
+
+// Shape and format of each weight of the program, in the program's order.
+struct PlacedShape {
+  WeightShape shape{};
+  Format format{};
+};
+
+struct PlanRequest {
+  const Program* program = nullptr;  // outlives plan and runner
+  Arithmetic arithmetic = Arithmetic::fast;
+  StepMaxima maxima{};            // of both classes
+  std::vector<uint32_t> pages{};  // by group: pages of state to keep
+  std::vector<PlacedShape> weights{};
+  bool traced = false;  // keep every named value to the end of a step (unfuses what hides one)
+};
+
+struct MemoryLine {
+  Domain domain{};
+  Purpose purpose{};
+  uint64_t bytes = 0;
+};
+
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  virtual std::vector<MemoryLine> memory() const = 0;
+  virtual uint64_t page_bytes(uint32_t group) const = 0;  // of one page, all states of the group together
+  // Device, instruction set, arithmetic, kernel version, cache formats: part of every snapshot's key.
+  virtual std::string numerics_id() const = 0;
+};
+
+using Ticket = uint64_t;
+
+// Rows of a value to read back after a step.
+struct ReadRequest {
+  ValueId value = kNone;        // an output; in a traced plan any named value
+  std::span<std::byte> into{};  // count(symbol) * columns elements of 4 bytes
+};
+
+// The first op whose result is not finite.
+struct NonFinite {
+  uint32_t op = 0;
+  int32_t layer = -1;
+  uint32_t row = 0;    // of the step, also where the result has a row for each wanted one
+  std::string what{};  // "rms_norm" ...
+};
+
+struct Completion {
+  Ticket ticket = 0;
+  Status status{};
+  std::optional<NonFinite> non_finite{};  // only of steps started with find_non_finite
+};
+
+struct StartOptions {
+  bool find_non_finite = false;  // look at every op's result; slower
+};
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+
+  virtual Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads,
+                       const StartOptions& options = {}) = 0;
+  // State pages: copy within the device, out to memory, in from memory; spans of page_bytes(group).
+  virtual Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) = 0;
+  virtual Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) = 0;
+  virtual Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) = 0;
+
+  // The next finished ticket, in the order of starting; nothing while the device works on.
+  virtual std::optional<Completion> poll() = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual DeviceInfo info() const = 0;
+  virtual Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const = 0;
+  virtual Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
+                                                Budget& budget) = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,81 @@
+#include "engine/admission.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+void Admission::admit() {
+  uint32_t running = 0;
+  for (const auto& [id, job] : board_->jobs) running += job.state == Job::State::running ? 1 : 0;
+  for (auto& [id, job] : board_->jobs) {
+    if (job.state != Job::State::waiting) continue;
+    if (running == sequences_ || (running > 0 && !has_room(job))) return;
+    start(job);
+    ++running;
+  }
+}
+
+void Admission::start(Job& job) {
+  CachedHistory& text = board_->sequence_of(job).text;
+  cache_->resume(text, resume_bound(job, text));
+  if (!job.started) job.progress.reused_tokens = text.cached;
+  job.started = true;
+  job.state = Job::State::running;
+}
+
+// Distinct pages that running sequences hold.
+uint32_t Admission::pages_of_running(uint32_t group) const {
+  std::vector<bool> held(cache_->pool(group).size(), false);
+  for (const auto& [id, sequence] : board_->sequences) {
+    if (!is_running(sequence)) continue;
+    const PageTable& table = sequence.text.tables[group];
+    for (uint32_t i = table.first(); i < table.end(); ++i) held[table.page(i)] = true;
+  }
+  return static_cast<uint32_t>(std::count(held.begin(), held.end(), true));
+}
+
+bool Admission::has_room(const Job& job) const {
+  const uint64_t positions = board_->sequence_of(job).text.history.size() + job.tokens_left;
+  for (uint32_t g = 0; g < cache_->groups(); ++g) {
+    // Behind a window pages go as rows come; what a chunk needs on top is there for one sequence at a time.
+    const uint32_t all = pages_for(positions);
+    const uint32_t window = cache_->window(g);
+    const uint32_t needed = window == 0 ? all : std::min(all, pages_for(window) + 2);
+    if (needed > cache_->pool(g).size() - pages_of_running(g)) return false;
+  }
+  return true;
+}
+
+bool Admission::is_running(const OpenSequence& sequence) const {
+  return sequence.request != 0 && board_->jobs.at(sequence.request).state == Job::State::running;
+}
+
+bool Admission::reclaim() {
+  if (cache_->evict()) return true;
+  OpenSequence* oldest = nullptr;
+  for (auto& [id, sequence] : board_->sequences) {
+    if (is_running(sequence) || !sequence.text.holds_pages()) continue;
+    if (oldest == nullptr || sequence.last_used < oldest->last_used) oldest = &sequence;
+  }
+  if (oldest == nullptr) return false;
+  cache_->drop(oldest->text);
+  return true;
+}
+
+void Admission::drop(Job& job) {
+  cache_->drop(board_->sequence_of(job).text);
+  job.state = Job::State::waiting;
+}
+
+bool Admission::provide(Job& job, uint32_t end, std::vector<PageCopy>& copies) {
+  while (!cache_->provide(board_->sequence_of(job).text, end, copies)) {
+    if (reclaim()) continue;
+    const auto youngest = std::find_if(board_->jobs.rbegin(), board_->jobs.rend(),
+                                       [](const auto& entry) { return entry.second.state == Job::State::running; });
+    drop(youngest->second);
+    if (youngest->first == job.id) return false;
+  }
+  return true;
+}
+
+}  // namespace sluice

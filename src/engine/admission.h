@@ -1,0 +1,40 @@
+// Which requests run, and whose pages give way when a pool is short.
+//
+// Requests start in the order of submission, each when pages for its prompt and all its new tokens could be had at
+// that moment. Running ones may still outgrow the pools together; then snapshots go first, then idle sequences, then
+// the youngest running request: its pages are dropped and it waits, to be computed again in its classes, to the same
+// bits. The oldest always goes on, so all end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/jobs.h"
+
+namespace sluice {
+
+class Admission {
+ public:
+  // `sequences`: running at once. Cache and board outlive it.
+  Admission(Cache& cache, Board& board, uint32_t sequences) : cache_(&cache), board_(&board), sequences_(sequences) {}
+
+  // Starts waiting jobs.
+  void admit();
+  // Pages for the job's rows up to `end`, taken from younger jobs if need be; false when it must wait itself.
+  bool provide(Job& job, uint32_t end, std::vector<PageCopy>& copies);
+  // Gives back pages that no running job needs; false when there are none.
+  bool reclaim();
+
+ private:
+  bool is_running(const OpenSequence& sequence) const;
+  bool has_room(const Job& job) const;
+  uint32_t pages_of_running(uint32_t group) const;
+  void start(Job& job);
+  void drop(Job& job);
+
+  Cache* cache_;
+  Board* board_;
+  uint32_t sequences_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,201 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "engine/engine_impl.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kSnapshotSpacing = 512;  // positions between snapshots within a long text
+
+Schedule::Limits schedule_limits(const EngineOptions& options, const StepMaxima& maxima) {
+  return {.chunk = options.prompt_chunk,
+          .sequences = options.sequences,
+          .logits = options.logits_rows,
+          .adjustments = maxima.adjustments};
+}
+
+Status check_indices(const char* what, const std::vector<uint32_t>& indices, size_t limit) {
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < limit && (i == 0 || indices[i] > indices[i - 1])) continue;
+    return error(ErrorKind::invalid, what, ": entry ", i, " is ", indices[i], ": want ascending ones below ", limit);
+  }
+  return {};
+}
+
+// Positions at which a request whose text begins with `known` tokens leaves snapshots.
+std::vector<uint32_t> snapshot_marks(const Request& request, size_t before, size_t known, size_t most) {
+  std::vector<uint32_t> marks{cut_below(known)};
+  for (const uint32_t end : request.message_ends) marks.push_back(cut_below(before + end));
+  for (size_t mark = kSnapshotSpacing; mark <= most; mark += kSnapshotSpacing) {
+    marks.push_back(static_cast<uint32_t>(mark));
+  }
+  std::sort(marks.begin(), marks.end());
+  marks.erase(std::unique(marks.begin(), marks.end()), marks.end());
+  return marks;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& device, Budget& budget,
+                                               const EngineOptions& options) {
+  TRY(Program program, model.record_text());
+  const ModelFacts& facts = model.facts();
+  TextModel text{.program = std::move(program),
+                 .weights = &model.weights(),
+                 .vocabulary = facts.vocabulary,
+                 .context = facts.context_length,
+                 .suppressed = facts.suppress_tokens,
+                 .digest = [model] { return model.digest(); }};  // this copy keeps the weights
+  TRY(std::unique_ptr<EngineImpl> engine, create_engine(std::move(text), device, budget, options));
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& device, Budget& budget,
+                                                  const EngineOptions& options) {
+  auto kept = std::make_unique<TextModel>(std::move(model));
+  TRY(const TextPorts ports, find_ports(kept->program));
+  TRY(PlacedText placed, place_text(*kept, device, budget, options));
+  auto engine = std::make_unique<EngineImpl>(std::move(kept), ports, std::move(placed), device.info(), budget, options);
+  TRY_STATUS(engine->reserve_buffers());
+  return engine;
+}
+
+EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports, PlacedText placed,
+                       const DeviceInfo& device, Budget& budget, const EngineOptions& options)
+    : model_(std::move(model)),
+      ports_(ports),
+      placed_(std::move(placed)),
+      options_(options),
+      budget_(&budget),
+      cache_(model_->program.groups, placed_.layout.pages, device.classes_bit_equal),
+      admission_(cache_, board_, options.sequences),
+      schedule_(schedule_limits(options, placed_.layout.maxima)),
+      step_(model_->program, placed_.layout.maxima),
+      results_(placed_.layout.maxima.wanted) {}
+
+Status EngineImpl::reserve_buffers() {
+  const uint64_t bytes = step_.words().size_bytes() + results_.size() * sizeof(SampleResult);
+  TRY(Reservation reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
+  reserved_.push_back(std::move(reservation));
+  return {};
+}
+
+Status EngineImpl::check_request(const Request& request, size_t history_before) const {
+  TRY_STATUS(check_tokens("prompt", request.prompt, model_->vocabulary));
+  TRY_STATUS(check_indices("logits_at", request.logits_at, request.prompt.size()));
+  TRY_STATUS(check_indices("message_ends", request.message_ends, request.prompt.size() + 1));
+  TRY_STATUS(check_sampling(request.sampling, model_->vocabulary));
+  const size_t total = history_before + request.prompt.size();
+  if (total == 0) return error(ErrorKind::invalid, "request: has no tokens: want a prompt");
+  const size_t most = context() - (request.max_tokens > 0 ? 1 : 0);
+  if (total <= most) return {};
+  return error(ErrorKind::invalid, "request: ", request.prompt.size(), " tokens after a history of ", history_before,
+               ": want at most ", most, " together, the context being ", context());
+}
+
+Result<OpenSequence*> EngineImpl::idle_sequence(SequenceId id) {
+  const auto found = board_.sequences.find(id);
+  if (found == board_.sequences.end()) {
+    return error(ErrorKind::not_found, "sequence ", id, ": is not open: want one that was kept");
+  }
+  if (found->second.request == 0) return &found->second;
+  return error(ErrorKind::invalid, "sequence ", id, ": is extended by request ", found->second.request,
+               ": want an idle one");
+}
+
+Result<OpenSequence*> EngineImpl::sequence_for(const Request& request) {
+  if (request.sequence != kNewSequence) return idle_sequence(request.sequence);
+  OpenSequence& made = board_.sequences[++last_id_];
+  made.text = cache_.empty();
+  return &made;
+}
+
+Job EngineImpl::make_job(Request request, SequenceId sequence, size_t history_before) {
+  const size_t known = history_before + request.prompt.size();
+  Job job;
+  job.id = ++last_id_;
+  job.sequence = sequence;
+  job.history_before = static_cast<uint32_t>(history_before);
+  job.tokens_left = static_cast<uint32_t>(std::min<size_t>(request.max_tokens, context() - known));
+  for (const uint32_t index : request.logits_at) job.logits_at.push_back(static_cast<uint32_t>(history_before + index));
+  job.marks = snapshot_marks(request, history_before, known, known + job.tokens_left);
+  job.progress.sequence = sequence;
+  job.progress.prompt_tokens = static_cast<uint32_t>(known);
+  job.request = std::move(request);
+  return job;
+}
+
+Result<RequestId> EngineImpl::submit(Request request) {
+  size_t history_before = 0;
+  if (request.sequence != kNewSequence) {
+    TRY(const OpenSequence* open, idle_sequence(request.sequence));
+    history_before = open->text.history.size();
+  }
+  TRY_STATUS(check_request(request, history_before));
+  if (!request.logits_at.empty() && logits_.empty()) {
+    const size_t elements = results_.size() * model_->vocabulary;
+    TRY(Reservation room, budget_->reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
+    reserved_.push_back(std::move(room));
+    logits_.resize(elements);
+  }
+  TRY(OpenSequence * sequence, sequence_for(request));
+  const SequenceId id = request.sequence != kNewSequence ? request.sequence : last_id_;
+  for (const int32_t token : request.prompt) sequence->text.history.push_back({token, TokenClass::prompt});
+  Job job = make_job(std::move(request), id, history_before);
+  sequence->keep = job.request.keep_sequence;
+  sequence->request = job.id;
+  sequence->last_used = ++clock_;
+  const RequestId request_id = job.id;
+  board_.jobs.emplace(request_id, std::move(job));
+  return request_id;
+}
+
+Result<Progress> EngineImpl::collect(RequestId id) {
+  const auto found = board_.jobs.find(id);
+  if (found == board_.jobs.end()) return error(ErrorKind::not_found, "request ", id, ": is not known");
+  Job& job = found->second;
+  Progress taken = job.progress;
+  job.progress.tokens.clear();
+  job.progress.logits.clear();
+  if (job.state == Job::State::finished) board_.jobs.erase(found);
+  return taken;
+}
+
+bool EngineImpl::in_flight(RequestId id) const {
+  const auto concerns = [id](const FlightPart& part) { return part.job == id; };
+  return (flight_ && std::any_of(flight_->parts.begin(), flight_->parts.end(), concerns)) ||
+         std::any_of(sick_.begin(), sick_.end(), [&](const auto& sick) { return concerns(sick.first); });
+}
+
+void EngineImpl::cancel(RequestId id) {
+  const auto found = board_.jobs.find(id);
+  if (found == board_.jobs.end() || found->second.state == Job::State::finished) return;
+  if (in_flight(id)) {
+    found->second.cancelled = true;
+  } else {
+    finish(found->second, Finish::cancelled);
+  }
+}
+
+void EngineImpl::finish(Job& job, Finish how) {
+  job.progress.finish = how;
+  job.state = Job::State::finished;
+  OpenSequence& sequence = board_.sequence_of(job);
+  sequence.request = 0;
+  sequence.last_used = ++clock_;
+  cache_.remember(sequence.text);
+  if (!sequence.keep) board_.sequences.erase(job.sequence);
+}
+
+void EngineImpl::fail(Job& job, Error why) {
+  CachedHistory& text = board_.sequence_of(job).text;
+  cache_.resume(text, job.history_before);
+  text.history.resize(job.history_before);
+  job.progress.failure = std::move(why);
+  finish(job, Finish::failed);
+}
+
+}  // namespace sluice

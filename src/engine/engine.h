@@ -1,0 +1,99 @@
+// Engine: one model's text program on one device, serving many sequences.
+//
+//   submit(request) -> RequestId;  step() until idle;  collect(id) takes what is new
+//
+// One scheduler for chat, server and page: ragged one-class batches, prompts in chunks between decode steps, fair
+// between sequences. step() never waits for the device: it returns in_flight and is called again. A sequence's history
+// is its list of (token, class); its logits are a function of that alone. Budget and device belong to the process and
+// are handed in. Not thread safe: one thread owns an Engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "engine/history.h"
+#include "engine/sampling.h"
+#include "graph/ops/sample.h"
+#include "model/model.h"
+
+namespace sluice {
+
+using SequenceId = uint64_t;
+using RequestId = uint64_t;
+inline constexpr SequenceId kNewSequence = 0;
+
+struct Request {
+  SequenceId sequence = kNewSequence;  // an idle sequence to go on from, or a new one
+  bool keep_sequence = false;          // stays open after the answer, for a next request, fork, truncate or save
+  std::vector<int32_t> prompt;         // tokens given, appended to the history in the prompt class
+  uint32_t max_tokens = 0;             // tokens to generate; 0: only compute the prompt
+  std::vector<int32_t> stop_tokens;    // end the answer; they belong to the answer's tokens
+  SamplingSettings sampling;
+  uint32_t choice = 0;              // which of several answers to one prompt: keys the random numbers
+  std::vector<uint32_t> logits_at;  // indices into `prompt`, ascending, whose logits are wanted (verify, perplexity)
+  std::vector<uint32_t>
+      message_ends;  // indices into `prompt`: snapshots are kept below them for requests that begin alike
+};
+
+enum class Finish : uint8_t { running, stop_token, length, cancelled, failed };
+
+// What a request produced since the last collect(); the counts are of the whole request.
+struct Progress {
+  SequenceId sequence = 0;
+  Finish finish = Finish::running;
+  std::optional<Error> failure;      // with Finish::failed: the sentence
+  std::vector<SampleResult> tokens;  // new tokens in order
+  std::vector<float> logits;         // new rows of Request::logits_at, vocabulary entries each
+  uint32_t prompt_tokens = 0;        // of the whole history at submit
+  uint32_t reused_tokens = 0;        // how many of them came from the cache
+  uint32_t computed_prompt_tokens = 0;
+};
+
+enum class StepState : uint8_t { idle, in_flight, progressed };
+
+struct EngineOptions {
+  Arithmetic arithmetic = Arithmetic::fast;
+  uint32_t context = 0;          // positions a sequence may have; 0: the model's, or what fits
+  uint32_t sequences = 1;        // at once in a batch
+  uint32_t prompt_chunk = 512;   // rows of a prompt step: a multiple of 64
+  uint32_t logits_rows = 16;     // rows of logits_at in a step; a block of 64 with more of them is run several times
+  uint64_t cache_positions = 0;  // kept for all sequences and snapshots together; 0: context x sequences, or what fits
+};
+
+struct EngineStats {
+  uint64_t prompt_rows = 0, decode_rows = 0, steps = 0;
+};
+
+class Engine {
+ public:
+  // `device` and `budget` outlive the engine. Fails with the budget's sentence when a reservation does not fit.
+  static Result<std::unique_ptr<Engine>> create(const Model& model, Device& device, Budget& budget,
+                                                const EngineOptions& options);
+  virtual ~Engine() = default;
+
+  virtual Result<RequestId> submit(Request request) = 0;
+  virtual StepState step() = 0;
+  virtual Result<Progress> collect(RequestId id) = 0;  // forgets the request once it has finished and been collected
+  virtual void cancel(RequestId id) = 0;               // acts between steps; the history keeps what stood
+
+  // Kept sequences, idle ones only. save() and load() wait for the device.
+  virtual Result<SequenceId> fork(SequenceId sequence) = 0;
+  virtual Status truncate(SequenceId sequence, size_t tokens) = 0;
+  virtual Status close(SequenceId sequence) = 0;
+  virtual Result<History> history(SequenceId sequence) const = 0;
+  virtual Status save(SequenceId sequence, const std::string& path) = 0;
+  // A wrong model, version or damaged file is refused; another numerics id gives a note and the tokens are run again.
+  virtual Result<SequenceId> load(const std::string& path, std::string* note) = 0;
+
+  virtual uint32_t context() const = 0;
+  virtual EngineStats stats() const = 0;
+  virtual std::string numerics_id() const = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,122 @@
+// The engine's state and its way through a step; see engine.h for what it promises.
+//
+//   launch: admit, schedule, provide pages, fill the step, start   (engine_step.cpp)
+//   land:   take results, advance sequences, end requests          (engine_step.cpp)
+//
+// A step whose logits are not finite is run again, alone for each sequence concerned, to name the first op that failed;
+// the rows it writes again are provisional, since nothing was advanced over them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/admission.h"
+#include "engine/layout.h"
+#include "engine/save.h"
+#include "engine/step_fill.h"
+
+namespace sluice {
+
+class EngineImpl final : public Engine {
+ public:
+  // `model` was placed as `placed`; both move in together, the program itself stays where it is.
+  EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports, PlacedText placed, const DeviceInfo& device,
+             Budget& budget, const EngineOptions& options);
+  Status reserve_buffers();
+
+  Result<RequestId> submit(Request request) override;
+  StepState step() override;
+  Result<Progress> collect(RequestId id) override;
+  void cancel(RequestId id) override;
+
+  Result<SequenceId> fork(SequenceId sequence) override;
+  Status truncate(SequenceId sequence, size_t tokens) override;
+  Status close(SequenceId sequence) override;
+  Result<History> history(SequenceId sequence) const override;
+  Status save(SequenceId sequence, const std::string& path) override;
+  Result<SequenceId> load(const std::string& path, std::string* note) override;
+
+  uint32_t context() const override { return placed_.layout.context; }
+  EngineStats stats() const override { return stats_; }
+  std::string numerics_id() const override { return placed_.numerics_id; }
+  Cache& cache() { return cache_; }
+
+ private:
+  // A part of the step under way, and where its rows are among the wanted ones.
+  struct FlightPart {
+    RequestId job = 0;
+    Portion portion;
+    std::vector<uint32_t> wanted = {};  // positions
+    uint32_t first_wanted = 0;
+    bool samples = false;
+  };
+  struct Flight {
+    Ticket ticket = 0;
+    TokenClass token_class{};
+    std::vector<FlightPart> parts = {};
+    bool diagnosing = false;
+    std::optional<Error> failure = {};  // of a page copy before the step
+  };
+
+  // engine.cpp
+  Status check_request(const Request& request, size_t history_before) const;
+  Result<OpenSequence*> sequence_for(const Request& request);
+  Job make_job(Request request, SequenceId sequence, size_t history_before);
+  Result<OpenSequence*> idle_sequence(SequenceId id);
+  void finish(Job& job, Finish how);
+  void fail(Job& job, Error why);
+  bool in_flight(RequestId id) const;
+
+  // engine_step.cpp
+  bool launch();
+  std::vector<Pending> pending();
+  FlightPart flight_part(const Job& job, const Portion& portion);
+  void start(Flight flight, std::span<const PageCopy> copies, const StartOptions& how);
+  StepPart step_part(const FlightPart& part);
+  void complete(const Completion& completion);
+  void land(const Flight& flight);
+  bool finite(const FlightPart& part) const;
+  void accept(const FlightPart& part, TokenClass token_class);
+  void take_logits(Job& job, const FlightPart& part);
+  void take_token(Job& job, const SampleResult& result);
+  void diagnose_next();
+  void end_diagnosis(const FlightPart& part, const std::optional<NonFinite>& found);
+  std::string describe(const FlightPart& part, const std::optional<NonFinite>& found) const;
+  void fail_all(const Flight& flight, const Error& why);
+
+  // engine_sequences.cpp
+  Status wait(Ticket ticket);
+  std::vector<SavedPages> saved_pages(uint32_t length) const;
+  Status check_saved(const SavedSequence& saved, const std::string& path) const;
+  bool take_pages(const SavedSequence& saved, CachedHistory& text);
+  Status read_pages(const SaveReader& reader, CachedHistory& text);
+
+  std::unique_ptr<TextModel> model_;
+  TextPorts ports_;
+  PlacedText placed_;
+  EngineOptions options_;
+  Budget* budget_;
+
+  Cache cache_;
+  Board board_;  // its tables point into cache_
+  Admission admission_;
+  Schedule schedule_;
+  StepBuffer step_;
+  std::vector<SampleResult> results_;  // by wanted row
+  std::vector<float> logits_;          // likewise; only of steps that give logits
+  std::vector<Reservation> reserved_;
+
+  std::optional<Flight> flight_;
+  std::vector<std::pair<FlightPart, TokenClass>> sick_;  // not finite, to be diagnosed
+  uint64_t last_id_ = 0;                                 // of requests and sequences
+  uint64_t clock_ = 0;
+  EngineStats stats_;
+};
+
+// The engine over any program, as tests with a fake device make it.
+Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& device, Budget& budget,
+                                                  const EngineOptions& options);
+
+}  // namespace sluice

@@ -1,0 +1,201 @@
+#include <algorithm>
+
+#include "engine/engine_impl.h"
+
+namespace sluice {
+
+StepState EngineImpl::step() {
+  if (!flight_ && !launch()) return StepState::idle;
+  bool progressed = !flight_;
+  while (const std::optional<Completion> completion = placed_.runner->poll()) {
+    complete(*completion);
+    progressed = true;
+  }
+  return progressed ? StepState::progressed : StepState::in_flight;
+}
+
+// False when no request is left to run.
+bool EngineImpl::launch() {
+  admission_.admit();
+  bool finished_any = false;
+  for (auto& [id, job] : board_.jobs) {
+    if (job.state != Job::State::running || !job.done(board_.sequence_of(job).text)) continue;
+    finish(job, Finish::length);
+    finished_any = true;
+  }
+  const std::vector<Pending> wanting = pending();
+  if (wanting.empty()) return finished_any;
+  const Batch batch = schedule_.next(wanting);
+  Flight flight{.token_class = batch.token_class};
+  std::vector<PageCopy> copies;
+  for (const Portion& portion : batch.portions) {
+    Job& job = board_.jobs.at(wanting[portion.of].id);
+    // Jobs come oldest first, and what they need is taken from the youngest: never from one that is in the flight.
+    if (job.state != Job::State::running || !admission_.provide(job, portion.end, copies)) continue;
+    flight.parts.push_back(flight_part(job, portion));
+  }
+  if (!flight.parts.empty()) start(std::move(flight), copies, {});
+  return true;
+}
+
+std::vector<Pending> EngineImpl::pending() {
+  std::vector<Pending> wanting;
+  for (auto& [id, job] : board_.jobs) {
+    if (job.state != Job::State::running) continue;
+    const uint32_t adjustments = most_adjustments(job.request.sampling, model_->suppressed);
+    wanting.push_back(pending_of(job, board_.sequence_of(job).text, cache_.any_class(), adjustments));
+  }
+  return wanting;
+}
+
+EngineImpl::FlightPart EngineImpl::flight_part(const Job& job, const Portion& portion) {
+  FlightPart part{.job = job.id, .portion = portion};
+  for (uint32_t i = 0; i < portion.logits; ++i) part.wanted.push_back(job.logits_at[job.logits_given + i]);
+  // The last row is always looked at, so that what is not finite is found in the step that computed it.
+  if (part.wanted.empty() || part.wanted.back() != portion.end - 1) part.wanted.push_back(portion.end - 1);
+  part.samples = portion.complete && job.tokens_left > 0 && portion.end == board_.sequence_of(job).text.history.size();
+  return part;
+}
+
+StepPart EngineImpl::step_part(const FlightPart& part) {
+  const Job& job = board_.jobs.at(part.job);
+  const CachedHistory& text = board_.sequence_of(job).text;
+  StepPart step{.sequence = &text, .begin = part.portion.begin, .end = part.portion.end, .wanted = part.wanted};
+  if (part.samples) {
+    step.sampling = sample_row(job.request.sampling, job.request.choice);
+    step.adjustments = sample_adjustments(job.request.sampling, text.history, model_->suppressed);
+  }
+  return step;
+}
+
+void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, const StartOptions& how) {
+  for (const PageCopy& copy : copies) placed_.runner->copy_page(copy.group, copy.from, copy.to);
+  std::vector<StepPart> parts;
+  uint32_t wanted = 0;
+  bool with_logits = false;
+  for (FlightPart& part : flight.parts) {
+    part.first_wanted = wanted;
+    wanted += static_cast<uint32_t>(part.wanted.size());
+    with_logits |= part.portion.logits > 0;
+    parts.push_back(step_part(part));
+  }
+  fill_step(step_, ports_, flight.token_class, parts);
+  std::vector<ReadRequest> reads{{ports_.sample, std::as_writable_bytes(std::span(results_).first(wanted))}};
+  if (with_logits) {
+    const std::span<float> rows = std::span(logits_).first(size_t{wanted} * model_->vocabulary);
+    reads.push_back({ports_.logits, std::as_writable_bytes(rows)});
+  }
+  flight.ticket = placed_.runner->start(step_, reads, how);
+  flight_ = std::move(flight);
+  ++stats_.steps;
+}
+
+// Tickets end in order: those of page copies before their step's.
+void EngineImpl::complete(const Completion& completion) {
+  if (!flight_) return;
+  if (!completion.status && !flight_->failure) flight_->failure = completion.status.error();
+  if (completion.ticket != flight_->ticket) return;
+  const Flight flight = *std::exchange(flight_, std::nullopt);
+  if (flight.failure) {
+    fail_all(flight, *flight.failure);
+  } else if (flight.diagnosing) {
+    end_diagnosis(flight.parts.front(), completion.non_finite);
+  } else {
+    land(flight);
+  }
+}
+
+void EngineImpl::land(const Flight& flight) {
+  for (const FlightPart& part : flight.parts) {
+    if (finite(part)) {
+      accept(part, flight.token_class);
+    } else {
+      sick_.push_back({part, flight.token_class});
+    }
+  }
+  diagnose_next();
+}
+
+bool EngineImpl::finite(const FlightPart& part) const {
+  const std::span rows = std::span(results_).subspan(part.first_wanted, part.wanted.size());
+  return std::all_of(rows.begin(), rows.end(), [](const SampleResult& row) { return row.finite != 0; });
+}
+
+void EngineImpl::accept(const FlightPart& part, TokenClass token_class) {
+  Job& job = board_.jobs.at(part.job);
+  CachedHistory& text = board_.sequence_of(job).text;
+  (token_class == TokenClass::prompt ? stats_.prompt_rows : stats_.decode_rows) +=
+      part.portion.end - part.portion.begin;
+  take_logits(job, part);
+  if (part.portion.complete) cache_.advance(text, part.portion.end, job.marks);
+  Progress& progress = job.progress;
+  const uint32_t computed = std::min(text.cached, progress.prompt_tokens);
+  if (computed > progress.reused_tokens) {
+    progress.computed_prompt_tokens = std::max(progress.computed_prompt_tokens, computed - progress.reused_tokens);
+  }
+  if (job.cancelled) {
+    finish(job, Finish::cancelled);
+  } else if (part.samples) {
+    take_token(job, results_[part.first_wanted + part.wanted.size() - 1]);
+  } else if (job.done(text)) {
+    finish(job, Finish::length);
+  }
+}
+
+void EngineImpl::take_logits(Job& job, const FlightPart& part) {
+  const size_t width = model_->vocabulary;
+  const std::span rows = std::span(logits_).subspan(part.portion.logits > 0 ? part.first_wanted * width : 0);
+  const std::span given = rows.first(part.portion.logits * width);
+  job.progress.logits.insert(job.progress.logits.end(), given.begin(), given.end());
+  job.logits_given += part.portion.logits;
+}
+
+void EngineImpl::take_token(Job& job, const SampleResult& result) {
+  CHECK(result.token >= 0 && static_cast<uint32_t>(result.token) < model_->vocabulary);
+  board_.sequence_of(job).text.history.push_back({result.token, TokenClass::decode});
+  job.progress.tokens.push_back(result);
+  --job.tokens_left;
+  const std::vector<int32_t>& stops = job.request.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), result.token) != stops.end()) {
+    finish(job, Finish::stop_token);
+  } else if (job.tokens_left == 0) {
+    finish(job, Finish::length);
+  }
+}
+
+// The rows of one sequence alone: its bits do not depend on the others.
+void EngineImpl::diagnose_next() {
+  while (!flight_ && !sick_.empty()) {
+    const auto [part, token_class] = sick_.back();
+    sick_.pop_back();
+    Job& job = board_.jobs.at(part.job);
+    if (job.cancelled) {
+      finish(job, Finish::cancelled);
+      continue;
+    }
+    start({.token_class = token_class, .parts = {part}, .diagnosing = true}, {}, {.find_non_finite = true});
+  }
+}
+
+void EngineImpl::end_diagnosis(const FlightPart& part, const std::optional<NonFinite>& found) {
+  fail(board_.jobs.at(part.job), error(ErrorKind::invalid, describe(part, found)));
+  diagnose_next();
+}
+
+// "token 17: layer 3, rms_norm: result is not finite"
+std::string EngineImpl::describe(const FlightPart& part, const std::optional<NonFinite>& found) const {
+  if (!found) return cat("token ", part.portion.end - 1, ": logits are not finite");
+  const std::string layer = found->layer < 0 ? std::string() : cat("layer ", found->layer, ", ");
+  return cat("token ", part.portion.begin + found->row, ": ", layer, found->what, ": result is not finite");
+}
+
+// A device that failed may have lost what it held: nothing that was computed is trusted, and all that goes on is
+// computed again from its tokens.
+void EngineImpl::fail_all(const Flight& flight, const Error& why) {
+  sick_.clear();
+  for (const FlightPart& part : flight.parts) fail(board_.jobs.at(part.job), why);
+  cache_.forget_snapshots();
+  for (auto& [id, sequence] : board_.sequences) cache_.drop(sequence.text);
+}
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+#include "engine/jobs.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+Pending pending_of(const Job& job, const CachedHistory& text, bool any_class, uint32_t most_adjustments) {
+  const History& history = text.history;
+  const auto size = static_cast<uint32_t>(history.size());
+  Pending pending{.id = job.id, .next = text.cached};
+  pending.logits_at = std::span(job.logits_at).subspan(job.logits_given);
+  pending.generating =
+      job.tokens_left > 0 && text.cached + 1 == size && history.back().token_class == TokenClass::decode;
+  if (pending.generating) {
+    pending.end = size;
+    pending.token_class = TokenClass::decode;
+  } else {
+    pending.end = run_end(history, text.cached, any_class);
+    pending.token_class = any_class ? TokenClass::prompt : history[text.cached].token_class;
+  }
+  if (pending.end == size && job.tokens_left > 0) pending.adjustments = most_adjustments;
+  return pending;
+}
+
+uint32_t resume_bound(const Job& job, const CachedHistory& text) {
+  const auto size = static_cast<uint32_t>(text.history.size());
+  const uint32_t bound = job.tokens_left > 0 ? size - 1 : size;
+  return job.logits_given < job.logits_at.size() ? std::min(bound, job.logits_at[job.logits_given]) : bound;
+}
+
+}  // namespace sluice

@@ -1,0 +1,55 @@
+// What an engine has under way: requests and the sequences that they extend. Plain state; engine.cpp moves it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "engine/cache.h"
+#include "engine/engine.h"
+#include "engine/schedule.h"
+
+namespace sluice {
+
+struct OpenSequence {
+  CachedHistory text = {};
+  bool keep = false;
+  RequestId request = 0;   // that extends it now; 0: idle
+  uint64_t last_used = 0;  // by a clock that counts requests
+};
+
+struct Job {
+  enum class State : uint8_t { waiting, running, finished };
+
+  RequestId id = 0;  // the larger, the younger
+  Request request;
+  SequenceId sequence = 0;
+  State state = State::waiting;
+  bool started = false;  // has been running before
+  bool cancelled = false;
+  uint32_t history_before = 0;      // tokens of the sequence at submit
+  uint32_t tokens_left = 0;         // to be sampled
+  std::vector<uint32_t> logits_at;  // positions in the history
+  size_t logits_given = 0;
+  std::vector<uint32_t> marks;  // positions for snapshots
+  Progress progress;
+
+  bool done(const CachedHistory& text) const {
+    return tokens_left == 0 && logits_given == logits_at.size() && text.cached == text.history.size();
+  }
+};
+
+struct Board {
+  std::map<SequenceId, OpenSequence> sequences;
+  std::map<RequestId, Job> jobs;
+
+  OpenSequence& sequence_of(const Job& job) { return sequences.at(job.sequence); }
+};
+
+// The rows that a running job wants next; it is not done.
+Pending pending_of(const Job& job, const CachedHistory& text, bool any_class, uint32_t most_adjustments);
+
+// Where the job's sequence must go on at the latest, so that all that the job still wants is computed.
+uint32_t resume_bound(const Job& job, const CachedHistory& text);
+
+}  // namespace sluice

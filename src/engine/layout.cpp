@@ -1,0 +1,148 @@
+#include "engine/layout.h"
+
+#include <algorithm>
+
+#include "engine/history.h"
+#include "engine/pages.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kMaxSequences = 4096;
+constexpr uint32_t kMaxChunk = 1u << 16;
+constexpr uint32_t kLeastContext = 256;     // below which an open context does not shrink
+constexpr uint32_t kWindowSnapshots = 4;    // a conversation's system prompt and last turns
+constexpr uint32_t kUsualAdjustments = 64;  // of a sequence: a default penalty window
+
+Status check_options(const TextModel& model, const EngineOptions& options) {
+  if (options.sequences == 0 || options.sequences > kMaxSequences) {
+    return error(ErrorKind::invalid, "sequences are ", options.sequences, ": want 1 to ", kMaxSequences);
+  }
+  if (options.prompt_chunk == 0 || options.prompt_chunk % kCut != 0 || options.prompt_chunk > kMaxChunk) {
+    return error(ErrorKind::invalid, "prompt chunk is ", options.prompt_chunk, " rows: want a multiple of ", kCut,
+                 " up to ", kMaxChunk);
+  }
+  if (options.logits_rows == 0 || options.logits_rows > options.prompt_chunk) {
+    return error(ErrorKind::invalid, "logits rows are ", options.logits_rows, ": want 1 to ", options.prompt_chunk);
+  }
+  if (options.context > model.context) {
+    return error(ErrorKind::invalid, "context is ", options.context, " tokens: want at most the model's ",
+                 model.context);
+  }
+  return {};
+}
+
+uint32_t pages_of_sequence(uint32_t window, uint32_t context, uint32_t chunk) {
+  const uint32_t all = pages_for(context);
+  return window == 0 ? all : std::min(all, pages_for(window) + chunk / kPagePositions + 2);
+}
+
+uint32_t pages_of_pool(uint32_t window, const EngineOptions& options, const LayoutSize& size) {
+  const uint32_t one = pages_of_sequence(window, size.context, options.prompt_chunk);
+  const uint64_t all = pages_for(size.cache_positions);
+  if (window == 0) return static_cast<uint32_t>(std::max<uint64_t>(one, all));
+  const uint64_t of_sequence = std::min(pages_for(size.context), pages_for(window) + 2);
+  const uint64_t wanted =
+      (options.sequences + size.window_snapshots) * of_sequence + options.prompt_chunk / kPagePositions;
+  return static_cast<uint32_t>(std::max<uint64_t>(one, wanted));
+}
+
+// Sizes to try, largest first.
+std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions& options) {
+  std::vector<LayoutSize> sizes;
+  const uint32_t context = options.context != 0 ? options.context : model.context;
+  if (options.cache_positions != 0) {
+    const auto most = static_cast<uint32_t>(std::min<uint64_t>(context, options.cache_positions));
+    return {{most, options.cache_positions, kWindowSnapshots}, {most, options.cache_positions, 0}};
+  }
+  const uint64_t wanted = uint64_t{context} * options.sequences;
+  sizes.push_back({context, wanted, kWindowSnapshots});
+  sizes.push_back({context, wanted, 0});
+  if (options.sequences > 1) sizes.push_back({context, context, 0});
+  if (options.context != 0) return sizes;
+  for (uint32_t less = context / 2; less >= kLeastContext; less /= 2) sizes.push_back({less, less, 0});
+  return sizes;
+}
+
+// Whether the budget has room now, without keeping it.
+Status try_reserve(Budget& budget, const std::vector<MemoryLine>& memory) {
+  std::vector<Reservation> held;
+  for (const MemoryLine& line : memory) {
+    TRY(Reservation reservation, budget.reserve(line.domain, line.purpose, line.bytes));
+    held.push_back(std::move(reservation));
+  }
+  return {};
+}
+
+Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const TextModel& model, Device& device,
+                              Budget& budget) {
+  PlacedText placed{.layout = std::move(layout), .numerics_id = plan->numerics_id(), .page_bytes = {}, .runner = {}};
+  for (uint32_t g = 0; g < model.program.groups.size(); ++g) placed.page_bytes.push_back(plan->page_bytes(g));
+  TRY(placed.runner, device.place(std::move(plan), *model.weights, budget));
+  return placed;
+}
+
+}  // namespace
+
+Result<TextPorts> find_ports(const Program& program) {
+  TextPorts ports;
+  const auto index_of = [](const std::vector<NamedValue>& list, const char* name) -> Result<uint32_t> {
+    for (uint32_t i = 0; i < list.size(); ++i) {
+      if (list[i].name == name) return i;
+    }
+    return error(ErrorKind::unsupported, "text program: has no value ", name, ": want tokens, wanted, logits, sample");
+  };
+  TRY(ports.tokens, index_of(program.inputs, "tokens"));
+  TRY(ports.wanted, index_of(program.inputs, "wanted"));
+  TRY(const uint32_t logits, index_of(program.outputs, "logits"));
+  TRY(const uint32_t sample, index_of(program.outputs, "sample"));
+  ports.logits = program.outputs[logits].value;
+  ports.sample = program.outputs[sample].value;
+  return ports;
+}
+
+Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const WeightSource& weights) {
+  std::vector<PlacedShape> shapes;
+  for (const WeightDecl& weight : program.weights) {
+    TRY(const TensorSource tensor, weights.find(weight.name));
+    shapes.push_back({tensor.shape, tensor.format});
+  }
+  return shapes;
+}
+
+uint32_t adjustments_of_one(const TextModel& model) {
+  return kMaxPenaltyWindow + kMaxLogitBiases + static_cast<uint32_t>(model.suppressed.size());
+}
+
+Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
+  Layout layout{.context = size.context, .maxima = {}, .pages = {}};
+  layout.maxima.rows = std::max(options.prompt_chunk, options.sequences);
+  layout.maxima.wanted = std::min(layout.maxima.rows, options.sequences + options.logits_rows);
+  layout.maxima.sequences = options.sequences;
+  const auto usual = kUsualAdjustments + static_cast<uint32_t>(model.suppressed.size());
+  layout.maxima.adjustments = std::max(adjustments_of_one(model), options.sequences * usual);
+  for (const PageGroup& group : model.program.groups) {
+    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(group.window, size.context, options.prompt_chunk));
+    layout.pages.push_back(pages_of_pool(group.window, options, size));
+  }
+  return layout;
+}
+
+Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options) {
+  TRY_STATUS(check_options(model, options));
+  PlanRequest request{.program = &model.program, .arithmetic = options.arithmetic, .maxima = {}, .pages = {}};
+  TRY(request.weights, placed_shapes(model.program, *model.weights));
+  std::optional<Error> last;
+  for (const LayoutSize& size : sizes_to_try(model, options)) {
+    Layout layout = make_layout(model, options, size);
+    request.maxima = layout.maxima;
+    request.pages = layout.pages;
+    TRY(std::unique_ptr<Plan> plan, device.plan(request));
+    Status fits = try_reserve(budget, plan->memory());
+    if (fits) return place_plan(std::move(layout), std::move(plan), model, device, budget);
+    last = std::move(fits).error();
+  }
+  return *std::move(last);
+}
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+// What an engine asks of a device: how many rows, sequences and pages, as far as the budget allows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "graph/program.h"
+#include "graph/step.h"
+
+namespace sluice {
+
+// What the engine needs of a model.
+struct TextModel {
+  Program program;
+  const WeightSource* weights = nullptr;  // outlives the engine
+  uint32_t vocabulary = 0;
+  uint32_t context = 0;                      // positions that it was made for
+  std::vector<int32_t> suppressed = {};      // tokens never to be sampled
+  std::function<std::string()> digest = {};  // names the model in saved states
+};
+
+// Indices of what a text program must have.
+struct TextPorts {
+  uint32_t tokens = 0, wanted = 0;  // inputs
+  ValueId logits = kNone, sample = kNone;
+};
+Result<TextPorts> find_ports(const Program& program);
+
+// Shape and format of each weight of the program, in its order.
+Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const WeightSource& weights);
+
+// Rows of adjustments that any one sequence may need.
+uint32_t adjustments_of_one(const TextModel& model);
+
+struct Layout {
+  uint32_t context = 0;
+  StepMaxima maxima;
+  std::vector<uint32_t> pages;  // by group
+};
+struct LayoutSize {
+  uint32_t context = 0;
+  uint64_t cache_positions = 0;
+  uint32_t window_snapshots = 0;  // of groups with a window, beside what sequences hold
+};
+Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size);
+
+struct PlacedText {
+  Layout layout;
+  std::string numerics_id;
+  std::vector<uint64_t> page_bytes;  // by group
+  std::unique_ptr<Runner> runner;
+};
+// Plans and places `model`, which stays where it is as long as the runner lives. Where options leave the size open it
+// shrinks - snapshots, then sequences' room, then the context - until the budget takes it.
+Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options);
+
+}  // namespace sluice

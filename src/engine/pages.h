@@ -1,0 +1,79 @@
+// Pages of keys and values: who holds which, counted by references.
+//
+// A page keeps 64 positions of every state of one group; its bytes are the device's. Sequences and snapshots hold
+// pages through PageTables: a copy of a table shares its pages, and a shared page is copied before it is written.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace sluice {
+
+using PageId = uint32_t;
+
+// All pages of one group.
+class PagePool {
+ public:
+  explicit PagePool(uint32_t pages);
+
+  uint32_t size() const { return static_cast<uint32_t>(references_.size()); }
+  uint32_t free() const { return static_cast<uint32_t>(free_.size()); }
+  uint32_t references(PageId page) const { return references_[page]; }
+
+  std::optional<PageId> take();  // with one reference
+  void share(PageId page) { ++references_[page]; }
+  void release(PageId page);
+
+ private:
+  std::vector<uint32_t> references_;
+  std::vector<PageId> free_;
+};
+
+// Pages of consecutive positions, [64 first, 64 end), each with a reference of its own. The pool outlives it.
+class PageTable {
+ public:
+  explicit PageTable(PagePool& pool) : pool_(&pool) {}
+  PageTable(const PageTable& other);
+  PageTable(PageTable&& other) noexcept
+      : pool_(other.pool_), first_(other.first_), pages_(std::exchange(other.pages_, {})) {}
+  PageTable& operator=(PageTable other) noexcept;
+  ~PageTable() { clear(); }
+
+  uint32_t first() const { return first_; }
+  uint32_t end() const { return first_ + static_cast<uint32_t>(pages_.size()); }
+  PageId page(uint32_t index) const { return pages_[index - first_]; }
+  bool shared(uint32_t index) const { return pool_->references(page(index)) > 1; }
+
+  // One more page at the end; false when the pool has none.
+  bool grow();
+  // An own page in the place of a shared one, whose bytes the caller must copy; nothing when the pool has none.
+  struct Copy {
+    PageId from = 0, to = 0;
+  };
+  std::optional<Copy> unshare(uint32_t index);
+
+  void drop_before(uint32_t index);  // an empty table then begins there
+  void drop_from(uint32_t index);
+  void clear();
+  PageTable part(uint32_t first, uint32_t end) const;
+
+ private:
+  PagePool* pool_;
+  uint32_t first_ = 0;
+  std::vector<PageId> pages_;
+};
+
+constexpr uint32_t pages_for(uint64_t positions) {
+  return static_cast<uint32_t>((positions + kPagePositions - 1) / kPagePositions);
+}
+
+// The first page that a row at `position` still sees.
+constexpr uint32_t first_seen_page(uint32_t window, uint32_t position) {
+  return window == 0 || position < window ? 0 : (position - window + 1) / kPagePositions;
+}
+
+}  // namespace sluice

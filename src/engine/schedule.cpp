@@ -1,0 +1,98 @@
+#include "engine/schedule.h"
+
+#include <algorithm>
+
+#include "engine/history.h"
+
+namespace sluice {
+namespace {
+
+// Indices of those that `wanted` takes, in a ring that begins behind the one with id `last`.
+template <class Wanted>
+std::vector<size_t> ring(std::span<const Pending> pending, uint64_t last, const Wanted& wanted) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < pending.size(); ++i) {
+    if (wanted(pending[i])) order.push_back(i);
+  }
+  const auto start = std::find_if(order.begin(), order.end(), [&](size_t i) { return pending[i].id > last; });
+  std::rotate(order.begin(), start, order.end());
+  return order;
+}
+
+uint32_t logits_below(const Pending& pending, uint32_t end) {
+  const auto& at = pending.logits_at;
+  return static_cast<uint32_t>(std::lower_bound(at.begin(), at.end(), end) - at.begin());
+}
+
+}  // namespace
+
+struct Schedule::Draft {
+  uint32_t rows = 0;
+  uint32_t logits = 0;
+  uint32_t adjustments = 0;
+};
+
+Batch Schedule::next(std::span<const Pending> pending) {
+  const bool decoding = std::any_of(pending.begin(), pending.end(), [](const Pending& one) { return one.generating; });
+  const bool filling = std::any_of(pending.begin(), pending.end(), [](const Pending& one) { return !one.generating; });
+  decoded_last_ = decoding && !(filling && decoded_last_);
+  Batch batch = decoded_last_ ? decode_batch(pending) : chunk(pending);
+  std::sort(batch.portions.begin(), batch.portions.end(),
+            [](const Portion& a, const Portion& b) { return a.of < b.of; });
+  return batch;
+}
+
+Batch Schedule::decode_batch(std::span<const Pending> pending) {
+  Batch batch{TokenClass::decode, {}};
+  uint32_t adjustments = 0;
+  for (const size_t i : ring(pending, last_decoded_, [](const Pending& one) { return one.generating; })) {
+    adjustments += pending[i].adjustments;
+    if (batch.portions.size() == limits_.sequences || adjustments > limits_.adjustments) break;
+    batch.portions.push_back({.of = i, .begin = pending[i].next, .end = pending[i].end});
+    last_decoded_ = pending[i].id;
+  }
+  return batch;
+}
+
+Batch Schedule::chunk(std::span<const Pending> pending) {
+  Batch batch;
+  std::vector<size_t> order = ring(pending, last_filled_, [](const Pending& one) { return !one.generating; });
+  if (order.empty()) return batch;
+  batch.token_class = pending[order.front()].token_class;
+  std::erase_if(order, [&](size_t i) { return pending[i].token_class != batch.token_class; });
+  order.resize(std::min<size_t>(order.size(), limits_.sequences));
+
+  Draft draft;
+  for (const size_t i : order) {
+    batch.portions.push_back({.of = i, .begin = pending[i].next, .end = pending[i].next});
+  }
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (Portion& portion : batch.portions) grown |= extend(draft, pending[portion.of], portion);
+  }
+  std::erase_if(batch.portions, [](const Portion& portion) { return portion.begin == portion.end; });
+  last_filled_ = pending[batch.portions.back().of].id;
+  return batch;
+}
+
+// One more block of 64, when all that it needs is left.
+bool Schedule::extend(Draft& draft, const Pending& pending, Portion& portion) const {
+  if (portion.end == pending.end || !portion.complete) return false;
+  const uint32_t end = std::min(pending.end, cut_below(portion.end) + kCut);
+  const uint32_t rows = end - portion.end;
+  const uint32_t logits = logits_below(pending, end) - portion.logits;
+  const uint32_t adjustments = end == pending.end ? pending.adjustments : 0;
+  if (draft.rows + rows > limits_.chunk || draft.adjustments + adjustments > limits_.adjustments) return false;
+  const uint32_t logits_left = limits_.logits - draft.logits;
+  // A block with more logits than are left waits, unless it is the first of the step: then it comes again.
+  if (logits > logits_left && draft.rows > 0) return false;
+  portion.complete = logits <= logits_left;
+  portion.end = end;
+  portion.logits += std::min(logits, logits_left);
+  draft.rows += rows;
+  draft.logits += std::min(logits, logits_left);
+  draft.adjustments += adjustments;
+  return true;
+}
+
+}  // namespace sluice

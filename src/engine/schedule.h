@@ -1,0 +1,68 @@
+// Which rows go into the next step: a decode batch, then a chunk of known tokens, in turns.
+//
+// A step has one class. A decode batch has one row of each sequence that is generating. A chunk has rows of tokens
+// known beforehand (prompts, and answers that are computed again), shared out in blocks of 64 round robin from where
+// the last chunk ended, so that a running answer never waits longer than one chunk and no prompt waits for another's
+// end. Rows of a sequence end at an absolute multiple of 64 or at the end of a run of one class. Pure: sees numbers,
+// never sequences.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/step.h"
+
+namespace sluice {
+
+// A sequence that has rows to compute: those in [next, end), all of one class.
+struct Pending {
+  uint64_t id = 0;  // ascending in the list
+  uint32_t next = 0;
+  uint32_t end = 0;
+  TokenClass token_class = TokenClass::prompt;
+  bool generating = false;                   // one row, from which the next token is sampled
+  uint32_t adjustments = 0;                  // at most so many are needed if the portion reaches `end`
+  std::span<const uint32_t> logits_at = {};  // positions from `next` on whose logits are asked for, ascending
+};
+
+// Rows [begin, end) that one of them is given.
+struct Portion {
+  size_t of = 0;  // index in the list
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  uint32_t logits = 0;   // the first so many of logits_at are given
+  bool complete = true;  // false: the same rows come again for the rest of their logits
+};
+
+struct Batch {
+  TokenClass token_class = TokenClass::prompt;
+  std::vector<Portion> portions;  // in the order of the list
+};
+
+class Schedule {
+ public:
+  struct Limits {
+    uint32_t chunk = 512;      // rows of known tokens, a multiple of 64
+    uint32_t sequences = 1;    // of a step
+    uint32_t logits = 1;       // rows of logits_at of a step
+    uint32_t adjustments = 0;  // of a step; any one sequence has no more
+  };
+  explicit Schedule(const Limits& limits) : limits_(limits) {}
+
+  // Without portions when nothing is pending.
+  Batch next(std::span<const Pending> pending);
+
+ private:
+  struct Draft;  // what a batch in the making holds
+  Batch decode_batch(std::span<const Pending> pending);
+  Batch chunk(std::span<const Pending> pending);
+  bool extend(Draft& draft, const Pending& pending, Portion& portion) const;
+
+  Limits limits_;
+  bool decoded_last_ = false;
+  uint64_t last_decoded_ = 0;  // ids from which the rings go on
+  uint64_t last_filled_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+// Filling a step buffer from sequences: tokens, positions, page tables, wanted rows, sampling.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/cache.h"
+#include "engine/layout.h"
+#include "graph/step.h"
+
+namespace sluice {
+
+// "prompt: token 3 is 70000: want 0 to 4095"
+Status check_tokens(std::string_view where, std::span<const int32_t> tokens, uint32_t vocabulary);
+
+// Rows [begin, end) of a sequence, whose pages are provided.
+struct StepPart {
+  const CachedHistory* sequence = nullptr;
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  std::vector<uint32_t> wanted = {};  // positions, ascending, the last row's among them
+  SampleRow sampling = {};            // of the last row; what others sample is not looked at
+  std::vector<Adjustment> adjustments = {};
+};
+
+// Parts become the step's sequences in their order; wanted rows and their results follow part by part.
+void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class, std::span<const StepPart> parts);
+
+}  // namespace sluice

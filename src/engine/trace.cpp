@@ -1,0 +1,96 @@
+#include "engine/trace.h"
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "engine/layout.h"
+#include "engine/pages.h"
+#include "engine/step_fill.h"
+
+namespace sluice {
+namespace {
+
+Status wait(Runner& runner, Ticket ticket) {
+  for (;;) {
+    const std::optional<Completion> completion = runner.poll();
+    if (completion && completion->ticket == ticket) return completion->status;
+    if (!completion) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+// One step of so many rows, all wanted.
+PlanRequest traced_plan(const Program& program, Arithmetic arithmetic, uint32_t rows) {
+  PlanRequest request{.program = &program, .arithmetic = arithmetic, .maxima = {}, .pages = {}};
+  request.traced = true;
+  request.maxima = {.rows = rows, .wanted = rows, .sequences = 1, .pages_per_sequence = {}};
+  request.maxima.pages_per_sequence.assign(program.groups.size(), pages_for(rows));
+  request.pages.assign(program.groups.size(), pages_for(rows));
+  return request;
+}
+
+TracedValue room_for(const Program& program, const NamedValue& named, const StepBuffer& step) {
+  const ValueType& type = program.values[named.value].type;
+  TracedValue value{.name = named.name,
+                    .rows = size_t{step.count(type.extent.symbol)} * type.extent.ratio,
+                    .columns = type.columns(),
+                    .floats = {},
+                    .integers = {}};
+  const size_t elements = value.rows * value.columns;
+  type.element == Element::f32 ? value.floats.resize(elements) : value.integers.resize(elements);
+  return value;
+}
+
+std::span<std::byte> bytes_of(TracedValue& value) {
+  return value.floats.empty() ? std::as_writable_bytes(std::span(value.integers))
+                              : std::as_writable_bytes(std::span(value.floats));
+}
+
+Result<Trace> run_step(Runner& runner, const StepBuffer& step, const TextPorts& ports) {
+  std::vector<NamedValue> named = step.program().names;
+  named.push_back({"logits", ports.logits});
+  Trace values;
+  values.reserve(named.size());  // the reads point into them
+  std::vector<ReadRequest> reads;
+  for (const NamedValue& one : named) {
+    values.push_back(room_for(step.program(), one, step));
+    reads.push_back({one.value, bytes_of(values.back())});
+  }
+  TRY_STATUS(wait(runner, runner.start(step, reads)));
+  return values;
+}
+
+}  // namespace
+
+Result<Trace> trace(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
+                    Arithmetic arithmetic, std::span<const int32_t> tokens) {
+  if (tokens.empty()) return error(ErrorKind::invalid, "trace: has no tokens: want some");
+  const auto rows = static_cast<uint32_t>(tokens.size());
+  TRY(const TextPorts ports, find_ports(program));
+  const uint64_t vocabulary = program.values[ports.logits].type.columns();
+  TRY_STATUS(check_tokens("trace", tokens, static_cast<uint32_t>(vocabulary)));
+  PlanRequest request = traced_plan(program, arithmetic, rows);
+  TRY(request.weights, placed_shapes(program, weights));
+  TRY(std::unique_ptr<Plan> plan, device.plan(request));
+  TRY(const std::unique_ptr<Runner> runner, device.place(std::move(plan), weights, budget));
+
+  Cache cache(program.groups, request.pages, false);
+  CachedHistory text = cache.empty();
+  for (const int32_t token : tokens) text.history.push_back({token, TokenClass::prompt});
+  std::vector<PageCopy> copies;
+  CHECK(cache.provide(text, rows, copies));
+  StepPart part{.sequence = &text, .begin = 0, .end = rows};
+  part.wanted.resize(rows);
+  std::iota(part.wanted.begin(), part.wanted.end(), 0u);
+  StepBuffer step(program, request.maxima);
+  fill_step(step, ports, TokenClass::prompt, std::span(&part, 1));
+  return run_step(*runner, step, ports);
+}
+
+Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
+                    std::span<const int32_t> tokens) {
+  TRY(const Program program, model.record_text({.all_named = true}));
+  return trace(program, model.weights(), device, budget, arithmetic, tokens);
+}
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+// mxfp4 and nvfp4: 4-bit floats (E2M1: 1 sign, 2 exponent, 1 mantissa bits) under 8-bit floating scales. ggml's MXFP4
+// (OCP microscaling formats) and NVFP4.
+//
+//   mxfp4, 32 elements: x = 2^(e - 127) * q
+//     byte  0   u8    e
+//           1   u8    q[16]   element j in the low half of byte j, element j + 16 in the high half
+//          17
+//   nvfp4, 64 elements; each 16 have a scale: x = d * q
+//     byte  0   u8    d[4]    unsigned E4M3 (bias 7), bit 7 ignored; 0x7f: 0
+//           4   u8    q[32]   element 16 s + j: low half of byte 8 s + j; element 16 s + 8 + j: its high half
+//          36
+//
+// Numbers are kept doubled, as small integers, and scales halved: the same products, and ggml's.
+#pragma once
+
+#include "format/f8.h"
+#include "format/format.h"
+
+namespace sluice {
+
+// Twice the value of each E2M1 pattern.
+inline constexpr int8_t kDoubledE2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// The sign of zero is dropped, as ggml does.
+inline float doubled_e2m1(uint32_t bits) { return static_cast<float>(kDoubledE2M1[bits & 15]); }
+
+struct MXFP4 {
+  static constexpr Format kFormat = Format::mxfp4;
+  static constexpr const char* kName = "mxfp4";
+  static constexpr uint32_t kBlockElements = 32;
+  static constexpr int kGgmlType = 39;
+
+  struct Block {
+    uint8_t e;
+    uint8_t q[16];
+  };
+  static_assert(sizeof(Block) == 17);
+
+  // 2^(e - 128); below e = 2 a subnormal f32.
+  static constexpr float half_scale(uint8_t e) {
+    return std::bit_cast<float>(e < 2 ? 0x200000u << e : static_cast<uint32_t>(e - 1) << 23);
+  }
+
+  static void load16(const Block& block, uint32_t part, float* to) {
+    const float d = half_scale(block.e);
+    for (uint32_t i = 0; i < 16; ++i) to[i] = d * doubled_e2m1(block.q[i] >> 4 * part);
+  }
+};
+
+struct NVFP4 {
+  static constexpr Format kFormat = Format::nvfp4;
+  static constexpr const char* kName = "nvfp4";
+  static constexpr uint32_t kBlockElements = 64;
+  static constexpr int kGgmlType = 40;
+
+  struct Block {
+    uint8_t d[4];
+    uint8_t q[32];
+  };
+  static_assert(sizeof(Block) == 36);
+
+  static float half_scale(uint8_t d) {
+    if (d == 0x7f) return 0;
+    const uint8_t magnitude = d & 0x7f;
+    return magnitude == 0x7f ? 240.0f : f32_from_e4m3(magnitude) * 0.5f;  // 0xff is no NaN here
+  }
+
+  static void load16(const Block& block, uint32_t part, float* to) {
+    const float d = half_scale(block.d[part]);
+    const uint8_t* q = block.q + 8 * part;
+    for (uint32_t i = 0; i < 16; ++i) to[i] = d * doubled_e2m1(q[i % 8] >> i / 8 * 4);
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,93 @@
+#include "graph/arena.h"
+
+#include <algorithm>
+
+#include "graph/operands.h"
+
+namespace sluice {
+namespace {
+
+std::vector<uint32_t> moments(const Program& program) {
+  std::vector<uint32_t> moment(program.ops.size());
+  for (uint32_t op = 0; op < moment.size(); ++op) moment[op] = op;
+  for (const Block& block : program.blocks)
+    for (uint32_t op = block.first_op; op < block.end_op; ++op) moment[op] = block.first_op;
+  return moment;
+}
+
+struct Placed {
+  Lifetime life;
+  uint64_t offset = 0;
+  uint64_t end = 0;
+};
+
+bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+
+// The smallest gap of `bytes` between values alive at the same time, or the place behind them all.
+uint64_t best_fit(const std::vector<Placed>& placed, const Lifetime& life, uint64_t bytes) {
+  std::vector<const Placed*> neighbours;
+  for (const Placed& other : placed)
+    if (overlap(other.life, life)) neighbours.push_back(&other);
+  std::sort(neighbours.begin(), neighbours.end(),
+            [](const Placed* a, const Placed* b) { return a->offset < b->offset; });
+  uint64_t end = 0, best = Arena::kNowhere, best_gap = Arena::kNowhere;
+  for (const Placed* other : neighbours) {
+    const uint64_t gap = other->offset > end ? other->offset - end : 0;
+    if (gap >= bytes && gap < best_gap) {
+      best = end;
+      best_gap = gap;
+    }
+    end = std::max(end, other->end);
+  }
+  return best == Arena::kNowhere ? end : best;
+}
+
+}  // namespace
+
+std::vector<Lifetime> lifetimes(const Program& program, bool traced) {
+  const std::vector<uint32_t> moment = moments(program);
+  std::vector<Lifetime> lives;
+  std::vector<uint32_t> life_of(program.values.size(), kNone);
+  const auto extend = [&](ValueId id, uint32_t last) {
+    const uint32_t life = life_of[program.values[id].storage];
+    if (life != kNone) lives[life].last = std::max(lives[life].last, last);
+  };
+  for (uint32_t op = 0; op < program.ops.size(); ++op) {
+    for_each_input(program.ops[op], [&](ValueId id) { extend(id, moment[op]); });
+    for_each_output(program.ops[op], [&](ValueId id) {
+      life_of[id] = static_cast<uint32_t>(lives.size());
+      lives.push_back({.value = id, .first = moment[op], .last = moment[op]});
+    });
+  }
+  for (const NamedValue& output : program.outputs) extend(output.value, kNone);
+  if (traced)
+    for (const NamedValue& named : program.names) extend(named.value, kNone);
+  return lives;
+}
+
+uint64_t value_bytes(const Program& program, const StepMaxima& maxima, ValueId id) {
+  const ValueType& type = program.values[id].type;
+  const uint64_t rows = type.extent.symbol == Symbol::rows ? maxima.rows : maxima.wanted;
+  return rows * type.extent.ratio * type.columns() * 4;
+}
+
+Arena pack_arena(const Program& program, const StepMaxima& maxima, bool traced) {
+  std::vector<Lifetime> lives = lifetimes(program, traced);
+  const auto bytes = [&](const Lifetime& life) { return value_bytes(program, maxima, life.value); };
+  std::sort(lives.begin(), lives.end(), [&](const Lifetime& a, const Lifetime& b) {
+    return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : a.value < b.value;
+  });
+  Arena arena{.offsets = std::vector<uint64_t>(program.values.size(), Arena::kNowhere)};
+  std::vector<Placed> placed;
+  for (const Lifetime& life : lives) {
+    const uint64_t size = (bytes(life) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+    const uint64_t offset = best_fit(placed, life, size);
+    placed.push_back({.life = life, .offset = offset, .end = offset + size});
+    arena.offsets[life.value] = offset;
+    arena.bytes = std::max(arena.bytes, offset + size);
+  }
+  for (ValueId id = 0; id < program.values.size(); ++id) arena.offsets[id] = arena.offsets[program.values[id].storage];
+  return arena;
+}
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+// Cases of blocks: a device's fused kernels against the plain ops that they stand for.
+#include "graph/cases.h"
+
+namespace sluice {
+
+namespace {
+
+OpCase gated_mlp_case(Format format, uint32_t hidden, uint32_t width, ActivationKind kind) {
+  CaseBuilder c(cat("gated_mlp, ", format_name(format), ", ", hidden, " by ", width));
+  const Value x = c.input(hidden, 1, {.low = -2, .high = 2});
+  const Weight gate = c.weight({.rows = width, .columns = hidden}, format);
+  const Weight up = c.weight({.rows = width, .columns = hidden}, format);
+  c.output(gated_mlp(x, gate, up, c.weight({.rows = hidden, .columns = width}, format), kind));
+  c.row_steps(kRowCounts);
+  return c.done();
+}
+
+OpCase qkv_case(const std::vector<Format>& formats, uint32_t hidden, const std::vector<uint32_t>& rows) {
+  CaseBuilder c(cat("qkv of ", hidden));
+  const Value x = c.input(hidden);
+  std::vector<Value> parts;
+  parts.reserve(rows.size());
+  c.recorder().begin_block(BlockKind::qkv);
+  for (size_t i = 0; i < rows.size(); ++i)
+    parts.push_back(linear(x, c.weight({.rows = rows[i], .columns = hidden}, formats[i])));
+  c.recorder().end_block();
+  for (const Value part : parts) c.output(part);
+  c.row_steps(kRowCounts);
+  return c.done();
+}
+
+OpCase moe_case(Format format, uint32_t count, uint32_t k, uint32_t hidden, uint32_t width) {
+  CaseBuilder c(cat("moe, ", format_name(format), ", ", k, " of ", count));
+  const Value x = c.input(hidden, 1, {.low = -2, .high = 2});
+  const Value logits = c.input(count, 1, {.low = -3, .high = 3});
+  const WeightShape inward{.experts = count, .rows = width, .columns = hidden};
+  const Weight scale = c.weight({.columns = count}, Format::f32, {.low = 0.5f});
+  const Weight gate = c.weight(inward, format);
+  const Weight up = c.weight(inward, format);
+  const Weight down = c.weight({.experts = count, .rows = hidden, .columns = width}, format);
+  c.recorder().begin_block(BlockKind::moe);
+  const Routed routed = route(logits, {.k = k, .per_expert_scale = scale});
+  c.output(experts(x, routed, gate, up, down, ActivationKind::gelu_tanh));
+  c.recorder().end_block();
+  c.row_steps({1, 0, 3, 17, 65});
+  return c.done();
+}
+
+// A query's way: views between ops, an input's view, a view as output.
+OpCase views_case() {
+  CaseBuilder c("views between ops");
+  const Value x = c.input(33, 2);
+  const Value q = heads(linear(flatten(x), c.weight({.rows = 40, .columns = 66}, Format::bf16)), 5);
+  const Value normed = rms_norm(q, c.weight({.columns = 8}), 1e-6f);
+  const RopeId table = c.recorder().rope_table({.inverse_frequencies = {1.0f, 0.1f, 0.01f}});
+  c.output(flatten(rope(normed, table)));
+  c.output(slice(normed, 4, 1));
+  c.output(linear(flatten(normed), c.weight({.rows = 7, .columns = 40}, Format::bf16)));
+  c.row_steps(kRowCounts);
+  return c.done();
+}
+
+}  // namespace
+
+std::vector<OpCase> block_cases() {
+  return {
+      gated_mlp_case(Format::f32, 33, 50, ActivationKind::gelu_tanh),
+      gated_mlp_case(Format::f16, 20, 7, ActivationKind::silu),
+      gated_mlp_case(Format::bf16, 64, 100, ActivationKind::gelu_tanh),
+      gated_mlp_case(Format::q8_0, 64, 160, ActivationKind::gelu_tanh),
+      qkv_case({Format::bf16, Format::bf16, Format::bf16}, 70, {40, 10, 10}),
+      qkv_case({Format::q8_0, Format::f16, Format::q8_0}, 96, {33, 16, 5}),
+      qkv_case({Format::f32, Format::f32}, 7, {1, 3}),
+      moe_case(Format::bf16, 8, 2, 33, 20),
+      moe_case(Format::q8_0, 6, 3, 64, 32),
+      views_case(),
+  };
+}
+
+}  // namespace sluice

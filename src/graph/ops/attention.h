@@ -1,0 +1,109 @@
+// rope, append, attention: positions, the key and value cache, and reading it.
+//
+// Rows of extent `rows` are the step's own. Rows of extent `wanted` stand for the row that the program's input
+// "wanted" names, and have its position and sequence.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "graph/op_doc.h"
+#include "graph/value.h"
+
+namespace sluice {
+
+struct OpCase;
+struct Program;
+
+// Rotates pairs of a head by the row's position; elements beyond 2 * pairs pass through.
+struct Rope {
+  ValueId x = kNone;
+  RopeId table = kNone;
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "rope",
+      .formula =
+          "out[a] = x[a] cos_i - x[b] sin_i\n"
+          "out[b] = x[b] cos_i + x[a] sin_i\n"
+          "(a, b) = (i, i + pairs) or (2i, 2i + 1), as the table says; cos and sin of position "
+          "inverse_frequency[i] come with the step, made on the host",
+      .source = "Su et al. 2021 (arXiv:2104.09864); the half-split pairing is transformers' apply_rotary_pos_emb",
+      .tolerance = {.exact = 1e-6f, .fast = 1e-6f, .fast_8bit = 1e-6f},
+      .reason = "two products and a sum in f32; no angle is computed on a device",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("x", x, "f32 [extent, heads, width], width >= 2 pairs");
+    v.output("out", out, "as x");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+// Writes each row's key and value at its sequence's position. Rows are provisional: a later step may write the same
+// positions again.
+struct Append {
+  StateRef state{};
+  ValueId k = kNone;
+  ValueId v = kNone;
+  StateRef next{};
+
+  static constexpr OpDoc kDoc = {
+      .name = "append",
+      .formula = "next = state with key[sequence[r]][position[r]] = k[r], value[sequence[r]][position[r]] = v[r]",
+      .source =
+          "the key and value cache of Shazeer 2019 (arXiv:1911.02150), in pages (Kwon et al. 2023, "
+          "arXiv:2309.06180)",
+      .tolerance = {.exact = 1e-5f, .fast = 2e-3f, .fast_8bit = 2e-3f},
+      .reason = "seen through attention. exact: an f32 cache. fast: an f16 cache (2^-11 an element)",
+  };
+  template <class Visitor>
+  void operands(Visitor& visitor) const {
+    visitor.reads("state", state, "the version before");
+    visitor.input("k", k, "f32 [rows, kv heads, key width]");
+    visitor.input("v", v, "f32 [rows, kv heads, value width]");
+    visitor.writes("next", next, "the version after");
+  }
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+// Causal attention over the cached positions of a row's sequence. Positions are read in tiles of 64 at absolute
+// multiples of 64, merged in ascending order, so that a row's result is a function of its history alone.
+struct Attention {
+  ValueId q = kNone;
+  StateRef state{};
+  float scale = 1.0f;
+  uint32_t window = 0;   // positions seen, the row's own among them; 0: all
+  float softcap = 0.0f;  // 0: none
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "attention",
+      .formula =
+          "s_j = scale q[h] . key[j][h / group], or softcap tanh(that / softcap)\n"
+          "out[h] = sum_j softmax_j(s_j) value[j][h / group]\n"
+          "for the row at position p, over first <= j <= p; group = heads / kv heads; "
+          "first = 0, or max(0, p - window + 1) with a window",
+      .source =
+          "Vaswani et al. 2017 (arXiv:1706.03762); tiles merged as in Milakov and Gimelshein 2018 "
+          "(arXiv:1805.02867)",
+      .tolerance = {.exact = 1e-5f, .fast = 1e-2f, .fast_8bit = 1e-2f},
+      .reason =
+          "exact: f32 sums in another order, exp within 2 ulp. fast: f16 caches and queries (2^-11 an element, "
+          "which scores of a few tens turn into per mille), a shorter exp",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("q", q, "f32 [extent, heads, key width]");
+    v.reads("state", state, "holds the step's own rows already");
+    v.output("out", out, "f32 [extent, heads, value width]");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+}  // namespace sluice

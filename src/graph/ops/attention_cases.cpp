@@ -1,0 +1,156 @@
+#include <cmath>
+
+#include "graph/cases.h"
+
+namespace sluice {
+namespace {
+
+RopeDecl turning(uint32_t pairs, float base, Pairing pairing) {
+  RopeDecl rope{.pairing = pairing};
+  for (uint32_t i = 0; i < pairs; ++i)
+    rope.inverse_frequencies.push_back(std::pow(base, -static_cast<float>(i) / static_cast<float>(pairs)));
+  return rope;
+}
+
+OpCase rope_case(const std::string& name, uint32_t heads, uint32_t width, const RopeDecl& table) {
+  CaseBuilder c(cat(name, ", ", heads, " heads of ", width, ", ", table.inverse_frequencies.size(), " pairs"));
+  const Value x = c.input(width, heads);
+  const Value few = gather(x, c.wanted());
+  c.output(rope(x, c.recorder().rope_table(table)));
+  c.output(rope(few, c.recorder().rope_table(table)));
+  c.row_steps(kRowCounts);
+  c.step({{.sequence = 1, .position = 1000, .rows = 3}, {.sequence = 0, .position = 131071, .rows = 1}}, {1, 3});
+  c.step({{.sequence = 1, .position = 65, .rows = 70}}, {});
+  return c.done();
+}
+
+struct Shape {
+  uint32_t heads = 1, kv_heads = 1, key_width = 16, value_width = 16;
+};
+
+struct Layer {
+  Value q;
+  State kv;
+};
+
+// q, k and v are inputs, so that append and attention are alone.
+Layer layer(CaseBuilder& c, const std::string& name, const Shape& shape, uint32_t window, Fill fill = {}) {
+  const State empty = c.recorder().paged_state(name, shape.kv_heads, shape.key_width, shape.value_width, window);
+  const Value q = c.input(shape.key_width, shape.heads, fill);
+  const Value k = c.input(shape.key_width, shape.kv_heads, fill);
+  const Value v = c.input(shape.value_width, shape.kv_heads, fill);
+  return {.q = q, .kv = append(empty, k, v)};
+}
+
+// One sequence: a prompt over two page borders in chunks of 64, then single tokens.
+void chunked_steps(CaseBuilder& c) {
+  c.step({{.position = 0, .rows = 64}});
+  c.step({{.position = 64, .rows = 64}});
+  c.step({{.position = 128, .rows = 27}});
+  c.step({{.position = 155, .rows = 1}});
+  c.step({{.position = 156, .rows = 1}});
+}
+
+// Three sequences of unequal length that come and go.
+void ragged_steps(CaseBuilder& c) {
+  c.step({{.sequence = 0, .rows = 70}, {.sequence = 1, .rows = 3}, {.sequence = 2, .rows = 130}});
+  c.step({{.sequence = 2, .position = 130, .rows = 1},
+          {.sequence = 0, .position = 70, .rows = 1},
+          {.sequence = 1, .position = 3, .rows = 1}});
+  c.step({{.sequence = 1, .position = 4, .rows = 61}});
+  c.step({{.sequence = 0, .position = 71, .rows = 2}, {.sequence = 1, .position = 65, .rows = 4}}, {1, 5});
+  c.step({{.sequence = 2, .position = 131, .rows = 17}}, {});
+  c.step({}, {});
+}
+
+struct AttentionCase {
+  const char* name;
+  Shape shape;
+  AttentionOptions options;
+  void (*steps)(CaseBuilder&);
+  Fill fill{};
+};
+
+OpCase attention_case(const AttentionCase& one) {
+  CaseBuilder c(cat(one.name, ", ", one.shape.heads, " heads on ", one.shape.kv_heads, " of ", one.shape.key_width,
+                    " and ", one.shape.value_width, ", window ", one.options.window,
+                    one.steps == chunked_steps ? ", chunked" : ", ragged"));
+  const Layer l = layer(c, "kv", one.shape, one.options.window, one.fill);
+  c.output(attention(l.q, l.kv, one.options));
+  one.steps(c);
+  return c.done();
+}
+
+// A full and a windowed layer, whose caches two more layers read; the last one for wanted rows only.
+OpCase shared_caches() {
+  CaseBuilder c("shared caches, wanted rows");
+  const Layer full = layer(c, "full", {.heads = 2, .key_width = 8, .value_width = 12}, 0);
+  const Layer windowed = layer(c, "windowed", {.heads = 4, .kv_heads = 2, .key_width = 8, .value_width = 12}, 40);
+  c.output(attention(full.q, full.kv, {}));
+  c.output(attention(windowed.q, windowed.kv, {.window = 40}));
+  c.output(attention(windowed.q, windowed.kv, {.window = 9}));
+  c.output(attention(gather(windowed.q, c.wanted()), full.kv, {.scale = 0.3f}));
+  ragged_steps(c);
+  return c.done();
+}
+
+// Positions written again: what a rejected draft left is gone.
+OpCase rejected_draft() {
+  CaseBuilder c("positions written again");
+  const Layer l = layer(c, "kv", {.heads = 2, .kv_heads = 1}, 0);
+  c.output(attention(l.q, l.kv, {}));
+  c.step({{.rows = 62}});
+  c.step({{.position = 62, .rows = 5}});
+  c.step({{.position = 63, .rows = 5, .take = 1}});
+  c.step({{.position = 66, .rows = 1, .take = 2}});
+  return c.done();
+}
+
+}  // namespace
+
+std::vector<OpCase> Rope::cases() {
+  RopeDecl proportional = turning(16, 1e6f, Pairing::halves);
+  for (size_t i = 4; i < proportional.inverse_frequencies.size(); ++i) proportional.inverse_frequencies[i] = 0;
+  RopeDecl magnified = turning(5, 1e4f, Pairing::adjacent);
+  magnified.magnitude = 1.25f;
+  return {
+      rope_case("halves", 1, 64, turning(32, 1e4f, Pairing::halves)),
+      rope_case("halves", 3, 34, turning(17, 1e4f, Pairing::halves)),
+      rope_case("partial halves", 2, 33, turning(7, 1e4f, Pairing::halves)),
+      rope_case("some pairs still", 2, 32, proportional),
+      rope_case("adjacent", 3, 20, turning(10, 1e4f, Pairing::adjacent)),
+      rope_case("partial adjacent, magnified", 1, 33, magnified),
+      rope_case("one pair", 5, 2, turning(1, 1e4f, Pairing::halves)),
+  };
+}
+
+std::vector<OpCase> Append::cases() { return {rejected_draft(), shared_caches()}; }
+
+std::vector<OpCase> Attention::cases() {
+  const Shape plain;
+  const Shape odd{.heads = 6, .kv_heads = 2, .key_width = 33, .value_width = 7};
+  const Shape many{.heads = 8, .kv_heads = 1, .key_width = 64, .value_width = 64};
+  const Fill steep{.low = -4, .high = 4};
+  std::vector<OpCase> cases;
+  for (const AttentionCase& one : {
+           AttentionCase{"plain", plain, {.scale = 0.25f}, chunked_steps},
+           {"plain", plain, {.scale = 0.25f}, ragged_steps},
+           {"grouped", odd, {.scale = 0.5f}, ragged_steps},
+           {"one kv head", many, {.scale = 0.125f}, chunked_steps},
+           {"one element", {.heads = 3, .kv_heads = 3, .key_width = 1, .value_width = 1}, {}, ragged_steps},
+           {"window of 1", plain, {.window = 1}, ragged_steps},
+           {"small window", odd, {.scale = 0.5f, .window = 5}, chunked_steps},
+           {"small window", odd, {.scale = 0.5f, .window = 5}, ragged_steps},
+           {"window of a page", plain, {.window = 64}, ragged_steps},
+           {"window over pages", odd, {.scale = 0.5f, .window = 100}, chunked_steps},
+           {"window over pages", odd, {.scale = 0.5f, .window = 100}, ragged_steps},
+           {"window beyond history", plain, {.window = 1000}, chunked_steps},
+           {"soft-capped", plain, {.softcap = 5.0f}, chunked_steps, steep},
+           {"steep", plain, {}, ragged_steps, steep},
+       })
+    cases.push_back(attention_case(one));
+  cases.push_back(shared_caches());
+  return cases;
+}
+
+}  // namespace sluice

@@ -1,0 +1,159 @@
+// Element by element: add, mul, scale, softcap, activation, gated_activation.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "graph/op_doc.h"
+#include "graph/value.h"
+
+namespace sluice {
+
+struct OpCase;
+struct Program;
+
+enum class ActivationKind : uint8_t {
+  gelu_tanh,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  silu,       // x / (1 + exp(-x))
+  sigmoid,    // 1 / (1 + exp(-x))
+};
+inline constexpr int kActivationKinds = 3;
+
+struct Add {
+  ValueId a = kNone, b = kNone, out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "add",
+      .formula = "out = a + b",
+      .source = "residual streams: He et al. 2015 (arXiv:1512.03385)",
+      .tolerance = {.exact = 1e-6f, .fast = 1e-6f, .fast_8bit = 1e-6f},
+      .reason = "one f32 rounding",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("a", a, "f32 [extent, heads, width]");
+    v.input("b", b, "as a");
+    v.output("out", out, "as a");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+struct Mul {
+  ValueId a = kNone, b = kNone, out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "mul",
+      .formula = "out = a b",
+      .source = "gates; Gemma 4's per-layer inputs",
+      .tolerance = {.exact = 1e-6f, .fast = 1e-6f, .fast_8bit = 1e-6f},
+      .reason = "one f32 rounding",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("a", a, "f32 [extent, heads, width]");
+    v.input("b", b, "as a");
+    v.output("out", out, "as a");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+struct Scale {
+  ValueId x = kNone;
+  float factor = 1.0f;
+  WeightId weight = kNone;  // or kNone
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "scale",
+      .formula = "out[r][c] = x[r][c] factor weight[c], where a weight of one element goes for every column",
+      .source = "Gemma 4's layer_scalar and router.scale (transformers Gemma4TextDecoderLayer, Gemma4TextRouter)",
+      .tolerance = {.exact = 1e-6f, .fast = 1e-6f, .fast_8bit = 1e-6f},
+      .reason = "two f32 roundings",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("x", x, "f32 [extent, heads, width]");
+    v.weight("weight", weight, "[1, 1] or [1, columns of x], or none");
+    v.output("out", out, "as x");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+struct Softcap {
+  ValueId x = kNone;
+  float cap = 0.0f;
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "softcap",
+      .formula = "out = cap tanh(x / cap)",
+      .source = "Gemma 2 (arXiv:2408.00118), section 2",
+      .tolerance = {.exact = 2e-6f, .fast = 1e-5f, .fast_8bit = 1e-5f},
+      .reason = "tanh within a few ulp; fast may use a shorter polynomial",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("x", x, "f32 [extent, heads, width]");
+    v.output("out", out, "as x");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+struct Activation {
+  ValueId x = kNone;
+  ActivationKind kind = ActivationKind::gelu_tanh;
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "activation",
+      .formula =
+          "out = kind(x)\n"
+          "gelu_tanh(x) = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))\n"
+          "silu(x) = x / (1 + exp(-x))\n"
+          "sigmoid(x) = 1 / (1 + exp(-x))",
+      .source = "Hendrycks and Gimpel 2016 (arXiv:1606.08415), the tanh form as PyTorch's gelu(approximate=\"tanh\")",
+      .tolerance = {.exact = 2e-6f, .fast = 1e-5f, .fast_8bit = 1e-5f},
+      .reason = "exp and tanh within a few ulp; fast may use a shorter polynomial",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("x", x, "f32 [extent, heads, width]");
+    v.output("out", out, "as x");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+struct GatedActivation {
+  ValueId gate = kNone, up = kNone;
+  ActivationKind kind = ActivationKind::gelu_tanh;
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "gated_activation",
+      .formula = "out = kind(gate) up, kind as in activation",
+      .source = "Shazeer 2020 (arXiv:2002.05202)",
+      .tolerance = {.exact = 2e-6f, .fast = 1e-5f, .fast_8bit = 1e-5f},
+      .reason = "as activation, and one more f32 rounding",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("gate", gate, "f32 [extent, heads, width]");
+    v.input("up", up, "as gate");
+    v.output("out", out, "as gate");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+}  // namespace sluice

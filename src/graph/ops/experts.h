@@ -1,0 +1,86 @@
+// route, experts: mixture-of-experts layers.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "graph/op_doc.h"
+#include "graph/ops/elementwise.h"
+#include "graph/value.h"
+
+namespace sluice {
+
+struct OpCase;
+struct Program;
+
+// Chooses k experts for each row. Choosing by logits is choosing by p without the ties that underflow makes.
+struct Route {
+  ValueId logits = kNone;
+  uint32_t k = 0;
+  bool normalise = true;
+  WeightId per_expert_scale = kNone;  // or kNone
+  ValueId index = kNone;
+  ValueId weight = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "route",
+      .formula =
+          "index[r] = the k largest logits, in that order (ties: lower index)\n"
+          "p = softmax(logits[r]) over all experts\n"
+          "weight[r][i] = p[index[r][i]] / (normalise ? sum of the chosen p : 1) "
+          "per_expert_scale[index[r][i]]",
+      .source =
+          "Shazeer et al. 2017 (arXiv:1701.06538); transformers Gemma4TextRouter (scale after the "
+          "renormalisation, none after it)",
+      .tolerance = {.exact = 1e-5f, .fast = 1e-5f, .fast_8bit = 1e-5f},
+      .reason = "routers are f32 in both arithmetics: exp within 2 ulp and one sum; indices are equal",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("logits", logits, "f32 [extent, experts]");
+    v.weight("per_expert_scale", per_expert_scale, "[1, experts], or none");
+    v.output("index", index, "i32 [extent, k], in [0, experts) whatever the logits are");
+    v.output("weight", weight, "f32 [extent, k]");
+  }
+  ValueType index_result(const Program& program) const;
+  ValueType weight_result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+// The weighted sum of the chosen experts' gated MLPs, added in ascending expert index.
+struct Experts {
+  ValueId x = kNone;
+  ValueId index = kNone;
+  ValueId weight = kNone;
+  WeightId gate = kNone;
+  WeightId up = kNone;
+  WeightId down = kNone;
+  ActivationKind kind = ActivationKind::gelu_tanh;
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "experts",
+      .formula =
+          "out[r] = sum_e weight[r][e] down_e(kind(gate_e x[r]) * up_e x[r]), "
+          "e over index[r] in ascending order, kind as in activation",
+      .source = "Shazeer et al. 2017 (arXiv:1701.06538); transformers Gemma4TextExperts",
+      .tolerance = {.exact = 2e-5f, .fast = 2e-2f, .fast_8bit = 6e-2f},
+      .reason = "two linears in a row: twice linear's tolerance",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("x", x, "f32 [extent, hidden]");
+    v.input("index", index, "i32 [extent, k], distinct in a row");
+    v.input("weight", weight, "f32 [extent, k]");
+    v.weight("gate", gate, "experts x [width, hidden]");
+    v.weight("up", up, "experts x [width, hidden]");
+    v.weight("down", down, "experts x [hidden, width]");
+    v.output("out", out, "f32 [extent, hidden]");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+}  // namespace sluice

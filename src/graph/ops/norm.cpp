@@ -1,0 +1,18 @@
+#include "graph/ops/norm.h"
+
+#include "graph/op_check.h"
+
+namespace sluice {
+
+ValueType RmsNorm::result(const Program& program) const { return type_of(program, x); }
+
+Status RmsNorm::check(const Program& program) const {
+  OpCheck check(program, kDoc.name);
+  const ValueType in = check.value("x", x);
+  if (weight != kNone) check.matrix("weight", weight, 1, 1, in.width);
+  check.positive("eps", eps);
+  check.type("out", out, result(program));
+  return check.status();
+}
+
+}  // namespace sluice

@@ -1,0 +1,90 @@
+// A recorded program: a flat list of ops over typed values, with everything a device needs to lay it out.
+// Plain data, made by Recorder (recorder.h), which also checks it; never changed afterwards.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "graph/value.h"
+#include "graph/weights.h"
+
+namespace sluice {
+
+// Positions in a page of the key and value cache, and in a tile of attention.
+inline constexpr uint32_t kPagePositions = 64;
+
+struct ValueInfo {
+  ValueType type{};
+  ValueId storage = kNone;  // the value whose memory this is: itself, or the one it is a reshaped view of
+};
+
+// States of one group share page tables: they see the same positions. window == 0: every position; otherwise pages
+// wholly behind the last `window` positions may be freed.
+struct PageGroup {
+  uint32_t window = 0;
+};
+
+// Keys and values of one layer, 64 positions a page.
+struct StateDecl {
+  std::string name{};  // "layer.3.kv"
+  uint32_t group = 0;
+  uint32_t heads = 1;
+  uint32_t key_width = 0;
+  uint32_t value_width = 0;
+};
+
+enum class Pairing : uint8_t { halves, adjacent };  // (i, i + pairs) or (2i, 2i + 1)
+
+// Angles of pair i at position p are p * inverse_frequencies[i], computed in f32 on the host as transformers does;
+// cos and sin are multiplied by `magnitude`.
+struct RopeDecl {
+  std::vector<float> inverse_frequencies{};  // one a pair; 0: the pair does not turn
+  Pairing pairing = Pairing::halves;
+  float magnitude = 1.0f;
+  bool operator==(const RopeDecl&) const = default;
+};
+
+struct NamedValue {
+  std::string name{};
+  ValueId value = kNone;
+};
+
+// A run of ops whose meaning is those ops, for which a device may have one kernel.
+enum class BlockKind : uint8_t { qkv, gated_mlp, moe };
+inline constexpr int kBlockKinds = 3;
+struct BlockDoc {
+  const char* name = "";
+  const char* ops = "";  // the form that the recorder checks
+};
+const BlockDoc& block_doc(BlockKind kind);
+
+struct Block {
+  BlockKind kind{};
+  uint32_t first_op = 0;
+  uint32_t end_op = 0;
+};
+
+// Tokens that stand where a picture or a sound will be; "tokens" holds `read_as` in their place.
+struct Placeholders {
+  std::vector<int32_t> tokens;
+  int32_t read_as = 0;
+};
+
+struct Program {
+  std::vector<ValueInfo> values;
+  std::vector<WeightDecl> weights;
+  std::vector<StateDecl> states;
+  std::vector<PageGroup> groups;
+  std::vector<RopeDecl> ropes;
+  std::vector<NamedValue> inputs;  // filled by the step: "tokens" i32 [rows, 1], "wanted" i32 [wanted, 1], ...
+  Placeholders placeholders;
+  std::vector<NamedValue> outputs;  // alive at the end of a step: "logits", "sample"
+  std::vector<NamedValue> names;    // marked intermediates, kept only by a traced plan
+  std::vector<Op> ops;
+  std::vector<int32_t> layers;  // of each op; -1 outside any layer
+  std::vector<Block> blocks;    // in order, not overlapping
+};
+
+}  // namespace sluice

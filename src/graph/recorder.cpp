@@ -1,0 +1,336 @@
+#include "graph/recorder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checked.h"
+#include "base/limits.h"
+#include "graph/op_check.h"
+#include "graph/operands.h"
+
+namespace sluice {
+namespace {
+
+constexpr ValueType kPlaceholder{.width = 1};
+
+bool fits(const ValueType& type) {
+  const CheckedSize columns = CheckedSize(type.heads) * type.width * type.extent.ratio;
+  return columns.fits(kMaxColumns) && columns.value() > 0u;
+}
+
+bool fits(const WeightShape& shape) {
+  const CheckedSize elements = CheckedSize(shape.experts) * shape.rows * shape.columns;
+  return shape.columns <= kMaxColumns && elements.fits(kMaxWeightElements) && elements.value() > 0u;
+}
+
+bool has_name(const std::vector<NamedValue>& values, const std::string& name) {
+  return std::any_of(values.begin(), values.end(), [&](const NamedValue& value) { return value.name == name; });
+}
+
+// Appends `op` with a new value as its result.
+template <class O>
+Value record_with_result(Value x, O op) {
+  Recorder& recorder = *x.recorder;
+  const Value out = recorder.new_value(op.result(recorder.program()));
+  op.out = out.id;
+  recorder.record(op);
+  return out;
+}
+
+void check_same(Value a, Value b) { CHECK(a.recorder == b.recorder); }
+
+template <class O>
+const O* op_at(const Program& program, uint32_t index) {
+  return std::get_if<O>(&program.ops[index]);
+}
+
+bool is_qkv(const Program& program, const Block& block) {
+  const Linear* first = op_at<Linear>(program, block.first_op);
+  for (uint32_t i = block.first_op; i < block.end_op; ++i) {
+    const Linear* linear = op_at<Linear>(program, i);
+    if (linear == nullptr || linear->x != first->x) return false;
+  }
+  return true;
+}
+
+bool is_gated_mlp(const Program& program, const Block& block) {
+  if (block.end_op - block.first_op != 4) return false;
+  const Linear* gate = op_at<Linear>(program, block.first_op);
+  const Linear* up = op_at<Linear>(program, block.first_op + 1);
+  const GatedActivation* gated = op_at<GatedActivation>(program, block.first_op + 2);
+  const Linear* down = op_at<Linear>(program, block.first_op + 3);
+  return gate != nullptr && up != nullptr && gated != nullptr && down != nullptr && gate->x == up->x &&
+         gated->gate == gate->out && gated->up == up->out && down->x == gated->out;
+}
+
+bool is_moe(const Program& program, const Block& block) {
+  if (block.end_op - block.first_op != 2) return false;
+  const Route* route = op_at<Route>(program, block.first_op);
+  const Experts* experts = op_at<Experts>(program, block.first_op + 1);
+  return route != nullptr && experts != nullptr && experts->index == route->index && experts->weight == route->weight;
+}
+
+bool has_form(const Program& program, const Block& block) {
+  if (block.first_op == block.end_op) return false;
+  switch (block.kind) {
+    case BlockKind::qkv: return is_qkv(program, block);
+    case BlockKind::gated_mlp: return is_gated_mlp(program, block);
+    case BlockKind::moe: break;
+  }
+  return is_moe(program, block);
+}
+
+}  // namespace
+
+ValueType Value::type() const { return type_of(recorder->program(), id); }
+
+Recorder::Recorder() = default;
+
+void Recorder::fail(const std::string& why) {
+  if (!first_problem_.empty()) return;
+  first_problem_ = layer_ < 0 ? why : cat("layer ", layer_, ": ", why);
+}
+
+Value Recorder::new_value(const ValueType& type) {
+  if (!fits(type)) fail(cat("a value is ", describe(type), ": want 1 to ", kMaxColumns, " columns"));
+  const auto id = static_cast<ValueId>(program_.values.size());
+  program_.values.push_back({.type = fits(type) ? type : kPlaceholder, .storage = id});
+  return {this, id};
+}
+
+Value Recorder::view(Value of, uint32_t heads, uint32_t width) {
+  ValueInfo info = program_.values[of.id];
+  info.type.heads = heads;
+  info.type.width = width;
+  const auto id = static_cast<ValueId>(program_.values.size());
+  program_.values.push_back(info);
+  return {this, id};
+}
+
+Weight Recorder::weight(const std::string& name, WeightShape shape) {
+  if (!fits(shape)) {
+    fail(cat("weight ", name, " is ", describe(shape), ": want 1 to ", kMaxColumns, " columns and at most ",
+             kMaxWeightElements, " elements"));
+    shape = {.columns = 1};
+  }
+  for (size_t id = 0; id < program_.weights.size(); ++id) {
+    const WeightDecl& known = program_.weights[id];
+    if (known.name != name) continue;
+    if (known.shape != shape) fail(cat("weight ", name, " is ", describe(shape), ": want ", describe(known.shape)));
+    return {static_cast<WeightId>(id)};
+  }
+  program_.weights.push_back({.name = name, .shape = shape});
+  return {static_cast<WeightId>(program_.weights.size() - 1)};
+}
+
+Value Recorder::input(const std::string& name, ValueType type) {
+  if (has_name(program_.inputs, name)) fail(cat("input ", name, " is declared twice: want one of that name"));
+  const ValueType wanted{.extent = {.symbol = Symbol::wanted}, .width = 1, .element = Element::i32};
+  if (name == "wanted" && type != wanted) fail(cat("input wanted is ", describe(type), ": want ", describe(wanted)));
+  const Value value = new_value(type);
+  program_.inputs.push_back({.name = name, .value = value.id});
+  return value;
+}
+
+RopeId Recorder::rope_table(const RopeDecl& rope) {
+  const auto known = std::find(program_.ropes.begin(), program_.ropes.end(), rope);
+  if (known != program_.ropes.end()) return static_cast<RopeId>(known - program_.ropes.begin());
+  const auto finite = [](float number) { return std::isfinite(number); };
+  const bool sound = std::all_of(rope.inverse_frequencies.begin(), rope.inverse_frequencies.end(), finite) &&
+                     finite(rope.magnitude) && rope.inverse_frequencies.size() <= kMaxColumns;
+  if (!sound) fail("a rope table has a frequency that is not finite, or too many: want finite ones");
+  program_.ropes.push_back(sound ? rope : RopeDecl{});
+  return static_cast<RopeId>(program_.ropes.size() - 1);
+}
+
+State Recorder::paged_state(const std::string& name, uint32_t heads, uint32_t key_width, uint32_t value_width,
+                            uint32_t window) {
+  StateDecl state{.name = name, .heads = heads, .key_width = key_width, .value_width = value_width};
+  if (!fits({.heads = heads, .width = key_width}) || !fits({.heads = heads, .width = value_width})) {
+    fail(cat("state ", name, " has ", heads, " heads of ", key_width, " and ", value_width, ": want 1 to ", kMaxColumns,
+             " columns"));
+    state = {.name = name, .key_width = 1, .value_width = 1};
+  }
+  for (const StateDecl& known : program_.states)
+    if (known.name == name) fail(cat("state ", name, " is declared twice: want one of that name"));
+  auto& groups = program_.groups;
+  const auto group = std::find_if(groups.begin(), groups.end(), [&](PageGroup g) { return g.window == window; });
+  state.group = static_cast<uint32_t>(group - groups.begin());
+  if (group == groups.end()) groups.push_back({.window = window});
+  program_.states.push_back(state);
+  state_versions_.push_back(0);
+  return {{.state = static_cast<uint32_t>(program_.states.size() - 1), .version = 0}};
+}
+
+void Recorder::name(Value value, const std::string& name) {
+  if (has_name(program_.names, name)) fail(cat("name ", name, " is given twice: want one value of that name"));
+  program_.names.push_back({.name = name, .value = value.id});
+}
+
+void Recorder::output(Value value, const std::string& name) {
+  if (has_name(program_.outputs, name)) fail(cat("output ", name, " is given twice: want one value of that name"));
+  program_.outputs.push_back({.name = name, .value = value.id});
+}
+
+void Recorder::begin_block(BlockKind kind) {
+  CHECK(!block_open_);
+  block_open_ = true;
+  program_.blocks.push_back({.kind = kind, .first_op = static_cast<uint32_t>(program_.ops.size())});
+}
+
+void Recorder::end_block() {
+  CHECK(block_open_);
+  block_open_ = false;
+  program_.blocks.back().end_op = static_cast<uint32_t>(program_.ops.size());
+  check_block(program_.blocks.back());
+}
+
+// A device with a kernel for a block relies on the block's form.
+void Recorder::check_block(const Block& block) {
+  const BlockDoc& doc = block_doc(block.kind);
+  if (!has_form(program_, block)) fail(cat("block ", doc.name, " has other ops: want ", doc.ops));
+}
+
+void Recorder::use_state(const char* name, StateRef ref, uint32_t want) {
+  if (ref.state >= state_versions_.size() || ref.version == want) return;
+  fail(cat(name, " is version ", ref.version, " of ", program_.states[ref.state].name, ": want version ", want,
+           ", its latest"));
+}
+
+void Recorder::record(const Op& op) {
+  if (const Status checked = check_op(op, program_); !checked) fail(checked.error().text);
+  struct States : OperandVisitor {
+    Recorder& recorder;
+    explicit States(Recorder& r) : recorder(r) {}
+    uint32_t latest(StateRef ref) const {
+      return ref.state < recorder.state_versions_.size() ? recorder.state_versions_[ref.state] : 0;
+    }
+    void reads(const char* name, StateRef ref, const char*) { recorder.use_state(name, ref, latest(ref)); }
+    void writes(const char*, StateRef ref, const char*) {
+      if (ref.state < recorder.state_versions_.size()) ++recorder.state_versions_[ref.state];
+    }
+  };
+  visit_operands(op, States(*this));
+  program_.ops.push_back(op);
+  program_.layers.push_back(layer_);
+}
+
+Result<Program> Recorder::finish() {
+  CHECK(!block_open_);
+  if (!first_problem_.empty()) return Error{ErrorKind::invalid, first_problem_};
+  return std::move(program_);
+}
+
+Value embed(Value ids, Weight table, float scale) {
+  return record_with_result(ids, Embed{.ids = ids.id, .weight = table.id, .scale = scale});
+}
+
+Value linear(Value x, Weight weight) { return record_with_result(x, Linear{.x = x.id, .weight = weight.id}); }
+
+Value rms_norm(Value x, Weight weight, float eps) {
+  if (!weight) x.recorder->fail("rms_norm: weight is missing");
+  return record_with_result(x, RmsNorm{.x = x.id, .weight = weight.id, .eps = eps});
+}
+Value rms_norm(Value x, float eps) { return record_with_result(x, RmsNorm{.x = x.id, .eps = eps}); }
+
+Value add(Value a, Value b) {
+  check_same(a, b);
+  return record_with_result(a, Add{.a = a.id, .b = b.id});
+}
+Value mul(Value a, Value b) {
+  check_same(a, b);
+  return record_with_result(a, Mul{.a = a.id, .b = b.id});
+}
+
+Value scale(Value x, float factor) { return record_with_result(x, Scale{.x = x.id, .factor = factor}); }
+Value scale(Value x, Weight weight, float factor) {
+  if (!weight) x.recorder->fail("scale: weight is missing");
+  return record_with_result(x, Scale{.x = x.id, .factor = factor, .weight = weight.id});
+}
+
+Value softcap(Value x, float cap) { return record_with_result(x, Softcap{.x = x.id, .cap = cap}); }
+
+Value activation(Value x, ActivationKind kind) { return record_with_result(x, Activation{.x = x.id, .kind = kind}); }
+
+Value gated_activation(Value gate, Value up, ActivationKind kind) {
+  check_same(gate, up);
+  return record_with_result(gate, GatedActivation{.gate = gate.id, .up = up.id, .kind = kind});
+}
+
+Value rope(Value x, RopeId table) { return record_with_result(x, Rope{.x = x.id, .table = table}); }
+
+State append(State state, Value k, Value v) {
+  check_same(k, v);
+  StateRef next = state.ref;
+  ++next.version;
+  k.recorder->record(Append{.state = state.ref, .k = k.id, .v = v.id, .next = next});
+  return {next};
+}
+
+Value attention(Value q, State state, const AttentionOptions& options) {
+  return record_with_result(
+      q,
+      Attention{
+          .q = q.id, .state = state.ref, .scale = options.scale, .window = options.window, .softcap = options.softcap});
+}
+
+Routed route(Value logits, const RouteOptions& options) {
+  Recorder& recorder = *logits.recorder;
+  Route op{.logits = logits.id,
+           .k = options.k,
+           .normalise = options.normalise,
+           .per_expert_scale = options.per_expert_scale.id};
+  const Value index = recorder.new_value(op.index_result(recorder.program()));
+  const Value weight = recorder.new_value(op.weight_result(recorder.program()));
+  op.index = index.id;
+  op.weight = weight.id;
+  recorder.record(op);
+  return {.index = index, .weight = weight};
+}
+
+Value experts(Value x, Routed routed, Weight gate, Weight up, Weight down, ActivationKind kind) {
+  check_same(x, routed.index);
+  check_same(x, routed.weight);
+  return record_with_result(x, Experts{.x = x.id,
+                                       .index = routed.index.id,
+                                       .weight = routed.weight.id,
+                                       .gate = gate.id,
+                                       .up = up.id,
+                                       .down = down.id,
+                                       .kind = kind});
+}
+
+Value gather(Value x, Value index) {
+  check_same(x, index);
+  return record_with_result(x, Gather{.x = x.id, .index = index.id});
+}
+
+Value slice(Value x, uint32_t first_head, uint32_t heads) {
+  return record_with_result(x, Slice{.x = x.id, .first_head = first_head, .heads = heads});
+}
+
+Value sample(Value logits) { return record_with_result(logits, Sample{.logits = logits.id}); }
+
+Value heads(Value x, uint32_t count) {
+  const ValueType type = x.type();
+  if (count != 0 && type.heads == 1 && type.width % count == 0) return x.recorder->view(x, count, type.width / count);
+  x.recorder->fail(cat("heads: x is ", describe(type), ": want one head that divides into ", count));
+  return x;
+}
+
+Value flatten(Value x) {
+  const ValueType type = x.type();
+  return x.recorder->view(x, 1, type.heads * type.width);
+}
+
+Value gated_mlp(Value x, Weight gate, Weight up, Weight down, ActivationKind kind) {
+  Recorder& recorder = *x.recorder;
+  recorder.begin_block(BlockKind::gated_mlp);
+  const Value g = linear(x, gate);
+  const Value u = linear(x, up);
+  const Value out = linear(gated_activation(g, u, kind), down);
+  recorder.end_block();
+  return out;
+}
+
+}  // namespace sluice

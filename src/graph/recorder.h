@@ -1,0 +1,117 @@
+// The recorder: family files call it once, at load, and it writes down a Program. Nothing is computed.
+//
+// Free functions (rms_norm(x, w), linear(x, w), ...) append ops; a Value knows its recorder, so a family reads like the
+// paper. Shape mistakes of a family are ours: they are collected and finish() reports the first as an Error naming the
+// op, because shapes can come from a hostile config. After an error, recording goes on with placeholder values.
+//
+// A state has one version at a time, because devices write it in place: reading or appending to one that has been
+// appended to since is a mistake. A missing operand is Weight{}; Values of two recorders never meet.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/program.h"
+
+namespace sluice {
+
+class Recorder;
+
+struct Value {
+  Recorder* recorder = nullptr;
+  ValueId id = kNone;
+  ValueType type() const;
+};
+
+struct Weight {
+  WeightId id = kNone;
+  explicit operator bool() const { return id != kNone; }
+};
+
+struct State {
+  StateRef ref;
+};
+
+struct Routed {
+  Value index, weight;
+};
+
+class Recorder {
+ public:
+  Recorder();
+
+  // Declares a weight of that canonical name; the same name twice must have the same shape and gives the same id.
+  Weight weight(const std::string& name, WeightShape shape);
+  Value input(const std::string& name, ValueType type);
+  RopeId rope_table(const RopeDecl& rope);  // equal tables are one
+  State paged_state(const std::string& name, uint32_t heads, uint32_t key_width, uint32_t value_width, uint32_t window);
+
+  void begin_layer(int32_t layer) { layer_ = layer; }  // -1: outside layers
+  void placeholders(Placeholders placeholders) { program_.placeholders = std::move(placeholders); }
+  // Marks an intermediate for traces: "layer.3.attn_out".
+  void name(Value value, const std::string& name);
+  void output(Value value, const std::string& name);
+  // Ops recorded between begin_block and end_block form the block; blocks do not nest.
+  void begin_block(BlockKind kind);
+  void end_block();
+
+  // The checked program, or the first mistake.
+  Result<Program> finish();
+
+  // For the free functions below: appends `op`, checks it and its state versions, marks the layer.
+  void record(const Op& op);
+  Value new_value(const ValueType& type);
+  Value view(Value of, uint32_t heads, uint32_t width);  // the same columns under other heads
+  void fail(const std::string& why);                     // the first failure is the one that finish() returns
+  const Program& program() const { return program_; }
+
+ private:
+  void use_state(const char* name, StateRef ref, uint32_t want);
+  void check_block(const Block& block);
+
+  Program program_;
+  std::vector<uint32_t> state_versions_;
+  int32_t layer_ = -1;
+  bool block_open_ = false;
+  std::string first_problem_;
+};
+
+Value embed(Value ids, Weight table, float scale);
+Value linear(Value x, Weight weight);
+Value rms_norm(Value x, Weight weight, float eps);
+Value rms_norm(Value x, float eps);  // without weight
+Value add(Value a, Value b);
+Value mul(Value a, Value b);
+Value scale(Value x, float factor);
+Value scale(Value x, Weight weight, float factor = 1.0f);
+Value softcap(Value x, float cap);
+Value activation(Value x, ActivationKind kind);
+Value gated_activation(Value gate, Value up, ActivationKind kind);
+Value rope(Value x, RopeId table);
+State append(State state, Value k, Value v);
+struct AttentionOptions {
+  float scale = 1.0f;
+  uint32_t window = 0;
+  float softcap = 0.0f;
+};
+Value attention(Value q, State state, const AttentionOptions& options);
+struct RouteOptions {
+  uint32_t k = 1;
+  bool normalise = true;
+  Weight per_expert_scale{};
+};
+Routed route(Value logits, const RouteOptions& options);
+Value experts(Value x, Routed routed, Weight gate, Weight up, Weight down, ActivationKind kind);
+Value gather(Value x, Value index);
+Value slice(Value x, uint32_t first_head, uint32_t heads);
+Value sample(Value logits);
+
+// Views: no op, no copy.
+Value heads(Value x, uint32_t count);  // [extent, 1, count * w] -> [extent, count, w]
+Value flatten(Value x);                // [extent, heads, w] -> [extent, 1, heads * w]
+
+// Blocks: helpers that record their plain ops inside a named block.
+Value gated_mlp(Value x, Weight gate, Weight up, Weight down, ActivationKind kind);
+
+}  // namespace sluice

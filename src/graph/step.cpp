@@ -1,0 +1,126 @@
+#include "graph/step.h"
+
+#include <cmath>
+
+namespace sluice {
+namespace {
+
+uint64_t row_maximum(const StepMaxima& maxima, Symbol symbol) {
+  return symbol == Symbol::rows ? maxima.rows : maxima.wanted;
+}
+
+}  // namespace
+
+StepBuffer::StepBuffer(const Program& program, const StepMaxima& maxima) : program_(&program), maxima_(maxima) {
+  CHECK(maxima.pages_per_sequence.size() == program.groups.size());
+  uint64_t at = 0;
+  const auto take = [&](uint64_t words) {
+    const uint64_t offset = at;
+    at += (words + 15) / 16 * 16;  // sections begin on cache lines
+    return offset;
+  };
+  positions_ = take(maxima.rows);
+  row_sequences_ = take(maxima.rows);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const ValueType& type = program.values[program.inputs[i].value].type;
+    inputs_.push_back(take(row_maximum(maxima, type.extent.symbol) * type.extent.ratio * type.columns()));
+    if (program.inputs[i].name == "wanted") wanted_input_ = static_cast<int>(i);
+  }
+  for (const RopeDecl& rope : program.ropes)
+    ropes_.push_back(take(uint64_t{2} * maxima.rows * rope.inverse_frequencies.size()));
+  for (const uint32_t entries : maxima.pages_per_sequence) {
+    pages_.push_back(take(uint64_t{entries} * maxima.sequences));
+    first_pages_.push_back(take(maxima.sequences));
+  }
+  sample_rows_ = take(uint64_t{maxima.wanted} * sizeof(SampleRow) / 4);
+  adjustments_ = take(uint64_t{maxima.adjustments} * sizeof(Adjustment) / 4);
+  words_.resize(at);
+}
+
+uint64_t StepBuffer::bytes(const Program& program, const StepMaxima& maxima) {
+  return StepBuffer(program, maxima).words_.size() * 4;
+}
+
+void StepBuffer::reset(TokenClass token_class, uint32_t rows, uint32_t wanted, uint32_t sequences,
+                       uint32_t adjustments) {
+  CHECK(rows <= maxima_.rows && wanted <= maxima_.wanted);
+  CHECK(sequences <= maxima_.sequences && adjustments <= maxima_.adjustments);
+  class_ = token_class;
+  counts_[0] = rows;
+  counts_[1] = wanted;
+  sequences_ = sequences;
+  adjustment_count_ = adjustments;
+  for (SampleRow& row : sample_rows()) row = SampleRow{};
+}
+
+std::span<int32_t> StepBuffer::input_i32(uint32_t index) {
+  const ValueType& type = program_->values[program_->inputs[index].value].type;
+  CHECK(type.element == Element::i32);
+  return {section(inputs_[index]), count(type.extent.symbol) * type.extent.ratio * type.columns()};
+}
+std::span<const int32_t> StepBuffer::input_i32(uint32_t index) const {
+  return const_cast<StepBuffer*>(this)->input_i32(index);
+}
+std::span<float> StepBuffer::input_f32(uint32_t index) {
+  const ValueType& type = program_->values[program_->inputs[index].value].type;
+  CHECK(type.element == Element::f32);
+  return {reinterpret_cast<float*>(section(inputs_[index])),
+          count(type.extent.symbol) * type.extent.ratio * type.columns()};
+}
+std::span<const float> StepBuffer::input_f32(uint32_t index) const {
+  return const_cast<StepBuffer*>(this)->input_f32(index);
+}
+
+std::span<const int32_t> StepBuffer::wanted_rows() const {
+  if (wanted_input_ < 0) return {};
+  return input_i32(static_cast<uint32_t>(wanted_input_));
+}
+
+std::span<float> StepBuffer::rope_part(RopeId rope, uint32_t part) {
+  const uint64_t pairs = program_->ropes[rope].inverse_frequencies.size();
+  float* table = reinterpret_cast<float*>(section(ropes_[rope]));
+  return {table + part * maxima_.rows * pairs, rows() * pairs};
+}
+
+void StepBuffer::fill_ropes() {
+  for (RopeId id = 0; id < program_->ropes.size(); ++id) {
+    const RopeDecl& rope = program_->ropes[id];
+    const size_t pairs = rope.inverse_frequencies.size();
+    const std::span<float> cosine = cosines(id), sine = sines(id);
+    for (size_t row = 0; row < rows(); ++row) {
+      const auto position = static_cast<float>(positions()[row]);
+      for (size_t i = 0; i < pairs; ++i) {
+        const float angle = position * rope.inverse_frequencies[i];
+        cosine[row * pairs + i] = std::cos(angle) * rope.magnitude;
+        sine[row * pairs + i] = std::sin(angle) * rope.magnitude;
+      }
+    }
+  }
+}
+
+std::span<int32_t> StepBuffer::pages(uint32_t group, uint32_t sequence) {
+  CHECK(sequence < maxima_.sequences);
+  const uint32_t entries = maxima_.pages_per_sequence[group];
+  return {section(pages_[group]) + uint64_t{entries} * sequence, entries};
+}
+std::span<const int32_t> StepBuffer::pages(uint32_t group, uint32_t sequence) const {
+  return const_cast<StepBuffer*>(this)->pages(group, sequence);
+}
+int32_t& StepBuffer::first_page(uint32_t group, uint32_t sequence) {
+  CHECK(sequence < maxima_.sequences);
+  return section(first_pages_[group])[sequence];
+}
+int32_t StepBuffer::first_page(uint32_t group, uint32_t sequence) const {
+  return const_cast<StepBuffer*>(this)->first_page(group, sequence);
+}
+
+std::span<SampleRow> StepBuffer::sample_rows() {
+  return {reinterpret_cast<SampleRow*>(section(sample_rows_)), wanted()};
+}
+std::span<const SampleRow> StepBuffer::sample_rows() const { return const_cast<StepBuffer*>(this)->sample_rows(); }
+std::span<Adjustment> StepBuffer::adjustments() {
+  return {reinterpret_cast<Adjustment*>(section(adjustments_)), adjustment_count_};
+}
+std::span<const Adjustment> StepBuffer::adjustments() const { return const_cast<StepBuffer*>(this)->adjustments(); }
+
+}  // namespace sluice

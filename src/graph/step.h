@@ -1,0 +1,100 @@
+// The step buffer: all that changes between replays of a program, laid out once and refilled for each step.
+//
+// One contiguous block of 32-bit words, so that a device can upload it whole. Its sections have fixed offsets given by
+// the program and the maxima; counts say how much of each is filled. The engine writes it, devices read it.
+//
+// Rows of one sequence are contiguous with ascending positions; sequences come in ascending slot of the batch.
+// Page tables: for sequence s and group g, entry i is the page of positions [64 (first + i), 64 (first + i) + 64),
+// where first = first_page(g, s); entries before what a window still sees are not kept.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace sluice {
+
+enum class TokenClass : uint8_t { prompt, decode };
+inline constexpr int kTokenClasses = 2;
+
+struct StepMaxima {
+  uint32_t rows = 1;
+  uint32_t wanted = 1;  // at most rows
+  uint32_t sequences = 1;
+  std::vector<uint32_t> pages_per_sequence{};  // by group: page table entries a sequence may have in a step
+  uint32_t adjustments = 0;                    // of all sequences together
+};
+
+class StepBuffer {
+ public:
+  StepBuffer(const Program& program, const StepMaxima& maxima);
+
+  // Empties the step and sets its counts; every count is at most its maximum.
+  void reset(TokenClass token_class, uint32_t rows, uint32_t wanted, uint32_t sequences, uint32_t adjustments);
+
+  TokenClass token_class() const { return class_; }
+  uint32_t rows() const { return counts_[0]; }
+  uint32_t wanted() const { return counts_[1]; }
+  uint32_t count(Symbol symbol) const { return symbol == Symbol::rows ? rows() : wanted(); }
+  uint32_t sequences() const { return sequences_; }
+
+  // Per row of the step.
+  std::span<int32_t> positions() { return {section(positions_), rows()}; }
+  std::span<const int32_t> positions() const { return {section(positions_), rows()}; }
+  std::span<int32_t> row_sequences() { return {section(row_sequences_), rows()}; }
+  std::span<const int32_t> row_sequences() const { return {section(row_sequences_), rows()}; }
+
+  // Program input `index` (order of Program::inputs), count x columns elements. "wanted" is an input too.
+  std::span<int32_t> input_i32(uint32_t index);
+  std::span<const int32_t> input_i32(uint32_t index) const;
+  std::span<float> input_f32(uint32_t index);
+  std::span<const float> input_f32(uint32_t index) const;
+  // The rows that wanted row w stands for; the input named "wanted" when the program has one, else empty.
+  std::span<const int32_t> wanted_rows() const;
+
+  // Rope table `rope`: for each row of the step, `pairs` cosines, then at sines() as many sines.
+  std::span<float> cosines(RopeId rope) { return rope_part(rope, 0); }
+  std::span<float> sines(RopeId rope) { return rope_part(rope, 1); }
+  std::span<const float> cosines(RopeId rope) const { return const_cast<StepBuffer*>(this)->rope_part(rope, 0); }
+  std::span<const float> sines(RopeId rope) const { return const_cast<StepBuffer*>(this)->rope_part(rope, 1); }
+  // Fills every rope table from positions(): f32 angle = position * frequency, then cos and sin of it.
+  void fill_ropes();
+
+  // Page table of a sequence: its length is the group's pages_per_sequence.
+  std::span<int32_t> pages(uint32_t group, uint32_t sequence);
+  std::span<const int32_t> pages(uint32_t group, uint32_t sequence) const;
+  int32_t& first_page(uint32_t group, uint32_t sequence);
+  int32_t first_page(uint32_t group, uint32_t sequence) const;
+
+  // Sampling, one a wanted row; adjustments are shared out by SampleRow.
+  std::span<SampleRow> sample_rows();
+  std::span<const SampleRow> sample_rows() const;
+  std::span<Adjustment> adjustments();
+  std::span<const Adjustment> adjustments() const;
+
+  const Program& program() const { return *program_; }
+  const StepMaxima& maxima() const { return maxima_; }
+  std::span<const uint32_t> words() const { return words_; }  // the whole block
+  static uint64_t bytes(const Program& program, const StepMaxima& maxima);
+
+ private:
+  int32_t* section(uint64_t offset) { return reinterpret_cast<int32_t*>(words_.data() + offset); }
+  const int32_t* section(uint64_t offset) const { return reinterpret_cast<const int32_t*>(words_.data() + offset); }
+  std::span<float> rope_part(RopeId rope, uint32_t part);
+
+  const Program* program_;
+  StepMaxima maxima_;
+  TokenClass class_ = TokenClass::prompt;
+  uint32_t counts_[kSymbols] = {};
+  uint32_t sequences_ = 0;
+  uint32_t adjustment_count_ = 0;
+  int wanted_input_ = -1;
+  // Offsets in words.
+  uint64_t positions_ = 0, row_sequences_ = 0, sample_rows_ = 0, adjustments_ = 0;
+  std::vector<uint64_t> inputs_, ropes_, pages_, first_pages_;
+  std::vector<uint32_t> words_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+// Typed configuration: one row a field, naming it in both dialects, so that reading a Hugging Face config.json, reading
+// GGUF keys and writing GGUF keys all derive from the same table.
+//
+//   std::vector<ConfigField> fields(Config& c) {
+//     return {{"num_hidden_layers", "block_count", &c.layers, 1, kMaxLayers}, ...};
+//   }
+//
+// Rules, the same for every family:
+//   - a number outside [least, most], or a fraction where a whole number belongs, is refused with its name and range;
+//   - a missing field takes `otherwise`, or is refused; Hugging Face's null is 0 where the range holds 0;
+//   - a field of one value a layer may be a single value for all or an array of exactly as many as there are layers;
+//   - Hugging Face may write a 0/1 field as one of two words.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+
+namespace sluice {
+
+struct ConfigField {
+  using Target = std::variant<uint32_t*, float*, bool*, std::vector<uint32_t>*>;
+
+  const char* hugging_face = nullptr;              // path below the text config, parts joined by '.'; null: not there
+  const char* gguf = nullptr;                      // key after "<architecture>."; null: not there
+  Target target;                                   // in a family's config, which outlives the row
+  double least = 0, most = 0;                      // of numbers; a bool has no range
+  std::optional<double> otherwise = std::nullopt;  // value of a missing field; nothing: the field must be there
+  std::array<const char*, 2> words = {};           // what Hugging Face writes for 0 and 1
+};
+
+class ConfigReader {
+ public:
+  // `architecture` prefixes GGUF keys. Fails when a Hugging Face checkpoint has no config.json.
+  static Result<ConfigReader> open(const Checkpoint& checkpoint, const std::string& architecture);
+
+  // Fills the targets of the rows that this dialect has. `layers` is the target of an earlier row than every field of
+  // one value a layer.
+  Status read(std::span<const ConfigField> fields, const uint32_t& layers) const;
+
+  // Hugging Face only: a field that must be exactly this word when it is there and not null.
+  Status require_word(const char* path, const char* wanted) const;
+
+  // An error about the field with that target: "model.gguf: gemma4.attention.head_count is 3: want ...".
+  Error complain(std::span<const ConfigField> fields, ConfigField::Target target, const std::string& text) const;
+
+ private:
+  struct Found {
+    bool array = false;
+    bool null = false;
+    uint64_t count = 1;  // of an array: its elements, whose numbers are read only where layers could be so many
+    std::vector<double> numbers;  // NaN: no number
+    std::string text;             // as the file writes it; of an array: its first entry that is no number
+  };
+
+  std::string name(const ConfigField& field) const;
+  const Json* find_json(const char* path) const;
+  std::optional<Found> find_in_json(const ConfigField& field) const;
+  std::optional<Found> find_in_gguf(const ConfigField& field) const;
+  Status read_field(const ConfigField& field, uint32_t layers) const;
+  Result<std::vector<double>> numbers(const ConfigField& field, uint32_t layers) const;
+
+  const Checkpoint* checkpoint_ = nullptr;
+  const Json* text_config_ = nullptr;  // of Hugging Face
+  std::string where_;                  // begins every error
+  std::string prefix_;                 // of every name: "text_config." or "gemma4."
+};
+
+// The rows as GGUF keys. Left out: rows GGUF does not have, and those whose value is an `otherwise` of 0. A field of
+// one value a layer is written as one number when all layers agree.
+std::vector<GgufMetadata::Entry> gguf_keys(std::span<const ConfigField> fields, const std::string& architecture);
+
+}  // namespace sluice

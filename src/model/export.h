@@ -1,0 +1,46 @@
+// What `sluice convert` writes: a model's text part as GGUF, in llama.cpp's names and keys.
+//
+//   TRY(const GgufExport out, export_gguf(model, Format::q8_0));
+//   for (auto& key : out.keys) writer.add_key(key.name, key.value);      // and the tokenizer's, which text/ knows
+//   for (auto& t : out.tensors) writer.add_tensor(t.name, t.format, t.shape);
+//   for (auto& t : out.tensors) TRY_STATUS(convert_rows(t, [&](auto piece) { return writer.write(piece); }));
+//
+// Source of keys, names and which tensors stay F32: llama.cpp's convert_hf_to_gguf.py, as files written by it show.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/gguf_value.h"
+#include "model/model.h"
+
+namespace sluice {
+
+struct ExportTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // outermost first
+  Format format{};             // to be written
+  TensorSource source;
+};
+
+struct GgufExport {
+  // From a Hugging Face checkpoint: general.*, the family's configuration and tokenizer.ggml.suppress_tokens. From
+  // GGUF: every key of the file, with file_type and quantization_version brought up to date.
+  std::vector<GgufMetadata::Entry> keys;
+  std::vector<ExportTensor> tensors;
+  std::vector<std::string> left_out;  // tensors of the checkpoint that are not written: of towers, or unknown
+};
+
+// `target`: f32, f16, bf16 or q8_0. Vectors, routers and what is no `.weight` stay F32; rows that are no whole number
+// of q8_0 blocks become f16.
+Result<GgufExport> export_gguf(const Model& model, Format target);
+
+// Writes a tensor's rows in order, decoded and encoded anew, or as they are when the format stays; pieces of about a
+// MiB, so that no tensor needs to fit into memory. A value that the format cannot hold is refused with its name.
+using WritePiece = std::function<Status(std::span<const std::byte>)>;
+Status convert_rows(const ExportTensor& tensor, const WritePiece& write);
+
+}  // namespace sluice

@@ -1,0 +1,20 @@
+// What a checkpoint says about itself beside its family's configuration: name, size, sampling, tokens that end answers.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "model/model.h"
+#include "model/weight_table.h"
+
+namespace sluice {
+
+// Fills name, size_label, parameters, sampling, eos_ids and suppress_tokens; the family has filled the rest.
+// `made`: elements of the tensors that only GGUF has, which llama.cpp's size label counts too.
+Status read_facts(const Checkpoint& checkpoint, const BoundWeights& weights, uint64_t made, ModelFacts& facts);
+
+// The sampling defaults as GGUF keys, general.sampling.*; those that are set.
+std::vector<GgufMetadata::Entry> gguf_sampling(const SamplingDefaults& sampling);
+
+}  // namespace sluice

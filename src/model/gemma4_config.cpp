@@ -1,0 +1,217 @@
+#include "model/gemma4_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/limits.h"
+#include "model/config.h"
+#include "model/rope.h"
+
+namespace sluice::gemma4 {
+namespace {
+
+// What only Hugging Face says, in its own way.
+struct Spelling {
+  uint32_t full_kv_heads = 0;
+  bool k_eq_v = false, double_wide = false, with_experts = false;
+  float rotated_share = 0, rope_factor = 0;
+};
+
+std::vector<ConfigField> fields(Config& c, Spelling& s) {
+  constexpr double kLeastEps = 1e-12, kMostTheta = 1e12, kMostCap = 1e6, kMostFactor = 1e6;
+  // Hugging Face, GGUF, target, range, value when missing, words for 0 and 1
+  return {
+      {"num_hidden_layers", "block_count", &c.layers, 1, kMaxLayers},
+      {"vocab_size", nullptr, &c.vocabulary, 1, kMaxVocabulary},
+      {"max_position_embeddings", "context_length", &c.context, 1, kMaxContext},
+      {"hidden_size", "embedding_length", &c.hidden, 1, kMaxWidth},
+      {"intermediate_size", "feed_forward_length", &c.feed_forward, 1, kMaxWidth},
+      {"use_double_wide_mlp", nullptr, &s.double_wide, 0, 1, 0},
+      {"num_attention_heads", "attention.head_count", &c.heads, 1, kMaxHeads},
+      {"num_key_value_heads", "attention.head_count_kv", &c.kv_heads, 1, kMaxHeads},
+      {"num_global_key_value_heads", nullptr, &s.full_kv_heads, 0, kMaxHeads, 0},
+      {"attention_k_eq_v", nullptr, &s.k_eq_v, 0, 1, 0},
+      {"rope_parameters.full_attention.rope_theta", "rope.freq_base", &c.rope_theta, 1, kMostTheta},
+      {"rope_parameters.full_attention.partial_rotary_factor", nullptr, &s.rotated_share, 0, 1, 1},
+      {"rope_parameters.full_attention.factor", nullptr, &s.rope_factor, 1, kMostFactor, 1},
+      {"rope_parameters.sliding_attention.rope_theta", "rope.freq_base_swa", &c.sliding_rope_theta, 1, kMostTheta, 1e4},
+      {"rms_norm_eps", "attention.layer_norm_rms_epsilon", &c.eps, kLeastEps, 1},
+      {"enable_moe_block", nullptr, &s.with_experts, 0, 1, 0},
+      {"num_experts", "expert_count", &c.experts, 0, kMaxExperts, 0},
+      {"top_k_experts", "expert_used_count", &c.experts_used, 0, kMaxExperts, 0},
+      {"global_head_dim", "attention.key_length", &c.head_dim, 2, kMaxHeadDim},
+      {nullptr, "attention.value_length", &c.value_dim, 2, kMaxHeadDim},
+      {"final_logit_softcapping", "final_logit_softcapping", &c.softcap, 0, kMostCap, 30},
+      {"sliding_window", "attention.sliding_window", &c.window, 1, kMaxContext},
+      {"num_kv_shared_layers", "attention.shared_kv_layers", &c.shared_kv_layers, 0, kMaxLayers},
+      {"hidden_size_per_layer_input", "embedding_length_per_layer_input", &c.per_layer_width, 0, kMaxWidth},
+      {"layer_types",
+       "attention.sliding_window_pattern",
+       &c.sliding,
+       0,
+       1,
+       {},
+       {"full_attention", "sliding_attention"}},
+      {"head_dim", "attention.key_length_swa", &c.sliding_head_dim, 2, kMaxHeadDim},
+      {nullptr, "attention.value_length_swa", &c.sliding_value_dim, 2, kMaxHeadDim},
+      {"moe_intermediate_size", "expert_feed_forward_length", &c.expert_width, 0, kMaxWidth, 0},
+      {nullptr, "rope.dimension_count", &c.rope_dim, 2, kMaxHeadDim},
+      {nullptr, "rope.dimension_count_swa", &c.sliding_rope_dim, 2, kMaxHeadDim},
+      {"tie_word_embeddings", nullptr, &c.tied, 0, 1, 1},
+  };
+}
+
+// Fields whose other values would mean another graph.
+Status check_words(const ConfigReader& reader) {
+  TRY_STATUS(reader.require_word("hidden_activation", "gelu_pytorch_tanh"));
+  TRY_STATUS(reader.require_word("use_bidirectional_attention", "vision"));  // text stays causal
+  TRY_STATUS(reader.require_word("rope_parameters.full_attention.rope_type", "proportional"));
+  return reader.require_word("rope_parameters.sliding_attention.rope_type", "default");
+}
+
+void finish_hugging_face(Config& c, const Spelling& s) {
+  if (!s.with_experts) c.experts = c.experts_used = c.expert_width = 0;
+  c.value_is_key.assign(c.layers, 0);
+  for (uint32_t i = 0; i < c.layers; ++i) {
+    if (s.double_wide && i + c.shared_kv_layers >= c.layers) c.feed_forward[i] *= 2;
+    if (c.sliding[i] || !s.k_eq_v) continue;
+    c.value_is_key[i] = 1;
+    if (s.full_kv_heads != 0) c.kv_heads[i] = s.full_kv_heads;
+  }
+  c.value_dim = c.rope_dim = c.head_dim;
+  c.sliding_value_dim = c.sliding_rope_dim = c.sliding_head_dim;
+  const auto turning = static_cast<size_t>(std::floor(static_cast<double>(s.rotated_share) * c.head_dim / 2));
+  c.rope_factors.assign(c.head_dim / 2, kStillFactor);
+  std::fill_n(c.rope_factors.begin(), turning, s.rope_factor);
+}
+
+// GGUF has no key for these: the vocabulary is the embedding table's, values are keys where a full layer has none.
+Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& names) {
+  const StoredTensor* table = names.find("token_embd.weight");
+  if (table == nullptr || table->shape.size() != 2 || table->shape[0] < 1 || table->shape[0] > kMaxVocabulary)
+    return error(ErrorKind::invalid, checkpoint.path(), ": token_embd.weight is ",
+                 table == nullptr ? "missing" : format_shape(table->shape), ": want [1 to ", kMaxVocabulary, ", ",
+                 c.hidden, "]");
+  c.vocabulary = static_cast<uint32_t>(table->shape[0]);
+  c.value_is_key.assign(c.layers, 0);
+  for (uint32_t i = 0; i < c.layers; ++i)
+    c.value_is_key[i] = !c.sliding[i] && names.find(cat("blk.", i, ".attn_v.weight")) == nullptr &&
+                        names.find(cat("blk.", i, ".attn_qkv.weight")) == nullptr;
+
+  const StoredTensor* factors = names.find("rope_freqs.weight");
+  const std::vector<int64_t> want = {c.head_dim / 2};
+  if (factors == nullptr || factors->format != Format::f32 || factors->shape != want)
+    return error(ErrorKind::invalid, checkpoint.path(), ": rope_freqs.weight is ",
+                 factors == nullptr ? "missing" : cat(format_name(factors->format), " ", format_shape(factors->shape)),
+                 ": want f32 ", format_shape(want));
+  c.rope_factors.resize(c.head_dim / 2);
+  decode_row(Format::f32, factors->bytes.data(), c.rope_factors.data(), c.rope_factors.size());
+  for (const float factor : c.rope_factors)
+    if (!(factor > 0.0f))
+      return error(ErrorKind::invalid, checkpoint.path(), ": rope_freqs.weight holds ", factor,
+                   ": want factors above 0");
+  return {};
+}
+
+void add_soft_token(Config& c, int64_t id) {
+  if (id >= 0 && id < c.vocabulary) c.soft_tokens.push_back(static_cast<int32_t>(id));
+}
+
+// A model of text alone has none: its config.json has no ids outside the text's own part.
+void soft_tokens_of_hugging_face(Config& c, const Json& config) {
+  for (const char* name : {"image_token_id", "audio_token_id", "video_token_id"}) {
+    const Json* id = config.find(name);
+    if (id != nullptr && id->is_integer()) add_soft_token(c, id->as_integer());
+  }
+  const Json* text = config.find("text_config");
+  const Json* padding = text == nullptr ? nullptr : text->find("pad_token_id");
+  if (padding != nullptr && padding->is_integer() && padding->as_integer() >= 0 && padding->as_integer() < c.vocabulary)
+    c.padding = static_cast<int32_t>(padding->as_integer());
+}
+
+// GGUF says them by their text only.
+void soft_tokens_of_gguf(Config& c, const Checkpoint& checkpoint) {
+  const GgufValue* value = checkpoint.key("tokenizer.ggml.tokens");
+  const auto* tokens = value == nullptr ? nullptr : std::get_if<GgufArray<std::string>>(value);
+  if (tokens == nullptr) return;
+  for (size_t id = 0; id < tokens->size(); ++id)
+    for (const char* text : {"<|image|>", "<|audio|>", "<|video|>"})
+      if ((*tokens)[id] == text) add_soft_token(c, static_cast<int64_t>(id));
+  const auto padding = checkpoint.metadata().get_u32("tokenizer.ggml.padding_token_id");
+  if (padding && *padding < c.vocabulary) c.padding = static_cast<int32_t>(*padding);
+}
+
+// What one field's range cannot say.
+Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c) {
+  const auto refuse = [&](ConfigField::Target target, const auto&... text) {
+    return reader.complain(table, target, cat(text...));
+  };
+  for (const uint32_t kv_heads : c.kv_heads)
+    if (c.heads % kv_heads != 0)
+      return refuse(&c.heads, "is ", c.heads, ": want a multiple of the ", kv_heads, " heads of keys and values");
+  if (c.head_dim % 2 != 0) return refuse(&c.head_dim, "is ", c.head_dim, ": want an even number");
+  if (c.sliding_head_dim % 2 != 0)
+    return refuse(&c.sliding_head_dim, "is ", c.sliding_head_dim, ": want an even number");
+  const std::pair<uint32_t*, uint32_t> twins[] = {{&c.value_dim, c.head_dim},
+                                                  {&c.rope_dim, c.head_dim},
+                                                  {&c.sliding_value_dim, c.sliding_head_dim},
+                                                  {&c.sliding_rope_dim, c.sliding_head_dim}};
+  for (const auto& [dim, twin] : twins)
+    if (*dim != twin) return refuse(dim, "is ", *dim, ": want ", twin, ", the width of keys");
+  if (c.experts != 0 && (c.experts_used == 0 || c.experts_used > c.experts))
+    return refuse(&c.experts_used, "is ", c.experts_used, ": want 1 to ", c.experts);
+  if (c.experts != 0 && c.expert_width == 0) return refuse(&c.expert_width, "is 0: want 1 to ", kMaxWidth);
+  if (c.shared_kv_layers >= c.layers)
+    return refuse(&c.shared_kv_layers, "is ", c.shared_kv_layers, ": want less than the ", c.layers, " layers");
+  for (uint32_t i = 0; i < c.layers; ++i)
+    if (layer_of(c, i).kv_layer == c.layers)
+      return refuse(&c.shared_kv_layers, "is ", c.shared_kv_layers, ": want an earlier layer whose keys layer ", i,
+                    " can share");
+  return {};
+}
+
+}  // namespace
+
+Layer layer_of(const Config& c, uint32_t index) {
+  Layer layer;
+  layer.index = index;
+  layer.sliding = c.sliding[index] != 0;
+  layer.window = layer.sliding ? c.window : 0;
+  layer.head_dim = layer.sliding ? c.sliding_head_dim : c.head_dim;
+  layer.kv_heads = c.kv_heads[index];
+  layer.feed_forward = c.feed_forward[index];
+  layer.value_is_key = c.value_is_key[index] != 0;
+  const uint32_t owners = c.layers - c.shared_kv_layers;
+  layer.owns_kv = index < owners;
+  layer.kv_layer = index;
+  if (layer.owns_kv) return layer;
+  layer.kv_layer = c.layers;  // none: refused by check()
+  for (uint32_t i = 0; i < owners; ++i)
+    if (c.sliding[i] == c.sliding[index]) layer.kv_layer = i;
+  return layer;
+}
+
+Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names) {
+  Config config;
+  Spelling spelling;
+  const std::vector<ConfigField> table = fields(config, spelling);
+  TRY(const ConfigReader reader, ConfigReader::open(checkpoint, "gemma4"));
+  TRY_STATUS(check_words(reader));
+  TRY_STATUS(reader.read(table, config.layers));
+  if (checkpoint.dialect() == Dialect::gguf) {
+    TRY_STATUS(finish_gguf(config, checkpoint, names));
+    soft_tokens_of_gguf(config, checkpoint);
+  } else {
+    finish_hugging_face(config, spelling);
+    soft_tokens_of_hugging_face(config, *checkpoint.document("config.json"));
+  }
+  TRY_STATUS(check(reader, table, config));
+  return config;
+}
+
+std::vector<GgufMetadata::Entry> gguf_config(Config config) {
+  Spelling spelling;
+  return gguf_keys(fields(config, spelling), "gemma4");
+}
+
+}  // namespace sluice::gemma4

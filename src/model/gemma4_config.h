@@ -1,0 +1,48 @@
+// Gemma 4's configuration, as config.json or GGUF keys give it, checked. Reading and writing: gemma4_config.cpp; what
+// the fields mean stands with the program in gemma4.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "model/weight_table.h"
+
+namespace sluice::gemma4 {
+
+struct Config {
+  uint32_t vocabulary = 0, layers = 0, context = 0, hidden = 0, heads = 0, window = 0;
+  uint32_t shared_kv_layers = 0;                                               // the last ones; they own no keys
+  std::vector<uint32_t> feed_forward, kv_heads, sliding, value_is_key;         // one a layer
+  uint32_t head_dim = 0, value_dim = 0, rope_dim = 0;                          // of full layers
+  uint32_t sliding_head_dim = 0, sliding_value_dim = 0, sliding_rope_dim = 0;  // of sliding layers
+  float rope_theta = 0, sliding_rope_theta = 0, eps = 0;
+  std::vector<float> rope_factors;                           // of full layers, one a pair
+  float softcap = 0;                                         // 0: none
+  uint32_t per_layer_width = 0;                              // 0: no per-layer embeddings
+  uint32_t experts = 0, experts_used = 0, expert_width = 0;  // 0: dense only
+  bool tied = true;                                          // the head is the embedding table
+  // Tokens of pictures, sounds and films; until a tower's rows are put in, their rows are the padding token's.
+  std::vector<int32_t> soft_tokens;
+  int32_t padding = 0;
+};
+
+// One layer, with what its kind decides.
+struct Layer {
+  uint32_t index = 0;
+  bool sliding = false;
+  uint32_t window = 0;  // 0: sees every position
+  uint32_t head_dim = 0;
+  uint32_t kv_heads = 0;
+  uint32_t feed_forward = 0;
+  uint32_t kv_layer = 0;      // whose keys and values it reads: its own, or the last earlier owner's of its kind
+  bool owns_kv = true;        // kv_layer is its own
+  bool value_is_key = false;  // values are the keys before norm and rope
+};
+Layer layer_of(const Config& config, uint32_t index);
+
+Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names);
+std::vector<GgufMetadata::Entry> gguf_config(Config config);
+
+}  // namespace sluice::gemma4

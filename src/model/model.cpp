@@ -1,0 +1,103 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "base/sha256.h"
+#include "model/facts.h"
+#include "model/family.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint64_t kDigestBytes = 64 << 10;  // of each weight
+
+template <class T>
+void add_bytes(Sha256& sha, const T& value) {
+  static_assert(std::has_unique_object_representations_v<T> || std::is_floating_point_v<T>);
+  sha.add(std::as_bytes(std::span(&value, 1)));
+}
+
+// Text with its length, so that two neighbours cannot pass for two others.
+void add_text(Sha256& sha, const std::string& text) {
+  add_bytes(sha, uint64_t{text.size()});
+  sha.add(text);
+}
+
+template <class T>
+void add_value(Sha256& sha, const T& value) {
+  if constexpr (std::is_arithmetic_v<T>)
+    add_bytes(sha, value);
+  else
+    add_text(sha, value);
+}
+template <class T>
+void add_value(Sha256& sha, const GgufArray<T>& values) {
+  add_bytes(sha, uint64_t{values.size()});
+  for (size_t i = 0; i < values.size(); ++i) add_value<T>(sha, values[i]);
+}
+
+void add_weight(Sha256& sha, const BoundWeight& weight) {
+  const TensorSource& tensor = weight.tensor;
+  add_text(sha, weight.row.name);
+  add_text(sha, format_name(tensor.format));
+  add_bytes(sha, tensor.shape.experts);
+  add_bytes(sha, tensor.shape.rows);
+  add_bytes(sha, tensor.shape.columns);
+  sha.add(std::span(tensor.bytes, std::min(kDigestBytes, tensor.shape.rows * tensor.row_stride)));
+}
+
+}  // namespace
+
+struct Model::Data {
+  std::shared_ptr<const Checkpoint> checkpoint;
+  const Family* family = nullptr;
+  std::unique_ptr<FamilyModel> model;
+  BoundWeights weights;
+  ModelFacts facts;
+};
+
+const ModelFacts& Model::facts() const { return data_->facts; }
+const Checkpoint& Model::checkpoint() const { return *data_->checkpoint; }
+const BoundWeights& Model::weights() const { return data_->weights; }
+const Family& Model::family() const { return *data_->family; }
+const FamilyModel& Model::family_model() const { return *data_->model; }
+
+Result<Program> Model::record_text(const TextOptions& options) const {
+  Recorder recorder;
+  data_->model->record_text(recorder, data_->weights, options);
+  Result<Program> program = recorder.finish();
+  if (!program) return error(program.error().kind, checkpoint().path(), ": ", program.error().text);
+  return program;
+}
+
+std::string Model::digest() const {
+  Sha256 sha;
+  add_text(sha, data_->family->name);
+  for (const auto& [name, value] : data_->model->gguf_config()) {
+    add_text(sha, name);
+    std::visit([&](const auto& v) { add_value(sha, v); }, value);
+  }
+  for (const MadeTensor& made : data_->model->gguf_made_tensors()) add_value(sha, made.values);
+  for (const BoundWeight& weight : data_->weights.all()) add_weight(sha, weight);
+  return sha.finish_hex();
+}
+
+Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint) {
+  auto data = std::make_shared<Model::Data>();
+  TRY(data->family, find_family(*checkpoint));
+  const bool prefixed = checkpoint->dialect() == Dialect::hugging_face;
+  TRY(const SourceNames names,
+      SourceNames::read(*checkpoint, prefixed ? data->family->prefixes : std::vector<std::string>{}));
+  TRY(data->model, data->family->read(*checkpoint, names));
+  TRY(data->weights, bind_weights(data->model->weight_table(), *checkpoint, names));
+  data->facts.family = data->family->name;
+  data->model->describe(data->facts);
+  uint64_t made = 0;
+  for (const MadeTensor& tensor : data->model->gguf_made_tensors()) made += tensor.values.size();
+  TRY_STATUS(read_facts(*checkpoint, data->weights, made, data->facts));
+  data->checkpoint = std::move(checkpoint);
+  return Model(std::move(data));
+}
+
+}  // namespace sluice

@@ -1,0 +1,92 @@
+// A model: a checkpoint understood. Its family, its facts, its weights by canonical name, its programs.
+//
+//   TRY(Checkpoint checkpoint, open_checkpoint(path));
+//   TRY(const Model model, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
+//   TRY(const Program program, model.record_text());
+//
+// A Model is a cheap handle on shared, constant data; copies and the weights it gives keep the checkpoint's mappings
+// alive. Safe from several threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "graph/program.h"
+#include "model/weight_table.h"
+
+namespace sluice {
+
+struct Family;
+class FamilyModel;
+
+// What the file itself asks for; nothing where it says nothing.
+struct SamplingDefaults {
+  std::optional<float> temperature;  // 0: greedy
+  std::optional<uint32_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repeat_penalty;
+};
+
+struct ModelFacts {
+  std::string family;      // "gemma4"
+  std::string name;        // general.name, or the folder's
+  std::string size_label;  // "8.5M", with experts "8x356K"
+  uint32_t vocabulary = 0;
+  uint32_t hidden = 0;
+  uint32_t layers = 0;
+  uint32_t context_length = 0;
+  uint64_t parameters = 0;  // of the text model, a tied head counted once
+  std::vector<std::pair<std::string, std::string>>
+      details;                           // more for a reader: {"attention", "6 sliding (64), 2 full"}
+  std::vector<int32_t> eos_ids;          // tokens that end an answer, as far as the configuration says
+  std::vector<int32_t> suppress_tokens;  // never to be sampled
+  SamplingDefaults sampling;
+};
+
+struct TextOptions {
+  bool all_named = false;  // every intermediate has all rows: nothing but the logits is narrowed to wanted rows
+};
+
+class Model {
+ public:
+  const ModelFacts& facts() const;
+  const Checkpoint& checkpoint() const;
+
+  // Inputs "tokens" i32 [rows, 1] and "wanted" i32 [wanted, 1]; outputs "logits" f32 [wanted, vocabulary] and "sample".
+  Result<Program> record_text(const TextOptions& options = {}) const;
+
+  const BoundWeights& weights() const;
+  // Tensors of the checkpoint that the text model does not read: those of towers and those nobody here knows; and the
+  // latter alone.
+  const std::vector<std::string>& unread_tensors() const { return weights().unread(); }
+  const std::vector<std::string>& unknown_tensors() const { return weights().unknown(); }
+
+  // 64 hexadecimal digits that differ between models: of names, shapes, configuration and the first 64 KiB of each
+  // weight. Reads that much of the file.
+  std::string digest() const;
+
+  // For export.h.
+  const Family& family() const;
+  const FamilyModel& family_model() const;
+
+ private:
+  struct Data;
+  explicit Model(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  friend Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint);
+
+  std::shared_ptr<const Data> data_;
+};
+
+// Finds the family by general.architecture or config.json's model_type, reads its configuration and finds its weights.
+// One sentence when the architecture is unknown, the configuration out of range, or a tensor missing, misshapen or in a
+// format that is not computed with.
+Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint);
+
+}  // namespace sluice

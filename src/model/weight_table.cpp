@@ -1,0 +1,169 @@
+#include "model/weight_table.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace sluice {
+namespace {
+
+constexpr size_t kNamesInASentence = 3;
+
+// Leading ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n].
+std::vector<int64_t> without_leading_ones(std::vector<int64_t> shape) {
+  const auto first = std::find_if(shape.begin(), shape.end(), [](int64_t n) { return n != 1; });
+  shape.erase(shape.begin(), first);
+  return shape;
+}
+
+Status check_stored(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
+                    const SourceName& source) {
+  const std::vector<int64_t> want = stored_shape(shape, source);
+  const std::string& file = checkpoint.files()[stored.file];
+  if (without_leading_ones(stored.shape) != without_leading_ones(want))
+    return error(ErrorKind::invalid, file, ": ", printable(stored.name), " is ", format_name(stored.format), " ",
+                 format_shape(stored.shape), ": want ", format_shape(want));
+  if (!format_info(stored.format).decodable)
+    return error(ErrorKind::unsupported, file, ": ", printable(stored.name), " is ", format_name(stored.format),
+                 ": want a format that is computed with");
+  return {};
+}
+
+TensorSource tensor_source(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
+                           const SourceName& source) {
+  TensorSource tensor;
+  tensor.shape = shape;
+  tensor.format = stored.format;
+  tensor.row_stride = row_bytes(stored.format, shape.columns);
+  tensor.expert_stride = tensor.row_stride * (source.total_rows != 0 ? source.total_rows : shape.rows);
+  tensor.bytes = stored.bytes.data() + tensor.row_stride * source.first_row;
+  tensor.owner = checkpoint.owner(stored);
+  return tensor;
+}
+
+Error missing_tensors(const Checkpoint& checkpoint, const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kNamesInASentence); ++i) list += cat(i == 0 ? "" : ", ", names[i]);
+  if (names.size() > kNamesInASentence) list += cat(" and ", names.size() - kNamesInASentence, " more");
+  return error(ErrorKind::not_found, checkpoint.path(), ": ",
+               names.size() == 1 ? std::string("a tensor is missing: ") : cat(names.size(), " tensors are missing: "),
+               list);
+}
+
+}  // namespace
+
+std::vector<int64_t> stored_shape(const WeightShape& shape, const SourceName& source) {
+  const int64_t rows = source.total_rows != 0 ? source.total_rows : shape.rows;
+  if (shape.experts != 1) return {shape.experts, rows, shape.columns};
+  if (rows != 1) return {rows, shape.columns};
+  return {shape.columns};
+}
+
+void WeightTable::section(std::string canonical, std::string hugging_face, std::string gguf) {
+  canonical_ = std::move(canonical);
+  hugging_face_ = std::move(hugging_face);
+  gguf_ = std::move(gguf);
+}
+
+void WeightTable::add(const char* name, WeightShape shape, const char* hugging_face, const char* gguf) {
+  add(name, shape, std::vector<SourceName>{{hugging_face}}, {{gguf}});
+}
+
+void WeightTable::add(const char* name, WeightShape shape, std::vector<SourceName> hugging_face,
+                      std::vector<SourceName> gguf) {
+  for (SourceName& source : hugging_face) source.name.insert(0, hugging_face_);
+  for (SourceName& source : gguf) source.name.insert(0, gguf_);
+  rows_.push_back({canonical_ + name, shape, std::move(hugging_face), std::move(gguf)});
+}
+
+void WeightTable::add_optional(const char* name, WeightShape shape, std::vector<SourceName> hugging_face,
+                               std::vector<SourceName> gguf) {
+  add(name, shape, std::move(hugging_face), std::move(gguf));
+  rows_.back().optional = true;
+}
+
+void WeightTable::ignore(const char* hugging_face, const char* gguf) {
+  if (hugging_face != nullptr) ignored_[static_cast<int>(Dialect::hugging_face)].insert(hugging_face_ + hugging_face);
+  if (gguf != nullptr) ignored_[static_cast<int>(Dialect::gguf)].insert(gguf_ + gguf);
+}
+
+void WeightTable::towers(Dialect dialect, std::vector<std::string> prefixes) {
+  towers_[static_cast<int>(dialect)] = std::move(prefixes);
+}
+
+bool WeightTable::ignores(Dialect dialect, const std::string& source_name) const {
+  return ignored_[static_cast<int>(dialect)].contains(source_name);
+}
+
+bool WeightTable::in_tower(Dialect dialect, const std::string& source_name) const {
+  const std::vector<std::string>& prefixes = towers_[static_cast<int>(dialect)];
+  return std::ranges::any_of(prefixes, [&](const auto& prefix) { return starts_with(source_name, prefix); });
+}
+
+Result<SourceNames> SourceNames::read(const Checkpoint& checkpoint, const std::vector<std::string>& prefixes) {
+  SourceNames names;
+  size_t best = prefixes.size();
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    std::string_view name = tensor.name;
+    size_t prefix = 0;
+    while (prefix < prefixes.size() && !starts_with(name, prefixes[prefix])) ++prefix;
+    if (prefix < prefixes.size()) name.remove_prefix(prefixes[prefix].size());
+    best = std::min(best, prefix);
+    const auto [at, added] = names.index_.emplace(name, &tensor);
+    if (!added)
+      return error(ErrorKind::corrupt, checkpoint.path(), ": ", printable(at->second->name), " and ",
+                   printable(tensor.name), " are the same weight: want one of them");
+    names.all_.emplace_back(name, &tensor);
+  }
+  if (best < prefixes.size()) names.prefix_ = prefixes[best];
+  return names;
+}
+
+const StoredTensor* SourceNames::find(const std::string& name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : found->second;
+}
+
+Result<TensorSource> BoundWeights::find(const std::string& name) const {
+  const BoundWeight* weight = bound(name);
+  if (weight == nullptr) return error(ErrorKind::not_found, "the model has no weight ", printable(name));
+  return weight->tensor;
+}
+
+const BoundWeight* BoundWeights::bound(const std::string& canonical) const {
+  const auto found = index_.find(canonical);
+  return found == index_.end() ? nullptr : &all_[found->second];
+}
+
+Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& checkpoint, const SourceNames& names) {
+  BoundWeights weights;
+  std::vector<std::string> missing;
+  std::unordered_set<const StoredTensor*> used;
+  for (const WeightRow& row : table.rows()) {
+    const std::vector<SourceName>& sources = row.sources(checkpoint.dialect());
+    const auto source = std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return names.find(s.name); });
+    if (source == sources.end()) {
+      if (!row.optional) missing.push_back(names.prefix() + sources.front().name);
+      continue;
+    }
+    const StoredTensor& stored = *names.find(source->name);
+    TRY_STATUS(check_stored(checkpoint, stored, row.shape, *source));
+    used.insert(&stored);
+    weights.index_.emplace(row.name, weights.all_.size());
+    weights.all_.push_back({row, *source, &stored, tensor_source(checkpoint, stored, row.shape, *source)});
+  }
+  if (!missing.empty()) return missing_tensors(checkpoint, missing);
+  for (const auto& [name, stored] : names.all()) {
+    if (used.contains(stored) || table.ignores(checkpoint.dialect(), name)) continue;
+    weights.unread_.push_back(stored->name);
+    if (!table.in_tower(checkpoint.dialect(), name)) weights.unknown_.push_back(stored->name);
+  }
+  return weights;
+}
+
+Weight WeightScope::operator[](const char* name) const {
+  const BoundWeight* weight = weights_->bound(prefix_ + name);
+  CHECK(weight != nullptr);
+  return recorder_->weight(weight->row.name, weight->row.shape);
+}
+
+}  // namespace sluice

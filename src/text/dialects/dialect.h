@@ -1,0 +1,43 @@
+// What thinking looks like in a model's text, by name. Sources: the chat templates of Gemma 4, Qwen3.5 and
+// DeepSeek-R1/V3.1.
+//
+//   gemma4   <|channel>thought\n ... <channel|>answer
+//   think    <think>\n ... \n</think>\n\nanswer       (Qwen, DeepSeek and most others)
+//   plain    answer
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+struct ChatDialect {
+  std::string_view name;
+  std::string_view open;    // before a thought; empty where the model does not think
+  std::string_view close;   // after it
+  std::string_view header;  // what follows `open` and is no part of the thought
+  bool own_lines = false;   // newlines before and after `close` are no part of thought or answer
+};
+
+// "plain" is the last one.
+std::span<const ChatDialect> dialects();
+// nullptr when there is none of that name.
+const ChatDialect* find_dialect(std::string_view name);
+
+// By the markers the chat template writes, else by the tokens the vocabulary has; `has_token(text)` says which those
+// are. "plain" when neither knows any.
+template <class HasToken>
+const ChatDialect& detect_dialect(std::string_view template_text, HasToken has_token) {
+  for (const ChatDialect& dialect : dialects()) {
+    if (!dialect.open.empty() && template_text.find(dialect.close) != std::string_view::npos) return dialect;
+  }
+  for (const ChatDialect& dialect : dialects()) {
+    if (!dialect.open.empty() && has_token(dialect.open) && has_token(dialect.close)) return dialect;
+  }
+  return dialects().back();
+}
+
+// Whether the prompt ends inside an open thought, so that the answer begins with thinking: Qwen's "<think>\n".
+bool starts_thinking(const ChatDialect& dialect, std::string_view prompt);
+
+}  // namespace sluice

@@ -1,0 +1,40 @@
+// Functions written in C++ that a template can call: filters, methods, globals. Each is a row of a table with its
+// parameters, so that binding arguments, defaults and the errors about them are written once.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/jinja/machine.h"
+
+namespace sluice::jinja {
+
+// `self` is a filter's input or a method's object. The arguments are bound: one per parameter, in order, undefined
+// where none was given; or as they came where the parameters are "*".
+using Body = Result<Value> (*)(Machine& machine, const Value& self, const Arguments& arguments);
+
+struct Builtin {
+  std::string_view name;
+  Body body;
+  std::string_view parameters = "";  // "old,new,count"
+  size_t required = 0;
+};
+
+const Builtin* find_builtin(std::span<const Builtin> table, std::string_view name);
+Result<Value> call_builtin(Machine& machine, const Builtin& builtin, const Value& self, const Arguments& arguments);
+
+// A builtin as a value, bound to its object: what "text.split" is before it is called. The row must outlive it.
+Value function_value(const Builtin& builtin, Value self = {});
+
+// Readers of bound arguments; `builtin` and `parameter` stand in errors.
+Result<int64_t> integer_or(Machine& machine, const Value& value, int64_t otherwise, std::string_view where);
+Result<std::string> text_or(Machine& machine, const Value& value, std::string_view otherwise, std::string_view where);
+// The text itself; anything else is an error.
+Result<const std::string*> want_text(Machine& machine, const Value& value, std::string_view where);
+bool truth_or(const Value& value, bool otherwise);
+inline bool given(const Value& value) { return !value.is(Kind::undefined) && !value.is(Kind::none); }
+
+}  // namespace sluice::jinja

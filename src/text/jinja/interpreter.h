@@ -1,0 +1,92 @@
+// Walks a template's tree: expressions give values, statements print. One Interpreter renders once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/jinja/ast.h"
+#include "text/jinja/machine.h"
+#include "text/jinja/scope.h"
+
+namespace sluice::jinja {
+
+class Interpreter {
+ public:
+  // Everything must outlive the Interpreter; the keys of `context` are texts.
+  Interpreter(Machine& machine, const Dict& context);
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+  ~Interpreter();
+
+  Result<std::string> run(const Block& block);
+
+  // What a macro of this template does when called, in the scope it was defined in.
+  Result<Value> call_macro(const Macro& macro, const std::shared_ptr<Scope>& around, const Arguments& arguments);
+  // loop(items) of a recursive loop: its text.
+  Result<Value> repeat_loop(const For& loop, const std::shared_ptr<Scope>& around, const Value& items, int depth);
+
+ private:
+  enum class Flow : uint8_t { on, next_turn, leave_loop };
+  class Inside;  // stands while another scope is current
+
+  Result<Value> evaluate(const Expression& tree);
+  Result<Value> evaluate_or(const ExpressionPtr& tree, Value otherwise);
+  Result<Value> eval(const Literal& node);
+  Result<Value> eval(const NameOf& node);
+  Result<Value> eval(const AttributeOf& node);
+  Result<Value> eval(const ItemOf& node);
+  Result<Value> eval(const SliceOf& node);
+  Result<Value> eval(const CallOf& node);
+  Result<Value> eval(const FilterOf& node);
+  Result<Value> eval(const TestOf& node);
+  Result<Value> eval(const Unary& node);
+  Result<Value> eval(const Binary& node);
+  Result<Value> eval(const Logical& node);
+  Result<Value> eval(const Compare& node);
+  Result<Value> eval(const Concat& node);
+  Result<Value> eval(const Conditional& node);
+  Result<Value> eval(const ListOf& node);
+  Result<Value> eval(const DictOf& node);
+  Result<Arguments> evaluate(const CallArguments& arguments);
+  Status spread(const ExpressionPtr& tree, Arguments& out);
+  Status spread_named(const ExpressionPtr& tree, Arguments& out);
+  Result<Value> call(const Value& callee, const Arguments& arguments);
+
+  Result<Flow> execute(const Block& block);
+  Result<Flow> execute_in(const Block& block, std::shared_ptr<Scope> scope);
+  // Into a text of its own instead of the output.
+  Result<Flow> capture(const Block& block, std::shared_ptr<Scope> scope, std::string& text);
+  Result<Flow> exec(const Data& node);
+  Result<Flow> exec(const Output& node);
+  Result<Flow> exec(const If& node);
+  Result<Flow> exec(const For& node);
+  Result<Flow> exec(const Set& node);
+  Result<Flow> exec(const SetBlock& node);
+  Result<Flow> exec(const Macro& node);
+  Result<Flow> exec(const CallBlock& node);
+  Result<Flow> exec(const FilterBlock& node);
+  Result<Flow> exec(const With& node);
+  Result<Flow> exec(const LoopControl& node);
+  Result<Flow> run_loop(const For& node, const Value& iterable, int depth);
+  Result<Value> chosen_items(const For& node, const Value& iterable);
+  Result<Value> filtered(const ExpressionPtr& filter, std::string text);
+
+  Status assign(const Target& target, const Value& value);
+  Status bind_parameters(const Macro& macro, const Arguments& arguments);
+  Status bind_rest(const Macro& macro, const Arguments& arguments);
+  Result<Value> macro_value(const Macro& macro);
+  std::shared_ptr<Scope> inner_scope() const { return std::make_shared<Scope>(scope_); }
+  Status print(const Value& value);
+  Status print(std::string_view text);
+
+  Machine& machine_;
+  std::shared_ptr<Scope> scope_;
+  std::vector<std::shared_ptr<Scope>> kept_;  // scopes a macro was defined in: the macro holds the scope that holds it
+  Value block_text_;                          // what the filters of a block work on
+  std::string output_;
+  std::string* out_ = &output_;
+};
+
+}  // namespace sluice::jinja

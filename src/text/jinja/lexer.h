@@ -1,0 +1,44 @@
+// Template text to tokens, with the white space rules of transformers' environment: trim_blocks (the newline after a
+// block or comment is dropped), lstrip_blocks (blanks before a block or comment that begins its line are dropped), the
+// signs - and + inside tags, and one final newline of the template dropped. Source: jinja2 3.1 lexer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sluice::jinja {
+
+enum class TokenKind : uint8_t {
+  data,  // text between tags
+  block_begin,
+  block_end,
+  output_begin,
+  output_end,
+  name,
+  string,
+  integer,
+  number,
+  symbol,  // an operator or bracket, in `text`
+  end
+};
+
+struct Token {
+  TokenKind kind = TokenKind::end;
+  int line = 1;
+  std::string text;  // unescaped for strings
+  int64_t integer = 0;
+  double number = 0;
+
+  bool is(TokenKind wanted, std::string_view wanted_text) const { return kind == wanted && text == wanted_text; }
+  bool is_name(std::string_view wanted) const { return is(TokenKind::name, wanted); }
+  bool is_symbol(std::string_view wanted) const { return is(TokenKind::symbol, wanted); }
+};
+
+// The last token is `end`. `name` stands in errors.
+Result<std::vector<Token>> tokenize(std::string_view text, std::string_view name);
+
+}  // namespace sluice::jinja

@@ -1,0 +1,59 @@
+// Python's operators on values: equality and order, arithmetic, membership, and what a value holds.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "text/jinja/ast.h"
+#include "text/jinja/machine.h"
+
+namespace sluice::jinja {
+
+Result<bool> equal(Machine& machine, const Value& a, const Value& b);
+Result<bool> less(Machine& machine, const Value& a, const Value& b);
+Result<bool> compare(Machine& machine, Comparison op, const Value& a, const Value& b);
+Result<bool> contains(Machine& machine, const Value& container, const Value& wanted);
+
+Result<Value> calculate(Machine& machine, BinaryOperator op, const Value& a, const Value& b);
+Result<Value> negate(Machine& machine, const Value& value);
+
+// len()
+Result<int64_t> length(Machine& machine, const Value& value);
+// What a loop over the value sees: items of a list, keys of a dict, characters of a text, nothing of undefined.
+Result<std::shared_ptr<const List>> items_of(Machine& machine, const Value& value);
+bool is_iterable(const Value& value);
+
+// object.name: an attribute or method, else the item of that name, else undefined.
+Result<Value> get_attribute(Machine& machine, const Value& object, std::string_view name);
+// object[key]: the item, else the attribute of that name, else undefined.
+Result<Value> get_item(Machine& machine, const Value& object, const Value& key);
+// object[start:stop:step]; a part that is not there is undefined or none.
+Result<Value> get_slice(Machine& machine, const Value& object, const Value& start, const Value& stop,
+                        const Value& step);
+
+// Python's "hashable".
+bool can_be_key(const Value& key);
+// The value of a dict's member, or nullptr.
+Result<const Value*> find_member(Machine& machine, std::span<const Dict::Member> members, const Value& key);
+Result<Value> key_view(Machine& machine, const Dict& dict);
+Result<Value> value_view(Machine& machine, const Dict& dict);
+Result<Value> item_view(Machine& machine, const Dict& dict);
+
+// Collects members, where a later one replaces an earlier one of the same key.
+class DictMaker {
+ public:
+  explicit DictMaker(Machine& machine) : machine_(machine) {}
+  Status add(Value key, Value value);
+  // Whether the key was not there yet; if so it is now, with none as its value.
+  Result<bool> add_new(Value key);
+  Result<Value> take() { return machine_.dict(std::move(members_)); }
+
+ private:
+  Machine& machine_;
+  std::vector<Dict::Member> members_;
+};
+
+}  // namespace sluice::jinja

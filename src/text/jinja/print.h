@@ -1,0 +1,28 @@
+// Values as text: Python's str() and repr(), and json.dumps() as transformers' filter "tojson" calls it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "text/jinja/machine.h"
+
+namespace sluice::jinja {
+
+// Without a copy when the value is a text; undefined prints nothing.
+Result<std::string> to_text(Machine& machine, const Value& value);
+Result<std::string> to_repr(Machine& machine, const Value& value);
+
+struct JsonDumps {
+  bool ensure_ascii = false;
+  bool sort_keys = false;
+  std::optional<std::string> indent;  // of one level; without it all stands on one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+};
+Result<std::string> to_json(Machine& machine, const Value& value, const JsonDumps& style);
+
+// repr() of a float: "1.0", "1e-06", "inf".
+std::string float_text(double value);
+
+}  // namespace sluice::jinja

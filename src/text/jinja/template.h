@@ -1,0 +1,35 @@
+// A Jinja template, as transformers renders chat templates: sandboxed, bounded, with trim_blocks and lstrip_blocks.
+//
+//   TRY(const jinja::Template hello, jinja::Template::parse("Hello {{ name }}!", "hello.jinja"));
+//   TRY(const std::string text, hello.render(context));   // context: a dict of the variables
+//
+// Not there: include, import, extends, block, autoescape, do, and integers beyond 64 bits.
+#pragma once
+
+#include <ctime>
+#include <string>
+#include <string_view>
+
+#include "text/jinja/ast.h"
+#include "text/jinja/machine.h"
+
+namespace sluice::jinja {
+
+class Template {
+ public:
+  // `name` stands in errors, before the line: "chat_template.jinja:12: ...".
+  static Result<Template> parse(std::string_view text, std::string_view name, const Limits& limits = {});
+
+  // `context` is a dict whose keys are texts; `now` is what strftime_now shows.
+  Result<std::string> render(const Value& context, const std::tm& now) const;
+
+ private:
+  Template(std::string name, const Limits& limits, Block block)
+      : name_(std::move(name)), limits_(limits), block_(std::move(block)) {}
+
+  std::string name_;
+  Limits limits_;
+  Block block_;
+};
+
+}  // namespace sluice::jinja

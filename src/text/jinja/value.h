@@ -1,0 +1,142 @@
+// The values a template works on: Python's, as far as Jinja shows them.
+//
+// Strings, lists and dicts are shared and never change once made (the sandbox transformers renders in forbids it), so
+// copying a Value is cheap and containers hold no cycles. What does change - namespaces, loops, cyclers - is an Object.
+// Values are made through Machine (machine.h), which counts their bytes; the constructors here are for what the
+// template or the caller already holds. Source: jinja2 3.1 (runtime, sandbox) and CPython's str().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace sluice::jinja {
+
+class Machine;
+class Object;
+class Value;
+struct Text;
+struct List;
+struct Dict;
+
+// Containers in containers; also what recursion over a value may cost.
+inline constexpr int kMaxNesting = 200;
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+
+// In the order of Value's alternatives.
+enum class Kind : uint8_t { undefined, none, boolean, integer, number, text, list, dict, object };
+
+class Value {
+ public:
+  Value() = default;                                                     // undefined, without a reason
+  Value(None value) : held_(value) {}                                    // NOLINT(google-explicit-constructor)
+  Value(bool value) : held_(value) {}                                    // NOLINT(google-explicit-constructor)
+  Value(int64_t value) : held_(value) {}                                 // NOLINT(google-explicit-constructor)
+  Value(double value) : held_(value) {}                                  // NOLINT(google-explicit-constructor)
+  Value(std::shared_ptr<const List> value) : held_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Value(std::shared_ptr<const Dict> value) : held_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Value(std::shared_ptr<Object> value) : held_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  explicit Value(std::string text, bool safe = false);
+
+  // `reason` is what an error about it says: "'tool' is undefined".
+  static Value undefined(std::string reason);
+
+  Kind kind() const { return static_cast<Kind>(held_.index()); }
+  bool is(Kind kind) const { return this->kind() == kind; }
+  bool is_number() const { return is(Kind::boolean) || is(Kind::integer) || is(Kind::number); }
+  bool is_integral() const { return is(Kind::boolean) || is(Kind::integer); }
+
+  // The value; CHECKs the kind. as_integer takes booleans, as_number any number.
+  bool as_bool() const;
+  int64_t as_integer() const;
+  double as_number() const;
+  const Text& as_text() const;
+  const List& as_list() const;
+  const Dict& as_dict() const;
+  Object& as_object() const;
+  const std::shared_ptr<const List>& list_pointer() const;
+  const std::shared_ptr<Object>& object_pointer() const;
+  std::string_view reason() const;
+
+  // The text's bytes, or nothing when this is no text.
+  const std::string* bytes() const;
+  // Python's bool().
+  bool truthy() const;
+  // Python's type name, for errors.
+  std::string_view type_name() const;
+  // Containers below this one, itself included; 0 for what holds nothing.
+  int nesting() const;
+  // The very same value, as Python's "is" has it: containers and objects by identity, the rest by value.
+  bool same_as(const Value& other) const;
+
+ private:
+  using Reason = std::shared_ptr<const std::string>;
+  std::variant<Reason, None, bool, int64_t, double, std::shared_ptr<const Text>, std::shared_ptr<const List>,
+               std::shared_ptr<const Dict>, std::shared_ptr<Object>>
+      held_;
+};
+
+// UTF-8. `safe` is markupsafe's Markup: what the filter "safe" made, which escapes what is added to it.
+struct Text {
+  std::string bytes;
+  bool safe = false;
+  bool ascii = true;  // then characters are bytes
+};
+
+// What Python would call the list: it decides printing, truth and which operations there are.
+enum class Flavour : uint8_t { list, tuple, range, view, generator };
+
+struct List {
+  std::vector<Value> items;
+  Flavour flavour = Flavour::list;
+  std::string shown;  // how a range, view or generator prints: "range(0, 3)", "dict_keys"
+  int nesting = 1;
+  mutable bool consumed = false;  // a generator yields its items once
+};
+
+struct Dict {
+  using Member = std::pair<Value, Value>;
+  std::vector<Member> members;  // keys differ; in the order of insertion
+  int nesting = 1;
+};
+
+// The value of the member whose key is that text, or nullptr.
+const Value* find_member(std::span<const Dict::Member> members, std::string_view key);
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+// What changes or can be called.
+class Object {
+ public:
+  Object() = default;
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  virtual ~Object() = default;
+
+  virtual std::string_view type_name() const = 0;
+  virtual bool callable() const { return false; }
+  virtual Result<Value> call(Machine& machine, const Arguments& arguments);
+  // Undefined when there is no such attribute.
+  virtual Result<Value> attribute(Machine& machine, std::string_view name);
+  // Containers below this one, as Value::nesting().
+  virtual int nesting() const { return 0; }
+};
+
+// The Python value of a JSON document.
+Result<Value> to_value(const Json& json);
+
+}  // namespace sluice::jinja

@@ -1,0 +1,59 @@
+// Pre-tokenizers: how byte-level vocabularies cut text into words before merging.
+//
+// tokenizer.json gives regular expressions, GGUF a name (tokenizer.ggml.pre) that stands for a list of them. Sluice has
+// no regular-expression engine: each known expression is written down once (split_patterns.cpp) beside a hand-written
+// matcher, and an unknown one is an error. Every expression is applied to the pieces of the one before it; what lies
+// between two matches is a piece of its own (Hugging Face's "Isolated"). Matchers follow Oniguruma, the engine of
+// Hugging Face's tokenizers, so \s is Unicode's White_Space and (?i:'s) also takes the long s.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+enum class Split : uint8_t {
+  gpt2,
+  qwen2,
+  qwen35,
+  llama3,
+  gpt4o,
+  deepseek_v3,
+  kana_and_han,
+  han_and_hangul,
+  newline,
+  cased_letters,
+  letters,
+  fullwidth_punctuation,
+  punctuation,
+  trailing_space,
+  marks_and_signs,
+  digit,
+  digits,
+  digits_up_to_3,
+  ascii_digits_3,
+};
+
+// The expression, spelled as in `regex` up to control characters and needless escapes; nothing when it is not known.
+std::optional<Split> find_split(std::string_view regex);
+
+// A named list of expressions. `nfc`: the tokenizer.json files behind this name compose their text first; GGUF has no
+// key for it (and llama.cpp does not do it), so the name decides. `ignore_merges`: a word that is a token needs no
+// merges. `adds_bos`: when tokenizer.ggml.add_bos_token is missing.
+struct PreTokenizer {
+  std::string_view name;
+  std::vector<Split> splits;
+  bool nfc = false;
+  bool ignore_merges = false;
+  bool adds_bos = false;
+};
+const PreTokenizer* find_pre_tokenizer(std::string_view name);
+// The first name that means just this, or nullptr.
+const PreTokenizer* find_pre_tokenizer(const std::vector<Split>& splits, bool nfc, bool ignore_merges);
+
+// Replaces `pieces` by the pieces of `text`, in order; none is empty, and together they are `text`.
+void split_text(std::string_view text, const std::vector<Split>& splits, std::vector<std::string_view>& pieces);
+
+}  // namespace sluice

@@ -1,0 +1,26 @@
+// The known expressions and their matchers; private to pre_tokenizer.cpp.
+#pragma once
+
+#include <string_view>
+
+#include "text/pre_tokenizer.h"
+
+namespace sluice {
+
+struct Match {
+  size_t begin = 0;
+  size_t end = 0;  // equal to begin: no further match
+};
+
+struct SplitPattern {
+  Split split;
+  std::string_view regex;
+  // The first match in `text` at or after `from`. Look-ahead sees the end of `text` as the end of everything.
+  Match (*find)(std::string_view text, size_t from);
+};
+
+// Its row of the table.
+const SplitPattern& split_pattern(Split split);
+const SplitPattern* find_split_pattern(std::string_view regex);
+
+}  // namespace sluice

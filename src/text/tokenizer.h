@@ -1,0 +1,73 @@
+// Tokenizer: text to ids and back over a Vocabulary.
+//
+// Ids follow Hugging Face's tokenizers: special tokens are found first, leftmost, the longest of those at one place;
+// the text between them is composed (where the vocabulary says so), cut into words and merged. Text that is not UTF-8
+// is encoded byte by byte and nothing of it is lost. Immutable after construction, so threads may share it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/bpe.h"
+#include "text/vocabulary.h"
+
+namespace sluice {
+
+struct EncodeOptions {
+  bool add_special = false;  // <bos> before, <eos> after, where the vocabulary adds them
+  // Control tokens written out in the text become those tokens: for rendered chat templates, not for what a stranger
+  // typed.
+  bool parse_special = true;
+};
+
+class Tokenizer {
+ public:
+  explicit Tokenizer(Vocabulary vocabulary);
+
+  std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
+  // All ids at once, exactly as Hugging Face decodes; ids that are no tokens are left out. For a stream: Detokenizer.
+  std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  int32_t size() const { return static_cast<int32_t>(vocabulary_.tokens.size()); }
+  std::optional<int32_t> find(std::string_view text) const { return vocabulary_.find(text); }
+  // The token as the vocabulary spells it, and the bytes it stands for; empty when there is no such id.
+  std::string_view text(int32_t id) const;
+  std::string_view bytes(int32_t id) const;
+
+  std::optional<int32_t> bos() const { return vocabulary_.bos; }
+  std::optional<int32_t> eos() const { return vocabulary_.eos; }
+  std::optional<int32_t> eot() const { return vocabulary_.eot; }
+  const std::vector<int32_t>& ends() const { return vocabulary_.ends; }
+  bool is_end(int32_t id) const;
+  bool is_special(int32_t id) const;
+  // A single byte of a character that has no token of its own.
+  bool is_byte(int32_t id) const;
+
+ private:
+  struct Found {
+    size_t at;  // the text's size: none
+    size_t bytes;
+    int32_t id;
+  };
+  void learn_pieces();
+  void learn_special_lengths();
+  Found find_special(std::string_view text, size_t from, bool parse_special) const;
+  void encode_plain(std::string_view text, std::vector<int32_t>& ids) const;
+  void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
+  std::string decode_characters(std::span<const int32_t> ids, bool skip_special) const;
+
+  Vocabulary vocabulary_;
+  Bpe bpe_;
+  std::string pieces_;  // the bytes of all tokens, one after another
+  std::vector<size_t> piece_begins_;
+  // By first byte: the lengths of the tokens that text is searched for, longest first.
+  std::array<std::vector<size_t>, 256> special_lengths_;
+};
+
+}  // namespace sluice

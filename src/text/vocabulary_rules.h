@@ -1,0 +1,27 @@
+// What the readers of vocabularies share; private to vocabulary*.cpp.
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+#include "text/vocabulary.h"
+
+namespace sluice {
+
+// U+2581, which stands for a space in SentencePiece vocabularies.
+inline constexpr std::string_view kSpaceMark = "\u2581";
+
+// Fills the index; two tokens of one text are an error.
+Status index_tokens(Vocabulary& vocabulary, std::string_view where);
+// Adds the next merge in rank; `where` names its list.
+Status add_merge(Vocabulary& vocabulary, std::string_view left, std::string_view right, std::string_view where);
+// The same for "left right", cut at the first space that is not the first character.
+Status add_merge(Vocabulary& vocabulary, std::string_view pair, std::string_view where);
+// The byte that "<0x41>" stands for.
+std::optional<uint8_t> byte_of(std::string_view text);
+// Gemma 4's markers that llama.cpp's files type as user-defined, so that its chat parser sees them in the text.
+bool is_visible_marker(std::string_view text);
+// Byte tokens, and the tokens that end an answer by their text. Last step of a reader.
+void complete(Vocabulary& vocabulary);
+
+}  // namespace sluice

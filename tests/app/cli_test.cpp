@@ -1,0 +1,118 @@
+// The program as a shell sees it: help, exit statuses, and one sentence for whatever is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/commands.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "tests/app/program.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kData = SLUICE_TEST_DATA;
+const std::string kMoe = kData + "/gemma4_moe";
+
+// Fails with that status and nothing but that sentence on standard error.
+void expect_fails(const std::vector<std::string>& words, int status, const std::string& sentence) {
+  const ProgramResult result = run_sluice(words);
+  EXPECT_EQ(result.status, status) << result.out;
+  EXPECT_EQ(result.err, "sluice: " + sentence + "\n");
+}
+
+TEST(Cli, HelpListsEveryCommand) {
+  const ProgramResult result = run_sluice({"--help"});
+  EXPECT_EQ(result.status, 0);
+  for (const CommandSpec& command : all_commands()) {
+    EXPECT_THAT(result.out, HasSubstr(cat("\n  ", command.name, " ")));
+  }
+  EXPECT_EQ(run_sluice({"help"}).out, result.out);
+}
+
+TEST(Cli, EveryCommandHasHelpWithAllItsOptionsAndAnExample) {
+  for (const CommandSpec& command : all_commands()) {
+    const ProgramResult result = run_sluice({command.name, "--help"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.out, HasSubstr("Examples:\n"));
+    for (const OptionSpec& option : command.options) {
+      EXPECT_THAT(result.out, HasSubstr(cat("\n  ", option.name)));
+    }
+    EXPECT_EQ(run_sluice({"help", command.name}).out, result.out);
+  }
+}
+
+TEST(Cli, HelpFitsALineOfAHundred) {
+  for (const CommandSpec& command : all_commands()) {
+    for (const std::string& line : split(run_sluice({command.name, "--help"}).out, '\n')) {
+      EXPECT_LE(line.size(), starts_with(line, "  sluice ") ? 140u : 100u) << line;
+    }
+  }
+}
+
+TEST(Cli, DocsAreTheGeneratedPage) {
+  const Result<std::string> docs = read_file(SLUICE_DOCS "/cli.md", 1 << 20);
+  ASSERT_TRUE(docs);
+  EXPECT_TRUE(*docs == run_sluice({"help", "--markdown"}).out)
+      << "run: build/release/sluice help --markdown > docs/cli.md";
+}
+
+TEST(Cli, VersionIsOneLine) {
+  const ProgramResult result = run_sluice({"--version"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, StartsWith("sluice "));
+}
+
+TEST(Cli, AWrongCommandLineIsStatusTwo) {
+  EXPECT_EQ(run_sluice({}).status, 2);
+  expect_fails({"fly"}, 2, "no command fly: want one that sluice --help lists");
+  expect_fails({"run", "--colour"}, 2, "run: unknown option --colour (sluice run --help)");
+  expect_fails({"run", "m", "--temperature", "hot"}, 2,
+               "run: --temperature is hot: want a number, 0 to 100 (sluice run --help)");
+  expect_fails({"verify", "m"}, 2, "verify: missing --golden FILE (sluice verify --help)");
+  expect_fails({"convert", "m"}, 2, "convert: missing FILE.gguf (sluice convert --help)");
+  expect_fails({"convert", "m", "f", "--to", "q9"}, 2,
+               "convert: --to is q9: want bf16|f16|f32|q8_0 (sluice convert --help)");
+  expect_fails({"inspect"}, 2, "inspect: missing MODEL (sluice inspect --help)");
+  expect_fails({"devices", "all"}, 2, "devices: unexpected argument all: want options only (sluice devices --help)");
+}
+
+TEST(Cli, AMissingModelIsOneSentence) {
+  const std::string path = kData + "/none.gguf";
+  for (const char* command : {"run", "inspect"}) {
+    expect_fails({command, path}, 1, path + ": no such file or directory");
+  }
+}
+
+TEST(Cli, ADeviceThatIsNotThereIsNeverReplaced) {
+  for (const char* device : {"webgpu", "cuda"}) {
+    expect_fails({"run", kMoe, "Hi", "--device", device}, 1,
+                 cat("--device ", device, ": this build has no such device: want cpu or reference"));
+  }
+  expect_fails({"run", kMoe, "Hi", "--device", "reference", "--simd", "scalar"}, 1,
+               "--simd: the reference device has no instruction sets: want --device cpu");
+}
+
+TEST(Cli, AFullDiskBehindStandardOutputIsOneSentence) {
+  const ProgramResult result = run_sluice({"inspect", kMoe}, {.out_path = "/dev/full"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.err, "sluice: standard output: cannot write: the disk is full\n");
+}
+
+TEST(Cli, AReaderThatLeavesIsNoFailure) {
+  const ProgramResult result = run_sluice({"help", "--markdown"}, {.close_out = true});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Cli, TooLittleMemoryIsOneSentenceWithTheTable) {
+  const ProgramResult result = run_sluice({"run", kMoe, "Hi", "--memory", "100k"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, StartsWith("sluice: "));
+  EXPECT_THAT(result.err, HasSubstr("100.0 kB"));
+}
+
+}  // namespace
+}  // namespace sluice

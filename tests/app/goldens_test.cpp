@@ -1,0 +1,197 @@
+// The goldens through `sluice verify`: every source format, every SIMD level of this machine, both arithmetics, held to
+// the bars of app/verify_bars.h. Models of tests/data always; the full set when SLUICE_REFERENCE_MODELS names its
+// folder.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "device/cpu/cpu.h"
+#include "tests/app/program.h"
+
+namespace sluice {
+namespace {
+
+const std::string kData = SLUICE_TEST_DATA;
+
+struct Expected {
+  int64_t held = 0, not_run = 0;
+};
+
+// Every case of the golden holds, as many as expected.
+void expect_holds(const std::string& model, const std::string& golden, const std::vector<std::string>& options,
+                  const Expected& expected) {
+  // On one thread unless the options say otherwise, because other tests run at the same time.
+  std::vector<std::string> words = {"verify", model, "--golden", golden, "--json", "--threads", "1"};
+  words.insert(words.end(), options.begin(), options.end());
+  const ProgramResult result = run_sluice(words);
+  const Result<Json> json = parse_json(result.out, "verify --json");
+  ASSERT_TRUE(json) << result.err;
+  EXPECT_EQ(result.status, 0) << result.out;
+  EXPECT_EQ(json->find("missed")->as_integer(), 0);
+  EXPECT_EQ(json->find("held")->as_integer(), expected.held);
+  EXPECT_EQ(json->find("not_run")->as_integer(), expected.not_run);
+}
+
+std::vector<std::string> simd_levels() {
+  std::vector<std::string> names;
+  for (int level = 0; level <= static_cast<int>(widest_simd_level()); ++level) {
+    names.emplace_back(simd_name(static_cast<SimdLevel>(level)));
+  }
+  return names;
+}
+
+void expect_holds_at_every_level(const std::string& model, const std::string& golden,
+                                 const std::vector<std::string>& options, const Expected& expected) {
+  for (const std::string& level : simd_levels()) {
+    SCOPED_TRACE(cat(model, " --simd ", level));
+    std::vector<std::string> words = options;
+    words.insert(words.end(), {"--simd", level});
+    expect_holds(model, golden, words, expected);
+  }
+}
+
+void expect_holds_from_every_format(const std::string& model, const std::string& golden, const Expected& expected) {
+  expect_holds_at_every_level(model, golden, {}, expected);
+  const TemporaryFolder folder;
+  for (const char* format : {"bf16", "f32", "f16", "q8_0"}) {
+    const std::string file = folder.path(cat(format, ".gguf"));
+    const ProgramResult converted = run_sluice({"convert", model, file, "--to", format});
+    ASSERT_EQ(converted.status, 0) << converted.err;
+    expect_holds_at_every_level(file, golden, {}, expected);
+  }
+}
+
+// Both arithmetics: twice the golden's cases.
+constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kDemo{2 * 11, 2 * 9};
+
+TEST(Goldens, DenseModelFromEveryFormatAtEveryLevel) {
+  expect_holds_from_every_format(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", kDense);
+}
+
+TEST(Goldens, ExpertsFromEveryFormatAtEveryLevel) {
+  expect_holds_from_every_format(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", kMoe);
+}
+
+TEST(Goldens, ExpertsFromAFileOfLlamaCpp) {
+  expect_holds_at_every_level(kData + "/peer/gemma4_moe-bf16.gguf", kData + "/gemma4_moe/golden.json", {}, kMoe);
+}
+
+TEST(Goldens, AFileWrittenFromGgufHoldsToo) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("again.gguf");
+  ASSERT_EQ(run_sluice({"convert", kData + "/peer/gemma4_moe-bf16.gguf", file, "--to", "f32"}).status, 0);
+  expect_holds(file, kData + "/gemma4_moe/golden.json", {}, kMoe);
+}
+
+TEST(Goldens, RandomModelsOnTheReferenceDevice) {
+  const std::vector<std::string> options = {"--device", "reference", "--arithmetic", "exact"};
+  expect_holds(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", options, {6, 1});
+  expect_holds(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", options, {6, 0});
+}
+
+TEST(Goldens, ThreadsDoNotMatter) {
+  for (const char* threads : {"1", "3"}) {
+    SCOPED_TRACE(threads);
+    expect_holds(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", {"--threads", threads}, kMoe);
+  }
+}
+
+TEST(Goldens, BuiltInDemoIsAsGoodAsThePeers) {
+  expect_holds_at_every_level("demo", kData + "/gemma4/golden.json", {"--arithmetic", "fast"}, {11, 0});
+}
+
+TEST(Goldens, BuiltInDemoIsExact) {
+  expect_holds("demo", kData + "/gemma4/golden.json", {"--arithmetic", "exact", "--cases", "chat*"}, {4, 0});
+}
+
+TEST(Goldens, AModelThatIsNotTheGoldensMisses) {
+  const ProgramResult result =
+      run_sluice({"verify", kData + "/gemma4_dense", "--golden", kData + "/gemma4_moe/golden.json", "--json"});
+  EXPECT_EQ(result.status, 1);
+  const Result<Json> json = parse_json(result.out, "verify --json");
+  ASSERT_TRUE(json);
+  EXPECT_GT(json->find("missed")->as_integer(), 0);
+}
+
+// --- the full set
+
+// The folder of the reference models; without it the test is skipped and the run says at its end what that left out.
+class ReferenceModels {
+ public:
+  static std::string folder() {
+    const char* folder = std::getenv("SLUICE_REFERENCE_MODELS");
+    return folder == nullptr ? "" : folder;
+  }
+};
+
+struct FullCase {
+  const char* model;
+  const char* golden;
+  Expected expected;
+  bool every_level;
+};
+constexpr FullCase kFullCases[] = {
+    {"gemma4", "gemma4", kDemo, true},
+    {"gemma4_dense", "gemma4_dense", kDense, false},
+    {"gemma4_moe", "gemma4_moe", kMoe, false},
+    {"peer/gemma4_dense-bf16.gguf", "gemma4_dense", kDense, true},
+    {"peer/gemma4_moe-bf16.gguf", "gemma4_moe", kMoe, false},
+};
+
+TEST(Goldens, FullReferenceModels) {
+  const std::string folder = ReferenceModels::folder();
+  if (folder.empty()) {
+    std::string names;
+    for (const FullCase& full : kFullCases) {
+      names += cat(names.empty() ? "" : ", ", full.model);
+    }
+    std::printf(
+        "golden cases not run, because SLUICE_REFERENCE_MODELS is not set: those of %s, and gemma4 through "
+        "converted files\n",
+        names.c_str());
+    GTEST_SKIP();
+  }
+  for (const FullCase& full : kFullCases) {
+    const std::string model = cat(folder, '/', full.model), golden = cat(folder, '/', full.golden, "/golden.json");
+    SCOPED_TRACE(model);
+    if (full.every_level) {
+      expect_holds_at_every_level(model, golden, {}, full.expected);
+    } else {
+      expect_holds(model, golden, {}, full.expected);
+    }
+  }
+}
+
+TEST(Goldens, DemoThroughConvertedFiles) {
+  const std::string folder = ReferenceModels::folder();
+  if (folder.empty()) {
+    GTEST_SKIP();
+  }
+  const TemporaryFolder temporary;
+  for (const char* format : {"bf16", "f32"}) {
+    SCOPED_TRACE(format);
+    const std::string file = temporary.path(cat(format, ".gguf"));
+    ASSERT_EQ(run_sluice({"convert", folder + "/gemma4", file, "--to", format}).status, 0);
+    expect_holds(file, folder + "/gemma4/golden.json", {}, kDemo);
+  }
+}
+
+TEST(Goldens, BuiltInDemoIsTheReferenceModelConverted) {
+  const std::string folder = ReferenceModels::folder();
+  if (folder.empty()) {
+    GTEST_SKIP();
+  }
+  const TemporaryFolder temporary;
+  const std::string file = temporary.path("demo.gguf");
+  ASSERT_EQ(run_sluice({"convert", folder + "/gemma4", file, "--to", "q8_0"}).status, 0);
+  EXPECT_EQ(*read_file(file, 1u << 28) == *read_file(SLUICE_ASSETS "/demo-gemma4-q8_0.gguf", 1u << 28), true);
+}
+
+}  // namespace
+}  // namespace sluice

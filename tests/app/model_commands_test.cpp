@@ -1,0 +1,266 @@
+// inspect, convert, devices and verify as a user runs them; what they say of files that are wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <filesystem>
+
+#include "app/commands.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "tests/app/json_fields.h"
+#include "tests/app/program.h"
+
+namespace sluice {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::string kData = SLUICE_TEST_DATA;
+const std::string kMoe = kData + "/gemma4_moe";
+const std::string kDemo = SLUICE_ASSETS "/demo-gemma4-q8_0.gguf";
+
+Json json_of(const ProgramResult& result) {
+  const Result<Json> json = parse_json(result.out, "standard output");
+  EXPECT_TRUE(json) << result.out << result.err;
+  return json ? *json : Json();
+}
+
+std::string sentence(const std::vector<std::string>& words) {
+  const ProgramResult result = run_sluice(words);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+  return result.err;
+}
+
+TEST(Inspect, SaysWhatTheModelIs) {
+  const ProgramResult result = run_sluice({"inspect", kMoe});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, HasSubstr("family          gemma4\n"));
+  EXPECT_THAT(result.out, HasSubstr("layers          5\n"));
+  EXPECT_THAT(result.out, HasSubstr("format          bf16: 110 tensors, 1.1 MB\n"));
+  EXPECT_THAT(result.out, HasSubstr("sampling        temperature 1, top_k 64, top_p 0.95\n"));
+}
+
+TEST(Inspect, ListsTensorsInFileOrder) {
+  const ProgramResult result = run_sluice({"inspect", "demo", "--tensors"});
+  EXPECT_THAT(result.out, HasSubstr("\ntoken_embd.weight  q8_0  [4096, 256]  1.1 MB  demo-gemma4-q8_0.gguf at "));
+}
+
+TEST(Inspect, JsonHasTheDocumentedMembers) {
+  std::set<std::string> seen;
+  expect_known_fields(inspect_command(), json_of(run_sluice({"inspect", kMoe, "--json", "--tensors"})), seen);
+  expect_known_fields(inspect_command(), json_of(run_sluice({"inspect", "demo", "--json"})), seen);
+  expect_all_fields(inspect_command(), seen);
+}
+
+// A copy of a model directory whose config.json is changed.
+class Copied {
+ public:
+  explicit Copied(const std::string& model) {
+    const Result<std::vector<std::string>> names = list_directory(model);
+    for (const std::string& name : *names) {
+      std::filesystem::create_symlink(join_path(std::filesystem::absolute(model).string(), name), folder_.path(name));
+    }
+  }
+  void replace(const std::string& name, const std::string& text) {
+    std::filesystem::remove(folder_.path(name));
+    EXPECT_TRUE(write_file(folder_.path(name), text));
+  }
+  void remove(const std::string& name) { std::filesystem::remove(folder_.path(name)); }
+  std::string config_with(const std::string& from, const std::string& to) const {
+    std::string text = *read_file(folder_.path("config.json"), 1 << 20);
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+      text.replace(at, from.size(), to);
+    }
+    return text;
+  }
+  const std::string& path() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST(BadModels, AnUnknownArchitectureIsNamed) {
+  Copied model(kMoe);
+  model.replace("config.json", model.config_with("\"gemma4\"", "\"gemma9\""));
+  const std::string why = cat(model.path(), "/config.json: model_type is gemma9: want one of ");
+  EXPECT_THAT(sentence({"run", model.path(), "Hi"}), testing::StartsWith("sluice: " + why));
+  // inspect shows such a model all the same.
+  const ProgramResult shown = run_sluice({"inspect", model.path()});
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_THAT(shown.out, HasSubstr("not supported   " + why));
+  EXPECT_TRUE(json_of(run_sluice({"inspect", model.path(), "--json"})).find("model")->is_null());
+}
+
+TEST(BadModels, MissingAndMisshapenTensorsAreNamed) {
+  Copied model(kMoe);
+  model.replace("config.json", model.config_with("\"num_hidden_layers\": 5", "\"num_hidden_layers\": 6"));
+  EXPECT_THAT(sentence({"run", model.path(), "Hi"}), HasSubstr(model.path()));
+  Copied wider(kMoe);
+  wider.replace("config.json", wider.config_with("\"intermediate_size\": 128", "\"intermediate_size\": 192"));
+  EXPECT_THAT(sentence({"run", wider.path(), "Hi"}), HasSubstr("gate_proj"));
+}
+
+TEST(BadModels, AMissingTokenizerIsNamed) {
+  Copied model(kMoe);
+  model.remove("tokenizer.json");
+  EXPECT_EQ(sentence({"run", model.path(), "Hi"}),
+            cat("sluice: ", model.path(), ": no tokenizer.json: want the model's tokenizer beside it\n"));
+}
+
+TEST(BadModels, TruncatedFilesAreOneSentence) {
+  const TemporaryFolder folder;
+  const std::string whole = *read_file(kDemo, 1u << 28);
+  const std::string cut = folder.path("cut.gguf");
+  for (const size_t bytes : {size_t{0}, size_t{3}, size_t{20}, size_t{1000}, size_t{100000}, whole.size() - 1}) {
+    ASSERT_TRUE(write_file(cut, whole.substr(0, bytes)));
+    const std::string said = sentence({"run", cut, "Hi"});
+    EXPECT_THAT(said, testing::StartsWith(cat("sluice: ", cut, ": "))) << bytes;
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << bytes;
+  }
+}
+
+TEST(BadModels, OtherFilesAreOneSentence) {
+  EXPECT_EQ(sentence({"run", SLUICE_DOCS "/cli.md", "Hi"}),
+            cat("sluice: ", SLUICE_DOCS, "/cli.md: not a GGUF file: want a GGUF file or a Hugging Face directory\n"));
+  EXPECT_EQ(sentence({"inspect", SLUICE_DOCS}),
+            cat("sluice: ", SLUICE_DOCS, ": no config.json: want a Hugging Face directory or a GGUF file\n"));
+}
+
+TEST(Convert, SaysWhatItWrote) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("moe.gguf");
+  const ProgramResult result = run_sluice({"convert", kMoe, file, "--to", "f32"});
+  EXPECT_EQ(result.out, file + ": 111 tensors, 2.3 MB, f32\n");
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(run_sluice({"inspect", file}).out, HasSubstr("f32: 111 tensors"));
+}
+
+TEST(Convert, JsonHasTheDocumentedMembers) {
+  const TemporaryFolder folder;
+  std::set<std::string> seen;
+  const Json json = json_of(run_sluice({"convert", kMoe, folder.path("x.gguf"), "--to", "bf16", "--json"}));
+  expect_known_fields(convert_command(), json, seen);
+  expect_all_fields(convert_command(), seen);
+}
+
+TEST(Convert, AgreesWithLlamaCppsOwnFile) {
+  // The file of llama.cpp's converter, written again without changing a format, has the same tensors and keys as ours.
+  const TemporaryFolder folder;
+  const std::string ours = folder.path("ours.gguf");
+  ASSERT_EQ(run_sluice({"convert", kMoe, ours, "--to", "bf16"}).status, 0);
+  const Json a = json_of(run_sluice({"inspect", ours, "--json", "--tensors"}));
+  const Json b = json_of(run_sluice({"inspect", kData + "/peer/gemma4_moe-bf16.gguf", "--json", "--tensors"}));
+  const auto shapes = [](const Json& json) {
+    std::map<std::string, std::string> found;
+    for (const Json& tensor : json.find("tensors")->as_array()) {
+      found[tensor.find("name")->as_string()] = write_json(*tensor.find("shape")) + tensor.find("format")->as_string();
+    }
+    return found;
+  };
+  EXPECT_EQ(shapes(a), shapes(b));
+}
+
+TEST(Convert, AFileThatCannotBeWrittenIsOneSentenceAndLeavesNothing) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(sentence({"convert", kMoe, folder.path("none/x.gguf"), "--to", "f32"}),
+              EndsWith("none/x.gguf: cannot create: no such file or directory\n"));
+  std::filesystem::create_directory(folder.path("x.gguf"));
+  EXPECT_THAT(sentence({"convert", kMoe, folder.path("x.gguf"), "--to", "f32"}), HasSubstr("x.gguf: "));
+  std::filesystem::remove(folder.path("x.gguf"));
+  EXPECT_THAT(*list_directory(folder.path()), IsEmpty());
+}
+
+TEST(Convert, AFullDiskIsOneSentenceAndLeavesNothing) {
+  const TemporaryFolder folder;
+  // A disk of 256 kB, where this process may mount one.
+  if (mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0) {
+    GTEST_SKIP() << "no right to mount a small disk";
+  }
+  const std::string said = sentence({"convert", kMoe, folder.path("x.gguf"), "--to", "f32"});
+  const std::vector<std::string> left = *list_directory(folder.path());
+  umount(folder.path().c_str());
+  EXPECT_THAT(said, EndsWith("x.gguf: cannot write: the disk is full\n"));
+  EXPECT_THAT(left, IsEmpty());
+}
+
+TEST(Convert, AFileThatIsThereIsReplacedOnlyByAWholeOne) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("x.gguf");
+  ASSERT_TRUE(write_file(file, "kept"));
+  Copied broken(kMoe);
+  broken.remove("tokenizer.json");
+  EXPECT_EQ(run_sluice({"convert", broken.path(), file, "--to", "f32"}).status, 1);
+  EXPECT_EQ(*read_file(file, 100), "kept");
+  EXPECT_EQ(run_sluice({"convert", kMoe, file, "--to", "f32"}).status, 0);
+  EXPECT_EQ(read_file(file, 1 << 24)->substr(0, 4), "GGUF");
+}
+
+TEST(Devices, ListsDevicesAndInstructionSets) {
+  const ProgramResult result = run_sluice({"devices"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, HasSubstr("cpu         "));
+  EXPECT_THAT(result.out, HasSubstr("reference   "));
+  EXPECT_THAT(result.out, HasSubstr("--simd      scalar"));
+  std::set<std::string> seen;
+  expect_known_fields(devices_command(), json_of(run_sluice({"devices", "--json"})), seen);
+  expect_all_fields(devices_command(), seen);
+}
+
+TEST(Verify, TheLastLineSumsUp) {
+  const ProgramResult result =
+      run_sluice({"verify", kData + "/gemma4_dense", "--golden", kData + "/gemma4_dense/golden.json"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, HasSubstr("\nimage           not run  pictures are not supported yet\n"));
+  EXPECT_THAT(result.out, EndsWith("\nverify: 12 cases hold, 0 missed, 2 not run\n"));
+}
+
+TEST(Verify, JsonHasTheDocumentedMembers) {
+  std::set<std::string> seen;
+  const TemporaryFolder folder;
+  const std::string file = folder.path("q8_0.gguf"), golden = kData + "/gemma4_dense/golden.json";
+  ASSERT_EQ(run_sluice({"convert", kData + "/gemma4_dense", file, "--to", "q8_0"}).status, 0);
+  for (const std::string& model : {file, kMoe}) {  // one quantised, and one that misses
+    expect_known_fields(verify_command(), json_of(run_sluice({"verify", model, "--golden", golden, "--json"})), seen);
+  }
+  expect_all_fields(verify_command(), seen);
+}
+
+TEST(Verify, AModelThatIsNotTheGoldensMissesEveryKindOfBar) {
+  const ProgramResult result =
+      run_sluice({"verify", kMoe, "--golden", kData + "/gemma4_dense/golden.json", "--arithmetic", "exact"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.out, HasSubstr("  missed: largest logit difference: "));
+  EXPECT_THAT(result.out, HasSubstr("  missed: greedy tokens part at "));
+  EXPECT_THAT(result.out, HasSubstr("  missed: ln perplexity difference: "));
+  EXPECT_THAT(result.out, HasSubstr("  missed: hidden.0: "));
+  EXPECT_THAT(result.out, HasSubstr("  not compared:"));
+  EXPECT_THAT(result.out, EndsWith("\nverify: 0 cases hold, 6 missed, 1 not run\n"));
+}
+
+TEST(Verify, ATemplateThatRendersOtherTextMisses) {
+  Copied model(kMoe);
+  model.replace("chat_template.jinja", "{{ bos_token }}{{ messages[0].content }}");
+  const ProgramResult result =
+      run_sluice({"verify", model.path(), "--golden", kMoe + "/golden.json", "--cases", "chat"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.out, HasSubstr("  missed: rendered text: \"What is a violin?\" at byte 5: want \"<|turn>user"));
+}
+
+TEST(Verify, WhatCannotBeVerifiedIsOneSentence) {
+  const std::string golden = kMoe + "/golden.json";
+  EXPECT_EQ(sentence({"verify", kMoe, "--golden", golden, "--cases", "nothing*"}),
+            "sluice: verify: --cases nothing* selects 0 cases and none that can be run: want another pattern\n");
+  EXPECT_THAT(sentence({"verify", kMoe, "--golden", kMoe + "/none.json"}), HasSubstr("none.json: "));
+  EXPECT_THAT(sentence({"verify", kMoe, "--golden", kMoe + "/config.json"}),
+              HasSubstr("config.json: model is missing"));
+  EXPECT_EQ(sentence({"verify", kMoe, "--golden", kData + "/gemma4/golden.json", "--cases", "short9"}),
+            "sluice: case short9: token 1060: want tokens below the model's 768\n");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,38 @@
+// Runs the built program as a user would, for tests: arguments, standard input, and what it printed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct ProgramResult {
+  int status = -1;  // exit status; 128 + n when signal n ended it
+  std::string out;
+  std::string err;  // without progress lines
+};
+
+struct ProgramSetup {
+  std::string input = {};     // standard input, a pipe
+  std::string out_path = {};  // standard output goes to this file instead of a pipe
+  bool close_out = false;     // nobody reads standard output
+};
+
+// The program is SLUICE_PROGRAM. Ends the test program when it cannot be started.
+ProgramResult run_sluice(const std::vector<std::string>& arguments, const ProgramSetup& setup = {});
+
+// A folder of this test's own, empty, removed with everything in it on destruction.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,184 @@
+// `sluice run` on the built-in demo. Its answers are those that transformers gives greedily (models/README.md of the
+// reference models lists them), so they are known without asking ourselves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/commands.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "tests/app/json_fields.h"
+#include "tests/app/program.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::StartsWith;
+
+const std::string kData = SLUICE_TEST_DATA;
+const std::string kMoe = kData + "/gemma4_moe";
+constexpr const char* kViolin =
+    "violin (noun): bowed stringed instrument that is the highest member of the violin family.\n";
+
+// On one thread, because other tests run at the same time.
+ProgramResult ask(std::vector<std::string> words, const ProgramSetup& setup = {}) {
+  words.insert(words.begin(), {"run", "--threads", "1"});
+  return run_sluice(words, setup);
+}
+
+std::string sentence(const ProgramResult& result) {
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+  return result.err;
+}
+
+TEST(Run, TheDemoAnswersAsTheReferenceDoes) {
+  const ProgramResult result = ask({"demo", "What is a violin?", "--greedy"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, kViolin);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Run, ASingleArgumentWithASpaceIsAQuestionToTheDemo) {
+  EXPECT_EQ(ask({"What is a violin?", "--greedy"}).out, kViolin);
+}
+
+TEST(Run, ThePromptComesFromAPipe) {
+  EXPECT_EQ(ask({"--greedy"}, {.input = "What is a violin?\n"}).out, kViolin);
+  EXPECT_EQ(ask({"demo", "--greedy"}, {.input = "What is a violin?"}).out, kViolin);
+}
+
+TEST(Run, EveryDeviceAndArithmeticGivesTheSameGreedyAnswer) {
+  for (const char* arithmetic : {"exact", "fast"}) {
+    for (const char* device : {"cpu", "reference"}) {
+      EXPECT_EQ(ask({"demo", "What is a violin?", "--greedy", "--device", device, "--arithmetic", arithmetic}).out,
+                kViolin)
+          << device << ' ' << arithmetic;
+    }
+  }
+}
+
+TEST(Run, TheSameSeedGivesTheSameAnswerAndAnotherAnother) {
+  const auto with_seed = [](const char* seed) {
+    return ask({kMoe, "Hello", "--seed", seed, "--max-tokens", "20", "--temperature", "2"}).out;
+  };
+  EXPECT_EQ(with_seed("1"), with_seed("1"));
+  EXPECT_NE(with_seed("1"), with_seed("2"));
+  EXPECT_EQ(with_seed("0"), ask({kMoe, "Hello", "--max-tokens", "20", "--temperature", "2"}).out);
+}
+
+TEST(Run, StopStringsEndTheAnswerBeforeThem) {
+  const ProgramResult result =
+      ask({"demo", "What is a violin?", "--greedy", "--stop", "instrument", "--stop", "never"});
+  EXPECT_EQ(result.out, "violin (noun): bowed stringed \n");
+  const ProgramResult json = ask({"demo", "What is a violin?", "--greedy", "--stop", "instrument", "--json"});
+  EXPECT_EQ(parse_json(json.out, "run")->find("finish")->as_string(), "stop");
+}
+
+TEST(Run, MaxTokensEndTheAnswer) {
+  const ProgramResult result = ask({"demo", "What is a violin?", "--greedy", "--max-tokens", "2", "--json"});
+  const Result<Json> json = parse_json(result.out, "run");
+  ASSERT_TRUE(json);
+  EXPECT_EQ(json->find("finish")->as_string(), "length");
+  EXPECT_EQ(json->find("answer_tokens")->as_integer(), 2);
+}
+
+TEST(Run, AForbiddenTokenIsNeverSaid) {
+  const ProgramResult plain = ask({"demo", "What is a violin?", "--greedy", "--json"});
+  // The whole vocabulary but the end of a turn (16) cannot be forbidden by hand; one token of the answer can.
+  const ProgramResult biased = ask({"demo", "What is a violin?", "--greedy", "--logit-bias", "16=100", "--json"});
+  EXPECT_EQ(parse_json(biased.out, "run")->find("answer")->as_string(), "");
+  EXPECT_EQ(parse_json(biased.out, "run")->find("finish")->as_string(), "stop");
+  EXPECT_NE(parse_json(plain.out, "run")->find("answer")->as_string(), "");
+}
+
+TEST(Run, RawTextIsGoneOnWith) {
+  const ProgramResult result =
+      ask({"demo", "--raw", "<|turn>user\nWhat is a violin?<turn|>\n<|turn>model\n", "--greedy"});
+  EXPECT_EQ(result.out, kViolin);
+}
+
+TEST(Run, ATemplateOfTheUsersReplacesTheModels) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("violin.jinja");
+  // A template's own last newline is none of its text.
+  ASSERT_TRUE(write_file(path, "{{ bos_token }}<|turn>user\nWhat is a violin?<turn|>\n<|turn>model\n\n"));
+  EXPECT_EQ(ask({"demo", "Anything", "--chat-template", path, "--greedy"}).out, kViolin);
+}
+
+TEST(Run, ThinkingNeverMixesWithTheAnswer) {
+  const TemporaryFolder folder;
+  // The prompt ends inside a thought, so all that comes is thinking until it is closed.
+  const std::string path = folder.path("open.jinja");
+  ASSERT_TRUE(
+      write_file(path, "{{ bos_token }}<|turn>user\nWhat is a violin?<turn|>\n<|turn>model\n<|channel>thought\n\n"));
+  const ProgramResult result = ask({"demo", "x", "--chat-template", path, "--greedy", "--max-tokens", "12", "--json"});
+  const Result<Json> json = parse_json(result.out, "run");
+  ASSERT_TRUE(json) << result.err;
+  EXPECT_EQ(json->find("answer")->as_string(), "");
+  EXPECT_NE(json->find("thinking")->as_string(), "");
+
+  const ProgramResult shown = ask({"demo", "x", "--chat-template", path, "--greedy", "--max-tokens", "12"});
+  EXPECT_EQ(shown.out, "");
+  EXPECT_EQ(shown.err, json->find("thinking")->as_string() + "\n");
+}
+
+TEST(Run, StatsSaySpeedAndMemory) {
+  const ProgramResult result = ask({"demo", "What is a violin?", "--greedy", "--stats"});
+  EXPECT_EQ(result.out, kViolin);
+  EXPECT_THAT(result.err,
+              MatchesRegex("prompt  17 tokens, 0 of them reused, [0-9.]+ tokens/s, first token after [0-9.]+ s\n"
+                           "answer  26 tokens, [0-9.]+ tokens/s, ended by stop\n"
+                           "memory  at most [0-9.]+ MB\n(.|\n)*"));
+  EXPECT_THAT(result.err, HasSubstr("host state: "));
+}
+
+TEST(Run, VerboseSaysWhatWasOpened) {
+  const ProgramResult result = ask({"demo", "Hello!", "--greedy", "--verbose", "--simd", "scalar"});
+  EXPECT_THAT(result.err, StartsWith("model     "));
+  EXPECT_THAT(result.err, HasSubstr("1 thread"));
+  EXPECT_THAT(result.err, HasSubstr("numerics  cpu/scalar/"));
+  EXPECT_THAT(result.err, HasSubstr("template  tokenizer.chat_template, dialect gemma4\n"));
+}
+
+TEST(Run, JsonHasTheDocumentedMembers) {
+  const ProgramResult result = ask({"demo", "What is a violin?", "--greedy", "--json"});
+  const Result<Json> json = parse_json(result.out, "run");
+  ASSERT_TRUE(json);
+  EXPECT_EQ(json->find("answer")->as_string() + "\n", kViolin);
+  EXPECT_EQ(json->find("finish")->as_string(), "stop");
+  EXPECT_EQ(json->find("prompt_tokens")->as_integer(), 17);
+  std::set<std::string> seen;
+  expect_known_fields(run_command(), *json, seen);
+  expect_all_fields(run_command(), seen);
+}
+
+TEST(Run, WhatCannotBeAskedIsOneSentence) {
+  EXPECT_EQ(sentence(ask({"demo"})), "sluice: run: standard input is empty: want a prompt\n");
+  EXPECT_EQ(sentence(ask({"demo"}, {.input = "\xff\xfe"})), "sluice: the prompt is not UTF-8: want text\n");
+  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--context", "10"})),
+            "sluice: the conversation has 13 tokens: want less than the context of 10 (--context, or /clear)\n");
+  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--logit-bias", "4096=1"})),
+            "sluice: --logit-bias is 4096=1: want ID=X, an id below 4096 and a number or -inf\n");
+  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--think", "--no-think"})),
+            "sluice: run: --think and --no-think: want one of them\n");
+  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--raw", "--system", "x"})),
+            "sluice: run: --raw and --system: want one of them, since --raw uses no template\n");
+}
+
+TEST(Run, ABrokenTemplateIsOneSentence) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("broken.jinja");
+  ASSERT_TRUE(write_file(path, "{% for x in %}"));
+  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--chat-template", path})),
+            cat("sluice: ", path, ":1: found %}: want an expression\n"));
+  ASSERT_TRUE(write_file(path, "{{ raise_exception('only questions') }}"));
+  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--chat-template", path})),
+            cat("sluice: ", path, ":1: the template refuses this conversation: only questions\n"));
+  EXPECT_THAT(sentence(ask({"demo", "Hello!", "--chat-template", folder.path("none")})),
+              testing::EndsWith("none: cannot open: no such file or directory\n"));
+}
+
+}  // namespace
+}  // namespace sluice

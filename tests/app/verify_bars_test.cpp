@@ -1,0 +1,51 @@
+#include "app/verify_bars.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+constexpr FileKind kBf16{Format::bf16, false};
+constexpr FileKind kQ80{Format::q8_0, true};
+
+TEST(VerifyBars, OnlyBlockFormatsAreQuantised) {
+  EXPECT_FALSE(kind_of_format(Format::f32).quantised);
+  EXPECT_FALSE(kind_of_format(Format::bf16).quantised);
+  EXPECT_FALSE(kind_of_format(Format::f16).quantised);
+  EXPECT_TRUE(kind_of_format(Format::q8_0).quantised);
+}
+
+TEST(VerifyBars, ExactFollowsTheCasesOwnFloat64Difference) {
+  const Bars bars = bars_for("gemma4", kBf16, Arithmetic::exact);
+  EXPECT_EQ(bars.judge, Judge::golden);
+  EXPECT_DOUBLE_EQ(*bars.logit_bar(1e-5), 1e-3);
+  EXPECT_DOUBLE_EQ(*bars.logit_bar(3.5e-4), 3.5e-3);
+  EXPECT_DOUBLE_EQ(*bars.greedy_bar(3.5e-4), 7e-3);
+}
+
+TEST(VerifyBars, ExactQuantisedIsJudgedByTheReferenceDevice) {
+  const Bars bars = bars_for("gemma4_moe", kQ80, Arithmetic::exact);
+  EXPECT_EQ(bars.judge, Judge::reference);
+  EXPECT_DOUBLE_EQ(*bars.logit_bar(1), 1e-3);
+}
+
+TEST(VerifyBars, FastDemoIsHeldToThePeersDivergence) {
+  EXPECT_DOUBLE_EQ(*bars_for("gemma4", kBf16, Arithmetic::fast).mean_kl, 4.5e-5);
+  EXPECT_DOUBLE_EQ(*bars_for("gemma4", kind_of_format(Format::f32), Arithmetic::fast).mean_kl, 4.5e-5);
+  const Bars quantised = bars_for("gemma4", kQ80, Arithmetic::fast);
+  EXPECT_DOUBLE_EQ(*quantised.mean_kl, 1.95e-3);
+  EXPECT_DOUBLE_EQ(*quantised.greedy_bar(0), 0.5);
+  EXPECT_FALSE(quantised.logit_bar(0).has_value());
+}
+
+TEST(VerifyBars, FastRandomModelsAreHeldToTheirFirstLayer) {
+  const Bars bars = bars_for("gemma4_moe", kBf16, Arithmetic::fast);
+  EXPECT_EQ(bars.judged_names, JudgedNames::first_layer);
+  EXPECT_DOUBLE_EQ(bars.intermediate, 2e-2);
+  EXPECT_DOUBLE_EQ(bars_for("gemma4_moe", kQ80, Arithmetic::fast).intermediate, 5e-2);
+  EXPECT_FALSE(bars.greedy_bar(0).has_value());
+  EXPECT_FALSE(bars.mean_kl.has_value());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,26 @@
+#include "device/cpu/cpu.h"
+#include "parity.h"
+
+namespace sluice {
+namespace {
+
+// Two threads, so that work is shared out; tests/device/cpu_bits_test.cpp compares other numbers.
+ThreadPool& pool() {
+  static ThreadPool two(2);
+  return two;
+}
+
+std::vector<ParityDevice> levels() {
+  std::vector<ParityDevice> devices;
+  for (int i = 0; i <= static_cast<int>(widest_simd_level()); ++i) {
+    const auto level = static_cast<SimdLevel>(i);
+    devices.push_back(
+        {cat("cpu_", simd_name(level)), [level] { return make_cpu_device({.pool = &pool(), .limit = level}); }});
+  }
+  return devices;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Parity, testing::ValuesIn(parity_params(levels())), parity_name);
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,297 @@
+#include "parity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "device/reference/reference.h"
+#include "graph/operands.h"
+#include "parity_compare.h"
+#include "parity_player.h"
+
+namespace sluice {
+namespace {
+
+constexpr Arithmetic kArithmetics[] = {Arithmetic::exact, Arithmetic::fast};
+constexpr TokenClass kClasses[] = {TokenClass::prompt, TokenClass::decode};
+
+std::string label(const OpCase& one, Arithmetic arithmetic, TokenClass token_class) {
+  return cat(one.name, arithmetic == Arithmetic::exact ? ", exact" : ", fast",
+             token_class == TokenClass::prompt ? ", prompt" : ", decode");
+}
+
+// Results pass through every op of a case, so their tolerances add up.
+float tolerance_of(const OpCase& one, Arithmetic arithmetic) {
+  const bool quantised = std::any_of(one.weights.begin(), one.weights.end(), [](const CaseWeight& weight) {
+    return format_info(weight.format).block_elements > 1;
+  });
+  float sum = 0;
+  for (const Op& op : one.program.ops) {
+    const Tolerance& bar = op_doc(op).tolerance;
+    sum += arithmetic == Arithmetic::exact ? bar.exact : quantised ? bar.fast_8bit : bar.fast;
+  }
+  return sum;
+}
+
+template <class O>
+const O* producer(const Program& program, ValueId id) {
+  const O* found = nullptr;
+  for (const Op& op : program.ops)
+    for_each_output(op, [&](ValueId out) {
+      if (out == program.values[id].storage) found = std::get_if<O>(&op);
+    });
+  return found;
+}
+
+std::span<const float> as_floats(const std::vector<uint32_t>& words) {
+  return {reinterpret_cast<const float*>(words.data()), words.size()};
+}
+
+void compare(const OpCase& one, const std::vector<NamedValue>& reads, const StepOutputs& found,
+             const StepOutputs& expected, float tolerance) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const ValueId id = reads[i].value;
+    const ValueType& type = one.program.values[id].type;
+    std::string off;
+    if (type.element == Element::f32)
+      off = difference(as_floats(found[i]), as_floats(expected[i]), type.columns(), tolerance);
+    else if (producer<Sample>(one.program, id) != nullptr)
+      off = sample_difference(found[i], expected[i], tolerance);
+    else
+      off = integer_difference(found[i], expected[i], type.columns());
+    EXPECT_EQ(off, "") << reads[i].name;
+  }
+}
+
+// An oracle that expects nothing would let everything pass.
+void expect_something(const OpCase& one, const std::vector<StepOutputs>& expected) {
+  for (size_t i = 0; i < one.program.outputs.size(); ++i) {
+    if (one.program.values[one.program.outputs[i].value].type.element != Element::f32) continue;
+    float largest = 0;
+    for (const StepOutputs& step : expected)
+      for (const float x : as_floats(step[i])) largest = std::max(largest, std::fabs(x));
+    EXPECT_GT(largest, 1e-4f) << one.name << ": " << one.program.outputs[i].name << " is as good as zero";
+  }
+}
+
+std::vector<StepOutputs> play_all(CasePlayer& player, const OpCase& one, TokenClass token_class) {
+  std::vector<StepOutputs> outputs;
+  for (const CaseStep& step : one.steps) outputs.push_back(player.play(step, token_class));
+  return outputs;
+}
+
+std::vector<StepOutputs> expected_outputs(const OpCase& one, const CaseWeights& weights) {
+  const std::unique_ptr<Device> oracle = make_reference_device_f64();
+  CasePlayer player(one, weights, *oracle, Arithmetic::exact);
+  return play_all(player, one, TokenClass::prompt);
+}
+
+// Part of a step, to be played on its own: rows [first, first + rows of the part).
+struct Part {
+  uint32_t first = 0;
+  uint32_t first_wanted = 0;
+  CaseStep step{};
+};
+
+// The rows [first, first + count) of `run`, which begins at row `run_row` of the step.
+Part part_of(const CaseStep& step, const CaseRun& run, uint32_t run_row, uint32_t first, uint32_t count) {
+  Part part{.first = run_row + first};
+  part.step.runs = {{.sequence = run.sequence, .position = run.position + first, .rows = count, .take = run.take}};
+  part.step.adjustments = step.adjustments;
+  const auto row_of = [&](size_t w) { return static_cast<uint32_t>(step.wanted[w]); };
+  while (part.first_wanted < step.wanted.size() && row_of(part.first_wanted) < part.first) ++part.first_wanted;
+  for (size_t w = part.first_wanted; w < step.wanted.size() && row_of(w) < part.first + count; ++w) {
+    part.step.wanted.push_back(static_cast<int32_t>(row_of(w) - part.first));
+    if (!step.sampling.empty()) part.step.sampling.push_back(step.sampling[w]);
+  }
+  return part;
+}
+
+// Single rows; with state in a prompt, which may be cut at multiples of 64 only, such chunks. Without state some rows
+// stand for all.
+std::vector<Part> parts_of(const OpCase& one, const CaseStep& step, TokenClass token_class) {
+  const bool state = !one.program.states.empty();
+  const uint32_t chunk = state && token_class == TokenClass::prompt ? kPagePositions : 1;
+  std::vector<Part> parts;
+  uint32_t run_row = 0;
+  for (const CaseRun& run : step.runs) {
+    for (uint32_t first = 0; first < run.rows;) {
+      const uint32_t count = std::min(run.rows - first, chunk - (run.position + first) % chunk);
+      const bool chosen = state || first < 2 || first + 1 == run.rows || first % 61 == 3;
+      if (chosen) parts.push_back(part_of(step, run, run_row, first, count));
+      first += count;
+    }
+    run_row += run.rows;
+  }
+  return parts;
+}
+
+void expect_same_rows(const OpCase& one, const StepOutputs& batch, const StepOutputs& alone, const Part& part) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const ValueType& type = one.program.values[one.program.outputs[i].value].type;
+    const uint64_t first = type.extent.symbol == Symbol::rows ? part.first : part.first_wanted;
+    const std::span<const uint32_t> rows =
+        std::span<const uint32_t>(batch[i]).subspan(first * type.columns(), alone[i].size());
+    EXPECT_EQ(integer_difference(alone[i], rows, type.columns()), "")
+        << one.program.outputs[i].name << ", bits from row " << part.first << " on";
+  }
+}
+
+void check_rows_alone(const OpCase& one, const CaseWeights& weights, Device& device, Arithmetic arithmetic,
+                      TokenClass token_class) {
+  SCOPED_TRACE(label(one, arithmetic, token_class));
+  CasePlayer together(one, weights, device, arithmetic), apart(one, weights, device, arithmetic);
+  together.poison();
+  for (const CaseStep& step : one.steps) {
+    const StepOutputs batch = together.play(step, token_class);
+    for (const Part& part : parts_of(one, step, token_class))
+      expect_same_rows(one, batch, apart.play(part.step, token_class), part);
+  }
+}
+
+// Whatever the numbers are, indices stay in range and `finite` falls.
+void check_integers(const OpCase& one, const StepOutputs& found, const StepOutputs& expected) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    const ValueId id = one.program.outputs[i].value;
+    if (const Route* route = producer<Route>(one.program, id); route != nullptr && route->index == id) {
+      const uint32_t experts = one.program.values[route->logits].type.width;
+      for (const uint32_t index : found[i]) EXPECT_LT(index, experts);
+    }
+    if (producer<Sample>(one.program, id) == nullptr) continue;
+    for (size_t word = 1; word < found[i].size(); word += kSampleWords) EXPECT_EQ(found[i][word], expected[i][word]);
+  }
+}
+
+// The largest step that needs no history.
+const CaseStep& first_step(const OpCase& one) {
+  const CaseStep* largest = &one.steps[0];
+  for (const CaseStep& step : one.steps) {
+    const bool begins = std::all_of(step.runs.begin(), step.runs.end(), [](CaseRun run) { return run.position == 0; });
+    if ((begins || one.program.states.empty()) && rows_of(step).size() > rows_of(*largest).size()) largest = &step;
+  }
+  return *largest;
+}
+
+void check_non_finite(const OpCase& one, const CaseWeights& weights, Device& device, Arithmetic arithmetic) {
+  SCOPED_TRACE(label(one, arithmetic, TokenClass::decode));
+  const std::unique_ptr<Device> oracle = make_reference_device_f64();
+  CasePlayer player(one, weights, device, arithmetic), reference(one, weights, *oracle, arithmetic);
+  StepOutputs found_outputs, expected_outputs;
+  const Completion found = player.play_looking(first_step(one), &found_outputs);
+  const Completion expected = reference.play_looking(first_step(one), &expected_outputs);
+  ASSERT_EQ(found.non_finite.has_value(), expected.non_finite.has_value());
+  check_integers(one, found_outputs, expected_outputs);
+  if (!expected.non_finite) return;
+  EXPECT_EQ(found.non_finite->op, expected.non_finite->op);
+  EXPECT_EQ(found.non_finite->row, expected.non_finite->row);
+  EXPECT_EQ(found.non_finite->layer, expected.non_finite->layer);
+  EXPECT_EQ(found.non_finite->what, expected.non_finite->what);
+}
+
+// The state is moved between steps: within the runner, and by way of memory to another one.
+void check_moved_pages(const OpCase& one, const CaseWeights& weights, Device& device, Arithmetic arithmetic) {
+  SCOPED_TRACE(label(one, arithmetic, TokenClass::decode));
+  CasePlayer still(one, weights, device, arithmetic), copied(one, weights, device, arithmetic),
+      saved(one, weights, device, arithmetic);
+  CasePlayer loaded(one, weights, device, arithmetic);
+  loaded.poison();
+  const size_t half = one.steps.size() / 2;
+  for (size_t i = 0; i < one.steps.size(); ++i) {
+    if (i == half) {
+      copied.move_pages();
+      saved.move_pages_to(loaded);
+    }
+    const StepOutputs expected = still.play(one.steps[i], TokenClass::decode);
+    EXPECT_EQ(copied.play(one.steps[i], TokenClass::decode), expected) << "copied pages, step " << i;
+    CasePlayer& other = i < half ? saved : loaded;
+    EXPECT_EQ(other.play(one.steps[i], TokenClass::decode), expected) << "pages written to another runner, step " << i;
+  }
+}
+
+// Every op's result is named, also those inside blocks, and read back.
+void check_traced(OpCase one, Device& device, Arithmetic arithmetic) {
+  SCOPED_TRACE(label(one, arithmetic, TokenClass::prompt));
+  for (const Op& op : one.program.ops)
+    for_each_output(op, [&](ValueId id) {
+      one.program.names.push_back({.name = cat(op_name(op), " to value ", id), .value = id});
+    });
+  const CaseWeights weights(one);
+  const std::unique_ptr<Device> oracle = make_reference_device_f64();
+  CasePlayer player(one, weights, device, arithmetic, true), reference(one, weights, *oracle, arithmetic, true);
+  for (const CaseStep& step : one.steps) {
+    const StepOutputs expected = reference.play(step, TokenClass::prompt);
+    compare(one, player.reads(), player.play(step, TokenClass::prompt), expected, tolerance_of(one, arithmetic));
+  }
+}
+
+bool lacks(const std::vector<std::string>& missing, const Program& program) {
+  return std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
+    return std::find(missing.begin(), missing.end(), op_name(op)) != missing.end();
+  });
+}
+
+}  // namespace
+
+std::vector<ParityParam> parity_params(const std::vector<ParityDevice>& devices) {
+  std::vector<ParityParam> params;
+  for (const ParityDevice& device : devices)
+    for (const std::string_view subject : case_subjects())
+      params.push_back({.device = device, .subject = std::string(subject)});
+  return params;
+}
+
+std::string parity_name(const testing::TestParamInfo<ParityParam>& info) {
+  return info.param.device.name + "_" + info.param.subject;
+}
+
+void Parity::SetUp() {
+  device_ = GetParam().device.make();
+  cases_ = cases_of(GetParam().subject);
+  const std::vector<std::string> missing = device_->info().missing;
+  std::erase_if(cases_, [&](const OpCase& one) { return lacks(missing, one.program); });
+  if (cases_.empty()) GTEST_SKIP() << "in the device's table of missing ops";
+}
+
+TEST_P(Parity, AgreesWithTheReference) {
+  for (const OpCase& one : cases_) {
+    const CaseWeights weights(one);
+    const std::vector<StepOutputs> expected = expected_outputs(one, weights);
+    expect_something(one, expected);
+    for (const Arithmetic arithmetic : kArithmetics)
+      for (const TokenClass token_class : kClasses) {
+        SCOPED_TRACE(label(one, arithmetic, token_class));
+        CasePlayer player(one, weights, *device_, arithmetic);
+        player.poison();
+        const std::vector<StepOutputs> found = play_all(player, one, token_class);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          SCOPED_TRACE(cat("step ", i));
+          compare(one, player.reads(), found[i], expected[i], tolerance_of(one, arithmetic));
+        }
+      }
+  }
+}
+
+TEST_P(Parity, RowsAloneEqualRowsInABatch) {
+  for (const OpCase& one : cases_)
+    for (const Arithmetic arithmetic : kArithmetics)
+      for (const TokenClass token_class : kClasses)
+        check_rows_alone(one, CaseWeights(one), *device_, arithmetic, token_class);
+}
+
+TEST_P(Parity, FindsTheFirstResultThatIsNotFinite) {
+  for (const OpCase& one : cases_)
+    for (const Arithmetic arithmetic : kArithmetics) check_non_finite(one, CaseWeights(one), *device_, arithmetic);
+}
+
+TEST_P(Parity, ATracedPlanShowsEveryResult) {
+  for (const OpCase& one : cases_)
+    for (const Arithmetic arithmetic : kArithmetics) check_traced(one, *device_, arithmetic);
+}
+
+TEST_P(Parity, StateMayMoveToOtherPages) {
+  for (const OpCase& one : cases_)
+    if (!one.program.states.empty())
+      for (const Arithmetic arithmetic : kArithmetics) check_moved_pages(one, CaseWeights(one), *device_, arithmetic);
+}
+
+}  // namespace sluice

@@ -1,0 +1,295 @@
+#include "parity_player.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+#include "base/random.h"
+#include "stored_rows.h"
+
+namespace sluice {
+namespace {
+
+// FNV-1a of a case's name, so that cases differ in their data.
+uint32_t seed_of(const OpCase& one) {
+  uint32_t hash = 2166136261u;
+  for (const char letter : one.name) hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
+  return hash;
+}
+
+// Uniform in [0, 1): what a number depends on is all in the counter and the key.
+double draw(uint32_t seed, uint32_t table, const CaseRow& row, uint32_t column) {
+  const PhiloxCounter counter = {column, row.position, row.sequence, row.take};
+  return philox4x32(counter, {seed, table})[0] / 4294967296.0;
+}
+
+float real(const Fill& fill, double uniform) {
+  if (fill.levels > 1) uniform = std::floor(uniform * fill.levels) / (fill.levels - 1);
+  return static_cast<float>(fill.low + (fill.high - fill.low) * uniform);
+}
+
+// Row 0 of a weight's data is its first row, and so on.
+std::vector<float> weight_row(const OpCase& one, WeightId id, uint32_t row) {
+  const uint32_t seed = seed_of(one);
+  std::vector<float> numbers(one.program.weights[id].shape.columns);
+  for (uint32_t column = 0; column < numbers.size(); ++column)
+    numbers[column] = real(one.weights[id].fill, draw(seed, 1000 + id, {.position = row}, column));
+  return numbers;
+}
+
+// `count` integers of the fill; distinct ones are the first of a shuffled range.
+std::vector<int32_t> integers(const OpCase& one, uint32_t input, const CaseRow& row, uint64_t count) {
+  const uint32_t seed = seed_of(one);
+  const Fill& fill = one.inputs[input];
+  const auto range = static_cast<uint32_t>(fill.high - fill.low) + 1;
+  std::vector<int32_t> numbers(std::max<uint64_t>(count, range));
+  std::iota(numbers.begin(), numbers.end(), static_cast<int32_t>(fill.low));
+  for (uint32_t i = 0; i < count; ++i) {
+    const double uniform = draw(seed, input, row, i);
+    if (fill.distinct)
+      std::swap(numbers[i], numbers[i + static_cast<uint32_t>(uniform * (range - i))]);
+    else
+      numbers[i] = static_cast<int32_t>(fill.low + std::floor(uniform * range));
+  }
+  numbers.resize(count);
+  return numbers;
+}
+
+uint32_t pages_of(uint32_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
+
+StepMaxima maxima_of(const OpCase& one) {
+  StepMaxima maxima;
+  uint32_t pages = 1;
+  for (const CaseStep& step : one.steps) {
+    maxima.rows = std::max(maxima.rows, static_cast<uint32_t>(rows_of(step).size()));
+    maxima.wanted = std::max(maxima.wanted, static_cast<uint32_t>(step.wanted.size()));
+    maxima.sequences = std::max(maxima.sequences, static_cast<uint32_t>(step.runs.size()));
+    maxima.adjustments = std::max(maxima.adjustments, static_cast<uint32_t>(step.adjustments.size()));
+    for (const CaseRun& run : step.runs) pages = std::max(pages, pages_of(run.position + run.rows));
+  }
+  maxima.pages_per_sequence.assign(one.program.groups.size(), pages);
+  return maxima;
+}
+
+std::vector<PlacedShape> placed_shapes(const OpCase& one) {
+  std::vector<PlacedShape> shapes;
+  for (size_t id = 0; id < one.weights.size(); ++id)
+    shapes.push_back({.shape = one.program.weights[id].shape, .format = one.weights[id].format});
+  return shapes;
+}
+
+}  // namespace
+
+std::vector<CaseRow> rows_of(const CaseStep& step) {
+  std::vector<CaseRow> rows;
+  for (const CaseRun& run : step.runs)
+    for (uint32_t i = 0; i < run.rows; ++i)
+      rows.push_back({.sequence = run.sequence, .position = run.position + i, .take = run.take});
+  return rows;
+}
+
+CaseWeights::CaseWeights(const OpCase& one) {
+  for (WeightId id = 0; id < one.weights.size(); ++id) {
+    const WeightShape& shape = one.program.weights[id].shape;
+    const Format format = one.weights[id].format;
+    const bool slice = id % 2 == 1;
+    const uint64_t used = row_bytes(format, shape.columns);
+    const uint64_t stride = slice ? 2 * used : used;
+    const uint32_t rows = shape.experts * shape.rows;
+    const auto bytes = std::make_shared<std::vector<std::byte>>(rows * stride + 1, std::byte{0xff});
+    TensorSource source{.shape = shape,
+                        .format = format,
+                        .bytes = bytes->data() + (slice ? 1 : 0),
+                        .expert_stride = shape.rows * stride,
+                        .row_stride = stride,
+                        .owner = bytes};
+    for (uint32_t row = 0; row < rows; ++row)
+      store_row(format, weight_row(one, id, row), seed_of(one) + 1000 * id + row,
+                bytes->data() + (slice ? 1 : 0) + row * stride);
+    sources_[one.program.weights[id].name] = source;
+  }
+}
+
+Result<TensorSource> CaseWeights::find(const std::string& name) const {
+  const auto found = sources_.find(name);
+  if (found == sources_.end()) return error(ErrorKind::not_found, "weight ", name, ": found none: want one");
+  return found->second;
+}
+
+CasePlayer::CasePlayer(const OpCase& one, const CaseWeights& weights, Device& device, Arithmetic arithmetic,
+                       bool traced)
+    : case_(one), traced_(traced) {
+  const StepMaxima maxima = maxima_of(one);
+  std::map<uint32_t, uint32_t> ends;
+  for (const CaseStep& step : one.steps)
+    for (const CaseRun& run : step.runs) ends[run.sequence] = std::max(ends[run.sequence], run.position + run.rows);
+  for (const auto& [sequence, end] : ends) {
+    first_page_[sequence] = pages_;
+    pages_ += one.program.groups.empty() ? 0 : pages_of(end);
+  }
+  const uint32_t groups = static_cast<uint32_t>(one.program.groups.size());
+  Result<std::unique_ptr<Plan>> plan = device.plan({.program = &one.program,
+                                                    .arithmetic = arithmetic,
+                                                    .maxima = maxima,
+                                                    .pages = std::vector<uint32_t>(groups, 2 * pages_),
+                                                    .weights = placed_shapes(one),
+                                                    .traced = traced});
+  if (!plan) ADD_FAILURE() << plan.error().text;
+  CHECK(plan.ok());
+  for (uint32_t group = 0; group < groups; ++group) page_bytes_.push_back((*plan)->page_bytes(group));
+  Result<std::unique_ptr<Runner>> runner = device.place(*std::move(plan), weights, budget_);
+  if (!runner) ADD_FAILURE() << runner.error().text;
+  CHECK(runner.ok());
+  runner_ = *std::move(runner);
+  step_ = std::make_unique<StepBuffer>(one.program, maxima);
+}
+
+void CasePlayer::poison() {
+  const auto rows = [](const CaseStep& step) { return rows_of(step).size(); };
+  const CaseStep& largest = *std::max_element(case_.steps.begin(), case_.steps.end(),
+                                              [&](const CaseStep& a, const CaseStep& b) { return rows(a) < rows(b); });
+  play(largest, TokenClass::prompt, Poison::all);
+  for (uint32_t group = 0; group < page_bytes_.size(); ++group)
+    for (uint32_t page = 0; page < 2 * pages_; ++page) {
+      const std::vector<std::byte> nans(page_bytes_[group], std::byte{0xff});
+      wait(runner_->write_page(group, page, nans));
+    }
+}
+
+StepOutputs CasePlayer::play(const CaseStep& step, TokenClass token_class, Poison poison) {
+  fill(step, token_class, poison);
+  return run({}, nullptr);
+}
+
+Completion CasePlayer::play_looking(const CaseStep& step, StepOutputs* outputs) {
+  fill(step, TokenClass::decode, Poison::last_row);
+  Completion completion;
+  *outputs = run({.find_non_finite = true}, &completion);
+  return completion;
+}
+
+StepOutputs CasePlayer::run(const StartOptions& options, Completion* completion) {
+  StepOutputs outputs;
+  std::vector<ReadRequest> requests;
+  for (const NamedValue& output : reads()) {
+    const ValueType& type = case_.program.values[output.value].type;
+    outputs.emplace_back(step_->count(type.extent.symbol) * type.extent.ratio * type.columns(), 0xffffffff);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    requests.push_back({.value = reads()[i].value, .into = std::as_writable_bytes(std::span<uint32_t>(outputs[i]))});
+  const Completion done = wait(runner_->start(*step_, requests, options));
+  if (completion != nullptr) *completion = done;
+  return outputs;
+}
+
+Completion CasePlayer::wait(Ticket ticket) {
+  std::optional<Completion> completion;
+  while (!completion) {
+    completion = runner_->poll();
+    if (!completion) std::this_thread::yield();
+  }
+  EXPECT_EQ(completion->ticket, ticket);
+  EXPECT_TRUE(completion->status.ok()) << completion->status.error().text;
+  return *completion;
+}
+
+// Pages in use are scattered: neighbours in a sequence are not neighbours in memory.
+int32_t CasePlayer::page(uint32_t sequence, uint32_t number) const {
+  const uint32_t dense = first_page_.at(sequence) + number;
+  const uint32_t stride = pages_ % 7 == 0 ? 5 : 7;
+  const uint32_t scattered = pages_ % stride == 0 ? pages_ - 1 - dense : (dense * stride + 3) % pages_;
+  return static_cast<int32_t>(scattered + (moved_ ? pages_ : 0));
+}
+
+void CasePlayer::move_pages() {
+  for (uint32_t group = 0; group < page_bytes_.size(); ++group)
+    for (uint32_t page = 0; page < pages_; ++page) {
+      wait(runner_->copy_page(group, page, page + pages_));
+      wait(runner_->write_page(group, page, std::vector<std::byte>(page_bytes_[group], std::byte{0xff})));
+    }
+  moved_ = true;
+}
+
+void CasePlayer::move_pages_to(CasePlayer& to) {
+  for (uint32_t group = 0; group < page_bytes_.size(); ++group)
+    for (uint32_t page = 0; page < pages_; ++page) {
+      std::vector<std::byte> bytes(page_bytes_[group]);
+      wait(runner_->read_page(group, page, bytes));
+      to.wait(to.runner_->write_page(group, page + pages_, bytes));
+    }
+  to.moved_ = true;
+}
+
+void CasePlayer::fill(const CaseStep& step, TokenClass token_class, Poison poison) {
+  const std::vector<CaseRow> rows = rows_of(step);
+  step_->reset(token_class, static_cast<uint32_t>(rows.size()), static_cast<uint32_t>(step.wanted.size()),
+               static_cast<uint32_t>(step.runs.size()), static_cast<uint32_t>(step.adjustments.size()));
+  fill_rows(step);
+  fill_pages(step);
+  step_->fill_ropes();
+  std::copy(step.adjustments.begin(), step.adjustments.end(), step_->adjustments().begin());
+  std::copy(step.sampling.begin(), step.sampling.end(), step_->sample_rows().begin());
+  for (uint32_t input = 0; input < case_.inputs.size(); ++input) {
+    const NamedValue& named = case_.program.inputs[input];
+    if (named.name == "wanted") {
+      std::copy(step.wanted.begin(), step.wanted.end(), step_->input_i32(input).begin());
+    } else if (case_.program.values[named.value].type.extent.symbol == Symbol::rows) {
+      fill_input(input, rows, poison);
+    } else {
+      std::vector<CaseRow> wanted;
+      for (const int32_t row : step.wanted) wanted.push_back(rows[static_cast<size_t>(row)]);
+      fill_input(input, wanted, poison);
+    }
+  }
+}
+
+void CasePlayer::fill_rows(const CaseStep& step) {
+  size_t row = 0;
+  for (size_t run = 0; run < step.runs.size(); ++run)
+    for (uint32_t i = 0; i < step.runs[run].rows; ++i, ++row) {
+      step_->positions()[row] = static_cast<int32_t>(step.runs[run].position + i);
+      step_->row_sequences()[row] = static_cast<int32_t>(run);
+    }
+}
+
+// Windowed groups keep no pages that lie wholly before what the run's first row sees; unused entries are no page.
+void CasePlayer::fill_pages(const CaseStep& step) {
+  for (uint32_t group = 0; group < page_bytes_.size(); ++group)
+    for (uint32_t run = 0; run < step.runs.size(); ++run) {
+      const auto [sequence, position, rows, take] = step.runs[run];
+      const uint32_t window = case_.program.groups[group].window;
+      const uint32_t seen = window == 0 || window > position ? 0 : position - window + 1;
+      const uint32_t first = seen / kPagePositions;
+      const std::span<int32_t> table = step_->pages(group, run);
+      std::fill(table.begin(), table.end(), -1);
+      step_->first_page(group, run) = static_cast<int32_t>(first);
+      for (uint32_t number = first; number < pages_of(position + rows); ++number)
+        table[number - first] = page(sequence, number);
+    }
+}
+
+void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Poison poison) {
+  const ValueType& type = case_.program.values[case_.program.inputs[input].value].type;
+  const uint64_t columns = type.columns();
+  const uint32_t seed = seed_of(case_);
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (type.element == Element::i32) {
+      const std::vector<int32_t> numbers = integers(case_, input, rows[row], columns);
+      std::copy(numbers.begin(), numbers.end(),
+                step_->input_i32(input).begin() + static_cast<ptrdiff_t>(row * columns));
+      continue;
+    }
+    const bool nan = poison == Poison::all || (poison == Poison::last_row && row + 1 == rows.size());
+    for (uint32_t column = 0; column < columns; ++column)
+      step_->input_f32(input)[row * columns + column] =
+          nan ? std::numeric_limits<float>::quiet_NaN()
+              : real(case_.inputs[input], draw(seed, input, rows[row], column));
+  }
+}
+
+}  // namespace sluice

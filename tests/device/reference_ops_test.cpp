@@ -1,0 +1,188 @@
+// What each op means, against numbers worked out by hand or by Python's math.
+#include <cmath>
+
+#include "reference_run.h"
+
+namespace sluice {
+namespace {
+
+TEST(ReferenceOps, EmbedPicksAndScalesRows) {
+  ReferenceRun run;
+  const Weight table = run.weight("t", {.rows = 3, .columns = 2}, {1, 2, 3, 4, 5, 6});
+  run.recorder.output(embed(run.integers("tokens"), table, 10.0f), "out");
+  run.begin(3);
+  run.set_integers(0, {2, 0, 2});
+  expect_near(run.output(), {50, 60, 10, 20, 50, 60});
+}
+
+TEST(ReferenceOps, LinearMultipliesByTheTransposedWeight) {
+  ReferenceRun run;
+  const Weight w = run.weight("w", {.rows = 2, .columns = 3}, {1, 2, 3, 4, 5, 6});
+  run.recorder.output(linear(run.input("x", 3), w), "out");
+  run.begin(2);
+  run.set(0, {1, 0, -1, 2, 2, 2});
+  expect_near(run.output(), {-2, -2, 12, 30});
+}
+
+TEST(ReferenceOps, RmsNormDividesEachHeadByItsRoot) {
+  ReferenceRun run;
+  const Weight w = run.weight("w", {.columns = 3}, {1, 2, 0.5f});
+  run.recorder.output(rms_norm(run.input("x", 3, 2), w, 0.5f), "out");
+  run.begin(1);
+  run.set(0, {1, -2, 3, 0, 0, 0});
+  expect_near(run.output(), {0.4399413450640599f, -1.7597653802562396f, 0.6599120175960899f, 0, 0, 0});
+}
+
+TEST(ReferenceOps, AddMulAndScale) {
+  ReferenceRun run;
+  const Value a = run.input("a", 2), b = run.input("b", 2);
+  run.recorder.output(add(a, b), "add");
+  run.recorder.output(mul(a, b), "mul");
+  run.recorder.output(scale(a, 3.0f), "factor");
+  run.recorder.output(scale(a, run.weight("s", {.columns = 1}, {2}), 3.0f), "scalar");
+  run.recorder.output(scale(a, run.weight("v", {.columns = 2}, {2, -1})), "vector");
+  run.begin(1);
+  run.set(0, {5, 7});
+  run.set(1, {0.5f, -2});
+  expect_near(run.output(0), {5.5f, 5});
+  expect_near(run.output(1), {2.5f, -14});
+  expect_near(run.output(2), {15, 21});
+  expect_near(run.output(3), {30, 42});
+  expect_near(run.output(4), {10, -7});
+}
+
+TEST(ReferenceOps, SoftcapAndActivations) {
+  ReferenceRun run;
+  const Value x = run.input("x", 5);
+  run.recorder.output(softcap(x, 30.0f), "softcap");
+  run.recorder.output(activation(x, ActivationKind::gelu_tanh), "gelu_tanh");
+  run.recorder.output(activation(x, ActivationKind::silu), "silu");
+  run.recorder.output(activation(x, ActivationKind::sigmoid), "sigmoid");
+  run.begin(2);
+  run.set(0, {-3, -0.5f, 0, 1, 10, 100, -1, 1e30f, -1e30f, 0});
+  const std::vector<float> capped = run.output(0);
+  EXPECT_FLOAT_EQ(capped[5], 29.92373902421512f);
+  EXPECT_FLOAT_EQ(capped[6], -0.9996297941646859f);
+  EXPECT_EQ(capped[7], 30.0f);
+  std::vector<float> gelu = run.output(1), silu = run.output(2), sigmoid = run.output(3);
+  EXPECT_EQ(gelu[7], 1e30f);
+  EXPECT_EQ(gelu[8], 0.0f);
+  EXPECT_EQ(silu[8], 0.0f);
+  EXPECT_EQ(sigmoid[8], 0.0f);
+  gelu.resize(5), silu.resize(5), sigmoid.resize(5);
+  expect_near(gelu, {-0.0036373920817729943f, -0.15428599017485606f, 0, 0.8411919906082768f, 10});
+  expect_near(silu, {-0.14227761953270035f, -0.1887703343990727f, 0, 0.7310585786300049f, 9.999546021312975f});
+  expect_near(sigmoid, {0.04742587317756678f, 0.3775406687981454f, 0.5f, 0.7310585786300049f, 0.9999546021312976f});
+}
+
+TEST(ReferenceOps, GatedActivationActsOnTheGateOnly) {
+  ReferenceRun run;
+  const Value gate = run.input("gate", 2), up = run.input("up", 2);
+  run.recorder.output(gated_activation(gate, up, ActivationKind::silu), "out");
+  run.begin(1);
+  run.set(0, {1, -0.5f});
+  run.set(1, {10, 2});
+  expect_near(run.output(), {7.310585786300049f, -0.3775406687981454f});
+}
+
+// A quarter turn takes (a, b) to (-b, a).
+TEST(ReferenceOps, RopeTurnsHalvesOrNeighbours) {
+  const float quarter = 1.57079632679f;
+  for (const Pairing pairing : {Pairing::halves, Pairing::adjacent}) {
+    ReferenceRun run;
+    const RopeId table = run.recorder.rope_table({.inverse_frequencies = {quarter, 0}, .pairing = pairing});
+    run.recorder.output(rope(run.input("x", 5), table), "out");
+    run.begin(2);
+    run.set(0, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5});
+    expect_near(run.output(), pairing == Pairing::halves ? std::vector<float>{1, 2, 3, 4, 5, -3, 2, 1, 4, 5}
+                                                         : std::vector<float>{1, 2, 3, 4, 5, -2, 1, 3, 4, 5});
+  }
+}
+
+struct TinyAttention {
+  ReferenceRun run;
+  explicit TinyAttention(const AttentionOptions& options) {
+    const Value q = run.input("q", 2), k = run.input("k", 2), v = run.input("v", 1);
+    State kv = append(run.recorder.paged_state("kv", 1, 2, 1, 0), k, v);
+    run.recorder.output(attention(q, kv, options), "out");
+    run.begin(3);
+    run.set(0, {1, 2, 1, 2, 1, 2});
+    run.set(1, {1, 0, 0, 1, 1, 1});
+    run.set(2, {10, 20, 30});
+  }
+};
+
+TEST(ReferenceOps, AttentionSeesItsOwnAndEarlierPositions) {
+  const std::vector<float> out = TinyAttention({.scale = 0.5f}).run.output();
+  EXPECT_EQ(out[0], 10.0f);
+  EXPECT_FLOAT_EQ(out[1], 10 + 10 / (1 + std::exp(-0.5f)));
+  EXPECT_FLOAT_EQ(out[2], 23.201566678298065f);
+}
+
+TEST(ReferenceOps, AWindowCountsTheOwnPosition) {
+  EXPECT_FLOAT_EQ(TinyAttention({.scale = 0.5f, .window = 2}).run.output()[2], 26.224593312018545f);
+  EXPECT_FLOAT_EQ(TinyAttention({.scale = 0.5f, .window = 1}).run.output()[2], 30.0f);
+}
+
+TEST(ReferenceOps, ScoresPassThroughSoftcapAfterTheScale) {
+  EXPECT_FLOAT_EQ(TinyAttention({.scale = 0.5f, .softcap = 2.0f}).run.output()[2], 22.501798371106887f);
+}
+
+TEST(ReferenceOps, QueryHeadsShareKeyHeadsInGroups) {
+  ReferenceRun run;
+  const Value q = run.input("q", 1, 4), k = run.input("k", 1, 2), v = run.input("v", 1, 2);
+  const State kv = append(run.recorder.paged_state("kv", 2, 1, 1, 0), k, v);
+  run.recorder.output(attention(q, kv, {}), "out");
+  run.begin(1);
+  run.set(0, {1, 1, 1, 1});
+  run.set(1, {1, 1});
+  run.set(2, {3, 8});
+  expect_near(run.output(), {3, 3, 8, 8});
+}
+
+TEST(ReferenceOps, RouteTakesTheLargestAndOfEqualOnesTheFirst) {
+  ReferenceRun run;
+  const Weight scale = run.weight("s", {.columns = 4}, {1, 1, 1, 2});
+  const Value logits = run.input("logits", 4);
+  const Routed normalised = route(logits, {.k = 3, .per_expert_scale = scale});
+  const Routed plain = route(logits, {.k = 2, .normalise = false});
+  run.recorder.output(normalised.index, "index");
+  run.recorder.output(normalised.weight, "weight");
+  run.recorder.output(plain.weight, "plain");
+  run.begin(1);
+  run.set(0, {1, 3, 2, 3});
+  EXPECT_EQ(run.output<int32_t>(0), (std::vector<int32_t>{1, 3, 2}));
+  expect_near(run.output(1), {0.4223187982515182f, 2 * 0.4223187982515182f, 0.1553624034969636f});
+  expect_near(run.output(2), {0.3994863046503028f, 0.3994863046503028f});
+}
+
+// Two of three experts of one inner column, silu; the numbers of the third would show.
+TEST(ReferenceOps, ExpertsAddTheChosenOnesByTheirWeights) {
+  ReferenceRun run;
+  const Value x = run.input("x", 2);
+  const Routed routed{.index = run.integers("index", 2), .weight = run.input("weight", 2)};
+  const Weight gate = run.weight("gate", {.experts = 3, .columns = 2}, {1, 1, 100, 100, 0, 1});
+  const Weight up = run.weight("up", {.experts = 3, .columns = 2}, {1, 0, 100, 100, 2, 0});
+  const Weight down = run.weight("down", {.experts = 3, .rows = 2, .columns = 1}, {1, 2, 100, 100, 3, -1});
+  run.recorder.output(experts(x, routed, gate, up, down, ActivationKind::silu), "out");
+  run.begin(1);
+  run.set(0, {1, 2});
+  run.set_integers(1, {2, 0});
+  run.set(2, {0.75f, 0.25f});
+  expect_near(run.output(), {8.641604296917766f, -1.2135300436999972f});
+}
+
+TEST(ReferenceOps, GatherAndSlicePickRowsAndHeads) {
+  ReferenceRun run;
+  const Value x = run.input("x", 2, 3);
+  run.recorder.output(gather(x, run.integers("wanted", 1, Symbol::wanted)), "row");
+  run.recorder.output(slice(x, 1, 2), "heads");
+  run.begin(2);
+  run.set(0, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  run.set_integers(1, {1});
+  expect_near(run.output(0), {7, 8, 9, 10, 11, 12});
+  expect_near(run.output(1), {3, 4, 5, 6, 9, 10, 11, 12});
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,271 @@
+// A sequence's logits are a function of its history and of the numerics id: one test for each line of that promise,
+// bit for bit, on each device, in each arithmetic, over each kind of model.
+#include <cstdio>
+#include <numeric>
+#include <ostream>
+#include <random>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "tests/engine/real_engine.h"
+
+namespace sluice {
+namespace {
+
+struct Variant {
+  const char* device;
+  Arithmetic arithmetic;
+  const char* model;
+};
+void PrintTo(const Variant& variant, std::ostream* out) {
+  *out << variant.device << (variant.arithmetic == Arithmetic::exact ? ", exact, " : ", fast, ") << variant.model;
+}
+
+class OneAnswer : public testing::TestWithParam<Variant> {
+ protected:
+  EngineOptions options(uint32_t sequences = 1, uint32_t chunk = 128) const {
+    EngineOptions options;
+    options.arithmetic = GetParam().arithmetic;
+    options.sequences = sequences;
+    options.prompt_chunk = chunk;
+    return options;
+  }
+  RealEngine engine(const EngineOptions& with, uint32_t threads = 1) const {
+    return {GetParam().model, GetParam().device, with, threads};
+  }
+  RealEngine engine() const { return engine(options()); }
+  bool is_reference() const { return std::string(GetParam().device) == "reference"; }
+
+  std::vector<int32_t> prompt(size_t tokens, uint32_t seed) const {
+    std::mt19937 random(seed);
+    const uint32_t vocabulary = real_model(GetParam().model).facts().vocabulary;
+    std::vector<int32_t> prompt;
+    for (size_t i = 0; i < tokens; ++i) prompt.push_back(static_cast<int32_t>(random() % vocabulary));
+    return prompt;
+  }
+  // With the logits of some prompt rows, so that bits and not only choices are seen.
+  Request request(size_t tokens, uint32_t seed, uint32_t max_tokens) const {
+    Request request;
+    request.prompt = prompt(tokens, seed);
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = seed % 2 == 0 ? 0.0f : 1.0f;
+    request.sampling.seed = seed;
+    for (uint32_t i = 0; i < tokens; i += 37) request.logits_at.push_back(i);
+    return request;
+  }
+  Progress alone(const Request& request) const { return engine().answer(request); }
+};
+
+// The other tests use one thread: teams that wait for each other are slow where tests share processors.
+TEST_P(OneAnswer, AnyNumberOfThreads) {
+  if (is_reference()) GTEST_SKIP() << "the reference device has one thread";
+  const Request asked = request(150, 1, 8), beside = request(70, 2, 8);
+  const Progress want = alone(asked), want_beside = alone(beside);
+  for (const uint32_t threads : {2u, 3u}) {
+    RealEngine team = engine(options(2), threads);
+    const RequestId first = team.submit(asked), second = team.submit(beside);
+    team.run();
+    EXPECT_TRUE(same_bits(team.collect(first), want)) << threads << " threads";
+    EXPECT_TRUE(same_bits(team.collect(second), want_beside)) << threads << " threads";
+  }
+}
+
+TEST_P(OneAnswer, OneSixteenOrThreeHundredDecodeRows) {
+  const Request asked = request(20, 1, 6);
+  const Progress want = alone(asked);
+  for (const uint32_t rows : {16u, 300u}) {
+    if (is_reference() && rows == 300) continue;  // it takes one row at a time anyway
+    EngineOptions many = options(rows);
+    many.context = 64;
+    RealEngine crowd = engine(many);
+    std::vector<RequestId> ids;
+    for (uint32_t i = 0; i < rows; ++i) ids.push_back(crowd.submit(i == rows / 2 ? asked : request(2, i, 6)));
+    crowd.run();
+    EXPECT_TRUE(same_bits(crowd.collect(ids[rows / 2]), want)) << rows << " rows";
+    EXPECT_TRUE(same_bits(crowd.collect(ids[3]), alone(request(2, 3, 6)))) << rows << " rows";
+  }
+}
+
+TEST_P(OneAnswer, AloneOrWithStrangersOfAnyLength) {
+  const Request asked = request(150, 1, 10);
+  const Progress want = alone(asked);
+  RealEngine crowd = engine(options(4, 256));
+  std::vector<RequestId> ids;
+  for (uint32_t i = 0; i < 3; ++i) ids.push_back(crowd.submit(request(5 + 60 * i, 10 + i, 12)));
+  crowd.engine->step();
+  const RequestId id = crowd.submit(asked);
+  crowd.run();
+  EXPECT_TRUE(same_bits(crowd.collect(id), want));
+  EXPECT_TRUE(same_bits(crowd.collect(ids[1]), alone(request(65, 11, 12))));
+}
+
+TEST_P(OneAnswer, AnyChunkThatIsAMultipleOf64) {
+  const Request asked = request(210, 2, 4);
+  const Progress want = alone(asked);
+  for (const uint32_t chunk : {64u, 192u, 512u}) {
+    EXPECT_TRUE(same_bits(engine(options(1, chunk)).answer(asked), want)) << "chunks of " << chunk;
+  }
+}
+
+TEST_P(OneAnswer, PromptTailsOfOneTo63Rows) {
+  Request whole = request(127, 3, 0);
+  whole.logits_at.resize(63);
+  std::iota(whole.logits_at.begin(), whole.logits_at.end(), 64u);
+  RealEngine shared = engine();
+  const std::vector<float> want = shared.answer(whole).logits;
+  const size_t width = want.size() / 63;
+  for (uint32_t tail = 1; tail <= 63; ++tail) {
+    Request part = whole;
+    part.prompt.resize(64 + tail);
+    part.logits_at = {63 + tail};
+    const Progress progress = shared.answer(part);
+    EXPECT_EQ(progress.reused_tokens, 64u);
+    ASSERT_EQ(progress.logits.size(), width);
+    EXPECT_EQ(std::memcmp(progress.logits.data(), want.data() + (tail - 1) * width, width * 4), 0) << "tail " << tail;
+  }
+}
+
+TEST_P(OneAnswer, AColdOrAWarmPrefixCache) {
+  Request asked = request(150, 4, 6);
+  asked.logits_at = {140};
+  const Progress cold = alone(asked);
+  RealEngine warm = engine();
+  Request other = asked;
+  other.prompt.resize(145);
+  for (const int32_t token : prompt(30, 77)) other.prompt.push_back(token);
+  warm.answer(other);
+  const Progress reused = warm.answer(asked);
+  EXPECT_EQ(reused.reused_tokens, 128u);
+  EXPECT_TRUE(same_bits(reused, cold));
+}
+
+// A conversation of three turns, whole on one engine; each way of coming back to its second turn gives the same third.
+class Conversation {
+ public:
+  Conversation(const Request& first, const Request& second, const Request& third)
+      : first_(first), second_(second), third_(third) {}
+  SequenceId two_turns(RealEngine& engine) const {
+    Request turn = first_;
+    turn.keep_sequence = true;
+    turn.sequence = engine.answer(turn).sequence;
+    second(engine, turn.sequence);
+    return turn.sequence;
+  }
+  void second(RealEngine& engine, SequenceId sequence) const {
+    Request turn = second_;
+    turn.keep_sequence = true;
+    turn.sequence = sequence;
+    engine.answer(turn);
+  }
+  Progress third(RealEngine& engine, SequenceId sequence) const {
+    Request turn = third_;
+    turn.sequence = sequence;
+    return engine.answer(turn);
+  }
+
+ private:
+  Request first_, second_, third_;
+};
+
+TEST_P(OneAnswer, FreshSavedAndLoadedForkedTruncatedOrContinued) {
+  const Conversation conversation(request(90, 5, 20), request(30, 6, 20), request(25, 7, 10));
+  RealEngine whole = engine();
+  const Progress want = conversation.third(whole, conversation.two_turns(whole));
+
+  RealEngine saved = engine();
+  const SequenceId sequence = conversation.two_turns(saved);
+  const std::string path = testing::TempDir() + "one_answer_test.state";
+  ASSERT_TRUE(saved.engine->save(sequence, path));
+  const SequenceId copy = *saved.engine->fork(sequence);
+  EXPECT_TRUE(same_bits(conversation.third(saved, copy), want)) << "forked";
+
+  RealEngine loaded = engine();
+  std::string note;
+  const Result<SequenceId> back = loaded.engine->load(path, &note);
+  std::remove(path.c_str());
+  ASSERT_TRUE(back) << back.error().text;
+  EXPECT_EQ(note, "");
+  EXPECT_TRUE(same_bits(conversation.third(loaded, *back), want)) << "loaded";
+
+  ASSERT_TRUE(saved.engine->truncate(sequence, 110));
+  conversation.second(saved, sequence);  // another history, to be left again
+  ASSERT_TRUE(saved.engine->truncate(sequence, 110));
+  conversation.second(saved, sequence);
+  EXPECT_TRUE(same_bits(conversation.third(saved, sequence), want)) << "truncated to the first turn's end";
+}
+
+TEST_P(OneAnswer, DroppedAndComputedAgain) {
+  EngineOptions tight = options(3, 64);
+  tight.context = 192;
+  tight.cache_positions = 256;
+  RealEngine crowd = engine(tight);
+  std::vector<RequestId> ids;
+  for (uint32_t i = 0; i < 3; ++i) ids.push_back(crowd.submit(request(60, 20 + i, 100)));
+  crowd.run();
+  EXPECT_GT(crowd.engine->stats().prompt_rows, 180u) << "nobody was dropped";
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(crowd.collect(ids[i]), alone(request(60, 20 + i, 100))));
+}
+
+TEST_P(OneAnswer, CancellingOthersChangesNothing) {
+  const Request asked = request(100, 8, 12);
+  const Progress want = alone(asked);
+  RealEngine crowd = engine(options(3, 64));
+  const RequestId first = crowd.submit(request(30, 30, 50)), id = crowd.submit(asked);
+  const RequestId third = crowd.submit(request(180, 31, 5));
+  for (int i = 0; i < 4; ++i) crowd.engine->step();
+  crowd.engine->cancel(first);
+  crowd.engine->cancel(third);
+  crowd.run();
+  EXPECT_EQ(crowd.collect(first).finish, Finish::cancelled);
+  EXPECT_TRUE(same_bits(crowd.collect(id), want));
+}
+
+std::string variant_name(const testing::TestParamInfo<Variant>& info) {
+  std::string name =
+      cat(info.param.device, "_", info.param.arithmetic == Arithmetic::exact ? "exact" : "fast", "_", info.param.model);
+  for (char& c : name) c = c == ' ' ? '_' : c;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OneAnswer,
+                         testing::Values(Variant{"reference", Arithmetic::exact, "gemma4_dense"},
+                                         Variant{"reference", Arithmetic::exact, "gemma4_moe"},
+                                         Variant{"cpu", Arithmetic::exact, "gemma4_dense"},
+                                         Variant{"cpu", Arithmetic::exact, "gemma4_moe"},
+                                         Variant{"cpu", Arithmetic::fast, "gemma4_dense"},
+                                         Variant{"cpu", Arithmetic::fast, "gemma4_moe"},
+                                         Variant{"cpu", Arithmetic::fast, "gemma4_dense q8_0"},
+                                         Variant{"cpu", Arithmetic::fast, "gemma4_moe q8_0"}),
+                         variant_name);
+
+// An anchor outside of all that: transformers' greedy tokens (their smallest margin is far above f32's rounding).
+TEST(Golden, GreedyAnswersAreTransformers) {
+  for (const char* device : {"reference", "cpu"}) {
+    for (const char* model : {"gemma4_dense", "gemma4_moe"}) {
+      EngineOptions options;
+      options.arithmetic = Arithmetic::exact;
+      RealEngine engine(model, device, options);
+      const std::string text = *read_file(cat(SLUICE_TEST_DATA, "/", model, "/golden.json"), 1u << 28);
+      const Json golden = *parse_json(text, "golden.json");
+      for (const Json& one : golden.find("cases")->as_array()) {
+        if (one.find("kind")->as_string() == "image") continue;
+        Request request;
+        for (const Json& id : one.find("input_ids")->as_array()) {
+          request.prompt.push_back(static_cast<int32_t>(id.as_integer()));
+        }
+        request.sampling.temperature = 0;
+        const Json::Array& greedy = one.find("greedy")->as_array();
+        request.max_tokens = static_cast<uint32_t>(greedy.size());
+        const Progress progress = engine.answer(request);
+        ASSERT_EQ(progress.tokens.size(), greedy.size());
+        for (size_t i = 0; i < greedy.size(); ++i) {
+          ASSERT_EQ(progress.tokens[i].token, greedy[i].as_integer())
+              << device << ", " << model << ", " << one.find("name")->as_string() << ", token " << i;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice

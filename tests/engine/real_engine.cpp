@@ -1,0 +1,56 @@
+#include "tests/engine/real_engine.h"
+
+#include <cstdio>
+#include <map>
+
+#include "checkpoint/gguf_writer.h"
+#include "model/export.h"
+
+namespace sluice {
+namespace {
+
+Model open_model(const std::string& path) {
+  Result<Checkpoint> checkpoint = open_checkpoint(path);
+  CHECK(checkpoint);
+  Result<Model> model = resolve(std::make_shared<const Checkpoint>(*std::move(checkpoint)));
+  CHECK(model);
+  return *std::move(model);
+}
+
+Status write_gguf(const Model& model, Format format, const std::string& path) {
+  TRY(const GgufExport made, export_gguf(model, format));
+  GgufWriter writer;
+  for (const auto& key : made.keys) writer.add_key(key.name, key.value);
+  for (const ExportTensor& tensor : made.tensors) writer.add_tensor(tensor.name, tensor.format, tensor.shape);
+  TRY(AtomicFile file, AtomicFile::create(path));
+  TRY_STATUS(writer.begin(file));
+  for (const ExportTensor& tensor : made.tensors) {
+    TRY_STATUS(convert_rows(tensor, [&](std::span<const std::byte> piece) { return writer.write(piece); }));
+  }
+  writer.finish();
+  return file.commit();
+}
+
+Model make_model(const std::string& name) {
+  const std::string data = SLUICE_TEST_DATA;
+  const size_t space = name.find(' ');
+  const Model model = open_model(join_path(data, name.substr(0, space)));
+  if (space == std::string::npos) return model;
+  const std::string path = cat(testing::TempDir(), "real_engine_", name.substr(space + 1), ".gguf");
+  const Status written = write_gguf(model, *format_by_name(name.substr(space + 1)), path);
+  CHECK(written);
+  Model converted = open_model(path);
+  std::remove(path.c_str());  // its mapping stays
+  return converted;
+}
+
+}  // namespace
+
+const Model& real_model(const std::string& name) {
+  static std::map<std::string, Model> models;
+  auto found = models.find(name);
+  if (found == models.end()) found = models.emplace(name, make_model(name)).first;
+  return found->second;
+}
+
+}  // namespace sluice

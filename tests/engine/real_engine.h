@@ -1,0 +1,74 @@
+// Engines over real devices and the reference models of tests/data, and answers to be compared bit for bit.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+#include "device/cpu/cpu.h"
+#include "device/reference/reference.h"
+#include "engine/engine.h"
+#include "model/model.h"
+
+namespace sluice {
+
+// "gemma4_dense", "gemma4_moe", or the same converted: "gemma4_dense q8_0". Kept for the whole program.
+const Model& real_model(const std::string& name);
+
+// A device with its threads.
+struct RealDevice {
+  RealDevice(const std::string& name, uint32_t threads) : pool(threads) {
+    device = name == "reference" ? make_reference_device() : make_cpu_device({.pool = &pool});
+  }
+  ThreadPool pool;
+  std::unique_ptr<Device> device;
+};
+
+struct RealEngine {
+  RealEngine(const std::string& model, const std::string& device_name, EngineOptions options, uint32_t threads = 1)
+      : machine(device_name, threads) {
+    if (options.context == 0) options.context = 512;
+    auto made = Engine::create(real_model(model), *machine.device, budget, options);
+    if (!made) ADD_FAILURE() << made.error().text;
+    CHECK(made);
+    engine = *std::move(made);
+  }
+
+  RequestId submit(const Request& request) {
+    const Result<RequestId> id = engine->submit(request);
+    EXPECT_TRUE(id) << id.error().text;
+    return id ? *id : 0;
+  }
+  void run() {
+    while (engine->step() != StepState::idle) {
+    }
+  }
+  Progress collect(RequestId id) {
+    Result<Progress> progress = engine->collect(id);
+    CHECK(progress);
+    return *std::move(progress);
+  }
+  Progress answer(const Request& request) {
+    const RequestId id = submit(request);
+    run();
+    return collect(id);
+  }
+
+  RealDevice machine;
+  Budget budget;
+  std::unique_ptr<Engine> engine;
+};
+
+// All that an answer is: tokens with their probabilities and best logits, and the logits asked for.
+inline bool same_bits(const Progress& a, const Progress& b) {
+  const auto same = [](const auto& x, const auto& y) {
+    return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof x[0]) == 0);
+  };
+  return a.finish == b.finish && same(a.tokens, b.tokens) && same(a.logits, b.logits);
+}
+
+}  // namespace sluice

@@ -1,0 +1,294 @@
+#include "graph/recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "graph/op_check.h"
+
+namespace sluice {
+namespace {
+
+constexpr Extent kWanted{.symbol = Symbol::wanted};
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+Value floats(Recorder& r, const char* name, uint32_t width, uint32_t heads = 1, Extent extent = {}) {
+  return r.input(name, {.extent = extent, .heads = heads, .width = width});
+}
+Value integers(Recorder& r, const char* name, uint32_t width = 1, Extent extent = {}) {
+  return r.input(name, {.extent = extent, .width = width, .element = Element::i32});
+}
+
+std::string mistake(const std::function<void(Recorder&)>& record) {
+  Recorder r;
+  record(r);
+  const Result<Program> program = r.finish();
+  return program.ok() ? "" : program.error().text;
+}
+
+TEST(Recorder, WritesDownOpsValuesAndLayers) {
+  Recorder r;
+  const Value ids = integers(r, "tokens");
+  Value x = embed(ids, r.weight("embed", {.rows = 50, .columns = 8}), 2.0f);
+  r.begin_layer(3);
+  x = rms_norm(linear(x, r.weight("layer.3.o_proj", {.rows = 6, .columns = 8})), 1e-6f);
+  r.begin_layer(-1);
+  r.output(scale(x, 0.5f), "out");
+  const Result<Program> program = r.finish();
+  ASSERT_TRUE(program.ok()) << program.error().text;
+  EXPECT_EQ(program->ops.size(), 4u);
+  EXPECT_EQ(program->layers, (std::vector<int32_t>{-1, 3, 3, -1}));
+  EXPECT_EQ(op_name(program->ops[1]), "linear");
+  EXPECT_EQ(describe(program->values[program->outputs[0].value].type), "f32 [rows, 6]");
+  EXPECT_EQ(program->weights[1].name, "layer.3.o_proj");
+}
+
+TEST(Recorder, TheSameWeightTwiceIsOneWeight) {
+  Recorder r;
+  const Weight a = r.weight("embed", {.rows = 50, .columns = 8});
+  const Weight b = r.weight("embed", {.rows = 50, .columns = 8});
+  EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(r.finish()->weights.size(), 1u);
+}
+
+TEST(Recorder, EqualRopeTablesAreOne) {
+  Recorder r;
+  const RopeDecl half{.inverse_frequencies = {1.0f, 0.5f}};
+  RopeDecl adjacent = half;
+  adjacent.pairing = Pairing::adjacent;
+  EXPECT_EQ(r.rope_table(half), 0u);
+  EXPECT_EQ(r.rope_table(adjacent), 1u);
+  EXPECT_EQ(r.rope_table(half), 0u);
+}
+
+TEST(Recorder, ViewsShareTheStorageOfTheirValue) {
+  Recorder r;
+  const Value x = floats(r, "x", 12);
+  const Value split = heads(x, 3);
+  const Value again = flatten(split);
+  EXPECT_EQ(describe(split.type()), "f32 [rows, 3, 4]");
+  EXPECT_EQ(describe(again.type()), "f32 [rows, 12]");
+  const Result<Program> program = r.finish();
+  EXPECT_EQ(program->values[split.id].storage, x.id);
+  EXPECT_EQ(program->values[again.id].storage, x.id);
+  EXPECT_TRUE(program->ops.empty());
+}
+
+TEST(Recorder, StatesOfOneWindowShareAGroup) {
+  Recorder r;
+  r.paged_state("layer.0.kv", 1, 4, 4, 64);
+  r.paged_state("layer.1.kv", 2, 8, 8, 0);
+  r.paged_state("layer.2.kv", 1, 4, 4, 64);
+  const Result<Program> program = r.finish();
+  ASSERT_EQ(program->groups.size(), 2u);
+  EXPECT_EQ(program->groups[0].window, 64u);
+  EXPECT_EQ(program->states[2].group, 0u);
+  EXPECT_EQ(program->states[1].group, 1u);
+}
+
+TEST(Recorder, AppendGivesTheNextVersion) {
+  Recorder r;
+  State kv = r.paged_state("kv", 1, 4, 4, 0);
+  const Value x = floats(r, "x", 4);
+  kv = append(kv, x, x);
+  EXPECT_EQ(kv.ref.version, 1u);
+  attention(x, kv, {});
+  EXPECT_TRUE(r.finish().ok());
+}
+
+TEST(Recorder, RefusesToReadAnOutdatedState) {
+  EXPECT_EQ(mistake([](Recorder& r) {
+              const State kv = r.paged_state("layer.2.kv", 1, 4, 4, 0);
+              const Value x = floats(r, "x", 4);
+              append(kv, x, x);
+              r.begin_layer(2);
+              attention(x, kv, {});
+            }),
+            "layer 2: state is version 0 of layer.2.kv: want version 1, its latest");
+}
+
+TEST(Recorder, RefusesToAppendToAnOutdatedState) {
+  EXPECT_EQ(mistake([](Recorder& r) {
+              const State kv = r.paged_state("kv", 1, 4, 4, 0);
+              const Value x = floats(r, "x", 4);
+              append(kv, x, x);
+              append(kv, x, x);
+            }),
+            "state is version 0 of kv: want version 1, its latest");
+}
+
+TEST(Recorder, KeepsTheFirstMistakeAndGoesOn) {
+  EXPECT_EQ(mistake([](Recorder& r) {
+              const Value x = floats(r, "x", 10);
+              const Value y = linear(x, r.weight("layer.0.q_proj", {.rows = 4, .columns = 8}));
+              const Value z = heads(y, 3);
+              r.output(add(z, x), "out");
+            }),
+            "linear: x is f32 [rows, 10]: want 8 columns as weight layer.0.q_proj");
+}
+
+TEST(Recorder, NamesWhatDoesNotFit) {
+  const struct {
+    std::function<void(Recorder&)> record;
+    const char* text;
+  } cases[] = {
+      {[](Recorder& r) { linear(floats(r, "x", 8), {}); }, "linear: weight is missing"},
+      {[](Recorder& r) { rms_norm(floats(r, "x", 8), Weight{}, 1e-6f); }, "rms_norm: weight is missing"},
+      {[](Recorder& r) { linear(floats(r, "x", 8), r.weight("e", {.experts = 2, .rows = 3, .columns = 8})); },
+       "linear: weight e is 2 x [3, 8]: want one matrix"},
+      {[](Recorder& r) { linear(integers(r, "x", 8), r.weight("w", {.rows = 3, .columns = 8})); },
+       "linear: x is i32 [rows, 8]: want f32"},
+      {[](Recorder& r) { embed(floats(r, "x", 1), r.weight("w", {.rows = 3, .columns = 8}), 1); },
+       "embed: ids is f32 [rows, 1]: want i32"},
+      {[](Recorder& r) { embed(integers(r, "x", 2), r.weight("w", {.rows = 3, .columns = 8}), 1); },
+       "embed: ids is i32 [rows, 2]: want 1 columns as one id a row"},
+      {[](Recorder& r) { embed(integers(r, "x"), r.weight("w", {.rows = 3, .columns = 8}), kNan); },
+       "embed: scale is nan: want a finite number"},
+      {[](Recorder& r) { rms_norm(floats(r, "x", 8, 2), r.weight("n", {.columns = 16}), 1e-6f); },
+       "rms_norm: weight n is [1, 16]: want [1, 8]"},
+      {[](Recorder& r) { rms_norm(floats(r, "x", 8), 0.0f); }, "rms_norm: eps is 0: want a positive number"},
+      {[](Recorder& r) { add(floats(r, "a", 8), floats(r, "b", 7)); }, "add: b is f32 [rows, 7]: want f32 [rows, 8]"},
+      {[](Recorder& r) { mul(floats(r, "a", 8, 2), floats(r, "b", 16)); },
+       "mul: b is f32 [rows, 16]: want f32 [rows, 2, 8]"},
+      {[](Recorder& r) { add(floats(r, "a", 8), floats(r, "b", 8, 1, kWanted)); },
+       "add: b is f32 [wanted, 8]: want f32 [rows, 8]"},
+      {[](Recorder& r) { scale(floats(r, "x", 8), r.weight("s", {.columns = 3})); },
+       "scale: weight is [1, 3]: want [1, 1] or [1, 8]"},
+      {[](Recorder& r) { softcap(floats(r, "x", 8), -1.0f); }, "softcap: cap is -1: want a positive number"},
+      {[](Recorder& r) { gated_activation(floats(r, "a", 8), floats(r, "b", 4), ActivationKind::silu); },
+       "gated_activation: up is f32 [rows, 4]: want f32 [rows, 8]"},
+      {[](Recorder& r) { rope(floats(r, "x", 6, 2), r.rope_table({.inverse_frequencies = {1, 1, 1, 1}})); },
+       "rope: x is f32 [rows, 2, 6]: want heads of at least 8 elements as the table turns"},
+      {[](Recorder& r) { rope(floats(r, "x", 6), 4); }, "rope: table is missing"},
+      {[](Recorder& r) { rope(floats(r, "x", 6, 1, kWanted), r.rope_table({.inverse_frequencies = {1}})); },
+       "rope: x is f32 [wanted, 6]: want an input named wanted in the program"},
+      {[](Recorder& r) { r.rope_table({.inverse_frequencies = {1, kNan}}); },
+       "a rope table has a frequency that is not finite, or too many: want finite ones"},
+      {[](Recorder& r) { append(r.paged_state("kv", 2, 4, 4, 0), floats(r, "k", 4, 2), floats(r, "v", 4)); },
+       "append: v is f32 [rows, 4]: want f32 [rows, 2, 4]"},
+      {[](Recorder& r) { append({}, floats(r, "k", 4), floats(r, "v", 4)); }, "append: state is missing"},
+      {[](Recorder& r) { attention(floats(r, "q", 8, 2), r.paged_state("kv", 2, 4, 4, 0), {}); },
+       "attention: q is f32 [rows, 2, 8]: want heads of 4 elements as the keys of kv"},
+      {[](Recorder& r) { attention(floats(r, "q", 4, 3), r.paged_state("kv", 2, 4, 4, 0), {}); },
+       "attention: q is f32 [rows, 3, 4]: want a multiple of the 2 heads of kv"},
+      {[](Recorder& r) { attention(floats(r, "q", 4), r.paged_state("kv", 1, 4, 4, 32), {.window = 33}); },
+       "attention: window is 33: want at most the 32 positions that kv keeps"},
+      {[](Recorder& r) { attention(floats(r, "q", 4), r.paged_state("kv", 1, 4, 4, 32), {}); },
+       "attention: window is without end: want at most the 32 positions that kv keeps"},
+      {[](Recorder& r) { attention(floats(r, "q", 4), r.paged_state("kv", 1, 4, 4, 0), {.softcap = kNan}); },
+       "attention: softcap is nan: want a positive number"},
+      {[](Recorder& r) { route(floats(r, "x", 4), {.k = 5}); }, "route: k is 5: want 1 to the 4 columns of logits"},
+      {[](Recorder& r) { route(floats(r, "x", 4), {.k = 0}); }, "a value is i32 [rows, 0]: want 1 to 16777216 columns"},
+      {[](Recorder& r) { route(floats(r, "x", 4), {.k = 2, .per_expert_scale = r.weight("s", {.columns = 3})}); },
+       "route: per_expert_scale s is [1, 3]: want [1, 4]"},
+      {[](Recorder& r) { gather(floats(r, "x", 4, 1, kWanted), integers(r, "wanted", 1, kWanted)); },
+       "gather: x is f32 [wanted, 4]: want one row for each of the step"},
+      {[](Recorder& r) { gather(floats(r, "x", 4), integers(r, "other", 1, kWanted)); },
+       "gather: index is some value: want the program's input wanted"},
+      {[](Recorder& r) { slice(floats(r, "x", 4, 3), 2, 2); },
+       "slice: heads 2 to 4 of f32 [rows, 3, 4]: want a part of its 3"},
+      {[](Recorder& r) { sample(floats(r, "x", 4)); },
+       "sample: logits is f32 [rows, 4]: want f32 [wanted, vocabulary]"},
+      {[](Recorder& r) { heads(floats(r, "x", 10), 4); },
+       "heads: x is f32 [rows, 10]: want one head that divides into 4"},
+      {[](Recorder& r) { heads(floats(r, "x", 10), 0); },
+       "heads: x is f32 [rows, 10]: want one head that divides into 0"},
+  };
+  for (const auto& one : cases) EXPECT_EQ(mistake(one.record), one.text);
+}
+
+TEST(Recorder, NamesWhatIsDeclaredTwice) {
+  EXPECT_EQ(mistake([](Recorder& r) {
+              r.weight("w", {.rows = 2, .columns = 3});
+              r.weight("w", {.rows = 3, .columns = 2});
+            }),
+            "weight w is [3, 2]: want [2, 3]");
+  EXPECT_EQ(mistake([](Recorder& r) {
+              floats(r, "x", 1);
+              floats(r, "x", 1);
+            }),
+            "input x is declared twice: want one of that name");
+  EXPECT_EQ(mistake([](Recorder& r) {
+              r.paged_state("kv", 1, 1, 1, 0);
+              r.paged_state("kv", 1, 1, 1, 0);
+            }),
+            "state kv is declared twice: want one of that name");
+  EXPECT_EQ(mistake([](Recorder& r) {
+              const Value x = floats(r, "x", 1);
+              r.name(x, "layer.0.q");
+              r.name(x, "layer.0.q");
+            }),
+            "name layer.0.q is given twice: want one value of that name");
+  EXPECT_EQ(mistake([](Recorder& r) {
+              const Value x = floats(r, "x", 1);
+              r.output(x, "logits");
+              r.output(x, "logits");
+            }),
+            "output logits is given twice: want one value of that name");
+  EXPECT_EQ(mistake([](Recorder& r) { floats(r, "wanted", 1); }),
+            "input wanted is f32 [rows, 1]: want i32 [wanted, 1]");
+}
+
+TEST(Recorder, RefusesHostileSizes) {
+  constexpr uint32_t kHuge = 0xffffffff;
+  EXPECT_EQ(mistake([](Recorder& r) { r.weight("w", {.experts = kHuge, .rows = kHuge, .columns = 16777216}); }),
+            "weight w is 4294967295 x [4294967295, 16777216]: want 1 to 16777216 columns and at most 281474976710656 "
+            "elements");
+  EXPECT_EQ(mistake([](Recorder& r) { r.weight("w", {.rows = 0, .columns = 4}); }),
+            "weight w is [0, 4]: want 1 to 16777216 columns and at most 281474976710656 elements");
+  EXPECT_EQ(mistake([](Recorder& r) { r.paged_state("kv", kHuge, kHuge, 1, 0); }),
+            "state kv has 4294967295 heads of 4294967295 and 1: want 1 to 16777216 columns");
+  EXPECT_EQ(mistake([](Recorder& r) { floats(r, "x", kHuge, kHuge); }),
+            "a value is f32 [rows, 4294967295, 4294967295]: want 1 to 16777216 columns");
+  EXPECT_EQ(mistake([](Recorder& r) { linear(floats(r, "x", 4), r.weight("w", {.rows = kHuge, .columns = 4})); }),
+            "a value is f32 [rows, 4294967295]: want 1 to 16777216 columns");
+}
+
+TEST(Recorder, GatedMlpIsABlockOfItsPlainOps) {
+  Recorder r;
+  const Value x = floats(r, "x", 8);
+  const Value out =
+      gated_mlp(x, r.weight("gate", {.rows = 12, .columns = 8}), r.weight("up", {.rows = 12, .columns = 8}),
+                r.weight("down", {.rows = 8, .columns = 12}), ActivationKind::gelu_tanh);
+  EXPECT_EQ(out.type(), x.type());
+  const Result<Program> program = r.finish();
+  ASSERT_TRUE(program.ok()) << program.error().text;
+  ASSERT_EQ(program->blocks.size(), 1u);
+  EXPECT_EQ(program->blocks[0].kind, BlockKind::gated_mlp);
+  EXPECT_EQ(program->blocks[0].first_op, 0u);
+  EXPECT_EQ(program->blocks[0].end_op, 4u);
+}
+
+TEST(Recorder, RefusesABlockOfOtherOps) {
+  EXPECT_EQ(mistake([](Recorder& r) {
+              r.begin_block(BlockKind::qkv);
+              r.end_block();
+            }),
+            "block qkv has other ops: want linears of one input");
+  EXPECT_EQ(mistake([](Recorder& r) {
+              const Value x = floats(r, "x", 8);
+              const Weight w = r.weight("w", {.rows = 8, .columns = 8});
+              r.begin_block(BlockKind::qkv);
+              linear(linear(x, w), w);
+              r.end_block();
+            }),
+            "block qkv has other ops: want linears of one input");
+  EXPECT_EQ(mistake([](Recorder& r) {
+              r.begin_block(BlockKind::moe);
+              route(floats(r, "x", 8), {.k = 2});
+              r.end_block();
+            }),
+            "block moe has other ops: want route, experts");
+  EXPECT_EQ(mistake([](Recorder& r) {
+              const Value x = floats(r, "x", 8);
+              r.begin_block(BlockKind::gated_mlp);
+              add(x, x);
+              r.end_block();
+            }),
+            "block gated_mlp has other ops: want linear gate, linear up, gated_activation, linear down");
+}
+
+}  // namespace
+}  // namespace sluice

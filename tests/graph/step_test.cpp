@@ -1,0 +1,183 @@
+#include "graph/step.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "graph/recorder.h"
+
+namespace sluice {
+namespace {
+
+constexpr Extent kWanted{.symbol = Symbol::wanted};
+
+Program two_groups() {
+  Recorder r;
+  const Value tokens = r.input("tokens", {.width = 1, .element = Element::i32});
+  const Value wanted = r.input("wanted", {.extent = kWanted, .width = 1, .element = Element::i32});
+  r.input("extra", {.heads = 2, .width = 3});
+  State full = r.paged_state("full", 1, 8, 8, 0);
+  r.paged_state("windowed", 1, 8, 8, 64);
+  Value x = embed(tokens, r.weight("embed", {.rows = 10, .columns = 8}), 1.0f);
+  x = rope(x, r.rope_table({.inverse_frequencies = {1.0f, 0.1f, 0.01f, 0.0f}}));
+  full = append(full, x, x);
+  r.output(sample(gather(attention(x, full, {}), wanted)), "sample");
+  return *r.finish();
+}
+
+StepMaxima maxima() { return {.rows = 5, .wanted = 3, .sequences = 2, .pages_per_sequence = {4, 2}, .adjustments = 6}; }
+
+template <class T>
+void fill(std::span<T> span, int32_t word) {
+  for (T& one : span) {
+    for (size_t i = 0; i < sizeof(T) / 4; ++i) std::memcpy(reinterpret_cast<char*>(&one) + 4 * i, &word, 4);
+  }
+}
+template <class T>
+bool holds(std::span<const T> span, int32_t word) {
+  const auto* words = reinterpret_cast<const char*>(span.data());
+  for (size_t i = 0; i < span.size_bytes() / 4; ++i)
+    if (std::memcmp(words + 4 * i, &word, 4) != 0) return false;
+  return true;
+}
+
+TEST(StepBuffer, SectionsDoNotOverlapWhenFull) {
+  const Program program = two_groups();
+  StepBuffer step(program, maxima());
+  step.reset(TokenClass::decode, 5, 3, 2, 6);
+  const StepBuffer& read = step;
+  fill(step.positions(), 1);
+  fill(step.row_sequences(), 2);
+  fill(step.input_i32(0), 3);
+  fill(step.input_i32(1), 4);
+  fill(step.input_f32(2), 5);
+  fill(step.cosines(0), 6);
+  fill(step.sines(0), 7);
+  for (uint32_t sequence = 0; sequence < 2; ++sequence) {
+    fill(step.pages(0, sequence), 8);
+    fill(step.pages(1, sequence), 9);
+    step.first_page(0, sequence) = 10;
+    step.first_page(1, sequence) = 11;
+  }
+  fill(step.sample_rows(), 12);
+  fill(step.adjustments(), 13);
+  EXPECT_TRUE(holds(read.positions(), 1));
+  EXPECT_TRUE(holds(read.row_sequences(), 2));
+  EXPECT_TRUE(holds(read.input_i32(0), 3));
+  EXPECT_TRUE(holds(read.input_i32(1), 4));
+  EXPECT_TRUE(holds(read.wanted_rows(), 4));
+  EXPECT_TRUE(holds(read.input_f32(2), 5));
+  EXPECT_TRUE(holds(read.cosines(0), 6));
+  EXPECT_TRUE(holds(read.sines(0), 7));
+  for (uint32_t sequence = 0; sequence < 2; ++sequence) {
+    EXPECT_TRUE(holds(read.pages(0, sequence), 8));
+    EXPECT_TRUE(holds(read.pages(1, sequence), 9));
+    EXPECT_EQ(read.first_page(0, sequence), 10);
+    EXPECT_EQ(read.first_page(1, sequence), 11);
+  }
+  EXPECT_TRUE(holds(read.sample_rows(), 12));
+  EXPECT_TRUE(holds(read.adjustments(), 13));
+}
+
+TEST(StepBuffer, SectionsBeginOnCacheLinesOfOneBlock) {
+  const Program program = two_groups();
+  StepBuffer step(program, maxima());
+  step.reset(TokenClass::prompt, 5, 3, 2, 6);
+  const auto* block = reinterpret_cast<const char*>(step.words().data());
+  for (const void* section :
+       {static_cast<const void*>(step.positions().data()), static_cast<const void*>(step.row_sequences().data()),
+        static_cast<const void*>(step.input_i32(0).data()), static_cast<const void*>(step.input_f32(2).data()),
+        static_cast<const void*>(step.cosines(0).data()), static_cast<const void*>(step.pages(1, 0).data()),
+        static_cast<const void*>(step.sample_rows().data()), static_cast<const void*>(step.adjustments().data())}) {
+    const auto offset = static_cast<const char*>(section) - block;
+    EXPECT_EQ(offset % 64, 0);
+    EXPECT_GE(offset, 0);
+    EXPECT_LT(offset, static_cast<ptrdiff_t>(step.words().size_bytes()));
+  }
+  EXPECT_EQ(StepBuffer::bytes(program, maxima()), step.words().size_bytes());
+}
+
+TEST(StepBuffer, PlacesDoNotDependOnTheCounts) {
+  const Program program = two_groups();
+  StepBuffer step(program, maxima());
+  step.reset(TokenClass::prompt, 5, 3, 2, 6);
+  const auto* sines = step.sines(0).data();
+  const auto* pages = step.pages(1, 1).data();
+  step.reset(TokenClass::decode, 1, 0, 1, 0);
+  EXPECT_EQ(step.sines(0).data(), sines);
+  EXPECT_EQ(step.pages(1, 1).data(), pages);
+}
+
+TEST(StepBuffer, SpansAreAsLongAsTheCounts) {
+  const Program program = two_groups();
+  StepBuffer step(program, maxima());
+  step.reset(TokenClass::decode, 4, 2, 1, 5);
+  EXPECT_EQ(step.token_class(), TokenClass::decode);
+  EXPECT_EQ(step.positions().size(), 4u);
+  EXPECT_EQ(step.input_i32(0).size(), 4u);
+  EXPECT_EQ(step.input_f32(2).size(), 4u * 6);
+  EXPECT_EQ(step.wanted_rows().size(), 2u);
+  EXPECT_EQ(step.cosines(0).size(), 4u * 4);
+  EXPECT_EQ(step.pages(0, 0).size(), 4u);
+  EXPECT_EQ(step.pages(1, 0).size(), 2u);
+  EXPECT_EQ(step.sample_rows().size(), 2u);
+  EXPECT_EQ(step.adjustments().size(), 5u);
+  step.reset(TokenClass::decode, 0, 0, 0, 0);
+  EXPECT_TRUE(step.positions().empty());
+  EXPECT_TRUE(step.sample_rows().empty());
+}
+
+TEST(StepBuffer, ResetMakesSamplingGreedyAgain) {
+  const Program program = two_groups();
+  StepBuffer step(program, maxima());
+  step.reset(TokenClass::decode, 1, 1, 1, 0);
+  step.sample_rows()[0].temperature = 2.0f;
+  step.reset(TokenClass::decode, 1, 1, 1, 0);
+  EXPECT_EQ(step.sample_rows()[0].temperature, 0.0f);
+  EXPECT_EQ(step.sample_rows()[0].top_p, 1.0f);
+}
+
+TEST(StepBuffer, AProgramWithoutInputsOrStatesHasAStep) {
+  const Program program;
+  StepBuffer step(program, {.rows = 3, .wanted = 1, .sequences = 1});
+  step.reset(TokenClass::prompt, 3, 0, 1, 0);
+  EXPECT_EQ(step.positions().size(), 3u);
+  EXPECT_TRUE(step.wanted_rows().empty());
+}
+
+// Python: position and frequency rounded to f32, so is their product; math.cos and math.sin of that, rounded to f32.
+TEST(StepBuffer, RopeTablesAreTheHostsAngles) {
+  const Program program = two_groups();
+  StepBuffer step(program, maxima());
+  step.reset(TokenClass::prompt, 4, 0, 1, 0);
+  const int32_t positions[] = {0, 1, 17, 131071};
+  std::copy(std::begin(positions), std::end(positions), step.positions().begin());
+  step.fill_ropes();
+  const float cosines[] = {1.0f,          1.0f,         1.0f,          1.0f,          0.540302277f, 0.995004177f,
+                           0.999949992f,  1.0f,         -0.275163352f, -0.128844544f, 0.985584795f, 1.0f,
+                           -0.817983508f, 0.930127978f, -0.786407828f, 1.0f};
+  const float sines[] = {0.0f,           0.0f,         0.0f,          0.0f,         0.841470957f, 0.0998334214f,
+                         0.00999983307f, 0.0f,         -0.961397469f, 0.991664827f, 0.169182345f, 0.0f,
+                         -0.575241685f,  0.367235571f, -0.61770767f,  0.0f};
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_FLOAT_EQ(step.cosines(0)[i], cosines[i]) << i;
+    EXPECT_FLOAT_EQ(step.sines(0)[i], sines[i]) << i;
+  }
+}
+
+TEST(StepBuffer, RopeTablesAreMultipliedByTheirMagnitude) {
+  Recorder r;
+  const Value x = r.input("x", {.width = 2});
+  r.output(rope(x, r.rope_table({.inverse_frequencies = {0.5f}, .magnitude = 1.5f})), "out");
+  const Program program = *r.finish();
+  StepBuffer step(program, {.rows = 1, .wanted = 1, .sequences = 1});
+  step.reset(TokenClass::prompt, 1, 0, 1, 0);
+  step.positions()[0] = 2;
+  step.fill_ropes();
+  EXPECT_FLOAT_EQ(step.cosines(0)[0], 0.8104535f);  // 1.5 cos 1
+  EXPECT_FLOAT_EQ(step.sines(0)[0], 1.2622065f);    // 1.5 sin 1
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,54 @@
+#include "model/rope.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace sluice {
+namespace {
+
+uint32_t bits(float value) {
+  uint32_t word = 0;
+  std::memcpy(&word, &value, 4);
+  return word;
+}
+
+// Bits of 1.0 / (base ** (torch.arange(0, d, 2).float() / d)) by PyTorch 2.11.0 on a processor with AVX-512.
+constexpr uint32_t kBase1e4Width32[] = {0x3f800000, 0x3f0ff59a, 0x3ea1e89b, 0x3e361887, 0x3dcccccd, 0x3d6655c2,
+                                        0x3d0186e3, 0x3c91ad39, 0x3c23d70a, 0x3bb8449c, 0x3b4f3e38, 0x3ae91528,
+                                        0x3a83126f, 0x3a136a16, 0x39a5cb60, 0x393a7753};
+constexpr uint32_t kBase1e6Width64[] = {
+    0x3f800000, 0x3f263de0, 0x3ed7e89b, 0x3e8c3504, 0x3e361887, 0x3dec7fd6, 0x3d99940d, 0x3d47763f,
+    0x3d0186e3, 0x3ca8398b, 0x3c5a7bf2, 0x3c0de12d, 0x3bb8449c, 0x3b6f520e, 0x3b1b690d, 0x3ac9d75c,
+    0x3a83126f, 0x3a2a3b44, 0x39dd1725, 0x398f9272, 0x393a7753, 0x38f22ce2, 0x389d43a4, 0x384c3fbe,
+    0x3804a2b2, 0x37ac431d, 0x375fba4f, 0x371148e3, 0x36bcb0c1, 0x36751070, 0x361f23e4, 0x35ceaf79};
+
+TEST(Rope, FrequenciesAreTheBitsOfPyTorch) {
+  const std::vector<float> narrow = inverse_frequencies(1e4f, 32);
+  ASSERT_EQ(narrow.size(), std::size(kBase1e4Width32));
+  for (size_t i = 0; i < narrow.size(); ++i) EXPECT_EQ(bits(narrow[i]), kBase1e4Width32[i]) << i;
+  const std::vector<float> wide = inverse_frequencies(1e6f, 64);
+  ASSERT_EQ(wide.size(), std::size(kBase1e6Width64));
+  for (size_t i = 0; i < wide.size(); ++i) EXPECT_EQ(bits(wide[i]), kBase1e6Width64[i]) << i;
+}
+
+// The same program at width 512, base 1e6: entry 29 is one of the few where PyTorch's power is not the rounded one.
+TEST(Rope, ElsewhereTheyAreWithinAUnitInTheLastPlace) {
+  const std::vector<float> frequencies = inverse_frequencies(1e6f, 512);
+  EXPECT_EQ(bits(frequencies[28]), 0x3e61f835u);
+  EXPECT_NEAR(static_cast<double>(bits(frequencies[29])), static_cast<double>(0x3e561912u), 1.0);
+  EXPECT_EQ(bits(frequencies[255]), 0x358da8f9u);
+}
+
+TEST(Rope, FactorsDivideAndStillPairsDoNotTurn) {
+  const std::vector<float> factors = {1.0f, 2.0f, kStillFactor, 8.0f};
+  const std::vector<float> plain = inverse_frequencies(100.0f, 8);
+  const std::vector<float> scaled = inverse_frequencies(100.0f, 8, factors);
+  EXPECT_EQ(scaled[0], plain[0]);
+  EXPECT_EQ(scaled[1], plain[1] / 2.0f);
+  EXPECT_EQ(bits(scaled[2]), 0u);
+  EXPECT_EQ(scaled[3], plain[3] / 8.0f);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,86 @@
+// A model's text program on the reference device, its step filled by hand.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/reference/reference.h"
+#include "model/model.h"
+
+namespace sluice {
+
+inline Result<Model> open_model(const std::string& path) {
+  TRY(Checkpoint checkpoint, open_checkpoint(path));
+  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)));
+}
+
+// A program on the reference device, with room for one sequence of `rows` tokens whose page i is page i.
+class TextBench {
+ public:
+  TextBench(const Model& model, Program program, uint32_t rows)
+      : program_(std::move(program)), device_(make_reference_device()) {
+    const uint32_t pages = (rows + kPagePositions - 1) / kPagePositions;
+    maxima_ = {.rows = rows, .wanted = rows, .sequences = 1};
+    maxima_.pages_per_sequence.assign(program_.groups.size(), pages);
+    PlanRequest request{.program = &program_, .arithmetic = Arithmetic::exact, .maxima = maxima_, .traced = true};
+    request.pages.assign(program_.groups.size(), pages);
+    for (const WeightDecl& weight : program_.weights) {
+      const Result<TensorSource> source = model.weights().find(weight.name);
+      request.weights.push_back({source->shape, source->format});
+    }
+    Result<std::unique_ptr<Plan>> plan = device_->plan(request);
+    EXPECT_TRUE(plan) << plan.error().text;
+    Result<std::unique_ptr<Runner>> runner = device_->place(std::move(*plan), model.weights(), budget_);
+    EXPECT_TRUE(runner) << runner.error().text;
+    runner_ = std::move(*runner);
+  }
+
+  const Program& program() const { return program_; }
+
+  // Plays all tokens as one prompt and reads every value that `names` asks for, four bytes an element.
+  std::vector<std::vector<float>> play(const std::vector<int32_t>& tokens, const std::vector<int32_t>& wanted,
+                                       const std::vector<ValueId>& values) {
+    StepBuffer step(program_, maxima_);
+    step.reset(TokenClass::prompt, static_cast<uint32_t>(tokens.size()), static_cast<uint32_t>(wanted.size()), 1, 0);
+    std::ranges::copy(tokens, step.input_i32(0).begin());
+    std::ranges::copy(wanted, step.input_i32(1).begin());
+    for (uint32_t row = 0; row < step.rows(); ++row) step.positions()[row] = static_cast<int32_t>(row);
+    std::ranges::fill(step.row_sequences(), 0);
+    step.fill_ropes();
+    for (uint32_t group = 0; group < program_.groups.size(); ++group) {
+      step.first_page(group, 0) = 0;
+      for (uint32_t i = 0; i < step.pages(group, 0).size(); ++i) step.pages(group, 0)[i] = static_cast<int32_t>(i);
+    }
+    std::vector<std::vector<float>> read;
+    std::vector<ReadRequest> requests;
+    for (const ValueId value : values) {
+      const ValueType& type = program_.values[value].type;
+      read.emplace_back(step.count(type.extent.symbol) * type.columns());
+    }
+    for (size_t i = 0; i < values.size(); ++i)
+      requests.push_back({values[i], std::as_writable_bytes(std::span(read[i]))});
+    runner_->start(step, requests);
+    EXPECT_TRUE(runner_->poll()->status.ok());
+    return read;
+  }
+
+ private:
+  Program program_;
+  std::unique_ptr<Device> device_;
+  Budget budget_;
+  StepMaxima maxima_;
+  std::unique_ptr<Runner> runner_;
+};
+
+inline ValueId find_value(const Program& program, const std::string& name) {
+  for (const std::vector<NamedValue>& values : {program.outputs, program.names})
+    for (const NamedValue& value : values)
+      if (value.name == name) return value.value;
+  return kNone;
+}
+
+}  // namespace sluice

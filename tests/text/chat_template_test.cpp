@@ -1,0 +1,189 @@
+#include "text/chat_template.h"
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "text/dialects/gemma4.h"
+
+namespace sluice {
+namespace {
+
+std::string read_text(const std::string& path) {
+  const auto text = read_file(std::string(SLUICE_TEST_DATA) + "/" + path, 1u << 24);
+  EXPECT_TRUE(text.ok()) << path;
+  return text ? *text : "";
+}
+
+Json parsed(std::string_view text) {
+  auto json = parse_json(text, "test");
+  EXPECT_TRUE(json.ok()) << text;
+  return json ? *std::move(json) : Json();
+}
+
+ChatTemplate template_of(std::string_view text) {
+  auto chat = ChatTemplate::parse(text, "chat.jinja");
+  EXPECT_TRUE(chat.ok()) << chat.error().text;
+  return *std::move(chat);
+}
+
+std::string outcome(const Result<std::string>& result) { return result ? *result : "error: " + result.error().text; }
+
+// The special tokens of tokenizer_config.json: strings, or objects with "content".
+std::vector<std::pair<std::string, std::string>> special_tokens(const std::string& model) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const Json config = parsed(read_text(model + "/tokenizer_config.json"));
+  for (const auto& [name, value] : config.as_object()) {
+    if (name.size() < 6 || name.substr(name.size() - 6) != "_token") continue;
+    const Json* content = value.is_string() ? &value : value.find("content");
+    if (content != nullptr) out.emplace_back(name, content->as_string());
+  }
+  return out;
+}
+
+// A conversation of tokenizer_vectors.json or a golden: the arguments of apply_chat_template.
+ChatInput input_of(const Json& chat, const std::string& model) {
+  ChatInput input;
+  input.messages = *chat.find("messages");
+  if (const Json* tools = chat.find("tools")) input.tools = *tools;
+  if (const Json* prompt = chat.find("add_generation_prompt")) input.add_generation_prompt = prompt->as_bool();
+  if (const Json* thinking = chat.find("enable_thinking")) input.extra.add("enable_thinking", *thinking);
+  input.special_tokens = special_tokens(model);
+  return input;
+}
+
+void expect_vectors(const std::string& vectors, const std::string& model, const ChatTemplate& chat) {
+  const Json document = parsed(read_text(vectors));
+  ASSERT_EQ(document.find("chats")->as_array().size(), 6u);
+  for (const Json& entry : document.find("chats")->as_array()) {
+    EXPECT_EQ(outcome(chat.render(input_of(entry, model))), entry.find("rendered")->as_string());
+  }
+}
+
+struct Family {
+  const char* vectors;
+  const char* model;
+};
+
+class ReferenceChats : public testing::TestWithParam<Family> {};
+
+TEST_P(ReferenceChats, RenderAsTransformersDoes) {
+  const std::string model = GetParam().model;
+  expect_vectors(GetParam().vectors, model, template_of(read_text(model + "/chat_template.jinja")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ReferenceChats,
+                         testing::Values(Family{"gemma4/tokenizer_vectors.json", "gemma4"},
+                                         Family{"tokenizers/gemma4/tokenizer_vectors.json", "gemma4_dense"},
+                                         Family{"tokenizers/qwen3_5/tokenizer_vectors.json", "qwen3_5"},
+                                         Family{"tokenizers/deepseek_v3/tokenizer_vectors.json", "deepseek_v3"}),
+                         [](const auto& family) { return std::string(family.param.model); });
+
+TEST(Gemma4Template, RendersTheReferenceChatsOfBothSizes) {
+  expect_vectors("gemma4/tokenizer_vectors.json", "gemma4", template_of(gemma4_chat_template(false)));
+  expect_vectors("tokenizers/gemma4/tokenizer_vectors.json", "gemma4_dense", template_of(gemma4_chat_template(true)));
+}
+
+// What the six reference conversations do not have.
+constexpr std::string_view kOddChats[] = {
+    R"({"messages": [{"role": "developer", "content": "Dev."}, {"role": "user", "content": "Hi"}]})",
+    R"({"messages": [{"role": "user", "content": [{"type": "text", "text": " See "}, {"type": "image"},
+        {"type": "audio"}, {"type": "video"}, {"type": "other"}, {"type": "text", "text": "?"}]}]})",
+    R"({"messages": [{"role": "system", "content": [{"type": "text", "text": "S"}]}, {"role": "user", "content": "a"}]})",
+    R"({"messages": [{"role": "user", "content": "a"},
+        {"role": "assistant", "content": "<|channel>thought\nhm\n<channel|> b <|channel>thought\nx<channel|>c "},
+        {"role": "user", "content": "plain <|channel>x<channel|> user text"}], "enable_thinking": true})",
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [
+        {"function": {"name": "f", "arguments": {"z": [1, "b", {"y": null}], "A": true, "b": 1.5, "e": {}, "l": []}}},
+        {"function": {"name": "g", "arguments": {}}}]},
+        {"role": "tool", "content": {"ok": false}}, {"role": "tool", "name": "g", "content": [1, 2]},
+        {"role": "assistant", "content": "done"}, {"role": "user", "content": "more"}],
+        "tools": [{"function": {"name": "f", "description": "F"}}, {"function": {"name": "g", "description": "",
+        "parameters": {"type": "object", "B": 1, "a": {"enum": ["x", 2]}}}}], "enable_thinking": false})",
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "enable_thinking": true})",
+    R"({"messages": [{"role": "user", "content": ""}], "add_generation_prompt": false, "tools": []})",
+};
+
+TEST(Gemma4Template, AgreesWithThePublishedOnesOnOddChats) {
+  for (const bool empty_thought : {false, true}) {
+    const std::string model = empty_thought ? "gemma4_dense" : "gemma4";
+    const ChatTemplate published = template_of(read_text(model + "/chat_template.jinja"));
+    const ChatTemplate own = template_of(gemma4_chat_template(empty_thought));
+    for (const std::string_view chat : kOddChats) {
+      const ChatInput input = input_of(parsed(chat), model);
+      const Result<std::string> want = published.render(input);
+      ASSERT_TRUE(want.ok()) << want.error().text;
+      EXPECT_EQ(outcome(own.render(input)), *want) << chat;
+    }
+  }
+}
+
+TEST(ChatTemplate, GivesTheTemplateItsVariables) {
+  const ChatTemplate chat = template_of(
+      "{{ bos_token }}{{ messages[0].content }}{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}"
+      "{{ depth }}{{ eos_token is defined }}");
+  ChatInput input{.messages = parsed(R"([{"role": "user", "content": "Hi"}])"),
+                  .tools = Json(),
+                  .special_tokens = {{"bos_token", "<s>"}}};
+  input.extra.add("depth", 3);
+  EXPECT_EQ(outcome(chat.render(input)), "<s>HiTrueTrueTrue3False");
+}
+
+TEST(ChatTemplate, ShowsTheTimeItIsGiven) {
+  const ChatTemplate chat = template_of("{{ strftime_now('%d %b %Y') }}");
+  std::tm now{};
+  now.tm_year = 124, now.tm_mon = 1, now.tm_mday = 29;
+  EXPECT_EQ(outcome(chat.render({.messages = Json(Json::Array{}), .tools = Json(), .now = now})), "29 Feb 2024");
+  const Result<std::string> today = chat.render({.messages = Json(Json::Array{}), .tools = Json()});
+  EXPECT_EQ(outcome(today).size(), 11u);
+}
+
+TEST(ChatTemplate, MessagesThatAreNoArrayAreRefused) {
+  EXPECT_EQ(outcome(template_of("x").render({.messages = Json("Hi"), .tools = Json()})),
+            "error: chat: the messages are no array: want an array of objects with role and content");
+}
+
+TEST(ChatTemplate, MessagesNestedTooDeepAreRefused) {
+  Json deep = "x";
+  for (int i = 0; i < 300; ++i) deep = Json(Json::Array{deep});
+  EXPECT_EQ(outcome(template_of("x").render({.messages = deep, .tools = Json()})),
+            "error: a template's input is nested deeper than 200");
+}
+
+TEST(ChatTemplate, ABrokenTemplateNamesItsFileAndLine) {
+  const auto broken = ChatTemplate::parse("{{ bos_token }}\n{% for m in messages %}", "chat_template.jinja");
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().text, "chat_template.jinja:2: the block \"for\" is not closed: want {% endfor %}");
+}
+
+TEST(NamedTemplates, AreAStringOrAList) {
+  const auto one = named_templates(Json("text"), "tokenizer_config.json");
+  ASSERT_TRUE(one.ok());
+  ASSERT_EQ((*one).size(), 1u);
+  EXPECT_EQ((*one)[0].name, "default");
+  const auto two = named_templates(
+      parsed(R"([{"name": "default", "template": "a"}, {"name": "tool_use", "template": "b"}])"), "c.json");
+  ASSERT_TRUE(two.ok());
+  EXPECT_EQ((*two)[1].text, "b");
+}
+
+TEST(NamedTemplates, AnythingElseIsRefused) {
+  for (const char* text : {"5", "{}", "[{}]", "[5]", R"([{"name": 1, "template": "a"}])"}) {
+    const auto wrong = named_templates(parsed(text), "c.json");
+    ASSERT_FALSE(wrong.ok()) << text;
+    EXPECT_EQ(wrong.error().text, "c.json: chat_template is no template: want a string or a list of {name, template}");
+  }
+}
+
+TEST(NamedTemplates, ToolsChooseToolUse) {
+  const std::vector<NamedTemplate> both = {{"tool_use", "t"}, {"default", "d"}};
+  EXPECT_EQ(choose_template(both, true)->text, "t");
+  EXPECT_EQ(choose_template(both, false)->text, "d");
+  EXPECT_EQ(choose_template({both.data() + 1, 1}, true)->text, "d");
+  EXPECT_EQ(choose_template({both.data(), 1}, false)->text, "t");
+  const std::vector<NamedTemplate> others = {{"rag", "r"}, {"code", "c"}};
+  EXPECT_EQ(choose_template(others, true), nullptr);
+  EXPECT_EQ(choose_template({}, false), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice

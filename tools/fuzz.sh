@@ -1,0 +1,22 @@
+#!/bin/sh
+# fuzz.sh BUILD SECONDS: every fuzz program of BUILD for an equal share of SECONDS, from the corpus kept beside its source.
+# New inputs stay in BUILD; a crash leaves its input there and fails.
+set -eu
+cd "$(dirname "$0")/.."
+build=$1
+seconds=$2
+programs=$(find "$build" -maxdepth 1 -name '*_fuzz' -type f | sort)
+[ -n "$programs" ] || { echo "fuzz: $build holds no fuzz program: want at least one" >&2; exit 1; }
+each=$((seconds / $(echo "$programs" | wc -l)))
+[ "$each" -ge 1 ] || each=1
+for program in $programs; do
+  name=$(basename "$program")
+  grown="$build/corpus/$name"
+  mkdir -p "$grown"
+  kept="fuzz/corpus/${name%_fuzz}"
+  [ -d "$kept" ] || kept=
+  echo "fuzz: $name for $each s"
+  # shellcheck disable=SC2086
+  "$program" -max_total_time="$each" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
+    -artifact_prefix="$build/" "$grown" $kept
+done
