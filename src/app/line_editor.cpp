@@ -1,9 +1,15 @@
 #include "app/line_editor.h"
 
 #include <histedit.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <clocale>
+#include <csignal>
 #include <cstdio>
+#include <cwchar>
 
 #include "app/interrupt.h"
 #include "base/text.h"
@@ -15,13 +21,73 @@ struct LineEditor::State {
   History* history = nullptr;
   HistEvent event = {};
   std::string prompt;
+  bool at_start = true;  // of a line: nothing of it has been read
+  int typed_ahead = 0;   // bytes of input that were there before the terminal left its own line mode
 
-  static char* prompt_of(EditLine* editor) {
+  static State* of(EditLine* editor) {
     void* state = nullptr;
     el_get(editor, EL_CLIENTDATA, &state);
-    return static_cast<State*>(state)->prompt.data();
+    return static_cast<State*>(state);
   }
+  static char* prompt_of(EditLine* editor) { return of(editor)->prompt.data(); }
+  static int read_character(EditLine* editor, wchar_t* character);
+  bool wait_for_byte() const;
+  int read_byte(char& byte);
 };
+
+// False when a Ctrl-C comes first. One that came between the last look and here is seen too: the signal is let in by
+// ppoll alone.
+bool LineEditor::State::wait_for_byte() const {
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  sigprocmask(SIG_BLOCK, &interrupt, &before);
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  while (!interrupted() && ppoll(&input, 1, nullptr, &before) < 0 && errno == EINTR) {
+  }
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return !interrupted();
+}
+
+// As read(): 1, 0 at the end of input, -1.
+int LineEditor::State::read_byte(char& byte) {
+  if (!wait_for_byte()) {
+    return -1;
+  }
+  const auto got = static_cast<int>(::read(STDIN_FILENO, &byte, 1));
+  // A Ctrl-D typed at a terminal in its own line mode reads as a null character once that mode is left.
+  if (got == 1 && typed_ahead > 0) {
+    --typed_ahead;
+    byte = byte == '\0' ? '\x04' : byte;
+  }
+  return got;
+}
+
+int LineEditor::State::read_character(EditLine* editor, wchar_t* character) {
+  State& state = *of(editor);
+  if (state.at_start) {
+    state.at_start = false;
+    if (ioctl(STDIN_FILENO, FIONREAD, &state.typed_ahead) != 0) {
+      state.typed_ahead = 0;
+    }
+  }
+  std::mbstate_t shift = {};
+  for (;;) {
+    char byte = 0;
+    const int got = state.read_byte(byte);
+    if (got != 1) {
+      return got;
+    }
+    const size_t used = std::mbrtowc(character, &byte, 1, &shift);
+    if (used <= 1) {
+      return 1;
+    }
+    if (used == static_cast<size_t>(-1)) {  // no character: shown as what stands for one
+      *character = L'\uFFFD';
+      return 1;
+    }
+  }
+}
 
 LineEditor::LineEditor() : state_(std::make_unique<State>()) {
   // Characters beyond ASCII need a multi-byte locale; a machine without one set gets plain UTF-8.
@@ -33,6 +99,7 @@ LineEditor::LineEditor() : state_(std::make_unique<State>()) {
   history(state_->history, &state_->event, H_SETSIZE, 500);
   el_set(state_->editor, EL_CLIENTDATA, state_.get());
   el_set(state_->editor, EL_PROMPT, State::prompt_of);
+  el_set(state_->editor, EL_GETCFN, State::read_character);
   el_set(state_->editor, EL_EDITOR, "emacs");
   el_set(state_->editor, EL_HIST, history, state_->history);
 }
@@ -44,6 +111,7 @@ LineEditor::~LineEditor() {
 
 LineEditor::End LineEditor::read_one(const std::string& prompt, std::string& line) {
   state_->prompt = prompt;
+  state_->at_start = true;
   int count = 0;
   const char* typed = el_gets(state_->editor, &count);
   if (interrupted()) {

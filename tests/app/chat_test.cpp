@@ -23,7 +23,7 @@ class Terminal {
  public:
   explicit Terminal(std::vector<std::string> words) {
     words.insert(words.begin(), SLUICE_PROGRAM);
-    words.insert(words.end(), {"--threads", "1"});
+    words.insert(words.end(), {"--threads", "2"});
     child_ = forkpty(&descriptor_, nullptr, nullptr, nullptr);
     CHECK(child_ >= 0);
     if (child_ == 0) {
@@ -111,7 +111,6 @@ TEST(Chat, TheSecondTurnComputesOnlyWhatIsNew) {
   EXPECT_THAT(shown, HasSubstr("prompt  59 tokens, 42 of them reused"));
 }
 
-// Every line is typed at a prompt: the terminal's own line mode would turn a Ctrl-D typed ahead into a null character.
 TEST(Chat, CommandsHelpSystemClearStats) {
   Terminal terminal({"run", "demo", "--greedy"});
   terminal.wait_for("> ");
@@ -127,6 +126,15 @@ TEST(Chat, CommandsHelpSystemClearStats) {
   EXPECT_THAT(said("/dance\n"), HasSubstr("no command /dance: /help lists them"));
   said("/clear\n");
   terminal.type("\x04");
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+// The terminal's own line mode, which holds until the line editor reads, turns a Ctrl-D into a null character.
+TEST(Chat, WhatIsTypedAheadIsTakenAtThePrompt) {
+  Terminal terminal({"run", "demo", "--greedy"});
+  terminal.wait_for("> ");
+  terminal.type("What is a violin?\n/stats\n\x04");
+  EXPECT_THAT(terminal.wait_for("tokens/s"), HasSubstr(kViolin));
   EXPECT_EQ(terminal.wait_for_end(), 0);
 }
 
