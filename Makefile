@@ -7,13 +7,16 @@ CTEST  := ctest --output-on-failure --timeout 1800 -j $(JOBS)
 # What sanitizers and the second compiler run: all but the goldens from every source, and the models of tests/data only.
 QUICK  := env -u SLUICE_REFERENCE_MODELS $(CTEST) -LE slow
 
+# The programs that tests/peer/check.sh runs.
+PEER   := sluice peer_vocabularies peer_render
+
 # Paths in the compiler cache are relative to the clone, so that another clone finds what this one compiled.
 export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
 .PHONY: run test build check deps check-deps format clean \
-        check-format check-includes check-tidy check-asan check-tsan check-gcc check-fuzz
+        check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz
 
 run: build
 	build/release/sluice run demo "$(PROMPT)"
@@ -28,7 +31,7 @@ test: deps
 	$(CTEST) --test-dir build/release
 	@tools/goldens_not_run.sh build/release
 
-check: check-format check-includes check-tidy check-gcc check-asan check-tsan check-fuzz
+check: check-format check-includes check-tidy check-peer check-gcc check-asan check-tsan check-fuzz
 	@echo "check: all of it holds"
 
 check-format: check-deps
@@ -40,6 +43,12 @@ check-includes: check-deps
 check-tidy: check-deps
 	cmake --preset release
 	tools/tidy.sh build/release $(JOBS)
+
+# Beside llama.cpp, where npm can fetch it; says so where not.
+check-peer: check-deps
+	cmake --preset release
+	cmake --build build/release -j $(JOBS) --target $(PEER)
+	tests/peer/check.sh build/release
 
 # The other compiler of the two that must take the sources; its answers are held to the same tests.
 check-gcc: check-deps

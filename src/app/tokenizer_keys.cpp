@@ -57,6 +57,7 @@ void add_vocabulary(GgufVocabulary vocabulary, Keys& keys) {
   keys.add_flag("ggml.add_bos_token", vocabulary.add_bos_token);
   keys.add_flag("ggml.add_eos_token", vocabulary.add_eos_token);
   keys.add_flag("ggml.add_space_prefix", vocabulary.add_space_prefix);
+  keys.add_flag("sluice.nfc", vocabulary.nfc);
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ Result<Vocabulary> read_gguf_vocabulary(const GgufMetadata& metadata) {
   keys.flag("tokenizer.ggml.add_bos_token", stored.add_bos_token);
   keys.flag("tokenizer.ggml.add_eos_token", stored.add_eos_token);
   keys.flag("tokenizer.ggml.add_space_prefix", stored.add_space_prefix);
+  keys.flag("tokenizer.sluice.nfc", stored.nfc);
   TRY_STATUS(keys.status());
   return vocabulary_from_gguf(std::move(stored));
 }

@@ -7,16 +7,17 @@
 namespace sluice {
 namespace {
 
-// Names and their meaning: llama.cpp's src/llama-vocab.cpp; nfc: the tokenizer.json files of the families.
+// Names and their meaning: llama.cpp's src/llama-vocab.cpp.
 const std::vector<PreTokenizer>& table() {
   using enum Split;
   static const std::vector<Split> deepseek_llm = {newline,        cased_letters,  fullwidth_punctuation,
                                                   trailing_space, han_and_hangul, digits};
   static const std::vector<Split> deepseek_coder = {newline, letters, punctuation, han_and_hangul, digit};
+  static const std::vector<Split> falcon = {marks_signs_and_ticks, gpt2, ascii_digits_3};
   static const std::vector<Split> unnamed = {marks_and_signs, gpt2, digits, ascii_digits_3};
   static const std::vector<PreTokenizer> rows = {
-      {.name = "qwen35", .splits = {qwen35}, .nfc = true},
-      {.name = "qwen2", .splits = {qwen2}, .nfc = true},
+      {.name = "qwen35", .splits = {qwen35}},
+      {.name = "qwen2", .splits = {qwen2}},
       {.name = "deepseek-r1-qwen", .splits = {qwen2}},
       {.name = "deepseek-v3", .splits = {digits_up_to_3, kana_and_han, deepseek_v3}},
       {.name = "deepseek-llm", .splits = deepseek_llm},
@@ -24,6 +25,11 @@ const std::vector<PreTokenizer>& table() {
       {.name = "llama-bpe", .splits = {llama3}, .ignore_merges = true, .adds_bos = true},
       {.name = "gpt-4o", .splits = {gpt4o}},
       {.name = "gpt-2", .splits = {gpt2}},
+      {.name = "mpt", .splits = {gpt2}},
+      {.name = "starcoder", .splits = {digit, gpt2}},
+      {.name = "refact", .splits = {digit, gpt2}},
+      {.name = "command-r", .splits = {digit, gpt2}},
+      {.name = "falcon", .splits = falcon},
       {.name = "default", .splits = unnamed},
   };
   return rows;
@@ -74,9 +80,9 @@ const PreTokenizer* find_pre_tokenizer(std::string_view name) {
   return nullptr;
 }
 
-const PreTokenizer* find_pre_tokenizer(const std::vector<Split>& splits, bool nfc, bool ignore_merges) {
+const PreTokenizer* find_pre_tokenizer(const std::vector<Split>& splits, bool ignore_merges) {
   for (const PreTokenizer& row : table()) {
-    if (row.splits == splits && row.nfc == nfc && row.ignore_merges == ignore_merges) return &row;
+    if (row.splits == splits && row.ignore_merges == ignore_merges) return &row;
   }
   return nullptr;
 }

@@ -30,6 +30,7 @@ enum class Split : uint8_t {
   punctuation,
   trailing_space,
   marks_and_signs,
+  marks_signs_and_ticks,
   digit,
   digits,
   digits_up_to_3,
@@ -39,19 +40,17 @@ enum class Split : uint8_t {
 // The expression, spelled as in `regex` up to control characters and needless escapes; nothing when it is not known.
 std::optional<Split> find_split(std::string_view regex);
 
-// A named list of expressions. `nfc`: the tokenizer.json files behind this name compose their text first; GGUF has no
-// key for it (and llama.cpp does not do it), so the name decides. `ignore_merges`: a word that is a token needs no
-// merges. `adds_bos`: when tokenizer.ggml.add_bos_token is missing.
+// A named list of expressions. `ignore_merges`: a word that is a token needs no merges. `adds_bos`: when
+// tokenizer.ggml.add_bos_token is missing.
 struct PreTokenizer {
   std::string_view name;
   std::vector<Split> splits;
-  bool nfc = false;
   bool ignore_merges = false;
   bool adds_bos = false;
 };
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
 // The first name that means just this, or nullptr.
-const PreTokenizer* find_pre_tokenizer(const std::vector<Split>& splits, bool nfc, bool ignore_merges);
+const PreTokenizer* find_pre_tokenizer(const std::vector<Split>& splits, bool ignore_merges);
 
 // Replaces `pieces` by the pieces of `text`, in order; none is empty, and together they are `text`.
 void split_text(std::string_view text, const std::vector<Split>& splits, std::vector<std::string_view>& pieces);

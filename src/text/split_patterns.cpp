@@ -323,15 +323,18 @@ size_t match_ascii_digits_3(std::string_view text, size_t at) {
   return at + 3;
 }
 
-size_t match_marks_and_signs(std::string_view text, size_t at) {
+size_t skip_marks_and(std::string_view signs, std::string_view text, size_t at) {
   while (at < text.size()) {
     const Char c = char_at(text, at);
-    const bool sign = c.code_point < 0x80 && std::string_view("$+<=>^~|").find(text[at]) != std::string_view::npos;
+    const bool sign = c.code_point < 0x80 && signs.find(text[at]) != std::string_view::npos;
     if (!sign && (c.classes & kPunctuation) == 0) break;
     at += c.bytes;
   }
   return at;
 }
+
+size_t match_marks_and_signs(std::string_view text, size_t at) { return skip_marks_and("$+<=>^~|", text, at); }
+size_t match_marks_signs_and_ticks(std::string_view text, size_t at) { return skip_marks_and("$+<=>^~|`", text, at); }
 
 // The first match, trying every character as its beginning. No matcher looks further than the run it takes or one that
 // the next matches take, so this is linear.
@@ -395,6 +398,7 @@ constexpr SplitPattern kPatterns[] = {
     {Split::punctuation, R"(\s?\p{P}+)", first<match_after_any_space<kPunctuation>>},
     {Split::trailing_space, R"(\s+$)", find_trailing_space},
     {Split::marks_and_signs, R"([\p{P}\$\+<=>\^~\|]+)", first<match_marks_and_signs>},
+    {Split::marks_signs_and_ticks, R"([\p{P}\$\+<=>\^~\|`]+)", first<match_marks_signs_and_ticks>},
     {Split::digit, R"(\p{N})", first<match_digit>},
     {Split::digits, R"(\p{N}+)", first<match_digits>},
     {Split::digits_up_to_3, R"(\p{N}{1,3})", first<match_digits_up_to_3>},

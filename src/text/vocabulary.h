@@ -78,6 +78,9 @@ struct GgufVocabulary {
   std::optional<int64_t> bos_token_id, eos_token_id, unknown_token_id, padding_token_id, mask_token_id;
   std::optional<int64_t> eot_token_id, eom_token_id, fim_pad_token_id, fim_rep_token_id, fim_sep_token_id;
   std::optional<bool> add_bos_token, add_eos_token, add_space_prefix;
+  // tokenizer.sluice.nfc, our own key: llama.cpp's files cannot say that text is composed first, as tokenizer.json
+  // does, and llama.cpp never does it.
+  std::optional<bool> nfc;
 };
 
 // `config` is tokenizer_config.json, or nullptr. Its add_bos_token and add_eos_token win over tokenizer.json's

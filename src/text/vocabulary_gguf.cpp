@@ -96,13 +96,13 @@ Status read_rules(const GgufVocabulary& gguf, Vocabulary& vocabulary) {
                    "\": want a pre-tokenizer that Sluice knows");
     }
     vocabulary.splits = pre->splits;
-    vocabulary.nfc = pre->nfc;
     vocabulary.ignore_merges = pre->ignore_merges;
     adds_bos = pre->adds_bos;
   } else {
     vocabulary.fuse_unknown = true;
     vocabulary.space_prefix = gguf.add_space_prefix.value_or(vocabulary.kind == VocabularyKind::scored);
   }
+  vocabulary.nfc = gguf.nfc.value_or(false);
   if (vocabulary.kind == VocabularyKind::scored) default_ids(vocabulary);
   if (gguf.add_bos_token.value_or(false) && !vocabulary.bos) {
     return error(ErrorKind::corrupt, "tokenizer.ggml.add_bos_token is true: want a tokenizer.ggml.bos_token_id");
@@ -190,19 +190,18 @@ Status write_merges(const Vocabulary& vocabulary, GgufVocabulary& gguf) {
 
 Status write_names(const Vocabulary& vocabulary, GgufVocabulary& gguf) {
   if (vocabulary.kind == VocabularyKind::byte_level) {
-    const PreTokenizer* pre = find_pre_tokenizer(vocabulary.splits, vocabulary.nfc, vocabulary.ignore_merges);
+    const PreTokenizer* pre = find_pre_tokenizer(vocabulary.splits, vocabulary.ignore_merges);
     if (pre == nullptr) {
       return error(ErrorKind::unsupported, "no tokenizer.ggml.pre stands for this vocabulary's rules",
-                   vocabulary.nfc ? " with NFC" : " without NFC", vocabulary.ignore_merges ? " and whole words" : "",
-                   ": want those of a named pre-tokenizer");
+                   vocabulary.ignore_merges ? " with whole words" : "", ": want those of a named pre-tokenizer");
     }
     gguf.model = "gpt2";
     gguf.pre = pre->name;
     return {};
   }
-  if (vocabulary.nfc || (vocabulary.kind == VocabularyKind::sentencepiece && vocabulary.space_prefix)) {
-    return error(ErrorKind::unsupported, "no tokenizer.ggml.model stands for merges over U+2581 with ",
-                 vocabulary.nfc ? "NFC" : "a space before the text", ": want neither");
+  if (vocabulary.kind == VocabularyKind::sentencepiece && vocabulary.space_prefix) {
+    return error(ErrorKind::unsupported,
+                 "no tokenizer.ggml.model stands for merges over U+2581 with a space before the text: want none");
   }
   const bool merged = vocabulary.kind == VocabularyKind::sentencepiece;
   gguf.model = merged ? "gemma4" : "llama";
@@ -248,6 +247,7 @@ Result<GgufVocabulary> to_gguf(const Vocabulary& vocabulary, int64_t rows) {
   gguf.eom_token_id = written_id(vocabulary.eom);
   gguf.add_bos_token = vocabulary.add_bos;
   gguf.add_eos_token = vocabulary.add_eos;
+  if (vocabulary.nfc) gguf.nfc = true;
   return gguf;
 }
 

@@ -173,7 +173,7 @@ GgufVocabulary small_gguf() {
 
 TEST(Gguf, ReadsAByteLevelVocabulary) {
   const Vocabulary vocabulary = value_of(vocabulary_from_gguf(small_gguf()));
-  EXPECT_TRUE(vocabulary.nfc);
+  EXPECT_FALSE(vocabulary.nfc);  // as in llama.cpp
   EXPECT_EQ(vocabulary.eos, 3);
   EXPECT_EQ(vocabulary.bos, std::nullopt);
   EXPECT_FALSE(vocabulary.add_bos);
@@ -312,6 +312,19 @@ TEST(ToGguf, NamesTheFamilies) {
   EXPECT_EQ(deepseek.add_bos_token, true);
 }
 
+TEST(ToGguf, KeepsThatTextIsComposedFirst) {
+  const std::string decomposed = "e\u0301";
+  const Tokenizer qwen(test::model_vocabulary("qwen3_5"));
+  GgufVocabulary written = value_of(to_gguf(qwen.vocabulary()));
+  EXPECT_EQ(written.nfc, true);
+  const Tokenizer read(value_of(vocabulary_from_gguf(written)));
+  EXPECT_EQ(read.encode(decomposed), qwen.encode(decomposed));
+  written.nfc.reset();  // a file of llama.cpp
+  const Tokenizer peer(value_of(vocabulary_from_gguf(written)));
+  EXPECT_NE(peer.encode(decomposed), qwen.encode(decomposed));
+  EXPECT_EQ(to_gguf(peer.vocabulary())->nfc, std::nullopt);
+}
+
 TEST(ToGguf, FillsTheEmbeddingsRowsUp) {
   const Vocabulary vocabulary = value_of(vocabulary_from_gguf(small_gguf()));
   const GgufVocabulary gguf = value_of(to_gguf(vocabulary, 6));
@@ -331,7 +344,7 @@ TEST(ToGguf, RefusesRulesWithoutAName) {
   const auto refused = to_gguf(vocabulary);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().text,
-            "no tokenizer.ggml.pre stands for this vocabulary's rules with NFC: want those of a named pre-tokenizer");
+            "no tokenizer.ggml.pre stands for this vocabulary's rules: want those of a named pre-tokenizer");
 }
 
 TEST(ToGguf, KeepsAScoredVocabulary) {

@@ -1,0 +1,45 @@
+#!/bin/sh
+# check.sh BUILD: compares the programs of BUILD with llama.cpp, the peer, as node-llama-cpp packs it (package.json pins
+# it; nothing of it is built or installed with Sluice). Says in one line why, where it cannot.
+set -eu
+build=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+peer=$(dirname "$build")/peer
+
+not_run() {
+  echo "check-peer: not run: $1"
+  exit 0
+}
+[ "$(uname -sm)" = "Linux x86_64" ] || not_run "this is $(uname -sm): want Linux x86_64"
+command -v npm >/dev/null && command -v node >/dev/null || not_run "there is no npm here: want Node.js 20 or later"
+
+# Fetches what the lock file names, unless it is there already.
+mkdir -p "$peer"
+if ! cmp -s "$here/package-lock.json" "$peer/installed.json"; then
+  cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$peer"
+  # Not "npm ci": it wants the builds for other systems in the lock file, where npm itself leaves them out.
+  if ! (cd "$peer" && npm install --no-save >npm.log 2>&1); then
+    code=$(sed -n 's/^npm \(error\|ERR!\) code //p' "$peer/npm.log" | head -n 1)
+    case $code in
+      ENOTFOUND | EAI_AGAIN | ECONN* | ETIMEDOUT | ENETUNREACH | EHOSTUNREACH | ERR_SOCKET* | E403 | E5*)
+        not_run "npm cannot reach its registry ($code)" ;;
+    esac
+    cat "$peer/npm.log" >&2
+    exit 1
+  fi
+  rm -rf "$peer/source"
+  git clone -q -c advice.detachedHead=false "$peer/node_modules/node-llama-cpp/llama/gitRelease.bundle" "$peer/source"
+  cp "$here/package-lock.json" "$peer/installed.json"
+fi
+
+failed=
+part() {
+  echo "check-peer: $1"
+  shift
+  "$@" || failed=yes
+}
+part "vocabularies" "$build/peer_vocabularies" "$peer/source/models"
+# Debian's jinja2, not one that a virtual environment brings.
+part "chat templates" /usr/bin/python3 "$here/templates.py" "$build/peer_render" "$peer/source/models/templates"
+[ -z "$failed" ] || { echo "check-peer: Sluice and llama.cpp differ" >&2; exit 1; }
+echo "check-peer: all of it agrees"
