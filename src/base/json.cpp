@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace sluice {
@@ -229,7 +231,7 @@ std::string format_number(double value) {
     --precision;
   }
   std::snprintf(digits, sizeof digits, "%.*e", precision - 1, value);
-  const int exponent = std::atoi(std::string_view(digits).substr(std::string_view(digits).find('e') + 1).data());
+  const int exponent = std::atoi(std::strchr(digits, 'e') + 1);
   if (exponent >= -4 && exponent < 16) {
     std::snprintf(digits, sizeof digits, "%.*f", std::max(precision - 1 - exponent, 1), value);
   }

@@ -123,6 +123,7 @@ bool may_merge(const Vocabulary& vocabulary, std::optional<int32_t> id) {
 // Every way to put a token together from two others, ranked by its score: a higher score merges first.
 Status merge_by_score(Vocabulary& vocabulary) {
   std::vector<float> scores;
+  scores.reserve(vocabulary.tokens.size());
   for (const Token& token : vocabulary.tokens) scores.push_back(token.score == token.score ? token.score : 0);
   std::vector<float> order = scores;
   std::sort(order.begin(), order.end(), std::greater<>());
