@@ -32,6 +32,8 @@ if ! cmp -s "$here/package-lock.json" "$peer/installed.json"; then
   cp "$here/package-lock.json" "$peer/installed.json"
 fi
 
+libraries=$peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
+
 failed=
 part() {
   echo "check-peer: $1"
@@ -39,6 +41,13 @@ part() {
   "$@" || failed=yes
 }
 part "vocabularies" "$build/peer_vocabularies" "$peer/source/models"
+
+text=$peer/text.txt
+[ -s "$text" ] || "$here/make_text.py" "$peer/source" 1000000 >"$text.part" && mv "$text.part" "$text"
+for name in gemma-4 qwen35; do
+  part "ids of random text, $name" "$build/peer_tokens" "$libraries" "$peer/source/models/ggml-vocab-$name.gguf" "$text"
+done
+part "blocks" "$build/peer_blocks" "$libraries" "$here/../../assets/demo-gemma4-q8_0.gguf"
 # Debian's jinja2, not one that a virtual environment brings.
 part "chat templates" /usr/bin/python3 "$here/templates.py" "$build/peer_render" "$peer/source/models/templates"
 [ -z "$failed" ] || { echo "check-peer: Sluice and llama.cpp differ" >&2; exit 1; }
