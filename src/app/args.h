@@ -39,6 +39,15 @@ struct PositionalSpec {
   const char* help = "";
 };
 
+// A head on the left, what it means on the right.
+struct TableRow {
+  std::string head, text;
+};
+struct TableSpec {
+  const char* title = "";
+  std::vector<TableRow> rows;
+};
+
 struct ExampleSpec {
   const char* line = "";
   const char* what = "";
@@ -59,6 +68,7 @@ struct CommandSpec {
   const char* text = "";     // a paragraph or two; may be empty
   std::vector<PositionalSpec> positionals = {};
   std::vector<OptionSpec> options = {};
+  std::vector<TableSpec> tables = {};  // what else there is to know
   std::vector<ExampleSpec> examples = {};
   std::vector<JsonField> json = {};  // empty: the command has no --json
   // The exit status, or the sentence to fail with.

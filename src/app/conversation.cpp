@@ -14,7 +14,7 @@ const ChatDialect& dialect_of(const TextParts& text, bool raw) {
   return detect_dialect(raw || !text.chat ? std::string_view() : text.chat->text(), has_token);
 }
 
-Json message(const char* role, const std::string& content) {
+Json message_json(const std::string& role, const std::string& content) {
   return Json::Object{{"role", role}, {"content", content}};
 }
 
@@ -40,23 +40,61 @@ Conversation::Conversation(const TextParts& text, Engine& engine, ConversationSe
       engine_(&engine),
       session_(engine),
       settings_(std::move(settings)),
-      dialect_(&dialect_of(text, settings_.raw)) {}
+      dialect_(&dialect_of(text, settings_.raw)),
+      messages_(settings_.opening) {}
 
 void Conversation::clear() {
-  messages_.clear();
+  messages_ = settings_.opening;
   session_.clear();
+}
+
+std::optional<std::string> Conversation::undo() {
+  const auto is_question = [](const ChatMessage& message) { return message.role == "user"; };
+  const auto last = std::find_if(messages_.rbegin(), messages_.rend(), is_question);
+  if (last == messages_.rend()) {
+    return std::nullopt;
+  }
+  std::string question = std::move(last->content);
+  const size_t before = last->history;
+  messages_.erase(last.base() - 1, messages_.end());
+  const Result<History> history = session_.history();
+  if (!history || !session_.truncate(std::min(before, history->size()))) {
+    session_.clear();
+  }
+  return question;
+}
+
+void Conversation::replace(ConversationSettings settings, std::vector<ChatMessage> messages) {
+  settings_ = std::move(settings);
+  messages_ = std::move(messages);
+}
+
+bool Conversation::has_state() const {
+  const Result<History> history = session_.history();
+  return history.ok() && !history->empty();
 }
 
 void Conversation::set_system(std::string system) { settings_.system = std::move(system); }
 
-Json Conversation::with_message(const char* role, const std::string& content) const {
+Json Conversation::with_question(const std::string& text) const {
   Json::Array messages;
   if (!settings_.system.empty()) {
-    messages.push_back(message("system", settings_.system));
+    messages.push_back(message_json("system", settings_.system));
   }
-  messages.insert(messages.end(), messages_.begin(), messages_.end());
-  messages.push_back(message(role, content));
+  for (const ChatMessage& message : messages_) {
+    messages.push_back(message_json(message.role, message.content));
+  }
+  messages.push_back(message_json("user", text));
   return messages;
+}
+
+// Of a conversation without a template, where messages follow each other as they are.
+std::string Conversation::text_so_far() const {
+  std::string text;
+  for (const ChatMessage& message : messages_) {
+    text += message.content;
+  }
+  return text;
 }
 
 Result<Conversation::Prompt> Conversation::render(const Json& messages) const {
@@ -74,7 +112,10 @@ Result<Conversation::Prompt> Conversation::render(const Json& messages) const {
 Result<Conversation::Prompt> Conversation::go_on(const std::string& text) const {
   TRY(const History history, session_.history());
   Prompt prompt{text, tokens_of(history)};
-  const std::vector<int32_t> added = text_->tokenizer.encode(text, {.add_special = history.empty()});
+  // Without a history there is what was said to another model, or in another session.
+  const std::vector<int32_t> added = history.empty()
+                                         ? text_->tokenizer.encode(text_so_far() + text, {.add_special = true})
+                                         : text_->tokenizer.encode(text, {.add_special = false});
   prompt.ids.insert(prompt.ids.end(), added.begin(), added.end());
   return prompt;
 }
@@ -104,11 +145,12 @@ Result<Reply> Conversation::ask(const std::string& text, const ReplyWatch& watch
   if (!is_utf8(text)) {
     return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
   }
-  TRY(const Prompt prompt, has_template() ? render(with_message("user", text)) : go_on(text));
+  TRY(const Prompt prompt, has_template() ? render(with_question(text)) : go_on(text));
   if (prompt.ids.empty()) {
     return error(ErrorKind::invalid, "the prompt is empty: want some text");
   }
   TRY(Request request, make_request(prompt.ids));
+  const size_t before = prompt.ids.size() - request.prompt.size();
   AnswerStream stream(
       text_->tokenizer, *dialect_, prompt.text, settings_.stops,
       watch.show ? watch.show : [](Channel, const std::string&) {});
@@ -118,10 +160,8 @@ Result<Reply> Conversation::ask(const std::string& text, const ReplyWatch& watch
   };
   TRY(Answer answer, session_.run(std::move(request), on_token, on_wait));
   stream.finish();
-  if (has_template()) {
-    messages_.push_back(message("user", text));
-    messages_.push_back(message("assistant", stream.answer()));
-  }
+  messages_.push_back({.role = "user", .content = text, .history = before});
+  messages_.push_back({.role = "assistant", .content = stream.answer(), .thinking = stream.thinking()});
   return Reply{stream.answer(), stream.thinking(), std::move(answer), stream.stopped()};
 }
 

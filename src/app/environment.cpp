@@ -2,21 +2,35 @@
 
 #include <cstdlib>
 
+#include "base/file.h"
+
 namespace sluice {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
 
 Places machine_places() {
   Environment environment;
-  // NOLINTBEGIN(concurrency-mt-unsafe): nothing here sets variables
-  if (const char* home = std::getenv("HOME")) {
-    environment.home = home;
-  }
+  environment.home = variable("HOME");
   for (const char* name : kPlaceVariables) {
-    if (const char* value = std::getenv(name)) {
-      environment.variables.emplace(name, value);
+    if (std::string value = variable(name); !value.empty()) {
+      environment.variables.emplace(name, std::move(value));
     }
   }
-  // NOLINTEND(concurrency-mt-unsafe)
   return find_places(environment);
+}
+
+std::string state_folder() {
+  const std::string state = variable("XDG_STATE_HOME"), home = variable("HOME");
+  if (!state.empty() && state[0] == '/') {  // a relative one is to be ignored, the specification says
+    return join_path(state, "sluice");
+  }
+  return home.empty() ? "" : join_path(home, ".local/state/sluice");
 }
 
 }  // namespace sluice

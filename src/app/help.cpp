@@ -59,27 +59,12 @@ std::string option_help(const OptionSpec& option) {
   return help;
 }
 
-using Rows = std::vector<std::pair<std::string, std::string>>;
-
-// Heads on the left, texts on the right; a head too long for its column has a line of its own.
-std::string columns(const Rows& rows) {
-  constexpr size_t kWidest = 26;
-  size_t width = 0;
-  for (const auto& [head, text] : rows) {
-    width = head.size() > kWidest ? width : std::max(width, head.size());
-  }
-  std::string out;
-  for (const auto& [head, text] : rows) {
-    out += cat("  ", padded(head, width), head.size() > width ? cat('\n', std::string(width + 2, ' ')) : "", "  ",
-               wrapped(text, width + 4), '\n');
-  }
-  return out;
-}
+using Rows = std::vector<TableRow>;
 
 Rows option_rows(const CommandSpec& command) {
   Rows rows;
   for (const OptionSpec& option : command.options) {
-    rows.emplace_back(option_head(option), option_help(option));
+    rows.push_back({option_head(option), option_help(option)});
   }
   return rows;
 }
@@ -87,7 +72,7 @@ Rows option_rows(const CommandSpec& command) {
 Rows positional_rows(const CommandSpec& command) {
   Rows rows;
   for (const PositionalSpec& positional : command.positionals) {
-    rows.emplace_back(positional.name, positional.help);
+    rows.push_back({positional.name, positional.help});
   }
   return rows;
 }
@@ -95,7 +80,7 @@ Rows positional_rows(const CommandSpec& command) {
 Rows command_rows() {
   Rows rows;
   for (const CommandSpec& command : all_commands()) {
-    rows.emplace_back(command.name, command.summary);
+    rows.push_back({command.name, command.summary});
   }
   return rows;
 }
@@ -136,6 +121,9 @@ std::string markdown_section(const CommandSpec& command) {
   if (!command.options.empty()) {
     out += markdown_rows("option", "meaning", option_rows(command));
   }
+  for (const TableSpec& table : command.tables) {
+    out += markdown_rows(table.title, "meaning", table.rows);
+  }
   if (!command.examples.empty()) {
     out += "```sh\n";
     for (const ExampleSpec& example : command.examples) {
@@ -174,9 +162,24 @@ Result<int> help(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
+// A head too long for its column has a line of its own.
+std::string table_text(const std::vector<TableRow>& rows) {
+  constexpr size_t kWidest = 26;
+  size_t width = 0;
+  for (const auto& [head, text] : rows) {
+    width = head.size() > kWidest ? width : std::max(width, head.size());
+  }
+  std::string out;
+  for (const auto& [head, text] : rows) {
+    out += cat("  ", padded(head, width), head.size() > width ? cat('\n', std::string(width + 2, ' ')) : "", "  ",
+               wrapped(text, width + 4), '\n');
+  }
+  return out;
+}
+
 std::string help_overview() {
   return cat("Sluice runs language models from the files you have.\n\nUsage: sluice COMMAND [ARGUMENTS] [OPTIONS]\n\n",
-             columns(command_rows()),
+             table_text(command_rows()),
              "\nsluice COMMAND --help tells of a command; sluice --version of this program.\n\n"
              "Examples:\n"
              "  sluice run                                   chat with the built-in demo model\n"
@@ -191,10 +194,13 @@ std::string help_text(const CommandSpec& command) {
     out += cat('\n', paragraphs(command.text));
   }
   if (!command.positionals.empty()) {
-    out += cat("\nArguments:\n", columns(positional_rows(command)));
+    out += cat("\nArguments:\n", table_text(positional_rows(command)));
   }
   if (!command.options.empty()) {
-    out += cat("\nOptions:\n", columns(option_rows(command)));
+    out += cat("\nOptions:\n", table_text(option_rows(command)));
+  }
+  for (const TableSpec& table : command.tables) {
+    out += cat('\n', table.title, ":\n", table_text(table.rows));
   }
   if (!command.examples.empty()) {
     out += "\nExamples:\n";

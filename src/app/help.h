@@ -10,5 +10,6 @@ namespace sluice {
 std::string help_overview();
 std::string help_text(const CommandSpec& command);
 std::string help_markdown();
+std::string table_text(const std::vector<TableRow>& rows);  // two columns
 
 }  // namespace sluice

@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cwchar>
 
+#include "app/chat_history.h"
 #include "app/interrupt.h"
-#include "base/text.h"
 
 namespace sluice {
 
@@ -96,7 +96,7 @@ LineEditor::LineEditor() : state_(std::make_unique<State>()) {
   }
   state_->editor = el_init("sluice", stdin, stdout, stderr);
   state_->history = history_init();
-  history(state_->history, &state_->event, H_SETSIZE, 500);
+  history(state_->history, &state_->event, H_SETSIZE, static_cast<int>(kHistoryEntries));
   el_set(state_->editor, EL_CLIENTDATA, state_.get());
   el_set(state_->editor, EL_PROMPT, State::prompt_of);
   el_set(state_->editor, EL_GETCFN, State::read_character);
@@ -127,20 +127,22 @@ LineEditor::End LineEditor::read_one(const std::string& prompt, std::string& lin
   return End::line;
 }
 
-LineEditor::End LineEditor::read(const std::string& prompt, std::string& line) {
-  line.clear();
-  std::string piece;
-  End end = read_one(prompt, piece);
-  while (end == End::line && ends_with(piece, "\\")) {
-    piece.back() = '\n';
-    line += piece;
-    end = read_one("... ", piece);
+LineEditor::End LineEditor::read(const std::string& prompt, PromptLines& typed) {
+  std::string line;
+  End end = read_one(prompt, line);
+  while (end == End::line && !typed.add(line)) {
+    end = read_one("... ", line);
   }
-  line += piece;
-  if (end == End::line && !line.empty()) {
-    history(state_->history, &state_->event, H_ENTER, line.c_str());
+  if (end == End::line) {
+    remember(typed.text());
   }
   return end;
+}
+
+void LineEditor::remember(const std::string& entry) {
+  if (!entry.empty()) {
+    history(state_->history, &state_->event, H_ENTER, entry.c_str());
+  }
 }
 
 }  // namespace sluice

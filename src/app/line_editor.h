@@ -2,8 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
+
+#include "app/prompt_lines.h"
 
 namespace sluice {
 
@@ -13,8 +14,10 @@ class LineEditor {
   ~LineEditor();
 
   enum class End { line, interrupted, closed };  // Ctrl-C; Ctrl-D or the end of input
-  // One line without its end; a line ending in a backslash goes on in the next.
-  End read(const std::string& prompt, std::string& line);
+  // As many lines as `typed` wants.
+  End read(const std::string& prompt, PromptLines& typed);
+  // An older entry of the history.
+  void remember(const std::string& entry);
 
  private:
   End read_one(const std::string& prompt, std::string& line);

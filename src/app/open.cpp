@@ -19,6 +19,21 @@ namespace {
 constexpr const char* kDemoFile = "demo-gemma4-q8_0.gguf";
 constexpr double kDefaultMemoryShare = 0.75;  // the rest is the system's, and the page cache's for mapped weights
 
+// Beside the program when installed, in the source tree when built there.
+Result<std::string> demo_path() {
+  std::error_code failed;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::filesystem::path beside = program.parent_path() / "assets" / kDemoFile;
+  const std::string built = join_path(SLUICE_ASSETS, kDemoFile);
+  if (!failed && std::filesystem::exists(beside, failed)) {
+    return beside.string();
+  }
+  if (path_kind(built) == PathKind::missing) {
+    return error(ErrorKind::not_found, built, ": no such file: want the demo model there, or a MODEL");
+  }
+  return built;
+}
+
 uint64_t memory_limit(const Arguments& arguments) {
   if (arguments.given("--memory")) {
     return static_cast<uint64_t>(arguments.integer("--memory"));
@@ -110,23 +125,19 @@ Result<Machine> open_machine(const Arguments& arguments) {
   return machine;
 }
 
-Result<std::string> model_path(const std::string& name) {
+Result<ModelFiles> model_files(const std::string& name) {
   if (name != kDemoName) {
-    TRY(const ModelFiles files, find_model(name, machine_places()));
-    return files.path;
+    return find_model(name, machine_places());
   }
-  // Beside the program when installed, in the source tree when built there.
-  std::error_code failed;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const std::filesystem::path beside = program.parent_path() / "assets" / kDemoFile;
-  const std::string built = join_path(SLUICE_ASSETS, kDemoFile);
-  if (!failed && std::filesystem::exists(beside, failed)) {
-    return beside.string();
-  }
-  if (path_kind(built) == PathKind::missing) {
-    return error(ErrorKind::not_found, built, ": no such file: want the demo model there, or a MODEL");
-  }
-  return built;
+  ModelFiles demo;
+  demo.name = name;
+  TRY(demo.path, demo_path());
+  return demo;
+}
+
+Result<std::string> model_path(const std::string& name) {
+  TRY(const ModelFiles files, model_files(name));
+  return files.path;
 }
 
 Result<Model> open_model(const std::string& path) {

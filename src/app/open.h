@@ -11,6 +11,7 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "base/threads.h"
+#include "checkpoint/model_files.h"
 #include "device/device.h"
 #include "engine/engine.h"
 #include "model/model.h"
@@ -31,7 +32,8 @@ Result<Machine> open_machine(const Arguments& arguments);
 
 // A path, a name that sluice list shows, or "demo" for the built-in model.
 inline constexpr const char* kDemoName = "demo";
-Result<std::string> model_path(const std::string& name);
+Result<ModelFiles> model_files(const std::string& name);
+Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
 Result<Model> open_model(const std::string& path);
 // Shows progress: weights may have to be packed.
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,

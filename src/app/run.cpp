@@ -6,14 +6,15 @@
 #include "app/commands.h"
 #include "app/console.h"
 #include "app/conversation.h"
+#include "app/environment.h"
 #include "app/interrupt.h"
 #include "app/open.h"
 #include "app/run_report.h"
 #include "app/sampling_options.h"
 #include "app/speaker.h"
+#include "app/talker.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "engine/text_files.h"
 
 namespace sluice {
 namespace {
@@ -66,66 +67,39 @@ Status check_options(const Arguments& arguments) {
   return {};
 }
 
-Result<ConversationSettings> settings_of(const Arguments& arguments, const ModelFacts& facts) {
-  ConversationSettings settings;
-  settings.raw = arguments.flag("--raw");
-  if (arguments.flag("--think") || arguments.flag("--no-think")) {
-    settings.think = arguments.flag("--think");
-  }
-  settings.system = arguments.text("--system");
-  TRY(settings.sampling, sampling_settings(arguments, facts));
-  settings.max_tokens = static_cast<uint32_t>(arguments.integer("--max-tokens"));
-  settings.stops = arguments.all("--stop");
-  return settings;
-}
-
-// All that answers, in the order in which it is taken down again.
-struct Runtime {
-  Machine machine;
-  Model model;
-  TextParts text;
-  std::unique_ptr<Engine> engine;
-};
-
-Result<Runtime> open_runtime(const Arguments& arguments, const std::string& path, Console& console) {
-  TRY(Machine machine, open_machine(arguments));
-  TRY(Model model, open_model(path));
-  TRY(TextParts text, open_text(model, {.chat_template_path = arguments.text("--chat-template")}));
-  EngineOptions options;
-  options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
-  options.context = std::min(static_cast<uint32_t>(arguments.integer("--context")), model.facts().context_length);
-  TRY(std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine.budget, options, console));
-  return Runtime{std::move(machine), std::move(model), std::move(text), std::move(engine)};
-}
-
-std::string verbose_text(const Runtime& runtime, const Conversation& conversation) {
-  const ModelFacts& facts = runtime.model.facts();
+std::string verbose_text(const Talker& talker, const Machine& machine, const Conversation& conversation) {
+  const ModelFacts& facts = talker.model.facts();
   return cat("model     ", printable(facts.name), " (", facts.family, ", ", facts.size_label, ")\ndevice    ",
-             runtime.machine.device->info().description, "\nnumerics  ", runtime.engine->numerics_id(), "\ntemplate  ",
-             conversation.has_template() ? printable(runtime.text.chat_name) : "none", ", dialect ",
-             conversation.dialect().name, "\ncontext   ", runtime.engine->context(), "\n",
-             runtime.machine.budget.table());
+             machine.device->info().description, "\nnumerics  ", talker.engine->numerics_id(), "\ntemplate  ",
+             conversation.has_template() ? printable(talker.text.chat_name) : "none", ", dialect ",
+             conversation.dialect().name, "\ncontext   ", talker.engine->context(), "\n", machine.budget.table());
 }
 
-Result<int> answer_once(Conversation& conversation, const Runtime& runtime, const std::string& prompt,
+Result<int> answer_once(Conversation& conversation, const Budget& budget, const std::string& prompt,
                         const Arguments& arguments, const RunFacts& facts, Console& console) {
   const bool json = arguments.flag("--json");
   Speaker speaker(console, json);
   TRY(const Reply reply, conversation.ask(prompt, speaker.watch()));
   speaker.finish();
   if (json) {
-    console.json(reply_json(facts, reply, runtime.machine.budget));
+    console.json(reply_json(facts, reply, budget));
   }
   if (arguments.flag("--stats")) {
-    console.err(stats_text(reply, runtime.machine.budget));
+    console.err(stats_text(reply, budget));
   }
   return interrupted() ? kInterruptedExit : 0;
+}
+
+// Where the chat's lines are kept; "": nowhere.
+std::string history_path(const Arguments& arguments) {
+  const std::string folder = state_folder();
+  return arguments.flag("--no-history") || folder.empty() ? "" : join_path(folder, "history");
 }
 
 Result<int> run(const Arguments& arguments, Console& console) {
   TRY_STATUS(check_options(arguments));
   Words words = split_words(arguments.positionals());
-  TRY(const std::string path, model_path(words.model));
+  TRY(ModelFiles files, model_files(words.model));
   const bool talks = !words.prompt && console.in_is_terminal();
   if (talks && arguments.flag("--json")) {
     return error(ErrorKind::invalid, "run: --json without a prompt: want one, since a chat is no JSON");
@@ -133,22 +107,24 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (!words.prompt && !talks) {
     TRY(words.prompt, piped_prompt(console));
   }
-  TRY(const Runtime runtime, open_runtime(arguments, path, console));
-  TRY(ConversationSettings settings, settings_of(arguments, runtime.model.facts()));
-  const RunFacts facts{path, runtime.machine.device->info().description, arguments.text("--arithmetic"),
-                       runtime.engine->numerics_id(), settings.sampling.seed};
-  Conversation conversation(runtime.text, *runtime.engine, std::move(settings));
-  if (!conversation.has_template() && !conversation.system().empty()) {
-    return error(ErrorKind::invalid, "run: --system: this model has no chat template: want --chat-template FILE");
-  }
+  TRY(Machine machine, open_machine(arguments));
+  TRY(std::unique_ptr<Talker> talker, open_talker(std::move(files), arguments, machine, console));
+  auto conversation = std::make_unique<Conversation>(talker->text, *talker->engine, talker->settings);
   if (arguments.flag("--verbose")) {
-    console.err(verbose_text(runtime, conversation));
+    console.err(verbose_text(*talker, machine, *conversation));
   }
   watch_interrupts();
   if (talks) {
-    return chat(conversation, runtime.machine.budget, console, {.stats = arguments.flag("--stats")});
+    const auto open = [&](const std::string& name) -> Result<std::unique_ptr<Talker>> {
+      TRY(ModelFiles other, model_files(name));
+      return open_talker(std::move(other), arguments, machine, console);
+    };
+    return chat(std::move(talker), std::move(conversation), machine.budget, console,
+                {.stats = arguments.flag("--stats"), .history_path = history_path(arguments), .open = open});
   }
-  return answer_once(conversation, runtime, *words.prompt, arguments, facts, console);
+  const RunFacts facts{talker->files.path, machine.device->info().description, arguments.text("--arithmetic"),
+                       talker->engine->numerics_id(), talker->settings.sampling.seed};
+  return answer_once(*conversation, machine.budget, *words.prompt, arguments, facts, console);
 }
 
 std::vector<OptionSpec> own_options() {
@@ -191,6 +167,7 @@ std::vector<OptionSpec> engine_options() {
        .most = 1e9},
       {.name = "--stats", .help = "speed and memory on standard error, after every answer"},
       {.name = "--json", .help = "print one JSON object in place of the answer"},
+      {.name = "--no-history", .help = "keeps no line of the chat in the history file"},
       {.name = "--verbose", .help = "say on standard error what was opened"},
   };
 }
@@ -209,6 +186,7 @@ CommandSpec run_command() {
                        "a Hugging Face directory or a GGUF file; demo, or nothing, is the built-in model"},
                       {"PROMPT", false, "the question; a single argument with a space in it is one to the demo"}},
       .options = join_options({own_options(), sampling_options(), device_options(), engine_options()}),
+      .tables = {{"In a chat", chat_commands()}},
       .examples =
           {{"sluice run", "chat with the built-in demo"},
            {"sluice run \"What is a violin?\"", "one answer from it"},

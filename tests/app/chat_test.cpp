@@ -1,92 +1,20 @@
 // A chat as somebody at a terminal has it: the program on a pseudo terminal of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <pty.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <string>
 
-#include "base/check.h"
-#include "base/text.h"
+#include "base/file.h"
+#include "tests/app/program.h"
+#include "tests/app/terminal.h"
 
 namespace sluice {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr int kPatienceMs = 60000;  // a sanitizer on a busy machine
 constexpr const char* kViolin = "violin (noun): bowed stringed instrument";
-
-class Terminal {
- public:
-  explicit Terminal(std::vector<std::string> words) {
-    words.insert(words.begin(), SLUICE_PROGRAM);
-    words.insert(words.end(), {"--threads", "2"});
-    child_ = forkpty(&descriptor_, nullptr, nullptr, nullptr);
-    CHECK(child_ >= 0);
-    if (child_ == 0) {
-      std::vector<char*> arguments;
-      for (std::string& word : words) arguments.push_back(word.data());
-      arguments.push_back(nullptr);
-      setenv("TERM", "dumb", 1);
-      execv(arguments[0], arguments.data());
-      _exit(127);
-    }
-  }
-  ~Terminal() {
-    close(descriptor_);
-    if (child_ > 0) {
-      kill(child_, SIGKILL);
-      waitpid(child_, nullptr, 0);
-    }
-  }
-
-  void type(std::string_view keys) {
-    CHECK(write(descriptor_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));
-  }
-
-  // What is shown up to the end of `text`; everything there is when the program ends or patience does.
-  std::string wait_for(std::string_view text) {
-    while (unseen_.find(text) == std::string::npos && read_some(unseen_)) {
-    }
-    const size_t at = unseen_.find(text);
-    std::string shown = unseen_.substr(0, at == std::string::npos ? at : at + text.size());
-    unseen_.erase(0, shown.size());
-    return shown;
-  }
-  // The exit status; that of a killed program when it outlasts patience.
-  int wait_for_end() {
-    std::string rest;
-    while (read_some(rest)) {
-    }
-    if (timed_out_) kill(child_, SIGKILL);
-    int status = 0;
-    CHECK(waitpid(child_, &status, 0) == child_);
-    child_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  bool read_some(std::string& into) {
-    pollfd ready = {descriptor_, POLLIN, 0};
-    if (poll(&ready, 1, kPatienceMs) <= 0) {
-      timed_out_ = true;
-      return false;
-    }
-    char piece[1024];
-    const ssize_t got = read(descriptor_, piece, sizeof piece);
-    if (got <= 0) return false;
-    into.append(piece, static_cast<size_t>(got));
-    return true;
-  }
-
-  pid_t child_ = -1;
-  int descriptor_ = -1;
-  bool timed_out_ = false;
-  std::string unseen_;
-};
+constexpr const char* kCello = "cello (noun): a large stringed instrument";
 
 TEST(Chat, AnswersLineByLineAndLeaves) {
   Terminal terminal({"run", "demo", "--greedy"});
@@ -175,6 +103,101 @@ TEST(Chat, ALineEndingInABackslashGoesOn) {
   terminal.wait_for("... ");
   terminal.type("a violin?\n");
   EXPECT_THAT(terminal.wait_for("\r\n> "), HasSubstr("(noun)"));
+}
+
+// The terminal echoes what is typed, so the answer's own words tell.
+TEST(Chat, ThreeQuotesBeginAndEndAPromptOfSeveralLines) {
+  Terminal terminal({"run", "demo", "--greedy"});
+  terminal.wait_for("> ");
+  terminal.type("\"\"\"/What is\n");
+  terminal.wait_for("... ");
+  terminal.type("a violin?\"\"\"\n");
+  EXPECT_THAT(terminal.wait_for("\r\n> "), HasSubstr("(noun)"));
+  terminal.type("/system \"\"\"Be\n");
+  terminal.wait_for("... ");
+  terminal.type("brief.\"\"\"\n");
+  terminal.wait_for("> ");
+  EXPECT_THAT(terminal.say("/system"), HasSubstr("\nBe\r\nbrief.\r\n"));
+}
+
+TEST(Chat, UndoTakesBackTheLastQuestionAndItsAnswer) {
+  Terminal terminal({"run", "demo", "--greedy", "--stats"});
+  terminal.wait_for("> ");
+  EXPECT_THAT(terminal.say("/undo"), HasSubstr("nothing to take back"));
+  terminal.say("What is a violin?");
+  terminal.say("What is a dog?");
+  EXPECT_THAT(terminal.say("/undo"), HasSubstr("took back: What is a dog?"));
+  // As if the dog had never been asked for: the second turn of TheSecondTurnComputesOnlyWhatIsNew.
+  const std::string shown = terminal.say("And a cello?");
+  EXPECT_THAT(shown, HasSubstr(kCello));
+  EXPECT_THAT(shown, HasSubstr("prompt  59 tokens, 43 of them reused"));  // the end of the turn was run for the dog
+}
+
+// What of it is not computed again: conversation_test.cpp.
+TEST(Chat, ASavedConversationGoesOnWhereItStood) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("talk.json");
+  {
+    Terminal terminal({"run", "demo", "--greedy"});
+    terminal.wait_for("> ");
+    terminal.say("What is a violin?");
+    EXPECT_THAT(terminal.say("/save " + file), HasSubstr("saved 2 messages"));
+  }
+  Terminal terminal({"run", "demo", "--stats", "--temperature", "5"});  // greedy comes from the file
+  terminal.wait_for("> ");
+  EXPECT_THAT(terminal.say("/load " + folder.path("none.json")), HasSubstr("none.json: cannot open: no such file"));
+  EXPECT_THAT(terminal.say("/load " + file), HasSubstr("loaded 2 messages\r\n"));
+  const std::string shown = terminal.say("And a cello?");
+  EXPECT_THAT(shown, HasSubstr(kCello));
+  EXPECT_THAT(shown, HasSubstr("prompt  59 tokens, "));
+}
+
+TEST(Chat, AnotherModelGoesOnWithTheConversation) {
+  const TemporaryFolder folder;
+  const std::string other = folder.path("other.gguf"), file = folder.path("talk.json");
+  ASSERT_EQ(run_sluice({"convert", "demo", other, "--to", "bf16"}).status, 0);
+  Terminal terminal({"run", "demo", "--greedy", "--stats"});
+  terminal.wait_for("> ");
+  terminal.say("What is a violin?");
+  EXPECT_THAT(terminal.say("/model " + folder.path("none")), HasSubstr("none: no such file or directory"));
+  EXPECT_THAT(terminal.say("/model"), HasSubstr("\ndemo  "));
+  terminal.say("/model " + other);
+  EXPECT_THAT(terminal.say("/model"), HasSubstr("other.gguf"));
+  const std::string shown = terminal.say("And a cello?");
+  EXPECT_THAT(shown, HasSubstr("(noun): a large stringed instrument"));
+  EXPECT_THAT(shown, HasSubstr("prompt  59 tokens, 0 of them reused"));
+  // What it says now is no conversation of the demo's.
+  terminal.say("/save " + file);
+  terminal.say("/model demo");
+  EXPECT_THAT(terminal.say("/load " + file), HasSubstr("want that model (/model NAME)"));
+}
+
+TEST(Chat, ArrowKeysBringBackLinesOfEarlierChats) {
+  const TemporaryFolder folder;
+  {
+    Terminal terminal({"run", "demo", "--greedy"}, folder.path());
+    terminal.wait_for("> ");
+    terminal.say("What is a violin?");
+    terminal.say("/stats");
+    terminal.type("/quit\n");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+  }
+  EXPECT_EQ(*read_file(folder.path("sluice/history"), 1000), "What is a violin?\n/stats\n/quit\n");
+  EXPECT_EQ(list_directory(folder.path("sluice"))->size(), 1u);  // nothing is left beside it
+  Terminal terminal({"run", "demo", "--greedy"}, folder.path());
+  terminal.wait_for("> ");
+  terminal.type("\x1b[A\x1b[A\x1b[A\n");
+  EXPECT_THAT(terminal.wait_for("\r\n> "), HasSubstr(kViolin));
+}
+
+TEST(Chat, NoHistoryKeepsNothing) {
+  const TemporaryFolder folder;
+  Terminal terminal({"run", "demo", "--greedy", "--no-history"}, folder.path());
+  terminal.wait_for("> ");
+  terminal.say("/stats");
+  terminal.type("/quit\n");
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+  EXPECT_TRUE(list_directory(folder.path())->empty());
 }
 
 TEST(Chat, JsonWithoutAPromptIsRefused) {
