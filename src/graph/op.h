@@ -17,7 +17,7 @@
 namespace sluice {
 
 using Op = std::variant<Embed, Linear, RmsNorm, Add, Mul, Scale, Softcap, Activation, GatedActivation, Rope, Append,
-                        Attention, Route, Experts, Gather, Slice, Sample>;
+                        Attention, Expand, Route, Experts, Gather, Slice, Sample>;
 
 inline const OpDoc& op_doc(const Op& op) {
   return std::visit([](const auto& o) -> const OpDoc& { return o.kDoc; }, op);

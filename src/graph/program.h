@@ -35,7 +35,9 @@ struct StateDecl {
   uint32_t value_width = 0;
 };
 
-enum class Pairing : uint8_t { halves, adjacent };  // (i, i + pairs) or (2i, 2i + 1)
+// Which elements pair i turns, from the first that turns: (i, i + pairs), or (2i, 2i + 1); adjacent_to_halves reads
+// (2i, 2i + 1) and writes (i, i + pairs), as transformers does for interleaved weights.
+enum class Pairing : uint8_t { halves, adjacent, adjacent_to_halves };
 
 // Angles of pair i at position p are p * inverse_frequencies[i], computed in f32 on the host as transformers does;
 // cos and sin are multiplied by `magnitude`.

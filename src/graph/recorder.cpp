@@ -257,7 +257,9 @@ Value gated_activation(Value gate, Value up, ActivationKind kind) {
   return record_with_result(gate, GatedActivation{.gate = gate.id, .up = up.id, .kind = kind});
 }
 
-Value rope(Value x, RopeId table) { return record_with_result(x, Rope{.x = x.id, .table = table}); }
+Value rope(Value x, RopeId table, uint32_t first) {
+  return record_with_result(x, Rope{.x = x.id, .table = table, .first = first});
+}
 
 State append(State state, Value k, Value v) {
   check_same(k, v);
@@ -268,17 +270,36 @@ State append(State state, Value k, Value v) {
 }
 
 Value attention(Value q, State state, const AttentionOptions& options) {
-  return record_with_result(
-      q,
-      Attention{
-          .q = q.id, .state = state.ref, .scale = options.scale, .window = options.window, .softcap = options.softcap});
+  return record_with_result(q, Attention{.q = q.id,
+                                         .state = state.ref,
+                                         .scale = options.scale,
+                                         .window = options.window,
+                                         .softcap = options.softcap,
+                                         .expand = options.expand});
+}
+
+KeyValue expand(Value latent, Value shared, const Expansion& weights) {
+  check_same(latent, shared);
+  Recorder& recorder = *latent.recorder;
+  Expand op{.latent = latent.id, .shared = shared.id, .weights = weights};
+  const Value key = recorder.new_value(op.key_result(recorder.program()));
+  const Value value = recorder.new_value(op.value_result(recorder.program()));
+  op.key = key.id;
+  op.value = value.id;
+  recorder.record(op);
+  return {.key = key, .value = value};
 }
 
 Routed route(Value logits, const RouteOptions& options) {
   Recorder& recorder = *logits.recorder;
   Route op{.logits = logits.id,
            .k = options.k,
+           .scoring = options.scoring,
            .normalise = options.normalise,
+           .scale = options.scale,
+           .groups = options.groups,
+           .groups_used = options.groups_used,
+           .bias = options.bias.id,
            .per_expert_scale = options.per_expert_scale.id};
   const Value index = recorder.new_value(op.index_result(recorder.program()));
   const Value weight = recorder.new_value(op.weight_result(recorder.program()));

@@ -88,17 +88,27 @@ Value scale(Value x, Weight weight, float factor = 1.0f);
 Value softcap(Value x, float cap);
 Value activation(Value x, ActivationKind kind);
 Value gated_activation(Value gate, Value up, ActivationKind kind);
-Value rope(Value x, RopeId table);
+Value rope(Value x, RopeId table, uint32_t first = 0);
 State append(State state, Value k, Value v);
 struct AttentionOptions {
   float scale = 1.0f;
   uint32_t window = 0;
   float softcap = 0.0f;
+  Expansion expand{};  // of a latent cache
 };
 Value attention(Value q, State state, const AttentionOptions& options);
+struct KeyValue {
+  Value key, value;
+};
+KeyValue expand(Value latent, Value shared, const Expansion& weights);
 struct RouteOptions {
   uint32_t k = 1;
+  Scoring scoring = Scoring::softmax;
   bool normalise = true;
+  float scale = 1.0f;
+  uint32_t groups = 1;
+  uint32_t groups_used = 1;
+  Weight bias{};
   Weight per_expert_scale{};
 };
 Routed route(Value logits, const RouteOptions& options);

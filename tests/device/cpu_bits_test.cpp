@@ -7,6 +7,7 @@
 
 #include "device/cpu/cpu.h"
 #include "graph/cases.h"
+#include "parity_compare.h"
 #include "parity_player.h"
 
 namespace sluice {
@@ -28,6 +29,25 @@ std::vector<StepOutputs> play(const OpCase& one, Device& device, Arithmetic arit
       outputs.back() = player.play(step, TokenClass::decode);
   }
   return outputs;
+}
+
+// The CPU folds the matrices of latents into queries and results; the same keys and values, expanded and cached, give
+// the same answers up to rounding.
+TEST(CpuLatents, FoldedAndUnfoldedAttentionAgree) {
+  ThreadPool pool(2);
+  const auto device = make_cpu_device({.pool = &pool});
+  uint32_t compared = 0;
+  for (const OpCase& one : cases_of("attention")) {
+    if (one.name.find("latents") == std::string::npos) continue;
+    for (const StepOutputs& step : play(one, *device, Arithmetic::exact)) {
+      const std::span<const float> folded(reinterpret_cast<const float*>(step[0].data()), step[0].size());
+      const std::span<const float> unfolded(reinterpret_cast<const float*>(step[1].data()), step[1].size());
+      const uint64_t columns = one.program.values[one.program.outputs[0].value].type.columns();
+      EXPECT_EQ(difference(folded, unfolded, columns, 2e-5f), "") << one.name;
+      compared += folded.empty() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(compared, 20u);
 }
 
 // One row through a matrix that is worth several threads.
@@ -71,11 +91,24 @@ OpCase experts_case(Format format, uint32_t rows) {
   return c.done();
 }
 
+OpCase latents_case(Format format, uint32_t rows) {
+  CaseBuilder c(cat("latents in ", format_name(format), ", ", rows, " rows"));
+  const Expansion weights{.key = c.weight({.experts = 8, .rows = 32, .columns = 64}, format).id,
+                          .value = c.weight({.experts = 8, .rows = 24, .columns = 64}, format).id};
+  const Value q = c.input(48, 8);
+  const Value latent = c.input(64), shared = c.input(16);
+  const State state = append(c.recorder().paged_state("kv", 1, 16, 64, 0), shared, latent);
+  c.output(attention(q, state, {.scale = 0.125f, .expand = weights}));
+  c.row_steps({rows});
+  return c.done();
+}
+
 class CpuBits : public testing::TestWithParam<Format> {
  protected:
   static std::vector<OpCase> cases() {
-    return {linear_case(GetParam()), layer_case(GetParam(), 1), layer_case(GetParam(), 40), experts_case(GetParam(), 1),
-            experts_case(GetParam(), 40)};
+    return {linear_case(GetParam()),      layer_case(GetParam(), 1),    layer_case(GetParam(), 40),
+            experts_case(GetParam(), 1),  experts_case(GetParam(), 40), latents_case(GetParam(), 1),
+            latents_case(GetParam(), 140)};
   }
 };
 INSTANTIATE_TEST_SUITE_P(Formats, CpuBits, testing::Values(Format::f32, Format::f16, Format::bf16, Format::q8_0),

@@ -93,6 +93,10 @@ TEST(ParityCases, NoticeWrongParameters) {
   });
   expect_noticed<Route>("not normalised", [](Route& op) { return std::exchange(op.normalise, false); });
   expect_noticed<Route>("no scale", [](Route& op) { return std::exchange(op.per_expert_scale, kNone) != kNone; });
+  expect_noticed<Route>("no bias", [](Route& op) { return std::exchange(op.bias, kNone) != kNone; });
+  expect_noticed<Route>("all groups", [](Route& op) { return std::exchange(op.groups_used, op.groups) < op.groups; });
+  expect_noticed<Route>("no factor", [](Route& op) { return std::exchange(op.scale, 1.0f) != 1; });
+  expect_noticed<Rope>("first element", [](Rope& op) { return std::exchange(op.first, 0u) != 0; });
   expect_noticed<Experts>("gate for up", [](Experts& op) { return std::exchange(op.up, op.gate) != op.gate; });
   expect_noticed<Slice>("first head", [](Slice& op) { return op.first_head > 0 && op.first_head-- > 0; });
 }

@@ -88,15 +88,27 @@ TEST(ReferenceOps, GatedActivationActsOnTheGateOnly) {
 // A quarter turn takes (a, b) to (-b, a).
 TEST(ReferenceOps, RopeTurnsHalvesOrNeighbours) {
   const float quarter = 1.57079632679f;
-  for (const Pairing pairing : {Pairing::halves, Pairing::adjacent}) {
+  const std::pair<Pairing, std::vector<float>> turned[] = {
+      {Pairing::halves, {1, 2, 3, 4, 5, -3, 2, 1, 4, 5}},
+      {Pairing::adjacent, {1, 2, 3, 4, 5, -2, 1, 3, 4, 5}},
+      {Pairing::adjacent_to_halves, {1, 3, 2, 4, 5, -2, 3, 1, 4, 5}}};
+  for (const auto& [pairing, expected] : turned) {
     ReferenceRun run;
     const RopeId table = run.recorder.rope_table({.inverse_frequencies = {quarter, 0}, .pairing = pairing});
     run.recorder.output(rope(run.input("x", 5), table), "out");
     run.begin(2);
     run.set(0, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5});
-    expect_near(run.output(), pairing == Pairing::halves ? std::vector<float>{1, 2, 3, 4, 5, -3, 2, 1, 4, 5}
-                                                         : std::vector<float>{1, 2, 3, 4, 5, -2, 1, 3, 4, 5});
+    expect_near(run.output(), expected);
   }
+}
+
+TEST(ReferenceOps, RopeMayTurnTheLastElementsOfAHead) {
+  ReferenceRun run;
+  const RopeId table = run.recorder.rope_table({.inverse_frequencies = {1.57079632679f}});
+  run.recorder.output(rope(run.input("x", 4), table, 2), "out");
+  run.begin(2);
+  run.set(0, {1, 2, 3, 4, 1, 2, 3, 4});
+  expect_near(run.output(), {1, 2, 3, 4, 1, 2, -4, 3});
 }
 
 struct TinyAttention {
@@ -138,6 +150,41 @@ TEST(ReferenceOps, QueryHeadsShareKeyHeadsInGroups) {
   run.set(1, {1, 1});
   run.set(2, {3, 8});
   expect_near(run.output(), {3, 3, 8, 8});
+}
+
+// Two heads, whose keys are one number of the latent and the two shared ones; numbers of a script in f64.
+TEST(ReferenceOps, AttentionOverLatentsExpandsThem) {
+  for (const bool transposed : {false, true}) {
+    ReferenceRun run;
+    const Value q = run.input("q", 3, 2), latent = run.input("latent", 2), shared = run.input("shared", 2);
+    const Weight key = transposed ? run.weight("key", {.experts = 2, .rows = 2, .columns = 1}, {1, 2, -1, 0.5f})
+                                  : run.weight("key", {.experts = 2, .columns = 2}, {1, 2, -1, 0.5f});
+    const Weight value = run.weight("value", {.experts = 2, .columns = 2}, {1, 1, 2, -2});
+    const Expansion weights{.key = key.id, .value = value.id, .key_transposed = transposed};
+    const State kv = append(run.recorder.paged_state("kv", 1, 2, 2, 0), shared, latent);
+    run.recorder.output(attention(q, kv, {.scale = 0.5f, .expand = weights}), "out");
+    run.recorder.output(expand(latent, shared, weights).key, "keys");
+    run.begin(2);
+    run.set(0, {1, 0.5f, 0.25f, 2, -1, 0.5f, 1, 0.5f, 0.25f, 2, -1, 0.5f});
+    run.set(1, {1, 0.5f, 0.25f, -1});
+    run.set(2, {0.5f, 1, -1, 2});
+    expect_near(run.output(0), {1.5f, 1, 1.2599461636222848f, 2.0965878679450074f});
+    expect_near(run.output(1), {2, 0.5f, 1, -0.75f, 0.5f, 1, -1.75f, -1, 2, -0.75f, -1, 2});
+  }
+}
+
+TEST(ReferenceOps, RouteChoosesByBiasedScoresInTheBestGroupsAndWeighsByPlainOnes) {
+  ReferenceRun run;
+  const Weight bias = run.weight("b", {.columns = 8}, {-0.5f, 0, 0.25f, 0.25f, 0, 0, 0.5f, -0.4f});
+  const Routed routed =
+      route(run.input("logits", 8),
+            {.k = 3, .scoring = Scoring::sigmoid, .scale = 2.5f, .groups = 4, .groups_used = 2, .bias = bias});
+  run.recorder.output(routed.index, "index");
+  run.recorder.output(routed.weight, "weight");
+  run.begin(1);
+  run.set(0, {2, -1, 0.5f, 0.25f, 1, 1, -3, 3});
+  EXPECT_EQ(run.output<int32_t>(0), (std::vector<int32_t>{2, 3, 4}));
+  expect_near(run.output(1), {0.8123155338860503f, 0.7336458489159494f, 0.9540386171980004f});
 }
 
 TEST(ReferenceOps, RouteTakesTheLargestAndOfEqualOnesTheFirst) {

@@ -1,4 +1,8 @@
-// append and attention: which page, which queries together, which thread.
+// append, attention, expand: which page, which queries together, which thread.
+//
+// Attention over latents is folded: a head's query goes once through the transposed key matrix, meets the cached
+// latents as they lie, and the sum of latents goes through the value matrix. A position then costs every head 2 latents
+// and the shared key in multiply-adds, and the matrices are read once for up to kMaxQueries rows.
 #include <algorithm>
 
 #include "device/cpu/executor.h"
@@ -27,20 +31,21 @@ void Executor::run(const Append& op) {
   });
 }
 
-// Blocks of at most kMaxQueries queries, fewer when there are not enough for every thread.
+// Blocks of at most kMaxQueries queries, fewer when there are not enough for every thread. Over latents a block has
+// rows before it has heads, because each head has matrices to read.
 void Executor::cut_queries(const Attention& op) {
   const uint32_t kv_heads = program_.states[op.state.state].heads;
   const uint32_t group = type(op.q).heads / kv_heads;
   const uint64_t count = rows(op.q);
   const uint64_t share = (count * type(op.q).heads + pool_.threads() - 1) / pool_.threads();
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(share, 1, kMaxQueries));
-  const uint64_t most_rows = std::max(1u, most / group);
-  const uint32_t most_heads = std::min(most, group);
+  const uint64_t most_rows = op.expand ? most : std::max(1u, most / group);
   query_blocks_.clear();
   for (uint32_t kv_head = 0; kv_head < kv_heads; ++kv_head)
     for (uint64_t row = 0, end = 0; row < count; row = end) {
       for (end = row + 1; end < count && end - row < most_rows && sequence_of(op.q, end) == sequence_of(op.q, row);)
         ++end;
+      const uint32_t most_heads = std::clamp(most / static_cast<uint32_t>(end - row), 1u, group);
       for (uint32_t head = 0; head < group; head += most_heads)
         query_blocks_.push_back({.row = row,
                                  .rows = end - row,
@@ -60,42 +65,137 @@ void Executor::run(const Attention& op) {
   share_out(pool_, threads, work / threads, [&](const Share& share) {
     for (uint64_t hand = share.first; hand < share.last; ++hand)
       for (uint64_t block = hand; block < query_blocks_.size(); block += threads)
-        attend(op, query_blocks_[block], share.thread);
+        op.expand ? attend_latents(op, query_blocks_[block], share.thread)
+                  : attend(op, query_blocks_[block], share.thread);
   });
 }
 
 Query Executor::query(const Attention& op, uint64_t row, uint32_t head) {
-  const StateDecl& state = program_.states[op.state.state];
   const auto position = static_cast<uint32_t>(step_->positions()[step_row(op.q, row)]);
-  return {.q = reals(op.q, row) + uint64_t{head} * state.key_width,
-          .out = result(op.out, row) + uint64_t{head} * state.value_width,
+  return {.q = reals(op.q, row) + uint64_t{head} * type(op.q).width,
+          .out = result(op.out, row) + uint64_t{head} * type(op.out).width,
           .first = op.window == 0 || position < op.window ? 0 : position - op.window + 1,
           .last = position};
 }
 
-void Executor::attend(const Attention& op, const QueryBlock& block, uint32_t thread) {
+// All but the queries and the scratch.
+AttendArgs Executor::attend_args(const Attention& op, const QueryBlock& block) const {
   const uint32_t index = op.state.state;
   const StateDecl& state = program_.states[index];
   const StateLayout& layout = memory_.state(index);
-  Query queries[kMaxQueries];
-  uint32_t count = 0;
-  for (uint64_t row = block.row; row < block.row + block.rows; ++row)
-    for (uint32_t head = block.head; head < block.head + block.heads; ++head) queries[count++] = query(op, row, head);
   const uint32_t sequence = sequence_of(op.q, block.row);
   const uint32_t kv_head = block.head / (type(op.q).heads / state.heads);
-  cache_.attend({.queries = queries,
-                 .count = count,
-                 .pages = step_->pages(state.group, sequence).data(),
-                 .first_page = static_cast<uint32_t>(step_->first_page(state.group, sequence)),
-                 .keys = memory_.keys(index, 0, kv_head),
-                 .values = memory_.values(index, 0, kv_head),
-                 .key_page_bytes = layout.key_page_bytes,
-                 .value_page_bytes = layout.value_page_bytes,
-                 .key_width = state.key_width,
-                 .value_width = state.value_width,
-                 .scale = op.scale,
-                 .softcap = op.softcap,
-                 .scratch = memory_.thread(thread)});
+  return {.pages = step_->pages(state.group, sequence).data(),
+          .first_page = static_cast<uint32_t>(step_->first_page(state.group, sequence)),
+          .keys = memory_.keys(index, 0, kv_head),
+          .values = memory_.values(index, 0, kv_head),
+          .key_page_bytes = layout.key_page_bytes,
+          .value_page_bytes = layout.value_page_bytes,
+          .key_width = state.key_width,
+          .value_width = state.value_width,
+          .scale = op.scale,
+          .softcap = op.softcap};
+}
+
+void Executor::attend(const Attention& op, const QueryBlock& block, uint32_t thread) {
+  Query queries[kMaxQueries];
+  AttendArgs args = attend_args(op, block);
+  for (uint64_t row = block.row; row < block.row + block.rows; ++row)
+    for (uint32_t head = block.head; head < block.head + block.heads; ++head)
+      queries[args.count++] = query(op, row, head);
+  args.queries = queries;
+  args.scratch = memory_.thread(thread);
+  cache_.attend(args);
+}
+
+void Executor::attend_latents(const Attention& op, const QueryBlock& block, uint32_t thread) {
+  const WeightShape &key = memory_.weight(op.expand.key).shape, &value = memory_.weight(op.expand.value).shape;
+  Query queries[kMaxQueries];
+  AttendArgs args = attend_args(op, block);
+  const uint32_t nope = type(op.q).width - args.key_width, width = cache_width(args.value_width);
+  float* scratch = memory_.thread(thread);
+  const LatentScratch at = latent_scratch(args.value_width, key, value);
+  std::fill_n(scratch + at.folded, uint64_t{kMaxQueries} * width, 0.0f);
+  const auto rows = static_cast<uint32_t>(block.rows);
+  for (uint32_t head = block.head; head < block.head + block.heads; ++head) {
+    float* folded = scratch + at.folded + uint64_t{args.count} * width;
+    float* attended = scratch + at.attended + uint64_t{args.count} * width;
+    multiply_head(op.expand.key, !op.expand.key_transposed,
+                  {.head = head,
+                   .x = query(op, block.row, head).q,
+                   .x_stride = columns(op.q),
+                   .out = folded,
+                   .out_stride = width,
+                   .rows = rows},
+                  scratch + at.product);
+    for (uint32_t row = 0; row < rows; ++row) {
+      Query& one = queries[args.count++] = query(op, block.row + row, head);
+      one.q += nope;
+      one.latent = folded + uint64_t{row} * width;
+      one.out = attended + uint64_t{row} * width;
+    }
+  }
+  args.queries = queries;
+  args.scratch = scratch + at.results;
+  cache_.attend(args);
+  for (uint32_t i = 0; i < block.heads; ++i)
+    multiply_head(op.expand.value, false,
+                  {.head = block.head + i,
+                   .x = scratch + at.attended + uint64_t{i} * rows * width,
+                   .x_stride = width,
+                   .out = query(op, block.row, block.head + i).out,
+                   .out_stride = columns(op.out),
+                   .rows = rows},
+                  scratch + at.product);
+}
+
+void Executor::multiply_head(WeightId weight, bool transposed, const HeadRows& rows, float* scratch) {
+  const TensorSource& source = memory_.weight(weight);
+  const FormatKernels& kernels = kernels_.formats[static_cast<int>(source.format)];
+  const std::byte* matrix = source.bytes + rows.head * source.expert_stride;
+  if (!transposed) {
+    kernels.product({.weight = matrix,
+                     .weight_stride = source.row_stride,
+                     .x = reinterpret_cast<const std::byte*>(rows.x),
+                     .x_stride = rows.x_stride * sizeof(float),
+                     .out = rows.out,
+                     .out_stride = rows.out_stride,
+                     .columns = source.shape.columns,
+                     .rows = rows.rows},
+                    0, source.shape.rows, scratch);
+    return;
+  }
+  for (uint32_t row = 0; row < rows.rows; ++row)
+    std::fill_n(rows.out + row * rows.out_stride, source.shape.columns, 0.0f);
+  for (uint32_t i = 0; i < source.shape.rows; ++i) {
+    kernels.decode(matrix + i * source.row_stride, scratch, source.shape.columns, 1.0f);
+    for (uint32_t row = 0; row < rows.rows; ++row)
+      kernels_.accumulate(scratch, rows.x[row * rows.x_stride + i], rows.out + row * rows.out_stride,
+                          source.shape.columns);
+  }
+}
+
+void Executor::run(const Expand& op) {
+  const uint32_t heads = type(op.key).heads;
+  const uint64_t cost = rows(op.latent) * columns(op.latent) * (type(op.key).width + type(op.value).width) / 4;
+  share_out(pool_, heads, cost, [&](const Share& share) {
+    for (auto head = static_cast<uint32_t>(share.first); head < share.last; ++head) {
+      float* key = result(op.key) + uint64_t{head} * type(op.key).width;
+      HeadRows matrix{.head = head,
+                      .x = reals(op.latent),
+                      .x_stride = columns(op.latent),
+                      .out = key,
+                      .out_stride = columns(op.key),
+                      .rows = static_cast<uint32_t>(rows(op.latent))};
+      multiply_head(op.weights.key, op.weights.key_transposed, matrix, memory_.thread(share.thread));
+      const uint32_t nope = type(op.key).width - type(op.shared).width;
+      for (uint64_t row = 0; row < matrix.rows; ++row)
+        std::copy_n(reals(op.shared, row), type(op.shared).width, key + row * columns(op.key) + nope);
+      matrix.out = result(op.value) + uint64_t{head} * type(op.value).width;
+      matrix.out_stride = columns(op.value);
+      multiply_head(op.weights.value, false, matrix, memory_.thread(share.thread));
+    }
+  });
 }
 
 }  // namespace sluice::cpu

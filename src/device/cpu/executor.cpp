@@ -10,6 +10,38 @@ namespace {
 // Element operations that an exponential and a division are worth.
 constexpr uint64_t kActivationCost = 4;
 
+// The k largest of `count` scores whose index `allowed` lets in, in that order; the lower index where they tie. A NaN
+// never beats another score, but may be chosen for want of one.
+template <class Allowed>
+void choose(const float* scores, int32_t count, uint32_t k, int32_t* chosen, const Allowed& allowed) {
+  for (uint32_t i = 0; i < k; ++i) {
+    int32_t best = -1;
+    for (int32_t e = 0; e < count; ++e)
+      if ((best < 0 || scores[e] > scores[best]) && allowed(e) && std::find(chosen, chosen + i, e) == chosen + i)
+        best = e;
+    chosen[i] = best;
+  }
+}
+
+// Experts of the best groups only. `scratch`: room for two numbers a group.
+void choose_in_groups(const Route& op, const float* scores, int32_t experts, float* scratch, int32_t* chosen) {
+  const auto groups = static_cast<int32_t>(op.groups);
+  const int32_t size = experts / groups;
+  float *group_scores = scratch, *used = scratch + groups;  // used: 1, or 0
+  for (int32_t g = 0; g < groups; ++g) {
+    int32_t two[2];
+    choose(scores + g * size, size, 2, two, [](int32_t) { return true; });
+    group_scores[g] = scores[g * size + two[0]] + scores[g * size + two[1]];
+    used[g] = 0.0f;
+  }
+  for (uint32_t i = 0; i < op.groups_used; ++i) {
+    int32_t best = -1;
+    choose(group_scores, groups, 1, &best, [&](int32_t g) { return used[g] == 0.0f; });
+    used[best] = 1.0f;
+  }
+  choose(scores, experts, op.k, chosen, [&](int32_t e) { return used[e / size] != 0.0f; });
+}
+
 }  // namespace
 
 void Executor::begin(const StepBuffer& step) {
@@ -129,44 +161,69 @@ void Executor::run(const GatedActivation& op) {
 void Executor::run(const Rope& op) {
   const RopeDecl& table = program_.ropes[op.table];
   const auto pairs = static_cast<uint32_t>(table.inverse_frequencies.size());
-  const auto turn = table.pairing == Pairing::halves ? kernels_.rope_halves : kernels_.rope_adjacent;
+  const auto turn = table.pairing == Pairing::halves     ? kernels_.rope_halves
+                    : table.pairing == Pairing::adjacent ? kernels_.rope_adjacent
+                                                         : kernels_.rope_adjacent_to_halves;
   const uint32_t width = type(op.x).width;
   each_row(op.out, [&](uint64_t row) {
     const uint64_t angles = step_row(op.x, row) * pairs;
-    for (uint32_t head = 0; head < type(op.x).heads; ++head)
-      turn({.x = reals(op.x, row) + uint64_t{head} * width,
-            .out = result(op.out, row) + uint64_t{head} * width,
+    for (uint32_t head = 0; head < type(op.x).heads; ++head) {
+      const float* x = reals(op.x, row) + uint64_t{head} * width;
+      float* out = result(op.out, row) + uint64_t{head} * width;
+      std::copy_n(x, op.first, out);
+      turn({.x = x + op.first,
+            .out = out + op.first,
             .cosines = step_->cosines(op.table).data() + angles,
             .sines = step_->sines(op.table).data() + angles,
             .pairs = pairs,
-            .width = width});
+            .width = width - op.first});
+    }
   });
 }
 
 void Executor::run(const Route& op) {
-  each_row(op.logits, [&](uint64_t row) { route_row(op, row); });
+  share_out(pool_, rows(op.logits), columns(op.logits), [&](const Share& share) {
+    for (uint64_t row = share.first; row < share.last; ++row) route_row(op, row, memory_.thread(share.thread));
+  });
 }
 
-// A NaN never beats another logit, but may be chosen for want of one.
-void Executor::route_row(const Route& op, uint64_t row) {
+// `scratch`: route_scratch() floats.
+void Executor::route_row(const Route& op, uint64_t row, float* scratch) {
   const float* logits = reals(op.logits, row);
   const auto experts = static_cast<int32_t>(columns(op.logits));
   int32_t* chosen = integer_result(op.index, row);
   float* weights = result(op.weight, row);
-  for (uint32_t i = 0; i < op.k; ++i) {
-    int32_t best = -1;
-    for (int32_t e = 0; e < experts; ++e)
-      if ((best < 0 || logits[e] > logits[best]) && std::find(chosen, chosen + i, e) == chosen + i) best = e;
-    chosen[i] = best;
+  const bool sigmoid = op.scoring == Scoring::sigmoid;
+  const float* choice = sigmoid ? biased_scores(op, logits, scratch + 2 * op.groups) : logits;
+  if (op.groups_used < op.groups) {
+    choose_in_groups(op, choice, experts, scratch, chosen);
+  } else {
+    choose(choice, experts, op.k, chosen, [](int32_t) { return true; });
   }
-  const float largest = logits[chosen[0]];
   for (uint32_t i = 0; i < op.k; ++i) weights[i] = logits[chosen[i]];
-  const float sum =
-      op.normalise ? kernels_.exp_sum(weights, largest, op.k) : kernels_.exp_sum(logits, largest, columns(op.logits));
-  for (uint32_t i = 0; i < op.k; ++i) weights[i] -= largest;
-  kernels_.exp(weights, weights, op.k);
+  float sum = 1.0f;
+  if (sigmoid) {
+    kernels_.activation[static_cast<int>(ActivationKind::sigmoid)](weights, weights, op.k);
+    if (op.normalise) sum = 1e-20f;
+    for (uint32_t i = 0; i < op.k && op.normalise; ++i) sum += weights[i];
+  } else {
+    const float largest = weights[0];
+    sum =
+        op.normalise ? kernels_.exp_sum(weights, largest, op.k) : kernels_.exp_sum(logits, largest, columns(op.logits));
+    for (uint32_t i = 0; i < op.k; ++i) weights[i] -= largest;
+    kernels_.exp(weights, weights, op.k);
+  }
   const float* scale = memory_.factors(op.per_expert_scale);
-  for (uint32_t i = 0; i < op.k; ++i) weights[i] = weights[i] / sum * (scale == nullptr ? 1.0f : scale[chosen[i]]);
+  for (uint32_t i = 0; i < op.k; ++i)
+    weights[i] = weights[i] / sum * op.scale * (scale == nullptr ? 1.0f : scale[chosen[i]]);
+}
+
+// sigmoid(logits) + bias
+const float* Executor::biased_scores(const Route& op, const float* logits, float* scores) const {
+  kernels_.activation[static_cast<int>(ActivationKind::sigmoid)](logits, scores, columns(op.logits));
+  if (const float* bias = memory_.factors(op.bias); bias != nullptr)
+    kernels_.add(scores, bias, scores, columns(op.logits));
+  return scores;
 }
 
 void Executor::run(const Gather& op) {

@@ -44,6 +44,7 @@ class Executor {
   void run(const Rope& op);
   void run(const Append& op);
   void run(const Attention& op);
+  void run(const Expand& op);
   void run(const Route& op);
   void run(const Experts& op);
   void run(const Gather& op);
@@ -51,7 +52,8 @@ class Executor {
   void run(const Sample& op);
   void run_qkv(const Block& block);
   void run_gated_mlp(const Block& block);
-  void route_row(const Route& op, uint64_t row);
+  void route_row(const Route& op, uint64_t row, float* scratch);
+  const float* biased_scores(const Route& op, const float* logits, float* scores) const;
 
   // attention.cpp
   struct QueryBlock {
@@ -61,6 +63,20 @@ class Executor {
   void cut_queries(const Attention& op);
   void attend(const Attention& op, const QueryBlock& block, uint32_t thread);
   Query query(const Attention& op, uint64_t row, uint32_t head);
+  void attend_latents(const Attention& op, const QueryBlock& block, uint32_t thread);
+  AttendArgs attend_args(const Attention& op, const QueryBlock& block) const;
+
+  // Rows of one head, to be multiplied with that head's matrix; strides in elements.
+  struct HeadRows {
+    uint32_t head = 0;
+    const float* x = nullptr;
+    uint64_t x_stride = 0;
+    float* out = nullptr;
+    uint64_t out_stride = 0;
+    uint32_t rows = 0;
+  };
+  // out = W x, or out = transposed W x. `scratch`: product_scratch() floats.
+  void multiply_head(WeightId weight, bool transposed, const HeadRows& rows, float* scratch);
   uint32_t sequence_of(ValueId id, uint64_t row) const;
 
   // experts.cpp

@@ -21,7 +21,8 @@ inline constexpr uint32_t kPanelOutputs = 16;
 // Queries that one call of attend takes.
 inline constexpr uint32_t kMaxQueries = 16;
 
-// out[r][o] = sum_i weight[o][i] x[r][i]. Strides in bytes; rows of x are f32, or 8-bit blocks made by `quantise`.
+// out[r][o] = sum_i weight[o][i] x[r][i]. Strides in bytes, of out in floats; rows of x are f32, or 8-bit blocks made
+// by `quantise`.
 struct ProductArgs {
   const std::byte* weight = nullptr;
   uint64_t weight_stride = 0;
@@ -42,9 +43,12 @@ struct FormatKernels {
   void (*decode)(const std::byte* row, float* out, size_t n, float factor) = nullptr;
 };
 
-// A query of one row and head, and where its result goes. It sees positions [first, last].
+// A query of one row and head, and where its result goes. It sees positions [first, last]. Over a latent cache q is
+// the part that meets the shared key, and `latent` the rest, folded through the key's matrix: cache_width(value width)
+// elements whose products with a position's value are part of its score.
 struct Query {
   const float* q = nullptr;
+  const float* latent = nullptr;  // all queries of a call have it, or none
   float* out = nullptr;
   uint32_t first = 0;
   uint32_t last = 0;
@@ -81,6 +85,7 @@ struct CacheKernels {
   void (*attend)(const AttendArgs& args) = nullptr;
 };
 
+// `pairs` pairs from x on, of which `width` elements are there: the rest is copied.
 struct RopeArgs {
   const float* x = nullptr;
   float* out = nullptr;
@@ -103,6 +108,7 @@ struct Kernels {
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, size_t n) = nullptr;
   void (*rope_halves)(const RopeArgs& args) = nullptr;
   void (*rope_adjacent)(const RopeArgs& args) = nullptr;
+  void (*rope_adjacent_to_halves)(const RopeArgs& args) = nullptr;
 
   // Element by element over n.
   void (*add)(const float* a, const float* b, float* out, size_t n) = nullptr;

@@ -29,6 +29,17 @@ std::vector<Dispatch> dispatches_of(const Program& program) {
 
 }  // namespace
 
+uint64_t route_scratch(const Route& op, uint64_t experts) { return uint64_t{2} * op.groups + experts; }
+
+uint64_t product_scratch(const WeightShape& weight) { return uint64_t{kPanelOutputs} * weight.columns; }
+
+LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value) {
+  const uint64_t rows = uint64_t{kMaxQueries} * cache_width(latent);
+  LatentScratch scratch{.results = 0, .folded = rows, .attended = 2 * rows, .product = 3 * rows};
+  scratch.end = scratch.product + std::max(product_scratch(key), product_scratch(value));
+  return scratch;
+}
+
 CpuPlan::CpuPlan(const PlanRequest& request, const SimdInfo& simd, uint32_t threads)
     : request_(request),
       simd_(simd),
@@ -81,7 +92,10 @@ void CpuPlan::find_factors() {
   for (const Op& op : program().ops) {
     if (const auto* norm = std::get_if<RmsNorm>(&op)) mark(norm->weight);
     if (const auto* scale = std::get_if<Scale>(&op)) mark(scale->weight);
-    if (const auto* route = std::get_if<Route>(&op)) mark(route->per_expert_scale);
+    if (const auto* route = std::get_if<Route>(&op)) {
+      mark(route->per_expert_scale);
+      mark(route->bias);
+    }
   }
 }
 
@@ -109,16 +123,28 @@ void CpuPlan::size_experts(const Experts& op) {
   scratch_.expert_up = scratch_.expert_gate;
 }
 
+void CpuPlan::size_thread(uint64_t floats) {
+  scratch_.thread = std::max(scratch_.thread, lines(floats * sizeof(float)));
+}
+
 void CpuPlan::size_scratch() {
+  const auto shape = [&](WeightId id) -> const WeightShape& { return program().weights[id].shape; };
   for (const Op& op : program().ops) {
     if (const auto* linear = std::get_if<Linear>(&op)) size_product(maximum_rows(linear->x), linear->weight);
     if (const auto* experts = std::get_if<Experts>(&op)) size_experts(*experts);
+    if (const auto* route = std::get_if<Route>(&op))
+      size_thread(route_scratch(*route, program().values[route->logits].type.columns()));
+    if (const auto* expand = std::get_if<Expand>(&op))
+      size_thread(std::max(product_scratch(shape(expand->weights.key)), product_scratch(shape(expand->weights.value))));
+    if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && attention->expand)
+      size_thread(latent_scratch(program().states[attention->state.state].value_width, shape(attention->expand.key),
+                                 shape(attention->expand.value))
+                      .end);
     if (const auto* sample = std::get_if<Sample>(&op))
       scratch_.sample_thread =
           std::max(scratch_.sample_thread, lines(2 * program().values[sample->logits].type.columns() * sizeof(float)));
   }
-  for (const StateDecl& state : program().states)
-    scratch_.thread = std::max(scratch_.thread, lines(kMaxQueries * cache_width(state.value_width) * sizeof(float)));
+  for (const StateDecl& state : program().states) size_thread(uint64_t{kMaxQueries} * cache_width(state.value_width));
 }
 
 uint64_t CpuPlan::activation_bytes() const {

@@ -40,6 +40,14 @@ struct Scratch {
   uint64_t sample_thread = 0;  // a thread's own: rows of logits
 };
 
+// A thread's own floats: for the router's choice; for products with f32 rows; for attention over latents.
+uint64_t route_scratch(const Route& op, uint64_t experts);
+uint64_t product_scratch(const WeightShape& weight);
+struct LatentScratch {
+  uint64_t results = 0, folded = 0, attended = 0, product = 0, end = 0;  // offsets in floats
+};
+LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value);
+
 class CpuPlan final : public Plan {
  public:
   // `request` has been checked.
@@ -71,6 +79,7 @@ class CpuPlan final : public Plan {
   void find_factors();
   void size_scratch();
   void size_product(uint64_t rows, WeightId weight);
+  void size_thread(uint64_t floats);
   void size_experts(const Experts& op);
   uint64_t maximum_rows(ValueId id) const;
 

@@ -152,10 +152,12 @@ void Interpreter<Real>::run(const Rope& op) {
       Real* out = reals(op.out, r) + h * width;
       std::copy(x, x + width, out);
       for (uint64_t i = 0; i < pairs; ++i) {
-        const uint64_t a = table.pairing == Pairing::halves ? i : 2 * i;
-        const uint64_t b = table.pairing == Pairing::halves ? i + pairs : 2 * i + 1;
-        out[a] = x[a] * cosines[i] - x[b] * sines[i];
-        out[b] = x[b] * cosines[i] + x[a] * sines[i];
+        const uint64_t a = op.first + (table.pairing == Pairing::halves ? i : 2 * i);
+        const uint64_t b = op.first + (table.pairing == Pairing::halves ? i + pairs : 2 * i + 1);
+        const uint64_t c = op.first + (table.pairing == Pairing::adjacent ? 2 * i : i);
+        const uint64_t d = op.first + (table.pairing == Pairing::adjacent ? 2 * i + 1 : i + pairs);
+        out[c] = x[a] * cosines[i] - x[b] * sines[i];
+        out[d] = x[b] * cosines[i] + x[a] * sines[i];
       }
     }
   }
@@ -173,27 +175,63 @@ void Interpreter<Real>::run(const Append& op) {
 
 template <class Real>
 void Interpreter<Real>::run(const Attention& op) {
-  for (uint64_t r = 0; r < rows(op.q); ++r) {
-    const int32_t position = step_->positions()[step_row(op.q, r)];
-    const int64_t first = op.window == 0 ? 0 : std::max<int64_t>(0, int64_t{position} - op.window + 1);
-    for (uint32_t h = 0; h < type(op.q).heads; ++h) attend(op, r, h, static_cast<int32_t>(first), position);
+  const uint64_t count = rows(op.q);
+  const auto position_of = [&](uint64_t r) { return step_->positions()[step_row(op.q, r)]; };
+  const auto sequence_of = [&](uint64_t r) { return step_->row_sequences()[step_row(op.q, r)]; };
+  const auto first_of = [&](uint64_t r) {
+    return op.window == 0 ? 0 : static_cast<int32_t>(std::max<int64_t>(0, int64_t{position_of(r)} - op.window + 1));
+  };
+  for (uint64_t r = 0, end = 0; r < count; r = end) {  // rows of one sequence, in ascending positions
+    while (end < count && sequence_of(end) == sequence_of(r)) ++end;
+    for (uint32_t h = 0; h < type(op.q).heads; ++h) {
+      const auto sequence = static_cast<uint32_t>(sequence_of(r));
+      const HeadCache cache = head_cache(op, h, sequence, first_of(r), position_of(end - 1));
+      for (uint64_t row = r; row < end; ++row) attend(op, row, h, cache, first_of(row), position_of(row));
+    }
   }
+}
+
+// What head h sees of positions first to last.
+template <class Real>
+auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint32_t sequence, int32_t first, int32_t last)
+    -> HeadCache {
+  const uint32_t index = op.state.state;
+  const StateDecl& state = program_.states[index];
+  const uint32_t kv_head = h / (type(op.q).heads / state.heads);
+  HeadCache cache;
+  cache.keys.resize(static_cast<size_t>(last) + 1);
+  cache.values.resize(cache.keys.size());
+  for (auto j = static_cast<size_t>(first); j < cache.keys.size(); ++j) {
+    cache.keys[j] = pages_.key(*step_, index, sequence, static_cast<int32_t>(j), kv_head);
+    cache.values[j] = pages_.value(*step_, index, sequence, static_cast<int32_t>(j), kv_head);
+  }
+  if (!op.expand) return cache;
+  const HeadMatrices matrices = head_matrices(op.expand, h);
+  const size_t key_width = type(op.q).width, value_width = type(op.out).width;
+  cache.expanded.resize(cache.keys.size() * (key_width + value_width));
+  Real* key = cache.expanded.data();
+  for (auto j = static_cast<size_t>(first); j < cache.keys.size(); ++j, key += key_width + value_width) {
+    expand(matrices, op.expand.key_transposed, {cache.values[j], state.value_width}, {cache.keys[j], state.key_width},
+           key, key + key_width);
+    cache.keys[j] = key;
+    cache.values[j] = key + key_width;
+  }
+  return cache;
 }
 
 // One query head of one row, over positions first to last.
 template <class Real>
-void Interpreter<Real>::attend(const Attention& op, uint64_t r, uint32_t h, int32_t first, int32_t last) {
-  const StateDecl& state = program_.states[op.state.state];
-  const uint32_t kv_head = h / (type(op.q).heads / state.heads);
-  const auto sequence = static_cast<uint32_t>(step_->row_sequences()[step_row(op.q, r)]);
-  const Real* q = reals(op.q, r) + uint64_t{h} * state.key_width;
-  Real* out = reals(op.out, r) + uint64_t{h} * state.value_width;
+void Interpreter<Real>::attend(const Attention& op, uint64_t r, uint32_t h, const HeadCache& cache, int32_t first,
+                               int32_t last) {
+  const uint32_t key_width = type(op.q).width, value_width = type(op.out).width;
+  const Real* q = reals(op.q, r) + uint64_t{h} * key_width;
+  Real* out = reals(op.out, r) + uint64_t{h} * value_width;
 
   std::vector<Real> shares;
   for (int32_t j = first; j <= last; ++j) {
-    const Real* key = pages_.key(*step_, op.state.state, sequence, j, kv_head);
+    const Real* key = cache.keys[static_cast<size_t>(j)];
     Real score = 0;
-    for (uint32_t i = 0; i < state.key_width; ++i) score += q[i] * key[i];
+    for (uint32_t i = 0; i < key_width; ++i) score += q[i] * key[i];
     score *= Real(op.scale);
     shares.push_back(op.softcap > 0 ? cap(score, Real(op.softcap)) : score);
   }
@@ -201,37 +239,121 @@ void Interpreter<Real>::attend(const Attention& op, uint64_t r, uint32_t h, int3
   Real sum = 0;
   for (Real& share : shares) sum += share = std::exp(share - largest);
 
-  std::fill_n(out, state.value_width, Real(0));
+  std::fill_n(out, value_width, Real(0));
   for (int32_t j = first; j <= last; ++j) {
-    const Real* value = pages_.value(*step_, op.state.state, sequence, j, kv_head);
+    const Real* value = cache.values[static_cast<size_t>(j)];
     const Real share = shares[static_cast<size_t>(j - first)] / sum;
-    for (uint32_t i = 0; i < state.value_width; ++i) out[i] += share * value[i];
+    for (uint32_t i = 0; i < value_width; ++i) out[i] += share * value[i];
   }
 }
 
 template <class Real>
+auto Interpreter<Real>::head_matrices(const Expansion& weights, uint32_t h) const -> HeadMatrices {
+  HeadMatrices matrices;
+  for (uint64_t i = 0; i < weights_[weights.key].shape.rows; ++i) matrices.key.push_back(weight_row(weights.key, i, h));
+  for (uint64_t i = 0; i < weights_[weights.value].shape.rows; ++i)
+    matrices.value.push_back(weight_row(weights.value, i, h));
+  return matrices;
+}
+
+// key = [key matrix latent, shared], value = value matrix latent.
+template <class Real>
+void Interpreter<Real>::expand(const HeadMatrices& matrices, bool key_transposed, std::span<const Real> latent,
+                               std::span<const Real> shared, Real* key, Real* value) {
+  const size_t nope = key_transposed ? matrices.key[0].size() : matrices.key.size();
+  for (size_t i = 0; i < nope; ++i) {
+    key[i] = 0;
+    for (size_t c = 0; c < latent.size(); ++c)
+      key[i] += (key_transposed ? matrices.key[c][i] : matrices.key[i][c]) * latent[c];
+  }
+  std::copy(shared.begin(), shared.end(), key + nope);
+  for (const std::vector<float>& row : matrices.value) *value++ = dot(row, latent.data());
+}
+
+template <class Real>
+void Interpreter<Real>::run(const Expand& op) {
+  for (uint32_t h = 0; h < type(op.key).heads; ++h) {
+    const HeadMatrices matrices = head_matrices(op.weights, h);
+    for (uint64_t r = 0; r < rows(op.latent); ++r)
+      expand(matrices, op.weights.key_transposed, {reals(op.latent, r), tables_.columns(op.latent)},
+             {reals(op.shared, r), tables_.columns(op.shared)}, reals(op.key, r) + uint64_t{h} * type(op.key).width,
+             reals(op.value, r) + uint64_t{h} * type(op.value).width);
+  }
+}
+
+// Indices of the `count` largest scores; a NaN never beats another, but may be chosen for want of one.
+template <class Real>
+std::vector<int32_t> Interpreter<Real>::best(std::span<const Real> scores, uint32_t count) {
+  std::vector<int32_t> chosen;
+  while (chosen.size() < count) {
+    int32_t found = -1;
+    for (int32_t i = 0; i < static_cast<int32_t>(scores.size()); ++i) {
+      const bool taken = std::find(chosen.begin(), chosen.end(), i) != chosen.end();
+      if (!taken && (found < 0 || scores[size_t(i)] > scores[size_t(found)])) found = i;
+    }
+    chosen.push_back(found);
+  }
+  return chosen;
+}
+
+// What experts are chosen by, before any group is left out.
+template <class Real>
+std::vector<Real> Interpreter<Real>::choice_scores(const Route& op, const Real* logits) const {
+  const size_t experts = type(op.logits).width;
+  std::vector<Real> scores(logits, logits + experts);
+  if (op.scoring == Scoring::softmax) return scores;
+  const std::vector<float> bias = op.bias == kNone ? std::vector<float>(experts) : weight_row(op.bias, 0);
+  for (size_t e = 0; e < experts; ++e) scores[e] = activate(ActivationKind::sigmoid, scores[e]) + bias[e];
+  return scores;
+}
+
+// Experts of the best groups, ascending.
+template <class Real>
+std::vector<int32_t> Interpreter<Real>::allowed_experts(const Route& op, const std::vector<Real>& scores) {
+  const size_t group_size = scores.size() / op.groups;
+  std::vector<Real> group_scores;
+  for (uint32_t g = 0; g < op.groups && op.groups_used < op.groups; ++g) {
+    const std::span<const Real> group(scores.data() + g * group_size, group_size);
+    const std::vector<int32_t> two = best(group, 2);
+    group_scores.push_back(group[size_t(two[0])] + group[size_t(two[1])]);
+  }
+  const std::vector<int32_t> used = best(group_scores, group_scores.empty() ? 0 : op.groups_used);
+  std::vector<int32_t> allowed;
+  for (size_t e = 0; e < scores.size(); ++e) {
+    const auto group = static_cast<int32_t>(e / group_size);
+    if (used.empty() || std::find(used.begin(), used.end(), group) != used.end())
+      allowed.push_back(static_cast<int32_t>(e));
+  }
+  return allowed;
+}
+
+template <class Real>
 void Interpreter<Real>::run(const Route& op) {
-  const auto experts = static_cast<int32_t>(type(op.logits).width);
-  const std::vector<float> scale = factors(op.per_expert_scale, type(op.logits).width);
+  const size_t experts = type(op.logits).width;
+  const std::vector<float> scale = factors(op.per_expert_scale, experts);
   for (uint64_t r = 0; r < rows(op.logits); ++r) {
     const Real* logits = reals(op.logits, r);
+    const std::vector<Real> scores = choice_scores(op, logits);
+    const std::vector<int32_t> allowed = allowed_experts(op, scores);
+    std::vector<Real> allowed_scores;
+    for (const int32_t e : allowed) allowed_scores.push_back(scores[size_t(e)]);
     int32_t* chosen = tables_.integers(op.index, r);
-    for (uint32_t i = 0; i < op.k; ++i) {
-      int32_t best = -1;
-      for (int32_t e = 0; e < experts; ++e) {
-        const bool taken = std::find(chosen, chosen + i, e) != chosen + i;
-        if (!taken && (best < 0 || logits[e] > logits[best])) best = e;
-      }
-      chosen[i] = best;
-    }
+    for (const int32_t i : best(allowed_scores, op.k)) *chosen++ = allowed[size_t(i)];
+    chosen -= op.k;
+
+    const bool sigmoid = op.scoring == Scoring::sigmoid;
     const Real largest = logits[chosen[0]];
-    const auto p = [&](int32_t e) { return std::exp(logits[e] - largest); };  // times one factor, which cancels
+    const auto p = [&](int32_t e) {  // of softmax: times one factor, which cancels
+      return sigmoid ? activate(ActivationKind::sigmoid, logits[e]) : std::exp(logits[e] - largest);
+    };
     Real sum = 0;
     if (op.normalise)
       for (uint32_t i = 0; i < op.k; ++i) sum += p(chosen[i]);
     else
-      for (int32_t e = 0; e < experts; ++e) sum += p(e);
-    for (uint32_t i = 0; i < op.k; ++i) reals(op.weight, r)[i] = p(chosen[i]) / sum * scale[size_t(chosen[i])];
+      for (size_t e = 0; e < experts && !sigmoid; ++e) sum += p(static_cast<int32_t>(e));
+    if (sigmoid) sum = op.normalise ? sum + Real(1e-20) : Real(1);
+    for (uint32_t i = 0; i < op.k; ++i)
+      reals(op.weight, r)[i] = p(chosen[i]) / sum * Real(op.scale) * scale[size_t(chosen[i])];
   }
 }
 

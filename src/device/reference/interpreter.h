@@ -42,13 +42,30 @@ class Interpreter {
   void run(const Rope& op);
   void run(const Append& op);
   void run(const Attention& op);
+  void run(const Expand& op);
   void run(const Route& op);
   void run(const Experts& op);
   void run(const Gather& op);
   void run(const Slice& op);
   void run(const Sample& op);
 
-  void attend(const Attention& op, uint64_t r, uint32_t h, int32_t first, int32_t last);
+  // Keys and values of one head by position, from 0 on; those that lie nowhere else are in `expanded`.
+  struct HeadCache {
+    std::vector<const Real*> keys, values;
+    std::vector<Real> expanded;
+  };
+  HeadCache head_cache(const Attention& op, uint32_t h, uint32_t sequence, int32_t first, int32_t last);
+  void attend(const Attention& op, uint64_t r, uint32_t h, const HeadCache& cache, int32_t first, int32_t last);
+  // A head's matrices, decoded.
+  struct HeadMatrices {
+    std::vector<std::vector<float>> key, value;
+  };
+  HeadMatrices head_matrices(const Expansion& weights, uint32_t h) const;
+  static void expand(const HeadMatrices& matrices, bool key_transposed, std::span<const Real> latent,
+                     std::span<const Real> shared, Real* key, Real* value);
+  static std::vector<int32_t> best(std::span<const Real> scores, uint32_t count);
+  std::vector<Real> choice_scores(const Route& op, const Real* logits) const;
+  static std::vector<int32_t> allowed_experts(const Route& op, const std::vector<Real>& scores);
   struct Chosen {
     uint64_t row = 0;
     Real weight = 0;

@@ -13,6 +13,20 @@ void check_window(OpCheck& check, const Program& program, const StateDecl& state
              kept, " positions that ", state.name, " keeps");
 }
 
+// Elements of a head's key that its matrix makes.
+uint32_t nope_width(const Program& program, const Expansion& expand) {
+  const WeightShape key = shape_of(program, expand.key);
+  return expand.key_transposed ? key.columns : key.rows;
+}
+
+// Both weights: a matrix of each head for latents of that width.
+void check_expansion(OpCheck& check, const Expansion& expand, uint32_t heads, uint32_t latent) {
+  const WeightShape key = check.weight("key", expand.key), value = check.weight("value", expand.value);
+  check.matrix("key", expand.key, heads, expand.key_transposed ? latent : key.rows,
+               expand.key_transposed ? key.columns : latent);
+  check.matrix("value", expand.value, heads, value.rows, latent);
+}
+
 }  // namespace
 
 ValueType Rope::result(const Program& program) const { return type_of(program, x); }
@@ -22,7 +36,7 @@ Status Rope::check(const Program& program) const {
   const ValueType in = check.value("x", x);
   check.want(table < program.ropes.size(), "table is missing");
   const size_t pairs = table < program.ropes.size() ? program.ropes[table].inverse_frequencies.size() : 0;
-  check.want(2 * pairs <= in.width, "x is ", describe(in), ": want heads of at least ", 2 * pairs,
+  check.want(first + 2 * pairs <= in.width, "x is ", describe(in), ": want heads of at least ", first + 2 * pairs,
              " elements as the table turns");
   check.step_rows("x", x);
   check.type("out", out, result(program));
@@ -42,7 +56,7 @@ Status Append::check(const Program& program) const {
 
 ValueType Attention::result(const Program& program) const {
   ValueType type = type_of(program, q);
-  type.width = state_of(program, state).value_width;
+  type.width = expand ? shape_of(program, expand.value).rows : state_of(program, state).value_width;
   return type;
 }
 
@@ -50,8 +64,13 @@ Status Attention::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
   const StateDecl cache = check.state("state", state);
   const ValueType in = check.value("q", q);
-  check.want(in.width == cache.key_width, "q is ", describe(in), ": want heads of ", cache.key_width,
-             " elements as the keys of ", cache.name);
+  const uint32_t key_width = cache.key_width + (expand ? nope_width(program, expand) : 0);
+  check.want(in.width == key_width, "q is ", describe(in), ": want heads of ", key_width, " elements as the keys of ",
+             cache.name);
+  if (expand) {
+    check.want(cache.heads == 1, cache.name, " has ", cache.heads, " heads: want one of latents");
+    check_expansion(check, expand, in.heads, cache.value_width);
+  }
   check.want(in.heads % cache.heads == 0, "q is ", describe(in), ": want a multiple of the ", cache.heads, " heads of ",
              cache.name);
   check.step_rows("q", q);
@@ -59,6 +78,30 @@ Status Attention::check(const Program& program) const {
   if (softcap != 0) check.positive("softcap", softcap);
   check_window(check, program, cache, window);
   check.type("out", out, result(program));
+  return check.status();
+}
+
+ValueType Expand::key_result(const Program& program) const {
+  return {.extent = type_of(program, latent).extent,
+          .heads = shape_of(program, weights.key).experts,
+          .width = nope_width(program, weights) + type_of(program, shared).width};
+}
+
+ValueType Expand::value_result(const Program& program) const {
+  const WeightShape matrix = shape_of(program, weights.value);
+  return {.extent = type_of(program, latent).extent, .heads = matrix.experts, .width = matrix.rows};
+}
+
+Status Expand::check(const Program& program) const {
+  OpCheck check(program, kDoc.name);
+  const ValueType in = check.value("latent", latent);
+  check.want(in.heads == 1, "latent is ", describe(in), ": want one head");
+  const ValueType other = check.value("shared", shared);
+  check.want(other.heads == 1 && other.extent == in.extent, "shared is ", describe(other),
+             ": want the rows of latent, ", describe(in));
+  check_expansion(check, weights, shape_of(program, weights.key).experts, in.width);
+  check.type("key", key, key_result(program));
+  check.type("value", value, value_result(program));
   return check.status();
 }
 

@@ -1,4 +1,4 @@
-// rope, append, attention: positions, the key and value cache, and reading it.
+// rope, append, attention, expand: positions, the key and value cache, and reading it.
 //
 // Rows of extent `rows` are the step's own. Rows of extent `wanted` stand for the row that the program's input
 // "wanted" names, and have its position and sequence.
@@ -15,26 +15,30 @@ namespace sluice {
 struct OpCase;
 struct Program;
 
-// Rotates pairs of a head by the row's position; elements beyond 2 * pairs pass through.
+// Rotates pairs of a head by the row's position; elements before `first` and beyond 2 * pairs from it pass through.
 struct Rope {
   ValueId x = kNone;
   RopeId table = kNone;
+  uint32_t first = 0;
   ValueId out = kNone;
 
   static constexpr OpDoc kDoc = {
       .name = "rope",
       .formula =
-          "out[a] = x[a] cos_i - x[b] sin_i\n"
-          "out[b] = x[b] cos_i + x[a] sin_i\n"
-          "(a, b) = (i, i + pairs) or (2i, 2i + 1), as the table says; cos and sin of position "
-          "inverse_frequency[i] come with the step, made on the host",
-      .source = "Su et al. 2021 (arXiv:2104.09864); the half-split pairing is transformers' apply_rotary_pos_emb",
+          "out[c] = x[a] cos_i - x[b] sin_i\n"
+          "out[d] = x[b] cos_i + x[a] sin_i\n"
+          "(a, b), counted from `first`, is (i, i + pairs) or (2i, 2i + 1), as the table says, and (c, d) the same, "
+          "or (i, i + pairs) where the table parts adjacent pairs; cos and sin of position inverse_frequency[i] come "
+          "with the step, made on the host",
+      .source =
+          "Su et al. 2021 (arXiv:2104.09864); the half-split pairing is transformers' apply_rotary_pos_emb, the "
+          "parted one its apply_rotary_pos_emb_interleave (DeepSeek-V3)",
       .tolerance = {.exact = 1e-6f, .fast = 1e-6f, .fast_8bit = 1e-6f},
       .reason = "two products and a sum in f32; no angle is computed on a device",
   };
   template <class Visitor>
   void operands(Visitor& v) const {
-    v.input("x", x, "f32 [extent, heads, width], width >= 2 pairs");
+    v.input("x", x, "f32 [extent, heads, width], width >= first + 2 pairs");
     v.output("out", out, "as x");
   }
   ValueType result(const Program& program) const;
@@ -70,14 +74,27 @@ struct Append {
   static std::vector<OpCase> cases();
 };
 
+// How every head makes its key and value of one latent that all heads share (multi-head latent attention).
+struct Expansion {
+  WeightId key = kNone;         // heads x [nope, latent]
+  WeightId value = kNone;       // heads x [value width, latent]
+  bool key_transposed = false;  // key is heads x [latent, nope]
+  explicit operator bool() const { return key != kNone; }
+};
+
 // Causal attention over the cached positions of a row's sequence. Positions are read in tiles of 64 at absolute
 // multiples of 64, merged in ascending order, so that a row's result is a function of its history alone.
+//
+// With `expand` the cache is latent: its one head holds the shared rotated key as key and the latent as value, and the
+// keys and values attended to are what the op expand makes of them. A device expands, or folds the matrices into query
+// and result; the cache is latent either way.
 struct Attention {
   ValueId q = kNone;
   StateRef state{};
   float scale = 1.0f;
   uint32_t window = 0;   // positions seen, the row's own among them; 0: all
   float softcap = 0.0f;  // 0: none
+  Expansion expand{};
   ValueId out = kNone;
 
   static constexpr OpDoc kDoc = {
@@ -86,10 +103,11 @@ struct Attention {
           "s_j = scale q[h] . key[j][h / group], or softcap tanh(that / softcap)\n"
           "out[h] = sum_j softmax_j(s_j) value[j][h / group]\n"
           "for the row at position p, over first <= j <= p; group = heads / kv heads; "
-          "first = 0, or max(0, p - window + 1) with a window",
+          "first = 0, or max(0, p - window + 1) with a window\n"
+          "over a latent cache: (key, value)[j][h] = expand(latent[j], shared[j])[h]",
       .source =
           "Vaswani et al. 2017 (arXiv:1706.03762); tiles merged as in Milakov and Gimelshein 2018 "
-          "(arXiv:1805.02867)",
+          "(arXiv:1805.02867); latent caches: DeepSeek-V2 (arXiv:2405.04434) section 2.1",
       .tolerance = {.exact = 1e-5f, .fast = 1e-2f, .fast_8bit = 1e-2f},
       .reason =
           "exact: f32 sums in another order, exp within 2 ulp. fast: f16 caches and queries (2^-11 an element, "
@@ -97,11 +115,45 @@ struct Attention {
   };
   template <class Visitor>
   void operands(Visitor& v) const {
-    v.input("q", q, "f32 [extent, heads, key width]");
-    v.reads("state", state, "holds the step's own rows already");
+    v.input("q", q, "f32 [extent, heads, key width]; latent: [extent, heads, nope + key width]");
+    v.reads("state", state, "holds the step's own rows already; latent: [1 head, shared key and latent]");
+    v.weight("expand.key", expand.key, "latent: as expand's key, else none");
+    v.weight("expand.value", expand.value, "latent: as expand's value, else none");
     v.output("out", out, "f32 [extent, heads, value width]");
   }
   ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+// The keys and values of the step's own rows, where latents are all that is cached.
+struct Expand {
+  ValueId latent = kNone;
+  ValueId shared = kNone;
+  Expansion weights{};
+  ValueId key = kNone;
+  ValueId value = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "expand",
+      .formula =
+          "key[h] = [W_key[h] latent, shared]\n"
+          "value[h] = W_value[h] latent",
+      .source = "DeepSeek-V2 (arXiv:2405.04434) section 2.1; transformers DeepseekV3Attention (kv_b_proj)",
+      .tolerance = {.exact = 1e-5f, .fast = 1e-5f, .fast_8bit = 1e-5f},
+      .reason = "f32 activations against decoded weights in both arithmetics; f32 sums in another order",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("latent", latent, "f32 [extent, latent]");
+    v.input("shared", shared, "f32 [extent, shared]");
+    v.weight("weights.key", weights.key, "heads x [nope, latent], or transposed heads x [latent, nope]");
+    v.weight("weights.value", weights.value, "heads x [value width, latent]");
+    v.output("key", key, "f32 [extent, heads, nope + shared]");
+    v.output("value", value, "f32 [extent, heads, value width]");
+  }
+  ValueType key_result(const Program& program) const;
+  ValueType value_result(const Program& program) const;
   Status check(const Program& program) const;
   static std::vector<OpCase> cases();
 };

@@ -12,12 +12,13 @@ RopeDecl turning(uint32_t pairs, float base, Pairing pairing) {
   return rope;
 }
 
-OpCase rope_case(const std::string& name, uint32_t heads, uint32_t width, const RopeDecl& table) {
-  CaseBuilder c(cat(name, ", ", heads, " heads of ", width, ", ", table.inverse_frequencies.size(), " pairs"));
+OpCase rope_case(const std::string& name, uint32_t heads, uint32_t width, const RopeDecl& table, uint32_t first = 0) {
+  CaseBuilder c(
+      cat(name, ", ", heads, " heads of ", width, ", ", table.inverse_frequencies.size(), " pairs from ", first));
   const Value x = c.input(width, heads);
   const Value few = gather(x, c.wanted());
-  c.output(rope(x, c.recorder().rope_table(table)));
-  c.output(rope(few, c.recorder().rope_table(table)));
+  c.output(rope(x, c.recorder().rope_table(table), first));
+  c.output(rope(few, c.recorder().rope_table(table), first));
   c.row_steps(kRowCounts);
   c.step({{.sequence = 1, .position = 1000, .rows = 3}, {.sequence = 0, .position = 131071, .rows = 1}}, {1, 3});
   c.step({{.sequence = 1, .position = 65, .rows = 70}}, {});
@@ -106,6 +107,66 @@ OpCase rejected_draft() {
   return c.done();
 }
 
+// The matrices that make every head's key and value of a latent.
+struct LatentShape {
+  uint32_t heads = 4, latent = 32, shared = 8, nope = 16, value_width = 16;
+  bool transposed = false;
+  Format format = Format::f32;
+};
+
+Expansion expansion(CaseBuilder& c, const LatentShape& s) {
+  const WeightShape key{
+      .experts = s.heads, .rows = s.transposed ? s.latent : s.nope, .columns = s.transposed ? s.nope : s.latent};
+  return {.key = c.weight(key, s.format).id,
+          .value = c.weight({.experts = s.heads, .rows = s.value_width, .columns = s.latent}, s.format).id,
+          .key_transposed = s.transposed};
+}
+
+std::string name_of(const char* name, const LatentShape& s) {
+  return cat(name, ", ", format_name(s.format), ", ", s.heads, " heads of ", s.nope, " and ", s.value_width, " from ",
+             s.latent, " and ", s.shared, s.transposed ? ", transposed" : "");
+}
+
+// Folded or not as the device likes; and what the same keys and values give when they are cached themselves.
+OpCase latent_case(const LatentShape& s, const AttentionOptions& options, void (*steps)(CaseBuilder&)) {
+  CaseBuilder c(name_of(steps == chunked_steps ? "latents, chunked" : "latents, ragged", s));
+  const Fill steep{.low = -2, .high = 2};
+  const Value q = c.input(s.nope + s.shared, s.heads, steep);
+  const Value latent = c.input(s.latent), shared = c.input(s.shared, 1, steep);
+  AttentionOptions latent_options = options;
+  latent_options.expand = expansion(c, s);
+  const State cache =
+      append(c.recorder().paged_state("latents", 1, s.shared, s.latent, options.window), shared, latent);
+  c.output(attention(q, cache, latent_options));
+  const KeyValue plain = expand(latent, shared, latent_options.expand);
+  const State keys =
+      append(c.recorder().paged_state("plain", s.heads, s.nope + s.shared, s.value_width, options.window), plain.key,
+             plain.value);
+  c.output(attention(q, keys, options));
+  c.output(attention(gather(q, c.wanted()), cache, latent_options));
+  steps(c);
+  return c.done();
+}
+
+OpCase expand_case(const LatentShape& s) {
+  CaseBuilder c(name_of("expand", s));
+  const KeyValue made = expand(c.input(s.latent), c.input(s.shared), expansion(c, s));
+  c.output(made.key);
+  c.output(made.value);
+  c.row_steps(kRowCounts);
+  return c.done();
+}
+
+const std::vector<LatentShape> kLatentShapes = {
+    {},
+    {.transposed = true},
+    {.heads = 3, .latent = 33, .shared = 2, .nope = 7, .value_width = 9},
+    {.heads = 3, .latent = 33, .shared = 2, .nope = 7, .value_width = 9, .transposed = true},
+    {.heads = 20, .latent = 64, .format = Format::bf16},
+    {.heads = 2, .latent = 64, .nope = 32, .value_width = 32, .format = Format::q8_0},
+    {.heads = 2, .latent = 64, .nope = 32, .value_width = 32, .transposed = true, .format = Format::q8_0},
+};
+
 }  // namespace
 
 std::vector<OpCase> Rope::cases() {
@@ -120,6 +181,10 @@ std::vector<OpCase> Rope::cases() {
       rope_case("some pairs still", 2, 32, proportional),
       rope_case("adjacent", 3, 20, turning(10, 1e4f, Pairing::adjacent)),
       rope_case("partial adjacent, magnified", 1, 33, magnified),
+      rope_case("adjacent to halves", 2, 16, turning(8, 1e4f, Pairing::adjacent_to_halves)),
+      rope_case("last of a head", 3, 48, turning(8, 1e4f, Pairing::adjacent_to_halves), 32),
+      rope_case("middle of a head", 2, 33, turning(5, 1e4f, Pairing::halves), 3),
+      rope_case("middle of a head", 2, 33, turning(7, 1e4f, Pairing::adjacent), 3),
       rope_case("one pair", 5, 2, turning(1, 1e4f, Pairing::halves)),
   };
 }
@@ -150,6 +215,15 @@ std::vector<OpCase> Attention::cases() {
        })
     cases.push_back(attention_case(one));
   cases.push_back(shared_caches());
+  for (const LatentShape& one : kLatentShapes) cases.push_back(latent_case(one, {.scale = 0.25f}, ragged_steps));
+  cases.push_back(latent_case({}, {.scale = 0.25f, .window = 70}, chunked_steps));
+  cases.push_back(latent_case({.transposed = true}, {.softcap = 5.0f}, chunked_steps));
+  return cases;
+}
+
+std::vector<OpCase> Expand::cases() {
+  std::vector<OpCase> cases;
+  for (const LatentShape& one : kLatentShapes) cases.push_back(expand_case(one));
   return cases;
 }
 

@@ -17,6 +17,16 @@ Status Route::check(const Program& program) const {
   const ValueType in = check.value("logits", logits);
   check.want(in.heads == 1, "logits is ", describe(in), ": want one head");
   check.want(k >= 1 && k <= in.columns(), "k is ", k, ": want 1 to the ", in.columns(), " columns of logits");
+  check.finite("scale", scale);
+  const bool grouped = groups > 1 && groups_used < groups;
+  check.want(groups >= 1 && in.columns() % groups == 0 && groups_used >= 1 && groups_used <= groups, "groups are ",
+             groups_used, " of ", groups, ": want at least one, and as many of the ", in.columns(), " experts in each");
+  check.want(!grouped || in.columns() / groups >= 2, "groups are ", groups, " of ", in.columns(),
+             " experts: want at least two experts in each");
+  check.want(!grouped || k <= in.columns() / groups * groups_used, "k is ", k, ": want at most the experts of ",
+             groups_used, " groups of ", groups);
+  check.want(bias == kNone || scoring == Scoring::sigmoid, "bias stands with softmax: want it with sigmoid");
+  if (bias != kNone) check.matrix("bias", bias, 1, 1, in.columns());
   if (per_expert_scale != kNone) check.matrix("per_expert_scale", per_expert_scale, 1, 1, in.columns());
   check.type("index", index, index_result(program));
   check.type("weight", weight, weight_result(program));

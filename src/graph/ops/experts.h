@@ -13,11 +13,19 @@ namespace sluice {
 struct OpCase;
 struct Program;
 
-// Chooses k experts for each row. Choosing by logits is choosing by p without the ties that underflow makes.
+enum class Scoring : uint8_t { softmax, sigmoid };
+
+// Chooses k experts for each row. With softmax, choosing by logits is choosing by p without the ties that underflow
+// makes. Groups are runs of as many experts each; only those of the best `groups_used` groups are chosen from.
 struct Route {
   ValueId logits = kNone;
   uint32_t k = 0;
+  Scoring scoring = Scoring::softmax;
   bool normalise = true;
+  float scale = 1.0f;
+  uint32_t groups = 1;
+  uint32_t groups_used = 1;
+  WeightId bias = kNone;              // of sigmoid: added for choosing only; or kNone
   WeightId per_expert_scale = kNone;  // or kNone
   ValueId index = kNone;
   ValueId weight = kNone;
@@ -25,19 +33,23 @@ struct Route {
   static constexpr OpDoc kDoc = {
       .name = "route",
       .formula =
-          "index[r] = the k largest logits, in that order (ties: lower index)\n"
-          "p = softmax(logits[r]) over all experts\n"
-          "weight[r][i] = p[index[r][i]] / (normalise ? sum of the chosen p : 1) "
-          "per_expert_scale[index[r][i]]",
+          "softmax: p = softmax(logits[r]) over all experts, c = logits[r]\n"
+          "sigmoid: p = sigmoid(logits[r]), c = p + bias\n"
+          "a group's score = the sum of its two largest c; c of all but the groups_used best groups = -infinity\n"
+          "index[r] = the k largest c, in that order (groups and experts: ties to the lower index)\n"
+          "weight[r][i] = scale p[index[r][i]] / (normalise ? sum of the chosen p : 1) "
+          "per_expert_scale[index[r][i]], the sum with 1e-20 more for sigmoid",
       .source =
-          "Shazeer et al. 2017 (arXiv:1701.06538); transformers Gemma4TextRouter (scale after the "
-          "renormalisation, none after it)",
+          "Shazeer et al. 2017 (arXiv:1701.06538); transformers Gemma4TextRouter (per-expert scale after the "
+          "renormalisation, none after it); DeepSeek-V3 (arXiv:2412.19437) section 2.1.2, transformers "
+          "DeepseekV3TopkRouter",
       .tolerance = {.exact = 1e-5f, .fast = 1e-5f, .fast_8bit = 1e-5f},
       .reason = "routers are f32 in both arithmetics: exp within 2 ulp and one sum; indices are equal",
   };
   template <class Visitor>
   void operands(Visitor& v) const {
     v.input("logits", logits, "f32 [extent, experts]");
+    v.weight("bias", bias, "[1, experts], or none");
     v.weight("per_expert_scale", per_expert_scale, "[1, experts], or none");
     v.output("index", index, "i32 [extent, k], in [0, experts) whatever the logits are");
     v.output("weight", weight, "f32 [extent, k]");

@@ -9,11 +9,13 @@ struct RouteCase {
   RouteOptions options;
   Fill fill{};
   bool scaled = false;
+  bool biased = false;
 };
 
 OpCase route_case(const RouteCase& one) {
   CaseBuilder c(cat(one.name, ", ", one.options.k, " of ", one.experts));
   RouteOptions options = one.options;
+  if (one.biased) options.bias = c.weight({.columns = one.experts}, Format::f32, {.low = -0.3f, .high = 0.3f});
   if (one.scaled) options.per_expert_scale = c.weight({.columns = one.experts}, Format::bf16, {.low = 0.5f});
   const Routed routed = route(c.input(one.experts, 1, one.fill), options);
   c.output(routed.index);
@@ -58,6 +60,23 @@ std::vector<OpCase> Route::cases() {
            {"ties", 16, {.k = 4}, {.levels = 3}},
            {"all alike", 16, {.k = 4}, {.low = 1}},
            {"large", 33, {.k = 5}, {.low = -1e4f, .high = 1e4f}},
+           {"in groups", 24, {.k = 5, .groups = 6, .groups_used = 2}, {.low = -4, .high = 4}},
+           {"groups that tie", 16, {.k = 4, .groups = 4, .groups_used = 2}, {.levels = 3}},
+           {"sigmoid", 33, {.k = 3, .scoring = Scoring::sigmoid, .scale = 2.5f}, {.low = -4, .high = 4}},
+           {"sigmoid, not normalised",
+            40,
+            {.k = 4, .scoring = Scoring::sigmoid, .normalise = false},
+            {.low = -4, .high = 4},
+            true,
+            true},
+           {"sigmoid in groups",
+            64,
+            {.k = 8, .scoring = Scoring::sigmoid, .scale = 2.5f, .groups = 8, .groups_used = 3},
+            {.low = -4, .high = 4},
+            false,
+            true},
+           {"sigmoid, all alike", 16, {.k = 4, .scoring = Scoring::sigmoid, .groups = 4, .groups_used = 2}, {.low = 1}},
+           {"as many groups used", 12, {.k = 4, .scoring = Scoring::sigmoid, .groups = 12, .groups_used = 12}},
        })
     cases.push_back(route_case(one));
   return cases;

@@ -113,6 +113,9 @@ struct Attend {
     const float* q[X];
     for (int x = 0; x < X; ++x) q[x] = a.queries[query + static_cast<uint32_t>(x)].q;
     for (uint32_t at = 0; at < kTile; at += 16 * S::kTileVectors) score<X>(a, tile.keys + at, q, p, at);
+    if (a.queries[query].latent != nullptr) score_latents<X>(a, tile, query, p);
+    for (int x = 0; x < X; ++x)
+      for (uint32_t j = 0; j < kTile; j += 16) S::store(p[x] + j, shaped(a, S::load(p[x] + j)));
     float correction[X];
     for (int x = 0; x < X; ++x) correction[x] = normalise(p[x], tile.seen, softmax[x]);
     const uint32_t width = cache_width(a.value_width);
@@ -123,7 +126,7 @@ struct Attend {
     for (; d < width; d += 16) mix<X, 1>(tile, p, correction, results, width, d);
   }
 
-  // Scores of kTileVectors vectors of positions from `at` on, whose keys begin at `keys`.
+  // Products with kTileVectors vectors of positions from `at` on, whose keys begin at `keys`.
   template <int X>
   static void score(const AttendArgs& a, const Element* keys, const float* const (&q)[X], float (&scores)[X][kTile],
                     uint32_t at) {
@@ -140,7 +143,33 @@ struct Attend {
       }
     }
     for (int x = 0; x < X; ++x)
-      for (int c = 0; c < C; ++c) S::store(scores[x] + at + 16 * c, shaped(a, sum[x][c]));
+      for (int c = 0; c < C; ++c) S::store(scores[x] + at + 16 * c, sum[x][c]);
+  }
+  // Adds the products with the latents of the positions seen, which lie as values do.
+  template <int X>
+  static void score_latents(const AttendArgs& a, const Tile& tile, uint32_t query, float (&scores)[X][kTile]) {
+    constexpr uint32_t C = X == 1 ? 4 : 1;  // positions at once, so that sums do not wait for each other
+    uint32_t j = tile.seen.from;
+    for (; j + C <= tile.seen.to; j += C) score_latents<X, C>(a, tile, query, scores, j);
+    for (; j < tile.seen.to; ++j) score_latents<X, 1>(a, tile, query, scores, j);
+  }
+  template <int X, uint32_t C>
+  static void score_latents(const AttendArgs& a, const Tile& tile, uint32_t query, float (&scores)[X][kTile],
+                            uint32_t j) {
+    const uint32_t width = cache_width(a.value_width);
+    F sum[X][C];
+    for (int x = 0; x < X; ++x)
+      for (uint32_t c = 0; c < C; ++c) sum[x][c] = S::splat(0.0f);
+    for (uint32_t d = 0; d < width; d += 16) {
+      F latent[C];
+      for (uint32_t c = 0; c < C; ++c) latent[c] = Cache::load(tile.values + uint64_t{j + c} * width + d);
+      for (int x = 0; x < X; ++x) {
+        const F part = S::load(a.queries[query + static_cast<uint32_t>(x)].latent + d);
+        for (uint32_t c = 0; c < C; ++c) sum[x][c] = S::fma(part, latent[c], sum[x][c]);
+      }
+    }
+    for (int x = 0; x < X; ++x)
+      for (uint32_t c = 0; c < C; ++c) scores[x][j + c] += S::sum(sum[x][c]);
   }
   static F shaped(const AttendArgs& a, F score) {
     const F scaled = score * S::splat(a.scale);

@@ -64,11 +64,11 @@ struct Elementwise {
     copy_rest(a);
   }
   static void rope_adjacent(const RopeArgs& a) {
-    for (uint32_t i = 0; i < a.pairs; ++i) {
-      const float x = a.x[2 * i], y = a.x[2 * i + 1];
-      a.out[2 * i] = x * a.cosines[i] - y * a.sines[i];
-      a.out[2 * i + 1] = y * a.cosines[i] + x * a.sines[i];
-    }
+    turn_adjacent(a, a.out, a.out + 1, 2);
+    copy_rest(a);
+  }
+  static void rope_adjacent_to_halves(const RopeArgs& a) {
+    turn_adjacent(a, a.out, a.out + a.pairs, 1);
     copy_rest(a);
   }
 
@@ -129,6 +129,13 @@ struct Elementwise {
   static F turned(F x, F cosine, F y, F sine, bool plus) {
     const F other = y * sine;
     return plus ? x * cosine + other : x * cosine - other;
+  }
+  static void turn_adjacent(const RopeArgs& a, float* first, float* second, uint32_t stride) {
+    for (uint32_t i = 0; i < a.pairs; ++i) {
+      const float x = a.x[2 * i], y = a.x[2 * i + 1];
+      first[i * stride] = x * a.cosines[i] - y * a.sines[i];
+      second[i * stride] = y * a.cosines[i] + x * a.sines[i];
+    }
   }
   static void copy_rest(const RopeArgs& a) {
     for (uint32_t i = 2 * a.pairs; i < a.width; ++i) a.out[i] = a.x[i];

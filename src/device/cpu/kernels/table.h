@@ -72,6 +72,7 @@ constexpr Kernels make_kernels() {
   k.rms_norm = E::rms_norm;
   k.rope_halves = E::rope_halves;
   k.rope_adjacent = E::rope_adjacent;
+  k.rope_adjacent_to_halves = E::rope_adjacent_to_halves;
   k.add = E::add;
   k.mul = E::mul;
   k.scale = E::scale;
