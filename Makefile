@@ -8,7 +8,7 @@ CTEST  := ctest --output-on-failure --timeout 1800 -j $(JOBS)
 QUICK  := env -u SLUICE_REFERENCE_MODELS $(CTEST) -LE slow
 
 # The programs that tests/peer/check.sh runs.
-PEER   := sluice peer_vocabularies peer_tokens peer_blocks peer_render
+PEER   := sluice peer_vocabularies peer_tokens peer_blocks peer_greedy peer_render
 
 # Paths in the compiler cache are relative to the clone, so that another clone finds what this one compiled.
 export CCACHE_BASEDIR   := $(CURDIR)

@@ -48,6 +48,7 @@ for name in gemma-4 qwen35; do
   part "ids of random text, $name" "$build/peer_tokens" "$libraries" "$peer/source/models/ggml-vocab-$name.gguf" "$text"
 done
 part "blocks" "$build/peer_blocks" "$libraries" "$here/../../assets/demo-gemma4-q8_0.gguf"
+part "models that convert writes" node "$here/models.mjs" "$peer" "$build" "$here/../.."
 # Debian's jinja2, not one that a virtual environment brings.
 part "chat templates" /usr/bin/python3 "$here/templates.py" "$build/peer_render" "$peer/source/models/templates"
 [ -z "$failed" ] || { echo "check-peer: Sluice and llama.cpp differ" >&2; exit 1; }
