@@ -45,8 +45,9 @@ std::string want_of(const OptionSpec& option, const std::string& value) {
     }
     case OptionKind::bytes: return parse_bytes(value) ? "" : "a size such as 512M or 4G";
     case OptionKind::choice: {
-      const std::vector<std::string> choices = split(option.argument, '|');
-      return std::find(choices.begin(), choices.end(), value) != choices.end() ? "" : option.argument;
+      const std::string values = option.choices[0] != '\0' ? option.choices : option.argument;
+      const std::vector<std::string> choices = split(values, '|');
+      return std::find(choices.begin(), choices.end(), value) != choices.end() ? "" : values;
     }
   }
   return "";

@@ -25,6 +25,7 @@ enum class OptionKind : uint8_t { flag, text, integer, number, bytes, choice };
 struct OptionSpec {
   const char* name = "";      // "--max-tokens"
   const char* argument = "";  // "N"; of a choice its values: "exact|fast"; of a flag nothing
+  const char* choices = "";   // the values of a choice whose argument is a name, since they are too many for a line
   OptionKind kind = OptionKind::flag;
   const char* fallback = "";  // the default as one would write it; "": none
   const char* help = "";

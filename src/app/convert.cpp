@@ -1,6 +1,6 @@
 // sluice convert: a model's text part as one GGUF file, in llama.cpp's names and keys.
 //
-// Streams: rows pass through one at a time, so that a model larger than memory can be converted. The file is written
+// Streams: rows pass through some at a time, so that a model larger than memory can be converted. The file is written
 // beside its name and renamed when it is whole.
 #include <cmath>
 #include <utility>
@@ -38,7 +38,7 @@ Result<GgufWriter> make_writer(const Model& model, const GgufExport& out) {
   return writer;
 }
 
-Status write_tensors(const GgufExport& out, GgufWriter& writer, ProgressLine& progress) {
+Status write_tensors(const GgufExport& out, GgufWriter& writer, ThreadPool& pool, ProgressLine& progress) {
   uint64_t written = 0;
   const WritePiece write = [&](std::span<const std::byte> piece) -> Status {
     if (interrupted()) {
@@ -49,20 +49,22 @@ Status write_tensors(const GgufExport& out, GgufWriter& writer, ProgressLine& pr
     return writer.write(piece);
   };
   for (const ExportTensor& tensor : out.tensors) {
-    TRY_STATUS(convert_rows(tensor, write));
+    TRY_STATUS(convert_rows(tensor, pool, write));
   }
   return {};
 }
 
-Result<Converted> convert(const std::string& from, const std::string& to, Format format, Console& console) {
-  TRY(const std::string path, model_path(from));
+Result<Converted> convert(const Arguments& arguments, Console& console) {
+  const std::string& to = arguments.positionals()[1];
+  TRY(const std::string path, model_path(arguments.positionals()[0]));
   TRY(const Model model, open_model(path));
-  TRY(const GgufExport out, export_gguf(model, format));
+  TRY(const GgufExport out, export_gguf(model, *find_mix(arguments.text("--to"))));
   TRY(GgufWriter writer, make_writer(model, out));
   TRY(AtomicFile file, AtomicFile::create(to));
   TRY_STATUS(writer.begin(file));
   ProgressLine progress(console, cat("converting to ", printable(to)), "bytes");
-  TRY_STATUS(write_tensors(out, writer, progress));
+  ThreadPool pool(thread_count(arguments));
+  TRY_STATUS(write_tensors(out, writer, pool, progress));
   writer.finish();
   TRY_STATUS(file.commit());
   return Converted{out.tensors.size(), writer.data_bytes(), out.left_out.size()};
@@ -72,7 +74,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   watch_interrupts();  // so that a stopped conversion leaves no part behind
   const std::string& to = arguments.positionals()[1];
   const std::string format = arguments.text("--to");
-  TRY(const Converted done, convert(arguments.positionals()[0], to, *format_by_name(format), console));
+  TRY(const Converted done, convert(arguments, console));
   if (arguments.flag("--json")) {
     console.json(Json::Object{{"file", to},
                               {"format", format},
@@ -88,26 +90,41 @@ Result<int> run(const Arguments& arguments, Console& console) {
   return 0;
 }
 
+std::string mix_names(const char* separator) {
+  std::string names;
+  for (const Mix& mix : all_mixes()) {
+    names += cat(names.empty() ? "" : separator, mix.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 CommandSpec convert_command() {
+  static const std::string mixes = mix_names("|");
+  static const std::string to_help = cat("the weight format of the matrices, or a mix; needed: ", mix_names(", "));
   return {
       .name = "convert",
       .summary = "Writes a model's text part as one GGUF file",
       .text =
-          "Names and keys are llama.cpp's, so that other programs read the file too. Vectors, routers and what is "
-          "not a matrix stay f32; rows that are no whole number of q8_0 blocks become f16. Towers for pictures and "
-          "sounds are left out.",
+          "Names and keys are llama.cpp's, so that other programs read the file too, and so is the choice of formats: "
+          "bf16, f16, f32 and q8_0 are the format of every matrix; the others are mixes, in which the head and, "
+          "layer by layer, values and down projections get a finer format than the rest. Vectors and routers stay "
+          "f32; rows that are no whole number of a format's blocks get one of smaller blocks, at last f16. Towers for "
+          "pictures and sounds are left out.",
       .positionals = {{"MODEL", true, "a Hugging Face directory or a GGUF file; demo is the built-in model"},
                       {"FILE.gguf", true, "the file to write; replaced when it exists, and only by a whole one"}},
       .options = {{.name = "--to",
-                   .argument = "bf16|f16|f32|q8_0",
+                   .argument = "FORMAT",
+                   .choices = mixes.c_str(),
                    .kind = OptionKind::choice,
-                   .help = "the weight format of the matrices; needed",
+                   .help = to_help.c_str(),
                    .required = true},
+                  threads_option(),
                   {.name = "--json", .help = "print one JSON object"}},
       .examples = {{"sluice convert ./gemma gemma-q8_0.gguf --to q8_0",
-                    "a quarter of the memory of f32, nearly its answers"}},
+                    "a quarter of the memory of f32, nearly its answers"},
+                   {"sluice convert ./gemma gemma-q4_k_m.gguf --to q4_k_m", "what most downloads are in"}},
       .json = {{"file", "string", "the file written"},
                {"format", "string", "as --to gave it"},
                {"tensors", "integer", "tensors written"},

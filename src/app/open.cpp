@@ -70,10 +70,6 @@ Result<std::unique_ptr<Device>> open_device(const Arguments& arguments, ThreadPo
   return make_cpu_device({.pool = pool, .limit = limit});
 }
 
-uint32_t thread_count(const Arguments& arguments) {
-  return arguments.given("--threads") ? static_cast<uint32_t>(arguments.integer("--threads")) : available_processors();
-}
-
 std::string simd_choices() {
   std::string names;
   for (int level = 0; level < kSimdLevels; ++level) {
@@ -83,6 +79,19 @@ std::string simd_choices() {
 }
 
 }  // namespace
+
+uint32_t thread_count(const Arguments& arguments) {
+  return arguments.given("--threads") ? static_cast<uint32_t>(arguments.integer("--threads")) : available_processors();
+}
+
+OptionSpec threads_option() {
+  return {.name = "--threads",
+          .argument = "N",
+          .kind = OptionKind::integer,
+          .help = "threads of the cpu; without it, the processors this process may run on",
+          .least = 1,
+          .most = 1024};
+}
 
 std::vector<OptionSpec> device_options() {
   static const std::string simd = simd_choices();
@@ -96,12 +105,7 @@ std::vector<OptionSpec> device_options() {
        .argument = simd.c_str(),
        .kind = OptionKind::choice,
        .help = "the widest instruction set the cpu may use; without it, the widest it has"},
-      {.name = "--threads",
-       .argument = "N",
-       .kind = OptionKind::integer,
-       .help = "threads of the cpu; without it, the processors this process may run on",
-       .least = 1,
-       .most = 1024},
+      threads_option(),
       {.name = "--memory",
        .argument = "BYTES",
        .kind = OptionKind::bytes,

@@ -19,6 +19,8 @@
 namespace sluice {
 
 std::vector<OptionSpec> device_options();  // --device, --simd, --threads, --memory
+OptionSpec threads_option();
+uint32_t thread_count(const Arguments& arguments);  // of --threads
 // The rows of several tables as one.
 std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>& tables);
 

@@ -10,8 +10,12 @@
 //           4   u8    q[32]   element 16 s + j: low half of byte 8 s + j; element 16 s + 8 + j: its high half
 //          36
 //
-// Numbers are kept doubled, as small integers, and scales halved: the same products, and ggml's.
+// Numbers are kept doubled, as small integers, and scales halved: the same products, and ggml's. mxfp4's encoder is
+// ggml's too: the scale puts the largest magnitude between 4 and 8 steps, each element goes to the nearest number.
 #pragma once
+
+#include <algorithm>
+#include <cmath>
 
 #include "format/f8.h"
 #include "format/format.h"
@@ -29,6 +33,7 @@ struct MXFP4 {
   static constexpr const char* kName = "mxfp4";
   static constexpr uint32_t kBlockElements = 32;
   static constexpr int kGgmlType = 39;
+  static constexpr float kLargest = 0x1.8p127f;  // larger ones become this
 
   struct Block {
     uint8_t e;
@@ -44,6 +49,25 @@ struct MXFP4 {
   static void load16(const Block& block, uint32_t part, float* to) {
     const float d = half_scale(block.e);
     for (uint32_t i = 0; i < 16; ++i) to[i] = d * doubled_e2m1(block.q[i] >> 4 * part);
+  }
+
+  static Block encode(const float* from) {
+    float largest = 0;
+    for (uint32_t i = 0; i < kBlockElements; ++i) largest = std::fmax(largest, std::fabs(from[i]));
+    Block block{largest > 0 ? static_cast<uint8_t>(std::clamp(std::ilogb(largest), -125, 127) + 125) : uint8_t{0}, {}};
+    const float d = half_scale(block.e);
+    for (uint32_t i = 0; i < kBlockElements; ++i)
+      block.q[i % 16] |= static_cast<uint8_t>(nearest_e2m1(from[i], d) << (i < 16 ? 0 : 4));
+    return block;
+  }
+
+ private:
+  // The first of equally near ones, so that zero has no sign.
+  static uint32_t nearest_e2m1(float x, float d) {
+    uint32_t best = 0;
+    for (uint32_t q = 1; q < 16; ++q)
+      if (std::fabs(d * doubled_e2m1(q) - x) < std::fabs(d * doubled_e2m1(best) - x)) best = q;
+    return best;
   }
 };
 

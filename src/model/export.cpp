@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <unordered_set>
 
+#include "checkpoint/file_type.h"
 #include "model/facts.h"
 #include "model/family.h"
 
@@ -13,20 +15,6 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kQuantizationVersion = 2;
 
-// general.file_type of a file whose matrices are mostly of that format.
-struct FileType {
-  Format format;
-  uint32_t id;
-};
-constexpr FileType kFileTypes[] = {{Format::f32, 0}, {Format::f16, 1}, {Format::bf16, 32}, {Format::q8_0, 7}};
-
-Format written_format(const std::string& name, const std::vector<int64_t>& shape, Format target) {
-  const bool router = ends_with(name, ".ffn_gate_inp.weight");
-  if (shape.size() == 1 || router || !ends_with(name, ".weight")) return Format::f32;
-  if (shape.back() % format_info(target).block_elements != 0) return Format::f16;
-  return target;
-}
-
 // The whole stored tensor that a weight is, or is a part of.
 TensorSource whole_tensor(const BoundWeight& weight) {
   TensorSource whole = weight.tensor;
@@ -35,7 +23,8 @@ TensorSource whole_tensor(const BoundWeight& weight) {
   return whole;
 }
 
-std::vector<ExportTensor> export_tensors(const Model& model, Format target) {
+// Their formats are still to be chosen.
+std::vector<ExportTensor> export_tensors(const Model& model) {
   std::vector<ExportTensor> tensors;
   for (const MadeTensor& made : model.family_model().gguf_made_tensors()) {
     const auto values = std::make_shared<const std::vector<float>>(made.values);
@@ -57,11 +46,41 @@ std::vector<ExportTensor> export_tensors(const Model& model, Format target) {
     const auto name = std::ranges::find_if(names, [&](const auto& n) { return n.same_part(weight.source); });
     CHECK(name != names.end());
     if (!written.insert(name->name).second) continue;  // another part of a fused tensor
-    std::vector<int64_t> shape = stored_shape(weight.row.shape, weight.source);
-    const Format format = written_format(name->name, shape, target);
-    tensors.push_back({name->name, std::move(shape), format, whole_tensor(weight)});
+    tensors.push_back({name->name, stored_shape(weight.row.shape, weight.source), Format::f32, whole_tensor(weight)});
   }
   return tensors;
+}
+
+// A key of the architecture: a number, or the first of a list with one a layer; 0 without it.
+uint32_t family_number(const std::vector<GgufMetadata::Entry>& keys, const std::string& name) {
+  const auto key = std::ranges::find(keys, name, &GgufMetadata::Entry::name);
+  if (key == keys.end() || element_count(key->value) == 0) return 0;
+  return std::visit(
+      []<class T>(const T& held) -> uint32_t {
+        if constexpr (std::is_integral_v<T>)
+          return static_cast<uint32_t>(held);
+        else if constexpr (std::is_same_v<T, GgufArray<uint32_t>> || std::is_same_v<T, GgufArray<int32_t>>)
+          return static_cast<uint32_t>(held[0]);
+        else
+          return 0;
+      },
+      key->value);
+}
+
+MixFacts mix_facts(const Model& model, const std::vector<GgufMetadata::Entry>& keys) {
+  const auto number = [&](const char* key) { return family_number(keys, cat(model.family().name, '.', key)); };
+  return {.layers = number("block_count"),
+          .experts = number("expert_count"),
+          .heads = number("attention.head_count"),
+          .kv_heads = number("attention.head_count_kv")};
+}
+
+void choose_formats(const Mix& mix, const MixFacts& facts, std::vector<ExportTensor>& tensors) {
+  std::vector<MixTensor> described;
+  described.reserve(tensors.size());
+  for (const ExportTensor& tensor : tensors) described.push_back({tensor.name, tensor.shape, tensor.source.format});
+  const std::vector<Format> formats = mix_formats(mix, described, facts);
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].format = formats[i];
 }
 
 std::vector<GgufMetadata::Entry> keys_of_hugging_face(const Model& model) {
@@ -99,65 +118,64 @@ Status check_range(const ExportTensor& tensor, std::span<const float> row) {
                " for ", format_name(tensor.format));
 }
 
-// Collects bytes and passes them on in pieces.
-class Pieces {
+// Decodes and encodes rows, counted through all experts. One a thread.
+class RowConverter {
  public:
-  explicit Pieces(const WritePiece& write) : write_(write) {}
+  explicit RowConverter(const ExportTensor& tensor)
+      : tensor_(tensor), values_(tensor.source.format == tensor.format ? 0 : tensor.source.shape.columns) {}
 
-  // Room for the next `bytes`, to be filled before the next call.
-  Result<std::byte*> room(uint64_t bytes) {
-    if (!held_.empty() && held_.size() + bytes > kPieceBytes) TRY_STATUS(flush());
-    held_.resize(held_.size() + bytes);
-    return held_.data() + held_.size() - bytes;
-  }
-  Status flush() {
-    if (held_.empty()) return {};
-    TRY_STATUS(write_(held_));
-    held_.clear();
+  Status convert(uint64_t row, std::byte* to) {
+    const TensorSource& source = tensor_.source;
+    const std::byte* from =
+        source.bytes + row / source.shape.rows * source.expert_stride + row % source.shape.rows * source.row_stride;
+    if (values_.empty()) {
+      std::copy_n(from, row_bytes(tensor_.format, source.shape.columns), to);
+      return {};
+    }
+    decode_row(source.format, from, values_.data(), values_.size());
+    TRY_STATUS(check_range(tensor_, values_));
+    encode_row(tensor_.format, values_.data(), to, values_.size());
     return {};
   }
 
  private:
-  const WritePiece& write_;
-  std::vector<std::byte> held_;
+  const ExportTensor& tensor_;
+  std::vector<float> values_;
 };
 
 }  // namespace
 
-Result<GgufExport> export_gguf(const Model& model, Format target) {
-  const auto type = std::ranges::find_if(kFileTypes, [&](const FileType& t) { return t.format == target; });
-  if (type == std::end(kFileTypes))
-    return error(ErrorKind::unsupported, "cannot write ", format_name(target), ": want one of f32, f16, bf16, q8_0");
+Result<GgufExport> export_gguf(const Model& model, const Mix& mix) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   GgufExport out;
   out.keys = from_gguf ? keys_of_gguf(model.checkpoint().metadata()) : keys_of_hugging_face(model);
-  set_key(out.keys, "general.file_type", type->id);
+  set_key(out.keys, "general.file_type", *file_type_by_name(mix.name));
   set_key(out.keys, "general.quantization_version", kQuantizationVersion);
-  out.tensors = export_tensors(model, target);
+  out.tensors = export_tensors(model);
+  choose_formats(mix, mix_facts(model, out.keys), out.tensors);
   out.left_out = model.unread_tensors();
   return out;
 }
 
-Status convert_rows(const ExportTensor& tensor, const WritePiece& write) {
-  const TensorSource& source = tensor.source;
-  const uint32_t columns = source.shape.columns;
-  const uint64_t bytes = row_bytes(tensor.format, columns);
-  Pieces pieces(write);
-  std::vector<float> values(source.format == tensor.format ? 0 : columns);
-  for (uint32_t expert = 0; expert < source.shape.experts; ++expert) {
-    for (uint32_t row = 0; row < source.shape.rows; ++row) {
-      const std::byte* from = source.bytes + expert * source.expert_stride + row * source.row_stride;
-      TRY(std::byte* const to, pieces.room(bytes));
-      if (source.format == tensor.format) {
-        std::copy_n(from, bytes, to);
-        continue;
-      }
-      decode_row(source.format, from, values.data(), columns);
-      TRY_STATUS(check_range(tensor, values));
-      encode_row(tensor.format, values.data(), to, columns);
-    }
+Status convert_rows(const ExportTensor& tensor, ThreadPool& pool, const WritePiece& write) {
+  const WeightShape& shape = tensor.source.shape;
+  const uint64_t bytes = row_bytes(tensor.format, shape.columns);
+  const uint64_t rows = uint64_t{shape.experts} * shape.rows;
+  const uint64_t most = std::max<uint64_t>(1, kPieceBytes / std::max<uint64_t>(1, bytes));
+  std::vector<RowConverter> converters(pool.threads(), RowConverter(tensor));
+  std::vector<std::byte> piece;
+  for (uint64_t first = 0; first < rows; first += most) {
+    const uint64_t count = std::min(most, rows - first);
+    piece.resize(count * bytes);
+    std::vector<Status> done(pool.threads());
+    pool.parallel(count, 1, [&](const Share& share) {
+      for (size_t row = share.first; row < share.last && done[share.thread]; ++row)
+        done[share.thread] = converters[share.thread].convert(first + row, piece.data() + row * bytes);
+    });
+    for (const Status& status : done) TRY_STATUS(status);
+    TRY_STATUS(write(piece));
   }
-  return pieces.flush();
+  return {};
 }
 
 }  // namespace sluice

@@ -1,11 +1,11 @@
 // What `sluice convert` writes: a model's text part as GGUF, in llama.cpp's names and keys.
 //
-//   TRY(const GgufExport out, export_gguf(model, Format::q8_0));
+//   TRY(const GgufExport out, export_gguf(model, *find_mix("q4_k_m")));
 //   for (auto& key : out.keys) writer.add_key(key.name, key.value);      // and the tokenizer's, which text/ knows
 //   for (auto& t : out.tensors) writer.add_tensor(t.name, t.format, t.shape);
-//   for (auto& t : out.tensors) TRY_STATUS(convert_rows(t, [&](auto piece) { return writer.write(piece); }));
+//   for (auto& t : out.tensors) TRY_STATUS(convert_rows(t, pool, [&](auto piece) { return writer.write(piece); }));
 //
-// Source of keys, names and which tensors stay F32: llama.cpp's convert_hf_to_gguf.py, as files written by it show.
+// Source of keys and names: llama.cpp's convert_hf_to_gguf.py, as files written by it show; of formats: mix.h.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/threads.h"
 #include "checkpoint/gguf_value.h"
+#include "model/mix.h"
 #include "model/model.h"
 
 namespace sluice {
@@ -34,13 +36,13 @@ struct GgufExport {
   std::vector<std::string> left_out;  // tensors of the checkpoint that are not written: of towers, or unknown
 };
 
-// `target`: f32, f16, bf16 or q8_0. Vectors, routers and what is no `.weight` stay F32; rows that are no whole number
-// of q8_0 blocks become f16.
-Result<GgufExport> export_gguf(const Model& model, Format target);
+// The text part in the formats of `mix`.
+Result<GgufExport> export_gguf(const Model& model, const Mix& mix);
 
-// Writes a tensor's rows in order, decoded and encoded anew, or as they are when the format stays; pieces of about a
-// MiB, so that no tensor needs to fit into memory. A value that the format cannot hold is refused with its name.
+// Writes a tensor's rows in order, decoded and encoded anew on the pool, or as they are when the format stays; pieces
+// of about a MiB, so that no tensor needs to fit into memory. The bytes are the same for any number of threads. A value
+// that the format cannot hold is refused with its name.
 using WritePiece = std::function<Status(std::span<const std::byte>)>;
-Status convert_rows(const ExportTensor& tensor, const WritePiece& write);
+Status convert_rows(const ExportTensor& tensor, ThreadPool& pool, const WritePiece& write);
 
 }  // namespace sluice

@@ -73,8 +73,10 @@ TEST(Cli, AWrongCommandLineIsStatusTwo) {
                "run: --temperature is hot: want a number, 0 to 100 (sluice run --help)");
   expect_fails({"verify", "m"}, 2, "verify: missing --golden FILE (sluice verify --help)");
   expect_fails({"convert", "m"}, 2, "convert: missing FILE.gguf (sluice convert --help)");
-  expect_fails({"convert", "m", "f", "--to", "q9"}, 2,
-               "convert: --to is q9: want bf16|f16|f32|q8_0 (sluice convert --help)");
+  expect_fails(
+      {"convert", "m", "f", "--to", "q9"}, 2,
+      "convert: --to is q9: want bf16|f16|f32|q8_0|q4_0|q4_1|q5_0|q5_1|q2_k|q2_k_s|q3_k_s|q3_k_m|q3_k_l|q4_k_s|"
+      "q4_k_m|q5_k_s|q5_k_m|q6_k|iq4_nl|iq4_xs|mxfp4_moe (sluice convert --help)");
   expect_fails({"inspect"}, 2, "inspect: missing MODEL (sluice inspect --help)");
   expect_fails({"devices", "all"}, 2, "devices: unexpected argument all: want options only (sluice devices --help)");
 }

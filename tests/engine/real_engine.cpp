@@ -17,15 +17,16 @@ Model open_model(const std::string& path) {
   return *std::move(model);
 }
 
-Status write_gguf(const Model& model, Format format, const std::string& path) {
-  TRY(const GgufExport made, export_gguf(model, format));
+Status write_gguf(const Model& model, const Mix& mix, const std::string& path) {
+  TRY(const GgufExport made, export_gguf(model, mix));
   GgufWriter writer;
   for (const auto& key : made.keys) writer.add_key(key.name, key.value);
   for (const ExportTensor& tensor : made.tensors) writer.add_tensor(tensor.name, tensor.format, tensor.shape);
   TRY(AtomicFile file, AtomicFile::create(path));
   TRY_STATUS(writer.begin(file));
+  ThreadPool pool(1);
   for (const ExportTensor& tensor : made.tensors) {
-    TRY_STATUS(convert_rows(tensor, [&](std::span<const std::byte> piece) { return writer.write(piece); }));
+    TRY_STATUS(convert_rows(tensor, pool, [&](std::span<const std::byte> piece) { return writer.write(piece); }));
   }
   writer.finish();
   return file.commit();
@@ -37,7 +38,7 @@ Model make_model(const std::string& name) {
   const Model model = open_model(join_path(data, name.substr(0, space)));
   if (space == std::string::npos) return model;
   const std::string path = cat(testing::TempDir(), "real_engine_", name.substr(space + 1), ".gguf");
-  const Status written = write_gguf(model, *format_by_name(name.substr(space + 1)), path);
+  const Status written = write_gguf(model, *find_mix(name.substr(space + 1)), path);
   CHECK(written);
   Model converted = open_model(path);
   std::remove(path.c_str());  // its mapping stays
