@@ -18,7 +18,10 @@ mkdir -p "$peer"
 if ! cmp -s "$here/package-lock.json" "$peer/installed.json"; then
   cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$peer"
   # Not "npm ci": it wants the builds for other systems in the lock file, where npm itself leaves them out.
-  if ! (cd "$peer" && npm install --no-save >npm.log 2>&1); then
+  status=0
+  (cd "$peer" && timeout 300 npm install --no-save >npm.log 2>&1) || status=$?
+  [ $status -ne 124 ] || not_run "npm has not fetched $peer/package.json within 5 minutes"
+  if [ $status -ne 0 ]; then
     code=$(sed -n 's/^npm \(error\|ERR!\) code //p' "$peer/npm.log" | head -n 1)
     case $code in
       ENOTFOUND | EAI_AGAIN | ECONN* | ETIMEDOUT | ENETUNREACH | EHOSTUNREACH | ERR_SOCKET* | E403 | E5*)
@@ -43,7 +46,7 @@ part() {
 part "vocabularies" "$build/peer_vocabularies" "$peer/source/models"
 
 text=$peer/text.txt
-[ -s "$text" ] || "$here/make_text.py" "$peer/source" 1000000 >"$text.part" && mv "$text.part" "$text"
+"$here/make_text.py" "$peer/source" 1000000 >"$text"
 for name in gemma-4 qwen35; do
   part "ids of random text, $name" "$build/peer_tokens" "$libraries" "$peer/source/models/ggml-vocab-$name.gguf" "$text"
 done
