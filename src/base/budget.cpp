@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <optional>
+
+#include "base/mutex.h"
 
 namespace sluice {
 
 struct Budget::State {
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   std::array<std::optional<uint64_t>, kDomains> limits;
   std::array<std::array<uint64_t, kPurposes>, kDomains> held{};
   std::array<std::array<uint64_t, kPurposes>, kDomains> peaks{};
@@ -65,23 +66,23 @@ const char* purpose_name(Purpose purpose) {
 Budget::Budget() : state_(std::make_shared<State>()) {}
 
 void Budget::set_limit(Domain domain, uint64_t bytes) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->limits[static_cast<size_t>(domain)] = bytes;
 }
 
 Result<Reservation> Budget::reserve(Domain domain, Purpose purpose, uint64_t bytes) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   TRY_STATUS(state_->take(domain, purpose, bytes));
   return Reservation(state_, domain, purpose, bytes);
 }
 
 uint64_t Budget::used(Domain domain) const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->used(domain);
 }
 
 std::vector<BudgetLine> Budget::lines() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   std::vector<BudgetLine> lines;
   for (size_t d = 0; d < kDomains; ++d) {
     for (size_t p = 0; p < kPurposes; ++p) {
@@ -113,7 +114,7 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
 
 Status Reservation::resize(uint64_t bytes) {
   CHECK(state_ != nullptr);
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (bytes > bytes_) {
     TRY_STATUS(state_->take(domain_, purpose_, bytes - bytes_));
   } else {
@@ -125,7 +126,7 @@ Status Reservation::resize(uint64_t bytes) {
 
 void Reservation::release() {
   if (state_ == nullptr) return;
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->held[static_cast<size_t>(domain_)][static_cast<size_t>(purpose_)] -= std::exchange(bytes_, 0);
 }
 

@@ -1,5 +1,11 @@
 #include "base/threads.h"
 
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
 #include "base/check.h"
 
 #if defined(__linux__)
@@ -55,38 +61,60 @@ class SignalsBlocked {
 
 }  // namespace
 
-ThreadPool::ThreadPool(uint32_t threads) {
-  CHECK(threads >= 1);
+// The threads beside the caller, and the loop they work on.
+class ThreadPool::Team {
+ public:
+  explicit Team(uint32_t threads);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  void run(size_t count, Loop loop);
+
+ private:
+  void work(uint32_t thread);
+  Share share(uint32_t thread) const;
+
+  std::mutex callers_;
+  // Published by started_, read by the workers until they have counted themselves out of running_.
+  Loop loop_;
+  size_t count_ = 0;
+  bool stopping_ = false;
+  alignas(64) std::atomic<uint32_t> started_{0};  // loops so far
+  alignas(64) std::atomic<uint32_t> running_{0};  // workers not done with the present one
+  std::vector<std::thread> workers_;
+};
+
+ThreadPool::Team::Team(uint32_t threads) {
   [[maybe_unused]] const SignalsBlocked blocked;
   workers_.reserve(threads - 1);
   for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::Team::~Team() {
   stopping_ = true;
   started_.fetch_add(1, std::memory_order_release);
   started_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-Share ThreadPool::share(uint32_t thread) const {
-  const size_t n = threads(), base = count_ / n, extra = count_ % n;
+Share ThreadPool::Team::share(uint32_t thread) const {
+  const size_t n = workers_.size() + 1, base = count_ / n, extra = count_ % n;
   const size_t first = thread * base + (thread < extra ? thread : extra);
   return {thread, first, first + base + (thread < extra ? 1 : 0)};
 }
 
-void ThreadPool::run(size_t count, Loop loop) {
+void ThreadPool::Team::run(size_t count, Loop loop) {
   const std::lock_guard<std::mutex> one_caller(callers_);
   loop_ = loop;
   count_ = count;
-  running_.store(threads() - 1, std::memory_order_relaxed);
+  running_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
   started_.fetch_add(1, std::memory_order_release);
   started_.notify_all();
   loop.call(loop.body, share(0));
   for (uint32_t left = running_.load(std::memory_order_acquire); left != 0;) left = wait_until_not(running_, left);
 }
 
-void ThreadPool::work(uint32_t thread) {
+void ThreadPool::Team::work(uint32_t thread) {
   for (uint32_t seen = 0;;) {
     // The caller waits for every worker, so that no loop is ever missed.
     seen = wait_until_not(started_, seen);
@@ -96,6 +124,15 @@ void ThreadPool::work(uint32_t thread) {
   }
 }
 
+ThreadPool::ThreadPool(uint32_t threads) : threads_(threads) {
+  CHECK(threads >= 1);
+  if (threads > 1) team_ = std::make_unique<Team>(threads);
+}
+
+ThreadPool::~ThreadPool() = default;
+
+void ThreadPool::run(size_t count, Loop loop) { team_->run(count, loop); }
+
 uint32_t available_processors() {
 #if defined(__linux__)
   cpu_set_t set;
@@ -104,5 +141,7 @@ uint32_t available_processors() {
   const uint32_t count = std::thread::hardware_concurrency();
   return count == 0 ? 1 : count;
 }
+
+void wait_a_moment() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
 
 }  // namespace sluice

@@ -4,14 +4,12 @@
 // which thread computes what depends on the count alone. Between loops the others spin for some microseconds, because
 // the next loop of a decode step usually follows at once, and then sleep.
 // A pool belongs to the process; loops of several callers run one after another. A body must not start a loop itself.
+// In a page (threads_wasi.cpp) there are no threads: every pool is a pool of one.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
 namespace sluice {
 
@@ -29,13 +27,13 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  uint32_t threads() const { return static_cast<uint32_t>(workers_.size()) + 1; }
+  uint32_t threads() const { return threads_; }
 
   // Calls body(Share) once on every thread and returns when all are done; on the caller alone, with the whole range,
   // when there are at most `grain` indices: too little work to wake anybody for.
   template <class Body>
   void parallel(size_t count, size_t grain, const Body& body) {
-    if (workers_.empty() || count <= grain) return body(Share{0, 0, count});
+    if (threads_ == 1 || count <= grain) return body(Share{0, 0, count});
     run(count, {&body, [](const void* object, const Share& share) { (*static_cast<const Body*>(object))(share); }});
   }
 
@@ -44,22 +42,18 @@ class ThreadPool {
     const void* body = nullptr;
     void (*call)(const void* body, const Share& share) = nullptr;
   };
+  class Team;
 
   void run(size_t count, Loop loop);
-  void work(uint32_t thread);
-  Share share(uint32_t thread) const;
 
-  std::mutex callers_;
-  // Published by started_, read by the workers until they have counted themselves out of running_.
-  Loop loop_;
-  size_t count_ = 0;
-  bool stopping_ = false;
-  alignas(64) std::atomic<uint32_t> started_{0};  // loops so far
-  alignas(64) std::atomic<uint32_t> running_{0};  // workers not done with the present one
-  std::vector<std::thread> workers_;
+  uint32_t threads_;
+  std::unique_ptr<Team> team_;  // none in a pool of one
 };
 
 // Processors this process may run on.
 uint32_t available_processors();
+
+// Lets go of the processor for some 50 microseconds, while a device works by itself.
+void wait_a_moment();
 
 }  // namespace sluice

@@ -1,7 +1,5 @@
 // Kept sequences: fork, truncate, close, save, load.
-#include <chrono>
-#include <thread>
-
+#include "base/threads.h"
 #include "engine/engine_impl.h"
 
 namespace sluice {
@@ -43,7 +41,7 @@ Status EngineImpl::wait(Ticket ticket) {
   for (;;) {
     const std::optional<Completion> completion = placed_.runner->poll();
     if (!completion) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      wait_a_moment();
     } else if (completion->ticket == ticket) {
       return completion->status;
     } else {

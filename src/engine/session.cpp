@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+
+#include "base/threads.h"
 
 namespace sluice {
 namespace {
@@ -13,7 +14,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // One turn of the engine; a device that works by itself is given a moment.
 void turn(Engine& engine) {
-  if (engine.step() == StepState::in_flight) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (engine.step() == StepState::in_flight) wait_a_moment();
 }
 
 void take(Answer& answer, Progress& progress) {

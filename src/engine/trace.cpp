@@ -1,9 +1,8 @@
 #include "engine/trace.h"
 
-#include <chrono>
 #include <numeric>
-#include <thread>
 
+#include "base/threads.h"
 #include "engine/layout.h"
 #include "engine/pages.h"
 #include "engine/step_fill.h"
@@ -15,7 +14,7 @@ Status wait(Runner& runner, Ticket ticket) {
   for (;;) {
     const std::optional<Completion> completion = runner.poll();
     if (completion && completion->ticket == ticket) return completion->status;
-    if (!completion) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (!completion) wait_a_moment();
   }
 }
 

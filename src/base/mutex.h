@@ -1,0 +1,31 @@
+// A mutex, and its holder for a scope. The page's module has one thread, and its library no std::mutex.
+#pragma once
+
+#if !defined(__wasi__)
+#include <mutex>
+#endif
+
+namespace sluice {
+
+#if defined(__wasi__)
+class Mutex {
+ public:
+  void lock() {}
+  void unlock() {}
+};
+#else
+using Mutex = std::mutex;
+#endif
+
+class MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~MutexLock() { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+}  // namespace sluice
