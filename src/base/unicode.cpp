@@ -1,9 +1,5 @@
 #include "base/unicode.h"
 
-#include <utf8proc.h>
-
-#include <cstdlib>
-
 namespace sluice {
 
 Decoded decode_utf8(std::string_view text) {
@@ -70,37 +66,6 @@ std::string replace_invalid_utf8(std::string_view text) {
   return out;
 }
 
-Category category(uint32_t code_point) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(code_point))) {
-    case UTF8PROC_CATEGORY_LU: return Category::lu;
-    case UTF8PROC_CATEGORY_LL: return Category::ll;
-    case UTF8PROC_CATEGORY_LT: return Category::lt;
-    case UTF8PROC_CATEGORY_LM: return Category::lm;
-    case UTF8PROC_CATEGORY_LO: return Category::lo;
-    case UTF8PROC_CATEGORY_MN: return Category::mn;
-    case UTF8PROC_CATEGORY_MC: return Category::mc;
-    case UTF8PROC_CATEGORY_ME: return Category::me;
-    case UTF8PROC_CATEGORY_ND: return Category::nd;
-    case UTF8PROC_CATEGORY_NL: return Category::nl;
-    case UTF8PROC_CATEGORY_NO: return Category::no;
-    case UTF8PROC_CATEGORY_PC: return Category::pc;
-    case UTF8PROC_CATEGORY_PD: return Category::pd;
-    case UTF8PROC_CATEGORY_PS: return Category::ps;
-    case UTF8PROC_CATEGORY_PE: return Category::pe;
-    case UTF8PROC_CATEGORY_PI: return Category::pi;
-    case UTF8PROC_CATEGORY_PF: return Category::pf;
-    case UTF8PROC_CATEGORY_PO: return Category::po;
-    case UTF8PROC_CATEGORY_SM: return Category::sm;
-    case UTF8PROC_CATEGORY_SC: return Category::sc;
-    case UTF8PROC_CATEGORY_SK: return Category::sk;
-    case UTF8PROC_CATEGORY_SO: return Category::so;
-    case UTF8PROC_CATEGORY_ZS: return Category::zs;
-    case UTF8PROC_CATEGORY_ZL: return Category::zl;
-    case UTF8PROC_CATEGORY_ZP: return Category::zp;
-    default: return Category::other;
-  }
-}
-
 bool is_letter(uint32_t code_point) {
   const Category c = category(code_point);
   return c >= Category::lu && c <= Category::lo;
@@ -125,24 +90,6 @@ bool is_space(uint32_t code_point) {
   if (code_point >= 0x09 && code_point <= 0x0d) return true;
   if (code_point == 0x85) return true;
   return category(code_point) >= Category::zs;
-}
-
-uint32_t to_upper(uint32_t code_point) {
-  return static_cast<uint32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code_point)));
-}
-uint32_t to_lower(uint32_t code_point) {
-  return static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point)));
-}
-
-std::string to_nfc(std::string_view text) {
-  utf8proc_uint8_t* composed = nullptr;
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-  const auto bytes = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                  static_cast<utf8proc_ssize_t>(text.size()), &composed, options);
-  if (bytes < 0) return std::string(text);
-  std::string out(reinterpret_cast<const char*>(composed), static_cast<size_t>(bytes));
-  std::free(composed);  // NOLINT(cppcoreguidelines-no-malloc): utf8proc_map hands out malloc's memory
-  return out;
 }
 
 }  // namespace sluice

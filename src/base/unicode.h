@@ -1,4 +1,5 @@
-// UTF-8, general categories and NFC. Categories and NFC come from utf8proc behind this header (unicode.cpp).
+// UTF-8, general categories, simple case and NFC. The data is utf8proc's, written out as tables when the build is
+// configured (tools/unicode_tables.cpp), so that every build, a page's too, has the same.
 #pragma once
 
 #include <cstdint>
