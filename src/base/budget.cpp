@@ -38,7 +38,7 @@ std::string Budget::State::holders(Domain domain) const {
 
 Status Budget::State::take(Domain domain, Purpose purpose, uint64_t bytes) {
   const uint64_t before = used(domain);
-  const uint64_t limit = limits[static_cast<size_t>(domain)].value_or(UINT64_MAX);
+  const uint64_t limit = limits[static_cast<size_t>(domain)].value_or(SIZE_MAX);
   const uint64_t left = limit - std::min(limit, before);
   if (bytes > left) {
     return error(ErrorKind::out_of_memory, domain_name(domain), " memory: ", format_bytes(left), " left of ",

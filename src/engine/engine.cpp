@@ -136,10 +136,10 @@ Result<RequestId> EngineImpl::submit(Request request) {
   }
   TRY_STATUS(check_request(request, history_before));
   if (!request.logits_at.empty() && logits_.empty()) {
-    const size_t elements = results_.size() * model_->vocabulary;
+    const uint64_t elements = uint64_t{results_.size()} * model_->vocabulary;
     TRY(Reservation room, budget_->reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
     reserved_.push_back(std::move(room));
-    logits_.resize(elements);
+    logits_.resize(static_cast<size_t>(elements));
   }
   TRY(OpenSequence * sequence, sequence_for(request));
   const SequenceId id = request.sequence != kNewSequence ? request.sequence : last_id_;

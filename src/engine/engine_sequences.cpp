@@ -62,7 +62,7 @@ Status EngineImpl::save(SequenceId sequence, const std::string& path) {
                       .history = open->text.history};
   TRY_STATUS(writer.begin(saved));
   for (uint32_t g = 0; g < cache_.groups(); ++g) {
-    std::vector<std::byte> page(placed_.page_bytes[g]);
+    std::vector<std::byte> page(static_cast<size_t>(placed_.page_bytes[g]));
     for (uint32_t i = 0; i < saved.groups[g].count; ++i) {
       const PageId from = open->text.tables[g].page(saved.groups[g].first + i);
       TRY_STATUS(wait(placed_.runner->read_page(g, from, page)));
@@ -141,7 +141,7 @@ bool EngineImpl::take_pages(const SavedSequence& saved, CachedHistory& text) {
 Status EngineImpl::read_pages(const SaveReader& reader, CachedHistory& text) {
   for (uint32_t g = 0; g < cache_.groups(); ++g) {
     const PageTable& table = text.tables[g];
-    std::vector<std::byte> page(placed_.page_bytes[g]);
+    std::vector<std::byte> page(static_cast<size_t>(placed_.page_bytes[g]));
     for (uint32_t i = table.first(); i < table.end(); ++i) {
       TRY_STATUS(reader.read_page(g, i - table.first(), page));
       TRY_STATUS(wait(placed_.runner->write_page(g, table.page(i), page)));

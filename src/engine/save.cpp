@@ -102,17 +102,17 @@ Status SaveReader::read_header() {
   }
   TRY_STATUS(source_->read_at(0, std::as_writable_bytes(std::span(&lengths, 1))));
   TRY_STATUS(check_lengths(lengths));
-  std::string names(lengths.digest_bytes + lengths.numerics_bytes, '\0');
+  std::string names(static_cast<size_t>(lengths.digest_bytes + lengths.numerics_bytes), '\0');
   const uint64_t groups_at = sizeof lengths + names.size();
-  saved_.groups.resize(lengths.groups);
+  saved_.groups.resize(static_cast<size_t>(lengths.groups));
   tokens_at_ = groups_at + lengths.groups * sizeof(SavedPages);
   tokens_ = lengths.tokens;
   if (source_->size() < tokens_at_ + kHashBytes) {
     return corrupt(cat("is ", source_->size(), " bytes"), cat("at least ", tokens_at_ + kHashBytes));
   }
   TRY_STATUS(source_->read_at(sizeof lengths, std::as_writable_bytes(std::span(names))));
-  saved_.digest = names.substr(0, lengths.digest_bytes);
-  saved_.numerics_id = names.substr(lengths.digest_bytes);
+  saved_.digest = names.substr(0, static_cast<size_t>(lengths.digest_bytes));
+  saved_.numerics_id = names.substr(static_cast<size_t>(lengths.digest_bytes));
   saved_.cached = static_cast<uint32_t>(lengths.cached);
   return source_->read_at(groups_at, std::as_writable_bytes(std::span(saved_.groups)));
 }
@@ -128,9 +128,9 @@ Status SaveReader::check_size() const {
 Status SaveReader::check_hash() const {
   Sha256 hash;
   const uint64_t end = source_->size() - kHashBytes;
-  std::vector<std::byte> piece(std::min<uint64_t>(kPiece, end));
+  std::vector<std::byte> piece(static_cast<size_t>(std::min<uint64_t>(kPiece, end)));
   for (uint64_t at = 0; at < end; at += piece.size()) {
-    const std::span part = std::span(piece).first(std::min<uint64_t>(piece.size(), end - at));
+    const std::span part = std::span(piece).first(static_cast<size_t>(std::min<uint64_t>(piece.size(), end - at)));
     TRY_STATUS(source_->read_at(at, part));
     hash.add(part);
   }
@@ -141,11 +141,12 @@ Status SaveReader::check_hash() const {
 }
 
 Status SaveReader::read_tokens() {
-  std::vector<int32_t> ids(tokens_);
-  std::vector<uint8_t> classes(tokens_);
+  const auto tokens = static_cast<size_t>(tokens_);  // the file is as long as that
+  std::vector<int32_t> ids(tokens);
+  std::vector<uint8_t> classes(tokens);
   TRY_STATUS(source_->read_at(tokens_at_, std::as_writable_bytes(std::span(ids))));
   TRY_STATUS(source_->read_at(tokens_at_ + tokens_ * 4, std::as_writable_bytes(std::span(classes))));
-  for (uint64_t i = 0; i < tokens_; ++i) {
+  for (size_t i = 0; i < tokens; ++i) {
     if (classes[i] >= kTokenClasses) return corrupt(cat("token ", i, " has class ", classes[i]), "0 or 1");
     saved_.history.push_back({ids[i], static_cast<TokenClass>(classes[i])});
   }

@@ -32,7 +32,7 @@ TracedValue room_for(const Program& program, const NamedValue& named, const Step
   const ValueType& type = program.values[named.value].type;
   TracedValue value{.name = named.name,
                     .rows = size_t{step.count(type.extent.symbol)} * type.extent.ratio,
-                    .columns = type.columns(),
+                    .columns = static_cast<size_t>(type.columns()),
                     .floats = {},
                     .integers = {}};
   const size_t elements = value.rows * value.columns;

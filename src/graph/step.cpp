@@ -34,7 +34,7 @@ StepBuffer::StepBuffer(const Program& program, const StepMaxima& maxima) : progr
   }
   sample_rows_ = take(uint64_t{maxima.wanted} * sizeof(SampleRow) / 4);
   adjustments_ = take(uint64_t{maxima.adjustments} * sizeof(Adjustment) / 4);
-  words_.resize(at);
+  words_.resize(static_cast<size_t>(at));
 }
 
 uint64_t StepBuffer::bytes(const Program& program, const StepMaxima& maxima) {
@@ -56,7 +56,7 @@ void StepBuffer::reset(TokenClass token_class, uint32_t rows, uint32_t wanted, u
 std::span<int32_t> StepBuffer::input_i32(uint32_t index) {
   const ValueType& type = program_->values[program_->inputs[index].value].type;
   CHECK(type.element == Element::i32);
-  return {section(inputs_[index]), count(type.extent.symbol) * type.extent.ratio * type.columns()};
+  return {section(inputs_[index]), static_cast<size_t>(count(type.extent.symbol) * type.extent.ratio * type.columns())};
 }
 std::span<const int32_t> StepBuffer::input_i32(uint32_t index) const {
   return const_cast<StepBuffer*>(this)->input_i32(index);
@@ -65,7 +65,7 @@ std::span<float> StepBuffer::input_f32(uint32_t index) {
   const ValueType& type = program_->values[program_->inputs[index].value].type;
   CHECK(type.element == Element::f32);
   return {reinterpret_cast<float*>(section(inputs_[index])),
-          count(type.extent.symbol) * type.extent.ratio * type.columns()};
+          static_cast<size_t>(count(type.extent.symbol) * type.extent.ratio * type.columns())};
 }
 std::span<const float> StepBuffer::input_f32(uint32_t index) const {
   return const_cast<StepBuffer*>(this)->input_f32(index);
@@ -77,7 +77,7 @@ std::span<const int32_t> StepBuffer::wanted_rows() const {
 }
 
 std::span<float> StepBuffer::rope_part(RopeId rope, uint32_t part) {
-  const uint64_t pairs = program_->ropes[rope].inverse_frequencies.size();
+  const size_t pairs = program_->ropes[rope].inverse_frequencies.size();
   float* table = reinterpret_cast<float*>(section(ropes_[rope]));
   return {table + part * maxima_.rows * pairs, rows() * pairs};
 }

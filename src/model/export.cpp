@@ -159,13 +159,13 @@ Result<GgufExport> export_gguf(const Model& model, const Mix& mix) {
 
 Status convert_rows(const ExportTensor& tensor, ThreadPool& pool, const WritePiece& write) {
   const WeightShape& shape = tensor.source.shape;
-  const uint64_t bytes = row_bytes(tensor.format, shape.columns);
+  const auto bytes = static_cast<size_t>(row_bytes(tensor.format, shape.columns));  // kMaxColumns at most
   const uint64_t rows = uint64_t{shape.experts} * shape.rows;
   const uint64_t most = std::max<uint64_t>(1, kPieceBytes / std::max<uint64_t>(1, bytes));
   std::vector<RowConverter> converters(pool.threads(), RowConverter(tensor));
   std::vector<std::byte> piece;
   for (uint64_t first = 0; first < rows; first += most) {
-    const uint64_t count = std::min(most, rows - first);
+    const auto count = static_cast<size_t>(std::min(most, rows - first));
     piece.resize(count * bytes);
     std::vector<Status> done(pool.threads());
     pool.parallel(count, 1, [&](const Share& share) {

@@ -44,7 +44,7 @@ void add_weight(Sha256& sha, const BoundWeight& weight) {
   add_bytes(sha, tensor.shape.experts);
   add_bytes(sha, tensor.shape.rows);
   add_bytes(sha, tensor.shape.columns);
-  sha.add(std::span(tensor.bytes, std::min(kDigestBytes, tensor.shape.rows * tensor.row_stride)));
+  sha.add(std::span(tensor.bytes, static_cast<size_t>(std::min(kDigestBytes, tensor.shape.rows * tensor.row_stride))));
 }
 
 }  // namespace

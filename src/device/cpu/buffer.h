@@ -17,7 +17,8 @@ class Buffer {
     Buffer buffer;
     if (bytes == 0) return buffer;
     const uint64_t whole_lines = (bytes + 63) / 64 * 64;
-    buffer.bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(64, whole_lines)));
+    if (whole_lines <= SIZE_MAX)
+      buffer.bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(whole_lines))));
     if (buffer.bytes_ == nullptr)
       return error(ErrorKind::out_of_memory, what, ": found too little memory: want ", bytes, " bytes");
     return buffer;

@@ -51,7 +51,7 @@ void Executor::multiply_inward(const Experts& op) {
 // A thread has its panels of outputs for all experts, in ascending order, and needs to wait for nobody.
 void Executor::add_experts(const Experts& op, const Activations& inner, const Share& panels) {
   const uint64_t hidden = columns(op.out);
-  const uint64_t first = panels.first * kPanelOutputs, last = std::min(panels.last * kPanelOutputs, hidden);
+  const uint64_t first = panels.first * kPanelOutputs, last = std::min<uint64_t>(panels.last * kPanelOutputs, hidden);
   for (uint64_t row = 0; row < rows(op.out); ++row) std::fill_n(result(op.out, row) + first, last - first, 0.0f);
   for (const ExpertRows& one : expert_rows_) {
     const Product all = products_.product(inner, op.down, memory_.expert_rows(), one.expert);

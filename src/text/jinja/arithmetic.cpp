@@ -122,13 +122,13 @@ Result<Value> repeat(Machine& machine, const Value& value, int64_t times) {
   TRY_STATUS(machine.handle(total));
   if (is_text) {
     std::string text;
-    text.reserve(total);
+    text.reserve(static_cast<size_t>(total));
     for (uint64_t i = 0; i < count && bytes > 0; ++i) text += value.as_text().bytes;
     return machine.text(std::move(text), value.as_text().safe);
   }
   const List& list = value.as_list();
   std::vector<Value> items;
-  items.reserve(total / sizeof(Value));
+  items.reserve(static_cast<size_t>(total / sizeof(Value)));
   for (uint64_t i = 0; i < count && bytes > 0; ++i) items.insert(items.end(), list.items.begin(), list.items.end());
   return machine.list(std::move(items), list.flavour);
 }

@@ -32,7 +32,7 @@ Result<Value> range(Machine& machine, const Value&, const Arguments& arguments) 
   const uint64_t count = empty ? 0 : (high - low - 1) / stride + 1;
   if (count > kMaxRange) return machine.fail("range: found ", count, " numbers: want ", kMaxRange, " at most");
   std::vector<Value> numbers;
-  numbers.reserve(count);
+  numbers.reserve(static_cast<size_t>(count));
   for (uint64_t i = 0; i < count; ++i) numbers.emplace_back(start + static_cast<int64_t>(i) * step);
   std::string shown = cat("range(", start, ", ", stop, step == 1 ? "" : cat(", ", step), ")");
   return machine.list(std::move(numbers), Flavour::range, std::move(shown));

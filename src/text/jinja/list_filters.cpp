@@ -289,7 +289,7 @@ Result<Value> batch(Machine& machine, const Value& input, const Arguments& argum
     while (at < items->items.size() && static_cast<int64_t>(part.size()) < size) part.push_back(items->items[at++]);
     const uint64_t missing = given(arguments.positional[1]) ? static_cast<uint64_t>(size) - part.size() : 0;
     TRY_STATUS(machine.can_make(std::min(missing, UINT64_MAX / sizeof(Value)) * sizeof(Value)));
-    part.insert(part.end(), missing, arguments.positional[1]);
+    part.insert(part.end(), static_cast<size_t>(missing), arguments.positional[1]);
     TRY(Value list, machine.list(std::move(part)));
     out.push_back(std::move(list));
   }
