@@ -16,7 +16,7 @@ export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
 .PHONY: run test build check deps check-deps format clean \
-        check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz
+        check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz check-wasm
 
 run: build
 	build/release/sluice run demo "$(PROMPT)"
@@ -31,7 +31,7 @@ test: deps
 	$(CTEST) --test-dir build/release
 	@tools/goldens_not_run.sh build/release
 
-check: check-format check-includes check-tidy check-peer check-gcc check-asan check-tsan check-fuzz
+check: check-format check-includes check-tidy check-peer check-gcc check-asan check-tsan check-fuzz check-wasm
 	@echo "check: all of it holds"
 
 check-format: check-deps
@@ -71,6 +71,12 @@ check-fuzz: check-deps
 	cmake --preset fuzz
 	cmake --build build/fuzz -j $(JOBS)
 	tools/fuzz.sh build/fuzz 30
+
+# src/ less files, threads and sockets as a page loads it, and the goldens there.
+check-wasm: check-deps
+	cmake --preset wasm
+	cmake --build build/wasm -j $(JOBS)
+	tools/check_wasm.sh build/wasm/sluice.wasm
 
 deps:
 	@tools/install_packages.sh build

@@ -1,12 +1,24 @@
 # sluice_folder(NAME [libraries]): a static library sluice_NAME of every .cpp in this folder, below it too unless the
 # folder below has a CMakeLists.txt of its own. tools/include_table.txt says which folders may include which; the
 # libraries linked here say it again to the linker.
+# x_wasi.cpp is for the page's module, where it takes the place of x.cpp.
 function(sluice_folder name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   file(GLOB children CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
   foreach(child ${children})
     get_filename_component(folder ${child} DIRECTORY)
     list(FILTER sources EXCLUDE REGEX "^${folder}/")
+  endforeach()
+  set(all ${sources})
+  foreach(wasi ${all})
+    if(wasi MATCHES "_wasi\\.cpp$")
+      string(REPLACE "_wasi.cpp" ".cpp" native ${wasi})
+      if(SLUICE_WASM)
+        list(REMOVE_ITEM sources ${native})
+      else()
+        list(REMOVE_ITEM sources ${wasi})
+      endif()
+    endif()
   endforeach()
   if(sources)
     add_library(sluice_${name} STATIC ${sources})

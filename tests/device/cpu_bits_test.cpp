@@ -153,7 +153,7 @@ TEST(CpuDevice, InstructionSetsHaveNames) {
     EXPECT_EQ(*parse_simd_level(simd_name(level)), level);
   }
   EXPECT_EQ(parse_simd_level("sse").error().text,
-            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni");
+            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni, simd128");
 }
 
 PlanRequest request_for(const OpCase& one, Arithmetic arithmetic) {

@@ -16,22 +16,23 @@
 
 namespace sluice {
 
-// In ascending order; each needs what those before it need.
+// In ascending order; each needs what those before it on the same kind of processor need.
 enum class SimdLevel : uint8_t {
   scalar,
   avx2,         // AVX2, FMA, F16C
   avx512,       // AVX-512 F, BW, DQ, VL
   avx512_vnni,  // and VNNI
+  simd128,      // WebAssembly's
 };
-inline constexpr int kSimdLevels = 4;
+inline constexpr int kSimdLevels = 5;
 
 const char* simd_name(SimdLevel level);  // as --simd takes it: "avx512vnni"
 Result<SimdLevel> parse_simd_level(std::string_view name);
 SimdLevel widest_simd_level();  // that this processor and its system support
 
 struct CpuOptions {
-  ThreadPool* pool = nullptr;  // belongs to the process, outlives the device
-  SimdLevel limit = SimdLevel::avx512_vnni;
+  ThreadPool* pool = nullptr;                                 // belongs to the process, outlives the device
+  SimdLevel limit = static_cast<SimdLevel>(kSimdLevels - 1);  // none
 };
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options);

@@ -133,6 +133,8 @@ extern const Kernels kScalarKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;
+#elif defined(__wasm_simd128__)
+extern const Kernels kSimd128Kernels;
 #endif
 
 }  // namespace sluice::cpu

@@ -12,14 +12,27 @@ namespace sluice {
 namespace cpu {
 namespace {
 
+// The names are known everywhere; what this kind of processor never has, has no kernels.
 #if defined(__x86_64__)
+constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = &kAvx512Kernels, *kAvx512Vnni = &kAvx512VnniKernels;
+#else
+constexpr const Kernels *kAvx2 = nullptr, *kAvx512 = nullptr, *kAvx512Vnni = nullptr;
+#endif
+#if defined(__wasm_simd128__)
+constexpr const Kernels* kSimd128 = &kSimd128Kernels;
+#else
+constexpr const Kernels* kSimd128 = nullptr;
+#endif
+
 constexpr std::array<SimdInfo, kSimdLevels> kLevels = {{
     {SimdLevel::scalar, "scalar", "scalar", &kScalarKernels},
-    {SimdLevel::avx2, "avx2", "AVX2", &kAvx2Kernels},
-    {SimdLevel::avx512, "avx512", "AVX-512", &kAvx512Kernels},
-    {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", &kAvx512VnniKernels},
+    {SimdLevel::avx2, "avx2", "AVX2", kAvx2},
+    {SimdLevel::avx512, "avx512", "AVX-512", kAvx512},
+    {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", kAvx512Vnni},
+    {SimdLevel::simd128, "simd128", "SIMD128", kSimd128},
 }};
 
+#if defined(__x86_64__)
 // __builtin_cpu_supports asks the system too, whether it keeps the wide registers.
 bool supported(SimdLevel level) {
   switch (level) {
@@ -30,19 +43,13 @@ bool supported(SimdLevel level) {
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     case SimdLevel::avx512_vnni: return __builtin_cpu_supports("avx512vnni");
+    case SimdLevel::simd128: return false;
   }
   return false;
 }
 #else
-// The names are known everywhere; elsewhere than on x86 only the first can be used.
-constexpr std::array<SimdInfo, kSimdLevels> kLevels = {{
-    {SimdLevel::scalar, "scalar", "scalar", &kScalarKernels},
-    {SimdLevel::avx2, "avx2", "AVX2", nullptr},
-    {SimdLevel::avx512, "avx512", "AVX-512", nullptr},
-    {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", nullptr},
-}};
-
-bool supported(SimdLevel level) { return level == SimdLevel::scalar; }
+// A module with SIMD128 starts only where it is.
+bool supported(SimdLevel level) { return level == SimdLevel::scalar || level == SimdLevel::simd128; }
 #endif
 
 }  // namespace
@@ -60,6 +67,8 @@ std::string processor_name() {
   std::string name(text, strnlen(text, sizeof(brand)));
   while (!name.empty() && name.back() == ' ') name.pop_back();
   return name.substr(std::min(name.find_first_not_of(' '), name.size()));
+#elif defined(__wasm__)
+  return "WebAssembly";
 #else
   return "processor";
 #endif
@@ -81,6 +90,7 @@ Result<SimdLevel> parse_simd_level(std::string_view name) {
 SimdLevel widest_simd_level() {
   SimdLevel widest = SimdLevel::scalar;
   for (const cpu::SimdInfo& info : cpu::kLevels) {
+    if (info.kernels == nullptr) continue;
     if (!cpu::supported(info.level)) break;
     widest = info.level;
   }

@@ -1,0 +1,56 @@
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "base/file.h"
+#include "base/memory_files.h"
+
+namespace sluice {
+namespace {
+
+// What is being written, by descriptor.
+std::map<int, std::vector<std::byte>>& drafts() {
+  static std::map<int, std::vector<std::byte>> files;
+  return files;
+}
+
+}  // namespace
+
+Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  if (path_kind(path) == PathKind::directory) {
+    return error(ErrorKind::invalid, path, ": not a file: want the name of a regular file");
+  }
+  static int last_descriptor = 0;
+  drafts()[++last_descriptor] = {};
+  return AtomicFile(path, cat(path, ".part"), last_descriptor);
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      part_(std::exchange(other.part_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+AtomicFile::~AtomicFile() { drafts().erase(descriptor_); }
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  CHECK(descriptor_ >= 0);
+  std::vector<std::byte>& draft = drafts()[descriptor_];
+  draft.insert(draft.end(), bytes.begin(), bytes.end());
+  return {};
+}
+
+Status AtomicFile::commit() {
+  CHECK(descriptor_ >= 0);
+  const std::vector<std::byte>& draft = drafts()[descriptor_];
+  auto* const bytes = static_cast<std::byte*>(std::malloc(draft.size() + 1));  // never of nothing
+  if (bytes == nullptr) return system_error(path_, "write", ENOMEM);
+  if (!draft.empty()) std::memcpy(bytes, draft.data(), draft.size());
+  memory_files()[path_] = std::make_shared<const MemoryBlock>(bytes, draft.size());
+  drafts().erase(std::exchange(descriptor_, -1));
+  part_.clear();
+  return {};
+}
+
+}  // namespace sluice

@@ -1,0 +1,212 @@
+// WebAssembly's SIMD128: a vector is four of its registers. What the members mean stands in isa/scalar.h. There is no
+// fused multiply-add and no f16: the bits are those of Scalar. Only kernels_simd128.cpp includes this.
+#pragma once
+
+#include <wasm_simd128.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "format/half.h"
+
+namespace sluice::cpu {
+
+struct Simd128 {
+  static constexpr int kTileWeights = 2;
+  static constexpr int kTileRows = 1;
+  static constexpr int kTileQueries = 1;
+  static constexpr int kTileVectors = 2;
+  static constexpr int kDotElements = 2;
+  static constexpr int kWeightOffset = 0;
+  using Quant = int16_t;
+
+  struct F {
+    v128_t v[4];  // lanes 0 to 3, 4 to 7, 8 to 11, 12 to 15
+    friend F operator+(F x, F y) { return both(x, y, wasm_f32x4_add); }
+    friend F operator-(F x, F y) { return both(x, y, wasm_f32x4_sub); }
+    friend F operator*(F x, F y) { return both(x, y, wasm_f32x4_mul); }
+    friend F operator/(F x, F y) { return both(x, y, wasm_f32x4_div); }
+  };
+  struct I {
+    v128_t v[4];
+  };
+
+  static F splat(float x) {
+    const v128_t v = wasm_f32x4_splat(x);
+    return {{v, v, v, v}};
+  }
+  static F load(const void* from) {
+    return {{sixteen_bytes(from, 0), sixteen_bytes(from, 16), sixteen_bytes(from, 32), sixteen_bytes(from, 48)}};
+  }
+  static F load(const void* from, int n) {
+    alignas(16) float padded[16] = {};
+    __builtin_memcpy(padded, from, sizeof(float) * static_cast<size_t>(n));
+    return load(padded);
+  }
+  static void store(float* to, F x) {
+    for (int i = 0; i < 4; ++i) wasm_v128_store(to + size_t{4} * static_cast<size_t>(i), x.v[i]);
+  }
+  static void store(float* to, F x, int n) {
+    alignas(16) float padded[16];
+    store(padded, x);
+    __builtin_memcpy(to, padded, sizeof(float) * static_cast<size_t>(n));
+  }
+
+  static F load_f16(const void* from) {
+    const v128_t low = sixteen_bytes(from, 0), high = sixteen_bytes(from, 16);
+    return {{widen_f16(wasm_u32x4_extend_low_u16x8(low)), widen_f16(wasm_u32x4_extend_high_u16x8(low)),
+             widen_f16(wasm_u32x4_extend_low_u16x8(high)), widen_f16(wasm_u32x4_extend_high_u16x8(high))}};
+  }
+  static F load_f16(const void* from, int n) {
+    const Halves padded(from, n);
+    return load_f16(padded.bits);
+  }
+  static F load_bf16(const void* from) {
+    const v128_t low = sixteen_bytes(from, 0), high = sixteen_bytes(from, 16);
+    const v128_t zero = wasm_i16x8_splat(0);
+    return {{wasm_i16x8_shuffle(zero, low, 0, 8, 0, 9, 0, 10, 0, 11),
+             wasm_i16x8_shuffle(zero, low, 0, 12, 0, 13, 0, 14, 0, 15),
+             wasm_i16x8_shuffle(zero, high, 0, 8, 0, 9, 0, 10, 0, 11),
+             wasm_i16x8_shuffle(zero, high, 0, 12, 0, 13, 0, 14, 0, 15)}};
+  }
+  static F load_bf16(const void* from, int n) {
+    const Halves padded(from, n);
+    return load_bf16(padded.bits);
+  }
+  // Lane by lane: done once for a cached element, which is then read at every later step.
+  static void store_f16(uint16_t* to, F x, int n = 16) {
+    float lanes[16];
+    store(lanes, x);
+    for (int i = 0; i < n; ++i) to[i] = f16_from_f32(lanes[i]);
+  }
+  static F load_i8(const int8_t* from) {
+    const v128_t bytes = sixteen_bytes(from, 0);
+    const v128_t low = wasm_i16x8_extend_low_i8x16(bytes), high = wasm_i16x8_extend_high_i8x16(bytes);
+    return {{wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(low)),
+             wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(low)),
+             wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(high)),
+             wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(high))}};
+  }
+  static float f16(const void* from) {
+    uint16_t bits;
+    __builtin_memcpy(&bits, from, sizeof(bits));
+    return f32_from_f16(bits);
+  }
+
+  static F fma(F x, F y, F z) { return x * y + z; }
+  // pmax(a, b) is a < b ? b : a, so that of a NaN and another the first comes out: operands swapped.
+  static F max(F x, F y) { return both(y, x, wasm_f32x4_pmax); }
+  static F min(F x, F y) { return both(y, x, wasm_f32x4_pmin); }
+  static F abs(F x) { return each(x, wasm_f32x4_abs); }
+  static F copy_sign(F magnitude, F sign) {
+    const v128_t sign_bit = wasm_f32x4_splat(-0.0f);
+    F x;
+    for (int i = 0; i < 4; ++i) x.v[i] = wasm_v128_bitselect(sign.v[i], magnitude.v[i], sign_bit);
+    return x;
+  }
+  static F round(F x) { return each(x, wasm_f32x4_nearest); }
+  static F scale_by_power(F x, F n) { return both(x, n, scale_four_by_power); }
+  static float sum(F x) {
+    const v128_t t8[] = {wasm_f32x4_add(x.v[0], x.v[2]), wasm_f32x4_add(x.v[1], x.v[3])};
+    const v128_t t4 = wasm_f32x4_add(t8[0], t8[1]);
+    const v128_t t2 = wasm_f32x4_add(t4, wasm_i32x4_shuffle(t4, t4, 2, 3, 0, 1));
+    return wasm_f32x4_extract_lane(t2, 0) + wasm_f32x4_extract_lane(t2, 1);
+  }
+  static float largest(F x) {
+    const v128_t t8[] = {wasm_f32x4_pmax(x.v[2], x.v[0]), wasm_f32x4_pmax(x.v[3], x.v[1])};
+    const v128_t t4 = wasm_f32x4_pmax(t8[1], t8[0]);
+    const v128_t t2 = wasm_f32x4_pmax(wasm_i32x4_shuffle(t4, t4, 2, 3, 0, 1), t4);
+    return wasm_f32x4_extract_lane(wasm_f32x4_pmax(wasm_i32x4_shuffle(t2, t2, 1, 0, 3, 2), t2), 0);
+  }
+
+  static I splat(int32_t x) {
+    const v128_t v = wasm_i32x4_splat(x);
+    return {{v, v, v, v}};
+  }
+  static I splat_group(const Quant* group) {
+    int32_t bits;
+    __builtin_memcpy(&bits, group, sizeof(bits));
+    return splat(bits);
+  }
+  static I load_weights(const int8_t* low, const int8_t* high) {
+    const v128_t first = sixteen_bytes(low, 0), second = sixteen_bytes(high, 0);
+    return {{wasm_i16x8_extend_low_i8x16(first), wasm_i16x8_extend_high_i8x16(first),
+             wasm_i16x8_extend_low_i8x16(second), wasm_i16x8_extend_high_i8x16(second)}};
+  }
+  // Four squares of four by four in each half; those beside the diagonal change places.
+  static void transpose8(I (&x)[8]) {
+    for (int half = 0; half < 4; half += 2) {
+      for (int row = 0; row < 8; row += 4)
+        for (int column = half; column < half + 2; ++column)
+          transpose4(x[row].v[column], x[row + 1].v[column], x[row + 2].v[column], x[row + 3].v[column]);
+      for (int row = 0; row < 4; ++row) {
+        const v128_t beside = x[row].v[half + 1];
+        x[row].v[half + 1] = x[row + 4].v[half];
+        x[row + 4].v[half] = beside;
+      }
+    }
+  }
+  static I dot(I accumulator, I weights, I x) {
+    for (int i = 0; i < 4; ++i)
+      accumulator.v[i] = wasm_i32x4_add(accumulator.v[i], wasm_i32x4_dot_i16x8(weights.v[i], x.v[i]));
+    return accumulator;
+  }
+  static F to_float(I x) {
+    F y;
+    for (int i = 0; i < 4; ++i) y.v[i] = wasm_f32x4_convert_i32x4(x.v[i]);
+    return y;
+  }
+  static void store_quants(Quant* to, F x) {
+    wasm_v128_store(to, wasm_i16x8_narrow_i32x4(truncated(x.v[0]), truncated(x.v[1])));
+    wasm_v128_store(to + 8, wasm_i16x8_narrow_i32x4(truncated(x.v[2]), truncated(x.v[3])));
+  }
+
+ private:
+  struct Halves {
+    Halves(const void* from, int n) { __builtin_memcpy(bits, from, sizeof(uint16_t) * static_cast<size_t>(n)); }
+    uint16_t bits[16] = {};
+  };
+
+  template <class Function>
+  static F each(F x, const Function& f) {
+    return {{f(x.v[0]), f(x.v[1]), f(x.v[2]), f(x.v[3])}};
+  }
+  template <class Function>
+  static F both(F x, F y, const Function& f) {
+    return {{f(x.v[0], y.v[0]), f(x.v[1], y.v[1]), f(x.v[2], y.v[2]), f(x.v[3], y.v[3])}};
+  }
+  static v128_t sixteen_bytes(const void* from, int offset) {
+    return wasm_v128_load(static_cast<const char*>(from) + offset);
+  }
+  static v128_t truncated(v128_t x) { return wasm_i32x4_trunc_sat_f32x4(x); }  // NaN: 0
+
+  // Four halves, each in the lower part of a lane. Normal numbers, infinities and NaN by moving bits; a subnormal one
+  // is what it adds to 2^-14.
+  static v128_t widen_f16(v128_t bits) {
+    const v128_t magnitude = wasm_v128_and(bits, wasm_i32x4_splat(0x7fff));
+    const v128_t moved = wasm_i32x4_shl(magnitude, 13);
+    const v128_t infinite = wasm_i32x4_gt(magnitude, wasm_i32x4_splat(0x7bff));
+    const v128_t bias = wasm_i32x4_add(wasm_i32x4_splat((127 - 15) << 23),
+                                       wasm_v128_and(infinite, wasm_i32x4_splat((127 - 15 + 1) << 23)));
+    const v128_t least = wasm_f32x4_splat(0x1p-14f);
+    const v128_t subnormal = wasm_f32x4_sub(wasm_v128_or(moved, least), least);
+    const v128_t is_subnormal = wasm_i32x4_lt(magnitude, wasm_i32x4_splat(0x400));
+    const v128_t value = wasm_v128_bitselect(subnormal, wasm_i32x4_add(moved, bias), is_subnormal);
+    return wasm_v128_or(value, wasm_i32x4_shl(wasm_v128_and(bits, wasm_i32x4_splat(0x8000)), 16));
+  }
+  static v128_t power_of_two(v128_t n) { return wasm_i32x4_shl(wasm_i32x4_add(n, wasm_i32x4_splat(127)), 23); }
+  static v128_t scale_four_by_power(v128_t x, v128_t n) {
+    const v128_t power = truncated(n), half = wasm_i32x4_shr(power, 1);
+    return wasm_f32x4_mul(wasm_f32x4_mul(x, power_of_two(half)), power_of_two(wasm_i32x4_sub(power, half)));
+  }
+  static void transpose4(v128_t& a, v128_t& b, v128_t& c, v128_t& d) {
+    const v128_t ab_low = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), ab_high = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
+    const v128_t cd_low = wasm_i32x4_shuffle(c, d, 0, 4, 1, 5), cd_high = wasm_i32x4_shuffle(c, d, 2, 6, 3, 7);
+    a = wasm_i64x2_shuffle(ab_low, cd_low, 0, 2);
+    b = wasm_i64x2_shuffle(ab_low, cd_low, 1, 3);
+    c = wasm_i64x2_shuffle(ab_high, cd_high, 0, 2);
+    d = wasm_i64x2_shuffle(ab_high, cd_high, 1, 3);
+  }
+};
+
+}  // namespace sluice::cpu

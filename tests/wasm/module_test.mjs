@@ -1,0 +1,124 @@
+// Broken files in the page's module: module_test.mjs MODULE. Each gives a sentence, and the module goes on: with 32-bit
+// addresses no size or offset of a file may wrap.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { Module } from './module.mjs';
+
+const kDemo = 'demo.gguf';
+const module = await Module.load(process.argv[2]);
+const demo = readFileSync('assets/demo-gemma4-q8_0.gguf');
+
+function sentenceOf(options) {
+  try {
+    module.open(options).close();
+  } catch (error) {
+    assert.ok(!(error instanceof WebAssembly.RuntimeError), `the module trapped: ${error}`);
+    return error.message;
+  }
+  assert.fail(`${JSON.stringify(options)} opened`);
+}
+function sentenceOfFile(path, bytes) {
+  module.addFile(path, bytes);
+  const sentence = sentenceOf({ model: path });
+  module.removeFile(path);
+  return sentence;
+}
+
+function u64(value) {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return bytes;
+}
+function u32(value) {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+}
+const text = (value) => Buffer.concat([u64(value.length), Buffer.from(value)]);
+// A GGUF file of one f32 tensor and 64 bytes of data.
+function gguf({ rows = 4n, offset = 0n, keys = [] } = {}) {
+  const header = Buffer.concat([Buffer.from('GGUF'), u32(3), u64(1), u64(keys.length), ...keys, text('a'), u32(2), u64(4),
+                                u64(rows), u32(0), u64(offset)]);
+  return Buffer.concat([header, Buffer.alloc((32 - (header.length % 32)) % 32), Buffer.alloc(64)]);
+}
+function safetensors(tensor) {
+  const header = Buffer.from(JSON.stringify({ a: tensor }));
+  return Buffer.concat([u64(header.length), header, Buffer.alloc(16)]);
+}
+
+const tests = {
+  'a file that is not there'() {
+    assert.equal(sentenceOf({ model: 'none.gguf' }), 'none.gguf: no such file or directory');
+  },
+  'options that make no sense'() {
+    module.addFile(kDemo, demo);
+    assert.match(sentenceOf({ model: kDemo, device: 'gpu' }), /want cpu or reference/);
+    assert.match(sentenceOf({ model: kDemo, arithmetic: 'rough' }), /want exact or fast/);
+    assert.match(sentenceOf({ model: kDemo, context: -1 }), /want a number from 0 to 4294967295/);
+    assert.match(sentenceOf({ model: 7 }), /want one/);
+    module.removeFile(kDemo);
+  },
+  'a whole small file is read up to its missing architecture'() {
+    assert.match(sentenceOfFile('a.gguf', gguf()), /general\.architecture/);
+  },
+  'an offset beyond 32 bits does not wrap'() {
+    assert.match(sentenceOfFile('a.gguf', gguf({ offset: 1n << 32n })), /a\.gguf: .*want/);
+    assert.doesNotMatch(sentenceOfFile('a.gguf', gguf({ offset: 1n << 32n })), /general\.architecture/);
+  },
+  'a size beyond 32 bits does not wrap'() {
+    for (const rows of [(1n << 28n) + 4n, (1n << 32n) + 4n, (1n << 60n) + 4n]) {
+      assert.doesNotMatch(sentenceOfFile('a.gguf', gguf({ rows })), /general\.architecture/, `${rows} rows`);
+    }
+  },
+  'a count beyond 32 bits does not wrap'() {
+    const array = Buffer.concat([text('k'), u32(9), u32(0), u64((1n << 32n) + 1n), Buffer.alloc(1)]);
+    assert.doesNotMatch(sentenceOfFile('a.gguf', gguf({ keys: [array] })), /general\.architecture/);
+    const string = Buffer.concat([text('k'), u32(8), u64((1n << 32n) + 1n), Buffer.alloc(1)]);
+    assert.doesNotMatch(sentenceOfFile('a.gguf', gguf({ keys: [string] })), /general\.architecture/);
+  },
+  'safetensors offsets beyond 32 bits do not wrap'() {
+    const end = 2 ** 32 + 16;
+    module.addFile('m/config.json', Buffer.from('{"model_type": "gemma4_text"}'));
+    for (const tensor of [{ dtype: 'F32', shape: [2 ** 30 + 4], data_offsets: [0, end] },
+                          { dtype: 'F32', shape: [4], data_offsets: [2 ** 32, end] }]) {
+      module.addFile('m/model.safetensors', safetensors(tensor));
+      assert.match(sentenceOf({ model: 'm' }), /model\.safetensors: /);
+    }
+    module.removeFile('m/config.json');
+    module.removeFile('m/model.safetensors');
+  },
+  'a file cut anywhere gives a sentence'() {
+    for (let size = 0; size < demo.length; size = size * 2 + 37) {
+      assert.match(sentenceOfFile('cut.gguf', demo.subarray(0, size)), /cut\.gguf: /, `${size} bytes`);
+    }
+  },
+  'what does not fit the memory of 32-bit addresses is refused by the budget'() {
+    module.addFile(kDemo, demo);
+    assert.match(sentenceOf({ model: kDemo, context: 4294967295 }), /want/);
+    module.removeFile(kDemo);
+  },
+  'the module answers after all that'() {
+    module.addFile(kDemo, demo);
+    const model = module.open({ model: kDemo });
+    module.removeFile(kDemo); // its bytes stay as long as they are used
+    const prompt = model.encode(model.render({ messages: [{ role: 'user', content: 'What is a violin?' }] }));
+    assert.throws(() => model.run({ prompt: [-1] }), /want/);
+    assert.throws(() => model.run({ prompt: [1e6] }), /want/);
+    assert.throws(() => model.run({ prompt: 'violin' }), /prompt: is no array/);
+    const { tokens } = model.run({ prompt, max_tokens: 8 });
+    assert.match(model.decode(tokens), /^violin \(noun\): bow/);
+    model.close();
+  },
+};
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    test();
+  } catch (error) {
+    ++failed;
+    console.error(`failed: ${name}\n${error.stack}`);
+  }
+}
+console.log(`module: ${Object.keys(tests).length - failed} tests passed, ${failed} failed`);
+process.exitCode = failed === 0 ? 0 : 1;
