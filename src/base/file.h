@@ -1,8 +1,8 @@
 // Files: reading at an offset, read-only mappings, and writing beside a name and renaming.
 //
 // Parsers ask for a ByteSource and writers for a ByteSink, so that tests can stand in for a disk that fails. The rest
-// is POSIX's, and in a page that of memory_files.h. A mapping shows the file as it is: cutting a file while it is mapped is
-// answered by the system with a signal, as for every program that maps files.
+// is POSIX's, and in a page that of memory_files.h. A mapping shows the file as it is: cutting a file while it is
+// mapped is answered by the system with a signal, as for every program that maps files.
 #pragma once
 
 #include <cstddef>

@@ -195,7 +195,7 @@ void Executor::run(const Sample& op) {
   share_out(pool_, rows(op.out), 4 * columns(op.logits), [&](const Share& share) {
     for (uint64_t row = share.first; row < share.last; ++row) {
       const SampleRow& setting = step_->sample_rows()[row];
-      const SampleArgs args{.logits = {reals(op.logits, row), static_cast<size_t>(columns(op.logits))},
+      const SampleArgs args{.logits = {reals(op.logits, row), columns(op.logits)},
                             .row = setting,
                             .adjustments = step_->adjustments().subspan(setting.first_adjustment, setting.adjustments),
                             .position = static_cast<uint32_t>(step_->positions()[step_row(op.out, row)]),
