@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "text/dialects/gemma4.h"
+#include "text/dialects/built_in.h"
 #include "text/vocabulary.h"
 
 namespace sluice {
@@ -85,19 +85,21 @@ Result<std::optional<ChatSource>> template_of_config(const Json& config, bool ha
   return std::optional<ChatSource>({cat("tokenizer_config.json: template ", chosen->name), chosen->text});
 }
 
-std::optional<ChatSource> built_in_template(const Model& model) {
-  if (model.facts().family != "gemma4") return std::nullopt;
-  const bool small = model.weights().bound("per_layer_embed") != nullptr;
-  return ChatSource{"built-in template of gemma4", gemma4_chat_template(!small)};
+std::optional<ChatSource> built_in_source(const Model& model, const Tokenizer& tokenizer) {
+  const bool per_layer_embeddings = model.weights().bound("per_layer_embed") != nullptr;
+  std::optional<BuiltInTemplate> found = built_in_template(tokenizer, per_layer_embeddings);
+  if (!found) return std::nullopt;
+  return ChatSource{cat("built-in template of ", found->family), std::move(found->text)};
 }
 
-Result<std::optional<ChatSource>> choose_chat_template(const Model& model, const TextFilesOptions& options) {
+Result<std::optional<ChatSource>> choose_chat_template(const Model& model, const Tokenizer& tokenizer,
+                                                       const TextFilesOptions& options) {
   if (!options.chat_template_path.empty()) {
     TRY(std::string text, read_file(options.chat_template_path, kMaxDocumentBytes));
     return std::optional<ChatSource>({options.chat_template_path, std::move(text)});
   }
   TRY(std::optional<ChatSource> stored, stored_chat_template(model.checkpoint(), options.has_tools));
-  return stored ? stored : built_in_template(model);
+  return stored ? stored : built_in_source(model, tokenizer);
 }
 
 using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
@@ -164,7 +166,7 @@ Result<TextParts> open_text(const Model& model, const TextFilesOptions& options)
   }
   add_special_tokens(parts.tokenizer.vocabulary(), parts.special_tokens);
   parts.ends = parts.tokenizer.ends();
-  TRY(const std::optional<ChatSource> source, choose_chat_template(model, options));
+  TRY(const std::optional<ChatSource> source, choose_chat_template(model, parts.tokenizer, options));
   parts.dialect = &detect_dialect(source ? std::string_view(source->text) : std::string_view(),
                                   [&](std::string_view text) { return parts.tokenizer.find(text).has_value(); });
   if (!source) return parts;

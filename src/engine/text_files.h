@@ -2,7 +2,7 @@
 // joined here, because text/ knows no checkpoint and a checkpoint knows no text.
 //
 // The chat template is the user's file, else chat_template.jinja, else the one in tokenizer_config.json or the GGUF
-// keys, else the family's built-in one, else there is none.
+// keys, else the built-in one for the vocabulary's turn markers, else there is none.
 #pragma once
 
 #include <cstdint>

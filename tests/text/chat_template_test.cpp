@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "text/dialects/gemma4.h"
+#include "tests/text/vocabularies.h"
+#include "text/dialects/built_in.h"
 
 namespace sluice {
 namespace {
@@ -78,9 +79,27 @@ INSTANTIATE_TEST_SUITE_P(Models, ReferenceChats,
                                          Family{"tokenizers/deepseek_v3/tokenizer_vectors.json", "deepseek_v3"}),
                          [](const auto& family) { return std::string(family.param.model); });
 
-TEST(Gemma4Template, RendersTheReferenceChatsOfBothSizes) {
-  expect_vectors("gemma4/tokenizer_vectors.json", "gemma4", template_of(gemma4_chat_template(false)));
-  expect_vectors("tokenizers/gemma4/tokenizer_vectors.json", "gemma4_dense", template_of(gemma4_chat_template(true)));
+// The built-in template that Sluice takes for the model's vocabulary; the demo is the one with per-layer embeddings.
+BuiltInTemplate own_template(const std::string& model) {
+  auto found = built_in_template(Tokenizer(test::model_vocabulary(model)), model == "gemma4");
+  EXPECT_TRUE(found) << model;
+  return found ? *std::move(found) : BuiltInTemplate{};
+}
+
+TEST_P(ReferenceChats, RenderTheSameWithTheBuiltInTemplate) {
+  expect_vectors(GetParam().vectors, GetParam().model, template_of(own_template(GetParam().model).text));
+}
+
+TEST(BuiltInTemplate, IsChosenByTheVocabularysTurnMarkers) {
+  EXPECT_EQ(own_template("gemma4_dense").family, "gemma4");
+  EXPECT_EQ(own_template("qwen3_5").family, "qwen3_5");
+  EXPECT_EQ(own_template("deepseek_v3").family, "deepseek_v3");
+  GgufVocabulary gguf = test::gguf_of("gpt2", "qwen2", {"a", "<|im_start|>", "<|im_end|>"});
+  const auto old_qwen = built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), false);
+  const ChatInput hi = input_of(parsed(R"({"messages": [{"role": "user", "content": "Hi"}]})"), "qwen3_5");
+  EXPECT_EQ(outcome(template_of(old_qwen->text).render(hi)), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  gguf.tokens.resize(1);
+  EXPECT_FALSE(built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), false));
 }
 
 // What the six reference conversations do not have.
@@ -103,18 +122,37 @@ constexpr std::string_view kOddChats[] = {
     R"({"messages": [{"role": "user", "content": ""}], "add_generation_prompt": false, "tools": []})",
 };
 
-TEST(Gemma4Template, AgreesWithThePublishedOnesOnOddChats) {
-  for (const bool empty_thought : {false, true}) {
-    const std::string model = empty_thought ? "gemma4_dense" : "gemma4";
-    const ChatTemplate published = template_of(read_text(model + "/chat_template.jinja"));
-    const ChatTemplate own = template_of(gemma4_chat_template(empty_thought));
-    for (const std::string_view chat : kOddChats) {
-      const ChatInput input = input_of(parsed(chat), model);
-      const Result<std::string> want = published.render(input);
-      ASSERT_TRUE(want.ok()) << want.error().text;
-      EXPECT_EQ(outcome(own.render(input)), *want) << chat;
-    }
+constexpr std::string_view kOddThinkChats[] = {
+    R"({"messages": [{"role": "system", "content": " S "}, {"role": "user", "content": " a "},
+        {"role": "assistant", "content": "<think>\n\nhm\n</think>\n\nb"}, {"role": "user", "content": "c"},
+        {"role": "assistant", "content": "<think>hm</think>d"}], "add_generation_prompt": false})",
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [
+        {"function": {"name": "f", "arguments": {"z": [1, "b", {"y": null}], "s": "t\nu", "b": 1.5, "e": {}}}},
+        {"function": {"name": "g", "arguments": {}}}]},
+        {"role": "tool", "content": "1"}, {"role": "tool", "content": "2"},
+        {"role": "assistant", "content": "done"}, {"role": "user", "content": "more"}],
+        "tools": [{"function": {"name": "f", "description": "\u00fc <F>"}}], "enable_thinking": false})",
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "look", "tool_calls": [
+        {"function": {"name": "g", "arguments": {"x": "y"}}}]}, {"role": "tool", "content": "1"}],
+        "enable_thinking": true})",
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "enable_thinking": true})",
+    R"({"messages": [{"role": "user", "content": ""}], "tools": []})",
+};
+
+void expect_own_template_agrees(const std::string& model, std::span<const std::string_view> chats) {
+  const ChatTemplate published = template_of(read_text(model + "/chat_template.jinja"));
+  const ChatTemplate own = template_of(own_template(model).text);
+  for (const std::string_view chat : chats) {
+    const ChatInput input = input_of(parsed(chat), model);
+    const Result<std::string> want = published.render(input);
+    ASSERT_TRUE(want.ok()) << want.error().text;
+    EXPECT_EQ(outcome(own.render(input)), *want) << chat;
   }
+}
+
+TEST(BuiltInTemplate, AgreesWithThePublishedOnesOnOddChats) {
+  for (const char* model : {"gemma4", "gemma4_dense"}) expect_own_template_agrees(model, kOddChats);
+  for (const char* model : {"qwen3_5", "deepseek_v3"}) expect_own_template_agrees(model, kOddThinkChats);
 }
 
 TEST(ChatTemplate, GivesTheTemplateItsVariables) {

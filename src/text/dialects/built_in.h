@@ -1,0 +1,24 @@
+// Chat templates for files that come without one, one a family. Own text, the conventions of the published templates.
+//
+//   gemma4       <|turn>role\n...<turn|>\n, thoughts of earlier answers left out (gemma4.h)
+//   qwen3_5      <|im_start|>role\n...<|im_end|>\n, thoughts kept after the last question only (qwen3_5.h)
+//   deepseek_v3  <｜User｜>...<｜Assistant｜>...<｜end▁of▁sentence｜>, the system's text first (deepseek_v3.h)
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "text/tokenizer.h"
+
+namespace sluice {
+
+struct BuiltInTemplate {
+  std::string_view family;  // whose conventions it follows
+  std::string text;
+};
+
+// The one whose turn markers the vocabulary has, if any. `per_layer_embeddings`: the model has them (gemma4.h).
+std::optional<BuiltInTemplate> built_in_template(const Tokenizer& tokenizer, bool per_layer_embeddings);
+
+}  // namespace sluice
