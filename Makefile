@@ -76,7 +76,7 @@ check-fuzz: check-deps
 check-wasm: check-deps
 	cmake --preset wasm
 	cmake --build build/wasm -j $(JOBS)
-	tools/check_wasm.sh build/wasm/sluice.wasm
+	tools/check_wasm.sh build/wasm
 
 deps:
 	@tools/install_packages.sh build

@@ -186,8 +186,8 @@ struct Simd128 {
     const v128_t magnitude = wasm_v128_and(bits, wasm_i32x4_splat(0x7fff));
     const v128_t moved = wasm_i32x4_shl(magnitude, 13);
     const v128_t infinite = wasm_i32x4_gt(magnitude, wasm_i32x4_splat(0x7bff));
-    const v128_t bias = wasm_i32x4_add(wasm_i32x4_splat((127 - 15) << 23),
-                                       wasm_v128_and(infinite, wasm_i32x4_splat((127 - 15 + 1) << 23)));
+    const v128_t difference = wasm_i32x4_splat((127 - 15) << 23);  // of the exponents; twice from 31 to 255
+    const v128_t bias = wasm_i32x4_add(difference, wasm_v128_and(infinite, difference));
     const v128_t least = wasm_f32x4_splat(0x1p-14f);
     const v128_t subnormal = wasm_f32x4_sub(wasm_v128_or(moved, least), least);
     const v128_t is_subnormal = wasm_i32x4_lt(magnitude, wasm_i32x4_splat(0x400));
