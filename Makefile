@@ -1,5 +1,5 @@
 # Thin over the presets of CMakePresets.json: installs what is missing, configures, builds, runs.
-#   make run | test | build | check | format | clean
+#   make run | test | build | install | check | format | clean
 PROMPT ?= What is a violin?
 JOBS   ?= $(shell nproc)
 # The model and golden tests run in seconds; a test that hangs should not hold a machine for hours.
@@ -15,7 +15,7 @@ export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
-.PHONY: run test build check deps check-deps format clean \
+.PHONY: run test build install check deps check-deps format clean \
         check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz check-wasm
 
 run: build
@@ -24,6 +24,13 @@ run: build
 build: deps
 	cmake --preset release
 	cmake --build build/release --target sluice -j $(JOBS)
+
+# PREFIX is where it will live, DESTDIR what stands before that while packaging. Builds nothing, so that it may run as
+# another user than make build did.
+PREFIX ?= /usr/local
+install:
+	@test -x build/release/sluice || { echo "install: no build/release/sluice: make build first" >&2; exit 1; }
+	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
 test: deps
 	cmake --preset release

@@ -143,6 +143,12 @@ Status Arguments::check_positionals() const {
   if (positionals_.size() < wanted.size() && wanted[positionals_.size()].required) {
     return usage(*command_, cat("missing ", wanted[positionals_.size()].name));
   }
+  for (size_t i = 0; i < std::min(positionals_.size(), wanted.size()); ++i) {
+    const std::vector<std::string> choices = split(wanted[i].name, '|');
+    if (choices.size() > 1 && std::find(choices.begin(), choices.end(), positionals_[i]) == choices.end()) {
+      return usage(*command_, cat(printable(positionals_[i]), ": want ", wanted[i].name));
+    }
+  }
   if (positionals_.size() > wanted.size()) {
     const std::string names = positional_names(*command_);
     return usage(*command_, cat("unexpected argument ", printable(positionals_[wanted.size()]), ": want ",

@@ -35,7 +35,7 @@ struct OptionSpec {
 };
 
 struct PositionalSpec {
-  const char* name = "";
+  const char* name = "";  // "FILE"; of a choice its values: "bash|zsh|fish"
   bool required = false;
   const char* help = "";
 };

@@ -5,10 +5,17 @@
 namespace sluice {
 
 const std::vector<CommandSpec>& all_commands() {
-  static const std::vector<CommandSpec> commands = {run_command(),     verify_command(), inspect_command(),
-                                                    convert_command(), list_command(),   pull_command(),
-                                                    devices_command(), help_command()};
+  static const std::vector<CommandSpec> commands = {run_command(),     verify_command(),     inspect_command(),
+                                                    convert_command(), list_command(),       pull_command(),
+                                                    devices_command(), completion_command(), help_command()};
   return commands;
+}
+
+PositionalSpec model_positional(bool required) {
+  return {"MODEL", required,
+          "a GGUF file, a Hugging Face directory, or a name that sluice list shows, such as gemma4:e2b (Ollama's "
+          "store), org/repo:Q4_K_M or org/repo/file.gguf (the Hugging Face cache, LM Studio's folders); demo is the "
+          "built-in model"};
 }
 
 const CommandSpec* find_command(std::string_view name) {

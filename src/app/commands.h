@@ -15,7 +15,11 @@ CommandSpec convert_command();
 CommandSpec list_command();
 CommandSpec pull_command();
 CommandSpec devices_command();
+CommandSpec completion_command();
 CommandSpec help_command();
+
+// MODEL of every command that has one.
+PositionalSpec model_positional(bool required);
 
 const std::vector<CommandSpec>& all_commands();
 const CommandSpec* find_command(std::string_view name);

@@ -33,4 +33,24 @@ std::string state_folder() {
   return home.empty() ? "" : join_path(home, ".local/state/sluice");
 }
 
+std::vector<TableRow> environment_rows() {
+  return {
+      {"OLLAMA_MODELS", "Ollama's store; without it ~/.ollama/models, then that of Ollama's service"},
+      {"HF_HUB_CACHE", "the Hugging Face cache"},
+      {"HUGGINGFACE_HUB_CACHE", "the same, by its older name"},
+      {"HF_HOME", "the folder above it: hub in there"},
+      {"XDG_CACHE_HOME", "the folder above that: huggingface/hub in there; without any, ~/.cache"},
+      {"XDG_STATE_HOME", "where the chat keeps its history; without it ~/.local/state"},
+      {"HOME", "what ~ stands for here"},
+      {"http_proxy, https_proxy, no_proxy", "for sluice pull, as curl takes them"},
+  };
+}
+
+std::vector<TableRow> file_rows() {
+  return {
+      {"~/.local/state/sluice/history", "the lines typed in chats"},
+      {"FILE and FILE.state", "a conversation that /save wrote, and what is computed of it"},
+  };
+}
+
 }  // namespace sluice

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "app/args.h"
 #include "checkpoint/places.h"
 
 namespace sluice {
@@ -10,5 +12,10 @@ namespace sluice {
 Places machine_places();
 // XDG_STATE_HOME/sluice, else ~/.local/state/sluice, whether it is there or not; "" when neither is set.
 std::string state_folder();
+
+// For people: every variable that is read, by us or by the libraries under us, and every file that is not named on the
+// command line.
+std::vector<TableRow> environment_rows();
+std::vector<TableRow> file_rows();
 
 }  // namespace sluice

@@ -205,7 +205,7 @@ CommandSpec inspect_command() {
       .summary = "Shows what a model file holds",
       .text =
           "Reads headers only. A model of an unknown architecture is listed too, with the reason why it cannot run.",
-      .positionals = {{"MODEL", true, "a Hugging Face directory or a GGUF file; demo is the built-in model"}},
+      .positionals = {model_positional(/*required=*/true)},
       .options = {{.name = "--tensors", .help = "list every tensor"},
                   {.name = "--json", .help = "print one JSON object"}},
       .examples = {{"sluice inspect model.gguf", "family, sizes, formats"},

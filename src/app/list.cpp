@@ -119,7 +119,20 @@ Json as_json(const std::vector<Row>& rows) {
   return Json::Object{{"models", std::move(models)}};
 }
 
+// No model file is read: shells ask for these while somebody types.
+std::string all_names() {
+  std::string out;
+  for (const ListedModel& model : list_models(machine_places())) {
+    out += printable(model.name, 200) + "\n";
+  }
+  return out;
+}
+
 Result<int> run(const Arguments& arguments, Console& console) {
+  if (arguments.flag("--names")) {
+    console.out(all_names());
+    return 0;
+  }
   const std::vector<Row> rows = all_rows(console);
   if (arguments.flag("--json")) {
     console.json(as_json(rows));
@@ -140,7 +153,8 @@ CommandSpec list_command() {
       .text =
           "Looks into Ollama's store, the Hugging Face cache and LM Studio's folders. Every command takes the names "
           "it shows. A model that cannot run is listed with the reason.",
-      .options = {{.name = "--json", .help = "print one JSON object"}},
+      .options = {{.name = "--names", .help = "print names alone, one a line"},
+                  {.name = "--json", .help = "print one JSON object"}},
       .examples = {{"sluice list", "names, formats, sizes, and whether they run"},
                    {"OLLAMA_MODELS=/data/ollama sluice list", "another store of Ollama's"}},
       .json = {{"models[].name", "string", "as every command takes it for MODEL"},

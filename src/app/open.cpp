@@ -19,15 +19,17 @@ namespace {
 constexpr const char* kDemoFile = "demo-gemma4-q8_0.gguf";
 constexpr double kDefaultMemoryShare = 0.75;  // the rest is the system's, and the page cache's for mapped weights
 
-// Beside the program when installed, in the source tree when built there.
+// Beside the program or in share/ of where it is installed, in the source tree when built there.
 Result<std::string> demo_path() {
   std::error_code failed;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const std::filesystem::path beside = program.parent_path() / "assets" / kDemoFile;
-  const std::string built = join_path(SLUICE_ASSETS, kDemoFile);
-  if (!failed && std::filesystem::exists(beside, failed)) {
-    return beside.string();
+  const std::filesystem::path folder = program.parent_path();
+  for (const auto& assets : {folder / "assets", folder.parent_path() / "share" / "sluice"}) {
+    if (const std::string installed = (assets / kDemoFile).string(); path_kind(installed) == PathKind::file) {
+      return installed;
+    }
   }
+  const std::string built = join_path(SLUICE_ASSETS, kDemoFile);
   if (path_kind(built) == PathKind::missing) {
     return error(ErrorKind::not_found, built, ": no such file: want the demo model there, or a MODEL");
   }

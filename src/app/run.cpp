@@ -179,11 +179,11 @@ CommandSpec run_command() {
       .name = "run",
       .summary = "Answers a prompt, or chats",
       .text =
-          "Without a prompt it chats on a terminal and takes the prompt from a pipe otherwise. Tokens are chosen as "
+          "Without a MODEL the built-in one answers. Without a prompt it chats on a terminal and takes the prompt from "
+          "a pipe otherwise. Tokens are chosen as "
           "the model file asks, with seed 0, so that the same command gives the same answer. Thinking goes to "
           "standard error, never into the answer. Ctrl-C stops the answer, twice leaves.",
-      .positionals = {{"MODEL", false,
-                       "a Hugging Face directory or a GGUF file; demo, or nothing, is the built-in model"},
+      .positionals = {model_positional(/*required=*/false),
                       {"PROMPT", false, "the question; a single argument with a space in it is one to the demo"}},
       .options = join_options({own_options(), sampling_options(), device_options(), engine_options()}),
       .tables = {{"In a chat", chat_commands()}},

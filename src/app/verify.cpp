@@ -229,7 +229,7 @@ CommandSpec verify_command() {
           "judged by the reference device in exact arithmetic on the same file, others by the golden itself. Cases "
           "that need pictures, sounds, adapters or training are not run and never count as held. The exit status "
           "is 1 when a bar is missed.",
-      .positionals = {{"MODEL", true, "a Hugging Face directory or a GGUF file; demo is the built-in model"}},
+      .positionals = {model_positional(/*required=*/true)},
       .options = join_options({
           {{.name = "--golden",
             .argument = "FILE",

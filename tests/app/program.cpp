@@ -90,7 +90,8 @@ std::string without_progress(const std::string& text) {
   std::string kept;
   for (const std::string& line : split(text, '\n')) {
     bool progress = false;
-    for (const char* doing : {"loading ", "reading the prompt  ", "verifying in ", "converting to ", "pulling "}) {
+    for (const char* doing :
+         {"loading ", "reading the prompt  ", "verifying in ", "converting to ", "pulling ", "looking at models "}) {
       progress = progress || (starts_with(line, doing) && ends_with(line, " s"));
     }
     kept += progress ? "" : line + "\n";
