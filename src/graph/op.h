@@ -11,13 +11,15 @@
 #include "graph/ops/experts.h"
 #include "graph/ops/linear.h"
 #include "graph/ops/norm.h"
+#include "graph/ops/recurrent.h"
 #include "graph/ops/sample.h"
 #include "graph/ops/select.h"
 
 namespace sluice {
 
-using Op = std::variant<Embed, Linear, RmsNorm, Add, Mul, Scale, Softcap, Activation, GatedActivation, Rope, Append,
-                        Attention, Expand, Route, Experts, Gather, Slice, Sample>;
+using Op =
+    std::variant<Embed, Linear, RmsNorm, L2Norm, Add, Mul, Scale, Softcap, Activation, GatedActivation, Rope, Append,
+                 Attention, Expand, ShortConv, DeltaGates, DeltaRule, Route, Experts, Gather, Slice, Sample>;
 
 inline const OpDoc& op_doc(const Op& op) {
   return std::visit([](const auto& o) -> const OpDoc& { return o.kDoc; }, op);

@@ -62,9 +62,23 @@ void OpCheck::matrix(std::string_view name, WeightId id, uint64_t experts, uint6
        ", ", columns, "]");
 }
 
-StateDecl OpCheck::state(std::string_view name, StateRef ref) {
+StateDecl OpCheck::state(std::string_view name, StateRef ref, StateKind kind) {
   want(ref.state < program_.states.size(), name, " is missing");
-  return state_of(program_, ref);
+  const StateDecl found = state_of(program_, ref);
+  const bool of_kind = found.group >= program_.groups.size() || program_.groups[found.group].kind == kind;
+  want(of_kind, name, " ", found.name, kind == StateKind::paged ? " is a slot: want pages" : " has pages: want a slot");
+  return found;
+}
+
+void OpCheck::slot(std::string_view name, StateRef ref, uint64_t heads, uint64_t key_width, uint64_t value_width) {
+  const StateDecl found = state(name, ref, StateKind::slots);
+  want(found.heads == heads && found.key_width == key_width && found.value_width == value_width, name, " ", found.name,
+       " is [", found.heads, ", ", found.key_width, ", ", found.value_width, "]: want [", heads, ", ", key_width, ", ",
+       value_width, "]");
+}
+
+void OpCheck::next(StateRef next, StateRef state) {
+  want(next.state == state.state && next.version == state.version + 1, "next is not the version after state");
 }
 
 void OpCheck::type(std::string_view name, ValueId id, const ValueType& wanted) {

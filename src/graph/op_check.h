@@ -29,7 +29,10 @@ class OpCheck {
   ValueType value(std::string_view name, ValueId id, Element element = Element::f32);
   WeightShape weight(std::string_view name, WeightId id);  // of any shape
   void matrix(std::string_view name, WeightId id, uint64_t experts, uint64_t rows, uint64_t columns);
-  StateDecl state(std::string_view name, StateRef ref);
+  StateDecl state(std::string_view name, StateRef ref, StateKind kind);
+  // A slot state of that shape.
+  void slot(std::string_view name, StateRef ref, uint64_t heads, uint64_t key_width, uint64_t value_width);
+  void next(StateRef next, StateRef state);  // is the version after
 
   void type(std::string_view name, ValueId id, const ValueType& want);
   void columns(std::string_view name, ValueId id, uint64_t want, std::string_view as);

@@ -20,19 +20,33 @@ struct ValueInfo {
   ValueId storage = kNone;  // the value whose memory this is: itself, or the one it is a reshaped view of
 };
 
-// States of one group share page tables: they see the same positions. window == 0: every position; otherwise pages
-// wholly behind the last `window` positions may be freed.
-struct PageGroup {
-  uint32_t window = 0;
+enum class StateKind : uint8_t {
+  paged,  // keys and values by position, 64 positions a page
+  slots,  // one table that stands for all positions before: a page is such a slot
 };
 
-// Keys and values of one layer, 64 positions a page.
+// States of one group share page tables: they see the same positions. window == 0: every position; otherwise pages
+// wholly behind the last `window` positions may be freed. All slot states of a program are one group.
+struct PageGroup {
+  uint32_t window = 0;
+  StateKind kind = StateKind::paged;
+  bool operator==(const PageGroup&) const = default;
+};
+
+// Page table of a sequence in a slot group: the slot that the step reads, or -1 for a table of zeros, which is the
+// state before position 0; and another one that it writes, so that a step may be run again until it stands.
+inline constexpr uint32_t kSlotRead = 0, kSlotWritten = 1;
+inline constexpr uint32_t kSlotEntries = 2;
+
+// State of one layer. Paged: `heads` keys and values of each position. In a slot: f32 [heads, key_width, value_width].
 struct StateDecl {
   std::string name{};  // "layer.3.kv"
   uint32_t group = 0;
   uint32_t heads = 1;
   uint32_t key_width = 0;
   uint32_t value_width = 0;
+
+  uint64_t slot_elements() const { return uint64_t{heads} * key_width * value_width; }
 };
 
 // Which elements pair i turns, from the first that turns: (i, i + pairs), or (2i, 2i + 1); adjacent_to_halves reads

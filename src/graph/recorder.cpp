@@ -60,7 +60,8 @@ bool is_gated_mlp(const Program& program, const Block& block) {
   const GatedActivation* gated = op_at<GatedActivation>(program, block.first_op + 2);
   const Linear* down = op_at<Linear>(program, block.first_op + 3);
   return gate != nullptr && up != nullptr && gated != nullptr && down != nullptr && gate->x == up->x &&
-         gated->gate == gate->out && gated->up == up->out && down->x == gated->out;
+         gated->gate == gate->out && gated->up == up->out && down->x == gated->out &&
+         type_of(program, gate->out) == type_of(program, up->out);
 }
 
 bool is_moe(const Program& program, const Block& block) {
@@ -143,6 +144,18 @@ RopeId Recorder::rope_table(const RopeDecl& rope) {
   return static_cast<RopeId>(program_.ropes.size() - 1);
 }
 
+State Recorder::add_state(StateDecl state, PageGroup group) {
+  for (const StateDecl& known : program_.states)
+    if (known.name == state.name) fail(cat("state ", state.name, " is declared twice: want one of that name"));
+  auto& groups = program_.groups;
+  const auto known = std::find(groups.begin(), groups.end(), group);
+  state.group = static_cast<uint32_t>(known - groups.begin());
+  if (known == groups.end()) groups.push_back(group);
+  program_.states.push_back(std::move(state));
+  state_versions_.push_back(0);
+  return {{.state = static_cast<uint32_t>(program_.states.size() - 1), .version = 0}};
+}
+
 State Recorder::paged_state(const std::string& name, uint32_t heads, uint32_t key_width, uint32_t value_width,
                             uint32_t window) {
   StateDecl state{.name = name, .heads = heads, .key_width = key_width, .value_width = value_width};
@@ -151,15 +164,18 @@ State Recorder::paged_state(const std::string& name, uint32_t heads, uint32_t ke
              " columns"));
     state = {.name = name, .key_width = 1, .value_width = 1};
   }
-  for (const StateDecl& known : program_.states)
-    if (known.name == name) fail(cat("state ", name, " is declared twice: want one of that name"));
-  auto& groups = program_.groups;
-  const auto group = std::find_if(groups.begin(), groups.end(), [&](PageGroup g) { return g.window == window; });
-  state.group = static_cast<uint32_t>(group - groups.begin());
-  if (group == groups.end()) groups.push_back({.window = window});
-  program_.states.push_back(state);
-  state_versions_.push_back(0);
-  return {{.state = static_cast<uint32_t>(program_.states.size() - 1), .version = 0}};
+  return add_state(std::move(state), {.window = window});
+}
+
+State Recorder::slot_state(const std::string& name, uint32_t heads, uint32_t key_width, uint32_t value_width) {
+  StateDecl state{.name = name, .heads = heads, .key_width = key_width, .value_width = value_width};
+  const CheckedSize elements = CheckedSize(heads) * key_width * value_width;
+  if (!elements.fits(kMaxWeightElements) || elements.value() == 0u) {
+    fail(cat("state ", name, " is [", heads, ", ", key_width, ", ", value_width, "]: want 1 to ", kMaxWeightElements,
+             " elements"));
+    state = {.name = name, .key_width = 1, .value_width = 1};
+  }
+  return add_state(std::move(state), {.kind = StateKind::slots});
 }
 
 void Recorder::name(Value value, const std::string& name) {
@@ -233,6 +249,8 @@ Value rms_norm(Value x, Weight weight, float eps) {
 }
 Value rms_norm(Value x, float eps) { return record_with_result(x, RmsNorm{.x = x.id, .eps = eps}); }
 
+Value l2_norm(Value x, float eps) { return record_with_result(x, L2Norm{.x = x.id, .eps = eps}); }
+
 Value add(Value a, Value b) {
   check_same(a, b);
   return record_with_result(a, Add{.a = a.id, .b = b.id});
@@ -290,6 +308,39 @@ KeyValue expand(Value latent, Value shared, const Expansion& weights) {
   return {.key = key, .value = value};
 }
 
+Stepped short_conv(Value x, State state, Weight weight) {
+  const StateRef next{.state = state.ref.state, .version = state.ref.version + 1};
+  const Value out = record_with_result(x, ShortConv{.x = x.id, .weight = weight.id, .state = state.ref, .next = next});
+  return {out, {next}};
+}
+
+DeltaGate delta_gates(Value a, Value b, Weight rate, Weight bias) {
+  check_same(a, b);
+  Recorder& recorder = *a.recorder;
+  DeltaGates op{.a = a.id, .b = b.id, .rate = rate.id, .bias = bias.id};
+  const Value decay = recorder.new_value(op.result(recorder.program()));
+  const Value beta = recorder.new_value(op.result(recorder.program()));
+  op.decay = decay.id;
+  op.beta = beta.id;
+  recorder.record(op);
+  return {.decay = decay, .beta = beta};
+}
+
+Stepped delta_rule(Value q, Value k, Value v, const DeltaGate& gate, State state, const DeltaOptions& options) {
+  for (const Value other : {k, v, gate.decay, gate.beta}) check_same(q, other);
+  const StateRef next{.state = state.ref.state, .version = state.ref.version + 1};
+  const Value out = record_with_result(q, DeltaRule{.q = q.id,
+                                                    .k = k.id,
+                                                    .v = v.id,
+                                                    .decay = gate.decay.id,
+                                                    .beta = gate.beta.id,
+                                                    .state = state.ref,
+                                                    .scale = options.scale,
+                                                    .key_heads = options.key_heads,
+                                                    .next = next});
+  return {out, {next}};
+}
+
 Routed route(Value logits, const RouteOptions& options) {
   Recorder& recorder = *logits.recorder;
   Route op{.logits = logits.id,
@@ -326,8 +377,8 @@ Value gather(Value x, Value index) {
   return record_with_result(x, Gather{.x = x.id, .index = index.id});
 }
 
-Value slice(Value x, uint32_t first_head, uint32_t heads) {
-  return record_with_result(x, Slice{.x = x.id, .first_head = first_head, .heads = heads});
+Value slice(Value x, uint32_t first_head, uint32_t heads, uint32_t stride) {
+  return record_with_result(x, Slice{.x = x.id, .first_head = first_head, .heads = heads, .stride = stride});
 }
 
 Value sample(Value logits) { return record_with_result(logits, Sample{.logits = logits.id}); }

@@ -37,6 +37,15 @@ struct Routed {
   Value index, weight;
 };
 
+struct DeltaGate {
+  Value decay, beta;  // the logarithm of the decay, and the strength of writing
+};
+
+struct Stepped {
+  Value out;
+  State next;
+};
+
 class Recorder {
  public:
   Recorder();
@@ -46,6 +55,7 @@ class Recorder {
   Value input(const std::string& name, ValueType type);
   RopeId rope_table(const RopeDecl& rope);  // equal tables are one
   State paged_state(const std::string& name, uint32_t heads, uint32_t key_width, uint32_t value_width, uint32_t window);
+  State slot_state(const std::string& name, uint32_t heads, uint32_t key_width, uint32_t value_width);
 
   void begin_layer(int32_t layer) { layer_ = layer; }  // -1: outside layers
   void placeholders(Placeholders placeholders) { program_.placeholders = std::move(placeholders); }
@@ -67,6 +77,7 @@ class Recorder {
   const Program& program() const { return program_; }
 
  private:
+  State add_state(StateDecl state, PageGroup group);
   void use_state(const char* name, StateRef ref, uint32_t want);
   void check_block(const Block& block);
 
@@ -81,6 +92,7 @@ Value embed(Value ids, Weight table, float scale);
 Value linear(Value x, Weight weight);
 Value rms_norm(Value x, Weight weight, float eps);
 Value rms_norm(Value x, float eps);  // without weight
+Value l2_norm(Value x, float eps);
 Value add(Value a, Value b);
 Value mul(Value a, Value b);
 Value scale(Value x, float factor);
@@ -101,6 +113,13 @@ struct KeyValue {
   Value key, value;
 };
 KeyValue expand(Value latent, Value shared, const Expansion& weights);
+Stepped short_conv(Value x, State state, Weight weight);
+DeltaGate delta_gates(Value a, Value b, Weight rate, Weight bias);
+struct DeltaOptions {
+  float scale = 1.0f;
+  KeyHeads key_heads = KeyHeads::block;
+};
+Stepped delta_rule(Value q, Value k, Value v, const DeltaGate& gate, State state, const DeltaOptions& options);
 struct RouteOptions {
   uint32_t k = 1;
   Scoring scoring = Scoring::softmax;
@@ -114,7 +133,7 @@ struct RouteOptions {
 Routed route(Value logits, const RouteOptions& options);
 Value experts(Value x, Routed routed, Weight gate, Weight up, Weight down, ActivationKind kind);
 Value gather(Value x, Value index);
-Value slice(Value x, uint32_t first_head, uint32_t heads);
+Value slice(Value x, uint32_t first_head, uint32_t heads, uint32_t stride = 1);
 Value sample(Value logits);
 
 // Views: no op, no copy.

@@ -72,7 +72,8 @@ StepMaxima maxima_of(const OpCase& one) {
     maxima.adjustments = std::max(maxima.adjustments, static_cast<uint32_t>(step.adjustments.size()));
     for (const CaseRun& run : step.runs) pages = std::max(pages, pages_of(run.position + run.rows));
   }
-  maxima.pages_per_sequence.assign(one.program.groups.size(), pages);
+  for (const PageGroup& group : one.program.groups)
+    maxima.pages_per_sequence.push_back(group.kind == StateKind::slots ? kSlotEntries : pages);
   return maxima;
 }
 
@@ -131,12 +132,16 @@ CasePlayer::CasePlayer(const OpCase& one, const CaseWeights& weights, Device& de
   for (const auto& [sequence, end] : ends) {
     first_page_[sequence] = pages_;
     pages_ += one.program.groups.empty() ? 0 : pages_of(end);
+    first_slot_[sequence] = slots_;
+    slots_ += end + 1;
   }
+  std::vector<uint32_t> pages;
+  for (uint32_t group = 0; group < one.program.groups.size(); ++group) pages.push_back(2 * used(group));
   const uint32_t groups = static_cast<uint32_t>(one.program.groups.size());
   Result<std::unique_ptr<Plan>> plan = device.plan({.program = &one.program,
                                                     .arithmetic = arithmetic,
                                                     .maxima = maxima,
-                                                    .pages = std::vector<uint32_t>(groups, 2 * pages_),
+                                                    .pages = std::move(pages),
                                                     .weights = placed_shapes(one),
                                                     .traced = traced});
   if (!plan) ADD_FAILURE() << plan.error().text;
@@ -155,7 +160,7 @@ void CasePlayer::poison() {
                                               [&](const CaseStep& a, const CaseStep& b) { return rows(a) < rows(b); });
   play(largest, TokenClass::prompt, Poison::all);
   for (uint32_t group = 0; group < page_bytes_.size(); ++group)
-    for (uint32_t page = 0; page < 2 * pages_; ++page) {
+    for (uint32_t page = 0; page < 2 * used(group); ++page) {
       const std::vector<std::byte> nans(page_bytes_[group], std::byte{0xff});
       wait(runner_->write_page(group, page, nans));
     }
@@ -208,8 +213,8 @@ int32_t CasePlayer::page(uint32_t sequence, uint32_t number) const {
 
 void CasePlayer::move_pages() {
   for (uint32_t group = 0; group < page_bytes_.size(); ++group)
-    for (uint32_t page = 0; page < pages_; ++page) {
-      wait(runner_->copy_page(group, page, page + pages_));
+    for (uint32_t page = 0; page < used(group); ++page) {
+      wait(runner_->copy_page(group, page, page + used(group)));
       wait(runner_->write_page(group, page, std::vector<std::byte>(page_bytes_[group], std::byte{0xff})));
     }
   moved_ = true;
@@ -217,10 +222,10 @@ void CasePlayer::move_pages() {
 
 void CasePlayer::move_pages_to(CasePlayer& to) {
   for (uint32_t group = 0; group < page_bytes_.size(); ++group)
-    for (uint32_t page = 0; page < pages_; ++page) {
+    for (uint32_t page = 0; page < used(group); ++page) {
       std::vector<std::byte> bytes(page_bytes_[group]);
       wait(runner_->read_page(group, page, bytes));
-      to.wait(to.runner_->write_page(group, page + pages_, bytes));
+      to.wait(to.runner_->write_page(group, page + used(group), bytes));
     }
   to.moved_ = true;
 }
@@ -257,10 +262,21 @@ void CasePlayer::fill_rows(const CaseStep& step) {
     }
 }
 
+// Of the state before the run's first row and after its last.
+void CasePlayer::fill_slots(const CaseRun& run, std::span<int32_t> table) const {
+  const uint32_t first = first_slot_.at(run.sequence) + (moved_ ? slots_ : 0);
+  table[kSlotRead] = run.position == 0 ? -1 : static_cast<int32_t>(first + run.position);
+  table[kSlotWritten] = static_cast<int32_t>(first + run.position + run.rows);
+}
+
 // Windowed groups keep no pages that lie wholly before what the run's first row sees; unused entries are no page.
 void CasePlayer::fill_pages(const CaseStep& step) {
   for (uint32_t group = 0; group < page_bytes_.size(); ++group)
     for (uint32_t run = 0; run < step.runs.size(); ++run) {
+      if (is_slots(group)) {
+        fill_slots(step.runs[run], step_->pages(group, run));
+        continue;
+      }
       const auto [sequence, position, rows, take] = step.runs[run];
       const uint32_t window = case_.program.groups[group].window;
       const uint32_t seen = window == 0 || window > position ? 0 : position - window + 1;

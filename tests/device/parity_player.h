@@ -56,7 +56,10 @@ class CasePlayer {
   void fill_rows(const CaseStep& step);
   void fill_pages(const CaseStep& step);
   void fill_input(uint32_t input, const std::vector<CaseRow>& rows, Poison poison);
+  void fill_slots(const CaseRun& run, std::span<int32_t> table) const;
   int32_t page(uint32_t sequence, uint32_t number) const;
+  bool is_slots(uint32_t group) const { return case_.program.groups[group].kind == StateKind::slots; }
+  uint32_t used(uint32_t group) const { return is_slots(group) ? slots_ : pages_; }
   Completion wait(Ticket ticket);
   StepOutputs run(const StartOptions& options, Completion* completion);
 
@@ -64,7 +67,9 @@ class CasePlayer {
   const bool traced_;
   Budget budget_;
   std::map<uint32_t, uint32_t> first_page_;  // of a sequence, before they are scattered
-  uint32_t pages_ = 0;                       // of each group, in use; as many lie behind them for move_pages
+  uint32_t pages_ = 0;                       // of each paged group, in use; as many lie behind them for move_pages
+  std::map<uint32_t, uint32_t> first_slot_;  // of a sequence: one for its state at each position
+  uint32_t slots_ = 0;                       // likewise, of the slot group
   bool moved_ = false;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<StepBuffer> step_;

@@ -88,6 +88,41 @@ TEST(Recorder, StatesOfOneWindowShareAGroup) {
   EXPECT_EQ(program->states[1].group, 1u);
 }
 
+TEST(Recorder, SlotStatesAreOneGroup) {
+  Recorder r;
+  r.paged_state("layer.0.kv", 1, 4, 4, 0);
+  r.slot_state("layer.1.conv", 1, 3, 8);
+  r.slot_state("layer.1.delta", 2, 4, 4);
+  const Result<Program> program = r.finish();
+  ASSERT_EQ(program->groups.size(), 2u);
+  EXPECT_EQ(program->groups[1].kind, StateKind::slots);
+  EXPECT_EQ(program->states[1].group, 1u);
+  EXPECT_EQ(program->states[2].group, 1u);
+}
+
+TEST(Recorder, ShortConvGivesTheNextVersion) {
+  Recorder r;
+  const State state = r.slot_state("conv", 1, 3, 8);
+  const Stepped stepped = short_conv(floats(r, "x", 8), state, r.weight("w", {.rows = 8, .columns = 4}));
+  EXPECT_EQ(stepped.next.ref.version, 1u);
+  EXPECT_EQ(describe(stepped.out.type()), "f32 [rows, 8]");
+  EXPECT_TRUE(r.finish().ok());
+}
+
+TEST(Recorder, NamesAStateOfTheWrongKindOrShape) {
+  const auto conv = [](Recorder& r, State state) {
+    short_conv(floats(r, "x", 8), state, r.weight("w", {.rows = 8, .columns = 4}));
+  };
+  EXPECT_EQ(mistake([&](Recorder& r) { conv(r, r.paged_state("kv", 1, 4, 4, 0)); }),
+            "short_conv: state kv has pages: want a slot");
+  EXPECT_EQ(mistake([&](Recorder& r) { conv(r, r.slot_state("conv", 1, 4, 8)); }),
+            "short_conv: state conv is [1, 4, 8]: want [1, 3, 8]");
+  EXPECT_EQ(mistake([&](Recorder& r) { append(r.slot_state("s", 1, 4, 4), floats(r, "x", 4), floats(r, "y", 4)); }),
+            "append: state s is a slot: want pages");
+  EXPECT_EQ(mistake([&](Recorder& r) { r.slot_state("s", 1u << 20, 1u << 20, 1u << 20); }).substr(0, 47),
+            "state s is [1048576, 1048576, 1048576]: want 1 ");
+}
+
 TEST(Recorder, AppendGivesTheNextVersion) {
   Recorder r;
   State kv = r.paged_state("kv", 1, 4, 4, 0);

@@ -143,9 +143,13 @@ Status check_weight(const Kernels& kernels, const WeightDecl& decl, const Placed
 // What the caches would need.
 CheckedSize cache_bytes(const PlanRequest& request) {
   CheckedSize bytes = 0;
-  for (const StateDecl& state : request.program->states)
-    bytes += CheckedSize(request.pages[state.group]) * state.heads * kPagePositions * sizeof(float) *
-             (CheckedSize(state.key_width) + cache_width(state.value_width));
+  for (const StateDecl& state : request.program->states) {
+    const bool slots = request.program->groups[state.group].kind == StateKind::slots;
+    const CheckedSize page = slots ? CheckedSize(state.slot_elements()) + 64
+                                   : CheckedSize(state.heads) * kPagePositions *
+                                         (CheckedSize(state.key_width) + cache_width(state.value_width));
+    bytes += CheckedSize(request.pages[state.group]) * page * sizeof(float);
+  }
   return bytes;
 }
 

@@ -116,6 +116,14 @@ void Executor::run(const RmsNorm& op) {
   });
 }
 
+void Executor::run(const L2Norm& op) {
+  const uint64_t width = type(op.x).width;
+  share_out(pool_, rows(op.x) * type(op.x).heads, width, [&](const Share& share) {
+    for (uint64_t head = share.first; head < share.last; ++head)
+      kernels_.l2_norm(reals(op.x) + head * width, op.eps, result(op.out) + head * width, width);
+  });
+}
+
 void Executor::run(const Add& op) {
   each_element(op.out, 1, [&](uint64_t first, uint64_t n) {
     kernels_.add(reals(op.a) + first, reals(op.b) + first, result(op.out) + first, n);
@@ -152,6 +160,14 @@ void Executor::run(const Activation& op) {
 }
 
 void Executor::run(const GatedActivation& op) {
+  if (columns(op.gate) != columns(op.up)) {
+    each_row(op.out, [&](uint64_t row) {
+      float factor = 0;
+      kernels_.activation[static_cast<int>(op.kind)](reals(op.gate, row), &factor, 1);
+      kernels_.scale(reals(op.up, row), factor, result(op.out, row), columns(op.out));
+    });
+    return;
+  }
   each_element(op.out, kActivationCost, [&](uint64_t first, uint64_t n) {
     kernels_.gated_activation[static_cast<int>(op.kind)](reals(op.gate) + first, reals(op.up) + first,
                                                          result(op.out) + first, n);
@@ -235,9 +251,12 @@ void Executor::run(const Gather& op) {
 }
 
 void Executor::run(const Slice& op) {
-  const uint64_t skipped = uint64_t{op.first_head} * type(op.x).width;
-  each_row(op.out,
-           [&](uint64_t row) { std::copy_n(reals(op.x, row) + skipped, columns(op.out), result(op.out, row)); });
+  const uint64_t width = type(op.x).width;
+  each_row(op.out, [&](uint64_t row) {
+    for (uint64_t head = 0; head < op.heads; ++head)
+      std::copy_n(reals(op.x, row) + (op.first_head + head * op.stride) * width, width,
+                  result(op.out, row) + head * width);
+  });
 }
 
 }  // namespace sluice::cpu

@@ -35,6 +35,7 @@ class Executor {
   void run(const Embed& op);
   void run(const Linear& op);
   void run(const RmsNorm& op);
+  void run(const L2Norm& op);
   void run(const Add& op);
   void run(const Mul& op);
   void run(const Scale& op);
@@ -45,6 +46,9 @@ class Executor {
   void run(const Append& op);
   void run(const Attention& op);
   void run(const Expand& op);
+  void run(const ShortConv& op);
+  void run(const DeltaGates& op);
+  void run(const DeltaRule& op);
   void run(const Route& op);
   void run(const Experts& op);
   void run(const Gather& op);
@@ -78,6 +82,14 @@ class Executor {
   // out = W x, or out = transposed W x. `scratch`: product_scratch() floats.
   void multiply_head(WeightId weight, bool transposed, const HeadRows& rows, float* scratch);
   uint32_t sequence_of(ValueId id, uint64_t row) const;
+
+  // recurrent.cpp
+  struct SequenceRows {
+    uint32_t sequence = 0;
+    uint64_t first = 0, count = 0;  // rows of the step
+  };
+  void find_sequences();
+  SlotArgs slot(const StateRef& state, uint32_t sequence);
 
   // experts.cpp
   struct Chosen {
@@ -126,6 +138,7 @@ class Executor {
   std::vector<Product> product_list_;
   std::vector<GatedProduct> gated_list_;
   std::vector<QueryBlock> query_blocks_;
+  std::vector<SequenceRows> sequence_rows_;
   std::vector<Chosen> chosen_;
   std::vector<ExpertRows> expert_rows_;
 };

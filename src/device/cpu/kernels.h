@@ -95,6 +95,43 @@ struct RopeArgs {
   uint32_t width = 0;
 };
 
+// The slot that a step reads, null for zeros, and the one that it writes; never the same.
+struct SlotArgs {
+  const float* before = nullptr;
+  float* after = nullptr;
+};
+
+// Rows of one sequence through a causal convolution of each channel; channels [first, last) of them.
+struct ConvArgs {
+  const float* x = nullptr;  // [rows][channels]
+  float* out = nullptr;
+  const float* weight = nullptr;  // [channels][taps]
+  SlotArgs slot{};                // [taps - 1][channels]
+  uint64_t rows = 0;
+  uint64_t channels = 0;
+  uint32_t taps = 0;
+  uint64_t first = 0, last = 0;
+};
+
+// Columns of the state of one value head that a call of delta_rule takes at most.
+inline constexpr uint32_t kDeltaColumns = 64;
+
+// Rows of one sequence and one value head, and columns [first, last) of its state. Strides from row to row in elements.
+struct DeltaArgs {
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  const float* decay = nullptr;
+  const float* beta = nullptr;
+  float* out = nullptr;
+  uint64_t key_stride = 0, value_stride = 0, gate_stride = 0;
+  SlotArgs slot{};  // [key width][value width]
+  uint64_t rows = 0;
+  uint32_t key_width = 0, value_width = 0;
+  float scale = 1.0f;
+  uint32_t first = 0, last = 0;
+};
+
 struct Kernels {
   FormatKernels formats[kFormats];  // by Format
   CacheKernels cache_f32;
@@ -106,6 +143,9 @@ struct Kernels {
 
   // One head of one row; no weight: null.
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, size_t n) = nullptr;
+  void (*l2_norm)(const float* x, float eps, float* out, size_t n) = nullptr;
+  void (*short_conv)(const ConvArgs& args) = nullptr;
+  void (*delta_rule)(const DeltaArgs& args) = nullptr;
   void (*rope_halves)(const RopeArgs& args) = nullptr;
   void (*rope_adjacent)(const RopeArgs& args) = nullptr;
   void (*rope_adjacent_to_halves)(const RopeArgs& args) = nullptr;

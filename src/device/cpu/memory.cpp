@@ -39,8 +39,11 @@ void Memory::decode_factors() {
   factors_.resize(weights_.size());
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (!plan_->is_factor()[i]) continue;
-    factors_[i].resize(weights_[i].shape.columns);
-    decode_row(weights_[i].format, weights_[i].bytes, factors_[i].data(), factors_[i].size());
+    const TensorSource& weight = weights_[i];
+    const size_t columns = weight.shape.columns;
+    factors_[i].resize(weight.shape.rows * columns);
+    for (uint32_t row = 0; row < weight.shape.rows; ++row)
+      decode_row(weight.format, weight.bytes + row * weight.row_stride, factors_[i].data() + row * columns, columns);
   }
 }
 

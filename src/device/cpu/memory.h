@@ -29,7 +29,7 @@ class Memory {
   }
 
   const TensorSource& weight(WeightId id) const { return weights_[id]; }
-  // A factor decoded to f32; null for no weight.
+  // A factor decoded to f32, row after row; null for no weight.
   const float* factors(WeightId id) const { return id == kNone ? nullptr : factors_[id].data(); }
 
   std::byte* quantised() const { return quantised_; }
@@ -42,6 +42,7 @@ class Memory {
   }
 
   uint32_t pages(uint32_t group) const { return plan_->request().pages[group]; }
+  float* slot(uint32_t state, uint64_t slot) const { return reinterpret_cast<float*>(keys(state, slot, 0)); }
   const StateLayout& state(uint32_t index) const { return plan_->states()[index]; }
   std::byte* keys(uint32_t state, uint64_t page, uint32_t head) const;
   std::byte* values(uint32_t state, uint64_t page, uint32_t head) const;

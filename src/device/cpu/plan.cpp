@@ -70,6 +70,14 @@ void CpuPlan::lay_out_states() {
   const uint64_t element = cache_kernels().element_bytes;
   for (const StateDecl& state : program().states) {
     StateLayout layout;
+    if (program().groups[state.group].kind == StateKind::slots) {
+      layout.key_page_bytes = lines(state.slot_elements() * sizeof(float));
+      layout.keys = layout.values = cache_bytes_;
+      cache_bytes_ += request_.pages[state.group] * layout.key_page_bytes;
+      page_bytes_[state.group] += layout.key_page_bytes;
+      states_.push_back(layout);
+      continue;
+    }
     layout.key_head_bytes = element * state.key_width * kPagePositions;
     layout.value_head_bytes = element * cache_width(state.value_width) * kPagePositions;
     layout.key_page_bytes = layout.key_head_bytes * state.heads;
@@ -87,7 +95,8 @@ void CpuPlan::find_factors() {
   const auto mark = [&](WeightId id) {
     if (id == kNone || is_factor_[id]) return;
     is_factor_[id] = true;
-    factor_bytes_ += lines(program().weights[id].shape.columns * sizeof(float));
+    const WeightShape& shape = program().weights[id].shape;
+    factor_bytes_ += lines(uint64_t{shape.rows} * shape.columns * sizeof(float));
   };
   for (const Op& op : program().ops) {
     if (const auto* norm = std::get_if<RmsNorm>(&op)) mark(norm->weight);
@@ -95,6 +104,11 @@ void CpuPlan::find_factors() {
     if (const auto* route = std::get_if<Route>(&op)) {
       mark(route->per_expert_scale);
       mark(route->bias);
+    }
+    if (const auto* conv = std::get_if<ShortConv>(&op)) mark(conv->weight);
+    if (const auto* gates = std::get_if<DeltaGates>(&op)) {
+      mark(gates->rate);
+      mark(gates->bias);
     }
   }
 }
@@ -144,7 +158,9 @@ void CpuPlan::size_scratch() {
       scratch_.sample_thread =
           std::max(scratch_.sample_thread, lines(2 * program().values[sample->logits].type.columns() * sizeof(float)));
   }
-  for (const StateDecl& state : program().states) size_thread(uint64_t{kMaxQueries} * cache_width(state.value_width));
+  for (const StateDecl& state : program().states)
+    if (program().groups[state.group].kind == StateKind::paged)
+      size_thread(uint64_t{kMaxQueries} * cache_width(state.value_width));
 }
 
 uint64_t CpuPlan::activation_bytes() const {

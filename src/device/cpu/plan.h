@@ -14,6 +14,7 @@ namespace sluice::cpu {
 // Keys and values of one state: pages one after another, keys and values apart.
 //   keys    [page][kv head][key width][64]
 //   values  [page][kv head][64][cache_width(value width)]
+// A slot state has its tables, f32 [heads][key width][value width], in the place of keys, and no values.
 struct StateLayout {
   uint64_t keys = 0;  // offsets of the state's first page in the cache memory
   uint64_t values = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "device/reference/delta_rule.h"
 #include "format/format.h"
 
 namespace sluice::reference {
@@ -103,6 +104,19 @@ void Interpreter<Real>::run(const RmsNorm& op) {
 }
 
 template <class Real>
+void Interpreter<Real>::run(const L2Norm& op) {
+  const uint64_t width = type(op.x).width;
+  for (uint64_t head = 0; head < rows(op.x) * type(op.x).heads; ++head) {
+    const Real* x = reals(op.x, 0) + head * width;
+    Real* out = reals(op.out, 0) + head * width;
+    Real squares = 0;
+    for (uint64_t i = 0; i < width; ++i) squares += x[i] * x[i];
+    const Real root = std::sqrt(squares + Real(op.eps));
+    for (uint64_t i = 0; i < width; ++i) out[i] = x[i] / root;
+  }
+}
+
+template <class Real>
 void Interpreter<Real>::run(const Add& op) {
   const Real* b = reals(op.b, 0);
   each_element(op.a, op.out, [&](Real a) { return a + *b++; });
@@ -135,8 +149,10 @@ void Interpreter<Real>::run(const Activation& op) {
 
 template <class Real>
 void Interpreter<Real>::run(const GatedActivation& op) {
-  const Real* up = reals(op.up, 0);
-  each_element(op.gate, op.out, [&](Real gate) { return activate(op.kind, gate) * *up++; });
+  const uint64_t columns = type(op.up).columns(), gate_columns = type(op.gate).columns();
+  for (uint64_t r = 0; r < rows(op.up); ++r)
+    for (uint64_t c = 0; c < columns; ++c)
+      reals(op.out, r)[c] = activate(op.kind, reals(op.gate, r)[gate_columns == 1 ? 0 : c]) * reals(op.up, r)[c];
 }
 
 template <class Real>
@@ -328,6 +344,97 @@ std::vector<int32_t> Interpreter<Real>::allowed_experts(const Route& op, const s
 }
 
 template <class Real>
+auto Interpreter<Real>::runs() const -> std::vector<Run> {
+  std::vector<Run> found;
+  const std::span<const int32_t> sequences = step_->row_sequences();
+  for (uint64_t r = 0; r < sequences.size(); ++r) {
+    const auto sequence = static_cast<uint32_t>(sequences[r]);
+    if (found.empty() || found.back().sequence != sequence) found.push_back({.first = r, .sequence = sequence});
+    found.back().end = r + 1;
+  }
+  return found;
+}
+
+template <class Real>
+void Interpreter<Real>::run(const ShortConv& op) {
+  const uint64_t channels = type(op.x).columns(), taps = weights_[op.weight].shape.columns;
+  for (const Run& run : runs()) {
+    const Real* before = pages_.slot_read(*step_, op.state.state, run.sequence);
+    Real* after = pages_.slot_written(*step_, op.state.state, run.sequence);
+    // Row `t` of the run and its taps - 1 predecessors, t counting from the oldest that the state holds.
+    const auto x = [&](uint64_t t, uint64_t c) {
+      if (t >= taps - 1) return reals(op.x, run.first + t - (taps - 1))[c];
+      return before == nullptr ? Real(0) : before[t * channels + c];
+    };
+    const uint64_t count = run.end - run.first;
+    for (uint64_t c = 0; c < channels; ++c) {
+      const std::vector<float> weight = weight_row(op.weight, c);
+      for (uint64_t t = 0; t < count; ++t) {
+        Real sum = 0;
+        for (uint64_t j = 0; j < taps; ++j) sum += weight[j] * x(t + j, c);
+        reals(op.out, run.first + t)[c] = activate(ActivationKind::silu, sum);
+      }
+      for (uint64_t j = 0; j + 1 < taps; ++j) after[j * channels + c] = x(count + j, c);
+    }
+  }
+}
+
+template <class Real>
+void Interpreter<Real>::run(const DeltaGates& op) {
+  const uint64_t heads = type(op.a).columns();
+  const std::vector<float> rate = factors(op.rate, heads), bias = factors(op.bias, heads);
+  for (uint64_t r = 0; r < rows(op.a); ++r)
+    for (uint64_t h = 0; h < heads; ++h) {
+      const Real x = reals(op.a, r)[h] + bias[h];
+      reals(op.decay, r)[h] = rate[h] * (x > 20 ? x : std::log1p(std::exp(x)));
+      reals(op.beta, r)[h] = activate(ActivationKind::sigmoid, reals(op.b, r)[h]);
+    }
+}
+
+template <class Real>
+void Interpreter<Real>::run(const DeltaRule& op) {
+  const StateDecl& decl = program_.states[op.state.state];
+  const uint64_t table = uint64_t{decl.key_width} * decl.value_width;  // of a head
+  for (const Run& run : runs()) {
+    const Real* before = pages_.slot_read(*step_, op.state.state, run.sequence);
+    Real* state = pages_.slot_written(*step_, op.state.state, run.sequence);
+    for (uint64_t i = 0; i < decl.slot_elements(); ++i) state[i] = before == nullptr ? Real(0) : before[i];
+    for (uint32_t head = 0; head < decl.heads; ++head) delta_head(op, run, head, state + head * table);
+  }
+}
+
+template <class Real>
+void Interpreter<Real>::delta_head(const DeltaRule& op, const Run& run, uint32_t head, Real* state) {
+  const uint32_t key_head = op.key_head(head, type(op.v).heads, type(op.k).heads);
+  // Columns [first, first + width) of the run's rows.
+  const auto part = [&](ValueId id, uint64_t first, uint64_t width) {
+    std::vector<Real> copy;
+    for (uint64_t r = run.first; r < run.end; ++r)
+      copy.insert(copy.end(), reals(id, r) + first, reals(id, r) + first + width);
+    return copy;
+  };
+  const uint32_t keys = type(op.k).width, values = type(op.v).width;
+  const std::vector<Real> q = part(op.q, uint64_t{key_head} * keys, keys),
+                          k = part(op.k, uint64_t{key_head} * keys, keys);
+  const std::vector<Real> v = part(op.v, uint64_t{head} * values, values);
+  const std::vector<Real> decay = part(op.decay, head, 1), beta = part(op.beta, head, 1);
+  std::vector<Real> out(v.size());
+  delta_recurrent<Real>({.rows = run.end - run.first,
+                         .key_width = keys,
+                         .value_width = values,
+                         .q = q.data(),
+                         .k = k.data(),
+                         .v = v.data(),
+                         .decay = decay.data(),
+                         .beta = beta.data(),
+                         .scale = Real(op.scale),
+                         .state = state,
+                         .out = out.data()});
+  for (uint64_t r = run.first; r < run.end; ++r)
+    std::copy_n(out.data() + (r - run.first) * values, values, reals(op.out, r) + uint64_t{head} * values);
+}
+
+template <class Real>
 void Interpreter<Real>::run(const Route& op) {
   const size_t experts = type(op.logits).width;
   const std::vector<float> scale = factors(op.per_expert_scale, experts);
@@ -406,9 +513,10 @@ void Interpreter<Real>::run(const Gather& op) {
 
 template <class Real>
 void Interpreter<Real>::run(const Slice& op) {
-  const uint64_t skipped = uint64_t{op.first_head} * type(op.x).width;
+  const uint64_t width = type(op.x).width;
   for (uint64_t r = 0; r < rows(op.out); ++r)
-    std::copy_n(reals(op.x, r) + skipped, tables_.columns(op.out), reals(op.out, r));
+    for (uint64_t h = 0; h < op.heads; ++h)
+      std::copy_n(reals(op.x, r) + (op.first_head + h * op.stride) * width, width, reals(op.out, r) + h * width);
 }
 
 template <class Real>

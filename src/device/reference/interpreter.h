@@ -33,6 +33,7 @@ class Interpreter {
   void run(const Embed& op);
   void run(const Linear& op);
   void run(const RmsNorm& op);
+  void run(const L2Norm& op);
   void run(const Add& op);
   void run(const Mul& op);
   void run(const Scale& op);
@@ -43,6 +44,9 @@ class Interpreter {
   void run(const Append& op);
   void run(const Attention& op);
   void run(const Expand& op);
+  void run(const ShortConv& op);
+  void run(const DeltaGates& op);
+  void run(const DeltaRule& op);
   void run(const Route& op);
   void run(const Experts& op);
   void run(const Gather& op);
@@ -70,6 +74,13 @@ class Interpreter {
     uint64_t row = 0;
     Real weight = 0;
   };
+  // Rows [first, end) of a sequence of the step.
+  struct Run {
+    uint64_t first = 0, end = 0;
+    uint32_t sequence = 0;
+  };
+  std::vector<Run> runs() const;
+  void delta_head(const DeltaRule& op, const Run& run, uint32_t head, Real* state);
   std::vector<Chosen> rows_of_expert(const Experts& op, uint32_t expert);
   void add_expert(const Experts& op, uint32_t expert, const std::vector<Chosen>& chosen);
 

@@ -1,6 +1,8 @@
-// Pages of keys and values. A page of a group holds, for each state of the group in the program's order,
+// Pages of keys and values, and slots. A page of a group holds, for each state of the group in the program's order,
 //   keys   [64 positions][heads][key width]
 //   values [64 positions][heads][value width]
+// and of a slot group
+//   table  [heads][key width][value width]
 // as Real. The layout is this device's secret: others see bytes.
 #pragma once
 
@@ -27,6 +29,10 @@ class Pages {
   Real* key(const StepBuffer& step, uint32_t state, uint32_t sequence, int32_t position, uint32_t head);
   Real* value(const StepBuffer& step, uint32_t state, uint32_t sequence, int32_t position, uint32_t head);
 
+  // The whole table of a slot state that the step reads, null for zeros; and the one that it writes.
+  const Real* slot_read(const StepBuffer& step, uint32_t state, uint32_t sequence);
+  Real* slot_written(const StepBuffer& step, uint32_t state, uint32_t sequence);
+
   std::span<std::byte> page(uint32_t group, uint32_t page);
 
  private:
@@ -46,6 +52,11 @@ Pages<Real>::Pages(const Program& program, std::vector<uint32_t> counts)
   for (const StateDecl& state : program.states) {
     uint64_t& end = page_elements_[state.group];
     key_offsets_.push_back(end);
+    if (program.groups[state.group].kind == StateKind::slots) {
+      value_offsets_.push_back(end);
+      end += state.slot_elements();
+      continue;
+    }
     end += uint64_t{kPagePositions} * state.heads * state.key_width;
     value_offsets_.push_back(end);
     end += uint64_t{kPagePositions} * state.heads * state.value_width;
@@ -90,6 +101,23 @@ Real* Pages<Real>::value(const StepBuffer& step, uint32_t state, uint32_t sequen
   const StateDecl& decl = program_->states[state];
   const uint64_t columns = uint64_t{decl.heads} * decl.value_width;
   return slot(step, state, sequence, position, value_offsets_[state], columns) + uint64_t{head} * decl.value_width;
+}
+
+template <class Real>
+const Real* Pages<Real>::slot_read(const StepBuffer& step, uint32_t state, uint32_t sequence) {
+  const uint32_t group = program_->states[state].group;
+  const int32_t slot = step.pages(group, sequence)[kSlotRead];
+  if (slot < 0) return nullptr;
+  CHECK(static_cast<uint32_t>(slot) < counts_[group]);
+  return memory_[group].data() + static_cast<uint32_t>(slot) * page_elements_[group] + key_offsets_[state];
+}
+
+template <class Real>
+Real* Pages<Real>::slot_written(const StepBuffer& step, uint32_t state, uint32_t sequence) {
+  const uint32_t group = program_->states[state].group;
+  const auto slot = static_cast<uint32_t>(step.pages(group, sequence)[kSlotWritten]);
+  CHECK(slot < counts_[group]);
+  return memory_[group].data() + slot * page_elements_[group] + key_offsets_[state];
 }
 
 template <class Real>

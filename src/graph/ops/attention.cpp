@@ -45,12 +45,12 @@ Status Rope::check(const Program& program) const {
 
 Status Append::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
-  const StateDecl cache = check.state("state", state);
+  const StateDecl cache = check.state("state", state, StateKind::paged);
   check.value("k", k);
   check.type("k", k, {.heads = cache.heads, .width = cache.key_width});
   check.value("v", v);
   check.type("v", v, {.heads = cache.heads, .width = cache.value_width});
-  check.want(next.state == state.state && next.version == state.version + 1, "next is not the version after state");
+  check.next(next, state);
   return check.status();
 }
 
@@ -62,7 +62,7 @@ ValueType Attention::result(const Program& program) const {
 
 Status Attention::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
-  const StateDecl cache = check.state("state", state);
+  const StateDecl cache = check.state("state", state, StateKind::paged);
   const ValueType in = check.value("q", q);
   const uint32_t key_width = cache.key_width + (expand ? nope_width(program, expand) : 0);
   check.want(in.width == key_width, "q is ", describe(in), ": want heads of ", key_width, " elements as the keys of ",

@@ -53,10 +53,14 @@ Status Activation::check(const Program& program) const {
   return check_like(check, "x", x, nullptr, kNone, out);
 }
 
-ValueType GatedActivation::result(const Program& program) const { return type_of(program, gate); }
+ValueType GatedActivation::result(const Program& program) const { return type_of(program, up); }
 Status GatedActivation::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
-  return check_like(check, "gate", gate, "up", up, out);
+  const ValueType in = check.value("gate", gate), factor = check.value("up", up);
+  const bool one_column = in == ValueType{.extent = factor.extent, .width = 1};
+  if (!one_column) check.type("up", up, in);
+  check.type("out", out, factor);
+  return check.status();
 }
 
 }  // namespace sluice

@@ -140,16 +140,16 @@ struct GatedActivation {
 
   static constexpr OpDoc kDoc = {
       .name = "gated_activation",
-      .formula = "out = kind(gate) up, kind as in activation",
-      .source = "Shazeer 2020 (arXiv:2002.05202)",
+      .formula = "out = kind(gate) up, kind as in activation; a gate of one column goes for every column of up",
+      .source = "Shazeer 2020 (arXiv:2002.05202); one column: the gate of Qwen3.5's shared expert",
       .tolerance = {.exact = 2e-6f, .fast = 1e-5f, .fast_8bit = 1e-5f},
       .reason = "as activation, and one more f32 rounding",
   };
   template <class Visitor>
   void operands(Visitor& v) const {
-    v.input("gate", gate, "f32 [extent, heads, width]");
-    v.input("up", up, "as gate");
-    v.output("out", out, "as gate");
+    v.input("gate", gate, "as up, or f32 [extent, 1]");
+    v.input("up", up, "f32 [extent, heads, width]");
+    v.output("out", out, "as up");
   }
   ValueType result(const Program& program) const;
   Status check(const Program& program) const;

@@ -72,10 +72,15 @@ std::vector<OpCase> Activation::cases() {
 }
 
 std::vector<OpCase> GatedActivation::cases() {
-  return kind_cases({{.low = -6, .high = 6}, {.low = -1e4f, .high = 1e4f}},
-                    [](CaseBuilder& c, Value x, ActivationKind kind) {
-                      return gated_activation(x, like(c, x, {.low = -300, .high = 300}), kind);
-                    });
+  const std::vector<Fill> fills = {{.low = -6, .high = 6}, {.low = -1e4f, .high = 1e4f}};
+  std::vector<OpCase> cases = kind_cases(fills, [](CaseBuilder& c, Value x, ActivationKind kind) {
+    return gated_activation(x, like(c, x, {.low = -300, .high = 300}), kind);
+  });
+  for (OpCase& one : unary_cases("one column of sigmoid", {fills[0]}, [](CaseBuilder& c, Value x) {
+         return gated_activation(c.input(1, 1, {.low = -6, .high = 6}), x, ActivationKind::sigmoid);
+       }))
+    cases.push_back(std::move(one));
+  return cases;
 }
 
 }  // namespace sluice

@@ -15,4 +15,14 @@ Status RmsNorm::check(const Program& program) const {
   return check.status();
 }
 
+ValueType L2Norm::result(const Program& program) const { return type_of(program, x); }
+
+Status L2Norm::check(const Program& program) const {
+  OpCheck check(program, kDoc.name);
+  check.value("x", x);
+  check.positive("eps", eps);
+  check.type("out", out, result(program));
+  return check.status();
+}
+
 }  // namespace sluice

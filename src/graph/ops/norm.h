@@ -1,4 +1,4 @@
-// rms_norm, over each head's width; the weight is applied as stored (no 1 + w).
+// rms_norm and l2_norm, over each head's width; weights are applied as stored (no 1 + w).
 #pragma once
 
 #include <vector>
@@ -29,6 +29,28 @@ struct RmsNorm {
   void operands(Visitor& v) const {
     v.input("x", x, "f32 [extent, heads, width]");
     v.weight("weight", weight, "[1, width], or none: no factor");
+    v.output("out", out, "as x");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+struct L2Norm {
+  ValueId x = kNone;
+  float eps = 1e-6f;  // inside the root
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "l2_norm",
+      .formula = "out[r][h][i] = x[r][h][i] / sqrt(sum_i x[r][h][i]^2 + eps)",
+      .source = "queries and keys of the gated delta rule: transformers modeling_qwen3_next.py, l2norm",
+      .tolerance = {.exact = 1e-5f, .fast = 1e-5f, .fast_8bit = 1e-5f},
+      .reason = "norms are f32 in both arithmetics: an f32 sum in another order, one root",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("x", x, "f32 [extent, heads, width]");
     v.output("out", out, "as x");
   }
   ValueType result(const Program& program) const;

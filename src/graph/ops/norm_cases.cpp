@@ -28,4 +28,16 @@ std::vector<OpCase> RmsNorm::cases() {
   return cases;
 }
 
+std::vector<OpCase> L2Norm::cases() {
+  std::vector<OpCase> cases;
+  for (const uint32_t width : kWidths)
+    for (const float largest : {1e-3f, 1.0f, 1e6f}) {
+      CaseBuilder c(cat("3 heads of ", width, ", inputs to ", largest));
+      c.output(l2_norm(c.input(width, 3, {.low = -largest, .high = largest}), 1e-6f));
+      c.row_steps(width == 33 ? kRowCounts : kFewRows);
+      cases.push_back(c.done());
+    }
+  return cases;
+}
+
 }  // namespace sluice

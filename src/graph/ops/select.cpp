@@ -1,5 +1,7 @@
 #include "graph/ops/select.h"
 
+#include <algorithm>
+
 #include "graph/op_check.h"
 
 namespace sluice {
@@ -31,8 +33,9 @@ ValueType Slice::result(const Program& program) const {
 Status Slice::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
   const ValueType in = check.value("x", x);
-  check.want(heads > 0 && uint64_t{first_head} + heads <= in.heads, "heads ", first_head, " to ",
-             uint64_t{first_head} + heads, " of ", describe(in), ": want a part of its ", in.heads);
+  const uint64_t end = first_head + uint64_t{stride} * (std::max(heads, 1u) - 1) + 1;
+  check.want(heads > 0 && stride > 0 && end <= in.heads, "heads ", first_head, " to ", end, " of ", describe(in),
+             ": want a part of its ", in.heads);
   check.type("out", out, result(program));
   return check.status();
 }

@@ -36,17 +36,18 @@ struct Gather {
   static std::vector<OpCase> cases();
 };
 
-// As many heads as `out` has, from first_head on.
+// `heads` heads from first_head on, every `stride`-th.
 struct Slice {
   ValueId x = kNone;
   uint32_t first_head = 0;
   uint32_t heads = 1;
+  uint32_t stride = 1;
   ValueId out = kNone;
 
   static constexpr OpDoc kDoc = {
       .name = "slice",
-      .formula = "out[r][h] = x[r][first_head + h]",
-      .source = "parts of a merged product; Gemma 4's per-layer inputs",
+      .formula = "out[r][h] = x[r][first_head + stride h]",
+      .source = "parts of a merged product; Gemma 4's per-layer inputs; Qwen3.5's queries, each followed by its gate",
       .tolerance = {},
       .reason = "a copy",
   };

@@ -29,6 +29,15 @@ std::vector<OpCase> Slice::cases() {
       c.row_steps(width == 33 ? kRowCounts : kFewRows);
       cases.push_back(c.done());
     }
+  for (const uint32_t width : kWidths) {
+    CaseBuilder c(cat("every second and third of 6 heads of ", width));
+    const Value x = c.input(width, 6);
+    c.output(slice(x, 0, 3, 2));
+    c.output(slice(x, 1, 3, 2));
+    c.output(slice(x, 2, 2, 3));
+    c.row_steps(kFewRows);
+    cases.push_back(c.done());
+  }
   return cases;
 }
 

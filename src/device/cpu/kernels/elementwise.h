@@ -45,6 +45,16 @@ struct Elementwise {
     }
   }
 
+  static void l2_norm(const float* x, float eps, float* out, size_t n) {
+    F squares = S::splat(0.0f);
+    const auto add_square = [&](F v) { squares = S::fma(v, v, squares); };
+    sweep(
+        n, [&](size_t i) { add_square(S::load(x + i)); },
+        [&](size_t i, int rest) { add_square(S::load(x + i, rest)); });
+    const F inverse = S::splat(1.0f / __builtin_sqrtf(S::sum(squares) + eps));
+    map(x, out, n, [&](F v) { return v * inverse; });
+  }
+
   static void rope_halves(const RopeArgs& a) {
     const auto turn = [&](const float* x, const float* y, const float* y_factor, bool plus, float* to) {
       sweep(

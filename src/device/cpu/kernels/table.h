@@ -8,6 +8,7 @@
 #include "device/cpu/kernels/formats_small.h"
 #include "device/cpu/kernels/product.h"
 #include "device/cpu/kernels/product_8bit.h"
+#include "device/cpu/kernels/recurrent.h"
 
 namespace sluice::cpu {
 
@@ -70,6 +71,9 @@ constexpr Kernels make_kernels() {
   k.quantised_bytes = Product8Bit<S>::quantised_bytes;
   k.quantise = Product8Bit<S>::quantise;
   k.rms_norm = E::rms_norm;
+  k.l2_norm = E::l2_norm;
+  k.short_conv = Recurrent<S>::short_conv;
+  k.delta_rule = Recurrent<S>::delta_rule;
   k.rope_halves = E::rope_halves;
   k.rope_adjacent = E::rope_adjacent;
   k.rope_adjacent_to_halves = E::rope_adjacent_to_halves;
