@@ -28,8 +28,9 @@ uint32_t Admission::pages_of_running(uint32_t group) const {
   std::vector<bool> held(cache_->pool(group).size(), false);
   for (const auto& [id, sequence] : board_->sequences) {
     if (!is_running(sequence)) continue;
-    const PageTable& table = sequence.text.tables[group];
-    for (uint32_t i = table.first(); i < table.end(); ++i) held[table.page(i)] = true;
+    const Slots& slots = sequence.text.slots[group];
+    for (const PageTable* table : {&sequence.text.tables[group], &slots.now, &slots.next})
+      for (uint32_t i = table->first(); i < table->end(); ++i) held[table->page(i)] = true;
   }
   return static_cast<uint32_t>(std::count(held.begin(), held.end(), true));
 }
@@ -39,8 +40,9 @@ bool Admission::has_room(const Job& job) const {
   for (uint32_t g = 0; g < cache_->groups(); ++g) {
     // Behind a window pages go as rows come; what a chunk needs on top is there for one sequence at a time.
     const uint32_t all = pages_for(positions);
-    const uint32_t window = cache_->window(g);
-    const uint32_t needed = window == 0 ? all : std::min(all, pages_for(window) + 2);
+    const PageGroup& group = cache_->group(g);
+    uint32_t needed = group.window == 0 ? all : std::min(all, pages_for(group.window) + 2);
+    if (group.kind == StateKind::slots) needed = kSlotsOfSequence;
     if (needed > cache_->pool(g).size() - pages_of_running(g)) return false;
   }
   return true;

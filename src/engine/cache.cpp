@@ -5,11 +5,17 @@
 namespace sluice {
 
 bool CachedHistory::holds_pages() const {
-  return std::any_of(tables.begin(), tables.end(), [](const PageTable& table) { return table.end() > table.first(); });
+  const auto holds = [](const PageTable& table) { return table.end() > table.first(); };
+  return std::any_of(tables.begin(), tables.end(), holds) ||
+         std::any_of(slots.begin(), slots.end(), [&](const Slots& s) { return holds(s.now) || holds(s.next); });
 }
 
 Cache::Cache(std::vector<PageGroup> groups, std::span<const uint32_t> pages, bool any_class)
-    : groups_(std::move(groups)), tree_(any_class), any_class_(any_class) {
+    : groups_(std::move(groups)),
+      tree_(any_class),
+      any_class_(any_class),
+      has_slots_(std::any_of(groups_.begin(), groups_.end(),
+                             [](const PageGroup& group) { return group.kind == StateKind::slots; })) {
   CHECK(pages.size() == groups_.size());
   pools_.reserve(pages.size());
   for (const uint32_t count : pages) pools_.emplace_back(count);
@@ -17,41 +23,81 @@ Cache::Cache(std::vector<PageGroup> groups, std::span<const uint32_t> pages, boo
 
 CachedHistory Cache::empty() {
   CachedHistory sequence;
-  for (PagePool& pool : pools_) sequence.tables.emplace_back(pool);
+  for (PagePool& pool : pools_) {
+    sequence.tables.emplace_back(pool);
+    sequence.slots.push_back({PageTable(pool), PageTable(pool)});
+  }
   return sequence;
 }
 
 void Cache::drop(CachedHistory& sequence) {
   for (PageTable& table : sequence.tables) table.clear();
+  for (Slots& slots : sequence.slots) {
+    slots.now.clear();
+    slots.next.clear();
+  }
   sequence.cached = 0;
 }
 
-// Whether all that a row at `position` sees is there.
+// Whether all that is needed to go on from `position`, a multiple of 64 or `cached`, is in the tables.
 bool Cache::covers(const CachedHistory& sequence, uint32_t position) const {
   for (uint32_t g = 0; g < groups(); ++g) {
-    if (sequence.tables[g].first() > first_seen_page(window(g), position)) return false;
+    const PageTable& table = sequence.tables[g];
+    if (is_slots(g)) {
+      const bool there = table.end() > table.first() && table.first() * kPagePositions == position;
+      if (position > 0 && position != sequence.cached && !there) return false;
+    } else if (table.first() > first_seen_page(group(g).window, position)) {
+      return false;
+    }
   }
   return true;
 }
 
+// The latest position at or below `bound` from which the sequence can go on with what it holds; 0: the start.
+uint32_t Cache::own_cut(const CachedHistory& sequence, uint32_t bound) const {
+  const uint32_t cut = last_cut(sequence.history, std::min(sequence.cached, bound));
+  if (covers(sequence, cut)) return cut;
+  for (uint32_t g = 0; g < groups(); ++g) {
+    const PageTable& table = sequence.tables[g];
+    const uint32_t kept = table.first() * kPagePositions;
+    if (is_slots(g) && table.end() > table.first() && kept < cut && covers(sequence, kept)) return kept;
+  }
+  return 0;
+}
+
 void Cache::resume(CachedHistory& sequence, uint32_t bound) {
-  const uint32_t own = last_cut(sequence.history, std::min(sequence.cached, bound));
-  const bool has_own = own > 0 && covers(sequence, own);
+  const uint32_t own = own_cut(sequence, bound);
   const Snapshot* snapshot = tree_.find(sequence.history, bound);
-  if (snapshot != nullptr && (!has_own || snapshot->length > own)) {
+  if (snapshot != nullptr && snapshot->length > own) {
     sequence.tables = snapshot->tables;
-    sequence.cached = snapshot->length;
-  } else if (has_own) {
-    for (PageTable& table : sequence.tables) table.drop_from(pages_for(own));
-    sequence.cached = own;
+    restored(sequence, snapshot->length);
+  } else if (own > 0) {
+    for (uint32_t g = 0; g < groups(); ++g) {
+      if (!is_slots(g)) sequence.tables[g].drop_from(pages_for(own));
+      sequence.slots[g].next.clear();
+    }
+    if (own != sequence.cached) restored(sequence, own);
   } else {
     drop(sequence);
+  }
+}
+
+void Cache::restored(CachedHistory& sequence, uint32_t cached) {
+  sequence.cached = cached;
+  for (uint32_t g = 0; g < groups(); ++g) {
+    if (!is_slots(g)) continue;
+    sequence.slots[g].now = sequence.tables[g];
+    sequence.slots[g].next.clear();
   }
 }
 
 bool Cache::provide(CachedHistory& sequence, uint32_t end, std::vector<PageCopy>& copies) {
   const uint32_t written = sequence.cached / kPagePositions;
   for (uint32_t g = 0; g < groups(); ++g) {
+    if (is_slots(g)) {
+      if (!provide_slot(sequence, g)) return false;
+      continue;
+    }
     PageTable& table = sequence.tables[g];
     if (sequence.cached % kPagePositions != 0 && table.shared(written)) {
       const auto copy = table.unshare(written);
@@ -65,14 +111,26 @@ bool Cache::provide(CachedHistory& sequence, uint32_t end, std::vector<PageCopy>
   return true;
 }
 
+bool Cache::provide_slot(CachedHistory& sequence, uint32_t group) {
+  PageTable& next = sequence.slots[group].next;
+  return next.end() > next.first() || next.grow();
+}
+
 void Cache::advance(CachedHistory& sequence, uint32_t end, std::span<const uint32_t> marks) {
   const uint32_t begin = sequence.cached;
   sequence.cached = end;
+  for (uint32_t g = 0; g < groups(); ++g) {
+    if (!is_slots(g)) continue;
+    Slots& slots = sequence.slots[g];
+    slots.now = slots.next;
+    slots.next.clear();
+    if (end % kCut == 0) sequence.tables[g] = slots.now.moved_to(end / kPagePositions);
+  }
   for (const uint32_t mark : marks) {
-    if (mark > begin && mark <= end) insert(sequence, mark);
+    if (mark > begin && mark <= end && (!has_slots_ || mark == end)) insert(sequence, mark);
   }
   for (uint32_t g = 0; g < groups(); ++g) {
-    sequence.tables[g].drop_before(first_seen_page(window(g), cut_below(end)));
+    if (!is_slots(g)) sequence.tables[g].drop_before(first_seen_page(group(g).window, cut_below(end)));
   }
 }
 
@@ -89,8 +147,8 @@ void Cache::remember(const CachedHistory& sequence) {
 void Cache::insert(const CachedHistory& sequence, uint32_t length) {
   Snapshot snapshot{length, {}};
   for (uint32_t g = 0; g < groups(); ++g) {
-    const uint32_t end = pages_for(length);
-    snapshot.tables.push_back(sequence.tables[g].part(std::min(first_seen_page(window(g), length), end), end));
+    const PageRange range = pages_at(group(g), length);
+    snapshot.tables.push_back(sequence.tables[g].part(range.first, range.end));
   }
   tree_.insert(sequence.history, std::move(snapshot));
 }

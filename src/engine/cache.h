@@ -1,8 +1,10 @@
 // The cache of one engine: page pools by group, the prefix tree over them, and what sequences hold.
 //
 // A sequence keeps the pages that its positions below `cached` need to go on from there; behind a window it keeps what
-// the last multiple of 64 still sees, so that a prompt which must go on from there can. Only pages move here: bytes are
-// copied by the device, as provide() asks.
+// the last multiple of 64 still sees, so that a prompt which must go on from there can. Of a recurrent state it keeps
+// the slots at `cached` and at the last multiple of 64, and each step writes into a new one: what a step left is gone
+// when its rows do not stand, and a snapshot is a reference. Only pages move here: bytes are copied by the device, as
+// provide() asks.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +17,19 @@
 
 namespace sluice {
 
+// What a sequence may hold in a slot group: that of its table, and two more, in tables of at most one page.
+inline constexpr uint32_t kSlotsOfSequence = 3;
+struct Slots {
+  PageTable now;   // the state after `cached` positions; none: nothing is computed, or the group has pages
+  PageTable next;  // what the step under way writes
+};
+
 // What a sequence knows and what of it is computed.
 struct CachedHistory {
   History history;
   uint32_t cached = 0;            // rows of these first positions stand in the pages
-  std::vector<PageTable> tables;  // by group
+  std::vector<PageTable> tables;  // by group; of a slot group, the slot at the last multiple of 64 that was passed
+  std::vector<Slots> slots;       // by group
 
   bool holds_pages() const;
 };
@@ -35,7 +45,9 @@ class Cache {
   Cache(std::vector<PageGroup> groups, std::span<const uint32_t> pages, bool any_class);
 
   uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
-  uint32_t window(uint32_t group) const { return groups_[group].window; }
+  const PageGroup& group(uint32_t group) const { return groups_[group]; }
+  // Whether steps must end where snapshots are to stand.
+  bool has_slots() const { return has_slots_; }
   const PagePool& pool(uint32_t group) const { return pools_[group]; }
   bool any_class() const { return any_class_; }
   size_t snapshots() const { return tree_.size(); }
@@ -47,6 +59,8 @@ class Cache {
   bool provide(CachedHistory& sequence, uint32_t end, std::vector<PageCopy>& copies);
   // The rows up to `end` stand: snapshots at those `marks` (multiples of 64) that were passed, pages behind windows go.
   void advance(CachedHistory& sequence, uint32_t end, std::span<const uint32_t> marks);
+  // An own table of pages for `cached` positions, a multiple of 64, has been filled from elsewhere.
+  void restored(CachedHistory& sequence, uint32_t cached);
   // The last multiple of 64 that the sequence could go on from with its own pages; 0: none.
   uint32_t whole_blocks(const CachedHistory& sequence) const;
   // A snapshot there.
@@ -59,13 +73,17 @@ class Cache {
   void forget_snapshots() { tree_.clear(); }
 
  private:
+  bool is_slots(uint32_t group) const { return groups_[group].kind == StateKind::slots; }
   bool covers(const CachedHistory& sequence, uint32_t position) const;
+  uint32_t own_cut(const CachedHistory& sequence, uint32_t bound) const;
+  bool provide_slot(CachedHistory& sequence, uint32_t group);
   void insert(const CachedHistory& sequence, uint32_t length);
 
   std::vector<PageGroup> groups_;
   std::vector<PagePool> pools_;  // never moved: tables point here
   PrefixTree tree_;
   bool any_class_;
+  bool has_slots_;
 };
 
 }  // namespace sluice

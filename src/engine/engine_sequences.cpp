@@ -77,9 +77,8 @@ Status EngineImpl::save(SequenceId sequence, const std::string& path) {
 std::vector<SavedPages> EngineImpl::saved_pages(uint32_t length) const {
   std::vector<SavedPages> pages;
   for (uint32_t g = 0; g < cache_.groups(); ++g) {
-    const uint32_t end = pages_for(length);
-    const uint32_t first = std::min(first_seen_page(cache_.window(g), length), end);
-    pages.push_back({placed_.page_bytes[g], first, end - first});
+    const PageRange range = pages_at(cache_.group(g), length);
+    pages.push_back({placed_.page_bytes[g], range.first, range.end - range.first});
   }
   return pages;
 }
@@ -134,7 +133,7 @@ bool EngineImpl::take_pages(const SavedSequence& saved, CachedHistory& text) {
       return false;
     }
   }
-  text.cached = saved.cached;
+  cache_.restored(text, saved.cached);
   return true;
 }
 

@@ -43,7 +43,7 @@ std::vector<Pending> EngineImpl::pending() {
   for (auto& [id, job] : board_.jobs) {
     if (job.state != Job::State::running) continue;
     const uint32_t adjustments = most_adjustments(job.request.sampling, model_->suppressed);
-    wanting.push_back(pending_of(job, board_.sequence_of(job).text, cache_.any_class(), adjustments));
+    wanting.push_back(pending_of(job, board_.sequence_of(job).text, cache_, adjustments));
   }
   return wanting;
 }

@@ -4,7 +4,16 @@
 
 namespace sluice {
 
-Pending pending_of(const Job& job, const CachedHistory& text, bool any_class, uint32_t most_adjustments) {
+namespace {
+
+uint32_t next_mark(const Job& job, uint32_t position) {
+  const auto mark = std::upper_bound(job.marks.begin(), job.marks.end(), position);
+  return mark == job.marks.end() ? UINT32_MAX : *mark;
+}
+
+}  // namespace
+
+Pending pending_of(const Job& job, const CachedHistory& text, const Cache& cache, uint32_t most_adjustments) {
   const History& history = text.history;
   const auto size = static_cast<uint32_t>(history.size());
   Pending pending{.id = job.id, .next = text.cached};
@@ -15,8 +24,9 @@ Pending pending_of(const Job& job, const CachedHistory& text, bool any_class, ui
     pending.end = size;
     pending.token_class = TokenClass::decode;
   } else {
-    pending.end = run_end(history, text.cached, any_class);
-    pending.token_class = any_class ? TokenClass::prompt : history[text.cached].token_class;
+    pending.end = run_end(history, text.cached, cache.any_class());
+    if (cache.has_slots()) pending.end = std::min(pending.end, next_mark(job, text.cached));
+    pending.token_class = cache.any_class() ? TokenClass::prompt : history[text.cached].token_class;
   }
   if (pending.end == size && job.tokens_left > 0) pending.adjustments = most_adjustments;
   return pending;

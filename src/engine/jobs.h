@@ -46,8 +46,9 @@ struct Board {
   OpenSequence& sequence_of(const Job& job) { return sequences.at(job.sequence); }
 };
 
-// The rows that a running job wants next; it is not done.
-Pending pending_of(const Job& job, const CachedHistory& text, bool any_class, uint32_t most_adjustments);
+// The rows that a running job wants next; it is not done. They end at a mark where `cache` has slots, because the state
+// of a snapshot is that at the end of a step.
+Pending pending_of(const Job& job, const CachedHistory& text, const Cache& cache, uint32_t most_adjustments);
 
 // Where the job's sequence must go on at the latest, so that all that the job still wants is computed.
 uint32_t resume_bound(const Job& job, const CachedHistory& text);

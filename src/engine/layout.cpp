@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/history.h"
+#include "engine/cache.h"
 #include "engine/pages.h"
 
 namespace sluice {
@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kMaxSequences = 4096;
 constexpr uint32_t kMaxChunk = 1u << 16;
 constexpr uint32_t kLeastContext = 256;     // below which an open context does not shrink
-constexpr uint32_t kWindowSnapshots = 4;    // a conversation's system prompt and last turns
+constexpr uint32_t kSnapshots = 4;          // a conversation's system prompt and last turns
 constexpr uint32_t kUsualAdjustments = 64;  // of a sequence: a default penalty window
 
 Status check_options(const TextModel& model, const EngineOptions& options) {
@@ -32,18 +32,20 @@ Status check_options(const TextModel& model, const EngineOptions& options) {
   return {};
 }
 
-uint32_t pages_of_sequence(uint32_t window, uint32_t context, uint32_t chunk) {
+uint32_t pages_of_sequence(const PageGroup& group, uint32_t context, uint32_t chunk) {
+  if (group.kind == StateKind::slots) return kSlotEntries;
   const uint32_t all = pages_for(context);
-  return window == 0 ? all : std::min(all, pages_for(window) + chunk / kPagePositions + 2);
+  return group.window == 0 ? all : std::min(all, pages_for(group.window) + chunk / kPagePositions + 2);
 }
 
-uint32_t pages_of_pool(uint32_t window, const EngineOptions& options, const LayoutSize& size) {
-  const uint32_t one = pages_of_sequence(window, size.context, options.prompt_chunk);
+uint32_t pages_of_pool(const PageGroup& group, const EngineOptions& options, const LayoutSize& size) {
+  if (group.kind == StateKind::slots) return options.sequences * kSlotsOfSequence + size.snapshots;
+  const uint32_t window = group.window;
+  const uint32_t one = pages_of_sequence(group, size.context, options.prompt_chunk);
   const uint64_t all = pages_for(size.cache_positions);
   if (window == 0) return static_cast<uint32_t>(std::max<uint64_t>(one, all));
   const uint64_t of_sequence = std::min(pages_for(size.context), pages_for(window) + 2);
-  const uint64_t wanted =
-      (options.sequences + size.window_snapshots) * of_sequence + options.prompt_chunk / kPagePositions;
+  const uint64_t wanted = (options.sequences + size.snapshots) * of_sequence + options.prompt_chunk / kPagePositions;
   return static_cast<uint32_t>(std::max<uint64_t>(one, wanted));
 }
 
@@ -53,10 +55,10 @@ std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions
   const uint32_t context = options.context != 0 ? options.context : model.context;
   if (options.cache_positions != 0) {
     const auto most = static_cast<uint32_t>(std::min<uint64_t>(context, options.cache_positions));
-    return {{most, options.cache_positions, kWindowSnapshots}, {most, options.cache_positions, 0}};
+    return {{most, options.cache_positions, kSnapshots}, {most, options.cache_positions, 0}};
   }
   const uint64_t wanted = uint64_t{context} * options.sequences;
-  sizes.push_back({context, wanted, kWindowSnapshots});
+  sizes.push_back({context, wanted, kSnapshots});
   sizes.push_back({context, wanted, 0});
   if (options.sequences > 1) sizes.push_back({context, context, 0});
   if (options.context != 0) return sizes;
@@ -122,8 +124,8 @@ Layout make_layout(const TextModel& model, const EngineOptions& options, const L
   const auto usual = kUsualAdjustments + static_cast<uint32_t>(model.suppressed.size());
   layout.maxima.adjustments = std::max(adjustments_of_one(model), options.sequences * usual);
   for (const PageGroup& group : model.program.groups) {
-    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(group.window, size.context, options.prompt_chunk));
-    layout.pages.push_back(pages_of_pool(group.window, options, size));
+    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(group, size.context, options.prompt_chunk));
+    layout.pages.push_back(pages_of_pool(group, options, size));
   }
   return layout;
 }

@@ -47,7 +47,7 @@ struct Layout {
 struct LayoutSize {
   uint32_t context = 0;
   uint64_t cache_positions = 0;
-  uint32_t window_snapshots = 0;  // of groups with a window, beside what sequences hold
+  uint32_t snapshots = 0;  // of groups with a window or slots, beside what sequences hold
 };
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size);
 

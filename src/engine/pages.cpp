@@ -78,4 +78,10 @@ PageTable PageTable::part(uint32_t first, uint32_t end) const {
   return part;
 }
 
+PageTable PageTable::moved_to(uint32_t first) const {
+  PageTable moved(*this);
+  moved.first_ = first;
+  return moved;
+}
+
 }  // namespace sluice

@@ -2,6 +2,9 @@
 //
 // A page keeps 64 positions of every state of one group; its bytes are the device's. Sequences and snapshots hold
 // pages through PageTables: a copy of a table shares its pages, and a shared page is copied before it is written.
+//
+// A page of a slot group is a slot: the whole recurrent state after some position, never written again once it stands.
+// In a PageTable it has the index position / 64, the position being a multiple of 64.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +63,7 @@ class PageTable {
   void drop_from(uint32_t index);
   void clear();
   PageTable part(uint32_t first, uint32_t end) const;
+  PageTable moved_to(uint32_t first) const;  // the same pages under other indices
 
  private:
   PagePool* pool_;
@@ -74,6 +78,17 @@ constexpr uint32_t pages_for(uint64_t positions) {
 // The first page that a row at `position` still sees.
 constexpr uint32_t first_seen_page(uint32_t window, uint32_t position) {
   return window == 0 || position < window ? 0 : (position - window + 1) / kPagePositions;
+}
+
+// Pages [first, end) of a group that a sequence needs to go on from `length`, a multiple of 64.
+struct PageRange {
+  uint32_t first = 0, end = 0;
+};
+constexpr PageRange pages_at(const PageGroup& group, uint32_t length) {
+  const uint32_t end = pages_for(length);
+  if (group.kind == StateKind::slots) return {end, length == 0 ? end : end + 1};
+  const uint32_t seen = first_seen_page(group.window, length);
+  return {seen < end ? seen : end, end};
 }
 
 }  // namespace sluice

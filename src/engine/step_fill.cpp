@@ -29,6 +29,12 @@ void fill_pages(StepBuffer& step, uint32_t sequence, const CachedHistory& histor
   for (uint32_t g = 0; g < history.tables.size(); ++g) {
     const PageTable& table = history.tables[g];
     const std::span<int32_t> pages = step.pages(g, sequence);
+    if (step.program().groups[g].kind == StateKind::slots) {
+      const auto& [now, next] = history.slots[g];
+      pages[kSlotRead] = history.cached == 0 ? -1 : static_cast<int32_t>(now.page(now.first()));
+      pages[kSlotWritten] = static_cast<int32_t>(next.page(next.first()));
+      continue;
+    }
     CHECK(table.end() - table.first() <= pages.size());
     step.first_page(g, sequence) = static_cast<int32_t>(table.first());
     for (uint32_t i = table.first(); i < table.end(); ++i) {

@@ -23,8 +23,11 @@ PlanRequest traced_plan(const Program& program, Arithmetic arithmetic, uint32_t 
   PlanRequest request{.program = &program, .arithmetic = arithmetic, .maxima = {}, .pages = {}};
   request.traced = true;
   request.maxima = {.rows = rows, .wanted = rows, .sequences = 1, .pages_per_sequence = {}};
-  request.maxima.pages_per_sequence.assign(program.groups.size(), pages_for(rows));
-  request.pages.assign(program.groups.size(), pages_for(rows));
+  for (const PageGroup& group : program.groups) {
+    const uint32_t pages = group.kind == StateKind::slots ? kSlotEntries : pages_for(rows);
+    request.maxima.pages_per_sequence.push_back(pages);
+    request.pages.push_back(pages);
+  }
   return request;
 }
 

@@ -16,7 +16,7 @@ namespace sluice {
 struct FakeEngine {
   explicit FakeEngine(EngineOptions options = {}, fake::Script given = {}, uint32_t model_context = 1024)
       : script(std::move(given)), device(fake::make_device(script)) {
-    auto made = create_engine(fake::model(model_context), *device, budget, options);
+    auto made = create_engine(fake::model(model_context, script.slots), *device, budget, options);
     CHECK(made);
     engine = *std::move(made);
   }
@@ -45,7 +45,8 @@ struct FakeEngine {
     while (engine->cache().evict()) {
     }
     uint32_t held = 0;
-    for (uint32_t g = 0; g < 2; ++g) held += engine->cache().pool(g).size() - engine->cache().pool(g).free();
+    for (uint32_t g = 0; g < engine->cache().groups(); ++g)
+      held += engine->cache().pool(g).size() - engine->cache().pool(g).free();
     return held;
   }
 
@@ -79,8 +80,9 @@ inline Request greedy(std::vector<int32_t> prompt, uint32_t max_tokens) {
 }
 
 // Appends the request and what the oracle answers.
-inline std::vector<int32_t> oracle_answer(History& history, const Request& request, bool any_class = false) {
-  fake::Oracle oracle(any_class);
+inline std::vector<int32_t> oracle_answer(History& history, const Request& request, bool any_class = false,
+                                          bool slots = false) {
+  fake::Oracle oracle(any_class, slots);
   for (const HistoryToken& token : history) oracle.push(token);
   for (const int32_t token : request.prompt) oracle.push({token, TokenClass::prompt});
   std::vector<int32_t> tokens;

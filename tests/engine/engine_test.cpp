@@ -536,5 +536,76 @@ TEST(Engine, SamplingDependsOnSeedChoiceAndPositionNotOnTheSlot) {
   EXPECT_NE(tokens_of(crowd.answer(other_seed)), want);
 }
 
+// --- recurrent states
+
+FakeEngine with_slots(uint32_t sequences = 2) {
+  EngineOptions options;
+  options.sequences = sequences;
+  options.prompt_chunk = 256;
+  fake::Script script;
+  script.classes_bit_equal = script.slots = true;
+  return FakeEngine(options, script);
+}
+
+TEST(RecurrentState, ASecondTurnComputesOnlyWhatIsNew) {
+  FakeEngine fake = with_slots();
+  Request first = greedy(prompt_of(700, 1), 5);
+  first.keep_sequence = true;
+  History history;
+  const std::vector<int32_t> want = oracle_answer(history, first, true, true);
+  const Progress answer = fake.answer(first);
+  EXPECT_EQ(tokens_of(answer), want);
+  Request second = greedy(prompt_of(20, 2), 3);
+  second.sequence = answer.sequence;
+  const std::vector<int32_t> want_second = oracle_answer(history, second, true, true);
+  const Progress next = fake.answer(second);
+  EXPECT_EQ(tokens_of(next), want_second);
+  EXPECT_EQ(next.reused_tokens, 704u) << "all but the last sampled token";
+}
+
+TEST(RecurrentState, ARequestThatBeginsAlikeGoesOnFromTheLastMultipleOf64) {
+  FakeEngine fake = with_slots();
+  fake.answer(greedy(prompt_of(700, 1), 0));
+  Request longer = greedy(prompt_of(720, 1), 2);
+  History history;
+  const std::vector<int32_t> want = oracle_answer(history, longer, true, true);
+  const Progress answer = fake.answer(longer);
+  EXPECT_EQ(tokens_of(answer), want);
+  EXPECT_EQ(answer.reused_tokens, 640u) << "the last multiple of 64 below the first prompt's end";
+}
+
+TEST(RecurrentState, TruncatingGoesBackToASnapshot) {
+  FakeEngine fake = with_slots();
+  Request first = greedy(prompt_of(600, 3), 0);
+  first.keep_sequence = true;
+  const Progress answer = fake.answer(first);
+  ASSERT_TRUE(fake.engine->truncate(answer.sequence, 530));
+  Request next = greedy(prompt_of(10, 4), 2);
+  next.sequence = answer.sequence;
+  std::vector<int32_t> kept = prompt_of(600, 3);
+  kept.resize(530);
+  History history = history_of(kept);
+  const std::vector<int32_t> want = oracle_answer(history, next, true, true);
+  const Progress progress = fake.answer(next);
+  EXPECT_EQ(tokens_of(progress), want);
+  EXPECT_EQ(progress.reused_tokens, 512u);
+}
+
+TEST(RecurrentState, MakesRoomForRunningSequencesByForgettingSnapshots) {
+  FakeEngine fake = with_slots(3);
+  for (int32_t seed = 0; seed < 8; ++seed) fake.answer(greedy(prompt_of(200, seed), 0));
+  std::vector<RequestId> ids;
+  std::vector<std::vector<int32_t>> wants;
+  for (int32_t seed = 0; seed < 3; ++seed) {
+    const Request request = greedy(prompt_of(150, 10 + seed), 4);
+    History history;
+    wants.push_back(oracle_answer(history, request, true, true));
+    ids.push_back(fake.submit(request));
+  }
+  fake.run();
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(tokens_of(fake.collect(ids[i])), wants[i]);
+  EXPECT_EQ(fake.held_pages(), 0u);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -99,6 +99,10 @@ class FakeRunner : public Runner {
     return last_ticket_;
   }
   uint64_t& cell(const StepBuffer& step, uint32_t group, uint32_t sequence, uint32_t position);
+  uint64_t& written_slot(const StepBuffer& step, uint32_t sequence) {
+    return pages_[2].at(static_cast<size_t>(step.pages(2, sequence)[kSlotWritten]))[0];
+  }
+  void begin_slot(const StepBuffer& step, uint32_t sequence);
   uint64_t compute_row(const StepBuffer& step, uint32_t row, uint32_t cut);
   void log(const StepBuffer& step, bool diagnosing);
   void answer(const StepBuffer& step, const std::vector<uint64_t>& rows, std::span<const ReadRequest> reads);
@@ -119,6 +123,12 @@ uint64_t& FakeRunner::cell(const StepBuffer& step, uint32_t group, uint32_t sequ
   return pages_[group].at(static_cast<size_t>(table[static_cast<size_t>(entry)])).at(position % 64);
 }
 
+void FakeRunner::begin_slot(const StepBuffer& step, uint32_t sequence) {
+  const int32_t read = step.pages(2, sequence)[kSlotRead];
+  CHECK(read != step.pages(2, sequence)[kSlotWritten]);
+  written_slot(step, sequence) = read < 0 ? 1 : pages_[2].at(static_cast<size_t>(read))[0];
+}
+
 uint64_t FakeRunner::compute_row(const StepBuffer& step, uint32_t row, uint32_t cut) {
   const auto position = static_cast<uint32_t>(step.positions()[row]);
   const auto sequence = static_cast<uint32_t>(step.row_sequences()[row]);
@@ -128,6 +138,10 @@ uint64_t FakeRunner::compute_row(const StepBuffer& step, uint32_t row, uint32_t 
   for (uint32_t j = 0; j < position; ++j) h = see(h, cell(step, 0, sequence, j));
   for (uint32_t j = position + 1 > kWindow ? position + 1 - kWindow : 0; j < position; ++j) {
     h = see(h, cell(step, 1, sequence, j));
+  }
+  if (script_->slots) {
+    h = see(h, written_slot(step, sequence));
+    written_slot(step, sequence) = see(h, 11);
   }
   cell(step, 0, sequence, position) = h;
   cell(step, 1, sequence, position) = see(h, 7);
@@ -155,6 +169,7 @@ Ticket FakeRunner::start(const StepBuffer& step, std::span<const ReadRequest> re
   for (uint32_t row = 0; row < step.rows(); ++row) {
     const auto position = static_cast<uint32_t>(step.positions()[row]);
     const bool first = row == 0 || step.row_sequences()[row] != step.row_sequences()[row - 1];
+    if (first && script_->slots) begin_slot(step, static_cast<uint32_t>(step.row_sequences()[row]));
     if (first || position % 64 == 0) cut = position;
     rows.push_back(compute_row(step, row, cut));
     if (rows.back() == kPoisoned && !found) found = NonFinite{.op = 5, .layer = 3, .row = row, .what = "rms_norm"};
@@ -206,7 +221,7 @@ class FakeDevice : public Device {
 
 }  // namespace
 
-TextModel model(uint32_t context) {
+TextModel model(uint32_t context, bool slots) {
   static const NoWeights no_weights;
   const ValueType rows_i32{.extent = {Symbol::rows, 1}, .heads = 1, .width = 1, .element = Element::i32};
   const ValueType wanted_i32{.extent = {Symbol::wanted, 1}, .heads = 1, .width = 1, .element = Element::i32};
@@ -217,6 +232,7 @@ TextModel model(uint32_t context) {
   model.program.inputs = {{"tokens", 0}, {"wanted", 1}};
   model.program.outputs = {{"logits", 2}, {"sample", 3}};
   model.program.groups = {{0}, {kWindow}};
+  if (slots) model.program.groups.push_back({.kind = StateKind::slots});
   model.weights = &no_weights;
   model.vocabulary = kVocabulary;
   model.context = context;
@@ -233,6 +249,10 @@ void Oracle::push(const HistoryToken& token) {
   if (token.token == kPoison) h = kPoisoned;
   for (uint32_t j = 0; j < p; ++j) h = see(h, cells_[j]);
   for (uint32_t j = p + 1 > kWindow ? p + 1 - kWindow : 0; j < p; ++j) h = see(h, see(cells_[j], 7));
+  if (slots_) {
+    h = see(h, state_);
+    state_ = see(h, 11);
+  }
   cells_.push_back(h);
   history_.push_back(token);
 }

@@ -1,7 +1,8 @@
 // A device whose answers betray every broken rule. Instead of a transformer it keeps one 64-bit cell a position and
 // group: a hash of the token, its class, where its run of rows was cut, and every cell that the row may see. A stale,
 // foreign or missing page, a row of the wrong class, a prompt cut elsewhere than at a multiple of 64 - each changes all
-// that follows. `oracle` says, from a history alone, what must come out.
+// that follows. With `slots` it also keeps a recurrent state, one cell that every row sees and changes. `oracle` says,
+// from a history alone, what must come out.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,12 @@ inline constexpr uint32_t kWindow = 96;  // of the second group; the first has n
 inline constexpr int32_t kPoison = 49;   // a token whose cell is not finite, and all that see it
 inline constexpr uint64_t kPageBytes = 64 * 8;
 
-TextModel model(uint32_t context = 1024);
+TextModel model(uint32_t context = 1024, bool slots = false);
 
 // What the device is told to do, and what it saw.
 struct Script {
   bool classes_bit_equal = false;
+  bool slots = false;             // the model's third group
   uint32_t polls_until_done = 0;  // how often poll() has nothing first
   int64_t fail_step = -1;         // the start() of that number fails and all pages are lost
   int64_t fail_read = -1;         // the read_page() likewise, without loss
@@ -49,14 +51,15 @@ std::unique_ptr<Device> make_device(Script& script);
 // What must come out of a history, token by token. any_class: of a device whose classes are bit-equal.
 class Oracle {
  public:
-  explicit Oracle(bool any_class = false) : any_class_(any_class) {}
+  explicit Oracle(bool any_class = false, bool slots = false) : any_class_(any_class), slots_(slots) {}
   void push(const HistoryToken& token);
   std::vector<float> logits() const;  // after the last token
   int32_t next(const SamplingSettings& settings, uint32_t choice) const;
   const History& history() const { return history_; }
 
  private:
-  bool any_class_;
+  bool any_class_, slots_;
+  uint64_t state_ = 1;
   History history_;
   std::vector<uint64_t> cells_;
   uint32_t cut_ = 0;

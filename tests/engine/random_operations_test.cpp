@@ -13,12 +13,13 @@ struct Setting {
   uint64_t cache_positions = 0;
   uint32_t polls_until_done = 0;
   uint32_t chunk = 64;
+  bool slots = false;
 };
 
 class RandomOperations {
  public:
   RandomOperations(const Setting& setting, uint32_t seed)
-      : fake_(options(setting), script(setting)), any_class_(setting.any_class), random_(seed) {}
+      : fake_(options(setting), script(setting)), any_class_(setting.any_class), slots_(setting.slots), random_(seed) {}
 
   void run(int operations) {
     for (int i = 0; i < operations && !testing::Test::HasFailure(); ++i) operate();
@@ -47,6 +48,7 @@ class RandomOperations {
     fake::Script script;
     script.classes_bit_equal = setting.any_class;
     script.polls_until_done = setting.polls_until_done;
+    script.slots = setting.slots;
     return script;
   }
 
@@ -174,7 +176,7 @@ class RandomOperations {
       EXPECT_NE(progress.failure->text.find("layer 3, rms_norm: result is not finite"), std::string::npos);
       EXPECT_TRUE(poisoned(started)) << "a cancelled request's prompt stands";
     } else {
-      fake::Oracle oracle(any_class_);
+      fake::Oracle oracle(any_class_, slots_);
       for (const HistoryToken& token : history) oracle.push(token);
       check_prompt(started, oracle);
       for (const SampleResult& result : started.tokens) {
@@ -204,7 +206,7 @@ class RandomOperations {
   }
 
   FakeEngine fake_;
-  bool any_class_;
+  bool any_class_, slots_;
   std::mt19937 random_;
   std::map<SequenceId, History> idle_;  // kept, and what they must hold
   std::map<RequestId, Started> under_way_;
@@ -224,7 +226,10 @@ INSTANTIATE_TEST_SUITE_P(Settings, RandomOperationsTest,
                          testing::Values(Setting{}, Setting{.cache_positions = 448},
                                          Setting{.any_class = true, .cache_positions = 448, .chunk = 128},
                                          Setting{.polls_until_done = 2, .chunk = 256},
-                                         Setting{.cache_positions = 640, .polls_until_done = 1, .chunk = 128}));
+                                         Setting{.cache_positions = 640, .polls_until_done = 1, .chunk = 128},
+                                         Setting{.chunk = 128, .slots = true},
+                                         Setting{.any_class = true, .cache_positions = 448, .slots = true},
+                                         Setting{.polls_until_done = 2, .chunk = 256, .slots = true}));
 
 }  // namespace
 }  // namespace sluice
