@@ -15,8 +15,9 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kQuantizationVersion = 2;
 
-// The whole stored tensor that a weight is, or is a part of.
+// The whole stored tensor that a weight is, or is a part of; a transformed one as it is here.
 TensorSource whole_tensor(const BoundWeight& weight) {
+  if (weight.source.transform != Transform::none) return weight.tensor;
   TensorSource whole = weight.tensor;
   whole.bytes = weight.stored->bytes.data();
   if (weight.source.total_rows != 0) whole.shape.rows = weight.source.total_rows;
@@ -38,7 +39,8 @@ std::vector<ExportTensor> export_tensors(const Model& model) {
                         .bytes = reinterpret_cast<const std::byte*>(values->data()),
                         .expert_stride = bytes,
                         .row_stride = bytes,
-                        .owner = values}});
+                        .owner = values},
+                       {}});
   }
   std::unordered_set<std::string> written;
   for (const BoundWeight& weight : model.weights().all()) {
@@ -46,7 +48,8 @@ std::vector<ExportTensor> export_tensors(const Model& model) {
     const auto name = std::ranges::find_if(names, [&](const auto& n) { return n.same_part(weight.source); });
     CHECK(name != names.end());
     if (!written.insert(name->name).second) continue;  // another part of a fused tensor
-    tensors.push_back({name->name, stored_shape(weight.row.shape, weight.source), Format::f32, whole_tensor(weight)});
+    tensors.push_back({name->name, stored_shape(weight.row.shape, weight.source), Format::f32, whole_tensor(weight),
+                       weight.row.gguf_heads});
   }
   return tensors;
 }
@@ -122,17 +125,23 @@ Status check_range(const ExportTensor& tensor, std::span<const float> row) {
 class RowConverter {
  public:
   explicit RowConverter(const ExportTensor& tensor)
-      : tensor_(tensor), values_(tensor.source.format == tensor.format ? 0 : tensor.source.shape.columns) {}
+      : tensor_(tensor),
+        values_(tensor.source.format == tensor.format && !tensor.heads.columns ? 0 : tensor.source.shape.columns),
+        ordered_(tensor.heads.columns ? values_.size() : 0) {}
 
   Status convert(uint64_t row, std::byte* to) {
     const TensorSource& source = tensor_.source;
-    const std::byte* from =
-        source.bytes + row / source.shape.rows * source.expert_stride + row % source.shape.rows * source.row_stride;
+    const HeadOrder& heads = tensor_.heads;
+    const auto in_expert = static_cast<uint32_t>(row % source.shape.rows);
+    const std::byte* from = source.bytes + row / source.shape.rows * source.expert_stride +
+                            (heads.columns ? in_expert : heads.source(in_expert)) * source.row_stride;
     if (values_.empty()) {
       std::copy_n(from, row_bytes(tensor_.format, source.shape.columns), to);
       return {};
     }
     decode_row(source.format, from, values_.data(), values_.size());
+    for (uint32_t i = 0; i < ordered_.size(); ++i) ordered_[i] = values_[heads.source(i)];
+    if (heads.columns) values_ = ordered_;
     TRY_STATUS(check_range(tensor_, values_));
     encode_row(tensor_.format, values_.data(), to, values_.size());
     return {};
@@ -141,6 +150,7 @@ class RowConverter {
  private:
   const ExportTensor& tensor_;
   std::vector<float> values_;
+  std::vector<float> ordered_;  // of a tensor whose columns are written in another order
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ struct ExportTensor {
   std::vector<int64_t> shape;  // outermost first
   Format format{};             // to be written
   TensorSource source;
+  HeadOrder heads = {};  // in which rows or columns of `source` are written
 };
 
 struct GgufExport {

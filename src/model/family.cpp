@@ -8,10 +8,16 @@ namespace sluice {
 namespace gemma4 {
 const Family& family();
 }
+namespace qwen3_5 {
+const Family& dense();
+const Family& with_experts();
+}  // namespace qwen3_5
 
 std::span<const Family* const> all_families() {
   static const Family* const kFamilies[] = {
       &gemma4::family(),
+      &qwen3_5::dense(),
+      &qwen3_5::with_experts(),
   };
   return kFamilies;
 }

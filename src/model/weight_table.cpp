@@ -1,6 +1,7 @@
 #include "model/weight_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 namespace sluice {
@@ -8,10 +9,10 @@ namespace {
 
 constexpr size_t kNamesInASentence = 3;
 
-// Leading ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n].
-std::vector<int64_t> without_leading_ones(std::vector<int64_t> shape) {
-  const auto first = std::find_if(shape.begin(), shape.end(), [](int64_t n) { return n != 1; });
-  shape.erase(shape.begin(), first);
+// Ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n], the taps of a convolution as [n, 1,
+// taps].
+std::vector<int64_t> without_ones(std::vector<int64_t> shape) {
+  std::erase(shape, 1);
   return shape;
 }
 
@@ -19,7 +20,7 @@ Status check_stored(const Checkpoint& checkpoint, const StoredTensor& stored, co
                     const SourceName& source) {
   const std::vector<int64_t> want = stored_shape(shape, source);
   const std::string& file = checkpoint.files()[stored.file];
-  if (without_leading_ones(stored.shape) != without_leading_ones(want))
+  if (without_ones(stored.shape) != without_ones(want))
     return error(ErrorKind::invalid, file, ": ", printable(stored.name), " is ", format_name(stored.format), " ",
                  format_shape(stored.shape), ": want ", format_shape(want));
   if (!format_info(stored.format).decodable)
@@ -37,6 +38,30 @@ TensorSource tensor_source(const Checkpoint& checkpoint, const StoredTensor& sto
   tensor.expert_stride = tensor.row_stride * (source.total_rows != 0 ? source.total_rows : shape.rows);
   tensor.bytes = stored.bytes.data() + tensor.row_stride * source.first_row;
   tensor.owner = checkpoint.owner(stored);
+  return tensor;
+}
+
+float transformed(Transform transform, float x) {
+  switch (transform) {
+    case Transform::plus_one: return 1.0f + x;
+    case Transform::minus_exp: return static_cast<float>(-std::exp(static_cast<double>(x)));
+    case Transform::none: break;
+  }
+  return x;
+}
+
+// A vector decoded and transformed, in memory of its own.
+TensorSource transformed(const TensorSource& stored, Transform transform) {
+  CHECK(stored.shape.experts == 1 && stored.shape.rows == 1);
+  const auto values = std::make_shared<std::vector<float>>(stored.shape.columns);
+  decode_row(stored.format, stored.bytes, values->data(), values->size());
+  for (float& value : *values) value = transformed(transform, value);
+  TensorSource tensor;
+  tensor.shape = stored.shape;
+  tensor.format = Format::f32;
+  tensor.bytes = reinterpret_cast<const std::byte*>(values->data());
+  tensor.row_stride = tensor.expert_stride = row_bytes(Format::f32, stored.shape.columns);
+  tensor.owner = values;
   return tensor;
 }
 
@@ -149,7 +174,9 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
     TRY_STATUS(check_stored(checkpoint, stored, row.shape, *source));
     used.insert(&stored);
     weights.index_.emplace(row.name, weights.all_.size());
-    weights.all_.push_back({row, *source, &stored, tensor_source(checkpoint, stored, row.shape, *source)});
+    TensorSource tensor = tensor_source(checkpoint, stored, row.shape, *source);
+    if (source->transform != Transform::none) tensor = transformed(tensor, source->transform);
+    weights.all_.push_back({row, *source, &stored, std::move(tensor)});
   }
   if (!missing.empty()) return missing_tensors(checkpoint, missing);
   for (const auto& [name, stored] : names.all()) {

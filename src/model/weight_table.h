@@ -20,15 +20,35 @@
 
 namespace sluice {
 
+// What a vector goes through at load, where a source keeps it in another form than GGUF, whose form is the program's.
+enum class Transform : uint8_t { none, plus_one, minus_exp };  // x, 1 + x, -exp(x)
+
 // Where one source keeps a weight: a tensor of its own, or rows [first_row, first_row + rows) of a tensor of
 // `total_rows` rows (of each expert).
 struct SourceName {
-  std::string name;
+  std::string name = {};
   uint32_t first_row = 0;
   uint32_t total_rows = 0;  // 0: the tensor is the weight
+  Transform transform = Transform::none;
 
   bool same_part(const SourceName& other) const {
     return first_row == other.first_row && total_rows == other.total_rows;
+  }
+};
+
+// Heads that GGUF files keep in another order than Hugging Face's: member j of group g, of `width` rows or columns from
+// `first` on, is head g * per_group + j there and head j * groups + g in GGUF.
+struct HeadOrder {
+  uint32_t first = 0;
+  uint32_t groups = 1, per_group = 1;  // 1: the order is the same
+  uint32_t width = 1;
+  bool columns = false;
+
+  // Where what GGUF has at `index` is in a Hugging Face checkpoint.
+  uint32_t source(uint32_t index) const {
+    if (index < first) return index;
+    const uint32_t head = (index - first) / width, element = (index - first) % width;
+    return first + (head % groups * per_group + head / groups) * width + element;
   }
 };
 
@@ -38,6 +58,7 @@ struct WeightRow {
   std::vector<SourceName> hugging_face;  // the first that a checkpoint has is the one used;
   std::vector<SourceName> gguf;          // the first that keeps the weight in the same part is the one written
   bool optional = false;
+  HeadOrder gguf_heads = {};
 
   const std::vector<SourceName>& sources(Dialect dialect) const {
     return dialect == Dialect::gguf ? gguf : hugging_face;
@@ -55,6 +76,8 @@ class WeightTable {
   // The same, absent from some checkpoints; no names: never in that source.
   void add_optional(const char* name, WeightShape shape, std::vector<SourceName> hugging_face,
                     std::vector<SourceName> gguf);
+  // The last weight has its heads in another order when it is written to GGUF.
+  void gguf_heads(const HeadOrder& order) { rows_.back().gguf_heads = order; }
   // A tensor that some checkpoints carry and that is no weight of the program; null: not in that source.
   void ignore(const char* hugging_face, const char* gguf);
   // Tensors of towers: all whose source name begins so, below no section.

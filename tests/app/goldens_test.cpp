@@ -68,7 +68,7 @@ void expect_holds_from_every_format(const std::string& model, const std::string&
 }
 
 // Both arithmetics: twice the golden's cases.
-constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kDemo{2 * 11, 2 * 9};
+constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kDemo{2 * 11, 2 * 9}, kQwen{2 * 6, 2 * 1};
 
 TEST(Goldens, DenseModelFromEveryFormatAtEveryLevel) {
   expect_holds_from_every_format(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", kDense);
@@ -76,6 +76,10 @@ TEST(Goldens, DenseModelFromEveryFormatAtEveryLevel) {
 
 TEST(Goldens, ExpertsFromEveryFormatAtEveryLevel) {
   expect_holds_from_every_format(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", kMoe);
+}
+
+TEST(Goldens, DeltaNetsAndExpertsFromEveryFormatAtEveryLevel) {
+  expect_holds_from_every_format(kData + "/qwen3_5_moe", kData + "/qwen3_5_moe/golden.json", kQwen);
 }
 
 TEST(Goldens, ExpertsFromAFileOfLlamaCpp) {
@@ -93,6 +97,7 @@ TEST(Goldens, RandomModelsOnTheReferenceDevice) {
   const std::vector<std::string> options = {"--device", "reference", "--arithmetic", "exact"};
   expect_holds(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", options, {6, 1});
   expect_holds(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", options, {6, 0});
+  expect_holds(kData + "/qwen3_5_moe", kData + "/qwen3_5_moe/golden.json", options, {6, 1});
 }
 
 TEST(Goldens, ThreadsDoNotMatter) {
@@ -140,6 +145,8 @@ constexpr FullCase kFullCases[] = {
     {"gemma4", "gemma4", kDemo, true},
     {"gemma4_dense", "gemma4_dense", kDense, false},
     {"gemma4_moe", "gemma4_moe", kMoe, false},
+    {"qwen3_5", "qwen3_5", kQwen, true},
+    {"qwen3_5_moe", "qwen3_5_moe", kQwen, false},
     {"peer/gemma4_dense-bf16.gguf", "gemma4_dense", kDense, true},
     {"peer/gemma4_moe-bf16.gguf", "gemma4_moe", kMoe, false},
 };

@@ -227,21 +227,21 @@ std::string variant_name(const testing::TestParamInfo<Variant>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, OneAnswer,
-                         testing::Values(Variant{"reference", Arithmetic::exact, "gemma4_dense"},
-                                         Variant{"reference", Arithmetic::exact, "gemma4_moe"},
-                                         Variant{"cpu", Arithmetic::exact, "gemma4_dense"},
-                                         Variant{"cpu", Arithmetic::exact, "gemma4_moe"},
-                                         Variant{"cpu", Arithmetic::fast, "gemma4_dense"},
-                                         Variant{"cpu", Arithmetic::fast, "gemma4_moe"},
-                                         Variant{"cpu", Arithmetic::fast, "gemma4_dense q8_0"},
-                                         Variant{"cpu", Arithmetic::fast, "gemma4_moe q8_0"}),
-                         variant_name);
+INSTANTIATE_TEST_SUITE_P(
+    Devices, OneAnswer,
+    testing::Values(
+        Variant{"reference", Arithmetic::exact, "gemma4_dense"}, Variant{"reference", Arithmetic::exact, "gemma4_moe"},
+        Variant{"cpu", Arithmetic::exact, "gemma4_dense"}, Variant{"cpu", Arithmetic::exact, "gemma4_moe"},
+        Variant{"cpu", Arithmetic::fast, "gemma4_dense"}, Variant{"cpu", Arithmetic::fast, "gemma4_moe"},
+        Variant{"cpu", Arithmetic::fast, "gemma4_dense q8_0"}, Variant{"cpu", Arithmetic::fast, "gemma4_moe q8_0"},
+        Variant{"reference", Arithmetic::exact, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::exact, "qwen3_5_moe"},
+        Variant{"cpu", Arithmetic::fast, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::fast, "qwen3_5_moe q8_0"}),
+    variant_name);
 
 // An anchor outside of all that: transformers' greedy tokens (their smallest margin is far above f32's rounding).
 TEST(Golden, GreedyAnswersAreTransformers) {
   for (const char* device : {"reference", "cpu"}) {
-    for (const char* model : {"gemma4_dense", "gemma4_moe"}) {
+    for (const char* model : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe"}) {
       EngineOptions options;
       options.arithmetic = Arithmetic::exact;
       RealEngine engine(model, device, options);

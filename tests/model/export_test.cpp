@@ -263,8 +263,8 @@ TEST_F(Export, WrongKeysAreRefused) {
     const Result<Model> again = open_model(file);
     return again ? "" : again.error().text.substr(file.size() + 2);
   };
-  EXPECT_EQ(error_with("general.architecture", std::string("clip")),
-            "general.architecture is clip: want one of gemma4");
+  const std::string unknown = "general.architecture is clip: want one of gemma4, ";
+  EXPECT_EQ(error_with("general.architecture", std::string("clip")).substr(0, unknown.size()), unknown);
   EXPECT_EQ(error_with("gemma4.block_count", uint32_t{0}), "gemma4.block_count is 0: want 1 to 512");
   EXPECT_EQ(error_with("gemma4.block_count", uint64_t{1} << 60), "gemma4.block_count is 1.15292e+18: want 1 to 512");
   EXPECT_EQ(error_with("gemma4.block_count", std::string("3")), "gemma4.block_count is string: want 1 to 512");

@@ -18,14 +18,16 @@ inline Result<Model> open_model(const std::string& path) {
   return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)));
 }
 
-// A program on the reference device, with room for one sequence of `rows` tokens whose page i is page i.
+// A program on the reference device, with room for one sequence of `rows` tokens whose page i is page i, and whose
+// recurrent state begins as zeros.
 class TextBench {
  public:
   TextBench(const Model& model, Program program, uint32_t rows)
       : program_(std::move(program)), device_(make_reference_device()) {
     const uint32_t pages = (rows + kPagePositions - 1) / kPagePositions;
     maxima_ = {.rows = rows, .wanted = rows, .sequences = 1};
-    maxima_.pages_per_sequence.assign(program_.groups.size(), pages);
+    for (const PageGroup& group : program_.groups)
+      maxima_.pages_per_sequence.push_back(group.kind == StateKind::slots ? kSlotEntries : pages);
     PlanRequest request{.program = &program_, .arithmetic = Arithmetic::exact, .maxima = maxima_, .traced = true};
     request.pages.assign(program_.groups.size(), pages);
     for (const WeightDecl& weight : program_.weights) {
@@ -54,6 +56,9 @@ class TextBench {
     for (uint32_t group = 0; group < program_.groups.size(); ++group) {
       step.first_page(group, 0) = 0;
       for (uint32_t i = 0; i < step.pages(group, 0).size(); ++i) step.pages(group, 0)[i] = static_cast<int32_t>(i);
+      if (program_.groups[group].kind != StateKind::slots) continue;
+      step.pages(group, 0)[kSlotRead] = -1;
+      step.pages(group, 0)[kSlotWritten] = 0;
     }
     std::vector<std::vector<float>> read;
     std::vector<ReadRequest> requests;
