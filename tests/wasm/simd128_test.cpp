@@ -1,5 +1,5 @@
 // The kernels of SIMD128 against those of plain C++, which the tests of tests/device hold: neither has a fused
-// multiply-add, so that every result is the same bits. A module, run by simd128_test.mjs.
+// multiply-add, so that every result is the same bits. A module, run by cpp_test.mjs.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -225,8 +225,8 @@ void check_attention() {
 }  // namespace sluice::cpu
 
 extern "C" {
-// Compares everything; returns the number of comparisons that failed, each of which was named.
-__attribute__((export_name("compare_kernels"))) int compare_kernels() {
+// Returns how many comparisons failed, each of which was named.
+__attribute__((export_name("faults"))) int faults() {
   using namespace sluice;
   cpu::check_elementwise();
   cpu::check_sums();
@@ -236,5 +236,5 @@ __attribute__((export_name("compare_kernels"))) int compare_kernels() {
   cpu::check_attention();
   return cpu::g_faults;
 }
-__attribute__((export_name("comparisons"))) int comparisons() { return sluice::cpu::g_checks; }
+__attribute__((export_name("checks"))) int checks() { return sluice::cpu::g_checks; }
 }

@@ -14,7 +14,7 @@ Error not_iterable(const Machine& machine, const Value& value) {
 }
 
 Result<std::shared_ptr<const List>> items_of_text(Machine& machine, const Text& text) {
-  TRY_STATUS(machine.can_make(text.bytes.size() * (sizeof(Value) + sizeof(Text))));
+  TRY_STATUS(machine.can_make(uint64_t{text.bytes.size()} * (sizeof(Value) + sizeof(Text))));
   std::vector<Value> items;
   for (const std::string_view character : characters(text.bytes)) {
     TRY(Value item, machine.text(std::string(character)));
@@ -228,7 +228,7 @@ Result<Value> slice_text(Machine& machine, const Text& text, const Range& range)
     return machine.text(text.bytes.substr(static_cast<size_t>(range.start), static_cast<size_t>(range.count)),
                         text.safe);
   }
-  TRY_STATUS(machine.can_make(text.bytes.size() * sizeof(std::string_view)));
+  TRY_STATUS(machine.can_make(uint64_t{text.bytes.size()} * sizeof(std::string_view)));
   const std::vector<std::string_view> all = characters(text.bytes);
   std::string out;
   for (int64_t i = 0; i < range.count; ++i) out += all[static_cast<size_t>(range.start + i * range.step)];

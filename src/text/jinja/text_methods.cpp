@@ -38,12 +38,12 @@ template <Side side>
 Result<Value> stripped(Machine& machine, const Value& self, const Arguments& arguments) {
   if (!given(arguments.positional[0])) return made(machine, self, strip(bytes_of(self), side));
   TRY(const std::string* set, want_text(machine, arguments.positional[0], "strip"));
-  TRY_STATUS(machine.step(1 + bytes_of(self).size() * (1 + set->size()) / 64));
+  TRY_STATUS(machine.step(1 + uint64_t{bytes_of(self).size()} * (1 + set->size()) / 64));
   return made(machine, self, strip(bytes_of(self), side, *set));
 }
 
 Result<Value> list_of(Machine& machine, const Value& self, const std::vector<std::string_view>& parts) {
-  TRY_STATUS(machine.can_make(parts.size() * (sizeof(Value) + sizeof(Text))));
+  TRY_STATUS(machine.can_make(uint64_t{parts.size()} * (sizeof(Value) + sizeof(Text))));
   std::vector<Value> items;
   items.reserve(parts.size());
   for (const std::string_view part : parts) {

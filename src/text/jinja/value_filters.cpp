@@ -64,7 +64,7 @@ Result<Value> json_of(Machine& machine, const Value& input, const Arguments& arg
 Result<Value> from_json(Machine& machine, const Value& input, const Arguments&) {
   TRY(const std::string* text, want_text(machine, input, "from_json"));
   // A value is some tens of times the text that says it.
-  TRY_STATUS(machine.charge(text->size() * 64));
+  TRY_STATUS(machine.charge(uint64_t{text->size()} * 64));
   const Result<Json> json = parse_json(*text, "from_json");
   if (!json) return machine.fail(json.error().text);
   return to_value(*json);
