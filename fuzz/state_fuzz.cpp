@@ -1,0 +1,68 @@
+// Saved sequences from any bytes, with a checksum that fits them: an engine refuses them with one sentence, or goes on
+// from them and saves them again.
+#include <algorithm>
+#include <cstring>
+
+#include "base/sha256.h"
+#include "engine/engine_impl.h"
+#include "engine/save.h"
+#include "fuzz/files.h"
+#include "fuzz/small_engine.h"
+#include "tests/engine/fake_device.h"
+
+namespace {
+
+using namespace sluice;  // NOLINT(google-build-using-namespace)
+
+constexpr size_t kHashBytes = 32;
+
+std::vector<std::byte> with_checksum(std::span<const std::byte> file) {
+  std::vector<std::byte> bytes(file.begin(), file.end());
+  if (bytes.size() < kHashBytes) return bytes;
+  Sha256 hash;
+  hash.add(std::span(bytes).first(bytes.size() - kHashBytes));
+  const auto digest = hash.finish();
+  std::memcpy(bytes.data() + bytes.size() - kHashBytes, digest.data(), kHashBytes);
+  return bytes;
+}
+
+void go_on(Engine& engine, SequenceId sequence) {
+  const History before = *engine.history(sequence);
+  Request request;
+  request.sequence = sequence;
+  request.keep_sequence = true;
+  request.prompt = {1, 2};
+  request.max_tokens = 2;
+  request.sampling.temperature = 0;
+  const auto id = engine.submit(std::move(request));
+  if (!id) return fuzz::check_sentence(id.error());  // no room in its context
+  while (engine.step() != StepState::idle) {
+  }
+  CHECK(engine.collect(*id).ok());
+  const History after = *engine.history(sequence);
+  CHECK(after.size() > before.size() && std::equal(before.begin(), before.end(), after.begin()));
+  CHECK(engine.save(sequence, "/dev/null").error().text == "/dev/null: not a file: want the name of a regular file");
+  CHECK(engine.truncate(sequence, before.size() / 2).ok());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::vector<std::byte> bytes = with_checksum(std::as_bytes(std::span(data, size)));
+  if (!SaveReader::open(MemorySource("state", bytes), "state")) return 0;
+  const fuzz::MemoryFile file(bytes);
+  fake::Script script;
+  Budget budget;
+  const auto device = fake::make_device(script);
+  const auto engine = create_engine(fake::model(), *device, budget, {.prompt_chunk = 128});
+  CHECK(engine.ok());
+  std::string note;
+  const auto sequence = (*engine)->load(file.path(), &note);
+  if (!sequence) {
+    fuzz::check_sentence(sequence.error());
+    return 0;
+  }
+  CHECK(note.find('\n') == std::string::npos);
+  go_on(**engine, *sequence);
+  return 0;
+}
