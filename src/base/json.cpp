@@ -6,6 +6,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/limits.h"
+
 namespace sluice {
 
 bool Json::as_bool() const {
@@ -99,8 +101,8 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   bool open(Json container) {
-    if (open_.size() == Json::kMaxDepth) {
-      problem_ = cat("nested deeper than ", Json::kMaxDepth);
+    if (open_.size() == kMaxJsonDepth) {
+      problem_ = cat("nested deeper than ", kMaxJsonDepth);
       return false;
     }
     open_.push_back(std::move(container));

@@ -2,7 +2,7 @@
 //
 // The parser is nlohmann's SAX reader behind this header (json.cpp is the only file that includes it); the value type
 // is ours, because chat templates, tokenizers and command output all need ordered members and no exceptions. Duplicate
-// member names are an error. Depth is bounded (kMaxDepth) and so is what a document may hold.
+// member names are an error. Depth is bounded (kMaxJsonDepth).
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,6 @@ class Json {
   using Array = std::vector<Json>;
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;  // in the order of the document
-
-  static constexpr int kMaxDepth = 128;
 
   Json() = default;                                             // null
   Json(bool value) : value_(value) {}                           // NOLINT(google-explicit-constructor)

@@ -19,15 +19,17 @@ inline constexpr uint64_t kMaxHeaderBytes = 100000000;     // of a safetensors h
 inline constexpr uint64_t kMaxShards = 10000;              // files of one checkpoint
 inline constexpr uint64_t kMaxDocumentBytes = 1u << 28;    // of one JSON or text file beside the weights
 inline constexpr uint64_t kMaxStoreTextBytes = 1u << 24;   // of a manifest, prompt or template in Ollama's store
+inline constexpr int kMaxFolderDepth = 3;                  // of folders in a repository; links may make circles
 
 // Models
 inline constexpr uint32_t kMaxLayers = 512;
 inline constexpr uint32_t kMaxExperts = 1024;
 inline constexpr uint32_t kMaxVocabulary = 1u << 24;
-inline constexpr uint32_t kMaxWidth = 1u << 20;    // of the residual stream and of a feed-forward layer
-inline constexpr uint32_t kMaxHeads = 1u << 12;    // of a layer
-inline constexpr uint32_t kMaxHeadDim = 1u << 14;  // elements of a head
-inline constexpr uint32_t kMaxContext = 1u << 28;  // positions
+inline constexpr uint32_t kMaxWidth = 1u << 20;         // of the residual stream and of a feed-forward layer
+inline constexpr uint32_t kMaxHeads = 1u << 12;         // of a layer
+inline constexpr uint32_t kMaxHeadDim = 1u << 14;       // elements of a head
+inline constexpr uint32_t kMaxContext = 1u << 28;       // positions
+inline constexpr uint64_t kMaxListedTokens = 1u << 14;  // that end an answer, or are never sampled
 
 // Programs
 inline constexpr uint64_t kMaxColumns = uint64_t{1} << 24;         // elements of a row of a value or a weight
@@ -35,5 +37,22 @@ inline constexpr uint64_t kMaxWeightElements = uint64_t{1} << 48;  // of all exp
 
 // Text
 inline constexpr uint64_t kMaxScoredTokenBytes = 1024;  // of a token merged by score, whose every cut is looked up
+inline constexpr int kMaxJsonDepth = 128;               // lists and objects in one another
+
+// Chat templates, far above what a real one needs for a conversation of a million tokens
+inline constexpr uint64_t kMaxTemplateBytes = 1u << 20;
+inline constexpr uint64_t kMaxTemplateSteps = 50'000'000;  // nodes evaluated, items looked at, every 64 bytes handled
+inline constexpr uint64_t kMaxTemplateMadeBytes = 256u << 20;  // all that one rendering makes, also what it drops again
+inline constexpr uint64_t kMaxTemplateOutputBytes = 64u << 20;
+inline constexpr int kMaxTemplateHeight = 100;   // expressions and blocks in one another, as they are written
+inline constexpr int kMaxTemplateDepth = 400;    // and as they run, macro calls too; a schema of 30 levels takes 260
+inline constexpr int kMaxTemplateNesting = 200;  // containers in one another, which recursions over a value follow
+inline constexpr uint64_t kMaxTemplateRange = 100000;  // numbers of range(): the bound of jinja2's sandbox
+inline constexpr int64_t kMaxFormatWidth = 1'000'000;  // of '%9d' and the like
+inline constexpr int64_t kMaxFormatPrecision = 400;    // more digits than a double has
+
+// Saved sequences
+inline constexpr uint32_t kMaxSavedNameBytes = 4096;  // of the model's digest and the numerics id
+inline constexpr uint32_t kMaxSavedGroups = 64;       // of pages
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/file.h"
+#include "base/limits.h"
 #include "checkpoint/ollama_name.h"
 #include "checkpoint/split_gguf.h"
 
@@ -11,7 +12,6 @@ namespace sluice {
 
 namespace {
 
-constexpr int kMaxDepth = 3;       // of folders in a repository; links may make circles
 constexpr size_t kMaxListed = 20;  // models a sentence names
 constexpr std::string_view kGguf = ".gguf";
 constexpr std::string_view kHosts[] = {"hf.co/", "huggingface.co/"};
@@ -38,7 +38,7 @@ Status collect(ModelFolder& folder, const std::string& below, int depth) {
     std::string path = join_path(below, name);
     if (path_kind(join_path(folder.path, path)) == PathKind::directory) {
       // One that cannot be read hides no other.
-      if (depth < kMaxDepth && is_folder_name(name)) static_cast<void>(collect(folder, path, depth + 1));
+      if (depth < kMaxFolderDepth && is_folder_name(name)) static_cast<void>(collect(folder, path, depth + 1));
     } else if (!ends_with(lower(name), kGguf)) {
       continue;
     } else if (lower(name).find("mmproj") == std::string::npos) {

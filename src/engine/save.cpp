@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/limits.h"
 
 namespace sluice {
 namespace {
@@ -15,8 +16,6 @@ static_assert(std::endian::native == std::endian::little, "files are written as 
 constexpr char kMagic[9] = "SLUICESQ";
 constexpr uint32_t kVersion = 1;
 constexpr uint64_t kHashBytes = 32;
-constexpr uint32_t kMaxNameBytes = 4096;  // of digest and numerics id
-constexpr uint32_t kMaxGroups = 64;
 constexpr uint64_t kTokenBytes = 5;
 constexpr size_t kPiece = size_t{1} << 20;
 
@@ -84,10 +83,11 @@ Status SaveReader::check_lengths(const SavedLengths& lengths) const {
   if (lengths.version != kVersion) {
     return error(ErrorKind::unsupported, name_, ": is of version ", lengths.version, ": want ", kVersion);
   }
-  if (lengths.groups > kMaxGroups) return corrupt(cat(lengths.groups, " page groups"), cat("at most ", kMaxGroups));
-  if (lengths.digest_bytes > kMaxNameBytes || lengths.numerics_bytes > kMaxNameBytes) {
+  if (lengths.groups > kMaxSavedGroups)
+    return corrupt(cat(lengths.groups, " page groups"), cat("at most ", kMaxSavedGroups));
+  if (lengths.digest_bytes > kMaxSavedNameBytes || lengths.numerics_bytes > kMaxSavedNameBytes) {
     return corrupt(cat("names of ", lengths.digest_bytes, " and ", lengths.numerics_bytes, " bytes"),
-                   cat("at most ", kMaxNameBytes));
+                   cat("at most ", kMaxSavedNameBytes));
   }
   if (lengths.cached > lengths.tokens || lengths.cached % kCut != 0 || lengths.tokens > UINT32_MAX) {
     return corrupt(cat(lengths.cached, " of ", lengths.tokens, " tokens computed"), cat("a multiple of ", kCut));

@@ -76,21 +76,35 @@ void add_token(std::vector<int32_t>& ids, double id, const ModelFacts& facts) {
   if (std::ranges::find(ids, token) == ids.end()) ids.push_back(token);
 }
 
-void add_tokens(std::vector<int32_t>& ids, const Json* value, const ModelFacts& facts) {
-  if (value == nullptr) return;
-  if (value->is_number()) add_token(ids, value->as_number(), facts);
-  if (!value->is_array()) return;
-  for (const Json& id : value->as_array())
-    if (id.is_number()) add_token(ids, id.as_number(), facts);
+Status check_listed(size_t count, const std::string& where, std::string_view name) {
+  if (count <= kMaxListedTokens) return {};
+  return error(ErrorKind::unsupported, where, ": ", name, " has ", count, " entries: want at most ", kMaxListedTokens);
 }
 
-void add_tokens(std::vector<int32_t>& ids, const GgufValue* value, const ModelFacts& facts) {
-  if (value == nullptr) return;
+// The ids of member `name`, one or a list.
+Status add_tokens(std::vector<int32_t>& ids, const Json& config, const char* name, const std::string& where,
+                  const ModelFacts& facts) {
+  const Json* value = config.find(name);
+  if (value == nullptr) return {};
+  if (value->is_number()) add_token(ids, value->as_number(), facts);
+  if (!value->is_array()) return {};
+  TRY_STATUS(check_listed(value->as_array().size(), where, name));
+  for (const Json& id : value->as_array())
+    if (id.is_number()) add_token(ids, id.as_number(), facts);
+  return {};
+}
+
+Status add_tokens(std::vector<int32_t>& ids, const Checkpoint& checkpoint, const std::string& key,
+                  const ModelFacts& facts) {
+  const GgufValue* value = checkpoint.key(key);
+  if (value == nullptr) return {};
   if (const auto id = scalar(*value)) add_token(ids, *id, facts);
+  TRY_STATUS(check_listed(element_count(*value), checkpoint.path(), key));
   if (const auto* list = std::get_if<GgufArray<int32_t>>(value))
     for (const int32_t id : *list) add_token(ids, id, facts);
   if (const auto* list = std::get_if<GgufArray<uint32_t>>(value))
     for (const uint32_t id : *list) add_token(ids, id, facts);
+  return {};
 }
 
 Status read_hugging_face(const Checkpoint& checkpoint, ModelFacts& facts) {
@@ -99,12 +113,14 @@ Status read_hugging_face(const Checkpoint& checkpoint, ModelFacts& facts) {
   facts.name = file_name(folder);
   const Json* generation = checkpoint.document("generation_config.json");
   if (generation != nullptr) {
-    TRY_STATUS(read_sampling_json(*generation, join_path(checkpoint.path(), "generation_config.json"), facts.sampling));
-    add_tokens(facts.eos_ids, generation->find("eos_token_id"), facts);
-    add_tokens(facts.suppress_tokens, generation->find("suppress_tokens"), facts);
+    const std::string where = join_path(checkpoint.path(), "generation_config.json");
+    TRY_STATUS(read_sampling_json(*generation, where, facts.sampling));
+    TRY_STATUS(add_tokens(facts.eos_ids, *generation, "eos_token_id", where, facts));
+    TRY_STATUS(add_tokens(facts.suppress_tokens, *generation, "suppress_tokens", where, facts));
   }
-  if (facts.eos_ids.empty()) add_tokens(facts.eos_ids, checkpoint.document("config.json")->find("eos_token_id"), facts);
-  return {};
+  if (!facts.eos_ids.empty()) return {};
+  return add_tokens(facts.eos_ids, *checkpoint.document("config.json"), "eos_token_id",
+                    join_path(checkpoint.path(), "config.json"), facts);
 }
 
 Status read_gguf(const Checkpoint& checkpoint, ModelFacts& facts) {
@@ -117,8 +133,8 @@ Status read_gguf(const Checkpoint& checkpoint, ModelFacts& facts) {
   if (facts.name.empty()) facts.name = file_name(checkpoint.path());
   if (const std::string label = text("general.size_label"); !label.empty()) facts.size_label = label;
   for (const char* key : {"eos_token_id", "eot_token_id", "eom_token_id", "eos_token_ids"})
-    add_tokens(facts.eos_ids, checkpoint.key(cat("tokenizer.ggml.", key)), facts);
-  add_tokens(facts.suppress_tokens, checkpoint.key("tokenizer.ggml.suppress_tokens"), facts);
+    TRY_STATUS(add_tokens(facts.eos_ids, checkpoint, cat("tokenizer.ggml.", key), facts));
+  TRY_STATUS(add_tokens(facts.suppress_tokens, checkpoint, "tokenizer.ggml.suppress_tokens", facts));
   return read_sampling_gguf(checkpoint, facts.sampling);
 }
 

@@ -40,7 +40,7 @@ void flatten(const Json& part, std::string_view list, std::vector<const Json*>& 
   }
   const Json* parts = member(part, list);
   if (parts == nullptr || !parts->is_array()) return;
-  for (const Json& inner : parts->as_array()) flatten(inner, list, out);  // Json::kMaxDepth bounds this
+  for (const Json& inner : parts->as_array()) flatten(inner, list, out);  // kMaxJsonDepth bounds this
 }
 std::vector<const Json*> parts_of(const Json& root, std::string_view name, std::string_view list) {
   std::vector<const Json*> out;

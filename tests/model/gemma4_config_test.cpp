@@ -144,6 +144,19 @@ TEST_F(Gemma4Config, UnknownArchitecturesAreNamed) {
   EXPECT_EQ(error_of(config), "config.json: model_type is missing");
 }
 
+TEST_F(Gemma4Config, ListsOfTokensAreBounded) {
+  put_model(TinyShape{});
+  const auto of = [](size_t count) { return Json::Array(count, Json(5)); };
+  put("generation_config.json", write_json(Json::Object{{"suppress_tokens", of(16384)}}));
+  EXPECT_EQ(open_model(folder_)->facts().suppress_tokens, std::vector<int32_t>{5});
+  put("generation_config.json", write_json(Json::Object{{"suppress_tokens", of(16385)}}));
+  EXPECT_EQ(open_model(folder_).error().text,
+            path("generation_config.json") + ": suppress_tokens has 16385 entries: want at most 16384");
+  put("generation_config.json", write_json(Json::Object{{"eos_token_id", of(16385)}}));
+  EXPECT_EQ(open_model(folder_).error().text,
+            path("generation_config.json") + ": eos_token_id has 16385 entries: want at most 16384");
+}
+
 TEST_F(Gemma4Config, DefaultsForSampling) {
   put_model(TinyShape{});
   put("generation_config.json", R"({"do_sample": true, "temperature": 0.5, "top_k": 64, "top_p": 0.95,

@@ -1,5 +1,5 @@
 // A template as a tree. Expressions and statements are variants, so that a visitor that forgets one does not compile.
-// Trees are no deeper than the parser allows (kMaxHeight), which bounds every recursion over them.
+// Trees are no deeper than the parser allows (kMaxTemplateHeight), which bounds every recursion over them.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,6 @@
 #include "text/jinja/value.h"
 
 namespace sluice::jinja {
-
-// Nested expressions and blocks of a template.
-inline constexpr int kMaxHeight = 100;
 
 struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;  // may be null where a comment says so

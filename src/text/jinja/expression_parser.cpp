@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "base/limits.h"
+
 namespace sluice::jinja {
 
 namespace {
@@ -26,13 +28,14 @@ int tallest(const CallArguments& arguments) {
 }  // namespace
 
 Status ExpressionParser::Nested::allowed() const {
-  if (parser_.depth_ <= kMaxHeight) return {};
-  return parser_.tokens_.fail(parser_.tokens_.line(), "the template is nested deeper than ", kMaxHeight);
+  if (parser_.depth_ <= kMaxTemplateHeight) return {};
+  return parser_.tokens_.fail(parser_.tokens_.line(), "the template is nested deeper than ", kMaxTemplateHeight);
 }
 
 template <class Node>
 Result<ExpressionPtr> ExpressionParser::make(int line, Node node, int below) {
-  if (below >= kMaxHeight) return tokens_.fail(line, "the expression has more than ", kMaxHeight, " parts in a chain");
+  if (below >= kMaxTemplateHeight)
+    return tokens_.fail(line, "the expression has more than ", kMaxTemplateHeight, " parts in a chain");
   auto tree = std::make_unique<Expression>();
   tree->node = std::move(node);
   tree->line = line;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/limits.h"
 #include "text/jinja/format.h"
 #include "text/jinja/print.h"
 #include "text/jinja/strings.h"
@@ -11,9 +12,6 @@
 namespace sluice::jinja {
 
 namespace {
-
-constexpr int64_t kMaxWidth = 1'000'000;
-constexpr int64_t kMaxPrecision = 400;  // more digits than a double has
 
 bool take(std::string_view& text, char wanted) {
   if (text.empty() || text[0] != wanted) return false;
@@ -32,7 +30,7 @@ Result<int64_t> take_count(Machine& machine, std::string_view& text, int64_t oth
   int64_t count = 0;
   for (; !text.empty() && text[0] >= '0' && text[0] <= '9'; text.remove_prefix(1)) {
     count = count * 10 + (text[0] - '0');
-    if (count > kMaxWidth) return machine.fail("a format's width is larger than ", kMaxWidth);
+    if (count > kMaxFormatWidth) return machine.fail("a format's width is larger than ", kMaxFormatWidth);
   }
   return count;
 }
@@ -115,7 +113,7 @@ NumberParts int_parts(int64_t value, const FormatSpec& spec) {
 
 std::string print_float(double value, char type, int64_t precision) {
   char format[8] = {'%', '.', '*', type, '\0'};
-  char digits[kMaxPrecision + 400];
+  char digits[kMaxFormatPrecision + 400];
   const int length = std::snprintf(digits, sizeof digits, format, static_cast<int>(precision), value);
   return std::string(digits, static_cast<size_t>(std::clamp<int>(length, 0, sizeof digits - 1)));
 }
@@ -129,7 +127,7 @@ NumberParts float_parts(double value, const FormatSpec& spec) {
     return parts;
   }
   const bool percent = spec.type == '%';
-  const int64_t precision = spec.precision < 0 ? 6 : std::min(spec.precision, kMaxPrecision);
+  const int64_t precision = spec.precision < 0 ? 6 : std::min(spec.precision, kMaxFormatPrecision);
   if (spec.type == '\0' && spec.precision < 0) {
     parts.digits = float_text(size);
   } else {

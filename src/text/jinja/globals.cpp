@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "text/jinja/objects.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -9,8 +10,6 @@
 namespace sluice::jinja {
 
 namespace {
-
-constexpr uint64_t kMaxRange = 100000;  // the sandbox's own bound
 
 Result<Value> range(Machine& machine, const Value&, const Arguments& arguments) {
   const auto& given_values = arguments.positional;
@@ -30,7 +29,8 @@ Result<Value> range(Machine& machine, const Value&, const Arguments& arguments) 
   const bool empty = step > 0 ? start >= stop : start <= stop;
   const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
   const uint64_t count = empty ? 0 : (high - low - 1) / stride + 1;
-  if (count > kMaxRange) return machine.fail("range: found ", count, " numbers: want ", kMaxRange, " at most");
+  if (count > kMaxTemplateRange)
+    return machine.fail("range: found ", count, " numbers: want ", kMaxTemplateRange, " at most");
   std::vector<Value> numbers;
   numbers.reserve(static_cast<size_t>(count));
   for (uint64_t i = 0; i < count; ++i) numbers.emplace_back(start + static_cast<int64_t>(i) * step);

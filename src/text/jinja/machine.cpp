@@ -11,8 +11,8 @@ Machine::~Machine() {
 }
 
 Status Machine::may_nest(int nesting) const {
-  if (nesting <= kMaxNesting) return {};
-  return fail("a value is nested deeper than ", kMaxNesting);
+  if (nesting <= kMaxTemplateNesting) return {};
+  return fail("a value is nested deeper than ", kMaxTemplateNesting);
 }
 
 Status Machine::step(uint64_t units) {

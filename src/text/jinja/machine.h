@@ -10,17 +10,18 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limits.h"
 #include "text/jinja/value.h"
 
 namespace sluice::jinja {
 
-// Far above what a real template needs for a conversation of a million tokens.
+// What one template may use; tests have smaller ones.
 struct Limits {
-  uint64_t template_bytes = 1u << 20;
-  uint64_t steps = 50'000'000;       // nodes evaluated, items looked at, and every 64 bytes handled
-  uint64_t made_bytes = 256u << 20;  // of all strings, lists and dicts a rendering makes, also those it drops again
-  uint64_t output_bytes = 64u << 20;
-  int depth = 400;  // nested expressions, statements, macro calls; a schema of 30 levels takes 260
+  uint64_t template_bytes = kMaxTemplateBytes;
+  uint64_t steps = kMaxTemplateSteps;
+  uint64_t made_bytes = kMaxTemplateMadeBytes;
+  uint64_t output_bytes = kMaxTemplateOutputBytes;
+  int depth = kMaxTemplateDepth;
 };
 
 class Namespace;

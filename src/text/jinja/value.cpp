@@ -152,8 +152,8 @@ Result<Value> convert_object(const Json::Object& object, int depth) {
 }
 
 Result<Value> convert(const Json& json, int depth) {
-  if (depth > kMaxNesting) {
-    return error(ErrorKind::invalid, "a template's input is nested deeper than ", kMaxNesting);
+  if (depth > kMaxTemplateNesting) {
+    return error(ErrorKind::invalid, "a template's input is nested deeper than ", kMaxTemplateNesting);
   }
   if (json.is_null()) return Value(None{});
   if (json.is_bool()) return Value(json.as_bool());

@@ -27,9 +27,6 @@ struct Text;
 struct List;
 struct Dict;
 
-// Containers in containers; also what recursion over a value may cost.
-inline constexpr int kMaxNesting = 200;
-
 struct None {
   bool operator==(const None&) const = default;
 };
