@@ -66,6 +66,7 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
   ThreadPool pool(thread_count(arguments));
   TRY_STATUS(write_tensors(out, writer, pool, progress));
   writer.finish();
+  TRY_STATUS(model.checkpoint().check_unchanged());
   TRY_STATUS(file.commit());
   return Converted{out.tensors.size(), writer.data_bytes(), out.left_out.size()};
 }

@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "base/file.h"
+
 namespace sluice {
 namespace {
 
@@ -12,6 +14,7 @@ volatile std::sig_atomic_t interrupts = 0;
 void count_interrupt(int) {
   interrupts = interrupts + 1;
   if (interrupts > 1) {
+    remove_unfinished_files();
     _exit(kInterruptedExit);
   }
 }

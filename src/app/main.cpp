@@ -8,11 +8,11 @@
 #include "app/commands.h"
 #include "app/console.h"
 #include "app/help.h"
+#include "app/last_words.h"
 
 namespace sluice {
 namespace {
 
-constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
 int fail(Console& console, const std::string& text, int status) {
@@ -44,7 +44,7 @@ int run_command(const CommandSpec& command, const std::vector<std::string>& word
     return fail(console, arguments.error().text, kUsage);
   }
   const Result<int> status = command.run(*arguments, console);
-  return status ? *status : fail(console, status.error().text, kFailed);
+  return status ? *status : fail(console, status.error().text, kFailedExit);
 }
 
 int dispatch(const std::vector<std::string>& words, Console& console) {
@@ -70,11 +70,12 @@ int dispatch(const std::vector<std::string>& words, Console& console) {
 int guarded_main(const std::vector<std::string>& words) {
   // A closed pipe is then a failed write, which ends the program quietly and after its files are cleaned up.
   std::signal(SIGPIPE, SIG_IGN);
+  prepare_last_words();
   Console console;
   const int status = dispatch(words, console);
   if (!console.status() && status == 0) {
     const Error& failure = console.status().error();
-    return failure.kind == ErrorKind::cancelled ? 0 : fail(console, failure.text, kFailed);
+    return failure.kind == ErrorKind::cancelled ? 0 : fail(console, failure.text, kFailedExit);
   }
   return status;
 }
@@ -86,7 +87,7 @@ int main(int count, char** words) {
   try {
     return sluice::guarded_main({words + (count > 0 ? 1 : 0), words + count});
   } catch (const std::bad_alloc&) {
-    sluice::Console().err("sluice: out of memory: want a smaller model, a shorter context or a machine with more\n");
-    return sluice::kFailed;
+    sluice::Console().err(sluice::kOutOfMemory);
+    return sluice::kFailedExit;
   }
 }

@@ -81,6 +81,7 @@ Result<int> answer_once(Conversation& conversation, const Budget& budget, const 
   Speaker speaker(console, json);
   TRY(const Reply reply, conversation.ask(prompt, speaker.watch()));
   speaker.finish();
+  TRY_STATUS(runtime.model.checkpoint().check_unchanged());
   if (json) {
     console.json(reply_json(facts, reply, budget));
   }

@@ -208,6 +208,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
     TRY(VerifyRun run, verify(*subject, machine, arithmetic, console));
     report.runs.push_back(std::move(run));
   }
+  TRY_STATUS(subject->model.checkpoint().check_unchanged());
   if (arguments.flag("--json")) {
     console.json(report_json(report));
   } else {

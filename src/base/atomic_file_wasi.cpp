@@ -24,13 +24,14 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
   }
   static int last_descriptor = 0;
   drafts()[++last_descriptor] = {};
-  return AtomicFile(path, cat(path, ".part"), last_descriptor);
+  return AtomicFile(path, nullptr, last_descriptor);
 }
 
+// There is no part: what is written lies in drafts().
+AtomicFile::AtomicFile(std::string path, std::unique_ptr<const std::string> part, int descriptor)
+    : path_(std::move(path)), part_(std::move(part)), descriptor_(descriptor) {}
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      part_(std::exchange(other.part_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)), part_(nullptr), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 AtomicFile::~AtomicFile() { drafts().erase(descriptor_); }
 
@@ -49,7 +50,6 @@ Status AtomicFile::commit() {
   if (!draft.empty()) std::memcpy(bytes, draft.data(), draft.size());
   memory_files()[path_] = std::make_shared<const MemoryBlock>(bytes, draft.size());
   drafts().erase(std::exchange(descriptor_, -1));
-  part_.clear();
   return {};
 }
 

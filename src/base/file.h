@@ -1,8 +1,7 @@
 // Files: reading at an offset, read-only mappings, and writing beside a name and renaming.
 //
 // Parsers ask for a ByteSource and writers for a ByteSink, so that tests can stand in for a disk that fails. The rest
-// is POSIX's, and in a page that of memory_files.h. A mapping shows the file as it is: cutting a file while it is
-// mapped is answered by the system with a signal, as for every program that maps files.
+// is POSIX's, and in a page that of memory_files.h.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +63,9 @@ class FileSource final : public ByteSource {
   uint64_t size_;
 };
 
-// A whole file mapped for reading; unmapped on destruction. An empty file has no bytes.
+// A whole file mapped for reading; unmapped on destruction. An empty file has no bytes. A mapping shows the file as it
+// is: who reads beyond the end of a file that was cut meanwhile is stopped by SIGBUS (see mapped_file_at), and bytes
+// that were overwritten are as they are now, which check_unchanged() says.
 class Mapping {
  public:
   static Result<Mapping> open(const std::string& path);
@@ -72,15 +73,24 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
   std::span<const std::byte> bytes() const { return bytes_; }
+  // An error when the file has been written to since it was mapped; one that was replaced by renaming is still whole.
+  Status check_unchanged() const;
 
  private:
-  explicit Mapping(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  struct File;
+  explicit Mapping(std::unique_ptr<File> file);
 
   std::span<const std::byte> bytes_;
+  std::unique_ptr<File> file_;  // null when moved from
+
+  friend const char* mapped_file_at(const void* address);
 };
+// For a handler of SIGBUS: the path of the file that is mapped at `address`, or null.
+const char* mapped_file_at(const void* address);
 
 // A file that appears whole or not at all: written as "path.part-<process>-<n>", synced and renamed by commit(),
-// removed on destruction when commit() was not reached.
+// removed on destruction when commit() was not reached. For a handler of a signal that ends the program at once:
+// remove_unfinished_files().
 class AtomicFile final : public ByteSink {
  public:
   static Result<AtomicFile> create(const std::string& path);
@@ -92,13 +102,13 @@ class AtomicFile final : public ByteSink {
   Status commit();
 
  private:
-  AtomicFile(std::string path, std::string part, int descriptor)
-      : path_(std::move(path)), part_(std::move(part)), descriptor_(descriptor) {}
+  AtomicFile(std::string path, std::unique_ptr<const std::string> part, int descriptor);
 
   std::string path_;
-  std::string part_;  // empty once renamed or moved from
+  std::unique_ptr<const std::string> part_;  // null once renamed or moved from; where it lies is known to the handler
   int descriptor_ = -1;
 };
+void remove_unfinished_files();
 
 enum class PathKind : uint8_t { missing, file, directory, other };
 PathKind path_kind(const std::string& path);

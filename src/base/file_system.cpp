@@ -14,7 +14,8 @@
 namespace sluice {
 
 Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not blocking: a pipe that nobody writes to would be waited for, to be refused then.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return system_error(path, "open", errno);
   std::unique_ptr<FileSource> source(new FileSource(path, descriptor, 0));  // closes it on every way out
   struct stat facts{};

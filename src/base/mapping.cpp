@@ -3,16 +3,63 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <functional>
+#include <mutex>
 
 #include "base/file.h"
 
 namespace sluice {
 
+// One mapped file, in a list that a handler of SIGBUS reads.
+struct Mapping::File {
+  File(const std::string& named, const struct stat& found, std::span<const std::byte> mapped);
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+
+  const std::string path;
+  const struct stat facts;  // when it was mapped
+  const std::span<const std::byte> bytes;
+  std::atomic<File*> next{nullptr};
+
+  static std::mutex changing;
+  static std::atomic<File*> first;
+};
+
+std::mutex Mapping::File::changing;
+std::atomic<Mapping::File*> Mapping::File::first{nullptr};
+
+Mapping::File::File(const std::string& named, const struct stat& found, std::span<const std::byte> mapped)
+    : path(named), facts(found), bytes(mapped) {
+  const std::lock_guard lock(changing);
+  next = first.load();
+  first = this;
+}
+
+Mapping::File::~File() {
+  const std::lock_guard lock(changing);
+  std::atomic<File*>* link = &first;
+  while (*link != this) link = &link->load()->next;
+  *link = next.load();
+  // mmap's pages were never writable; the cast only satisfies munmap's signature.
+  if (!bytes.empty()) ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
+}
+
+// Takes no lock: the thread that was stopped may hold it.
+const char* mapped_file_at(const void* address) {
+  for (const Mapping::File* file = Mapping::File::first; file != nullptr; file = file->next) {
+    const std::less<const void*> before;
+    const void* const end = file->bytes.data() + file->bytes.size();
+    if (!before(address, file->bytes.data()) && before(address, end)) return file->path.c_str();
+  }
+  return nullptr;
+}
+
 namespace {
 
-Result<std::span<const std::byte>> map_descriptor(const std::string& path, int descriptor) {
-  struct stat facts{};
+Result<std::span<const std::byte>> map_descriptor(const std::string& path, int descriptor, struct stat& facts) {
   if (::fstat(descriptor, &facts) != 0) return system_error(path, "look at", errno);
   if (!S_ISREG(facts.st_mode)) return error(ErrorKind::invalid, path, ": not a file: want a regular file");
   const auto size = static_cast<size_t>(facts.st_size);
@@ -22,27 +69,38 @@ Result<std::span<const std::byte>> map_descriptor(const std::string& path, int d
   return std::span(static_cast<const std::byte*>(start), size);
 }
 
+bool same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
+
 }  // namespace
 
 Result<Mapping> Mapping::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return system_error(path, "open", errno);
-  auto bytes = map_descriptor(path, descriptor);
+  struct stat facts{};
+  auto bytes = map_descriptor(path, descriptor, facts);
   ::close(descriptor);  // the mapping holds the file by itself
   if (!bytes) return std::move(bytes).error();
-  return Mapping(*bytes);
+  return Mapping(std::make_unique<File>(path, facts, *bytes));
 }
 
-Mapping::Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+Status Mapping::check_unchanged() const {
+  struct stat now{};
+  const struct stat& then = file_->facts;
+  // Under another number, or under no name: the mapped one is as it was.
+  if (::stat(file_->path.c_str(), &now) != 0 || now.st_dev != then.st_dev || now.st_ino != then.st_ino) return {};
+  if (now.st_size == then.st_size && same_time(now.st_mtim, then.st_mtim)) return {};
+  return error(ErrorKind::io, file_->path, ": was changed while it was read: want a file that nothing writes to");
+}
+
+Mapping::Mapping(std::unique_ptr<File> file) : bytes_(file->bytes), file_(std::move(file)) {}
+Mapping::Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})), file_(std::move(other.file_)) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(file_, other.file_);
   return *this;
 }
 
-Mapping::~Mapping() {
-  // mmap's pages were never writable; the cast only satisfies munmap's signature.
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
+Mapping::~Mapping() = default;
 
 }  // namespace sluice

@@ -56,6 +56,11 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
+Status Checkpoint::check_unchanged() const {
+  for (const auto& mapping : mappings_) TRY_STATUS(mapping->check_unchanged());
+  return {};
+}
+
 const Json* Checkpoint::document(std::string_view file_name) const {
   for (const auto& [name, json] : documents_) {
     if (name == file_name) return &json;

@@ -42,6 +42,8 @@ class Checkpoint {
   const std::vector<std::string>& files() const { return files_; }       // those with tensors
   const std::vector<StoredTensor>& tensors() const { return tensors_; }  // in the order of the files
   const StoredTensor* find(std::string_view name) const;
+  // An error when one of the files has been written to since it was opened: what was read of it cannot be trusted.
+  Status check_unchanged() const;
   // Keeps the tensor's bytes mapped.
   std::shared_ptr<const void> owner(const StoredTensor& tensor) const { return mappings_[tensor.file]; }
 

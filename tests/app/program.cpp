@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,7 +48,8 @@ struct Pipe {
   const bool ready =
       dup2(in.read, STDIN_FILENO) >= 0 && dup2(to, STDOUT_FILENO) >= 0 && dup2(err.write, STDERR_FILENO) >= 0;
   std::signal(SIGPIPE, SIG_DFL);
-  if (ready) {
+  const rlimit room{setup.address_space, setup.address_space};
+  if (ready && (setup.address_space == 0 || setrlimit(RLIMIT_AS, &room) == 0)) {
     execv(words[0], words.data());
   }
   _exit(127);

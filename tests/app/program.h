@@ -1,6 +1,7 @@
 // Runs the built program as a user would, for tests: arguments, standard input, and what it printed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,10 @@ struct ProgramResult {
 };
 
 struct ProgramSetup {
-  std::string input = {};     // standard input, a pipe
-  std::string out_path = {};  // standard output goes to this file instead of a pipe
-  bool close_out = false;     // nobody reads standard output
+  std::string input = {};      // standard input, a pipe
+  std::string out_path = {};   // standard output goes to this file instead of a pipe
+  bool close_out = false;      // nobody reads standard output
+  uint64_t address_space = 0;  // bytes that the program may have; 0: any
 };
 
 // The program is SLUICE_PROGRAM. Ends the test program when it cannot be started.

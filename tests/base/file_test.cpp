@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -63,6 +65,46 @@ TEST_F(File, AMappingMovesAndMayReplaceAnother) {
   EXPECT_EQ(text_of(second.bytes()), "bb");
 }
 
+TEST_F(File, AMappingKnowsThatItsFileWasWrittenTo) {
+  ASSERT_TRUE(write_file(path("a"), "12345").ok());
+  const Mapping mapping = *Mapping::open(path("a"));
+  EXPECT_TRUE(mapping.check_unchanged().ok());
+  const std::string changed = cat(path("a"), ": was changed while it was read: want a file that nothing writes to");
+  std::filesystem::resize_file(path("a"), 3);
+  EXPECT_EQ(mapping.check_unchanged().error().text, changed);
+  std::filesystem::resize_file(path("a"), 5);
+  std::filesystem::last_write_time(path("a"), std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(mapping.check_unchanged().error().text, changed);
+}
+
+TEST_F(File, AMappedFileThatIsReplacedOrRemovedIsStillWhole) {
+  ASSERT_TRUE(write_file(path("a"), "12345").ok());
+  const Mapping mapping = *Mapping::open(path("a"));
+  ASSERT_TRUE(write_file(path("a"), "another").ok());
+  EXPECT_TRUE(mapping.check_unchanged().ok());
+  std::filesystem::remove(path("a"));
+  EXPECT_TRUE(mapping.check_unchanged().ok());
+  EXPECT_EQ(text_of(mapping.bytes()), "12345");
+}
+
+TEST_F(File, AnAddressInAMappingGivesItsFile) {
+  ASSERT_TRUE(write_file(path("a"), "aa").ok());
+  ASSERT_TRUE(write_file(path("b"), "bb").ok());
+  const std::byte* gone = nullptr;
+  {
+    const Mapping first = *Mapping::open(path("a"));
+    Mapping second = *Mapping::open(path("b"));
+    gone = second.bytes().data();
+    EXPECT_EQ(mapped_file_at(first.bytes().data() + 1), path("a"));
+    EXPECT_EQ(mapped_file_at(gone), path("b"));
+    EXPECT_EQ(mapped_file_at(gone + 2), nullptr);
+    second = *Mapping::open(path("a"));
+    EXPECT_EQ(mapped_file_at(second.bytes().data()), path("a"));
+  }
+  EXPECT_EQ(mapped_file_at(gone), nullptr);
+  EXPECT_EQ(mapped_file_at(&gone), nullptr);
+}
+
 TEST_F(File, ReadingPastTheEndIsOneSentence) {
   ASSERT_TRUE(write_file(path("a"), "12345").ok());
   std::byte into[4];
@@ -81,6 +123,13 @@ TEST_F(File, MissingFilesAndDirectoriesAreNamed) {
   EXPECT_EQ(list_directory(none).error().text, cat(none, ": cannot open: no such file or directory"));
   EXPECT_EQ(read_file(folder_, 10).error().text, cat(folder_, ": not a file: want a regular file"));
   EXPECT_EQ(Mapping::open(folder_).error().text, cat(folder_, ": not a file: want a regular file"));
+}
+
+// Opening one for reading waits for a writer, which may never come.
+TEST_F(File, APipeIsRefusedAtOnce) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(read_file(path("pipe"), 10).error().text, path("pipe") + ": not a file: want a regular file");
+  EXPECT_EQ(Mapping::open(path("pipe")).error().text, path("pipe") + ": not a file: want a regular file");
 }
 
 TEST_F(File, AFileBeyondTheLimitIsNotRead) {
@@ -134,6 +183,18 @@ TEST_F(File, TwoWritersOfOneNameDoNotMeet) {
   ASSERT_TRUE(second.commit().ok());
   ASSERT_TRUE(first.commit().ok());
   EXPECT_EQ(*read_file(path("a"), 10), "first");
+}
+
+TEST_F(File, UnfinishedFilesAreRemovedForAHandlerAndFinishedOnesStay) {
+  AtomicFile first = *AtomicFile::create(path("a"));
+  AtomicFile second = *AtomicFile::create(path("b"));
+  AtomicFile moved(std::move(second));
+  ASSERT_TRUE(first.commit().ok());
+  EXPECT_EQ(names().size(), 2u);
+  remove_unfinished_files();
+  EXPECT_THAT(names(), ElementsAre("a"));
+  EXPECT_FALSE(moved.commit().ok());
+  EXPECT_THAT(names(), ElementsAre("a"));
 }
 
 TEST_F(File, WritingWhereNothingCanBeWrittenIsOneSentence) {
