@@ -112,8 +112,12 @@ TEST(OllamaManifest, ABrokenOneIsRefused) {
   const std::string hex(64, 'a');
   EXPECT_EQ(said(cat(R"({"layers":[{"mediaType":"t","digest":"sha256:)", hex, R"(","size":-1}]})")).substr(0, 3),
             "m: ");
-  EXPECT_EQ(said(manifest_json({blob_json("t", "sha256:../../../etc/passwd", 1)})),
-            "m: digest sha256:../../../etc/passwd: want sha256: and 64 hexadecimal digits");
+  for (const std::string_view digest : {"sha256:../../../etc/passwd", "sha256:", "../blob", "/etc/passwd", "sha256-..",
+                                        "sha512:0000000000000000000000000000000000000000000000000000000000000000"}) {
+    EXPECT_EQ(said(manifest_json({blob_json("t", digest, 1)})),
+              cat("m: digest ", digest, ": want sha256: and 64 hexadecimal digits"));
+  }
+  EXPECT_EQ(said(std::string(1000, '[')), "m: nested deeper than 128");
 }
 
 // ---- stores
@@ -179,6 +183,28 @@ TEST_F(OllamaStore, AMissingBlobIsNamed) {
   std::filesystem::remove(blob_path(tiny_gguf()));
   EXPECT_EQ(refusal("tiny"),
             blob_path(tiny_gguf()) + ": missing: want the blob that the manifest of tiny:latest names");
+}
+
+TEST_F(OllamaStore, ABlobThatIsNoFileIsMissing) {
+  add_manifest(kTiny, manifest_json({add_layer("model", tiny_gguf())}));
+  const std::string blob = blob_path(tiny_gguf());
+  const std::string missing = blob + ": missing: want the blob that the manifest of tiny:latest names";
+  std::filesystem::remove(blob);
+  std::filesystem::create_symlink(blob, blob);  // leads to itself
+  EXPECT_EQ(refusal("tiny"), missing);
+  std::filesystem::remove(blob);
+  std::filesystem::create_symlink(folder_, blob);
+  EXPECT_EQ(refusal("tiny"), missing);
+}
+
+TEST_F(OllamaStore, AManifestThatIsNoFileIsRefused) {
+  const std::string manifest = add_manifest(kTiny, "");
+  std::filesystem::remove(manifest);
+  std::filesystem::create_symlink(manifest, manifest);
+  EXPECT_EQ(refusal("tiny"), manifest + ": cannot open: Too many levels of symbolic links");
+  std::filesystem::remove(manifest);
+  std::filesystem::create_directory(manifest);
+  EXPECT_EQ(refusal("tiny"), manifest + ": not a file: want a regular file");
 }
 
 TEST_F(OllamaStore, ABlobOfAnotherSizeIsRefused) {
