@@ -111,7 +111,7 @@ Result<SequenceId> EngineImpl::load(const std::string& path, std::string* note) 
   OpenSequence open{.text = cache_.empty(), .keep = true, .last_used = ++clock_};
   open.text.history = saved.history;
   if (saved.numerics_id != placed_.numerics_id) {
-    *note = cat(path, ": was computed by ", saved.numerics_id, " and this is ", placed_.numerics_id,
+    *note = cat(path, ": was computed by ", printable(saved.numerics_id), " and this is ", placed_.numerics_id,
                 ": its tokens are run again");
   } else if (!take_pages(saved, open.text)) {
     *note = cat(path, ": there is no room for its pages now: its tokens are run again");
