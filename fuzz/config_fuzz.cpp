@@ -29,6 +29,7 @@ bool put_tensors(const WeightTable& table, const std::string& prefix, const fuzz
   CheckedSize end = 0;
   if (table.rows().size() > kMostRows) return false;
   for (const WeightRow& row : table.rows()) {
+    if (row.hugging_face.empty()) continue;
     const SourceName& source = row.hugging_face.front();
     if (!names.insert(source.name).second) continue;
     Json::Array shape;
