@@ -158,6 +158,7 @@ void Chat::answer(const std::string& text) {
     return;
   }
   last_ = *std::move(reply);
+  say(talker_->model.checkpoint().check_unchanged());
   if (options_.stats) {
     console_.err(stats_text(*last_, budget_));
   }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -39,7 +40,8 @@ void end_without_catch() {
     say(kOutOfMemory);
     remove_unfinished_files();
     ::_exit(kFailedExit);
-  } catch (...) {  // ours to find: it ends as it would have
+  } catch (...) {
+    std::abort();  // ours to find: it ends as it would have
   }
   std::abort();
 }

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "app/args.h"
@@ -88,6 +89,10 @@ int main(int count, char** words) {
     return sluice::guarded_main({words + (count > 0 ? 1 : 0), words + count});
   } catch (const std::bad_alloc&) {
     sluice::Console().err(sluice::kOutOfMemory);
+    return sluice::kFailedExit;
+  } catch (const std::system_error& failed) {  // of a thread
+    sluice::Console().err(std::string("sluice: cannot start a thread: ") + failed.code().message() +
+                          ": want fewer --threads, or a system that allows more\n");
     return sluice::kFailedExit;
   }
 }

@@ -81,7 +81,6 @@ Result<int> answer_once(Conversation& conversation, const Budget& budget, const 
   Speaker speaker(console, json);
   TRY(const Reply reply, conversation.ask(prompt, speaker.watch()));
   speaker.finish();
-  TRY_STATUS(runtime.model.checkpoint().check_unchanged());
   if (json) {
     console.json(reply_json(facts, reply, budget));
   }
@@ -125,7 +124,9 @@ Result<int> run(const Arguments& arguments, Console& console) {
   }
   const RunFacts facts{talker->files.path, machine.device->info().description, arguments.text("--arithmetic"),
                        talker->engine->numerics_id(), talker->settings.sampling.seed};
-  return answer_once(*conversation, machine.budget, *words.prompt, arguments, facts, console);
+  TRY(const int status, answer_once(*conversation, machine.budget, *words.prompt, arguments, facts, console));
+  TRY_STATUS(talker->model.checkpoint().check_unchanged());
+  return status;
 }
 
 std::vector<OptionSpec> own_options() {

@@ -72,6 +72,7 @@ class ThreadPool::Team {
 
  private:
   void work(uint32_t thread);
+  void stop();
   Share share(uint32_t thread) const;
 
   std::mutex callers_;
@@ -87,10 +88,17 @@ class ThreadPool::Team {
 ThreadPool::Team::Team(uint32_t threads) {
   [[maybe_unused]] const SignalsBlocked blocked;
   workers_.reserve(threads - 1);
-  for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (...) {  // the system gives no more; those that run must be waited for
+    stop();
+    throw;
+  }
 }
 
-ThreadPool::Team::~Team() {
+ThreadPool::Team::~Team() { stop(); }
+
+void ThreadPool::Team::stop() {
   stopping_ = true;
   started_.fetch_add(1, std::memory_order_release);
   started_.notify_all();

@@ -22,7 +22,8 @@ struct Share {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(uint32_t threads);  // at least 1, the caller among them
+  // At least 1, the caller among them. Throws what std::thread does when the system gives no more: std::system_error.
+  explicit ThreadPool(uint32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

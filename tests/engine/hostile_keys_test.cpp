@@ -67,8 +67,7 @@ TEST_F(HostileKeys, CountsOfLayers) {
   EXPECT_EQ(with(key, std::string("5")), key + " is string: want 1 to 512");
   EXPECT_EQ(with(key, GgufArray<uint32_t>{5}), key + " is an array: want 1 to 512");
   // Lists of one value a layer are held to it.
-  EXPECT_EQ(with(key, uint32_t{512}),
-            "gemma4.attention.sliding_window_pattern has 5 entries: want one for each of 512 layers");
+  EXPECT_EQ(with(key, uint32_t{512}), "gemma4.attention.head_count_kv has 5 entries: want one for each of 512 layers");
 }
 
 TEST_F(HostileKeys, OneValueALayer) {
@@ -148,7 +147,7 @@ TEST_F(HostileKeys, TokensThatLie) {
 
 TEST_F(HostileKeys, ATemplateThatIsNone) {
   EXPECT_EQ(with("tokenizer.chat_template", std::string("{% for %}")),
-            "tokenizer.chat_template:1: found \"%}\": want a name");
+            "tokenizer.chat_template:1: found %}: want a name");
   EXPECT_EQ(with("tokenizer.chat_template", std::string(2000000, 'a')),
             "tokenizer.chat_template: found a template of 2.0 MB: want 1.0 MB at most");
 }

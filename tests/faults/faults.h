@@ -7,7 +7,7 @@
 
 namespace sluice::faults {
 
-inline constexpr uint64_t kLarge = 4096;  // bytes of an allocation that is counted
+inline constexpr uint64_t kLarge = 512;  // bytes of an allocation that is counted
 
 enum class Kind : uint8_t {
   none,
