@@ -142,10 +142,7 @@ Status read_lists(Reader& reader, const std::string& path, Stored& stored) {
     }
     stored.settings.stops.push_back(stop.as_string());
   }
-  for (const Json& json : messages->as_array()) {
-    TRY(ChatMessage message, read_message(json, cat(path, ": message ", stored.messages.size())));
-    stored.messages.push_back(std::move(message));
-  }
+  TRY(stored.messages, read_messages(*messages, path));
   return {};
 }
 
@@ -230,6 +227,15 @@ Status load_conversation(Conversation& conversation, const Model& model, const s
   }
   conversation.replace(std::move(stored.settings), std::move(stored.messages));
   return {};
+}
+
+Result<std::vector<ChatMessage>> read_messages(const Json& list, const std::string& where) {
+  std::vector<ChatMessage> messages;
+  for (const Json& json : list.as_array()) {
+    TRY(ChatMessage message, read_message(json, cat(where, ": message ", messages.size())));
+    messages.push_back(std::move(message));
+  }
+  return messages;
 }
 
 }  // namespace sluice

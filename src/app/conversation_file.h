@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "app/conversation.h"
 #include "base/result.h"
@@ -20,5 +21,8 @@ Status save_conversation(Conversation& conversation, const Model& model, const s
 // A wrong model and a file that is damaged or none of ours are errors that leave the conversation as it was. `note` is
 // a sentence when all must be computed again, else empty.
 Status load_conversation(Conversation& conversation, const Model& model, const std::string& path, std::string* note);
+
+// Objects with "role", "content" and perhaps "thinking". `where` begins the sentence about one that is not.
+Result<std::vector<ChatMessage>> read_messages(const Json& list, const std::string& where);
 
 }  // namespace sluice

@@ -6,7 +6,9 @@
 #include "app/commands.h"
 #include "app/console.h"
 #include "app/open.h"
+#include "app/store_settings.h"
 #include "base/file.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/text_files.h"
@@ -21,20 +23,29 @@ struct FormatShare {
 };
 
 struct Inspection {
+  ModelFiles files;
   std::shared_ptr<const Checkpoint> checkpoint;
-  std::optional<Model> model;  // else `problem` says why not
+  std::optional<Checkpoint> projector;  // the towers' own file, where there is one
+  std::optional<Model> model;           // else `problem` says why not
   std::string problem;
+  std::string chat_name;             // of the template that sluice run would use; "": none
   std::vector<FormatShare> formats;  // largest first
   uint64_t bytes = 0;                // of all tensors
 };
 
-Result<Inspection> inspect(const std::string& path) {
-  TRY(Checkpoint opened, open_checkpoint(path));
+Result<Inspection> inspect(ModelFiles files) {
+  TRY(Checkpoint opened, open_checkpoint(files.path));
   Inspection found;
+  found.files = std::move(files);
+  if (!found.files.projector.empty()) {
+    TRY(found.projector, open_checkpoint(found.files.projector));
+  }
   found.checkpoint = std::make_shared<const Checkpoint>(std::move(opened));
   Result<Model> model = resolve(found.checkpoint);
   if (model) {
     found.model = *model;
+    const Result<TextParts> text = open_text(*model);
+    found.chat_name = text ? text->chat_name : "";
   } else {
     found.problem = model.error().text;
   }
@@ -94,21 +105,96 @@ std::string model_lines(const Model& model) {
     sampling += cat(sampling.empty() ? "" : ", ", name, ' ', value);
   }
   out += line("sampling", sampling.empty() ? "the file says nothing" : sampling);
-  const size_t unread = model.unread_tensors().size();
-  return unread == 0 ? out : out + line("not read", cat(unread, " tensors, of towers or unknown"));
+  return out;
 }
 
-std::string tensor_lines(const Checkpoint& checkpoint) {
-  std::string out = "\n";
+uint64_t bytes_of(const Checkpoint& checkpoint) {
+  uint64_t bytes = 0;
   for (const StoredTensor& tensor : checkpoint.tensors()) {
-    out += cat(printable(tensor.name, 200), "  ", format_name(tensor.format), "  ", format_shape(tensor.shape), "  ",
-               format_bytes(tensor.bytes.size()), "  ", file_name(checkpoint.files()[tensor.file]), " at ",
-               tensor.offset, '\n');
+    bytes += tensor.bytes.size();
+  }
+  return bytes;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// What a tensor of the model's own files is for; "": not known, since no family knows the model.
+const char* role_of(const Inspection& found, const StoredTensor& tensor) {
+  if (!found.model) {
+    return "";
+  }
+  if (!contains(found.model->unread_tensors(), tensor.name)) {
+    return "text";
+  }
+  return contains(found.model->unknown_tensors(), tensor.name) ? "unknown" : "tower";
+}
+
+// Towers lie in the text model's file, or in one of their own.
+std::string tower_lines(const Inspection& found) {
+  std::string out, unknown;
+  uint64_t towers = 0, bytes = 0;
+  for (const StoredTensor& tensor : found.checkpoint->tensors()) {
+    const std::string_view role = role_of(found, tensor);
+    towers += role == "tower" ? 1 : 0;
+    bytes += role == "tower" ? tensor.bytes.size() : 0;
+    unknown += role == "unknown" ? cat(unknown.empty() ? "" : ", ", printable(tensor.name)) : "";
+  }
+  if (towers > 0) {
+    out += line("towers", cat(towers, " tensors, ", format_bytes(bytes), ", known and not run"));
+  }
+  if (found.projector) {
+    out += line("towers", cat(found.projector->path(), ": ", found.projector->tensors().size(), " tensors, ",
+                              format_bytes(bytes_of(*found.projector)), ", known and not run"));
+  }
+  return unknown.empty() ? out : out + line("unknown", unknown);
+}
+
+// What the model's store brings beside the weights.
+std::string store_lines(const Inspection& found, const StoreSettings& stored) {
+  const ModelFiles& files = found.files;
+  std::string out = files.origin == Origin::path ? "" : line("store", cat(origin_name(files.origin), ", ", files.name));
+  if (!files.system.empty()) {
+    out += line("system", printable(files.system, 200));
+  }
+  if (files.params.is_object()) {
+    std::string unused;
+    for (const std::string& name : stored.unused) {
+      unused += cat(unused.empty() ? "; not used: " : ", ", printable(name));
+    }
+    out += line("params", printable(write_json(files.params), 400) + unused);
+  }
+  if (!stored.messages.empty()) {
+    out += line("messages", cat(stored.messages.size(), " to begin with"));
+  }
+  if (!files.go_template.empty()) {
+    out += line("store template", go_template_note(files, found.chat_name));
   }
   return out;
 }
 
-std::string as_text(const Inspection& found, bool tensors) {
+std::string tensor_lines(const Inspection& found) {
+  std::string out = "\n";
+  const auto add = [&](const Checkpoint& checkpoint, const StoredTensor& tensor, std::string_view role) {
+    out +=
+        cat(printable(tensor.name, 200), "  ", format_name(tensor.format), "  ", format_shape(tensor.shape), "  ",
+            format_bytes(tensor.bytes.size()), "  ", file_name(checkpoint.files()[tensor.file]), " at ", tensor.offset,
+            role == "tower"     ? ", tower, not run"
+            : role == "unknown" ? ", unknown"
+                                : "",
+            '\n');
+  };
+  for (const StoredTensor& tensor : found.checkpoint->tensors()) {
+    add(*found.checkpoint, tensor, role_of(found, tensor));
+  }
+  for (const StoredTensor& tensor : found.projector ? found.projector->tensors() : std::vector<StoredTensor>()) {
+    add(*found.projector, tensor, "tower");
+  }
+  return out;
+}
+
+std::string as_text(const Inspection& found, const StoreSettings& stored, bool tensors) {
   const Checkpoint& checkpoint = *found.checkpoint;
   std::string out = line("model", checkpoint.path()) +
                     line("source", cat(dialect_name(checkpoint.dialect()), ", ", checkpoint.files().size(), " file",
@@ -119,10 +205,11 @@ std::string as_text(const Inspection& found, bool tensors) {
   }
   out += line("chat template", has_chat_template(checkpoint) ? "yes" : "none in the file");
   out += found.model ? model_lines(*found.model) : line("not supported", found.problem);
-  return tensors ? out + tensor_lines(checkpoint) : out;
+  out += tower_lines(found) + store_lines(found, stored);
+  return tensors ? out + tensor_lines(found) : out;
 }
 
-Json json_of_tensor(const Checkpoint& checkpoint, const StoredTensor& tensor) {
+Json json_of_tensor(const Checkpoint& checkpoint, const StoredTensor& tensor, const std::string& role) {
   Json::Array shape;
   for (const int64_t dimension : tensor.shape) {
     shape.emplace_back(dimension);
@@ -132,11 +219,13 @@ Json json_of_tensor(const Checkpoint& checkpoint, const StoredTensor& tensor) {
                       {"shape", std::move(shape)},
                       {"bytes", static_cast<int64_t>(tensor.bytes.size())},
                       {"file", checkpoint.files()[tensor.file]},
-                      {"offset", static_cast<int64_t>(tensor.offset)}};
+                      {"offset", static_cast<int64_t>(tensor.offset)},
+                      {"role", role.empty() ? Json() : Json(role)}};
 }
 
 Json json_of_model(const Model& model) {
   const ModelFacts& facts = model.facts();
+  const std::vector<std::string>& unknown = model.unknown_tensors();
   Json::Object details, sampling;
   for (const auto& [name, text] : facts.details) {
     details.emplace_back(name, text);
@@ -154,10 +243,27 @@ Json json_of_model(const Model& model) {
                       {"context_length", int64_t{facts.context_length}},
                       {"details", std::move(details)},
                       {"sampling", std::move(sampling)},
-                      {"unread_tensors", static_cast<int64_t>(model.unread_tensors().size())}};
+                      {"unread_tensors", static_cast<int64_t>(model.unread_tensors().size())},
+                      {"unknown_tensors", Json::Array(unknown.begin(), unknown.end())}};
 }
 
-Json as_json(const Inspection& found, bool tensors) {
+Json json_of_store(const ModelFiles& files, const StoreSettings& stored) {
+  return Json::Object{{"origin", origin_name(files.origin)},
+                      {"name", files.name},
+                      {"system", files.system},
+                      {"params", files.params},
+                      {"unused_params", Json::Array(stored.unused.begin(), stored.unused.end())},
+                      {"messages", static_cast<int64_t>(stored.messages.size())},
+                      {"go_template", !files.go_template.empty()}};
+}
+
+Json json_of_projector(const Checkpoint& projector) {
+  return Json::Object{{"path", projector.path()},
+                      {"tensors", static_cast<int64_t>(projector.tensors().size())},
+                      {"bytes", static_cast<int64_t>(bytes_of(projector))}};
+}
+
+Json as_json(const Inspection& found, const StoreSettings& stored, bool tensors) {
   const Checkpoint& checkpoint = *found.checkpoint;
   Json::Array files, formats;
   for (const std::string& file : checkpoint.files()) {
@@ -175,11 +281,16 @@ Json as_json(const Inspection& found, bool tensors) {
                            {"formats", std::move(formats)},
                            {"chat_template", has_chat_template(checkpoint)},
                            {"model", found.model ? json_of_model(*found.model) : Json()},
-                           {"problem", found.model ? Json() : Json(found.problem)}};
+                           {"problem", found.model ? Json() : Json(found.problem)},
+                           {"projector", found.projector ? json_of_projector(*found.projector) : Json()},
+                           {"store", found.files.origin == Origin::path ? Json() : json_of_store(found.files, stored)}};
   if (tensors) {
     Json::Array list;
     for (const StoredTensor& tensor : checkpoint.tensors()) {
-      list.push_back(json_of_tensor(checkpoint, tensor));
+      list.push_back(json_of_tensor(checkpoint, tensor, role_of(found, tensor)));
+    }
+    for (const StoredTensor& tensor : found.projector ? found.projector->tensors() : std::vector<StoredTensor>()) {
+      list.push_back(json_of_tensor(*found.projector, tensor, "tower"));
     }
     json.add("tensors", std::move(list));
   }
@@ -187,12 +298,14 @@ Json as_json(const Inspection& found, bool tensors) {
 }
 
 Result<int> run(const Arguments& arguments, Console& console) {
-  TRY(const std::string path, model_path(arguments.positionals()[0]));
-  TRY(const Inspection found, inspect(path));
+  TRY(ModelFiles files, model_files(arguments.positionals()[0]));
+  TRY(const Inspection found, inspect(std::move(files)));
+  const uint32_t vocabulary = found.model ? found.model->facts().vocabulary : kMaxVocabulary;
+  TRY(const StoreSettings stored, read_store_settings(found.files, vocabulary, {}));
   if (arguments.flag("--json")) {
-    console.json(as_json(found, arguments.flag("--tensors")));
+    console.json(as_json(found, stored, arguments.flag("--tensors")));
   } else {
-    console.out(as_text(found, arguments.flag("--tensors")));
+    console.out(as_text(found, stored, arguments.flag("--tensors")));
   }
   return 0;
 }
@@ -232,13 +345,28 @@ CommandSpec inspect_command() {
               {"model.details.*", "string", "what else the family has to say"},
               {"model.sampling.*", "number", "sampling defaults of the file"},
               {"model.unread_tensors", "integer", "tensors the text model does not read"},
+              {"model.unknown_tensors[]", "string", "those of them that are no towers' either"},
               {"problem", "string or null", "why the model cannot run"},
+              {"projector", "object or null", "the towers' own file, where there is one"},
+              {"projector.path", "string", "a GGUF file"},
+              {"projector.tensors", "integer", "all of the towers, known and not run"},
+              {"projector.bytes", "integer", "of them"},
+              {"store", "object or null", "what the model's store brings; null for a path"},
+              {"store.origin", "string", "`Ollama`, `Hugging Face` or `LM Studio`"},
+              {"store.name", "string", "by which it is found"},
+              {"store.system", "string", "the system message to begin with, or empty"},
+              {"store.params", "object or null", "sampling settings over the file's own, as they stand there"},
+              {"store.params.*", "string, number, boolean, object or null", "one of them"},
+              {"store.unused_params[]", "string", "those that set nothing here"},
+              {"store.messages", "integer", "messages to begin with"},
+              {"store.go_template", "boolean", "whether there is a template in Go's language, which is not rendered"},
               {"tensors[].name", "string", "with --tensors: every tensor under the file's name"},
               {"tensors[].format", "string", "as `formats[].format`"},
               {"tensors[].shape[]", "integer", "outermost dimension first"},
               {"tensors[].bytes", "integer", "in the file"},
               {"tensors[].file", "string", "which of `files[]`"},
               {"tensors[].offset", "integer", "of the first byte in that file"},
+              {"tensors[].role", "string or null", "`text`, `tower` (not run) or `unknown`; null when the model is"},
           },
       .run = run,
   };

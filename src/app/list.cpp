@@ -16,7 +16,7 @@ namespace sluice {
 namespace {
 
 struct Row {
-  std::string name, origin, path, format, family;
+  std::string name, origin, path, projector, format, family;
   uint64_t bytes = 0;
   std::string problem;  // why it does not run; "": it does
 };
@@ -38,6 +38,7 @@ std::string architecture_of(const Checkpoint& checkpoint) {
 
 void describe(Row& row, const ModelFiles& files) {
   row.path = files.path;
+  row.projector = files.projector;
   row.bytes = file_bytes(files.path) + (files.projector.empty() ? 0 : file_bytes(files.projector));
   Result<Checkpoint> opened = open_checkpoint(files.path);
   if (!opened) {
@@ -110,6 +111,7 @@ Json as_json(const std::vector<Row>& rows) {
     models.emplace_back(Json::Object{{"name", row.name},
                                      {"origin", row.origin},
                                      {"path", row.path},
+                                     {"projector", row.projector.empty() ? Json() : Json(row.projector)},
                                      {"format", row.format},
                                      {"family", row.family},
                                      {"bytes", static_cast<int64_t>(row.bytes)},
@@ -160,6 +162,7 @@ CommandSpec list_command() {
       .json = {{"models[].name", "string", "as every command takes it for MODEL"},
                {"models[].origin", "string", "`Ollama`, `Hugging Face` or `LM Studio`"},
                {"models[].path", "string", "the GGUF file or the directory"},
+               {"models[].projector", "string or null", "the file of its towers, where they have one of their own"},
                {"models[].format", "string", "such as `q4_k_m`; empty when it cannot be told"},
                {"models[].family", "string", "the architecture the file names"},
                {"models[].bytes", "integer", "of its files with weights"},

@@ -12,6 +12,7 @@
 #include "app/run_report.h"
 #include "app/sampling_options.h"
 #include "app/speaker.h"
+#include "app/store_settings.h"
 #include "app/talker.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -113,6 +114,10 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (arguments.flag("--verbose")) {
     console.err(verbose_text(*talker, machine, *conversation));
   }
+  const std::string note = go_template_note(talker->files, talker->text.chat_name);
+  if (!note.empty() && (arguments.flag("--verbose") || arguments.flag("--stats"))) {
+    console.err(cat("store template  ", note, '\n'));
+  }
   watch_interrupts();
   if (talks) {
     const auto open = [&](const std::string& name) -> Result<std::unique_ptr<Talker>> {
@@ -183,7 +188,8 @@ CommandSpec run_command() {
       .text =
           "Without a MODEL the built-in one answers. Without a prompt it chats on a terminal and takes the prompt from "
           "a pipe otherwise. Tokens are chosen as "
-          "the model file asks, with seed 0, so that the same command gives the same answer. Thinking goes to "
+          "the model file asks, or the store it lies in, with seed 0, so that the same command gives the same answer. "
+          "Thinking goes to "
           "standard error, never into the answer. Ctrl-C stops the answer, twice leaves.",
       .positionals = {model_positional(/*required=*/false),
                       {"PROMPT", false, "the question; a single argument with a space in it is one to the demo"}},

@@ -27,7 +27,9 @@ std::optional<std::pair<int32_t, float>> parse_bias(std::string_view text, uint3
   return std::pair(static_cast<int32_t>(*token), static_cast<float>(*value));
 }
 
-SamplingSettings file_settings(const SamplingDefaults& defaults) {
+}  // namespace
+
+SamplingSettings sampling_of_file(const SamplingDefaults& defaults) {
   SamplingSettings settings;
   settings.temperature = defaults.temperature.value_or(settings.temperature);
   settings.top_k = defaults.top_k.value_or(settings.top_k);
@@ -36,8 +38,6 @@ SamplingSettings file_settings(const SamplingDefaults& defaults) {
   settings.repeat_penalty = defaults.repeat_penalty.value_or(settings.repeat_penalty);
   return settings;
 }
-
-}  // namespace
 
 std::vector<OptionSpec> sampling_options() {
   constexpr auto kNumber = OptionKind::number;
@@ -97,8 +97,7 @@ std::vector<OptionSpec> sampling_options() {
   };
 }
 
-Result<SamplingSettings> sampling_settings(const Arguments& arguments, const ModelFacts& facts) {
-  SamplingSettings settings = file_settings(facts.sampling);
+Result<SamplingSettings> sampling_settings(const Arguments& arguments, uint32_t vocabulary, SamplingSettings settings) {
   const auto take = [&](const char* name, float& into) {
     if (arguments.given(name)) {
       into = static_cast<float>(arguments.number(name));
@@ -116,12 +115,14 @@ Result<SamplingSettings> sampling_settings(const Arguments& arguments, const Mod
   if (arguments.flag("--greedy")) {
     settings.temperature = 0;
   }
-  settings.seed = static_cast<uint64_t>(arguments.integer("--seed"));
+  if (arguments.given("--seed")) {
+    settings.seed = static_cast<uint64_t>(arguments.integer("--seed"));
+  }
   for (const std::string& text : arguments.all("--logit-bias")) {
-    const auto bias = parse_bias(text, facts.vocabulary);
+    const auto bias = parse_bias(text, vocabulary);
     if (!bias) {
-      return error(ErrorKind::invalid, "--logit-bias is ", printable(text), ": want ID=X, an id below ",
-                   facts.vocabulary, " and a number or -inf");
+      return error(ErrorKind::invalid, "--logit-bias is ", printable(text), ": want ID=X, an id below ", vocabulary,
+                   " and a number or -inf");
     }
     settings.logit_bias.push_back(*bias);
   }

@@ -11,7 +11,8 @@
 namespace sluice {
 
 std::vector<OptionSpec> sampling_options();
-// The file's defaults, changed by what was given; seed 0 unless given.
-Result<SamplingSettings> sampling_settings(const Arguments& arguments, const ModelFacts& facts);
+SamplingSettings sampling_of_file(const SamplingDefaults& defaults);
+// `settings` changed by what was given.
+Result<SamplingSettings> sampling_settings(const Arguments& arguments, uint32_t vocabulary, SamplingSettings settings);
 
 }  // namespace sluice

@@ -4,21 +4,34 @@
 #include <utility>
 
 #include "app/sampling_options.h"
+#include "app/store_settings.h"
 #include "base/text.h"
 
 namespace sluice {
 namespace {
 
-Result<ConversationSettings> settings_of(const Arguments& arguments, const ModelFacts& facts) {
+// What the model's store begins with, changed by what was given.
+Result<ConversationSettings> settings_of(const Arguments& arguments, const StoreSettings& stored, const Model& model,
+                                         bool has_template) {
   ConversationSettings settings;
   settings.raw = arguments.flag("--raw");
   if (arguments.flag("--think") || arguments.flag("--no-think")) {
     settings.think = arguments.flag("--think");
   }
-  settings.system = arguments.text("--system");
-  TRY(settings.sampling, sampling_settings(arguments, facts));
-  settings.max_tokens = static_cast<uint32_t>(arguments.integer("--max-tokens"));
-  settings.stops = arguments.all("--stop");
+  if (has_template && !settings.raw) {
+    settings.system = stored.system;
+    settings.opening = stored.messages;
+  }
+  if (arguments.given("--system")) {
+    settings.system = arguments.text("--system");
+  }
+  TRY(settings.sampling, sampling_settings(arguments, model.facts().vocabulary, stored.sampling));
+  const auto max_tokens = static_cast<uint32_t>(arguments.integer("--max-tokens"));
+  settings.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
+  settings.stops = stored.stops;
+  for (std::string& stop : arguments.all("--stop")) {
+    settings.stops.push_back(std::move(stop));
+  }
   return settings;
 }
 
@@ -28,13 +41,17 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
                                             Console& console) {
   TRY(Model model, open_model(files.path));
   TRY(TextParts text, open_text(model, {.chat_template_path = arguments.text("--chat-template")}));
-  TRY(ConversationSettings settings, settings_of(arguments, model.facts()));
+  TRY(const StoreSettings stored,
+      read_store_settings(files, model.facts().vocabulary, sampling_of_file(model.facts().sampling)));
+  TRY(ConversationSettings settings, settings_of(arguments, stored, model, text.chat.has_value()));
   if (!settings.system.empty() && !text.chat) {
     return error(ErrorKind::invalid, "run: --system: this model has no chat template: want --chat-template FILE");
   }
   EngineOptions options;
   options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
-  options.context = std::min(static_cast<uint32_t>(arguments.integer("--context")), model.facts().context_length);
+  const auto context = static_cast<uint32_t>(arguments.integer("--context"));
+  options.context =
+      std::min(arguments.given("--context") ? context : stored.context.value_or(context), model.facts().context_length);
   TRY(std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine.budget, options, console));
   return std::make_unique<Talker>(Talker{.files = std::move(files),
                                          .model = std::move(model),

@@ -27,6 +27,7 @@ struct ModelFiles {
   std::string go_template;            // Go's text/template, which is not rendered: the model's own is
   std::string system;                 // the system prompt to begin with
   Json params;                        // an object of sampling settings, or null
+  Json messages;                      // a list of messages to begin with, or null
   std::vector<std::string> families;  // as Ollama calls them: "gemma4", "clip"
   std::string format;                 // as Ollama calls it: "Q4_K_M"
 };

@@ -109,6 +109,12 @@ Status Reader::read_layer(const OllamaBlob& layer) {
     if (!files_.params.is_object()) {
       return error(ErrorKind::corrupt, ollama_blob_path(root_, layer), ": no object: want sampling settings");
     }
+  } else if (kind == "messages") {
+    TRY(const std::string content, text(layer));
+    TRY(files_.messages, parse_json(content, ollama_blob_path(root_, layer)));
+    if (!files_.messages.is_array()) {
+      return error(ErrorKind::corrupt, ollama_blob_path(root_, layer), ": no list: want messages");
+    }
   }
   return {};
 }

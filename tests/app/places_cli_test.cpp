@@ -1,4 +1,5 @@
-// list and pull as a shell sees them, over stores in a folder of the test's own.
+// list, pull and models with the settings of their stores, as a shell sees them, over stores in a folder of the test's
+// own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,8 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf_writer.h"
 #include "tests/app/http_server.h"
 #include "tests/app/json_fields.h"
 #include "tests/app/program.h"
@@ -47,12 +50,18 @@ class PlacesCli : public testing::Test {
     EXPECT_TRUE(write_file(path, content).ok());
     return path;
   }
-  void put_ollama(const std::string& name, std::string_view model) const {
-    const std::string hex = hex_of(model);
-    put("ollama/blobs/sha256-" + hex, model);
-    put("ollama/manifests/registry.ollama.ai/library/" + name,
-        cat(R"({"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:)", hex, R"(","size":)",
-            model.size(), "}]}"));
+  using Layers = std::vector<std::pair<std::string, std::string>>;  // kind and content
+
+  void put_ollama(const std::string& name, const std::string& model, const Layers& more = {}) const {
+    Layers layers = {{"model", model}};
+    layers.insert(layers.end(), more.begin(), more.end());
+    std::string list;
+    for (const auto& [kind, content] : layers) {
+      put("ollama/blobs/sha256-" + hex_of(content), content);
+      list += cat(list.empty() ? "" : ",", R"({"mediaType":"application/vnd.ollama.image.)", kind,
+                  R"(","digest":"sha256:)", hex_of(content), R"(","size":)", content.size(), "}");
+    }
+    put("ollama/manifests/registry.ollama.ai/library/" + name, cat(R"({"layers":[)", list, "]}"));
   }
 
   const std::string home_ = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
@@ -105,6 +114,155 @@ TEST_F(PlacesCli, CommandsTakeTheNamesOfList) {
   const ProgramResult missing = run_sluice({"run", "tiny", "Hi"});
   EXPECT_EQ(missing.status, 1);
   EXPECT_EQ(missing.err, "sluice: tiny:latest: no such tag in " + folder_.path("ollama") + ": want one of tiny:moe\n");
+}
+
+// ---- models with towers, and what a store keeps beside the weights
+
+constexpr const char* kTowers[] = {"v.blk.0.attn_q.weight", "a.pre_encode.out.weight", "mm.a.fc.weight"};
+
+// A GGUF file with towers of nothing but zeros: after the text model's tensors, with Ollama's names for what it calls
+// otherwise, or by themselves.
+std::string with_towers(const Checkpoint* text) {
+  const TemporaryFolder folder;
+  GgufWriter writer;
+  if (text == nullptr) {
+    writer.add_key("general.architecture", std::string("clip"));
+  } else {
+    for (const GgufMetadata::Entry& entry : text->metadata().entries()) {
+      if (entry.name != "tokenizer.ggml.model") writer.add_key(entry.name, entry.value);
+    }
+    writer.add_key("tokenizer.ggml.model", std::string("llama"));
+    writer.add_key("tokenizer.ggml.pre", std::string("gemma4"));
+  }
+  for (const StoredTensor& tensor : text == nullptr ? std::vector<StoredTensor>() : text->tensors()) {
+    const bool scale = ends_with(tensor.name, ".ffn_down_exps.scale");
+    const std::string layer = tensor.name.substr(0, tensor.name.rfind(".ffn_down_exps"));
+    writer.add_tensor(scale ? layer + ".ffn_gate_inp.per_expert_scale" : tensor.name, tensor.format, tensor.shape);
+  }
+  for (const char* name : kTowers) writer.add_tensor(name, *format_by_name("f32"), {4, 4});
+  Result<AtomicFile> file = AtomicFile::create(folder.path("m.gguf"));
+  EXPECT_TRUE(writer.begin(*file).ok());
+  for (const StoredTensor& tensor : text == nullptr ? std::vector<StoredTensor>() : text->tensors()) {
+    EXPECT_TRUE(writer.write(tensor.bytes).ok());
+  }
+  const std::vector<std::byte> zeros(64);
+  for (size_t i = 0; i < std::size(kTowers); ++i) EXPECT_TRUE(writer.write(zeros).ok());
+  writer.finish();
+  EXPECT_TRUE(file->commit().ok());
+  return *read_file(folder.path("m.gguf"), 1 << 24);
+}
+
+std::string ollamas_file() {
+  const Result<Checkpoint> text = open_checkpoint(kMoe);
+  return with_towers(&*text);
+}
+std::string projector_file() { return with_towers(nullptr); }
+
+ProgramResult answer(const std::string& model, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"run", model, "Hello there", "--threads", "1", "--max-tokens", "6"};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_sluice(words);
+}
+
+TEST_F(PlacesCli, BothDialectsOfTowersAnswerAsTheTextModelAlone) {
+  put_ollama("one/file", ollamas_file());
+  put_ollama("two/files", model_, {{"projector", projector_file()}});
+  put("hub/models--org--tall/snapshots/aaa/m.gguf", model_);
+  put("hub/models--org--tall/snapshots/aaa/mmproj-m.gguf", projector_file());
+  const ProgramResult plain = answer(kMoe);
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  for (const char* name : {"one:file", "two:files", "org/tall"}) {
+    const ProgramResult result = answer(name);
+    EXPECT_EQ(result.err, "");
+    EXPECT_EQ(result.out, plain.out) << name;
+    const ProgramResult shown = run_sluice({"inspect", name, "--tensors"});
+    EXPECT_THAT(shown.out, HasSubstr("3 tensors, 192 bytes, known and not run\n")) << name;
+    EXPECT_THAT(shown.out, testing::Not(HasSubstr("unknown")));
+    for (const char* tower : kTowers) {
+      EXPECT_THAT(shown.out, testing::ContainsRegex(cat("\n", tower, "  f32  .4, 4.  64 bytes  .*, tower, not run\n")));
+    }
+  }
+  EXPECT_THAT(run_sluice({"inspect", "two:files"}).out,
+              HasSubstr(cat("\ntowers          ", folder_.path("ollama/blobs/sha256-"), hex_of(projector_file()))));
+  EXPECT_THAT(run_sluice({"list", "--json"}).out, HasSubstr(cat("\"projector\": \"", folder_.path("hub/"))));
+}
+
+TEST_F(PlacesCli, RunBeginsWithTheStoresSettings) {
+  const std::string params = R"({"temperature": 0, "num_predict": 4, "num_ctx": 48, "mirostat": 1, "stop": ["zzz"]})";
+  put_ollama("own/params", model_, {{"params", params}});
+  const ProgramResult stored = run_sluice({"run", "own:params", "Hello there", "--verbose", "--json"});
+  ASSERT_EQ(stored.status, 0) << stored.err;
+  EXPECT_THAT(stored.err, HasSubstr("context   48\n"));
+  const auto member = [](const ProgramResult& result, const char* name) {
+    return write_json(*parse_json(result.out, "run")->find(name));
+  };
+  const ProgramResult given =
+      run_sluice({"run", kMoe, "Hello there", "--greedy", "--max-tokens", "4", "--context", "48", "--json"});
+  EXPECT_EQ(member(stored, "answer"), member(given, "answer"));
+  EXPECT_EQ(member(stored, "answer_tokens"), "4");
+  // What is given goes before what is stored.
+  const ProgramResult both = run_sluice({"run", "own:params", "Hello there", "--max-tokens", "2", "--json"});
+  EXPECT_EQ(member(both, "answer_tokens"), "2");
+  EXPECT_THAT(run_sluice({"inspect", "own:params"}).out, HasSubstr("; not used: mirostat\n"));
+}
+
+TEST_F(PlacesCli, SystemAndMessagesAreTheConversationsBeginning) {
+  const std::string messages = R"([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}])";
+  put_ollama("with/system", model_, {{"system", "Be brief."}});
+  put_ollama("with/messages", model_, {{"messages", messages}});
+  EXPECT_EQ(answer("with:system", {"--json", "--greedy"}).status, 0);
+  EXPECT_EQ(answer("with:system").out, answer(kMoe, {"--system", "Be brief."}).out);
+  EXPECT_NE(answer("with:system").out, answer(kMoe).out);
+  const auto prompt_tokens = [](const ProgramResult& result) {
+    return parse_json(result.out, "run")->find("prompt_tokens")->as_integer();
+  };
+  EXPECT_GT(prompt_tokens(answer("with:messages", {"--json"})), prompt_tokens(answer(kMoe, {"--json"})) + 4);
+  EXPECT_EQ(answer("with:messages", {"--raw"}).out, answer(kMoe, {"--raw"}).out);
+}
+
+TEST_F(PlacesCli, GosTemplateIsNeverRendered) {
+  const Result<Checkpoint> text = open_checkpoint(kMoe);
+  put_ollama("go/template", model_, {{"template", "{{ .Prompt }}"}});
+  const ProgramResult result = answer("go:template", {"--stats"});
+  EXPECT_EQ(result.out, answer(kMoe).out);
+  const std::string note = "store template  Go's, which is not rendered: tokenizer.chat_template is used\n";
+  EXPECT_THAT(result.err, StartsWith(note));
+  EXPECT_THAT(run_sluice({"inspect", "go:template"}).out, HasSubstr(note));
+  EXPECT_EQ(answer("go:template").err, "");
+}
+
+TEST_F(PlacesCli, AStoresSettingsThatAreNoneAreOneSentence) {
+  const auto refusal = [&](const char* kind, const char* content) {
+    put_ollama("bad/one", model_, {{kind, content}});
+    const ProgramResult result = answer("bad:one");
+    EXPECT_EQ(result.status, 1);
+    return result.err;
+  };
+  EXPECT_EQ(refusal("params", R"({"temperature": "hot"})"),
+            "sluice: bad:one: params: temperature is \"hot\": want a number\n");
+  EXPECT_EQ(refusal("params", R"({"top_p": 3})"), "sluice: bad:one: params: top-p is 3: want a number from 0 to 1\n");
+  EXPECT_EQ(refusal("params", R"({"num_ctx": "4k"})"),
+            "sluice: bad:one: params: num_ctx is \"4k\": want a number of tokens\n");
+  EXPECT_EQ(refusal("params", R"({"stop": [5]})"), "sluice: bad:one: params: stop is 5: want a text\n");
+  EXPECT_EQ(refusal("messages", R"([{"role": "user"}])"),
+            "sluice: bad:one: messages: message 0: content is missing or wrong: want a text\n");
+  EXPECT_THAT(refusal("messages", "{}"), HasSubstr(": no list: want messages\n"));
+}
+
+TEST_F(PlacesCli, InspectJsonHasTheDocumentedMembers) {
+  put_ollama("a/b", ollamas_file(),
+             {{"projector", projector_file()}, {"params", R"({"top_k": 5, "mirostat": 1})"}, {"system", "S"}});
+  std::set<std::string> seen;
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"inspect", SLUICE_TEST_DATA "/gemma4_moe", "--json", "--tensors"},
+        {"inspect", "demo", "--json"},
+        {"inspect", "a:b", "--json", "--tensors"}}) {
+    const ProgramResult result = run_sluice(words);
+    ASSERT_EQ(result.status, 0) << result.err;
+    expect_known_fields(*find_command("inspect"), *parse_json(result.out, "inspect"), seen);
+  }
+  seen.insert("model.unknown_tensors[]");  // none of these has one
+  expect_all_fields(*find_command("inspect"), seen);
 }
 
 TEST_F(PlacesCli, PullSaysWhatItFetched) {
