@@ -45,11 +45,17 @@ part() {
 }
 part "vocabularies" "$build/peer_vocabularies" "$peer/source/models"
 
-text=$peer/text.txt
-"$here/make_text.py" "$peer/source" 1000000 >"$text"
-for name in gemma-4 qwen35; do
-  part "ids of random text, $name" "$build/peer_tokens" "$libraries" "$peer/source/models/ggml-vocab-$name.gguf" "$text"
-done
+# tokens BYTES VOCABULARY...: what is not here (deepseek-llm, phi-3) differs for the reasons in docs/peer.md.
+tokens() {
+  "$here/make_text.py" "$peer/source" "$1" >"$peer/text.txt"
+  shift
+  for name in "$@"; do
+    file=$peer/source/models/ggml-vocab-$name.gguf
+    part "ids of random text, $name" "$build/peer_tokens" "$libraries" "$file" "$peer/text.txt"
+  done
+}
+tokens 1000000 gemma-4 qwen35
+tokens 200000 qwen2 deepseek-coder llama-bpe gpt-2 falcon command-r starcoder refact mpt llama-spm
 part "blocks" "$build/peer_blocks" "$libraries" "$here/../../assets/demo-gemma4-q8_0.gguf"
 part "models that convert writes" node "$here/models.mjs" "$peer" "$build" "$here/../.."
 # Debian's jinja2, not one that a virtual environment brings.
