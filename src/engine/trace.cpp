@@ -48,6 +48,21 @@ std::span<std::byte> bytes_of(TracedValue& value) {
                               : std::as_writable_bytes(std::span(value.floats));
 }
 
+// Heads in the order of NamedValue::heads.
+void order_heads(TracedValue& value, const ValueType& type, const std::vector<uint32_t>& heads) {
+  if (heads.empty() || type.element != Element::f32) return;
+  std::vector<float> ordered;
+  ordered.reserve(value.rows * heads.size() * type.width);
+  for (size_t row = 0; row < value.rows; ++row) {
+    for (const uint32_t head : heads) {
+      const auto begin = value.floats.begin() + static_cast<std::ptrdiff_t>(row * value.columns + head * type.width);
+      ordered.insert(ordered.end(), begin, begin + type.width);
+    }
+  }
+  value.floats = std::move(ordered);
+  value.columns = heads.size() * type.width;
+}
+
 Result<Trace> run_step(Runner& runner, const StepBuffer& step, const TextPorts& ports) {
   std::vector<NamedValue> named = step.program().names;
   named.push_back({"logits", ports.logits});
@@ -59,6 +74,8 @@ Result<Trace> run_step(Runner& runner, const StepBuffer& step, const TextPorts& 
     reads.push_back({one.value, bytes_of(values.back())});
   }
   TRY_STATUS(wait(runner, runner.start(step, reads)));
+  for (size_t i = 0; i < named.size(); ++i)
+    order_heads(values[i], step.program().values[named[i].value].type, named[i].heads);
   return values;
 }
 

@@ -65,6 +65,9 @@ struct RopeDecl {
 struct NamedValue {
   std::string name{};
   ValueId value = kNone;
+  // Of a marked intermediate: its heads as a trace shows them, where a source keeps them in another order or a model
+  // reads them several times; empty: as they lie.
+  std::vector<uint32_t> heads{};
 };
 
 // A run of ops whose meaning is those ops, for which a device may have one kernel.

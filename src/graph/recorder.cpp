@@ -178,9 +178,12 @@ State Recorder::slot_state(const std::string& name, uint32_t heads, uint32_t key
   return add_state(std::move(state), {.kind = StateKind::slots});
 }
 
-void Recorder::name(Value value, const std::string& name) {
+void Recorder::name(Value value, const std::string& name, const std::vector<uint32_t>& heads) {
   if (has_name(program_.names, name)) fail(cat("name ", name, " is given twice: want one value of that name"));
-  program_.names.push_back({.name = name, .value = value.id});
+  const ValueType type = value.type();
+  for (const uint32_t head : heads)
+    if (head >= type.heads) fail(cat("name ", name, " shows head ", head, " of ", describe(type), ": want one it has"));
+  program_.names.push_back({.name = name, .value = value.id, .heads = heads});
 }
 
 void Recorder::output(Value value, const std::string& name) {

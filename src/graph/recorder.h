@@ -59,8 +59,8 @@ class Recorder {
 
   void begin_layer(int32_t layer) { layer_ = layer; }  // -1: outside layers
   void placeholders(Placeholders placeholders) { program_.placeholders = std::move(placeholders); }
-  // Marks an intermediate for traces: "layer.3.attn_out".
-  void name(Value value, const std::string& name);
+  // Marks an intermediate for traces: "layer.3.attn_out". `heads`: as NamedValue has them.
+  void name(Value value, const std::string& name, const std::vector<uint32_t>& heads = {});
   void output(Value value, const std::string& name);
   // Ops recorded between begin_block and end_block form the block; blocks do not nest.
   void begin_block(BlockKind kind);

@@ -149,10 +149,8 @@ class TextProgram {
 
   WeightScope scope(const std::string& prefix) { return {r_, weights_, prefix}; }
   void mark(Value value, uint32_t index, const char* what) { r_.name(value, cat("layer.", index, ".", what)); }
-  // Has value heads, which traces know in the order of Hugging Face's files.
-  void mark_heads(Value value, uint32_t index, const char* what) {
-    if (c_.key_heads == KeyHeads::block) mark(value, index, what);
-  }
+  // Values of a delta net are known to traces by value head, in the order of Hugging Face's files.
+  void mark_heads(Value value, uint32_t index, const char* what);
 
   Recorder& r_;
   const Config& c_;
@@ -181,6 +179,18 @@ void TextProgram::record() {
   const Value logits = linear(x, c_.tied ? w["embed_tokens"] : w["lm_head"]);
   r_.output(logits, "logits");
   r_.output(sample(logits), "sample");
+}
+
+void TextProgram::mark_heads(Value value, uint32_t index, const char* what) {
+  const uint32_t groups = c_.delta_key_heads, per_group = c_.delta_value_heads / groups;
+  const bool keys = value.type().heads != c_.delta_value_heads;  // each of which several value heads read
+  std::vector<uint32_t> order;
+  for (uint32_t group = 0; group < groups; ++group)
+    for (uint32_t member = 0; member < per_group; ++member) {
+      const bool tiled = c_.key_heads == KeyHeads::tiled;
+      order.push_back(keys ? group : tiled ? member * groups + group : group * per_group + member);
+    }
+  r_.name(value, cat("layer.", index, ".", what), order);
 }
 
 Value TextProgram::layer(uint32_t index, Value x) {
@@ -215,13 +225,13 @@ Value TextProgram::delta_block(uint32_t index, const WeightScope& w, Value x) {
   const Value query = l2_norm(q, kDeltaNormEps), key = l2_norm(k, kDeltaNormEps);
   const DeltaOptions options{.scale = inverse_root(c_.delta_key_dim), .key_heads = c_.key_heads};
   const Value core = delta_rule(query, key, v, gate, memory, options).out;
-  const Value y = flatten(gated_activation(z, rms_norm(core, w["delta_norm"], c_.eps), kActivation));
-  const Value projected = linear(y, w["out_proj"]);
-  mark(q, index, "gdn_q");
-  mark(k, index, "gdn_k");
+  const Value y = gated_activation(z, rms_norm(core, w["delta_norm"], c_.eps), kActivation);
+  const Value projected = linear(flatten(y), w["out_proj"]);
+  mark_heads(q, index, "gdn_q");
+  mark_heads(k, index, "gdn_k");
   mark_heads(v, index, "gdn_v");
-  mark_heads(gate.decay, index, "gdn_g");
-  mark_heads(gate.beta, index, "gdn_beta");
+  mark_heads(heads(gate.decay, c_.delta_value_heads), index, "gdn_g");
+  mark_heads(heads(gate.beta, c_.delta_value_heads), index, "gdn_beta");
   mark_heads(core, index, "gdn_core");
   mark_heads(y, index, "gdn_out");
   mark(projected, index, "gdn_proj");

@@ -17,22 +17,29 @@ const TracedValue* find(const Trace& values, const std::string& name) {
   return found == values.end() ? nullptr : &*found;
 }
 
+struct Traced {
+  std::string folder;  // of the golden
+  std::string model;   // as real_model takes it
+  std::vector<int32_t> tokens;
+  std::vector<std::string> names;
+};
+
 // The golden's own value: relative norm as design and verify measure it, 1e-4.
-TEST(Trace, NamedValuesAreTheGoldens) {
-  const std::string folder = std::string(SLUICE_TEST_DATA) + "/gemma4_dense";
-  const Result<Checkpoint> golden = open_safetensors(folder + "/golden.safetensors");
+void expect_goldens(const Traced& traced) {
+  const Result<Checkpoint> golden = open_safetensors(cat(SLUICE_TEST_DATA, "/", traced.folder, "/golden.safetensors"));
   ASSERT_TRUE(golden);
   for (const char* device_name : {"reference", "cpu"}) {
     RealDevice machine(device_name, 1);
     Budget budget;
-    const Result<Trace> values = trace(real_model("gemma4_dense"), *machine.device, budget, Arithmetic::exact, kTokens);
+    const Result<Trace> values =
+        trace(real_model(traced.model), *machine.device, budget, Arithmetic::exact, traced.tokens);
     ASSERT_TRUE(values) << values.error().text;
     EXPECT_EQ(values->back().name, "logits");
-    EXPECT_EQ(values->back().rows, kTokens.size());
+    EXPECT_EQ(values->back().rows, traced.tokens.size());
     EXPECT_EQ(values->back().columns, 768u);
-    for (const char* name : {"hidden.0", "layer.0.q", "layer.2.k", "layer.5.attn_out", "hidden.6", "final_norm"}) {
+    for (const std::string& name : traced.names) {
       const TracedValue* value = find(*values, name);
-      const StoredTensor* want = golden->find(std::string("short17/") + name);
+      const StoredTensor* want = golden->find("short17/" + name);
       ASSERT_TRUE(value != nullptr && want != nullptr) << name;
       ASSERT_EQ(value->floats.size() * 4, want->bytes.size()) << name;
       std::vector<float> expected(value->floats.size());
@@ -42,9 +49,26 @@ TEST(Trace, NamedValuesAreTheGoldens) {
         difference += std::pow(double{value->floats[i]} - expected[i], 2);
         norm += std::pow(double{expected[i]}, 2);
       }
-      EXPECT_LT(std::sqrt(difference / norm), 1e-4) << device_name << ", " << name;
+      EXPECT_LT(std::sqrt(difference / norm), 1e-4) << traced.model << ", " << device_name << ", " << name;
     }
   }
+}
+
+TEST(Trace, NamedValuesAreTheGoldens) {
+  expect_goldens({.folder = "gemma4_dense",
+                  .model = "gemma4_dense",
+                  .tokens = kTokens,
+                  .names = {"hidden.0", "layer.0.q", "layer.2.k", "layer.5.attn_out", "hidden.6", "final_norm"}});
+}
+
+// A GGUF file has the value heads in another order, and keys are read by two value heads each.
+TEST(Trace, HeadsAreShownInTheOrderOfTheGoldens) {
+  for (const char* model : {"qwen3_5_moe", "qwen3_5_moe f32"})
+    expect_goldens({.folder = "qwen3_5_moe",
+                    .model = model,
+                    .tokens = {429, 286, 659, 292, 267, 303, 88, 68, 13, 259, 668, 366, 273, 76, 284, 377, 69},
+                    .names = {"layer.0.gdn_q", "layer.0.gdn_k", "layer.0.gdn_v", "layer.0.gdn_g", "layer.0.gdn_beta",
+                              "layer.0.gdn_core", "layer.0.gdn_out", "layer.0.gdn_proj", "layer.3.attn_ungated"}});
 }
 
 TEST(Trace, WhatCannotBeTracedIsOneSentence) {

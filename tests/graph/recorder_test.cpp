@@ -123,6 +123,11 @@ TEST(Recorder, NamesAStateOfTheWrongKindOrShape) {
             "state s is [1048576, 1048576, 1048576]: want 1 ");
 }
 
+TEST(Recorder, RefusesToShowAHeadThatAValueDoesNotHave) {
+  EXPECT_EQ(mistake([](Recorder& r) { r.name(heads(floats(r, "x", 8), 2), "layer.0.x", {1, 0, 2}); }),
+            "name layer.0.x shows head 2 of f32 [rows, 2, 4]: want one it has");
+}
+
 TEST(Recorder, AppendGivesTheNextVersion) {
   Recorder r;
   State kv = r.paged_state("kv", 1, 4, 4, 0);
