@@ -1,5 +1,7 @@
 // A sequence's logits are a function of its history and of the numerics id: one test for each line of that promise,
 // bit for bit, on each device, in each arithmetic, over each kind of model.
+#include <unistd.h>
+
 #include <cstdio>
 #include <numeric>
 #include <ostream>
@@ -174,7 +176,7 @@ TEST_P(OneAnswer, FreshSavedAndLoadedForkedTruncatedOrContinued) {
 
   RealEngine saved = engine();
   const SequenceId sequence = conversation.two_turns(saved);
-  const std::string path = testing::TempDir() + "one_answer_test.state";
+  const std::string path = cat(testing::TempDir(), ::getpid(), "_one_answer_test.state");
   ASSERT_TRUE(saved.engine->save(sequence, path));
   const SequenceId copy = *saved.engine->fork(sequence);
   EXPECT_TRUE(same_bits(conversation.third(saved, copy), want)) << "forked";

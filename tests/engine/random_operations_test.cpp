@@ -1,4 +1,6 @@
 // Random conversations on one engine, each held against an oracle that computes its history alone.
+#include <unistd.h>
+
 #include <cstdio>
 #include <map>
 #include <random>
@@ -210,7 +212,7 @@ class RandomOperations {
   std::mt19937 random_;
   std::map<SequenceId, History> idle_;  // kept, and what they must hold
   std::map<RequestId, Started> under_way_;
-  const std::string path_ = testing::TempDir() + "random_operations_test.state";
+  const std::string path_ = cat(testing::TempDir(), ::getpid(), "_random_operations_test.state");
 };
 
 class RandomOperationsTest : public testing::TestWithParam<Setting> {};

@@ -1,5 +1,7 @@
 #include "tests/engine/real_engine.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <map>
 
@@ -37,7 +39,7 @@ Model make_model(const std::string& name) {
   const size_t space = name.find(' ');
   const Model model = open_model(join_path(data, name.substr(0, space)));
   if (space == std::string::npos) return model;
-  const std::string path = cat(testing::TempDir(), "real_engine_", name.substr(space + 1), ".gguf");
+  const std::string path = cat(testing::TempDir(), ::getpid(), "_real_engine_", name.substr(space + 1), ".gguf");
   const Status written = write_gguf(model, *find_mix(name.substr(space + 1)), path);
   CHECK(written);
   Model converted = open_model(path);
