@@ -92,6 +92,34 @@ const tests = {
       assert.match(sentenceOfFile('cut.gguf', demo.subarray(0, size)), /cut\.gguf: /, `${size} bytes`);
     }
   },
+  'a template nested as deep as it may be has room on the stack'() {
+    const folder = 'tests/data/gemma4_moe';
+    for (const file of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors']) {
+      module.addFile(`m/${file}`, readFileSync(`${folder}/${file}`));
+    }
+    const nested = [(n) => `{{ ${'('.repeat(n)}1${')'.repeat(n)} }}`,
+                    (n) => `${'{% if 1 %}'.repeat(n)}1${'{% endif %}'.repeat(n)}`,
+                    (n) => `{% macro f(n) %}{% if n > 0 %}{{ f(n - 1) }}{% else %}1{% endif %}{% endmacro %}{{ f(${n}) }}`];
+    for (const make of nested) {
+      let deepest = 0;
+      for (let n = 10; n < 2000; n += 30) {
+        module.addFile('m/chat_template.jinja', Buffer.from(make(n)));
+        let model = null;
+        try {
+          model = module.open({ model: 'm', context: 64 });
+          assert.equal(model.render({ messages: [] }), '1');
+          deepest = n;
+        } catch (error) {
+          assert.match(error.message, /nested deeper/);
+        }
+        model?.close();
+      }
+      assert.ok(deepest >= 40, `${make(1)}: ${deepest}`);
+    }
+    for (const file of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors', 'chat_template.jinja']) {
+      module.removeFile(`m/${file}`);
+    }
+  },
   'what does not fit the memory of 32-bit addresses is refused by the budget'() {
     module.addFile(kDemo, demo);
     assert.match(sentenceOf({ model: kDemo, context: 4294967295 }), /want/);
