@@ -1,5 +1,6 @@
 #include "app/console.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,18 @@
 
 namespace sluice {
 namespace {
+
+// What the caller left closed becomes a file that cannot be used: a model opened later must not be read from, or
+// written to, in its place.
+void hold_open(int descriptor) {
+  if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
+    static_cast<void>(::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+  }
+}
+
+Error broken(const char* name, const char* doing, int error_number) {
+  return error_number == EBADF ? error(ErrorKind::io, name, ": is closed") : system_error(name, doing, error_number);
+}
 
 // Writes all of `text`; 0 or the system's error number.
 int write_all(int descriptor, std::string_view text) {
@@ -28,7 +41,11 @@ int write_all(int descriptor, std::string_view text) {
 Console::Console()
     : out_is_terminal_(isatty(STDOUT_FILENO) == 1),
       err_is_terminal_(isatty(STDERR_FILENO) == 1),
-      in_is_terminal_(isatty(STDIN_FILENO) == 1) {}
+      in_is_terminal_(isatty(STDIN_FILENO) == 1) {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    hold_open(descriptor);  // in this order: the lowest free number is taken
+  }
+}
 
 void Console::out(std::string_view text) {
   if (!status_) {
@@ -38,7 +55,7 @@ void Console::out(std::string_view text) {
   if (failed == EPIPE) {
     status_ = error(ErrorKind::cancelled, "standard output: the reader has gone");
   } else if (failed != 0) {
-    status_ = system_error("standard output", "write", failed);
+    status_ = broken("standard output", "write", failed);
   }
 }
 
@@ -61,7 +78,7 @@ Result<std::string> Console::read_in(size_t limit) {
       continue;
     }
     if (got < 0) {
-      return system_error("standard input", "read", errno);
+      return broken("standard input", "read", errno);
     }
     if (text.size() + static_cast<size_t>(got) > limit) {
       return error(ErrorKind::invalid, "standard input: more than ", format_bytes(limit), ": want a shorter prompt");

@@ -100,6 +100,9 @@ std::string history_path(const Arguments& arguments) {
 Result<int> run(const Arguments& arguments, Console& console) {
   TRY_STATUS(check_options(arguments));
   Words words = split_words(arguments.positionals());
+  if (words.prompt && words.prompt->empty()) {
+    return error(ErrorKind::invalid, "run: PROMPT is empty: want a prompt");
+  }
   TRY(ModelFiles files, model_files(words.model));
   const bool talks = !words.prompt && console.in_is_terminal();
   if (talks && arguments.flag("--json")) {

@@ -9,9 +9,6 @@
 namespace sluice {
 namespace {
 
-// Tokens that were computed, not those found in the cache.
-uint32_t computed_tokens(const Answer& run) { return run.prompt_tokens - run.reused_tokens; }
-
 double rate(size_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
 
 // The first token comes with the prompt; the others take the answer's time.
@@ -30,7 +27,8 @@ std::string fixed(double value, int digits) {
 std::string stats_text(const Reply& reply, const Budget& budget) {
   const Answer& run = reply.run;
   return cat("prompt  ", run.prompt_tokens, " tokens, ", run.reused_tokens, " of them reused, ",
-             fixed(rate(computed_tokens(run), run.prompt_seconds), 1), " tokens/s, first token after ",
+             fixed(rate(run.computed_prompt_tokens, run.prompt_seconds), 1),
+             run.tokens.empty() ? " tokens/s, no token after " : " tokens/s, first token after ",
              fixed(run.prompt_seconds, 3), " s\nanswer  ", run.tokens.size(), " tokens, ", fixed(answer_rate(run), 1),
              " tokens/s, ended by ", reply.finish(), "\nmemory  at most ", format_bytes(peak_memory_bytes()), "\n",
              budget.table());
@@ -58,7 +56,7 @@ Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget)
                       {"answer_tokens", static_cast<int64_t>(run.tokens.size())},
                       {"first_token_seconds", run.prompt_seconds},
                       {"answer_seconds", run.answer_seconds},
-                      {"prompt_tokens_per_second", rate(computed_tokens(run), run.prompt_seconds)},
+                      {"prompt_tokens_per_second", rate(run.computed_prompt_tokens, run.prompt_seconds)},
                       {"answer_tokens_per_second", answer_rate(run)},
                       {"peak_memory_bytes", static_cast<int64_t>(peak_memory_bytes())},
                       {"memory", std::move(memory)}};
@@ -77,7 +75,7 @@ std::vector<JsonField> reply_fields() {
       {"prompt_tokens", "integer", "of the whole prompt"},
       {"reused_tokens", "integer", "how many of them were not computed again"},
       {"answer_tokens", "integer", "generated, thinking and the end token included"},
-      {"first_token_seconds", "number", "from the request to the first token"},
+      {"first_token_seconds", "number", "from the request to the first token, or to the end where none came"},
       {"answer_seconds", "number", "from the first token to the last"},
       {"prompt_tokens_per_second", "number", "computed tokens over the time to the first token"},
       {"answer_tokens_per_second", "number", "tokens after the first over answer_seconds; 0 for a single one"},

@@ -23,6 +23,7 @@ void take(Answer& answer, Progress& progress) {
   answer.finish = progress.finish;
   answer.prompt_tokens = progress.prompt_tokens;
   answer.reused_tokens = progress.reused_tokens;
+  answer.computed_prompt_tokens = progress.computed_prompt_tokens;
 }
 
 }  // namespace

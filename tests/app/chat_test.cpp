@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "tests/app/program.h"
 #include "tests/app/terminal.h"
 
@@ -198,6 +201,55 @@ TEST(Chat, NoHistoryKeepsNothing) {
   terminal.type("/quit\n");
   EXPECT_EQ(terminal.wait_for_end(), 0);
   EXPECT_TRUE(list_directory(folder.path())->empty());
+}
+
+// ---- README.md
+
+// The lines that follow a command in the README's session, and after them the next command.
+std::vector<std::string> shown_in_readme(const std::string& command) {
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (const std::string& line : split(*read_file("README.md", 1 << 20), '\n')) {
+    if (inside && (!starts_with(line, "    ") || starts_with(line, "    $ ")) && !line.empty()) break;
+    if (inside) lines.push_back(line.empty() ? "" : line.substr(4));
+    inside = inside || line == "    $ build/release/sluice " + command;
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+TEST(Readme, TheAnswerIsReal) {
+  const std::vector<std::string> lines = shown_in_readme("run \"What is a violin?\"");
+  EXPECT_EQ(split(run_sluice({"run", "What is a violin?"}).out, '\n')[0], lines.at(0));
+}
+
+TEST(Readme, TheChatIsReal) {
+  Terminal terminal({"run"});
+  std::string shown = terminal.wait_for("> ");
+  std::string wanted;
+  for (const std::string& line : shown_in_readme("run")) {
+    wanted += line + "\r\n";
+    if (!starts_with(line, "> ")) continue;
+    terminal.type(line.substr(2) + "\n");
+    shown += terminal.wait_for(line == "> /quit" ? "/quit\r\n" : "\r\n> ");
+  }
+  EXPECT_EQ(shown, wanted);
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+// All but what the machine decides: its name, its instruction set, and digits of differences.
+TEST(Readme, TheVerificationIsReal) {
+  const std::string command =
+      "verify tests/data/gemma4_moe --golden tests/data/gemma4_moe/golden.json --arithmetic exact";
+  const auto masked = [](const std::vector<std::string>& lines) {
+    static const std::regex measured("[0-9.]+e-[0-9]+ *|cpu/[a-z0-9]+/");
+    std::string text;
+    for (const std::string& line : lines) {
+      text += starts_with(line, "device ") ? "" : std::regex_replace(line, measured, "# ") + "\n";
+    }
+    return text;
+  };
+  EXPECT_EQ(masked(split(run_sluice(split(command, ' ')).out, '\n')), masked(shown_in_readme(command)) + "\n");
 }
 
 TEST(Chat, JsonWithoutAPromptIsRefused) {

@@ -1,6 +1,9 @@
 // The program as a shell sees it: help, exit statuses, and one sentence for whatever is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
 
 #include "app/commands.h"
 #include "base/file.h"
@@ -101,6 +104,20 @@ TEST(Cli, AFullDiskBehindStandardOutputIsOneSentence) {
   const ProgramResult result = run_sluice({"inspect", kMoe}, {.out_path = "/dev/full"});
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.err, "sluice: standard output: cannot write: the disk is full\n");
+}
+
+// A model opened on a standard descriptor's number must not stand in for it.
+TEST(Cli, AClosedStandardStreamIsOneSentence) {
+  const std::string program = SLUICE_PROGRAM;
+  const auto said = [&](const std::string& rest) {
+    const TemporaryFolder folder;
+    const std::string err = folder.path("err");
+    const int status = std::system(cat(program, ' ', rest, " 2> ", err).c_str());  // NOLINT(concurrency-mt-unsafe)
+    EXPECT_EQ(WEXITSTATUS(status), 1) << rest;
+    return *read_file(err, 1 << 16);
+  };
+  EXPECT_EQ(said("inspect demo >&-"), "sluice: standard output: is closed\n");
+  EXPECT_EQ(said("run demo <&-"), "sluice: standard input: is closed\n");
 }
 
 TEST(Cli, AReaderThatLeavesIsNoFailure) {

@@ -156,6 +156,7 @@ TEST(Run, JsonHasTheDocumentedMembers) {
 
 TEST(Run, WhatCannotBeAskedIsOneSentence) {
   EXPECT_EQ(sentence(ask({"demo"})), "sluice: run: standard input is empty: want a prompt\n");
+  EXPECT_EQ(sentence(ask({"demo", ""})), "sluice: run: PROMPT is empty: want a prompt\n");
   EXPECT_EQ(sentence(ask({"demo"}, {.input = "\xff\xfe"})), "sluice: the prompt is not UTF-8: want text\n");
   EXPECT_EQ(sentence(ask({"demo", "Hello!", "--context", "10"})),
             "sluice: the conversation has 13 tokens: want less than the context of 10 (--context, or /clear)\n");
