@@ -443,6 +443,7 @@ void Interpreter<Real>::run(const Route& op) {
     const std::vector<Real> scores = choice_scores(op, logits);
     const std::vector<int32_t> allowed = allowed_experts(op, scores);
     std::vector<Real> allowed_scores;
+    allowed_scores.reserve(allowed.size());
     for (const int32_t e : allowed) allowed_scores.push_back(scores[size_t(e)]);
     int32_t* chosen = tables_.integers(op.index, r);
     for (const int32_t i : best(allowed_scores, op.k)) *chosen++ = allowed[size_t(i)];
