@@ -134,6 +134,28 @@ std::optional<SplitName> parse_split_name(std::string_view path) {
   return name;
 }
 
+std::vector<size_t> split_tensors(const std::vector<uint64_t>& bytes, const SplitLimits& limits) {
+  std::vector<size_t> counts = {0};
+  uint64_t held = 0;
+  for (const uint64_t one : bytes) {
+    const bool full = (limits.tensors != 0 && counts.back() == limits.tensors) ||
+                      (limits.bytes != 0 && (one > limits.bytes || held > limits.bytes - one));
+    if (full && counts.back() != 0) {
+      counts.push_back(0);
+      held = 0;
+    }
+    ++counts.back();
+    held += one;
+  }
+  return counts;
+}
+
+std::vector<GgufMetadata::Entry> split_keys(const SplitName& part, size_t tensors) {
+  return {{std::string(kNumberKey), static_cast<uint16_t>(part.number - 1)},
+          {std::string(kCountKey), static_cast<uint16_t>(part.count)},
+          {std::string(kTensorsKey), static_cast<int32_t>(tensors)}};
+}
+
 Result<GgufParts> read_gguf_parts(const std::string& path) {
   TRY(GgufHeader header, read_header(path));
   TRY(const bool split, is_part(header.metadata));

@@ -43,6 +43,17 @@ struct GgufParts {
   std::vector<GgufPart> parts;
 };
 
+// What one part may hold; 0: any number.
+struct SplitLimits {
+  uint64_t bytes = 0;  // of tensor data
+  uint64_t tensors = 0;
+};
+// How many tensors each part gets, of tensors with so many bytes in this order; at least one, which may be larger than
+// the limit.
+std::vector<size_t> split_tensors(const std::vector<uint64_t>& bytes, const SplitLimits& limits);
+// The keys that make a file that part of a model of so many tensors.
+std::vector<GgufMetadata::Entry> split_keys(const SplitName& part, size_t tensors);
+
 // The headers of a GGUF file and, when it is a part of a split model, of all other parts: any of them may be given.
 Result<GgufParts> read_gguf_parts(const std::string& path);
 

@@ -78,12 +78,15 @@ MixFacts mix_facts(const Model& model, const std::vector<GgufMetadata::Entry>& k
           .kv_heads = number("attention.head_count_kv")};
 }
 
-void choose_formats(const Mix& mix, const MixFacts& facts, std::vector<ExportTensor>& tensors) {
+Status choose_formats(const Mix& mix, const std::vector<FormatRule>& rules, const MixFacts& facts,
+                      std::vector<ExportTensor>& tensors) {
   std::vector<MixTensor> described;
   described.reserve(tensors.size());
   for (const ExportTensor& tensor : tensors) described.push_back({tensor.name, tensor.shape, tensor.source.format});
-  const std::vector<Format> formats = mix_formats(mix, described, facts);
+  std::vector<Format> formats = mix_formats(mix, described, facts);
+  TRY_STATUS(apply_rules(rules, described, formats));
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].format = formats[i];
+  return {};
 }
 
 std::vector<GgufMetadata::Entry> keys_of_hugging_face(const Model& model) {
@@ -155,14 +158,14 @@ class RowConverter {
 
 }  // namespace
 
-Result<GgufExport> export_gguf(const Model& model, const Mix& mix) {
+Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   GgufExport out;
   out.keys = from_gguf ? keys_of_gguf(model.checkpoint().metadata()) : keys_of_hugging_face(model);
   set_key(out.keys, "general.file_type", *file_type_by_name(mix.name));
   set_key(out.keys, "general.quantization_version", kQuantizationVersion);
   out.tensors = export_tensors(model);
-  choose_formats(mix, mix_facts(model, out.keys), out.tensors);
+  TRY_STATUS(choose_formats(mix, rules, mix_facts(model, out.keys), out.tensors));
   out.left_out = model.unread_tensors();
   return out;
 }

@@ -37,8 +37,8 @@ struct GgufExport {
   std::vector<std::string> left_out;  // tensors of the checkpoint that are not written: of towers, or unknown
 };
 
-// The text part in the formats of `mix`.
-Result<GgufExport> export_gguf(const Model& model, const Mix& mix);
+// The text part in the formats of `mix`, save where a rule says another.
+Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules = {});
 
 // Writes a tensor's rows in order, decoded and encoded anew on the pool, or as they are when the format stays; pieces
 // of about a MiB, so that no tensor needs to fit into memory. The bytes are the same for any number of threads. A value

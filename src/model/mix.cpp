@@ -72,6 +72,26 @@ bool stays_as_stored(const MixTensor& tensor) {
   return std::ranges::any_of(kNames, [&](std::string_view name) { return contains(tensor.name, name); });
 }
 
+// `pattern` fits the whole of `text`: * stands for any characters, ? for one.
+bool fits_glob(std::string_view pattern, std::string_view text) {
+  size_t at = 0, star = std::string_view::npos, taken = 0;  // text that the last star stands for ends at `taken`
+  for (size_t i = 0; i < text.size();) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      taken = i;
+    } else if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == text[i])) {
+      ++at;
+      ++i;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      i = ++taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', at) == std::string_view::npos;
+}
+
 enum class Kind : uint8_t { head, embedding, values, keys, attention_output, down, other };
 
 Kind kind_of(const std::string& name, bool tied) {
@@ -186,6 +206,22 @@ Format format_of_rows(Format format, int64_t columns) {
   if (columns % format_info(format).block_elements == 0) return format;
   const Format smaller = smaller_blocks(format);
   return columns % format_info(smaller).block_elements == 0 ? smaller : f16;
+}
+
+Status apply_rules(const std::vector<FormatRule>& rules, const std::vector<MixTensor>& tensors,
+                   std::vector<Format>& formats) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (is_vector(tensors[i].shape)) continue;
+    const auto rule = std::ranges::find_if(rules, [&](const auto& r) { return fits_glob(r.pattern, tensors[i].name); });
+    if (rule != rules.end()) formats[i] = format_of_rows(rule->format, tensors[i].shape.back());
+  }
+  for (const FormatRule& rule : rules) {
+    const auto fits = [&](const auto& t) { return !is_vector(t.shape) && fits_glob(rule.pattern, t.name); };
+    if (std::ranges::any_of(tensors, fits)) continue;
+    return error(ErrorKind::invalid, printable(rule.pattern),
+                 ": no matrix of the file has such a name: want one in GGUF's words, such as blk.0.attn_q.weight");
+  }
+  return {};
 }
 
 std::vector<Format> mix_formats(const Mix& mix, const std::vector<MixTensor>& tensors, const MixFacts& facts) {

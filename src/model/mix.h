@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "format/format.h"
 
 namespace sluice {
@@ -54,6 +55,17 @@ const Mix* find_mix(std::string_view name);  // null: none of that name
 
 // The format of each tensor. Vectors, norms, routers and what is no `.weight` are f32 in every mix.
 std::vector<Format> mix_formats(const Mix& mix, const std::vector<MixTensor>& tensors, const MixFacts& facts);
+
+// A format asked for by name: of the matrices whose name in GGUF fits `pattern`, in which * stands for any characters
+// and ? for one.
+struct FormatRule {
+  std::string pattern;
+  Format format{};
+};
+// Gives each matrix the format of the first rule that it fits, with the same stand-ins as a mix. Fails when a rule fits
+// none.
+Status apply_rules(const std::vector<FormatRule>& rules, const std::vector<MixTensor>& tensors,
+                   std::vector<Format>& formats);
 
 // `format`, or what stands in for it in rows of `columns` elements that are no whole number of its blocks.
 Format format_of_rows(Format format, int64_t columns);

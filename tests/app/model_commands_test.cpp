@@ -141,21 +141,79 @@ TEST(Convert, JsonHasTheDocumentedMembers) {
   expect_all_fields(convert_command(), seen);
 }
 
+// Names with shape and format of the tensors that inspect lists.
+std::map<std::string, std::string> tensors_of(const std::string& path) {
+  std::map<std::string, std::string> found;
+  const Json json = json_of(run_sluice({"inspect", path, "--json", "--tensors"}));
+  for (const Json& tensor : json.find("tensors")->as_array()) {
+    found[tensor.find("name")->as_string()] = write_json(*tensor.find("shape")) + tensor.find("format")->as_string();
+  }
+  return found;
+}
+
 TEST(Convert, AgreesWithLlamaCppsOwnFile) {
   // The file of llama.cpp's converter, written again without changing a format, has the same tensors and keys as ours.
   const TemporaryFolder folder;
   const std::string ours = folder.path("ours.gguf");
   ASSERT_EQ(run_sluice({"convert", kMoe, ours, "--to", "bf16"}).status, 0);
-  const Json a = json_of(run_sluice({"inspect", ours, "--json", "--tensors"}));
-  const Json b = json_of(run_sluice({"inspect", kData + "/peer/gemma4_moe-bf16.gguf", "--json", "--tensors"}));
-  const auto shapes = [](const Json& json) {
-    std::map<std::string, std::string> found;
-    for (const Json& tensor : json.find("tensors")->as_array()) {
-      found[tensor.find("name")->as_string()] = write_json(*tensor.find("shape")) + tensor.find("format")->as_string();
-    }
-    return found;
+  EXPECT_EQ(tensors_of(ours), tensors_of(kData + "/peer/gemma4_moe-bf16.gguf"));
+}
+
+TEST(Convert, APatternNamesAnotherFormat) {
+  const TemporaryFolder folder;
+  const std::string mix = folder.path("mix.gguf"), ruled = folder.path("ruled.gguf");
+  ASSERT_EQ(run_sluice({"convert", kMoe, mix, "--to", "q4_0"}).status, 0);
+  ASSERT_EQ(run_sluice({"convert", kMoe, ruled, "--to", "q4_0", "--tensor", "blk.1.attn_q*=q8_0", "--tensor",
+                        "blk.*.attn_q.weight=bf16"})
+                .status,
+            0);
+  std::map<std::string, std::string> wanted = tensors_of(mix);
+  for (auto& [name, text] : wanted) {
+    if (!name.ends_with(".attn_q.weight")) continue;
+    text.replace(text.find(']') + 1, std::string::npos, name.starts_with("blk.1.") ? "q8_0" : "bf16");
+  }
+  EXPECT_EQ(tensors_of(ruled), wanted);
+}
+
+TEST(Convert, AWrongPatternIsOneSentence) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("x.gguf");
+  const auto said = [&](const char* rule) {
+    return sentence({"convert", kMoe, file, "--to", "q4_0", "--tensor", rule});
   };
-  EXPECT_EQ(shapes(a), shapes(b));
+  EXPECT_THAT(said("blk.9.*=q8_0"), HasSubstr("blk.9.*: no matrix of the file has such a name: want "));
+  EXPECT_THAT(said("*=iq2_xs"),
+              HasSubstr("--tensor *=iq2_xs: cannot write iq2_xs: want one of f32, f16, bf16, q8_0, "));
+  EXPECT_THAT(said("*=q9"), HasSubstr("--tensor *=q9: cannot write q9: want one of "));
+  EXPECT_THAT(said("q8_0"), HasSubstr("--tensor q8_0: want PATTERN=FORMAT\n"));
+  EXPECT_THAT(*list_directory(folder.path()), IsEmpty());
+}
+
+TEST(Convert, SplitFilesAreTheWholeFileInParts) {
+  const TemporaryFolder folder;
+  const std::string whole = folder.path("whole.gguf");
+  ASSERT_EQ(run_sluice({"convert", kMoe, whole, "--to", "q8_0"}).status, 0);
+  const ProgramResult result = run_sluice({"convert", kMoe, folder.path("m.gguf"), "--to", "q8_0",
+                                           "--split-max-tensors", "50", "--split-max-size", "250k"});
+  EXPECT_EQ(result.status, 0);
+  const std::vector<std::string> names = *list_directory(folder.path());
+  ASSERT_EQ(names.size(), 4u);
+  EXPECT_EQ(names[0], "m-00001-of-00003.gguf");
+  EXPECT_EQ(names[2], "m-00003-of-00003.gguf");
+  EXPECT_THAT(result.out, HasSubstr("m-00001-of-00003.gguf and 2 more: 111 tensors, "));
+  for (const std::string& name : {names[0], names[1]}) EXPECT_EQ(tensors_of(folder.path(name)), tensors_of(whole));
+  const std::string joined = folder.path("joined.gguf");
+  ASSERT_EQ(run_sluice({"convert", folder.path(names[2]), joined, "--to", "q8_0"}).status, 0);
+  EXPECT_TRUE(*read_file(joined, 1 << 24) == *read_file(whole, 1 << 24));
+}
+
+TEST(Convert, PartsAppearOnlyTogether) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> split = {"convert", kMoe, folder.path("m.gguf"), "--to", "f16", "--split-max-tensors",
+                                          "90"};
+  std::filesystem::create_directory(folder.path("m-00002-of-00002.gguf"));  // in the second one's way
+  EXPECT_THAT(sentence(split), HasSubstr("m-00002-of-00002.gguf: not a file"));
+  EXPECT_THAT(*list_directory(folder.path()), testing::ElementsAre("m-00002-of-00002.gguf"));
 }
 
 TEST(Convert, AFileThatCannotBeWrittenIsOneSentenceAndLeavesNothing) {

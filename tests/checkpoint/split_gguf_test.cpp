@@ -220,5 +220,30 @@ TEST_F(SplitGguf, ARealModelInPartsIsTheModel) {
   }
 }
 
+using Counts = std::vector<size_t>;
+
+TEST(SplitTensors, PartsHoldNoMoreThanTheirLimits) {
+  const std::vector<uint64_t> bytes = {10, 20, 30, 5, 5, 100, 1};
+  EXPECT_EQ(split_tensors(bytes, {}), Counts{7});
+  EXPECT_EQ(split_tensors(bytes, {.bytes = 30}), (Counts{2, 1, 2, 1, 1}));  // 100 is alone
+  EXPECT_EQ(split_tensors(bytes, {.bytes = 60}), (Counts{3, 2, 1, 1}));
+  EXPECT_EQ(split_tensors(bytes, {.tensors = 3}), (Counts{3, 3, 1}));
+  EXPECT_EQ(split_tensors(bytes, {.bytes = 60, .tensors = 2}), (Counts{2, 2, 1, 1, 1}));
+  EXPECT_EQ(split_tensors(bytes, {.bytes = 1000, .tensors = 7}), Counts{7});
+  EXPECT_EQ(split_tensors({}, {.tensors = 3}), Counts{0});
+  EXPECT_EQ(split_tensors({UINT64_MAX, UINT64_MAX}, {.bytes = UINT64_MAX}), (Counts{1, 1}));
+}
+
+TEST(SplitTensors, KeysAreLlamaCpps) {
+  const std::vector<GgufMetadata::Entry> keys = sluice::split_keys(SplitName{"m", 2, 3}, 70);
+  ASSERT_EQ(keys.size(), 3u);
+  EXPECT_EQ(keys[0].name, "split.no");
+  EXPECT_TRUE(keys[0].value == GgufValue(uint16_t{1}));
+  EXPECT_EQ(keys[1].name, "split.count");
+  EXPECT_TRUE(keys[1].value == GgufValue(uint16_t{3}));
+  EXPECT_EQ(keys[2].name, "split.tensors.count");
+  EXPECT_TRUE(keys[2].value == GgufValue(int32_t{70}));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -151,5 +151,34 @@ TEST(Mix, EightExpertsGetFinerAttention) {
   EXPECT_EQ(of("q3_k_l", "blk.3.attn_output.weight"), Format::q3_k);
 }
 
+TEST(FormatRules, TheFirstThatFitsCounts) {
+  const std::vector<MixTensor> tensors = {{"blk.0.attn_q.weight", {64, 256}, Format::bf16},
+                                          {"blk.0.attn_q_norm.weight", {256}, Format::bf16},
+                                          {"blk.1.attn_q.weight", {64, 256}, Format::bf16},
+                                          {"blk.1.ffn_down.weight", {64, 96}, Format::bf16}};
+  std::vector<Format> formats(4, Format::f32);
+  ASSERT_TRUE(apply_rules({{"blk.1.attn*", Format::q8_0}, {"*attn_q*", Format::q6_k}}, tensors, formats));
+  EXPECT_EQ(formats, (std::vector<Format>{Format::q6_k, Format::f32, Format::q8_0, Format::f32}));
+  ASSERT_TRUE(apply_rules({{"*", Format::q4_k}}, tensors, formats));
+  EXPECT_EQ(formats, (std::vector<Format>{Format::q4_k, Format::f32, Format::q4_k, Format::q5_0}));
+  EXPECT_EQ(apply_rules({{"*", Format::q4_k}, {"*norm*", Format::f16}}, tensors, formats).error().text,
+            "*norm*: no matrix of the file has such a name: want one in GGUF's words, such as blk.0.attn_q.weight");
+}
+
+TEST(FormatRules, PatternsFitWholeNames) {
+  const std::vector<MixTensor> tensors = {{"blk.0.attn_q.weight", {64, 256}, Format::bf16}};
+  const auto fits = [&](const std::string& pattern) {
+    std::vector<Format> formats(1);
+    return apply_rules({{pattern, Format::q8_0}}, tensors, formats).ok();
+  };
+  for (const char* pattern : {"blk.0.attn_q.weight", "*", "blk.*", "*.weight", "*q*", "b*.*.*t", "**blk**", "blk.?.a*"})
+    EXPECT_TRUE(fits(pattern)) << pattern;
+  for (const char* pattern : {"", "?", "attn_q", "*.bias", "blk.*.weight?", "*qq*", "blk.??.attn_q.weight", "?*?*?x"})
+    EXPECT_FALSE(fits(pattern)) << pattern;
+  std::string stars;
+  for (int i = 0; i < 500; ++i) stars += "*b";
+  EXPECT_FALSE(fits(stars));
+}
+
 }  // namespace
 }  // namespace sluice
