@@ -203,6 +203,18 @@ TEST_F(SavedFile, OtherNumericsAreSaidAndTheTokensRunAgain) {
   expect_goes_on(after, *loaded, 0);
 }
 
+// Found by fuzzing: the note is one line whatever the file calls its numerics.
+TEST_F(SavedFile, ANumericsIdOfSeveralLinesIsShownInOne) {
+  fake::Script script;
+  script.numerics = "fake\n\x1b[2J";
+  FakeEngine before(options(), script);
+  ASSERT_TRUE(before.engine->save(kept(before, 70, 2), path));
+  FakeEngine after(options());
+  ASSERT_TRUE(after.engine->load(path, &note));
+  EXPECT_EQ(note.find_first_of("\n\x1b"), std::string::npos) << note;
+  EXPECT_NE(note.find(": its tokens are run again"), std::string::npos) << note;
+}
+
 TEST_F(SavedFile, WithoutRoomForItsPagesTheTokensRunAgain) {
   FakeEngine before(options());
   ASSERT_TRUE(before.engine->save(kept(before, 150, 50), path));
