@@ -38,6 +38,7 @@ struct DeviceInfo {
 struct PlacedShape {
   WeightShape shape{};
   Format format{};
+  bool in_parts = false;  // TensorSource::parts
 };
 
 struct PlanRequest {

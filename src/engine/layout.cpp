@@ -107,7 +107,7 @@ Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const Wei
   std::vector<PlacedShape> shapes;
   for (const WeightDecl& weight : program.weights) {
     TRY(const TensorSource tensor, weights.find(weight.name));
-    shapes.push_back({tensor.shape, tensor.format});
+    shapes.push_back({tensor.shape, tensor.format, !tensor.parts.empty()});
   }
   return shapes;
 }

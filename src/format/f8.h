@@ -1,7 +1,9 @@
-// f8_e4m3 and f8_e5m2: the 8-bit floats of safetensors (OCP 8-bit floating point, OFP8), one element a block.
+// f8_e4m3 and f8_e5m2: the 8-bit floats of safetensors (OCP 8-bit floating point, OFP8), one element a block; and
+// f8_e8m0, the powers of two that scale blocks of smaller floats (OCP microscaling formats).
 //
 //   f8_e4m3  1 sign, 4 exponent (bias 7), 3 mantissa bits; no infinities, 0x7f and 0xff are NaN; largest 448
 //   f8_e5m2  1 sign, 5 exponent (bias 15), 2 mantissa bits; the upper half of an f16
+//   f8_e8m0  8 exponent bits (bias 127), no sign; 0xff is NaN
 #pragma once
 
 #include <limits>
@@ -48,6 +50,25 @@ struct F8_E5M2 {
   static_assert(sizeof(Block) == 1);
 
   static void decode(const Block& block, float* to) { *to = f32_from_f16(static_cast<uint16_t>(block.bits << 8)); }
+};
+
+struct F8_E8M0 {
+  static constexpr Format kFormat = Format::f8_e8m0;
+  static constexpr const char* kName = "f8_e8m0";
+  static constexpr uint32_t kBlockElements = 1;
+  static constexpr int kGgmlType = -1;
+  static constexpr const char* kSafetensorsName = "F8_E8M0";
+
+  struct Block {
+    uint8_t bits;
+  };
+  static_assert(sizeof(Block) == 1);
+
+  // 2^-127 is a subnormal f32.
+  static void decode(const Block& block, float* to) {
+    const uint32_t bits = block.bits == 0 ? 0x400000u : static_cast<uint32_t>(block.bits) << 23;
+    *to = block.bits == 0xff ? std::numeric_limits<float>::quiet_NaN() : std::bit_cast<float>(bits);
+  }
 };
 
 }  // namespace sluice

@@ -35,7 +35,7 @@ void decode_blocks(const std::byte* from, float* to, size_t count) {
   for (size_t i = 0; i < count; i += Trait::kBlockElements) {
     typename Trait::Block block;
     std::memcpy(&block, from, sizeof block);
-    if constexpr (Trait::kBlockElements == 1) {
+    if constexpr (requires { &Trait::decode; }) {
       Trait::decode(block, to + i);
     } else {
       for (uint32_t part = 0; part < Trait::kBlockElements / 16; ++part) Trait::load16(block, part, to + i + 16 * part);
@@ -109,10 +109,10 @@ constexpr std::array<FormatInfo, kFormats> kTable = {
     data(Format::boolean, "bool", 1, -1, "BOOL"),
     readable<F8_E4M3>(),
     readable<F8_E5M2>(),
-    packed(Format::f8_e8m0, "f8_e8m0", 1, 1, "F8_E8M0"),
+    readable<F8_E8M0>(),
     packed(Format::f6_e2m3, "f6_e2m3", 4, 3, "F6_E2M3"),
     packed(Format::f6_e3m2, "f6_e3m2", 4, 3, "F6_E3M2"),
-    packed(Format::f4, "f4", 2, 1, "F4"),
+    readable<F4>(),
     computed<Q4_0>(),
     computed<Q4_1>(),
     computed<Q5_0>(),
@@ -136,7 +136,7 @@ constexpr std::array<FormatInfo, kFormats> kTable = {
     computed<TQ1_0>(),
     computed<TQ2_0>(),
     computed<MXFP4>(),
-    readable<NVFP4>(),
+    computed<NVFP4>(),
     computed<Q1_0>(),
     computed<Q2_0>(),
 };

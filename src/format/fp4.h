@@ -1,6 +1,9 @@
 // mxfp4 and nvfp4: 4-bit floats (E2M1: 1 sign, 2 exponent, 1 mantissa bits) under 8-bit floating scales. ggml's MXFP4
-// (OCP microscaling formats) and NVFP4.
+// (OCP microscaling formats) and NVFP4. f4: the same floats as safetensors files keep them, scales elsewhere.
 //
+//   f4, 2 elements
+//     byte  0   u8    q       the first in the low half
+//           1
 //   mxfp4, 32 elements: x = 2^(e - 127) * q
 //     byte  0   u8    e
 //           1   u8    q[16]   element j in the low half of byte j, element j + 16 in the high half
@@ -27,6 +30,24 @@ inline constexpr int8_t kDoubledE2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, 
 
 // The sign of zero is dropped, as ggml does.
 inline float doubled_e2m1(uint32_t bits) { return static_cast<float>(kDoubledE2M1[bits & 15]); }
+
+struct F4 {
+  static constexpr Format kFormat = Format::f4;
+  static constexpr const char* kName = "f4";
+  static constexpr uint32_t kBlockElements = 2;
+  static constexpr int kGgmlType = -1;
+  static constexpr const char* kSafetensorsName = "F4";
+
+  struct Block {
+    uint8_t q;
+  };
+  static_assert(sizeof(Block) == 1);
+
+  static void decode(const Block& block, float* to) {
+    to[0] = 0.5f * doubled_e2m1(block.q);
+    to[1] = 0.5f * doubled_e2m1(block.q >> 4);
+  }
+};
 
 struct MXFP4 {
   static constexpr Format kFormat = Format::mxfp4;

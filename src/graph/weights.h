@@ -1,13 +1,16 @@
 // Weights as programs and devices see them: a canonical name, a shape, and where the elements lie.
 //
 // A family's weight table binds canonical names to tensors of a checkpoint; a device asks a WeightSource by canonical
-// name and never learns which file or dialect they came from.
+// name and never learns which file or dialect they came from. Where checkpoints keep a weight's scales in tensors of
+// their own (8- and 4-bit floats), a TensorSource lists these as parts; what the numbers are then, decode_weight_row
+// says.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "format/format.h"
@@ -28,6 +31,23 @@ struct WeightDecl {
   WeightShape shape{};
 };
 
+// What a part does to an element.
+enum class PartRole : uint8_t { factor, divisor };
+
+// Numbers beside the elements, one for each block of block_rows x block_columns of them: those of the weight's row r
+// are row (r + row_shift) / block_rows at bytes + expert * expert_stride + that * row_stride.
+struct WeightPart {
+  PartRole role{};
+  Format format{};
+  const std::byte* bytes = nullptr;
+  uint32_t block_rows = 1;
+  uint32_t block_columns = 1;
+  uint32_t row_shift = 0;  // rows of the first block that lie before the weight's, of a slice
+  uint64_t expert_stride = 0;
+  uint64_t row_stride = 0;
+  std::shared_ptr<const void> owner;
+};
+
 // Where a weight lies: rows of `format` at bytes + expert * expert_stride + row * row_stride. `bytes` may be unaligned.
 // A weight that is a slice of a stored tensor (gate of a fused gate_up) has strides larger than its own rows.
 struct TensorSource {
@@ -37,7 +57,13 @@ struct TensorSource {
   uint64_t expert_stride = 0;
   uint64_t row_stride = 0;
   std::shared_ptr<const void> owner;  // keeps `bytes` alive: a mapping, or a small tensor transformed at load
+  std::vector<WeightPart> parts{};    // applied to each element in this order; mostly none
 };
+
+// A row as f32: the format's numbers, each part's applied in turn and rounded to f32. `to`: shape.columns floats.
+void decode_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, float* to);
+// Rows [first, first + count) of each expert.
+TensorSource rows_of(const TensorSource& source, uint32_t first, uint32_t count);
 
 class WeightSource {
  public:

@@ -15,15 +15,6 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kQuantizationVersion = 2;
 
-// The whole stored tensor that a weight is, or is a part of; a transformed one as it is here.
-TensorSource whole_tensor(const BoundWeight& weight) {
-  if (weight.source.transform != Transform::none) return weight.tensor;
-  TensorSource whole = weight.tensor;
-  whole.bytes = weight.stored->bytes.data();
-  if (weight.source.total_rows != 0) whole.shape.rows = weight.source.total_rows;
-  return whole;
-}
-
 // Their formats are still to be chosen.
 std::vector<ExportTensor> export_tensors(const Model& model) {
   std::vector<ExportTensor> tensors;
@@ -48,8 +39,8 @@ std::vector<ExportTensor> export_tensors(const Model& model) {
     const auto name = std::ranges::find_if(names, [&](const auto& n) { return n.same_part(weight.source); });
     CHECK(name != names.end());
     if (!written.insert(name->name).second) continue;  // another part of a fused tensor
-    tensors.push_back({name->name, stored_shape(weight.row.shape, weight.source), Format::f32, whole_tensor(weight),
-                       weight.row.gguf_heads});
+    tensors.push_back(
+        {name->name, stored_shape(weight.row.shape, weight.source), Format::f32, weight.whole, weight.row.gguf_heads});
   }
   return tensors;
 }
@@ -82,7 +73,10 @@ Status choose_formats(const Mix& mix, const std::vector<FormatRule>& rules, cons
                       std::vector<ExportTensor>& tensors) {
   std::vector<MixTensor> described;
   described.reserve(tensors.size());
-  for (const ExportTensor& tensor : tensors) described.push_back({tensor.name, tensor.shape, tensor.source.format});
+  for (const ExportTensor& tensor : tensors) {
+    const Format stored = tensor.source.parts.empty() ? tensor.source.format : Format::bf16;
+    described.push_back({tensor.name, tensor.shape, stored});
+  }
   std::vector<Format> formats = mix_formats(mix, described, facts);
   TRY_STATUS(apply_rules(rules, described, formats));
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].format = formats[i];
@@ -124,25 +118,30 @@ Status check_range(const ExportTensor& tensor, std::span<const float> row) {
                " for ", format_name(tensor.format));
 }
 
+bool is_copied(const ExportTensor& tensor) {
+  return tensor.source.format == tensor.format && tensor.source.parts.empty() && !tensor.heads.columns;
+}
+
 // Decodes and encodes rows, counted through all experts. One a thread.
 class RowConverter {
  public:
   explicit RowConverter(const ExportTensor& tensor)
       : tensor_(tensor),
-        values_(tensor.source.format == tensor.format && !tensor.heads.columns ? 0 : tensor.source.shape.columns),
+        values_(is_copied(tensor) ? 0 : tensor.source.shape.columns),
         ordered_(tensor.heads.columns ? values_.size() : 0) {}
 
   Status convert(uint64_t row, std::byte* to) {
     const TensorSource& source = tensor_.source;
     const HeadOrder& heads = tensor_.heads;
+    const auto expert = static_cast<uint32_t>(row / source.shape.rows);
     const auto in_expert = static_cast<uint32_t>(row % source.shape.rows);
-    const std::byte* from = source.bytes + row / source.shape.rows * source.expert_stride +
-                            (heads.columns ? in_expert : heads.source(in_expert)) * source.row_stride;
+    const uint32_t of_expert = heads.columns ? in_expert : heads.source(in_expert);
     if (values_.empty()) {
-      std::copy_n(from, row_bytes(tensor_.format, source.shape.columns), to);
+      std::copy_n(source.bytes + expert * source.expert_stride + of_expert * source.row_stride,
+                  row_bytes(tensor_.format, source.shape.columns), to);
       return {};
     }
-    decode_row(source.format, from, values_.data(), values_.size());
+    decode_weight_row(source, expert, of_expert, values_.data());
     for (uint32_t i = 0; i < ordered_.size(); ++i) ordered_[i] = values_[heads.source(i)];
     if (heads.columns) values_ = ordered_;
     TRY_STATUS(check_range(tensor_, values_));

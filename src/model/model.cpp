@@ -45,6 +45,10 @@ void add_weight(Sha256& sha, const BoundWeight& weight) {
   add_bytes(sha, tensor.shape.rows);
   add_bytes(sha, tensor.shape.columns);
   sha.add(std::span(tensor.bytes, static_cast<size_t>(std::min(kDigestBytes, tensor.shape.rows * tensor.row_stride))));
+  for (const WeightPart& part : tensor.parts) {
+    const uint64_t rows = (uint64_t{tensor.shape.rows} + part.row_shift - 1) / part.block_rows + 1;
+    sha.add(std::span(part.bytes, static_cast<size_t>(std::min(kDigestBytes, rows * part.row_stride))));
+  }
 }
 
 }  // namespace

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "model/parts.h"
+
 namespace sluice {
 namespace {
 
 constexpr size_t kNamesInASentence = 3;
+constexpr std::string_view kPacked = "_packed";
 
 // Ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n], the taps of a convolution as [n, 1,
 // taps].
@@ -16,29 +19,36 @@ std::vector<int64_t> without_ones(std::vector<int64_t> shape) {
   return shape;
 }
 
-Status check_stored(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
-                    const SourceName& source) {
-  const std::vector<int64_t> want = stored_shape(shape, source);
-  const std::string& file = checkpoint.files()[stored.file];
-  if (without_ones(stored.shape) != without_ones(want))
-    return error(ErrorKind::invalid, file, ": ", printable(stored.name), " is ", format_name(stored.format), " ",
-                 format_shape(stored.shape), ": want ", format_shape(want));
-  if (!format_info(stored.format).decodable)
-    return error(ErrorKind::unsupported, file, ": ", printable(stored.name), " is ", format_name(stored.format),
-                 ": want a format that is computed with");
-  return {};
+Status check_shape(const Checkpoint& checkpoint, const StoredTensor& stored, const std::vector<int64_t>& found,
+                   const std::vector<int64_t>& want) {
+  if (without_ones(found) == without_ones(want)) return {};
+  return error(ErrorKind::invalid, checkpoint.files()[stored.file], ": ", printable(stored.name), " is ",
+               format_name(stored.format), " ", format_shape(stored.shape), ": want ", format_shape(want));
 }
 
-TensorSource tensor_source(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
-                           const SourceName& source) {
-  TensorSource tensor;
-  tensor.shape = shape;
-  tensor.format = stored.format;
-  tensor.row_stride = row_bytes(stored.format, shape.columns);
-  tensor.expert_stride = tensor.row_stride * (source.total_rows != 0 ? source.total_rows : shape.rows);
-  tensor.bytes = stored.bytes.data() + tensor.row_stride * source.first_row;
-  tensor.owner = checkpoint.owner(stored);
-  return tensor;
+// All of a stored tensor, whose shape that is.
+Result<TensorSource> whole_tensor(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
+                                  Format format, std::vector<WeightPart> parts) {
+  TensorSource whole;
+  whole.shape = shape;
+  whole.format = format;
+  whole.parts = std::move(parts);
+  if (!format_info(whole.format).decodable && whole.parts.empty())
+    return error(ErrorKind::unsupported, checkpoint.files()[stored.file], ": ", printable(stored.name), " is ",
+                 format_name(stored.format), ": want a format that is computed with");
+  whole.row_stride = row_bytes(whole.format, shape.columns);
+  whole.expert_stride = whole.row_stride * whole.shape.rows;
+  whole.bytes = stored.bytes.data();
+  whole.owner = checkpoint.owner(stored);
+  return whole;
+}
+
+// Names of the tensors that are weights.
+std::unordered_set<std::string> names_of(const WeightTable& table, Dialect dialect) {
+  std::unordered_set<std::string> names;
+  for (const WeightRow& row : table.rows())
+    for (const SourceName& source : row.sources(dialect)) names.insert(source.name);
+  return names;
 }
 
 float transformed(Transform transform, float x) {
@@ -54,7 +64,7 @@ float transformed(Transform transform, float x) {
 TensorSource transformed(const TensorSource& stored, Transform transform) {
   CHECK(stored.shape.experts == 1 && stored.shape.rows == 1);
   const auto values = std::make_shared<std::vector<float>>(stored.shape.columns);
-  decode_row(stored.format, stored.bytes, values->data(), values->size());
+  decode_weight_row(stored, 0, 0, values->data());
   for (float& value : *values) value = transformed(transform, value);
   TensorSource tensor;
   tensor.shape = stored.shape;
@@ -132,6 +142,7 @@ Result<SourceNames> SourceNames::read(const Checkpoint& checkpoint, const std::v
     size_t prefix = 0;
     while (prefix < prefixes.size() && !starts_with(name, prefixes[prefix])) ++prefix;
     if (prefix < prefixes.size()) name.remove_prefix(prefixes[prefix].size());
+    if (ends_with(name, kPacked)) name.remove_suffix(kPacked.size());
     best = std::min(best, prefix);
     const auto [at, added] = names.index_.emplace(name, &tensor);
     if (!added)
@@ -163,6 +174,7 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
   BoundWeights weights;
   std::vector<std::string> missing;
   std::unordered_set<const StoredTensor*> used;
+  TRY(const PartFinder finder, PartFinder::open(checkpoint, names, names_of(table, checkpoint.dialect())));
   for (const WeightRow& row : table.rows()) {
     const std::vector<SourceName>& sources = row.sources(checkpoint.dialect());
     const auto source = std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return names.find(s.name); });
@@ -171,12 +183,18 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
       continue;
     }
     const StoredTensor& stored = *names.find(source->name);
-    TRY_STATUS(check_stored(checkpoint, stored, row.shape, *source));
+    const ElementView view = finder.view(source->name, stored);
+    TRY_STATUS(check_shape(checkpoint, stored, view.shape, stored_shape(row.shape, *source)));
+    WeightShape shape = row.shape;
+    if (source->total_rows != 0) shape.rows = source->total_rows;
+    TRY(FoundParts beside, finder.find(source->name, stored, shape));
     used.insert(&stored);
+    used.insert(beside.tensors.begin(), beside.tensors.end());
+    TRY(TensorSource whole, whole_tensor(checkpoint, stored, shape, view.format, std::move(beside.parts)));
+    TensorSource tensor = rows_of(whole, source->first_row, row.shape.rows);
     weights.index_.emplace(row.name, weights.all_.size());
-    TensorSource tensor = tensor_source(checkpoint, stored, row.shape, *source);
-    if (source->transform != Transform::none) tensor = transformed(tensor, source->transform);
-    weights.all_.push_back({row, *source, &stored, std::move(tensor)});
+    if (source->transform != Transform::none) whole = tensor = transformed(tensor, source->transform);
+    weights.all_.push_back({row, *source, &stored, std::move(whole), std::move(tensor)});
   }
   if (!missing.empty()) return missing_tensors(checkpoint, missing);
   for (const auto& [name, stored] : names.all()) {

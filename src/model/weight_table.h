@@ -106,13 +106,14 @@ inline WeightShape vector_of(uint32_t columns) { return {1, 1, columns}; }
 // A row of the table found in a checkpoint.
 struct BoundWeight {
   WeightRow row;
-  SourceName source;  // which of the row's names it was; a Hugging Face name without its prefix
-  const StoredTensor* stored = nullptr;
-  TensorSource tensor;
+  SourceName source;                     // which of the row's names it was; a Hugging Face name without its prefix
+  const StoredTensor* stored = nullptr;  // its elements
+  TensorSource whole;                    // all of `stored`, and its parts; transformed as the weight is
+  TensorSource tensor;                   // the weight: `whole` or some of its rows
 };
 
-// Tensors by the names that a table uses: the stored name without the first of `prefixes` that it begins with. Fails
-// when two tensors come to one name.
+// Tensors by the names that a table uses: the stored name without the first of `prefixes` that it begins with, and
+// without "_packed" (parts.h). Fails when two tensors come to one name.
 class SourceNames {
  public:
   static Result<SourceNames> read(const Checkpoint& checkpoint, const std::vector<std::string>& prefixes);

@@ -1,4 +1,4 @@
-// A model's text program on the reference device, its step filled by hand.
+// A model's text program on the reference device, or another, its step filled by hand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,12 +18,13 @@ inline Result<Model> open_model(const std::string& path) {
   return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)));
 }
 
-// A program on the reference device, with room for one sequence of `rows` tokens whose page i is page i, and whose
-// recurrent state begins as zeros.
+// A program on a device in exact arithmetic, with room for one sequence of `rows` tokens whose page i is page i, and
+// whose recurrent state begins as zeros.
 class TextBench {
  public:
-  TextBench(const Model& model, Program program, uint32_t rows)
-      : program_(std::move(program)), device_(make_reference_device()) {
+  TextBench(const Model& model, Program program, uint32_t rows,
+            std::unique_ptr<Device> device = make_reference_device())
+      : program_(std::move(program)), device_(std::move(device)) {
     const uint32_t pages = (rows + kPagePositions - 1) / kPagePositions;
     maxima_ = {.rows = rows, .wanted = rows, .sequences = 1};
     for (const PageGroup& group : program_.groups)
@@ -32,7 +33,7 @@ class TextBench {
     request.pages.assign(program_.groups.size(), pages);
     for (const WeightDecl& weight : program_.weights) {
       const Result<TensorSource> source = model.weights().find(weight.name);
-      request.weights.push_back({source->shape, source->format});
+      request.weights.push_back({source->shape, source->format, !source->parts.empty()});
     }
     Result<std::unique_ptr<Plan>> plan = device_->plan(request);
     EXPECT_TRUE(plan) << plan.error().text;

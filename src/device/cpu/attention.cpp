@@ -151,24 +151,19 @@ void Executor::attend_latents(const Attention& op, const QueryBlock& block, uint
 
 void Executor::multiply_head(WeightId weight, bool transposed, const HeadRows& rows, float* scratch) {
   const TensorSource& source = memory_.weight(weight);
-  const FormatKernels& kernels = kernels_.formats[static_cast<int>(source.format)];
-  const std::byte* matrix = source.bytes + rows.head * source.expert_stride;
   if (!transposed) {
-    kernels.product({.weight = matrix,
-                     .weight_stride = source.row_stride,
-                     .x = reinterpret_cast<const std::byte*>(rows.x),
-                     .x_stride = rows.x_stride * sizeof(float),
-                     .out = rows.out,
-                     .out_stride = rows.out_stride,
-                     .columns = source.shape.columns,
-                     .rows = rows.rows},
-                    0, source.shape.rows, scratch);
-    return;
+    ProductArgs args = memory_.matrix(weight, rows.head);
+    args.x = reinterpret_cast<const std::byte*>(rows.x);
+    args.x_stride = rows.x_stride * sizeof(float);
+    args.out = rows.out;
+    args.out_stride = rows.out_stride;
+    args.rows = rows.rows;
+    return memory_.product_kernel(weight)(args, 0, source.shape.rows, scratch);
   }
   for (uint32_t row = 0; row < rows.rows; ++row)
     std::fill_n(rows.out + row * rows.out_stride, source.shape.columns, 0.0f);
   for (uint32_t i = 0; i < source.shape.rows; ++i) {
-    kernels.decode(matrix + i * source.row_stride, scratch, source.shape.columns, 1.0f);
+    memory_.decode(weight, rows.head, i, scratch, 1.0f);
     for (uint32_t row = 0; row < rows.rows; ++row)
       kernels_.accumulate(scratch, rows.x[row * rows.x_stride + i], rows.out + row * rows.out_stride,
                           source.shape.columns);

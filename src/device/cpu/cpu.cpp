@@ -131,7 +131,7 @@ Status check_weight(const Kernels& kernels, const WeightDecl& decl, const Placed
   if (placed.shape != decl.shape)
     return error(ErrorKind::invalid, "weight ", decl.name, ": found ", describe(placed.shape), ": want ",
                  describe(decl.shape));
-  if (kernels.formats[static_cast<int>(placed.format)].product == nullptr)
+  if (kernels.formats[static_cast<int>(placed.format)].product == nullptr && !placed.in_parts)
     return error(ErrorKind::unsupported, "weight ", decl.name, ": found format ", format.name,
                  ": want one that the CPU computes with");
   if (decl.shape.columns % format.block_elements != 0)

@@ -94,11 +94,10 @@ void Executor::run_gated_mlp(const Block& block) {
 
 void Executor::run(const Embed& op) {
   const TensorSource& table = memory_.weight(op.weight);
-  const auto decode = kernels_.formats[static_cast<int>(table.format)].decode;
   each_row(op.out, [&](uint64_t row) {
     const int32_t id = *integers(op.ids, row);
     CHECK(id >= 0 && static_cast<uint32_t>(id) < table.shape.rows);
-    decode(table.bytes + static_cast<uint64_t>(id) * table.row_stride, result(op.out, row), columns(op.out), op.scale);
+    memory_.decode(op.weight, 0, static_cast<uint32_t>(id), result(op.out, row), op.scale);
   });
 }
 

@@ -13,6 +13,7 @@
 
 #include "format/format.h"
 #include "graph/ops/elementwise.h"
+#include "graph/weights.h"
 
 namespace sluice::cpu {
 
@@ -32,6 +33,9 @@ struct ProductArgs {
   uint64_t out_stride = 0;
   uint32_t columns = 0;
   uint32_t rows = 0;  // of x
+  // In place of `weight`, for product_in_parts:
+  const TensorSource* source = nullptr;
+  uint32_t expert = 0;
 };
 // Outputs [first, last). `scratch`: kPanelOutputs * columns floats of this thread.
 using ProductKernel = void (*)(const ProductArgs& args, uint32_t first, uint32_t last, float* scratch);
@@ -133,7 +137,8 @@ struct DeltaArgs {
 };
 
 struct Kernels {
-  FormatKernels formats[kFormats];  // by Format
+  FormatKernels formats[kFormats];           // by Format
+  ProductKernel product_in_parts = nullptr;  // weights whose scales lie in tensors of their own, f32 activations
   CacheKernels cache_f32;
   CacheKernels cache_f16;
 

@@ -26,7 +26,7 @@ Status Memory::find_weights(const WeightSource& source) {
     const std::string& name = plan_->program().weights[i].name;
     TRY(TensorSource found, source.find(name));
     const PlacedShape& planned = request.weights[i];
-    if (found.shape != planned.shape || found.format != planned.format)
+    if (found.shape != planned.shape || found.format != planned.format || found.parts.empty() == planned.in_parts)
       return error(ErrorKind::invalid, "weight ", name, ": found ", format_name(found.format), " ",
                    describe(found.shape), ": want the planned ", format_name(planned.format), " ",
                    describe(planned.shape));
@@ -43,8 +43,27 @@ void Memory::decode_factors() {
     const size_t columns = weight.shape.columns;
     factors_[i].resize(weight.shape.rows * columns);
     for (uint32_t row = 0; row < weight.shape.rows; ++row)
-      decode_row(weight.format, weight.bytes + row * weight.row_stride, factors_[i].data() + row * columns, columns);
+      decode_weight_row(weight, 0, row, factors_[i].data() + row * columns);
   }
+}
+
+ProductArgs Memory::matrix(WeightId id, uint32_t expert) const {
+  const TensorSource& source = weights_[id];
+  return {.weight = source.bytes + expert * source.expert_stride,
+          .weight_stride = source.row_stride,
+          .columns = source.shape.columns,
+          .source = &source,
+          .expert = expert};
+}
+
+void Memory::decode(WeightId id, uint32_t expert, uint32_t row, float* out, float factor) const {
+  const TensorSource& source = weights_[id];
+  const Kernels& kernels = plan_->kernels();
+  if (source.parts.empty())
+    return kernels.formats[static_cast<int>(source.format)].decode(
+        source.bytes + expert * source.expert_stride + row * source.row_stride, out, source.shape.columns, factor);
+  decode_weight_row(source, expert, row, out);
+  if (factor != 1.0f) kernels.scale(out, factor, out, source.shape.columns);
 }
 
 void Memory::place_activations() {

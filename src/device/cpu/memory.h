@@ -29,6 +29,11 @@ class Memory {
   }
 
   const TensorSource& weight(WeightId id) const { return weights_[id]; }
+  ProductKernel product_kernel(WeightId id) const { return plan_->product_kernel(id); }
+  // One expert's matrix as products take it; activations and results are the caller's.
+  ProductArgs matrix(WeightId id, uint32_t expert) const;
+  // out = a row of it * factor
+  void decode(WeightId id, uint32_t expert, uint32_t row, float* out, float factor) const;
   // A factor decoded to f32, row after row; null for no weight.
   const float* factors(WeightId id) const { return id == kNone ? nullptr : factors_[id].data(); }
 

@@ -57,8 +57,15 @@ const CacheKernels& CpuPlan::cache_kernels() const {
   return request_.arithmetic == Arithmetic::exact ? kernels().cache_f32 : kernels().cache_f16;
 }
 
-bool CpuPlan::takes_8bit(Format format) const {
-  return request_.arithmetic == Arithmetic::fast && kernels().formats[static_cast<int>(format)].product_8bit != nullptr;
+ProductKernel CpuPlan::product_kernel(WeightId weight) const {
+  const PlacedShape& placed = request_.weights[weight];
+  return placed.in_parts ? kernels().product_in_parts : kernels().formats[static_cast<int>(placed.format)].product;
+}
+
+bool CpuPlan::takes_8bit(WeightId weight) const {
+  const PlacedShape& placed = request_.weights[weight];
+  return request_.arithmetic == Arithmetic::fast && !placed.in_parts &&
+         kernels().formats[static_cast<int>(placed.format)].product_8bit != nullptr;
 }
 
 std::string CpuPlan::numerics_id() const {
@@ -120,10 +127,9 @@ uint64_t CpuPlan::maximum_rows(ValueId id) const {
 
 void CpuPlan::size_product(uint64_t rows, WeightId weight) {
   const uint64_t columns = program().weights[weight].shape.columns;
-  const Format format = request_.weights[weight].format;
-  if (takes_8bit(format))
+  if (takes_8bit(weight))
     scratch_.quantised = std::max(scratch_.quantised, lines(rows * kernels().quantised_bytes(columns)));
-  else if (format != Format::f32)
+  else if (request_.weights[weight].format != Format::f32)
     scratch_.thread = std::max(scratch_.thread, lines(kPanelOutputs * columns * sizeof(float)));
 }
 

@@ -72,8 +72,9 @@ class CpuPlan final : public Plan {
   uint64_t cache_bytes() const { return cache_bytes_; }
   uint64_t activation_bytes() const;
 
-  // The kernel of a product with this weight, and whether it takes 8-bit activations.
-  bool takes_8bit(Format format) const;
+  // The kernel of a product with this weight and f32 activations; whether there is one for 8-bit activations to use.
+  ProductKernel product_kernel(WeightId weight) const;
+  bool takes_8bit(WeightId weight) const;
 
  private:
   void lay_out_states();

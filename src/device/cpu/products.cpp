@@ -38,8 +38,7 @@ void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& b
 Activations Products::prepare(const float* x, uint64_t rows, std::span<const WeightId> weights) const {
   const uint32_t columns = memory_.weight(weights[0]).shape.columns;
   Activations activations{.x = x, .rows = rows, .columns = columns};
-  if (std::none_of(weights.begin(), weights.end(),
-                   [&](WeightId weight) { return plan_.takes_8bit(memory_.weight(weight).format); }))
+  if (std::none_of(weights.begin(), weights.end(), [&](WeightId weight) { return plan_.takes_8bit(weight); }))
     return activations;
   const uint64_t stride = plan_.kernels().quantised_bytes(columns);
   std::byte* quantised = memory_.quantised();
@@ -53,17 +52,16 @@ Activations Products::prepare(const float* x, uint64_t rows, std::span<const Wei
 
 Product Products::product(const Activations& x, WeightId weight, float* out, uint32_t expert) const {
   const TensorSource& source = memory_.weight(weight);
-  const FormatKernels& kernels = plan_.kernels().formats[static_cast<int>(source.format)];
-  const bool quantised = plan_.takes_8bit(source.format);
-  return {.kernel = quantised ? kernels.product_8bit : kernels.product,
-          .args = {.weight = source.bytes + expert * source.expert_stride,
-                   .weight_stride = source.row_stride,
-                   .x = quantised ? x.quantised : reinterpret_cast<const std::byte*>(x.x),
-                   .x_stride = quantised ? plan_.kernels().quantised_bytes(x.columns) : uint64_t{x.columns} * 4,
-                   .out = out,
-                   .out_stride = source.shape.rows,
-                   .columns = x.columns,
-                   .rows = static_cast<uint32_t>(x.rows)},
+  const bool quantised = plan_.takes_8bit(weight);
+  ProductArgs args = memory_.matrix(weight, expert);
+  args.x = quantised ? x.quantised : reinterpret_cast<const std::byte*>(x.x);
+  args.x_stride = quantised ? plan_.kernels().quantised_bytes(x.columns) : uint64_t{x.columns} * 4;
+  args.out = out;
+  args.out_stride = source.shape.rows;
+  args.rows = static_cast<uint32_t>(x.rows);
+  return {.kernel = quantised ? plan_.kernels().formats[static_cast<int>(source.format)].product_8bit
+                              : plan_.product_kernel(weight),
+          .args = args,
           .outputs = source.shape.rows};
 }
 

@@ -54,8 +54,7 @@ template <class Real>
 std::vector<float> Interpreter<Real>::weight_row(WeightId id, uint64_t row, uint64_t expert) const {
   const TensorSource& source = weights_[id];
   std::vector<float> decoded(source.shape.columns);
-  decode_row(source.format, source.bytes + expert * source.expert_stride + row * source.row_stride, decoded.data(),
-             decoded.size());
+  decode_weight_row(source, static_cast<uint32_t>(expert), static_cast<uint32_t>(row), decoded.data());
   return decoded;
 }
 

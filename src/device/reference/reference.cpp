@@ -159,7 +159,7 @@ Status check_weight(const WeightDecl& decl, const PlacedShape& placed) {
   if (placed.shape != decl.shape)
     return error(ErrorKind::invalid, "weight ", decl.name, ": found ", describe(placed.shape), ": want ",
                  describe(decl.shape));
-  if (!format.decodable)
+  if (!format.decodable && !placed.in_parts)
     return error(ErrorKind::unsupported, "weight ", decl.name, ": found format ", format.name,
                  ": want one that is computed with");
   if (decl.shape.columns % format.block_elements != 0)
@@ -197,7 +197,7 @@ class ReferenceDevice : public Device {
       const std::string& name = request.program->weights[i].name;
       TRY(TensorSource source, weights.find(name));
       const PlacedShape& planned = request.weights[i];
-      if (source.shape != planned.shape || source.format != planned.format)
+      if (source.shape != planned.shape || source.format != planned.format || source.parts.empty() == planned.in_parts)
         return error(ErrorKind::invalid, "weight ", name, ": found ", format_name(source.format), " ",
                      describe(source.shape), ": want the planned ", format_name(planned.format), " ",
                      describe(planned.shape));

@@ -96,6 +96,16 @@ struct Product {
     }
   }
 
+  // The same for weights in parts.
+  static void product_in_parts(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
+    for (uint32_t o = first; o < last; o += kPanelOutputs) {
+      const uint32_t end = o + kPanelOutputs < last ? o + kPanelOutputs : last;
+      for (uint32_t i = o; i < end; ++i)
+        decode_weight_row(*a.source, a.expert, i, scratch + uint64_t{i - o} * a.columns);
+      all_rows<F32View<S>>(a, reinterpret_cast<const std::byte*>(scratch), uint64_t{a.columns} * 4, o, end);
+    }
+  }
+
   // For formats without a view: their own decoder.
   template <Format kFormat>
   static void decode_by_format(const std::byte* row, float* out, size_t n, float factor) {

@@ -66,6 +66,7 @@ constexpr Kernels make_kernels() {
   using enum ActivationKind;
   Kernels k;
   add_formats<S>(k.formats);
+  k.product_in_parts = Product<S>::product_in_parts;
   k.cache_f32 = cache_kernels<S, CacheF32<S>>();
   k.cache_f16 = cache_kernels<S, CacheF16<S>>();
   k.quantised_bytes = Product8Bit<S>::quantised_bytes;

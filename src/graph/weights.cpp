@@ -1,0 +1,58 @@
+#include "graph/weights.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kNumbersAtOnce = 64;  // whole blocks of every format that parts have
+
+void apply(const WeightPart& part, float number, float* values, uint32_t count) {
+  if (part.role == PartRole::factor)
+    for (uint32_t i = 0; i < count; ++i) values[i] *= number;
+  else
+    for (uint32_t i = 0; i < count; ++i) values[i] /= number;
+}
+
+void apply(const WeightPart& part, uint32_t expert, uint32_t row, float* values, uint32_t columns) {
+  const uint64_t number_row = (uint64_t{row} + part.row_shift) / part.block_rows;
+  const std::byte* from = part.bytes + expert * part.expert_stride + number_row * part.row_stride;
+  float numbers[kNumbersAtOnce];
+  const uint32_t all = (columns - 1) / part.block_columns + 1;
+  for (uint32_t first = 0; first < all; first += kNumbersAtOnce) {
+    const uint32_t count = std::min(kNumbersAtOnce, all - first);
+    decode_row(part.format, from + row_bytes(part.format, first), numbers, count);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint64_t begin = uint64_t{first + i} * part.block_columns;
+      apply(part, numbers[i], values + begin,
+            static_cast<uint32_t>(std::min<uint64_t>(part.block_columns, columns - begin)));
+    }
+  }
+}
+
+}  // namespace
+
+void decode_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, float* to) {
+  const std::byte* from = source.bytes + expert * source.expert_stride + row * source.row_stride;
+  const uint32_t columns = source.shape.columns;
+  decode_row(source.format, from, to, columns);
+  if (columns == 0) return;
+  for (const WeightPart& part : source.parts) apply(part, expert, row, to, columns);
+}
+
+TensorSource rows_of(const TensorSource& source, uint32_t first, uint32_t count) {
+  CHECK(first <= source.shape.rows && count <= source.shape.rows - first);
+  TensorSource rows = source;
+  rows.shape.rows = count;
+  rows.bytes += first * source.row_stride;
+  for (WeightPart& part : rows.parts) {
+    const uint64_t shifted = uint64_t{first} + part.row_shift;
+    part.bytes += shifted / part.block_rows * part.row_stride;
+    part.row_shift = static_cast<uint32_t>(shifted % part.block_rows);
+  }
+  return rows;
+}
+
+}  // namespace sluice

@@ -1,0 +1,153 @@
+#include "model/parts.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "model/weight_table.h"
+
+namespace sluice {
+namespace {
+
+struct Side {
+  const char* suffix;
+  PartRole role;
+};
+// In the order in which they apply.
+constexpr Side kSides[] = {{"_scale_inv", PartRole::factor},
+                           {"_scale", PartRole::factor},
+                           {"_scale_2", PartRole::factor},
+                           {"_global_scale", PartRole::divisor}};
+constexpr Side kGgufSide = {".scale", PartRole::factor};
+constexpr const char* kNotUsed[] = {".input_scale", ".input_global_scale", ".weight_shape"};
+constexpr std::string_view kWeight = ".weight";
+
+bool is_float8(Format format) { return format == Format::f8_e4m3 || format == Format::f8_e5m2; }
+
+// "x" of "x.weight".
+std::string stem_of(const std::string& name) {
+  return ends_with(name, kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
+}
+
+uint32_t blocks(uint32_t elements, uint32_t block) { return (elements - 1) / block + 1; }
+
+// [rows, columns] of a block, wherever a quantization_config has it; null: nowhere.
+const Json* block_size_of(const Json& config) {
+  const Json* quantization = config.find("quantization_config");
+  if (quantization == nullptr) return nullptr;
+  if (const Json* size = quantization->find("weight_block_size"); size != nullptr && !size->is_null()) return size;
+  const Json* groups = quantization->find("config_groups");
+  if (groups == nullptr || !groups->is_object()) return nullptr;
+  for (const auto& [name, group] : groups->as_object()) {
+    const Json* weights = group.find("weights");
+    const Json* size = weights == nullptr ? nullptr : weights->find("block_structure");
+    if (size != nullptr && !size->is_null()) return size;
+  }
+  return nullptr;
+}
+
+bool is_block_length(const Json& number) {
+  return number.is_integer() && number.as_integer() >= 1 && number.as_integer() <= kMaxWidth;
+}
+
+}  // namespace
+
+Result<PartFinder> PartFinder::open(const Checkpoint& checkpoint, const SourceNames& names,
+                                    std::unordered_set<std::string> claimed) {
+  PartFinder finder(checkpoint, names);
+  finder.claimed_ = std::move(claimed);
+  const Json* config = checkpoint.document("config.json");
+  const Json* size = config == nullptr ? nullptr : block_size_of(*config);
+  if (size == nullptr) return finder;
+  if (!size->is_array() || size->as_array().size() != 2 || !std::ranges::all_of(size->as_array(), is_block_length))
+    return error(ErrorKind::invalid, checkpoint.path(), ": config.json's quantization blocks are ",
+                 printable(write_json(*size)), ": want two whole numbers, 1 to ", kMaxWidth);
+  finder.block_rows_ = static_cast<uint32_t>(size->as_array()[0].as_integer());
+  finder.block_columns_ = static_cast<uint32_t>(size->as_array()[1].as_integer());
+  return finder;
+}
+
+const StoredTensor* PartFinder::beside(const std::string& name) const {
+  return claimed_.contains(name) ? nullptr : names_->find(name);
+}
+
+ElementView PartFinder::view(const std::string& name, const StoredTensor& elements) const {
+  ElementView view{elements.format, elements.shape};
+  const bool packed = elements.format == Format::u8 && !view.shape.empty() && beside(name + "_scale") != nullptr;
+  if (!packed || view.shape.back() > INT64_MAX / 2) return view;
+  view.format = Format::f4;
+  view.shape.back() *= 2;
+  return view;
+}
+
+Result<FoundParts> PartFinder::find(const std::string& name, const StoredTensor& elements,
+                                    const WeightShape& shape) const {
+  FoundParts found;
+  const Format format = view(name, elements).format;
+  const std::string stem = stem_of(name);
+  if (checkpoint_->dialect() == Dialect::gguf) {
+    if (format != Format::nvfp4) return found;
+    if (const StoredTensor* side = beside(stem + kGgufSide.suffix))
+      TRY_STATUS(add(*side, kGgufSide.role, shape, found));
+  } else if (is_float8(format) || format == Format::f4) {
+    for (const Side& kind : kSides)
+      if (const StoredTensor* side = beside(name + kind.suffix)) TRY_STATUS(add(*side, kind.role, shape, found));
+    if (found.parts.empty())
+      return error(ErrorKind::unsupported, checkpoint_->files()[elements.file], ": ", printable(elements.name), " is ",
+                   format_name(elements.format), " without its scales: want ", printable(name),
+                   "_scale_inv or _scale beside it");
+  } else {
+    return found;
+  }
+  for (const char* suffix : kNotUsed)
+    if (const StoredTensor* side = beside(stem + suffix)) found.tensors.push_back(side);
+  return found;
+}
+
+Status PartFinder::add(const StoredTensor& side, PartRole role, const WeightShape& shape, FoundParts& found) const {
+  WeightPart part;
+  part.role = role;
+  part.format = side.format == Format::u8 ? Format::f8_e8m0 : side.format;
+  part.bytes = side.bytes.data();
+  part.owner = checkpoint_->owner(side);
+  const FormatInfo& info = format_info(part.format);
+  if (info.decode == nullptr || info.block_elements != 1)
+    return error(ErrorKind::unsupported, checkpoint_->files()[side.file], ": ", printable(side.name), " is ",
+                 format_name(side.format), ": want floats");
+  TRY_STATUS(fit(side, shape, part));
+  found.parts.push_back(std::move(part));
+  found.tensors.push_back(&side);
+  return {};
+}
+
+// Finds the blocks from the number of scales: of the tensor, of each row, of a row's groups, or of blocks of rows.
+Status PartFinder::fit(const StoredTensor& side, const WeightShape& shape, WeightPart& part) const {
+  std::vector<int64_t> numbers = side.shape;
+  const bool by_expert = shape.experts > 1 && !numbers.empty() && numbers.front() == shape.experts;
+  if (by_expert) numbers.erase(numbers.begin());
+  while (numbers.size() > 2 && numbers.front() == 1) numbers.erase(numbers.begin());
+  if (numbers.size() == 1) numbers.push_back(1);
+  if (numbers.empty()) numbers = {1, 1};
+  const Error wrong =
+      error(ErrorKind::invalid, checkpoint_->files()[side.file], ": ", printable(side.name), " is ",
+            format_shape(side.shape), ": want one scale a tensor, a row, a group of a row's elements or ", block_rows_,
+            " x ", block_columns_, " elements of [", shape.experts, ", ", shape.rows, ", ", shape.columns, "]");
+  if (numbers.size() != 2 || numbers[0] < 1 || numbers[1] < 1) return wrong;
+  const int64_t rows = numbers[0], columns = numbers[1];
+  if (rows == 1 && columns == 1) {
+    part.block_rows = shape.rows;
+    part.block_columns = shape.columns;
+  } else if (rows == shape.rows && shape.columns % columns == 0) {
+    part.block_rows = 1;
+    part.block_columns = static_cast<uint32_t>(shape.columns / columns);
+  } else if (rows == blocks(shape.rows, block_rows_) && columns == blocks(shape.columns, block_columns_)) {
+    part.block_rows = block_rows_;
+    part.block_columns = block_columns_;
+  } else {
+    return wrong;
+  }
+  part.row_stride = row_bytes(part.format, static_cast<uint64_t>(columns));
+  part.expert_stride = by_expert ? part.row_stride * static_cast<uint64_t>(rows) : 0;
+  return {};
+}
+
+}  // namespace sluice
