@@ -50,6 +50,8 @@ Word word_of(std::string_view name) {
   return choices.size() == 1 ? Word{} : Word{WordKind::words, words};
 }
 
+const char* values_of(const OptionSpec& option) { return option.choices[0] != '\0' ? option.choices : option.argument; }
+
 bool takes_value(const OptionSpec& option) { return option.kind != OptionKind::flag; }
 
 // In single quotes; `close` ends them, puts a quote and opens them again.
@@ -151,7 +153,7 @@ std::string bash_completion() {
     out += bash_row(command.name, "options", options);
     out += valued.empty() ? "" : bash_row(command.name, "valued", valued);
     for (const OptionSpec& option : command.options) {
-      out += takes_value(option) ? bash_word(command.name, option.name, word_of(option.argument)) : "";
+      out += takes_value(option) ? bash_word(command.name, option.name, word_of(values_of(option))) : "";
     }
     for (size_t i = 0; i < command.positionals.size(); ++i) {
       out += bash_word(command.name, cat(i), word_of(command.positionals[i].name));
@@ -211,7 +213,7 @@ std::string zsh_option(const OptionSpec& option) {
   for (const char* c = option.help; *c != '\0'; ++c) {
     spec += *c == '[' || *c == ']' || *c == '\\' ? cat('\\', *c) : std::string(1, *c);
   }
-  return spec + (takes_value(option) ? cat("]:value:", zsh_action(word_of(option.argument))) : "]");
+  return spec + (takes_value(option) ? cat("]:value:", zsh_action(word_of(values_of(option)))) : "]");
 }
 
 std::string zsh_completion() {
@@ -272,9 +274,9 @@ std::string fish_completion() {
         cat("complete -c sluice -n ", fish_quoted(cat("__fish_seen_subcommand_from ", command.name)));
     out += here + " -l help -d 'says how it is used'\n";
     for (const OptionSpec& option : command.options) {
-      out +=
-          cat(here, " -l ", option.name + 2, takes_value(option) ? " -x" : "",
-              takes_value(option) ? fish_values(word_of(option.argument)) : "", " -d ", fish_quoted(option.help), '\n');
+      out += cat(here, " -l ", option.name + 2, takes_value(option) ? " -x" : "",
+                 takes_value(option) ? fish_values(word_of(values_of(option))) : "", " -d ", fish_quoted(option.help),
+                 '\n');
     }
     for (const PositionalSpec& positional : command.positionals) {
       const std::string values = fish_values(word_of(positional.name));
