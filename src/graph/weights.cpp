@@ -18,7 +18,7 @@ void apply(const WeightPart& part, float number, float* values, uint32_t count) 
 
 void apply(const WeightPart& part, uint32_t expert, uint32_t row, float* values, uint32_t columns) {
   const uint64_t number_row = (uint64_t{row} + part.row_shift) / part.block_rows;
-  const std::byte* from = part.bytes + expert * part.expert_stride + number_row * part.row_stride;
+  const std::byte* from = part.row(expert, number_row);
   float numbers[kNumbersAtOnce];
   const uint32_t all = (columns - 1) / part.block_columns + 1;
   for (uint32_t first = 0; first < all; first += kNumbersAtOnce) {
@@ -35,9 +35,8 @@ void apply(const WeightPart& part, uint32_t expert, uint32_t row, float* values,
 }  // namespace
 
 void decode_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, float* to) {
-  const std::byte* from = source.bytes + expert * source.expert_stride + row * source.row_stride;
   const uint32_t columns = source.shape.columns;
-  decode_row(source.format, from, to, columns);
+  decode_row(source.format, source.row(expert, row), to, columns);
   if (columns == 0) return;
   for (const WeightPart& part : source.parts) apply(part, expert, row, to, columns);
 }
@@ -47,9 +46,12 @@ TensorSource rows_of(const TensorSource& source, uint32_t first, uint32_t count)
   TensorSource rows = source;
   rows.shape.rows = count;
   rows.bytes += first * source.row_stride;
+  for (const std::byte*& expert : rows.experts) expert += first * source.row_stride;
   for (WeightPart& part : rows.parts) {
     const uint64_t shifted = uint64_t{first} + part.row_shift;
-    part.bytes += shifted / part.block_rows * part.row_stride;
+    const uint64_t skipped = shifted / part.block_rows * part.row_stride;
+    part.bytes += skipped;
+    for (const std::byte*& expert : part.experts) expert += skipped;
     part.row_shift = static_cast<uint32_t>(shifted % part.block_rows);
   }
   return rows;

@@ -46,18 +46,29 @@ struct WeightPart {
   uint64_t expert_stride = 0;
   uint64_t row_stride = 0;
   std::shared_ptr<const void> owner;
+  std::vector<const std::byte*> experts{};  // as those of TensorSource
+
+  const std::byte* row(uint64_t expert, uint64_t row) const {
+    return (experts.empty() ? bytes + expert * expert_stride : experts[expert]) + row * row_stride;
+  }
 };
 
 // Where a weight lies: rows of `format` at bytes + expert * expert_stride + row * row_stride. `bytes` may be unaligned.
-// A weight that is a slice of a stored tensor (gate of a fused gate_up) has strides larger than its own rows.
+// A weight that is a slice of a stored tensor (gate of a fused gate_up) has strides larger than its own rows. Experts
+// that are tensors of their own lie anywhere: at experts[expert] + row * row_stride, the first of them at `bytes`.
 struct TensorSource {
   WeightShape shape{};
   Format format{};
   const std::byte* bytes = nullptr;
   uint64_t expert_stride = 0;
   uint64_t row_stride = 0;
-  std::shared_ptr<const void> owner;  // keeps `bytes` alive: a mapping, or a small tensor transformed at load
-  std::vector<WeightPart> parts{};    // applied to each element in this order; mostly none
+  std::shared_ptr<const void> owner;        // keeps `bytes` alive: a mapping, or a small tensor transformed at load
+  std::vector<WeightPart> parts{};          // applied to each element in this order; mostly none
+  std::vector<const std::byte*> experts{};  // empty: at their stride
+
+  const std::byte* row(uint64_t expert, uint64_t row) const {
+    return (experts.empty() ? bytes + expert * expert_stride : experts[expert]) + row * row_stride;
+  }
 };
 
 // A row as f32: the format's numbers, each part's applied in turn and rounded to f32. `to`: shape.columns floats.

@@ -15,6 +15,37 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kQuantizationVersion = 2;
 
+// The name under which a weight of Hugging Face's is written: one that keeps it as its source does, or by itself.
+const SourceName& written_name(const BoundWeight& weight) {
+  const auto& names = weight.row.gguf;
+  const auto name =
+      std::ranges::find_if(names, [&](const SourceName& n) { return n.is_whole() || n.same_part(weight.source); });
+  CHECK(name != names.end());
+  return *name;
+}
+
+// Each expert's matrix transposed, in f32: matrices so stored are small.
+ExportTensor transposed_copy(const ExportTensor& tensor) {
+  const WeightShape& from = tensor.source.shape;
+  const uint64_t elements = uint64_t{from.rows} * from.columns;
+  const auto values = std::make_shared<std::vector<float>>(from.experts * elements);
+  std::vector<float> row(from.columns);
+  for (uint32_t expert = 0; expert < from.experts; ++expert)
+    for (uint32_t r = 0; r < from.rows; ++r) {
+      decode_weight_row(tensor.source, expert, r, row.data());
+      for (uint32_t c = 0; c < from.columns; ++c) (*values)[expert * elements + uint64_t{c} * from.rows + r] = row[c];
+    }
+  ExportTensor copy = tensor;
+  copy.transposed = false;
+  copy.source = {.shape = {.experts = from.experts, .rows = from.columns, .columns = from.rows},
+                 .format = Format::f32,
+                 .bytes = reinterpret_cast<const std::byte*>(values->data()),
+                 .expert_stride = elements * sizeof(float),
+                 .row_stride = from.rows * sizeof(float),
+                 .owner = values};
+  return copy;
+}
+
 // Their formats are still to be chosen.
 std::vector<ExportTensor> export_tensors(const Model& model) {
   std::vector<ExportTensor> tensors;
@@ -34,13 +65,12 @@ std::vector<ExportTensor> export_tensors(const Model& model) {
                        {}});
   }
   std::unordered_set<std::string> written;
+  const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   for (const BoundWeight& weight : model.weights().all()) {
-    const auto& names = weight.row.gguf;
-    const auto name = std::ranges::find_if(names, [&](const auto& n) { return n.same_part(weight.source); });
-    CHECK(name != names.end());
-    if (!written.insert(name->name).second) continue;  // another part of a fused tensor
-    tensors.push_back(
-        {name->name, stored_shape(weight.row.shape, weight.source), Format::f32, weight.whole, weight.row.gguf_heads});
+    const SourceName& name = from_gguf ? weight.source : written_name(weight);
+    if (!written.insert(name.name).second) continue;  // another part of a fused tensor
+    tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
+                       name.is_whole() ? weight.tensor : weight.whole, weight.row.gguf_heads, name.transposed});
   }
   return tensors;
 }
@@ -137,8 +167,7 @@ class RowConverter {
     const auto in_expert = static_cast<uint32_t>(row % source.shape.rows);
     const uint32_t of_expert = heads.columns ? in_expert : heads.source(in_expert);
     if (values_.empty()) {
-      std::copy_n(source.bytes + expert * source.expert_stride + of_expert * source.row_stride,
-                  row_bytes(tensor_.format, source.shape.columns), to);
+      std::copy_n(source.row(expert, of_expert), row_bytes(tensor_.format, source.shape.columns), to);
       return {};
     }
     decode_weight_row(source, expert, of_expert, values_.data());
@@ -170,6 +199,7 @@ Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::ve
 }
 
 Status convert_rows(const ExportTensor& tensor, ThreadPool& pool, const WritePiece& write) {
+  if (tensor.transposed) return convert_rows(transposed_copy(tensor), pool, write);
   const WeightShape& shape = tensor.source.shape;
   const auto bytes = static_cast<size_t>(row_bytes(tensor.format, shape.columns));  // kMaxColumns at most
   const uint64_t rows = uint64_t{shape.experts} * shape.rows;

@@ -26,7 +26,8 @@ struct ExportTensor {
   std::vector<int64_t> shape;  // outermost first
   Format format{};             // to be written
   TensorSource source;
-  HeadOrder heads = {};  // in which rows or columns of `source` are written
+  HeadOrder heads = {};     // in which rows or columns of `source` are written
+  bool transposed = false;  // each expert's matrix of the source is to be
 };
 
 struct GgufExport {

@@ -157,9 +157,10 @@ void count_parameters(const BoundWeights& weights, uint64_t made, ModelFacts& fa
   for (const BoundWeight& weight : weights.all()) {
     const WeightShape& shape = weight.row.shape;
     const uint64_t one = uint64_t{shape.rows} * shape.columns;
+    const bool is_experts = weight.row.name.find(".experts.") != std::string::npos;
     facts.parameters += one * shape.experts;
-    (shape.experts > 1 ? expert : shared) += one;
-    experts = std::max(experts, shape.experts);
+    (is_experts ? expert : shared) += is_experts ? one : one * shape.experts;
+    if (is_experts) experts = std::max(experts, shape.experts);
   }
   facts.size_label = experts > 1 ? cat(experts, "x", rounded(shared + expert)) : rounded(shared);
 }

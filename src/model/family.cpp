@@ -12,12 +12,16 @@ namespace qwen3_5 {
 const Family& dense();
 const Family& with_experts();
 }  // namespace qwen3_5
+namespace deepseek_v3 {
+const Family& family();
+}
 
 std::span<const Family* const> all_families() {
   static const Family* const kFamilies[] = {
       &gemma4::family(),
       &qwen3_5::dense(),
       &qwen3_5::with_experts(),
+      &deepseek_v3::family(),
   };
   return kFamilies;
 }

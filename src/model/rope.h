@@ -19,4 +19,14 @@ inline constexpr float kStillFactor = 1e30f;
 // width / 2 frequencies. `factors`: one a pair, or none for all ones.
 std::vector<float> inverse_frequencies(float base, uint32_t width, std::span<const float> factors = {});
 
+// YaRN (Peng et al. 2023, arXiv:2309.00071), as transformers' type yarn: between pairs that turn beta_fast times within
+// the original context and pairs that turn beta_slow times, frequencies go over from their own to those of positions
+// divided by `factor`. Both borders are rounded outwards to whole pairs.
+struct Yarn {
+  float factor = 1;  // 1: nothing is stretched
+  uint32_t original_context = 0;
+  float beta_fast = 32, beta_slow = 1;
+};
+std::vector<float> yarn_frequencies(float base, uint32_t width, const Yarn& yarn);
+
 }  // namespace sluice

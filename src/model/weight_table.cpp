@@ -12,6 +12,12 @@ namespace {
 constexpr size_t kNamesInASentence = 3;
 constexpr std::string_view kPacked = "_packed";
 
+std::string name_of_expert(const SourceName& source, uint32_t expert) {
+  const size_t star = source.name.find('*');
+  return star == std::string::npos ? source.name
+                                   : cat(source.name.substr(0, star), expert, source.name.substr(star + 1));
+}
+
 // Ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n], the taps of a convolution as [n, 1,
 // taps].
 std::vector<int64_t> without_ones(std::vector<int64_t> shape) {
@@ -51,6 +57,61 @@ std::unordered_set<std::string> names_of(const WeightTable& table, Dialect diale
   return names;
 }
 
+bool is_of_experts(const SourceName& source) { return source.name.find('*') != std::string::npos; }
+
+// The tensor that holds a weight, or that of one expert.
+WeightShape shape_of_stored(const WeightShape& weight, const SourceName& source) {
+  WeightShape shape = weight;
+  if (source.total_rows != 0) shape.rows = source.total_rows;
+  if (source.one_matrix) shape.rows *= shape.experts;
+  if (source.one_matrix || is_of_experts(source)) shape.experts = 1;
+  return shape;
+}
+
+// Experts that are tensors of their own as one weight; they share one format, and what their parts are.
+Result<TensorSource> stacked(const Checkpoint& checkpoint, const std::vector<const StoredTensor*>& stored,
+                             const std::vector<TensorSource>& experts) {
+  TensorSource all = experts[0];
+  all.shape.experts = static_cast<uint32_t>(experts.size());
+  auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+  for (size_t i = 0; i < experts.size(); ++i) {
+    const TensorSource& one = experts[i];
+    const bool alike = std::ranges::equal(one.parts, all.parts, [](const WeightPart& a, const WeightPart& b) {
+      return a.role == b.role && a.format == b.format && a.row_stride == b.row_stride && a.block_rows == b.block_rows &&
+             a.block_columns == b.block_columns;
+    });
+    if (one.format != all.format || !alike)
+      return error(ErrorKind::unsupported, checkpoint.files()[stored[i]->file], ": ", printable(stored[i]->name),
+                   " is ", format_name(one.format), " with ", one.parts.size(), " parts: want ",
+                   format_name(all.format), " with ", all.parts.size(), " as ", printable(stored[0]->name));
+    all.experts.push_back(one.bytes);
+    owners->push_back(one.owner);
+    for (size_t part = 0; part < one.parts.size(); ++part) {
+      all.parts[part].experts.push_back(one.parts[part].bytes);
+      owners->push_back(one.parts[part].owner);
+    }
+  }
+  all.owner = std::move(owners);
+  return all;
+}
+
+// A matrix of all experts' rows as one matrix an expert.
+Result<TensorSource> divided(const Checkpoint& checkpoint, const StoredTensor& stored, TensorSource matrix,
+                             uint32_t experts) {
+  const uint32_t rows = matrix.shape.rows / experts;
+  for (WeightPart& part : matrix.parts) {
+    if (part.block_rows >= matrix.shape.rows) continue;  // one row of numbers for all
+    if (rows % part.block_rows != 0)
+      return error(ErrorKind::unsupported, checkpoint.files()[stored.file], ": ", printable(stored.name),
+                   " has scales of ", part.block_rows, " rows: want a divisor of the ", rows, " rows of a head");
+    part.expert_stride = rows / part.block_rows * part.row_stride;
+  }
+  matrix.shape.experts = experts;
+  matrix.shape.rows = rows;
+  matrix.expert_stride = rows * matrix.row_stride;
+  return matrix;
+}
+
 float transformed(Transform transform, float x) {
   switch (transform) {
     case Transform::plus_one: return 1.0f + x;
@@ -87,8 +148,10 @@ Error missing_tensors(const Checkpoint& checkpoint, const std::vector<std::strin
 }  // namespace
 
 std::vector<int64_t> stored_shape(const WeightShape& shape, const SourceName& source) {
+  if (source.transposed) return stored_shape({shape.experts, shape.columns, shape.rows}, {});
   const int64_t rows = source.total_rows != 0 ? source.total_rows : shape.rows;
-  if (shape.experts != 1) return {shape.experts, rows, shape.columns};
+  if (source.one_matrix) return {shape.experts * rows, shape.columns};
+  if (shape.experts != 1 && !is_of_experts(source)) return {shape.experts, rows, shape.columns};
   if (rows != 1) return {rows, shape.columns};
   return {shape.columns};
 }
@@ -177,24 +240,45 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
   TRY(const PartFinder finder, PartFinder::open(checkpoint, names, names_of(table, checkpoint.dialect())));
   for (const WeightRow& row : table.rows()) {
     const std::vector<SourceName>& sources = row.sources(checkpoint.dialect());
-    const auto source = std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return names.find(s.name); });
+    const auto source = std::find_if(sources.begin(), sources.end(), [&](const SourceName& s) {
+      return !s.transposed && names.find(name_of_expert(s, 0)) != nullptr;
+    });
     if (source == sources.end()) {
-      if (!row.optional) missing.push_back(names.prefix() + sources.front().name);
+      if (!row.optional) missing.push_back(names.prefix() + name_of_expert(sources.front(), 0));
       continue;
     }
-    const StoredTensor& stored = *names.find(source->name);
-    const ElementView view = finder.view(source->name, stored);
-    TRY_STATUS(check_shape(checkpoint, stored, view.shape, stored_shape(row.shape, *source)));
-    WeightShape shape = row.shape;
-    if (source->total_rows != 0) shape.rows = source->total_rows;
-    TRY(FoundParts beside, finder.find(source->name, stored, shape));
-    used.insert(&stored);
-    used.insert(beside.tensors.begin(), beside.tensors.end());
-    TRY(TensorSource whole, whole_tensor(checkpoint, stored, shape, view.format, std::move(beside.parts)));
+    const WeightShape shape = shape_of_stored(row.shape, *source);
+    const uint32_t tensors = is_of_experts(*source) ? row.shape.experts : 1;
+    std::vector<const StoredTensor*> stored;
+    std::vector<TensorSource> found;
+    for (uint32_t i = 0; i < tensors; ++i) {
+      const std::string name = name_of_expert(*source, i);
+      const StoredTensor* one = names.find(name);
+      if (one == nullptr) {
+        missing.push_back(names.prefix() + name);
+        continue;
+      }
+      const ElementView view = finder.view(name, *one);
+      TRY_STATUS(check_shape(checkpoint, *one, view.shape, stored_shape(row.shape, *source)));
+      TRY(FoundParts beside, finder.find(name, *one, shape));
+      used.insert(one);
+      used.insert(beside.tensors.begin(), beside.tensors.end());
+      TRY(TensorSource elements, whole_tensor(checkpoint, *one, shape, view.format, std::move(beside.parts)));
+      stored.push_back(one);
+      found.push_back(std::move(elements));
+    }
+    if (found.size() != tensors) continue;
+    TensorSource whole = found[0];
+    if (tensors > 1) {
+      TRY(whole, stacked(checkpoint, stored, found));
+    }
+    if (source->one_matrix) {
+      TRY(whole, divided(checkpoint, *stored[0], std::move(whole), row.shape.experts));
+    }
     TensorSource tensor = rows_of(whole, source->first_row, row.shape.rows);
     weights.index_.emplace(row.name, weights.all_.size());
     if (source->transform != Transform::none) whole = tensor = transformed(tensor, source->transform);
-    weights.all_.push_back({row, *source, &stored, std::move(whole), std::move(tensor)});
+    weights.all_.push_back({row, *source, stored[0], std::move(whole), std::move(tensor)});
   }
   if (!missing.empty()) return missing_tensors(checkpoint, missing);
   for (const auto& [name, stored] : names.all()) {

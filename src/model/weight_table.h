@@ -24,17 +24,26 @@ namespace sluice {
 enum class Transform : uint8_t { none, plus_one, minus_exp };  // x, 1 + x, -exp(x)
 
 // Where one source keeps a weight: a tensor of its own, or rows [first_row, first_row + rows) of a tensor of
-// `total_rows` rows (of each expert).
+// `total_rows` rows (of each expert). A '*' in the name stands for the number of an expert, each of which then is a
+// tensor of its own.
 struct SourceName {
   std::string name = {};
   uint32_t first_row = 0;
   uint32_t total_rows = 0;  // 0: the tensor is the weight
   Transform transform = Transform::none;
+  bool one_matrix = false;  // the experts' rows one after another in a matrix
+  bool transposed = false;  // each expert's matrix; such tensors are written, and not read
 
   bool same_part(const SourceName& other) const {
-    return first_row == other.first_row && total_rows == other.total_rows;
+    return first_row == other.first_row && total_rows == other.total_rows && one_matrix == other.one_matrix &&
+           transposed == other.transposed;
   }
+  bool is_whole() const { return total_rows == 0; }
 };
+inline SourceName in_one_matrix(std::string name, uint32_t first_row, uint32_t total_rows) {
+  return {.name = std::move(name), .first_row = first_row, .total_rows = total_rows, .one_matrix = true};
+}
+inline SourceName transposed(std::string name) { return {.name = std::move(name), .transposed = true}; }
 
 // Heads that GGUF files keep in another order than Hugging Face's: member j of group g, of `width` rows or columns from
 // `first` on, is head g * per_group + j there and head j * groups + g in GGUF.
@@ -56,7 +65,7 @@ struct WeightRow {
   std::string name;  // canonical: "layer.3.q_proj"
   WeightShape shape;
   std::vector<SourceName> hugging_face;  // the first that a checkpoint has is the one used;
-  std::vector<SourceName> gguf;          // the first that keeps the weight in the same part is the one written
+  std::vector<SourceName> gguf;          // the first in which the weight can be written as it lies, or by itself
   bool optional = false;
   HeadOrder gguf_heads = {};
 
@@ -97,7 +106,7 @@ class WeightTable {
 };
 
 // Dimensions of the tensor that holds a weight, outermost first: [columns], [rows, columns] or [experts, rows,
-// columns].
+// columns]; where each expert is a tensor of its own, of one of them.
 std::vector<int64_t> stored_shape(const WeightShape& shape, const SourceName& source);
 
 inline WeightShape matrix(uint32_t rows, uint32_t columns) { return {1, rows, columns}; }
@@ -107,9 +116,9 @@ inline WeightShape vector_of(uint32_t columns) { return {1, 1, columns}; }
 struct BoundWeight {
   WeightRow row;
   SourceName source;                     // which of the row's names it was; a Hugging Face name without its prefix
-  const StoredTensor* stored = nullptr;  // its elements
-  TensorSource whole;                    // all of `stored`, and its parts; transformed as the weight is
-  TensorSource tensor;                   // the weight: `whole` or some of its rows
+  const StoredTensor* stored = nullptr;  // its elements; the first expert's, where each is a tensor of its own
+  TensorSource whole;   // all of `stored`, of every expert, and its parts; transformed as the weight is
+  TensorSource tensor;  // the weight: `whole` or some of its rows
 };
 
 // Tensors by the names that a table uses: the stored name without the first of `prefixes` that it begins with, and

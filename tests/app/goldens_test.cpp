@@ -68,7 +68,7 @@ void expect_holds_from_every_format(const std::string& model, const std::string&
 }
 
 // Both arithmetics: twice the golden's cases.
-constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kDemo{2 * 11, 2 * 9}, kQwen{2 * 6, 2 * 1};
+constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kLatents{2 * 6, 0}, kDemo{2 * 11, 2 * 9}, kQwen{2 * 6, 2 * 1};
 
 TEST(Goldens, DenseModelFromEveryFormatAtEveryLevel) {
   expect_holds_from_every_format(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", kDense);
@@ -80,6 +80,10 @@ TEST(Goldens, ExpertsFromEveryFormatAtEveryLevel) {
 
 TEST(Goldens, DeltaNetsAndExpertsFromEveryFormatAtEveryLevel) {
   expect_holds_from_every_format(kData + "/qwen3_5_moe", kData + "/qwen3_5_moe/golden.json", kQwen);
+}
+
+TEST(Goldens, LatentAttentionFromEveryFormatAtEveryLevel) {
+  expect_holds_from_every_format(kData + "/deepseek_v3", kData + "/deepseek_v3/golden.json", kLatents);
 }
 
 TEST(Goldens, ExpertsFromAFileOfLlamaCpp) {
@@ -98,6 +102,7 @@ TEST(Goldens, RandomModelsOnTheReferenceDevice) {
   expect_holds(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", options, {6, 1});
   expect_holds(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", options, {6, 0});
   expect_holds(kData + "/qwen3_5_moe", kData + "/qwen3_5_moe/golden.json", options, {6, 1});
+  expect_holds(kData + "/deepseek_v3", kData + "/deepseek_v3/golden.json", options, {6, 0});
 }
 
 TEST(Goldens, ThreadsDoNotMatter) {

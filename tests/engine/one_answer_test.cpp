@@ -237,7 +237,9 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"cpu", Arithmetic::fast, "gemma4_dense"}, Variant{"cpu", Arithmetic::fast, "gemma4_moe"},
         Variant{"cpu", Arithmetic::fast, "gemma4_dense q8_0"}, Variant{"cpu", Arithmetic::fast, "gemma4_moe q8_0"},
         Variant{"reference", Arithmetic::exact, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::exact, "qwen3_5_moe"},
-        Variant{"cpu", Arithmetic::fast, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::fast, "qwen3_5_moe q8_0"}),
+        Variant{"cpu", Arithmetic::fast, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::fast, "qwen3_5_moe q8_0"},
+        Variant{"reference", Arithmetic::exact, "deepseek_v3"}, Variant{"cpu", Arithmetic::exact, "deepseek_v3"},
+        Variant{"cpu", Arithmetic::fast, "deepseek_v3"}, Variant{"cpu", Arithmetic::fast, "deepseek_v3 q8_0"}),
     variant_name);
 
 // An anchor outside of all that: transformers' greedy tokens (their smallest margin is far above f32's rounding).

@@ -32,6 +32,21 @@ TEST(Rope, FrequenciesAreTheBitsOfPyTorch) {
   for (size_t i = 0; i < wide.size(); ++i) EXPECT_EQ(bits(wide[i]), kBase1e6Width64[i]) << i;
 }
 
+// The formula in f64: pairs 0 to 2 turn as they are, 6 and 7 forty times slower, those between in part.
+TEST(Rope, YarnSlowsPairsThatTurnLessThanOnceInTheOriginalContext) {
+  const std::vector<float> narrow = yarn_frequencies(1e4f, 16, {.factor = 40, .original_context = 4096});
+  const float want[] = {1.0f,      0.31622776601683794f,  0.1f,    0.023914724805023366f,
+                        0.005125f, 0.000849862121170252f, 2.5e-5f, 7.905694150420949e-6f};
+  ASSERT_EQ(narrow.size(), std::size(want));
+  for (size_t i = 0; i < narrow.size(); ++i) EXPECT_NEAR(narrow[i], want[i], 1e-6f * want[i]) << i;
+  const std::vector<float> real = yarn_frequencies(1e4f, 64, {.factor = 40, .original_context = 4096});
+  EXPECT_NEAR(real[10], 0.05623413251903491f, 1e-7f);
+  EXPECT_NEAR(real[11], 0.03900692656714386f, 1e-7f);
+  EXPECT_NEAR(real[22], 0.0001778279410038922f, 1e-9f);
+  EXPECT_NEAR(real[23], 3.33380358040831e-5f, 1e-10f);
+  EXPECT_EQ(yarn_frequencies(1e4f, 64, {}), inverse_frequencies(1e4f, 64));
+}
+
 // The same program at width 512, base 1e6: entry 29 is one of the few where PyTorch's power is not the rounded one.
 TEST(Rope, ElsewhereTheyAreWithinAUnitInTheLastPlace) {
   const std::vector<float> frequencies = inverse_frequencies(1e6f, 512);

@@ -49,7 +49,7 @@ void Memory::decode_factors() {
 
 ProductArgs Memory::matrix(WeightId id, uint32_t expert) const {
   const TensorSource& source = weights_[id];
-  return {.weight = source.bytes + expert * source.expert_stride,
+  return {.weight = source.row(expert, 0),
           .weight_stride = source.row_stride,
           .columns = source.shape.columns,
           .source = &source,
@@ -60,8 +60,8 @@ void Memory::decode(WeightId id, uint32_t expert, uint32_t row, float* out, floa
   const TensorSource& source = weights_[id];
   const Kernels& kernels = plan_->kernels();
   if (source.parts.empty())
-    return kernels.formats[static_cast<int>(source.format)].decode(
-        source.bytes + expert * source.expert_stride + row * source.row_stride, out, source.shape.columns, factor);
+    return kernels.formats[static_cast<int>(source.format)].decode(source.row(expert, row), out, source.shape.columns,
+                                                                   factor);
   decode_weight_row(source, expert, row, out);
   if (factor != 1.0f) kernels.scale(out, factor, out, source.shape.columns);
 }

@@ -1,0 +1,219 @@
+// DeepSeek-V3: configurations that are right and wrong, experts in tensors of their own, kv_b in one piece and split.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "checkpoint/gguf_writer.h"
+#include "model/export.h"
+#include "tests/model/text_bench.h"
+#include "tests/model/tiny_model.h"
+
+namespace sluice {
+namespace {
+
+const std::string kModel = std::string(SLUICE_TEST_DATA) + "/deepseek_v3";
+
+class DeepseekV3 : public testing::TinyModel {
+ protected:
+  static Json own_config() { return *parse_json(*read_file(kModel + "/config.json", 1 << 20), "config.json"); }
+  // The same with `value` at a path of names joined by dots.
+  static Json config_with(const std::string& path, Json value) {
+    Json config = own_config();
+    Json* json = &config;
+    for (const std::string& part : split(path, '.')) {
+      auto& members = json->as_object();
+      auto found = std::ranges::find_if(members, [&](const auto& member) { return member.first == part; });
+      if (found == members.end()) found = members.insert(members.end(), {part, Json()});
+      json = &found->second;
+    }
+    *json = std::move(value);
+    return config;
+  }
+  Result<Model> open_with(const Json& config) {
+    put("config.json", write_json(config));
+    std::filesystem::copy_file(kModel + "/model.safetensors", path("model.safetensors"),
+                               std::filesystem::copy_options::skip_existing);
+    return open_model(folder_);
+  }
+  std::string error_with(const std::string& field, Json value) {
+    const Result<Model> model = open_with(config_with(field, std::move(value)));
+    if (model) return "";
+    EXPECT_TRUE(starts_with(model.error().text, folder_)) << model.error().text;
+    return model.error().text.substr(folder_.size());
+  }
+
+  std::string written(const GgufExport& out) const {
+    GgufWriter writer;
+    for (const auto& key : out.keys) writer.add_key(key.name, key.value);
+    for (const ExportTensor& tensor : out.tensors) writer.add_tensor(tensor.name, tensor.format, tensor.shape);
+    Result<AtomicFile> file = AtomicFile::create(path("out.gguf"));
+    EXPECT_TRUE(writer.begin(*file));
+    ThreadPool pool(1);
+    for (const ExportTensor& tensor : out.tensors)
+      EXPECT_TRUE(convert_rows(tensor, pool, [&](auto piece) { return writer.write(piece); }));
+    writer.finish();
+    EXPECT_TRUE(file->commit());
+    return path("out.gguf");
+  }
+  static std::vector<float> logits_of(const Model& model) {
+    Result<Program> program = model.record_text();
+    EXPECT_TRUE(program) << program.error().text;
+    TextBench bench(model, *std::move(program), 32);
+    const std::vector<int32_t> tokens = {3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26};
+    return bench.play(tokens, {5, 11}, {find_value(bench.program(), "logits")})[0];
+  }
+};
+
+TEST_F(DeepseekV3, IsReadWhenItIsRight) {
+  const Result<Model> model = open_model(kModel);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_TRUE(model->unread_tensors().empty());
+  const ModelFacts& facts = model->facts();
+  EXPECT_EQ(facts.family, "deepseek2");
+  EXPECT_EQ(facts.layers, 4u);
+  EXPECT_EQ(facts.context_length, 163840u);
+  const std::pair<std::string, std::string> experts = {"experts",
+                                                       "16 of 32, 4 for each token from 2 of 4 groups, 1 shared"};
+  EXPECT_EQ(facts.details.back(), experts);
+}
+
+TEST_F(DeepseekV3, OtherGraphsAreRefused) {
+  EXPECT_EQ(error_with("scoring_func", "softmax"), "/config.json: scoring_func is \"softmax\": want \"sigmoid\"");
+  EXPECT_EQ(error_with("topk_method", "greedy"), "/config.json: topk_method is \"greedy\": want \"noaux_tc\"");
+  EXPECT_EQ(error_with("attention_bias", true), "/config.json: attention_bias is true: want false");
+  EXPECT_EQ(error_with("moe_layer_freq", 2), "/config.json: moe_layer_freq is 2: want 1 to 1");
+  EXPECT_EQ(error_with("rope_scaling.type", "linear"), "/config.json: rope_scaling.type is \"linear\": want \"yarn\"");
+}
+
+TEST_F(DeepseekV3, NumbersThatDoNotFitAreRefused) {
+  EXPECT_EQ(error_with("n_group", 3), "/config.json: n_group is 3: want a divisor of the 16 experts");
+  EXPECT_EQ(error_with("topk_group", 5), "/config.json: topk_group is 5: want at most 4");
+  EXPECT_EQ(error_with("num_experts_per_tok", 17), "/config.json: num_experts_per_tok is 17: want at most 16");
+  EXPECT_EQ(error_with("qk_rope_head_dim", 15), "/config.json: qk_rope_head_dim is 15: want an even number");
+  EXPECT_EQ(error_with("first_k_dense_replace", 5), "/config.json: first_k_dense_replace is 5: want at most 4");
+  EXPECT_EQ(error_with("rope_scaling.original_max_position_embeddings", Json()),
+            "/config.json: rope_scaling.original_max_position_embeddings is missing or 0: want the context before it "
+            "was stretched");
+  const Result<Model> model = open_with(config_with("num_experts_per_tok", 9));  // of 2 groups of 4
+  ASSERT_TRUE(model) << model.error().text;
+  const Result<Program> program = model->record_text();
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error().text.substr(folder_.size()),
+            ": layer 1: route: k is 9: want at most the experts of 2 groups of 4");
+}
+
+TEST_F(DeepseekV3, TensorsMustFitTheConfig) {
+  EXPECT_EQ(error_with("v_head_dim", 16),
+            "/model.safetensors: model.layers.0.self_attn.kv_b_proj.weight is bf16 [256, 64]: want [192, 64]");
+  EXPECT_EQ(error_with("n_routed_experts", 20),
+            "/model.safetensors: model.layers.1.mlp.gate.weight is bf16 [16, 64]: want [20, 64]");
+  EXPECT_EQ(error_with("moe_intermediate_size", 16),
+            "/model.safetensors: model.layers.1.mlp.experts.0.gate_proj.weight is bf16 [32, 64]: want [16, 64]");
+  EXPECT_EQ(error_with("q_lora_rank", Json()),
+            ": 4 tensors are missing: model.layers.0.self_attn.q_proj.weight, model.layers.1.self_attn.q_proj.weight, "
+            "model.layers.2.self_attn.q_proj.weight and 1 more");
+}
+
+TEST_F(DeepseekV3, DraftLayersAreLeftUnread) {
+  Json config = config_with("num_hidden_layers", 3);
+  for (auto& [name, value] : config.as_object())
+    if (name == "num_nextn_predict_layers") value = 1;
+  const Result<Model> model = open_with(config);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_TRUE(model->unknown_tensors().empty());
+  EXPECT_FALSE(model->unread_tensors().empty());
+}
+
+TEST_F(DeepseekV3, RopeParametersInTheirNewPlaceAreTheSame) {
+  const Model model = *open_model(kModel);
+  Json config = config_with("rope_parameters", *own_config().find("rope_scaling"));
+  auto& members = config.as_object();
+  std::erase_if(members,
+                [](const auto& member) { return member.first == "rope_scaling" || member.first == "rope_theta"; });
+  for (auto& [name, value] : members)
+    if (name == "rope_parameters") value.as_object().emplace_back("rope_theta", 10000.0);
+  const Result<Model> moved = open_with(config);
+  ASSERT_TRUE(moved) << moved.error().text;
+  EXPECT_EQ(logits_of(*moved), logits_of(model));
+}
+
+// YaRN and the scale it gives the softmax can be told from plain positions.
+TEST_F(DeepseekV3, StretchedPositionsMatter) {
+  const Result<Model> plain = open_with(config_with("rope_scaling", Json()));
+  ASSERT_TRUE(plain) << plain.error().text;
+  EXPECT_NE(logits_of(*plain), logits_of(*open_model(kModel)));
+}
+
+TEST_F(DeepseekV3, GgufKeysAreThoseOfLlamaCpp) {
+  const GgufExport out = *export_gguf(*open_model(kModel), *find_mix("f32"));
+  const auto number = [&](const std::string& name) -> double {
+    const auto found = std::ranges::find(out.keys, "deepseek2." + name, &GgufMetadata::Entry::name);
+    if (found == out.keys.end()) return -1;
+    if (const auto* real = std::get_if<float>(&found->value)) return static_cast<double>(*real);
+    if (const auto* flag = std::get_if<bool>(&found->value)) return *flag ? 1 : 0;
+    return std::get<uint32_t>(found->value);
+  };
+  EXPECT_EQ(number("attention.head_count_kv"), 1);
+  EXPECT_EQ(number("attention.key_length"), 80);
+  EXPECT_EQ(number("attention.value_length"), 64);
+  EXPECT_EQ(number("attention.key_length_mla"), 48);
+  EXPECT_EQ(number("attention.value_length_mla"), 32);
+  EXPECT_EQ(number("rope.dimension_count"), 16);
+  EXPECT_EQ(number("rope.scaling.original_context_length"), 4096);
+  EXPECT_FLOAT_EQ(static_cast<float>(number("rope.scaling.yarn_log_multiplier")), 0.1f);
+  EXPECT_EQ(number("expert_gating_func"), 2);
+  EXPECT_EQ(number("expert_weights_norm"), 1);
+  EXPECT_EQ(number("expert_group_count"), 4);
+  EXPECT_EQ(number("leading_dense_block_count"), 1);
+  EXPECT_EQ(number("vocab_size"), 768);
+  const auto key = std::ranges::find(out.tensors, "blk.2.attn_k_b.weight", &ExportTensor::name);
+  ASSERT_NE(key, out.tensors.end());
+  EXPECT_EQ(key->shape, (std::vector<int64_t>{4, 64, 32}));
+}
+
+TEST_F(DeepseekV3, SplitAndJointMatricesGiveTheSameLogits) {
+  const Model model = *open_model(kModel);
+  const std::vector<float> want = logits_of(model);
+  const GgufExport split = *export_gguf(model, *find_mix("f32"));
+  const Result<Model> read = open_model(written(split));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_TRUE(read->unread_tensors().empty());
+  const std::vector<float> got = logits_of(*read);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5) << i;  // sums in another order
+
+  // As older files have it: kv_b whole, keys and values counted by head.
+  GgufExport joint = split;
+  std::erase_if(joint.keys, [](const auto& key) { return ends_with(key.name, "_mla"); });
+  for (auto& key : joint.keys) {
+    if (ends_with(key.name, ".head_count_kv")) key.value = uint32_t{4};
+    if (ends_with(key.name, ".key_length")) key.value = uint32_t{48};
+    if (ends_with(key.name, ".value_length")) key.value = uint32_t{32};
+  }
+  std::erase_if(joint.tensors, [](const ExportTensor& tensor) { return tensor.name.ends_with("attn_v_b.weight"); });
+  for (ExportTensor& tensor : joint.tensors) {
+    if (!ends_with(tensor.name, "attn_k_b.weight")) continue;
+    const StoredTensor& whole =
+        *model.weights().bound(cat("layer.", tensor.name[4], ".k_b_proj"))->stored;  // of fewer than ten layers
+    tensor = {.name = cat("blk.", tensor.name[4], ".attn_kv_b.weight"),
+              .shape = {256, 64},
+              .format = Format::f32,
+              .source = {.shape = {1, 256, 64},
+                         .format = whole.format,
+                         .bytes = whole.bytes.data(),
+                         .expert_stride = whole.bytes.size(),
+                         .row_stride = whole.bytes.size() / 256}};
+  }
+  const Result<Model> older = open_model(written(joint));
+  ASSERT_TRUE(older) << older.error().text;
+  EXPECT_TRUE(older->unread_tensors().empty());
+  EXPECT_EQ(logits_of(*older), want);
+  // Written again it stays as it is.
+  const GgufExport again = *export_gguf(*older, *find_mix("f32"));
+  EXPECT_EQ(again.keys.size(), joint.keys.size());
+  EXPECT_EQ(again.tensors.size(), joint.tensors.size());
+}
+
+}  // namespace
+}  // namespace sluice
