@@ -203,7 +203,8 @@ TEST_F(DeepseekV3, SplitAndJointMatricesGiveTheSameLogits) {
                          .format = whole.format,
                          .bytes = whole.bytes.data(),
                          .expert_stride = whole.bytes.size(),
-                         .row_stride = whole.bytes.size() / 256}};
+                         .row_stride = whole.bytes.size() / 256,
+                         .owner = {}}};
   }
   const Result<Model> older = open_model(written(joint));
   ASSERT_TRUE(older) << older.error().text;
