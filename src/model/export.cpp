@@ -15,11 +15,12 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kQuantizationVersion = 2;
 
-// The name under which a weight of Hugging Face's is written: one that keeps it as its source does, or by itself.
-const SourceName& written_name(const BoundWeight& weight) {
+// The name under which a weight is written: one that keeps it as its source does or, where that is no GGUF file, by
+// itself.
+const SourceName& written_name(const BoundWeight& weight, bool from_gguf) {
   const auto& names = weight.row.gguf;
-  const auto name =
-      std::ranges::find_if(names, [&](const SourceName& n) { return n.is_whole() || n.same_part(weight.source); });
+  const auto name = std::ranges::find_if(
+      names, [&](const SourceName& n) { return n.same_part(weight.source) || (!from_gguf && n.is_whole()); });
   CHECK(name != names.end());
   return *name;
 }
@@ -67,7 +68,7 @@ std::vector<ExportTensor> export_tensors(const Model& model) {
   std::unordered_set<std::string> written;
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   for (const BoundWeight& weight : model.weights().all()) {
-    const SourceName& name = from_gguf ? weight.source : written_name(weight);
+    const SourceName& name = written_name(weight, from_gguf);
     if (!written.insert(name.name).second) continue;  // another part of a fused tensor
     tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
                        name.is_whole() ? weight.tensor : weight.whole, weight.row.gguf_heads, name.transposed});
