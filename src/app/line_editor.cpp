@@ -3,6 +3,7 @@
 #include <histedit.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,8 +22,7 @@ struct LineEditor::State {
   History* history = nullptr;
   HistEvent event = {};
   std::string prompt;
-  bool at_start = true;  // of a line: nothing of it has been read
-  int typed_ahead = 0;   // bytes of input that were there before the terminal left its own line mode
+  int typed_ahead = 0;  // bytes of input that were there before the terminal left its own line mode
 
   static State* of(EditLine* editor) {
     void* state = nullptr;
@@ -31,9 +31,25 @@ struct LineEditor::State {
   }
   static char* prompt_of(EditLine* editor) { return of(editor)->prompt.data(); }
   static int read_character(EditLine* editor, wchar_t* character);
+  void leave_line_mode();
   bool wait_for_byte() const;
   int read_byte(char& byte);
 };
+
+// Before the prompt is shown, as libedit would only after it: what is typed at the prompt is then echoed once. libedit
+// puts the terminal back.
+void LineEditor::State::leave_line_mode() {
+  termios mode = {};
+  if (tcgetattr(STDIN_FILENO, &mode) == 0) {
+    mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    mode.c_cc[VMIN] = 1;
+    mode.c_cc[VTIME] = 0;
+    tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+  }
+  if (ioctl(STDIN_FILENO, FIONREAD, &typed_ahead) != 0) {
+    typed_ahead = 0;
+  }
+}
 
 // False when a Ctrl-C comes first. One that came between the last look and here is seen too: the signal is let in by
 // ppoll alone.
@@ -65,12 +81,6 @@ int LineEditor::State::read_byte(char& byte) {
 
 int LineEditor::State::read_character(EditLine* editor, wchar_t* character) {
   State& state = *of(editor);
-  if (state.at_start) {
-    state.at_start = false;
-    if (ioctl(STDIN_FILENO, FIONREAD, &state.typed_ahead) != 0) {
-      state.typed_ahead = 0;
-    }
-  }
   std::mbstate_t shift = {};
   for (;;) {
     char byte = 0;
@@ -111,7 +121,7 @@ LineEditor::~LineEditor() {
 
 LineEditor::End LineEditor::read_one(const std::string& prompt, std::string& line) {
   state_->prompt = prompt;
-  state_->at_start = true;
+  state_->leave_line_mode();
   int count = 0;
   const char* typed = el_gets(state_->editor, &count);
   if (interrupted()) {
