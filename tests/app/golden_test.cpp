@@ -1,6 +1,7 @@
 #include "app/golden.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -16,9 +17,10 @@ const std::string kModel = SLUICE_TEST_DATA "/gemma4_moe/";
 class GoldenFile : public testing::Test {
  protected:
   std::string error_of(std::string_view text) {
-    const std::string path = testing::TempDir() + "/golden.json";
+    const std::string path = cat(testing::TempDir(), getpid(), "_golden.json");
     EXPECT_TRUE(write_file(path, text));
-    EXPECT_TRUE(write_file(testing::TempDir() + "/golden.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10)));
+    EXPECT_TRUE(
+        write_file(cat(testing::TempDir(), getpid(), "_golden.safetensors"), std::string("\2\0\0\0\0\0\0\0{}", 10)));
     const Result<Golden> golden = Golden::open(path);
     if (golden) {
       return "";
