@@ -155,6 +155,7 @@ std::string usage_line(const CommandSpec& command) {
 
 std::vector<TableRow> option_rows(const CommandSpec& command) {
   std::vector<TableRow> rows;
+  rows.reserve(command.options.size());
   for (const OptionSpec& option : command.options) {
     rows.push_back({option_head(option), option_help(option)});
   }
@@ -163,6 +164,7 @@ std::vector<TableRow> option_rows(const CommandSpec& command) {
 
 std::vector<TableRow> positional_rows(const CommandSpec& command) {
   std::vector<TableRow> rows;
+  rows.reserve(command.positionals.size());
   for (const PositionalSpec& positional : command.positionals) {
     rows.push_back({positional.name, positional.help});
   }

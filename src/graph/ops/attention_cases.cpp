@@ -223,6 +223,7 @@ std::vector<OpCase> Attention::cases() {
 
 std::vector<OpCase> Expand::cases() {
   std::vector<OpCase> cases;
+  cases.reserve(std::size(kLatentShapes));
   for (const LatentShape& one : kLatentShapes) cases.push_back(expand_case(one));
   return cases;
 }
