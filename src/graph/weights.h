@@ -49,7 +49,7 @@ struct WeightPart {
   std::vector<const std::byte*> experts{};  // as those of TensorSource
 
   const std::byte* row(uint64_t expert, uint64_t row) const {
-    return (experts.empty() ? bytes + expert * expert_stride : experts[expert]) + row * row_stride;
+    return (experts.empty() ? bytes + expert * expert_stride : experts[static_cast<size_t>(expert)]) + row * row_stride;
   }
 };
 
@@ -67,7 +67,7 @@ struct TensorSource {
   std::vector<const std::byte*> experts{};  // empty: at their stride
 
   const std::byte* row(uint64_t expert, uint64_t row) const {
-    return (experts.empty() ? bytes + expert * expert_stride : experts[expert]) + row * row_stride;
+    return (experts.empty() ? bytes + expert * expert_stride : experts[static_cast<size_t>(expert)]) + row * row_stride;
   }
 };
 

@@ -34,7 +34,8 @@ ExportTensor transposed_copy(const ExportTensor& tensor) {
   for (uint32_t expert = 0; expert < from.experts; ++expert)
     for (uint32_t r = 0; r < from.rows; ++r) {
       decode_weight_row(tensor.source, expert, r, row.data());
-      for (uint32_t c = 0; c < from.columns; ++c) (*values)[expert * elements + uint64_t{c} * from.rows + r] = row[c];
+      for (uint32_t c = 0; c < from.columns; ++c)
+        (*values)[static_cast<size_t>(expert * elements + uint64_t{c} * from.rows + r)] = row[c];
     }
   ExportTensor copy = tensor;
   copy.transposed = false;
