@@ -6,8 +6,8 @@
 #include "base/file.h"
 #include "checkpoint/gguf_writer.h"
 #include "model/export.h"
-#include "tests/model/text_bench.h"
 #include "tests/model/tiny_model.h"
+#include "tests/model/written_gguf.h"
 
 namespace sluice {
 namespace {
@@ -43,26 +43,7 @@ class DeepseekV3 : public testing::TinyModel {
     return model.error().text.substr(folder_.size());
   }
 
-  std::string written(const GgufExport& out) const {
-    GgufWriter writer;
-    for (const auto& key : out.keys) writer.add_key(key.name, key.value);
-    for (const ExportTensor& tensor : out.tensors) writer.add_tensor(tensor.name, tensor.format, tensor.shape);
-    Result<AtomicFile> file = AtomicFile::create(path("out.gguf"));
-    EXPECT_TRUE(writer.begin(*file));
-    ThreadPool pool(1);
-    for (const ExportTensor& tensor : out.tensors)
-      EXPECT_TRUE(convert_rows(tensor, pool, [&](auto piece) { return writer.write(piece); }));
-    writer.finish();
-    EXPECT_TRUE(file->commit());
-    return path("out.gguf");
-  }
-  static std::vector<float> logits_of(const Model& model) {
-    Result<Program> program = model.record_text();
-    EXPECT_TRUE(program) << program.error().text;
-    TextBench bench(model, *std::move(program), 32);
-    const std::vector<int32_t> tokens = {3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26};
-    return bench.play(tokens, {5, 11}, {find_value(bench.program(), "logits")})[0];
-  }
+  std::string written(const GgufExport& out) const { return written_gguf(out, path("out.gguf")); }
 };
 
 TEST_F(DeepseekV3, IsReadWhenItIsRight) {
