@@ -116,7 +116,7 @@ bool Cache::provide_slot(CachedHistory& sequence, uint32_t group) {
   return next.end() > next.first() || next.grow();
 }
 
-void Cache::advance(CachedHistory& sequence, uint32_t end, std::span<const uint32_t> marks) {
+void Cache::advance(CachedHistory& sequence, uint32_t end, std::span<const SnapshotMark> marks) {
   const uint32_t begin = sequence.cached;
   sequence.cached = end;
   for (uint32_t g = 0; g < groups(); ++g) {
@@ -126,8 +126,9 @@ void Cache::advance(CachedHistory& sequence, uint32_t end, std::span<const uint3
     slots.next.clear();
     if (end % kCut == 0) sequence.tables[g] = slots.now.moved_to(end / kPagePositions);
   }
-  for (const uint32_t mark : marks) {
-    if (mark > begin && mark <= end && (!has_slots_ || mark == end)) insert(sequence, mark);
+  for (const SnapshotMark& mark : marks) {
+    const uint32_t at = mark.position;
+    if (at > begin && at <= end && (!has_slots_ || at == end)) insert(sequence, mark);
   }
   for (uint32_t g = 0; g < groups(); ++g) {
     if (!is_slots(g)) sequence.tables[g].drop_before(first_seen_page(group(g).window, cut_below(end)));
@@ -141,13 +142,13 @@ uint32_t Cache::whole_blocks(const CachedHistory& sequence) const {
 
 void Cache::remember(const CachedHistory& sequence) {
   const uint32_t length = whole_blocks(sequence);
-  if (length > 0) insert(sequence, length);
+  if (length > 0) insert(sequence, {.position = length});
 }
 
-void Cache::insert(const CachedHistory& sequence, uint32_t length) {
-  Snapshot snapshot{length, {}};
+void Cache::insert(const CachedHistory& sequence, const SnapshotMark& mark) {
+  Snapshot snapshot{.length = mark.position, .tables = {}, .at_boundary = mark.at_boundary};
   for (uint32_t g = 0; g < groups(); ++g) {
-    const PageRange range = pages_at(group(g), length);
+    const PageRange range = pages_at(group(g), mark.position);
     snapshot.tables.push_back(sequence.tables[g].part(range.first, range.end));
   }
   tree_.insert(sequence.history, std::move(snapshot));

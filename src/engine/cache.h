@@ -34,6 +34,12 @@ struct CachedHistory {
   bool holds_pages() const;
 };
 
+// Where a snapshot is to stand: a multiple of 64.
+struct SnapshotMark {
+  uint32_t position = 0;
+  bool at_boundary = true;  // Snapshot::at_boundary
+};
+
 struct PageCopy {
   uint32_t group = 0;
   PageId from = 0, to = 0;
@@ -57,8 +63,8 @@ class Cache {
   void resume(CachedHistory& sequence, uint32_t bound);
   // Pages of its own for rows [cached, end). False when a pool is short: call again when something was given back.
   bool provide(CachedHistory& sequence, uint32_t end, std::vector<PageCopy>& copies);
-  // The rows up to `end` stand: snapshots at those `marks` (multiples of 64) that were passed, pages behind windows go.
-  void advance(CachedHistory& sequence, uint32_t end, std::span<const uint32_t> marks);
+  // The rows up to `end` stand: snapshots at those `marks` that were passed, pages behind windows go.
+  void advance(CachedHistory& sequence, uint32_t end, std::span<const SnapshotMark> marks);
   // An own table of pages for `cached` positions, a multiple of 64, has been filled from elsewhere.
   void restored(CachedHistory& sequence, uint32_t cached);
   // The last multiple of 64 that the sequence could go on from with its own pages; 0: none.
@@ -77,7 +83,7 @@ class Cache {
   bool covers(const CachedHistory& sequence, uint32_t position) const;
   uint32_t own_cut(const CachedHistory& sequence, uint32_t bound) const;
   bool provide_slot(CachedHistory& sequence, uint32_t group);
-  void insert(const CachedHistory& sequence, uint32_t length);
+  void insert(const CachedHistory& sequence, const SnapshotMark& mark);
 
   std::vector<PageGroup> groups_;
   std::vector<PagePool> pools_;  // never moved: tables point here

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/checked.h"
 #include "engine/engine_impl.h"
@@ -26,15 +27,15 @@ Status check_indices(const char* what, const std::vector<uint32_t>& indices, siz
 }
 
 // Positions at which a request whose text begins with `known` tokens leaves snapshots.
-std::vector<uint32_t> snapshot_marks(const Request& request, size_t before, size_t known, size_t most) {
-  std::vector<uint32_t> marks{cut_below(known)};
-  for (const uint32_t end : request.message_ends) marks.push_back(cut_below(before + end));
-  for (size_t mark = kSnapshotSpacing; mark <= most; mark += kSnapshotSpacing) {
-    marks.push_back(static_cast<uint32_t>(mark));
-  }
-  std::sort(marks.begin(), marks.end());
-  marks.erase(std::unique(marks.begin(), marks.end()), marks.end());
-  return marks;
+std::vector<SnapshotMark> snapshot_marks(const Request& request, size_t before, size_t known, size_t most) {
+  std::map<uint32_t, bool> marks;  // at a boundary?
+  for (size_t mark = kSnapshotSpacing; mark <= most; mark += kSnapshotSpacing) marks[cut_below(mark)] = false;
+  for (const uint32_t end : request.message_ends) marks[cut_below(before + end)] = true;
+  marks[cut_below(known)] = true;
+  std::vector<SnapshotMark> list;
+  list.reserve(marks.size());
+  for (const auto& [position, at_boundary] : marks) list.push_back({position, at_boundary});
+  return list;
 }
 
 }  // namespace

@@ -7,8 +7,9 @@ namespace sluice {
 namespace {
 
 uint32_t next_mark(const Job& job, uint32_t position) {
-  const auto mark = std::upper_bound(job.marks.begin(), job.marks.end(), position);
-  return mark == job.marks.end() ? UINT32_MAX : *mark;
+  const auto mark =
+      std::find_if(job.marks.begin(), job.marks.end(), [&](const SnapshotMark& m) { return m.position > position; });
+  return mark == job.marks.end() ? UINT32_MAX : mark->position;
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ struct Job {
   uint32_t tokens_left = 0;         // to be sampled
   std::vector<uint32_t> logits_at;  // positions in the history
   size_t logits_given = 0;
-  std::vector<uint32_t> marks;  // positions for snapshots
+  std::vector<SnapshotMark> marks;  // ascending
   Progress progress;
 
   bool done(const CachedHistory& text) const {

@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kMaxSequences = 4096;
 constexpr uint32_t kMaxChunk = 1u << 16;
 constexpr uint32_t kLeastContext = 256;     // below which an open context does not shrink
-constexpr uint32_t kSnapshots = 4;          // a conversation's system prompt and last turns
+constexpr uint32_t kSnapshots = 8;          // a conversation's system prompt and last turns
 constexpr uint32_t kUsualAdjustments = 64;  // of a sequence: a default penalty window
 
 Status check_options(const TextModel& model, const EngineOptions& options) {
@@ -55,10 +55,12 @@ std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions
   const uint32_t context = options.context != 0 ? options.context : model.context;
   if (options.cache_positions != 0) {
     const auto most = static_cast<uint32_t>(std::min<uint64_t>(context, options.cache_positions));
-    return {{most, options.cache_positions, kSnapshots}, {most, options.cache_positions, 0}};
+    return {{most, options.cache_positions, kSnapshots},
+            {most, options.cache_positions, kSnapshots / 2},
+            {most, options.cache_positions, 0}};
   }
   const uint64_t wanted = uint64_t{context} * options.sequences;
-  sizes.push_back({context, wanted, kSnapshots});
+  for (const uint32_t snapshots : {kSnapshots, kSnapshots / 2}) sizes.push_back({context, wanted, snapshots});
   sizes.push_back({context, wanted, 0});
   if (options.sequences > 1) sizes.push_back({context, context, 0});
   if (options.context != 0) return sizes;

@@ -24,6 +24,7 @@ const Snapshot* PrefixTree::find(const History& history, size_t limit) {
   }
   if (best == nodes_.end()) return nullptr;
   best->second.used = ++clock_;
+  best->second.snapshot->at_boundary = true;  // of what two histories share
   return &*best->second.snapshot;
 }
 
@@ -40,16 +41,20 @@ void PrefixTree::insert(const History& history, Snapshot snapshot) {
     if (parent != nodes_.end()) ++parent->second.children;
   }
   node->second.used = ++clock_;
-  if (node->second.snapshot) return;
+  if (node->second.snapshot) {
+    node->second.snapshot->at_boundary |= snapshot.at_boundary;
+    return;
+  }
   node->second.snapshot = std::move(snapshot);
   ++snapshots_;
 }
 
 bool PrefixTree::evict() {
+  const auto rank = [](const Node& node) { return std::pair(node.snapshot->at_boundary, node.used); };
   auto oldest = nodes_.end();
   for (auto node = nodes_.begin(); node != nodes_.end(); ++node) {
     if (!node->second.snapshot) continue;
-    if (oldest == nodes_.end() || node->second.used < oldest->second.used) oldest = node;
+    if (oldest == nodes_.end() || rank(node->second) < rank(oldest->second)) oldest = node;
   }
   if (oldest == nodes_.end()) return false;
   oldest->second.snapshot.reset();

@@ -5,6 +5,9 @@
 // of 64 (token, class) pairs, never arithmetic on positions; where classes are bit-equal they are not part of it. The
 // exact end of a conversation is held by its open sequence instead, and an exact hit computes its last block again
 // rather than keeping a hidden row: at most 64 rows, and nothing that only some devices could give back.
+//
+// Where pages are short, snapshots that stand within a text only for its length go before those at the end of messages,
+// prompts and answers, from which conversations go on.
 #pragma once
 
 #include <array>
@@ -22,6 +25,7 @@ namespace sluice {
 struct Snapshot {
   uint32_t length = 0;
   std::vector<PageTable> tables = {};  // by group
+  bool at_boundary = true;             // of a message, a prompt or an answer
 };
 
 class PrefixTree {
@@ -33,7 +37,7 @@ class PrefixTree {
   const Snapshot* find(const History& history, size_t limit);
   // A snapshot that stands already stays.
   void insert(const History& history, Snapshot snapshot);
-  // Forgets the least recently found or inserted; false when there is none.
+  // Forgets the least recently found or inserted, first among those at no boundary; false when there is none.
   bool evict();
   void clear();
   size_t size() const { return snapshots_; }

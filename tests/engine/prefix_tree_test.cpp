@@ -44,6 +44,22 @@ TEST(PrefixTree, WhereClassesAreBitEqualTheyAreNotPartOfTheKey) {
   EXPECT_EQ(tree.find(history, 128)->length, 128u);
 }
 
+TEST(PrefixTree, ForgetsFirstWhatStandsAtNoBoundary) {
+  PrefixTree tree(false);
+  const History history = prompt(300, 1);
+  tree.insert(history, at(64));
+  tree.insert(history, {.length = 128, .at_boundary = false});
+  tree.insert(history, {.length = 192, .at_boundary = false});
+  tree.insert(history, {.length = 256, .at_boundary = false});
+  tree.insert(history, at(256));  // one now
+  EXPECT_EQ(tree.find(history, 140)->length, 128u) << "found: two histories part there";
+  EXPECT_TRUE(tree.evict());
+  EXPECT_EQ(tree.find(history, 255)->length, 128u) << "192 went";
+  EXPECT_TRUE(tree.evict());
+  EXPECT_EQ(tree.find(history, 127), nullptr) << "then the oldest";
+  EXPECT_EQ(tree.size(), 2u);
+}
+
 TEST(PrefixTree, ForgetsTheLeastRecentlyUsed) {
   PrefixTree tree(false);
   const History a = prompt(64, 1), b = prompt(64, 2), c = prompt(64, 3);
