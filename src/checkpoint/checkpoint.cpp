@@ -86,6 +86,7 @@ class CheckpointBuilder {
   Status add_safetensors(const std::string& path);
   Status add_gguf(const std::string& path);
   Status add_directory(const std::string& path);
+  void add_made(MadeCheckpoint made);
   Checkpoint take() { return std::move(built_); }
 
  private:
@@ -190,6 +191,18 @@ Status CheckpointBuilder::add_directory(const std::string& path) {
   return add_safetensors(join_path(path, files.front()));
 }
 
+void CheckpointBuilder::add_made(MadeCheckpoint made) {
+  built_.files_ = {built_.path_};
+  built_.memory_ = std::move(made.memory);
+  built_.documents_ = std::move(made.documents);
+  built_.metadata_ = std::move(made.metadata);
+  built_.tensors_ = std::move(made.tensors);
+  for (size_t i = 0; i < built_.tensors_.size(); ++i) {
+    const bool added = built_.index_.emplace(built_.tensors_[i].name, i).second;
+    CHECK(added && built_.memory_ != nullptr && built_.tensors_[i].file == 0);
+  }
+}
+
 namespace {
 
 Result<Checkpoint> open_file(const std::string& path) {
@@ -224,6 +237,12 @@ Result<Checkpoint> open_checkpoint(const std::string& path) {
 Result<Checkpoint> open_safetensors(const std::string& path) {
   CheckpointBuilder builder(Dialect::hugging_face, path);
   TRY_STATUS(builder.add_safetensors(path));
+  return builder.take();
+}
+
+Checkpoint make_checkpoint(MadeCheckpoint made) {
+  CheckpointBuilder builder(made.dialect, made.name);
+  builder.add_made(std::move(made));
   return builder.take();
 }
 

@@ -44,8 +44,10 @@ class Checkpoint {
   const StoredTensor* find(std::string_view name) const;
   // An error when one of the files has been written to since it was opened: what was read of it cannot be trusted.
   Status check_unchanged() const;
-  // Keeps the tensor's bytes mapped.
-  std::shared_ptr<const void> owner(const StoredTensor& tensor) const { return mappings_[tensor.file]; }
+  // Keeps the tensor's bytes where they are.
+  std::shared_ptr<const void> owner(const StoredTensor& tensor) const {
+    return memory_ != nullptr ? memory_ : mappings_[tensor.file];
+  }
 
   // Hugging Face: "config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json" ...; null when the
   // directory has none. text_file: "chat_template.jinja".
@@ -63,6 +65,7 @@ class Checkpoint {
   std::string path_;
   std::vector<std::string> files_;
   std::vector<std::shared_ptr<const Mapping>> mappings_;  // by file
+  std::shared_ptr<const void> memory_;                    // of a checkpoint in no file
   std::vector<StoredTensor> tensors_;
   std::unordered_map<std::string, size_t> index_;
   std::vector<std::pair<std::string, Json>> documents_;
@@ -73,6 +76,16 @@ class Checkpoint {
 // A Hugging Face directory (config.json and *.safetensors, sharded or not) or a .gguf file, of
 // a split model any of its files.
 Result<Checkpoint> open_checkpoint(const std::string& path);
+// A checkpoint that lies in no file: what a configuration alone says, or a model made up in memory.
+struct MadeCheckpoint {
+  Dialect dialect{};
+  std::string name;  // in the place of a path
+  std::vector<std::pair<std::string, Json>> documents;
+  GgufMetadata metadata;
+  std::vector<StoredTensor> tensors;   // of file 0, under different names
+  std::shared_ptr<const void> memory;  // owns their bytes
+};
+Checkpoint make_checkpoint(MadeCheckpoint made);
 // One safetensors file by itself, without documents: goldens, adapters.
 Result<Checkpoint> open_safetensors(const std::string& path);
 

@@ -17,10 +17,10 @@ constexpr uint32_t kQuantizationVersion = 2;
 
 // The name under which a weight is written: one that keeps it as its source does or, where that is no GGUF file, by
 // itself.
-const SourceName& written_name(const BoundWeight& weight, bool from_gguf) {
-  const auto& names = weight.row.gguf;
+const SourceName& written_name(const WeightRow& row, const SourceName& source, bool from_gguf) {
+  const auto& names = row.gguf;
   const auto name = std::ranges::find_if(
-      names, [&](const SourceName& n) { return n.same_part(weight.source) || (!from_gguf && n.is_whole()); });
+      names, [&](const SourceName& n) { return n.same_part(source) || (!from_gguf && n.is_whole()); });
   CHECK(name != names.end());
   return *name;
 }
@@ -69,7 +69,7 @@ std::vector<ExportTensor> export_tensors(const Model& model) {
   std::unordered_set<std::string> written;
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   for (const BoundWeight& weight : model.weights().all()) {
-    const SourceName& name = written_name(weight, from_gguf);
+    const SourceName& name = written_name(weight.row, weight.source, from_gguf);
     if (!written.insert(name.name).second) continue;  // another part of a fused tensor
     tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
                        name.is_whole() ? weight.tensor : weight.whole, weight.row.gguf_heads, name.transposed});
@@ -93,8 +93,8 @@ uint32_t family_number(const std::vector<GgufMetadata::Entry>& keys, const std::
       key->value);
 }
 
-MixFacts mix_facts(const Model& model, const std::vector<GgufMetadata::Entry>& keys) {
-  const auto number = [&](const char* key) { return family_number(keys, cat(model.family().name, '.', key)); };
+MixFacts mix_facts(const Family& family, const std::vector<GgufMetadata::Entry>& keys) {
+  const auto number = [&](const char* key) { return family_number(keys, cat(family.name, '.', key)); };
   return {.layers = number("block_count"),
           .experts = number("expert_count"),
           .heads = number("attention.head_count"),
@@ -115,14 +115,15 @@ Status choose_formats(const Mix& mix, const std::vector<FormatRule>& rules, cons
   return {};
 }
 
-std::vector<GgufMetadata::Entry> keys_of_hugging_face(const Model& model) {
-  const ModelFacts& facts = model.facts();
-  std::vector<GgufMetadata::Entry> keys = {{"general.architecture", std::string(model.family().name)},
+std::vector<GgufMetadata::Entry> keys_of_hugging_face(const Family& family, const FamilyModel& model,
+                                                      const ModelFacts& facts) {
+  std::vector<GgufMetadata::Entry> keys = {{"general.architecture", std::string(family.name)},
                                            {"general.type", std::string("model")}};
   const auto append = [&](std::vector<GgufMetadata::Entry> more) { std::ranges::move(more, std::back_inserter(keys)); };
   append(gguf_sampling(facts.sampling));
-  append({{"general.name", facts.name}, {"general.size_label", facts.size_label}});
-  append(model.family_model().gguf_config());
+  append({{"general.name", facts.name}});
+  if (!facts.size_label.empty()) append({{"general.size_label", facts.size_label}});
+  append(model.gguf_config());
   if (!facts.suppress_tokens.empty()) append({{"tokenizer.ggml.suppress_tokens", facts.suppress_tokens}});
   return keys;
 }
@@ -140,6 +141,11 @@ void set_key(std::vector<GgufMetadata::Entry>& keys, const char* name, uint32_t 
     known->value = value;
   else
     keys.push_back({name, value});
+}
+
+void set_file_type(std::vector<GgufMetadata::Entry>& keys, const Mix& mix) {
+  set_key(keys, "general.file_type", *file_type_by_name(mix.name));
+  set_key(keys, "general.quantization_version", kQuantizationVersion);
 }
 
 Status check_range(const ExportTensor& tensor, std::span<const float> row) {
@@ -191,12 +197,41 @@ class RowConverter {
 Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   GgufExport out;
-  out.keys = from_gguf ? keys_of_gguf(model.checkpoint().metadata()) : keys_of_hugging_face(model);
-  set_key(out.keys, "general.file_type", *file_type_by_name(mix.name));
-  set_key(out.keys, "general.quantization_version", kQuantizationVersion);
+  out.keys = from_gguf ? keys_of_gguf(model.checkpoint().metadata())
+                       : keys_of_hugging_face(model.family(), model.family_model(), model.facts());
+  set_file_type(out.keys, mix);
   out.tensors = export_tensors(model);
-  TRY_STATUS(choose_formats(mix, rules, mix_facts(model, out.keys), out.tensors));
+  TRY_STATUS(choose_formats(mix, rules, mix_facts(model.family(), out.keys), out.tensors));
   out.left_out = model.unread_tensors();
+  return out;
+}
+
+Result<GgufOutline> outline_gguf(const Checkpoint& config, const Mix& mix) {
+  CHECK(config.dialect() == Dialect::hugging_face && config.tensors().empty());
+  TRY(const Family* family, find_family(config));
+  TRY(const SourceNames none, SourceNames::read(config, {}));
+  TRY(const std::unique_ptr<FamilyModel> model, family->read(config, none));
+  ModelFacts facts;
+  facts.name = config.path();
+  GgufOutline out{.keys = keys_of_hugging_face(*family, *model, facts), .tensors = {}};
+  set_file_type(out.keys, mix);
+  for (MadeTensor& made : model->gguf_made_tensors()) {
+    const auto columns = static_cast<int64_t>(made.values.size());
+    out.tensors.push_back({std::move(made.name), {columns}, Format::f32, {}, std::move(made.values)});
+  }
+  std::unordered_set<std::string> written;
+  const WeightTable table = model->weight_table();
+  for (const WeightRow& row : table.rows()) {
+    if (row.hugging_face.empty()) continue;
+    const SourceName& name = written_name(row, row.hugging_face.front(), /*from_gguf=*/false);
+    if (written.insert(name.name).second)
+      out.tensors.push_back({name.name, stored_shape(row.shape, name), Format::f32, row, {}});
+  }
+  std::vector<MixTensor> described;
+  described.reserve(out.tensors.size());
+  for (const OutlinedTensor& tensor : out.tensors) described.push_back({tensor.name, tensor.shape, Format::bf16});
+  const std::vector<Format> formats = mix_formats(mix, described, mix_facts(*family, out.keys));
+  for (size_t i = 0; i < formats.size(); ++i) out.tensors[i].format = formats[i];
   return out;
 }
 

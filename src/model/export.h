@@ -41,6 +41,21 @@ struct GgufExport {
 // The text part in the formats of `mix`, save where a rule says another.
 Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules = {});
 
+// What convert would write of a model of which nothing is known but its configuration.
+struct OutlinedTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // outermost first
+  Format format{};
+  WeightRow row;              // the weight it holds, of several the first; of a made tensor nothing but
+  std::vector<float> values;  // what it holds
+};
+struct GgufOutline {
+  std::vector<GgufMetadata::Entry> keys;
+  std::vector<OutlinedTensor> tensors;
+};
+// `config`: a Hugging Face checkpoint of config.json alone, whose weights would be bf16.
+Result<GgufOutline> outline_gguf(const Checkpoint& config, const Mix& mix);
+
 // Writes a tensor's rows in order, decoded and encoded anew on the pool, or as they are when the format stays; pieces
 // of about a MiB, so that no tensor needs to fit into memory. The bytes are the same for any number of threads. A value
 // that the format cannot hold is refused with its name.

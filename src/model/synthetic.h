@@ -1,0 +1,82 @@
+// A synthetic model: the shape of a real one (shapes.h), tensor by tensor in the formats that a converted file of it
+// would have, with weights made up: for measuring speed and memory, where only sizes and routing count.
+//
+// Matrices hold normal numbers of variance 1 / columns, so that what goes through them keeps its size; norms and scales
+// hold ones, biases zeros. All matrices of one format and width are cuts of one pattern of 1021 blocks of 256
+// elements, encoded once, so that a gigabyte is made as fast as it is copied.
+//
+// Routing: the router's row of an expert is as long as it takes for normal logits to choose that expert as often as
+// wanted. Half of normal logits are negative, so no expert is chosen for more than kMostChosen of the tokens.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf_value.h"
+#include "model/mix.h"
+#include "model/shapes.h"
+
+namespace sluice {
+
+// How often experts are chosen: that of rank r in proportion to r^-exponent. Ranks are spread over the experts.
+struct Routing {
+  double exponent = 0;  // 0: all alike
+};
+inline constexpr double kMostChosen = 0.4;
+
+// "zipf:1.0" or "uniform".
+Result<Routing> parse_routing(const std::string& text);
+// How often each rank is chosen, `used` of all experts for a token.
+std::vector<double> chosen_shares(const Routing& routing, uint32_t experts, uint32_t used);
+
+class SyntheticModel {
+ public:
+  static Result<SyntheticModel> make(const ShapeConfig& shape, const Mix& mix, const Routing& routing);
+
+  struct Tensor {
+    std::string name;
+    Format format{};
+    std::vector<int64_t> shape;  // outermost first
+    uint64_t bytes = 0;
+  };
+  const std::string& name() const { return name_; }
+  const std::vector<GgufMetadata::Entry>& keys() const { return keys_; }  // all but the tokenizer's
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  uint64_t bytes() const;  // of all tensors
+
+  // The bytes of a tensor from `first` on, a multiple of 4. From any thread.
+  void fill(size_t tensor, uint64_t first, std::span<std::byte> into) const;
+
+  // The model as a checkpoint, whose tensors lie one after another in `memory`, each at a multiple of kAlignment.
+  static constexpr uint64_t kAlignment = 64;
+  uint64_t memory_bytes() const;
+  Checkpoint checkpoint(std::span<const std::byte> memory, std::shared_ptr<const void> owner) const;
+
+ private:
+  // Where a tensor's bytes come from.
+  struct Content {
+    const std::vector<std::byte>* pattern = nullptr;
+    uint64_t start = 0;              // in the pattern
+    std::vector<float> factors;      // of each row, of an f32 pattern; none: 1
+    std::vector<float> values = {};  // without a pattern: all there is
+  };
+
+  const std::vector<std::byte>& pattern(Format format, uint64_t columns);
+
+  std::string name_;
+  std::vector<GgufMetadata::Entry> keys_;
+  std::vector<Tensor> tensors_;
+  std::vector<Content> contents_;
+  // By format and width; where they lie stays.
+  std::map<std::pair<Format, uint64_t>, std::unique_ptr<const std::vector<std::byte>>> patterns_;
+  std::vector<float> normal_;
+};
+
+}  // namespace sluice
