@@ -81,14 +81,23 @@ struct NonFinite {
   std::string what{};  // "rms_norm" ...
 };
 
+// How long an op took, or several that are computed as one: those from first_op to before end_op.
+struct OpTime {
+  uint32_t first_op = 0, end_op = 0;
+  uint64_t nanoseconds = 0;
+};
+
 struct Completion {
   Ticket ticket = 0;
   Status status{};
   std::optional<NonFinite> non_finite{};  // only of steps started with find_non_finite
+  std::vector<OpTime> op_times{};         // only of steps started with a clock; in the order of the program
 };
 
 struct StartOptions {
   bool find_non_finite = false;  // look at every op's result; slower
+  // Nanoseconds that only go forward: time every op by them, or by the device's own clock. Null: time none.
+  uint64_t (*clock)() = nullptr;
 };
 
 class Runner {

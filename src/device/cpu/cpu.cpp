@@ -31,11 +31,13 @@ class CpuRunner final : public Runner {
 
  private:
   const Program& program() const { return plan_->program(); }
-  Ticket done(std::optional<NonFinite> non_finite = std::nullopt) {
-    finished_.push_back({.ticket = ++last_ticket_, .non_finite = std::move(non_finite)});
+  Ticket done(std::optional<NonFinite> non_finite = std::nullopt, std::vector<OpTime> op_times = {}) {
+    finished_.push_back(
+        {.ticket = ++last_ticket_, .non_finite = std::move(non_finite), .op_times = std::move(op_times)});
     return last_ticket_;
   }
   std::optional<NonFinite> run_looking();
+  std::vector<OpTime> run_timed(uint64_t (*clock)());
   std::optional<NonFinite> find_non_finite(uint32_t op) const;
   bool may_read(ValueId id) const;
   void read(const ReadRequest& request) const;
@@ -50,12 +52,28 @@ class CpuRunner final : public Runner {
 Ticket CpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
   executor_.begin(step);
   std::optional<NonFinite> non_finite;
+  std::vector<OpTime> op_times;
   if (options.find_non_finite)
     non_finite = run_looking();
+  else if (options.clock != nullptr)
+    op_times = run_timed(options.clock);
   else
     for (const Dispatch& dispatch : plan_->dispatches()) executor_.run(dispatch);
   for (const ReadRequest& request : reads) read(request);
-  return done(std::move(non_finite));
+  return done(std::move(non_finite), std::move(op_times));
+}
+
+std::vector<OpTime> CpuRunner::run_timed(uint64_t (*clock)()) {
+  std::vector<OpTime> times;
+  times.reserve(plan_->dispatches().size());
+  uint64_t before = clock();
+  for (const Dispatch& dispatch : plan_->dispatches()) {
+    executor_.run(dispatch);
+    const uint64_t after = clock();
+    times.push_back({.first_op = dispatch.first_op, .end_op = dispatch.end_op, .nanoseconds = after - before});
+    before = after;
+  }
+  return times;
 }
 
 // Op by op: within a block, one is to be named.

@@ -83,8 +83,9 @@ class ReferenceRunner : public Runner {
   }
 
  private:
-  Ticket done(std::optional<NonFinite> non_finite) {
-    finished_.push_back({.ticket = ++last_ticket_, .non_finite = std::move(non_finite)});
+  Ticket done(std::optional<NonFinite> non_finite, std::vector<OpTime> op_times = {}) {
+    finished_.push_back(
+        {.ticket = ++last_ticket_, .non_finite = std::move(non_finite), .op_times = std::move(op_times)});
     return last_ticket_;
   }
   std::optional<NonFinite> find_non_finite(uint32_t op, const StepBuffer& step);
@@ -107,12 +108,15 @@ Ticket ReferenceRunner<Real>::start(const StepBuffer& step, std::span<const Read
                                     const StartOptions& options) {
   tables_.load(step);
   std::optional<NonFinite> non_finite;
+  std::vector<OpTime> op_times;
   for (uint32_t op = 0; op < program_.ops.size(); ++op) {
+    const uint64_t before = options.clock != nullptr ? options.clock() : 0;
     interpreter_.run(program_.ops[op], step);
+    if (options.clock != nullptr) op_times.push_back({op, op + 1, options.clock() - before});
     if (options.find_non_finite && !non_finite) non_finite = find_non_finite(op, step);
   }
   for (const ReadRequest& request : reads) read(request, step);
-  return done(std::move(non_finite));
+  return done(std::move(non_finite), std::move(op_times));
 }
 
 template <class Real>

@@ -1,0 +1,143 @@
+#include "graph/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/operands.h"
+
+namespace sluice {
+namespace {
+
+// One op's cost: an overload for each that is more than its operands.
+class Coster {
+ public:
+  Coster(const CostFacts& facts, const StepWork& work) : facts_(facts), program_(*facts.program), work_(work) {}
+
+  OpCost cost(const Op& op) {
+    for_each_weight(op, [&](WeightId id) { cost_.weight_bytes += weight_bytes(id); });
+    for_each_input(op, [&](ValueId id) { cost_.value_bytes += value_bytes(id); });
+    for_each_output(op, [&](ValueId id) { cost_.value_bytes += value_bytes(id); });
+    std::visit([&](const auto& o) { add(o); }, op);
+    return cost_;
+  }
+
+ private:
+  void add(const Embed& op) {
+    const WeightShape& table = shape(op.weight);
+    cost_.weight_bytes = rows(op.out) * row_bytes(facts_.formats[op.weight], table.columns);
+    cost_.flops = elements(op.out);
+  }
+  void add(const Linear& op) { cost_.flops = rows(op.out) * product(op.weight); }
+  void add(const RmsNorm& op) { cost_.flops = (op.weight == kNone ? 3 : 4) * elements(op.out); }
+  void add(const L2Norm& op) { cost_.flops = 3 * elements(op.out); }
+  void add(const Add& op) { cost_.flops = elements(op.out); }
+  void add(const Mul& op) { cost_.flops = elements(op.out); }
+  void add(const Scale& op) { cost_.flops = (op.weight == kNone ? 1 : 2) * elements(op.out); }
+  void add(const Softcap& op) { cost_.flops = 3 * elements(op.out); }
+  void add(const Activation& op) { cost_.flops = 3 * elements(op.out); }
+  void add(const GatedActivation& op) { cost_.flops = 4 * elements(op.out); }
+  void add(const Rope& op) {
+    cost_.flops = rows(op.out) * type(op.out).heads * 6 * program_.ropes[op.table].inverse_frequencies.size();
+  }
+  void add(const Append& op) { cost_.state_bytes = state_bytes(op.state, rows(op.k)); }
+  void add(const Attention& op);
+  void add(const Expand& op) { cost_.flops = rows(op.latent) * (product(op.weights.key) + product(op.weights.value)); }
+  void add(const ShortConv& op) {
+    cost_.flops = elements(op.out) * (2 * shape(op.weight).columns + 2);
+    cost_.state_bytes = state_bytes(op.state, 2 * work_.sequences.size());
+  }
+  void add(const DeltaGates& op) { cost_.flops = 6 * elements(op.decay); }
+  void add(const DeltaRule& op) {
+    cost_.flops = rows(op.out) * 7 * program_.states[op.state.state].slot_elements();
+    cost_.state_bytes = state_bytes(op.state, 2 * work_.sequences.size());
+  }
+  void add(const Route& op) { cost_.flops = 2 * elements(op.logits); }
+  void add(const Experts& op) {
+    const uint32_t experts = shape(op.gate).experts, used = type(op.index).width;
+    const double read = experts_read(facts_, experts, used, rows(op.x)) / experts;
+    cost_.weight_bytes = static_cast<uint64_t>(std::llround(read * static_cast<double>(cost_.weight_bytes)));
+    cost_.flops = rows(op.x) * used * (product(op.gate) + product(op.up) + product(op.down)) / experts;
+  }
+  void add(const Gather& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
+  void add(const Slice& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
+  void add(const Sample& op) { cost_.flops = 2 * elements(op.logits); }
+
+  const ValueType& type(ValueId id) const { return program_.values[id].type; }
+  const WeightShape& shape(WeightId id) const { return program_.weights[id].shape; }
+  uint64_t rows(ValueId id) const { return work_.count(type(id).extent.symbol) * type(id).extent.ratio; }
+  uint64_t elements(ValueId id) const { return rows(id) * type(id).columns(); }
+  uint64_t value_bytes(ValueId id) const { return elements(id) * sizeof(float); }
+  uint64_t weight_bytes(WeightId id) const {
+    return uint64_t{shape(id).experts} * shape(id).rows * row_bytes(facts_.formats[id], shape(id).columns);
+  }
+  // Of one row with all matrices of the weight.
+  uint64_t product(WeightId id) const { return uint64_t{2} * shape(id).experts * shape(id).rows * shape(id).columns; }
+  uint64_t state_bytes(const StateRef& state, uint64_t count) const {
+    return static_cast<uint64_t>(std::llround(facts_.state_bytes[state.state] * static_cast<double>(count)));
+  }
+
+  const CostFacts& facts_;
+  const Program& program_;
+  const StepWork& work_;
+  OpCost cost_;
+};
+
+// Scores and sums of all positions that a row sees; over latents, with the matrices folded into query and result.
+void Coster::add(const Attention& op) {
+  const StateDecl& state = program_.states[op.state.state];
+  const bool all_rows = type(op.q).extent.symbol == Symbol::rows;
+  uint64_t seen = 0, read = 0;  // positions, by rows and by sequences
+  for (const StepWork::Sequence& sequence : work_.sequences) {
+    const uint64_t end = uint64_t{sequence.first_position} + sequence.rows;
+    const uint64_t first = all_rows ? sequence.first_position : end - 1;
+    const uint64_t window = op.window == 0 ? end : op.window;
+    for (uint64_t position = first; position < end; ++position) seen += std::min(window, position + 1);
+    read += end - (first + 1 - std::min(window, first + 1));
+  }
+  const uint64_t per_position =
+      op.expand ? state.key_width + 2 * uint64_t{state.value_width} : uint64_t{state.key_width} + state.value_width;
+  cost_.flops = seen * type(op.q).heads * 2 * per_position;
+  cost_.state_bytes = state_bytes(op.state, read);
+  if (op.expand) cost_.flops += rows(op.q) * (product(op.expand.key) + product(op.expand.value));
+}
+
+}  // namespace
+
+OpCost& OpCost::operator+=(const OpCost& other) {
+  weight_bytes += other.weight_bytes;
+  state_bytes += other.state_bytes;
+  value_bytes += other.value_bytes;
+  flops += other.flops;
+  return *this;
+}
+
+StepWork StepWork::of(const StepBuffer& step) {
+  StepWork work;
+  work.sequences.resize(step.sequences());
+  const auto positions = step.positions(), sequences = step.row_sequences();
+  for (size_t row = 0; row < positions.size(); ++row) {
+    Sequence& sequence = work.sequences[static_cast<size_t>(sequences[row])];
+    if (sequence.rows++ == 0) sequence.first_position = static_cast<uint32_t>(positions[row]);
+  }
+  return work;
+}
+
+uint64_t StepWork::rows() const {
+  uint64_t sum = 0;
+  for (const Sequence& sequence : sequences) sum += sequence.rows;
+  return sum;
+}
+
+double experts_read(const CostFacts& facts, uint32_t experts, uint32_t used, uint64_t rows) {
+  const auto chosen = [&](double share) { return 1 - std::pow(1 - share, static_cast<double>(rows)); };
+  if (facts.expert_shares.size() != experts) return experts * chosen(static_cast<double>(used) / experts);
+  double sum = 0;
+  for (const double share : facts.expert_shares) sum += chosen(share);
+  return sum;
+}
+
+OpCost op_cost(const CostFacts& facts, uint32_t op, const StepWork& work) {
+  return Coster(facts, work).cost(facts.program->ops[op]);
+}
+
+}  // namespace sluice
