@@ -75,9 +75,9 @@ check-tsan: check-deps
 	$(QUICK) --test-dir build/tsan -R '^(base|device|engine)$$'
 
 check-fuzz: check-deps
-	cmake --preset fuzz
-	cmake --build build/fuzz -j $(JOBS)
-	tools/fuzz.sh build/fuzz 30
+	cmake --preset asan
+	cmake --build build/asan -j $(JOBS)
+	tools/fuzz.sh build/asan 30
 
 # src/ less files, threads and sockets as a page loads it, and the goldens there.
 check-wasm: check-deps
