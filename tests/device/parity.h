@@ -37,11 +37,16 @@ struct ParityParam {
 std::vector<ParityParam> parity_params(const std::vector<ParityDevice>& devices);
 std::string parity_name(const testing::TestParamInfo<ParityParam>& info);
 
+struct ParityCase {
+  OpCase op;
+  std::string key;  // the subject and the case's number there
+};
+
 class Parity : public testing::TestWithParam<ParityParam> {
  protected:
   void SetUp() override;
   std::unique_ptr<Device> device_;
-  std::vector<OpCase> cases_;  // of the subject, with no op that the device lacks
+  std::vector<ParityCase> cases_;  // of the subject, with no op that the device lacks
 };
 
 }  // namespace sluice
