@@ -12,11 +12,15 @@ CommandSpec run_command();
 CommandSpec verify_command();
 CommandSpec inspect_command();
 CommandSpec convert_command();
+CommandSpec bench_command();
 CommandSpec list_command();
 CommandSpec pull_command();
 CommandSpec devices_command();
 CommandSpec completion_command();
 CommandSpec help_command();
+
+// The exit status of a mistake in the arguments.
+inline constexpr int kUsageExit = 2;
 
 // MODEL of every command that has one.
 PositionalSpec model_positional(bool required);

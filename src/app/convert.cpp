@@ -184,14 +184,6 @@ Result<int> run(const Arguments& arguments, Console& console) {
   return 0;
 }
 
-std::string mix_names(const char* separator) {
-  std::string names;
-  for (const Mix& mix : all_mixes()) {
-    names += cat(names.empty() ? "" : separator, mix.name);
-  }
-  return names;
-}
-
 }  // namespace
 
 CommandSpec convert_command() {

@@ -14,8 +14,6 @@
 namespace sluice {
 namespace {
 
-constexpr int kUsage = 2;
-
 int fail(Console& console, const std::string& text, int status) {
   console.err("sluice: " + text + "\n");
   return status;
@@ -42,7 +40,7 @@ int run_command(const CommandSpec& command, const std::vector<std::string>& word
   }
   const Result<Arguments> arguments = parse_arguments(command, words);
   if (!arguments) {
-    return fail(console, arguments.error().text, kUsage);
+    return fail(console, arguments.error().text, kUsageExit);
   }
   const Result<int> status = command.run(*arguments, console);
   return status ? *status : fail(console, status.error().text, kFailedExit);
@@ -51,7 +49,7 @@ int run_command(const CommandSpec& command, const std::vector<std::string>& word
 int dispatch(const std::vector<std::string>& words, Console& console) {
   if (words.empty()) {
     console.err(help_overview());
-    return kUsage;
+    return kUsageExit;
   }
   if (is_help(words[0])) {
     console.out(help_overview());
@@ -63,7 +61,7 @@ int dispatch(const std::vector<std::string>& words, Console& console) {
   }
   const CommandSpec* command = find_command(words[0]);
   if (command == nullptr) {
-    return fail(console, "no command " + printable(words[0]) + ": want one that sluice --help lists", kUsage);
+    return fail(console, "no command " + printable(words[0]) + ": want one that sluice --help lists", kUsageExit);
   }
   return run_command(*command, {words.begin() + 1, words.end()}, console);
 }

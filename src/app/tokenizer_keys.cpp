@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "engine/text_files.h"
-#include "text/vocabulary.h"
 
 namespace sluice {
 namespace {
@@ -61,6 +60,12 @@ void add_vocabulary(GgufVocabulary vocabulary, Keys& keys) {
 }
 
 }  // namespace
+
+std::vector<GgufMetadata::Entry> vocabulary_keys(GgufVocabulary vocabulary) {
+  Keys keys;
+  add_vocabulary(std::move(vocabulary), keys);
+  return keys.take();
+}
 
 Result<std::vector<GgufMetadata::Entry>> tokenizer_keys(const Model& model) {
   const Checkpoint& checkpoint = model.checkpoint();

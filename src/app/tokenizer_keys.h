@@ -1,4 +1,4 @@
-// The tokenizer and chat template of a model as GGUF keys, for convert.
+// The tokenizer and chat template of a model as GGUF keys, for files that are written.
 #pragma once
 
 #include <vector>
@@ -6,9 +6,12 @@
 #include "base/result.h"
 #include "checkpoint/gguf_value.h"
 #include "model/model.h"
+#include "text/vocabulary.h"
 
 namespace sluice {
 
+// tokenizer.ggml.* of a vocabulary.
+std::vector<GgufMetadata::Entry> vocabulary_keys(GgufVocabulary vocabulary);
 // tokenizer.ggml.* and tokenizer.chat_template of a Hugging Face model; nothing for a GGUF file, whose keys the export
 // copies as they are.
 Result<std::vector<GgufMetadata::Entry>> tokenizer_keys(const Model& model);

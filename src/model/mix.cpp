@@ -202,6 +202,12 @@ const Mix* find_mix(std::string_view name) {
   return found == std::end(kMixes) ? nullptr : found;
 }
 
+std::string mix_names(const char* separator) {
+  std::string names;
+  for (const Mix& mix : kMixes) names += cat(names.empty() ? "" : separator, mix.name);
+  return names;
+}
+
 Format format_of_rows(Format format, int64_t columns) {
   if (columns % format_info(format).block_elements == 0) return format;
   const Format smaller = smaller_blocks(format);

@@ -51,7 +51,8 @@ struct MixFacts {
 };
 
 std::span<const Mix> all_mixes();
-const Mix* find_mix(std::string_view name);  // null: none of that name
+const Mix* find_mix(std::string_view name);    // null: none of that name
+std::string mix_names(const char* separator);  // of all
 
 // The format of each tensor. Vectors, norms, routers and what is no `.weight` are f32 in every mix.
 std::vector<Format> mix_formats(const Mix& mix, const std::vector<MixTensor>& tensors, const MixFacts& facts);

@@ -70,7 +70,8 @@ std::vector<float> router_factors(const Routing& routing, uint32_t experts, uint
   while (std::gcd(stride, experts) != 1) stride += 2;
   std::vector<float> factors(experts);
   for (uint32_t rank = 0; rank < experts; ++rank)
-    factors[uint64_t{rank} * stride % experts] = static_cast<float>(1 / exceeded_with(shares[rank]));
+    factors[uint64_t{rank} * stride % experts] =
+        static_cast<float>(1 / exceeded_with(std::min(shares[rank], kMostChosen)));
   return factors;
 }
 
@@ -118,6 +119,7 @@ Result<SyntheticModel> SyntheticModel::make(const ShapeConfig& shape, const Mix&
   TRY(GgufOutline outline, outline_gguf(config, mix));
   SyntheticModel model;
   model.name_ = shape.name;
+  model.shape_ = shape.shape;
   model.keys_ = std::move(outline.keys);
   model.normal_ = normal_numbers();
   uint32_t index = 0;

@@ -47,6 +47,7 @@ class SyntheticModel {
     uint64_t bytes = 0;
   };
   const std::string& name() const { return name_; }
+  const ModelShape& shape() const { return *shape_; }
   const std::vector<GgufMetadata::Entry>& keys() const { return keys_; }  // all but the tokenizer's
   const std::vector<Tensor>& tensors() const { return tensors_; }
   uint64_t bytes() const;  // of all tensors
@@ -71,6 +72,7 @@ class SyntheticModel {
   const std::vector<std::byte>& pattern(Format format, uint64_t columns);
 
   std::string name_;
+  const ModelShape* shape_ = nullptr;
   std::vector<GgufMetadata::Entry> keys_;
   std::vector<Tensor> tensors_;
   std::vector<Content> contents_;

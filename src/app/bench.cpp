@@ -1,0 +1,222 @@
+// sluice bench: how fast a model reads prompts and answers here, and how near that is to what memory allows.
+#include <utility>
+
+#include "app/bench_model.h"
+#include "app/bench_ops.h"
+#include "app/bench_report.h"
+#include "app/bench_routing.h"
+#include "app/bench_runs.h"
+#include "app/commands.h"
+#include "app/console.h"
+#include "app/interrupt.h"
+#include "app/open.h"
+#include "base/text.h"
+#include "checkpoint/file_type.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kMostTokens = 1u << 24, kMostBatch = 4096;
+
+struct BenchRequest {
+  std::vector<BenchTest> tests;
+  uint32_t rounds = 3;
+  bool ops = false;
+  std::optional<SyntheticModel> synthetic;  // in place of a model file
+};
+
+// "512,4096": numbers from `least` to `most`.
+Result<std::vector<uint32_t>> parse_list(const Arguments& arguments, const char* option, uint32_t least,
+                                         uint32_t most) {
+  std::vector<uint32_t> numbers;
+  for (const std::string& part : split(arguments.text(option), ',')) {
+    const auto number = parse_integer(part);
+    if (!number || *number < least || *number > most)
+      return error(ErrorKind::invalid, "bench: ", option, ": found ", printable(part), ": want numbers from ", least,
+                   " to ", most, " with commas between them");
+    numbers.push_back(static_cast<uint32_t>(*number));
+  }
+  return numbers;
+}
+
+// Every depth with every batch: first the prompts, then the answer.
+Result<std::vector<BenchTest>> parse_tests(const Arguments& arguments) {
+  TRY(const std::vector<uint32_t> prompts, parse_list(arguments, "--prompt", 0, kMostTokens));
+  TRY(const std::vector<uint32_t> depths, parse_list(arguments, "--depth", 0, kMostTokens));
+  TRY(const std::vector<uint32_t> batches, parse_list(arguments, "--batch", 1, kMostBatch));
+  const auto answer = static_cast<uint32_t>(arguments.integer("--answer"));
+  std::vector<BenchTest> tests;
+  for (const uint32_t depth : depths)
+    for (const uint32_t batch : batches) {
+      for (const uint32_t prompt : prompts)
+        if (prompt != 0) tests.push_back({TokenClass::prompt, prompt, depth, batch});
+      if (answer != 0) tests.push_back({TokenClass::decode, answer, depth, batch});
+    }
+  if (tests.empty()) return error(ErrorKind::invalid, "bench: --prompt 0 and --answer 0: want something to measure");
+  return tests;
+}
+
+// An error is a mistake in the arguments.
+Result<BenchRequest> parse_request(const Arguments& arguments) {
+  BenchRequest request;
+  TRY(request.tests, parse_tests(arguments));
+  request.rounds = static_cast<uint32_t>(arguments.integer("--rounds"));
+  request.ops = arguments.flag("--ops");
+  if (!arguments.given("--shape")) {
+    for (const char* name : {"--format", "--routing", "--write"})
+      if (arguments.given(name))
+        return error(ErrorKind::invalid, "bench: ", name,
+                     " without --shape: want one, since it is of a synthetic model");
+    return request;
+  }
+  if (!arguments.positionals().empty()) return error(ErrorKind::invalid, "bench: --shape and MODEL: want one of them");
+  TRY(request.synthetic, synthetic_model(arguments));
+  return request;
+}
+
+EngineOptions engine_options(const BenchRequest& request, Arithmetic arithmetic) {
+  EngineOptions options{.arithmetic = arithmetic};
+  for (const BenchTest& test : request.tests) {
+    options.context = std::max(options.context, test.depth + test.length + 2);
+    options.sequences = std::max(options.sequences, test.batch);
+  }
+  return options;
+}
+
+uint64_t weight_bytes(const Model& model) {
+  uint64_t bytes = 0;
+  for (const BoundWeight& weight : model.weights().all()) {
+    const WeightShape& shape = weight.tensor.shape;
+    bytes += uint64_t{shape.experts} * shape.rows * row_bytes(weight.tensor.format, shape.columns);
+  }
+  return bytes;
+}
+
+BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments& arguments) {
+  return {.model = model.checkpoint().path(),
+          .format = format_label(model.checkpoint()),
+          .device = machine.device->info().description,
+          .arithmetic = arguments.text("--arithmetic"),
+          .numerics_id = {},
+          .threads = machine.pool->threads(),
+          .parameters = model.facts().parameters,
+          .weight_bytes = weight_bytes(model),
+          .routing = {}};
+}
+
+Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, Machine& machine) {
+  if (request.synthetic) return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
+  TRY(const std::string path, model_path(arguments.positionals().empty() ? kDemoName : arguments.positionals()[0]));
+  return open_model(path);
+}
+
+// Prints each line of the table as it is known.
+Result<BenchReport> measure(const BenchRequest& request, const Arguments& arguments, Console& console) {
+  const bool text = !arguments.flag("--json");
+  TRY(Machine machine, open_machine(arguments));
+  TRY(const Model model, model_of(request, arguments, machine));
+  const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
+  BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
+  TRY(report.facts.routing, measure_routing(model, *machine.device, machine.budget, arithmetic));
+  Meter meter;
+  MeteredDevice device(*machine.device, meter);
+  TRY(ReadBandwidth bandwidth, ReadBandwidth::open(*machine.pool, machine.budget));
+  TRY(const std::unique_ptr<Engine> engine,
+      open_engine(model, device, machine.budget, engine_options(request, arithmetic), console));
+  meter.set_expert_shares(report.facts.routing.chosen);
+  report.facts.numerics_id = engine->numerics_id();
+  if (text) console.out(bench_text(report.facts) + bench_head());
+  BenchRunner runner(*engine, meter, model.facts().vocabulary);
+  for (const BenchTest& test : request.tests) {
+    TRY(const BenchResult result, runner.run(test, request.rounds, bandwidth));
+    if (text) console.out(bench_line(result));
+    report.results.push_back(result);
+  }
+  for (size_t i = 0; i < request.tests.size() && request.ops; ++i) {
+    TRY(const std::vector<MeteredStep> steps, runner.timed_steps(request.tests[i]));
+    report.ops.push_back(op_shares(meter.facts(), steps));
+    if (text) console.out(ops_text(report.results[i], report.ops.back()));
+  }
+  TRY_STATUS(model.checkpoint().check_unchanged());
+  return report;
+}
+
+Result<int> run(const Arguments& arguments, Console& console) {
+  watch_interrupts();
+  const Result<BenchRequest> request = parse_request(arguments);
+  if (!request) {
+    console.err(cat("sluice: ", request.error().text, "\n"));
+    return kUsageExit;
+  }
+  if (arguments.given("--write")) {
+    const std::string path = arguments.text("--write");
+    TRY_STATUS(write_synthetic(*request->synthetic, path, console));
+    console.out(cat(path, ": ", request->synthetic->tensors().size(), " tensors, ",
+                    format_bytes(request->synthetic->bytes()), ", ", arguments.text("--format"), '\n'));
+    return 0;
+  }
+  TRY(const BenchReport report, measure(*request, arguments, console));
+  if (arguments.flag("--json")) console.json(bench_json(report));
+  return 0;
+}
+
+std::vector<OptionSpec> test_options() {
+  return {
+      {.name = "--prompt",
+       .argument = "N,...",
+       .kind = OptionKind::text,
+       .fallback = "512",
+       .help = "tokens of the prompts to read; 0 reads none"},
+      {.name = "--answer",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "128",
+       .help = "tokens to decode, one after another; 0 decodes none",
+       .most = kMostTokens},
+      {.name = "--depth",
+       .argument = "N,...",
+       .kind = OptionKind::text,
+       .fallback = "0",
+       .help = "tokens that stand before what is measured"},
+      {.name = "--batch", .argument = "N,...", .kind = OptionKind::text, .fallback = "1", .help = "sequences at once"},
+      {.name = "--rounds",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "3",
+       .help = "of each measurement, after one that does not count",
+       .least = 1,
+       .most = 1000},
+      {.name = "--ops", .help = "also where the time goes, by op, format and shape"},
+      {.name = "--arithmetic",
+       .argument = "exact|fast",
+       .kind = OptionKind::choice,
+       .fallback = "fast",
+       .help = "exact: everything in f32; fast: what the device does best"},
+      {.name = "--json", .help = "print one JSON object"},
+  };
+}
+
+}  // namespace
+
+CommandSpec bench_command() {
+  return {
+      .name = "bench",
+      .summary = "Measures speed, and its share of this machine's memory bandwidth",
+      .text =
+          "Reads prompts and decodes answers of random tokens, and says tokens a second, the median of several rounds "
+          "with the slowest and the fastest; how many bytes of weights and cache a token needs; and what part of this "
+          "machine's read bandwidth that is, measured on as many threads right before each round. With --shape the "
+          "model is made up in memory: sizes, formats and routing are those of the real one, its words are nonsense.",
+      .positionals = {model_positional(/*required=*/false)},
+      .options = join_options({test_options(), synthetic_options(), device_options()}),
+      .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},
+                   {"sluice bench model.gguf --prompt 512,4096 --depth 0,16384 --batch 1,4",
+                    "every depth with every batch"},
+                   {"sluice bench --shape gemma4-e2b --ops", "Gemma 4 E2B's sizes without its file, op by op"},
+                   {"sluice bench --shape qwen3.6-35b-a3b:8 --write part.gguf", "its first 8 layers as a file"}},
+      .json = bench_fields(),
+      .run = run,
+  };
+}
+
+}  // namespace sluice

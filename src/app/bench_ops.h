@@ -1,0 +1,23 @@
+// Where the time of a test's steps goes: ops of one kind, format and shape together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/metered_device.h"
+
+namespace sluice {
+
+struct OpShare {
+  std::string op;      // "linear", or the block that several ops are computed as: "gated_mlp"
+  std::string shape;   // "q4_k 6144 x 1536", of ops without matrices the elements of a row
+  uint64_t calls = 0;  // of all steps
+  double seconds = 0;
+  OpCost cost = {};
+};
+
+// The slowest first.
+std::vector<OpShare> op_shares(const CostFacts& facts, const std::vector<MeteredStep>& steps);
+
+}  // namespace sluice

@@ -1,0 +1,187 @@
+#include "app/bench_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+// Four digits or more: "812.3", "23.10", "0.1234".
+std::string digits(double value) {
+  return fixed(value, std::clamp(3 - static_cast<int>(std::floor(std::log10(std::max(value, 1e-4)))), 0, 4));
+}
+
+std::string percent(double share) { return cat(fixed(100 * share, share < 0.0995 ? 1 : 0), " %"); }
+
+// Cells side by side, each as wide as its column; numbers to the right.
+struct Column {
+  size_t width = 0;
+  bool left = false;
+};
+std::string row(const std::vector<Column>& columns, const std::vector<std::string>& cells) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string space(columns[i].width - std::min(columns[i].width, cells[i].size()), ' ');
+    line += cat(i == 0 ? "" : "  ", columns[i].left ? cells[i] + space : space + cells[i]);
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line + '\n';
+}
+
+std::vector<std::string> bench_cells(const BenchResult& result) {
+  const Spread& speed = result.tokens_per_second;
+  return {cat(result.test.token_class == TokenClass::prompt ? "prompt " : "decode ", result.test.length),
+          cat(result.test.depth),
+          cat(result.test.batch),
+          digits(speed.median),
+          cat(digits(speed.least), " to ", digits(speed.most)),
+          format_bytes(static_cast<uint64_t>(std::llround(result.bytes_per_token))),
+          fixed(result.bandwidth.median / kGiga, 1),
+          percent(result.share)};
+}
+
+const std::vector<Column>& bench_columns() {
+  static const std::vector<Column> kColumns = {{13, true}, {6}, {5}, {8}, {17}, {13}, {9}, {8}};
+  return kColumns;
+}
+
+Json spread_json(const Spread& spread) {
+  return Json::Object{{"median", spread.median}, {"least", spread.least}, {"most", spread.most}};
+}
+
+Json ops_json(const std::vector<OpShare>& shares, double bandwidth) {
+  Json::Array list;
+  list.reserve(shares.size());
+  for (const OpShare& share : shares) {
+    const auto bytes = static_cast<double>(share.cost.bytes());
+    list.emplace_back(Json::Object{{"op", share.op},
+                                   {"shape", share.shape},
+                                   {"calls", static_cast<int64_t>(share.calls)},
+                                   {"seconds", share.seconds},
+                                   {"bytes", static_cast<int64_t>(share.cost.bytes())},
+                                   {"flops", static_cast<int64_t>(share.cost.flops)},
+                                   {"bandwidth_share", share.seconds > 0 ? bytes / share.seconds / bandwidth : 0.0}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string bench_text(const BenchFacts& facts) {
+  std::string text =
+      cat("model     ", printable(facts.model), ", ", facts.format, ": ",
+          fixed(static_cast<double>(facts.parameters) / kGiga, 3), " B parameters, ", format_bytes(facts.weight_bytes),
+          "\ndevice    ", facts.device, "\nnumerics  ", facts.numerics_id, "\n");
+  if (!facts.routing.chosen.empty())
+    text += cat("routing   the favourite eighth of the ", facts.routing.chosen.size(), " experts gets ",
+                percent(facts.routing.favourites()), " of the choices, the first of all ",
+                percent(facts.routing.chosen.front()), " of the tokens, over ", facts.routing.tokens, " tokens\n");
+  return text;
+}
+
+std::string bench_head() {
+  return cat('\n', row(bench_columns(), {"test", "depth", "batch", "tokens/s", "least to most", "bytes a token",
+                                         "read GB/s", "of that"}));
+}
+
+std::string bench_line(const BenchResult& result) { return row(bench_columns(), bench_cells(result)); }
+
+std::string ops_text(const BenchResult& result, const std::vector<OpShare>& shares) {
+  double all = 0;
+  size_t widest = 5;
+  for (const OpShare& share : shares) {
+    all += share.seconds;
+    widest = std::max(widest, share.shape.size());
+  }
+  const std::vector<Column> columns = {{16, true}, {widest, true}, {6}, {10}, {7}, {7}, {9}, {8}};
+  const std::vector<std::string> cells = bench_cells(result);
+  std::string text = cat("\nops of ", cells[0], ", depth ", cells[1], ", batch ", cells[2], "\n",
+                         row(columns, {"op", "shape", "calls", "us a call", "of all", "GB/s", "GFLOP/s", "of reads"}));
+  for (const OpShare& share : shares) {
+    const double seconds = std::max(share.seconds, 1e-12);
+    const double rate = static_cast<double>(share.cost.bytes()) / seconds;
+    text +=
+        row(columns, {share.op, share.shape, cat(share.calls),
+                      fixed(share.seconds * 1e6 / static_cast<double>(share.calls), 1), percent(share.seconds / all),
+                      fixed(rate / kGiga, 1), fixed(static_cast<double>(share.cost.flops) / seconds / kGiga, 1),
+                      percent(rate / result.bandwidth.median)});
+  }
+  return text;
+}
+
+Json bench_json(const BenchReport& report) {
+  Json::Array tests;
+  for (size_t i = 0; i < report.results.size(); ++i) {
+    const BenchResult& result = report.results[i];
+    Json::Object test = {{"kind", result.test.token_class == TokenClass::prompt ? "prompt" : "decode"},
+                         {"length", int64_t{result.test.length}},
+                         {"depth", int64_t{result.test.depth}},
+                         {"batch", int64_t{result.test.batch}},
+                         {"tokens_per_second", spread_json(result.tokens_per_second)},
+                         {"bytes_per_token", result.bytes_per_token},
+                         {"read_bandwidth", spread_json(result.bandwidth)},
+                         {"bandwidth_share", result.share}};
+    if (i < report.ops.size()) test.emplace_back("ops", ops_json(report.ops[i], result.bandwidth.median));
+    tests.emplace_back(std::move(test));
+  }
+  const BenchFacts& facts = report.facts;
+  Json::Array routing;
+  routing.reserve(facts.routing.chosen.size());
+  for (const double chosen : facts.routing.chosen) routing.emplace_back(chosen);
+  return Json::Object{{"model", facts.model},
+                      {"format", facts.format},
+                      {"parameters", static_cast<int64_t>(facts.parameters)},
+                      {"weight_bytes", static_cast<int64_t>(facts.weight_bytes)},
+                      {"device", facts.device},
+                      {"threads", int64_t{facts.threads}},
+                      {"arithmetic", facts.arithmetic},
+                      {"numerics", facts.numerics_id},
+                      {"routing", std::move(routing)},
+                      {"tests", std::move(tests)}};
+}
+
+std::vector<JsonField> bench_fields() {
+  return {
+      {"model", "string", "the file, or the shape"},
+      {"format", "string", "of the weights, as a whole"},
+      {"parameters", "integer", "of the text model"},
+      {"weight_bytes", "integer", "of all its weights"},
+      {"device", "string", "processor, instruction set, threads"},
+      {"threads", "integer", "of the pool"},
+      {"arithmetic", "string", "`exact` or `fast`"},
+      {"numerics", "string", "the numerics id"},
+      {"routing[]", "number", "the part of the tokens by which an expert is chosen, the favourite first"},
+      {"tests[].kind", "string", "`prompt` or `decode`"},
+      {"tests[].length", "integer", "tokens of each sequence"},
+      {"tests[].depth", "integer", "tokens before them"},
+      {"tests[].batch", "integer", "sequences at once"},
+      {"tests[].tokens_per_second.median", "number", "of the rounds, all sequences together"},
+      {"tests[].tokens_per_second.least", "number", ""},
+      {"tests[].tokens_per_second.most", "number", ""},
+      {"tests[].bytes_per_token", "number", "weights and cache that a token needs read or written"},
+      {"tests[].read_bandwidth.median", "number", "bytes a second at which memory was read, before each round"},
+      {"tests[].read_bandwidth.least", "number", ""},
+      {"tests[].read_bandwidth.most", "number", ""},
+      {"tests[].bandwidth_share", "number", "bytes_per_token times tokens_per_second over read_bandwidth"},
+      {"tests[].ops[].op", "string", "or the block that several are computed as"},
+      {"tests[].ops[].shape", "string", "formats and shapes of its matrices, else of a row"},
+      {"tests[].ops[].calls", "integer", "in one round"},
+      {"tests[].ops[].seconds", "number", "of them all"},
+      {"tests[].ops[].bytes", "integer", "weights, cache, operands and results, each once"},
+      {"tests[].ops[].flops", "integer", ""},
+      {"tests[].ops[].bandwidth_share", "number", "bytes over seconds over read_bandwidth"},
+  };
+}
+
+}  // namespace sluice

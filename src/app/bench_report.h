@@ -1,0 +1,35 @@
+// What sluice bench says: tables for people, one object for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/args.h"
+#include "app/bench_ops.h"
+#include "app/bench_routing.h"
+#include "app/bench_runs.h"
+#include "base/json.h"
+
+namespace sluice {
+
+struct BenchFacts {
+  std::string model, format, device, arithmetic, numerics_id;
+  uint32_t threads = 0;
+  uint64_t parameters = 0, weight_bytes = 0;
+  RoutingShares routing;
+};
+
+struct BenchReport {
+  BenchFacts facts;
+  std::vector<BenchResult> results;
+  std::vector<std::vector<OpShare>> ops;  // of each result, where they were asked for
+};
+
+std::string bench_text(const BenchFacts& facts);    // what is measured on what
+std::string bench_head();                           // of the table
+std::string bench_line(const BenchResult& result);  // a line of it
+std::string ops_text(const BenchResult& result, const std::vector<OpShare>& shares);
+Json bench_json(const BenchReport& report);
+std::vector<JsonField> bench_fields();
+
+}  // namespace sluice

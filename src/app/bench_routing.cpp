@@ -1,0 +1,61 @@
+#include "app/bench_routing.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "app/bench_runs.h"
+#include "base/text.h"
+#include "engine/trace.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kTokens = 64;
+constexpr std::string_view kChosen = ".topk_index";
+
+// Of one layer.
+std::vector<double> chosen_by(const TracedValue& index, uint32_t experts) {
+  std::vector<double> chosen(experts);
+  for (const int32_t expert : index.integers)
+    chosen[static_cast<size_t>(expert)] += 1.0 / static_cast<double>(index.rows);
+  std::sort(chosen.begin(), chosen.end(), std::greater());
+  return chosen;
+}
+
+uint32_t expert_count(const Program& program) {
+  for (const Op& op : program.ops)
+    if (const auto* experts = std::get_if<Experts>(&op)) return program.weights[experts->gate].shape.experts;
+  return 0;
+}
+
+}  // namespace
+
+double RoutingShares::favourites() const {
+  const auto eighth = static_cast<std::ptrdiff_t>(std::max<size_t>(1, chosen.size() / 8));
+  return std::accumulate(chosen.begin(), chosen.begin() + eighth, 0.0) / used;
+}
+
+Result<RoutingShares> measure_routing(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic) {
+  RoutingShares routing;
+  TRY(const Program program, model.record_text());
+  const uint32_t experts = expert_count(program);
+  if (experts == 0) return routing;
+  routing.tokens = kTokens;
+  routing.chosen.resize(experts);
+  const std::vector<int32_t> tokens = random_tokens(kTokens, model.facts().vocabulary, 0);
+  TRY(const Trace traced, trace(model, device, budget, arithmetic, tokens));
+  double layers = 0;
+  for (const TracedValue& value : traced) {
+    if (!ends_with(value.name, kChosen)) continue;
+    const std::vector<double> chosen = chosen_by(value, experts);
+    for (size_t rank = 0; rank < experts; ++rank) routing.chosen[rank] += chosen[rank];
+    routing.used = static_cast<uint32_t>(value.columns);
+    ++layers;
+  }
+  CHECK(layers > 0);
+  for (double& chosen : routing.chosen) chosen /= layers;
+  return routing;
+}
+
+}  // namespace sluice

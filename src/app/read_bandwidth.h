@@ -1,0 +1,30 @@
+// How fast this machine's memory is read, by all threads of a pool at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/budget.h"
+#include "base/result.h"
+#include "base/threads.h"
+
+namespace sluice {
+
+class ReadBandwidth {
+ public:
+  // Takes a buffer that no cache holds; `pool` outlives it.
+  static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget);
+  // Bytes a second of one reading of the buffer, after one that does not count.
+  double measure();
+
+ private:
+  ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t words);
+  double seconds_of_reading();
+
+  ThreadPool* pool_;
+  Reservation reservation_;
+  size_t words_;
+  std::unique_ptr<uint64_t[]> buffer_;
+};
+
+}  // namespace sluice
