@@ -70,7 +70,7 @@ std::vector<float> router_factors(const Routing& routing, uint32_t experts, uint
   while (std::gcd(stride, experts) != 1) stride += 2;
   std::vector<float> factors(experts);
   for (uint32_t rank = 0; rank < experts; ++rank)
-    factors[uint64_t{rank} * stride % experts] =
+    factors[static_cast<size_t>(uint64_t{rank} * stride % experts)] =
         static_cast<float>(1 / exceeded_with(std::min(shares[rank], kMostChosen)));
   return factors;
 }
