@@ -105,10 +105,11 @@ void attention(benchmark::State& state, SimdLevel level, bool f16, uint32_t quer
 
 void add_level(SimdLevel level) {
   const std::string name = simd_name(level);
-  for (const Format format : {Format::f32, Format::f16, Format::bf16, Format::q8_0})
+  for (const Format format :
+       {Format::f32, Format::f16, Format::bf16, Format::q8_0, Format::q4_0, Format::q4_k, Format::q6_k})
     for (const bool quantised : {false, true})
       for (const uint32_t rows : {1u, 16u, 512u}) {
-        if (quantised && format != Format::q8_0) continue;
+        if (quantised && format_info(format).block_elements == 1) continue;
         const ProductSetting setting{level, format, quantised, rows};
         const std::string title =
             cat("product/", format_name(format), quantised ? "/8bit/" : "/f32/", rows, "_rows/", name);

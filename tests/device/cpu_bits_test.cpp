@@ -111,7 +111,8 @@ class CpuBits : public testing::TestWithParam<Format> {
             latents_case(GetParam(), 140)};
   }
 };
-INSTANTIATE_TEST_SUITE_P(Formats, CpuBits, testing::Values(Format::f32, Format::f16, Format::bf16, Format::q8_0),
+INSTANTIATE_TEST_SUITE_P(Formats, CpuBits,
+                         testing::Values(Format::f32, Format::f16, Format::bf16, Format::q8_0, Format::q4_0),
                          [](const auto& one) { return std::string(format_name(one.param)); });
 
 TEST_P(CpuBits, AnyNumberOfThreadsGivesTheSameBits) {
@@ -179,7 +180,7 @@ TEST(CpuPlan, NamesItsNumericsAndHoldsWhatItSays) {
   const auto exact = *device->plan(request_for(one, Arithmetic::exact));
   const auto fast = *device->plan(request_for(one, Arithmetic::fast));
   EXPECT_EQ(exact->numerics_id(), "cpu/scalar/exact/f32kv/v1");
-  EXPECT_EQ(fast->numerics_id(), "cpu/scalar/fast/f16kv/v1");
+  EXPECT_EQ(fast->numerics_id(), "cpu/scalar/fast/f16kv/v2");
   EXPECT_EQ(exact->page_bytes(0), 2u * 64 * 32 * 4);
   EXPECT_EQ(fast->page_bytes(0), 2u * 64 * 32 * 2);
   EXPECT_EQ(bytes_of(*exact, Purpose::state), 3 * exact->page_bytes(0));

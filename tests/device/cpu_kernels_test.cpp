@@ -164,9 +164,10 @@ std::vector<std::byte> quantised(const Kernels& kernels, const Floats& x, const 
   return rows;
 }
 
-Floats product_8bit(const Kernels& kernels, const Matrix& matrix, const ProductCase& one, const Floats& x) {
+Floats product_8bit(const Kernels& kernels, const Matrix& matrix, const ProductCase& one, const Floats& x,
+                    Format format = Format::q8_0) {
   const std::vector<std::byte> rows = quantised(kernels, x, one);
-  return product(kernels.formats[static_cast<int>(Format::q8_0)].product_8bit, matrix, one, rows.data(),
+  return product(kernels.formats[static_cast<int>(format)].product_8bit, matrix, one, rows.data(),
                  kernels.quantised_bytes(one.columns));
 }
 
@@ -191,6 +192,20 @@ Floats plain_product_8bit(const Matrix& matrix, const ProductCase& one, const Fl
       out[size_t{row} * one.outputs + o] = sum;
     }
   return out;
+}
+
+// Activations as `quantise` rounds them.
+double rounded_to_8_bits(const float* block, uint32_t i) {
+  float largest = 0;
+  for (int j = 0; j < 32; ++j) largest = std::max(largest, std::fabs(block[j]));
+  return std::nearbyint(block[i] * (127.0f / largest)) * static_cast<double>(largest / 127.0f);
+}
+
+std::vector<Format> formats_of_8bit_products(const Kernels& kernels) {
+  std::vector<Format> formats;
+  for (const FormatInfo& info : all_formats())
+    if (kernels.formats[static_cast<int>(info.format)].product_8bit != nullptr) formats.push_back(info.format);
+  return formats;
 }
 
 std::vector<Format> product_formats(const Kernels& kernels) {
@@ -246,6 +261,46 @@ TEST_P(EveryLevel, EightBitProductsAreThePlainSumsOfBlocks) {
   }
 }
 
+// What is left is the rounding of the sums: a float's, of the sum of magnitudes.
+TEST_P(EveryLevel, EightBitProductsAreThoseOfDecodedWeightsInEveryFormat) {
+  for (const Format format : formats_of_8bit_products(kernels_))
+    for (const ProductCase& one : kProductCases) {
+      if (one.columns % format_info(format).block_elements != 0) continue;
+      const Matrix matrix(format, one.outputs, one.columns, 17);
+      const Floats x = uniform(18, size_t{one.rows} * one.columns, -2, 2);
+      const Floats found = product_8bit(kernels_, matrix, one, x, format);
+      for (uint32_t row = 0; row < one.rows; ++row)
+        for (uint32_t o = 0; o < one.outputs; ++o) {
+          double sum = 0, magnitudes = 0;
+          for (uint32_t k = 0; k < one.columns; ++k) {
+            const float* block = &x[size_t{row} * one.columns + k / 32 * 32];
+            const double term = matrix.decoded[size_t{o} * one.columns + k] * rounded_to_8_bits(block, k % 32);
+            sum += term;
+            magnitudes += std::fabs(term);
+          }
+          EXPECT_NEAR(found[size_t{row} * one.outputs + o], sum, 2e-6 * magnitudes) << format_name(format);
+        }
+    }
+}
+
+TEST_P(EveryLevel, EightBitRowsAreTheSameBitsAloneAndAmong300) {
+  for (const Format format : formats_of_8bit_products(kernels_)) {
+    const ProductCase all{.outputs = 35, .columns = 768, .rows = 300};
+    const Matrix matrix(format, all.outputs, all.columns, 19);
+    const Floats x = uniform(20, size_t{all.rows} * all.columns, -2, 2);
+    const Floats found = product_8bit(kernels_, matrix, all, x, format);
+    for (const uint32_t count : {1u, 3u, 16u, 65u}) {
+      const uint32_t first = 131;
+      const ProductCase some{.outputs = all.outputs, .columns = all.columns, .rows = count};
+      const Floats some_x(&x[size_t{first} * all.columns], &x[size_t{first} * all.columns] + count * all.columns);
+      const float* expected = &found[size_t{first} * all.outputs];
+      EXPECT_EQ(bits(product_8bit(kernels_, matrix, some, some_x, format)),
+                bits(Floats(expected, expected + size_t{count} * all.outputs)))
+          << format_name(format) << ", " << count << " rows";
+    }
+  }
+}
+
 // Integers at both ends of their range: nothing saturates on the way.
 TEST_P(EveryLevel, EightBitProductsHoldTheLargestIntegers) {
   const ProductCase one{.outputs = 3, .columns = 64, .rows = 2};
@@ -281,14 +336,21 @@ TEST_P(EveryLevel, EightBitActivationsAreZeroTinyOrNotFiniteLikeTheirRow) {
 TEST(CpuLevels, AgreeBitForBitWhereMultiplyAddIsFused) {
   const ProductCase one{.outputs = 33, .columns = 544, .rows = 9};
   const Floats x = uniform(13, size_t{one.rows} * one.columns, -2, 2);
-  const Matrix bf16(Format::bf16, one.outputs, one.columns, 14), q8_0(Format::q8_0, one.outputs, one.columns, 15);
+  const Matrix bf16(Format::bf16, one.outputs, one.columns, 14);
   std::vector<std::vector<uint32_t>> products, products_8bit, norms;
   for (const SimdLevel level : levels()) {
     if (level == SimdLevel::scalar) continue;
     const Kernels& kernels = *simd_info(level).kernels;
     products.push_back(bits(product(kernels.formats[static_cast<int>(Format::bf16)].product, bf16, one,
                                     reinterpret_cast<const std::byte*>(x.data()), uint64_t{one.columns} * 4)));
-    products_8bit.push_back(bits(product_8bit(kernels, q8_0, one, x)));
+    Floats all_8bit;
+    for (const Format format : formats_of_8bit_products(kernels)) {
+      const ProductCase narrow{
+          .outputs = 33, .columns = format_info(format).block_elements == 256 ? 512u : 544u, .rows = 9};
+      const Floats found = product_8bit(kernels, Matrix(format, 33, narrow.columns, 15), narrow, x, format);
+      all_8bit.insert(all_8bit.end(), found.begin(), found.end());
+    }
+    products_8bit.push_back(bits(all_8bit));
     Floats norm(one.columns);
     kernels.rms_norm(x.data(), nullptr, 1e-6f, norm.data(), norm.size());
     kernels.activation[static_cast<int>(ActivationKind::gelu_tanh)](norm.data(), norm.data(), norm.size());

@@ -70,7 +70,7 @@ bool CpuPlan::takes_8bit(WeightId weight) const {
 
 std::string CpuPlan::numerics_id() const {
   const bool exact = request_.arithmetic == Arithmetic::exact;
-  return cat("cpu/", simd_.name, exact ? "/exact/f32kv" : "/fast/f16kv", "/v1");
+  return cat("cpu/", simd_.name, exact ? "/exact/f32kv/v1" : "/fast/f16kv/v2");
 }
 
 void CpuPlan::lay_out_states() {

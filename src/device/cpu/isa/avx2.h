@@ -15,7 +15,6 @@ struct Avx2 {
   static constexpr int kTileQueries = 2;
   static constexpr int kTileVectors = 2;
   static constexpr int kDotElements = 2;
-  static constexpr int kWeightOffset = 0;
   using Quant = int16_t;
 
   struct F {
@@ -27,6 +26,10 @@ struct Avx2 {
   };
   struct I {
     __m256i a, b;
+    friend I operator+(I x, I y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+    friend I operator&(I x, I y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
+    friend I operator|(I x, I y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
+    friend I operator^(I x, I y) { return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
   };
 
   static F splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -113,7 +116,29 @@ struct Avx2 {
     __builtin_memcpy(&bits, group, sizeof(bits));
     return splat(bits);
   }
-  static I load_weights(const int8_t* low, const int8_t* high) { return {sixteen_bytes(low), sixteen_bytes(high)}; }
+  static I load_words(const std::byte* low, const std::byte* high) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)),
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high))};
+  }
+  static I load_words(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
+    return {_mm256_inserti128_si256(_mm256_castsi128_si256(eight_halves(a, 0)), eight_halves(b, 0), 1),
+            _mm256_inserti128_si256(_mm256_castsi128_si256(eight_halves(c, 0)), eight_halves(d, 0), 1)};
+  }
+  static I shift_left(I x, int n) { return {shift_left(x.a, n), shift_left(x.b, n)}; }
+  static I shift_right(I x, int n) { return {shift_right(x.a, n), shift_right(x.b, n)}; }
+  static I shift_signed(I x, int n) { return {shift_signed(x.a, n), shift_signed(x.b, n)}; }
+  static I look_up(const int8_t (&table)[16], I x) {
+    const __m256i both = _mm256_broadcastsi128_si256(eight_halves(table, 0));
+    return {_mm256_shuffle_epi8(both, x.a), _mm256_shuffle_epi8(both, x.b)};
+  }
+  static F low_f16(I x) { return {low_f16(x.a), low_f16(x.b)}; }
+  static void store_weights(I* to, I x, int offset) {
+    const __m256i low = _mm256_set1_epi16(0xff), offsets = _mm256_set1_epi16(static_cast<int16_t>(offset));
+    to[0] = {_mm256_sub_epi16(_mm256_and_si256(x.a, low), offsets),
+             _mm256_sub_epi16(_mm256_and_si256(x.b, low), offsets)};
+    to[1] = {_mm256_sub_epi16(_mm256_srli_epi16(x.a, 8), offsets),
+             _mm256_sub_epi16(_mm256_srli_epi16(x.b, 8), offsets)};
+  }
   static void transpose8(I (&x)[8]) {
     __m256i half[8];
     for (int i = 0; i < 8; ++i) half[i] = x[i].a;
@@ -132,10 +157,16 @@ struct Avx2 {
   static F to_float(I x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
   static void store_quants(Quant* to, F x) {
     const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(words, 0xd8));  // packs by 128 bits
+    const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);  // packs by 128 bits
+    const __m256i turned = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(ordered, 0xd8), 0xd8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), turned);
   }
 
  private:
+  // The compiler's vectors: a shift by a number that only inlining makes a constant.
+  using Unsigned = uint32_t __attribute__((vector_size(32)));
+  using Signed = int32_t __attribute__((vector_size(32)));
+
   struct Halves {
     Halves(const void* from, int n) { __builtin_memcpy(bits, from, sizeof(uint16_t) * static_cast<size_t>(n)); }
     uint16_t bits[16] = {};
@@ -149,8 +180,13 @@ struct Avx2 {
   static __m256 widen_bf16(__m128i bits) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
   }
-  static __m256i sixteen_bytes(const int8_t* from) {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  static __m256i shift_left(__m256i x, int n) { return reinterpret_cast<__m256i>(reinterpret_cast<Unsigned>(x) << n); }
+  static __m256i shift_right(__m256i x, int n) { return reinterpret_cast<__m256i>(reinterpret_cast<Unsigned>(x) >> n); }
+  static __m256i shift_signed(__m256i x, int n) { return reinterpret_cast<__m256i>(reinterpret_cast<Signed>(x) >> n); }
+  static __m256 low_f16(__m256i x) {
+    const __m256i low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(words));
   }
   static __m256 power_of_two(__m256i n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));

@@ -1,7 +1,6 @@
 // AVX-512 (F, BW, DQ, VL), with or without VNNI: a vector is one register. What the members mean stands in
-// isa/scalar.h. With VNNI a lane multiplies four bytes, and the weights are made unsigned by adding 128, because the
-// instruction takes one unsigned operand. Each of the two belongs to one file: code for one level must never serve
-// another.
+// isa/scalar.h. With VNNI a lane multiplies four bytes. Each of the two belongs to one file: code for one level must
+// never serve another.
 #pragma once
 
 #include <immintrin.h>
@@ -19,7 +18,6 @@ struct Avx512 {
   static constexpr int kTileQueries = 4;
   static constexpr int kTileVectors = 4;
   static constexpr int kDotElements = kVnni ? 4 : 2;
-  static constexpr int kWeightOffset = kVnni ? 128 : 0;
   using Quant = std::conditional_t<kVnni, int8_t, int16_t>;
 
   struct F {
@@ -31,6 +29,10 @@ struct Avx512 {
   };
   struct I {
     __m512i v;
+    friend I operator+(I x, I y) { return {_mm512_add_epi32(x.v, y.v)}; }
+    friend I operator&(I x, I y) { return {_mm512_and_si512(x.v, y.v)}; }
+    friend I operator|(I x, I y) { return {_mm512_or_si512(x.v, y.v)}; }
+    friend I operator^(I x, I y) { return {_mm512_xor_si512(x.v, y.v)}; }
   };
 
   static F splat(float x) { return {_mm512_set1_ps(x)}; }
@@ -82,11 +84,28 @@ struct Avx512 {
     __builtin_memcpy(&bits, group, sizeof(bits));
     return splat(bits);
   }
-  static I load_weights(const int8_t* low, const int8_t* high) {
+  static I load_words(const std::byte* low, const std::byte* high) {
+    return {_mm512_inserti64x4(_mm512_castsi256_si512(sixteen_halves(low)), sixteen_halves(high), 1)};
+  }
+  static I load_words(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
+    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen_bytes(a)), sixteen_bytes(b), 1);
+    const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen_bytes(c)), sixteen_bytes(d), 1);
+    return {_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)};
+  }
+  static I shift_left(I x, int n) { return {reinterpret_cast<__m512i>(reinterpret_cast<Unsigned>(x.v) << n)}; }
+  static I shift_right(I x, int n) { return {reinterpret_cast<__m512i>(reinterpret_cast<Unsigned>(x.v) >> n)}; }
+  static I shift_signed(I x, int n) { return {reinterpret_cast<__m512i>(reinterpret_cast<Signed>(x.v) >> n)}; }
+  static I look_up(const int8_t (&table)[16], I x) {
+    return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(sixteen_bytes(table)), x.v)};
+  }
+  static F low_f16(I x) { return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(x.v))}; }
+  static void store_weights(I* to, I x, int offset) {
     if constexpr (kVnni) {
-      return {_mm512_xor_si512(halves(thirty_two_bytes(low), thirty_two_bytes(high)), _mm512_set1_epi8(-128))};
+      to[0] = x;
     } else {
-      return {halves(sixteen_bytes(low), sixteen_bytes(high))};
+      const __m512i offsets = _mm512_set1_epi16(static_cast<int16_t>(offset));
+      to[0] = {_mm512_sub_epi16(_mm512_and_si512(x.v, _mm512_set1_epi16(0xff)), offsets)};
+      to[1] = {_mm512_sub_epi16(_mm512_srli_epi16(x.v, 8), offsets)};
     }
   }
   static void transpose8(I (&x)[8]) {
@@ -120,11 +139,16 @@ struct Avx512 {
     if constexpr (kVnni) {
       _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(integers));
     } else {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(integers));
+      const __m256i words = _mm512_cvtepi32_epi16(integers);
+      const __m256i turned = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xd8), 0xd8);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), turned);
     }
   }
 
  private:
+  using Unsigned = uint32_t __attribute__((vector_size(64)));
+  using Signed = int32_t __attribute__((vector_size(64)));
+
   static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1); }
   static __m512 sign_bit() { return _mm512_set1_ps(-0.0f); }
   static __m256i sixteen_halves(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
@@ -132,13 +156,7 @@ struct Avx512 {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
   }
   static __m256i narrow_f16(F x) { return _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  static __m256i sixteen_bytes(const int8_t* from) {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-  }
-  static __m256i thirty_two_bytes(const int8_t* from) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  }
-  static __m512i halves(__m256i low, __m256i high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
+  static __m128i sixteen_bytes(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
 };
 
 }  // namespace sluice::cpu

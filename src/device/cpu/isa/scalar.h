@@ -1,6 +1,7 @@
 // The vector type of plain C++, for any machine, and the description of what every instruction set brings:
 //
-//   F   16 floats          I   16 int32, or 16 groups of kDotElements small integers to multiply
+//   F   16 floats          I   16 words of 32 bits: integers, groups of four bytes, or kDotElements integers to
+//   multiply
 //
 // Sixteen lanes at every level, added up by one tree: kernels give the same bits on every level with fused
 // multiply-add. `n` is the number of elements that exist, 1 to 16; lanes beyond it load as zero and are not stored.
@@ -15,13 +16,12 @@
 namespace sluice::cpu {
 
 struct Scalar {
-  static constexpr int kTileWeights = 4;   // weight rows by
-  static constexpr int kTileRows = 2;      // activation rows of a tile of a product
-  static constexpr int kTileQueries = 1;   // queries by
-  static constexpr int kTileVectors = 4;   // vectors of a tile of attention
-  static constexpr int kDotElements = 2;   // integers in a lane of dot()
-  static constexpr int kWeightOffset = 0;  // what load_weights adds to every weight
-  using Quant = int16_t;                   // an 8-bit activation as dot() takes it
+  static constexpr int kTileWeights = 4;  // weight rows by
+  static constexpr int kTileRows = 2;     // activation rows of a tile of a product
+  static constexpr int kTileQueries = 1;  // queries by
+  static constexpr int kTileVectors = 4;  // vectors of a tile of attention
+  static constexpr int kDotElements = 2;  // integers in a lane of dot(); 2: words, 4: bytes, the weights unsigned
+  using Quant = int16_t;                  // an 8-bit activation as dot() takes it
 
   struct F {
     float lane[16];
@@ -40,6 +40,20 @@ struct Scalar {
   };
   struct I {
     int32_t lane[16];
+    I operator+(const I& other) const {
+      return each([&](int i) {
+        return static_cast<int32_t>(static_cast<uint32_t>(lane[i]) + static_cast<uint32_t>(other.lane[i]));
+      });
+    }
+    I operator&(const I& other) const {
+      return each([&](int i) { return lane[i] & other.lane[i]; });
+    }
+    I operator|(const I& other) const {
+      return each([&](int i) { return lane[i] | other.lane[i]; });
+    }
+    I operator^(const I& other) const {
+      return each([&](int i) { return lane[i] ^ other.lane[i]; });
+    }
   };
 
   static F splat(float x) {
@@ -126,14 +140,50 @@ struct Scalar {
     __builtin_memcpy(&bits, group, sizeof(bits));
     return splat(bits);
   }
-  // Eight groups of weights from `low`, then eight from `high`.
-  static I load_weights(const int8_t* low, const int8_t* high) {
+  // Eight words from `low`, then eight from `high`.
+  static I load_words(const std::byte* low, const std::byte* high) {
     I x;
-    for (int i = 0; i < 8; ++i) {
-      x.lane[i] = pair(low[2 * i], low[2 * i + 1]);
-      x.lane[i + 8] = pair(high[2 * i], high[2 * i + 1]);
-    }
+    __builtin_memcpy(x.lane, low, 32);
+    __builtin_memcpy(x.lane + 8, high, 32);
     return x;
+  }
+  // Four from each.
+  static I load_words(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
+    const std::byte* const from[] = {a, b, c, d};
+    I x;
+    for (int i = 0; i < 4; ++i) __builtin_memcpy(x.lane + 4 * i, from[i], 16);
+    return x;
+  }
+  // Bits move within a word; zeros come in, or with `shift_signed` copies of the highest bit.
+  static I shift_left(const I& x, int n) {
+    return each([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(x.lane[i]) << n); });
+  }
+  static I shift_right(const I& x, int n) {
+    return each([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(x.lane[i]) >> n); });
+  }
+  static I shift_signed(const I& x, int n) {
+    return each([&](int i) { return x.lane[i] >> n; });
+  }
+  // Of every byte, 0 to 15, the element of the table.
+  static I look_up(const int8_t (&table)[16], const I& x) {
+    return each([&](int i) {
+      uint32_t word = 0;
+      for (int b = 0; b < 32; b += 8)
+        word |= static_cast<uint32_t>(static_cast<uint8_t>(table[x.lane[i] >> b & 15])) << b;
+      return static_cast<int32_t>(word);
+    });
+  }
+  // The f16 in the lower half of every word.
+  static F low_f16(const I& x) {
+    return map([&](int i) { return f32_from_f16(static_cast<uint16_t>(x.lane[i] & 0xffff)); });
+  }
+  // Groups of four unsigned bytes as dot() takes weights, 4 / kDotElements vectors; words are less by `offset`.
+  static void store_weights(I* to, const I& x, int offset) {
+    for (int i = 0; i < 16; ++i) {
+      const auto byte = [&](int b) { return (x.lane[i] >> 8 * b & 255) - offset; };
+      to[0].lane[i] = pair(byte(0), byte(2));
+      to[1].lane[i] = pair(byte(1), byte(3));
+    }
   }
   // Lane i of result j is lane j of operand i, in the lower and in the upper eight lanes.
   static void transpose8(I (&x)[8]) {
@@ -155,15 +205,22 @@ struct Scalar {
   static F to_float(const I& x) {
     return map([&](int i) { return static_cast<float>(x.lane[i]); });
   }
-  // x holds integers in [-127, 127].
+  // x holds integers in [-127, 127]. Words in the order of store_weights: of each four the first and third, then the
+  // others.
   static void store_quants(Quant* to, const F& x) {
-    for (int i = 0; i < 16; ++i) to[i] = static_cast<Quant>(x.lane[i]);
+    for (int i = 0; i < 16; ++i) to[i / 4 * 4 + i % 2 * 2 + i / 2 % 2] = static_cast<Quant>(x.lane[i]);
   }
 
  private:
   template <class Lane>
   static F map(const Lane& lane) {
     F x;
+    for (int i = 0; i < 16; ++i) x.lane[i] = lane(i);
+    return x;
+  }
+  template <class Lane>
+  static I each(const Lane& lane) {
+    I x;
     for (int i = 0; i < 16; ++i) x.lane[i] = lane(i);
     return x;
   }
@@ -179,7 +236,7 @@ struct Scalar {
     __builtin_memcpy(&x, &bits, sizeof(x));
     return x;
   }
-  static int32_t pair(int8_t first, int8_t second) {
+  static int32_t pair(int32_t first, int32_t second) {
     return static_cast<int32_t>(static_cast<uint32_t>(second) << 16 | (static_cast<uint32_t>(first) & 0xffff));
   }
   static int32_t low(int32_t x) { return static_cast<int16_t>(x & 0xffff); }

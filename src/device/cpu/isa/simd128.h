@@ -17,7 +17,6 @@ struct Simd128 {
   static constexpr int kTileQueries = 1;
   static constexpr int kTileVectors = 2;
   static constexpr int kDotElements = 2;
-  static constexpr int kWeightOffset = 0;
   using Quant = int16_t;
 
   struct F {
@@ -29,6 +28,10 @@ struct Simd128 {
   };
   struct I {
     v128_t v[4];
+    friend I operator+(I x, I y) { return words(x, y, wasm_i32x4_add); }
+    friend I operator&(I x, I y) { return words(x, y, wasm_v128_and); }
+    friend I operator|(I x, I y) { return words(x, y, wasm_v128_or); }
+    friend I operator^(I x, I y) { return words(x, y, wasm_v128_xor); }
   };
 
   static F splat(float x) {
@@ -128,10 +131,36 @@ struct Simd128 {
     __builtin_memcpy(&bits, group, sizeof(bits));
     return splat(bits);
   }
-  static I load_weights(const int8_t* low, const int8_t* high) {
-    const v128_t first = sixteen_bytes(low, 0), second = sixteen_bytes(high, 0);
-    return {{wasm_i16x8_extend_low_i8x16(first), wasm_i16x8_extend_high_i8x16(first),
-             wasm_i16x8_extend_low_i8x16(second), wasm_i16x8_extend_high_i8x16(second)}};
+  static I load_words(const std::byte* low, const std::byte* high) {
+    return {{sixteen_bytes(low, 0), sixteen_bytes(low, 16), sixteen_bytes(high, 0), sixteen_bytes(high, 16)}};
+  }
+  static I load_words(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
+    return {{sixteen_bytes(a, 0), sixteen_bytes(b, 0), sixteen_bytes(c, 0), sixteen_bytes(d, 0)}};
+  }
+  static I shift_left(I x, int n) {
+    return words(x, x, [n](v128_t v, v128_t) { return wasm_i32x4_shl(v, static_cast<uint32_t>(n)); });
+  }
+  static I shift_right(I x, int n) {
+    return words(x, x, [n](v128_t v, v128_t) { return wasm_u32x4_shr(v, static_cast<uint32_t>(n)); });
+  }
+  static I shift_signed(I x, int n) {
+    return words(x, x, [n](v128_t v, v128_t) { return wasm_i32x4_shr(v, static_cast<uint32_t>(n)); });
+  }
+  static I look_up(const int8_t (&table)[16], I x) {
+    const v128_t all = sixteen_bytes(table, 0);
+    return words(x, x, [all](v128_t v, v128_t) { return wasm_i8x16_swizzle(all, v); });
+  }
+  static F low_f16(I x) {
+    F y;
+    for (int i = 0; i < 4; ++i) y.v[i] = widen_f16(wasm_v128_and(x.v[i], wasm_i32x4_splat(0xffff)));
+    return y;
+  }
+  static void store_weights(I* to, I x, int offset) {
+    const v128_t offsets = wasm_i16x8_splat(static_cast<int16_t>(offset));
+    for (int i = 0; i < 4; ++i) {
+      to[0].v[i] = wasm_i16x8_sub(wasm_v128_and(x.v[i], wasm_i16x8_splat(0xff)), offsets);
+      to[1].v[i] = wasm_i16x8_sub(wasm_u16x8_shr(x.v[i], 8), offsets);
+    }
   }
   // Four squares of four by four in each half; those beside the diagonal change places.
   static void transpose8(I (&x)[8]) {
@@ -157,8 +186,10 @@ struct Simd128 {
     return y;
   }
   static void store_quants(Quant* to, F x) {
-    wasm_v128_store(to, wasm_i16x8_narrow_i32x4(truncated(x.v[0]), truncated(x.v[1])));
-    wasm_v128_store(to + 8, wasm_i16x8_narrow_i32x4(truncated(x.v[2]), truncated(x.v[3])));
+    for (int i = 0; i < 4; i += 2) {
+      const v128_t pair = wasm_i16x8_narrow_i32x4(truncated(x.v[i]), truncated(x.v[i + 1]));
+      wasm_v128_store(to + 4 * i, wasm_i16x8_shuffle(pair, pair, 0, 2, 1, 3, 4, 6, 5, 7));
+    }
   }
 
  private:
@@ -173,6 +204,10 @@ struct Simd128 {
   }
   template <class Function>
   static F both(F x, F y, const Function& f) {
+    return {{f(x.v[0], y.v[0]), f(x.v[1], y.v[1]), f(x.v[2], y.v[2]), f(x.v[3], y.v[3])}};
+  }
+  template <class Function>
+  static I words(I x, I y, const Function& f) {
     return {{f(x.v[0], y.v[0]), f(x.v[1], y.v[1]), f(x.v[2], y.v[2]), f(x.v[3], y.v[3])}};
   }
   static v128_t sixteen_bytes(const void* from, int offset) {

@@ -31,7 +31,6 @@ struct Bf16View {
   static typename S::F load16(const std::byte* row, size_t k, int n) { return S::load_bf16(row + 2 * k, n); }
 };
 
-// Also the integer view: a block's 8-bit numbers and its scale.
 template <class S>
 struct Q8_0View {
   static constexpr bool kDecoded = false, kWhole = true;

@@ -1,27 +1,18 @@
-// Products of integer formats with activations rounded to 8 bits in blocks of 32.
+// Products of integer formats with activations rounded to 8 bits in blocks of 32 (quantise.h).
 //
-// A row of activations is a row of QuantBlocks: q = x / scale to the nearest, scale = largest |x| / 127. Output o of
-// row r: the sum over blocks in ascending order of float(integer sum of the block) * (weight scale * scale), one fused
-// multiply-add each. The integer sums are exact, so how a block is added up is free.
+// Output o of row r: blocks in ascending order, each adding to the sum by fused multiply-adds of
+//   one scale a block       float(integer sum) * (weight scale * scale)
+//   one for each half       t * scale, where t = float(lower sum) * its weight scale + float(upper sum) * its own
+//   minima, after that      weight minimum * (scale * the sum of the activations' integers), of the halves in order
+// The integer sums are exact, so how a block is added up is free; a format has one sum for 1 and for n rows.
 //
-// Sixteen weight rows are turned, a few blocks at a time, into lanes: lane l of a vector holds the next integers of
-// weight row l, and one instruction multiplies them with the same activations, broadcast. No lane is ever added to
-// another, and many rows share the turning.
+// Sixteen weight rows are turned into lanes (panel.h) a few blocks at a time; many rows share the turning.
 #pragma once
 
-#include "device/cpu/kernels/formats.h"
+#include "device/cpu/kernels/integers_k.h"
+#include "device/cpu/kernels/integers_small.h"
 
 namespace sluice::cpu {
-
-inline constexpr size_t kQuantElements = 32;
-
-// What is not finite in a block makes its scale NaN, and so every sum it enters.
-template <class S>
-struct QuantBlock {
-  float scale;
-  int32_t correction;  // S::kWeightOffset * sum of q: what the offset of the weights added to the sum
-  typename S::Quant q[kQuantElements];
-};
 
 template <class S>
 struct Product8Bit {
@@ -29,14 +20,7 @@ struct Product8Bit {
   using I = typename S::I;
   using Block = QuantBlock<S>;
 
-  static uint64_t quantised_bytes(uint64_t columns) { return columns / kQuantElements * sizeof(Block); }
-
-  static void quantise(const float* x, std::byte* out, size_t columns) {
-    auto* blocks = reinterpret_cast<Block*>(out);
-    for (size_t b = 0; b < columns / kQuantElements; ++b) quantise_block(x + b * kQuantElements, blocks[b]);
-  }
-
-  // View: an integer view (formats.h).
+  // View: an integer view (panel.h).
   template <class View>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
     for (uint32_t o = first; o < last; o += kPanelOutputs) {
@@ -52,44 +36,25 @@ struct Product8Bit {
  private:
   static constexpr uint32_t kRowsTogether = 64;
   static constexpr int kBlocksTogether = 16;
-  static constexpr int kVectors = kQuantElements / S::kDotElements;  // of a block of sixteen weight rows
-
-  struct Panel {
-    I weights[kBlocksTogether][kVectors];
-    uint16_t scales[kBlocksTogether][16];  // f16
-  };
-
-  static void quantise_block(const float* x, Block& block) {
-    const F low = S::load(x), high = S::load(x + 16);
-    const float largest = S::largest(S::max(S::abs(low), S::abs(high)));
-    const F zero = S::splat(0.0f);
-    const float nan_or_0 = S::sum(S::fma(high, zero, low * zero));
-    const F inverse = S::splat(largest > 0x1p-120f ? 127.0f / largest : 0.0f);  // the inverse must be finite
-    block.scale = largest / 127.0f + nan_or_0;
-    S::store_quants(block.q, rounded(low * inverse));
-    S::store_quants(block.q + 16, rounded(high * inverse));
-    int32_t sum = 0;
-    for (const auto q : block.q) sum += q;
-    block.correction = sum * S::kWeightOffset;
-  }
-  // NaN becomes -127: max returns its second operand.
-  static F rounded(F x) { return S::round(S::min(S::max(x, S::splat(-127.0f)), S::splat(127.0f))); }
 
   // Sixteen outputs of at most kRowsTogether rows.
   template <class View>
-  static void panel(const ProductArgs& a, const std::byte* const (&weights)[kPanelOutputs], uint32_t row, uint32_t rows,
-                    uint32_t output, int outputs) {
+  static void panel(const ProductArgs& a, PanelRows weights, uint32_t row, uint32_t rows, uint32_t output,
+                    int outputs) {
+    constexpr int kStep = View::kElements / kQuantElements;
+    static_assert(kBlocksTogether % kStep == 0);
     F sums[kRowsTogether];
     for (uint32_t r = 0; r < rows; ++r) sums[r] = S::splat(0.0f);
     const int blocks = static_cast<int>(a.columns / kQuantElements);
     const std::byte* x = a.x + row * a.x_stride;
     for (int b = 0; b < blocks; b += kBlocksTogether) {
       const int count = blocks - b < kBlocksTogether ? blocks - b : kBlocksTogether;
-      Panel turned;
-      for (int i = 0; i < count; ++i) turn<View>(weights, static_cast<size_t>(b + i) * kQuantElements, turned, i);
+      PanelBlock<S> turned[kBlocksTogether];
+      for (int i = 0; i < count; i += kStep)
+        View::turn(weights, static_cast<size_t>(b + i) * kQuantElements, a.columns, turned + i);
       uint32_t r = 0;
-      for (; r + 4 <= rows; r += 4) add_blocks<4>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
-      for (; r < rows; ++r) add_blocks<1>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
+      for (; r + 4 <= rows; r += 4) add_blocks<View, 4>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
+      for (; r < rows; ++r) add_blocks<View, 1>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
     }
     for (uint32_t r = 0; r < rows; ++r) {
       float* out = a.out + (row + r) * a.out_stride + output;
@@ -97,21 +62,8 @@ struct Product8Bit {
     }
   }
 
-  template <class View>
-  static void turn(const std::byte* const (&rows)[kPanelOutputs], size_t k, Panel& panel, int block) {
-    for (int i = 0; i < 16; ++i) __builtin_memcpy(&panel.scales[block][i], View::scale(rows[i], k), sizeof(uint16_t));
-    for (int v = 0; v < kVectors; v += 8) {
-      I lanes[8];
-      const int at = v * S::kDotElements;
-      for (int i = 0; i < 8; ++i)
-        lanes[i] = S::load_weights(View::quants(rows[i], k) + at, View::quants(rows[i + 8], k) + at);
-      S::transpose8(lanes);
-      for (int i = 0; i < 8; ++i) panel.weights[block][v + i] = lanes[i];
-    }
-  }
-
-  template <int X>
-  static void add_blocks(const Panel& panel, int count, const std::byte* x, uint64_t x_stride, int first_block,
+  template <class View, int X>
+  static void add_blocks(const PanelBlock<S>* turned, int count, const std::byte* x, uint64_t x_stride, int first_block,
                          F* sums) {
     const Block* blocks[X];
     F sum[X];
@@ -120,15 +72,46 @@ struct Product8Bit {
       sum[j] = sums[j];
     }
     for (int b = 0; b < count; ++b) {
-      I dot[X];
-      for (int j = 0; j < X; ++j) dot[j] = S::splat(-blocks[j][b].correction);
-      for (int v = 0; v < kVectors; ++v)
-        for (int j = 0; j < X; ++j)
-          dot[j] = S::dot(dot[j], panel.weights[b][v], S::splat_group(blocks[j][b].q + v * S::kDotElements));
-      const F scales = S::load_f16(panel.scales[b]);
-      for (int j = 0; j < X; ++j) sum[j] = S::fma(S::to_float(dot[j]), scales * S::splat(blocks[j][b].scale), sum[j]);
+      I dots[2][X];
+      for (int half = 0; half < kHalves<View>; ++half) {
+        for (int j = 0; j < X; ++j) dots[half][j] = S::splat(correction<View>(blocks[j][b], half));
+        constexpr int kVectors = PanelBlock<S>::kVectors / kHalves<View>;
+        for (int v = half * kVectors; v < (half + 1) * kVectors; ++v)
+          for (int j = 0; j < X; ++j)
+            dots[half][j] =
+                S::dot(dots[half][j], turned[b].weights[v], S::splat_group(blocks[j][b].q + v * S::kDotElements));
+      }
+      for (int j = 0; j < X; ++j) {
+        const I block_dots[] = {dots[0][j], dots[kHalves<View> - 1][j]};
+        sum[j] = add_block<View>(turned[b], blocks[j][b], block_dots, sum[j]);
+      }
     }
     for (int j = 0; j < X; ++j) sums[j] = sum[j];
+  }
+
+  template <class View>
+  static constexpr int kHalves = View::kHalves ? 2 : 1;
+
+  // What an integer sum begins with, so that the weights' offset is taken off.
+  template <class View>
+  static int32_t correction(const Block& x, int half) {
+    if constexpr (View::kOffset == 0 || S::kDotElements == 2) return 0;
+    return View::kHalves ? x.half_corrections[half] : x.correction;
+  }
+
+  template <class View>
+  static F add_block(const PanelBlock<S>& weights, const Block& x, const I (&dots)[2], F sum) {
+    const F first = S::to_float(dots[0]), scale = S::splat(x.scale);
+    if constexpr (View::kHalves) {
+      const F both = S::fma(first, weights.scales[0], S::to_float(dots[1]) * weights.scales[1]);
+      sum = S::fma(both, scale, sum);
+    } else {
+      sum = S::fma(first, weights.scales[0] * scale, sum);
+    }
+    if constexpr (View::kMinimum && View::kHalves)
+      for (int half = 0; half < 2; ++half) sum = S::fma(weights.minima[half], S::splat(x.half_sums[half]), sum);
+    if constexpr (View::kMinimum && !View::kHalves) sum = S::fma(weights.minima[0], S::splat(x.sum), sum);
+    return sum;
   }
 };
 

@@ -16,10 +16,10 @@ template <class S, class View>
 constexpr FormatKernels format_kernels() {
   return {.product = Product<S>::template product<View>, .decode = Product<S>::template decode<View>};
 }
-template <class S, class View>
-constexpr FormatKernels integer_format_kernels() {
+template <class S, class View, class Integers>
+constexpr FormatKernels format_kernels() {
   return {.product = Product<S>::template product<View>,
-          .product_8bit = Product8Bit<S>::template product<View>,
+          .product_8bit = Product8Bit<S>::template product<Integers>,
           .decode = Product<S>::template decode<View>};
 }
 
@@ -35,16 +35,16 @@ constexpr void add_formats(FormatKernels (&by_format)[kFormats]) {
   at(Format::f32) = format_kernels<S, F32View<S>>();
   at(Format::f16) = format_kernels<S, F16View<S>>();
   at(Format::bf16) = format_kernels<S, Bf16View<S>>();
-  at(Format::q8_0) = integer_format_kernels<S, Q8_0View<S>>();
-  at(Format::q4_0) = format_kernels<S, Q4_0View<S>>();
-  at(Format::q4_1) = format_kernels<S, Q4_1View<S>>();
-  at(Format::q5_0) = format_kernels<S, Q5_0View<S>>();
-  at(Format::q5_1) = format_kernels<S, Q5_1View<S>>();
-  at(Format::q2_k) = format_kernels<S, Q2_KView<S>>();
-  at(Format::q3_k) = format_kernels<S, Q3_KView<S>>();
-  at(Format::q4_k) = format_kernels<S, Q4_KView<S>>();
-  at(Format::q5_k) = format_kernels<S, Q5_KView<S>>();
-  at(Format::q6_k) = format_kernels<S, Q6_KView<S>>();
+  at(Format::q8_0) = format_kernels<S, Q8_0View<S>, Q8_0Integers<S>>();
+  at(Format::q4_0) = format_kernels<S, Q4_0View<S>, Q4_0Integers<S>>();
+  at(Format::q4_1) = format_kernels<S, Q4_1View<S>, Q4_1Integers<S>>();
+  at(Format::q5_0) = format_kernels<S, Q5_0View<S>, Q5_0Integers<S>>();
+  at(Format::q5_1) = format_kernels<S, Q5_1View<S>, Q5_1Integers<S>>();
+  at(Format::q2_k) = format_kernels<S, Q2_KView<S>, Q2_KIntegers<S>>();
+  at(Format::q3_k) = format_kernels<S, Q3_KView<S>, Q3_KIntegers<S>>();
+  at(Format::q4_k) = format_kernels<S, Q4_KView<S>, Q4_KIntegers<S>>();
+  at(Format::q5_k) = format_kernels<S, Q5_KView<S>, Q5_KIntegers<S>>();
+  at(Format::q6_k) = format_kernels<S, Q6_KView<S>, Q6_KIntegers<S>>();
   const auto decoded = [&]<Format... kFormat>() { ((at(kFormat) = decoded_format_kernels<S, kFormat>()), ...); };
   using enum Format;
   decoded.template operator()<iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, iq1_s, iq1_m, iq4_nl, iq4_xs, tq1_0, tq2_0, mxfp4,
@@ -69,8 +69,8 @@ constexpr Kernels make_kernels() {
   k.product_in_parts = Product<S>::product_in_parts;
   k.cache_f32 = cache_kernels<S, CacheF32<S>>();
   k.cache_f16 = cache_kernels<S, CacheF16<S>>();
-  k.quantised_bytes = Product8Bit<S>::quantised_bytes;
-  k.quantise = Product8Bit<S>::quantise;
+  k.quantised_bytes = Quantise<S>::row_bytes;
+  k.quantise = Quantise<S>::row;
   k.rms_norm = E::rms_norm;
   k.l2_norm = E::l2_norm;
   k.short_conv = Recurrent<S>::short_conv;
