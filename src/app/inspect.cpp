@@ -1,6 +1,7 @@
 // sluice inspect: what a model file holds, from its headers alone.
 #include <algorithm>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "app/commands.h"
@@ -33,6 +34,20 @@ struct Inspection {
   uint64_t bytes = 0;                // of all tensors
 };
 
+using PackedElements = std::unordered_map<const std::byte*, Format>;
+
+// What tensors of bytes and words hold that are elements with scales beside them, by their first byte.
+PackedElements packed_elements(const Model& model) {
+  PackedElements packed;
+  for (const BoundWeight& weight : model.weights().all()) {
+    if (!weight.whole.parts.empty()) {
+      packed.emplace(weight.whole.bytes, weight.whole.format);
+      for (const std::byte* expert : weight.whole.experts) packed.emplace(expert, weight.whole.format);
+    }
+  }
+  return packed;
+}
+
 Result<Inspection> inspect(ModelFiles files) {
   TRY(Checkpoint opened, open_checkpoint(files.path));
   Inspection found;
@@ -49,11 +64,14 @@ Result<Inspection> inspect(ModelFiles files) {
   } else {
     found.problem = model.error().text;
   }
+  const PackedElements packed = found.model ? packed_elements(*found.model) : PackedElements();
   for (const StoredTensor& tensor : found.checkpoint->tensors()) {
+    const auto elements = packed.find(tensor.bytes.data());
+    const Format format = elements == packed.end() ? tensor.format : elements->second;
     auto share = std::find_if(found.formats.begin(), found.formats.end(),
-                              [&](const FormatShare& s) { return s.format == tensor.format; });
+                              [&](const FormatShare& s) { return s.format == format; });
     if (share == found.formats.end()) {
-      share = found.formats.insert(share, {tensor.format, 0, 0});
+      share = found.formats.insert(share, {format, 0, 0});
     }
     share->tensors += 1;
     share->bytes += tensor.bytes.size();

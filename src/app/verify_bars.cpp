@@ -73,7 +73,10 @@ Bars fast_bars(std::string_view golden_model, const FileKind& file) {
 }  // namespace
 
 FileKind kind_of_format(Format format) {
-  const bool whole = format == Format::f32 || format == Format::bf16 || format == Format::f16;
+  using enum Format;
+  static constexpr Format kWhole[] = {f32, bf16, f16, u2, u3,
+                                      u4,  u5,   u6,  u8};  // u: MLX's, of whose numbers goldens are
+  const bool whole = std::ranges::find(kWhole, format) != std::end(kWhole);
   return {.format = format, .quantised = !whole};
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "checkpoint/mlx_quantization.h"
+
 namespace sluice {
 
 namespace {
@@ -19,6 +21,16 @@ constexpr FileType kFileTypes[] = {
     {27, "iq3_m"},  {28, "iq2_s"},  {29, "iq2_m"},     {30, "iq4_xs"}, {31, "iq1_m"},   {32, "bf16"},
     {36, "tq1_0"},  {37, "tq2_0"},  {38, "mxfp4_moe"}, {39, "nvfp4"},  {40, "q1_0"},    {41, "q2_0"},
 };
+
+// As the names of such models on hubs end.
+std::string mlx_label(const Checkpoint& checkpoint) {
+  const Json* config = checkpoint.document("config.json");
+  if (config == nullptr) return "";
+  const auto quantization = MlxQuantization::read(*config, "config.json");
+  if (!quantization || !*quantization) return "";
+  const MlxPacking& usual = (*quantization)->usual();
+  return usual.offsets ? cat("mlx-", usual.bits, "bit") : cat("mlx-", usual.mode);
+}
 
 }  // namespace
 
@@ -40,6 +52,10 @@ std::string format_label(const Checkpoint& checkpoint) {
     bytes[static_cast<size_t>(tensor.format)] += tensor.bytes.size();
   }
   const auto most = std::ranges::max_element(bytes);
+  if (most == &bytes[static_cast<size_t>(Format::u32)]) {
+    std::string label = mlx_label(checkpoint);
+    if (!label.empty()) return label;
+  }
   return *most == 0 ? std::string() : format_name(static_cast<Format>(most - bytes.begin()));
 }
 

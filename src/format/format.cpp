@@ -24,6 +24,7 @@
 #include "format/q5_k.h"
 #include "format/q6_k.h"
 #include "format/q8_0.h"
+#include "format/unsigned_bits.h"
 
 namespace sluice {
 
@@ -102,7 +103,7 @@ constexpr std::array<FormatInfo, kFormats> kTable = {
     data(Format::i16, "i16", 2, 25, "I16"),
     data(Format::i32, "i32", 4, 26, "I32"),
     data(Format::i64, "i64", 8, 27, "I64"),
-    data(Format::u8, "u8", 1, -1, "U8"),
+    readable<U8>(),
     data(Format::u16, "u16", 2, -1, "U16"),
     data(Format::u32, "u32", 4, -1, "U32"),
     data(Format::u64, "u64", 8, -1, "U64"),
@@ -113,6 +114,11 @@ constexpr std::array<FormatInfo, kFormats> kTable = {
     packed(Format::f6_e2m3, "f6_e2m3", 4, 3, "F6_E2M3"),
     packed(Format::f6_e3m2, "f6_e3m2", 4, 3, "F6_E3M2"),
     readable<F4>(),
+    readable<U2>(),
+    readable<U3>(),
+    readable<U4>(),
+    readable<U5>(),
+    readable<U6>(),
     computed<Q4_0>(),
     computed<Q4_1>(),
     computed<Q5_0>(),

@@ -21,7 +21,8 @@ namespace sluice {
 enum class Format : uint8_t {
   f32, f16, bf16, q8_0,                                                        // computed with
   f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean,                          // data
-  f8_e4m3, f8_e5m2, f8_e8m0, f6_e2m3, f6_e3m2, f4,                             // safetensors only
+  f8_e4m3, f8_e5m2, f8_e8m0, f6_e2m3, f6_e3m2, f4,                             // safetensors only;
+  u2, u3, u4, u5, u6,                                                          // MLX's, in words of u32
   q4_0, q4_1, q5_0, q5_1, q8_1, q2_k, q3_k, q4_k, q5_k, q6_k, q8_k,            // GGUF only from here
   iq2_xxs, iq2_xs, iq3_xxs, iq1_s, iq4_nl, iq3_s, iq2_s, iq4_xs, iq1_m,
   tq1_0, tq2_0, mxfp4, nvfp4, q1_0, q2_0,

@@ -10,10 +10,17 @@ namespace {
 constexpr uint32_t kNumbersAtOnce = 64;  // whole blocks of every format that parts have
 
 void apply(const WeightPart& part, float number, float* values, uint32_t count) {
-  if (part.role == PartRole::factor)
-    for (uint32_t i = 0; i < count; ++i) values[i] *= number;
-  else
-    for (uint32_t i = 0; i < count; ++i) values[i] /= number;
+  switch (part.role) {
+    case PartRole::factor:
+      for (uint32_t i = 0; i < count; ++i) values[i] *= number;
+      break;
+    case PartRole::divisor:
+      for (uint32_t i = 0; i < count; ++i) values[i] /= number;
+      break;
+    case PartRole::offset:
+      for (uint32_t i = 0; i < count; ++i) values[i] += number;
+      break;
+  }
 }
 
 void apply(const WeightPart& part, uint32_t expert, uint32_t row, float* values, uint32_t columns) {

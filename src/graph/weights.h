@@ -2,8 +2,8 @@
 //
 // A family's weight table binds canonical names to tensors of a checkpoint; a device asks a WeightSource by canonical
 // name and never learns which file or dialect they came from. Where checkpoints keep a weight's scales in tensors of
-// their own (8- and 4-bit floats), a TensorSource lists these as parts; what the numbers are then, decode_weight_row
-// says.
+// their own (8- and 4-bit floats, MLX's integers), a TensorSource lists these as parts; what the numbers are then,
+// decode_weight_row says.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct WeightDecl {
 };
 
 // What a part does to an element.
-enum class PartRole : uint8_t { factor, divisor };
+enum class PartRole : uint8_t { factor, divisor, offset };  // *, /, +
 
 // Numbers beside the elements, one for each block of block_rows x block_columns of them: those of the weight's row r
 // are row (r + row_shift) / block_rows at bytes + expert * expert_stride + that * row_stride.

@@ -35,13 +35,15 @@ void attention_weights(WeightTable& t, const Config& c) {
   t.add("kv_a_proj", matrix(c.latent + c.rope, c.hidden), "self_attn.kv_a_proj_with_mqa.weight",
         "attn_kv_a_mqa.weight");
   t.add("kv_a_norm", vector_of(c.latent), "self_attn.kv_a_layernorm.weight", "attn_kv_a_norm.weight");
-  // kv_b, one matrix a head: rows of its key, then of its value; GGUF files split it, and hold the key's transposed.
+  // kv_b, one matrix a head: rows of its key, then of its value; files of GGUF and MLX split it, and hold the key's
+  // transposed.
   if (c.key_transposed)
-    t.add("k_b_proj", {c.heads, c.latent, c.nope}, {}, {{"attn_k_b.weight"}});
+    t.add("k_b_proj", {c.heads, c.latent, c.nope}, {{"self_attn.embed_q.weight"}}, {{"attn_k_b.weight"}});
   else
     t.add("k_b_proj", {c.heads, c.nope, c.latent}, {in_one_matrix("self_attn.kv_b_proj.weight", 0, fused)},
           {transposed("attn_k_b.weight"), in_one_matrix("attn_kv_b.weight", 0, fused)});
-  t.add("v_b_proj", {c.heads, c.value_width, c.latent}, {in_one_matrix("self_attn.kv_b_proj.weight", c.nope, fused)},
+  t.add("v_b_proj", {c.heads, c.value_width, c.latent},
+        {{"self_attn.unembed_out.weight"}, in_one_matrix("self_attn.kv_b_proj.weight", c.nope, fused)},
         {{"attn_v_b.weight"}, in_one_matrix("attn_kv_b.weight", c.nope, fused)});
   t.add("o_proj", matrix(c.hidden, c.heads * c.value_width), "self_attn.o_proj.weight", "attn_output.weight");
 }
@@ -56,9 +58,12 @@ void experts_weights(WeightTable& t, const Config& c) {
   const WeightShape in{c.experts, c.expert_width, c.hidden}, out{c.experts, c.hidden, c.expert_width};
   t.add("router", matrix(c.experts, c.hidden), "mlp.gate.weight", "ffn_gate_inp.weight");
   t.add("router_bias", vector_of(c.experts), "mlp.gate.e_score_correction_bias", "exp_probs_b.bias");
-  t.add("experts.gate_proj", in, "mlp.experts.*.gate_proj.weight", "ffn_gate_exps.weight");
-  t.add("experts.up_proj", in, "mlp.experts.*.up_proj.weight", "ffn_up_exps.weight");
-  t.add("experts.down_proj", out, "mlp.experts.*.down_proj.weight", "ffn_down_exps.weight");
+  t.add("experts.gate_proj", in, {{"mlp.experts.*.gate_proj.weight"}, {"mlp.switch_mlp.gate_proj.weight"}},
+        {{"ffn_gate_exps.weight"}});
+  t.add("experts.up_proj", in, {{"mlp.experts.*.up_proj.weight"}, {"mlp.switch_mlp.up_proj.weight"}},
+        {{"ffn_up_exps.weight"}});
+  t.add("experts.down_proj", out, {{"mlp.experts.*.down_proj.weight"}, {"mlp.switch_mlp.down_proj.weight"}},
+        {{"ffn_down_exps.weight"}});
   if (c.shared_experts == 0) return;
   const uint32_t shared = c.expert_width * c.shared_experts;
   t.add("shared_gate_proj", matrix(shared, c.hidden), "mlp.shared_experts.gate_proj.weight", "ffn_gate_shexp.weight");

@@ -104,7 +104,8 @@ Status check_words(const ConfigReader& reader, const RopeNames& rope, bool stret
 
 double yarn_scale(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1; }
 
-void finish_hugging_face(Config& c, const Spelling& s) {
+void finish_hugging_face(Config& c, const Spelling& s, const SourceNames& names) {
+  c.key_transposed = names.find("layers.0.self_attn.embed_q.weight") != nullptr;
   const auto factor = static_cast<double>(c.yarn.factor);
   const auto mscale = static_cast<double>(s.mscale), all = static_cast<double>(s.mscale_all_dim);
   c.yarn_log_multiplier = static_cast<float>(0.1 * all);
@@ -162,7 +163,7 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   if (dialect == Dialect::gguf)
     finish_gguf(config, spelling, names);
   else
-    finish_hugging_face(config, spelling);
+    finish_hugging_face(config, spelling, names);
   TRY_STATUS(check(reader, table, config, spelling, dialect));
   return config;
 }

@@ -20,6 +20,10 @@ constexpr Side kSides[] = {{"_scale_inv", PartRole::factor},
 constexpr Side kGgufSide = {".scale", PartRole::factor};
 constexpr const char* kNotUsed[] = {".input_scale", ".input_global_scale", ".weight_shape"};
 constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kPacked = "_packed";
+constexpr const char* kMlxScales = ".scales";
+constexpr const char* kMlxOffsets = ".biases";
+constexpr int64_t kWordBits = 32;
 
 bool is_float8(Format format) { return format == Format::f8_e4m3 || format == Format::f8_e5m2; }
 
@@ -45,6 +49,14 @@ const Json* block_size_of(const Json& config) {
   return nullptr;
 }
 
+// As many elements as the words hold, where they hold whole ones.
+ElementView words_view(const StoredTensor& words, Format format, uint32_t bits) {
+  ElementView view{format, words.shape};
+  if (!view.shape.empty() && view.shape.back() <= INT64_MAX / kWordBits)
+    view.shape.back() = view.shape.back() * kWordBits / bits;
+  return view;
+}
+
 bool is_block_length(const Json& number) {
   return number.is_integer() && number.as_integer() >= 1 && number.as_integer() <= kMaxWidth;
 }
@@ -56,7 +68,9 @@ Result<PartFinder> PartFinder::open(const Checkpoint& checkpoint, const SourceNa
   PartFinder finder(checkpoint, names);
   finder.claimed_ = std::move(claimed);
   const Json* config = checkpoint.document("config.json");
-  const Json* size = config == nullptr ? nullptr : block_size_of(*config);
+  if (config == nullptr) return finder;
+  TRY(finder.mlx_, MlxQuantization::read(*config, join_path(checkpoint.path(), "config.json")));
+  const Json* size = block_size_of(*config);
   if (size == nullptr) return finder;
   if (!size->is_array() || size->as_array().size() != 2 || !std::ranges::all_of(size->as_array(), is_block_length))
     return error(ErrorKind::invalid, checkpoint.path(), ": config.json's quantization blocks are ",
@@ -70,8 +84,11 @@ const StoredTensor* PartFinder::beside(const std::string& name) const {
   return claimed_.contains(name) ? nullptr : names_->find(name);
 }
 
-ElementView PartFinder::view(const std::string& name, const StoredTensor& elements) const {
+Result<ElementView> PartFinder::view(const std::string& name, const StoredTensor& elements) const {
   ElementView view{elements.format, elements.shape};
+  TRY(const MlxPacking* const mlx, mlx_packing(stem_of(name), elements));
+  if (mlx != nullptr) return words_view(elements, mlx->elements, mlx->bits);
+  if (is_packed_integers(name, elements)) return words_view(elements, Format::u4, 4);
   const bool packed = elements.format == Format::u8 && !view.shape.empty() && beside(name + "_scale") != nullptr;
   if (!packed || view.shape.back() > INT64_MAX / 2) return view;
   view.format = Format::f4;
@@ -82,13 +99,17 @@ ElementView PartFinder::view(const std::string& name, const StoredTensor& elemen
 Result<FoundParts> PartFinder::find(const std::string& name, const StoredTensor& elements,
                                     const WeightShape& shape) const {
   FoundParts found;
-  const Format format = view(name, elements).format;
   const std::string stem = stem_of(name);
+  TRY(const MlxPacking* const mlx, mlx_packing(stem, elements));
+  if (mlx != nullptr) return find_mlx(stem, elements, *mlx, shape);
+  TRY(const ElementView viewed, view(name, elements));
+  const Format format = viewed.format;
   if (checkpoint_->dialect() == Dialect::gguf) {
     if (format != Format::nvfp4) return found;
     if (const StoredTensor* side = beside(stem + kGgufSide.suffix))
       TRY_STATUS(add(*side, kGgufSide.role, shape, found));
-  } else if (is_float8(format) || format == Format::f4) {
+  } else if (is_float8(format) || format == Format::f4 || is_packed_integers(name, elements)) {
+    if (is_packed_integers(name, elements)) TRY_STATUS(add_centre(name, elements, shape, found));
     for (const Side& kind : kSides)
       if (const StoredTensor* side = beside(name + kind.suffix)) TRY_STATUS(add(*side, kind.role, shape, found));
     if (found.parts.empty())
@@ -103,16 +124,49 @@ Result<FoundParts> PartFinder::find(const std::string& name, const StoredTensor&
   return found;
 }
 
-Status PartFinder::add(const StoredTensor& side, PartRole role, const WeightShape& shape, FoundParts& found) const {
+// Numbers that a file keeps as u8 are `of_bytes`; nothing: the side's are floats.
+Result<WeightPart> PartFinder::part_of(const StoredTensor& side, PartRole role, std::optional<Format> of_bytes) const {
   WeightPart part;
   part.role = role;
-  part.format = side.format == Format::u8 ? Format::f8_e8m0 : side.format;
+  part.format = side.format == Format::u8 && of_bytes ? *of_bytes : side.format;
   part.bytes = side.bytes.data();
   part.owner = checkpoint_->owner(side);
   const FormatInfo& info = format_info(part.format);
-  if (info.decode == nullptr || info.block_elements != 1)
+  if (info.decode == nullptr || info.block_elements != 1 || part.format == Format::u8)
     return error(ErrorKind::unsupported, checkpoint_->files()[side.file], ": ", printable(side.name), " is ",
                  format_name(side.format), ": want floats");
+  return part;
+}
+
+bool PartFinder::is_packed_integers(const std::string& name, const StoredTensor& elements) const {
+  return checkpoint_->dialect() != Dialect::gguf && elements.format == Format::i32 &&
+         ends_with(elements.name, kPacked) && beside(name + "_scale") != nullptr;
+}
+
+// The elements are without sign: what stands for 0 is taken from them.
+Status PartFinder::add_centre(const std::string& name, const StoredTensor& elements, const WeightShape& shape,
+                              FoundParts& found) const {
+  static constexpr float kMinusCentre = -8;
+  const std::string tensor = cat(checkpoint_->files()[elements.file], ": ", printable(elements.name));
+  for (const char* suffix : {"_zero_point", "_g_idx"})
+    if (beside(name + suffix) != nullptr)
+      return error(ErrorKind::unsupported, tensor, " has ", suffix + 1,
+                   " beside it: want symmetric integers in the order of their columns");
+  if (shape.columns % format_info(Format::u4).block_elements != 0)
+    return error(ErrorKind::unsupported, tensor, " has rows of ", shape.columns, " integers: want a multiple of ",
+                 format_info(Format::u4).block_elements);
+  WeightPart part;
+  part.role = PartRole::offset;
+  part.format = Format::f32;
+  part.bytes = reinterpret_cast<const std::byte*>(&kMinusCentre);
+  part.block_rows = shape.rows;
+  part.block_columns = shape.columns;
+  found.parts.push_back(std::move(part));
+  return {};
+}
+
+Status PartFinder::add(const StoredTensor& side, PartRole role, const WeightShape& shape, FoundParts& found) const {
+  TRY(WeightPart part, part_of(side, role, Format::f8_e8m0));
   TRY_STATUS(fit(side, shape, part));
   found.parts.push_back(std::move(part));
   found.tensors.push_back(&side);
@@ -147,6 +201,54 @@ Status PartFinder::fit(const StoredTensor& side, const WeightShape& shape, Weigh
   }
   part.row_stride = row_bytes(part.format, static_cast<uint64_t>(columns));
   part.expert_stride = by_expert ? part.row_stride * static_cast<uint64_t>(rows) : 0;
+  return {};
+}
+
+Result<const MlxPacking*> PartFinder::mlx_packing(const std::string& stem, const StoredTensor& elements) const {
+  if (checkpoint_->dialect() == Dialect::gguf || beside(stem + kMlxScales) == nullptr) return nullptr;
+  const std::string tensor = cat(checkpoint_->files()[elements.file], ": ", printable(elements.name));
+  if (!mlx_)
+    return error(ErrorKind::unsupported, tensor, " has ", kMlxScales + 1,
+                 " beside it: want config.json's quantization to say in what groups");
+  const MlxPacking* packing = mlx_->of(stem_of(elements.name));
+  if (packing != nullptr && elements.format != Format::u32)
+    return error(ErrorKind::unsupported, tensor, " is ", format_name(elements.format), " with ", kMlxScales + 1,
+                 " beside it: want u32");
+  return packing;
+}
+
+Result<FoundParts> PartFinder::find_mlx(const std::string& stem, const StoredTensor& elements,
+                                        const MlxPacking& packing, const WeightShape& shape) const {
+  FoundParts found;
+  const std::string tensor = cat(checkpoint_->files()[elements.file], ": ", printable(elements.name));
+  if (shape.columns % packing.group != 0)
+    return error(ErrorKind::invalid, tensor, " has rows of ", shape.columns, " elements: want whole groups of ",
+                 packing.group, ", which config.json's quantization says");
+  TRY_STATUS(add_mlx(*beside(stem + kMlxScales), elements, PartRole::factor, packing, shape, found));
+  if (!packing.offsets) return found;
+  const StoredTensor* offsets = beside(stem + kMlxOffsets);
+  if (offsets == nullptr)
+    return error(ErrorKind::not_found, tensor, " is quantised in mode ", packing.mode, ": want ", printable(stem),
+                 kMlxOffsets, " beside it");
+  TRY_STATUS(add_mlx(*offsets, elements, PartRole::offset, packing, shape, found));
+  return found;
+}
+
+// A number for each group, in the shape of the elements.
+Status PartFinder::add_mlx(const StoredTensor& side, const StoredTensor& elements, PartRole role,
+                           const MlxPacking& packing, const WeightShape& shape, FoundParts& found) const {
+  std::vector<int64_t> want = elements.shape;
+  const uint32_t groups = shape.columns / packing.group;
+  want.back() = groups;
+  if (side.shape != want)
+    return error(ErrorKind::invalid, checkpoint_->files()[side.file], ": ", printable(side.name), " is ",
+                 format_shape(side.shape), ": want ", format_shape(want), ", of groups of ", packing.group);
+  TRY(WeightPart part, part_of(side, role, packing.scales));
+  part.block_columns = packing.group;
+  part.row_stride = row_bytes(part.format, groups);
+  part.expert_stride = part.row_stride * shape.rows;
+  found.parts.push_back(std::move(part));
+  found.tensors.push_back(&side);
   return {};
 }
 

@@ -5,9 +5,9 @@
 // Unlike Gemma 4: three of four layers have no keys and values but a gated delta net, whose state has one size however
 // long the text is; a short causal convolution goes before it and a gated norm behind it. Full layers turn the first
 // quarter of a head and multiply their result by a sigmoid of a gate that comes with the queries. Norms multiply by
-// 1 + w in Hugging Face's files (that behind the delta net by w); GGUF files hold 1 + w. Experts are added to a shared
-// one, which a sigmoid of its own weighs. Several value heads share a key head: neighbours in Hugging Face's files, in
-// GGUF files those that leave the same remainder.
+// 1 + w in Hugging Face's files (that behind the delta net by w); files of GGUF and MLX hold 1 + w. Experts are added
+// to a shared one, which a sigmoid of its own weighs. Several value heads share a key head: neighbours in Hugging
+// Face's files, in GGUF files those that leave the same remainder.
 //
 // Its config: qwen3_5_config.h. Below: its weights, its program with the state of each layer, its place among families.
 
@@ -24,8 +24,10 @@ namespace {
 
 // --- weights
 
-void norm(WeightTable& t, const char* name, uint32_t width, const char* hugging_face, const char* gguf) {
-  t.add(name, vector_of(width), {{.name = hugging_face, .transform = Transform::plus_one}}, {{gguf}});
+void norm(WeightTable& t, const Config& c, const char* name, uint32_t width, const char* hugging_face,
+          const char* gguf) {
+  const Transform transform = c.norms_are_factors ? Transform::none : Transform::plus_one;
+  t.add(name, vector_of(width), {{.name = hugging_face, .transform = transform}}, {{gguf}});
 }
 
 // GGUF files hold value heads, from element `first` on, tiled.
@@ -69,8 +71,8 @@ void attention_weights(WeightTable& t, const Config& c, uint32_t kv_heads) {
         {{"attn_k.weight"}, {"attn_qkv.weight", q, fused}});
   t.add("v_proj", matrix(kv, c.hidden), {{"self_attn.v_proj.weight"}},
         {{"attn_v.weight"}, {"attn_qkv.weight", q + kv, fused}});
-  norm(t, "q_norm", c.head_dim, "self_attn.q_norm.weight", "attn_q_norm.weight");
-  norm(t, "k_norm", c.head_dim, "self_attn.k_norm.weight", "attn_k_norm.weight");
+  norm(t, c, "q_norm", c.head_dim, "self_attn.q_norm.weight", "attn_q_norm.weight");
+  norm(t, c, "k_norm", c.head_dim, "self_attn.k_norm.weight", "attn_k_norm.weight");
   t.add("o_proj", matrix(c.hidden, c.heads * c.head_dim), "self_attn.o_proj.weight", "attn_output.weight");
 }
 
@@ -78,11 +80,12 @@ void experts_weights(WeightTable& t, const Config& c) {
   const WeightShape in{c.experts, c.expert_width, c.hidden}, out{c.experts, c.hidden, c.expert_width};
   const uint32_t width = c.expert_width, fused = 2 * width;  // rows of an expert's gate, then of its up
   t.add("router", matrix(c.experts, c.hidden), "mlp.gate.weight", "ffn_gate_inp.weight");
-  t.add("experts.gate_proj", in, {{"mlp.experts.gate_up_proj", 0, fused}},
+  t.add("experts.gate_proj", in, {{"mlp.experts.gate_up_proj", 0, fused}, {"mlp.switch_mlp.gate_proj.weight"}},
         {{"ffn_gate_up_exps.weight", 0, fused}, {"ffn_gate_exps.weight"}});
-  t.add("experts.up_proj", in, {{"mlp.experts.gate_up_proj", width, fused}},
+  t.add("experts.up_proj", in, {{"mlp.experts.gate_up_proj", width, fused}, {"mlp.switch_mlp.up_proj.weight"}},
         {{"ffn_gate_up_exps.weight", width, fused}, {"ffn_up_exps.weight"}});
-  t.add("experts.down_proj", out, "mlp.experts.down_proj", "ffn_down_exps.weight");
+  t.add("experts.down_proj", out, {{"mlp.experts.down_proj"}, {"mlp.switch_mlp.down_proj.weight"}},
+        {{"ffn_down_exps.weight"}});
   t.add("shared_expert_gate", vector_of(c.hidden), "mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight");
   t.add("shared_expert.gate_proj", matrix(c.shared_width, c.hidden), "mlp.shared_expert.gate_proj.weight",
         "ffn_gate_shexp.weight");
@@ -94,12 +97,12 @@ void experts_weights(WeightTable& t, const Config& c) {
 
 void layer_weights(WeightTable& t, const Config& c, uint32_t index) {
   t.section(cat("layer.", index, "."), cat("layers.", index, "."), cat("blk.", index, "."));
-  norm(t, "input_norm", c.hidden, "input_layernorm.weight", "attn_norm.weight");
+  norm(t, c, "input_norm", c.hidden, "input_layernorm.weight", "attn_norm.weight");
   if (c.recurrent[index] != 0)
     delta_weights(t, c);
   else
     attention_weights(t, c, c.kv_heads[index]);
-  norm(t, "post_attention_norm", c.hidden, "post_attention_layernorm.weight", "post_attention_norm.weight");
+  norm(t, c, "post_attention_norm", c.hidden, "post_attention_layernorm.weight", "post_attention_norm.weight");
   if (c.experts != 0) {
     experts_weights(t, c);
   } else {
@@ -114,12 +117,12 @@ WeightTable weight_table_of(const Config& c) {
   t.add("embed_tokens", matrix(c.vocabulary, c.hidden), "embed_tokens.weight", "token_embd.weight");
   for (uint32_t i = 0; i < c.layers; ++i) layer_weights(t, c, i);
   t.section("", "", "");
-  norm(t, "final_norm", c.hidden, "norm.weight", "output_norm.weight");
+  norm(t, c, "final_norm", c.hidden, "norm.weight", "output_norm.weight");
   if (c.tied)  // GGUF files say it by having no output.weight
     t.ignore("lm_head.weight", nullptr);
   else
     t.add("lm_head", matrix(c.vocabulary, c.hidden), "lm_head.weight", "output.weight");
-  t.towers(Dialect::hugging_face, {"visual.", "mtp."});
+  t.towers(Dialect::hugging_face, {"visual.", "vision_tower.", "mtp."});
   std::vector<std::string> towers = {"v.", "mm.", "mtp."};
   for (uint32_t i = 0; i < c.prediction_layers; ++i) towers.push_back(cat("blk.", c.layers + i, "."));
   t.towers(Dialect::gguf, std::move(towers));

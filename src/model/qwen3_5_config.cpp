@@ -77,7 +77,17 @@ void sections_of_hugging_face(Config& c, const Json& config) {
   }
 }
 
-void finish_hugging_face(Config& c, const Spelling& s, const Json& config) {
+// MLX writes the taps of a convolution as [channels, taps, 1], transformers as [channels, 1, taps]; what writes the
+// former has added 1 to the norms.
+bool is_of_mlx(const Config& c, const SourceNames& names) {
+  for (uint32_t i = 0; i < c.layers; ++i)
+    if (const StoredTensor* taps = names.find(cat("layers.", i, ".linear_attn.conv1d.weight")))
+      return taps->shape.size() == 3 && taps->shape.back() == 1;
+  return false;
+}
+
+void finish_hugging_face(Config& c, const Spelling& s, const Json& config, const SourceNames& names) {
+  c.norms_are_factors = is_of_mlx(c, names);
   c.value_dim = c.head_dim;
   c.rope_dim = static_cast<uint32_t>(std::floor(static_cast<double>(s.rotated_share) * c.head_dim));
   sections_of_hugging_face(c, config);
@@ -142,7 +152,7 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   if (gguf) {
     TRY_STATUS(finish_gguf(config, spelling, checkpoint, names));
   } else {
-    finish_hugging_face(config, spelling, *checkpoint.document("config.json"));
+    finish_hugging_face(config, spelling, *checkpoint.document("config.json"), names);
   }
   TRY_STATUS(check(reader, table, config, spelling, gguf));
   config.layers -= config.prediction_layers;

@@ -25,6 +25,7 @@ struct Config {
   uint32_t feed_forward = 0;                                                   // of dense models
   uint32_t experts = 0, experts_used = 0, expert_width = 0, shared_width = 0;  // 0: dense
   bool tied = false;                                                           // the head is the embedding table
+  bool norms_are_factors = false;                                              // hold 1 + w, as MLX writes them
   KeyHeads key_heads = KeyHeads::block;  // of value heads: GGUF files have them tiled
 
   uint32_t delta_keys() const { return delta_key_heads * delta_key_dim; }

@@ -25,11 +25,13 @@ std::vector<int64_t> without_ones(std::vector<int64_t> shape) {
   return shape;
 }
 
-Status check_shape(const Checkpoint& checkpoint, const StoredTensor& stored, const std::vector<int64_t>& found,
+Status check_shape(const Checkpoint& checkpoint, const StoredTensor& stored, const ElementView& view,
                    const std::vector<int64_t>& want) {
-  if (without_ones(found) == without_ones(want)) return {};
+  if (without_ones(view.shape) == without_ones(want)) return {};
+  const std::string packed =
+      view.format == stored.format ? "" : cat(", ", format_name(view.format), " ", format_shape(view.shape));
   return error(ErrorKind::invalid, checkpoint.files()[stored.file], ": ", printable(stored.name), " is ",
-               format_name(stored.format), " ", format_shape(stored.shape), ": want ", format_shape(want));
+               format_name(stored.format), " ", format_shape(stored.shape), packed, ": want ", format_shape(want));
 }
 
 // All of a stored tensor, whose shape that is.
@@ -258,8 +260,8 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
         missing.push_back(names.prefix() + name);
         continue;
       }
-      const ElementView view = finder.view(name, *one);
-      TRY_STATUS(check_shape(checkpoint, *one, view.shape, stored_shape(row.shape, *source)));
+      TRY(const ElementView view, finder.view(name, *one));
+      TRY_STATUS(check_shape(checkpoint, *one, view, stored_shape(row.shape, *source)));
       TRY(FoundParts beside, finder.find(name, *one, shape));
       used.insert(one);
       used.insert(beside.tensors.begin(), beside.tensors.end());

@@ -5,6 +5,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,10 +58,13 @@ void expect_holds_at_every_level(const std::string& model, const std::string& go
   }
 }
 
-void expect_holds_from_every_format(const std::string& model, const std::string& golden, const Expected& expected) {
+constexpr const char* kFormats[] = {"bf16", "f32", "f16", "q8_0"};
+
+void expect_holds_from_every_format(const std::string& model, const std::string& golden, const Expected& expected,
+                                    std::span<const char* const> formats = kFormats) {
   expect_holds_at_every_level(model, golden, {}, expected);
   const TemporaryFolder folder;
-  for (const char* format : {"bf16", "f32", "f16", "q8_0"}) {
+  for (const char* format : formats) {
     const std::string file = folder.path(cat(format, ".gguf"));
     const ProgramResult converted = run_sluice({"convert", model, file, "--to", format});
     ASSERT_EQ(converted.status, 0) << converted.err;
@@ -68,7 +73,8 @@ void expect_holds_from_every_format(const std::string& model, const std::string&
 }
 
 // Both arithmetics: twice the golden's cases.
-constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kLatents{2 * 6, 0}, kDemo{2 * 11, 2 * 9}, kQwen{2 * 6, 2 * 1};
+constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kLatents{2 * 6, 0}, kDemo{2 * 11, 2 * 9}, kQwen{2 * 6, 2 * 1},
+    kMlx{2 * 6, 0};
 
 TEST(Goldens, DenseModelFromEveryFormatAtEveryLevel) {
   expect_holds_from_every_format(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", kDense);
@@ -84,6 +90,34 @@ TEST(Goldens, DeltaNetsAndExpertsFromEveryFormatAtEveryLevel) {
 
 TEST(Goldens, LatentAttentionFromEveryFormatAtEveryLevel) {
   expect_holds_from_every_format(kData + "/deepseek_v3", kData + "/deepseek_v3/golden.json", kLatents);
+}
+
+// An MLX directory whose tokenizer is another model's of tests/data: they are the same files.
+std::string with_tokenizer(const TemporaryFolder& folder, const std::string& model, const std::string& other) {
+  namespace fs = std::filesystem;
+  const std::string whole = folder.path(model);
+  fs::create_directory(whole);
+  for (const std::string& from : {kData + "/" + model, kData + "/" + other})
+    for (const fs::directory_entry& file : fs::directory_iterator(from)) {
+      const fs::path link = fs::path(whole) / file.path().filename();
+      if (!fs::exists(link)) fs::create_symlink(fs::absolute(file.path()), link);
+    }
+  return whole;
+}
+
+// A factor times an integer plus an offset is no 16-bit number: F32 files keep it, and q8_0 is judged by itself.
+constexpr const char* kFormatsOfMlx[] = {"f32", "q8_0"};
+
+TEST(Goldens, MlxDirectoryFromFormatsThatKeepItAtEveryLevel) {
+  const TemporaryFolder folder;
+  const std::string model = with_tokenizer(folder, "qwen3_5_moe_mlx2", "qwen3_5_moe");
+  expect_holds_from_every_format(model, model + "/golden.json", kMlx, kFormatsOfMlx);
+}
+
+TEST(Goldens, MlxDirectoryOfLatentAttentionFromFormatsThatKeepItAtEveryLevel) {
+  const TemporaryFolder folder;
+  const std::string model = with_tokenizer(folder, "deepseek_v3_mlx4", "deepseek_v3");
+  expect_holds_from_every_format(model, model + "/golden.json", kMlx, kFormatsOfMlx);
 }
 
 TEST(Goldens, ExpertsFromAFileOfLlamaCpp) {
@@ -103,6 +137,12 @@ TEST(Goldens, RandomModelsOnTheReferenceDevice) {
   expect_holds(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", options, {6, 0});
   expect_holds(kData + "/qwen3_5_moe", kData + "/qwen3_5_moe/golden.json", options, {6, 1});
   expect_holds(kData + "/deepseek_v3", kData + "/deepseek_v3/golden.json", options, {6, 0});
+  const TemporaryFolder folder;
+  for (const auto& [model, other] :
+       {std::pair("qwen3_5_moe_mlx2", "qwen3_5_moe"), {"deepseek_v3_mlx4", "deepseek_v3"}}) {
+    const std::string mlx = with_tokenizer(folder, model, other);
+    expect_holds(mlx, mlx + "/golden.json", options, {6, 0});
+  }
 }
 
 TEST(Goldens, ThreadsDoNotMatter) {
@@ -152,6 +192,10 @@ constexpr FullCase kFullCases[] = {
     {"gemma4_moe", "gemma4_moe", kMoe, false},
     {"qwen3_5", "qwen3_5", kQwen, true},
     {"qwen3_5_moe", "qwen3_5_moe", kQwen, false},
+    {"deepseek_v3", "deepseek_v3", kLatents, false},
+    {"qwen3_5_moe_mlx4", "qwen3_5_moe_mlx4", kMlx, true},
+    {"qwen3_5_moe_mlx2", "qwen3_5_moe_mlx2", kMlx, false},
+    {"deepseek_v3_mlx4", "deepseek_v3_mlx4", kMlx, false},
     {"peer/gemma4_dense-bf16.gguf", "gemma4_dense", kDense, true},
     {"peer/gemma4_moe-bf16.gguf", "gemma4_moe", kMoe, false},
 };

@@ -40,5 +40,9 @@ TEST_F(FormatLabel, IsElseThatOfMostBytes) {
   EXPECT_EQ(format_label(*open_checkpoint(put("none.gguf", padded(gguf_start(0, 1) + architecture())))), "");
 }
 
+TEST_F(FormatLabel, OfAnMlxDirectoryIsItsQuantization) {
+  EXPECT_EQ(format_label(*open_checkpoint(SLUICE_TEST_DATA "/qwen3_5_moe_mlx2")), "mlx-4bit");
+}
+
 }  // namespace
 }  // namespace sluice

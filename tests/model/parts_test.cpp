@@ -17,7 +17,19 @@ namespace sluice {
 namespace {
 
 const std::string kParts = SLUICE_TEST_DATA "/parts/";
-constexpr const char* kSchemes[] = {"fp8_block", "fp8_scaled", "mxfp4", "nvfp4", "nvfp4_packed"};
+
+struct Scheme {
+  const char* name;
+  size_t matrices;  // in parts; gate and up of fp8_block's experts are one tensor
+  const char* prefix = "model.language_model.";
+};
+constexpr Scheme kSchemes[] = {{"fp8_block", 10},
+                               {"fp8_scaled", 7},
+                               {"mxfp4", 7},
+                               {"nvfp4", 7},
+                               {"nvfp4_packed", 7},
+                               {"int4", 7},
+                               {"mlx", 22, "language_model.model."}};
 
 uint32_t crc32(std::span<const float> values, uint32_t crc) {
   crc = ~crc;
@@ -47,11 +59,12 @@ std::vector<float> row_of(const TensorSource& source, uint32_t expert, uint32_t 
 
 const std::vector<int32_t> kTokens = {3, 14, 15, 42, 61, 35, 9, 27, 32, 38, 46, 26};
 
-std::vector<float> logits_of(const Model& model, std::unique_ptr<Device> device = make_reference_device()) {
+std::vector<float> logits_of(const Model& model, const std::vector<int32_t>& tokens = kTokens,
+                             std::unique_ptr<Device> device = make_reference_device()) {
   Result<Program> program = model.record_text();
   EXPECT_TRUE(program) << program.error().text;
   TextBench bench(model, *std::move(program), 32, std::move(device));
-  return bench.play(kTokens, {5, 11}, {find_value(bench.program(), "logits")})[0];
+  return bench.play(tokens, {5, 11}, {find_value(bench.program(), "logits")})[0];
 }
 
 class Parts : public testing::TinyModel {
@@ -75,36 +88,40 @@ class Parts : public testing::TinyModel {
 };
 
 TEST_F(Parts, NumbersAreTheDefinitions) {
-  for (const char* scheme : kSchemes) {
+  for (const auto& [scheme, matrices, prefix] : kSchemes) {
+    SCOPED_TRACE(scheme);
     const Result<Model> model = open_model(kParts + scheme);
     ASSERT_TRUE(model) << model.error().text;
-    EXPECT_TRUE(model->unread_tensors().empty()) << scheme << ' ' << model->unread_tensors()[0];
+    EXPECT_TRUE(model->unread_tensors().empty()) << model->unread_tensors()[0];
     const Json expected = *parse_json(*read_file(kParts + scheme + "/expected.json", 1 << 20), "expected.json");
     size_t seen = 0;
     for (const BoundWeight& weight : model->weights().all()) {
       if (weight.whole.parts.empty()) continue;
-      const Json* crc = expected.find("model.language_model." + weight.source.name);
-      ASSERT_NE(crc, nullptr) << scheme << ' ' << weight.source.name;
-      EXPECT_EQ(crc32(weight.whole), static_cast<uint32_t>(crc->as_integer())) << scheme << ' ' << weight.row.name;
+      const Json* crc = expected.find(prefix + weight.source.name);
+      ASSERT_NE(crc, nullptr) << weight.source.name;
+      EXPECT_EQ(crc32(weight.whole), static_cast<uint32_t>(crc->as_integer())) << weight.row.name;
       for (uint32_t row = 0; row < weight.tensor.shape.rows; ++row)  // a slice's blocks begin above it
         EXPECT_EQ(row_of(weight.tensor, weight.tensor.shape.experts - 1, row),
                   row_of(weight.whole, weight.tensor.shape.experts - 1, weight.source.first_row + row));
       ++seen;
     }
-    EXPECT_EQ(seen, scheme == std::string("fp8_block") ? 10u : 7u) << scheme;
+    EXPECT_EQ(seen, matrices);
   }
 }
 
 TEST_F(Parts, LogitsAreThoseOfTheDecodedFile) {
   ThreadPool pool(2);
-  for (const char* scheme : kSchemes) {
-    const Model model = *open_model(kParts + scheme);
+  for (const Scheme& scheme : kSchemes) {
+    SCOPED_TRACE(scheme.name);
+    const Model model = *open_model(kParts + scheme.name);
     const Model decoded = converted(model, "f32");
-    const std::vector<float> wanted = logits_of(decoded);
-    EXPECT_EQ(logits_of(model), wanted) << scheme;
-    const auto cpu = [&](const Model& one) { return logits_of(one, make_cpu_device({.pool = &pool})); };
-    EXPECT_EQ(cpu(model), cpu(decoded)) << scheme;
-    EXPECT_GT(*std::ranges::max_element(wanted) - *std::ranges::min_element(wanted), 1.0f) << scheme;
+    std::vector<int32_t> tokens = kTokens;
+    for (int32_t& token : tokens) token %= static_cast<int32_t>(model.facts().vocabulary);
+    const std::vector<float> wanted = logits_of(decoded, tokens);
+    EXPECT_EQ(logits_of(model, tokens), wanted);
+    const auto cpu = [&](const Model& one) { return logits_of(one, tokens, make_cpu_device({.pool = &pool})); };
+    EXPECT_EQ(cpu(model), cpu(decoded));
+    EXPECT_GT(*std::ranges::max_element(wanted) - *std::ranges::min_element(wanted), 1.0f);
   }
 }
 
@@ -190,6 +207,19 @@ TEST_F(Parts, WrongPartsAreOneSentence) {
   blocks.replace(blocks.find("128", at), 3, "0");
   EXPECT_EQ(said("", "", blocks),
             ": config.json's quantization blocks are [0, 128]: want two whole numbers, 1 to 1048576");
+}
+
+TEST_F(Parts, IntegersInAnotherOrderAreOneSentence) {
+  const std::string folder = kParts + "int4/", name = "model.language_model.layers.0.mlp.up_proj.weight";
+  std::string weights = *read_file(folder + "model.safetensors", 1 << 20);
+  weights.replace(weights.find(name + "_shape"), name.size() + 6, name + "_g_idx");
+  put("config.json", *read_file(folder + "config.json", 1 << 20));
+  put("model.safetensors", weights);
+  const Result<Model> model = open_model(folder_);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().text.substr(folder_.size()),
+            "/model.safetensors: " + name +
+                "_packed has g_idx beside it: want symmetric integers in the order of their columns");
 }
 
 }  // namespace

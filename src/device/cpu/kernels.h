@@ -22,6 +22,17 @@ inline constexpr uint32_t kPanelOutputs = 16;
 // Queries that one call of attend takes.
 inline constexpr uint32_t kMaxQueries = 16;
 
+// Weights in parts whose elements are integers, in whole groups of whole sixteens, under a factor and then an offset:
+// those of row r at factors + r * factor_stride, and so on. group 0: the weights are no such ones.
+struct AffineRows {
+  Format elements{};  // u2 ... u8
+  Format factor_format{}, offset_format{};
+  uint32_t group = 0;
+  const std::byte* factors = nullptr;
+  const std::byte* offsets = nullptr;
+  uint64_t factor_stride = 0, offset_stride = 0;
+};
+
 // out[r][o] = sum_i weight[o][i] x[r][i]. Strides in bytes, of out in floats; rows of x are f32, or 8-bit blocks made
 // by `quantise`.
 struct ProductArgs {
@@ -33,7 +44,8 @@ struct ProductArgs {
   uint64_t out_stride = 0;
   uint32_t columns = 0;
   uint32_t rows = 0;  // of x
-  // In place of `weight`, for product_in_parts:
+  // Beside `weight` or, without groups, in its place, for product_in_parts:
+  AffineRows affine{};
   const TensorSource* source = nullptr;
   uint32_t expert = 0;
 };

@@ -1,5 +1,7 @@
 #include "device/cpu/memory.h"
 
+#include <algorithm>
+
 #include "format/format.h"
 #include "graph/op_check.h"
 
@@ -47,11 +49,32 @@ void Memory::decode_factors() {
   }
 }
 
+AffineRows affine_rows(const TensorSource& source, uint32_t expert) {
+  using enum Format;
+  static constexpr Format kElements[] = {u2, u3, u4, u5, u6, u8};
+  const std::vector<WeightPart>& parts = source.parts;
+  if (std::ranges::find(kElements, source.format) == std::end(kElements) || parts.size() != 2) return {};
+  const WeightPart &factor = parts[0], &offset = parts[1];
+  const uint32_t group = factor.block_columns;
+  if (factor.role != PartRole::factor || offset.role != PartRole::offset || factor.block_rows != 1 ||
+      offset.block_rows != 1 || offset.block_columns != group || group % 16 != 0 || source.shape.columns % group != 0)
+    return {};
+  return {.elements = source.format,
+          .factor_format = factor.format,
+          .offset_format = offset.format,
+          .group = group,
+          .factors = factor.row(expert, 0),
+          .offsets = offset.row(expert, 0),
+          .factor_stride = factor.row_stride,
+          .offset_stride = offset.row_stride};
+}
+
 ProductArgs Memory::matrix(WeightId id, uint32_t expert) const {
   const TensorSource& source = weights_[id];
   return {.weight = source.row(expert, 0),
           .weight_stride = source.row_stride,
           .columns = source.shape.columns,
+          .affine = affine_rows(source, expert),
           .source = &source,
           .expert = expert};
 }

@@ -10,6 +10,9 @@
 
 namespace sluice::cpu {
 
+// An expert's, as kernels take them.
+AffineRows affine_rows(const TensorSource& source, uint32_t expert);
+
 class Memory {
  public:
   // Reserves what the plan says, finds the weights and decodes factors. The plan outlives it.

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the checkpoints of this folder: one Gemma 4 layer whose matrices are 8- and 4-bit floats with their scales in
-tensors of their own, as the tools that make such checkpoints lay them out, and expected.json: the CRC-32 of each
-matrix's numbers, decoded here by the definitions (OCP's OFP8 and microscaling pages) to little-endian f32.
+"""Writes the checkpoints of this folder: Gemma 4 layers whose matrices are 8- and 4-bit floats, or in MLX's directories
+integers, with their scales in tensors of their own, as the tools that make such checkpoints lay them out, and
+expected.json: the CRC-32 of each matrix's numbers, decoded here by the definitions (OCP's OFP8 and microscaling pages,
+MLX's affine_quantize) to little-endian f32.
 
     tests/data/parts/make_parts.py      # plain Python 3
 """
@@ -85,7 +86,7 @@ class Checkpoint:
     def expect(self, name, rows):
         self.expected[name] = zlib.crc32(b"".join(struct.pack(f"<{len(row)}f", *row) for row in rows))
 
-    def write(self, name, config):
+    def write(self, name, config, odd=False):
         folder = os.path.join(FOLDER, name)
         os.makedirs(folder, exist_ok=True)
         header, data = {}, b""
@@ -93,6 +94,7 @@ class Checkpoint:
             header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(held)]}
             data += held
         text = json.dumps(header).encode()
+        text += b" " * (odd and len(text) % 2 == 0)
         with open(os.path.join(folder, "model.safetensors"), "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text + data)
         for document, content in (("config.json", config), ("expected.json", self.expected)):
@@ -132,6 +134,23 @@ def fp8_scaled(checkpoint, name, experts):
         checkpoint.f32(name + "_scale", [1] if "o_proj" in name else [], scales[:1])
         checkpoint.f32(name.replace(".weight", ".input_scale"), [1], [0.5])  # of activations: not ours to use
     checkpoint.expect(name, [[f32(e4m3(c) * s) for c in row] for row, s in zip(codes, scales)])
+
+
+def int4(checkpoint, name, experts):
+    """compressed-tensors pack-quantized: integers of 4 bits, 8 more than they are, eight in a word; 32 share a scale."""
+    (matrix,) = experts
+    held, scales, decoded = b"", [], []
+    for row in matrix:
+        steps = [bf16(largest([row[j:j + 32]]) / 7) for j in range(0, len(row), 32)]
+        codes = [min(max(round(x / steps[j // 32]), -8), 7) + 8 for j, x in enumerate(row)]
+        held += packed(codes)
+        scales += steps
+        decoded.append([f32((code - 8) * steps[j // 32]) for j, code in enumerate(codes)])
+    rows, columns = len(matrix), len(matrix[0])
+    checkpoint.put(name + "_packed", "I32", [rows, columns // 8], held)
+    checkpoint.bf16(name + "_scale", [rows, columns // 32], scales)
+    checkpoint.put(name + "_shape", "I64", [2], struct.pack("<qq", rows, columns))
+    checkpoint.expect(name, decoded)
 
 
 def packed(codes):
@@ -221,6 +240,129 @@ def make(name, scheme, quantization, experts=0):
     checkpoint.write(name, config(experts, quantization))
 
 
+# --- MLX: every number of bits in every group, other modes, and a matrix that is not quantised
+
+MLX = {"hidden_size": 128, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 32, "global_head_dim": 32,
+       "intermediate_size": 32, "moe_intermediate_size": 32, "vocab_size": 32, "num_hidden_layers": 2,
+       "layer_types": ["full_attention"] * 2}
+AFFINE = [{"group_size": group, "bits": bits} for group in (128, 64, 32) for bits in (2, 3, 4, 5, 6, 8)]
+MODES = [{"group_size": 32, "bits": 4, "mode": "mxfp4"}, {"mode": "mxfp8"}, {"group_size": 16, "mode": "nvfp4"}]
+FLOATS = {"BF16": (bf16, lambda x: struct.pack("<H", bf16_bits(x))),
+          "F16": (lambda x: struct.unpack("<e", struct.pack("<e", x))[0], lambda x: struct.pack("<e", x)),
+          "F32": (f32, lambda x: struct.pack("<f", x))}
+
+
+def bit_string(codes, bits):
+    """Element j is bits j * bits and up of one long little-endian number."""
+    whole = sum(code << j * bits for j, code in enumerate(codes))
+    return whole.to_bytes(len(codes) * bits // 8, "little")
+
+
+def affine_group(group, bits, rounded):
+    low, high, most = min(group), max(group), 2**bits - 1
+    from_low = abs(low) > abs(high)
+    scale = max((high - low) / most, 1e-7) * (1 if from_low else -1)
+    edge = low if from_low else high
+    zero = round(edge / scale)
+    scale, offset = (edge / zero, edge) if zero else (scale, 0.0)
+    scale, offset = rounded(scale), rounded(offset)
+    codes = [min(max(round((x - offset) / scale), 0), most) for x in group]
+    return codes, scale, offset, [f32(f32(code * scale) + offset) for code in codes]
+
+
+def micro_group(group, mode):
+    if mode == "nvfp4":
+        scale_code = to_e4m3(largest([group]) / 6)
+        scale = e4m3(scale_code)
+    else:
+        power = math.floor(math.log2(largest([group]))) - (2 if mode == "mxfp4" else 8)
+        scale_code, scale = power + 127, 2.0**power
+    code_of, value_of = (to_e4m3, e4m3) if mode == "mxfp8" else (to_e2m1, E2M1.__getitem__)
+    codes = [code_of(x / scale) for x in group]
+    return codes, scale_code, [f32(value_of(code) * scale) for code in codes]
+
+
+def mlx(checkpoint, name, experts, entry, dtype):
+    mode = entry.get("mode", "affine")
+    bits = entry.get("bits", 8 if mode == "mxfp8" else 4)
+    size = entry.get("group_size", 64 if mode == "affine" else 32)
+    held, scales, offsets, decoded = b"", b"", b"", []
+    for row in (row for matrix in experts for row in matrix):
+        codes, values = [], []
+        for j in range(0, len(row), size):
+            if mode == "affine":
+                rounded, stored = FLOATS[dtype]
+                some, scale, offset, numbers = affine_group(row[j:j + size], bits, rounded)
+                scales, offsets = scales + stored(scale), offsets + stored(offset)
+            else:
+                some, scale, numbers = micro_group(row[j:j + size], mode)
+                scales += bytes([scale])
+            codes, values = codes + some, values + numbers
+        held += bit_string(codes, bits)
+        decoded.append(values)
+    columns = len(experts[0][0])
+    shape = ([len(experts)] if len(experts) > 1 else []) + [len(experts[0])]
+    checkpoint.put(name + ".weight", "U32", shape + [columns * bits // 32], held)
+    checkpoint.put(name + ".scales", dtype if mode == "affine" else "U8", shape + [columns // size], scales)
+    if mode == "affine":
+        checkpoint.put(name + ".biases", dtype, shape + [columns // size], offsets)
+    checkpoint.expect(name + ".weight", decoded)
+
+
+def make_mlx(name):
+    numbers, checkpoint, model = Numbers(len(name)), Checkpoint(), "language_model.model."
+    quantization = {"group_size": 64, "bits": 4}
+    hidden, experts, left = MLX["hidden_size"], 2, AFFINE + MODES
+
+    def matrix(path, rows, columns, count=1):
+        entry = next((e for e in left if columns % e.get("group_size", 32) == 0), {"group_size": 32, "bits": 4})
+        if entry in left:
+            left.remove(entry)
+        if entry != quantization_default:
+            quantization[path] = entry
+        dtype = "BF16" if ".0." in path else "F16" if "attn" in path else "F32"
+        mlx(checkpoint, path, [numbers.matrix(rows, columns) for _ in range(count)], entry, dtype)
+
+    def vector(path, width, spread):
+        checkpoint.bf16(path, [width], [1 + spread * numbers.uniform() for _ in range(width)])
+
+    quantization_default = dict(quantization)
+    matrix(model + "embed_tokens", MLX["vocab_size"], hidden)
+    vector(model + "norm.weight", hidden, 0.5)
+    for i in range(MLX["num_hidden_layers"]):
+        layer = f"{model}layers.{i}."
+        for norm in ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+                     "post_feedforward_layernorm", "post_feedforward_layernorm_1", "post_feedforward_layernorm_2",
+                     "pre_feedforward_layernorm_2"):
+            vector(f"{layer}{norm}.weight", hidden, 0.5)
+        vector(layer + "self_attn.q_norm.weight", 32, 0)
+        vector(layer + "self_attn.k_norm.weight", 32, 0)
+        vector(layer + "layer_scalar", 1, 0)
+        vector(layer + "router.scale", hidden, 0)
+        vector(layer + "router.per_expert_scale", experts, 0)
+        for part, rows, columns, count in (
+                ("self_attn.q_proj", 32, hidden, 1), ("self_attn.k_proj", 32, hidden, 1),
+                ("self_attn.v_proj", 32, hidden, 1), ("mlp.gate_proj", 32, hidden, 1),
+                ("mlp.up_proj", 32, hidden, 1), ("experts.switch_glu.gate_proj", 32, hidden, experts),
+                ("experts.switch_glu.up_proj", 32, hidden, experts), ("self_attn.o_proj", hidden, 32, 1),
+                ("mlp.down_proj", hidden, 32, 1), ("experts.switch_glu.down_proj", hidden, 32, experts)):
+            matrix(layer + part, rows, columns, count)
+        if i == 0:
+            matrix(layer + "router.proj", experts, hidden)
+        else:
+            quantization[layer + "router.proj"] = False
+            checkpoint.bf16(layer + "router.proj.weight", [experts, hidden],
+                            [x for row in numbers.matrix(experts, hidden) for x in row])
+    assert not left, left
+    quantization["vision_tower.dropped"] = {"group_size": 64, "bits": 8}
+    document = config(experts, quantization)
+    document["text_config"].update(MLX)
+    document["quantization"] = document["quantization_config"]
+    # MLX does not pad the header: tensors begin at odd addresses.
+    checkpoint.tensors = dict(sorted(checkpoint.tensors.items(), reverse=True))
+    checkpoint.write(name, document, odd=True)
+
+
 make("fp8_block", fp8_block, {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128],
                               "activation_scheme": "dynamic"}, EXPERTS)
 make("fp8_scaled", fp8_scaled, {"quant_method": "compressed-tensors", "format": "float-quantized"})
@@ -228,3 +370,6 @@ make("mxfp4", mxfp4, {"quant_method": "compressed-tensors", "format": "mxfp4-pac
 make("nvfp4", lambda c, n, e: nvfp4(c, n, e, False), {"quant_method": "modelopt", "quant_algo": "NVFP4"})
 make("nvfp4_packed", lambda c, n, e: nvfp4(c, n, e, True),
      {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"})
+make("int4", int4, {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
+    "group_0": {"weights": {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 32}}}})
+make_mlx("mlx")

@@ -7,6 +7,7 @@
 // Tiles of kTileWeights x kTileRows sums stay in registers. With many rows a panel of weights is decoded once to f32.
 #pragma once
 
+#include "device/cpu/kernels/affine.h"
 #include "device/cpu/kernels/formats.h"
 
 namespace sluice::cpu {
@@ -100,8 +101,13 @@ struct Product {
   static void product_in_parts(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
     for (uint32_t o = first; o < last; o += kPanelOutputs) {
       const uint32_t end = o + kPanelOutputs < last ? o + kPanelOutputs : last;
-      for (uint32_t i = o; i < end; ++i)
-        decode_weight_row(*a.source, a.expert, i, scratch + uint64_t{i - o} * a.columns);
+      for (uint32_t i = o; i < end; ++i) {
+        float* row = scratch + uint64_t{i - o} * a.columns;
+        if (a.affine.group != 0)
+          Affine<S>::decode(a.affine, a.weight + i * a.weight_stride, i, a.columns, row);
+        else
+          decode_weight_row(*a.source, a.expert, i, row);
+      }
       all_rows<F32View<S>>(a, reinterpret_cast<const std::byte*>(scratch), uint64_t{a.columns} * 4, o, end);
     }
   }

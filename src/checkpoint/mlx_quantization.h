@@ -1,0 +1,49 @@
+// "quantization" of an MLX directory's config.json: how the elements of each matrix are packed.
+//
+//   {"group_size": 64, "bits": 4, "mode": "affine",        for every module with scales beside its weight
+//    "model.layers.0.mlp.gate": {"bits": 8},               in another form: what is not said is the mode's default;
+//    "model.layers.0.mlp.up_proj": false}                  or not quantised
+//
+//   mode     bits              group         elements    scales    offsets
+//   affine   2, 3, 4, 5, 6, 8  32, 64, 128   u2 ... u8   floats    floats, "biases"
+//   mxfp4    4                 32            f4          f8_e8m0   none
+//   mxfp8    8                 32            f8_e4m3     f8_e8m0   none
+//   nvfp4    4                 16            f4          f8_e4m3   none
+//
+// Entries for modules that the model does not have are of no account: files keep them of parts that were dropped.
+// Source: mlx (mlx/ops.cpp) and mlx-lm (utils.py).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "format/format.h"
+
+namespace sluice {
+
+struct MlxPacking {
+  const char* mode = "affine";
+  uint32_t bits = 4, group = 64;
+  Format elements = Format::u4;
+  std::optional<Format> scales{};  // which a file keeps as u8; none: f32, f16 or bf16, as it says
+  bool offsets = true;
+};
+
+class MlxQuantization {
+ public:
+  // Nothing when `config` has no "quantization". `where` begins every error.
+  static Result<std::optional<MlxQuantization>> read(const Json& config, const std::string& where);
+
+  const MlxPacking& usual() const { return usual_; }
+  // Of the module of that path, "model.layers.0.mlp.gate"; null: it is not quantised.
+  const MlxPacking* of(const std::string& path) const;
+
+ private:
+  MlxPacking usual_;
+  std::unordered_map<std::string, std::optional<MlxPacking>> others_;
+};
+
+}  // namespace sluice
