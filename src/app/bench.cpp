@@ -186,7 +186,9 @@ std::vector<OptionSpec> test_options() {
        .help = "of each measurement, after one that does not count",
        .least = 1,
        .most = 1000},
-      {.name = "--ops", .help = "also where the time goes, by op, format and shape"},
+      {.name = "--ops",
+       .help =
+           "also where the time goes, by op, format and shape; bytes that a cache holds are read faster than memory"},
       {.name = "--arithmetic",
        .argument = "exact|fast",
        .kind = OptionKind::choice,

@@ -22,6 +22,14 @@ std::string digits(double value) {
   return fixed(value, std::clamp(3 - static_cast<int>(std::floor(std::log10(std::max(value, 1e-4)))), 0, 4));
 }
 
+// "1.474 GB"
+std::string bytes_text(double bytes) {
+  static constexpr std::pair<double, const char*> kUnits[] = {{1e9, " GB"}, {1e6, " MB"}, {1e3, " kB"}};
+  for (const auto& [unit, name] : kUnits)
+    if (bytes >= unit) return digits(bytes / unit) + name;
+  return digits(bytes) + " B";
+}
+
 std::string percent(double share) { return cat(fixed(100 * share, share < 0.0995 ? 1 : 0), " %"); }
 
 // Cells side by side, each as wide as its column; numbers to the right.
@@ -46,7 +54,7 @@ std::vector<std::string> bench_cells(const BenchResult& result) {
           cat(result.test.batch),
           digits(speed.median),
           cat(digits(speed.least), " to ", digits(speed.most)),
-          format_bytes(static_cast<uint64_t>(std::llround(result.bytes_per_token))),
+          bytes_text(result.bytes_per_token),
           fixed(result.bandwidth.median / kGiga, 1),
           percent(result.share)};
 }

@@ -36,11 +36,6 @@ Result<ReadBandwidth> ReadBandwidth::open(ThreadPool& pool, Budget& budget) {
 }
 
 double ReadBandwidth::measure() {
-  seconds_of_reading();
-  return static_cast<double>(words_ * sizeof(uint64_t)) / seconds_of_reading();
-}
-
-double ReadBandwidth::seconds_of_reading() {
   std::vector<uint64_t> sums(pool_->threads());
   const auto before = std::chrono::steady_clock::now();
   pool_->parallel(words_, 1, [&](const Share& share) {
@@ -49,7 +44,7 @@ double ReadBandwidth::seconds_of_reading() {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
   const uint64_t all = std::accumulate(sums.begin(), sums.end(), uint64_t{0});
   CHECK(all == uint64_t{words_} * (words_ - 1) / 2);  // nobody may leave the reading out
-  return seconds;
+  return static_cast<double>(words_ * sizeof(uint64_t)) / seconds;
 }
 
 }  // namespace sluice

@@ -14,12 +14,11 @@ class ReadBandwidth {
  public:
   // Takes a buffer that no cache holds; `pool` outlives it.
   static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget);
-  // Bytes a second of one reading of the buffer, after one that does not count.
+  // Bytes a second of one reading of the buffer.
   double measure();
 
  private:
   ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t words);
-  double seconds_of_reading();
 
   ThreadPool* pool_;
   Reservation reservation_;
