@@ -1,30 +1,17 @@
 // Saved sequences from any bytes, with a checksum that fits them: an engine refuses them with one sentence, or goes on
 // from them and saves them again.
 #include <algorithm>
-#include <cstring>
 
-#include "base/sha256.h"
 #include "engine/engine_impl.h"
 #include "engine/save.h"
 #include "fuzz/files.h"
 #include "fuzz/small_engine.h"
 #include "tests/engine/fake_device.h"
+#include "tests/engine/saved_bytes.h"
 
 namespace {
 
 using namespace sluice;  // NOLINT(google-build-using-namespace)
-
-constexpr size_t kHashBytes = 32;
-
-std::vector<std::byte> with_checksum(std::span<const std::byte> file) {
-  std::vector<std::byte> bytes(file.begin(), file.end());
-  if (bytes.size() < kHashBytes) return bytes;
-  Sha256 hash;
-  hash.add(std::span(bytes).first(bytes.size() - kHashBytes));
-  const auto digest = hash.finish();
-  std::memcpy(bytes.data() + bytes.size() - kHashBytes, digest.data(), kHashBytes);
-  return bytes;
-}
 
 void go_on(Engine& engine, SequenceId sequence) {
   const History before = *engine.history(sequence);
@@ -50,7 +37,8 @@ void go_on(Engine& engine, SequenceId sequence) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::vector<std::byte> bytes = with_checksum(std::as_bytes(std::span(data, size)));
+  const auto given = std::as_bytes(std::span(data, size));
+  const std::vector<std::byte> bytes = with_checksums({given.begin(), given.end()});
   if (!SaveReader::open(MemorySource("state", bytes), "state")) return 0;
   const fuzz::MemoryFile file(bytes);
   fake::Script script;

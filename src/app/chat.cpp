@@ -153,6 +153,7 @@ void Chat::answer(const std::string& text) {
   Speaker speaker(console_, /*silent=*/false);
   Result<Reply> reply = conversation_->ask(text, speaker.watch());
   speaker.finish();
+  say_notes(options_.states, console_);
   if (!reply) {
     say(reply.error());
     return;

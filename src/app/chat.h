@@ -16,8 +16,9 @@
 namespace sluice {
 
 struct ChatOptions {
-  bool stats = false;        // after every answer
-  std::string history_path;  // "": what is typed is kept until the end only
+  bool stats = false;            // after every answer
+  std::string history_path;      // "": what is typed is kept until the end only
+  StateStore* states = nullptr;  // whose notes are shown
   std::function<Result<std::unique_ptr<Talker>>(const std::string& name)> open;  // another model
 };
 

@@ -141,6 +141,20 @@ Result<Request> Conversation::make_request(const std::vector<int32_t>& ids) {
   return request;
 }
 
+// Where a new conversation's first question begins, as far as other questions have the same tokens before them: from
+// there others with the same opening go on.
+std::vector<uint32_t> Conversation::opening_end(const std::string& question, const std::vector<int32_t>& ids) const {
+  if (!has_template() || (settings_.system.empty() && messages_.empty()) || has_state()) {
+    return {};
+  }
+  const Result<Prompt> other = render(with_question(starts_with(question, "?") ? "!" : "?"));
+  if (!other) {
+    return {};
+  }
+  const auto end = std::mismatch(ids.begin(), ids.end(), other->ids.begin(), other->ids.end()).first;
+  return {static_cast<uint32_t>(end - ids.begin())};
+}
+
 Result<Reply> Conversation::ask(const std::string& text, const ReplyWatch& watch) {
   if (!is_utf8(text)) {
     return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
@@ -150,6 +164,7 @@ Result<Reply> Conversation::ask(const std::string& text, const ReplyWatch& watch
     return error(ErrorKind::invalid, "the prompt is empty: want some text");
   }
   TRY(Request request, make_request(prompt.ids));
+  request.message_ends = opening_end(text, prompt.ids);
   const size_t before = prompt.ids.size() - request.prompt.size();
   AnswerStream stream(
       text_->tokenizer, *dialect_, prompt.text, settings_.stops,

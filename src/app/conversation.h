@@ -78,6 +78,7 @@ class Conversation {
   Result<Prompt> render(const Json& messages) const;
   Result<Prompt> go_on(const std::string& text) const;
   Result<Request> make_request(const std::vector<int32_t>& ids);
+  std::vector<uint32_t> opening_end(const std::string& question, const std::vector<int32_t>& ids) const;
   Json with_question(const std::string& text) const;
   std::string text_so_far() const;
 

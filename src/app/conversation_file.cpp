@@ -1,10 +1,10 @@
 #include "app/conversation_file.h"
 
-#include <array>
 #include <limits>
 #include <utility>
 
 #include "app/sampling_json.h"
+#include "base/checksum.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
@@ -14,7 +14,6 @@ namespace {
 
 constexpr const char* kMark = "sluice_conversation";
 constexpr int64_t kVersion = 1;
-constexpr size_t kHashBytes = 32;  // at the end of a saved state (engine/save.h)
 constexpr size_t kShownDigits = 12;
 
 std::string state_path(const std::string& path) { return path + ".state"; }
@@ -22,7 +21,7 @@ std::string state_path(const std::string& path) { return path + ".state"; }
 // The checksum that a saved state ends with, in hexadecimal digits.
 Result<std::string> state_checksum(const std::string& path) {
   TRY(const auto source, FileSource::open(path));
-  std::array<std::byte, kHashBytes> hash{};
+  ChecksumValue hash{};  // at the end of a saved state (engine/save.h)
   if (source->size() < hash.size()) {
     return error(ErrorKind::corrupt, path, ": is ", source->size(), " bytes: want a saved state");
   }

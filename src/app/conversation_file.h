@@ -2,7 +2,7 @@
 // it, so that the next turn computes only what is new. FILE alone is enough: the state is then computed again.
 //
 //   {"sluice_conversation": 1, "model": {"name", "digest"}, "raw", "system", "think", "max_tokens", "stop": [],
-//    "sampling": {}, "messages": [{"role", "content", "thinking", "history"}...], "state": SHA-256 of FILE.state or
+//    "sampling": {}, "messages": [{"role", "content", "thinking", "history"}...], "state": checksum of FILE.state or
 //    null}
 #pragma once
 

@@ -14,6 +14,7 @@
 #include "checkpoint/model_files.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "engine/state_store.h"
 #include "model/model.h"
 
 namespace sluice {
@@ -29,6 +30,7 @@ struct Machine {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
   Budget budget;
+  std::unique_ptr<StateStore> states;  // null: none is kept
 };
 Result<Machine> open_machine(const Arguments& arguments);
 

@@ -76,12 +76,23 @@ std::string verbose_text(const Talker& talker, const Machine& machine, const Con
              conversation.dialect().name, "\ncontext   ", talker.engine->context(), "\n", machine.budget.table());
 }
 
-Result<int> answer_once(Conversation& conversation, const Budget& budget, const std::string& prompt,
+void open_states(const Arguments& arguments, Machine& machine, Console& console) {
+  if (!arguments.given("--state-dir")) {
+    return;
+  }
+  const auto limit = static_cast<uint64_t>(arguments.integer("--state-dir-size"));
+  machine.states = std::make_unique<StateStore>(arguments.text("--state-dir"), limit);
+  say_notes(machine.states.get(), console);
+}
+
+Result<int> answer_once(Conversation& conversation, const Machine& machine, const std::string& prompt,
                         const Arguments& arguments, const RunFacts& facts, Console& console) {
+  const Budget& budget = machine.budget;
   const bool json = arguments.flag("--json");
   Speaker speaker(console, json);
   TRY(const Reply reply, conversation.ask(prompt, speaker.watch()));
   speaker.finish();
+  say_notes(machine.states.get(), console);
   if (json) {
     console.json(reply_json(facts, reply, budget));
   }
@@ -112,6 +123,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
     TRY(words.prompt, piped_prompt(console));
   }
   TRY(Machine machine, open_machine(arguments));
+  open_states(arguments, machine, console);
   TRY(std::unique_ptr<Talker> talker, open_talker(std::move(files), arguments, machine, console));
   auto conversation = std::make_unique<Conversation>(talker->text, *talker->engine, talker->settings);
   if (arguments.flag("--verbose")) {
@@ -128,11 +140,14 @@ Result<int> run(const Arguments& arguments, Console& console) {
       return open_talker(std::move(other), arguments, machine, console);
     };
     return chat(std::move(talker), std::move(conversation), machine.budget, console,
-                {.stats = arguments.flag("--stats"), .history_path = history_path(arguments), .open = open});
+                {.stats = arguments.flag("--stats"),
+                 .history_path = history_path(arguments),
+                 .states = machine.states.get(),
+                 .open = open});
   }
   const RunFacts facts{talker->files.path, machine.device->info().description, arguments.text("--arithmetic"),
                        talker->engine->numerics_id(), talker->settings.sampling.seed};
-  TRY(const int status, answer_once(*conversation, machine.budget, *words.prompt, arguments, facts, console));
+  TRY(const int status, answer_once(*conversation, machine, *words.prompt, arguments, facts, console));
   TRY_STATUS(talker->model.checkpoint().check_unchanged());
   return status;
 }
@@ -175,6 +190,15 @@ std::vector<OptionSpec> engine_options() {
        .help = "tokens a conversation may have, at most those of the model",
        .least = 1,
        .most = 1e9},
+      {.name = "--state-dir",
+       .argument = "DIR",
+       .kind = OptionKind::text,
+       .help = "keeps what is computed there, so that a prompt that begins alike goes on from it after a restart"},
+      {.name = "--state-dir-size",
+       .argument = "BYTES",
+       .kind = OptionKind::bytes,
+       .fallback = "8G",
+       .help = "what may be kept there; the least recently used goes first"},
       {.name = "--stats", .help = "speed and memory on standard error, after every answer"},
       {.name = "--json", .help = "print one JSON object in place of the answer"},
       {.name = "--no-history", .help = "keeps no line of the chat in the history file"},

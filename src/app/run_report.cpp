@@ -24,9 +24,19 @@ std::string fixed(double value, int digits) {
 
 }  // namespace
 
+void say_notes(StateStore* states, Console& console) {
+  if (states == nullptr) {
+    return;
+  }
+  for (const std::string& note : states->take_notes()) {
+    console.err(cat("sluice: ", note, '\n'));
+  }
+}
+
 std::string stats_text(const Reply& reply, const Budget& budget) {
   const Answer& run = reply.run;
-  return cat("prompt  ", run.prompt_tokens, " tokens, ", run.reused_tokens, " of them reused, ",
+  return cat("prompt  ", run.prompt_tokens, " tokens, ", run.reused_tokens, " of them reused",
+             run.restored_tokens == 0 ? "" : cat(" (", run.restored_tokens, " from the state directory)"), ", ",
              fixed(rate(run.computed_prompt_tokens, run.prompt_seconds), 1),
              run.tokens.empty() ? " tokens/s, no token after " : " tokens/s, first token after ",
              fixed(run.prompt_seconds, 3), " s\nanswer  ", run.tokens.size(), " tokens, ", fixed(answer_rate(run), 1),
@@ -53,6 +63,7 @@ Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget)
                       {"finish", reply.finish()},
                       {"prompt_tokens", int64_t{run.prompt_tokens}},
                       {"reused_tokens", int64_t{run.reused_tokens}},
+                      {"restored_tokens", int64_t{run.restored_tokens}},
                       {"answer_tokens", static_cast<int64_t>(run.tokens.size())},
                       {"first_token_seconds", run.prompt_seconds},
                       {"answer_seconds", run.answer_seconds},
@@ -74,6 +85,7 @@ std::vector<JsonField> reply_fields() {
       {"finish", "string", "`stop`, `length` or `interrupted`"},
       {"prompt_tokens", "integer", "of the whole prompt"},
       {"reused_tokens", "integer", "how many of them were not computed again"},
+      {"restored_tokens", "integer", "how many of those were read from --state-dir"},
       {"answer_tokens", "integer", "generated, thinking and the end token included"},
       {"first_token_seconds", "number", "from the request to the first token, or to the end where none came"},
       {"answer_seconds", "number", "from the first token to the last"},

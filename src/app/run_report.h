@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "app/args.h"
+#include "app/console.h"
 #include "app/conversation.h"
 #include "base/budget.h"
 #include "base/json.h"
+#include "engine/state_store.h"
 
 namespace sluice {
 
@@ -16,6 +18,8 @@ struct RunFacts {
   uint64_t seed = 0;
 };
 
+// What went wrong with kept states. `states` may be null.
+void say_notes(StateStore* states, Console& console);
 std::string stats_text(const Reply& reply, const Budget& budget);
 Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget);
 std::vector<JsonField> reply_fields();

@@ -48,6 +48,7 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
     return error(ErrorKind::invalid, "run: --system: this model has no chat template: want --chat-template FILE");
   }
   EngineOptions options;
+  options.states = machine.states.get();
   options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   const auto context = static_cast<uint32_t>(arguments.integer("--context"));
   options.context =

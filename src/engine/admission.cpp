@@ -17,8 +17,13 @@ void Admission::admit() {
 
 void Admission::start(Job& job) {
   CachedHistory& text = board_->sequence_of(job).text;
-  cache_->resume(text, resume_bound(job, text));
-  if (!job.started) job.progress.reused_tokens = text.cached;
+  const uint32_t bound = resume_bound(job, text);
+  const uint32_t recalled = recall_ ? recall_(text, bound) : 0;
+  cache_->resume(text, bound);
+  if (!job.started) {
+    job.progress.reused_tokens = text.cached;
+    job.progress.restored_tokens = recalled;
+  }
   job.started = true;
   job.state = Job::State::running;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "engine/jobs.h"
@@ -17,6 +18,10 @@ class Admission {
  public:
   // `sequences`: running at once. Cache and board outlive it.
   Admission(Cache& cache, Board& board, uint32_t sequences) : cache_(&cache), board_(&board), sequences_(sequences) {}
+  // Called before a job starts whose sequence is to go on at `bound` at the latest: makes a snapshot of what is stored
+  // elsewhere, and returns its length, or 0.
+  using Recall = std::function<uint32_t(const CachedHistory& text, uint32_t bound)>;
+  void set_recall(Recall recall) { recall_ = std::move(recall); }
 
   // Starts waiting jobs.
   void admit();
@@ -35,6 +40,7 @@ class Admission {
   Cache* cache_;
   Board* board_;
   uint32_t sequences_;
+  Recall recall_;
 };
 
 }  // namespace sluice

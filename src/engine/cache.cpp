@@ -65,6 +65,11 @@ uint32_t Cache::own_cut(const CachedHistory& sequence, uint32_t bound) const {
   return 0;
 }
 
+uint32_t Cache::reach(const CachedHistory& sequence, uint32_t bound) {
+  const Snapshot* snapshot = tree_.find(sequence.history, bound);
+  return std::max(own_cut(sequence, bound), snapshot == nullptr ? 0 : snapshot->length);
+}
+
 void Cache::resume(CachedHistory& sequence, uint32_t bound) {
   const uint32_t own = own_cut(sequence, bound);
   const Snapshot* snapshot = tree_.find(sequence.history, bound);
@@ -143,6 +148,12 @@ uint32_t Cache::whole_blocks(const CachedHistory& sequence) const {
 void Cache::remember(const CachedHistory& sequence) {
   const uint32_t length = whole_blocks(sequence);
   if (length > 0) insert(sequence, {.position = length});
+}
+
+std::optional<std::vector<PageTable>> Cache::snapshot_tables(const CachedHistory& sequence, uint32_t length) {
+  const Snapshot* snapshot = tree_.find(sequence.history, length);
+  if (snapshot == nullptr || snapshot->length != length) return std::nullopt;
+  return snapshot->tables;
 }
 
 void Cache::insert(const CachedHistory& sequence, const SnapshotMark& mark) {

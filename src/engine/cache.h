@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,8 @@ class Cache {
   CachedHistory empty();
   // Makes the sequence go on from the latest cut at or below `bound` that its own pages or a snapshot allow.
   void resume(CachedHistory& sequence, uint32_t bound);
+  // Where resume() would make it go on.
+  uint32_t reach(const CachedHistory& sequence, uint32_t bound);
   // Pages of its own for rows [cached, end). False when a pool is short: call again when something was given back.
   bool provide(CachedHistory& sequence, uint32_t end, std::vector<PageCopy>& copies);
   // The rows up to `end` stand: snapshots at those `marks` that were passed, pages behind windows go.
@@ -71,6 +74,8 @@ class Cache {
   uint32_t whole_blocks(const CachedHistory& sequence) const;
   // A snapshot there.
   void remember(const CachedHistory& sequence);
+  // The pages to go on from `length`, a multiple of 64, those of a snapshot; nothing without one.
+  std::optional<std::vector<PageTable>> snapshot_tables(const CachedHistory& sequence, uint32_t length);
   // Gives its pages back; it begins again at the start or at a snapshot.
   void drop(CachedHistory& sequence);
 

@@ -78,6 +78,9 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
       results_(placed_.layout.maxima.wanted) {}
 
 Status EngineImpl::reserve_buffers() {
+  if (options_.states != nullptr) {
+    admission_.set_recall([this](const CachedHistory& text, uint32_t bound) { return recall(text, bound); });
+  }
   const uint64_t bytes = step_.words().size_bytes() + results_.size() * sizeof(SampleResult);
   TRY(Reservation reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
   reserved_.push_back(std::move(reservation));
@@ -149,6 +152,9 @@ Result<RequestId> EngineImpl::submit(Request request) {
   sequence->keep = job.request.keep_sequence;
   sequence->request = job.id;
   sequence->last_used = ++clock_;
+  for (const SnapshotMark& mark : job.marks) {
+    if (mark.at_boundary && options_.states != nullptr) sequence->boundaries.push_back(mark.position);
+  }
   const RequestId request_id = job.id;
   board_.jobs.emplace(request_id, std::move(job));
   return request_id;

@@ -3,7 +3,8 @@
 //   submit(request) -> RequestId;  step() until idle;  collect(id) takes what is new
 //
 // One scheduler for chat, server and page: ragged one-class batches, prompts in chunks between decode steps, fair
-// between sequences. step() never waits for the device: it returns in_flight and is called again. A sequence's history
+// between sequences. step() never waits for the device: it returns in_flight and is called again; only a request that
+// begins with a stored state waits until that is read. A sequence's history
 // is its list of (token, class); its logits are a function of that alone. Budget and device belong to the process and
 // are handed in. Not thread safe: one thread owns an Engine.
 #pragma once
@@ -23,6 +24,8 @@
 #include "model/model.h"
 
 namespace sluice {
+
+class StateStore;
 
 using SequenceId = uint64_t;
 using RequestId = uint64_t;
@@ -52,6 +55,7 @@ struct Progress {
   std::vector<float> logits;         // new rows of Request::logits_at, vocabulary entries each
   uint32_t prompt_tokens = 0;        // of the whole history at submit
   uint32_t reused_tokens = 0;        // how many of them came from the cache
+  uint32_t restored_tokens = 0;      // how many of those were read from the state store for it
   uint32_t computed_prompt_tokens = 0;
 };
 
@@ -64,6 +68,7 @@ struct EngineOptions {
   uint32_t prompt_chunk = 512;   // rows of a prompt step: a multiple of 64
   uint32_t logits_rows = 16;     // rows of logits_at in a step; a block of 64 with more of them is run several times
   uint64_t cache_positions = 0;  // kept for all sequences and snapshots together; 0: context x sequences, or what fits
+  StateStore* states = nullptr;  // where requests find what was computed before, if anywhere; outlives the engine
 };
 
 struct EngineStats {
@@ -90,6 +95,9 @@ class Engine {
   virtual Status save(SequenceId sequence, const std::string& path) = 0;
   // A wrong model, version or damaged file is refused; another numerics id gives a note and the tokens are run again.
   virtual Result<SequenceId> load(const std::string& path, std::string* note) = 0;
+  // Puts what is computed of a kept, idle sequence into the state store, where there is one: at the ends of messages
+  // and prompts, and at its own. Waits for disk and device; what goes wrong is a note of the store.
+  virtual void keep_state(SequenceId sequence) = 0;
 
   virtual uint32_t context() const = 0;
   virtual EngineStats stats() const = 0;

@@ -15,6 +15,7 @@
 #include "engine/admission.h"
 #include "engine/layout.h"
 #include "engine/save.h"
+#include "engine/state_store.h"
 #include "engine/step_fill.h"
 
 namespace sluice {
@@ -37,6 +38,7 @@ class EngineImpl final : public Engine {
   Result<History> history(SequenceId sequence) const override;
   Status save(SequenceId sequence, const std::string& path) override;
   Result<SequenceId> load(const std::string& path, std::string* note) override;
+  void keep_state(SequenceId sequence) override;
 
   uint32_t context() const override { return placed_.layout.context; }
   EngineStats stats() const override { return stats_; }
@@ -87,11 +89,18 @@ class EngineImpl final : public Engine {
   void fail_all(const Flight& flight, const Error& why);
 
   // engine_sequences.cpp
+  const std::string& digest();
+  Status check_saved(const SavedSequence& saved, const std::string& path);
+
+  // engine_states.cpp
   Status wait(Ticket ticket);
-  std::vector<SavedPages> saved_pages(uint32_t length) const;
-  Status check_saved(const SavedSequence& saved, const std::string& path) const;
-  bool take_pages(const SavedSequence& saved, CachedHistory& text);
-  Status read_pages(const SaveReader& reader, CachedHistory& text);
+  std::vector<SavedPages> saved_pages(uint32_t begins, uint32_t length) const;
+  std::vector<std::byte> page_buffer(uint32_t group) const;
+  Status write_pages(SaveWriter& writer, const std::vector<PageTable>& tables, const std::vector<SavedPages>& pages);
+  bool take_pages(uint32_t length, CachedHistory& text);
+  Status read_pages(const SaveReader& reader, const CachedHistory& text);
+  const StateIdentity& identity();
+  uint32_t recall(const CachedHistory& text, uint32_t bound);
 
   std::unique_ptr<TextModel> model_;
   TextPorts ports_;
@@ -108,6 +117,8 @@ class EngineImpl final : public Engine {
   std::vector<float> logits_;          // likewise; only of steps that give logits
   std::vector<Reservation> reserved_;
 
+  std::string digest_;                     // of the model, once somebody asked
+  std::optional<StateIdentity> identity_;  // likewise
   std::optional<Flight> flight_;
   std::vector<std::pair<FlightPart, TokenClass>> sick_;  // not finite, to be diagnosed
   uint64_t last_id_ = 0;                                 // of requests and sequences

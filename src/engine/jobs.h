@@ -14,8 +14,9 @@ namespace sluice {
 struct OpenSequence {
   CachedHistory text = {};
   bool keep = false;
-  RequestId request = 0;   // that extends it now; 0: idle
-  uint64_t last_used = 0;  // by a clock that counts requests
+  RequestId request = 0;                  // that extends it now; 0: idle
+  uint64_t last_used = 0;                 // by a clock that counts requests
+  std::vector<uint32_t> boundaries = {};  // of requests since its state was kept: multiples of 64
 };
 
 struct Job {

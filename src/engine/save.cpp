@@ -1,7 +1,6 @@
 #include "engine/save.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 
@@ -14,10 +13,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are written as memory lies");
 
 constexpr char kMagic[9] = "SLUICESQ";
-constexpr uint32_t kVersion = 1;
-constexpr uint64_t kHashBytes = 32;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kTokenBytes = 5;
-constexpr size_t kPiece = size_t{1} << 20;
+constexpr size_t kPiece = size_t{1} << 17;  // bytes read or written while they are in a cache for their checksum
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -30,10 +28,19 @@ CheckedSize page_bytes_of(const SavedSequence& saved, size_t groups) {
   return bytes;
 }
 
+// All checksums at the end.
+uint64_t sums_bytes(size_t groups) { return (groups + 1) * kChecksumBytes; }
+
 }  // namespace
 
-Status SaveWriter::write(std::span<const std::byte> bytes) {
-  hash_.add(bytes);
+uint64_t SavedSequence::file_bytes() const {
+  uint64_t bytes = sizeof(SavedLengths) + digest.size() + numerics_id.size() + history.size() * kTokenBytes;
+  for (const SavedPages& pages : groups) bytes += sizeof pages + pages.bytes();
+  return bytes + sums_bytes(groups.size());
+}
+
+Status SaveWriter::write_header(std::span<const std::byte> bytes) {
+  header_.add(bytes);
   return sink_->write(bytes);
 }
 
@@ -41,41 +48,82 @@ Status SaveWriter::begin(const SavedSequence& saved) {
   SavedLengths lengths{.magic = {},
                        .version = kVersion,
                        .groups = static_cast<uint32_t>(saved.groups.size()),
-                       .tokens = saved.history.size(),
+                       .tokens = saved.begins + saved.history.size(),
                        .cached = saved.cached,
+                       .begins = saved.begins,
                        .digest_bytes = static_cast<uint32_t>(saved.digest.size()),
                        .numerics_bytes = static_cast<uint32_t>(saved.numerics_id.size())};
   std::memcpy(lengths.magic, kMagic, sizeof lengths.magic);
-  TRY_STATUS(write(bytes_of(lengths)));
-  TRY_STATUS(write(std::as_bytes(std::span(saved.digest))));
-  TRY_STATUS(write(std::as_bytes(std::span(saved.numerics_id))));
-  TRY_STATUS(write(std::as_bytes(std::span(saved.groups))));
+  TRY_STATUS(write_header(bytes_of(lengths)));
+  TRY_STATUS(write_header(std::as_bytes(std::span(saved.digest))));
+  TRY_STATUS(write_header(std::as_bytes(std::span(saved.numerics_id))));
+  TRY_STATUS(write_header(std::as_bytes(std::span(saved.groups))));
   std::vector<int32_t> ids;
   std::vector<uint8_t> classes;
+  ids.reserve(saved.history.size());
+  classes.reserve(saved.history.size());
   for (const HistoryToken& token : saved.history) {
     ids.push_back(token.token);
     classes.push_back(static_cast<uint8_t>(token.token_class));
   }
-  TRY_STATUS(write(std::as_bytes(std::span(ids))));
-  return write(std::as_bytes(std::span(classes)));
+  left_.reserve(saved.groups.size());
+  for (const SavedPages& pages : saved.groups) left_.push_back(pages.bytes());
+  TRY_STATUS(write_header(std::as_bytes(std::span(ids))));
+  return write_header(std::as_bytes(std::span(classes)));
+}
+
+void SaveWriter::close_groups() {
+  while (sums_.size() < left_.size() && left_[sums_.size()] == 0) {
+    sums_.push_back(group_.value());
+    group_.restart();
+  }
+}
+
+Status SaveWriter::write(std::span<const std::byte> pages) {
+  if (pages.empty()) return {};
+  close_groups();
+  CHECK(sums_.size() < left_.size() && pages.size() <= left_[sums_.size()]);
+  left_[sums_.size()] -= pages.size();
+  for (; !pages.empty(); pages = pages.subspan(std::min(kPiece, pages.size()))) {
+    const std::span piece = pages.first(std::min(kPiece, pages.size()));
+    group_.add(piece);
+    TRY_STATUS(sink_->write(piece));
+  }
+  return {};
 }
 
 Status SaveWriter::finish() {
-  const std::array<uint8_t, kHashBytes> hash = hash_.finish();
-  return sink_->write(std::as_bytes(std::span(hash)));
+  close_groups();
+  CHECK(sums_.size() == left_.size());
+  TRY_STATUS(write_header(std::as_bytes(std::span(sums_))));
+  return sink_->write(header_.value());
 }
 
 Error SaveReader::corrupt(const std::string& found, const std::string& want) const {
   return error(ErrorKind::corrupt, name_, ": ", found, ": want ", want);
 }
 
+Error SaveReader::damaged() const {
+  return error(ErrorKind::corrupt, name_, ": its bytes do not have their checksum: the file is damaged");
+}
+
 Result<SaveReader> SaveReader::open(const ByteSource& source, const std::string& name) {
   SaveReader reader(source, name);
-  TRY_STATUS(reader.read_header());
+  Checksum sum;
+  TRY_STATUS(reader.read_header(sum));
   TRY_STATUS(reader.check_size());
-  TRY_STATUS(reader.check_hash());
-  TRY_STATUS(reader.read_tokens());
+  TRY_STATUS(reader.read_tokens(sum));
+  TRY_STATUS(reader.read_sums(sum));
   return reader;
+}
+
+Status SaveReader::read(uint64_t offset, std::span<std::byte> into, Checksum& sum) const {
+  for (size_t at = 0; at < into.size(); at += kPiece) {
+    const std::span piece = into.subspan(at, std::min(kPiece, into.size() - at));
+    TRY_STATUS(source_->read_at(offset + at, piece));
+    sum.add(piece);
+  }
+  return {};
 }
 
 Status SaveReader::check_lengths(const SavedLengths& lengths) const {
@@ -92,73 +140,84 @@ Status SaveReader::check_lengths(const SavedLengths& lengths) const {
   if (lengths.cached > lengths.tokens || lengths.cached % kCut != 0 || lengths.tokens > UINT32_MAX) {
     return corrupt(cat(lengths.cached, " of ", lengths.tokens, " tokens computed"), cat("a multiple of ", kCut));
   }
+  if (lengths.begins > lengths.cached || lengths.begins % kCut != 0) {
+    return corrupt(cat("begins at token ", lengths.begins, " of ", lengths.cached), cat("a multiple of ", kCut));
+  }
   return {};
 }
 
-Status SaveReader::read_header() {
+Status SaveReader::read_header(Checksum& sum) {
   SavedLengths lengths{};
-  if (source_->size() < sizeof lengths + kHashBytes) {
-    return corrupt(cat("is ", source_->size(), " bytes"), cat("at least ", sizeof lengths + kHashBytes));
+  if (source_->size() < sizeof lengths + sums_bytes(0)) {
+    return corrupt(cat("is ", source_->size(), " bytes"), cat("at least ", sizeof lengths + sums_bytes(0)));
   }
-  TRY_STATUS(source_->read_at(0, std::as_writable_bytes(std::span(&lengths, 1))));
+  TRY_STATUS(read(0, std::as_writable_bytes(std::span(&lengths, 1)), sum));
   TRY_STATUS(check_lengths(lengths));
   std::string names(static_cast<size_t>(lengths.digest_bytes + lengths.numerics_bytes), '\0');
   const uint64_t groups_at = sizeof lengths + names.size();
   saved_.groups.resize(static_cast<size_t>(lengths.groups));
   tokens_at_ = groups_at + lengths.groups * sizeof(SavedPages);
-  tokens_ = lengths.tokens;
-  if (source_->size() < tokens_at_ + kHashBytes) {
-    return corrupt(cat("is ", source_->size(), " bytes"), cat("at least ", tokens_at_ + kHashBytes));
-  }
-  TRY_STATUS(source_->read_at(sizeof lengths, std::as_writable_bytes(std::span(names))));
+  tokens_ = lengths.tokens - lengths.begins;
+  const uint64_t least = tokens_at_ + sums_bytes(saved_.groups.size());
+  if (source_->size() < least) return corrupt(cat("is ", source_->size(), " bytes"), cat("at least ", least));
+  TRY_STATUS(read(sizeof lengths, std::as_writable_bytes(std::span(names)), sum));
   saved_.digest = names.substr(0, static_cast<size_t>(lengths.digest_bytes));
   saved_.numerics_id = names.substr(static_cast<size_t>(lengths.digest_bytes));
+  saved_.begins = static_cast<uint32_t>(lengths.begins);
   saved_.cached = static_cast<uint32_t>(lengths.cached);
-  return source_->read_at(groups_at, std::as_writable_bytes(std::span(saved_.groups)));
+  return read(groups_at, std::as_writable_bytes(std::span(saved_.groups)), sum);
 }
 
 Status SaveReader::check_size() const {
   const CheckedSize want = CheckedSize(tokens_at_) + CheckedSize(tokens_) * kTokenBytes +
-                           page_bytes_of(saved_, saved_.groups.size()) + kHashBytes;
+                           page_bytes_of(saved_, saved_.groups.size()) + sums_bytes(saved_.groups.size());
   if (want.value() == source_->size()) return {};
   return corrupt(cat("is ", source_->size(), " bytes"),
                  want.value() ? cat(*want.value(), " as its header says") : std::string("a header that makes sense"));
 }
 
-Status SaveReader::check_hash() const {
-  Sha256 hash;
-  const uint64_t end = source_->size() - kHashBytes;
-  std::vector<std::byte> piece(static_cast<size_t>(std::min<uint64_t>(kPiece, end)));
-  for (uint64_t at = 0; at < end; at += piece.size()) {
-    const std::span part = std::span(piece).first(static_cast<size_t>(std::min<uint64_t>(piece.size(), end - at)));
-    TRY_STATUS(source_->read_at(at, part));
-    hash.add(part);
-  }
-  std::array<uint8_t, kHashBytes> stored{};
-  TRY_STATUS(source_->read_at(end, std::as_writable_bytes(std::span(stored))));
-  if (hash.finish() == stored) return {};
-  return error(ErrorKind::corrupt, name_, ": its bytes do not have the checksum at its end: the file is damaged");
-}
-
-Status SaveReader::read_tokens() {
+Status SaveReader::read_tokens(Checksum& sum) {
   const auto tokens = static_cast<size_t>(tokens_);  // the file is as long as that
   std::vector<int32_t> ids(tokens);
   std::vector<uint8_t> classes(tokens);
-  TRY_STATUS(source_->read_at(tokens_at_, std::as_writable_bytes(std::span(ids))));
-  TRY_STATUS(source_->read_at(tokens_at_ + tokens_ * 4, std::as_writable_bytes(std::span(classes))));
+  TRY_STATUS(read(tokens_at_, std::as_writable_bytes(std::span(ids)), sum));
+  TRY_STATUS(read(tokens_at_ + tokens_ * 4, std::as_writable_bytes(std::span(classes)), sum));
+  saved_.history.reserve(tokens);
   for (size_t i = 0; i < tokens; ++i) {
     if (classes[i] >= kTokenClasses) return corrupt(cat("token ", i, " has class ", classes[i]), "0 or 1");
     saved_.history.push_back({ids[i], static_cast<TokenClass>(classes[i])});
   }
-  pages_at_ = tokens_at_ + tokens_ * kTokenBytes;
   return {};
 }
 
-Status SaveReader::read_page(uint32_t group, uint32_t index, std::span<std::byte> into) const {
+Status SaveReader::read_sums(Checksum& sum) {
+  sums_.resize(saved_.groups.size());
+  const uint64_t at = pages_at(saved_.groups.size());
+  TRY_STATUS(read(at, std::as_writable_bytes(std::span(sums_)), sum));
+  ChecksumValue stored{};
+  TRY_STATUS(source_->read_at(at + sums_.size() * kChecksumBytes, stored));
+  return stored == sum.value() ? Status() : Status(damaged());
+}
+
+// Of a group, or where the checksums begin. Fits, as the file's size does.
+uint64_t SaveReader::pages_at(size_t group) const {
+  return tokens_at_ + tokens_ * kTokenBytes + *page_bytes_of(saved_, group).value();
+}
+
+Status SaveReader::read_pages(uint32_t group, std::span<std::byte> buffer, const PageTaker& take) const {
   const SavedPages& pages = saved_.groups[group];
-  CHECK(index < pages.count && into.size() == pages.page_bytes);
-  const uint64_t before = *page_bytes_of(saved_, group).value();  // fits, as the file's size does
-  return source_->read_at(pages_at_ + before + index * pages.page_bytes, into);
+  Checksum sum;
+  if (pages.bytes() > 0) {
+    const uint64_t at_once = buffer.size() / pages.page_bytes;
+    CHECK(at_once > 0);
+    for (uint64_t i = 0; i < pages.count; i += at_once) {
+      const uint64_t count = std::min(at_once, pages.count - i);
+      const std::span part = buffer.first(static_cast<size_t>(count * pages.page_bytes));
+      TRY_STATUS(read(pages_at(group) + i * pages.page_bytes, part, sum));
+      TRY_STATUS(take(static_cast<uint32_t>(i), part));
+    }
+  }
+  return sum.value() == sums_[group] ? Status() : Status(damaged());
 }
 
 }  // namespace sluice

@@ -2,30 +2,35 @@
 //
 //   offset  bytes           what
 //   0       8               "SLUICESQ"
-//   8       4               version, 1
+//   8       4               version, 2
 //   12      4               groups of pages
 //   16      8               tokens in the history
 //   24      8               positions that the pages hold, a multiple of 64
-//   32      4               bytes of the model's digest
-//   36      4               bytes of the numerics id
-//   40                      digest, numerics id
+//   32      8               begins, a multiple of 64: tokens and pages before it are in another file; 0: all is here
+//   40      4               bytes of the model's digest
+//   44      4               bytes of the numerics id
+//   48                      digest, numerics id
 //           16 a group      bytes of a page u64, first page u32, pages u32
-//           5 a token       ids i32, then classes u8
+//           5 a token       from `begins` on: ids i32, then classes u8
 //                           pages: group by group, ascending positions
-//           32              SHA-256 of all before
+//           16 a group      checksum of its pages
+//           16              checksum of all before but the pages
 //
-// Little-endian. Pages are written up to the last multiple of 64 only: what follows is computed again from the tokens,
-// to the same bits, and no file carries what another conversation left in the rest of a page.
+// Little-endian; checksums as base/checksum.h has them. Pages are written up to the last multiple of 64 only: what
+// follows is computed again from the tokens, to the same bits, and no file carries what another conversation left in
+// the rest of a page. A group's pages are held to their checksum as they are read, so that a reader who needs one group
+// reads no other, and nothing is read twice.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/file.h"
 #include "base/result.h"
-#include "base/sha256.h"
 #include "engine/history.h"
 
 namespace sluice {
@@ -36,15 +41,17 @@ struct SavedLengths {
   uint32_t groups;
   uint64_t tokens;
   uint64_t cached;
+  uint64_t begins;
   uint32_t digest_bytes;
   uint32_t numerics_bytes;
 };
-static_assert(sizeof(SavedLengths) == 40);
+static_assert(sizeof(SavedLengths) == 48);
 
 struct SavedPages {
   uint64_t page_bytes = 0;
   uint32_t first = 0;
   uint32_t count = 0;
+  uint64_t bytes() const { return page_bytes * count; }  // fits once a reader has seen the file's size
   bool operator==(const SavedPages&) const = default;
 };
 static_assert(sizeof(SavedPages) == 16);
@@ -52,9 +59,12 @@ static_assert(sizeof(SavedPages) == 16);
 struct SavedSequence {
   std::string digest;       // of the model
   std::string numerics_id;  // of what computed the pages
+  uint32_t begins = 0;
   uint32_t cached = 0;
   std::vector<SavedPages> groups;
-  History history;
+  History history;  // from `begins` on
+
+  uint64_t file_bytes() const;
 };
 
 // begin(), then every page in order, then finish(). The sink outlives it.
@@ -62,39 +72,51 @@ class SaveWriter {
  public:
   explicit SaveWriter(ByteSink& sink) : sink_(&sink) {}
   Status begin(const SavedSequence& saved);
-  Status write(std::span<const std::byte> bytes);
+  // One or more pages of one group.
+  Status write(std::span<const std::byte> pages);
   Status finish();
 
  private:
+  Status write_header(std::span<const std::byte> bytes);
+  void close_groups();  // those that have all their pages
+
   ByteSink* sink_;
-  Sha256 hash_;
+  Checksum header_, group_;
+  std::vector<uint64_t> left_;  // bytes of pages to come, by group
+  std::vector<ChecksumValue> sums_;
 };
 
-// Reads and checks a whole file: lengths first, so that nothing large is allocated for a lying header, then the hash.
+// Reads and checks a whole file but for its pages: lengths first, so that nothing large is allocated for a lying
+// header, then the checksum.
 class SaveReader {
  public:
   // `name` begins every error; `source` outlives it.
   static Result<SaveReader> open(const ByteSource& source, const std::string& name);
 
   const SavedSequence& saved() const { return saved_; }
-  // Page `index` of those that group `group` has in the file.
-  Status read_page(uint32_t group, uint32_t index, std::span<std::byte> into) const;
+  // Gives the pages of a group in order, as many at a time as `buffer` holds, one or more. They are right when it ends
+  // without an error.
+  using PageTaker = std::function<Status(uint32_t index, std::span<const std::byte> pages)>;
+  Status read_pages(uint32_t group, std::span<std::byte> buffer, const PageTaker& take) const;
 
  private:
   SaveReader(const ByteSource& source, std::string name) : source_(&source), name_(std::move(name)) {}
-  Status read_header();
+  Status read_header(Checksum& sum);
   Status check_lengths(const SavedLengths& lengths) const;
   Status check_size() const;
-  Status check_hash() const;
-  Status read_tokens();
+  Status read_sums(Checksum& sum);
+  Status read_tokens(Checksum& sum);
+  Status read(uint64_t offset, std::span<std::byte> into, Checksum& sum) const;
+  uint64_t pages_at(size_t group) const;
   Error corrupt(const std::string& found, const std::string& want) const;
+  Error damaged() const;
 
   const ByteSource* source_;
   std::string name_;
   SavedSequence saved_;
-  uint64_t tokens_ = 0;
-  uint64_t tokens_at_ = 0;  // offset of the ids
-  uint64_t pages_at_ = 0;
+  std::vector<ChecksumValue> sums_;  // by group
+  uint64_t tokens_ = 0;              // in the file
+  uint64_t tokens_at_ = 0;           // offset of the ids
 };
 
 }  // namespace sluice

@@ -23,6 +23,7 @@ void take(Answer& answer, Progress& progress) {
   answer.finish = progress.finish;
   answer.prompt_tokens = progress.prompt_tokens;
   answer.reused_tokens = progress.reused_tokens;
+  answer.restored_tokens = progress.restored_tokens;
   answer.computed_prompt_tokens = progress.computed_prompt_tokens;
 }
 
@@ -57,6 +58,7 @@ Result<Answer> Session::run(Request request, const TokenSink& sink, const Progre
     if (progress.failure) return *std::move(progress.failure);
   }
   if (!answer.tokens.empty()) answer.answer_seconds = seconds_since(answer_start);
+  engine_->keep_state(sequence_);
   return answer;
 }
 

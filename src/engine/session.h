@@ -18,7 +18,7 @@ struct Answer {
   std::vector<SampleResult> tokens;
   std::vector<float> logits;  // rows of Request::logits_at
   Finish finish = Finish::running;
-  uint32_t prompt_tokens = 0, reused_tokens = 0, computed_prompt_tokens = 0;
+  uint32_t prompt_tokens = 0, reused_tokens = 0, restored_tokens = 0, computed_prompt_tokens = 0;
   double prompt_seconds = 0;  // submit to first token, or to the end where none came
   double answer_seconds = 0;  // first token to last
 };
@@ -30,8 +30,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Runs `request` on this session's sequence (its `sequence` and `keep_sequence` are set here). A failed answer is an
-  // Error; the history then stands as it was before.
+  // Runs `request` on this session's sequence (its `sequence` and `keep_sequence` are set here), then keeps its state.
+  // A failed answer is an Error; the history then stands as it was before.
   Result<Answer> run(Request request, const TokenSink& sink = {}, const ProgressSink& watch = {});
 
   Result<History> history() const;

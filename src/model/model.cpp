@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/checksum.h"
 #include "base/sha256.h"
 #include "model/facts.h"
 #include "model/family.h"
@@ -37,17 +38,19 @@ void add_value(Sha256& sha, const GgufArray<T>& values) {
   for (size_t i = 0; i < values.size(); ++i) add_value<T>(sha, values[i]);
 }
 
-void add_weight(Sha256& sha, const BoundWeight& weight) {
+// Its bytes go into `bytes`: there may be gigabytes of them.
+void add_weight(Sha256& sha, Checksum& bytes, const BoundWeight& weight) {
   const TensorSource& tensor = weight.tensor;
   add_text(sha, weight.row.name);
   add_text(sha, format_name(tensor.format));
   add_bytes(sha, tensor.shape.experts);
   add_bytes(sha, tensor.shape.rows);
   add_bytes(sha, tensor.shape.columns);
-  sha.add(std::span(tensor.bytes, static_cast<size_t>(std::min(kDigestBytes, tensor.shape.rows * tensor.row_stride))));
+  bytes.add(
+      std::span(tensor.bytes, static_cast<size_t>(std::min(kDigestBytes, tensor.shape.rows * tensor.row_stride))));
   for (const WeightPart& part : tensor.parts) {
     const uint64_t rows = (uint64_t{tensor.shape.rows} + part.row_shift - 1) / part.block_rows + 1;
-    sha.add(std::span(part.bytes, static_cast<size_t>(std::min(kDigestBytes, rows * part.row_stride))));
+    bytes.add(std::span(part.bytes, static_cast<size_t>(std::min(kDigestBytes, rows * part.row_stride))));
   }
 }
 
@@ -83,7 +86,9 @@ std::string Model::digest() const {
     std::visit([&](const auto& v) { add_value(sha, v); }, value);
   }
   for (const MadeTensor& made : data_->model->gguf_made_tensors()) add_value(sha, made.values);
-  for (const BoundWeight& weight : data_->weights.all()) add_weight(sha, weight);
+  Checksum bytes;
+  for (const BoundWeight& weight : data_->weights.all()) add_weight(sha, bytes, weight);
+  sha.add(bytes.value());
   return sha.finish_hex();
 }
 

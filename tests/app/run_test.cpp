@@ -68,6 +68,42 @@ TEST(Run, TheSameSeedGivesTheSameAnswerAndAnotherAnother) {
   EXPECT_EQ(with_seed("0"), ask({kMoe, "Hello", "--max-tokens", "20", "--temperature", "2"}).out);
 }
 
+std::string long_question() {
+  std::string text = "What is a violin, and what are these:";
+  for (int i = 0; i < 60; ++i) text += cat(" wood ", i, " string");
+  return text + "?";
+}
+
+TEST(Run, AStateDirectoryGivesARestartedProgramWhatItHadComputed) {
+  const TemporaryFolder folder;
+  const auto asked = [&](const std::string& question) {
+    const ProgramResult result = ask({"demo", question, "--greedy", "--max-tokens", "12", "--json", "--state-dir",
+                                      folder.path("states"), "--system", long_question()});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.err, "");
+    return *parse_json(result.out, "run");
+  };
+  const auto count = [](const Json& json, const char* name) { return json.find(name)->as_integer(); };
+  const Json fresh = asked("What is a violin?"), again = asked("What is a violin?"), other = asked("And a cello?");
+  EXPECT_EQ(count(fresh, "restored_tokens"), 0);
+  EXPECT_EQ(count(again, "restored_tokens"), count(again, "reused_tokens"));
+  EXPECT_EQ(count(again, "restored_tokens"), (count(again, "prompt_tokens") - 1) / 64 * 64);
+  EXPECT_EQ(again.find("answer")->as_string(), fresh.find("answer")->as_string());
+  EXPECT_GE(count(other, "restored_tokens"), count(fresh, "prompt_tokens") / 64 * 64 - 64) << "the system message's";
+  const ProgramResult stats = ask({"demo", "What is a violin?", "--greedy", "--max-tokens", "2", "--stats",
+                                   "--state-dir", folder.path("states"), "--system", long_question()});
+  EXPECT_THAT(stats.err, HasSubstr(" from the state directory)"));
+}
+
+TEST(Run, AStateDirectoryThatCannotBeIsOneSentenceBesideTheAnswer) {
+  const TemporaryFolder folder;
+  const ProgramResult result =
+      ask({"demo", "What is a violin?", "--greedy", "--state-dir", SLUICE_DOCS "/cli.md/states"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, kViolin);
+  EXPECT_THAT(result.err, MatchesRegex("sluice: .*cli.md/states: cannot create: .* \\(no states are kept\\)\n"));
+}
+
 TEST(Run, StopStringsEndTheAnswerBeforeThem) {
   const ProgramResult result =
       ask({"demo", "What is a violin?", "--greedy", "--stop", "instrument", "--stop", "never"});

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/engine/engine_run.h"
+#include "tests/engine/saved_bytes.h"
 
 namespace sluice {
 namespace {
@@ -36,7 +37,7 @@ class MemorySink : public ByteSink {
 
 SavedSequence example() {
   SavedSequence saved{
-      .digest = "d1", .numerics_id = "n1", .cached = 64, .groups = {{8, 0, 1}, {4, 0, 1}}, .history = {}};
+      .digest = "d1", .numerics_id = "n1", .cached = 64, .groups = {{4, 0, 2}, {4, 0, 1}}, .history = {}};
   for (int32_t i = 0; i < 70; ++i) saved.history.push_back({i, i < 66 ? TokenClass::prompt : TokenClass::decode});
   return saved;
 }
@@ -51,27 +52,41 @@ std::vector<std::byte> written(const SavedSequence& saved) {
   return sink.bytes();
 }
 
+// All pages of a group, or the error.
+Result<std::string> read_group(const SaveReader& reader, uint32_t group) {
+  std::string text;
+  std::vector<std::byte> buffer(4);
+  TRY_STATUS(reader.read_pages(group, buffer, [&](uint32_t index, std::span<const std::byte> pages) -> Status {
+    EXPECT_EQ(index, text.size() / 4);
+    for (const std::byte one : pages) text += static_cast<char>(one);
+    return {};
+  }));
+  return text;
+}
+
 std::string problem(const std::vector<std::byte>& bytes) {
   const MemorySource source("x.state", bytes);
   const Result<SaveReader> reader = SaveReader::open(source, "x.state");
-  return reader ? "" : reader.error().text;
+  if (!reader) return reader.error().text;
+  for (uint32_t g = 0; g < 2; ++g) {
+    const Result<std::string> pages = read_group(*reader, g);
+    if (!pages) return pages.error().text;
+  }
+  return "";
 }
 
-// Changes a number of the header and makes the checksum right again.
+// Changes a number of the header and makes the checksums right again.
 template <class T>
 std::vector<std::byte> with(size_t offset, T value) {
   std::vector<std::byte> bytes = written(example());
   std::memcpy(bytes.data() + offset, &value, sizeof value);
-  Sha256 hash;
-  hash.add(std::span(bytes).first(bytes.size() - 32));
-  const auto digest = hash.finish();
-  std::memcpy(bytes.data() + bytes.size() - 32, digest.data(), 32);
-  return bytes;
+  return with_checksums(bytes);
 }
 
 TEST(Save, ReadsWhatItWrote) {
   const std::vector<std::byte> bytes = written(example());
-  EXPECT_EQ(bytes.size(), 40u + 4 + 2 * 16 + 70 * 5 + 12 + 32);
+  EXPECT_EQ(bytes.size(), 48u + 4 + 2 * 16 + 70 * 5 + 12 + 3 * 16);
+  EXPECT_EQ(bytes.size(), example().file_bytes());
   const MemorySource source("x.state", bytes);
   const Result<SaveReader> reader = SaveReader::open(source, "x.state");
   ASSERT_TRUE(reader) << reader.error().text;
@@ -81,9 +96,8 @@ TEST(Save, ReadsWhatItWrote) {
   EXPECT_EQ(reader->saved().cached, 64u);
   EXPECT_EQ(reader->saved().groups, want.groups);
   EXPECT_EQ(reader->saved().history, want.history);
-  std::vector<std::byte> page(4);
-  ASSERT_TRUE(reader->read_page(1, 0, page));
-  EXPECT_EQ(page, bytes_of("abcd"));
+  EXPECT_EQ(*read_group(*reader, 0), "12345678");
+  EXPECT_EQ(*read_group(*reader, 1), "abcd");
 }
 
 TEST(Save, EveryTruncationIsRefused) {
@@ -91,14 +105,14 @@ TEST(Save, EveryTruncationIsRefused) {
   for (size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_NE(problem({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}), "") << size << " bytes";
   }
-  EXPECT_EQ(problem({bytes.begin(), bytes.begin() + 10}), "x.state: is 10 bytes: want at least 72");
-  EXPECT_EQ(problem({bytes.begin(), bytes.begin() + 469}), "x.state: is 469 bytes: want 470 as its header says");
+  EXPECT_EQ(problem({bytes.begin(), bytes.begin() + 10}), "x.state: is 10 bytes: want at least 64");
+  EXPECT_EQ(problem({bytes.begin(), bytes.begin() + 493}), "x.state: is 493 bytes: want 494 as its header says");
 }
 
 TEST(Save, AnOverlongFileIsRefused) {
   std::vector<std::byte> bytes = written(example());
   bytes.push_back(std::byte{0});
-  EXPECT_EQ(problem(bytes), "x.state: is 471 bytes: want 470 as its header says");
+  EXPECT_EQ(problem(bytes), "x.state: is 495 bytes: want 494 as its header says");
 }
 
 TEST(Save, EveryChangedByteIsRefused) {
@@ -110,28 +124,30 @@ TEST(Save, EveryChangedByteIsRefused) {
   }
   std::vector<std::byte> changed = bytes;
   changed[200] ^= std::byte{1};
-  EXPECT_EQ(problem(changed), "x.state: its bytes do not have the checksum at its end: the file is damaged");
+  EXPECT_EQ(problem(changed), "x.state: its bytes do not have their checksum: the file is damaged");
 }
 
 TEST(Save, LyingHeadersAreRefusedBeforeAnythingIsAllocated) {
   EXPECT_EQ(problem(with<uint64_t>(0, 0x4141414141414141)), "x.state: no saved sequence: want SLUICESQ");
-  EXPECT_EQ(problem(with<uint32_t>(8, 2)), "x.state: is of version 2: want 1");
+  EXPECT_EQ(problem(with<uint32_t>(8, 1)), "x.state: is of version 1: want 2");
   EXPECT_EQ(problem(with<uint32_t>(12, 1u << 31)), "x.state: 2147483648 page groups: want at most 64");
   EXPECT_EQ(problem(with<uint64_t>(16, uint64_t{1} << 60)),
             "x.state: 64 of 1152921504606846976 tokens computed: want a multiple of 64");
-  EXPECT_EQ(problem(with<uint64_t>(16, 0xffffffff)), "x.state: is 470 bytes: want 21474836595 as its header says");
+  EXPECT_EQ(problem(with<uint64_t>(16, 0xffffffff)), "x.state: is 494 bytes: want 21474836619 as its header says");
   EXPECT_EQ(problem(with<uint64_t>(24, 65)), "x.state: 65 of 70 tokens computed: want a multiple of 64");
   EXPECT_EQ(problem(with<uint64_t>(24, 128)), "x.state: 128 of 70 tokens computed: want a multiple of 64");
-  EXPECT_EQ(problem(with<uint32_t>(32, 5000)), "x.state: names of 5000 and 2 bytes: want at most 4096");
-  EXPECT_EQ(problem(with<uint32_t>(36, 4000)), "x.state: is 470 bytes: want at least 4106");
-  EXPECT_EQ(problem(with<uint64_t>(44, uint64_t{1} << 63)),
-            "x.state: is 470 bytes: want 9223372036854776270 as its header says");
-  EXPECT_EQ(problem(with<uint64_t>(44, ~uint64_t{0})), "x.state: is 470 bytes: want a header that makes sense");
-  EXPECT_EQ(problem(with<uint8_t>(44 + 32 + 70 * 4 + 3, 2)), "x.state: token 3 has class 2: want 0 or 1");
+  EXPECT_EQ(problem(with<uint64_t>(32, 128)), "x.state: begins at token 128 of 64: want a multiple of 64");
+  EXPECT_EQ(problem(with<uint64_t>(32, 1)), "x.state: begins at token 1 of 64: want a multiple of 64");
+  EXPECT_EQ(problem(with<uint32_t>(40, 5000)), "x.state: names of 5000 and 2 bytes: want at most 4096");
+  EXPECT_EQ(problem(with<uint32_t>(44, 4000)), "x.state: is 494 bytes: want at least 4130");
+  EXPECT_EQ(problem(with<uint64_t>(52 + 16, uint64_t{1} << 63)),
+            "x.state: is 494 bytes: want 9223372036854776298 as its header says");
+  EXPECT_EQ(problem(with<uint64_t>(60 + 8, ~uint64_t{0})), "x.state: is 494 bytes: want a header that makes sense");
+  EXPECT_EQ(problem(with<uint8_t>(48 + 4 + 32 + 70 * 4 + 3, 2)), "x.state: token 3 has class 2: want 0 or 1");
 }
 
 TEST(Save, AFullDiskIsOneSentenceWhereverItStrikes) {
-  for (size_t limit = 0; limit < 470; limit += 13) {
+  for (size_t limit = 0; limit < 494; limit += 13) {
     MemorySink sink;
     sink.limit = limit;
     SaveWriter writer(sink);

@@ -1,0 +1,33 @@
+// Checksums of 128 bits for files that we wrote ourselves: they notice damage, not forgery. XXH3, because SHA-256 in
+// portable code is several times slower than a disk, and this one about as fast as memory.
+// Source: https://github.com/Cyan4973/xxHash/blob/v0.8.1/doc/xxhash_spec.md; the code is the header of libxxhash-dev.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace sluice {
+
+inline constexpr size_t kChecksumBytes = 16;
+using ChecksumValue = std::array<std::byte, kChecksumBytes>;  // most significant byte first, as xxhsum prints it
+
+class Checksum {
+ public:
+  Checksum();
+  Checksum(Checksum&&) noexcept;
+  Checksum& operator=(Checksum&&) noexcept;
+  ~Checksum();
+
+  void add(std::span<const std::byte> bytes);
+  ChecksumValue value() const;  // of all that was added so far
+  void restart();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sluice
