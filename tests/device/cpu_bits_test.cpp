@@ -154,7 +154,7 @@ TEST(CpuDevice, InstructionSetsHaveNames) {
     EXPECT_EQ(*parse_simd_level(simd_name(level)), level);
   }
   EXPECT_EQ(parse_simd_level("sse").error().text,
-            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni, simd128");
+            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni, amx, simd128");
 }
 
 PlanRequest request_for(const OpCase& one, Arithmetic arithmetic) {

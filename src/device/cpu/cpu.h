@@ -22,9 +22,10 @@ enum class SimdLevel : uint8_t {
   avx2,         // AVX2, FMA, F16C
   avx512,       // AVX-512 F, BW, DQ, VL
   avx512_vnni,  // and VNNI
+  amx,          // and AMX with 8-bit integers
   simd128,      // WebAssembly's
 };
-inline constexpr int kSimdLevels = 5;
+inline constexpr int kSimdLevels = 6;
 
 const char* simd_name(SimdLevel level);  // as --simd takes it: "avx512vnni"
 Result<SimdLevel> parse_simd_level(std::string_view name);

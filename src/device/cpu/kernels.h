@@ -190,6 +190,7 @@ extern const Kernels kScalarKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;
+extern const Kernels kAmxKernels;
 #elif defined(__wasm_simd128__)
 extern const Kernels kSimd128Kernels;
 #endif

@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace sluice {
@@ -14,9 +16,10 @@ namespace {
 
 // The names are known everywhere; what this kind of processor never has, has no kernels.
 #if defined(__x86_64__)
-constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = &kAvx512Kernels, *kAvx512Vnni = &kAvx512VnniKernels;
+constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = &kAvx512Kernels, *kAvx512Vnni = &kAvx512VnniKernels,
+                        *kAmx = &kAmxKernels;
 #else
-constexpr const Kernels *kAvx2 = nullptr, *kAvx512 = nullptr, *kAvx512Vnni = nullptr;
+constexpr const Kernels *kAvx2 = nullptr, *kAvx512 = nullptr, *kAvx512Vnni = nullptr, *kAmx = nullptr;
 #endif
 #if defined(__wasm_simd128__)
 constexpr const Kernels* kSimd128 = &kSimd128Kernels;
@@ -29,10 +32,28 @@ constexpr std::array<SimdInfo, kSimdLevels> kLevels = {{
     {SimdLevel::avx2, "avx2", "AVX2", kAvx2},
     {SimdLevel::avx512, "avx512", "AVX-512", kAvx512},
     {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", kAvx512Vnni},
+    {SimdLevel::amx, "amx", "AVX-512 VNNI, AMX", kAmx},
     {SimdLevel::simd128, "simd128", "SIMD128", kSimd128},
 }};
 
 #if defined(__x86_64__)
+// Linux gives a process the tiles' registers only when asked to, once.
+bool tiles_are_ours() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
+#else
+  return false;
+#endif
+}
+bool has_amx() {
+  constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;  // of leaf 7
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTile) != 0 && (edx & kInt8) != 0 &&
+         tiles_are_ours();
+}
+
 // __builtin_cpu_supports asks the system too, whether it keeps the wide registers.
 bool supported(SimdLevel level) {
   switch (level) {
@@ -43,6 +64,7 @@ bool supported(SimdLevel level) {
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     case SimdLevel::avx512_vnni: return __builtin_cpu_supports("avx512vnni");
+    case SimdLevel::amx: return has_amx();
     case SimdLevel::simd128: return false;
   }
   return false;

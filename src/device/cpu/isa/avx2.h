@@ -10,6 +10,7 @@
 namespace sluice::cpu {
 
 struct Avx2 {
+  static constexpr bool kTiles = false;
   static constexpr int kTileWeights = 3;
   static constexpr int kTileRows = 2;
   static constexpr int kTileQueries = 2;

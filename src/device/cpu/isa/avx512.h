@@ -1,6 +1,6 @@
-// AVX-512 (F, BW, DQ, VL), with or without VNNI: a vector is one register. What the members mean stands in
-// isa/scalar.h. With VNNI a lane multiplies four bytes. Each of the two belongs to one file: code for one level must
-// never serve another.
+// AVX-512 (F, BW, DQ, VL), with or without VNNI, with that with or without AMX: a vector is one register. What the
+// members mean stands in isa/scalar.h. With VNNI a lane multiplies four bytes. Each of the two belongs to one file:
+// code for one level must never serve another.
 #pragma once
 
 #include <immintrin.h>
@@ -11,8 +11,9 @@
 
 namespace sluice::cpu {
 
-template <bool kVnni>
+template <bool kVnni, bool kAmx = false>
 struct Avx512 {
+  static constexpr bool kTiles = kAmx;  // the members for product_tiles.h are there
   static constexpr int kTileWeights = 4;
   static constexpr int kTileRows = 4;
   static constexpr int kTileQueries = 4;
@@ -144,6 +145,64 @@ struct Avx512 {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), turned);
     }
   }
+
+#if defined(__AMX_INT8__)
+  // Between these two calls a thread may multiply tiles: sixteen rows with weights of `vectors` vectors, four integers
+  // a lane.
+  static void begin_tiles(int vectors) {
+    struct {
+      uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      uint16_t row_bytes[16] = {};
+      uint8_t rows[16] = {};
+    } shapes;
+    static_assert(sizeof(shapes) == 64);
+    for (int tile = 0; tile < 8; ++tile) {
+      const bool sums = tile < 4, x = tile == 4 || tile == 5;
+      shapes.row_bytes[tile] = static_cast<uint16_t>(x ? 4 * vectors : 64);
+      shapes.rows[tile] = static_cast<uint8_t>(sums || x ? 16 : vectors);
+    }
+    __asm__ volatile("" ::"r"(&shapes) : "memory");  // g++ does not know that all of it is read
+    _tile_loadconfig(&shapes);
+  }
+  static void end_tiles() { _tile_release(); }
+  // Sums kSums, of four: what row r, `stride` bytes after the one before, and lane l multiply to. Both are signed.
+  // Tiles are named by literal numbers, which g++ pastes into text; nor does it know that loading them reads memory.
+  template <int kSums>
+  static void multiply_tiles(const int8_t* x, uint64_t stride, const I* weights) {
+    static_assert(kSums < 4);
+    __asm__ volatile("" ::: "memory");
+    if constexpr (kSums % 2 == 0) {
+      _tile_loadd(4, x, stride);
+      _tile_loadd(6, weights, sizeof(I));
+    } else {
+      _tile_loadd(5, x, stride);
+      _tile_loadd(7, weights, sizeof(I));
+    }
+    if constexpr (kSums == 0) {
+      _tile_zero(0);
+      _tile_dpbssd(0, 4, 6);
+    } else if constexpr (kSums == 1) {
+      _tile_zero(1);
+      _tile_dpbssd(1, 5, 7);
+    } else if constexpr (kSums == 2) {
+      _tile_zero(2);
+      _tile_dpbssd(2, 4, 6);
+    } else {
+      _tile_zero(3);
+      _tile_dpbssd(3, 5, 7);
+    }
+  }
+  template <int kSums>
+  static void store_tile(int32_t* sums) {
+    if constexpr (kSums == 0) _tile_stored(0, sums, 64);
+    if constexpr (kSums == 1) _tile_stored(1, sums, 64);
+    if constexpr (kSums == 2) _tile_stored(2, sums, 64);
+    if constexpr (kSums == 3) _tile_stored(3, sums, 64);
+    __asm__ volatile("" ::: "memory");
+  }
+#endif
+  static I load_integers(const int32_t* from) { return {_mm512_loadu_si512(from)}; }
+  static I subtract_bytes(I x, int y) { return {_mm512_sub_epi8(x.v, _mm512_set1_epi8(static_cast<char>(y)))}; }
 
  private:
   using Unsigned = uint32_t __attribute__((vector_size(64)));

@@ -16,6 +16,7 @@
 namespace sluice::cpu {
 
 struct Scalar {
+  static constexpr bool kTiles = false;   // the members for product_tiles.h (isa/avx512.h) are there
   static constexpr int kTileWeights = 4;  // weight rows by
   static constexpr int kTileRows = 2;     // activation rows of a tile of a product
   static constexpr int kTileQueries = 1;  // queries by

@@ -12,6 +12,7 @@
 namespace sluice::cpu {
 
 struct Simd128 {
+  static constexpr bool kTiles = false;
   static constexpr int kTileWeights = 2;
   static constexpr int kTileRows = 1;
   static constexpr int kTileQueries = 1;

@@ -23,24 +23,40 @@ struct Product8Bit {
   // View: an integer view (panel.h).
   template <class View>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
-    for (uint32_t o = first; o < last; o += kPanelOutputs) {
-      const std::byte* rows[kPanelOutputs];
-      for (uint32_t i = 0; i < kPanelOutputs; ++i)
-        rows[i] = a.weight + (o + i < last ? o + i : last - 1) * a.weight_stride;
-      const int outputs = static_cast<int>(last - o < kPanelOutputs ? last - o : kPanelOutputs);
-      for (uint32_t row = 0; row < a.rows; row += kRowsTogether)
-        panel<View>(a, rows, row, a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether, o, outputs);
+    for (uint32_t row = 0; row < a.rows; row += kRowsTogether)
+      for (uint32_t o = first; o < last; o += kPanelOutputs) {
+        const std::byte* rows[kPanelOutputs];
+        for (uint32_t i = 0; i < kPanelOutputs; ++i)
+          rows[i] = a.weight + (o + i < last ? o + i : last - 1) * a.weight_stride;
+        panel<View>(a, rows, row, a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether, o,
+                    last - o < kPanelOutputs ? last - o : kPanelOutputs);
+      }
+  }
+
+  // One block's part of a row's sixteen sums; `dots`: the integer sums of the halves, or twice the whole one.
+  template <class View>
+  static F add_block(const PanelBlock<S>& weights, const Block& x, const I (&dots)[2], F sum) {
+    const F first = S::to_float(dots[0]), scale = S::splat(x.scale);
+    if constexpr (View::kHalves) {
+      const F both = S::fma(first, weights.scales[0], S::to_float(dots[1]) * weights.scales[1]);
+      sum = S::fma(both, scale, sum);
+    } else {
+      sum = S::fma(first, weights.scales[0] * scale, sum);
     }
+    if constexpr (View::kMinimum && View::kHalves)
+      for (int half = 0; half < 2; ++half) sum = S::fma(weights.minima[half], S::splat(x.half_sums[half]), sum);
+    if constexpr (View::kMinimum && !View::kHalves) sum = S::fma(weights.minima[0], S::splat(x.sum), sum);
+    return sum;
   }
 
  private:
-  static constexpr uint32_t kRowsTogether = 64;
+  static constexpr uint32_t kRowsTogether = 128;  // their blocks stay in the second cache for all weights
   static constexpr int kBlocksTogether = 16;
 
   // Sixteen outputs of at most kRowsTogether rows.
   template <class View>
   static void panel(const ProductArgs& a, PanelRows weights, uint32_t row, uint32_t rows, uint32_t output,
-                    int outputs) {
+                    uint32_t outputs) {
     constexpr int kStep = View::kElements / kQuantElements;
     static_assert(kBlocksTogether % kStep == 0);
     F sums[kRowsTogether];
@@ -58,7 +74,7 @@ struct Product8Bit {
     }
     for (uint32_t r = 0; r < rows; ++r) {
       float* out = a.out + (row + r) * a.out_stride + output;
-      outputs == 16 ? S::store(out, sums[r]) : S::store(out, sums[r], outputs);
+      outputs == kPanelOutputs ? S::store(out, sums[r]) : S::store(out, sums[r], static_cast<int>(outputs));
     }
   }
 
@@ -97,21 +113,6 @@ struct Product8Bit {
   static int32_t correction(const Block& x, int half) {
     if constexpr (View::kOffset == 0 || S::kDotElements == 2) return 0;
     return View::kHalves ? x.half_corrections[half] : x.correction;
-  }
-
-  template <class View>
-  static F add_block(const PanelBlock<S>& weights, const Block& x, const I (&dots)[2], F sum) {
-    const F first = S::to_float(dots[0]), scale = S::splat(x.scale);
-    if constexpr (View::kHalves) {
-      const F both = S::fma(first, weights.scales[0], S::to_float(dots[1]) * weights.scales[1]);
-      sum = S::fma(both, scale, sum);
-    } else {
-      sum = S::fma(first, weights.scales[0] * scale, sum);
-    }
-    if constexpr (View::kMinimum && View::kHalves)
-      for (int half = 0; half < 2; ++half) sum = S::fma(weights.minima[half], S::splat(x.half_sums[half]), sum);
-    if constexpr (View::kMinimum && !View::kHalves) sum = S::fma(weights.minima[0], S::splat(x.sum), sum);
-    return sum;
   }
 };
 

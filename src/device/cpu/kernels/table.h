@@ -8,6 +8,7 @@
 #include "device/cpu/kernels/formats_small.h"
 #include "device/cpu/kernels/product.h"
 #include "device/cpu/kernels/product_8bit.h"
+#include "device/cpu/kernels/product_tiles.h"
 #include "device/cpu/kernels/recurrent.h"
 
 namespace sluice::cpu {
@@ -16,10 +17,15 @@ template <class S, class View>
 constexpr FormatKernels format_kernels() {
   return {.product = Product<S>::template product<View>, .decode = Product<S>::template decode<View>};
 }
+template <class S, class Integers>
+constexpr ProductKernel integer_product() {
+  if constexpr (S::kTiles) return ProductTiles<S>::template product<Integers>;
+  return Product8Bit<S>::template product<Integers>;
+}
 template <class S, class View, class Integers>
 constexpr FormatKernels format_kernels() {
   return {.product = Product<S>::template product<View>,
-          .product_8bit = Product8Bit<S>::template product<Integers>,
+          .product_8bit = integer_product<S, Integers>(),
           .decode = Product<S>::template decode<View>};
 }
 
