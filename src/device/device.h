@@ -110,6 +110,9 @@ class Runner {
   virtual Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) = 0;
   virtual Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) = 0;
   virtual Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) = 0;
+  // Where a page lies in the host's memory, piece by piece in the order of read_page(), to be read and written there
+  // while nothing is under way; none where it lies elsewhere.
+  virtual std::vector<std::span<std::byte>> page_memory(uint32_t /*group*/, uint32_t /*page*/) { return {}; }
 
   // The next finished ticket, in the order of starting; nothing while the device works on.
   virtual std::optional<Completion> poll() = 0;

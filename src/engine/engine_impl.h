@@ -95,7 +95,6 @@ class EngineImpl final : public Engine {
   // engine_states.cpp
   Status wait(Ticket ticket);
   std::vector<SavedPages> saved_pages(uint32_t begins, uint32_t length) const;
-  std::vector<std::byte> page_buffer(uint32_t group) const;
   Status write_pages(SaveWriter& writer, const std::vector<PageTable>& tables, const std::vector<SavedPages>& pages);
   bool take_pages(uint32_t length, CachedHistory& text);
   Status read_pages(const SaveReader& reader, const CachedHistory& text);

@@ -1,17 +1,12 @@
 // Pages to files and back, and which states the store keeps.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/threads.h"
 #include "engine/engine_impl.h"
 
 namespace sluice {
-namespace {
-
-constexpr size_t kPiece = size_t{1} << 18;  // bytes read or written at once, where pages are small: a part of a cache
-
-}  // namespace
-
 // Steps under way end here too.
 Status EngineImpl::wait(Ticket ticket) {
   for (;;) {
@@ -38,26 +33,20 @@ std::vector<SavedPages> EngineImpl::saved_pages(uint32_t begins, uint32_t length
   return pages;
 }
 
-std::vector<std::byte> EngineImpl::page_buffer(uint32_t group) const {
-  const auto page = static_cast<size_t>(placed_.page_bytes[group]);
-  return std::vector<std::byte>(page == 0 ? 0 : page * std::max<size_t>(1, kPiece / page));
-}
-
 Status EngineImpl::write_pages(SaveWriter& writer, const std::vector<PageTable>& tables,
                                const std::vector<SavedPages>& pages) {
+  std::vector<std::byte> buffer;  // for pages that lie elsewhere
   for (uint32_t g = 0; g < cache_.groups(); ++g) {
-    std::vector<std::byte> buffer = page_buffer(g);
-    const auto page_bytes = static_cast<size_t>(placed_.page_bytes[g]);
-    size_t filled = 0;
     for (uint32_t i = pages[g].first; i < pages[g].first + pages[g].count; ++i) {
-      const std::span page = std::span(buffer).subspan(filled, page_bytes);
-      TRY_STATUS(wait(placed_.runner->read_page(g, tables[g].page(i), page)));
-      filled += page_bytes;
-      if (filled < buffer.size()) continue;
-      TRY_STATUS(writer.write(buffer));
-      filled = 0;
+      const PageId page = tables[g].page(i);
+      std::vector<std::span<std::byte>> pieces = placed_.runner->page_memory(g, page);
+      if (pieces.empty()) {
+        buffer.resize(static_cast<size_t>(placed_.page_bytes[g]));
+        TRY_STATUS(wait(placed_.runner->read_page(g, page, buffer)));
+        pieces = {buffer};
+      }
+      for (const std::span<std::byte> piece : pieces) TRY_STATUS(writer.write(piece));
     }
-    if (filled > 0) TRY_STATUS(writer.write(std::span(buffer).first(filled)));
   }
   return {};
 }
@@ -80,20 +69,28 @@ bool EngineImpl::take_pages(uint32_t length, CachedHistory& text) {
 
 // Those of the file that `text` has room for.
 Status EngineImpl::read_pages(const SaveReader& reader, const CachedHistory& text) {
+  std::vector<std::byte> buffer;  // for pages that lie elsewhere, or that nobody wants
   for (uint32_t g = 0; g < cache_.groups(); ++g) {
     const PageTable& table = text.tables[g];
     const SavedPages& pages = reader.saved().groups[g];
     if (pages.first + pages.count <= table.first() || pages.first >= table.end()) continue;
-    const auto page_bytes = static_cast<size_t>(placed_.page_bytes[g]);
-    const auto take = [&](uint32_t index, std::span<const std::byte> bytes) -> Status {
-      for (uint32_t i = pages.first + index; !bytes.empty(); ++i, bytes = bytes.subspan(page_bytes)) {
-        if (i < table.first() || i >= table.end()) continue;
-        TRY_STATUS(wait(placed_.runner->write_page(g, table.page(i), bytes.first(page_bytes))));
+    bool elsewhere = false;  // the page at hand does not lie in the host's memory
+    const auto place = [&](uint32_t index) -> std::vector<std::span<std::byte>> {
+      const uint32_t i = pages.first + index;
+      const bool wanted = i >= table.first() && i < table.end();
+      if (wanted) {
+        std::vector<std::span<std::byte>> pieces = placed_.runner->page_memory(g, table.page(i));
+        if (!pieces.empty()) return pieces;
       }
-      return {};
+      elsewhere = wanted;
+      buffer.resize(static_cast<size_t>(placed_.page_bytes[g]));
+      return {buffer};
     };
-    std::vector<std::byte> buffer = page_buffer(g);
-    TRY_STATUS(reader.read_pages(g, buffer, take));
+    const auto filled = [&](uint32_t index) -> Status {
+      if (!std::exchange(elsewhere, false)) return {};
+      return wait(placed_.runner->write_page(g, table.page(pages.first + index), buffer));
+    };
+    TRY_STATUS(reader.read_pages(g, place, filled));
   }
   return {};
 }

@@ -204,19 +204,18 @@ uint64_t SaveReader::pages_at(size_t group) const {
   return tokens_at_ + tokens_ * kTokenBytes + *page_bytes_of(saved_, group).value();
 }
 
-Status SaveReader::read_pages(uint32_t group, std::span<std::byte> buffer, const PageTaker& take) const {
+Status SaveReader::read_pages(uint32_t group, const PagePlace& place, const PageFilled& filled) const {
   const SavedPages& pages = saved_.groups[group];
   Checksum sum;
-  if (pages.bytes() > 0) {
-    const uint64_t at_once = buffer.size() / pages.page_bytes;
-    CHECK(at_once > 0);
-    for (uint64_t i = 0; i < pages.count; i += at_once) {
-      const uint64_t count = std::min(at_once, pages.count - i);
-      const std::span part = buffer.first(static_cast<size_t>(count * pages.page_bytes));
-      TRY_STATUS(read(pages_at(group) + i * pages.page_bytes, part, sum));
-      TRY_STATUS(take(static_cast<uint32_t>(i), part));
+  uint64_t at = pages_at(group);
+  for (uint32_t i = 0; pages.page_bytes > 0 && i < pages.count; ++i) {
+    for (const std::span<std::byte> piece : place(i)) {
+      TRY_STATUS(read(at, piece, sum));
+      at += piece.size();
     }
+    TRY_STATUS(filled(i));
   }
+  CHECK(at == pages_at(group) + pages.bytes());
   return sum.value() == sums_[group] ? Status() : Status(damaged());
 }
 

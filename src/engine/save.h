@@ -72,7 +72,7 @@ class SaveWriter {
  public:
   explicit SaveWriter(ByteSink& sink) : sink_(&sink) {}
   Status begin(const SavedSequence& saved);
-  // One or more pages of one group.
+  // Of one group: pages, or pieces of them.
   Status write(std::span<const std::byte> pages);
   Status finish();
 
@@ -94,10 +94,11 @@ class SaveReader {
   static Result<SaveReader> open(const ByteSource& source, const std::string& name);
 
   const SavedSequence& saved() const { return saved_; }
-  // Gives the pages of a group in order, as many at a time as `buffer` holds, one or more. They are right when it ends
-  // without an error.
-  using PageTaker = std::function<Status(uint32_t index, std::span<const std::byte> pages)>;
-  Status read_pages(uint32_t group, std::span<std::byte> buffer, const PageTaker& take) const;
+  // Reads the pages of a group in order: `place` says where one goes, in pieces, and `filled` hears that it is there.
+  // They are right when all ends without an error.
+  using PagePlace = std::function<std::vector<std::span<std::byte>>(uint32_t index)>;
+  using PageFilled = std::function<Status(uint32_t index)>;
+  Status read_pages(uint32_t group, const PagePlace& place, const PageFilled& filled) const;
 
  private:
   SaveReader(const ByteSource& source, std::string name) : source_(&source), name_(std::move(name)) {}

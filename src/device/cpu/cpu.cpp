@@ -22,6 +22,7 @@ class CpuRunner final : public Runner {
   Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override;
   Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
+  std::vector<std::span<std::byte>> page_memory(uint32_t group, uint32_t page) override;
   std::optional<Completion> poll() override {
     if (finished_.empty()) return std::nullopt;
     Completion first = std::move(finished_.front());
@@ -117,9 +118,14 @@ void CpuRunner::read(const ReadRequest& request) const {
   if (bytes > 0) std::memcpy(request.into.data(), memory_.read<std::byte>(request.value), bytes);
 }
 
+std::vector<std::span<std::byte>> CpuRunner::page_memory(uint32_t group, uint32_t page) {
+  std::vector<std::span<std::byte>> pieces;
+  memory_.for_each_piece(group, page, [&](std::span<std::byte> piece) { pieces.push_back(piece); });
+  return pieces;
+}
+
 Ticket CpuRunner::copy_page(uint32_t group, uint32_t from, uint32_t to) {
-  std::vector<std::span<std::byte>> source;
-  memory_.for_each_piece(group, from, [&](std::span<std::byte> piece) { source.push_back(piece); });
+  const std::vector<std::span<std::byte>> source = page_memory(group, from);
   size_t next = 0;
   memory_.for_each_piece(
       group, to, [&](std::span<std::byte> piece) { std::memmove(piece.data(), source[next++].data(), piece.size()); });
