@@ -101,6 +101,7 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
           .threads = machine.pool->threads(),
           .parameters = model.facts().parameters,
           .weight_bytes = weight_bytes(model),
+          .peaks = machine.device->measure_peaks(nanoseconds),
           .routing = {}};
 }
 
@@ -117,6 +118,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   TRY(const Model model, model_of(request, arguments, machine));
   const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
+  if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // which it does not use
   TRY(report.facts.routing, measure_routing(model, *machine.device, machine.budget, arithmetic));
   Meter meter;
   MeteredDevice device(*machine.device, meter);
@@ -135,7 +137,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   for (size_t i = 0; i < request.tests.size() && request.ops; ++i) {
     TRY(const std::vector<MeteredStep> steps, runner.timed_steps(request.tests[i]));
     report.ops.push_back(op_shares(meter.facts(), steps));
-    if (text) console.out(ops_text(report.results[i], report.ops.back()));
+    if (text) console.out(ops_text(report.facts, report.results[i], report.ops.back()));
   }
   TRY_STATUS(model.checkpoint().check_unchanged());
   return report;
@@ -187,8 +189,9 @@ std::vector<OptionSpec> test_options() {
        .least = 1,
        .most = 1000},
       {.name = "--ops",
-       .help =
-           "also where the time goes, by op, format and shape; bytes that a cache holds are read faster than memory"},
+       .help = "also where the time goes, by op, format and shape; the limit is what the bytes need at that bandwidth "
+               "or the flops at the "
+               "peak, which bytes in a cache go beyond"},
       {.name = "--arithmetic",
        .argument = "exact|fast",
        .kind = OptionKind::choice,

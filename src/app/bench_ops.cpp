@@ -35,6 +35,14 @@ std::string shape_text(const CostFacts& facts, const OpTime& time) {
   return text.empty() ? row_shape(*facts.program, facts.program->ops[time.first_op]) : text;
 }
 
+bool in_blocks(const CostFacts& facts, const OpTime& time) {
+  bool found = false;
+  for (uint32_t op = time.first_op; op < time.end_op; ++op)
+    for_each_weight(facts.program->ops[op],
+                    [&](WeightId id) { found |= format_info(facts.formats[id]).block_elements > 1; });
+  return found;
+}
+
 std::string name_of(const Program& program, const OpTime& time) {
   if (time.end_op == time.first_op + 1) return std::string(op_name(program.ops[time.first_op]));
   const auto block = std::ranges::find(program.blocks, time.first_op, &Block::first_op);
@@ -42,6 +50,13 @@ std::string name_of(const Program& program, const OpTime& time) {
 }
 
 }  // namespace
+
+double OpShare::limit_share(double bandwidth, const Peaks& peaks) const {
+  const double peak = blocks ? std::max(peaks.f32, peaks.integers) : peaks.f32;
+  const double reading = static_cast<double>(cost.bytes()) / bandwidth;
+  const double computing = peak > 0 ? static_cast<double>(cost.flops) / peak : 0;
+  return std::max(reading, computing) / std::max(seconds, 1e-12);
+}
 
 std::vector<OpShare> op_shares(const CostFacts& facts, const std::vector<MeteredStep>& steps) {
   std::map<std::pair<std::string, std::string>, OpShare> found;
@@ -52,6 +67,7 @@ std::vector<OpShare> op_shares(const CostFacts& facts, const std::vector<Metered
       if (share == nullptr) {
         const auto key = std::pair(name_of(*facts.program, time), shape_text(facts, time));
         share = &found.try_emplace(key, OpShare{.op = key.first, .shape = key.second}).first->second;
+        share->blocks = in_blocks(facts, time);
       }
       ++share->calls;
       share->seconds += static_cast<double>(time.nanoseconds) * 1e-9;

@@ -10,11 +10,15 @@
 namespace sluice {
 
 struct OpShare {
-  std::string op;      // "linear", or the block that several ops are computed as: "gated_mlp"
-  std::string shape;   // "q4_k 6144 x 1536", of ops without matrices the elements of a row
-  uint64_t calls = 0;  // of all steps
+  std::string op = {};     // "linear", or the block that several ops are computed as: "gated_mlp"
+  std::string shape = {};  // "q4_k 6144 x 1536", of ops without matrices the elements of a row
+  uint64_t calls = 0;      // of all steps
   double seconds = 0;
   OpCost cost = {};
+  bool blocks = false;  // its matrices are in blocks of small integers
+
+  // The part of the time that the bytes or the flops need at least, whichever need more; `bandwidth` in bytes a second.
+  double limit_share(double bandwidth, const Peaks& peaks) const;
 };
 
 // The slowest first.

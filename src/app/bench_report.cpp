@@ -47,6 +47,12 @@ std::string row(const std::vector<Column>& columns, const std::vector<std::strin
   return line + '\n';
 }
 
+std::string peaks_text(const Peaks& peaks) {
+  if (peaks.f32 == 0) return "not known";
+  const std::string integers = peaks.integers == 0 ? "" : cat(", 8-bit integers ", fixed(peaks.integers / kGiga, 0));
+  return cat("f32 ", fixed(peaks.f32 / kGiga, 0), " GFLOP/s", integers);
+}
+
 std::vector<std::string> bench_cells(const BenchResult& result) {
   const Spread& speed = result.tokens_per_second;
   return {cat(result.test.token_class == TokenClass::prompt ? "prompt " : "decode ", result.test.length),
@@ -68,18 +74,17 @@ Json spread_json(const Spread& spread) {
   return Json::Object{{"median", spread.median}, {"least", spread.least}, {"most", spread.most}};
 }
 
-Json ops_json(const std::vector<OpShare>& shares, double bandwidth) {
+Json ops_json(const std::vector<OpShare>& shares, double bandwidth, const Peaks& peaks) {
   Json::Array list;
   list.reserve(shares.size());
   for (const OpShare& share : shares) {
-    const auto bytes = static_cast<double>(share.cost.bytes());
     list.emplace_back(Json::Object{{"op", share.op},
                                    {"shape", share.shape},
                                    {"calls", static_cast<int64_t>(share.calls)},
                                    {"seconds", share.seconds},
                                    {"bytes", static_cast<int64_t>(share.cost.bytes())},
                                    {"flops", static_cast<int64_t>(share.cost.flops)},
-                                   {"bandwidth_share", share.seconds > 0 ? bytes / share.seconds / bandwidth : 0.0}});
+                                   {"limit_share", share.limit_share(bandwidth, peaks)}});
   }
   return list;
 }
@@ -87,10 +92,10 @@ Json ops_json(const std::vector<OpShare>& shares, double bandwidth) {
 }  // namespace
 
 std::string bench_text(const BenchFacts& facts) {
-  std::string text =
-      cat("model     ", printable(facts.model), ", ", facts.format, ": ",
-          fixed(static_cast<double>(facts.parameters) / kGiga, 3), " B parameters, ", format_bytes(facts.weight_bytes),
-          "\ndevice    ", facts.device, "\nnumerics  ", facts.numerics_id, "\n");
+  std::string text = cat("model     ", printable(facts.model), ", ", facts.format, ": ",
+                         fixed(static_cast<double>(facts.parameters) / kGiga, 3), " B parameters, ",
+                         format_bytes(facts.weight_bytes), "\ndevice    ", facts.device, "\npeaks     ",
+                         peaks_text(facts.peaks), "\nnumerics  ", facts.numerics_id, "\n");
   if (!facts.routing.chosen.empty())
     text += cat("routing   the favourite eighth of the ", facts.routing.chosen.size(), " experts gets ",
                 percent(facts.routing.favourites()), " of the choices, the first of all ",
@@ -105,7 +110,7 @@ std::string bench_head() {
 
 std::string bench_line(const BenchResult& result) { return row(bench_columns(), bench_cells(result)); }
 
-std::string ops_text(const BenchResult& result, const std::vector<OpShare>& shares) {
+std::string ops_text(const BenchFacts& facts, const BenchResult& result, const std::vector<OpShare>& shares) {
   double all = 0;
   size_t widest = 5;
   for (const OpShare& share : shares) {
@@ -115,7 +120,7 @@ std::string ops_text(const BenchResult& result, const std::vector<OpShare>& shar
   const std::vector<Column> columns = {{16, true}, {widest, true}, {6}, {10}, {7}, {7}, {9}, {8}};
   const std::vector<std::string> cells = bench_cells(result);
   std::string text = cat("\nops of ", cells[0], ", depth ", cells[1], ", batch ", cells[2], "\n",
-                         row(columns, {"op", "shape", "calls", "us a call", "of all", "GB/s", "GFLOP/s", "of reads"}));
+                         row(columns, {"op", "shape", "calls", "us a call", "of all", "GB/s", "GFLOP/s", "of limit"}));
   for (const OpShare& share : shares) {
     const double seconds = std::max(share.seconds, 1e-12);
     const double rate = static_cast<double>(share.cost.bytes()) / seconds;
@@ -123,7 +128,7 @@ std::string ops_text(const BenchResult& result, const std::vector<OpShare>& shar
         row(columns, {share.op, share.shape, cat(share.calls),
                       fixed(share.seconds * 1e6 / static_cast<double>(share.calls), 1), percent(share.seconds / all),
                       fixed(rate / kGiga, 1), fixed(static_cast<double>(share.cost.flops) / seconds / kGiga, 1),
-                      percent(rate / result.bandwidth.median)});
+                      percent(share.limit_share(result.bandwidth.median, facts.peaks))});
   }
   return text;
 }
@@ -140,7 +145,8 @@ Json bench_json(const BenchReport& report) {
                          {"bytes_per_token", result.bytes_per_token},
                          {"read_bandwidth", spread_json(result.bandwidth)},
                          {"bandwidth_share", result.share}};
-    if (i < report.ops.size()) test.emplace_back("ops", ops_json(report.ops[i], result.bandwidth.median));
+    if (i < report.ops.size())
+      test.emplace_back("ops", ops_json(report.ops[i], result.bandwidth.median, report.facts.peaks));
     tests.emplace_back(std::move(test));
   }
   const BenchFacts& facts = report.facts;
@@ -155,6 +161,8 @@ Json bench_json(const BenchReport& report) {
                       {"threads", int64_t{facts.threads}},
                       {"arithmetic", facts.arithmetic},
                       {"numerics", facts.numerics_id},
+                      {"peak_f32_flops", facts.peaks.f32},
+                      {"peak_integer_flops", facts.peaks.integers},
                       {"routing", std::move(routing)},
                       {"tests", std::move(tests)}};
 }
@@ -169,6 +177,8 @@ std::vector<JsonField> bench_fields() {
       {"threads", "integer", "of the pool"},
       {"arithmetic", "string", "`exact` or `fast`"},
       {"numerics", "string", "the numerics id"},
+      {"peak_f32_flops", "number", "multiplications and additions a second, measured; 0 where they are not known"},
+      {"peak_integer_flops", "number", "the same of 8-bit integers; 0 in exact arithmetic"},
       {"routing[]", "number", "the part of the tokens by which an expert is chosen, the favourite first"},
       {"tests[].kind", "string", "`prompt` or `decode`"},
       {"tests[].length", "integer", "tokens of each sequence"},
@@ -188,7 +198,8 @@ std::vector<JsonField> bench_fields() {
       {"tests[].ops[].seconds", "number", "of them all"},
       {"tests[].ops[].bytes", "integer", "weights, cache, operands and results, each once"},
       {"tests[].ops[].flops", "integer", ""},
-      {"tests[].ops[].bandwidth_share", "number", "bytes over seconds over read_bandwidth"},
+      {"tests[].ops[].limit_share", "number",
+       "the time that the bytes need at read_bandwidth, or the flops at the peak, over seconds"},
   };
 }
 

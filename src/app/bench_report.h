@@ -16,6 +16,7 @@ struct BenchFacts {
   std::string model, format, device, arithmetic, numerics_id;
   uint32_t threads = 0;
   uint64_t parameters = 0, weight_bytes = 0;
+  Peaks peaks;
   RoutingShares routing;
 };
 
@@ -28,7 +29,7 @@ struct BenchReport {
 std::string bench_text(const BenchFacts& facts);    // what is measured on what
 std::string bench_head();                           // of the table
 std::string bench_line(const BenchResult& result);  // a line of it
-std::string ops_text(const BenchResult& result, const std::vector<OpShare>& shares);
+std::string ops_text(const BenchFacts& facts, const BenchResult& result, const std::vector<OpShare>& shares);
 Json bench_json(const BenchReport& report);
 std::vector<JsonField> bench_fields();
 

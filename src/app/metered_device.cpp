@@ -4,15 +4,12 @@
 #include <chrono>
 
 namespace sluice {
-namespace {
 
 uint64_t nanoseconds() {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
           .count());
 }
-
-}  // namespace
 
 // A group's pages hold its states' keys and values, in the proportion of their widths.
 void Meter::take(const PlanRequest& request, const Plan& plan) {

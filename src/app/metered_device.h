@@ -36,12 +36,16 @@ class Meter {
   std::vector<MeteredStep> steps_;
 };
 
+// Nanoseconds of a clock that only goes forward.
+uint64_t nanoseconds();
+
 // `device` and `meter` outlive it and its runners.
 class MeteredDevice final : public Device {
  public:
   MeteredDevice(Device& device, Meter& meter) : device_(device), meter_(meter) {}
 
   DeviceInfo info() const override { return device_.info(); }
+  Peaks measure_peaks(uint64_t (*clock)()) const override { return device_.measure_peaks(clock); }
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override;
   Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                         Budget& budget) override {

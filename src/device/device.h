@@ -118,10 +118,18 @@ class Runner {
   virtual std::optional<Completion> poll() = 0;
 };
 
+// Multiplications and additions a second that a device does at most, a fused one being two; 0: not known.
+struct Peaks {
+  double f32 = 0;
+  double integers = 0;  // of 8 bits
+};
+
 class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceInfo info() const = 0;
+  // Takes some hundredths of a second; `clock` as that of StartOptions.
+  virtual Peaks measure_peaks([[maybe_unused]] uint64_t (*clock)()) const { return {}; }
   virtual Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const = 0;
   virtual Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                                 Budget& budget) = 0;

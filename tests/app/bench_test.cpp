@@ -122,11 +122,21 @@ TEST(MeteredDevice, TimesEveryOpOfAStepOnEveryDevice) {
   }
 }
 
+TEST(OpShares, TheLimitIsWhatNeedsMore) {
+  OpShare share{.seconds = 2, .cost = {.weight_bytes = 100, .flops = 300}};
+  EXPECT_DOUBLE_EQ(share.limit_share(100, {.f32 = 1000, .integers = 3000}), 0.5);
+  EXPECT_DOUBLE_EQ(share.limit_share(1000, {.f32 = 200, .integers = 3000}), 0.75);
+  EXPECT_DOUBLE_EQ(share.limit_share(1000, {}), 0.05);
+  share.blocks = true;
+  EXPECT_DOUBLE_EQ(share.limit_share(1000, {.f32 = 200, .integers = 3000}), 0.05);
+}
+
 TEST(Bench, PrintsATableAndWhereTheTimeGoes) {
   const ProgramResult result = run_sluice(
       {"bench", kMoe, "--prompt", "65", "--answer", "3", "--batch", "1,2", "--rounds", "2", "--threads", "1", "--ops"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("model     " + kMoe + ", bf16: 0.00"));
+  EXPECT_THAT(result.out, HasSubstr("\npeaks     f32 "));
   EXPECT_THAT(result.out, HasSubstr("\nnumerics  cpu/"));
   EXPECT_THAT(result.out, HasSubstr("\nrouting   the favourite eighth of the 8 experts gets "));
   EXPECT_THAT(result.out, HasSubstr("\ntest            depth  batch  tokens/s"));

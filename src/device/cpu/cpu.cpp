@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <numeric>
 
 #include "device/cpu/executor.h"
 #include "graph/op_check.h"
@@ -190,6 +191,10 @@ class CpuDevice final : public Device {
         .classes_bit_equal = true};
   }
 
+  Peaks measure_peaks(uint64_t (*clock)()) const override {
+    return {measure(simd_.kernels->peak_f32, clock), measure(simd_.kernels->peak_integers, clock)};
+  }
+
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
     const Program& program = *request.program;
     CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
@@ -208,6 +213,23 @@ class CpuDevice final : public Device {
   }
 
  private:
+  // Flops a second of all threads together.
+  double measure(const PeakKernel& kernel, uint64_t (*clock)()) const {
+    constexpr uint64_t kNanoseconds = 20'000'000;
+    constexpr size_t kRounds = 4096;
+    std::vector<double> rates(pool_.threads());
+    pool_.parallel(rates.size(), 1, [&](const Share& share) {
+      for (size_t i = share.first; i < share.last; ++i) {
+        const uint64_t before = clock();
+        uint64_t flops = 0, passed = 0;
+        for (; passed < kNanoseconds; passed = clock() - before)
+          if (kernel.run(kRounds) > 0) flops += kRounds * kernel.round_flops;
+        rates[i] = static_cast<double>(flops) / (static_cast<double>(passed) * 1e-9);
+      }
+    });
+    return std::accumulate(rates.begin(), rates.end(), 0.0);
+  }
+
   ThreadPool& pool_;
   const SimdInfo& simd_;
 };

@@ -148,6 +148,12 @@ struct DeltaArgs {
   uint32_t first = 0, last = 0;
 };
 
+// A loop of multiplications and additions, kernels/peak.h.
+struct PeakKernel {
+  float (*run)(size_t rounds) = nullptr;
+  uint64_t round_flops = 0;
+};
+
 struct Kernels {
   FormatKernels formats[kFormats];           // by Format
   ProductKernel product_in_parts = nullptr;  // weights whose scales lie in tensors of their own, f32 activations
@@ -183,6 +189,8 @@ struct Kernels {
   float (*largest)(const float* x, size_t n) = nullptr;
   // The sum of exp(x - shift).
   float (*exp_sum)(const float* x, float shift, size_t n) = nullptr;
+
+  PeakKernel peak_f32, peak_integers;
 };
 
 extern const Kernels kScalarKernels;

@@ -6,6 +6,7 @@
 #include "device/cpu/kernels/elementwise.h"
 #include "device/cpu/kernels/formats_k.h"
 #include "device/cpu/kernels/formats_small.h"
+#include "device/cpu/kernels/peak.h"
 #include "device/cpu/kernels/product.h"
 #include "device/cpu/kernels/product_8bit.h"
 #include "device/cpu/kernels/product_tiles.h"
@@ -99,6 +100,8 @@ constexpr Kernels make_kernels() {
   k.accumulate = E::accumulate;
   k.largest = E::largest;
   k.exp_sum = E::exp_sum;
+  k.peak_f32 = {Peak<S>::f32, Peak<S>::kF32Flops};
+  k.peak_integers = {Peak<S>::integers, Peak<S>::kIntegerFlops};
   return k;
 }
 
