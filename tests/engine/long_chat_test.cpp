@@ -112,8 +112,8 @@ TEST_P(LongChat, ForksAndBranchesComputeWhatIsTheirsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Families, LongChat,
                          testing::Values("gemma4_dense q8_0", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& variant) {
+                           std::string name = variant.param;
                            for (char& c : name) c = c == ' ' ? '_' : c;
                            return name;
                          });

@@ -280,7 +280,7 @@ TEST_F(StateStoreTest, WhatOthersFollowOutlivesThem) {
   for (uint64_t limit = all - 1; limit > all / 8; limit -= all / 8) {
     StateStore store(folder, limit);
     talk(store, {greedy(prompt_of(70, 9), 2)});  // keeps one more, so that others must go
-    const std::vector<Progress> again = talk(store, {request});
+    talk(store, {request});
     EXPECT_THAT(store.take_notes(), testing::Not(testing::Contains(HasSubstr("damaged"))));
     EXPECT_LE(bytes(), limit);
   }
@@ -404,8 +404,8 @@ TEST_P(RestartTest, GivesTheSameBitsFromFewRows) {
 
 INSTANTIATE_TEST_SUITE_P(Families, RestartTest,
                          testing::Values("gemma4_dense q8_0", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& variant) {
+                           std::string name = variant.param;
                            for (char& c : name) c = c == ' ' ? '_' : c;
                            return name;
                          });
