@@ -22,6 +22,12 @@ std::string fixed(double value, int digits) {
   return text;
 }
 
+std::string draft_line(const Answer& run) {
+  if (run.drafted == 0 && run.undrafted_steps == 0) return "";
+  return cat("drafts  ", run.drafted, " tokens, ", run.accepted, " of them accepted, off for ", run.undrafted_steps,
+             " steps\n");
+}
+
 }  // namespace
 
 void say_notes(StateStore* states, Console& console) {
@@ -40,8 +46,8 @@ std::string stats_text(const Reply& reply, const Budget& budget) {
              fixed(rate(run.computed_prompt_tokens, run.prompt_seconds), 1),
              run.tokens.empty() ? " tokens/s, no token after " : " tokens/s, first token after ",
              fixed(run.prompt_seconds, 3), " s\nanswer  ", run.tokens.size(), " tokens, ", fixed(answer_rate(run), 1),
-             " tokens/s, ended by ", reply.finish(), "\nmemory  at most ", format_bytes(peak_memory_bytes()), "\n",
-             budget.table());
+             " tokens/s, ended by ", reply.finish(), "\n", draft_line(run), "memory  at most ",
+             format_bytes(peak_memory_bytes()), "\n", budget.table());
 }
 
 Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget) {
@@ -65,6 +71,8 @@ Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget)
                       {"reused_tokens", int64_t{run.reused_tokens}},
                       {"restored_tokens", int64_t{run.restored_tokens}},
                       {"answer_tokens", static_cast<int64_t>(run.tokens.size())},
+                      {"drafted_tokens", int64_t{run.drafted}},
+                      {"accepted_tokens", int64_t{run.accepted}},
                       {"first_token_seconds", run.prompt_seconds},
                       {"answer_seconds", run.answer_seconds},
                       {"prompt_tokens_per_second", rate(run.computed_prompt_tokens, run.prompt_seconds)},
@@ -87,6 +95,8 @@ std::vector<JsonField> reply_fields() {
       {"reused_tokens", "integer", "how many of them were not computed again"},
       {"restored_tokens", "integer", "how many of those were read from --state-dir"},
       {"answer_tokens", "integer", "generated, thinking and the end token included"},
+      {"drafted_tokens", "integer", "guessed by --draft"},
+      {"accepted_tokens", "integer", "how many of them the model chose, too"},
       {"first_token_seconds", "number", "from the request to the first token, or to the end where none came"},
       {"answer_seconds", "number", "from the first token to the last"},
       {"prompt_tokens_per_second", "number", "computed tokens over the time to the first token"},

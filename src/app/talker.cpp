@@ -53,6 +53,9 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
   const auto context = static_cast<uint32_t>(arguments.integer("--context"));
   options.context =
       std::min(arguments.given("--context") ? context : stored.context.value_or(context), model.facts().context_length);
+  const std::string draft = arguments.text("--draft");
+  options.draft.kind = draft == "mtp" ? DraftKind::mtp : draft == "ngram" ? DraftKind::ngram : DraftKind::none;
+  options.draft.tokens = static_cast<uint32_t>(arguments.integer("--draft-tokens"));
   TRY(std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine.budget, options, console));
   return std::make_unique<Talker>(Talker{.files = std::move(files),
                                          .model = std::move(model),

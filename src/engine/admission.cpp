@@ -74,8 +74,13 @@ void Admission::drop(Job& job) {
   job.state = Job::State::waiting;
 }
 
-bool Admission::provide(Job& job, uint32_t end, std::vector<PageCopy>& copies) {
-  while (!cache_->provide(board_->sequence_of(job).text, end, copies)) {
+bool Admission::provide(Job& job, Portion& portion, std::vector<PageCopy>& copies) {
+  CachedHistory& text = board_->sequence_of(job).text;
+  if (portion.drafts > 0 && cache_->provide(text, portion.end + portion.drafts, 1 + portion.drafts, copies)) {
+    return true;
+  }
+  portion.drafts = 0;
+  while (!cache_->provide(text, portion.end, 1, copies)) {
     if (reclaim()) continue;
     const auto youngest = std::find_if(board_->jobs.rbegin(), board_->jobs.rend(),
                                        [](const auto& entry) { return entry.second.state == Job::State::running; });

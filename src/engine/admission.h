@@ -25,8 +25,9 @@ class Admission {
 
   // Starts waiting jobs.
   void admit();
-  // Pages for the job's rows up to `end`, taken from younger jobs if need be; false when it must wait itself.
-  bool provide(Job& job, uint32_t end, std::vector<PageCopy>& copies);
+  // Pages for the job's rows, taken from younger jobs if need be; false when it must wait itself. Drafts get only what
+  // is free, or are left out.
+  bool provide(Job& job, Portion& portion, std::vector<PageCopy>& copies);
   // Gives back pages that no running job needs; false when there are none.
   bool reclaim();
 

@@ -36,7 +36,7 @@ void Cache::drop(CachedHistory& sequence) {
     slots.now.clear();
     slots.next.clear();
   }
-  sequence.cached = 0;
+  sequence.cached = sequence.provided = 0;
 }
 
 // Whether all that is needed to go on from `position`, a multiple of 64 or `cached`, is in the tables.
@@ -77,9 +77,9 @@ void Cache::resume(CachedHistory& sequence, uint32_t bound) {
     sequence.tables = snapshot->tables;
     restored(sequence, snapshot->length);
   } else if (own > 0) {
+    settle(sequence);
     for (uint32_t g = 0; g < groups(); ++g) {
       if (!is_slots(g)) sequence.tables[g].drop_from(pages_for(own));
-      sequence.slots[g].next.clear();
     }
     if (own != sequence.cached) restored(sequence, own);
   } else {
@@ -88,7 +88,7 @@ void Cache::resume(CachedHistory& sequence, uint32_t bound) {
 }
 
 void Cache::restored(CachedHistory& sequence, uint32_t cached) {
-  sequence.cached = cached;
+  sequence.cached = sequence.provided = cached;
   for (uint32_t g = 0; g < groups(); ++g) {
     if (!is_slots(g)) continue;
     sequence.slots[g].now = sequence.tables[g];
@@ -96,11 +96,20 @@ void Cache::restored(CachedHistory& sequence, uint32_t cached) {
   }
 }
 
-bool Cache::provide(CachedHistory& sequence, uint32_t end, std::vector<PageCopy>& copies) {
+void Cache::settle(CachedHistory& sequence) const {
+  sequence.provided = sequence.cached;
+  for (uint32_t g = 0; g < groups(); ++g) {
+    if (!is_slots(g)) sequence.tables[g].drop_from(pages_for(sequence.cached));
+    sequence.slots[g].next.clear();
+  }
+}
+
+bool Cache::provide(CachedHistory& sequence, uint32_t end, uint32_t kept, std::vector<PageCopy>& copies) {
   const uint32_t written = sequence.cached / kPagePositions;
+  settle(sequence);
   for (uint32_t g = 0; g < groups(); ++g) {
     if (is_slots(g)) {
-      if (!provide_slot(sequence, g)) return false;
+      if (!provide_slots(sequence.slots[g].next, kept)) return false;
       continue;
     }
     PageTable& table = sequence.tables[g];
@@ -113,22 +122,26 @@ bool Cache::provide(CachedHistory& sequence, uint32_t end, std::vector<PageCopy>
       if (!table.grow()) return false;
     }
   }
+  sequence.provided = end;
   return true;
 }
 
-bool Cache::provide_slot(CachedHistory& sequence, uint32_t group) {
-  PageTable& next = sequence.slots[group].next;
-  return next.end() > next.first() || next.grow();
+bool Cache::provide_slots(PageTable& next, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!next.grow()) return false;
+  }
+  return true;
 }
 
 void Cache::advance(CachedHistory& sequence, uint32_t end, std::span<const SnapshotMark> marks) {
-  const uint32_t begin = sequence.cached;
+  const uint32_t begin = sequence.cached, behind = sequence.provided - end;
   sequence.cached = end;
   for (uint32_t g = 0; g < groups(); ++g) {
     if (!is_slots(g)) continue;
     Slots& slots = sequence.slots[g];
-    slots.now = slots.next;
-    slots.next.clear();
+    const uint32_t after = slots.next.end() - behind;
+    slots.now = slots.next.part(after - 1, after);
+    if (behind == 0) slots.next.clear();
     if (end % kCut == 0) sequence.tables[g] = slots.now.moved_to(end / kPagePositions);
   }
   for (const SnapshotMark& mark : marks) {

@@ -2,9 +2,9 @@
 //
 // A sequence keeps the pages that its positions below `cached` need to go on from there; behind a window it keeps what
 // the last multiple of 64 still sees, so that a prompt which must go on from there can. Of a recurrent state it keeps
-// the slots at `cached` and at the last multiple of 64, and each step writes into a new one: what a step left is gone
-// when its rows do not stand, and a snapshot is a reference. Only pages move here: bytes are copied by the device, as
-// provide() asks.
+// the slots at `cached` and at the last multiple of 64, and each step writes into new ones: what a step left is gone
+// when its rows do not stand, and a snapshot is a reference. Rows that may stand one by one (drafts) have a slot each.
+// Only pages move here: bytes are copied by the device, as provide() asks.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@
 
 namespace sluice {
 
-// What a sequence may hold in a slot group: that of its table, and two more, in tables of at most one page.
+// What a sequence may hold in a slot group: that of its table, and two more, and one for each draft.
 inline constexpr uint32_t kSlotsOfSequence = 3;
 struct Slots {
   PageTable now;   // the state after `cached` positions; none: nothing is computed, or the group has pages
-  PageTable next;  // what the step under way writes
+  PageTable next;  // what the last rows of the step under way write, a slot each
 };
 
 // What a sequence knows and what of it is computed.
 struct CachedHistory {
   History history;
   uint32_t cached = 0;            // rows of these first positions stand in the pages
+  uint32_t provided = 0;          // the end of the rows that the pages have room for
   std::vector<PageTable> tables;  // by group; of a slot group, the slot at the last multiple of 64 that was passed
   std::vector<Slots> slots;       // by group
 
@@ -64,9 +65,11 @@ class Cache {
   void resume(CachedHistory& sequence, uint32_t bound);
   // Where resume() would make it go on.
   uint32_t reach(const CachedHistory& sequence, uint32_t bound);
-  // Pages of its own for rows [cached, end). False when a pool is short: call again when something was given back.
-  bool provide(CachedHistory& sequence, uint32_t end, std::vector<PageCopy>& copies);
-  // The rows up to `end` stand: snapshots at those `marks` that were passed, pages behind windows go.
+  // Pages of its own for rows [cached, end), and a slot for each of the last `kept` of them. False when a pool is
+  // short: call again when something was given back.
+  bool provide(CachedHistory& sequence, uint32_t end, uint32_t kept, std::vector<PageCopy>& copies);
+  // The rows up to `end`, where they were all provided or its state was kept, stand: snapshots at those `marks`
+  // that were passed, pages behind windows go.
   void advance(CachedHistory& sequence, uint32_t end, std::span<const SnapshotMark> marks);
   // An own table of pages for `cached` positions, a multiple of 64, has been filled from elsewhere.
   void restored(CachedHistory& sequence, uint32_t cached);
@@ -76,6 +79,8 @@ class Cache {
   void remember(const CachedHistory& sequence);
   // The pages to go on from `length`, a multiple of 64, those of a snapshot; nothing without one.
   std::optional<std::vector<PageTable>> snapshot_tables(const CachedHistory& sequence, uint32_t length);
+  // What was provided behind `cached` does not stand, and is given back.
+  void settle(CachedHistory& sequence) const;
   // Gives its pages back; it begins again at the start or at a snapshot.
   void drop(CachedHistory& sequence);
 
@@ -87,7 +92,7 @@ class Cache {
   bool is_slots(uint32_t group) const { return groups_[group].kind == StateKind::slots; }
   bool covers(const CachedHistory& sequence, uint32_t position) const;
   uint32_t own_cut(const CachedHistory& sequence, uint32_t bound) const;
-  bool provide_slot(CachedHistory& sequence, uint32_t group);
+  static bool provide_slots(PageTable& next, uint32_t count);
   void insert(const CachedHistory& sequence, const SnapshotMark& mark);
 
   std::vector<PageGroup> groups_;

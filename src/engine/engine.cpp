@@ -42,7 +42,13 @@ std::vector<SnapshotMark> snapshot_marks(const Request& request, size_t before, 
 
 Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& device, Budget& budget,
                                                const EngineOptions& options) {
-  TRY(Program program, model.record_text());
+  const bool mtp = options.draft.kind == DraftKind::mtp;
+  std::optional<DraftModel> head;
+  if (mtp) {
+    TRY(Program draft, model.record_draft());
+    head = DraftModel{.program = std::move(draft), .weights = &model.draft_weights()};
+  }
+  TRY(Program program, model.record_text({.hidden = mtp}));
   const ModelFacts& facts = model.facts();
   TextModel text{.program = std::move(program),
                  .weights = &model.weights(),
@@ -50,17 +56,18 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& devic
                  .context = facts.context_length,
                  .suppressed = facts.suppress_tokens,
                  .digest = [model] { return model.digest(); }};  // this copy keeps the weights
-  TRY(std::unique_ptr<EngineImpl> engine, create_engine(std::move(text), device, budget, options));
+  TRY(std::unique_ptr<EngineImpl> engine, create_engine(std::move(text), device, budget, options, std::move(head)));
   return std::unique_ptr<Engine>(std::move(engine));
 }
 
 Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& device, Budget& budget,
-                                                  const EngineOptions& options) {
+                                                  const EngineOptions& options, std::optional<DraftModel> head) {
   auto kept = std::make_unique<TextModel>(std::move(model));
   TRY(const TextPorts ports, find_ports(kept->program));
   TRY(PlacedText placed, place_text(*kept, device, budget, options));
   auto engine = std::make_unique<EngineImpl>(std::move(kept), ports, std::move(placed), device.info(), budget, options);
   TRY_STATUS(engine->reserve_buffers());
+  if (head) TRY_STATUS(engine->add_draft_head(*std::move(head), device));
   return engine;
 }
 
@@ -128,6 +135,7 @@ Job EngineImpl::make_job(Request request, SequenceId sequence, size_t history_be
   job.marks = snapshot_marks(request, history_before, known, known + job.tokens_left);
   job.progress.sequence = sequence;
   job.progress.prompt_tokens = static_cast<uint32_t>(known);
+  job.draft_length = DraftLength(options_.draft.tokens);
   job.request = std::move(request);
   return job;
 }
@@ -190,11 +198,18 @@ void EngineImpl::cancel(RequestId id) {
 void EngineImpl::finish(Job& job, Finish how) {
   job.progress.finish = how;
   job.state = Job::State::finished;
+  job.verified.clear();
   OpenSequence& sequence = board_.sequence_of(job);
+  cache_.settle(sequence.text);
   sequence.request = 0;
   sequence.last_used = ++clock_;
   cache_.remember(sequence.text);
-  if (!sequence.keep) board_.sequences.erase(job.sequence);
+  if (!sequence.keep) forget_sequence(job.sequence);
+}
+
+void EngineImpl::forget_sequence(SequenceId sequence) {
+  board_.sequences.erase(sequence);
+  if (head_) head_->forget(sequence);
 }
 
 void EngineImpl::fail(Job& job, Error why) {

@@ -18,6 +18,7 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "engine/draft.h"
 #include "engine/history.h"
 #include "engine/sampling.h"
 #include "graph/ops/sample.h"
@@ -57,6 +58,8 @@ struct Progress {
   uint32_t reused_tokens = 0;        // how many of them came from the cache
   uint32_t restored_tokens = 0;      // how many of those were read from the state store for it
   uint32_t computed_prompt_tokens = 0;
+  uint32_t drafted = 0, accepted = 0;  // tokens
+  uint32_t undrafted_steps = 0;        // while drafting, though asked for, was off because it did not pay
 };
 
 enum class StepState : uint8_t { idle, in_flight, progressed };
@@ -69,10 +72,12 @@ struct EngineOptions {
   uint32_t logits_rows = 16;     // rows of logits_at in a step; a block of 64 with more of them is run several times
   uint64_t cache_positions = 0;  // kept for all sequences and snapshots together; 0: context x sequences, or what fits
   StateStore* states = nullptr;  // where requests find what was computed before, if anywhere; outlives the engine
+  DraftOptions draft = {};
 };
 
 struct EngineStats {
   uint64_t prompt_rows = 0, decode_rows = 0, steps = 0;
+  uint64_t drafted = 0, accepted = 0;  // tokens
 };
 
 class Engine {

@@ -2,17 +2,20 @@
 //
 //   launch: admit, schedule, provide pages, fill the step, start   (engine_step.cpp)
 //   land:   take results, advance sequences, end requests          (engine_step.cpp)
+//   drafts: proposed before a step, kept behind it one a turn       (engine_draft.cpp)
 //
 // A step whose logits are not finite is run again, alone for each sequence concerned, to name the first op that failed;
 // the rows it writes again are provisional, since nothing was advanced over them.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/admission.h"
+#include "engine/draft_head.h"
 #include "engine/layout.h"
 #include "engine/save.h"
 #include "engine/state_store.h"
@@ -26,6 +29,7 @@ class EngineImpl final : public Engine {
   EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports, PlacedText placed, const DeviceInfo& device,
              Budget& budget, const EngineOptions& options);
   Status reserve_buffers();
+  Status add_draft_head(DraftModel head, Device& device);
 
   Result<RequestId> submit(Request request) override;
   StepState step() override;
@@ -46,12 +50,16 @@ class EngineImpl final : public Engine {
   Cache& cache() { return cache_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   // A part of the step under way, and where its rows are among the wanted ones.
   struct FlightPart {
     RequestId job = 0;
     Portion portion;
+    std::vector<int32_t> drafts = {};   // rows behind the portion's
     std::vector<uint32_t> wanted = {};  // positions
     uint32_t first_wanted = 0;
+    uint32_t first_row = 0;
     bool samples = false;
   };
   struct Flight {
@@ -60,6 +68,7 @@ class EngineImpl final : public Engine {
     std::vector<FlightPart> parts = {};
     bool diagnosing = false;
     std::optional<Error> failure = {};  // of a page copy before the step
+    Clock::time_point started = {};
   };
 
   // engine.cpp
@@ -87,6 +96,18 @@ class EngineImpl final : public Engine {
   void end_diagnosis(const FlightPart& part, const std::optional<NonFinite>& found);
   std::string describe(const FlightPart& part, const std::optional<NonFinite>& found) const;
   void fail_all(const Flight& flight, const Error& why);
+  void forget_sequence(SequenceId sequence);
+
+  // engine_draft.cpp
+  void propose_drafts();
+  bool drafting() const;
+  void feed_head(const Job& job, const FlightPart& part);
+  bool run_head();
+  std::vector<RowSampling> samplings(const Job& job, std::span<const int32_t> drafts) const;
+  std::vector<SampleResult> standing_results(const FlightPart& part) const;
+  void take_results(Job& job, const FlightPart& part, TokenClass token_class);
+  bool take_verified();
+  void learn_pace(const Flight& flight);
 
   // engine_sequences.cpp
   const std::string& digest();
@@ -123,10 +144,17 @@ class EngineImpl final : public Engine {
   uint64_t last_id_ = 0;                                 // of requests and sequences
   uint64_t clock_ = 0;
   EngineStats stats_;
+  DraftGauge gauge_;
+  std::unique_ptr<DraftHead> head_;
+  std::vector<float> hidden_;  // rows of the last step that the head may take
+  TokenClass fed_class_{};
+  Clock::time_point head_started_ = {};
+  double head_seconds_ = 0;  // that drafting took since the last decode step
 };
 
 // The engine over any program, as tests with a fake device make it.
 Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& device, Budget& budget,
-                                                  const EngineOptions& options);
+                                                  const EngineOptions& options,
+                                                  std::optional<DraftModel> head = std::nullopt);
 
 }  // namespace sluice

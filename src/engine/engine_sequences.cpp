@@ -26,7 +26,7 @@ Status EngineImpl::truncate(SequenceId sequence, size_t tokens) {
 
 Status EngineImpl::close(SequenceId sequence) {
   TRY_STATUS(idle_sequence(sequence));
-  board_.sequences.erase(sequence);
+  forget_sequence(sequence);
   return {};
 }
 

@@ -5,6 +5,8 @@
 namespace sluice {
 
 StepState EngineImpl::step() {
+  if (head_ && head_->busy()) return run_head() ? StepState::progressed : StepState::in_flight;
+  if (!flight_ && take_verified()) return StepState::progressed;
   if (!flight_ && !launch()) return StepState::idle;
   bool progressed = !flight_;
   while (const std::optional<Completion> completion = placed_.runner->poll()) {
@@ -16,6 +18,10 @@ StepState EngineImpl::step() {
 
 // False when no request is left to run.
 bool EngineImpl::launch() {
+  if (head_ && head_->start(fed_class_)) {
+    head_started_ = Clock::now();
+    return true;
+  }
   admission_.admit();
   bool finished_any = false;
   for (auto& [id, job] : board_.jobs) {
@@ -23,15 +29,16 @@ bool EngineImpl::launch() {
     finish(job, Finish::length);
     finished_any = true;
   }
+  propose_drafts();
   const std::vector<Pending> wanting = pending();
   if (wanting.empty()) return finished_any;
-  const Batch batch = schedule_.next(wanting);
+  Batch batch = schedule_.next(wanting);
   Flight flight{.token_class = batch.token_class};
   std::vector<PageCopy> copies;
-  for (const Portion& portion : batch.portions) {
+  for (Portion& portion : batch.portions) {
     Job& job = board_.jobs.at(wanting[portion.of].id);
     // Jobs come oldest first, and what they need is taken from the youngest: never from one that is in the flight.
-    if (job.state != Job::State::running || !admission_.provide(job, portion.end, copies)) continue;
+    if (job.state != Job::State::running || !admission_.provide(job, portion, copies)) continue;
     flight.parts.push_back(flight_part(job, portion));
   }
   if (!flight.parts.empty()) start(std::move(flight), copies, {});
@@ -53,6 +60,8 @@ EngineImpl::FlightPart EngineImpl::flight_part(const Job& job, const Portion& po
   for (uint32_t i = 0; i < portion.logits; ++i) part.wanted.push_back(job.logits_at[job.logits_given + i]);
   // The last row is always looked at, so that what is not finite is found in the step that computed it.
   if (part.wanted.empty() || part.wanted.back() != portion.end - 1) part.wanted.push_back(portion.end - 1);
+  part.drafts.assign(job.drafts.begin(), job.drafts.begin() + portion.drafts);
+  for (uint32_t i = 0; i < portion.drafts; ++i) part.wanted.push_back(portion.end + i);
   part.samples = portion.complete && job.tokens_left > 0 && portion.end == board_.sequence_of(job).text.history.size();
   return part;
 }
@@ -60,31 +69,39 @@ EngineImpl::FlightPart EngineImpl::flight_part(const Job& job, const Portion& po
 StepPart EngineImpl::step_part(const FlightPart& part) {
   const Job& job = board_.jobs.at(part.job);
   const CachedHistory& text = board_.sequence_of(job).text;
-  StepPart step{.sequence = &text, .begin = part.portion.begin, .end = part.portion.end, .wanted = part.wanted};
-  if (part.samples) {
-    step.sampling = sample_row(job.request.sampling, job.request.choice);
-    step.adjustments = sample_adjustments(job.request.sampling, text.history, model_->suppressed);
-  }
+  StepPart step{.sequence = &text,
+                .drafts = part.drafts,
+                .begin = part.portion.begin,
+                .end = part.portion.end + static_cast<uint32_t>(part.drafts.size()),
+                .wanted = part.wanted};
+  if (part.samples) step.sampling = samplings(job, part.drafts);
   return step;
 }
 
 void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, const StartOptions& how) {
   for (const PageCopy& copy : copies) placed_.runner->copy_page(copy.group, copy.from, copy.to);
   std::vector<StepPart> parts;
-  uint32_t wanted = 0;
+  uint32_t wanted = 0, rows = 0;
   bool with_logits = false;
   for (FlightPart& part : flight.parts) {
     part.first_wanted = wanted;
     wanted += static_cast<uint32_t>(part.wanted.size());
     with_logits |= part.portion.logits > 0;
     parts.push_back(step_part(part));
+    part.first_row = rows;
+    rows += parts.back().end - parts.back().begin;
   }
   fill_step(step_, ports_, flight.token_class, parts);
   std::vector<ReadRequest> reads{{ports_.sample, std::as_writable_bytes(std::span(results_).first(wanted))}};
   if (with_logits) {
-    const std::span<float> rows = std::span(logits_).first(size_t{wanted} * model_->vocabulary);
-    reads.push_back({ports_.logits, std::as_writable_bytes(rows)});
+    const std::span<float> given = std::span(logits_).first(size_t{wanted} * model_->vocabulary);
+    reads.push_back({ports_.logits, std::as_writable_bytes(given)});
   }
+  if (head_ && !flight.diagnosing) {
+    const size_t width = hidden_.size() / placed_.layout.maxima.rows;
+    reads.push_back({ports_.hidden, std::as_writable_bytes(std::span(hidden_).first(rows * width))});
+  }
+  flight.started = Clock::now();
   flight.ticket = placed_.runner->start(step_, reads, how);
   flight_ = std::move(flight);
   ++stats_.steps;
@@ -106,18 +123,22 @@ void EngineImpl::complete(const Completion& completion) {
 }
 
 void EngineImpl::land(const Flight& flight) {
+  learn_pace(flight);
+  fed_class_ = flight.token_class;
   for (const FlightPart& part : flight.parts) {
     if (finite(part)) {
       accept(part, flight.token_class);
-    } else {
-      sick_.push_back({part, flight.token_class});
+      continue;
     }
+    FlightPart& sick = sick_.emplace_back(part, flight.token_class).first;
+    sick.wanted.resize(sick.wanted.size() - sick.drafts.size());
+    sick.drafts.clear();
   }
   diagnose_next();
 }
 
 bool EngineImpl::finite(const FlightPart& part) const {
-  const std::span rows = std::span(results_).subspan(part.first_wanted, part.wanted.size());
+  const std::span rows = std::span(results_).subspan(part.first_wanted, part.wanted.size() - part.drafts.size());
   return std::all_of(rows.begin(), rows.end(), [](const SampleResult& row) { return row.finite != 0; });
 }
 
@@ -125,7 +146,7 @@ void EngineImpl::accept(const FlightPart& part, TokenClass token_class) {
   Job& job = board_.jobs.at(part.job);
   CachedHistory& text = board_.sequence_of(job).text;
   (token_class == TokenClass::prompt ? stats_.prompt_rows : stats_.decode_rows) +=
-      part.portion.end - part.portion.begin;
+      part.portion.end - part.portion.begin + part.drafts.size();
   take_logits(job, part);
   if (part.portion.complete) cache_.advance(text, part.portion.end, job.marks);
   Progress& progress = job.progress;
@@ -133,10 +154,11 @@ void EngineImpl::accept(const FlightPart& part, TokenClass token_class) {
   if (computed > progress.reused_tokens) {
     progress.computed_prompt_tokens = std::max(progress.computed_prompt_tokens, computed - progress.reused_tokens);
   }
+  if (head_ && part.portion.complete && !job.cancelled) feed_head(job, part);
   if (job.cancelled) {
     finish(job, Finish::cancelled);
   } else if (part.samples) {
-    take_token(job, results_[part.first_wanted + part.wanted.size() - 1]);
+    take_results(job, part, token_class);
   } else if (job.done(text)) {
     finish(job, Finish::length);
   }
@@ -195,6 +217,8 @@ void EngineImpl::fail_all(const Flight& flight, const Error& why) {
   sick_.clear();
   for (const FlightPart& part : flight.parts) fail(board_.jobs.at(part.job), why);
   cache_.forget_snapshots();
+  if (head_) head_->forget_all();
+  for (auto& [id, job] : board_.jobs) job.verified.clear();
   for (auto& [id, sequence] : board_.sequences) cache_.drop(sequence.text);
 }
 

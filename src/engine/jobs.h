@@ -33,6 +33,9 @@ struct Job {
   std::vector<uint32_t> logits_at;  // positions in the history
   size_t logits_given = 0;
   std::vector<SnapshotMark> marks;  // ascending
+  std::vector<int32_t> drafts;      // for the next step
+  DraftLength draft_length{0};
+  std::vector<SampleResult> verified;  // behind rows that stand already, the next one last
   Progress progress;
 
   bool done(const CachedHistory& text) const {

@@ -25,6 +25,9 @@ Status check_options(const TextModel& model, const EngineOptions& options) {
   if (options.logits_rows == 0 || options.logits_rows > options.prompt_chunk) {
     return error(ErrorKind::invalid, "logits rows are ", options.logits_rows, ": want 1 to ", options.prompt_chunk);
   }
+  if (options.draft.kind != DraftKind::none && (options.draft.tokens == 0 || options.draft.tokens > kMaxDraftTokens)) {
+    return error(ErrorKind::invalid, "draft tokens are ", options.draft.tokens, ": want 1 to ", kMaxDraftTokens);
+  }
   if (options.context > model.context) {
     return error(ErrorKind::invalid, "context is ", options.context, " tokens: want at most the model's ",
                  model.context);
@@ -32,16 +35,22 @@ Status check_options(const TextModel& model, const EngineOptions& options) {
   return {};
 }
 
-uint32_t pages_of_sequence(const PageGroup& group, uint32_t context, uint32_t chunk) {
-  if (group.kind == StateKind::slots) return kSlotEntries;
+uint32_t drafts_of(const EngineOptions& options) {
+  return options.draft.kind == DraftKind::none ? 0 : options.draft.tokens;
+}
+
+uint32_t pages_of_sequence(const PageGroup& group, uint32_t context, const EngineOptions& options) {
+  if (group.kind == StateKind::slots) return kSlotEntries + drafts_of(options);
+  const uint32_t chunk = options.prompt_chunk;
   const uint32_t all = pages_for(context);
   return group.window == 0 ? all : std::min(all, pages_for(group.window) + chunk / kPagePositions + 2);
 }
 
 uint32_t pages_of_pool(const PageGroup& group, const EngineOptions& options, const LayoutSize& size) {
-  if (group.kind == StateKind::slots) return options.sequences * kSlotsOfSequence + size.snapshots;
+  if (group.kind == StateKind::slots)
+    return options.sequences * (kSlotsOfSequence + drafts_of(options)) + size.snapshots;
   const uint32_t window = group.window;
-  const uint32_t one = pages_of_sequence(group, size.context, options.prompt_chunk);
+  const uint32_t one = pages_of_sequence(group, size.context, options);
   const uint64_t all = pages_for(size.cache_positions);
   if (window == 0) return static_cast<uint32_t>(std::max<uint64_t>(one, all));
   const uint64_t of_sequence = std::min(pages_for(size.context), pages_for(window) + 2);
@@ -102,6 +111,7 @@ Result<TextPorts> find_ports(const Program& program) {
   TRY(const uint32_t sample, index_of(program.outputs, "sample"));
   ports.logits = program.outputs[logits].value;
   ports.sample = program.outputs[sample].value;
+  if (const auto hidden = index_of(program.outputs, "hidden")) ports.hidden = program.outputs[*hidden].value;
   return ports;
 }
 
@@ -120,13 +130,14 @@ uint32_t adjustments_of_one(const TextModel& model) {
 
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
   Layout layout{.context = size.context, .maxima = {}, .pages = {}};
-  layout.maxima.rows = std::max(options.prompt_chunk, options.sequences);
-  layout.maxima.wanted = std::min(layout.maxima.rows, options.sequences + options.logits_rows);
+  const uint32_t decoded = options.sequences * (1 + drafts_of(options));
+  layout.maxima.rows = std::max(options.prompt_chunk, decoded);
+  layout.maxima.wanted = std::min(layout.maxima.rows, std::max(decoded, options.sequences + options.logits_rows));
   layout.maxima.sequences = options.sequences;
   const auto usual = kUsualAdjustments + static_cast<uint32_t>(model.suppressed.size());
   layout.maxima.adjustments = std::max(adjustments_of_one(model), options.sequences * usual);
   for (const PageGroup& group : model.program.groups) {
-    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(group, size.context, options.prompt_chunk));
+    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(group, size.context, options));
     layout.pages.push_back(pages_of_pool(group, options, size));
   }
   return layout;

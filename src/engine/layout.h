@@ -30,6 +30,7 @@ struct TextModel {
 struct TextPorts {
   uint32_t tokens = 0, wanted = 0;  // inputs
   ValueId logits = kNone, sample = kNone;
+  ValueId hidden = kNone;  // only of a program that feeds a draft head
 };
 Result<TextPorts> find_ports(const Program& program);
 

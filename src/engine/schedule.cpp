@@ -46,12 +46,23 @@ Batch Schedule::decode_batch(std::span<const Pending> pending) {
   Batch batch{TokenClass::decode, {}};
   uint32_t adjustments = 0;
   for (const size_t i : ring(pending, last_decoded_, [](const Pending& one) { return one.generating; })) {
+    if (batch.portions.size() == limits_.sequences) break;
+    if (adjustments + pending[i].adjustments > limits_.adjustments) break;
     adjustments += pending[i].adjustments;
-    if (batch.portions.size() == limits_.sequences || adjustments > limits_.adjustments) break;
     batch.portions.push_back({.of = i, .begin = pending[i].next, .end = pending[i].end});
     last_decoded_ = pending[i].id;
   }
+  add_drafts(batch, pending, limits_.adjustments - adjustments);
   return batch;
+}
+
+// As many as the adjustments that are left allow.
+void Schedule::add_drafts(Batch& batch, std::span<const Pending> pending, uint32_t adjustments) const {
+  for (Portion& portion : batch.portions) {
+    const Pending& of = pending[portion.of];
+    portion.drafts = of.adjustments == 0 ? of.drafts : std::min(of.drafts, adjustments / of.adjustments);
+    adjustments -= portion.drafts * of.adjustments;
+  }
 }
 
 Batch Schedule::chunk(std::span<const Pending> pending) {

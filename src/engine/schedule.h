@@ -1,10 +1,10 @@
 // Which rows go into the next step: a decode batch, then a chunk of known tokens, in turns.
 //
-// A step has one class. A decode batch has one row of each sequence that is generating. A chunk has rows of tokens
-// known beforehand (prompts, and answers that are computed again), shared out in blocks of 64 round robin from where
-// the last chunk ended, so that a running answer never waits longer than one chunk and no prompt waits for another's
-// end. Rows of a sequence end at an absolute multiple of 64 or at the end of a run of one class. Pure: sees numbers,
-// never sequences.
+// A step has one class. A decode batch has one row of each sequence that is generating, and of its drafts. A chunk has
+// rows of tokens known beforehand (prompts, and answers that are computed again), shared out in blocks of 64 round
+// robin from where the last chunk ended, so that a running answer never waits longer than one chunk and no prompt waits
+// for another's end. Rows of a sequence end at an absolute multiple of 64 or at the end of a run of one class. Pure:
+// sees numbers, never sequences.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct Pending {
   uint32_t end = 0;
   TokenClass token_class = TokenClass::prompt;
   bool generating = false;                   // one row, from which the next token is sampled
-  uint32_t adjustments = 0;                  // at most so many are needed if the portion reaches `end`
+  uint32_t drafts = 0;                       // rows behind `end` that may stand, of one that is generating
+  uint32_t adjustments = 0;                  // at most so many are needed if the portion reaches `end`; of drafts, each
   std::span<const uint32_t> logits_at = {};  // positions from `next` on whose logits are asked for, ascending
 };
 
@@ -31,6 +32,7 @@ struct Portion {
   size_t of = 0;  // index in the list
   uint32_t begin = 0;
   uint32_t end = 0;
+  uint32_t drafts = 0;   // rows behind `end`
   uint32_t logits = 0;   // the first so many of logits_at are given
   bool complete = true;  // false: the same rows come again for the rest of their logits
 };
@@ -56,6 +58,7 @@ class Schedule {
  private:
   struct Draft;  // what a batch in the making holds
   Batch decode_batch(std::span<const Pending> pending);
+  void add_drafts(Batch& batch, std::span<const Pending> pending, uint32_t adjustments) const;
   Batch chunk(std::span<const Pending> pending);
   bool extend(Draft& draft, const Pending& pending, Portion& portion) const;
 

@@ -25,6 +25,9 @@ void take(Answer& answer, Progress& progress) {
   answer.reused_tokens = progress.reused_tokens;
   answer.restored_tokens = progress.restored_tokens;
   answer.computed_prompt_tokens = progress.computed_prompt_tokens;
+  answer.drafted = progress.drafted;
+  answer.accepted = progress.accepted;
+  answer.undrafted_steps = progress.undrafted_steps;
 }
 
 }  // namespace

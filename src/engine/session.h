@@ -19,6 +19,7 @@ struct Answer {
   std::vector<float> logits;  // rows of Request::logits_at
   Finish finish = Finish::running;
   uint32_t prompt_tokens = 0, reused_tokens = 0, restored_tokens = 0, computed_prompt_tokens = 0;
+  uint32_t drafted = 0, accepted = 0, undrafted_steps = 0;
   double prompt_seconds = 0;  // submit to first token, or to the end where none came
   double answer_seconds = 0;  // first token to last
 };

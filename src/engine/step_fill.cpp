@@ -16,7 +16,8 @@ void fill_rows(StepBuffer& step, uint32_t tokens_port, uint32_t sequence, const 
   const std::span<int32_t> tokens = step.input_i32(tokens_port);
   const Placeholders& placeholders = step.program().placeholders;
   for (uint32_t position = part.begin; position < part.end; ++position, ++row) {
-    const int32_t token = part.sequence->history[position].token;
+    const History& history = part.sequence->history;
+    const int32_t token = position < history.size() ? history[position].token : part.drafts[position - history.size()];
     const bool stands_in =
         std::find(placeholders.tokens.begin(), placeholders.tokens.end(), token) != placeholders.tokens.end();
     tokens[row] = stands_in ? placeholders.read_as : token;
@@ -25,14 +26,30 @@ void fill_rows(StepBuffer& step, uint32_t tokens_port, uint32_t sequence, const 
   }
 }
 
-void fill_pages(StepBuffer& step, uint32_t sequence, const CachedHistory& history) {
+// The slot that was provided for the state after `end` positions, or -1.
+int32_t slot_after(const CachedHistory& history, uint32_t group, uint32_t end) {
+  const PageTable& next = history.slots[group].next;
+  const uint32_t behind = history.provided - end;
+  return behind < next.end() ? static_cast<int32_t>(next.page(next.end() - 1 - behind)) : -1;
+}
+
+void fill_slots(std::span<int32_t> entries, uint32_t group, const StepPart& part) {
+  const PageTable& now = part.sequence->slots[group].now;
+  entries[kSlotRead] = part.sequence->cached == 0 ? -1 : static_cast<int32_t>(now.page(now.first()));
+  entries[kSlotWritten] = slot_after(*part.sequence, group, part.end);
+  for (uint32_t row = 0; kSlotEntries + row < entries.size(); ++row) {
+    const uint32_t end = part.begin + row + 1;
+    entries[kSlotEntries + row] = end < part.end ? slot_after(*part.sequence, group, end) : -1;
+  }
+}
+
+void fill_pages(StepBuffer& step, uint32_t sequence, const StepPart& part) {
+  const CachedHistory& history = *part.sequence;
   for (uint32_t g = 0; g < history.tables.size(); ++g) {
     const PageTable& table = history.tables[g];
     const std::span<int32_t> pages = step.pages(g, sequence);
     if (step.program().groups[g].kind == StateKind::slots) {
-      const auto& [now, next] = history.slots[g];
-      pages[kSlotRead] = history.cached == 0 ? -1 : static_cast<int32_t>(now.page(now.first()));
-      pages[kSlotWritten] = static_cast<int32_t>(next.page(next.first()));
+      fill_slots(pages, g, part);
       continue;
     }
     CHECK(table.end() - table.first() <= pages.size());
@@ -43,17 +60,29 @@ void fill_pages(StepBuffer& step, uint32_t sequence, const CachedHistory& histor
   }
 }
 
+uint32_t adjustments_of(const StepPart& part) {
+  size_t count = 0;
+  for (const RowSampling& sampling : part.sampling) count += sampling.adjustments.size();
+  return static_cast<uint32_t>(count);
+}
+
 void fill_wanted(StepBuffer& step, uint32_t wanted_port, const StepPart& part, const Cursor& at) {
   const std::span<int32_t> wanted = step.input_i32(wanted_port);
   for (uint32_t i = 0; i < part.wanted.size(); ++i) {
     wanted[at.wanted + i] = static_cast<int32_t>(at.row + part.wanted[i] - part.begin);
   }
-  const auto count = static_cast<uint32_t>(part.adjustments.size());
-  SampleRow& row = step.sample_rows()[at.wanted + part.wanted.size() - 1];
-  row = part.sampling;
-  row.first_adjustment = at.adjustment;
-  row.adjustments = count;
-  std::copy(part.adjustments.begin(), part.adjustments.end(), step.adjustments().begin() + at.adjustment);
+  uint32_t adjustment = at.adjustment;
+  auto row =
+      step.sample_rows().begin() + at.wanted + static_cast<std::ptrdiff_t>(part.wanted.size() - part.sampling.size());
+  for (const RowSampling& sampling : part.sampling) {
+    const auto count = static_cast<uint32_t>(sampling.adjustments.size());
+    *row = sampling.row;
+    row->first_adjustment = adjustment;
+    row->adjustments = count;
+    std::copy(sampling.adjustments.begin(), sampling.adjustments.end(), step.adjustments().begin() + adjustment);
+    adjustment += count;
+    ++row;
+  }
 }
 
 }  // namespace
@@ -71,7 +100,7 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
   for (const StepPart& part : parts) {
     total.row += part.end - part.begin;
     total.wanted += static_cast<uint32_t>(part.wanted.size());
-    total.adjustment += static_cast<uint32_t>(part.adjustments.size());
+    total.adjustment += adjustments_of(part);
   }
   step.reset(token_class, total.row, total.wanted, static_cast<uint32_t>(parts.size()), total.adjustment);
   Cursor at;
@@ -79,11 +108,11 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
     const StepPart& part = parts[i];
     CHECK(!part.wanted.empty() && part.wanted.back() == part.end - 1);
     fill_rows(step, ports.tokens, i, part, at.row);
-    fill_pages(step, i, *part.sequence);
+    fill_pages(step, i, part);
     fill_wanted(step, ports.wanted, part, at);
     at.row += part.end - part.begin;
     at.wanted += static_cast<uint32_t>(part.wanted.size());
-    at.adjustment += static_cast<uint32_t>(part.adjustments.size());
+    at.adjustment += adjustments_of(part);
   }
   step.fill_ropes();
 }

@@ -15,14 +15,20 @@ namespace sluice {
 // "prompt: token 3 is 70000: want 0 to 4095"
 Status check_tokens(std::string_view where, std::span<const int32_t> tokens, uint32_t vocabulary);
 
-// Rows [begin, end) of a sequence, whose pages are provided.
+// How the token behind a row is sampled.
+struct RowSampling {
+  SampleRow row = {};
+  std::vector<Adjustment> adjustments = {};
+};
+
+// Rows [begin, end) of a sequence, whose pages are provided. Behind its history come drafts.
 struct StepPart {
   const CachedHistory* sequence = nullptr;
+  std::span<const int32_t> drafts = {};
   uint32_t begin = 0;
   uint32_t end = 0;
-  std::vector<uint32_t> wanted = {};  // positions, ascending, the last row's among them
-  SampleRow sampling = {};            // of the last row; what others sample is not looked at
-  std::vector<Adjustment> adjustments = {};
+  std::vector<uint32_t> wanted = {};       // positions, ascending, the last row's among them
+  std::vector<RowSampling> sampling = {};  // of the last ones; what others sample is not looked at
 };
 
 // Parts become the step's sequences in their order; wanted rows and their results follow part by part.

@@ -97,7 +97,7 @@ Result<Trace> trace(const Program& program, const WeightSource& weights, Device&
   CachedHistory text = cache.empty();
   for (const int32_t token : tokens) text.history.push_back({token, TokenClass::prompt});
   std::vector<PageCopy> copies;
-  CHECK(cache.provide(text, rows, copies));
+  CHECK(cache.provide(text, rows, 1, copies));
   StepPart part{.sequence = &text, .begin = 0, .end = rows};
   part.wanted.resize(rows);
   std::iota(part.wanted.begin(), part.wanted.end(), 0u);

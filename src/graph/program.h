@@ -34,7 +34,9 @@ struct PageGroup {
 };
 
 // Page table of a sequence in a slot group: the slot that the step reads, or -1 for a table of zeros, which is the
-// state before position 0; and another one that it writes, so that a step may be run again until it stands.
+// state before position 0; and another one that it writes, so that a step may be run again until it stands. Entry
+// kSlotEntries + i, where there is one: a slot that keeps the state after the sequence's row i of the step as well, or
+// -1; so that a step may stand in part.
 inline constexpr uint32_t kSlotRead = 0, kSlotWritten = 1;
 inline constexpr uint32_t kSlotEntries = 2;
 

@@ -6,7 +6,8 @@
 // and one rotated key that all heads share. Queries go through a latent of their own. Only the last elements of a head
 // turn, in adjacent pairs, by YaRN's frequencies; its stretching also raises the softmax scale. The first layers are
 // dense. Later ones have experts, chosen in groups by sigmoid scores with a correction bias that only choosing sees,
-// beside a shared expert without gate or scale. The head is a matrix of its own. Draft layers (MTP) are not computed.
+// beside a shared expert without gate or scale. The head is a matrix of its own. A layer for multi-token prediction may
+// follow.
 //
 // Its config: deepseek_v3_config.h. Below: its weights, its program with the state of each layer, its place among
 // families.
@@ -15,6 +16,7 @@
 #include <numeric>
 
 #include "model/deepseek_v3_config.h"
+#include "model/draft_weights.h"
 #include "model/family.h"
 
 namespace sluice::deepseek_v3 {
@@ -71,14 +73,34 @@ void experts_weights(WeightTable& t, const Config& c) {
   t.add("shared_down_proj", matrix(c.hidden, shared), "mlp.shared_experts.down_proj.weight", "ffn_down_shexp.weight");
 }
 
+void layer_weights(WeightTable& t, const Config& c, uint32_t i) {
+  attention_weights(t, c);
+  t.add("post_attention_norm", vector_of(c.hidden), "post_attention_layernorm.weight", "ffn_norm.weight");
+  i < c.dense_layers ? dense_weights(t, c) : experts_weights(t, c);
+}
+
+// Multi-token prediction: a layer behind the others, and what joins its inputs.
+WeightTable draft_table_of(const Config& c) {
+  WeightTable t;
+  const std::string hugging_face = cat("layers.", c.layers, "."), gguf = cat("blk.", c.layers, ".");
+  t.section("draft.", hugging_face, gguf + "nextn.");
+  t.add("fc", matrix(c.hidden, 2 * c.hidden), "eh_proj.weight", "eh_proj.weight");
+  t.add("embedding_norm", vector_of(c.hidden), "enorm.weight", "enorm.weight");
+  t.add("hidden_norm", vector_of(c.hidden), "hnorm.weight", "hnorm.weight");
+  t.add_optional("norm", vector_of(c.hidden), {{"shared_head.norm.weight"}}, {{"shared_head_norm.weight"}});
+  t.add_optional("embed_tokens", matrix(c.vocabulary, c.hidden), {{"embed_tokens.weight"}}, {{"embed_tokens.weight"}});
+  t.add_optional("head", matrix(c.vocabulary, c.hidden), {{"shared_head.head.weight"}}, {{"shared_head_head.weight"}});
+  t.section(cat("layer.", c.layers, "."), hugging_face, gguf);
+  layer_weights(t, c, c.layers);
+  return t;
+}
+
 WeightTable weight_table_of(const Config& c) {
   WeightTable t;
   t.add("embed_tokens", matrix(c.vocabulary, c.hidden), "embed_tokens.weight", "token_embd.weight");
   for (uint32_t i = 0; i < c.layers; ++i) {
     t.section(cat("layer.", i, "."), cat("layers.", i, "."), cat("blk.", i, "."));
-    attention_weights(t, c);
-    t.add("post_attention_norm", vector_of(c.hidden), "post_attention_layernorm.weight", "ffn_norm.weight");
-    i < c.dense_layers ? dense_weights(t, c) : experts_weights(t, c);
+    layer_weights(t, c, i);
   }
   t.section("", "", "");
   t.add("final_norm", vector_of(c.hidden), "norm.weight", "output_norm.weight");
@@ -104,12 +126,14 @@ class TextProgram {
       : r_(recorder), c_(config), weights_(weights), options_(options) {}
 
   void record();
+  void record_draft(const WeightScope& text);
 
  private:
   struct Cached {
     Value latent, shared;
   };
 
+  Value begin();
   Value layer(uint32_t i, Value x);
   Value attention_block(uint32_t i, const WeightScope& w, Value x);
   Cached cached(Value kv, const WeightScope& w);
@@ -128,14 +152,19 @@ class TextProgram {
   Value wanted_;
 };
 
-void TextProgram::record() {
-  const WeightScope w = scope("");
+// What every program of the family has.
+Value TextProgram::begin() {
   const Value tokens = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
   wanted_ = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
   rope_ = r_.rope_table({.inverse_frequencies = yarn_frequencies(c_.rope_theta, c_.rope, c_.yarn),
                          .pairing = Pairing::adjacent_to_halves,
                          .magnitude = c_.rope_magnitude});
+  return tokens;
+}
 
+void TextProgram::record() {
+  const WeightScope w = scope("");
+  const Value tokens = begin();
   Value x = embed(tokens, w["embed_tokens"], 1.0f);
   r_.name(x, "hidden.0");
   for (uint32_t i = 0; i < c_.layers; ++i) {
@@ -146,8 +175,27 @@ void TextProgram::record() {
   r_.begin_layer(-1);
   x = rms_norm(x, w["final_norm"], c_.eps);
   r_.name(x, "final_norm");
-  if (options_.all_named) x = gather(x, wanted_);
+  if (options_.hidden) r_.output(x, "hidden");
+  if (options_.all_named || options_.hidden) x = gather(x, wanted_);
   const Value logits = linear(x, w["lm_head"]);
+  r_.output(logits, "logits");
+  r_.output(sample(logits), "sample");
+}
+
+// From the text's hidden row, normed, and the token behind it.
+void TextProgram::record_draft(const WeightScope& text) {
+  const WeightScope w = scope("draft.");
+  const auto own = [&](const char* name, const char* shared) { return w.has(name) ? w[name] : text[shared]; };
+  const Value tokens = begin();
+  const Value hidden = r_.input("hidden", {.extent = {Symbol::rows}, .width = c_.hidden});
+  const Value e = embed(tokens, own("embed_tokens", "embed_tokens"), 1.0f);
+  r_.begin_layer(static_cast<int32_t>(c_.layers));
+  Value x = join_for_draft(r_, rms_norm(e, w["embedding_norm"], c_.eps), rms_norm(hidden, w["hidden_norm"], c_.eps));
+  x = layer(c_.layers, x);
+  r_.begin_layer(-1);
+  x = rms_norm(gather(x, wanted_), own("norm", "final_norm"), c_.eps);
+  r_.output(x, "hidden");
+  const Value logits = linear(x, own("head", "lm_head"));
   r_.output(logits, "logits");
   r_.output(sample(logits), "sample");
 }
@@ -181,7 +229,7 @@ Value TextProgram::attention_block(uint32_t i, const WeightScope& w, Value x) {
     const KeyValue expanded = expand(own.latent, own.shared, weights);
     mark(expanded.key, i, "k");
     mark(expanded.value, i, "v");
-  } else if (i + 1 == c_.layers) {  // nothing is cached behind here: only wanted rows go on
+  } else if (i + 1 == c_.layers && !options_.hidden) {  // nothing is cached behind here: only wanted rows go on
     q = gather(q, wanted_);
     x = gather(x, wanted_);
   }
@@ -250,6 +298,12 @@ class DeepseekV3 final : public FamilyModel {
   WeightTable weight_table() const override { return weight_table_of(config_); }
   void record_text(Recorder& recorder, const BoundWeights& weights, const TextOptions& options) const override {
     TextProgram(recorder, config_, weights, options).record();
+  }
+  std::optional<WeightTable> draft_table() const override {
+    return config_.draft_head ? std::optional(draft_table_of(config_)) : std::nullopt;
+  }
+  void record_draft(Recorder& recorder, const BoundWeights& text, const BoundWeights& draft) const override {
+    TextProgram(recorder, config_, draft, {}).record_draft(WeightScope(recorder, text, ""));
   }
   void describe(ModelFacts& facts) const override;
   std::vector<GgufMetadata::Entry> gguf_config() const override { return deepseek_v3::gguf_config(config_); }

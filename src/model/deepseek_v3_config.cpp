@@ -165,13 +165,17 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   else
     finish_hugging_face(config, spelling, names);
   TRY_STATUS(check(reader, table, config, spelling, dialect));
+  const std::string join = dialect == Dialect::gguf ? cat("blk.", config.layers, ".nextn.eh_proj.weight")
+                                                    : cat("layers.", config.layers, ".eh_proj.weight");
+  config.draft_head = config.draft_layers > 0 && names.find(join) != nullptr;
   return config;
 }
 
 // As llama.cpp writes it, with kv_b split.
 std::vector<GgufMetadata::Entry> gguf_config(const Config& config) {
   Config c = config;
-  c.draft_layers = 0;
+  c.draft_layers = c.draft_head ? 1 : 0;
+  c.layers += c.draft_layers;
   Spelling s{.gating = kSigmoid,
              .kv_heads = 1,
              .key_length = c.latent + c.rope,

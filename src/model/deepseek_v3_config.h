@@ -30,7 +30,8 @@ struct Config {
   uint32_t groups = 1, groups_used = 1;
   float routed_scale = 1;
   bool normalise = true;
-  uint32_t draft_layers = 0;  // behind the others; not computed
+  uint32_t draft_layers = 0;  // behind the others, of multi-token prediction
+  bool draft_head = false;    // the checkpoint has the first of them
 };
 
 Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names);

@@ -68,11 +68,13 @@ std::vector<ExportTensor> export_tensors(const Model& model) {
   }
   std::unordered_set<std::string> written;
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
-  for (const BoundWeight& weight : model.weights().all()) {
-    const SourceName& name = written_name(weight.row, weight.source, from_gguf);
-    if (!written.insert(name.name).second) continue;  // another part of a fused tensor
-    tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
-                       name.is_whole() ? weight.tensor : weight.whole, weight.row.gguf_heads, name.transposed});
+  for (const BoundWeights* weights : {&model.weights(), &model.draft_head()}) {
+    for (const BoundWeight& weight : weights->all()) {
+      const SourceName& name = written_name(weight.row, weight.source, from_gguf);
+      if (!written.insert(name.name).second) continue;  // another part of a fused tensor
+      tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
+                         name.is_whole() ? weight.tensor : weight.whole, weight.row.gguf_heads, name.transposed});
+    }
   }
   return tensors;
 }
@@ -196,6 +198,7 @@ class RowConverter {
 
 Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
+  if (!from_gguf && !model.has_draft_head() && model.family_model().draft_table()) return model.record_draft().error();
   GgufExport out;
   out.keys = from_gguf ? keys_of_gguf(model.checkpoint().metadata())
                        : keys_of_hugging_face(model.family(), model.family_model(), model.facts());

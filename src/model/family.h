@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,6 +33,10 @@ class FamilyModel {
 
   virtual WeightTable weight_table() const = 0;
   virtual void record_text(Recorder& recorder, const BoundWeights& weights, const TextOptions& options) const = 0;
+  // The weights of a head for multi-token prediction, where the checkpoint has one; the matrix that joins an embedding
+  // and a hidden row is "draft.fc", of which a program has the halves (draft_weights.h).
+  virtual std::optional<WeightTable> draft_table() const { return std::nullopt; }
+  virtual void record_draft(Recorder&, const BoundWeights& /*text*/, const BoundWeights& /*draft*/) const {}
   // Fills vocabulary, hidden, layers, context_length and details.
   virtual void describe(ModelFacts& facts) const = 0;
   virtual std::vector<GgufMetadata::Entry> gguf_config() const = 0;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <unordered_set>
 
 #include "base/checksum.h"
 #include "base/sha256.h"
+#include "model/draft_weights.h"
 #include "model/facts.h"
 #include "model/family.h"
 
@@ -61,6 +63,10 @@ struct Model::Data {
   const Family* family = nullptr;
   std::unique_ptr<FamilyModel> model;
   BoundWeights weights;
+  BoundWeights draft_head;
+  std::unique_ptr<DraftWeights> draft_weights;
+  std::optional<Error> draft_problem;  // of a head that is not whole
+  std::vector<std::string> unread;
   ModelFacts facts;
 };
 
@@ -69,6 +75,24 @@ const Checkpoint& Model::checkpoint() const { return *data_->checkpoint; }
 const BoundWeights& Model::weights() const { return data_->weights; }
 const Family& Model::family() const { return *data_->family; }
 const FamilyModel& Model::family_model() const { return *data_->model; }
+
+const BoundWeights& Model::draft_head() const { return data_->draft_head; }
+const std::vector<std::string>& Model::unread_tensors() const { return data_->unread; }
+bool Model::has_draft_head() const { return data_->draft_weights != nullptr; }
+const WeightSource& Model::draft_weights() const { return *data_->draft_weights; }
+
+Result<Program> Model::record_draft() const {
+  if (data_->draft_problem) return *data_->draft_problem;
+  if (!has_draft_head()) {
+    return error(ErrorKind::unsupported, checkpoint().path(),
+                 ": has no layer for multi-token prediction: want one to draft by mtp");
+  }
+  Recorder recorder;
+  data_->model->record_draft(recorder, data_->weights, data_->draft_head);
+  Result<Program> program = recorder.finish();
+  if (!program) return error(program.error().kind, checkpoint().path(), ": draft head: ", program.error().text);
+  return program;
+}
 
 Result<Program> Model::record_text(const TextOptions& options) const {
   Recorder recorder;
@@ -100,6 +124,18 @@ Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint) {
       SourceNames::read(*checkpoint, prefixed ? data->family->prefixes : std::vector<std::string>{}));
   TRY(data->model, data->family->read(*checkpoint, names));
   TRY(data->weights, bind_weights(data->model->weight_table(), *checkpoint, names));
+  data->unread = data->weights.unread();
+  if (const std::optional<WeightTable> table = data->model->draft_table()) {
+    Result<BoundWeights> head = bind_weights(*table, *checkpoint, names);
+    if (head) {
+      data->draft_head = *std::move(head);
+      data->draft_weights = std::make_unique<DraftWeights>(data->weights, data->draft_head);
+      const std::unordered_set<std::string> left(data->draft_head.unread().begin(), data->draft_head.unread().end());
+      std::erase_if(data->unread, [&](const std::string& name) { return !left.contains(name); });
+    } else {
+      data->draft_problem = std::move(head).error();
+    }
+  }
   data->facts.family = data->family->name;
   data->model->describe(data->facts);
   uint64_t made = 0;

@@ -52,6 +52,7 @@ struct ModelFacts {
 
 struct TextOptions {
   bool all_named = false;  // every intermediate has all rows: nothing but the logits is narrowed to wanted rows
+  bool hidden = false;     // "hidden" f32 [rows, hidden] is an output: what the head for drafts takes
 };
 
 class Model {
@@ -62,10 +63,16 @@ class Model {
   // Inputs "tokens" i32 [rows, 1] and "wanted" i32 [wanted, 1]; outputs "logits" f32 [wanted, vocabulary] and "sample".
   Result<Program> record_text(const TextOptions& options = {}) const;
 
+  // The head for multi-token prediction, where the checkpoint has one and its family knows it. Inputs "tokens",
+  // "hidden" (rows of the text program's) and "wanted"; outputs "hidden" [wanted, hidden], "logits" and "sample".
+  bool has_draft_head() const;
+  Result<Program> record_draft() const;  // without a whole one, the sentence that says so
+  const WeightSource& draft_weights() const;
+
   const BoundWeights& weights() const;
-  // Tensors of the checkpoint that the text model does not read: those of towers and those nobody here knows; and the
-  // latter alone.
-  const std::vector<std::string>& unread_tensors() const { return weights().unread(); }
+  // Tensors of the checkpoint that neither text model nor head reads: those of towers and those nobody here knows; and
+  // the latter alone.
+  const std::vector<std::string>& unread_tensors() const;
   const std::vector<std::string>& unknown_tensors() const { return weights().unknown(); }
 
   // 64 hexadecimal digits that differ between models: of names, shapes, configuration and the first 64 KiB of each
@@ -75,6 +82,7 @@ class Model {
   // For export.h.
   const Family& family() const;
   const FamilyModel& family_model() const;
+  const BoundWeights& draft_head() const;  // none without one
 
  private:
   struct Data;

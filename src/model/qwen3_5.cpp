@@ -9,12 +9,16 @@
 // to a shared one, which a sigmoid of its own weighs. Several value heads share a key head: neighbours in Hugging
 // Face's files, in GGUF files those that leave the same remainder.
 //
+// A checkpoint may have a layer for multi-token prediction, which drafts: it takes the text's last row and the token
+// behind it, each normed, through one matrix.
+//
 // Its config: qwen3_5_config.h. Below: its weights, its program with the state of each layer, its place among families.
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "model/draft_weights.h"
 #include "model/family.h"
 #include "model/qwen3_5_config.h"
 #include "model/rope.h"
@@ -80,11 +84,16 @@ void experts_weights(WeightTable& t, const Config& c) {
   const WeightShape in{c.experts, c.expert_width, c.hidden}, out{c.experts, c.hidden, c.expert_width};
   const uint32_t width = c.expert_width, fused = 2 * width;  // rows of an expert's gate, then of its up
   t.add("router", matrix(c.experts, c.hidden), "mlp.gate.weight", "ffn_gate_inp.weight");
-  t.add("experts.gate_proj", in, {{"mlp.experts.gate_up_proj", 0, fused}, {"mlp.switch_mlp.gate_proj.weight"}},
-        {{"ffn_gate_up_exps.weight", 0, fused}, {"ffn_gate_exps.weight"}});
-  t.add("experts.up_proj", in, {{"mlp.experts.gate_up_proj", width, fused}, {"mlp.switch_mlp.up_proj.weight"}},
-        {{"ffn_gate_up_exps.weight", width, fused}, {"ffn_up_exps.weight"}});
-  t.add("experts.down_proj", out, {{"mlp.experts.down_proj"}, {"mlp.switch_mlp.down_proj.weight"}},
+  t.add(
+      "experts.gate_proj", in,
+      {{"mlp.experts.gate_up_proj", 0, fused}, {"mlp.switch_mlp.gate_proj.weight"}, {"mlp.experts.*.gate_proj.weight"}},
+      {{"ffn_gate_up_exps.weight", 0, fused}, {"ffn_gate_exps.weight"}});
+  t.add(
+      "experts.up_proj", in,
+      {{"mlp.experts.gate_up_proj", width, fused}, {"mlp.switch_mlp.up_proj.weight"}, {"mlp.experts.*.up_proj.weight"}},
+      {{"ffn_gate_up_exps.weight", width, fused}, {"ffn_up_exps.weight"}});
+  t.add("experts.down_proj", out,
+        {{"mlp.experts.down_proj"}, {"mlp.switch_mlp.down_proj.weight"}, {"mlp.experts.*.down_proj.weight"}},
         {{"ffn_down_exps.weight"}});
   t.add("shared_expert_gate", vector_of(c.hidden), "mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight");
   t.add("shared_expert.gate_proj", matrix(c.shared_width, c.hidden), "mlp.shared_expert.gate_proj.weight",
@@ -96,7 +105,6 @@ void experts_weights(WeightTable& t, const Config& c) {
 }
 
 void layer_weights(WeightTable& t, const Config& c, uint32_t index) {
-  t.section(cat("layer.", index, "."), cat("layers.", index, "."), cat("blk.", index, "."));
   norm(t, c, "input_norm", c.hidden, "input_layernorm.weight", "attn_norm.weight");
   if (c.recurrent[index] != 0)
     delta_weights(t, c);
@@ -115,7 +123,10 @@ void layer_weights(WeightTable& t, const Config& c, uint32_t index) {
 WeightTable weight_table_of(const Config& c) {
   WeightTable t;
   t.add("embed_tokens", matrix(c.vocabulary, c.hidden), "embed_tokens.weight", "token_embd.weight");
-  for (uint32_t i = 0; i < c.layers; ++i) layer_weights(t, c, i);
+  for (uint32_t i = 0; i < c.layers; ++i) {
+    t.section(cat("layer.", i, "."), cat("layers.", i, "."), cat("blk.", i, "."));
+    layer_weights(t, c, i);
+  }
   t.section("", "", "");
   norm(t, c, "final_norm", c.hidden, "norm.weight", "output_norm.weight");
   if (c.tied)  // GGUF files say it by having no output.weight
@@ -126,6 +137,24 @@ WeightTable weight_table_of(const Config& c) {
   std::vector<std::string> towers = {"v.", "mm.", "mtp."};
   for (uint32_t i = 0; i < c.prediction_layers; ++i) towers.push_back(cat("blk.", c.layers + i, "."));
   t.towers(Dialect::gguf, std::move(towers));
+  return t;
+}
+
+// Multi-token prediction: a layer behind the others, and what joins its inputs.
+WeightTable draft_table_of(const Config& c) {
+  WeightTable t;
+  const std::string block = cat("blk.", c.layers, ".");
+  t.section("draft.", "mtp.", block + "nextn.");
+  t.add("fc", matrix(c.hidden, 2 * c.hidden), "fc.weight", "eh_proj.weight");
+  norm(t, c, "embedding_norm", c.hidden, "pre_fc_norm_embedding.weight", "enorm.weight");
+  norm(t, c, "hidden_norm", c.hidden, "pre_fc_norm_hidden.weight", "hnorm.weight");
+  t.add_optional("norm", vector_of(c.hidden),
+                 {{.name = "norm.weight", .transform = c.norms_are_factors ? Transform::none : Transform::plus_one}},
+                 {{"shared_head_norm.weight"}});
+  t.add_optional("embed_tokens", matrix(c.vocabulary, c.hidden), {{"embed_tokens.weight"}}, {{"embed_tokens.weight"}});
+  t.add_optional("head", matrix(c.vocabulary, c.hidden), {{"shared_head.head.weight"}}, {{"shared_head_head.weight"}});
+  t.section(cat("layer.", c.layers, "."), "mtp.layers.0.", block);
+  layer_weights(t, c, c.layers);
   return t;
 }
 
@@ -142,6 +171,7 @@ class TextProgram {
       : r_(recorder), c_(config), weights_(weights), options_(options) {}
 
   void record();
+  void record_draft(const WeightScope& text);
 
  private:
   Value layer(uint32_t index, Value x);
@@ -175,11 +205,33 @@ void TextProgram::record() {
     r_.name(x, cat("hidden.", i + 1));
   }
   r_.begin_layer(-1);
-  if (!options_.all_named) x = gather(x, wanted);
+  const bool all_rows = options_.all_named || options_.hidden;
+  if (!all_rows) x = gather(x, wanted);
   x = rms_norm(x, w["final_norm"], c_.eps);
   r_.name(x, "final_norm");
-  if (options_.all_named) x = gather(x, wanted);
+  if (options_.hidden) r_.output(x, "hidden");
+  if (all_rows) x = gather(x, wanted);
   const Value logits = linear(x, c_.tied ? w["embed_tokens"] : w["lm_head"]);
+  r_.output(logits, "logits");
+  r_.output(sample(logits), "sample");
+}
+
+// From the text's hidden row, normed, and the token behind it.
+void TextProgram::record_draft(const WeightScope& text) {
+  const WeightScope w = scope("draft.");
+  const auto own = [&](const char* name, const char* shared) { return w.has(name) ? w[name] : text[shared]; };
+  const Value tokens = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
+  const Value wanted = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
+  const Value hidden = r_.input("hidden", {.extent = {Symbol::rows}, .width = c_.hidden});
+  rope_ = r_.rope_table({.inverse_frequencies = inverse_frequencies(c_.rope_theta, c_.rope_dim)});
+  const Value e = embed(tokens, own("embed_tokens", "embed_tokens"), 1.0f);
+  r_.begin_layer(static_cast<int32_t>(c_.layers));
+  Value x = join_for_draft(r_, rms_norm(e, w["embedding_norm"], c_.eps), rms_norm(hidden, w["hidden_norm"], c_.eps));
+  x = layer(c_.layers, x);
+  r_.begin_layer(-1);
+  x = rms_norm(gather(x, wanted), own("norm", "final_norm"), c_.eps);
+  r_.output(x, "hidden");
+  const Value logits = linear(x, own("head", c_.tied ? "embed_tokens" : "lm_head"));
   r_.output(logits, "logits");
   r_.output(sample(logits), "sample");
 }
@@ -303,6 +355,12 @@ class Qwen35 final : public FamilyModel {
   WeightTable weight_table() const override { return weight_table_of(config_); }
   void record_text(Recorder& recorder, const BoundWeights& weights, const TextOptions& options) const override {
     TextProgram(recorder, config_, weights, options).record();
+  }
+  std::optional<WeightTable> draft_table() const override {
+    return config_.draft_head ? std::optional(draft_table_of(config_)) : std::nullopt;
+  }
+  void record_draft(Recorder& recorder, const BoundWeights& text, const BoundWeights& draft) const override {
+    TextProgram(recorder, config_, draft, {}).record_draft(WeightScope(recorder, text, ""));
   }
   void describe(ModelFacts& facts) const override;
   std::vector<GgufMetadata::Entry> gguf_config() const override { return qwen3_5::gguf_config(config_, architecture_); }

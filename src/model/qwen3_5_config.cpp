@@ -156,14 +156,22 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   }
   TRY_STATUS(check(reader, table, config, spelling, gguf));
   config.layers -= config.prediction_layers;
+  config.draft_head =
+      names.find(gguf ? cat("blk.", config.layers, ".nextn.eh_proj.weight") : std::string("mtp.fc.weight")) != nullptr;
+  if (!config.draft_head) return config;
+  config.recurrent.resize(config.layers);
+  config.kv_heads.resize(config.layers);
+  config.recurrent.push_back(0);
+  config.kv_heads.push_back(*std::ranges::max_element(config.kv_heads));
   return config;
 }
 
 std::vector<GgufMetadata::Entry> gguf_config(Config config, const char* architecture) {
   Spelling spelling{.inner = config.delta_values()};
+  config.prediction_layers = config.draft_head ? 1 : 0;
+  config.layers += config.prediction_layers;
   config.recurrent.resize(config.layers);
   config.kv_heads.resize(config.layers);
-  config.prediction_layers = 0;
   const GgufArray<int32_t> sections(config.rope_sections.begin(), config.rope_sections.end());
   std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(config, spelling), architecture);
   keys.push_back({cat(architecture, ".rope.dimension_sections"), sections});

@@ -81,8 +81,8 @@ inline Request greedy(std::vector<int32_t> prompt, uint32_t max_tokens) {
 
 // Appends the request and what the oracle answers.
 inline std::vector<int32_t> oracle_answer(History& history, const Request& request, bool any_class = false,
-                                          bool slots = false) {
-  fake::Oracle oracle(any_class, slots);
+                                          bool slots = false, bool repetitive = false) {
+  fake::Oracle oracle(any_class, slots, repetitive);
   for (const HistoryToken& token : history) oracle.push(token);
   for (const int32_t token : request.prompt) oracle.push({token, TokenClass::prompt});
   std::vector<int32_t> tokens;

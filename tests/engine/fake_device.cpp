@@ -25,12 +25,14 @@ uint64_t row_key(int32_t token, TokenClass token_class, uint32_t position, uint3
 
 uint64_t see(uint64_t h, uint64_t cell) { return h == kPoisoned || cell == kPoisoned ? kPoisoned : mix(h, cell); }
 
-std::vector<float> logits_of(uint64_t h) {
+// Behind `token`.
+std::vector<float> logits_of(uint64_t h, int32_t token, bool repetitive) {
   std::vector<float> logits(kVocabulary);
   for (uint32_t v = 0; v < kVocabulary; ++v) {
     logits[v] = h == kPoisoned ? std::numeric_limits<float>::quiet_NaN()
                                : static_cast<float>(mix(h, v) >> 40) * (8.0f / (1 << 24)) - 4.0f;
   }
+  if (repetitive && (h >> 17) % 8 != 0) logits[static_cast<size_t>(token * 5 + 1) % 48] += 20.0f;
   if (h != kPoisoned) logits[kPoison] = -100.0f;  // sampled only when it is asked for
   return logits;
 }
@@ -101,6 +103,7 @@ class FakeRunner : public Runner {
     return pages_[2].at(static_cast<size_t>(step.pages(2, sequence)[kSlotWritten]))[0];
   }
   void begin_slot(const StepBuffer& step, uint32_t sequence);
+  void keep_slot(const StepBuffer& step, uint32_t sequence, uint32_t row);
   uint64_t compute_row(const StepBuffer& step, uint32_t row, uint32_t cut);
   void log(const StepBuffer& step, bool diagnosing);
   void answer(const StepBuffer& step, const std::vector<uint64_t>& rows, std::span<const ReadRequest> reads);
@@ -146,6 +149,14 @@ uint64_t FakeRunner::compute_row(const StepBuffer& step, uint32_t row, uint32_t 
   return h;
 }
 
+// The sequence's `row` was the last one computed.
+void FakeRunner::keep_slot(const StepBuffer& step, uint32_t sequence, uint32_t row) {
+  const std::span<const int32_t> entries = step.pages(2, sequence);
+  if (kSlotEntries + row >= entries.size() || entries[kSlotEntries + row] < 0) return;
+  CHECK(entries[kSlotEntries + row] != entries[kSlotRead] && entries[kSlotEntries + row] != entries[kSlotWritten]);
+  pages_[2].at(static_cast<size_t>(entries[kSlotEntries + row]))[0] = written_slot(step, sequence);
+}
+
 void FakeRunner::log(const StepBuffer& step, bool diagnosing) {
   Script::Step seen{step.token_class(), step.rows(), step.wanted(), {}, diagnosing};
   seen.rows_of.resize(step.sequences());
@@ -163,13 +174,16 @@ Ticket FakeRunner::start(const StepBuffer& step, std::span<const ReadRequest> re
   }
   std::vector<uint64_t> rows;
   std::optional<NonFinite> found;
-  uint32_t cut = 0;
+  uint32_t cut = 0, first_row = 0;
   for (uint32_t row = 0; row < step.rows(); ++row) {
     const auto position = static_cast<uint32_t>(step.positions()[row]);
+    const auto sequence = static_cast<uint32_t>(step.row_sequences()[row]);
     const bool first = row == 0 || step.row_sequences()[row] != step.row_sequences()[row - 1];
-    if (first && script_->slots) begin_slot(step, static_cast<uint32_t>(step.row_sequences()[row]));
+    if (first) first_row = row;
+    if (first && script_->slots) begin_slot(step, sequence);
     if (first || position % 64 == 0) cut = position;
     rows.push_back(compute_row(step, row, cut));
+    if (script_->slots) keep_slot(step, sequence, row - first_row);
     if (rows.back() == kPoisoned && !found) found = NonFinite{.op = 5, .layer = 3, .row = row, .what = "rms_norm"};
   }
   answer(step, rows, reads);
@@ -182,7 +196,7 @@ void FakeRunner::answer(const StepBuffer& step, const std::vector<uint64_t>& row
   const std::span<const int32_t> wanted = step.wanted_rows();
   for (size_t w = 0; w < wanted.size(); ++w) {
     const auto row = static_cast<size_t>(wanted[w]);
-    const std::vector<float> values = logits_of(rows.at(row));
+    const std::vector<float> values = logits_of(rows.at(row), step.input_i32(0)[row], script_->repetitive);
     const SampleRow& how = step.sample_rows()[w];
     results.push_back(reference::sample_row(values, how,
                                             step.adjustments().subspan(how.first_adjustment, how.adjustments),
@@ -255,7 +269,7 @@ void Oracle::push(const HistoryToken& token) {
   history_.push_back(token);
 }
 
-std::vector<float> Oracle::logits() const { return logits_of(cells_.back()); }
+std::vector<float> Oracle::logits() const { return logits_of(cells_.back(), history_.back().token, repetitive_); }
 
 int32_t Oracle::next(const SamplingSettings& settings, uint32_t choice) const {
   const std::vector<Adjustment> adjustments = sample_adjustments(settings, history_, {});

@@ -30,6 +30,7 @@ TextModel model(uint32_t context = 1024, bool slots = false);
 struct Script {
   bool classes_bit_equal = false;
   bool slots = false;             // the model's third group
+  bool repetitive = false;        // mostly one token follows another, so that texts repeat themselves
   uint32_t polls_until_done = 0;  // how often poll() has nothing first
   int64_t fail_step = -1;         // the start() of that number fails and all pages are lost
   int64_t fail_read = -1;         // the read_page() likewise, without loss
@@ -51,14 +52,15 @@ std::unique_ptr<Device> make_device(Script& script);
 // What must come out of a history, token by token. any_class: of a device whose classes are bit-equal.
 class Oracle {
  public:
-  explicit Oracle(bool any_class = false, bool slots = false) : any_class_(any_class), slots_(slots) {}
+  explicit Oracle(bool any_class = false, bool slots = false, bool repetitive = false)
+      : any_class_(any_class), slots_(slots), repetitive_(repetitive) {}
   void push(const HistoryToken& token);
   std::vector<float> logits() const;  // after the last token
   int32_t next(const SamplingSettings& settings, uint32_t choice) const;
   const History& history() const { return history_; }
 
  private:
-  bool any_class_, slots_;
+  bool any_class_, slots_, repetitive_;
   uint64_t state_ = 1;
   History history_;
   std::vector<uint64_t> cells_;

@@ -208,6 +208,29 @@ TEST_P(OneAnswer, DroppedAndComputedAgain) {
   for (uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(crowd.collect(ids[i]), alone(request(60, 20 + i, 100))));
 }
 
+// Drafts that are mostly wrong, and such as repeat a text that repeats itself.
+TEST_P(OneAnswer, DraftsOnOrOff) {
+  EngineOptions drafting = options(2, 64);
+  drafting.draft = {.kind = DraftKind::ngram, .tokens = 5, .always = true};
+  RealEngine crowd = engine(drafting);
+  std::vector<Request> asked;
+  std::vector<RequestId> ids;
+  for (uint32_t i = 0; i < 2; ++i) {
+    Request one = request(30, 40 + i, 250);
+    const std::vector<int32_t> again = one.prompt;
+    one.prompt.insert(one.prompt.end(), again.begin(), again.end());
+    one.sampling.temperature = i == 0 ? 0.0f : 0.3f;
+    one.sampling.logit_bias = {{again[1], 8.0f}, {again[2], 8.0f}};
+    asked.push_back(one);
+    ids.push_back(crowd.submit(one));
+  }
+  crowd.run();
+  const EngineStats stats = crowd.engine->stats();
+  EXPECT_GT(stats.accepted, 0u);
+  EXPECT_GT(stats.drafted, stats.accepted);
+  for (uint32_t i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(crowd.collect(ids[i]), alone(asked[i]))) << i;
+}
+
 TEST_P(OneAnswer, CancellingOthersChangesNothing) {
   const Request asked = request(100, 8, 12);
   const Progress want = alone(asked);

@@ -16,12 +16,17 @@ struct Setting {
   uint32_t polls_until_done = 0;
   uint32_t chunk = 64;
   bool slots = false;
+  uint32_t drafts = 0;  // of repetitive texts
 };
 
 class RandomOperations {
  public:
   RandomOperations(const Setting& setting, uint32_t seed)
-      : fake_(options(setting), script(setting)), any_class_(setting.any_class), slots_(setting.slots), random_(seed) {}
+      : fake_(options(setting), script(setting)),
+        any_class_(setting.any_class),
+        slots_(setting.slots),
+        repetitive_(setting.drafts > 0),
+        random_(seed) {}
 
   void run(int operations) {
     for (int i = 0; i < operations && !testing::Test::HasFailure(); ++i) operate();
@@ -33,6 +38,9 @@ class RandomOperations {
       EXPECT_TRUE(fake_.engine->close(id));
     }
     EXPECT_EQ(fake_.held_pages(), 0u) << "pages leaked";
+    const EngineStats stats = fake_.engine->stats();
+    EXPECT_EQ(stats.accepted > 100 && stats.drafted > stats.accepted, repetitive_)
+        << stats.accepted << " of " << stats.drafted;
     std::remove(path_.c_str());
   }
 
@@ -44,6 +52,7 @@ class RandomOperations {
     options.context = 384;
     options.logits_rows = 2;
     options.cache_positions = setting.cache_positions;
+    if (setting.drafts > 0) options.draft = {.kind = DraftKind::ngram, .tokens = setting.drafts, .always = true};
     return options;
   }
   static fake::Script script(const Setting& setting) {
@@ -51,6 +60,7 @@ class RandomOperations {
     script.classes_bit_equal = setting.any_class;
     script.polls_until_done = setting.polls_until_done;
     script.slots = setting.slots;
+    script.repetitive = setting.drafts > 0;
     return script;
   }
 
@@ -88,7 +98,7 @@ class RandomOperations {
     // Few beginnings, so that prompts share prefixes.
     request.prompt = prompt_of(1 + below(below(4) == 0 ? 250 : 40), static_cast<int32_t>(below(3)));
     if (below(20) == 0) request.prompt[below(request.prompt.size())] = fake::kPoison;
-    request.max_tokens = static_cast<uint32_t>(below(30));
+    request.max_tokens = static_cast<uint32_t>(below(repetitive_ ? 90 : 30));
     request.keep_sequence = below(3) != 0;
     request.sampling.temperature = below(2) == 0 ? 0.0f : 0.8f;
     request.sampling.seed = below(5);
@@ -178,7 +188,7 @@ class RandomOperations {
       EXPECT_NE(progress.failure->text.find("layer 3, rms_norm: result is not finite"), std::string::npos);
       EXPECT_TRUE(poisoned(started)) << "a cancelled request's prompt stands";
     } else {
-      fake::Oracle oracle(any_class_, slots_);
+      fake::Oracle oracle(any_class_, slots_, repetitive_);
       for (const HistoryToken& token : history) oracle.push(token);
       check_prompt(started, oracle);
       for (const SampleResult& result : started.tokens) {
@@ -208,7 +218,7 @@ class RandomOperations {
   }
 
   FakeEngine fake_;
-  bool any_class_, slots_;
+  bool any_class_, slots_, repetitive_;
   std::mt19937 random_;
   std::map<SequenceId, History> idle_;  // kept, and what they must hold
   std::map<RequestId, Started> under_way_;
@@ -231,7 +241,11 @@ INSTANTIATE_TEST_SUITE_P(Settings, RandomOperationsTest,
                                          Setting{.cache_positions = 640, .polls_until_done = 1, .chunk = 128},
                                          Setting{.chunk = 128, .slots = true},
                                          Setting{.any_class = true, .cache_positions = 448, .slots = true},
-                                         Setting{.polls_until_done = 2, .chunk = 256, .slots = true}));
+                                         Setting{.polls_until_done = 2, .chunk = 256, .slots = true},
+                                         Setting{.cache_positions = 448, .drafts = 5},
+                                         Setting{.any_class = true, .chunk = 128, .drafts = 3},
+                                         Setting{.cache_positions = 640, .slots = true, .drafts = 4},
+                                         Setting{.polls_until_done = 1, .chunk = 128, .slots = true, .drafts = 16}));
 
 }  // namespace
 }  // namespace sluice

@@ -23,21 +23,22 @@ inline Result<Model> open_model(const std::string& path) {
 class TextBench {
  public:
   TextBench(const Model& model, Program program, uint32_t rows,
-            std::unique_ptr<Device> device = make_reference_device())
+            std::unique_ptr<Device> device = make_reference_device(), const WeightSource* weights = nullptr)
       : program_(std::move(program)), device_(std::move(device)) {
     const uint32_t pages = (rows + kPagePositions - 1) / kPagePositions;
     maxima_ = {.rows = rows, .wanted = rows, .sequences = 1};
     for (const PageGroup& group : program_.groups)
       maxima_.pages_per_sequence.push_back(group.kind == StateKind::slots ? kSlotEntries : pages);
+    if (weights == nullptr) weights = &model.weights();
     PlanRequest request{.program = &program_, .arithmetic = Arithmetic::exact, .maxima = maxima_, .traced = true};
     request.pages.assign(program_.groups.size(), pages);
     for (const WeightDecl& weight : program_.weights) {
-      const Result<TensorSource> source = model.weights().find(weight.name);
+      const Result<TensorSource> source = weights->find(weight.name);
       request.weights.push_back({source->shape, source->format, !source->parts.empty()});
     }
     Result<std::unique_ptr<Plan>> plan = device_->plan(request);
     EXPECT_TRUE(plan) << plan.error().text;
-    Result<std::unique_ptr<Runner>> runner = device_->place(std::move(*plan), model.weights(), budget_);
+    Result<std::unique_ptr<Runner>> runner = device_->place(std::move(*plan), *weights, budget_);
     EXPECT_TRUE(runner) << runner.error().text;
     runner_ = std::move(*runner);
   }
@@ -46,11 +47,12 @@ class TextBench {
 
   // Plays all tokens as one prompt and reads every value that `names` asks for, four bytes an element.
   std::vector<std::vector<float>> play(const std::vector<int32_t>& tokens, const std::vector<int32_t>& wanted,
-                                       const std::vector<ValueId>& values) {
+                                       const std::vector<ValueId>& values, const std::vector<float>& hidden = {}) {
     StepBuffer step(program_, maxima_);
     step.reset(TokenClass::prompt, static_cast<uint32_t>(tokens.size()), static_cast<uint32_t>(wanted.size()), 1, 0);
     std::ranges::copy(tokens, step.input_i32(0).begin());
     std::ranges::copy(wanted, step.input_i32(1).begin());
+    if (!hidden.empty()) std::ranges::copy(hidden, step.input_f32(2).begin());  // of a draft head
     for (uint32_t row = 0; row < step.rows(); ++row) step.positions()[row] = static_cast<int32_t>(row);
     std::ranges::fill(step.row_sequences(), 0);
     step.fill_ropes();

@@ -84,12 +84,19 @@ class Executor {
   uint32_t sequence_of(ValueId id, uint64_t row) const;
 
   // recurrent.cpp
-  struct SequenceRows {
-    uint32_t sequence = 0;
+  // Rows of one sequence that go from one slot to another.
+  struct SlotRun {
     uint64_t first = 0, count = 0;  // rows of the step
+    SlotArgs slots{};
   };
-  void find_sequences();
-  SlotArgs slot(const StateRef& state, uint32_t sequence);
+  // All of a sequence's.
+  struct SequenceRuns {
+    uint64_t first = 0, count = 0;  // in slot_runs_
+  };
+  void find_slot_runs(const StateRef& state);
+  void cut_into_runs(const StateRef& state, uint32_t sequence, uint64_t first, uint64_t count);
+  float* slot(const StateRef& state, int32_t page);
+  void delta_rule(const DeltaRule& op, const SlotRun& run, uint32_t head, uint32_t part);
 
   // experts.cpp
   struct Chosen {
@@ -138,7 +145,8 @@ class Executor {
   std::vector<Product> product_list_;
   std::vector<GatedProduct> gated_list_;
   std::vector<QueryBlock> query_blocks_;
-  std::vector<SequenceRows> sequence_rows_;
+  std::vector<SlotRun> slot_runs_;
+  std::vector<SequenceRuns> sequence_runs_;
   std::vector<Chosen> chosen_;
   std::vector<ExpertRows> expert_rows_;
 };

@@ -343,13 +343,24 @@ std::vector<int32_t> Interpreter<Real>::allowed_experts(const Route& op, const s
 }
 
 template <class Real>
-auto Interpreter<Real>::runs() const -> std::vector<Run> {
+auto Interpreter<Real>::runs(const StateRef& state) -> std::vector<Run> {
   std::vector<Run> found;
   const std::span<const int32_t> sequences = step_->row_sequences();
-  for (uint64_t r = 0; r < sequences.size(); ++r) {
-    const auto sequence = static_cast<uint32_t>(sequences[r]);
-    if (found.empty() || found.back().sequence != sequence) found.push_back({.first = r, .sequence = sequence});
-    found.back().end = r + 1;
+  for (uint64_t first = 0, end = 0; first < sequences.size(); first = end) {
+    const auto sequence = static_cast<uint32_t>(sequences[first]);
+    const std::span<const int32_t> entries = step_->pages(program_.states[state.state].group, sequence);
+    Run run{.first = first, .before = pages_.table(state.state, entries[kSlotRead])};
+    while (end < sequences.size() && sequences[end] == sequences[first]) {
+      const uint64_t listed = kSlotEntries + end - first;
+      const bool last = ++end == sequences.size() || sequences[end] != sequences[first];
+      const int32_t kept = last ? entries[kSlotWritten] : listed < entries.size() ? entries[listed] : -1;
+      CHECK(!last || kept >= 0);
+      if (kept < 0) continue;
+      run.end = end;
+      run.after = pages_.table(state.state, kept);
+      found.push_back(run);
+      run = {.first = end, .before = run.after};
+    }
   }
   return found;
 }
@@ -357,13 +368,11 @@ auto Interpreter<Real>::runs() const -> std::vector<Run> {
 template <class Real>
 void Interpreter<Real>::run(const ShortConv& op) {
   const uint64_t channels = type(op.x).columns(), taps = weights_[op.weight].shape.columns;
-  for (const Run& run : runs()) {
-    const Real* before = pages_.slot_read(*step_, op.state.state, run.sequence);
-    Real* after = pages_.slot_written(*step_, op.state.state, run.sequence);
+  for (const Run& run : runs(op.state)) {
     // Row `t` of the run and its taps - 1 predecessors, t counting from the oldest that the state holds.
     const auto x = [&](uint64_t t, uint64_t c) {
       if (t >= taps - 1) return reals(op.x, run.first + t - (taps - 1))[c];
-      return before == nullptr ? Real(0) : before[t * channels + c];
+      return run.before == nullptr ? Real(0) : run.before[t * channels + c];
     };
     const uint64_t count = run.end - run.first;
     for (uint64_t c = 0; c < channels; ++c) {
@@ -373,7 +382,7 @@ void Interpreter<Real>::run(const ShortConv& op) {
         for (uint64_t j = 0; j < taps; ++j) sum += weight[j] * x(t + j, c);
         reals(op.out, run.first + t)[c] = activate(ActivationKind::silu, sum);
       }
-      for (uint64_t j = 0; j + 1 < taps; ++j) after[j * channels + c] = x(count + j, c);
+      for (uint64_t j = 0; j + 1 < taps; ++j) run.after[j * channels + c] = x(count + j, c);
     }
   }
 }
@@ -394,11 +403,9 @@ template <class Real>
 void Interpreter<Real>::run(const DeltaRule& op) {
   const StateDecl& decl = program_.states[op.state.state];
   const uint64_t table = uint64_t{decl.key_width} * decl.value_width;  // of a head
-  for (const Run& run : runs()) {
-    const Real* before = pages_.slot_read(*step_, op.state.state, run.sequence);
-    Real* state = pages_.slot_written(*step_, op.state.state, run.sequence);
-    for (uint64_t i = 0; i < decl.slot_elements(); ++i) state[i] = before == nullptr ? Real(0) : before[i];
-    for (uint32_t head = 0; head < decl.heads; ++head) delta_head(op, run, head, state + head * table);
+  for (const Run& run : runs(op.state)) {
+    for (uint64_t i = 0; i < decl.slot_elements(); ++i) run.after[i] = run.before == nullptr ? Real(0) : run.before[i];
+    for (uint32_t head = 0; head < decl.heads; ++head) delta_head(op, run, head, run.after + head * table);
   }
 }
 

@@ -74,12 +74,13 @@ class Interpreter {
     uint64_t row = 0;
     Real weight = 0;
   };
-  // Rows [first, end) of a sequence of the step.
+  // Rows [first, end) of a sequence of the step, which go from one table of a slot state to another.
   struct Run {
     uint64_t first = 0, end = 0;
-    uint32_t sequence = 0;
+    const Real* before = nullptr;  // zeros
+    Real* after = nullptr;
   };
-  std::vector<Run> runs() const;
+  std::vector<Run> runs(const StateRef& state);
   void delta_head(const DeltaRule& op, const Run& run, uint32_t head, Real* state);
   std::vector<Chosen> rows_of_expert(const Experts& op, uint32_t expert);
   void add_expert(const Experts& op, uint32_t expert, const std::vector<Chosen>& chosen);

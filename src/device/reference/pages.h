@@ -29,9 +29,8 @@ class Pages {
   Real* key(const StepBuffer& step, uint32_t state, uint32_t sequence, int32_t position, uint32_t head);
   Real* value(const StepBuffer& step, uint32_t state, uint32_t sequence, int32_t position, uint32_t head);
 
-  // The whole table of a slot state that the step reads, null for zeros; and the one that it writes.
-  const Real* slot_read(const StepBuffer& step, uint32_t state, uint32_t sequence);
-  Real* slot_written(const StepBuffer& step, uint32_t state, uint32_t sequence);
+  // The whole table of a state in that slot; null for -1, zeros.
+  Real* table(uint32_t state, int32_t slot);
 
   std::span<std::byte> page(uint32_t group, uint32_t page);
 
@@ -104,20 +103,11 @@ Real* Pages<Real>::value(const StepBuffer& step, uint32_t state, uint32_t sequen
 }
 
 template <class Real>
-const Real* Pages<Real>::slot_read(const StepBuffer& step, uint32_t state, uint32_t sequence) {
+Real* Pages<Real>::table(uint32_t state, int32_t slot) {
   const uint32_t group = program_->states[state].group;
-  const int32_t slot = step.pages(group, sequence)[kSlotRead];
   if (slot < 0) return nullptr;
   CHECK(static_cast<uint32_t>(slot) < counts_[group]);
   return memory_[group].data() + static_cast<uint32_t>(slot) * page_elements_[group] + key_offsets_[state];
-}
-
-template <class Real>
-Real* Pages<Real>::slot_written(const StepBuffer& step, uint32_t state, uint32_t sequence) {
-  const uint32_t group = program_->states[state].group;
-  const auto slot = static_cast<uint32_t>(step.pages(group, sequence)[kSlotWritten]);
-  CHECK(slot < counts_[group]);
-  return memory_[group].data() + slot * page_elements_[group] + key_offsets_[state];
 }
 
 template <class Real>

@@ -3,7 +3,7 @@
 //
 // Their state is a slot (program.h). Rows of one sequence follow one another in a step: each row sees what the row
 // before it left, the first one what the slot holds that the step reads, and the last one leaves what the slot holds
-// that the step writes.
+// that the step writes. Rows before the last may have slots of their own, which keep what they left.
 #pragma once
 
 #include <vector>

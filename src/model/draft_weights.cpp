@@ -1,0 +1,47 @@
+#include "model/draft_weights.h"
+
+#include "format/format.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kJoin = "draft.fc";
+constexpr const char* kEmbeddingHalf = "draft.fc.embedding";
+constexpr const char* kHiddenHalf = "draft.fc.hidden";
+
+// Half of the columns, where a row can be cut there.
+Result<TensorSource> half(const TensorSource& whole, uint32_t which) {
+  const uint32_t columns = whole.shape.columns / 2, first = which * columns;
+  TensorSource half = whole;
+  half.shape.columns = columns;
+  bool whole_blocks = columns % format_info(whole.format).block_elements == 0;
+  half.bytes += row_bytes(whole.format, first);
+  for (WeightPart& part : half.parts) {
+    const uint32_t numbers = first / part.block_columns;
+    if (part.block_columns >= whole.shape.columns) continue;  // one number for the row
+    whole_blocks =
+        whole_blocks && columns % part.block_columns == 0 && numbers % format_info(part.format).block_elements == 0;
+    part.bytes += row_bytes(part.format, numbers);
+  }
+  if (whole_blocks) return half;
+  return error(ErrorKind::unsupported, "draft head: ", kJoin, " is ", format_name(whole.format), " with rows of ",
+               whole.shape.columns, ": want halves of whole blocks");
+}
+
+}  // namespace
+
+Value join_for_draft(Recorder& recorder, Value e, Value h) {
+  const auto width = static_cast<uint32_t>(e.type().columns());
+  const Value of_token = linear(e, recorder.weight(kEmbeddingHalf, matrix(width, width)));
+  return add(of_token, linear(h, recorder.weight(kHiddenHalf, matrix(width, width))));
+}
+
+Result<TensorSource> DraftWeights::find(const std::string& name) const {
+  if (name == kEmbeddingHalf || name == kHiddenHalf) {
+    TRY(const TensorSource whole, own_->find(kJoin));
+    return half(whole, name == kHiddenHalf ? 1 : 0);
+  }
+  return own_->bound(name) != nullptr ? own_->find(name) : text_->find(name);
+}
+
+}  // namespace sluice

@@ -1,0 +1,98 @@
+// Heads for multi-token prediction, held to tests/data/make_draft_heads.py.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "device/cpu/cpu.h"
+#include "model/export.h"
+#include "tests/model/draft_checkpoint.h"
+#include "tests/model/text_bench.h"
+#include "tests/model/written_gguf.h"
+
+namespace sluice {
+namespace {
+
+class DraftHeadModel : public ::testing::TestWithParam<const char*> {};
+
+void expect_golden(const Model& model, std::unique_ptr<Device> device) {
+  const std::string folder = model.facts().family == "deepseek2" ? "deepseek_v3" : "qwen3_5_moe";
+  const std::string text = *read_file(cat(SLUICE_TEST_DATA, "/", folder, "/draft_head.json"), 1 << 20);
+  const Json golden = *parse_json(text, "draft_head.json");
+  std::vector<int32_t> tokens, wanted;
+  for (const Json& token : golden.find("tokens")->as_array())
+    tokens.push_back(static_cast<int32_t>(token.as_integer()));
+  for (const Json& row : golden.find("wanted")->as_array()) wanted.push_back(static_cast<int32_t>(row.as_integer()));
+  Result<Program> program = model.record_draft();
+  ASSERT_TRUE(program) << program.error().text;
+  TextBench bench(model, *std::move(program), static_cast<uint32_t>(tokens.size()), std::move(device),
+                  &model.draft_weights());
+  const std::vector<float> logits = bench.play(tokens, wanted, {find_value(bench.program(), "logits")},
+                                               testing::draft_numbers("hidden", tokens.size() * 64))[0];
+  size_t at = 0;
+  double largest = 0;
+  for (const Json& row : golden.find("logits")->as_array()) {
+    for (const Json& logit : row.as_array()) {
+      largest = std::max(largest, std::abs(static_cast<double>(logits.at(at++)) - logit.as_number()));
+    }
+  }
+  EXPECT_EQ(at, logits.size());
+  EXPECT_LT(largest, 1e-3);
+}
+
+TEST_P(DraftHeadModel, LogitsAreThoseOfTheIndependentScript) {
+  const testing::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_logits"), testing::nothing_replaced);
+  const Result<Model> model = open_model(files.path());
+  ASSERT_TRUE(model) << model.error().text;
+  ASSERT_TRUE(model->has_draft_head());
+  expect_golden(*model, make_reference_device());
+  ThreadPool pool(1);
+  expect_golden(*model, make_cpu_device({.pool = &pool}));
+}
+
+TEST_P(DraftHeadModel, IsNotAmongTheTextModelsWeightsNorUnread) {
+  const testing::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_facts"), testing::nothing_replaced);
+  const Result<Model> model = open_model(files.path()), plain = open_model(cat(SLUICE_TEST_DATA, "/", GetParam()));
+  ASSERT_TRUE(model && plain);
+  EXPECT_FALSE(plain->has_draft_head());
+  EXPECT_EQ(model->facts().parameters, plain->facts().parameters);
+  EXPECT_EQ(model->unread_tensors(), plain->unread_tensors());
+}
+
+TEST_P(DraftHeadModel, IsKeptInGguf) {
+  const testing::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_gguf"), testing::nothing_replaced);
+  const Result<Model> model = open_model(files.path());
+  ASSERT_TRUE(model) << model.error().text;
+  const Result<GgufExport> out = export_gguf(*model, *find_mix("f32"));
+  ASSERT_TRUE(out) << out.error().text;
+  const Result<Model> back = open_model(written_gguf(*out, join_path(files.path(), "out.gguf")));
+  ASSERT_TRUE(back) << back.error().text;
+  EXPECT_EQ(back->facts().layers, 4u);
+  EXPECT_EQ(back->unread_tensors(), std::vector<std::string>{});
+  ASSERT_TRUE(back->has_draft_head());
+  EXPECT_NE(back->checkpoint().find("blk.4.nextn.eh_proj.weight"), nullptr);
+  expect_golden(*back, make_reference_device());
+  const Result<GgufExport> again = export_gguf(*back, *find_mix("f32"));
+  ASSERT_TRUE(again) << again.error().text;
+  EXPECT_EQ(again->tensors.size(), out->tensors.size());
+}
+
+// The text model is there without it; asking for it says what is missing.
+TEST(DraftHeadFile, AHeadThatIsNotWholeIsNone) {
+  testing::DraftCheckpoint files("qwen3_5_moe", "draft_part", testing::nothing_replaced);
+  std::string whole = *read_file(join_path(files.path(), "model.safetensors"), 1 << 24);
+  const std::string name = "mtp.layers.0.self_attn.k_proj.weight";
+  whole.replace(whole.find(name), name.size(), "mtp.layers.9.self_attn.k_proj.weight");
+  ASSERT_TRUE(write_file(join_path(files.path(), "model.safetensors"), whole));
+  const Result<Model> model = open_model(files.path());
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_FALSE(model->has_draft_head());
+  EXPECT_EQ(model->record_draft().error().text.substr(files.path().size()),
+            ": a tensor is missing: model.language_model.mtp.layers.0.self_attn.k_proj.weight");
+  EXPECT_FALSE(export_gguf(*model, *find_mix("f32")).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, DraftHeadModel, ::testing::Values("qwen3_5_moe", "deepseek_v3"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace sluice
