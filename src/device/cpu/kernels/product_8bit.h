@@ -11,6 +11,7 @@
 
 #include "device/cpu/kernels/integers_k.h"
 #include "device/cpu/kernels/integers_small.h"
+#include "device/cpu/kernels/integers_table.h"
 
 namespace sluice::cpu {
 

@@ -56,6 +56,9 @@ constexpr void add_formats(FormatKernels (&by_format)[kFormats]) {
   using enum Format;
   decoded.template operator()<iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, iq1_s, iq1_m, iq4_nl, iq4_xs, tq1_0, tq2_0, mxfp4,
                               nvfp4, q1_0, q2_0, f8_e4m3, f8_e5m2>();
+  at(iq4_nl).product_8bit = integer_product<S, IQ4_NLIntegers<S>>();
+  at(iq4_xs).product_8bit = integer_product<S, IQ4_XSIntegers<S>>();
+  at(mxfp4).product_8bit = integer_product<S, MXFP4Integers<S>>();
 }
 
 template <class S, class Cache>

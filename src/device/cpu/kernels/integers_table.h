@@ -1,0 +1,70 @@
+// Integer views (panel.h) of the formats whose 4-bit integers are places in a table: iq4_nl, iq4_xs, mxfp4.
+#pragma once
+
+#include "device/cpu/kernels/integers_small.h"
+#include "format/fp4.h"
+#include "format/iq4.h"
+
+namespace sluice::cpu {
+
+// The table's numbers, above themselves by kOffset.
+template <class S>
+typename S::I looked_up(const int8_t (&table)[16], typename S::I places) {
+  return S::look_up(table, places) ^ Panel<S>::every_byte(0x80);
+}
+
+template <class S>
+struct IQ4_NLIntegers : HalvesOf32<S, IQ4_NL> {
+  using Base = HalvesOf32<S, IQ4_NL>;
+  using I = typename S::I;
+  static constexpr bool kMinimum = false;
+  static constexpr int kOffset = cpu::kOffset;
+
+  static void turn(PanelRows rows, size_t k, size_t columns, PanelBlock<S>* blocks) {
+    Base::turn(rows, k, columns, blocks, kOffset, [&](size_t at, PanelBlock<S>& block) {
+      block.scales[0] = Panel<S>::load_f16(rows, at);
+      return [](I low, int) { return looked_up<S>(IQ4_NL::kNumbers, low); };
+    });
+  }
+};
+
+template <class S>
+struct MXFP4Integers : HalvesOf32<S, MXFP4> {
+  using Base = HalvesOf32<S, MXFP4>;
+  using I = typename S::I;
+  static constexpr bool kMinimum = false;
+  static constexpr int kOffset = cpu::kOffset;
+
+  static void turn(PanelRows rows, size_t k, size_t columns, PanelBlock<S>* blocks) {
+    Base::turn(rows, k, columns, blocks, kOffset, [&](size_t at, PanelBlock<S>& block) {
+      float scales[kPanelOutputs];
+      for (uint32_t i = 0; i < kPanelOutputs; ++i) scales[i] = MXFP4::half_scale(static_cast<uint8_t>(rows[i][at]));
+      block.scales[0] = S::load(scales);
+      return [](I low, int) { return looked_up<S>(kDoubledE2M1, low); };
+    });
+  }
+};
+
+template <class S>
+struct IQ4_XSIntegers {
+  using P = Panel<S>;
+  static constexpr size_t kElements = IQ4_XS::kBlockElements;
+  static constexpr bool kHalves = false, kMinimum = false;
+  static constexpr int kOffset = cpu::kOffset;
+
+  static void turn(PanelRows rows, size_t k, size_t, PanelBlock<S>* blocks) {
+    typename S::I words[sizeof(IQ4_XS::Block) / 4];
+    P::load_words(rows, k / kElements * sizeof(IQ4_XS::Block), words);
+    const auto d = S::low_f16(words[0]);
+    const auto* q = words + offsetof(IQ4_XS::Block, q) / 4;
+    for (int b = 0; b < 8; ++b) {
+      for (int v = 0; v < 8; ++v)
+        P::store(blocks[b], v, looked_up<S>(IQ4_NL::kNumbers, P::bits(q[4 * b + v % 4], v / 4 * 4, 15)), kOffset);
+      const auto low = S::shift_right(words[1], 4 * b) & S::splat(15);
+      const auto high = S::shift_left(S::shift_right(words[0], 16 + 2 * b) & S::splat(3), 4);
+      blocks[b].scales[0] = d * (S::to_float(low | high) - S::splat(32.0f));
+    }
+  }
+};
+
+}  // namespace sluice::cpu
