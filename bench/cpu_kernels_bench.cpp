@@ -1,13 +1,18 @@
-// How fast the CPU's kernels are on one thread: products by format, rows and instruction set, and attention.
+// How fast the CPU's kernels are on one thread: products by format, rows and instruction set, attention by cache,
+// queries and depth beside a plain read of memory, and DeepSeek-V3's folded and unfolded.
 //
 //   cpu_kernels_bench --benchmark_filter=product/q8_0
+//   cpu_kernels_bench --benchmark_filter='read|attention/f16/8_.*vnni'
 //
 // bytes_per_second is what is read of weights or caches, FLOP/s two for each multiply-add.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "device/cpu/plan.h"
 #include "device/cpu/simd_level.h"
 #include "format/format.h"
 #include "graph/program.h"
@@ -16,7 +21,6 @@ namespace sluice::cpu {
 namespace {
 
 constexpr uint32_t kOutputs = 4096, kColumns = 4096;
-constexpr uint32_t kHeadWidth = 256;
 
 std::vector<float> ramp(size_t count) {
   std::vector<float> numbers(count);
@@ -66,41 +70,86 @@ void product(benchmark::State& state, const ProductSetting& setting) {
   count(state, weight.size(), uint64_t{kOutputs} * kColumns * setting.rows);
 }
 
-// Queries of one key head over `pages` full pages: eight heads of a decoded token, or sixteen rows of a prompt.
-void attention(benchmark::State& state, SimdLevel level, bool f16, uint32_t queries, uint32_t pages) {
-  const Kernels& kernels = *simd_info(level).kernels;
-  const CacheKernels& cache = f16 ? kernels.cache_f16 : kernels.cache_f32;
-  const uint64_t page_bytes = uint64_t{cache.element_bytes} * kPagePositions * kHeadWidth;
-  std::vector<std::byte> keys(page_bytes * pages), values(page_bytes * pages);
-  const std::vector<float> row = ramp(kHeadWidth);
-  std::vector<int32_t> table;
-  for (uint32_t page = 0; page < pages; ++page) {
-    table.push_back(static_cast<int32_t>(page));
-    for (uint32_t position = 0; position < kPagePositions; ++position) {
-      cache.append_key(row.data(), keys.data() + page * page_bytes, kHeadWidth, position);
-      cache.append_value(row.data(), values.data() + page * page_bytes, kHeadWidth, position);
-    }
+// Of one key head. With latents the value is what keys are made of, too.
+struct HeadShape {
+  const char* name = "";
+  uint32_t key_width = 0, value_width = 0;
+  bool latents = false;
+};
+constexpr HeadShape kHead{"attention", 256, 256};
+constexpr HeadShape kFolded{"folded_latents", 64, 512, true};  // DeepSeek-V3, folded
+constexpr HeadShape kUnfolded{"unfolded_latents", 192, 128};   // and a head's own keys and values
+
+struct AttentionSetting {
+  SimdLevel level{};
+  Format cache{};
+  HeadShape shape{};
+  uint32_t queries = 0;
+  uint32_t depth = 0;
+};
+
+// Caches of as many layers as do not fit into a processor's own memory.
+constexpr uint64_t kAllCaches = uint64_t{384} << 20;
+
+// Queries of one key head: eight heads of a decoded token, or sixteen rows of a prompt; another layer each time.
+void attention(benchmark::State& state, const AttentionSetting& setting) {
+  const CacheKernels& cache = *cache_kernels(*simd_info(setting.level).kernels, setting.cache);
+  const HeadShape& shape = setting.shape;
+  const uint64_t key_bytes = uint64_t{cache.element_bytes} * kPagePositions * shape.key_width;
+  const uint64_t value_bytes = uint64_t{cache.element_bytes} * kPagePositions * shape.value_width;
+  const uint32_t pages = setting.depth / kPagePositions;
+  const uint64_t layer_bytes = (key_bytes + value_bytes) * pages, layers = kAllCaches / layer_bytes;
+  std::vector<std::byte> keys(key_bytes * pages * layers), values(value_bytes * pages * layers);
+  const std::vector<float> row = ramp(shape.key_width + shape.value_width);
+  for (uint32_t position = 0; position < kPagePositions; ++position) {
+    cache.append_key(row.data(), keys.data(), shape.key_width, position);
+    cache.append_value(row.data(), values.data(), shape.value_width, position);
   }
-  std::vector<float> out(size_t{queries} * kHeadWidth), scratch(out.size());
-  std::vector<Query> all;
-  for (uint32_t i = 0; i < queries; ++i)
-    all.push_back({.q = row.data(), .out = &out[size_t{i} * kHeadWidth], .last = pages * kPagePositions - 1});
-  const AttendArgs args{.queries = all.data(),
-                        .count = queries,
-                        .pages = table.data(),
-                        .keys = keys.data(),
-                        .values = values.data(),
-                        .key_page_bytes = page_bytes,
-                        .value_page_bytes = page_bytes,
-                        .key_width = kHeadWidth,
-                        .value_width = kHeadWidth,
-                        .scale = 0.0625f,
-                        .scratch = scratch.data()};
+  for (uint64_t page = 1; page < pages * layers; ++page) {
+    std::copy_n(keys.data(), key_bytes, keys.data() + page * key_bytes);
+    std::copy_n(values.data(), value_bytes, values.data() + page * value_bytes);
+  }
+  std::vector<int32_t> table(pages);
+  std::iota(table.begin(), table.end(), 0);
+  std::vector<float> out(size_t{setting.queries} * shape.value_width);
+  std::vector<float> scratch(size_t{2} * setting.queries * partial_floats(shape.value_width));
+  std::vector<Query> all(setting.queries);
+  for (uint32_t i = 0; i < setting.queries; ++i)
+    all[i] = {.q = row.data(),
+              .latent = shape.latents ? row.data() : nullptr,
+              .out = &out[size_t{i} * shape.value_width],
+              .last = setting.depth - 1};
+  AttendArgs args{.queries = all.data(),
+                  .count = setting.queries,
+                  .pages = table.data(),
+                  .key_page_bytes = key_bytes,
+                  .value_page_bytes = value_bytes,
+                  .key_width = shape.key_width,
+                  .value_width = shape.value_width,
+                  .scale = 0.0625f,
+                  .scratch = scratch.data()};
+  uint64_t layer = 0;
   for (auto _ : state) {
+    args.keys = keys.data() + layer * pages * key_bytes;
+    args.values = values.data() + layer * pages * value_bytes;
     cache.attend(args);
     benchmark::DoNotOptimize(out.data());
+    layer = (layer + 1) % layers;
   }
-  count(state, keys.size() + values.size(), uint64_t{queries} * pages * kPagePositions * kHeadWidth * 2);
+  const uint64_t widths = shape.key_width + shape.value_width * (shape.latents ? 2 : 1);
+  count(state, layer_bytes, uint64_t{setting.queries} * setting.depth * widths);
+}
+
+// What the memory gives one thread: the yardstick of attention at depth.
+void read_memory(benchmark::State& state) {
+  const std::vector<uint64_t> words(kAllCaches / sizeof(uint64_t), 1);
+  for (auto _ : state) {
+    uint64_t sums[8] = {};
+    for (size_t i = 0; i < words.size(); i += 8)
+      for (size_t j = 0; j < 8; ++j) sums[j] += words[i + j];
+    benchmark::DoNotOptimize(sums);
+  }
+  count(state, words.size() * sizeof(uint64_t), 0);
 }
 
 void add_level(SimdLevel level) {
@@ -115,16 +164,23 @@ void add_level(SimdLevel level) {
             cat("product/", format_name(format), quantised ? "/8bit/" : "/f32/", rows, "_rows/", name);
         benchmark::RegisterBenchmark(title.c_str(), product, setting);
       }
-  for (const bool f16 : {false, true})
-    for (const uint32_t queries : {1u, 8u, 16u})
-      benchmark::RegisterBenchmark(cat("attention/", f16 ? "f16/" : "f32/", queries, "_queries/", name).c_str(),
-                                   attention, level, f16, queries, 32u);
+  const auto add = [&](const AttentionSetting& setting) {
+    const std::string title = cat(setting.shape.name, "/", format_name(setting.cache), "/", setting.queries,
+                                  "_queries/depth_", setting.depth, "/", name);
+    benchmark::RegisterBenchmark(title.c_str(), attention, setting);
+  };
+  for (const Format cache : {Format::f32, Format::f16, Format::bf16})
+    for (const uint32_t queries : {1u, 2u, 6u, 8u, 16u})
+      for (const uint32_t depth : {128u, 2048u, 16384u}) add({level, cache, kHead, queries, depth});
+  for (const HeadShape& shape : {kFolded, kUnfolded})
+    for (const Format cache : {Format::f32, Format::f16, Format::bf16}) add({level, cache, shape, 16, 2048});
 }
 
 }  // namespace
 }  // namespace sluice::cpu
 
 int main(int argc, char** argv) {
+  benchmark::RegisterBenchmark("read_memory", sluice::cpu::read_memory);
   for (int i = 0; i <= static_cast<int>(sluice::widest_simd_level()); ++i)
     sluice::cpu::add_level(static_cast<sluice::SimdLevel>(i));
   benchmark::Initialize(&argc, argv);

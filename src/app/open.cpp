@@ -157,6 +157,19 @@ Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, 
   return Engine::create(model, device, budget, options);
 }
 
+OptionSpec cache_option() {
+  return {.name = "--cache",
+          .argument = "f32|f16|bf16",
+          .kind = OptionKind::choice,
+          .help =
+              "numbers in which keys, values and latents are kept; without it f32 in exact arithmetic, which takes "
+              "no other, and f16 in fast"};
+}
+
+std::optional<Format> cache_format(const Arguments& arguments) {
+  return arguments.given("--cache") ? format_by_name(arguments.text("--cache")) : std::nullopt;
+}
+
 Arithmetic parse_arithmetic(const std::string& name) { return name == "exact" ? Arithmetic::exact : Arithmetic::fast; }
 
 uint64_t peak_memory_bytes() {

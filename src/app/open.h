@@ -43,6 +43,9 @@ Result<Model> open_model(const std::string& path);
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,
                                             const EngineOptions& options, Console& console);
 
+OptionSpec cache_option();  // --cache
+std::optional<Format> cache_format(const Arguments& arguments);
+
 Arithmetic parse_arithmetic(const std::string& name);  // "exact" or "fast", as a choice option gives it
 uint64_t peak_memory_bytes();                          // of this process so far
 

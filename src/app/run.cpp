@@ -183,6 +183,7 @@ std::vector<OptionSpec> engine_options() {
        .kind = OptionKind::choice,
        .fallback = "fast",
        .help = "exact: everything in f32; fast: what the device does best"},
+      cache_option(),
       {.name = "--context",
        .argument = "N",
        .kind = OptionKind::integer,

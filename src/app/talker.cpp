@@ -50,6 +50,7 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
   EngineOptions options;
   options.states = machine.states.get();
   options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
+  options.cache = cache_format(arguments);
   const auto context = static_cast<uint32_t>(arguments.integer("--context"));
   options.context =
       std::min(arguments.given("--context") ? context : stored.context.value_or(context), model.facts().context_length);

@@ -24,7 +24,8 @@
 
 namespace sluice {
 
-// exact: weights decoded to f32, f32 activations and sums, f32 caches. fast: what the device does best.
+// exact: weights decoded to f32, f32 activations and sums, caches of f32 and nothing else. fast: what the device does
+// best.
 enum class Arithmetic : uint8_t { exact, fast };
 
 struct DeviceInfo {
@@ -47,7 +48,8 @@ struct PlanRequest {
   StepMaxima maxima{};            // of both classes
   std::vector<uint32_t> pages{};  // by group: pages of state to keep
   std::vector<PlacedShape> weights{};
-  bool traced = false;  // keep every named value to the end of a step (unfuses what hides one)
+  std::optional<Format> cache{};  // of elements of keys, values and latents; none: what the arithmetic takes
+  bool traced = false;            // keep every named value to the end of a step (unfuses what hides one)
 };
 
 struct MemoryLine {

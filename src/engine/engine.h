@@ -66,12 +66,13 @@ enum class StepState : uint8_t { idle, in_flight, progressed };
 
 struct EngineOptions {
   Arithmetic arithmetic = Arithmetic::fast;
-  uint32_t context = 0;          // positions a sequence may have; 0: the model's, or what fits
-  uint32_t sequences = 1;        // at once in a batch
-  uint32_t prompt_chunk = 512;   // rows of a prompt step: a multiple of 64
-  uint32_t logits_rows = 16;     // rows of logits_at in a step; a block of 64 with more of them is run several times
-  uint64_t cache_positions = 0;  // kept for all sequences and snapshots together; 0: context x sequences, or what fits
-  StateStore* states = nullptr;  // where requests find what was computed before, if anywhere; outlives the engine
+  std::optional<Format> cache{};  // of elements of keys, values and latents; none: what the arithmetic takes
+  uint32_t context = 0;           // positions a sequence may have; 0: the model's, or what fits
+  uint32_t sequences = 1;         // at once in a batch
+  uint32_t prompt_chunk = 512;    // rows of a prompt step: a multiple of 64
+  uint32_t logits_rows = 16;      // rows of logits_at in a step; a block of 64 with more of them is run several times
+  uint64_t cache_positions = 0;   // kept for all sequences and snapshots together; 0: context x sequences, or what fits
+  StateStore* states = nullptr;   // where requests find what was computed before, if anywhere; outlives the engine
   DraftOptions draft = {};
 };
 

@@ -147,6 +147,7 @@ Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& bu
   TRY_STATUS(check_options(model, options));
   PlanRequest request{.program = &model.program, .arithmetic = options.arithmetic, .maxima = {}, .pages = {}};
   TRY(request.weights, placed_shapes(model.program, *model.weights));
+  request.cache = options.cache;
   std::optional<Error> last;
   for (const LayoutSize& size : sizes_to_try(model, options)) {
     Layout layout = make_layout(model, options, size);

@@ -70,6 +70,14 @@ Result<Arithmetic> arithmetic_of(const std::string& name) {
   return error(ErrorKind::invalid, "arithmetic ", printable(name), ": want exact or fast");
 }
 
+Result<std::optional<Format>> cache_of(const Json& options) {
+  if (options.find("cache") == nullptr) return std::optional<Format>();
+  TRY(const std::string name, text_of(options, "cache", ""));
+  const std::optional<Format> format = format_by_name(name);
+  if (format) return format;
+  return error(ErrorKind::invalid, "cache ", printable(name), ": want f32, f16 or bf16");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
@@ -78,6 +86,7 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(const std::string arithmetic, text_of(options, "arithmetic", "fast"));
   EngineOptions engine;
   TRY(engine.arithmetic, arithmetic_of(arithmetic));
+  TRY(engine.cache, cache_of(options));
   TRY(engine.context, number_of<uint32_t>(options, "context", 0));
 
   TRY(Checkpoint checkpoint, open_checkpoint(path));

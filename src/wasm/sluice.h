@@ -31,8 +31,9 @@ size_t SLUICE_EXPORT(sluice_reply_bytes)();
 
 // ---- a model
 
-// options: {"model": path, "arithmetic": "fast" | "exact", "device": "cpu" | "reference", "context": positions}; all
-// but the model may be left out. null for failure. Replies {"name", "numerics_id", "vocabulary", "context"}.
+// options: {"model": path, "arithmetic": "fast" | "exact", "cache": "f32" | "f16" | "bf16", "device": "cpu" |
+// "reference", "context": positions}; all but the model may be left out. null for failure. Replies {"name",
+// "numerics_id", "vocabulary", "context"}.
 sluice::wasm::Instance* SLUICE_EXPORT(sluice_open)(const char* options, size_t bytes);
 void SLUICE_EXPORT(sluice_close)(sluice::wasm::Instance* instance);
 

@@ -103,6 +103,32 @@ OpCase latents_case(Format format, uint32_t rows) {
   return c.done();
 }
 
+// Few rows over histories of several parts, which threads share out, a window of one and a half of them too.
+OpCase deep_case() {
+  CaseBuilder c("deep histories");
+  const Value q = c.input(32, 6), k = c.input(32, 2), v = c.input(48, 2);
+  Recorder& r = c.recorder();
+  c.output(attention(q, append(r.paged_state("all", 2, 32, 48, 0), k, v), {.scale = 0.25f}));
+  c.output(attention(q, append(r.paged_state("windowed", 2, 32, 48, 400), k, v), {.scale = 0.25f, .window = 400}));
+  c.step({{.sequence = 0, .rows = 1100}, {.sequence = 1, .rows = 300}});
+  c.step({{.sequence = 0, .position = 1100, .rows = 1}});
+  c.step({{.sequence = 1, .position = 300, .rows = 1}, {.sequence = 0, .position = 1101, .rows = 2}});
+  c.step({{.sequence = 0, .position = 1103, .rows = 10}});
+  return c.done();
+}
+
+TEST(CpuDeep, AnyNumberOfThreadsGivesTheSameBits) {
+  ThreadPool one_thread(1);
+  const auto alone = make_cpu_device({.pool = &one_thread});
+  const OpCase deep = deep_case();
+  for (const uint32_t threads : {2u, 3u, 5u, 16u}) {
+    ThreadPool pool(threads);
+    const auto device = make_cpu_device({.pool = &pool});
+    for (const Arithmetic arithmetic : {Arithmetic::exact, Arithmetic::fast})
+      EXPECT_EQ(play(deep, *device, arithmetic), play(deep, *alone, arithmetic)) << threads;
+  }
+}
+
 class CpuBits : public testing::TestWithParam<Format> {
  protected:
   static std::vector<OpCase> cases() {
@@ -179,8 +205,8 @@ TEST(CpuPlan, NamesItsNumericsAndHoldsWhatItSays) {
   const OpCase one = layer_case(Format::bf16, 40);
   const auto exact = *device->plan(request_for(one, Arithmetic::exact));
   const auto fast = *device->plan(request_for(one, Arithmetic::fast));
-  EXPECT_EQ(exact->numerics_id(), "cpu/scalar/exact/f32kv/v1");
-  EXPECT_EQ(fast->numerics_id(), "cpu/scalar/fast/f16kv/v2");
+  EXPECT_EQ(exact->numerics_id(), "cpu/scalar/exact/f32kv/v2");
+  EXPECT_EQ(fast->numerics_id(), "cpu/scalar/fast/f16kv/v3");
   EXPECT_EQ(exact->page_bytes(0), 2u * 64 * 32 * 4);
   EXPECT_EQ(fast->page_bytes(0), 2u * 64 * 32 * 2);
   EXPECT_EQ(bytes_of(*exact, Purpose::state), 3 * exact->page_bytes(0));

@@ -18,9 +18,11 @@ struct Variant {
   const char* device;
   Arithmetic arithmetic;
   const char* model;
+  std::optional<Format> cache{};
 };
 void PrintTo(const Variant& variant, std::ostream* out) {
   *out << variant.device << (variant.arithmetic == Arithmetic::exact ? ", exact, " : ", fast, ") << variant.model;
+  if (variant.cache) *out << ", cache of " << format_name(*variant.cache);
 }
 
 class OneAnswer : public testing::TestWithParam<Variant> {
@@ -28,6 +30,7 @@ class OneAnswer : public testing::TestWithParam<Variant> {
   EngineOptions options(uint32_t sequences = 1, uint32_t chunk = 128) const {
     EngineOptions options;
     options.arithmetic = GetParam().arithmetic;
+    options.cache = GetParam().cache;
     options.sequences = sequences;
     options.prompt_chunk = chunk;
     return options;
@@ -106,6 +109,19 @@ TEST_P(OneAnswer, AnyChunkThatIsAMultipleOf64) {
   const Progress want = alone(asked);
   for (const uint32_t chunk : {64u, 192u, 512u}) {
     EXPECT_TRUE(same_bits(engine(options(1, chunk)).answer(asked), want)) << "chunks of " << chunk;
+  }
+}
+
+// So long that attention is merged from parts of the history.
+TEST_P(OneAnswer, AnyChunkAndAnyThreadsOfALongPrompt) {
+  if (is_reference()) GTEST_SKIP() << "the reference device takes one row at a time";
+  const Request asked = request(600, 9, 4);
+  EngineOptions deep = options(1, 640);
+  deep.context = 700;
+  const Progress want = engine(deep).answer(asked);
+  for (const uint32_t chunk : {64u, 512u}) {
+    deep.prompt_chunk = chunk;
+    EXPECT_TRUE(same_bits(engine(deep, chunk == 64 ? 1 : 2).answer(asked), want)) << "chunks of " << chunk;
   }
 }
 
@@ -196,6 +212,40 @@ TEST_P(OneAnswer, FreshSavedAndLoadedForkedTruncatedOrContinued) {
   EXPECT_TRUE(same_bits(conversation.third(saved, sequence), want)) << "truncated to the first turn's end";
 }
 
+// What was kept in another format is computed again, and that is said.
+TEST(Caches, OfAnotherFormatAreNotTaken) {
+  const std::string path = cat(testing::TempDir(), ::getpid(), "_one_answer_cache.state");
+  Request first, next;
+  for (int32_t i = 0; i < 100; ++i) first.prompt.push_back(i * 7 % 700);
+  first.max_tokens = 5;
+  first.keep_sequence = true;
+  EngineOptions options;
+  RealEngine f16("deepseek_v3", "cpu", options);
+  const SequenceId kept = f16.answer(first).sequence;
+  ASSERT_TRUE(f16.engine->save(kept, path));
+  options.cache = Format::bf16;
+  RealEngine bf16("deepseek_v3", "cpu", options);
+  EXPECT_NE(f16.engine->numerics_id(), bf16.engine->numerics_id());
+  std::string note;
+  const Result<SequenceId> loaded = bf16.engine->load(path, &note);
+  std::remove(path.c_str());
+  ASSERT_TRUE(loaded) << loaded.error().text;
+  EXPECT_EQ(note, cat(path, ": was computed by ", f16.engine->numerics_id(), " and this is ",
+                      bf16.engine->numerics_id(), ": its tokens are run again"));
+  next.prompt = {1, 2, 3};
+  next.max_tokens = 5;
+  next.sequence = *loaded;
+  const Progress again = bf16.answer(next);
+  EXPECT_EQ(again.reused_tokens, 0u);
+
+  Request whole;
+  const History history = *f16.engine->history(kept);
+  for (const HistoryToken& token : history) whole.prompt.push_back(token.token);
+  whole.prompt.insert(whole.prompt.end(), {1, 2, 3});
+  whole.max_tokens = 5;
+  EXPECT_TRUE(same_bits(again, RealEngine("deepseek_v3", "cpu", options).answer(whole)));
+}
+
 TEST_P(OneAnswer, DroppedAndComputedAgain) {
   EngineOptions tight = options(3, 64);
   tight.context = 192;
@@ -246,8 +296,8 @@ TEST_P(OneAnswer, CancellingOthersChangesNothing) {
 }
 
 std::string variant_name(const testing::TestParamInfo<Variant>& info) {
-  std::string name =
-      cat(info.param.device, "_", info.param.arithmetic == Arithmetic::exact ? "exact" : "fast", "_", info.param.model);
+  std::string name = cat(info.param.device, "_", info.param.arithmetic == Arithmetic::exact ? "exact" : "fast", "_",
+                         info.param.model, info.param.cache ? cat("_", format_name(*info.param.cache)) : "");
   for (char& c : name) c = c == ' ' ? '_' : c;
   return name;
 }
@@ -262,7 +312,8 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"reference", Arithmetic::exact, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::exact, "qwen3_5_moe"},
         Variant{"cpu", Arithmetic::fast, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::fast, "qwen3_5_moe q8_0"},
         Variant{"reference", Arithmetic::exact, "deepseek_v3"}, Variant{"cpu", Arithmetic::exact, "deepseek_v3"},
-        Variant{"cpu", Arithmetic::fast, "deepseek_v3"}, Variant{"cpu", Arithmetic::fast, "deepseek_v3 q8_0"}),
+        Variant{"cpu", Arithmetic::fast, "deepseek_v3"}, Variant{"cpu", Arithmetic::fast, "deepseek_v3 q8_0"},
+        Variant{"cpu", Arithmetic::fast, "deepseek_v3", Format::bf16}),
     variant_name);
 
 // An anchor outside of all that: transformers' greedy tokens (their smallest margin is far above f32's rounding).

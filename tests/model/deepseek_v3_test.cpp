@@ -5,7 +5,9 @@
 
 #include "base/file.h"
 #include "checkpoint/gguf_writer.h"
+#include "graph/step.h"
 #include "model/export.h"
+#include "model/synthetic.h"
 #include "tests/model/tiny_model.h"
 #include "tests/model/written_gguf.h"
 
@@ -124,6 +126,60 @@ TEST_F(DeepseekV3, StretchedPositionsMatter) {
   const Result<Model> plain = open_with(config_with("rope_scaling", Json()));
   ASSERT_TRUE(plain) << plain.error().text;
   EXPECT_NE(logits_of(*plain), logits_of(*open_model(kModel)));
+}
+
+// Far into the context of the real configuration. From a program of its own, every step rounded to f32 as transformers
+// does: f_e = base^(-2i/64), f_i = f_e / 40, ramp between pairs 10 and 23; the scale (1 + 0.1 ln 40)^2 / sqrt(192).
+TEST_F(DeepseekV3, TheRealShapeTurnsAndScalesAsTheReference) {
+  ShapeConfig shape = *find_shape("deepseek-v3:1:1:16");
+  for (auto& [name, value] : shape.config.as_object())
+    if (name == "vocab_size") value = 1024;
+  const SyntheticModel made = *SyntheticModel::make(shape, *find_mix("bf16"), {});
+  const std::shared_ptr<std::byte[]> memory(new std::byte[made.memory_bytes()]);
+  const Model model =
+      *resolve(std::make_shared<const Checkpoint>(made.checkpoint({memory.get(), made.memory_bytes()}, memory)));
+  const Program program = *model.record_text();
+  for (const Op& op : program.ops) {
+    if (const auto* attention = std::get_if<Attention>(&op)) {
+      EXPECT_FLOAT_EQ(attention->scale, 0.1352337788608801f);
+    }
+  }
+  ASSERT_EQ(program.ropes.size(), 1u);
+  EXPECT_EQ(program.ropes[0].pairing, Pairing::adjacent_to_halves);
+  EXPECT_EQ(program.ropes[0].magnitude, 1.0f);
+  ASSERT_EQ(program.ropes[0].inverse_frequencies.size(), 32u);
+
+  struct Turn {
+    size_t pair;
+    float cosine, sine;
+  };
+  const std::pair<int32_t, std::vector<Turn>> kRows[] = {{4096,
+                                                          {{0, 0.803991f, -0.594642f},
+                                                           {9, 0.752179f, -0.658959f},
+                                                           {11, -0.900944f, 0.433935f},
+                                                           {16, -0.859322f, -0.511434f},
+                                                           {22, 0.746252f, 0.665664f},
+                                                           {23, 0.990691f, 0.136129f},
+                                                           {31, 0.999907f, 0.013655f}}},
+                                                         {163839,
+                                                          {{0, 0.228685f, -0.973501f},
+                                                           {9, -0.837317f, 0.546717f},
+                                                           {11, 0.655086f, 0.755554f},
+                                                           {16, -0.866560f, 0.499073f},
+                                                           {22, -0.651817f, -0.758377f},
+                                                           {23, 0.681405f, -0.731906f},
+                                                           {31, 0.854501f, 0.519450f}}}};
+  StepBuffer step(program, {.pages_per_sequence = std::vector<uint32_t>(program.groups.size(), 1)});
+  for (const auto& [position, turns] : kRows) {
+    step.reset(TokenClass::decode, 1, 0, 1, 0);
+    step.positions()[0] = position;
+    step.fill_ropes();
+    // A frequency of another rounding is off by 2^-23 of the angle, up to 9213 here.
+    for (const Turn& turn : turns) {
+      EXPECT_NEAR(step.cosines(0)[turn.pair], turn.cosine, 2e-3f) << position << ", pair " << turn.pair;
+      EXPECT_NEAR(step.sines(0)[turn.pair], turn.sine, 2e-3f) << position << ", pair " << turn.pair;
+    }
+  }
 }
 
 TEST_F(DeepseekV3, GgufKeysAreThoseOfLlamaCpp) {

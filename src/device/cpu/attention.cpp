@@ -1,5 +1,8 @@
 // append, attention, expand: which page, which queries together, which thread.
 //
+// Threads share out blocks of queries. Where a decode step has too few, they share out the history as well, in parts
+// (kernels.h); their sums are merged as a single thread does, so that nobody sees how many there were.
+//
 // Attention over latents is folded: a head's query goes once through the transposed key matrix, meets the cached
 // latents as they lie, and the sum of latents goes through the value matrix. A position then costs every head 2 latents
 // and the shared key in multiply-adds, and the matrices are read once for up to kMaxQueries rows.
@@ -31,13 +34,23 @@ void Executor::run(const Append& op) {
   });
 }
 
+// Of the row that sees most.
+uint32_t Executor::history_parts(const Attention& op) {
+  uint32_t most = 1;
+  for (uint64_t row = 0; row < rows(op.q); ++row) {
+    const Query one = query(op, row, 0);
+    most = std::max(most, one.last / kPartPositions - one.first / kPartPositions + 1);
+  }
+  return most;
+}
+
 // Blocks of at most kMaxQueries queries, fewer when there are not enough for every thread. Over latents a block has
 // rows before it has heads, because each head has matrices to read.
-void Executor::cut_queries(const Attention& op) {
+void Executor::cut_queries(const Attention& op, uint32_t parts) {
   const uint32_t kv_heads = program_.states[op.state.state].heads;
   const uint32_t group = type(op.q).heads / kv_heads;
   const uint64_t count = rows(op.q);
-  const uint64_t share = (count * type(op.q).heads + pool_.threads() - 1) / pool_.threads();
+  const uint64_t share = (count * type(op.q).heads * parts + pool_.threads() - 1) / pool_.threads();
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(share, 1, kMaxQueries));
   const uint64_t most_rows = op.expand ? most : std::max(1u, most / group);
   query_blocks_.clear();
@@ -56,7 +69,11 @@ void Executor::cut_queries(const Attention& op) {
 
 void Executor::run(const Attention& op) {
   if (rows(op.q) == 0) return;
-  cut_queries(op);
+  const uint32_t parts = op.expand ? 1 : history_parts(op);
+  cut_queries(op, parts);
+  const uint64_t blocks = query_blocks_.size();
+  if (parts > 1 && blocks < uint64_t{pool_.threads()} * kBlocksPerThread && blocks % pool_.threads() != 0)
+    return attend_in_parts(op);
   const StateDecl& state = program_.states[op.state.state];
   const auto last = static_cast<uint64_t>(step_->positions()[step_row(op.q, rows(op.q) - 1)]);
   const uint64_t work = rows(op.q) * type(op.q).heads * (last + 1) * (state.key_width + state.value_width) / 16;
@@ -68,6 +85,69 @@ void Executor::run(const Attention& op) {
         op.expand ? attend_latents(op, query_blocks_[block], share.thread)
                   : attend(op, query_blocks_[block], share.thread);
   });
+}
+
+// In waves of as many parts as there is room for.
+void Executor::attend_in_parts(const Attention& op) {
+  const StateDecl& state = program_.states[op.state.state];
+  parts_.clear();
+  for (uint32_t block = 0; block < query_blocks_.size(); ++block) {
+    const QueryBlock& one = query_blocks_[block];
+    uint32_t first = ~0u, last = 0;
+    for (uint64_t row = one.row; row < one.row + one.rows; ++row) {
+      first = std::min(first, query(op, row, one.head).first / kPartPositions);
+      last = std::max(last, query(op, row, one.head).last / kPartPositions);
+    }
+    for (uint32_t part = first; part <= last; ++part) parts_.push_back({.block = block, .part = part});
+  }
+  const uint64_t cost = uint64_t{kPartPositions} * kMaxQueries * (state.key_width + state.value_width) / 16;
+  const uint64_t room = uint64_t{pool_.threads()} * kPartsPerThread;
+  for (uint64_t first = 0; first < parts_.size(); first += room) {
+    const std::span<const PartOfBlock> wave = std::span(parts_).subspan(first, std::min(room, parts_.size() - first));
+    share_out(pool_, wave.size(), cost, [&](const Share& share) {
+      for (uint64_t i = share.first; i < share.last; ++i) {
+        Query queries[kMaxQueries];
+        const QueryBlock& block = query_blocks_[wave[i].block];
+        AttendArgs args = attend_args(op, block);
+        args.count = fill_queries(op, block, queries);
+        args.queries = queries;
+        args.scratch = part_sums(i, state.value_width);
+        cache_.attend_part(args, wave[i].part);
+      }
+    });
+    share_out(pool_, query_blocks_.size(), cost / kPartPositions * wave.size() / query_blocks_.size(),
+              [&](const Share& share) {
+                for (uint64_t block = share.first; block < share.last; ++block)
+                  merge_parts(op, static_cast<uint32_t>(block), wave);
+              });
+  }
+}
+
+float* Executor::part_sums(uint64_t index, uint32_t value_width) {
+  return memory_.part_sums() + (uint64_t{pool_.threads()} * kBlocksPerThread + index) * block_floats(value_width);
+}
+
+// The parts of `block` in a wave, ascending, onto the sums over those before it.
+void Executor::merge_parts(const Attention& op, uint32_t block, std::span<const PartOfBlock> wave) {
+  const uint32_t width = program_.states[op.state.state].value_width;
+  Query queries[kMaxQueries];
+  const uint32_t count = fill_queries(op, query_blocks_[block], queries);
+  float* sums = memory_.part_sums() + block * block_floats(width);
+  for (uint64_t i = 0; i < wave.size(); ++i) {
+    if (wave[i].block != block) continue;
+    const float* parts = part_sums(i, width);
+    for (uint32_t j = 0; j < count; ++j) {
+      const uint32_t first = queries[j].first / kPartPositions, last = queries[j].last / kPartPositions;
+      if (wave[i].part < first || wave[i].part > last) continue;
+      float* sum = sums + uint64_t{j} * partial_floats(width);
+      const float* part = parts + uint64_t{j} * partial_floats(width);
+      if (wave[i].part == first)
+        std::copy_n(part, partial_floats(width), sum);
+      else
+        cache_.merge(sum, part, width);
+      if (wave[i].part == last) cache_.finish(sum, queries[j].out, width);
+    }
+  }
 }
 
 Query Executor::query(const Attention& op, uint64_t row, uint32_t head) {
@@ -97,12 +177,17 @@ AttendArgs Executor::attend_args(const Attention& op, const QueryBlock& block) c
           .softcap = op.softcap};
 }
 
+uint32_t Executor::fill_queries(const Attention& op, const QueryBlock& block, Query* queries) {
+  uint32_t count = 0;
+  for (uint64_t row = block.row; row < block.row + block.rows; ++row)
+    for (uint32_t head = block.head; head < block.head + block.heads; ++head) queries[count++] = query(op, row, head);
+  return count;
+}
+
 void Executor::attend(const Attention& op, const QueryBlock& block, uint32_t thread) {
   Query queries[kMaxQueries];
   AttendArgs args = attend_args(op, block);
-  for (uint64_t row = block.row; row < block.row + block.rows; ++row)
-    for (uint32_t head = block.head; head < block.head + block.heads; ++head)
-      queries[args.count++] = query(op, row, head);
+  args.count = fill_queries(op, block, queries);
   args.queries = queries;
   args.scratch = memory_.thread(thread);
   cache_.attend(args);

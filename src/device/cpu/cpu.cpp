@@ -165,6 +165,17 @@ Status check_weight(const Kernels& kernels, const WeightDecl& decl, const Placed
   return {};
 }
 
+Status check_cache(const Kernels& kernels, const PlanRequest& request) {
+  if (!request.cache) return {};
+  if (cache_kernels(kernels, *request.cache) == nullptr)
+    return error(ErrorKind::unsupported, "cache: found elements of ", format_name(*request.cache),
+                 ": want f32, f16 or bf16");
+  if (request.arithmetic == Arithmetic::exact && request.cache != Format::f32)
+    return error(ErrorKind::invalid, "cache: found elements of ", format_name(*request.cache),
+                 " in exact arithmetic: want f32");
+  return {};
+}
+
 // What the caches would need.
 CheckedSize cache_bytes(const PlanRequest& request) {
   CheckedSize bytes = 0;
@@ -200,6 +211,7 @@ class CpuDevice final : public Device {
     CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
     for (size_t i = 0; i < program.weights.size(); ++i)
       TRY_STATUS(check_weight(*simd_.kernels, program.weights[i], request.weights[i]));
+    TRY_STATUS(check_cache(*simd_.kernels, request));
     if (!cache_bytes(request).fits(uint64_t{1} << 62))
       return error(ErrorKind::out_of_memory, "state: found pages beyond 62 bits of bytes: want fewer");
     return std::unique_ptr<Plan>(std::make_unique<CpuPlan>(request, simd_, pool_.threads()));

@@ -5,6 +5,7 @@
 // operands.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "device/cpu/products.h"
@@ -64,8 +65,17 @@ class Executor {
     uint64_t row = 0, rows = 0;    // of the value; all of one sequence
     uint32_t head = 0, heads = 0;  // all of one kv head
   };
-  void cut_queries(const Attention& op);
+  // What one thread does of a long history for few queries.
+  struct PartOfBlock {
+    uint32_t block = 0, part = 0;
+  };
+  uint32_t history_parts(const Attention& op);
+  void cut_queries(const Attention& op, uint32_t parts);
   void attend(const Attention& op, const QueryBlock& block, uint32_t thread);
+  void attend_in_parts(const Attention& op);
+  float* part_sums(uint64_t index, uint32_t value_width);  // of part `index` of a wave
+  void merge_parts(const Attention& op, uint32_t block, std::span<const PartOfBlock> wave);
+  uint32_t fill_queries(const Attention& op, const QueryBlock& block, Query* queries);
   Query query(const Attention& op, uint64_t row, uint32_t head);
   void attend_latents(const Attention& op, const QueryBlock& block, uint32_t thread);
   AttendArgs attend_args(const Attention& op, const QueryBlock& block) const;
@@ -147,6 +157,7 @@ class Executor {
   std::vector<QueryBlock> query_blocks_;
   std::vector<SlotRun> slot_runs_;
   std::vector<SequenceRuns> sequence_runs_;
+  std::vector<PartOfBlock> parts_;
   std::vector<Chosen> chosen_;
   std::vector<ExpertRows> expert_rows_;
 };

@@ -86,11 +86,18 @@ struct AttendArgs {
   uint32_t value_width = 0;
   float scale = 1.0f;
   float softcap = 0.0f;      // 0: none
-  float* scratch = nullptr;  // count * cache_width(value width) floats
+  float* scratch = nullptr;  // of attend: 2 count partial sums; of attend_part: where its sums go
 };
 
 // Elements of a cached value row: whole vectors.
 constexpr uint32_t cache_width(uint32_t width) { return (width + 15) / 16 * 16; }
+
+// Positions whose attention is summed by itself, at absolute multiples; a query's sums are merged in ascending order.
+// So threads may share out a history, and whether they do changes no bit.
+inline constexpr uint32_t kPartPositions = 256;
+// Floats of a query's sum over some parts: values weighted by exp(score - largest), then `largest` and the weights'
+// sum.
+constexpr uint32_t partial_floats(uint32_t value_width) { return cache_width(value_width) + 16; }
 
 // For one element format of the cache.
 struct CacheKernels {
@@ -99,6 +106,11 @@ struct CacheKernels {
   void (*append_key)(const float* key, std::byte* keys, uint32_t width, uint32_t position) = nullptr;
   void (*append_value)(const float* value, std::byte* values, uint32_t width, uint32_t position) = nullptr;
   void (*attend)(const AttendArgs& args) = nullptr;
+  // The same in steps: one sum a query over positions [part * kPartPositions, ...), one after another in args.scratch;
+  // sum = sum and the next part's; the query's result.
+  void (*attend_part)(const AttendArgs& args, uint32_t part) = nullptr;
+  void (*merge)(float* sum, const float* part, uint32_t value_width) = nullptr;
+  void (*finish)(const float* sum, float* out, uint32_t value_width) = nullptr;
 };
 
 // `pairs` pairs from x on, of which `width` elements are there: the rest is copied.
@@ -159,6 +171,7 @@ struct Kernels {
   ProductKernel product_in_parts = nullptr;  // weights whose scales lie in tensors of their own, f32 activations
   CacheKernels cache_f32;
   CacheKernels cache_f16;
+  CacheKernels cache_bf16;
 
   // Rows of 8-bit blocks: bytes of `columns` elements, a multiple of 32, and their making.
   uint64_t (*quantised_bytes)(uint64_t columns) = nullptr;

@@ -34,10 +34,19 @@ uint64_t route_scratch(const Route& op, uint64_t experts) { return uint64_t{2} *
 uint64_t product_scratch(const WeightShape& weight) { return uint64_t{kPanelOutputs} * weight.columns; }
 
 LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value) {
-  const uint64_t rows = uint64_t{kMaxQueries} * cache_width(latent);
-  LatentScratch scratch{.results = 0, .folded = rows, .attended = 2 * rows, .product = 3 * rows};
+  const uint64_t rows = uint64_t{kMaxQueries} * cache_width(latent), sums = 2 * block_floats(latent);
+  LatentScratch scratch{.results = 0, .folded = sums, .attended = sums + rows, .product = sums + 2 * rows};
   scratch.end = scratch.product + std::max(product_scratch(key), product_scratch(value));
   return scratch;
+}
+
+const CacheKernels* cache_kernels(const Kernels& kernels, Format format) {
+  switch (format) {
+    case Format::f32: return &kernels.cache_f32;
+    case Format::f16: return &kernels.cache_f16;
+    case Format::bf16: return &kernels.cache_bf16;
+    default: return nullptr;
+  }
 }
 
 CpuPlan::CpuPlan(const PlanRequest& request, const SimdInfo& simd, uint32_t threads)
@@ -53,8 +62,8 @@ CpuPlan::CpuPlan(const PlanRequest& request, const SimdInfo& simd, uint32_t thre
   size_scratch();
 }
 
-const CacheKernels& CpuPlan::cache_kernels() const {
-  return request_.arithmetic == Arithmetic::exact ? kernels().cache_f32 : kernels().cache_f16;
+Format CpuPlan::cache_format() const {
+  return request_.cache.value_or(request_.arithmetic == Arithmetic::exact ? Format::f32 : Format::f16);
 }
 
 ProductKernel CpuPlan::product_kernel(WeightId weight) const {
@@ -70,7 +79,7 @@ bool CpuPlan::takes_8bit(WeightId weight) const {
 
 std::string CpuPlan::numerics_id() const {
   const bool exact = request_.arithmetic == Arithmetic::exact;
-  return cat("cpu/", simd_.name, exact ? "/exact/f32kv/v1" : "/fast/f16kv/v2");
+  return cat("cpu/", simd_.name, exact ? "/exact/" : "/fast/", format_name(cache_format()), exact ? "kv/v2" : "kv/v3");
 }
 
 void CpuPlan::lay_out_states() {
@@ -160,18 +169,21 @@ void CpuPlan::size_scratch() {
       size_thread(latent_scratch(program().states[attention->state.state].value_width, shape(attention->expand.key),
                                  shape(attention->expand.value))
                       .end);
+    if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && !attention->expand)
+      scratch_.part_sums = std::max(
+          scratch_.part_sums, threads_ * (kBlocksPerThread + kPartsPerThread) *
+                                  block_floats(program().states[attention->state.state].value_width) * sizeof(float));
     if (const auto* sample = std::get_if<Sample>(&op))
       scratch_.sample_thread =
           std::max(scratch_.sample_thread, lines(2 * program().values[sample->logits].type.columns() * sizeof(float)));
   }
   for (const StateDecl& state : program().states)
-    if (program().groups[state.group].kind == StateKind::paged)
-      size_thread(uint64_t{kMaxQueries} * cache_width(state.value_width));
+    if (program().groups[state.group].kind == StateKind::paged) size_thread(2 * block_floats(state.value_width));
 }
 
 uint64_t CpuPlan::activation_bytes() const {
   return lines(arena_.bytes) + scratch_.quantised + scratch_.expert_rows + scratch_.expert_gate + scratch_.expert_up +
-         threads_ * (scratch_.thread + scratch_.sample_thread);
+         scratch_.part_sums + threads_ * (scratch_.thread + scratch_.sample_thread);
 }
 
 std::vector<MemoryLine> CpuPlan::memory() const {

@@ -37,9 +37,15 @@ struct Scratch {
   uint64_t expert_rows = 0;    // the rows of every chosen expert, gathered; later what an expert gives
   uint64_t expert_gate = 0;    // their inner values
   uint64_t expert_up = 0;      //
+  uint64_t part_sums = 0;      // sums over parts of a history, each of a block of queries
   uint64_t thread = 0;         // a thread's own: a decoded panel of weights, or results of attention
   uint64_t sample_thread = 0;  // a thread's own: rows of logits
 };
+
+// Attention that threads share out in parts of a history: fewer blocks of queries than this for each thread, which keep
+// their sums over all parts before, and as many parts at once for each. Floats of a block's sums.
+inline constexpr uint32_t kBlocksPerThread = 4, kPartsPerThread = 16;
+constexpr uint64_t block_floats(uint32_t value_width) { return uint64_t{kMaxQueries} * partial_floats(value_width); }
 
 // A thread's own floats: for the router's choice; for products with f32 rows; for attention over latents.
 uint64_t route_scratch(const Route& op, uint64_t experts);
@@ -48,6 +54,9 @@ struct LatentScratch {
   uint64_t results = 0, folded = 0, attended = 0, product = 0, end = 0;  // offsets in floats
 };
 LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value);
+
+// Null: the CPU has no caches of such elements.
+const CacheKernels* cache_kernels(const Kernels& kernels, Format format);
 
 class CpuPlan final : public Plan {
  public:
@@ -61,7 +70,8 @@ class CpuPlan final : public Plan {
   const PlanRequest& request() const { return request_; }
   const Program& program() const { return *request_.program; }
   const Kernels& kernels() const { return *simd_.kernels; }
-  const CacheKernels& cache_kernels() const;
+  Format cache_format() const;
+  const CacheKernels& cache_kernels() const { return *cpu::cache_kernels(kernels(), cache_format()); }
   const Arena& arena() const { return arena_; }
   const Scratch& scratch() const { return scratch_; }
   uint32_t threads() const { return threads_; }

@@ -186,6 +186,9 @@ class ReferenceDevice : public Device {
     CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
     for (size_t i = 0; i < program.weights.size(); ++i)
       TRY_STATUS(check_weight(program.weights[i], request.weights[i]));
+    if (request.cache.value_or(Format::f32) != Format::f32)
+      return error(ErrorKind::unsupported, "cache: found elements of ", format_name(*request.cache),
+                   ": want f32 on the reference device");
     auto plan = std::make_unique<ReferencePlan<Real>>(request);
     if (plan->pages().bytes().overflown())
       return error(ErrorKind::out_of_memory, "state: found pages beyond 64 bits of bytes: want fewer");

@@ -64,6 +64,17 @@ void ragged_steps(CaseBuilder& c) {
   c.step({}, {});
 }
 
+// Many tiles: a long prompt whose end is no border, then its tail, a token and a border itself.
+void deep_steps(CaseBuilder& c) {
+  c.step({{.position = 0, .rows = 568}}, {300, 567});
+  c.step({{.position = 568, .rows = 7}}, {6});
+  c.step({{.position = 575, .rows = 1}}, {0});
+  c.step({{.position = 576, .rows = 1}}, {});
+}
+const char* steps_name(void (*steps)(CaseBuilder&)) {
+  return steps == chunked_steps ? ", chunked" : steps == deep_steps ? ", deep" : ", ragged";
+}
+
 struct AttentionCase {
   const char* name;
   Shape shape;
@@ -74,8 +85,7 @@ struct AttentionCase {
 
 OpCase attention_case(const AttentionCase& one) {
   CaseBuilder c(cat(one.name, ", ", one.shape.heads, " heads on ", one.shape.kv_heads, " of ", one.shape.key_width,
-                    " and ", one.shape.value_width, ", window ", one.options.window,
-                    one.steps == chunked_steps ? ", chunked" : ", ragged"));
+                    " and ", one.shape.value_width, ", window ", one.options.window, steps_name(one.steps)));
   const Layer l = layer(c, "kv", one.shape, one.options.window, one.fill);
   c.output(attention(l.q, l.kv, one.options));
   one.steps(c);
@@ -122,14 +132,14 @@ Expansion expansion(CaseBuilder& c, const LatentShape& s) {
           .key_transposed = s.transposed};
 }
 
-std::string name_of(const char* name, const LatentShape& s) {
+std::string name_of(const std::string& name, const LatentShape& s) {
   return cat(name, ", ", format_name(s.format), ", ", s.heads, " heads of ", s.nope, " and ", s.value_width, " from ",
              s.latent, " and ", s.shared, s.transposed ? ", transposed" : "");
 }
 
 // Folded or not as the device likes; and what the same keys and values give when they are cached themselves.
 OpCase latent_case(const LatentShape& s, const AttentionOptions& options, void (*steps)(CaseBuilder&)) {
-  CaseBuilder c(name_of(steps == chunked_steps ? "latents, chunked" : "latents, ragged", s));
+  CaseBuilder c(name_of(cat("latents", steps_name(steps)), s));
   const Fill steep{.low = -2, .high = 2};
   const Value q = c.input(s.nope + s.shared, s.heads, steep);
   const Value latent = c.input(s.latent), shared = c.input(s.shared, 1, steep);
@@ -210,6 +220,8 @@ std::vector<OpCase> Attention::cases() {
            {"window over pages", odd, {.scale = 0.5f, .window = 100}, chunked_steps},
            {"window over pages", odd, {.scale = 0.5f, .window = 100}, ragged_steps},
            {"window beyond history", plain, {.window = 1000}, chunked_steps},
+           {"many tiles", odd, {.scale = 0.5f}, deep_steps},
+           {"window over many tiles", plain, {.window = 330}, deep_steps},
            {"soft-capped", plain, {.softcap = 5.0f}, chunked_steps, steep},
            {"steep", plain, {}, ragged_steps, steep},
        })
@@ -218,6 +230,7 @@ std::vector<OpCase> Attention::cases() {
   for (const LatentShape& one : kLatentShapes) cases.push_back(latent_case(one, {.scale = 0.25f}, ragged_steps));
   cases.push_back(latent_case({}, {.scale = 0.25f, .window = 70}, chunked_steps));
   cases.push_back(latent_case({.transposed = true}, {.softcap = 5.0f}, chunked_steps));
+  cases.push_back(latent_case({.heads = 2, .latent = 24}, {.scale = 0.25f}, deep_steps));
   return cases;
 }
 

@@ -1,9 +1,10 @@
 // Attention over cached pages, and writing them.
 //
 // Keys of a page lie as [key width][64], so that scores of sixteen positions come from one vector without adding lanes;
-// values as [64][padded width]. Tiles of 64 absolute positions are merged in ascending order with a running maximum
-// (online softmax, Milakov and Gimelshein 2018): result = result * exp(old - new maximum) + sum_j p_j value_j, j
-// ascending. Each query's arithmetic is its own; queries that see the same part of a tile only share its loads.
+// values as [64][padded width]. Within a part of kPartPositions, tiles of 64 absolute positions are added in ascending
+// order with a running maximum (online softmax, Milakov and Gimelshein 2018): result = result * exp(old - new maximum)
+// + sum_j p_j value_j, j ascending; then parts are merged likewise. Each query's arithmetic is its own; queries taken
+// together only share the loads of positions that all of them see.
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -24,12 +25,29 @@ struct CacheF16 {
   static typename S::F load(const Element* from) { return S::load_f16(from); }
   static void store(Element* to, typename S::F x) { S::store_f16(to, x); }
 };
+// Stored lane by lane: an element is written once and read at every later step.
+template <class S>
+struct CacheBf16 {
+  using Element = uint16_t;
+  static typename S::F load(const Element* from) { return S::load_bf16(from); }
+  static void store(Element* to, typename S::F x) {
+    float lanes[16];
+    uint32_t bits[16];
+    S::store(lanes, x);
+    __builtin_memcpy(bits, lanes, sizeof(bits));
+    for (int i = 0; i < 16; ++i) {
+      const bool nan = (bits[i] & 0x7fffffffu) > 0x7f800000u;  // rounding could hide one
+      to[i] = static_cast<Element>(nan ? bits[i] >> 16 | 0x40 : (bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
+    }
+  }
+};
 
 template <class S, class Cache>
 struct Attend {
   using F = typename S::F;
   using Element = typename Cache::Element;
   static constexpr uint32_t kTile = kPagePositions;
+  static constexpr uint32_t kPartTiles = kPartPositions / kTile;
 
   static void append_key(const float* key, std::byte* keys, uint32_t width, uint32_t position) {
     auto* to = reinterpret_cast<Element*>(keys) + position;
@@ -47,22 +65,45 @@ struct Attend {
   }
 
   static void attend(const AttendArgs& a) {
-    Softmax softmax[kMaxQueries];
-    const uint32_t width = cache_width(a.value_width);
-    for (uint64_t i = 0; i < uint64_t{a.count} * width; ++i) a.scratch[i] = 0.0f;
-    uint32_t tile = a.queries[0].first / kTile, last = a.queries[0].last / kTile;
+    uint32_t first = a.queries[0].first / kPartPositions, last = a.queries[0].last / kPartPositions;
     for (uint32_t i = 1; i < a.count; ++i) {
-      if (a.queries[i].first / kTile < tile) tile = a.queries[i].first / kTile;
-      if (a.queries[i].last / kTile > last) last = a.queries[i].last / kTile;
+      if (a.queries[i].first / kPartPositions < first) first = a.queries[i].first / kPartPositions;
+      if (a.queries[i].last / kPartPositions > last) last = a.queries[i].last / kPartPositions;
     }
-    for (; tile <= last; ++tile) add_tile(a, tile, softmax);
-    for (uint32_t i = 0; i < a.count; ++i) {
-      const float* result = a.scratch + uint64_t{i} * width;
-      const F sum = S::splat(softmax[i].sum);
-      for (uint32_t d = 0; d < a.value_width; d += 16) {
-        const int n = static_cast<int>(a.value_width - d < 16 ? a.value_width - d : 16);
-        S::store(a.queries[i].out + d, S::load(result + d) / sum, n);
+    sum_part(a, first, ~0u);
+    AttendArgs next = a;
+    next.scratch = partial(a, a.count);
+    for (uint32_t part = first + 1; part <= last; ++part) {
+      sum_part(next, part, ~0u);
+      for (uint32_t i = 0; i < a.count; ++i) {
+        const uint32_t begin = a.queries[i].first / kPartPositions;
+        if (begin == part)
+          __builtin_memcpy(partial(a, i), partial(next, i), sizeof(float) * partial_floats(a.value_width));
+        if (begin < part && part <= a.queries[i].last / kPartPositions)
+          merge(partial(a, i), partial(next, i), a.value_width);
       }
+    }
+    for (uint32_t i = 0; i < a.count; ++i) finish(partial(a, i), a.queries[i].out, a.value_width);
+  }
+
+  static void attend_part(const AttendArgs& a, uint32_t part) { sum_part(a, part, (part + 1) * kPartTiles); }
+  static void merge(float* sum, const float* part, uint32_t value_width) {
+    const uint32_t width = cache_width(value_width);
+    const float largest = part[width] > sum[width] ? part[width] : sum[width];
+    const F before = Math<S>::exp(S::splat(sum[width] - largest)), now = Math<S>::exp(S::splat(part[width] - largest));
+    for (uint32_t d = 0; d < width; d += 16)
+      S::store(sum + d, S::fma(now, S::load(part + d), S::load(sum + d) * before));
+    float lanes[16];
+    S::store(lanes, S::fma(now, S::splat(part[width + 1]), S::splat(sum[width + 1]) * before));
+    sum[width] = largest;
+    sum[width + 1] = lanes[0];
+  }
+
+  static void finish(const float* sum, float* out, uint32_t value_width) {
+    const F weights = S::splat(sum[cache_width(value_width) + 1]);
+    for (uint32_t d = 0; d < value_width; d += 16) {
+      const int n = static_cast<int>(value_width - d < 16 ? value_width - d : 16);
+      S::store(out + d, S::load(sum + d) / weights, n);
     }
   }
 
@@ -72,10 +113,28 @@ struct Attend {
     float largest = -__builtin_inff();
     float sum = 0.0f;
   };
+
+  // Tiles from `end` on are read by others.
+  static void sum_part(const AttendArgs& a, uint32_t part, uint32_t end) {
+    Softmax softmax[kMaxQueries];
+    const uint32_t width = cache_width(a.value_width);
+    uint32_t last = a.queries[0].last / kTile;
+    for (uint32_t i = 0; i < a.count; ++i) {
+      for (uint32_t d = 0; d < width; d += 16) S::store(partial(a, i) + d, S::splat(0.0f));
+      if (a.queries[i].last / kTile > last) last = a.queries[i].last / kTile;
+    }
+    if (end > last) end = last + 1;
+    for (uint32_t tile = part * kPartTiles; tile < (part + 1) * kPartTiles && tile < end; ++tile)
+      add_tile(a, tile, tile + 1 < end, softmax);
+    for (uint32_t i = 0; i < a.count; ++i) {
+      partial(a, i)[width] = softmax[i].largest;
+      partial(a, i)[width + 1] = softmax[i].sum;
+    }
+  }
+
   // Positions of a tile that a query sees: [from, to).
   struct Seen {
     uint32_t from = 0, to = 0;
-    bool operator==(const Seen&) const = default;
   };
   static Seen seen(const Query& query, uint32_t tile) {
     const uint32_t begin = tile * kTile;
@@ -84,57 +143,116 @@ struct Attend {
     return {from, query.last - begin < kTile ? query.last - begin + 1 : kTile};
   }
 
+  // A run of memory to be fetched while something else is computed, some lines at each step.
+  struct Ahead {
+    const char* at = nullptr;
+    uint64_t lines = 0;
+    uint64_t each = 0;  // lines a step
+    void step() {
+      for (uint64_t i = 0; i < each && lines > 0; ++i, --lines, at += 64) __builtin_prefetch(at, 0, 2);
+    }
+  };
+  static Ahead ahead(const void* from, uint64_t bytes, uint64_t steps) {
+    const uint64_t lines = bytes / 64;
+    return {static_cast<const char*>(from), lines, (lines + steps - 1) / steps};
+  }
+
   struct Tile {
     const Element* keys;
     const Element* values;
-    Seen seen;
+    const Element* next_keys;  // null: no tile follows
+    bool fetched = false;      // by the queries before
   };
 
-  static void add_tile(const AttendArgs& a, uint32_t index, Softmax* softmax) {
-    const auto page = static_cast<uint64_t>(a.pages[index - a.first_page]);
-    Tile tile{reinterpret_cast<const Element*>(a.keys + page * a.key_page_bytes),
-              reinterpret_cast<const Element*>(a.values + page * a.value_page_bytes),
-              {}};
+  // The sum of one query.
+  static float* partial(const AttendArgs& a, uint32_t query) {
+    return a.scratch + uint64_t{query} * partial_floats(a.value_width);
+  }
+
+  static void add_tile(const AttendArgs& a, uint32_t index, bool more, Softmax* softmax) {
+    Seen of_query[kMaxQueries];
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < a.count; ++i) any |= (of_query[i] = seen(a.queries[i], index)).to;
+    if (any == 0) return;  // the page may be gone
+    const auto page_of = [&](uint32_t tile) { return static_cast<uint64_t>(a.pages[tile - a.first_page]); };
+    const auto keys_of = [&](uint32_t tile) {
+      return reinterpret_cast<const Element*>(a.keys + page_of(tile) * a.key_page_bytes);
+    };
+    Tile tile{keys_of(index), reinterpret_cast<const Element*>(a.values + page_of(index) * a.value_page_bytes),
+              more ? keys_of(index + 1) : nullptr};
     for (uint32_t i = 0; i < a.count;) {
-      tile.seen = seen(a.queries[i], index);
-      uint32_t alike = 1;
-      while (alike < S::kTileQueries && i + alike < a.count && seen(a.queries[i + alike], index) == tile.seen) ++alike;
-      const bool together = alike == S::kTileQueries;
-      if (tile.seen != Seen{})
-        together ? add<S::kTileQueries>(a, tile, i, softmax + i) : add<1>(a, tile, i, softmax + i);
-      i += together ? S::kTileQueries : 1;
+      uint32_t together = 0;
+      while (i + together < a.count && of_query[i + together].to != 0) ++together;
+      if (together == 0) ++i;
+      while (together > 0) {
+        const uint32_t taken = add_some<S::kTileQueries>(a, tile, i, together, of_query + i, softmax + i);
+        tile.fetched = true;
+        i += taken;
+        together -= taken;
+      }
     }
   }
 
-  // Queries [query, query + X), which see the same part of the tile.
+  // Of `count` queries that see something: the next X at once, or half as many where there are fewer.
   template <int X>
-  static void add(const AttendArgs& a, const Tile& tile, uint32_t query, Softmax* softmax) {
-    alignas(64) float p[X][kTile];
-    const float* q[X];
-    for (int x = 0; x < X; ++x) q[x] = a.queries[query + static_cast<uint32_t>(x)].q;
-    for (uint32_t at = 0; at < kTile; at += 16 * S::kTileVectors) score<X>(a, tile.keys + at, q, p, at);
-    if (a.queries[query].latent != nullptr) score_latents<X>(a, tile, query, p);
-    for (int x = 0; x < X; ++x)
-      for (uint32_t j = 0; j < kTile; j += 16) S::store(p[x] + j, shaped(a, S::load(p[x] + j)));
-    float correction[X];
-    for (int x = 0; x < X; ++x) correction[x] = normalise(p[x], tile.seen, softmax[x]);
-    const uint32_t width = cache_width(a.value_width);
-    float* results = a.scratch + uint64_t{query} * width;
-    uint32_t d = 0;
-    for (; d + 16 * S::kTileVectors <= width; d += 16 * S::kTileVectors)
-      mix<X, S::kTileVectors>(tile, p, correction, results, width, d);
-    for (; d < width; d += 16) mix<X, 1>(tile, p, correction, results, width, d);
+  static uint32_t add_some(const AttendArgs& a, const Tile& tile, uint32_t query, uint32_t count, const Seen* of_query,
+                           Softmax* softmax) {
+    if constexpr (X > 1) {
+      if (count < X) return add_some<X / 2>(a, tile, query, count, of_query, softmax);
+    }
+    add<X>(a, tile, query, of_query, softmax);
+    return X;
   }
 
-  // Products with kTileVectors vectors of positions from `at` on, whose keys begin at `keys`.
+  // Vectors of a tile of X queries.
   template <int X>
-  static void score(const AttendArgs& a, const Element* keys, const float* const (&q)[X], float (&scores)[X][kTile],
-                    uint32_t at) {
-    constexpr int C = S::kTileVectors;
+  static constexpr int kVectors = S::kTileQueries * S::kTileVectors / X < 4 ? S::kTileQueries * S::kTileVectors / X : 4;
+
+  // Queries [query, query + X).
+  template <int X>
+  static void add(const AttendArgs& a, const Tile& tile, uint32_t query, const Seen* of_query, Softmax* softmax) {
+    alignas(64) float p[X][kTile];
+    const float* q[X];
+    Seen by_all{0, kTile}, by_any{kTile, 0};
+    for (int x = 0; x < X; ++x) {
+      q[x] = a.queries[query + static_cast<uint32_t>(x)].q;
+      by_all = {larger(by_all.from, of_query[x].from), smaller(by_all.to, of_query[x].to)};
+      by_any = {smaller(by_any.from, of_query[x].from), larger(by_any.to, of_query[x].to)};
+    }
+    if (by_all.from > by_all.to) by_all = {kTile, kTile};
+    const uint32_t width = cache_width(a.value_width);
+    Ahead values;
+    if (!tile.fetched)
+      values = ahead(tile.values, kTile * width * sizeof(Element), a.key_width * (kTile / 16 / kVectors<X>));
+    for (uint32_t at = 0; at < kTile; at += 16 * kVectors<X>) score<X>(a, tile.keys + at, values, q, p, at);
+    if (a.queries[query].latent != nullptr) score_latents<X>(a, tile, query, by_any, p);
+    float correction[X];
+    for (int x = 0; x < X; ++x) {
+      for (uint32_t j = 0; j < kTile; j += 16) S::store(p[x] + j, shaped(a, S::load(p[x] + j)));
+      correction[x] = normalise(p[x], of_query[x], softmax[x]);
+    }
+    Mixed<X> m{.p = p, .of_query = of_query, .by_all = by_all, .correction = correction, .width = width};
+    if (!tile.fetched && tile.next_keys != nullptr)
+      m.keys =
+          ahead(tile.next_keys, kTile * a.key_width * sizeof(Element), uint64_t{width} / 16 / kVectors<X> * kTile + 1);
+    for (int x = 0; x < X; ++x) m.results[x] = partial(a, query + static_cast<uint32_t>(x));
+    uint32_t d = 0;
+    for (; d + 16 * kVectors<X> <= width; d += 16 * kVectors<X>) mix<X, kVectors<X>>(tile, m, d);
+    for (; d < width; d += 16) mix<X, 1>(tile, m, d);
+  }
+  static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+  static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+  // Products with some vectors of positions from `at` on, whose keys begin at `keys`.
+  template <int X>
+  static void score(const AttendArgs& a, const Element* keys, Ahead& values, const float* const (&q)[X],
+                    float (&scores)[X][kTile], uint32_t at) {
+    constexpr int C = kVectors<X>;
     F sum[X][C];
     for (int x = 0; x < X; ++x)
       for (int c = 0; c < C; ++c) sum[x][c] = S::splat(0.0f);
     for (uint32_t d = 0; d < a.key_width; ++d) {
+      values.step();
       F key[C];
       for (int c = 0; c < C; ++c) key[c] = Cache::load(keys + d * kTile + 16 * c);
       for (int x = 0; x < X; ++x) {
@@ -145,13 +263,15 @@ struct Attend {
     for (int x = 0; x < X; ++x)
       for (int c = 0; c < C; ++c) S::store(scores[x] + at + 16 * c, sum[x][c]);
   }
-  // Adds the products with the latents of the positions seen, which lie as values do.
+  // Adds the products with the latents of positions `range`, which lie as values do; some positions at once, so that
+  // sums do not wait for each other.
   template <int X>
-  static void score_latents(const AttendArgs& a, const Tile& tile, uint32_t query, float (&scores)[X][kTile]) {
-    constexpr uint32_t C = X == 1 ? 4 : 1;  // positions at once, so that sums do not wait for each other
-    uint32_t j = tile.seen.from;
-    for (; j + C <= tile.seen.to; j += C) score_latents<X, C>(a, tile, query, scores, j);
-    for (; j < tile.seen.to; ++j) score_latents<X, 1>(a, tile, query, scores, j);
+  static void score_latents(const AttendArgs& a, const Tile& tile, uint32_t query, const Seen& range,
+                            float (&scores)[X][kTile]) {
+    constexpr uint32_t C = kVectors<X>;
+    uint32_t j = range.from;
+    for (; j + C <= range.to; j += C) score_latents<X, C>(a, tile, query, scores, j);
+    for (; j < range.to; ++j) score_latents<X, 1>(a, tile, query, scores, j);
   }
   template <int X, uint32_t C>
   static void score_latents(const AttendArgs& a, const Tile& tile, uint32_t query, float (&scores)[X][kTile],
@@ -200,24 +320,46 @@ struct Attend {
     return correction[0];
   }
 
+  // What X queries add to their results: p_j value_j for the positions that they see.
+  template <int X>
+  struct Mixed {
+    const float (&p)[X][kTile];
+    const Seen* of_query;
+    Seen by_all;
+    const float (&correction)[X];
+    uint32_t width;
+    Ahead keys{};
+    float* results[X] = {};
+  };
   // Elements [d, d + 16 C) of the results.
   template <int X, int C>
-  static void mix(const Tile& tile, const float (&p)[X][kTile], const float (&correction)[X], float* results,
-                  uint32_t width, uint32_t d) {
+  static void mix(const Tile& tile, Mixed<X>& m, uint32_t d) {
     F sum[X][C];
     for (int x = 0; x < X; ++x)
-      for (int c = 0; c < C; ++c)
-        sum[x][c] = S::load(results + static_cast<uint32_t>(x) * width + d + 16 * c) * S::splat(correction[x]);
-    for (uint32_t j = tile.seen.from; j < tile.seen.to; ++j) {
+      for (int c = 0; c < C; ++c) sum[x][c] = S::load(m.results[x] + d + 16 * c) * S::splat(m.correction[x]);
+    const Element* values = tile.values + d;
+    for (int x = 0; x < X; ++x)
+      mix_one<X, C>(values, m, x, {m.of_query[x].from, smaller(m.of_query[x].to, m.by_all.from)}, sum[x]);
+    for (uint32_t j = m.by_all.from; j < m.by_all.to; ++j) {
+      m.keys.step();
       F value[C];
-      for (int c = 0; c < C; ++c) value[c] = Cache::load(tile.values + uint64_t{j} * width + d + 16 * c);
+      for (int c = 0; c < C; ++c) value[c] = Cache::load(values + uint64_t{j} * m.width + 16 * c);
       for (int x = 0; x < X; ++x) {
-        const F share = S::splat(p[x][j]);
+        const F share = S::splat(m.p[x][j]);
         for (int c = 0; c < C; ++c) sum[x][c] = S::fma(share, value[c], sum[x][c]);
       }
     }
     for (int x = 0; x < X; ++x)
-      for (int c = 0; c < C; ++c) S::store(results + static_cast<uint32_t>(x) * width + d + 16 * c, sum[x][c]);
+      mix_one<X, C>(values, m, x, {larger(m.of_query[x].from, m.by_all.to), m.of_query[x].to}, sum[x]);
+    for (int x = 0; x < X; ++x)
+      for (int c = 0; c < C; ++c) S::store(m.results[x] + d + 16 * c, sum[x][c]);
+  }
+  // Positions that not all of them see.
+  template <int X, int C>
+  static void mix_one(const Element* values, const Mixed<X>& m, int x, const Seen& range, F (&sum)[C]) {
+    for (uint32_t j = range.from; j < range.to; ++j)
+      for (int c = 0; c < C; ++c)
+        sum[c] = S::fma(S::splat(m.p[x][j]), Cache::load(values + uint64_t{j} * m.width + 16 * c), sum[c]);
   }
 };
 

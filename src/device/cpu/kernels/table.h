@@ -67,7 +67,10 @@ constexpr CacheKernels cache_kernels() {
   return {.element_bytes = sizeof(typename Cache::Element),
           .append_key = A::append_key,
           .append_value = A::append_value,
-          .attend = A::attend};
+          .attend = A::attend,
+          .attend_part = A::attend_part,
+          .merge = A::merge,
+          .finish = A::finish};
 }
 
 template <class S>
@@ -79,6 +82,7 @@ constexpr Kernels make_kernels() {
   k.product_in_parts = Product<S>::product_in_parts;
   k.cache_f32 = cache_kernels<S, CacheF32<S>>();
   k.cache_f16 = cache_kernels<S, CacheF16<S>>();
+  k.cache_bf16 = cache_kernels<S, CacheBf16<S>>();
   k.quantised_bytes = Quantise<S>::row_bytes;
   k.quantise = Quantise<S>::row;
   k.rms_norm = E::rms_norm;
