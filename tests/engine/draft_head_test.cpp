@@ -127,7 +127,7 @@ TEST(DraftHead, AModelWithoutAHeadIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, DraftHeadEngine, ::testing::Values("qwen3_5_moe", "deepseek_v3"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& variant) { return std::string(variant.param); });
 
 }  // namespace
 }  // namespace sluice

@@ -92,7 +92,7 @@ TEST(DraftHeadFile, AHeadThatIsNotWholeIsNone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, DraftHeadModel, ::testing::Values("qwen3_5_moe", "deepseek_v3"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& variant) { return std::string(variant.param); });
 
 }  // namespace
 }  // namespace sluice

@@ -352,7 +352,8 @@ auto Interpreter<Real>::runs(const StateRef& state) -> std::vector<Run> {
     Run run{.first = first, .before = pages_.table(state.state, entries[kSlotRead])};
     while (end < sequences.size() && sequences[end] == sequences[first]) {
       const uint64_t listed = kSlotEntries + end - first;
-      const bool last = ++end == sequences.size() || sequences[end] != sequences[first];
+      ++end;
+      const bool last = end == sequences.size() || sequences[end] != sequences[first];
       const int32_t kept = last ? entries[kSlotWritten] : listed < entries.size() ? entries[listed] : -1;
       CHECK(!last || kept >= 0);
       if (kept < 0) continue;

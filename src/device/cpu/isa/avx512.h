@@ -147,15 +147,20 @@ struct Avx512 {
   }
 
 #if defined(__AMX_INT8__)
+  struct TileShapes {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t rows[16] = {};
+  };
+  static_assert(sizeof(TileShapes) == 64);
+
   // Between these two calls a thread may multiply tiles: sixteen rows with weights of `vectors` vectors, four integers
-  // a lane.
-  static void begin_tiles(int vectors) {
-    struct {
-      uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      uint16_t row_bytes[16] = {};
-      uint8_t rows[16] = {};
-    } shapes;
-    static_assert(sizeof(shapes) == 64);
+  // a lane. Gives the shapes that were there before, and takes them back: the thread is the host program's, which may
+  // have set them up for itself once and for all.
+  static TileShapes begin_tiles(int vectors) {
+    TileShapes before, shapes;
+    _tile_storeconfig(&before);
+    __asm__ volatile("" ::"r"(&before) : "memory");  // g++ does not know that all of it is written
     for (int tile = 0; tile < 8; ++tile) {
       const bool sums = tile < 4, x = tile == 4 || tile == 5;
       shapes.row_bytes[tile] = static_cast<uint16_t>(x ? 4 * vectors : 64);
@@ -163,8 +168,12 @@ struct Avx512 {
     }
     __asm__ volatile("" ::"r"(&shapes) : "memory");  // g++ does not know that all of it is read
     _tile_loadconfig(&shapes);
+    return before;
   }
-  static void end_tiles() { _tile_release(); }
+  static void end_tiles(const TileShapes& before) {
+    __asm__ volatile("" ::"r"(&before) : "memory");
+    _tile_loadconfig(&before);
+  }
   // Sums kSums, of four: what row r, `stride` bytes after the one before, and lane l multiply to. Both are signed.
   // Tiles are named by literal numbers, which g++ pastes into text; nor does it know that loading them reads memory.
   template <int kSums>

@@ -11,7 +11,7 @@ template <class S>
 struct Peak {
   using F = typename S::F;
   using I = typename S::I;
-  static constexpr size_t kTile = static_cast<size_t>(S::kTileWeights * S::kTileRows);
+  static constexpr size_t kTile = static_cast<size_t>(S::kTileWeights) * static_cast<size_t>(S::kTileRows);
   static constexpr size_t kOperands = 8;
 
   // Each of a tile's accumulators so many times: `flops_f32` a round. The result is there to be needed.

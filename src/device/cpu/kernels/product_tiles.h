@@ -28,12 +28,12 @@ struct ProductTiles {
       Product8Bit<S>::template product<View>(rest, first, last, scratch);
     }
     if (tiled == 0) return;
-    S::begin_tiles(kVectors<View>);
+    const auto before = S::begin_tiles(kVectors<View>);
     for (uint32_t row = 0; row < tiled; row += kRowsTogether)
       for (uint32_t o = first; o < last; o += kOutputsTogether)
         panels<View>(a, row, tiled - row < kRowsTogether ? tiled - row : kRowsTogether, o,
                      last - o < kOutputsTogether ? last - o : kOutputsTogether);
-    S::end_tiles();
+    S::end_tiles(before);
   }
 
  private:
