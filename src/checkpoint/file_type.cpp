@@ -52,11 +52,12 @@ std::string format_label(const Checkpoint& checkpoint) {
     bytes[static_cast<size_t>(tensor.format)] += tensor.bytes.size();
   }
   const auto most = std::ranges::max_element(bytes);
-  if (most == &bytes[static_cast<size_t>(Format::u32)]) {
+  const auto format = static_cast<Format>(most - bytes.begin());
+  if (format == Format::u32) {
     std::string label = mlx_label(checkpoint);
     if (!label.empty()) return label;
   }
-  return *most == 0 ? std::string() : format_name(static_cast<Format>(most - bytes.begin()));
+  return *most == 0 ? std::string() : format_name(format);
 }
 
 }  // namespace sluice

@@ -218,7 +218,7 @@ TEST(Drafts, AreAtMost16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Slots, Drafting, testing::Bool(),
-                         [](const auto& info) { return std::string(info.param ? "with_slots" : "pages_only"); });
+                         [](const auto& variant) { return std::string(variant.param ? "with_slots" : "pages_only"); });
 
 }  // namespace
 }  // namespace sluice
