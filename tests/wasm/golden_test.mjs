@@ -137,12 +137,18 @@ verify('demo q8_0', demo, demoGolden, { arithmetic: 'fast', judge: 'reference', 
 module.removeFile(demo);
 
 // The small models of the tests, every family's.
+const kTexts = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'generation_config.json'];
 const isModel = (file) => file.endsWith('.safetensors') && !file.startsWith('golden');
 for (const name of readdirSync(kData).filter((name) => existsSync(`${kData}/${name}/golden.json`))) {
   if (!readdirSync(`${kData}/${name}`).some(isModel)) continue;
   addFolder(`${kData}/${name}`, name);
+  // An MLX directory's tokenizer is that of the model it is named after: they are the same files.
+  const sibling = `${kData}/${name.replace(/_mlx\d$/, '')}`;
+  const missing = kTexts.filter((file) => !existsSync(`${kData}/${name}/${file}`) && existsSync(`${sibling}/${file}`));
+  for (const file of missing) module.addFile(`${name}/${file}`, readFileSync(`${sibling}/${file}`));
   verify(name, name, new Golden(`${kData}/${name}`), { arithmetic: 'exact', judge: 'golden' });
   removeFolder(`${kData}/${name}`, name);
+  for (const file of missing) module.removeFile(`${name}/${file}`);
 }
 
 // ---- the full set

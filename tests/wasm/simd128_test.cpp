@@ -192,7 +192,7 @@ Floats attend(const CacheKernels& cache, float softcap) {
     cache.append_value(&value[size_t{position} * kValueWidth], values.data() + page * value_page, kValueWidth, within);
   }
   const Floats q = uniform(9, size_t{kQueries} * kKeyWidth, -4, 4);
-  Floats out(size_t{kQueries} * kValueWidth), scratch(size_t{kQueries} * cache_width(kValueWidth));
+  Floats out(size_t{kQueries} * kValueWidth), scratch(size_t{2} * kQueries * partial_floats(kValueWidth));
   std::array<Query, kQueries> queries;
   for (uint32_t i = 0; i < kQueries; ++i)
     queries[i] = {
@@ -218,6 +218,7 @@ void check_attention() {
   for (const float softcap : {0.0f, 5.0f}) {
     compare("attention, f32 cache", [&](const Kernels& k) { return attend(k.cache_f32, softcap); });
     compare("attention, f16 cache", [&](const Kernels& k) { return attend(k.cache_f16, softcap); });
+    compare("attention, bf16 cache", [&](const Kernels& k) { return attend(k.cache_bf16, softcap); });
   }
 }
 
