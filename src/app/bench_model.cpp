@@ -88,9 +88,9 @@ std::string names_of_shapes() {
 
 std::vector<OptionSpec> synthetic_options() {
   static const std::string mixes = mix_names("|");
-  static const std::string shape_help =
-      cat("a synthetic model of this shape in place of MODEL: ", names_of_shapes(),
-          "; \":N\" behind it leaves the first N layers, of deepseek-v3 \":layers:dense:experts\"");
+  static const std::string shape_help = cat("a synthetic model of this shape in place of MODEL: ", names_of_shapes(),
+                                            "; \":N\" behind it leaves the first N layers, of one with dense layers "
+                                            "before its experts \":layers:dense:experts\"");
   return {
       {.name = "--shape", .argument = "NAME[:N]", .kind = OptionKind::text, .help = shape_help.c_str()},
       {.name = "--format",

@@ -77,16 +77,6 @@ std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions
   return sizes;
 }
 
-// Whether the budget has room now, without keeping it.
-Status try_reserve(Budget& budget, const std::vector<MemoryLine>& memory) {
-  std::vector<Reservation> held;
-  for (const MemoryLine& line : memory) {
-    TRY(Reservation reservation, budget.reserve(line.domain, line.purpose, line.bytes));
-    held.push_back(std::move(reservation));
-  }
-  return {};
-}
-
 Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const TextModel& model, Device& device,
                               Budget& budget) {
   PlacedText placed{.layout = std::move(layout), .numerics_id = plan->numerics_id(), .page_bytes = {}, .runner = {}};
@@ -96,6 +86,15 @@ Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const T
 }
 
 }  // namespace
+
+Status try_reserve(Budget& budget, const std::vector<MemoryLine>& memory) {
+  std::vector<Reservation> held;
+  for (const MemoryLine& line : memory) {
+    TRY(Reservation reservation, budget.reserve(line.domain, line.purpose, line.bytes));
+    held.push_back(std::move(reservation));
+  }
+  return {};
+}
 
 Result<TextPorts> find_ports(const Program& program) {
   TextPorts ports;

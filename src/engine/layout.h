@@ -58,6 +58,9 @@ struct PlacedText {
   std::vector<uint64_t> page_bytes;  // by group
   std::unique_ptr<Runner> runner;
 };
+// Whether the budget has room now, without keeping it.
+Status try_reserve(Budget& budget, const std::vector<MemoryLine>& memory);
+
 // Plans and places `model`, which stays where it is as long as the runner lives. Where options leave the size open it
 // shrinks - snapshots, then sequences' room, then the context - until the budget takes it.
 Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options);

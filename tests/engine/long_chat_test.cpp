@@ -110,13 +110,7 @@ TEST_P(LongChat, ForksAndBranchesComputeWhatIsTheirsAlone) {
   EXPECT_EQ(computed(chat, kept(branch, 1)), branch.size() - cut_below(kPrompt));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, LongChat,
-                         testing::Values("gemma4_dense q8_0", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"),
-                         [](const auto& variant) {
-                           std::string name = variant.param;
-                           for (char& c : name) c = c == ' ' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Families, LongChat, testing::ValuesIn(kEveryStateKind), real_model_name);
 
 }  // namespace
 }  // namespace sluice

@@ -18,6 +18,14 @@ namespace sluice {
 
 // "gemma4_dense", "gemma4_moe", or the same converted: "gemma4_dense q8_0". Kept for the whole program.
 const Model& real_model(const std::string& name);
+// Windows in integers, windows, slots, latents.
+inline constexpr const char* kEveryStateKind[] = {"gemma4_dense q8_0", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"};
+// As a test's name.
+inline std::string real_model_name(const testing::TestParamInfo<const char*>& variant) {
+  std::string name = variant.param;
+  for (char& letter : name) letter = letter == ' ' ? '_' : letter;
+  return name;
+}
 
 // A device with its threads.
 struct RealDevice {

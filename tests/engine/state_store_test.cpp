@@ -402,13 +402,7 @@ TEST_P(RestartTest, GivesTheSameBitsFromFewRows) {
   EXPECT_EQ(runs[1].restored_tokens, 960u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, RestartTest,
-                         testing::Values("gemma4_dense q8_0", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"),
-                         [](const auto& variant) {
-                           std::string name = variant.param;
-                           for (char& c : name) c = c == ' ' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Families, RestartTest, testing::ValuesIn(kEveryStateKind), real_model_name);
 
 }  // namespace
 }  // namespace sluice
