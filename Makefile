@@ -15,8 +15,8 @@ export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
-.PHONY: run test build install check deps check-deps format clean \
-        check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz check-wasm
+.PHONY: run test build install check deps test-deps check-deps format clean \
+        check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz check-wasm check-neon
 
 run: build
 	build/release/sluice run demo "$(PROMPT)"
@@ -32,13 +32,13 @@ install:
 	@test -x build/release/sluice || { echo "install: no build/release/sluice: make build first" >&2; exit 1; }
 	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
-test: deps
+test: test-deps
 	cmake --preset release
 	cmake --build build/release -j $(JOBS)
 	$(CTEST) --test-dir build/release
 	@tools/goldens_not_run.sh build/release
 
-check: check-format check-includes check-tidy check-peer check-gcc check-asan check-tsan check-fuzz check-wasm
+check: check-format check-includes check-tidy check-peer check-gcc check-asan check-tsan check-fuzz check-wasm check-neon
 	@echo "check: all of it holds"
 
 check-format: check-deps
@@ -85,8 +85,17 @@ check-wasm: check-deps
 	cmake --build build/wasm -j $(JOBS)
 	tools/check_wasm.sh build/wasm
 
+# The kernels for Arm, under an emulator.
+check-neon: check-deps
+	tools/check_neon.sh $(JOBS)
+
 deps:
 	@tools/install_packages.sh build
+
+# What the tests of the WebGPU device run on, too.
+test-deps:
+	@tools/install_packages.sh build test
+	@tools/fetch_webgpu.sh build
 
 check-deps:
 	@tools/install_packages.sh build check

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "device/cpu/packing.h"
 #include "device/cpu/plan.h"
 #include "device/cpu/simd_level.h"
 #include "format/format.h"
@@ -28,10 +29,14 @@ std::vector<float> ramp(size_t count) {
   return numbers;
 }
 
+enum class Weights : uint8_t { with_f32, with_8bit, packed };
+
+constexpr const char* kWeightsNames[] = {"/f32/", "/8bit/", "/packed/"};
+
 struct ProductSetting {
   SimdLevel level{};
   Format format{};
-  bool quantised = false;
+  Weights weights{};
   uint32_t rows = 0;
 };
 
@@ -42,32 +47,54 @@ void count(benchmark::State& state, uint64_t bytes, uint64_t multiply_adds) {
       benchmark::Counter(2.0 * static_cast<double>(multiply_adds) * times, benchmark::Counter::kIsRate);
 }
 
+// As many matrices, or caches of layers, as do not fit into a processor's own memory.
+constexpr uint64_t kBeyondCaches = uint64_t{384} << 20;
+
+// Another matrix each time.
 void product(benchmark::State& state, const ProductSetting& setting) {
   const Kernels& kernels = *simd_info(setting.level).kernels;
   const FormatKernels& format = kernels.formats[static_cast<int>(setting.format)];
-  const uint64_t stride = row_bytes(setting.format, kColumns);
-  std::vector<std::byte> weight(stride * kOutputs);
+  const bool quantised = setting.weights != Weights::with_f32, packed = setting.weights == Weights::packed;
+  const uint64_t stride = row_bytes(setting.format, kColumns), matrix = stride * kOutputs;
+  const uint64_t matrices = std::max<uint64_t>(kBeyondCaches / matrix, 1);
+  std::vector<std::byte> stored(matrix);
   const std::vector<float> x = ramp(size_t{setting.rows} * kColumns);
-  for (uint32_t o = 0; o < kOutputs; ++o) encode_row(setting.format, x.data(), weight.data() + o * stride, kColumns);
+  for (uint32_t o = 0; o < kOutputs; ++o) encode_row(setting.format, x.data(), stored.data() + o * stride, kColumns);
+  std::vector<std::byte> weights(matrix * matrices);
+  for (uint64_t i = 0; i < matrices; ++i) {
+    std::byte* to = weights.data() + i * matrix;
+    const PackArgs pack{.packing = format.packing,
+                        .from = stored.data(),
+                        .from_stride = stride,
+                        .stored_row = stride,
+                        .rows = kOutputs,
+                        .to = to};
+    if (packed)
+      pack_panels(pack, 0, kOutputs / kPanelOutputs);
+    else
+      std::copy_n(stored.data(), matrix, to);
+  }
   const uint64_t quantised_stride = kernels.quantised_bytes(kColumns);
-  std::vector<std::byte> quantised(quantised_stride * setting.rows);
+  std::vector<std::byte> quants(quantised_stride * setting.rows);
   for (uint32_t row = 0; row < setting.rows; ++row)
-    kernels.quantise(&x[size_t{row} * kColumns], quantised.data() + row * quantised_stride, kColumns);
+    kernels.quantise(&x[size_t{row} * kColumns], quants.data() + row * quantised_stride, kColumns);
   std::vector<float> out(size_t{setting.rows} * kOutputs), scratch(size_t{kPanelOutputs} * kColumns);
-  const ProductArgs args{.weight = weight.data(),
-                         .weight_stride = stride,
-                         .x = setting.quantised ? quantised.data() : reinterpret_cast<const std::byte*>(x.data()),
-                         .x_stride = setting.quantised ? quantised_stride : uint64_t{kColumns} * 4,
-                         .out = out.data(),
-                         .out_stride = kOutputs,
-                         .columns = kColumns,
-                         .rows = setting.rows};
-  const ProductKernel kernel = setting.quantised ? format.product_8bit : format.product;
+  ProductArgs args{.weight = nullptr,
+                   .weight_stride = stride,
+                   .x = quantised ? quants.data() : reinterpret_cast<const std::byte*>(x.data()),
+                   .x_stride = quantised ? quantised_stride : uint64_t{kColumns} * 4,
+                   .out = out.data(),
+                   .out_stride = kOutputs,
+                   .columns = kColumns,
+                   .rows = setting.rows};
+  const ProductKernel kernel = packed ? format.product_packed : quantised ? format.product_8bit : format.product;
+  uint64_t next = 0;
   for (auto _ : state) {
+    args.weight = weights.data() + next++ % matrices * matrix;
     kernel(args, 0, kOutputs, scratch.data());
     benchmark::DoNotOptimize(out.data());
   }
-  count(state, weight.size(), uint64_t{kOutputs} * kColumns * setting.rows);
+  count(state, matrix, uint64_t{kOutputs} * kColumns * setting.rows);
 }
 
 // Of one key head. With latents the value is what keys are made of, too.
@@ -88,9 +115,6 @@ struct AttentionSetting {
   uint32_t depth = 0;
 };
 
-// Caches of as many layers as do not fit into a processor's own memory.
-constexpr uint64_t kAllCaches = uint64_t{384} << 20;
-
 // Queries of one key head: eight heads of a decoded token, or sixteen rows of a prompt; another layer each time.
 void attention(benchmark::State& state, const AttentionSetting& setting) {
   const CacheKernels& cache = *cache_kernels(*simd_info(setting.level).kernels, setting.cache);
@@ -98,7 +122,7 @@ void attention(benchmark::State& state, const AttentionSetting& setting) {
   const uint64_t key_bytes = uint64_t{cache.element_bytes} * kPagePositions * shape.key_width;
   const uint64_t value_bytes = uint64_t{cache.element_bytes} * kPagePositions * shape.value_width;
   const uint32_t pages = setting.depth / kPagePositions;
-  const uint64_t layer_bytes = (key_bytes + value_bytes) * pages, layers = kAllCaches / layer_bytes;
+  const uint64_t layer_bytes = (key_bytes + value_bytes) * pages, layers = kBeyondCaches / layer_bytes;
   std::vector<std::byte> keys(key_bytes * pages * layers), values(value_bytes * pages * layers);
   const std::vector<float> row = ramp(shape.key_width + shape.value_width);
   for (uint32_t position = 0; position < kPagePositions; ++position) {
@@ -142,7 +166,7 @@ void attention(benchmark::State& state, const AttentionSetting& setting) {
 
 // What the memory gives one thread: the yardstick of attention at depth.
 void read_memory(benchmark::State& state) {
-  const std::vector<uint64_t> words(kAllCaches / sizeof(uint64_t), 1);
+  const std::vector<uint64_t> words(kBeyondCaches / sizeof(uint64_t), 1);
   for (auto _ : state) {
     uint64_t sums[8] = {};
     for (size_t i = 0; i < words.size(); i += 8)
@@ -156,12 +180,12 @@ void add_level(SimdLevel level) {
   const std::string name = simd_name(level);
   for (const Format format :
        {Format::f32, Format::f16, Format::bf16, Format::q8_0, Format::q4_0, Format::q4_k, Format::q6_k})
-    for (const bool quantised : {false, true})
+    for (const Weights weights : {Weights::with_f32, Weights::with_8bit, Weights::packed})
       for (const uint32_t rows : {1u, 16u, 512u}) {
-        if (quantised && format_info(format).block_elements == 1) continue;
-        const ProductSetting setting{level, format, quantised, rows};
+        if (weights != Weights::with_f32 && format_info(format).block_elements == 1) continue;
+        const ProductSetting setting{level, format, weights, rows};
         const std::string title =
-            cat("product/", format_name(format), quantised ? "/8bit/" : "/f32/", rows, "_rows/", name);
+            cat("product/", format_name(format), kWeightsNames[static_cast<int>(weights)], rows, "_rows/", name);
         benchmark::RegisterBenchmark(title.c_str(), product, setting);
       }
   const auto add = [&](const AttentionSetting& setting) {
@@ -181,8 +205,7 @@ void add_level(SimdLevel level) {
 
 int main(int argc, char** argv) {
   benchmark::RegisterBenchmark("read_memory", sluice::cpu::read_memory);
-  for (int i = 0; i <= static_cast<int>(sluice::widest_simd_level()); ++i)
-    sluice::cpu::add_level(static_cast<sluice::SimdLevel>(i));
+  for (const sluice::SimdLevel level : sluice::simd_levels()) sluice::cpu::add_level(level);
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

@@ -8,6 +8,7 @@
 #include "app/bench_runs.h"
 #include "app/commands.h"
 #include "app/console.h"
+#include "app/expert_report.h"
 #include "app/interrupt.h"
 #include "app/open.h"
 #include "base/text.h"
@@ -74,8 +75,10 @@ Result<BenchRequest> parse_request(const Arguments& arguments) {
   return request;
 }
 
-EngineOptions engine_options(const BenchRequest& request, Arithmetic arithmetic) {
-  EngineOptions options{.arithmetic = arithmetic};
+EngineOptions engine_options(const BenchRequest& request, const Arguments& arguments) {
+  EngineOptions options{.arithmetic = parse_arithmetic(arguments.text("--arithmetic")),
+                        .repack = repack(arguments),
+                        .experts = expert_options(arguments)};
   for (const BenchTest& test : request.tests) {
     options.context = std::max(options.context, test.depth + test.length + 2);
     options.sequences = std::max(options.sequences, test.batch);
@@ -106,7 +109,11 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
 }
 
 Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, Machine& machine) {
-  if (request.synthetic) return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
+  if (request.synthetic) {
+    machine.bounded = false;  // its weights are held: there is no file
+    machine.budget.count_mapped(Domain::host, false);
+    return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
+  }
   TRY(const std::string path, model_path(arguments.positionals().empty() ? kDemoName : arguments.positionals()[0]));
   return open_model(path);
 }
@@ -119,12 +126,17 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
   if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // which it does not use
-  TRY(report.facts.routing, measure_routing(model, *machine.device, machine.budget, arithmetic));
+  // A model that does not fit is not placed as a whole to trace it.
+  if (!machine.bounded) {
+    TRY(report.facts.routing, measure_routing(model, *machine.device, machine.budget, arithmetic));
+  }
   Meter meter;
   MeteredDevice device(*machine.device, meter);
-  TRY(ReadBandwidth bandwidth, ReadBandwidth::open(*machine.pool, machine.budget));
+  // Held beside the model, so that within a bound it is a small part.
+  const uint64_t most = machine.bounded ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
+  TRY(ReadBandwidth bandwidth, ReadBandwidth::open(*machine.pool, machine.budget, most));
   TRY(const std::unique_ptr<Engine> engine,
-      open_engine(model, device, machine.budget, engine_options(request, arithmetic), console));
+      open_engine(model, device, machine, engine_options(request, arguments), console));
   meter.set_expert_shares(report.facts.routing.chosen);
   report.facts.numerics_id = engine->numerics_id();
   if (text) console.out(bench_text(report.facts) + bench_head());
@@ -134,6 +146,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
     if (text) console.out(bench_line(result));
     report.results.push_back(result);
   }
+  if (const auto experts = engine->expert_stats(); experts && text) console.out(expert_text(*experts));
   for (size_t i = 0; i < request.tests.size() && request.ops; ++i) {
     TRY(const std::vector<MeteredStep> steps, runner.timed_steps(request.tests[i]));
     report.ops.push_back(op_shares(meter.facts(), steps));
@@ -192,11 +205,8 @@ std::vector<OptionSpec> test_options() {
        .help = "also where the time goes, by op, format and shape; the limit is what the bytes need at that bandwidth "
                "or the flops at the "
                "peak, which bytes in a cache go beyond"},
-      {.name = "--arithmetic",
-       .argument = "exact|fast",
-       .kind = OptionKind::choice,
-       .fallback = "fast",
-       .help = "exact: everything in f32; fast: what the device does best"},
+      arithmetic_option(),
+      repack_option("first"),
       {.name = "--json", .help = "print one JSON object"},
   };
 }
@@ -213,7 +223,7 @@ CommandSpec bench_command() {
           "machine's read bandwidth that is, measured on as many threads right before each round. With --shape the "
           "model is made up in memory: sizes, formats and routing are those of the real one, its words are nonsense.",
       .positionals = {model_positional(/*required=*/false)},
-      .options = join_options({test_options(), synthetic_options(), device_options()}),
+      .options = join_options({test_options(), synthetic_options(), device_options(), {expert_memory_option()}}),
       .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},
                    {"sluice bench model.gguf --prompt 512,4096 --depth 0,16384 --batch 1,4",
                     "every depth with every batch"},

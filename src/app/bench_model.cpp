@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "app/bench_routing.h"
 #include "app/interrupt.h"
 #include "app/open.h"
 #include "app/progress.h"
@@ -104,7 +105,7 @@ std::vector<OptionSpec> synthetic_options() {
        .kind = OptionKind::text,
        .fallback = "zipf:1",
        .help = "of a synthetic model: how often experts are chosen; zipf:S for the expert of rank r in proportion to "
-               "r^-S, or uniform"},
+               "r^-S, uniform, or what run --record-routing wrote of a model with as many"},
       {.name = "--write",
        .argument = "FILE.gguf",
        .kind = OptionKind::text,
@@ -112,9 +113,21 @@ std::vector<OptionSpec> synthetic_options() {
   };
 }
 
+namespace {
+
+// By its name, or of a file.
+Result<Routing> find_routing(const std::string& text) {
+  Result<Routing> named = parse_routing(text);
+  if (named || path_kind(text) == PathKind::missing) return named;
+  TRY(const RoutingTrace trace, read_routing(text));
+  return Routing{.recorded = shares_of(trace).chosen};
+}
+
+}  // namespace
+
 Result<SyntheticModel> synthetic_model(const Arguments& arguments) {
   TRY(const ShapeConfig shape, find_shape(arguments.text("--shape")));
-  TRY(const Routing routing, parse_routing(arguments.text("--routing")));
+  TRY(const Routing routing, find_routing(arguments.text("--routing")));
   return SyntheticModel::make(shape, *find_mix(arguments.text("--format")), routing);
 }
 

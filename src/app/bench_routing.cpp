@@ -36,6 +36,21 @@ double RoutingShares::favourites() const {
   return std::accumulate(chosen.begin(), chosen.begin() + eighth, 0.0) / used;
 }
 
+RoutingShares shares_of(const RoutingTrace& trace) {
+  RoutingShares routing{.chosen = std::vector<double>(trace.experts),
+                        .used = trace.used,
+                        .tokens = static_cast<uint32_t>(trace.tokens())};
+  for (uint32_t layer = 0; layer < trace.layers; ++layer) {
+    std::vector<double> counts(trace.experts, 1.0);
+    for (size_t token = 0; token < trace.tokens(); ++token)
+      for (const uint32_t expert : trace.at(token, layer)) counts[expert] += 1.0;
+    std::sort(counts.begin(), counts.end(), std::greater());
+    const double all = std::accumulate(counts.begin(), counts.end(), 0.0) * trace.layers / trace.used;
+    for (size_t rank = 0; rank < counts.size(); ++rank) routing.chosen[rank] += counts[rank] / all;
+  }
+  return routing;
+}
+
 Result<RoutingShares> measure_routing(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic) {
   RoutingShares routing;
   TRY(const Program program, model.record_text());
@@ -56,6 +71,24 @@ Result<RoutingShares> measure_routing(const Model& model, Device& device, Budget
   CHECK(layers > 0);
   for (double& chosen : routing.chosen) chosen /= layers;
   return routing;
+}
+
+RoutingTrace recorded_routing(const Meter& meter) {
+  const Program& program = *meter.facts().program;
+  RoutingTrace trace{.layers = 0, .experts = expert_count(program), .used = 0, .chosen = {}};
+  for (const Op& op : program.ops) {
+    const auto* const experts = std::get_if<Experts>(&op);
+    if (experts == nullptr) continue;
+    ++trace.layers;
+    trace.used = program.values[experts->index].type.width;
+  }
+  for (const MeteredStep& step : meter.steps()) {
+    const bool one_token = step.token_class == TokenClass::decode && step.work.rows() == 1;
+    if (!one_token || step.used.size() != trace.layers) continue;
+    for (const ExpertUse& layer : step.used)
+      trace.chosen.insert(trace.chosen.end(), layer.experts.begin(), layer.experts.end());
+  }
+  return trace;
 }
 
 }  // namespace sluice

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "app/metered_device.h"
 #include "base/budget.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "engine/routing_trace.h"
 #include "model/model.h"
 
 namespace sluice {
@@ -21,7 +23,12 @@ struct RoutingShares {
   double favourites() const;
 };
 
+// Of a recorded trace, each expert counted once more than it was chosen.
+RoutingShares shares_of(const RoutingTrace& trace);
 // By a trace of random tokens.
 Result<RoutingShares> measure_routing(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic);
+
+// What the decoded tokens chose, of a meter that kept the uses; no tokens where every expert lay in memory.
+RoutingTrace recorded_routing(const Meter& meter);
 
 }  // namespace sluice

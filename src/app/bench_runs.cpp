@@ -5,7 +5,6 @@
 
 #include "app/interrupt.h"
 #include "base/random.h"
-#include "base/threads.h"
 
 namespace sluice {
 namespace {
@@ -121,7 +120,7 @@ Status BenchRunner::step_until(std::vector<Running>& requests, const Enough& eno
   while (!enough()) {
     if (interrupted()) return error(ErrorKind::cancelled, "bench: stopped");
     if (engine_.step() == StepState::in_flight) {
-      wait_a_moment();
+      engine_.wait();
       continue;
     }
     for (Running& one : requests) {

@@ -13,6 +13,7 @@ CommandSpec verify_command();
 CommandSpec inspect_command();
 CommandSpec convert_command();
 CommandSpec bench_command();
+CommandSpec plan_command();
 CommandSpec list_command();
 CommandSpec pull_command();
 CommandSpec devices_command();

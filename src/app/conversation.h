@@ -50,6 +50,7 @@ class Conversation {
  public:
   // Both outlive the conversation.
   Conversation(const TextParts& text, Engine& engine, ConversationSettings settings);
+  const Engine& engine() const { return *engine_; }
 
   // A failed turn leaves the conversation as it was; an interrupted one keeps what was said.
   Result<Reply> ask(const std::string& prompt, const ReplyWatch& watch);

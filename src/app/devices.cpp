@@ -4,10 +4,12 @@
 #include "app/commands.h"
 #include "app/console.h"
 #include "app/machine_memory.h"
+#include "app/open.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
+#include "device/webgpu/webgpu.h"
 
 namespace sluice {
 namespace {
@@ -16,7 +18,12 @@ Json json_of(const DeviceInfo& info) { return Json::Object{{"name", info.name}, 
 
 Result<int> run(const Arguments& arguments, Console& console) {
   ThreadPool pool(available_processors());
-  const DeviceInfo infos[] = {make_cpu_device({.pool = &pool})->info(), make_reference_device()->info()};
+  std::vector<DeviceInfo> infos = {make_cpu_device({.pool = &pool})->info(), make_reference_device()->info()};
+  const Result<std::unique_ptr<Device>> gpu =
+      make_webgpu_device({.libraries = webgpu_libraries(arguments.text("--webgpu-library"))});
+  if (gpu) {
+    infos.push_back((*gpu)->info());
+  }
   Json::Array devices, levels;
   std::string lines, names;
   for (const DeviceInfo& info : infos) {
@@ -25,10 +32,10 @@ Result<int> run(const Arguments& arguments, Console& console) {
     name.resize(12, ' ');
     lines += cat(name, info.description, '\n');
   }
-  for (int level = 0; level <= static_cast<int>(widest_simd_level()); ++level) {
-    const char* name = simd_name(static_cast<SimdLevel>(level));
+  for (const SimdLevel level : simd_levels()) {
+    const char* name = simd_name(level);
     levels.emplace_back(name);
-    names += cat(' ', name);
+    names += cat(' ', name, simd_proven(level) ? "" : " (when asked for)");
   }
   const uint64_t memory = machine_memory_bytes();
   if (arguments.flag("--json")) {
@@ -37,6 +44,9 @@ Result<int> run(const Arguments& arguments, Console& console) {
                               {"threads", int64_t{pool.threads()}},
                               {"memory_bytes", static_cast<int64_t>(memory)}});
   } else {
+    if (!gpu) {
+      lines += cat("webgpu      not here: ", gpu.error().text, '\n');
+    }
     console.out(cat(lines, "\n--simd     ", names, "\nmemory      ", format_bytes(memory), '\n'));
   }
   return 0;
@@ -48,7 +58,7 @@ CommandSpec devices_command() {
   return {
       .name = "devices",
       .summary = "Lists what can compute on this machine",
-      .options = {{.name = "--json", .help = "print one JSON object"}},
+      .options = {{.name = "--json", .help = "print one JSON object"}, webgpu_library_option()},
       .examples = {{"sluice devices", "devices, instruction sets, memory"}},
       .json = {{"devices[].name", "string", "as --device takes it"},
                {"devices[].description", "string", "processor, instruction set, threads"},

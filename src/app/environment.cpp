@@ -33,6 +33,8 @@ std::string state_folder() {
   return home.empty() ? "" : join_path(home, ".local/state/sluice");
 }
 
+std::string webgpu_library_variable() { return variable("SLUICE_WEBGPU_LIBRARY"); }
+
 std::vector<TableRow> environment_rows() {
   return {
       {"OLLAMA_MODELS", "Ollama's store; without it ~/.ollama/models, then that of Ollama's service"},
@@ -42,6 +44,7 @@ std::vector<TableRow> environment_rows() {
       {"XDG_CACHE_HOME", "the folder above that: huggingface/hub in there; without any, ~/.cache"},
       {"XDG_STATE_HOME", "where the chat keeps its history; without it ~/.local/state"},
       {"HOME", "what ~ stands for here"},
+      {"SLUICE_WEBGPU_LIBRARY", "Dawn's C interface for --device webgpu, as --webgpu-library"},
       {"http_proxy, https_proxy, no_proxy", "for sluice pull, as curl takes them"},
   };
 }

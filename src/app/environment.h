@@ -1,4 +1,5 @@
-// The one place that reads the environment: where models lie (checkpoint/places.h), and where our own files go.
+// The one place that reads the environment: where models lie (checkpoint/places.h), where our own files go, and where a
+// library is.
 #pragma once
 
 #include <string>
@@ -12,6 +13,7 @@ namespace sluice {
 Places machine_places();
 // XDG_STATE_HOME/sluice, else ~/.local/state/sluice, whether it is there or not; "" when neither is set.
 std::string state_folder();
+std::string webgpu_library_variable();  // SLUICE_WEBGPU_LIBRARY, or ""
 
 // For people: every variable that is read, by us or by the libraries under us, and every file that is not named on the
 // command line.

@@ -3,31 +3,58 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
-#include "base/file.h"
 #include "base/text.h"
 
 namespace sluice {
 namespace {
 
-constexpr uint64_t kSmallFile = 4096;
+// A file of /proc or /sys, whose size is not known before it is read; "" where it cannot be.
+std::string system_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
-// The folder of this process's control group (version 2): the line "0::/path" of /proc/self/cgroup.
-std::string group_folder() {
-  const Result<std::string> groups = read_file("/proc/self/cgroup", kSmallFile);
-  if (!groups) {
-    return "";
-  }
-  for (const std::string& line : split(*groups, '\n')) {
+// Where a group, or one above it, may say how much memory it has.
+struct GroupLimits {
+  std::string root, path, file;
+};
+
+// The groups of this process by the lines of /proc/self/cgroup: "0::/path" (version 2), "4:memory:/path" (version 1).
+std::vector<GroupLimits> group_limits() {
+  std::vector<GroupLimits> limits;
+  for (const std::string& line : split(system_file("/proc/self/cgroup"), '\n')) {
     if (starts_with(line, "0::")) {
-      return "/sys/fs/cgroup" + line.substr(3);
+      limits.push_back({"/sys/fs/cgroup", line.substr(3), "/memory.max"});
+    } else if (const size_t at = line.find(":memory:"); at != std::string::npos) {
+      limits.push_back({"/sys/fs/cgroup/memory", line.substr(at + 8), "/memory.limit_in_bytes"});
     }
   }
-  return "";
+  return limits;
+}
+
+// "RssAnon:     1234 kB" among the lines of /proc/self/status.
+uint64_t status_bytes(const std::vector<std::string>& lines, std::string_view name) {
+  for (const std::string& line : lines) {
+    if (!starts_with(line, name) || !ends_with(line, " kB")) {
+      continue;
+    }
+    const std::string number = line.substr(line.find_last_of(" \t", line.size() - 4) + 1);
+    return static_cast<uint64_t>(parse_integer(number.substr(0, number.size() - 3)).value_or(0)) * 1024;
+  }
+  return 0;
 }
 
 }  // namespace
+
+ResidentMemory resident_memory() {
+  const std::vector<std::string> lines = split(system_file("/proc/self/status"), '\n');
+  return {.anonymous = status_bytes(lines, "RssAnon:"), .file = status_bytes(lines, "RssFile:")};
+}
 
 std::optional<uint64_t> parse_group_limit(std::string_view text) {
   while (!text.empty() && text.back() == '\n') {
@@ -39,12 +66,12 @@ std::optional<uint64_t> parse_group_limit(std::string_view text) {
 
 uint64_t machine_memory_bytes() {
   uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  // A limit may stand in any group above ours.
-  for (std::string folder = group_folder(); starts_with(folder, "/sys/fs/cgroup");
-       folder = folder.substr(0, folder.rfind('/'))) {
-    const Result<std::string> text = read_file(folder + "/memory.max", kSmallFile);
-    if (const auto limit = text ? parse_group_limit(*text) : std::nullopt) {
-      bytes = std::min(bytes, *limit);
+  for (const GroupLimits& group : group_limits()) {
+    for (std::string folder = group.root + group.path; starts_with(folder, group.root);
+         folder = folder.substr(0, folder.rfind('/'))) {
+      if (const auto limit = parse_group_limit(system_file(folder + group.file))) {
+        bytes = std::min(bytes, *limit);
+      }
     }
   }
   return bytes;

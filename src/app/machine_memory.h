@@ -8,7 +8,15 @@
 namespace sluice {
 
 uint64_t machine_memory_bytes();
-// The content of memory.max: a number of bytes, or "max" for no limit.
+
+// What of this process lies in memory now.
+struct ResidentMemory {
+  uint64_t anonymous = 0;  // its own
+  uint64_t file = 0;       // pages of mapped files, the program's own among them
+};
+ResidentMemory resident_memory();
+
+// The content of memory.max or memory.limit_in_bytes: a number of bytes, or "max" for no limit.
 std::optional<uint64_t> parse_group_limit(std::string_view text);
 
 }  // namespace sluice

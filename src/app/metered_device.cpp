@@ -41,7 +41,7 @@ class MeteredRunner final : public Runner {
     StartOptions timed = options;
     if (meter_.time_ops) timed.clock = nanoseconds;
     const Ticket ticket = runner_->start(step, reads, timed);
-    meter_.steps_.push_back({ticket, step.token_class(), StepWork::of(step), {}});
+    meter_.steps_.push_back({ticket, step.token_class(), StepWork::of(step), {}, {}});
     return ticket;
   }
   Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override { return runner_->copy_page(group, from, to); }
@@ -51,11 +51,17 @@ class MeteredRunner final : public Runner {
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override {
     return runner_->write_page(group, page, from);
   }
+  std::optional<DispatchCounts> dispatch_counts() const override { return runner_->dispatch_counts(); }
+  ExpertMemory* expert_memory() override { return runner_->expert_memory(); }
+  void resume(Ticket stopped) override { runner_->resume(stopped); }
   std::optional<Completion> poll() override {
     std::optional<Completion> completion = runner_->poll();
-    if (!completion || completion->op_times.empty()) return completion;
+    const bool uses = meter_.keep_uses && completion && !completion->used.empty();
+    if (!completion || (completion->op_times.empty() && !uses)) return completion;
     const auto step = std::ranges::find(meter_.steps_, completion->ticket, &MeteredStep::ticket);
-    if (step != meter_.steps_.end()) step->op_times = std::move(completion->op_times);
+    if (step == meter_.steps_.end()) return completion;
+    if (!completion->op_times.empty()) step->op_times = std::move(completion->op_times);
+    if (uses) step->used.insert(step->used.end(), completion->used.begin(), completion->used.end());
     return completion;
   }
 

@@ -15,12 +15,14 @@ struct MeteredStep {
   TokenClass token_class{};
   StepWork work;
   std::vector<OpTime> op_times;
+  std::vector<ExpertUse> used;  // of experts that are read as they are chosen
 };
 
 // What was placed last, and the steps since the last clear().
 class Meter {
  public:
   bool time_ops = false;
+  bool keep_uses = false;  // of experts
 
   const CostFacts& facts() const { return facts_; }
   void set_expert_shares(std::vector<double> shares) { facts_.expert_shares = std::move(shares); }

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "app/environment.h"
@@ -12,11 +13,14 @@
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
+#include "device/webgpu/webgpu.h"
+#include "engine/memory_plan.h"
 
 namespace sluice {
 namespace {
 
 constexpr const char* kDemoFile = "demo-gemma4-q8_0.gguf";
+constexpr uint64_t kSmallMemory = 16 << 20;   // stacks, texts, tables that come to be while answering
 constexpr double kDefaultMemoryShare = 0.75;  // the rest is the system's, and the page cache's for mapped weights
 
 // Beside the program or in share/ of where it is installed, in the source tree when built there.
@@ -36,26 +40,31 @@ Result<std::string> demo_path() {
   return built;
 }
 
-uint64_t memory_limit(const Arguments& arguments) {
-  if (arguments.given("--memory")) {
-    return static_cast<uint64_t>(arguments.integer("--memory"));
-  }
-  return static_cast<uint64_t>(kDefaultMemoryShare * static_cast<double>(machine_memory_bytes()));
+// Mapped weights count where a bound was asked for; else the system may take their pages back.
+void limit_memory(const Arguments& arguments, Machine& machine) {
+  machine.bounded = arguments.given("--memory");
+  machine.budget.count_mapped(Domain::host, machine.bounded);
+  const double share = kDefaultMemoryShare * static_cast<double>(machine_memory_bytes());
+  machine.memory_limit =
+      machine.bounded ? static_cast<uint64_t>(arguments.integer("--memory")) : static_cast<uint64_t>(share);
+  machine.budget.set_limit(Domain::host, machine.memory_limit);
 }
 
 // The level of --simd, which this processor must have.
 Result<SimdLevel> simd_limit(const Arguments& arguments) {
   if (!arguments.given("--simd")) {
-    return widest_simd_level();
+    return default_simd_level();
   }
   const std::string name = arguments.text("--simd");
   TRY(const SimdLevel level, parse_simd_level(name));
-  if (level > widest_simd_level()) {
+  if (std::ranges::count(simd_levels(), level) == 0) {
     return error(ErrorKind::unsupported, "--simd ", name, ": this processor has no more than ",
-                 simd_name(widest_simd_level()));
+                 simd_name(simd_levels().back()));
   }
   return level;
 }
+
+constexpr const char* kWebGpuLibrary = "libwebgpu_wrapper.so";
 
 Result<std::unique_ptr<Device>> open_device(const Arguments& arguments, ThreadPool* pool) {
   const std::string name = arguments.text("--device");
@@ -65,25 +74,63 @@ Result<std::unique_ptr<Device>> open_device(const Arguments& arguments, ThreadPo
     }
     return make_reference_device();
   }
+  if (name == "webgpu") {
+    return make_webgpu_device({.libraries = webgpu_libraries(arguments.text("--webgpu-library"))});
+  }
   if (name != "cpu") {
-    return error(ErrorKind::unsupported, "--device ", name, ": this build has no such device: want cpu or reference");
+    return error(ErrorKind::unsupported, "--device ", name,
+                 ": this build has no such device: want cpu, reference or webgpu");
   }
   TRY(const SimdLevel limit, simd_limit(arguments));
   return make_cpu_device({.pool = pool, .limit = limit});
 }
 
-std::string simd_choices() {
+// The names of all levels, or of those that nobody gets without asking.
+std::string simd_choices(bool unproven_only, const char* between) {
   std::string names;
-  for (int level = 0; level < kSimdLevels; ++level) {
-    names += cat(level == 0 ? "" : "|", simd_name(static_cast<SimdLevel>(level)));
+  for (int i = 0; i < kSimdLevels; ++i) {
+    const auto level = static_cast<SimdLevel>(i);
+    if (unproven_only && simd_proven(level)) {
+      continue;
+    }
+    names += cat(names.empty() ? "" : between, simd_name(level));
   }
   return names;
 }
 
 }  // namespace
 
+// The one that is named; else beside the program, in the build folder, and where the system looks.
+std::vector<std::string> webgpu_libraries(const std::string& option) {
+  if (!option.empty()) {
+    return {option};
+  }
+  if (std::string named = webgpu_library_variable(); !named.empty()) {
+    return {std::move(named)};
+  }
+  std::error_code failed;
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  std::vector<std::string> libraries;
+  for (const auto& place : {folder, folder.parent_path() / "lib" / "sluice", folder.parent_path() / "webgpu"}) {
+    if (std::string file = (place / kWebGpuLibrary).string(); path_kind(file) == PathKind::file) {
+      libraries.push_back(std::move(file));
+    }
+  }
+  libraries.emplace_back(kWebGpuLibrary);
+  return libraries;
+}
+
 uint32_t thread_count(const Arguments& arguments) {
   return arguments.given("--threads") ? static_cast<uint32_t>(arguments.integer("--threads")) : available_processors();
+}
+
+OptionSpec webgpu_library_option() {
+  return {.name = "--webgpu-library",
+          .argument = "FILE",
+          .kind = OptionKind::text,
+          .help =
+              "Dawn's C interface for webgpu: libwebgpu_wrapper.so of npm's bun-webgpu-linux-x64 0.1.7; without it, "
+              "SLUICE_WEBGPU_LIBRARY, or where one is found"};
 }
 
 OptionSpec threads_option() {
@@ -96,22 +143,27 @@ OptionSpec threads_option() {
 }
 
 std::vector<OptionSpec> device_options() {
-  static const std::string simd = simd_choices();
+  static const std::string simd = simd_choices(false, "|");
+  static const std::string simd_help = cat(
+      "the widest instruction set the cpu may use; without it, the widest it has, less those that were tested under an "
+      "emulator only: ",
+      simd_choices(true, ", "));
   return {
       {.name = "--device",
        .argument = "cpu|reference|webgpu|cuda",
        .kind = OptionKind::choice,
        .fallback = "cpu",
-       .help = "what computes; this build has cpu and reference, and never takes another than the one asked for"},
-      {.name = "--simd",
-       .argument = simd.c_str(),
-       .kind = OptionKind::choice,
-       .help = "the widest instruction set the cpu may use; without it, the widest it has"},
+       .help =
+           "what computes; this build has cpu, reference and webgpu, and never takes another than the one asked for"},
+      webgpu_library_option(),
+      {.name = "--simd", .argument = simd.c_str(), .kind = OptionKind::choice, .help = simd_help.c_str()},
       threads_option(),
       {.name = "--memory",
        .argument = "BYTES",
        .kind = OptionKind::bytes,
-       .help = "what may be taken of the host's memory, such as 512M or 4G; without it, three quarters of it"},
+       .help = "what may be taken of the host's memory, such as 512M or 4G, pages of the file that every token reads "
+               "among it; experts beyond are read as they are chosen; without it, three quarters of it, and pages as "
+               "the system keeps them"},
   };
 }
 
@@ -125,7 +177,8 @@ std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>&
 
 Result<Machine> open_machine(const Arguments& arguments) {
   Machine machine;
-  machine.budget.set_limit(Domain::host, memory_limit(arguments));
+  machine.program_bytes = resident_memory().file;
+  limit_memory(arguments, machine);
   machine.pool = std::make_unique<ThreadPool>(thread_count(arguments));
   TRY(machine.device, open_device(arguments, machine.pool.get()));
   return machine;
@@ -151,10 +204,65 @@ Result<Model> open_model(const std::string& path) {
   return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)));
 }
 
-Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,
-                                            const EngineOptions& options, Console& console) {
+// The program, and its own memory less what the budget knows of.
+void measure_reserve(Machine& machine) {
+  uint64_t known = 0;
+  for (const BudgetLine& line : machine.budget.lines()) {
+    const bool own = line.purpose != Purpose::mapped_weights && line.purpose != Purpose::reserve;
+    known += own && line.domain == Domain::host ? line.bytes : 0;
+  }
+  const uint64_t anonymous = resident_memory().anonymous;
+  machine.budget.set_reserve(Domain::host,
+                             machine.program_bytes + anonymous - std::min(anonymous, known) + kSmallMemory);
+}
+
+Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
+                                            Console& console) {
+  measure_reserve(machine);
+  if (machine.bounded && options.experts.bytes == 0) {
+    TRY(const MemoryPlan plan,
+        plan_memory(model, weight_files(model), device, machine.budget, machine.memory_limit, options));
+    TRY_STATUS(check_floor(plan));
+    options.experts.bytes = plan.slot_memory();
+    options.prompt_chunk = plan.prompt_chunk;
+  }
   const ProgressLine progress(console, cat("loading ", printable(model.checkpoint().path())));
-  return Engine::create(model, device, budget, options);
+  return Engine::create(model, device, machine.budget, options);
+}
+
+OptionSpec arithmetic_option() {
+  return {.name = "--arithmetic",
+          .argument = "exact|fast",
+          .kind = OptionKind::choice,
+          .fallback = "fast",
+          .help = "exact: everything in f32; fast: what the device does best"};
+}
+
+OptionSpec context_option() {
+  return {.name = "--context",
+          .argument = "N",
+          .kind = OptionKind::integer,
+          .fallback = "8192",
+          .help = "tokens a conversation may have, at most those of the model",
+          .least = 1,
+          .most = 1e9};
+}
+
+OptionSpec expert_memory_option() {
+  return {.name = "--expert-memory",
+          .argument = "BYTES",
+          .kind = OptionKind::bytes,
+          .help =
+              "reads experts from the file as they are chosen, into so much memory, such as 4G; without it, they "
+              "are used where they lie in the file, as the system keeps it in memory"};
+}
+
+ExpertOptions expert_options(const Arguments& arguments) {
+  ExpertOptions options;
+  if (arguments.given("--expert-memory")) {
+    options.bytes = static_cast<uint64_t>(arguments.integer("--expert-memory"));
+  }
+  return options;
 }
 
 OptionSpec cache_option() {
@@ -164,6 +272,21 @@ OptionSpec cache_option() {
           .help =
               "numbers in which keys, values and latents are kept; without it f32 in exact arithmetic, which takes "
               "no other, and f16 in fast"};
+}
+
+OptionSpec repack_option(const char* fallback) {
+  return {.name = "--repack",
+          .argument = "behind|first|never",
+          .kind = OptionKind::choice,
+          .fallback = fallback,
+          .help =
+              "whether weights are also kept in the device's own form, where memory allows: made behind the first "
+              "tokens of an answer, before the first, or not; no answer changes by it"};
+}
+
+Repack repack(const Arguments& arguments) {
+  const std::string name = arguments.text("--repack");
+  return name == "first" ? Repack::first : name == "never" ? Repack::never : Repack::behind;
 }
 
 std::optional<Format> cache_format(const Arguments& arguments) {

@@ -19,8 +19,11 @@
 
 namespace sluice {
 
-std::vector<OptionSpec> device_options();  // --device, --simd, --threads, --memory
+std::vector<OptionSpec> device_options();  // --device, --webgpu-library, --simd, --threads, --memory
 OptionSpec threads_option();
+OptionSpec webgpu_library_option();
+// Where Dawn's C interface may be, in the order in which it is tried; `option`: of --webgpu-library, or "".
+std::vector<std::string> webgpu_libraries(const std::string& option);
 uint32_t thread_count(const Arguments& arguments);  // of --threads
 // The rows of several tables as one.
 std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>& tables);
@@ -30,6 +33,9 @@ struct Machine {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
   Budget budget;
+  bool bounded = false;                // by --memory
+  uint64_t memory_limit = 0;           // of the host's
+  uint64_t program_bytes = 0;          // of program and libraries in memory
   std::unique_ptr<StateStore> states;  // null: none is kept
 };
 Result<Machine> open_machine(const Arguments& arguments);
@@ -39,11 +45,21 @@ inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);
 Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
 Result<Model> open_model(const std::string& path);
+// On the machine's device or one around it. Within --memory experts that find no room are read as they are chosen.
 // Shows progress: weights may have to be packed.
-Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,
-                                            const EngineOptions& options, Console& console);
+Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
+                                            Console& console);
 
-OptionSpec cache_option();  // --cache
+// Into `machine`'s budget: what nobody asks it for. To be measured when texts and tables are there.
+void measure_reserve(Machine& machine);
+
+OptionSpec arithmetic_option();                  // --arithmetic
+OptionSpec context_option();                     // --context
+OptionSpec cache_option();                       // --cache
+OptionSpec repack_option(const char* fallback);  // --repack
+Repack repack(const Arguments& arguments);
+OptionSpec expert_memory_option();  // --expert-memory
+ExpertOptions expert_options(const Arguments& arguments);
 std::optional<Format> cache_format(const Arguments& arguments);
 
 Arithmetic parse_arithmetic(const std::string& name);  // "exact" or "fast", as a choice option gives it

@@ -29,8 +29,9 @@ ReadBandwidth::ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t w
   });
 }
 
-Result<ReadBandwidth> ReadBandwidth::open(ThreadPool& pool, Budget& budget) {
-  const uint64_t bytes = std::clamp(kCaches * last_cache_bytes(), kLeastBytes, kMostBytes);
+Result<ReadBandwidth> ReadBandwidth::open(ThreadPool& pool, Budget& budget, uint64_t most) {
+  const uint64_t wanted = std::clamp(kCaches * last_cache_bytes(), kLeastBytes, kMostBytes);
+  const uint64_t bytes = std::min(wanted, most / sizeof(uint64_t) * sizeof(uint64_t));
   TRY(Reservation reservation, budget.reserve(Domain::host, Purpose::staging, bytes));
   return ReadBandwidth(pool, std::move(reservation), static_cast<size_t>(bytes / sizeof(uint64_t)));
 }

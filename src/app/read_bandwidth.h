@@ -12,8 +12,8 @@ namespace sluice {
 
 class ReadBandwidth {
  public:
-  // Takes a buffer that no cache holds; `pool` outlives it.
-  static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget);
+  // Takes a buffer that no cache holds, of at most so many bytes; `pool` outlives it.
+  static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget, uint64_t most = UINT64_MAX);
   // Bytes a second of one reading of the buffer.
   double measure();
 

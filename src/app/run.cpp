@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/bench_routing.h"
 #include "app/chat.h"
 #include "app/commands.h"
 #include "app/console.h"
@@ -86,7 +87,7 @@ void open_states(const Arguments& arguments, Machine& machine, Console& console)
 }
 
 Result<int> answer_once(Conversation& conversation, const Machine& machine, const std::string& prompt,
-                        const Arguments& arguments, const RunFacts& facts, Console& console) {
+                        const Arguments& arguments, const RunFacts& facts, const Talker& talker, Console& console) {
   const Budget& budget = machine.budget;
   const bool json = arguments.flag("--json");
   Speaker speaker(console, json);
@@ -97,7 +98,10 @@ Result<int> answer_once(Conversation& conversation, const Machine& machine, cons
     console.json(reply_json(facts, reply, budget));
   }
   if (arguments.flag("--stats")) {
-    console.err(stats_text(reply, budget));
+    console.err(stats_text(reply, budget, *talker.engine, talker.foreseen));
+  }
+  if (talker.meter) {
+    TRY_STATUS(write_routing(recorded_routing(*talker.meter), arguments.text("--record-routing")));
   }
   return interrupted() ? kInterruptedExit : 0;
 }
@@ -147,7 +151,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   }
   const RunFacts facts{talker->files.path, machine.device->info().description, arguments.text("--arithmetic"),
                        talker->engine->numerics_id(), talker->settings.sampling.seed};
-  TRY(const int status, answer_once(*conversation, machine, *words.prompt, arguments, facts, console));
+  TRY(const int status, answer_once(*conversation, machine, *words.prompt, arguments, facts, *talker, console));
   TRY_STATUS(talker->model.checkpoint().check_unchanged());
   return status;
 }
@@ -178,19 +182,11 @@ std::vector<OptionSpec> own_options() {
 
 std::vector<OptionSpec> engine_options() {
   return {
-      {.name = "--arithmetic",
-       .argument = "exact|fast",
-       .kind = OptionKind::choice,
-       .fallback = "fast",
-       .help = "exact: everything in f32; fast: what the device does best"},
+      arithmetic_option(),
       cache_option(),
-      {.name = "--context",
-       .argument = "N",
-       .kind = OptionKind::integer,
-       .fallback = "8192",
-       .help = "tokens a conversation may have, at most those of the model",
-       .least = 1,
-       .most = 1e9},
+      repack_option("behind"),
+      expert_memory_option(),
+      context_option(),
       {.name = "--state-dir",
        .argument = "DIR",
        .kind = OptionKind::text,
@@ -213,6 +209,12 @@ std::vector<OptionSpec> engine_options() {
        .help = "the most tokens to guess at once",
        .least = 1,
        .most = kMaxDraftTokens},
+      {.name = "--record-routing",
+       .argument = "FILE",
+       .kind = OptionKind::text,
+       .help =
+           "writes which experts the answer's tokens chose, for sluice plan --routing; of a model whose experts are "
+           "read as they are chosen"},
       {.name = "--stats", .help = "speed and memory on standard error, after every answer"},
       {.name = "--json", .help = "print one JSON object in place of the answer"},
       {.name = "--no-history", .help = "keeps no line of the chat in the history file"},

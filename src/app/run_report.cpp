@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/expert_report.h"
 #include "app/open.h"
 #include "base/text.h"
 
@@ -28,6 +29,22 @@ std::string draft_line(const Answer& run) {
              " steps\n");
 }
 
+// How far off the forecast was.
+std::string plan_line(const Forecast& foreseen, double seen) {
+  if (foreseen.tokens_per_second <= 0 || seen <= 0) {
+    return "";
+  }
+  return cat("plan    ", fixed(foreseen.tokens_per_second, 1), " tokens/s foreseen, ",
+             fixed(seen / foreseen.tokens_per_second, 2), " times that seen",
+             foreseen.routing.empty() ? "" : cat("; ", fixed(100 * foreseen.hit_rate, 1), " % of experts in memory"),
+             "\n");
+}
+
+std::string dispatch_line(const DispatchCounts& counts) {
+  return cat("kernels ", counts.token, " dispatches a token, ", fixed(rate(counts.in_layers, counts.layers), 1),
+             " a layer; ", counts.pipelines, " pipelines\n");
+}
+
 }  // namespace
 
 void say_notes(StateStore* states, Console& console) {
@@ -39,15 +56,19 @@ void say_notes(StateStore* states, Console& console) {
   }
 }
 
-std::string stats_text(const Reply& reply, const Budget& budget) {
+std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine,
+                       const std::optional<Forecast>& foreseen) {
   const Answer& run = reply.run;
+  const std::optional<ExpertStats> experts = engine.expert_stats();
+  const std::optional<DispatchCounts> dispatches = engine.dispatch_counts();
   return cat("prompt  ", run.prompt_tokens, " tokens, ", run.reused_tokens, " of them reused",
              run.restored_tokens == 0 ? "" : cat(" (", run.restored_tokens, " from the state directory)"), ", ",
              fixed(rate(run.computed_prompt_tokens, run.prompt_seconds), 1),
              run.tokens.empty() ? " tokens/s, no token after " : " tokens/s, first token after ",
              fixed(run.prompt_seconds, 3), " s\nanswer  ", run.tokens.size(), " tokens, ", fixed(answer_rate(run), 1),
-             " tokens/s, ended by ", reply.finish(), "\n", draft_line(run), "memory  at most ",
-             format_bytes(peak_memory_bytes()), "\n", budget.table());
+             " tokens/s, ended by ", reply.finish(), "\n", draft_line(run), experts ? expert_text(*experts) : "",
+             dispatches ? dispatch_line(*dispatches) : "", foreseen ? plan_line(*foreseen, answer_rate(run)) : "",
+             "memory  at most ", format_bytes(peak_memory_bytes()), "\n", budget.table());
 }
 
 Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget) {

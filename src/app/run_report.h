@@ -1,14 +1,17 @@
 // What --stats and --json say about an answer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/args.h"
 #include "app/console.h"
 #include "app/conversation.h"
+#include "app/forecast.h"
 #include "base/budget.h"
 #include "base/json.h"
+#include "engine/engine.h"
 #include "engine/state_store.h"
 
 namespace sluice {
@@ -20,7 +23,9 @@ struct RunFacts {
 
 // What went wrong with kept states. `states` may be null.
 void say_notes(StateStore* states, Console& console);
-std::string stats_text(const Reply& reply, const Budget& budget);
+// `engine`: which answered. `foreseen`: before the model was opened.
+std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine,
+                       const std::optional<Forecast>& foreseen);
 Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget);
 std::vector<JsonField> reply_fields();
 

@@ -51,18 +51,41 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
   options.states = machine.states.get();
   options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   options.cache = cache_format(arguments);
+  options.repack = repack(arguments);
+  options.experts = expert_options(arguments);
   const auto context = static_cast<uint32_t>(arguments.integer("--context"));
   options.context =
       std::min(arguments.given("--context") ? context : stored.context.value_or(context), model.facts().context_length);
   const std::string draft = arguments.text("--draft");
   options.draft.kind = draft == "mtp" ? DraftKind::mtp : draft == "ngram" ? DraftKind::ngram : DraftKind::none;
   options.draft.tokens = static_cast<uint32_t>(arguments.integer("--draft-tokens"));
-  TRY(std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine.budget, options, console));
+  std::optional<Forecast> foreseen;
+  if (arguments.flag("--stats") && machine.bounded) {
+    measure_reserve(machine);
+    TRY(const Foresight foresight, foresee(model, weight_files(model), machine, options, {}));
+    foreseen = foresight.forecast;
+  }
+  std::unique_ptr<Meter> meter;
+  std::unique_ptr<MeteredDevice> metered;
+  if (arguments.given("--record-routing")) {
+    meter = std::make_unique<Meter>();
+    meter->keep_uses = true;
+    metered = std::make_unique<MeteredDevice>(*machine.device, *meter);
+  }
+  Device& device = metered ? *metered : *machine.device;
+  TRY(std::unique_ptr<Engine> engine, open_engine(model, device, machine, options, console));
+  if (metered && !engine->expert_stats()) {
+    return error(ErrorKind::invalid, "run: --record-routing: every expert lies in memory: want a --memory or an ",
+                 "--expert-memory too small for that, since choices are seen where experts are read");
+  }
   return std::make_unique<Talker>(Talker{.files = std::move(files),
                                          .model = std::move(model),
                                          .text = std::move(text),
+                                         .meter = std::move(meter),
+                                         .metered = std::move(metered),
                                          .engine = std::move(engine),
-                                         .settings = std::move(settings)});
+                                         .settings = std::move(settings),
+                                         .foreseen = std::move(foreseen)});
 }
 
 }  // namespace sluice

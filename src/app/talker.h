@@ -2,11 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/args.h"
 #include "app/console.h"
 #include "app/conversation.h"
+#include "app/forecast.h"
+#include "app/metered_device.h"
 #include "app/open.h"
 #include "base/result.h"
 #include "engine/engine.h"
@@ -20,8 +23,11 @@ struct Talker {
   ModelFiles files;
   Model model;
   TextParts text;
+  std::unique_ptr<Meter> meter;            // of --record-routing, and
+  std::unique_ptr<MeteredDevice> metered;  // the device that it is of; else null
   std::unique_ptr<Engine> engine;
   ConversationSettings settings;
+  std::optional<Forecast> foreseen = {};  // with --stats, within --memory
 };
 
 // `arguments` are those of sluice run. The machine outlives the talker.

@@ -53,11 +53,12 @@ class Verifier {
     options.arithmetic = arithmetic_ = arithmetic;
     options.context = context;
     options.logits_rows = kLogitsRows;
-    TRY(engine_, open_engine(model_, *machine_.device, machine_.budget, options, console));
+    options.repack = Repack::behind;
+    TRY(engine_, open_engine(model_, *machine_.device, machine_, options, console));
     if (bars_.judge == Judge::reference) {
       reference_device_ = make_reference_device();
       options.arithmetic = Arithmetic::exact;
-      TRY(reference_, open_engine(model_, *reference_device_, machine_.budget, options, console));
+      TRY(reference_, open_engine(model_, *reference_device_, machine_, options, console));
     }
     return {};
   }

@@ -2,7 +2,8 @@
 // model that does not fit fails at load, saying who holds what.
 //
 // A Budget belongs to the process and is handed to devices and engines; several engines share one. Safe from several
-// threads. It counts, it does not allocate. Mapped file pages are the page cache's and are not counted.
+// threads. It counts, it does not allocate. Mapped file pages are the page cache's: they stand in the table, but count
+// only where that is asked for, since the system may take them back at the price of reading them again.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,24 @@ enum class Domain : uint8_t { host, pinned, device, wasm_heap, disk };
 inline constexpr int kDomains = 5;
 const char* domain_name(Domain domain);
 
-enum class Purpose : uint8_t { weights, packed_weights, state, snapshots, activations, staging, reserve };
-inline constexpr int kPurposes = 7;
+enum class Purpose : uint8_t {
+  weights,
+  mapped_weights,  // that every step reads where they lie in the file
+  packed_weights,
+  state,
+  snapshots,
+  activations,
+  staging,
+  reserve,  // what nobody asks for here: the program, its libraries, small memory
+};
+inline constexpr int kPurposes = 8;
 const char* purpose_name(Purpose purpose);
+
+struct MemoryLine {
+  Domain domain{};
+  Purpose purpose{};
+  uint64_t bytes = 0;
+};
 
 struct BudgetLine {
   Domain domain{};
@@ -38,10 +54,17 @@ class Budget {
 
   // Without a limit a domain is only counted. A limit below what is held stops further reservations.
   void set_limit(Domain domain, uint64_t bytes);
+  // Whether mapped weights count against the limit; at first they do not.
+  void count_mapped(Domain domain, bool counted);
+  // What the reserve holds from now on, be there room or not: it is measured, not asked for.
+  void set_reserve(Domain domain, uint64_t bytes);
   // out_of_memory with one sentence: what was asked, what is left, who holds how much.
   Result<Reservation> reserve(Domain domain, Purpose purpose, uint64_t bytes);
+  // Whether all of `wanted` has room now, without keeping it; else one sentence with every line of that domain.
+  Status has_room(const std::vector<MemoryLine>& wanted) const;
 
-  uint64_t used(Domain domain) const;
+  uint64_t used(Domain domain) const;     // as far as it counts
+  uint64_t left(Domain domain) const;     // without a limit: UINT64_MAX
   std::vector<BudgetLine> lines() const;  // those that ever held something
   std::string table() const;              // lines() as text, a line each
   struct State;

@@ -85,6 +85,9 @@ class Mapping {
 
   friend const char* mapped_file_at(const void* address);
 };
+// Bytes that nobody will read soon: where they lie in a mapping, their whole pages are left to the system, which reads
+// them again when they are asked for. Elsewhere nothing happens.
+void give_back_mapped(std::span<const std::byte> bytes);
 // For a handler of SIGBUS: the path of the file that is mapped at `address`, or null.
 const char* mapped_file_at(const void* address);
 

@@ -57,6 +57,17 @@ const char* mapped_file_at(const void* address) {
   return nullptr;
 }
 
+void give_back_mapped(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  if (mapped_file_at(bytes.data()) == nullptr || mapped_file_at(&bytes.back()) == nullptr) return;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t before = (page - reinterpret_cast<uintptr_t>(bytes.data()) % page) % page;  // the first whole page
+  if (before >= bytes.size()) return;
+  const std::span<const std::byte> pages = bytes.subspan(before, (bytes.size() - before) / page * page);
+  // A mapping's pages were never writable; the cast only satisfies madvise's signature.
+  if (!pages.empty()) ::madvise(const_cast<std::byte*>(pages.data()), pages.size(), MADV_DONTNEED);
+}
+
 namespace {
 
 Result<std::span<const std::byte>> map_descriptor(const std::string& path, int descriptor, struct stat& facts) {

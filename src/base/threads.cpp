@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/signals_blocked.h"
 
 #if defined(__linux__)
 #include <sched.h>
-
-#include <csignal>
 #endif
 
 namespace sluice {
@@ -38,26 +37,6 @@ uint32_t wait_until_not(const std::atomic<uint32_t>& word, uint32_t old) {
   word.wait(old, std::memory_order_acquire);
   return word.load(std::memory_order_acquire);
 }
-
-// Threads started while it lives take no signals but those of their own faults: the others are for threads that wait
-// for them.
-class SignalsBlocked {
-#if defined(__linux__)
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGBUS, SIGFPE, SIGILL, SIGSEGV}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-#endif
-};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <set>
 
 #include "base/limits.h"
@@ -54,6 +55,16 @@ const char* dialect_name(Dialect dialect) {
 const StoredTensor* Checkpoint::find(std::string_view name) const {
   const auto found = index_.find(std::string(name));
   return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+std::optional<FilePlace> Checkpoint::place_of(const std::byte* byte) const {
+  const std::less<const std::byte*> before;
+  for (size_t file = 0; file < mappings_.size(); ++file) {
+    const std::span<const std::byte> bytes = mappings_[file]->bytes();
+    if (!before(byte, bytes.data()) && before(byte, bytes.data() + bytes.size()))
+      return FilePlace{static_cast<uint32_t>(file), static_cast<uint64_t>(byte - bytes.data())};
+  }
+  return std::nullopt;
 }
 
 Status Checkpoint::check_unchanged() const {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,12 @@ struct StoredTensor {
   uint64_t offset = 0;               // of the first byte in that file
 };
 
+// A byte of one of a checkpoint's files.
+struct FilePlace {
+  uint32_t file = 0;  // index into Checkpoint::files
+  uint64_t offset = 0;
+};
+
 class Checkpoint {
  public:
   Dialect dialect() const { return dialect_; }
@@ -44,6 +51,8 @@ class Checkpoint {
   const StoredTensor* find(std::string_view name) const;
   // An error when one of the files has been written to since it was opened: what was read of it cannot be trusted.
   Status check_unchanged() const;
+  // Where a byte of a tensor lies; none of a checkpoint in no file.
+  std::optional<FilePlace> place_of(const std::byte* byte) const;
   // Keeps the tensor's bytes where they are.
   std::shared_ptr<const void> owner(const StoredTensor& tensor) const {
     return memory_ != nullptr ? memory_ : mappings_[tensor.file];

@@ -40,7 +40,19 @@ struct PlacedShape {
   WeightShape shape{};
   Format format{};
   bool in_parts = false;  // TensorSource::parts
+  uint64_t bytes = 0;     // as stored, parts included
 };
+
+// Room for experts that do not all lie in memory: each slot takes one expert, of any op `experts` of the program.
+struct ExpertSlots {
+  uint32_t count = 0;  // 0: every expert lies where the WeightSource has it
+  uint64_t bytes = 0;  // of a slot as files are read into it: a multiple of kSlotAlignment, as its address is
+};
+inline constexpr uint64_t kSlotAlignment = 4096;
+
+// Whether a device may keep weights in a form of its own beside the stored ones, which costs memory once more: made
+// before the first step, or, so that no answer waits for it, a slice before each decode step. Changes no bit.
+enum class Repack : uint8_t { never, behind, first };
 
 struct PlanRequest {
   const Program* program = nullptr;  // outlives plan and runner
@@ -48,14 +60,10 @@ struct PlanRequest {
   StepMaxima maxima{};            // of both classes
   std::vector<uint32_t> pages{};  // by group: pages of state to keep
   std::vector<PlacedShape> weights{};
+  ExpertSlots expert_slots{};
   std::optional<Format> cache{};  // of elements of keys, values and latents; none: what the arithmetic takes
-  bool traced = false;            // keep every named value to the end of a step (unfuses what hides one)
-};
-
-struct MemoryLine {
-  Domain domain{};
-  Purpose purpose{};
-  uint64_t bytes = 0;
+  Repack repack = Repack::never;
+  bool traced = false;  // keep every named value to the end of a step (unfuses what hides one)
 };
 
 class Plan {
@@ -89,9 +97,24 @@ struct OpTime {
   uint64_t nanoseconds = 0;
 };
 
+struct ExpertId {
+  uint32_t op = 0;  // of the program: an `experts`
+  uint32_t expert = 0;
+  auto operator<=>(const ExpertId&) const = default;
+};
+// What a step wants of one op's experts: those that its rows chose, ascending.
+struct ExpertUse {
+  uint32_t op = 0;
+  std::vector<uint32_t> experts{};
+};
+
 struct Completion {
   Ticket ticket = 0;
   Status status{};
+  // Not empty: the step is not done. It has stopped, since these experts of one op are in no slot; once some are, it
+  // may be resumed, and stops again for the rest. Steps that are not resumed end with the next start().
+  std::vector<ExpertId> missing{};
+  std::vector<ExpertUse> used{};          // of ops that were reached since the step's last completion
   std::optional<NonFinite> non_finite{};  // only of steps started with find_non_finite
   std::vector<OpTime> op_times{};         // only of steps started with a clock; in the order of the program
 };
@@ -100,6 +123,27 @@ struct StartOptions {
   bool find_non_finite = false;  // look at every op's result; slower
   // Nanoseconds that only go forward: time every op by them, or by the device's own clock. Null: time none.
   uint64_t (*clock)() = nullptr;
+};
+
+// The slots of a runner that was planned with some. They are filled and released while no step is under way, or one has
+// stopped; then what is there of its op's experts stays there until it has been resumed, which computes with them.
+class ExpertMemory {
+ public:
+  virtual ~ExpertMemory() = default;
+  // Where a slot lies in the host's memory, so that files are read into it; empty where it lies elsewhere.
+  virtual std::span<std::byte> slot_memory(uint32_t slot) = 0;
+  // From now on the slot is that expert's. `pieces`: the bytes of its gate, up and down, each as expert_pieces() lists
+  // them; in slot_memory(slot), where there is such, to stay there; else untouched until the ticket is done.
+  virtual Ticket fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) = 0;
+  virtual void release(uint32_t slot) = 0;  // holds no expert any more
+};
+
+// Of a device that plays a program as dispatches of kernels.
+struct DispatchCounts {
+  uint32_t token = 0;      // of a decode step
+  uint32_t in_layers = 0;  // those of them that belong to a layer
+  uint32_t layers = 0;
+  uint32_t pipelines = 0;  // compiled so far, for all that the device has placed
 };
 
 class Runner {
@@ -116,7 +160,12 @@ class Runner {
   // while nothing is under way; none where it lies elsewhere.
   virtual std::vector<std::span<std::byte>> page_memory(uint32_t /*group*/, uint32_t /*page*/) { return {}; }
 
-  // The next finished ticket, in the order of starting; nothing while the device works on.
+  virtual ExpertMemory* expert_memory() { return nullptr; }  // null: planned without slots
+  virtual void resume(Ticket /*stopped*/) {}                 // a step that lacked experts
+
+  virtual std::optional<DispatchCounts> dispatch_counts() const { return std::nullopt; }  // none: it has no dispatches
+
+  // The next finished ticket or stopped step, in the order of starting; nothing while the device works on.
   virtual std::optional<Completion> poll() = 0;
 };
 

@@ -45,7 +45,7 @@ Result<std::unique_ptr<DraftHead>> DraftHead::create(DraftModel model, Device& d
       .rows = limits.rows, .wanted = limits.sequences, .sequences = limits.sequences, .pages_per_sequence = {of_one}};
   TRY(request.weights, placed_shapes(program, *kept->weights));
   TRY(std::unique_ptr<Plan> plan, device.plan(request));
-  TRY_STATUS(try_reserve(budget, plan->memory()));
+  TRY_STATUS(budget.has_room(plan->memory()));
   TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *kept->weights, budget));
   std::unique_ptr<DraftHead> head(new DraftHead(std::move(kept), std::move(runner), request.maxima, pages));
   TRY_STATUS(head->find_ports());

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "engine/engine_impl.h"
+#include "graph/late_experts.h"
 
 namespace sluice {
 namespace {
@@ -48,14 +49,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& devic
     TRY(Program draft, model.record_draft());
     head = DraftModel{.program = std::move(draft), .weights = &model.draft_weights()};
   }
-  TRY(Program program, model.record_text({.hidden = mtp}));
-  const ModelFacts& facts = model.facts();
-  TextModel text{.program = std::move(program),
-                 .weights = &model.weights(),
-                 .vocabulary = facts.vocabulary,
-                 .context = facts.context_length,
-                 .suppressed = facts.suppress_tokens,
-                 .digest = [model] { return model.digest(); }};  // this copy keeps the weights
+  TRY(TextModel text, text_model(model, mtp));
   TRY(std::unique_ptr<EngineImpl> engine, create_engine(std::move(text), device, budget, options, std::move(head)));
   return std::unique_ptr<Engine>(std::move(engine));
 }
@@ -64,10 +58,18 @@ Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& devic
                                                   const EngineOptions& options, std::optional<DraftModel> head) {
   auto kept = std::make_unique<TextModel>(std::move(model));
   TRY(const TextPorts ports, find_ports(kept->program));
-  TRY(PlacedText placed, place_text(*kept, device, budget, options));
+  std::optional<ExpertPlaces> experts;
+  ExpertSlots slots;
+  if (options.experts.bytes != 0) {
+    kept->program = with_late_experts(std::move(kept->program));
+    TRY(experts, ExpertPlaces::find(kept->program, *kept->weights, kept->files));
+    TRY(slots, expert_slots(*experts, options.experts.bytes));
+  }
+  TRY(PlacedText placed, place_text(*kept, device, budget, options, slots));
   auto engine = std::make_unique<EngineImpl>(std::move(kept), ports, std::move(placed), device.info(), budget, options);
   TRY_STATUS(engine->reserve_buffers());
   if (head) TRY_STATUS(engine->add_draft_head(*std::move(head), device));
+  if (experts) TRY_STATUS(engine->add_expert_store(*std::move(experts), slots.count));
   return engine;
 }
 
@@ -91,6 +93,16 @@ Status EngineImpl::reserve_buffers() {
   const uint64_t bytes = step_.words().size_bytes() + results_.size() * sizeof(SampleResult);
   TRY(Reservation reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
   reserved_.push_back(std::move(reservation));
+  return {};
+}
+
+Status EngineImpl::add_expert_store(ExpertPlaces places, uint32_t slots) {
+  ExpertMemory* const memory = placed_.runner->expert_memory();
+  if (memory == nullptr)
+    return error(ErrorKind::unsupported, "experts: the device holds none in slots: want all in memory");
+  TRY(auto reads, options_.experts.open_reads(places.paths()));
+  auto replacement = make_replacement(options_.experts.replacement, {places.layers(), places.experts()});
+  store_ = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(reads), std::move(replacement));
   return {};
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "engine/draft.h"
+#include "engine/expert_store.h"
 #include "engine/history.h"
 #include "engine/sampling.h"
 #include "graph/ops/sample.h"
@@ -64,9 +66,18 @@ struct Progress {
 
 enum class StepState : uint8_t { idle, in_flight, progressed };
 
+// Experts that are read from the model's files as steps choose them.
+struct ExpertOptions {
+  uint64_t bytes = 0;  // of memory for them; 0: they are used where the checkpoint has them
+  ReplacementKind replacement = ReplacementKind::next_use;
+  std::function<Result<std::unique_ptr<ReadQueue>>(const std::vector<std::string>& paths)> open_reads =
+      [](const std::vector<std::string>& paths) { return open_read_queue(paths); };
+};
+
 struct EngineOptions {
   Arithmetic arithmetic = Arithmetic::fast;
   std::optional<Format> cache{};  // of elements of keys, values and latents; none: what the arithmetic takes
+  Repack repack = Repack::never;  // where the budget has room for it beside the rest
   uint32_t context = 0;           // positions a sequence may have; 0: the model's, or what fits
   uint32_t sequences = 1;         // at once in a batch
   uint32_t prompt_chunk = 512;    // rows of a prompt step: a multiple of 64
@@ -74,6 +85,7 @@ struct EngineOptions {
   uint64_t cache_positions = 0;   // kept for all sequences and snapshots together; 0: context x sequences, or what fits
   StateStore* states = nullptr;   // where requests find what was computed before, if anywhere; outlives the engine
   DraftOptions draft = {};
+  ExpertOptions experts = {};
 };
 
 struct EngineStats {
@@ -90,6 +102,8 @@ class Engine {
 
   virtual Result<RequestId> submit(Request request) = 0;
   virtual StepState step() = 0;
+  // After in_flight: until there may be more to do, some milliseconds at most.
+  virtual void wait() = 0;
   virtual Result<Progress> collect(RequestId id) = 0;  // forgets the request once it has finished and been collected
   virtual void cancel(RequestId id) = 0;               // acts between steps; the history keeps what stood
 
@@ -107,6 +121,8 @@ class Engine {
 
   virtual uint32_t context() const = 0;
   virtual EngineStats stats() const = 0;
+  virtual std::optional<ExpertStats> expert_stats() const = 0;  // none where experts are not read as they are chosen
+  virtual std::optional<DispatchCounts> dispatch_counts() const = 0;  // as the device's Runner has them
   virtual std::string numerics_id() const = 0;
 };
 

@@ -2,6 +2,7 @@
 //
 //   launch: admit, schedule, provide pages, fill the step, start   (engine_step.cpp)
 //   land:   take results, advance sequences, end requests          (engine_step.cpp)
+//   experts: read while a step has stopped for them                 (engine_step.cpp)
 //   drafts: proposed before a step, kept behind it one a turn       (engine_draft.cpp)
 //
 // A step whose logits are not finite is run again, alone for each sequence concerned, to name the first op that failed;
@@ -30,9 +31,11 @@ class EngineImpl final : public Engine {
              Budget& budget, const EngineOptions& options);
   Status reserve_buffers();
   Status add_draft_head(DraftModel head, Device& device);
+  Status add_expert_store(ExpertPlaces places, uint32_t slots);
 
   Result<RequestId> submit(Request request) override;
   StepState step() override;
+  void wait() override;
   Result<Progress> collect(RequestId id) override;
   void cancel(RequestId id) override;
 
@@ -46,6 +49,10 @@ class EngineImpl final : public Engine {
 
   uint32_t context() const override { return placed_.layout.context; }
   EngineStats stats() const override { return stats_; }
+  std::optional<ExpertStats> expert_stats() const override {
+    return store_ ? std::optional(store_->stats()) : std::nullopt;
+  }
+  std::optional<DispatchCounts> dispatch_counts() const override { return placed_.runner->dispatch_counts(); }
   std::string numerics_id() const override { return placed_.numerics_id; }
   Cache& cache() { return cache_; }
 
@@ -67,6 +74,7 @@ class EngineImpl final : public Engine {
     TokenClass token_class{};
     std::vector<FlightPart> parts = {};
     bool diagnosing = false;
+    bool stopped = false;               // for experts
     std::optional<Error> failure = {};  // of a page copy before the step
     Clock::time_point started = {};
   };
@@ -87,6 +95,7 @@ class EngineImpl final : public Engine {
   void start(Flight flight, std::span<const PageCopy> copies, const StartOptions& how);
   StepPart step_part(const FlightPart& part);
   void complete(const Completion& completion);
+  bool fetch_experts(bool wait);
   void land(const Flight& flight);
   bool finite(const FlightPart& part) const;
   void accept(const FlightPart& part, TokenClass token_class);
@@ -146,7 +155,8 @@ class EngineImpl final : public Engine {
   EngineStats stats_;
   DraftGauge gauge_;
   std::unique_ptr<DraftHead> head_;
-  std::vector<float> hidden_;  // rows of the last step that the head may take
+  std::unique_ptr<ExpertStore> store_;  // reads into the runner's memory: goes first
+  std::vector<float> hidden_;           // rows of the last step that the head may take
   TokenClass fed_class_{};
   Clock::time_point head_started_ = {};
   double head_seconds_ = 0;  // that drafting took since the last decode step

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/threads.h"
 #include "engine/engine_impl.h"
 
 namespace sluice {
@@ -13,7 +14,31 @@ StepState EngineImpl::step() {
     complete(*completion);
     progressed = true;
   }
+  progressed |= fetch_experts(false);
   return progressed ? StepState::progressed : StepState::in_flight;
+}
+
+void EngineImpl::wait() {
+  if (flight_ && flight_->stopped)
+    fetch_experts(true);
+  else
+    wait_a_moment();
+}
+
+// Slots change while no step runs. True when one that had stopped goes on, or cannot.
+bool EngineImpl::fetch_experts(bool wait) {
+  if (!store_ || (flight_ && !flight_->stopped)) return false;
+  const Result<bool> ready = store_->advance(wait);
+  if (!flight_ || (ready && !*ready)) return false;
+  if (ready) {
+    flight_->stopped = false;
+    store_->resumed();
+    placed_.runner->resume(flight_->ticket);
+  } else {
+    const Flight flight = *std::exchange(flight_, std::nullopt);
+    fail_all(flight, ready.error());
+  }
+  return true;
 }
 
 // False when no request is left to run.
@@ -112,6 +137,9 @@ void EngineImpl::complete(const Completion& completion) {
   if (!flight_) return;
   if (!completion.status && !flight_->failure) flight_->failure = completion.status.error();
   if (completion.ticket != flight_->ticket) return;
+  if (store_) store_->note(completion);
+  flight_->stopped = !completion.missing.empty();
+  if (flight_->stopped) return;
   const Flight flight = *std::exchange(flight_, std::nullopt);
   if (flight.failure) {
     fail_all(flight, *flight.failure);

@@ -87,13 +87,21 @@ Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const T
 
 }  // namespace
 
-Status try_reserve(Budget& budget, const std::vector<MemoryLine>& memory) {
-  std::vector<Reservation> held;
-  for (const MemoryLine& line : memory) {
-    TRY(Reservation reservation, budget.reserve(line.domain, line.purpose, line.bytes));
-    held.push_back(std::move(reservation));
-  }
-  return {};
+WeightFiles weight_files(const Model& model) {
+  return {.paths = model.checkpoint().files(),
+          .place = [model](const std::byte* byte) { return model.checkpoint().place_of(byte); }};
+}
+
+Result<TextModel> text_model(const Model& model, bool hidden) {
+  TRY(Program program, model.record_text({.hidden = hidden}));
+  const ModelFacts& facts = model.facts();
+  return TextModel{.program = std::move(program),
+                   .weights = &model.weights(),
+                   .vocabulary = facts.vocabulary,
+                   .context = facts.context_length,
+                   .suppressed = facts.suppress_tokens,
+                   .digest = [model] { return model.digest(); },
+                   .files = weight_files(model)};
 }
 
 Result<TextPorts> find_ports(const Program& program) {
@@ -118,7 +126,7 @@ Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const Wei
   std::vector<PlacedShape> shapes;
   for (const WeightDecl& weight : program.weights) {
     TRY(const TensorSource tensor, weights.find(weight.name));
-    shapes.push_back({tensor.shape, tensor.format, !tensor.parts.empty()});
+    shapes.push_back({tensor.shape, tensor.format, !tensor.parts.empty(), stored_bytes(tensor)});
   }
   return shapes;
 }
@@ -142,22 +150,40 @@ Layout make_layout(const TextModel& model, const EngineOptions& options, const L
   return layout;
 }
 
-Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options) {
+Result<ExpertSlots> expert_slots(const ExpertPlaces& places, uint64_t bytes) {
+  const uint64_t slots = std::min(bytes / places.slot_bytes(), places.total_experts());
+  if (slots > 0) return ExpertSlots{.count = static_cast<uint32_t>(slots), .bytes = places.slot_bytes()};
+  return error(ErrorKind::out_of_memory, "experts: ", format_bytes(bytes), " for them: want at least the ",
+               format_bytes(places.slot_bytes()), " of one");
+}
+
+Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
+                              const EngineOptions& options, const ExpertSlots& slots) {
   TRY_STATUS(check_options(model, options));
   PlanRequest request{.program = &model.program, .arithmetic = options.arithmetic, .maxima = {}, .pages = {}};
   TRY(request.weights, placed_shapes(model.program, *model.weights));
   request.cache = options.cache;
-  std::optional<Error> last;
+  request.expert_slots = slots;
+  PlannedText planned;
   for (const LayoutSize& size : sizes_to_try(model, options)) {
-    Layout layout = make_layout(model, options, size);
-    request.maxima = layout.maxima;
-    request.pages = layout.pages;
-    TRY(std::unique_ptr<Plan> plan, device.plan(request));
-    Status fits = try_reserve(budget, plan->memory());
-    if (fits) return place_plan(std::move(layout), std::move(plan), model, device, budget);
-    last = std::move(fits).error();
+    planned.layout = make_layout(model, options, size);
+    request.maxima = planned.layout.maxima;
+    request.pages = planned.layout.pages;
+    for (const Repack repack : {options.repack, Repack::never}) {
+      request.repack = repack;
+      TRY(planned.plan, device.plan(request));
+      planned.fits = budget.has_room(planned.plan->memory());
+      if (planned.fits) return planned;
+    }
   }
-  return *std::move(last);
+  return planned;
+}
+
+Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options,
+                              const ExpertSlots& slots) {
+  TRY(PlannedText planned, plan_text(model, device, budget, options, slots));
+  TRY_STATUS(std::move(planned.fits));
+  return place_plan(std::move(planned.layout), std::move(planned.plan), model, device, budget);
 }
 
 }  // namespace sluice

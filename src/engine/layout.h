@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "engine/expert_places.h"
 #include "graph/program.h"
 #include "graph/step.h"
 
@@ -24,7 +25,12 @@ struct TextModel {
   uint32_t context = 0;                      // positions that it was made for
   std::vector<int32_t> suppressed = {};      // tokens never to be sampled
   std::function<std::string()> digest = {};  // names the model in saved states
+  WeightFiles files = {};                    // to read experts from
 };
+
+// Of a model that is copied into it, since that keeps the weights. `hidden`: as TextOptions has it.
+Result<TextModel> text_model(const Model& model, bool hidden);
+WeightFiles weight_files(const Model& model);
 
 // Indices of what a text program must have.
 struct TextPorts {
@@ -52,17 +58,27 @@ struct LayoutSize {
 };
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size);
 
+struct PlannedText {
+  Layout layout;
+  std::unique_ptr<Plan> plan;
+  Status fits{};  // into what the budget has left
+};
 struct PlacedText {
   Layout layout;
   std::string numerics_id;
   std::vector<uint64_t> page_bytes;  // by group
   std::unique_ptr<Runner> runner;
 };
-// Whether the budget has room now, without keeping it.
-Status try_reserve(Budget& budget, const std::vector<MemoryLine>& memory);
 
-// Plans and places `model`, which stays where it is as long as the runner lives. Where options leave the size open it
-// shrinks - snapshots, then sequences' room, then the context - until the budget takes it.
-Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options);
+// As many as EngineOptions::experts.bytes has room for, at most all.
+Result<ExpertSlots> expert_slots(const ExpertPlaces& places, uint64_t bytes);
+
+// Plans `model`. Where options leave the size open it shrinks - snapshots, then sequences' room, then the context -
+// until the budget takes it; rather than that, weights are not repacked. The smallest, where nothing fits.
+Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
+                              const EngineOptions& options, const ExpertSlots& slots);
+// Plans and places `model`, which stays where it is as long as the runner lives.
+Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options,
+                              const ExpertSlots& slots = {});
 
 }  // namespace sluice

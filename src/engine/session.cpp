@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/threads.h"
-
 namespace sluice {
 namespace {
 
@@ -12,9 +10,9 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// One turn of the engine; a device that works by itself is given a moment.
+// One turn of the engine; a device or a disk that works by itself is waited for.
 void turn(Engine& engine) {
-  if (engine.step() == StepState::in_flight) wait_a_moment();
+  if (engine.step() == StepState::in_flight) engine.wait();
 }
 
 void take(Answer& answer, Progress& progress) {

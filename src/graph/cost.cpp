@@ -103,6 +103,17 @@ void Coster::add(const Attention& op) {
 
 }  // namespace
 
+std::vector<WeightUse> weight_uses(const Program& program) {
+  std::vector<WeightUse> uses(program.weights.size());
+  for (const Op& op : program.ops) {
+    const WeightUse use = std::holds_alternative<Embed>(op)     ? WeightUse::rows
+                          : std::holds_alternative<Experts>(op) ? WeightUse::experts
+                                                                : WeightUse::whole;
+    for_each_weight(op, [&](WeightId id) { uses[id] = std::max(uses[id], use); });
+  }
+  return uses;
+}
+
 OpCost& OpCost::operator+=(const OpCost& other) {
   weight_bytes += other.weight_bytes;
   state_bytes += other.state_bytes;

@@ -41,6 +41,10 @@ struct CostFacts {
   std::vector<double> expert_shares = {};  // how often a layer's experts are chosen, by rank; none: all alike
 };
 
+// What a step reads of a weight: rows that its tokens name, experts that they choose, or all of it.
+enum class WeightUse : uint8_t { nothing, rows, experts, whole };
+std::vector<WeightUse> weight_uses(const Program& program);  // in the order of its weights
+
 OpCost op_cost(const CostFacts& facts, uint32_t op, const StepWork& work);
 // How many of a layer's experts some of `rows` rows choose, on average.
 double experts_read(const CostFacts& facts, uint32_t experts, uint32_t used, uint64_t rows);

@@ -48,6 +48,17 @@ void decode_weight_row(const TensorSource& source, uint32_t expert, uint32_t row
   for (const WeightPart& part : source.parts) apply(part, expert, row, to, columns);
 }
 
+uint64_t stored_bytes(const TensorSource& source) {
+  const WeightShape& shape = source.shape;
+  uint64_t bytes = uint64_t{shape.experts} * shape.rows * row_bytes(source.format, shape.columns);
+  for (const WeightPart& part : source.parts) {
+    const uint64_t rows = (uint64_t{shape.rows} + part.row_shift + part.block_rows - 1) / part.block_rows;
+    const uint64_t columns = (uint64_t{shape.columns} + part.block_columns - 1) / part.block_columns;
+    bytes += shape.experts * rows * row_bytes(part.format, static_cast<uint32_t>(columns));
+  }
+  return bytes;
+}
+
 TensorSource rows_of(const TensorSource& source, uint32_t first, uint32_t count) {
   CHECK(first <= source.shape.rows && count <= source.shape.rows - first);
   TensorSource rows = source;
@@ -62,6 +73,22 @@ TensorSource rows_of(const TensorSource& source, uint32_t first, uint32_t count)
     part.row_shift = static_cast<uint32_t>(shifted % part.block_rows);
   }
   return rows;
+}
+
+std::vector<ExpertPiece> expert_pieces(const TensorSource& source) {
+  std::vector<ExpertPiece> pieces{{.part = -1, .bytes = source.shape.rows * source.row_stride}};
+  for (size_t i = 0; i < source.parts.size(); ++i) {
+    const WeightPart& part = source.parts[i];
+    const uint64_t rows = (uint64_t{source.shape.rows} - 1 + part.row_shift) / part.block_rows + 1;
+    const bool own = part.expert_stride != 0 || !part.experts.empty();
+    if (own && rows * part.row_stride >= kLeastPieceBytes)
+      pieces.push_back({.part = static_cast<int>(i), .bytes = rows * part.row_stride});
+  }
+  return pieces;
+}
+
+const std::byte* piece_bytes(const TensorSource& source, const ExpertPiece& piece, uint32_t expert) {
+  return piece.part < 0 ? source.row(expert, 0) : source.parts[static_cast<size_t>(piece.part)].row(expert, 0);
 }
 
 }  // namespace sluice

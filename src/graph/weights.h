@@ -76,6 +76,20 @@ void decode_weight_row(const TensorSource& source, uint32_t expert, uint32_t row
 // Rows [first, first + count) of each expert.
 TensorSource rows_of(const TensorSource& source, uint32_t first, uint32_t count);
 
+// Of all its rows and parts.
+uint64_t stored_bytes(const TensorSource& source);
+
+// What of an expert moves when experts come and go: the elements, then each part that is large enough to be read by
+// itself. Smaller parts stay where they lie.
+struct ExpertPiece {
+  int part = -1;  // index into `parts`; -1: the elements
+  uint64_t bytes = 0;
+};
+inline constexpr uint64_t kLeastPieceBytes = 4096;
+std::vector<ExpertPiece> expert_pieces(const TensorSource& source);
+// Where a piece of that expert begins, in the source as it is.
+const std::byte* piece_bytes(const TensorSource& source, const ExpertPiece& piece, uint32_t expert);
+
 class WeightSource {
  public:
   virtual ~WeightSource() = default;

@@ -236,12 +236,13 @@ TextProgram::KeysValues TextProgram::keys_values(const Layer& l, const WeightSco
 }
 
 Value TextProgram::feed_forward_block(const Layer& l, const WeightScope& w, Value x) {
+  const Value chosen = c_.experts != 0 ? experts_of(l, w, x) : Value{};  // first: they may have to be fetched
   const Value h = rms_norm(x, w["pre_feedforward_norm"], c_.eps);
   Value y = gated_mlp(h, w["gate_proj"], w["up_proj"], w["down_proj"], kActivation);
   mark(y, l, "mlp_out");
   if (c_.experts != 0) {
     const Value dense = rms_norm(y, w["post_feedforward_norm_1"], c_.eps);
-    y = add(dense, rms_norm(experts_of(l, w, x), w["post_feedforward_norm_2"], c_.eps));
+    y = add(dense, rms_norm(chosen, w["post_feedforward_norm_2"], c_.eps));
   }
   return add(x, rms_norm(y, w["post_feedforward_norm"], c_.eps));
 }

@@ -87,7 +87,7 @@ Result<Routing> parse_routing(const std::string& text) {
   if (text == "uniform") return Routing{};
   const auto exponent =
       starts_with(text, kZipf) ? parse_number(std::string_view(text).substr(kZipf.size())) : std::nullopt;
-  if (exponent && *exponent >= 0 && *exponent <= kMostExponent) return Routing{*exponent};
+  if (exponent && *exponent >= 0 && *exponent <= kMostExponent) return Routing{.exponent = *exponent};
   return error(ErrorKind::invalid, "routing ", printable(text), ": want uniform, or zipf:S with S from 0 to ",
                kMostExponent);
 }
@@ -95,13 +95,16 @@ Result<Routing> parse_routing(const std::string& text) {
 // The largest shares are kMostChosen, and the others make up for it.
 std::vector<double> chosen_shares(const Routing& routing, uint32_t experts, uint32_t used) {
   std::vector<double> shares(experts);
+  CHECK(routing.recorded.empty() || routing.recorded.size() == experts);
   const double most = std::max(kMostChosen, static_cast<double>(used) / experts);
+  std::vector<double> odds = routing.recorded;
+  for (uint32_t rank = 0; rank < experts && routing.recorded.empty(); ++rank)
+    odds.push_back(std::pow(rank + 1.0, -routing.exponent));
   const auto fill = [&](double factor) {
-    for (uint32_t rank = 0; rank < experts; ++rank)
-      shares[rank] = std::min(most, factor * std::pow(rank + 1.0, -routing.exponent));
+    for (uint32_t rank = 0; rank < experts; ++rank) shares[rank] = std::min(most, factor * odds[rank]);
     return std::accumulate(shares.begin(), shares.end(), 0.0);
   };
-  double low = 0, high = std::pow(experts + 1.0, routing.exponent);
+  double low = 0, high = 1 / odds.back();
   for (int i = 0; i < 100; ++i) {
     const double middle = (low + high) / 2;
     (fill(middle) < used ? low : high) = middle;
@@ -134,8 +137,13 @@ Result<SyntheticModel> SyntheticModel::make(const ShapeConfig& shape, const Mix&
     } else {
       content.pattern = &model.pattern(tensor.format, columns);
       content.start = row_bytes(tensor.format, philox4x32({index, 1, 0, 0}, {0, 0})[0] % kPatternUnits * kUnit);
-      if (ends_with(tensor.row.name, ".router"))
-        content.factors = router_factors(routing, tensor.row.shape.rows, experts_used(model.keys_));
+      if (ends_with(tensor.row.name, ".router")) {
+        const uint32_t experts = tensor.row.shape.rows;
+        if (!routing.recorded.empty() && routing.recorded.size() != experts)
+          return error(ErrorKind::invalid, "routing: recorded of ", routing.recorded.size(), " experts: want the ",
+                       experts, " of ", shape.name);
+        content.factors = router_factors(routing, experts, experts_used(model.keys_));
+      }
     }
     const auto bytes = tensor_bytes(tensor.format, tensor.shape);
     CHECK(bytes.has_value());

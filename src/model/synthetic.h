@@ -25,19 +25,22 @@
 
 namespace sluice {
 
-// How often experts are chosen: that of rank r in proportion to r^-exponent. Ranks are spread over the experts.
+// How often experts are chosen: that of rank r in proportion to r^-exponent, or to what was recorded of it. Ranks are
+// spread over the experts.
 struct Routing {
-  double exponent = 0;  // 0: all alike
+  double exponent = 0;                // 0: all alike
+  std::vector<double> recorded = {};  // by rank, the favourite first, each above 0; none: by the exponent
 };
 inline constexpr double kMostChosen = 0.4;
 
 // "zipf:1.0" or "uniform".
 Result<Routing> parse_routing(const std::string& text);
-// How often each rank is chosen, `used` of all experts for a token.
+// How often each rank is chosen - as many as were recorded, where any were -, `used` of all experts for a token.
 std::vector<double> chosen_shares(const Routing& routing, uint32_t experts, uint32_t used);
 
 class SyntheticModel {
  public:
+  // invalid: as many experts were not recorded as the shape has.
   static Result<SyntheticModel> make(const ShapeConfig& shape, const Mix& mix, const Routing& routing);
 
   struct Tensor {

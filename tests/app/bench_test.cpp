@@ -1,8 +1,10 @@
 // sluice bench as a user runs it, and the synthetic models it measures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 #include <set>
 
 #include "app/bench_model.h"
@@ -38,7 +40,7 @@ Result<Model> small_model(const char* shape, ThreadPool& pool, Budget& budget, c
 // Nothing explodes or vanishes on the way: logits are finite, differ, and are of the size of normal numbers.
 TEST(SyntheticModels, GiveFiniteLogits) {
   ThreadPool pool(2);
-  const auto device = make_cpu_device({.pool = &pool, .limit = widest_simd_level()});
+  const auto device = make_cpu_device({.pool = &pool});
   for (const char* shape : {"gemma4-e2b:7", "qwen3.5-0.8b:8", "qwen3.6-35b-a3b:1", "deepseek-v3:1:0:8"}) {
     Budget budget;
     const Result<Model> model = small_model(shape, pool, budget);
@@ -67,7 +69,7 @@ TEST(SyntheticModels, GiveFiniteLogits) {
 
 TEST(SyntheticModels, RouteAsTheyAreAskedTo) {
   ThreadPool pool(2);
-  const auto device = make_cpu_device({.pool = &pool, .limit = widest_simd_level()});
+  const auto device = make_cpu_device({.pool = &pool});
   const auto favourites = [&](const Routing& routing) {
     Budget budget;
     const Result<Model> model = small_model("qwen3.6-35b-a3b:1", pool, budget, routing);
@@ -79,7 +81,7 @@ TEST(SyntheticModels, RouteAsTheyAreAskedTo) {
     EXPECT_NEAR(sum, 8, 1e-6);
     return shares->favourites();
   };
-  const double alike = favourites({}), skewed = favourites({1.0});
+  const double alike = favourites({}), skewed = favourites({.exponent = 1.0});
   EXPECT_LT(alike, 0.35);   // 0.125 but for chance: 512 choices of 256 experts
   EXPECT_GT(skewed, 0.45);  // 0.62 by the law
 }
@@ -89,7 +91,7 @@ TEST(MeteredDevice, TimesEveryOpOfAStepOnEveryDevice) {
   const Result<Checkpoint> checkpoint = open_checkpoint(kMoe);
   const Result<Model> model = resolve(std::make_shared<const Checkpoint>(*checkpoint));
   std::vector<std::unique_ptr<Device>> devices;
-  devices.push_back(make_cpu_device({.pool = &pool, .limit = widest_simd_level()}));
+  devices.push_back(make_cpu_device({.pool = &pool}));
   devices.push_back(make_reference_device());
   for (const std::unique_ptr<Device>& device : devices) {
     Budget budget;
@@ -190,6 +192,18 @@ TEST(Bench, MistakesInArgumentsAreSentences) {
   EXPECT_THAT(sentence({"--shape", "gpt-5"}), HasSubstr("shape gpt-5: no such shape: want one of gemma4-e2b, "));
   EXPECT_EQ(sentence({"--shape", "gemma4-e2b", "--routing", "fair"}),
             "sluice: routing fair: want uniform, or zipf:S with S from 0 to 4\n");
+  const std::string recorded = cat(testing::TempDir(), ::getpid(), "_routing");
+  ASSERT_TRUE(write_routing({.layers = 1, .experts = 4, .used = 2, .chosen = {0, 1, 0, 3}}, recorded).ok());
+  EXPECT_EQ(sentence({"--shape", "qwen3.6-35b-a3b:1", "--routing", recorded.c_str()}),
+            "sluice: routing: recorded of 4 experts: want the 256 of qwen3.6-35b-a3b:1\n");
+  std::remove(recorded.c_str());
+}
+
+TEST(Bench, RecordedRoutingGivesSharesByRank) {
+  const RoutingShares shares = shares_of({.layers = 2, .experts = 3, .used = 1, .chosen = {0, 2, 0, 2, 0, 1}});
+  EXPECT_EQ(shares.tokens, 3u);
+  EXPECT_NEAR(shares.chosen[0], (4.0 / 6 + 3.0 / 6) / 2, 1e-9);
+  EXPECT_NEAR(shares.chosen[0] + shares.chosen[1] + shares.chosen[2], 1, 1e-9);
 }
 
 TEST(Bench, AModelBeyondTheMemoryIsRefusedBeforeItIsMade) {

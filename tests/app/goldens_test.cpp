@@ -40,20 +40,12 @@ void expect_holds(const std::string& model, const std::string& golden, const std
   EXPECT_EQ(json->find("not_run")->as_integer(), expected.not_run);
 }
 
-std::vector<std::string> simd_levels() {
-  std::vector<std::string> names;
-  for (int level = 0; level <= static_cast<int>(widest_simd_level()); ++level) {
-    names.emplace_back(simd_name(static_cast<SimdLevel>(level)));
-  }
-  return names;
-}
-
 void expect_holds_at_every_level(const std::string& model, const std::string& golden,
                                  const std::vector<std::string>& options, const Expected& expected) {
-  for (const std::string& level : simd_levels()) {
-    SCOPED_TRACE(cat(model, " --simd ", level));
+  for (const SimdLevel level : simd_levels()) {
+    SCOPED_TRACE(cat(model, " --simd ", simd_name(level)));
     std::vector<std::string> words = options;
-    words.insert(words.end(), {"--simd", level});
+    words.insert(words.end(), {"--simd", simd_name(level)});
     expect_holds(model, golden, words, expected);
   }
 }

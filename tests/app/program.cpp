@@ -48,6 +48,10 @@ struct Pipe {
   const bool ready =
       dup2(in.read, STDIN_FILENO) >= 0 && dup2(to, STDOUT_FILENO) >= 0 && dup2(err.write, STDERR_FILENO) >= 0;
   std::signal(SIGPIPE, SIG_DFL);
+  if (!setup.group.empty()) {
+    const int group = open(setup.group.c_str(), O_WRONLY | O_CLOEXEC);
+    if (write(group, "0", 1) != 1) _exit(126);  // 0: the writer itself
+  }
   const rlimit room{setup.address_space, setup.address_space};
   if (ready && (setup.address_space == 0 || setrlimit(RLIMIT_AS, &room) == 0)) {
     execv(words[0], words.data());

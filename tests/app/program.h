@@ -18,6 +18,7 @@ struct ProgramSetup {
   std::string out_path = {};   // standard output goes to this file instead of a pipe
   bool close_out = false;      // nobody reads standard output
   uint64_t address_space = 0;  // bytes that the program may have; 0: any
+  std::string group = {};      // the control group it belongs to: its cgroup.procs
 };
 
 // The program is SLUICE_PROGRAM. Ends the test program when it cannot be started.

@@ -46,6 +46,48 @@ TEST(Budget, ALimitOfNothingRefusesEverything) {
   EXPECT_EQ(refused.error().text, "device memory: 0 bytes left of 0 bytes (nothing held): want 1 bytes for state");
 }
 
+TEST(Budget, MappedWeightsCountOnlyWhereThatIsAskedFor) {
+  Budget budget;
+  budget.set_limit(Domain::host, 1000);
+  const Reservation mapped = reserve(budget, Purpose::mapped_weights, 5000);
+  EXPECT_EQ(budget.used(Domain::host), 0u);
+  EXPECT_EQ(budget.table(), "host mapped weights: 5.0 kB, at most 5.0 kB\n");
+  EXPECT_TRUE(budget.reserve(Domain::host, Purpose::state, 1000).ok());
+  budget.set_limit(Domain::host, 6000);
+  budget.count_mapped(Domain::host, true);
+  EXPECT_EQ(budget.used(Domain::host), 5000u);
+  EXPECT_EQ(budget.left(Domain::host), 1000u);
+  EXPECT_FALSE(budget.reserve(Domain::host, Purpose::mapped_weights, 1001).ok());
+}
+
+TEST(Budget, TheReserveIsMeasuredAndNeverRefused) {
+  Budget budget;
+  budget.set_limit(Domain::host, 1000);
+  budget.set_reserve(Domain::host, 1500);
+  EXPECT_EQ(budget.reserve(Domain::host, Purpose::state, 1).error().text,
+            "host memory: 0 bytes left of 1.0 kB (reserve 1.5 kB): want 1 bytes for state");
+  budget.set_reserve(Domain::host, 200);
+  EXPECT_EQ(budget.left(Domain::host), 800u);
+  EXPECT_EQ(budget.table(), "host reserve: 200 bytes, at most 1.5 kB\n");
+}
+
+TEST(Budget, SaysOfSeveralThingsWhatEachWouldTake) {
+  Budget budget;
+  budget.set_limit(Domain::host, 8000);
+  const Reservation weights = reserve(budget, Purpose::weights, 5000);
+  const std::vector<MemoryLine> wanted = {{Domain::host, Purpose::state, 2000},
+                                          {Domain::host, Purpose::packed_weights, 0},
+                                          {Domain::device, Purpose::state, 1 << 30},
+                                          {Domain::host, Purpose::mapped_weights, 9000},
+                                          {Domain::host, Purpose::activations, 1000}};
+  EXPECT_TRUE(budget.has_room(wanted).ok());
+  budget.set_limit(Domain::host, 7999);
+  EXPECT_EQ(budget.has_room(wanted).error().text,
+            "host memory: 3.0 kB left of 8.0 kB (weights 5.0 kB): want 3.0 kB, of it 2.0 kB for state, 1.0 kB for "
+            "activations");
+  EXPECT_EQ(budget.used(Domain::host), 5000u);
+}
+
 TEST(Budget, ALimitBelowWhatIsHeldStopsFurtherReservations) {
   Budget budget;
   const Reservation weights = reserve(budget, Purpose::weights, 100);

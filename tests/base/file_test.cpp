@@ -50,6 +50,18 @@ TEST_F(File, ReadsBackWhatWasWritten) {
   EXPECT_EQ(std::string(part, 4), "byte");
 }
 
+TEST_F(File, BytesGivenBackAreReadAgain) {
+  const std::string text(20'000, 'x');
+  ASSERT_TRUE(write_file(path("a"), text).ok());
+  const Mapping mapping = *Mapping::open(path("a"));
+  give_back_mapped(mapping.bytes().subspan(100, 15'000));
+  EXPECT_EQ(text_of(mapping.bytes()), text);
+  const std::vector<std::byte> elsewhere(20'000, std::byte{'y'});  // would be zeros
+  give_back_mapped(elsewhere);
+  EXPECT_EQ(text_of(elsewhere), std::string(20'000, 'y'));
+  give_back_mapped({});
+}
+
 TEST_F(File, AnEmptyFileMapsToNoBytes) {
   ASSERT_TRUE(write_file(path("empty"), "").ok());
   EXPECT_TRUE(Mapping::open(path("empty"))->bytes().empty());

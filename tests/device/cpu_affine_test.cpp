@@ -105,12 +105,7 @@ TEST(AffineRows, AreIntegersUnderAFactorAndAnOffset) {
   EXPECT_EQ(affine_rows(matrix.source, 0).group, 0u);
 }
 
-std::vector<SimdLevel> levels() {
-  std::vector<SimdLevel> all;
-  for (int i = 0; i <= static_cast<int>(widest_simd_level()); ++i) all.push_back(static_cast<SimdLevel>(i));
-  return all;
-}
-INSTANTIATE_TEST_SUITE_P(Cpu, Affine, testing::ValuesIn(levels()),
+INSTANTIATE_TEST_SUITE_P(Cpu, Affine, testing::ValuesIn(simd_levels()),
                          [](const auto& one) { return std::string(simd_name(one.param)); });
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "changed_requests.h"
 #include "device/cpu/cpu.h"
 #include "graph/cases.h"
 #include "parity_compare.h"
@@ -165,6 +166,17 @@ TEST_P(CpuBits, BlocksGiveTheBitsOfTheirOps) {
     }
 }
 
+TEST_P(CpuBits, PackedWeightsGiveTheBitsOfStoredOnes) {
+  ThreadPool pool(2);
+  const auto device = make_cpu_device({.pool = &pool});
+  for (const Repack repack : {Repack::first, Repack::behind}) {
+    ChangedRequests packing(make_cpu_device({.pool = &pool}),
+                            [repack](PlanRequest& request) { request.repack = repack; });
+    for (const OpCase& one : cases())
+      EXPECT_EQ(play(one, packing, Arithmetic::fast), play(one, *device, Arithmetic::fast)) << one.name;
+  }
+}
+
 TEST(CpuDevice, SaysWhatItRunsOn) {
   ThreadPool one(1), two(2);
   const DeviceInfo info = make_cpu_device({.pool = &two, .limit = SimdLevel::scalar})->info();
@@ -180,7 +192,7 @@ TEST(CpuDevice, InstructionSetsHaveNames) {
     EXPECT_EQ(*parse_simd_level(simd_name(level)), level);
   }
   EXPECT_EQ(parse_simd_level("sse").error().text,
-            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni, amx, simd128");
+            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni, amx, simd128, neon, neon_i8mm");
 }
 
 PlanRequest request_for(const OpCase& one, Arithmetic arithmetic) {

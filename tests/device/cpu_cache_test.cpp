@@ -1,6 +1,7 @@
 // Caches of f32, f16 and bf16: what a rounding of their elements does to attention and no more, and what is refused.
 #include <gtest/gtest.h>
 
+#include "changed_requests.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/simd_level.h"
 #include "device/reference/reference.h"
@@ -12,25 +13,9 @@ namespace sluice {
 namespace {
 
 // The CPU with another cache than its arithmetic would take.
-class WithCache : public Device {
- public:
-  WithCache(ThreadPool& pool, SimdLevel level, Format cache)
-      : device_(make_cpu_device({.pool = &pool, .limit = level})), cache_(cache) {}
-  DeviceInfo info() const override { return device_->info(); }
-  Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
-    PlanRequest changed = request;
-    changed.cache = cache_;
-    return device_->plan(changed);
-  }
-  Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
-                                        Budget& budget) override {
-    return device_->place(std::move(plan), weights, budget);
-  }
-
- private:
-  std::unique_ptr<Device> device_;
-  Format cache_;
-};
+ChangedRequests with_cache(ThreadPool& pool, SimdLevel level, Format cache) {
+  return {make_cpu_device({.pool = &pool, .limit = level}), [cache](PlanRequest& request) { request.cache = cache; }};
+}
 
 std::vector<StepOutputs> play(const OpCase& one, Device& device, Arithmetic arithmetic) {
   const CaseWeights weights(one);
@@ -62,18 +47,14 @@ class CpuCache : public testing::TestWithParam<SimdLevel> {
   }
   ThreadPool pool_{1};
 };
-std::vector<SimdLevel> levels() {
-  std::vector<SimdLevel> all;
-  for (int i = 0; i <= static_cast<int>(widest_simd_level()); ++i) all.push_back(static_cast<SimdLevel>(i));
-  return all;
-}
-INSTANTIATE_TEST_SUITE_P(Levels, CpuCache, testing::ValuesIn(levels()),
+INSTANTIATE_TEST_SUITE_P(Levels, CpuCache, testing::ValuesIn(simd_levels()),
                          [](const auto& one) { return std::string(simd_name(one.param)); });
 
 // A bf16 element is off by 2^-9, an f16 one by 2^-12; the bar of attention is made for f16.
 TEST_P(CpuCache, AnswersAreOffByTheRoundingOfElements) {
   const float f16_bar = Attention::kDoc.tolerance.fast + Append::kDoc.tolerance.fast, bf16_bar = 8 * f16_bar;
-  WithCache f16(pool_, GetParam(), Format::f16), bf16(pool_, GetParam(), Format::bf16);
+  ChangedRequests f16 = with_cache(pool_, GetParam(), Format::f16);
+  ChangedRequests bf16 = with_cache(pool_, GetParam(), Format::bf16);
   const std::unique_ptr<Device> oracle = make_reference_device_f64();
   uint32_t beyond_f16 = 0;
   for (const OpCase& one : cases_of("attention")) {
@@ -89,7 +70,7 @@ TEST_P(CpuCache, AnswersAreOffByTheRoundingOfElements) {
 
 // Queries, softmax and sums are f32 in both arithmetics.
 TEST_P(CpuCache, OfF32FastAttentionIsExact) {
-  WithCache f32(pool_, GetParam(), Format::f32);
+  ChangedRequests f32 = with_cache(pool_, GetParam(), Format::f32);
   for (const OpCase& one : cases_of("attention")) {
     if (!one.weights.empty()) continue;
     EXPECT_EQ(play(one, f32, Arithmetic::fast), play(one, f32, Arithmetic::exact)) << one.name;

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "device/cpu/kernels.h"
+#include "device/cpu/packing.h"
 #include "device/cpu/simd_level.h"
 #include "format/q8_0.h"
 #include "stored_rows.h"
@@ -46,12 +47,7 @@ class EveryLevel : public testing::TestWithParam<SimdLevel> {
   const Kernels& kernels_ = *simd_info(GetParam()).kernels;
 };
 
-std::vector<SimdLevel> levels() {
-  std::vector<SimdLevel> all;
-  for (int i = 0; i <= static_cast<int>(widest_simd_level()); ++i) all.push_back(static_cast<SimdLevel>(i));
-  return all;
-}
-INSTANTIATE_TEST_SUITE_P(Cpu, EveryLevel, testing::ValuesIn(levels()),
+INSTANTIATE_TEST_SUITE_P(Cpu, EveryLevel, testing::ValuesIn(simd_levels()),
                          [](const auto& one) { return std::string(simd_name(one.param)); });
 
 // Every 997th float of both signs, and those around which something happens.
@@ -301,6 +297,38 @@ TEST_P(EveryLevel, EightBitRowsAreTheSameBitsAloneAndAmong300) {
   }
 }
 
+// As many panels as a matrix has, the last one incomplete.
+TEST_P(EveryLevel, PackedWeightsGiveTheBitsOfStoredOnesInEveryFormat) {
+  for (const Format format : formats_of_8bit_products(kernels_))
+    for (const ProductCase& one : kProductCases) {
+      if (one.columns % format_info(format).block_elements != 0) continue;
+      const Matrix matrix(format, one.outputs, one.columns, 23);
+      const uint64_t stored_row = row_bytes(format, one.columns);
+      std::vector<std::byte> packed(packed_bytes(stored_row, one.outputs));
+      pack_panels({.packing = kernels_.formats[static_cast<int>(format)].packing,
+                   .from = matrix.bytes.data() + 1,
+                   .from_stride = matrix.stride,
+                   .stored_row = stored_row,
+                   .rows = one.outputs,
+                   .to = packed.data()},
+                  0, (one.outputs + kPanelOutputs - 1) / kPanelOutputs);
+      const Floats x = uniform(24, size_t{one.rows} * one.columns, -2, 2);
+      const std::vector<std::byte> rows = quantised(kernels_, x, one);
+      Floats out(size_t{one.outputs} * one.rows, std::numeric_limits<float>::quiet_NaN());
+      kernels_.formats[static_cast<int>(format)].product_packed({.weight = packed.data(),
+                                                                 .weight_stride = stored_row,
+                                                                 .x = rows.data(),
+                                                                 .x_stride = kernels_.quantised_bytes(one.columns),
+                                                                 .out = out.data(),
+                                                                 .out_stride = one.outputs,
+                                                                 .columns = one.columns,
+                                                                 .rows = one.rows},
+                                                                0, one.outputs, nullptr);
+      EXPECT_EQ(bits(out), bits(product_8bit(kernels_, matrix, one, x, format)))
+          << format_name(format) << ", " << one.rows << " rows of " << one.columns;
+    }
+}
+
 // Integers at both ends of their range: nothing saturates on the way.
 TEST_P(EveryLevel, EightBitProductsHoldTheLargestIntegers) {
   const ProductCase one{.outputs = 3, .columns = 64, .rows = 2};
@@ -338,7 +366,7 @@ TEST(CpuLevels, AgreeBitForBitWhereMultiplyAddIsFused) {
   const Floats x = uniform(13, size_t{one.rows} * one.columns, -2, 2);
   const Matrix bf16(Format::bf16, one.outputs, one.columns, 14);
   std::vector<std::vector<uint32_t>> products, products_8bit, norms;
-  for (const SimdLevel level : levels()) {
+  for (const SimdLevel level : simd_levels()) {
     if (level == SimdLevel::scalar) continue;
     const Kernels& kernels = *simd_info(level).kernels;
     products.push_back(bits(product(kernels.formats[static_cast<int>(Format::bf16)].product, bf16, one,

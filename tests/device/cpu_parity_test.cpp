@@ -12,8 +12,7 @@ ThreadPool& pool() {
 
 std::vector<ParityDevice> levels() {
   std::vector<ParityDevice> devices;
-  for (int i = 0; i <= static_cast<int>(widest_simd_level()); ++i) {
-    const auto level = static_cast<SimdLevel>(i);
+  for (const SimdLevel level : simd_levels()) {
     devices.push_back(
         {cat("cpu_", simd_name(level)), [level] { return make_cpu_device({.pool = &pool(), .limit = level}); }});
   }

@@ -245,10 +245,10 @@ void check_traced(const ParityCase& known, Device& device, Arithmetic arithmetic
   const CaseWeights weights(one);
   const Expected& expected =
       oracle_says(cat(known.key, ", traced, ", label(one, arithmetic, TokenClass::prompt)), [&](Device& oracle) {
-        CasePlayer reference(one, weights, oracle, arithmetic, true);
+        CasePlayer reference(one, weights, oracle, arithmetic, {.traced = true});
         return Expected{.steps = play_all(reference, one, TokenClass::prompt)};
       });
-  CasePlayer player(one, weights, device, arithmetic, true);
+  CasePlayer player(one, weights, device, arithmetic, {.traced = true});
   const std::vector<StepOutputs> found = play_all(player, one, TokenClass::prompt);
   for (size_t i = 0; i < found.size(); ++i)
     compare(one, player.reads(), found[i], expected.steps[i], tolerance_of(one, arithmetic));

@@ -123,8 +123,8 @@ Result<TensorSource> CaseWeights::find(const std::string& name) const {
 }
 
 CasePlayer::CasePlayer(const OpCase& one, const CaseWeights& weights, Device& device, Arithmetic arithmetic,
-                       bool traced)
-    : case_(one), traced_(traced) {
+                       const PlayerOptions& options)
+    : case_(one), traced_(options.traced) {
   const StepMaxima maxima = maxima_of(one);
   std::map<uint32_t, uint32_t> ends;
   for (const CaseStep& step : one.steps)
@@ -143,7 +143,8 @@ CasePlayer::CasePlayer(const OpCase& one, const CaseWeights& weights, Device& de
                                                     .maxima = maxima,
                                                     .pages = std::move(pages),
                                                     .weights = placed_shapes(one),
-                                                    .traced = traced});
+                                                    .expert_slots = slots_for(one.program, weights, options.slots),
+                                                    .traced = options.traced});
   if (!plan) ADD_FAILURE() << plan.error().text;
   CHECK(plan.ok());
   for (uint32_t group = 0; group < groups; ++group) page_bytes_.push_back((*plan)->page_bytes(group));
@@ -151,6 +152,8 @@ CasePlayer::CasePlayer(const OpCase& one, const CaseWeights& weights, Device& de
   if (!runner) ADD_FAILURE() << runner.error().text;
   CHECK(runner.ok());
   runner_ = *std::move(runner);
+  if (options.slots != 0)
+    filler_ = std::make_unique<SlotFiller>(one.program, weights, *runner_, options.slots, options.seed);
   step_ = std::make_unique<StepBuffer>(one.program, maxima);
 }
 
@@ -194,7 +197,11 @@ StepOutputs CasePlayer::run(const StartOptions& options, Completion* completion)
 
 Completion CasePlayer::wait(Ticket ticket) {
   std::optional<Completion> completion;
-  while (!completion) {
+  while (!completion || !completion->missing.empty()) {
+    if (completion) {
+      filler_->serve(*completion);
+      runner_->resume(ticket);
+    }
     completion = runner_->poll();
     if (!completion) std::this_thread::yield();
   }

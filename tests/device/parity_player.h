@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "graph/cases.h"
+#include "slot_filler.h"
 
 namespace sluice {
 
@@ -34,10 +35,17 @@ using StepOutputs = std::vector<std::vector<uint32_t>>;
 
 enum class Poison { none, last_row, all };  // f32 inputs that are NaN
 
+struct PlayerOptions {
+  bool traced = false;
+  uint32_t slots = 0;  // for experts, filled as they are missing; 0: all are at hand
+  uint32_t seed = 0;   // of the order in which they come
+};
+
 class CasePlayer {
  public:
   // Plans and places; a failure is a failure of the test. Case and weights outlive the player.
-  CasePlayer(const OpCase& one, const CaseWeights& weights, Device& device, Arithmetic arithmetic, bool traced = false);
+  CasePlayer(const OpCase& one, const CaseWeights& weights, Device& device, Arithmetic arithmetic,
+             const PlayerOptions& options = {});
 
   // The program's outputs; of a traced player its names.
   const std::vector<NamedValue>& reads() const { return traced_ ? case_.program.names : case_.program.outputs; }
@@ -46,6 +54,8 @@ class CasePlayer {
   void poison();
   StepOutputs play(const CaseStep& step, TokenClass token_class, Poison poison = Poison::none);
   Completion play_looking(const CaseStep& step, StepOutputs* outputs);  // last row NaN, find_non_finite
+
+  uint64_t filled() const { return filler_->filled(); }  // slots, of a player with some
 
   // Moves the state to other pages of this runner, or of `to`, with copy_page or with read_page and write_page.
   void move_pages();
@@ -72,6 +82,7 @@ class CasePlayer {
   uint32_t slots_ = 0;                       // likewise, of the slot group
   bool moved_ = false;
   std::unique_ptr<Runner> runner_;
+  std::unique_ptr<SlotFiller> filler_;
   std::unique_ptr<StepBuffer> step_;
   std::vector<uint64_t> page_bytes_;
 };

@@ -95,7 +95,7 @@ class FakeRunner : public Runner {
   using Page = std::vector<uint64_t>;
 
   Ticket done(Status status, std::optional<NonFinite> non_finite = {}) {
-    finished_.push_back({++last_ticket_, std::move(status), std::move(non_finite)});
+    finished_.push_back({.ticket = ++last_ticket_, .status = std::move(status), .non_finite = std::move(non_finite)});
     return last_ticket_;
   }
   uint64_t& cell(const StepBuffer& step, uint32_t group, uint32_t sequence, uint32_t position);

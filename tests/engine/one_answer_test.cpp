@@ -281,6 +281,17 @@ TEST_P(OneAnswer, DraftsOnOrOff) {
   for (uint32_t i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(crowd.collect(ids[i]), alone(asked[i]))) << i;
 }
 
+// Made before the first step, or behind some tokens of this answer.
+TEST_P(OneAnswer, WeightsAreRepackedOrNot) {
+  const Request asked = request(100, 8, 24);
+  const Progress want = alone(asked);
+  for (const Repack repack : {Repack::first, Repack::behind}) {
+    EngineOptions repacking = options();
+    repacking.repack = repack;
+    EXPECT_TRUE(same_bits(engine(repacking).answer(asked), want));
+  }
+}
+
 TEST_P(OneAnswer, CancellingOthersChangesNothing) {
   const Request asked = request(100, 8, 12);
   const Progress want = alone(asked);

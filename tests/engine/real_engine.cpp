@@ -34,17 +34,25 @@ Status write_gguf(const Model& model, const Mix& mix, const std::string& path) {
   return file.commit();
 }
 
+struct RemoveFile {
+  void operator()(const std::string* path) const {
+    std::remove(path->c_str());
+    delete path;
+  }
+};
+
 Model make_model(const std::string& name) {
   const std::string data = SLUICE_TEST_DATA;
   const size_t space = name.find(' ');
   const Model model = open_model(join_path(data, name.substr(0, space)));
   if (space == std::string::npos) return model;
-  const std::string path = cat(testing::TempDir(), ::getpid(), "_real_engine_", name.substr(space + 1), ".gguf");
+  // Kept for engines that read experts from it.
+  static std::vector<std::unique_ptr<const std::string, RemoveFile>> made;
+  made.emplace_back(new std::string(cat(testing::TempDir(), ::getpid(), "_real_engine_", made.size(), ".gguf")));
+  const std::string& path = *made.back();
   const Status written = write_gguf(model, *find_mix(name.substr(space + 1)), path);
   CHECK(written);
-  Model converted = open_model(path);
-  std::remove(path.c_str());  // its mapping stays
-  return converted;
+  return open_model(path);
 }
 
 }  // namespace

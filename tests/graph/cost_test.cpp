@@ -31,6 +31,15 @@ TEST(Cost, OfProductsIsTheMatrixOnceAndTwoFlopsAnElementAndRow) {
   EXPECT_EQ(cost.state_bytes, 0u);
 }
 
+TEST(Cost, ATableIsReadByRowsUnlessItIsTheHeadToo) {
+  Recorder r;
+  const Value ids = r.input("tokens", {.width = 1, .element = Element::i32});
+  const Weight tied = r.weight("tied", {.rows = 1000, .columns = 32});
+  const Weight table = r.weight("table", {.rows = 1000, .columns = 32});
+  r.output(linear(add(embed(ids, tied, 1.0f), embed(ids, table, 1.0f)), tied), "out");
+  EXPECT_EQ(weight_uses(*r.finish()), (std::vector<WeightUse>{WeightUse::whole, WeightUse::rows}));
+}
+
 TEST(Cost, OfATableIsTheRowsThatAreRead) {
   Recorder r;
   const Value ids = r.input("tokens", {.width = 1, .element = Element::i32});

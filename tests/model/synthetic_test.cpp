@@ -140,7 +140,7 @@ TEST(Synthetic, ATokenReadsWhatTheModelsFilesMakeItRead) {
 }
 
 TEST(Synthetic, FillsTheSameBytesInPiecesOfAnySize) {
-  const SyntheticModel model = synthetic("gemma4-26b-a4b:1", "q8_0", {1.0});
+  const SyntheticModel model = synthetic("gemma4-26b-a4b:1", "q8_0", {.exponent = 1.0});
   for (size_t i = 0; i < model.tensors().size(); ++i) {
     const uint64_t bytes = std::min<uint64_t>(model.tensors()[i].bytes, 600000);
     std::vector<std::byte> whole(bytes), pieces(bytes);
@@ -152,13 +152,20 @@ TEST(Synthetic, FillsTheSameBytesInPiecesOfAnySize) {
 }
 
 TEST(Routing, SharesFollowTheLawAsFarAsNormalLogitsCan) {
-  const std::vector<double> shares = chosen_shares({1.0}, 128, 8);
+  const std::vector<double> shares = chosen_shares({.exponent = 1.0}, 128, 8);
   double sum = 0;
   for (const double share : shares) sum += share;
   EXPECT_NEAR(sum, 8, 1e-6);
   EXPECT_EQ(shares[0], kMostChosen);
   EXPECT_NEAR(shares[99] / shares[49], 0.5, 1e-9);
   EXPECT_NEAR(chosen_shares({}, 128, 8)[127], 8.0 / 128, 1e-9);
+}
+
+TEST(Routing, SharesFollowWhatWasRecorded) {
+  const std::vector<double> shares = chosen_shares({.recorded = {9, 3, 2, 1, 1, 1}}, 6, 1);
+  EXPECT_EQ(shares[0], kMostChosen);
+  EXPECT_NEAR(shares[1] / shares[3], 3, 1e-9);
+  EXPECT_NEAR(shares[1] + shares[2] + 3 * shares[5], 0.6, 1e-6);
 }
 
 TEST(Routing, IsReadFromItsName) {

@@ -22,7 +22,7 @@ Result<Json> greedy_tokens(const std::string& path, const std::string& golden_pa
   Console console;
   EngineOptions options;
   options.arithmetic = Arithmetic::fast;
-  TRY(const std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine.budget, options, console));
+  TRY(const std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine, options, console));
   Json out = Json::Object{};
   for (const GoldenCase& one : golden.cases()) {
     if (reason_not_run(one.kind) || one.greedy.empty()) continue;

@@ -1,155 +1,14 @@
 #include "device/cpu/cpu.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <deque>
 #include <numeric>
 
-#include "device/cpu/executor.h"
+#include "device/cpu/runner.h"
 #include "graph/op_check.h"
-#include "graph/operands.h"
 
 namespace sluice {
 namespace cpu {
 namespace {
-
-class CpuRunner final : public Runner {
- public:
-  CpuRunner(std::unique_ptr<CpuPlan> plan, Memory memory, ThreadPool& pool)
-      : plan_(std::move(plan)), memory_(std::move(memory)), executor_(*plan_, memory_, pool) {}
-
-  Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override;
-  Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override;
-  Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
-  Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
-  std::vector<std::span<std::byte>> page_memory(uint32_t group, uint32_t page) override;
-  std::optional<Completion> poll() override {
-    if (finished_.empty()) return std::nullopt;
-    Completion first = std::move(finished_.front());
-    finished_.pop_front();
-    return first;
-  }
-
- private:
-  const Program& program() const { return plan_->program(); }
-  Ticket done(std::optional<NonFinite> non_finite = std::nullopt, std::vector<OpTime> op_times = {}) {
-    finished_.push_back(
-        {.ticket = ++last_ticket_, .non_finite = std::move(non_finite), .op_times = std::move(op_times)});
-    return last_ticket_;
-  }
-  std::optional<NonFinite> run_looking();
-  std::vector<OpTime> run_timed(uint64_t (*clock)());
-  std::optional<NonFinite> find_non_finite(uint32_t op) const;
-  bool may_read(ValueId id) const;
-  void read(const ReadRequest& request) const;
-
-  std::unique_ptr<CpuPlan> plan_;
-  Memory memory_;
-  Executor executor_;
-  std::deque<Completion> finished_;
-  Ticket last_ticket_ = 0;
-};
-
-Ticket CpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
-  executor_.begin(step);
-  std::optional<NonFinite> non_finite;
-  std::vector<OpTime> op_times;
-  if (options.find_non_finite)
-    non_finite = run_looking();
-  else if (options.clock != nullptr)
-    op_times = run_timed(options.clock);
-  else
-    for (const Dispatch& dispatch : plan_->dispatches()) executor_.run(dispatch);
-  for (const ReadRequest& request : reads) read(request);
-  return done(std::move(non_finite), std::move(op_times));
-}
-
-std::vector<OpTime> CpuRunner::run_timed(uint64_t (*clock)()) {
-  std::vector<OpTime> times;
-  times.reserve(plan_->dispatches().size());
-  uint64_t before = clock();
-  for (const Dispatch& dispatch : plan_->dispatches()) {
-    executor_.run(dispatch);
-    const uint64_t after = clock();
-    times.push_back({.first_op = dispatch.first_op, .end_op = dispatch.end_op, .nanoseconds = after - before});
-    before = after;
-  }
-  return times;
-}
-
-// Op by op: within a block, one is to be named.
-std::optional<NonFinite> CpuRunner::run_looking() {
-  std::optional<NonFinite> first;
-  for (uint32_t op = 0; op < program().ops.size(); ++op) {
-    executor_.run(op);
-    if (!first) first = find_non_finite(op);
-  }
-  return first;
-}
-
-std::optional<NonFinite> CpuRunner::find_non_finite(uint32_t op) const {
-  std::optional<NonFinite> found;
-  for_each_output(program().ops[op], [&](ValueId id) {
-    const ValueType& type = program().values[id].type;
-    if (found || type.element != Element::f32) return;
-    const float* begin = memory_.read<float>(id);
-    const float* end = begin + executor_.rows(id) * type.columns();
-    const float* at = std::find_if_not(begin, end, [](float x) { return std::isfinite(x); });
-    if (at == end) return;
-    const uint64_t row = static_cast<uint64_t>(at - begin) / type.columns();
-    found = NonFinite{.op = op,
-                      .layer = program().layers[op],
-                      .row = static_cast<uint32_t>(executor_.step_row(id, row)),
-                      .what = std::string(op_name(program().ops[op]))};
-  });
-  return found;
-}
-
-bool CpuRunner::may_read(ValueId id) const {
-  const auto is_id = [&](const NamedValue& named) { return named.value == id; };
-  return std::any_of(program().outputs.begin(), program().outputs.end(), is_id) ||
-         (plan_->request().traced && std::any_of(program().names.begin(), program().names.end(), is_id));
-}
-
-void CpuRunner::read(const ReadRequest& request) const {
-  CHECK(may_read(request.value));
-  const uint64_t bytes = executor_.rows(request.value) * program().values[request.value].type.columns() * 4;
-  CHECK(request.into.size() == bytes);
-  if (bytes > 0) std::memcpy(request.into.data(), memory_.read<std::byte>(request.value), bytes);
-}
-
-std::vector<std::span<std::byte>> CpuRunner::page_memory(uint32_t group, uint32_t page) {
-  std::vector<std::span<std::byte>> pieces;
-  memory_.for_each_piece(group, page, [&](std::span<std::byte> piece) { pieces.push_back(piece); });
-  return pieces;
-}
-
-Ticket CpuRunner::copy_page(uint32_t group, uint32_t from, uint32_t to) {
-  const std::vector<std::span<std::byte>> source = page_memory(group, from);
-  size_t next = 0;
-  memory_.for_each_piece(
-      group, to, [&](std::span<std::byte> piece) { std::memmove(piece.data(), source[next++].data(), piece.size()); });
-  return done();
-}
-
-Ticket CpuRunner::read_page(uint32_t group, uint32_t page, std::span<std::byte> into) {
-  CHECK(into.size() == plan_->page_bytes(group));
-  memory_.for_each_piece(group, page, [&](std::span<std::byte> piece) {
-    std::memcpy(into.data(), piece.data(), piece.size());
-    into = into.subspan(piece.size());
-  });
-  return done();
-}
-
-Ticket CpuRunner::write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) {
-  CHECK(from.size() == plan_->page_bytes(group));
-  memory_.for_each_piece(group, page, [&](std::span<std::byte> piece) {
-    std::memcpy(piece.data(), from.data(), piece.size());
-    from = from.subspan(piece.size());
-  });
-  return done();
-}
 
 Status check_weight(const Kernels& kernels, const WeightDecl& decl, const PlacedShape& placed) {
   const FormatInfo& format = format_info(placed.format);
@@ -191,8 +50,7 @@ CheckedSize cache_bytes(const PlanRequest& request) {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(const CpuOptions& options)
-      : pool_(*options.pool), simd_(simd_info(std::min(options.limit, widest_simd_level()))) {}
+  explicit CpuDevice(const CpuOptions& options) : pool_(*options.pool), simd_(simd_info(options.limit)) {}
 
   DeviceInfo info() const override {
     const uint32_t threads = pool_.threads();
@@ -251,6 +109,7 @@ class CpuDevice final : public Device {
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
   CHECK(options.pool != nullptr);
+  CHECK(std::ranges::count(simd_levels(), options.limit) == 1);
   return std::make_unique<cpu::CpuDevice>(options);
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/threads.h"
 #include "device/device.h"
@@ -24,16 +25,20 @@ enum class SimdLevel : uint8_t {
   avx512_vnni,  // and VNNI
   amx,          // and AMX with 8-bit integers
   simd128,      // WebAssembly's
+  neon,         // Arm's NEON with DotProd
+  neon_i8mm,    // and I8MM
 };
-inline constexpr int kSimdLevels = 6;
+inline constexpr int kSimdLevels = 8;
 
 const char* simd_name(SimdLevel level);  // as --simd takes it: "avx512vnni"
 Result<SimdLevel> parse_simd_level(std::string_view name);
-SimdLevel widest_simd_level();  // that this processor and its system support
+const std::vector<SimdLevel>& simd_levels();  // that this processor and its system support, ascending from scalar
+bool simd_proven(SimdLevel level);            // was tested on such a processor, not only under an emulator
+SimdLevel default_simd_level();               // the widest here that is proven
 
 struct CpuOptions {
-  ThreadPool* pool = nullptr;                                 // belongs to the process, outlives the device
-  SimdLevel limit = static_cast<SimdLevel>(kSimdLevels - 1);  // none
+  ThreadPool* pool = nullptr;              // belongs to the process, outlives the device
+  SimdLevel limit = default_simd_level();  // one of simd_levels()
 };
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options);

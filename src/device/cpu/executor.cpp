@@ -46,6 +46,7 @@ void choose_in_groups(const Route& op, const float* scores, int32_t experts, flo
 
 void Executor::begin(const StepBuffer& step) {
   step_ = &step;
+  chosen_for_ = kNone;
   memory_.begin(step);
 }
 

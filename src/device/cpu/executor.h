@@ -28,6 +28,14 @@ class Executor {
     std::visit([&](const auto& o) { run(o); }, program_.ops[op]);
   }
 
+  // Experts that come and go. What the rows of an `experts` choose, ascending, to be called when its index is there;
+  // which op that was asked for last, kNone when it is done; those still to be computed with that are in no slot.
+  std::vector<uint32_t> choose_experts(uint32_t op);
+  uint32_t chosen_for() const { return chosen_for_; }
+  std::vector<uint32_t> missing_experts() const;
+  // Computes with the experts that are there; false until those were all.
+  bool run_present(uint32_t op);
+
   // Rows of a value in this step, and the row of the step that a row of it stands for.
   uint64_t rows(ValueId id) const;
   uint64_t step_row(ValueId id, uint64_t row) const;
@@ -119,8 +127,11 @@ class Executor {
     uint64_t first = 0, count = 0;  // in chosen_
   };
   void group_by_expert(const Experts& op);
-  void gather_rows(const Experts& op);
-  void multiply_inward(const Experts& op);
+  void run_grouped(const Experts& op);
+  void gather_rows(const Experts& op, const ExpertRows& range);
+  void multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups);
+  void multiply_present(const Experts& op);
+  void sum_experts(const Experts& op);
   void add_experts(const Experts& op, const Activations& inner, const Share& outputs);
 
   // body(first, n) for parts of the elements of a value; `cost` of one in element operations.
@@ -160,6 +171,9 @@ class Executor {
   std::vector<PartOfBlock> parts_;
   std::vector<Chosen> chosen_;
   std::vector<ExpertRows> expert_rows_;
+  uint32_t chosen_for_ = kNone;
+  std::vector<ExpertRows> to_come_;  // of the op that was chosen for: groups not computed yet
+  std::vector<ExpertRows> present_;  // those that are there
 };
 
 }  // namespace sluice::cpu

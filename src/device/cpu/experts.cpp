@@ -1,4 +1,7 @@
 // experts: the rows of a step are grouped by expert, so that an expert's weights are read once.
+//
+// Experts that come and go are computed with as they are there: what one gives is kept for each of its rows, and summed
+// in ascending order when all have been. So each number goes through the same operations as where all are at hand.
 #include <algorithm>
 #include <array>
 
@@ -26,19 +29,19 @@ void Executor::group_by_expert(const Experts& op) {
   }
 }
 
-void Executor::gather_rows(const Experts& op) {
+// `range`: rows of one expert or of several next to each other.
+void Executor::gather_rows(const Experts& op, const ExpertRows& range) {
   const uint64_t hidden = columns(op.x);
-  share_out(pool_, chosen_.size(), hidden, [&](const Share& share) {
-    for (uint64_t i = share.first; i < share.last; ++i)
+  share_out(pool_, range.count, hidden, [&](const Share& share) {
+    for (uint64_t i = range.first + share.first; i < range.first + share.last; ++i)
       std::copy_n(reals(op.x, chosen_[i].row), hidden, memory_.expert_rows() + i * hidden);
   });
 }
 
-// Into expert_gate: kind(gate x) * up x, for every chosen expert of every row.
-void Executor::multiply_inward(const Experts& op) {
-  const Activations x = products_.prepare(memory_.expert_rows(), chosen_.size(), std::array{op.gate, op.up});
+// Into expert_gate: kind(gate x) * up x.
+void Executor::multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups) {
   gated_list_.clear();
-  for (const ExpertRows& one : expert_rows_) {
+  for (const ExpertRows& one : groups) {
     const Product gate = products_.product(x, op.gate, memory_.expert_gate(), one.expert);
     const Product up = products_.product(x, op.up, memory_.expert_up(), one.expert);
     gated_list_.push_back(
@@ -68,11 +71,79 @@ void Executor::add_experts(const Experts& op, const Activations& inner, const Sh
 
 void Executor::run(const Experts& op) {
   group_by_expert(op);
-  gather_rows(op);
-  multiply_inward(op);
+  run_grouped(op);
+}
+
+void Executor::run_grouped(const Experts& op) {
+  gather_rows(op, {.first = 0, .count = chosen_.size()});
+  multiply_inward(op, products_.prepare(memory_.expert_rows(), chosen_.size(), std::array{op.gate, op.up}),
+                  expert_rows_);
   const Activations inner = products_.prepare(memory_.expert_gate(), chosen_.size(), std::array{op.down});
   const uint64_t panels = (columns(op.out) + kPanelOutputs - 1) / kPanelOutputs;
   share_out(pool_, panels, chosen_.size() * inner.columns, [&](const Share& share) { add_experts(op, inner, share); });
+}
+
+std::vector<uint32_t> Executor::choose_experts(uint32_t op) {
+  group_by_expert(std::get<Experts>(program_.ops[op]));
+  chosen_for_ = op;
+  to_come_ = expert_rows_;
+  std::vector<uint32_t> experts;
+  experts.reserve(expert_rows_.size());
+  for (const ExpertRows& one : expert_rows_) experts.push_back(one.expert);
+  return experts;
+}
+
+std::vector<uint32_t> Executor::missing_experts() const {
+  const auto& op = std::get<Experts>(program_.ops[chosen_for_]);
+  std::vector<uint32_t> missing;
+  for (const ExpertRows& one : to_come_)
+    if (!memory_.has_expert(op.gate, one.expert)) missing.push_back(one.expert);
+  return missing;
+}
+
+bool Executor::run_present(uint32_t index) {
+  const auto& op = std::get<Experts>(program_.ops[index]);
+  const auto is_there = [&](const ExpertRows& one) { return memory_.has_expert(op.gate, one.expert); };
+  present_.clear();
+  std::ranges::copy_if(to_come_, std::back_inserter(present_), is_there);
+  std::erase_if(to_come_, is_there);
+  if (present_.size() == expert_rows_.size()) {
+    run_grouped(op);
+  } else {
+    multiply_present(op);
+    if (!to_come_.empty()) return false;
+    sum_experts(op);
+  }
+  chosen_for_ = kNone;
+  return true;
+}
+
+// In the place of an expert's gathered rows, in the end: what it gives for them.
+void Executor::multiply_present(const Experts& op) {
+  Activations x, inner;
+  for (const ExpertRows& one : present_) {
+    gather_rows(op, one);
+    x = products_.prepare_part(memory_.expert_rows(), one.first, one.count, std::array{op.gate, op.up});
+  }
+  multiply_inward(op, x, present_);
+  for (const ExpertRows& one : present_)
+    inner = products_.prepare_part(memory_.expert_gate(), one.first, one.count, std::array{op.down});
+  product_list_.clear();
+  for (const ExpertRows& one : present_)
+    product_list_.push_back(
+        Products::part(products_.product(inner, op.down, memory_.expert_rows(), one.expert), one.first, one.count));
+  products_.multiply(product_list_);
+}
+
+void Executor::sum_experts(const Experts& op) {
+  const uint64_t hidden = columns(op.out);
+  share_out(pool_, hidden, chosen_.size(), [&](const Share& share) {
+    const uint64_t n = share.last - share.first;
+    for (uint64_t row = 0; row < rows(op.out); ++row) std::fill_n(result(op.out, row) + share.first, n, 0.0f);
+    for (uint64_t i = 0; i < chosen_.size(); ++i)
+      kernels_.accumulate(memory_.expert_rows() + i * hidden + share.first, chosen_[i].weight,
+                          result(op.out, chosen_[i].row) + share.first, n);
+  });
 }
 
 }  // namespace sluice::cpu

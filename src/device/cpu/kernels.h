@@ -52,9 +52,19 @@ struct ProductArgs {
 // Outputs [first, last). `scratch`: kPanelOutputs * columns floats of this thread.
 using ProductKernel = void (*)(const ProductArgs& args, uint32_t first, uint32_t last, float* scratch);
 
+// How kPanelOutputs rows of weights are packed, block by block: a block's words from byte words_at on, word w of row l
+// at 4 (kPanelOutputs w + l); then the one to three bytes that are left of each row's block, row after row.
+struct BlockPacking {
+  uint32_t bytes = 0;  // of a row's block
+  uint32_t words_at = 0;
+};
+
 struct FormatKernels {
   ProductKernel product = nullptr;       // f32 activations; null: the CPU does not compute with the format
   ProductKernel product_8bit = nullptr;  // 8-bit activations; null: the format has no such kernel
+  // The same bits from packed weights, where weight_stride is still a row's bytes; `first` begins a panel.
+  ProductKernel product_packed = nullptr;
+  BlockPacking packing{};
   // out = weight row * factor
   void (*decode)(const std::byte* row, float* out, size_t n, float factor) = nullptr;
 };
@@ -212,6 +222,9 @@ extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;
 extern const Kernels kAmxKernels;
+#elif defined(__aarch64__)
+extern const Kernels kNeonKernels;
+extern const Kernels kNeonI8mmKernels;
 #elif defined(__wasm_simd128__)
 extern const Kernels kSimd128Kernels;
 #endif

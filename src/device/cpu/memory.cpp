@@ -2,39 +2,58 @@
 
 #include <algorithm>
 
+#include "device/placing.h"
 #include "format/format.h"
 #include "graph/op_check.h"
 
 namespace sluice::cpu {
+namespace {
+
+std::vector<const std::byte*>& places_of(TensorSource& weight, const ExpertPiece& piece) {
+  return piece.part < 0 ? weight.experts : weight.parts[static_cast<size_t>(piece.part)].experts;
+}
+
+}  // namespace
 
 Result<Memory> Memory::take(const CpuPlan& plan, const WeightSource& weights, Budget& budget) {
   Memory memory;
   memory.plan_ = &plan;
-  TRY_STATUS(memory.find_weights(weights));
-  for (const MemoryLine& line : plan.memory()) {
-    TRY(Reservation reservation, budget.reserve(line.domain, line.purpose, line.bytes));
-    memory.reservations_.push_back(std::move(reservation));
-  }
+  TRY(memory.weights_, find_planned(plan.request(), weights));
+  TRY(memory.reservations_, reserve_planned(budget, plan.memory()));
   TRY(memory.activations_, Buffer::take(plan.activation_bytes(), "activations"));
   TRY(memory.cache_, Buffer::take(plan.cache_bytes(), "keys and values"));
+  TRY(memory.slots_, Buffer::take(plan.slot_bytes(), "experts", kSlotAlignment));
+  memory.empty_slots();
+  TRY(memory.packed_, PackedWeights::take(plan, memory.weights_));
   memory.decode_factors();
   memory.place_activations();
   return memory;
 }
 
-Status Memory::find_weights(const WeightSource& source) {
-  const PlanRequest& request = plan_->request();
-  for (size_t i = 0; i < request.weights.size(); ++i) {
-    const std::string& name = plan_->program().weights[i].name;
-    TRY(TensorSource found, source.find(name));
-    const PlacedShape& planned = request.weights[i];
-    if (found.shape != planned.shape || found.format != planned.format || found.parts.empty() == planned.in_parts)
-      return error(ErrorKind::invalid, "weight ", name, ": found ", format_name(found.format), " ",
-                   describe(found.shape), ": want the planned ", format_name(planned.format), " ",
-                   describe(planned.shape));
-    weights_.push_back(std::move(found));
+// No expert of a weight that is streamed lies anywhere yet.
+void Memory::empty_slots() {
+  pieces_.resize(weights_.size());
+  for (WeightId id = 0; id < weights_.size(); ++id) {
+    if (!plan_->is_streamed(id)) continue;
+    TensorSource& weight = weights_[id];
+    pieces_[id] = expert_pieces(weight);
+    for (const ExpertPiece& piece : pieces_[id]) places_of(weight, piece).assign(weight.shape.experts, nullptr);
   }
-  return {};
+}
+
+std::span<std::byte> Memory::slot(uint32_t index) const {
+  const ExpertSlots& slots = plan_->request().expert_slots;
+  CHECK(index < slots.count);
+  return {slots_.data() + index * slots.bytes, static_cast<size_t>(slots.bytes)};
+}
+
+void Memory::place_expert(WeightId id, uint32_t expert, std::span<const std::byte* const> pieces) {
+  CHECK(pieces.size() == pieces_[id].size() && expert < weights_[id].shape.experts);
+  for (size_t i = 0; i < pieces.size(); ++i) places_of(weights_[id], pieces_[id][i])[expert] = pieces[i];
+}
+
+void Memory::forget_expert(WeightId id, uint32_t expert) {
+  for (const ExpertPiece& piece : pieces_[id]) places_of(weights_[id], piece)[expert] = nullptr;
 }
 
 void Memory::decode_factors() {

@@ -6,6 +6,7 @@
 
 #include "base/budget.h"
 #include "device/cpu/buffer.h"
+#include "device/cpu/packed_weights.h"
 #include "device/cpu/plan.h"
 
 namespace sluice::cpu {
@@ -33,12 +34,24 @@ class Memory {
 
   const TensorSource& weight(WeightId id) const { return weights_[id]; }
   ProductKernel product_kernel(WeightId id) const { return plan_->product_kernel(id); }
-  // One expert's matrix as products take it; activations and results are the caller's.
+  PackedWeights& packed() { return packed_; }
+  const PackedWeights& packed() const { return packed_; }
+  // One expert's stored matrix as products take it; activations and results are the caller's.
   ProductArgs matrix(WeightId id, uint32_t expert) const;
   // out = a row of it * factor
   void decode(WeightId id, uint32_t expert, uint32_t row, float* out, float factor) const;
   // A factor decoded to f32, row after row; null for no weight.
   const float* factors(WeightId id) const { return id == kNone ? nullptr : factors_[id].data(); }
+
+  // Slots for experts, and where those that lie in one are: `pieces` in the order of pieces(id), which is empty for a
+  // weight that is not streamed.
+  std::span<std::byte> slot(uint32_t index) const;
+  void place_expert(WeightId id, uint32_t expert, std::span<const std::byte* const> pieces);
+  void forget_expert(WeightId id, uint32_t expert);
+  const std::vector<ExpertPiece>& pieces(WeightId id) const { return pieces_[id]; }
+  bool has_expert(WeightId id, uint32_t expert) const {
+    return pieces_[id].empty() || weights_[id].experts[expert] != nullptr;
+  }
 
   std::byte* quantised() const { return quantised_; }
   float* expert_rows() const { return reinterpret_cast<float*>(expert_rows_); }
@@ -68,18 +81,20 @@ class Memory {
   }
 
  private:
-  Status find_weights(const WeightSource& source);
   void decode_factors();
+  void empty_slots();
   void place_activations();
 
   const CpuPlan* plan_ = nullptr;
   std::vector<Reservation> reservations_;
-  Buffer activations_, cache_;
+  Buffer activations_, cache_, slots_;
   std::byte *arena_ = nullptr, *quantised_ = nullptr, *expert_rows_ = nullptr, *expert_gate_ = nullptr;
   std::byte *expert_up_ = nullptr, *part_sums_ = nullptr, *thread_ = nullptr, *sample_thread_ = nullptr;
   std::vector<const std::byte*> values_;  // by value
   std::vector<TensorSource> weights_;
-  std::vector<std::vector<float>> factors_;  // by weight
+  PackedWeights packed_;
+  std::vector<std::vector<ExpertPiece>> pieces_;  // by weight
+  std::vector<std::vector<float>> factors_;       // by weight
 
   // A value that lies in the step: an input of the program or a view of one.
   struct InputValue {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/cpu/packing.h"
+#include "graph/cost.h"
 #include "graph/op_check.h"
 #include "graph/operands.h"
 
@@ -56,9 +58,15 @@ CpuPlan::CpuPlan(const PlanRequest& request, const SimdInfo& simd, uint32_t thre
       arena_(pack_arena(*request.program, request.maxima, request.traced)),
       page_bytes_(request.program->groups.size()),
       dispatches_(dispatches_of(*request.program)),
-      is_factor_(request.program->weights.size()) {
+      is_factor_(request.program->weights.size()),
+      is_streamed_(request.program->weights.size()),
+      experts_of_route_(request.program->ops.size(), kNone) {
+  single_ops_.reserve(program().ops.size());
+  for (uint32_t op = 0; op < program().ops.size(); ++op) single_ops_.push_back({.first_op = op, .end_op = op + 1});
   lay_out_states();
   find_factors();
+  if (request.expert_slots.count != 0) find_streamed();
+  if (request.repack != Repack::never) find_packed();
   size_scratch();
 }
 
@@ -129,6 +137,35 @@ void CpuPlan::find_factors() {
   }
 }
 
+void CpuPlan::find_streamed() {
+  for (uint32_t op = 0; op < program().ops.size(); ++op) {
+    const auto* experts = std::get_if<Experts>(&program().ops[op]);
+    if (experts == nullptr) continue;
+    for (const WeightId weight : {experts->gate, experts->up, experts->down}) is_streamed_[weight] = true;
+    for (uint32_t before = 0; before < op; ++before) {
+      const auto* route = std::get_if<Route>(&program().ops[before]);
+      if (route != nullptr && route->index == experts->index) experts_of_route_[before] = op;
+    }
+  }
+}
+
+void CpuPlan::find_packed() {
+  const auto add = [&](WeightId id, uint32_t used) {
+    if (!takes_8bit(id) || is_streamed_[id] || std::ranges::find(packed_weights_, id) != packed_weights_.end()) return;
+    const WeightShape& shape = program().weights[id].shape;
+    const uint64_t matrix = cpu::packed_bytes(row_bytes(request_.weights[id].format, shape.columns), shape.rows);
+    packed_weights_.push_back(id);
+    packed_bytes_ += shape.experts * matrix;
+    packed_bytes_of_token_ += used * matrix;
+  };
+  for (const Op& op : program().ops) {
+    if (const auto* linear = std::get_if<Linear>(&op)) add(linear->weight, 1);
+    if (const auto* experts = std::get_if<Experts>(&op))
+      for (const WeightId id : {experts->gate, experts->up, experts->down})
+        add(id, program().values[experts->index].type.width);
+  }
+}
+
 uint64_t CpuPlan::maximum_rows(ValueId id) const {
   const Extent extent = program().values[id].type.extent;
   return uint64_t{extent.symbol == Symbol::rows ? request_.maxima.rows : request_.maxima.wanted} * extent.ratio;
@@ -186,10 +223,23 @@ uint64_t CpuPlan::activation_bytes() const {
          scratch_.part_sums + threads_ * (scratch_.thread + scratch_.sample_thread);
 }
 
+uint64_t CpuPlan::mapped_bytes() const {
+  const std::vector<WeightUse> uses = weight_uses(program());
+  uint64_t bytes = 0;
+  for (WeightId id = 0; id < uses.size(); ++id) {
+    const bool elsewhere =
+        is_factor_[id] || is_streamed_[id] || std::ranges::find(packed_weights_, id) != packed_weights_.end();
+    if (uses[id] >= WeightUse::experts && !elsewhere) bytes += request_.weights[id].bytes;
+  }
+  return bytes;
+}
+
 std::vector<MemoryLine> CpuPlan::memory() const {
-  return {{Domain::host, Purpose::state, cache_bytes_},
+  return {{Domain::host, Purpose::weights, slot_bytes()},
+          {Domain::host, Purpose::state, cache_bytes_},
           {Domain::host, Purpose::activations, activation_bytes()},
-          {Domain::host, Purpose::packed_weights, factor_bytes_}};
+          {Domain::host, Purpose::packed_weights, factor_bytes_ + packed_bytes_},
+          {Domain::host, Purpose::mapped_weights, mapped_bytes()}};
 }
 
 }  // namespace sluice::cpu

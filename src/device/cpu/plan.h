@@ -77,10 +77,23 @@ class CpuPlan final : public Plan {
   uint32_t threads() const { return threads_; }
   const std::vector<StateLayout>& states() const { return states_; }
   const std::vector<Dispatch>& dispatches() const { return dispatches_; }
+  const std::vector<Dispatch>& single_ops() const { return single_ops_; }  // the same without blocks
   // Weights that are kept as f32: factors of norms, scales and routers.
   const std::vector<bool>& is_factor() const { return is_factor_; }
   uint64_t cache_bytes() const { return cache_bytes_; }
+  // Of all slots for experts; a weight of experts that lie in them.
+  uint64_t slot_bytes() const { return request_.expert_slots.count * request_.expert_slots.bytes; }
+  bool is_streamed(WeightId weight) const { return is_streamed_[weight]; }
+  // The `experts` whose choice that op of the program makes, where they are streamed; or kNone.
+  uint32_t experts_of_route(uint32_t op) const { return experts_of_route_[op]; }
   uint64_t activation_bytes() const;
+  uint64_t mapped_bytes() const;  // of weights that are used where they lie, but for tables read by rows
+
+  // Weights of products with 8-bit activations, in the order of their use, where the request wants them packed; what
+  // they take, packed, and what of it a token reads.
+  const std::vector<WeightId>& packed_weights() const { return packed_weights_; }
+  uint64_t packed_bytes() const { return packed_bytes_; }
+  uint64_t packed_bytes_of_token() const { return packed_bytes_of_token_; }
 
   // The kernel of a product with this weight and f32 activations; whether there is one for 8-bit activations to use.
   ProductKernel product_kernel(WeightId weight) const;
@@ -89,6 +102,8 @@ class CpuPlan final : public Plan {
  private:
   void lay_out_states();
   void find_factors();
+  void find_streamed();
+  void find_packed();
   void size_scratch();
   void size_product(uint64_t rows, WeightId weight);
   void size_thread(uint64_t floats);
@@ -103,7 +118,12 @@ class CpuPlan final : public Plan {
   std::vector<StateLayout> states_;
   std::vector<uint64_t> page_bytes_;
   std::vector<Dispatch> dispatches_;
+  std::vector<Dispatch> single_ops_;
   std::vector<bool> is_factor_;
+  std::vector<bool> is_streamed_;           // by weight
+  std::vector<uint32_t> experts_of_route_;  // by op
+  std::vector<WeightId> packed_weights_;
+  uint64_t packed_bytes_ = 0, packed_bytes_of_token_ = 0;
   uint64_t cache_bytes_ = 0;
   uint64_t factor_bytes_ = 0;
 };

@@ -36,14 +36,19 @@ void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& b
 }  // namespace
 
 Activations Products::prepare(const float* x, uint64_t rows, std::span<const WeightId> weights) const {
+  return prepare_part(x, 0, rows, weights);
+}
+
+Activations Products::prepare_part(const float* x, uint64_t first, uint64_t count,
+                                   std::span<const WeightId> weights) const {
   const uint32_t columns = memory_.weight(weights[0]).shape.columns;
-  Activations activations{.x = x, .rows = rows, .columns = columns};
+  Activations activations{.x = x, .rows = first + count, .columns = columns};
   if (std::none_of(weights.begin(), weights.end(), [&](WeightId weight) { return plan_.takes_8bit(weight); }))
     return activations;
   const uint64_t stride = plan_.kernels().quantised_bytes(columns);
   std::byte* quantised = memory_.quantised();
-  share_out(pool_, rows, columns, [&](const Share& share) {
-    for (uint64_t row = share.first; row < share.last; ++row)
+  share_out(pool_, count, columns, [&](const Share& share) {
+    for (uint64_t row = first + share.first; row < first + share.last; ++row)
       plan_.kernels().quantise(x + row * columns, quantised + row * stride, columns);
   });
   activations.quantised = quantised;
@@ -59,10 +64,14 @@ Product Products::product(const Activations& x, WeightId weight, float* out, uin
   args.out = out;
   args.out_stride = source.shape.rows;
   args.rows = static_cast<uint32_t>(x.rows);
-  return {.kernel = quantised ? plan_.kernels().formats[static_cast<int>(source.format)].product_8bit
-                              : plan_.product_kernel(weight),
-          .args = args,
-          .outputs = source.shape.rows};
+  const FormatKernels& format = plan_.kernels().formats[static_cast<int>(source.format)];
+  ProductKernel kernel = quantised ? format.product_8bit : plan_.product_kernel(weight);
+  if (const std::byte* packed = memory_.packed().find(weight, expert); quantised && packed != nullptr) {
+    args.weight = packed;
+    args.weight_stride = row_bytes(source.format, source.shape.columns);
+    kernel = format.product_packed;
+  }
+  return {.kernel = kernel, .args = args, .outputs = source.shape.rows};
 }
 
 Product Products::part(Product product, uint64_t first_row, uint64_t count) {

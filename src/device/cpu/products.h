@@ -35,6 +35,8 @@ class Products {
 
   // The rows in the forms that these weights want. The 8-bit blocks lie in scratch until the next call.
   Activations prepare(const float* x, uint64_t rows, std::span<const WeightId> weights) const;
+  // Rows [first, first + count) alone: those prepared before stay, as long as the weights are as wide.
+  Activations prepare_part(const float* x, uint64_t first, uint64_t count, std::span<const WeightId> weights) const;
   Product product(const Activations& x, WeightId weight, float* out, uint32_t expert = 0) const;
   // The same weight for `count` of the rows.
   static Product part(Product product, uint64_t first_row, uint64_t count);

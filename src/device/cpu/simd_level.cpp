@@ -8,6 +8,9 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace sluice {
@@ -26,14 +29,23 @@ constexpr const Kernels* kSimd128 = &kSimd128Kernels;
 #else
 constexpr const Kernels* kSimd128 = nullptr;
 #endif
+#if defined(__aarch64__)
+constexpr const Kernels *kNeon = &kNeonKernels, *kNeonI8mm = &kNeonI8mmKernels;
+#else
+constexpr const Kernels *kNeon = nullptr, *kNeonI8mm = nullptr;
+#endif
 
+// docs/architecture.md says where and when each was proven.
+constexpr bool kProven = true, kEmulated = false;
 constexpr std::array<SimdInfo, kSimdLevels> kLevels = {{
-    {SimdLevel::scalar, "scalar", "scalar", &kScalarKernels},
-    {SimdLevel::avx2, "avx2", "AVX2", kAvx2},
-    {SimdLevel::avx512, "avx512", "AVX-512", kAvx512},
-    {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", kAvx512Vnni},
-    {SimdLevel::amx, "amx", "AVX-512 VNNI, AMX", kAmx},
-    {SimdLevel::simd128, "simd128", "SIMD128", kSimd128},
+    {SimdLevel::scalar, "scalar", "scalar", &kScalarKernels, kProven},
+    {SimdLevel::avx2, "avx2", "AVX2", kAvx2, kProven},
+    {SimdLevel::avx512, "avx512", "AVX-512", kAvx512, kProven},
+    {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", kAvx512Vnni, kProven},
+    {SimdLevel::amx, "amx", "AVX-512 VNNI, AMX", kAmx, kProven},
+    {SimdLevel::simd128, "simd128", "SIMD128", kSimd128, kProven},
+    {SimdLevel::neon, "neon", "NEON with dot products", kNeon, kEmulated},
+    {SimdLevel::neon_i8mm, "neon_i8mm", "NEON with dot products, I8MM", kNeonI8mm, kEmulated},
 }};
 
 #if defined(__x86_64__)
@@ -65,9 +77,17 @@ bool supported(SimdLevel level) {
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     case SimdLevel::avx512_vnni: return __builtin_cpu_supports("avx512vnni");
     case SimdLevel::amx: return has_amx();
-    case SimdLevel::simd128: return false;
+    default: return false;
   }
-  return false;
+}
+#elif defined(__aarch64__)
+bool supported(SimdLevel level) {
+  switch (level) {
+    case SimdLevel::scalar: return true;
+    case SimdLevel::neon: return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+    case SimdLevel::neon_i8mm: return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+    default: return false;
+  }
 }
 #else
 // A module with SIMD128 starts only where it is.
@@ -89,6 +109,8 @@ std::string processor_name() {
   std::string name(text, strnlen(text, sizeof(brand)));
   while (!name.empty() && name.back() == ' ') name.pop_back();
   return name.substr(std::min(name.find_first_not_of(' '), name.size()));
+#elif defined(__aarch64__)
+  return "AArch64";
 #elif defined(__wasm__)
   return "WebAssembly";
 #else
@@ -109,13 +131,26 @@ Result<SimdLevel> parse_simd_level(std::string_view name) {
   return error(ErrorKind::invalid, "instruction set: found ", name, ": want one of ", known);
 }
 
-SimdLevel widest_simd_level() {
+const std::vector<SimdLevel>& simd_levels() {
+  static const std::vector<SimdLevel> here = [] {
+    std::vector<SimdLevel> levels;
+    levels.reserve(kSimdLevels);
+    for (const cpu::SimdInfo& info : cpu::kLevels) {
+      if (info.kernels == nullptr) continue;
+      if (!cpu::supported(info.level)) break;
+      levels.push_back(info.level);
+    }
+    return levels;
+  }();
+  return here;
+}
+
+bool simd_proven(SimdLevel level) { return cpu::simd_info(level).proven; }
+
+SimdLevel default_simd_level() {
   SimdLevel widest = SimdLevel::scalar;
-  for (const cpu::SimdInfo& info : cpu::kLevels) {
-    if (info.kernels == nullptr) continue;
-    if (!cpu::supported(info.level)) break;
-    widest = info.level;
-  }
+  for (const SimdLevel level : simd_levels())
+    if (simd_proven(level)) widest = level;
   return widest;
 }
 

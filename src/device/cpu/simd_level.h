@@ -11,6 +11,7 @@ struct SimdInfo {
   const char* name = "";   // of options and numerics ids: "avx512vnni"
   const char* title = "";  // for people: "AVX-512 VNNI"
   const Kernels* kernels = nullptr;
+  bool proven = false;  // the tests have run on such a processor itself
 };
 
 const SimdInfo& simd_info(SimdLevel level);

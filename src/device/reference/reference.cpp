@@ -6,7 +6,9 @@
 #include <deque>
 #include <type_traits>
 
+#include "device/placing.h"
 #include "device/reference/interpreter.h"
+#include "graph/cost.h"
 #include "graph/op_check.h"
 #include "graph/operands.h"
 
@@ -26,8 +28,13 @@ class ReferencePlan : public Plan {
         pages_(*request.program, request.pages) {}
 
   std::vector<MemoryLine> memory() const override {
+    const std::vector<WeightUse> uses = weight_uses(*request_.program);
+    uint64_t mapped = 0;
+    for (size_t i = 0; i < uses.size(); ++i)
+      if (uses[i] >= WeightUse::experts) mapped += request_.weights[i].bytes;
     return {{Domain::host, Purpose::state, *pages_.bytes().value()},
-            {Domain::host, Purpose::activations, tables_.bytes()}};
+            {Domain::host, Purpose::activations, tables_.bytes()},
+            {Domain::host, Purpose::mapped_weights, mapped}};
   }
   uint64_t page_bytes(uint32_t group) const override { return pages_.page_bytes(group); }
   std::string numerics_id() const override { return cat(kName<Real>, "/1"); }
@@ -189,6 +196,9 @@ class ReferenceDevice : public Device {
     if (request.cache.value_or(Format::f32) != Format::f32)
       return error(ErrorKind::unsupported, "cache: found elements of ", format_name(*request.cache),
                    ": want f32 on the reference device");
+    if (request.expert_slots.count != 0)
+      return error(ErrorKind::unsupported, "experts: found ", request.expert_slots.count,
+                   " slots to hold them: want all in memory on the reference device");
     auto plan = std::make_unique<ReferencePlan<Real>>(request);
     if (plan->pages().bytes().overflown())
       return error(ErrorKind::out_of_memory, "state: found pages beyond 64 bits of bytes: want fewer");
@@ -198,23 +208,8 @@ class ReferenceDevice : public Device {
   Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                         Budget& budget) override {
     const auto& own = static_cast<const ReferencePlan<Real>&>(*plan);
-    const PlanRequest& request = own.request();
-    std::vector<TensorSource> sources;
-    for (size_t i = 0; i < request.weights.size(); ++i) {
-      const std::string& name = request.program->weights[i].name;
-      TRY(TensorSource source, weights.find(name));
-      const PlacedShape& planned = request.weights[i];
-      if (source.shape != planned.shape || source.format != planned.format || source.parts.empty() == planned.in_parts)
-        return error(ErrorKind::invalid, "weight ", name, ": found ", format_name(source.format), " ",
-                     describe(source.shape), ": want the planned ", format_name(planned.format), " ",
-                     describe(planned.shape));
-      sources.push_back(std::move(source));
-    }
-    std::vector<Reservation> reservations;
-    for (const MemoryLine& line : own.memory()) {
-      TRY(Reservation reservation, budget.reserve(line.domain, line.purpose, line.bytes));
-      reservations.push_back(std::move(reservation));
-    }
+    TRY(std::vector<TensorSource> sources, find_planned(own.request(), weights));
+    TRY(std::vector<Reservation> reservations, reserve_planned(budget, own.memory()));
     return std::unique_ptr<Runner>(
         std::make_unique<ReferenceRunner<Real>>(own, std::move(sources), std::move(reservations)));
   }

@@ -11,11 +11,13 @@ namespace sluice::cpu {
 
 struct Avx2 {
   static constexpr bool kTiles = false;
+  static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 3;
   static constexpr int kTileRows = 2;
   static constexpr int kTileQueries = 2;
   static constexpr int kTileVectors = 2;
   static constexpr int kDotElements = 2;
+  static constexpr bool kUnsignedWeights = false;
   using Quant = int16_t;
 
   struct F {
@@ -117,6 +119,7 @@ struct Avx2 {
     __builtin_memcpy(&bits, group, sizeof(bits));
     return splat(bits);
   }
+  static I load_words(const std::byte* from) { return load_words(from, from + 32); }
   static I load_words(const std::byte* low, const std::byte* high) {
     return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)),
             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high))};

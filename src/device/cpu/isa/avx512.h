@@ -14,11 +14,13 @@ namespace sluice::cpu {
 template <bool kVnni, bool kAmx = false>
 struct Avx512 {
   static constexpr bool kTiles = kAmx;  // the members for product_tiles.h are there
+  static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 4;
   static constexpr int kTileRows = 4;
   static constexpr int kTileQueries = 4;
   static constexpr int kTileVectors = 4;
   static constexpr int kDotElements = kVnni ? 4 : 2;
+  static constexpr bool kUnsignedWeights = kVnni;
   using Quant = std::conditional_t<kVnni, int8_t, int16_t>;
 
   struct F {
@@ -85,6 +87,7 @@ struct Avx512 {
     __builtin_memcpy(&bits, group, sizeof(bits));
     return splat(bits);
   }
+  static I load_words(const std::byte* from) { return {_mm512_loadu_si512(from)}; }
   static I load_words(const std::byte* low, const std::byte* high) {
     return {_mm512_inserti64x4(_mm512_castsi256_si512(sixteen_halves(low)), sixteen_halves(high), 1)};
   }

@@ -16,13 +16,15 @@
 namespace sluice::cpu {
 
 struct Scalar {
-  static constexpr bool kTiles = false;   // the members for product_tiles.h (isa/avx512.h) are there
-  static constexpr int kTileWeights = 4;  // weight rows by
-  static constexpr int kTileRows = 2;     // activation rows of a tile of a product
-  static constexpr int kTileQueries = 1;  // queries by
-  static constexpr int kTileVectors = 4;  // vectors of a tile of attention
-  static constexpr int kDotElements = 2;  // integers in a lane of dot(); 2: words, 4: bytes, the weights unsigned
-  using Quant = int16_t;                  // an 8-bit activation as dot() takes it
+  static constexpr bool kTiles = false;            // the members for product_tiles.h (isa/avx512.h) are there
+  static constexpr bool kPairs = false;            // those for pairs of rows in product_8bit.h (isa/neon.h)
+  static constexpr int kTileWeights = 4;           // weight rows by
+  static constexpr int kTileRows = 2;              // activation rows of a tile of a product
+  static constexpr int kTileQueries = 1;           // queries by
+  static constexpr int kTileVectors = 4;           // vectors of a tile of attention
+  static constexpr int kDotElements = 2;           // integers in a lane of dot(); 2: words, 4: bytes
+  static constexpr bool kUnsignedWeights = false;  // dot() takes them so: store_weights leaves their offset on
+  using Quant = int16_t;                           // an 8-bit activation as dot() takes it
 
   struct F {
     float lane[16];
@@ -142,6 +144,7 @@ struct Scalar {
     return splat(bits);
   }
   // Eight words from `low`, then eight from `high`.
+  static I load_words(const std::byte* from) { return load_words(from, from + 32); }
   static I load_words(const std::byte* low, const std::byte* high) {
     I x;
     __builtin_memcpy(x.lane, low, 32);
@@ -178,7 +181,8 @@ struct Scalar {
   static F low_f16(const I& x) {
     return map([&](int i) { return f32_from_f16(static_cast<uint16_t>(x.lane[i] & 0xffff)); });
   }
-  // Groups of four unsigned bytes as dot() takes weights, 4 / kDotElements vectors; words are less by `offset`.
+  // Groups of four unsigned bytes as dot() takes weights, 4 / kDotElements vectors; less by `offset` where those are
+  // signed.
   static void store_weights(I* to, const I& x, int offset) {
     for (int i = 0; i < 16; ++i) {
       const auto byte = [&](int b) { return (x.lane[i] >> 8 * b & 255) - offset; };

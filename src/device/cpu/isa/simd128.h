@@ -13,11 +13,13 @@ namespace sluice::cpu {
 
 struct Simd128 {
   static constexpr bool kTiles = false;
+  static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 2;
   static constexpr int kTileRows = 1;
   static constexpr int kTileQueries = 1;
   static constexpr int kTileVectors = 2;
   static constexpr int kDotElements = 2;
+  static constexpr bool kUnsignedWeights = false;
   using Quant = int16_t;
 
   struct F {
@@ -132,6 +134,7 @@ struct Simd128 {
     __builtin_memcpy(&bits, group, sizeof(bits));
     return splat(bits);
   }
+  static I load_words(const std::byte* from) { return load_words(from, from + 32); }
   static I load_words(const std::byte* low, const std::byte* high) {
     return {{sixteen_bytes(low, 0), sixteen_bytes(low, 16), sixteen_bytes(high, 0), sixteen_bytes(high, 16)}};
   }

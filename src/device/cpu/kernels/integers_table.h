@@ -20,9 +20,10 @@ struct IQ4_NLIntegers : HalvesOf32<S, IQ4_NL> {
   static constexpr bool kMinimum = false;
   static constexpr int kOffset = cpu::kOffset;
 
-  static void turn(PanelRows rows, size_t k, size_t columns, PanelBlock<S>* blocks) {
-    Base::turn(rows, k, columns, blocks, kOffset, [&](size_t at, PanelBlock<S>& block) {
-      block.scales[0] = Panel<S>::load_f16(rows, at);
+  template <class Rows, class Block>
+  SLUICE_INLINE static void turn(const Rows& rows, size_t k, size_t columns, Block* blocks) {
+    Base::turn(rows, k, columns, blocks, kOffset, [&](size_t at, Block& block) {
+      block.scales[0] = rows.load_f16(at, 0);
       return [](I low, int) { return looked_up<S>(IQ4_NL::kNumbers, low); };
     });
   }
@@ -35,10 +36,11 @@ struct MXFP4Integers : HalvesOf32<S, MXFP4> {
   static constexpr bool kMinimum = false;
   static constexpr int kOffset = cpu::kOffset;
 
-  static void turn(PanelRows rows, size_t k, size_t columns, PanelBlock<S>* blocks) {
-    Base::turn(rows, k, columns, blocks, kOffset, [&](size_t at, PanelBlock<S>& block) {
+  template <class Rows, class Block>
+  SLUICE_INLINE static void turn(const Rows& rows, size_t k, size_t columns, Block* blocks) {
+    Base::turn(rows, k, columns, blocks, kOffset, [&](size_t at, Block& block) {
       float scales[kPanelOutputs];
-      for (uint32_t i = 0; i < kPanelOutputs; ++i) scales[i] = MXFP4::half_scale(static_cast<uint8_t>(rows[i][at]));
+      for (uint32_t i = 0; i < kPanelOutputs; ++i) scales[i] = MXFP4::half_scale(rows.byte(at, 0, i));
       block.scales[0] = S::load(scales);
       return [](I low, int) { return looked_up<S>(kDoubledE2M1, low); };
     });
@@ -48,18 +50,20 @@ struct MXFP4Integers : HalvesOf32<S, MXFP4> {
 template <class S>
 struct IQ4_XSIntegers {
   using P = Panel<S>;
+  using Stored = IQ4_XS;
   static constexpr size_t kElements = IQ4_XS::kBlockElements;
   static constexpr bool kHalves = false, kMinimum = false;
   static constexpr int kOffset = cpu::kOffset;
 
-  static void turn(PanelRows rows, size_t k, size_t, PanelBlock<S>* blocks) {
+  template <class Rows, class Block>
+  SLUICE_INLINE static void turn(const Rows& rows, size_t k, size_t, Block* blocks) {
     typename S::I words[sizeof(IQ4_XS::Block) / 4];
-    P::load_words(rows, k / kElements * sizeof(IQ4_XS::Block), words);
+    rows.load_words(k / kElements, 0, words);
     const auto d = S::low_f16(words[0]);
     const auto* q = words + offsetof(IQ4_XS::Block, q) / 4;
-    for (int b = 0; b < 8; ++b) {
-      for (int v = 0; v < 8; ++v)
-        P::store(blocks[b], v, looked_up<S>(IQ4_NL::kNumbers, P::bits(q[4 * b + v % 4], v / 4 * 4, 15)), kOffset);
+    SLUICE_UNROLL for (int b = 0; b < 8; ++b) {
+      SLUICE_UNROLL for (int v = 0; v < 8; ++v) blocks[b].put(
+          v, looked_up<S>(IQ4_NL::kNumbers, P::bits(q[4 * b + v % 4], v / 4 * 4, 15)), kOffset);
       const auto low = S::shift_right(words[1], 4 * b) & S::splat(15);
       const auto high = S::shift_left(S::shift_right(words[0], 16 + 2 * b) & S::splat(3), 4);
       blocks[b].scales[0] = d * (S::to_float(low | high) - S::splat(32.0f));

@@ -1,40 +1,61 @@
 // Sixteen weight rows turned into lanes: lane l of a vector holds the next integers of weight row l, so that one
 // instruction multiplies them with the same activations, broadcast, and no lane is ever added to another.
 //
-// A format's integer view (integers_k.h, integers_small.h) makes blocks of a panel from where its rows lie:
+// A format's integer view (integers_k.h, integers_small.h) makes blocks of a panel from its rows' stored blocks:
 //
+//   Stored     the format
 //   kElements  that it turns at a time; a multiple of 32
 //   kHalves    scales and minima belong to 16 elements, in place of 32
 //   kOffset    what the integers it gives are above those of the format: 0, or kOffset, kHalfOffset (quantise.h)
 //   kMinimum   x = scale q + minimum
 //   turn(rows, k, columns, blocks)  elements [k, k + kElements), where columns end sooner any blocks after them
+//
+// `rows` are MappedRows, as files have them, or PackedRows, turned beforehand; `blocks` are to be kept (PanelBlock) or
+// multiplied at once (product_8bit.h). They have scales[2] and minima[2], of the halves, the first of both, and
+// put(v, bytes, offset): elements [4 v, 4 v + 4). Who reads weights only once asks rows to fetch_ahead.
 #pragma once
 
 #include "device/cpu/kernels.h"
 #include "device/cpu/kernels/quantise.h"
 
+// Views name vectors by loop counters: only unrolled, and within the loop over blocks, are they registers. g++ takes
+// more than ten minutes for that, and clang compiles what is released.
+#if defined(__clang__)
+#define SLUICE_UNROLL _Pragma("clang loop unroll(full)")
+#define SLUICE_INLINE [[gnu::always_inline]] inline
+#else
+#define SLUICE_UNROLL
+#define SLUICE_INLINE inline
+#endif
+
 namespace sluice::cpu {
 
-template <class S>
-struct PanelBlock {
-  static constexpr int kVectors = kQuantElements / S::kDotElements;
-  typename S::I weights[kVectors];
-  typename S::F scales[2];  // of the halves; the first of both
-  typename S::F minima[2];
-};
+// Blocks of 32 begin with what is no whole word of theirs, larger ones end with it.
+template <class Format>
+constexpr BlockPacking block_packing() {
+  constexpr uint32_t kBytes = sizeof(typename Format::Block);
+  return {.bytes = kBytes, .words_at = Format::kBlockElements == kQuantElements ? kBytes % 4 : 0};
+}
 
-using PanelRows = const std::byte* const (&)[kPanelOutputs];
-
-template <class S>
-struct Panel {
+template <class S, class Format>
+struct MappedRows {
   using F = typename S::F;
   using I = typename S::I;
-  using Block = PanelBlock<S>;
+  static constexpr size_t kBlockBytes = sizeof(typename Format::Block);
 
-  // The next kWords words of every row, from `at` bytes on: word w of row l in lane l of words[w]. At least eight.
+  const std::byte* rows[kPanelOutputs];
+
+  // The outputs from `output` on; those after the last are the last again.
+  MappedRows(const ProductArgs& a, uint32_t output, uint32_t last) {
+    for (uint32_t i = 0; i < kPanelOutputs; ++i)
+      rows[i] = a.weight + (output + i < last ? output + i : last - 1) * a.weight_stride;
+  }
+
+  // The next kWords words of every row, from byte `at` of a block on. At least eight.
   template <int kWords>
-  static void load_words(PanelRows rows, size_t at, I (&words)[kWords]) {
+  void load_words(size_t block, size_t at, I (&words)[kWords]) const {
     static_assert(kWords >= 8);
+    at += block * kBlockBytes;
     for (int w = 0; w < kWords; w += 8) {
       const int first = w + 8 <= kWords ? w : kWords - 8;  // the last eight may be read again
       I lanes[8];
@@ -43,18 +64,100 @@ struct Panel {
       for (int i = w - first; i < 8; ++i) words[first + i] = lanes[i];
     }
   }
-  // Four words from `at`, four from `then`.
-  static void load_words(PanelRows rows, size_t at, size_t then, I (&words)[8]) {
+  // Four words of a block, four of another.
+  void load_words(size_t block, size_t then, size_t at, I (&words)[8]) const {
+    block = block * kBlockBytes + at;
+    then = then * kBlockBytes + at;
     for (int i = 0; i < 8; ++i)
-      words[i] = S::load_words(rows[i] + at, rows[i] + then, rows[i + 8] + at, rows[i + 8] + then);
+      words[i] = S::load_words(rows[i] + block, rows[i] + then, rows[i + 8] + block, rows[i + 8] + then);
     S::transpose8(words);
   }
+  I load_word(size_t block, size_t at) const {
+    alignas(64) std::byte words[64];
+    for (int i = 0; i < 16; ++i) __builtin_memcpy(words + 4 * i, rows[i] + block * kBlockBytes + at, 4);
+    return S::load_words(words, words + 32);
+  }
   // An f16 of every row.
-  static F load_f16(PanelRows rows, size_t at) {
+  F load_f16(size_t block, size_t at) const {
     uint16_t bits[16];
-    for (int i = 0; i < 16; ++i) __builtin_memcpy(&bits[i], rows[i] + at, sizeof(uint16_t));
+    for (int i = 0; i < 16; ++i) __builtin_memcpy(&bits[i], rows[i] + block * kBlockBytes + at, sizeof(uint16_t));
     return S::load_f16(bits);
   }
+  template <size_t kElements>
+  static void fetch_ahead(size_t) {}
+  uint8_t byte(size_t block, size_t at, uint32_t row) const {
+    return static_cast<uint8_t>(rows[row][block * kBlockBytes + at]);
+  }
+};
+
+template <class S, class Format>
+struct PackedRows {
+  using F = typename S::F;
+  using I = typename S::I;
+  static constexpr BlockPacking kPacking = block_packing<Format>();
+  static constexpr size_t kBlockBytes = kPanelOutputs * sizeof(typename Format::Block);
+  static constexpr size_t kRestAt = sizeof(typename Format::Block) / 4 * 4 * kPanelOutputs;
+
+  static constexpr size_t kAhead = 1024;  // docs/experiments.md
+
+  const std::byte* blocks;
+
+  PackedRows(const ProductArgs& a, uint32_t output, uint32_t) : blocks(a.weight + output * a.weight_stride) {}
+
+  template <int kWords>
+  void load_words(size_t block, size_t at, I (&words)[kWords]) const {
+    for (int w = 0; w < kWords; ++w) words[w] = load_word(block, at + 4 * static_cast<size_t>(w));
+  }
+  void load_words(size_t block, size_t then, size_t at, I (&words)[8]) const {
+    for (size_t w = 0; w < 4; ++w) {
+      words[w] = load_word(block, at + 4 * w);
+      words[4 + w] = load_word(then, at + 4 * w);
+    }
+  }
+  I load_word(size_t block, size_t at) const {
+    const std::byte* word = blocks + block * kBlockBytes + (at - kPacking.words_at) * kPanelOutputs;
+    return S::load_words(word);
+  }
+  F load_f16(size_t block, size_t at) const {
+    if (is_rest(at)) return S::load_f16(blocks + block * kBlockBytes + kRestAt);
+    const size_t first = at - kPacking.words_at;
+    const I word = load_word(block, at - first % 4);
+    return S::low_f16(first % 4 == 0 ? word : S::shift_right(word, 16));
+  }
+  // Asks for what lies kAhead bytes after the elements [k, k + kElements).
+  template <size_t kElements>
+  void fetch_ahead(size_t k) const {
+    constexpr size_t kBytes = kElements / Format::kBlockElements * kBlockBytes;
+    const std::byte* from = blocks + k / Format::kBlockElements * kBlockBytes + kAhead;
+    SLUICE_UNROLL for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(from + line);
+  }
+  uint8_t byte(size_t block, size_t at, uint32_t row) const {
+    CHECK(is_rest(at) && sizeof(typename Format::Block) % 4 == 1);
+    return static_cast<uint8_t>(blocks[block * kBlockBytes + kRestAt + row]);
+  }
+
+ private:
+  static constexpr bool is_rest(size_t at) {
+    return at < kPacking.words_at || at - kPacking.words_at >= sizeof(typename Format::Block) / 4 * 4;
+  }
+};
+
+template <class S>
+struct PanelBlock {
+  static constexpr int kVectors = kQuantElements / S::kDotElements;
+  typename S::I weights[kVectors];
+  typename S::F scales[2];
+  typename S::F minima[2];
+
+  void put(int v, typename S::I bytes, int offset) {
+    S::store_weights(&weights[v * (4 / S::kDotElements)], bytes, offset);
+  }
+};
+
+template <class S>
+struct Panel {
+  using F = typename S::F;
+  using I = typename S::I;
 
   // A word of every lane with this byte four times.
   static I every_byte(uint8_t byte) { return S::splat(static_cast<int32_t>(byte * 0x01010101u)); }
@@ -63,11 +166,6 @@ struct Panel {
   static F byte(I x, int b) { return S::to_float(S::shift_right(x, 8 * b) & S::splat(255)); }
   static F signed_byte(I x, int b) { return S::to_float(S::shift_signed(S::shift_left(x, 24 - 8 * b), 24)); }
   static F high_f16(I x) { return S::low_f16(S::shift_right(x, 16)); }
-
-  // Elements [4 v, 4 v + 4) of the block.
-  static void store(Block& block, int v, I bytes, int offset) {
-    S::store_weights(&block.weights[v * (4 / S::kDotElements)], bytes, offset);
-  }
 };
 
 }  // namespace sluice::cpu

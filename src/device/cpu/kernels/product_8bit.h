@@ -15,28 +15,47 @@
 
 namespace sluice::cpu {
 
+// A block of a panel that is multiplied with one row as it is turned, and kept nowhere.
+template <class S, class View>
+struct DotBlock {
+  static constexpr int kHalves = View::kHalves ? 2 : 1;
+
+  const QuantBlock<S>* x;
+  typename S::I dots[kHalves];
+  typename S::F scales[2];
+  typename S::F minima[2];
+
+  SLUICE_INLINE void put(int v, typename S::I bytes, int offset) {
+    constexpr int kVectors = 4 / S::kDotElements;
+    typename S::I weights[kVectors];
+    S::store_weights(weights, bytes, offset);
+    typename S::I& sum = dots[v * kHalves / 8];
+    for (int i = 0; i < kVectors; ++i)
+      sum = S::dot(sum, weights[i], S::splat_group(x->q + 4 * v + i * S::kDotElements));
+  }
+};
+
 template <class S>
 struct Product8Bit {
   using F = typename S::F;
   using I = typename S::I;
   using Block = QuantBlock<S>;
 
-  // View: an integer view (panel.h).
-  template <class View>
+  // View: an integer view, Rows: MappedRows or PackedRows (panel.h).
+  template <class View, class Rows>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
     for (uint32_t row = 0; row < a.rows; row += kRowsTogether)
       for (uint32_t o = first; o < last; o += kPanelOutputs) {
-        const std::byte* rows[kPanelOutputs];
-        for (uint32_t i = 0; i < kPanelOutputs; ++i)
-          rows[i] = a.weight + (o + i < last ? o + i : last - 1) * a.weight_stride;
-        panel<View>(a, rows, row, a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether, o,
-                    last - o < kPanelOutputs ? last - o : kPanelOutputs);
+        const Rows weights(a, o, last);
+        const uint32_t rows = a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether;
+        const uint32_t outputs = last - o < kPanelOutputs ? last - o : kPanelOutputs;
+        rows == 1 ? one_row<View>(a, weights, row, o, outputs) : panel<View>(a, weights, row, rows, o, outputs);
       }
   }
 
   // One block's part of a row's sixteen sums; `dots`: the integer sums of the halves, or twice the whole one.
-  template <class View>
-  static F add_block(const PanelBlock<S>& weights, const Block& x, const I (&dots)[2], F sum) {
+  template <class View, class Weights>
+  static F add_block(const Weights& weights, const Block& x, const I (&dots)[2], F sum) {
     const F first = S::to_float(dots[0]), scale = S::splat(x.scale);
     if constexpr (View::kHalves) {
       const F both = S::fma(first, weights.scales[0], S::to_float(dots[1]) * weights.scales[1]);
@@ -54,9 +73,39 @@ struct Product8Bit {
   static constexpr uint32_t kRowsTogether = 128;  // their blocks stay in the second cache for all weights
   static constexpr int kBlocksTogether = 16;
 
+  static void store(const ProductArgs& a, uint32_t row, uint32_t output, uint32_t outputs, F sums) {
+    float* out = a.out + row * a.out_stride + output;
+    outputs == kPanelOutputs ? S::store(out, sums) : S::store(out, sums, static_cast<int>(outputs));
+  }
+
+  // Sixteen outputs of one row.
+  template <class View, class Rows>
+  static void one_row(const ProductArgs& a, const Rows& weights, uint32_t row, uint32_t output, uint32_t outputs) {
+    constexpr int kStep = View::kElements / kQuantElements;
+    const auto* x = reinterpret_cast<const Block*>(a.x + row * a.x_stride);
+    const int blocks = static_cast<int>(a.columns / kQuantElements);
+    F sum = S::splat(0.0f);
+    for (int b = 0; b < blocks; b += kStep) {
+      DotBlock<S, View> dots[kStep];
+      SLUICE_UNROLL for (int i = 0; i < kStep; ++i) {
+        dots[i].x = &x[b + i < blocks ? b + i : b];
+        for (int half = 0; half < kHalves<View>; ++half)
+          dots[i].dots[half] = S::splat(correction<View>(*dots[i].x, half));
+      }
+      const size_t k = static_cast<size_t>(b) * kQuantElements;
+      weights.template fetch_ahead<View::kElements>(k);
+      View::turn(weights, k, a.columns, dots);
+      SLUICE_UNROLL for (int i = 0; i < kStep; ++i) {
+        const I both[] = {dots[i].dots[0], dots[i].dots[kHalves<View> - 1]};
+        if (b + i < blocks) sum = add_block<View>(dots[i], *dots[i].x, both, sum);
+      }
+    }
+    store(a, row, output, outputs, sum);
+  }
+
   // Sixteen outputs of at most kRowsTogether rows.
-  template <class View>
-  static void panel(const ProductArgs& a, PanelRows weights, uint32_t row, uint32_t rows, uint32_t output,
+  template <class View, class Rows>
+  static void panel(const ProductArgs& a, const Rows& weights, uint32_t row, uint32_t rows, uint32_t output,
                     uint32_t outputs) {
     constexpr int kStep = View::kElements / kQuantElements;
     static_assert(kBlocksTogether % kStep == 0);
@@ -69,14 +118,14 @@ struct Product8Bit {
       PanelBlock<S> turned[kBlocksTogether];
       for (int i = 0; i < count; i += kStep)
         View::turn(weights, static_cast<size_t>(b + i) * kQuantElements, a.columns, turned + i);
+      if constexpr (S::kPairs)
+        for (int i = 0; i < count; ++i)
+          for (int v = 0; v < PanelBlock<S>::kVectors; v += 2) S::pair_weights(turned[i].weights + v);
       uint32_t r = 0;
       for (; r + 4 <= rows; r += 4) add_blocks<View, 4>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
       for (; r < rows; ++r) add_blocks<View, 1>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
     }
-    for (uint32_t r = 0; r < rows; ++r) {
-      float* out = a.out + (row + r) * a.out_stride + output;
-      outputs == kPanelOutputs ? S::store(out, sums[r]) : S::store(out, sums[r], static_cast<int>(outputs));
-    }
+    for (uint32_t r = 0; r < rows; ++r) store(a, row + r, output, outputs, sums[r]);
   }
 
   template <class View, int X>
@@ -91,12 +140,10 @@ struct Product8Bit {
     for (int b = 0; b < count; ++b) {
       I dots[2][X];
       for (int half = 0; half < kHalves<View>; ++half) {
-        for (int j = 0; j < X; ++j) dots[half][j] = S::splat(correction<View>(blocks[j][b], half));
-        constexpr int kVectors = PanelBlock<S>::kVectors / kHalves<View>;
-        for (int v = half * kVectors; v < (half + 1) * kVectors; ++v)
-          for (int j = 0; j < X; ++j)
-            dots[half][j] =
-                S::dot(dots[half][j], turned[b].weights[v], S::splat_group(blocks[j][b].q + v * S::kDotElements));
+        if constexpr (S::kPairs)
+          pair_dots<View>(turned[b], blocks, b, half, dots[half]);
+        else
+          row_dots<View>(turned[b], blocks, b, half, dots[half]);
       }
       for (int j = 0; j < X; ++j) {
         const I block_dots[] = {dots[0][j], dots[kHalves<View> - 1][j]};
@@ -106,13 +153,43 @@ struct Product8Bit {
     for (int j = 0; j < X; ++j) sums[j] = sum[j];
   }
 
+  // The integer sums of X rows with a half of a block, or all of it.
+  template <class View, int X>
+  SLUICE_INLINE static void row_dots(const PanelBlock<S>& weights, const Block* const (&x)[X], int b, int half,
+                                     I (&dots)[X]) {
+    for (int j = 0; j < X; ++j) dots[j] = S::splat(correction<View>(x[j][b], half));
+    for (int v = half * kVectors<View>; v < (half + 1) * kVectors<View>; ++v)
+      for (int j = 0; j < X; ++j)
+        dots[j] = S::dot(dots[j], weights.weights[v], S::splat_group(x[j][b].q + v * S::kDotElements));
+  }
+  // The same two rows at a time, of paired weights; a single row is its own other.
+  template <class View, int X>
+  SLUICE_INLINE static void pair_dots(const PanelBlock<S>& weights, const Block* const (&x)[X], int b, int half,
+                                      I (&dots)[X]) {
+    static_assert(!S::kUnsignedWeights);
+    constexpr int kRowPairs = (X + 1) / 2;
+    I sums[kRowPairs][2];
+    for (I(&pair)[2] : sums) pair[0] = pair[1] = S::splat(0);
+    for (int v = half * kVectors<View>; v < (half + 1) * kVectors<View>; v += 2)
+      for (int p = 0; p < kRowPairs; ++p) {
+        const Block &first = x[2 * p][b], &second = x[X == 1 ? 0 : 2 * p + 1][b];
+        S::dot_pairs(sums[p], &weights.weights[v], first.q + v * S::kDotElements, second.q + v * S::kDotElements);
+      }
+    for (int j = 0; j < X; ++j) {
+      if (j % 2 == 0) S::part_pairs(sums[j / 2]);
+      dots[j] = sums[j / 2][j % 2];
+    }
+  }
+
   template <class View>
   static constexpr int kHalves = View::kHalves ? 2 : 1;
+  template <class View>
+  static constexpr int kVectors = PanelBlock<S>::kVectors / kHalves<View>;  // of a half
 
   // What an integer sum begins with, so that the weights' offset is taken off.
   template <class View>
   static int32_t correction(const Block& x, int half) {
-    if constexpr (View::kOffset == 0 || S::kDotElements == 2) return 0;
+    if constexpr (View::kOffset == 0 || !S::kUnsignedWeights) return 0;
     return View::kHalves ? x.half_corrections[half] : x.correction;
   }
 };

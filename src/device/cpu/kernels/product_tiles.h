@@ -17,7 +17,7 @@ struct ProductTiles {
   using I = typename S::I;
   using Block = QuantBlock<S>;
 
-  template <class View>
+  template <class View, class Rows>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
     const uint32_t tiled = a.rows / kTile * kTile;
     if (tiled < a.rows) {
@@ -25,14 +25,14 @@ struct ProductTiles {
       rest.x += tiled * a.x_stride;
       rest.out += tiled * a.out_stride;
       rest.rows = a.rows - tiled;
-      Product8Bit<S>::template product<View>(rest, first, last, scratch);
+      Product8Bit<S>::template product<View, Rows>(rest, first, last, scratch);
     }
     if (tiled == 0) return;
     const auto before = S::begin_tiles(kVectors<View>);
     for (uint32_t row = 0; row < tiled; row += kRowsTogether)
       for (uint32_t o = first; o < last; o += kOutputsTogether)
-        panels<View>(a, row, tiled - row < kRowsTogether ? tiled - row : kRowsTogether, o,
-                     last - o < kOutputsTogether ? last - o : kOutputsTogether);
+        panels<View, Rows>(a, row, tiled - row < kRowsTogether ? tiled - row : kRowsTogether, o,
+                           last - o < kOutputsTogether ? last - o : kOutputsTogether);
     S::end_tiles(before);
   }
 
@@ -52,7 +52,7 @@ struct ProductTiles {
     F sums[kPanelsTogether][kRowsTogether];
   };
 
-  template <class View>
+  template <class View, class Rows>
   static void panels(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t output, uint32_t outputs) {
     Panels p;
     const uint32_t count = (outputs + kPanelOutputs - 1) / kPanelOutputs;
@@ -62,7 +62,7 @@ struct ProductTiles {
     for (int b = 0; b < blocks; b += kBlocksTogether) {
       const int some = blocks - b < kBlocksTogether ? blocks - b : kBlocksTogether;
       for (uint32_t i = 0; i < count; ++i)
-        turn<View>(a, output + i * kPanelOutputs, output + outputs, b, some, p.blocks[i]);
+        turn<View>(Rows(a, output + i * kPanelOutputs, output + outputs), a.columns, b, some, p.blocks[i]);
       for (uint32_t r = 0; r < rows; r += kTile) {
         const std::byte* x = a.x + (row + r) * a.x_stride + static_cast<size_t>(b) * sizeof(Block);
         for (uint32_t i = 0; i < count; ++i) add_tiles<View>(p.blocks[i], some, x, a.x_stride, p.sums[i] + r);
@@ -78,13 +78,10 @@ struct ProductTiles {
   }
 
   // Tiles take weights signed.
-  template <class View>
-  static void turn(const ProductArgs& a, uint32_t output, uint32_t last, int block, int count, PanelBlock<S>* to) {
-    const std::byte* rows[kPanelOutputs];
-    for (uint32_t i = 0; i < kPanelOutputs; ++i)
-      rows[i] = a.weight + (output + i < last ? output + i : last - 1) * a.weight_stride;
+  template <class View, class Rows>
+  static void turn(const Rows& rows, uint32_t columns, int block, int count, PanelBlock<S>* to) {
     for (int i = 0; i < count; i += View::kElements / kQuantElements)
-      View::turn(rows, static_cast<size_t>(block + i) * kQuantElements, a.columns, to + i);
+      View::turn(rows, static_cast<size_t>(block + i) * kQuantElements, columns, to + i);
     if constexpr (View::kOffset != 0)
       for (int i = 0; i < count; ++i)
         for (I& bytes : to[i].weights) bytes = S::subtract_bytes(bytes, View::kOffset);

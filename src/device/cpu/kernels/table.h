@@ -18,16 +18,23 @@ template <class S, class View>
 constexpr FormatKernels format_kernels() {
   return {.product = Product<S>::template product<View>, .decode = Product<S>::template decode<View>};
 }
-template <class S, class Integers>
+template <class S, class Integers, class Rows>
 constexpr ProductKernel integer_product() {
-  if constexpr (S::kTiles) return ProductTiles<S>::template product<Integers>;
-  return Product8Bit<S>::template product<Integers>;
+  if constexpr (S::kTiles) return ProductTiles<S>::template product<Integers, Rows>;
+  return Product8Bit<S>::template product<Integers, Rows>;
+}
+template <class S, class Integers>
+constexpr void add_integers(FormatKernels& kernels) {
+  using Stored = typename Integers::Stored;
+  kernels.product_8bit = integer_product<S, Integers, MappedRows<S, Stored>>();
+  kernels.product_packed = integer_product<S, Integers, PackedRows<S, Stored>>();
+  kernels.packing = block_packing<Stored>();
 }
 template <class S, class View, class Integers>
 constexpr FormatKernels format_kernels() {
-  return {.product = Product<S>::template product<View>,
-          .product_8bit = integer_product<S, Integers>(),
-          .decode = Product<S>::template decode<View>};
+  FormatKernels kernels = format_kernels<S, View>();
+  add_integers<S, Integers>(kernels);
+  return kernels;
 }
 
 template <class S, Format kFormat>
@@ -56,9 +63,9 @@ constexpr void add_formats(FormatKernels (&by_format)[kFormats]) {
   using enum Format;
   decoded.template operator()<iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, iq1_s, iq1_m, iq4_nl, iq4_xs, tq1_0, tq2_0, mxfp4,
                               nvfp4, q1_0, q2_0, f8_e4m3, f8_e5m2>();
-  at(iq4_nl).product_8bit = integer_product<S, IQ4_NLIntegers<S>>();
-  at(iq4_xs).product_8bit = integer_product<S, IQ4_XSIntegers<S>>();
-  at(mxfp4).product_8bit = integer_product<S, MXFP4Integers<S>>();
+  add_integers<S, IQ4_NLIntegers<S>>(at(iq4_nl));
+  add_integers<S, IQ4_XSIntegers<S>>(at(iq4_xs));
+  add_integers<S, MXFP4Integers<S>>(at(mxfp4));
 }
 
 template <class S, class Cache>

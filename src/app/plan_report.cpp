@@ -1,0 +1,145 @@
+#include "app/plan_report.h"
+
+#include <cstdio>
+
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+// "  state                 1.2 GB  keys, values"
+std::string line(const std::string& what, uint64_t bytes, const std::string& note) {
+  std::string text = cat("  ", what);
+  text.resize(std::max<size_t>(text.size() + 1, 20), ' ');
+  const std::string amount = format_bytes(bytes);
+  text += std::string(12 - std::min<size_t>(12, amount.size()), ' ') + amount;
+  return note.empty() ? text + '\n' : cat(text, "  ", note, '\n');
+}
+
+std::string note_of(Purpose purpose, const MemoryPlan& plan) {
+  switch (purpose) {
+    case Purpose::mapped_weights: return "pages of the file that every token reads";
+    case Purpose::activations: return cat("with prompts read in chunks of ", plan.prompt_chunk, " tokens");
+    case Purpose::state: return cat("of ", plan.context, " tokens, and snapshots");
+    default: return "";
+  }
+}
+
+std::string experts_note(const MemoryPlan& plan) {
+  if (!plan.streams()) return "all of them, pages of the file";
+  return cat(plan.slots(), " of ", plan.experts.count(), ", the others read as they are chosen");
+}
+
+uint64_t expert_memory(const MemoryPlan& plan) {
+  return plan.streams() ? plan.slots() * plan.experts.slot_bytes : plan.experts.bytes;
+}
+
+std::string table(const MemoryPlan& plan) {
+  std::string text = line("reserve", plan.held, "the program, its texts and tables, measured");
+  for (const MemoryLine& one : plan.lines)
+    text += line(purpose_name(one.purpose), one.bytes, note_of(one.purpose, plan));
+  if (plan.experts.layers != 0) text += line("experts", expert_memory(plan), experts_note(plan));
+  text += line("in all", plan.dense() + expert_memory(plan), "");
+  if (plan.tables != 0) text += line("tables", plan.tables, "stay in the file, of which tokens read rows: not counted");
+  return text;
+}
+
+std::string bandwidth_text(double bandwidth) {
+  return bandwidth > 0 ? cat(fixed(bandwidth / 1e9, 2), " GB/s") : "not measured";
+}
+
+std::string speed_text(const Forecast& foreseen) {
+  return foreseen.tokens_per_second > 0 ? cat(fixed(foreseen.tokens_per_second, 1), " tokens/s foreseen")
+                                        : "not foreseen: want --disk, since there is no file to measure with";
+}
+
+}  // namespace
+
+std::string plan_text(const PlanReport& report) {
+  const MemoryPlan& plan = *report.plan;
+  const Forecast& foreseen = report.forecast;
+  std::string text = cat("model       ", printable(report.model), report.header_only ? " (its header alone), " : ", ",
+                         report.format, ": ", fixed(static_cast<double>(report.parameters) / 1e9, 3),
+                         " B parameters\ndevice      ", report.device, "\nmemory      ", format_bytes(plan.limit),
+                         report.bounded ? " by --memory\n\n" : " of this machine's\n\n", table(plan), "\nfloor       ",
+                         format_bytes(plan.floor), "\nrecommended ", format_bytes(plan.recommended()), '\n');
+  if (!foreseen.routing.empty()) {
+    text += cat("experts     ", fixed(100 * foreseen.hit_rate, 1), " % of the chosen lie in memory (", foreseen.routing,
+                ")\n");
+  }
+  return cat(text, "a token     reads ", format_bytes(static_cast<uint64_t>(foreseen.memory_bytes)), " in memory, ",
+             format_bytes(static_cast<uint64_t>(foreseen.disk_bytes)), " of the disk\nbandwidth   memory ",
+             bandwidth_text(foreseen.bandwidths.memory), ", disk ", bandwidth_text(foreseen.bandwidths.disk),
+             "\nspeed       ", speed_text(foreseen), '\n');
+}
+
+Json plan_json(const PlanReport& report) {
+  const MemoryPlan& plan = *report.plan;
+  const Forecast& foreseen = report.forecast;
+  Json::Array memory;
+  memory.reserve(plan.lines.size());
+  for (const MemoryLine& one : plan.lines) {
+    memory.emplace_back(
+        Json::Object{{"purpose", purpose_name(one.purpose)}, {"bytes", static_cast<int64_t>(one.bytes)}});
+  }
+  return Json::Object{{"model", report.model},
+                      {"header_only", report.header_only},
+                      {"format", report.format},
+                      {"device", report.device},
+                      {"limit_bytes", static_cast<int64_t>(plan.limit)},
+                      {"reserve_bytes", static_cast<int64_t>(plan.held)},
+                      {"memory", std::move(memory)},
+                      {"table_bytes", static_cast<int64_t>(plan.tables)},
+                      {"context", int64_t{plan.context}},
+                      {"floor_bytes", static_cast<int64_t>(plan.floor)},
+                      {"recommended_bytes", static_cast<int64_t>(plan.recommended())},
+                      {"experts", Json::Object{{"count", static_cast<int64_t>(plan.experts.count())},
+                                               {"bytes", static_cast<int64_t>(plan.experts.bytes)},
+                                               {"streamed", plan.streams()},
+                                               {"slots", static_cast<int64_t>(plan.slots())},
+                                               {"slot_bytes", static_cast<int64_t>(plan.experts.slot_bytes)}}},
+                      {"hit_rate", foreseen.hit_rate},
+                      {"routing", foreseen.routing},
+                      {"memory_bytes_per_token", foreseen.memory_bytes},
+                      {"disk_bytes_per_token", foreseen.disk_bytes},
+                      {"memory_bandwidth", foreseen.bandwidths.memory},
+                      {"disk_bandwidth", foreseen.bandwidths.disk},
+                      {"tokens_per_second", foreseen.tokens_per_second}};
+}
+
+std::vector<JsonField> plan_fields() {
+  return {
+      {"model", "string", "the file"},
+      {"header_only", "boolean", "whether tensors lie beyond the file's end, as before a download"},
+      {"format", "string", "of the weights, as a whole"},
+      {"device", "string", "processor, instruction set, threads"},
+      {"limit_bytes", "integer", "what may be taken"},
+      {"reserve_bytes", "integer", "of it for what nobody asks for: measured"},
+      {"memory[].purpose", "string", "as in run's table; all but the experts"},
+      {"memory[].bytes", "integer", ""},
+      {"table_bytes", "integer", "of tables that tokens read rows of; they stay in the file and are not counted"},
+      {"context", "integer", "tokens a conversation may have"},
+      {"floor_bytes", "integer", "below which the model is refused"},
+      {"recommended_bytes", "integer", "with which every expert lies in memory"},
+      {"experts.count", "integer", "of all layers"},
+      {"experts.bytes", "integer", "of all of them"},
+      {"experts.streamed", "boolean", "whether they are read as they are chosen"},
+      {"experts.slots", "integer", "that find room"},
+      {"experts.slot_bytes", "integer", "of one that is read; 0 where they lie in no file"},
+      {"hit_rate", "number", "of chosen experts that lie in memory, expected"},
+      {"routing", "string", "what that rests on; empty where no expert is read"},
+      {"memory_bytes_per_token", "number", ""},
+      {"disk_bytes_per_token", "number", ""},
+      {"memory_bandwidth", "number", "bytes a second, measured"},
+      {"disk_bandwidth", "number", "the same of direct reads; 0 where there was nothing to measure with"},
+      {"tokens_per_second", "number", "foreseen for decoding; 0 where it is not known"},
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,25 @@
+// What sluice plan says: a table for people, one object for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/args.h"
+#include "app/forecast.h"
+#include "base/json.h"
+
+namespace sluice {
+
+struct PlanReport {
+  std::string model, format, device;
+  bool header_only = false, bounded = false;  // by --memory
+  uint64_t parameters = 0;
+  const MemoryPlan* plan = nullptr;
+  Forecast forecast;
+};
+
+std::string plan_text(const PlanReport& report);
+Json plan_json(const PlanReport& report);
+std::vector<JsonField> plan_fields();
+
+}  // namespace sluice

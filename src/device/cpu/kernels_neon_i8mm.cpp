@@ -1,0 +1,8 @@
+#include "device/cpu/isa/neon.h"
+#include "device/cpu/kernels/table.h"
+
+namespace sluice::cpu {
+
+constinit const Kernels kNeonI8mmKernels = make_kernels<Neon<true>>();
+
+}  // namespace sluice::cpu

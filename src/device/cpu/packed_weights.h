@@ -1,0 +1,45 @@
+// The packed weights of a runner: which there are, and their making, a slice at a time, while the stored ones serve.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/threads.h"
+#include "device/cpu/buffer.h"
+#include "device/cpu/plan.h"
+
+namespace sluice::cpu {
+
+class PackedWeights {
+ public:
+  // Of weights that stay where they lie in `stored`.
+  static Result<PackedWeights> take(const CpuPlan& plan, std::span<const TensorSource> stored);
+
+  // Packs the next `bytes` or some more, on all threads, and gives pages of mapped files back that were read for it.
+  // Not while products run.
+  void pack(uint64_t bytes, ThreadPool& pool);
+  bool done() const { return next_ == matrices_.size(); }
+
+  // The matrix of a weight, or of an expert of it; null: it is not packed, or not yet.
+  const std::byte* find(WeightId weight, uint32_t expert) const {
+    return expert < packed_experts_[weight] ? memory_.data() + first_[weight] + expert * expert_bytes_[weight]
+                                            : nullptr;
+  }
+
+ private:
+  struct Matrix {
+    WeightId weight = kNone;
+    uint32_t expert = 0;
+  };
+
+  std::span<const TensorSource> stored_;
+  std::vector<BlockPacking> packings_;  // by weight, as what follows
+  std::vector<uint64_t> first_, expert_bytes_;
+  std::vector<uint32_t> packed_experts_;  // how many of its matrices are ready
+  std::vector<Matrix> matrices_;          // in the order of packing
+  size_t next_ = 0;                       // of them
+  uint64_t next_panel_ = 0;               // of that one
+  Buffer memory_;
+};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,25 @@
+// Weights packed for products with 8-bit activations: sixteen rows side by side, so that they are read in one stream
+// and need no turning (BlockPacking in kernels.h). They take as many bytes as before, of whole panels.
+#pragma once
+
+#include "device/cpu/kernels.h"
+
+namespace sluice::cpu {
+
+// Of one matrix. `stored_row`: bytes of a stored row.
+constexpr uint64_t packed_bytes(uint64_t stored_row, uint64_t rows) {
+  return (rows + kPanelOutputs - 1) / kPanelOutputs * kPanelOutputs * stored_row;
+}
+
+// Panels [first, last) of a matrix of `rows` rows; where a panel has fewer than sixteen, the last one is there again.
+struct PackArgs {
+  BlockPacking packing{};
+  const std::byte* from = nullptr;  // row r at from + r * from_stride
+  uint64_t from_stride = 0;
+  uint64_t stored_row = 0;
+  uint64_t rows = 0;
+  std::byte* to = nullptr;  // of the whole matrix
+};
+void pack_panels(const PackArgs& args, uint64_t first, uint64_t last);
+
+}  // namespace sluice::cpu

@@ -1,0 +1,71 @@
+// The CPU's runner: plays a step's dispatches one after another within start(), up to its end or to experts that are in
+// no slot. What an op is to choose is looked at behind its `route`, so that they can be read while ops between the two
+// are computed; then the op itself takes those that are there, and stops for the others.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "device/cpu/executor.h"
+
+namespace sluice::cpu {
+
+class CpuRunner final : public Runner, private ExpertMemory {
+ public:
+  CpuRunner(std::unique_ptr<CpuPlan> plan, Memory memory, ThreadPool& pool)
+      : plan_(std::move(plan)),
+        memory_(std::move(memory)),
+        pool_(pool),
+        executor_(*plan_, memory_, pool),
+        held_(plan_->request().expert_slots.count) {
+    if (plan_->request().repack == Repack::first) memory_.packed().pack(plan_->packed_bytes(), pool);
+  }
+
+  Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override;
+  void resume(Ticket stopped) override;
+  Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override;
+  Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
+  Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
+  std::vector<std::span<std::byte>> page_memory(uint32_t group, uint32_t page) override;
+  ExpertMemory* expert_memory() override { return held_.empty() ? nullptr : this; }
+  std::optional<Completion> poll() override;
+
+ private:
+  // A step under way: where it is among its dispatches, and what it has found.
+  struct Flight {
+    Completion found{};
+    std::vector<ReadRequest> reads{};
+    StartOptions options{};
+    const std::vector<Dispatch>* order = nullptr;
+    size_t next = 0;
+    uint64_t nanoseconds = 0;  // of the next dispatch so far
+  };
+
+  std::span<std::byte> slot_memory(uint32_t slot) override { return memory_.slot(slot); }
+  Ticket fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) override;
+  void release(uint32_t slot) override;
+
+  const Program& program() const { return plan_->program(); }
+  Ticket done();
+  void advance();
+  bool play(const Dispatch& dispatch);
+  bool is_streamed(uint32_t op) const;
+  void look_at_choice(uint32_t op);
+  void stop();
+  std::optional<NonFinite> find_non_finite(uint32_t op) const;
+  bool may_read(ValueId id) const;
+  void read(const ReadRequest& request) const;
+
+  std::unique_ptr<CpuPlan> plan_;
+  Memory memory_;
+  ThreadPool& pool_;
+  Executor executor_;
+  std::vector<std::optional<ExpertId>> held_;  // by slot
+  std::optional<Flight> flight_;               // that has stopped, or is being computed
+  std::deque<Completion> finished_;
+  Ticket last_ticket_ = 0;
+};
+
+}  // namespace sluice::cpu

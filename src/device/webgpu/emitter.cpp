@@ -1,0 +1,121 @@
+#include "device/webgpu/emitter.h"
+
+#include <algorithm>
+
+#include "device/webgpu/weight_format.h"
+#include "graph/operands.h"
+
+namespace sluice::webgpu {
+namespace {
+
+// One thread an element; a row that has a value that is not finite lowers the op's flag to its number.
+constexpr const char* kFind = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  if (i >= rows() * COLUMNS || is_finite(load(p.x + i))) { return; }
+  atomicMin(&flags[p.op], i / COLUMNS);
+}
+)";
+
+constexpr const char* kElement = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  if (i >= rows() * COLUMNS) { return; }
+  store(p.out + i, element(i));
+}
+)";
+
+}  // namespace
+
+Dispatches Emitter::emit_all(bool looking) {
+  for (op_ = 0; op_ < program_.ops.size(); ++op_) {
+    scratch_taken_ = 0;
+    std::visit([&](const auto& op) { emit(op); }, program_.ops[op_]);
+    if (looking) for_each_output(program_.ops[op_], [&](ValueId id) { emit_check(id); });
+  }
+  return std::move(dispatches_);
+}
+
+void Emitter::emit_check(ValueId id) {
+  if (type(id).element != Element::f32) return;
+  Kernel kernel{.name = "find_non_finite", .body = kFind, .extent = type(id).extent};
+  kernel.constants = {{"COLUMNS", columns(id)}};
+  kernel.params = {{"x", at(id)}, {"op", op_}};
+  kernel.bindings = {
+      memory(), {.name = "flags", .slot = {SlotKind::flags}, .access = Access::read_write, .element = "atomic<u32>"}};
+  kernel.snippets = {kMath};
+  kernel.grid = {.items = columns(id), .per = kThreads};
+  add(kernel);
+}
+
+void Emitter::add(const Kernel& kernel) {
+  PipelineText text = pipeline_text(kernel);
+  Dispatch dispatch{.extent = kernel.extent, .grid = kernel.grid, .op = op_};
+  const auto [found, is_new] = by_text_.try_emplace(text.wgsl, static_cast<uint32_t>(dispatches_.texts.size()));
+  if (is_new) dispatches_.texts.push_back(std::move(text));
+  dispatch.text = found->second;
+  dispatch.slots.reserve(kernel.bindings.size());
+  for (const Binding& binding : kernel.bindings) dispatch.slots.push_back(binding.slot);
+  dispatch.params.reserve(kernel.params.size());
+  for (const Number& param : kernel.params) dispatch.params.push_back(param.word());
+  dispatches_.list.push_back(std::move(dispatch));
+}
+
+Kernel Emitter::elementwise(const char* name, std::string element, ValueId out) const {
+  Kernel kernel{.name = name, .body = std::move(element) + kElement, .extent = type(out).extent};
+  kernel.constants = {{"COLUMNS", columns(out)}};
+  kernel.params = {{"out", at(out)}};
+  kernel.bindings = {memory()};
+  kernel.grid = {.items = columns(out), .per = kThreads};
+  return kernel;
+}
+
+void Emitter::use_step_rows(Kernel& kernel) const {
+  const bool all = kernel.extent.symbol == Symbol::rows;
+  const int wanted = wanted_input(program_);
+  const StepLayout& step = layout_.step();
+  kernel.params.insert(kernel.params.end(), {{"wanted", all ? 0u : step.inputs[static_cast<size_t>(wanted)]},
+                                             {"positions", step.positions},
+                                             {"row_sequences", step.row_sequences}});
+  kernel.snippets.emplace_back(all ? R"(
+fn step_row(row: u32) -> u32 { return row / EXTENT_RATIO; }
+)"
+                                   : R"(
+fn step_row(row: u32) -> u32 { return memory[p.wanted + row / EXTENT_RATIO]; }
+)");
+  kernel.snippets.emplace_back(R"(
+fn position(step_row: u32) -> u32 { return memory[p.positions + step_row]; }
+fn sequence(step_row: u32) -> u32 { return memory[p.row_sequences + step_row]; }
+)");
+}
+
+void Emitter::use_pages(Kernel& kernel, uint32_t group) const {
+  kernel.params.insert(kernel.params.end(), {{"pages", layout_.step().pages[group]},
+                                             {"first_pages", layout_.step().first_pages[group]},
+                                             {"page_entries", request_.maxima.pages_per_sequence[group]}});
+  kernel.snippets.emplace_back(R"(
+fn page_entry(sequence: u32, entry: u32) -> u32 { return memory[p.pages + sequence * p.page_entries + entry]; }
+fn page_of(sequence: u32, tile: u32) -> u32 { return page_entry(sequence, tile - memory[p.first_pages + sequence]); }
+)");
+}
+
+uint64_t Emitter::most_rows(const Extent& extent) const {
+  return uint64_t{extent.symbol == Symbol::rows ? request_.maxima.rows : request_.maxima.wanted} * extent.ratio;
+}
+
+uint32_t Emitter::scratch(uint64_t words) {
+  const uint64_t begin = layout_.scratch() + scratch_taken_;
+  scratch_taken_ += (words + 15) / 16 * 16;
+  dispatches_.scratch_words = std::max(dispatches_.scratch_words, scratch_taken_);
+  return static_cast<uint32_t>(begin);
+}
+
+std::string Emitter::decoder(WeightId id, const std::string& name) const {
+  return weight_snippet(layout_.matrix(id).format, program_.weights[id].shape.columns, name);
+}
+
+}  // namespace sluice::webgpu

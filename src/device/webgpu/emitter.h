@@ -1,0 +1,130 @@
+// Turns ops into dispatches, for one token class: an overload of emit() an op, each beside its kernels (ops_*.cpp).
+//
+//   void Emitter::emit(const Softcap& op) {
+//     Kernel kernel = elementwise("softcap", "fn element(i: u32) -> f32 { ... load(p.x + i) ... }", op.out);
+//     kernel.params.push_back({"x", at(op.x)});
+//     add(kernel);
+//   }
+//
+// Embed has no dispatch: the host decodes the rows. Several dispatches of an op are played in the order of add().
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "device/webgpu/kernel.h"
+#include "device/webgpu/layout.h"
+#include "graph/op.h"
+#include "graph/op_check.h"
+
+namespace sluice::webgpu {
+
+// A kernel of the program: its text is shared by all dispatches that have the same.
+struct Dispatch {
+  uint32_t text = 0;  // in Dispatches::texts
+  std::vector<Slot> slots{};
+  std::vector<uint32_t> params{};
+  Extent extent{};
+  Grid grid{};
+  uint32_t op = 0;
+};
+
+struct Dispatches {
+  std::vector<PipelineText> texts{};
+  std::vector<Dispatch> list{};
+  uint64_t scratch_words = 0;
+};
+
+// fn activate(x: f32) -> f32; needs kMath.
+const char* activation_text(ActivationKind kind);
+
+class Emitter {
+ public:
+  Emitter(const PlanRequest& request, const Layout& layout, const Adapter& adapter, TokenClass token_class)
+      : request_(request), program_(*request.program), layout_(layout), adapter_(adapter), class_(token_class) {}
+
+  // All of the program, once. Looking: behind each op, a kernel finds the first row of its results that is not finite.
+  Dispatches emit_all(bool looking);
+
+ private:
+  void emit(const Embed&) {}
+  void emit(const Linear& op);
+  void emit(const RmsNorm& op);
+  void emit(const L2Norm& op);
+  void emit(const Add& op);
+  void emit(const Mul& op);
+  void emit(const Scale& op);
+  void emit(const Softcap& op);
+  void emit(const Activation& op);
+  void emit(const GatedActivation& op);
+  void emit(const Rope& op);
+  void emit(const Append& op);
+  void emit(const Attention& op);
+  void emit(const Expand& op);
+  void emit(const ShortConv& op);
+  void emit(const DeltaGates& op);
+  void emit(const DeltaRule& op);
+  void emit(const Route& op);
+  void emit(const Experts& op);
+  void emit(const Gather& op);
+  void emit(const Slice& op);
+  void emit(const Sample& op);
+
+  void emit_check(ValueId id);
+  void add(const Kernel& kernel);
+
+  const ValueType& type(ValueId id) const { return program_.values[id].type; }
+  uint32_t columns(ValueId id) const { return static_cast<uint32_t>(type(id).columns()); }
+  uint32_t at(ValueId id) const { return layout_.at(id); }
+  uint64_t most_rows(const Extent& extent) const;  // in any step
+  // Words of scratch, whose content is gone after the op; offsets in `memory`.
+  uint32_t scratch(uint64_t words);
+
+  static Binding memory() { return {.name = "memory", .slot = {SlotKind::memory}, .access = Access::read_write}; }
+  static Binding factors() { return {.name = "factors", .slot = {SlotKind::factors}, .element = "f32"}; }
+  static Binding weight(const std::string& name, WeightId id, uint32_t tile, const char* element = "u32") {
+    return {.name = name, .slot = {SlotKind::weight, id, tile}, .element = element};
+  }
+  static Binding state(const std::string& name, uint32_t id, Access access, const char* element = "u32") {
+    return {.name = name, .slot = {SlotKind::state, id}, .access = access, .element = element};
+  }
+  std::string decoder(WeightId id, const std::string& name) const;  // the snippet for that binding
+
+  // A kernel of one thread an element of `out`. `element` defines element(i: u32) -> f32, for element i of all its rows
+  // of COLUMNS; p.out is there already.
+  Kernel elementwise(const char* name, std::string element, ValueId out) const;
+  Kernel norm(const char* name, ValueId x, ValueId out, float eps) const;
+  // Lets a kernel say step_row(row), the row of the step that a row of its extent stands for, and of that position()
+  // and sequence().
+  void use_step_rows(Kernel& kernel) const;
+  // The cache of a state as `cache`, with its widths, and step rows and pages (ops_attention.cpp).
+  void use_cache(Kernel& kernel, uint32_t state_id, Access access) const;
+  // A slot state as `states`: page_entry(sequence, SLOT_READ), SLOT_WRITTEN, SLOT_ENTRIES + i are slots, or NO_SLOT;
+  // rows_before(row, most), is_last(row) (ops_recurrent.cpp).
+  void use_slots(Kernel& kernel, uint32_t state_id) const;
+  // A matrix a head times a part of every row: out[row][head] = W[head] x[row][head], or its transpose.
+  struct HeadProduct {
+    WeightId weight = kNone;
+    bool transposed = false;
+    Extent extent{};
+    uint32_t x = 0, x_row = 0, x_head = 0;  // in words: where, from row to row, from head to head
+    uint32_t out = 0, out_row = 0, out_head = 0;
+    uint32_t inputs = 0, outputs = 0;
+  };
+  void emit_head_product(const HeadProduct& product);
+  // page_of(sequence, position / 64); page_entry(sequence, i), as slot groups have them.
+  void use_pages(Kernel& kernel, uint32_t group) const;
+
+  const PlanRequest& request_;
+  const Program& program_;
+  const Layout& layout_;
+  const Adapter& adapter_;
+  TokenClass class_;
+  uint32_t op_ = 0;
+  uint64_t scratch_taken_ = 0;  // of this op
+  Dispatches dispatches_;
+  std::map<std::string, uint32_t> by_text_;
+};
+
+}  // namespace sluice::webgpu

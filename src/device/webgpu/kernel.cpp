@@ -1,0 +1,162 @@
+#include "device/webgpu/kernel.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr const char* kPrelude = R"(
+fn load(at: u32) -> f32 { return bitcast<f32>(memory[at]); }
+fn store(at: u32, x: f32) { memory[at] = bitcast<u32>(x); }
+fn rows() -> u32 { return counts[EXTENT_SYMBOL] * EXTENT_RATIO; }
+fn sequences() -> u32 { return counts[SYMBOLS]; }
+fn group_index(group: vec3u, groups: vec3u) -> u32 { return group.x + group.y * groups.x; }
+)";
+
+std::string type_name(const Number& number) { return std::holds_alternative<float>(number.value) ? "f32" : "u32"; }
+
+// As bits, so that no digit is lost.
+std::string literal(const Number& number) {
+  const std::string bits = cat(number.word(), "u");
+  return std::holds_alternative<float>(number.value) ? cat("bitcast<f32>(", bits, ")") : bits;
+}
+
+}  // namespace
+
+uint32_t Number::word() const {
+  if (const auto* real = std::get_if<float>(&value)) return std::bit_cast<uint32_t>(*real);
+  return std::get<uint32_t>(value);
+}
+
+FoldedGrid fold(uint64_t workgroups, uint32_t most) {
+  if (workgroups <= most) return {static_cast<uint32_t>(workgroups), workgroups == 0 ? 0u : 1u};
+  const uint64_t y = (workgroups + most - 1) / most;
+  CHECK(y <= most);
+  return {static_cast<uint32_t>((workgroups + y - 1) / y), static_cast<uint32_t>(y)};
+}
+
+PipelineText pipeline_text(const Kernel& kernel) {
+  PipelineText text{.name = kernel.name};
+  std::string& wgsl = text.wgsl;
+  if (kernel.f16) wgsl += "enable f16;\n";
+  if (kernel.subgroups) wgsl += "enable subgroups;\n";
+  wgsl += cat("// ", kernel.name, "\n");
+  wgsl += cat("const EXTENT_SYMBOL = ", static_cast<uint32_t>(kernel.extent.symbol),
+              "u;\nconst EXTENT_RATIO = ", kernel.extent.ratio, "u;\nconst SYMBOLS = ", kSymbols,
+              "u;\nconst THREADS = ", kernel.threads, "u;\n");
+  for (const Number& constant : kernel.constants)
+    wgsl += cat("const ", constant.name, ": ", type_name(constant), " = ", literal(constant), ";\n");
+  uint32_t index = 0;
+  for (const Binding& binding : kernel.bindings) {
+    const char* access = binding.access == Access::read ? "read" : "read_write";
+    wgsl += cat("@group(0) @binding(", index++, ") var<storage, ", access, "> ", binding.name, ": array<",
+                binding.element, ">;\n");
+    text.storage.push_back(binding.access);
+  }
+  wgsl += "struct Params {\n";
+  for (const Number& param : kernel.params) wgsl += cat("  ", param.name, ": ", type_name(param), ",\n");
+  if (kernel.params.empty()) wgsl += "  none: u32,\n";
+  wgsl += cat("}\n@group(0) @binding(", index, ") var<uniform> p: Params;\n@group(0) @binding(", index + 1,
+              ") var<uniform> counts: vec4u;\n", kPrelude);
+  for (const std::string& snippet : kernel.snippets) wgsl += snippet;
+  wgsl += kernel.body;
+  return text;
+}
+
+// exp: x = n ln 2 + r with |r| <= ln(2) / 2, then the Taylor series of e^r to r^7; n ln 2 in two parts, of which the
+// first has 9 bits, so that n times it is exact. Multiplied by 2^n in two halves, for gradual underflow.
+// tanh |x| = -m / (m + 2) with m = exp(-2 |x|) - 1, whose series near 0 has no cancellation.
+// log: x = 2^n m with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m - 1) / (m + 1), by its series to s^11.
+const char* const kMath = R"(
+struct Reduced { n: f32, exp_minus_1: f32 }
+fn reduce_exp(x: f32) -> Reduced {
+  let n = round(x * 1.4426950409);
+  let r = fma(n, 2.12194440e-4, fma(n, -0.693359375, x));
+  var s = 1.0 / 5040.0;
+  s = fma(s, r, 1.0 / 720.0);
+  s = fma(s, r, 1.0 / 120.0);
+  s = fma(s, r, 1.0 / 24.0);
+  s = fma(s, r, 1.0 / 6.0);
+  s = fma(s, r, 0.5);
+  return Reduced(n, fma(r * r, s, r));
+}
+fn power_of_2(n: i32) -> f32 { return bitcast<f32>(u32(n + 127) << 23u); }
+fn exact_exp(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  if (x > 88.72284) { var bits = INFINITE_BITS; return bitcast<f32>(bits); }
+  let y = reduce_exp(max(x, -104.0));
+  let n = i32(y.n);
+  let half = n / 2;
+  return (y.exp_minus_1 + 1.0) * power_of_2(half) * power_of_2(n - half);
+}
+fn exact_tanh(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let y = reduce_exp(max(-2.0 * abs(x), -40.0));
+  let power = power_of_2(i32(y.n));
+  let m = fma(power, y.exp_minus_1, power - 1.0);
+  let t = -m / (m + 2.0);
+  return select(t, -t, x < 0.0);
+}
+// Of a positive normal number.
+fn exact_log(x: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  var n = i32(bits >> 23u) - 127;
+  var m = bitcast<f32>((bits & 0x7fffffu) | 0x3f800000u);
+  if (m > 1.41421356) { m = m * 0.5; n = n + 1; }
+  let s = (m - 1.0) / (m + 1.0);
+  let z = s * s;
+  var t = 2.0 / 11.0;
+  t = fma(t, z, 2.0 / 9.0);
+  t = fma(t, z, 2.0 / 7.0);
+  t = fma(t, z, 2.0 / 5.0);
+  t = fma(t, z, 2.0 / 3.0);
+  let f = f32(n);
+  return fma(f, 0.693359375, fma(f, -2.12194440e-4, fma(s * z, t, 2.0 * s)));
+}
+const INFINITE_BITS = 0x7f800000u;
+fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > INFINITE_BITS; }
+fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & INFINITE_BITS) != INFINITE_BITS; }
+fn sigmoid(x: f32) -> f32 { return 1.0 / (1.0 + exact_exp(-x)); }
+)";
+
+const char* const kSortKeys = R"(
+fn key_of(x: f32) -> u32 {
+  if (is_nan(x)) { return 1u; }
+  let bits = bitcast<u32>(x + 0.0);
+  if (bits == 0x80000000u) { return 0x80000000u; }
+  return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);
+}
+fn number_of(key: u32) -> f32 {
+  return bitcast<f32>(select(~key, key & 0x7fffffffu, key >= 0x80000000u));
+}
+)";
+
+const char* const kReduce = R"(
+var<workgroup> reduced: array<f32, THREADS>;
+fn sum_all(x: f32, thread: u32) -> f32 {
+  workgroupBarrier();
+  reduced[thread] = x;
+  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
+    workgroupBarrier();
+    if (thread < step) { reduced[thread] += reduced[thread + step]; }
+  }
+  workgroupBarrier();
+  return reduced[0];
+}
+fn max_all(x: f32, thread: u32) -> f32 {
+  workgroupBarrier();
+  reduced[thread] = x;
+  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
+    workgroupBarrier();
+    if (thread < step) { reduced[thread] = max(reduced[thread], reduced[thread + step]); }
+  }
+  workgroupBarrier();
+  return reduced[0];
+}
+)";
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,112 @@
+// A kernel: WGSL with the constants, parameters and bindings of one dispatch named in C++, from which their
+// declarations in the text are made.
+//
+//   Kernel k{.name = "scale", .body = kScaleBody, .extent = type.extent};
+//   k.constants = {{"COLUMNS", columns}};            // const COLUMNS = 64u; another value is another pipeline
+//   k.params = {{"x", at(op.x)}, {"factor", 0.5f}};  // p.x, p.factor: uniforms, at an offset of their own
+//   k.bindings = {memory()};                         // memory: array<u32>, with load(at), store(at, f32)
+//   k.grid = {.items = columns, .per = 256};
+//
+// What a kernel may use besides, all declared for it:
+//   rows()            rows of k.extent in this step, the same for every thread
+//   sequences()       of this step
+//   group_index(...)  the number of a workgroup in a folded grid; it may be beyond what there is to do
+//   a weight `w`      w_16(row, part) -> mat4x4f: elements [16 part, 16 part + 16) of a row (weight_format.h)
+//
+// Bodies begin at `fn main`'s attributes or at functions of theirs. Numbers are 32-bit words of `memory` (layout.h).
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "device/webgpu/host.h"
+#include "graph/value.h"
+
+namespace sluice::webgpu {
+
+// A named number: u32 or f32.
+struct Number {
+  const char* name = "";
+  std::variant<uint32_t, float> value{};
+
+  uint32_t word() const;  // its bits
+};
+
+// What is bound, known before there are buffers.
+enum class SlotKind : uint8_t {
+  memory,   // the step, values and scratch
+  factors,  // small weights as f32, one behind another
+  weight,   // `index`: a weight, of which `tile` is bound
+  state,    // `index`: a state's pages
+  flags,    // a word for each op: the first row whose result is not finite
+};
+struct Slot {
+  SlotKind kind{};
+  uint32_t index = 0;
+  uint32_t tile = 0;
+  auto operator<=>(const Slot&) const = default;
+};
+
+struct Binding {
+  std::string name{};
+  Slot slot{};
+  Access access = Access::read;
+  const char* element = "u32";  // of the array that it is
+};
+
+// Workgroups: one for each `per` items of all rows of the kernel's extent together, or of all sequences of the step;
+// `times` each.
+struct Grid {
+  uint64_t items = 1;  // of a row
+  uint32_t per = 1;    // items a workgroup takes
+  uint64_t times = 1;
+  bool of_sequences = false;
+  // Of a count of rows, or of sequences.
+  uint64_t workgroups(uint64_t count) const { return (count * items + per - 1) / per * times; }
+};
+// Folded into two dimensions, each at most `most`; x * y is at least `workgroups`.
+struct FoldedGrid {
+  uint32_t x = 0, y = 0;
+};
+FoldedGrid fold(uint64_t workgroups, uint32_t most);
+
+inline constexpr uint32_t kThreads = 64;
+
+struct Kernel {
+  const char* name = "";
+  std::string body{};
+  Extent extent{};
+  std::vector<Number> constants{};
+  std::vector<Number> params{};
+  std::vector<Binding> bindings{};
+  std::vector<std::string> snippets{};  // before the body: weight_snippet(...), kMath
+  Grid grid{};
+  uint32_t threads = kThreads;  // of a workgroup: THREADS
+  bool f16 = false;
+  bool subgroups = false;
+};
+
+// Counts of a step, the fixed uniforms of every kernel: rows by Symbol, then sequences.
+struct StepCounts {
+  uint32_t rows[kSymbols] = {};
+  uint32_t sequences = 0;
+  uint32_t unused = 0;
+};
+
+// The whole text. `kernel` has at least the memory bound.
+PipelineText pipeline_text(const Kernel& kernel);
+
+// exp, tanh, log and sigmoid within a few ulp, which WGSL's own need not be; and bits that tell what is not finite.
+extern const char* const kMath;
+
+// key_of(x): u32 keys that sort as numbers do, above 1; 1 for a NaN. number_of(key): the number back.
+extern const char* const kSortKeys;
+
+// Sums and maxima over a workgroup, in a fixed order: sum_all(x, thread), max_all(x, thread). Every thread of the
+// workgroup calls them; what they wrote to workgroup memory before is then seen by all.
+extern const char* const kReduce;
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,150 @@
+#include "device/webgpu/layout.h"
+
+#include <algorithm>
+
+#include "device/webgpu/weight_format.h"
+#include "graph/operands.h"
+
+namespace sluice::webgpu {
+namespace {
+
+// So that bindings and vectors may begin at any section.
+uint64_t aligned(uint64_t words) { return (words + 15) / 16 * 16; }
+
+}  // namespace
+
+WeightUses weight_uses(const Program& program) {
+  WeightUses uses{std::vector<bool>(program.weights.size()), std::vector<bool>(program.weights.size())};
+  for (const Op& op : program.ops) {
+    if (std::holds_alternative<Embed>(op)) continue;
+    const bool product = std::holds_alternative<Linear>(op) || std::holds_alternative<Experts>(op) ||
+                         std::holds_alternative<Attention>(op) || std::holds_alternative<Expand>(op);
+    for_each_weight(op, [&](WeightId id) { (product ? uses.matrix : uses.factor)[id] = true; });
+  }
+  return uses;
+}
+
+Layout::Layout(const PlanRequest& request, const Adapter& adapter)
+    : request_(&request),
+      program_(request.program),
+      cache_(request.cache.value_or(request.arithmetic == Arithmetic::exact ? Format::f32 : Format::f16)) {
+  lay_out_step();
+  lay_out_values();
+  lay_out_states();
+  lay_out_weights(adapter);
+}
+
+void Layout::lay_out_step() {
+  StepBuffer step(*program_, request_->maxima);
+  const auto offset = [&](const void* section) {
+    const auto* begin = reinterpret_cast<const std::byte*>(step.words().data());
+    return kStep + static_cast<uint32_t>((static_cast<const std::byte*>(section) - begin) / 4);
+  };
+  step_.positions = offset(step.positions().data());
+  step_.row_sequences = offset(step.row_sequences().data());
+  step_.sample_rows = offset(step.sample_rows().data());
+  step_.adjustments = offset(step.adjustments().data());
+  for (uint32_t i = 0; i < program_->inputs.size(); ++i) {
+    const bool integers = program_->values[program_->inputs[i].value].type.element == Element::i32;
+    step_.inputs.push_back(integers ? offset(step.input_i32(i).data()) : offset(step.input_f32(i).data()));
+  }
+  for (RopeId rope = 0; rope < program_->ropes.size(); ++rope) {
+    step_.cosines.push_back(offset(step.cosines(rope).data()));
+    step_.sines.push_back(offset(step.sines(rope).data()));
+  }
+  for (uint32_t group = 0; group < program_->groups.size(); ++group) {
+    step_.pages.push_back(offset(step.pages(group, 0).data()));
+    step_.first_pages.push_back(offset(&step.first_page(group, 0)));
+  }
+  end_ = aligned(kStep + step.words().size());
+}
+
+void Layout::lay_out_values() {
+  const Arena arena = pack_arena(*program_, request_->maxima, request_->traced);
+  values_.resize(program_->values.size(), kNone);
+  for (uint32_t i = 0; i < program_->inputs.size(); ++i) values_[program_->inputs[i].value] = step_.inputs[i];
+  for (const Op& op : program_->ops)
+    if (const auto* embed = std::get_if<Embed>(&op)) {
+      values_[embed->out] = static_cast<uint32_t>(end_);
+      end_ = aligned(end_ + value_bytes(*program_, request_->maxima, embed->out) / 4);
+    }
+  const uint64_t begin = end_;
+  for (ValueId id = 0; id < values_.size(); ++id)
+    if (values_[id] == kNone && arena.offsets[id] != Arena::kNowhere)
+      values_[id] = static_cast<uint32_t>(begin + arena.offsets[id] / 4);
+  for (ValueId id = 0; id < values_.size(); ++id) values_[id] = values_[program_->values[id].storage];
+  end_ = aligned(begin + arena.bytes / 4);
+  scratch_ = static_cast<uint32_t>(end_);
+}
+
+void Layout::lay_out_states() {
+  for (const StateDecl& decl : program_->states) {
+    StateLayout state{.kind = program_->groups[decl.group].kind};
+    if (state.kind == StateKind::slots) {
+      state.values = state.page_words = aligned(decl.slot_elements());
+    } else {
+      state.per_word = cache_ == Format::f32 ? 1 : 2;
+      state.key_words = (decl.key_width + state.per_word - 1) / state.per_word;
+      state.value_words = (decl.value_width + state.per_word - 1) / state.per_word;
+      state.values = uint64_t{decl.heads} * kPagePositions * state.key_words;
+      state.page_words = state.values + uint64_t{decl.heads} * kPagePositions * state.value_words;
+    }
+    states_.push_back(state);
+  }
+}
+
+void Layout::lay_out_weights(const Adapter& adapter) {
+  const WeightUses uses = weight_uses(*program_);
+  matrices_.resize(program_->weights.size());
+  factors_.resize(program_->weights.size(), kNone);
+  for (WeightId id = 0; id < matrices_.size(); ++id) {
+    const WeightShape& shape = program_->weights[id].shape;
+    const PlacedShape& placed = request_->weights[id];
+    if (uses.factor[id]) {
+      factors_[id] = static_cast<uint32_t>(factor_words_);
+      factor_words_ = aligned(factor_words_ + uint64_t{shape.rows} * shape.columns);
+    }
+    if (!uses.matrix[id]) continue;
+    MatrixLayout& matrix = matrices_[id];
+    matrix.format = device_format(placed.format, placed.in_parts);
+    matrix.row_words = weight_format(matrix.format)->row_words(shape.columns);
+    // Whole experts where a weight has several.
+    const uint64_t unit = shape.experts > 1 ? shape.rows : 1;
+    const uint64_t room = adapter.binding_bytes / 4 - weight_format(matrix.format)->grid_words();
+    const uint64_t most = std::max(room / matrix.row_words / unit, uint64_t{1}) * unit;
+    const uint64_t rows = uint64_t{shape.experts} * shape.rows;
+    for (uint64_t first = 0; first < rows; first += most)
+      matrix.tiles.push_back({.first_row = first, .rows = std::min(most, rows - first)});
+  }
+}
+
+uint64_t Layout::state_bytes(uint32_t state) const {
+  return states_[state].page_words * 4 * request_->pages[program_->states[state].group];
+}
+
+uint64_t Layout::page_bytes(uint32_t group) const {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < states_.size(); ++i)
+    if (program_->states[i].group == group) bytes += states_[i].page_words * 4;
+  return bytes;
+}
+
+uint64_t Layout::all_state_bytes() const {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < states_.size(); ++i) bytes += state_bytes(i);
+  return bytes;
+}
+
+uint64_t Layout::tile_bytes(WeightId weight, uint32_t tile) const {
+  const MatrixLayout& matrix = matrices_[weight];
+  return (weight_format(matrix.format)->grid_words() + matrix.tiles[tile].rows * matrix.row_words) * 4;
+}
+
+uint64_t Layout::matrix_bytes() const {
+  uint64_t bytes = 0;
+  for (WeightId id = 0; id < matrices_.size(); ++id)
+    for (uint32_t tile = 0; tile < matrices_[id].tiles.size(); ++tile) bytes += tile_bytes(id, tile);
+  return bytes;
+}
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,324 @@
+// append and attention: a cache in pages of 64 positions (layout.h), read in tiles of as many at absolute multiples of
+// 64, which are merged in ascending order whatever step or chunk a row is in.
+//
+// A workgroup has a thread a position of the tile for scores, then a thread a word of the values. Over latents, queries
+// are folded through the heads' key matrices before, and the summed latents go through the value matrices afterwards.
+#include "device/webgpu/emitter.h"
+
+namespace sluice::webgpu {
+namespace {
+
+// Elements of a cache, one or two a word: Pack packs and unpacks, times() multiplies and adds.
+constexpr const char* kCacheF32 = R"(
+alias Pack = f32;
+fn unpack(word: u32) -> Pack { return bitcast<f32>(word); }
+fn pack(x: Pack) -> u32 { return bitcast<u32>(x); }
+fn pack_at(at: u32, width: u32, i: u32) -> Pack { return load(at + i); }
+fn store_pack(at: u32, width: u32, i: u32, x: Pack) { store(at + i, x); }
+fn times(a: Pack, b: Pack) -> f32 { return a * b; }
+)";
+constexpr const char* kCachePairs = R"(
+alias Pack = vec2f;
+fn pack_at(at: u32, width: u32, i: u32) -> Pack {
+  if (2u * i + 1u < width) { return vec2f(load(at + 2u * i), load(at + 2u * i + 1u)); }
+  return vec2f(load(at + 2u * i), 0.0);
+}
+fn store_pack(at: u32, width: u32, i: u32, x: Pack) {
+  store(at + 2u * i, x.x);
+  if (2u * i + 1u < width) { store(at + 2u * i + 1u, x.y); }
+}
+fn times(a: Pack, b: Pack) -> f32 { return dot(a, b); }
+)";
+constexpr const char* kCacheF16 = R"(
+fn unpack(word: u32) -> Pack { return unpack2x16float(word); }
+fn pack(x: Pack) -> u32 { return pack2x16float(x); }
+)";
+// Rounded to nearest, ties to even; a NaN keeps its high bits and stays one.
+constexpr const char* kCacheBf16 = R"(
+fn unpack(word: u32) -> Pack { return bitcast<vec2f>(vec2u(word << 16u, word & 0xffff0000u)); }
+fn bf16(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  let is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  return select((bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u, (bits >> 16u) | 0x40u, is_nan);
+}
+fn pack(x: Pack) -> u32 { return bf16(x.x) | (bf16(x.y) << 16u); }
+)";
+
+std::vector<std::string> cache_snippets(Format format) {
+  if (format == Format::f32) return {kCacheF32};
+  return {kCachePairs, format == Format::f16 ? kCacheF16 : kCacheBf16};
+}
+
+// A thread a word of the row's keys, then of its values.
+constexpr const char* kAppend = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  const kRowWords = HEADS * (KEY_WORDS + VALUE_WORDS);
+  if (i >= rows() * kRowWords) { return; }
+  let row = i / kRowWords;
+  let at = position(step_row(row));
+  let page = page_of(sequence(step_row(row)), at / 64u) * PAGE_WORDS;
+  let word = i % kRowWords;
+  if (word < HEADS * KEY_WORDS) {
+    let head = word / KEY_WORDS;
+    let x = pack_at(p.k + (row * HEADS + head) * KEY_WIDTH, KEY_WIDTH, word % KEY_WORDS);
+    cache[page + word * 64u + at % 64u] = pack(x);
+  } else {
+    let value_word = word - HEADS * KEY_WORDS;
+    let head = value_word / VALUE_WORDS;
+    let x = pack_at(p.v + (row * HEADS + head) * VALUE_WIDTH, VALUE_WIDTH, value_word % VALUE_WORDS);
+    cache[page + VALUES_AT + (head * 64u + at % 64u) * VALUE_WORDS + value_word % VALUE_WORDS] = pack(x);
+  }
+}
+)";
+
+constexpr const char* kAttention = R"(
+const LOWEST = -3.0e38;
+var<workgroup> query: array<Pack, KEY_WORDS>;
+var<workgroup> latent_query: array<Pack, LATENT_WORDS>;
+var<workgroup> shares: array<f32, 64>;
+var<workgroup> seen: vec3u;
+
+fn score_of(key: u32, value: u32) -> f32 {
+  var score = 0.0;
+  for (var i = 0u; i < KEY_WORDS; i++) { score += times(query[i], unpack(cache[key + i * 64u])); }
+  if (IS_LATENT == 1u) {
+    for (var i = 0u; i < VALUE_WORDS; i++) { score += times(latent_query[i], unpack(cache[value + i])); }
+  }
+  score *= p.scale;
+  if (p.softcap > 0.0) { score = p.softcap * exact_tanh(score / p.softcap); }
+  return score;
+}
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups);
+  if (i >= rows() * HEADS) { return; }
+  let row = i / HEADS;
+  let cache_head = i % HEADS / (HEADS / CACHE_HEADS);
+  let query_at = p.q + i * QUERY_WIDTH + (QUERY_WIDTH - KEY_WIDTH);
+  for (var word = thread; word < KEY_WORDS; word += 64u) { query[word] = pack_at(query_at, KEY_WIDTH, word); }
+  if (IS_LATENT == 1u) {
+    for (var word = thread; word < LATENT_WORDS; word += 64u) {
+      latent_query[word] = pack_at(p.latent + i * VALUE_WIDTH, VALUE_WIDTH, word);
+    }
+  }
+  if (thread == 0u) {
+    let last = position(step_row(row));
+    let first = select(last + 1u - p.window, 0u, p.window == 0u || last < p.window);
+    seen = vec3u(first, last, sequence(step_row(row)));
+  }
+  let range = workgroupUniformLoad(&seen);
+  var largest = LOWEST;
+  var sum = 0.0;
+  var out: array<Pack, THREAD_WORDS>;
+  for (var tile = range.x / 64u; tile <= range.y / 64u; tile++) {
+    let page = page_of(range.z, tile) * PAGE_WORDS;
+    let keys = page + cache_head * KEY_WORDS * 64u;
+    let values = page + VALUES_AT + cache_head * 64u * VALUE_WORDS;
+    let at = tile * 64u + thread;
+    let is_seen = at >= range.x && at <= range.y;
+    var score = LOWEST;
+    if (is_seen) { score = score_of(keys + thread, values + thread * VALUE_WORDS); }
+    let new_largest = max(largest, max_all(score, thread));
+    var share = 0.0;
+    if (is_seen) { share = exact_exp(score - new_largest); }
+    shares[thread] = share;
+    let factor = exact_exp(largest - new_largest);
+    sum = sum * factor + sum_all(share, thread);
+    largest = new_largest;
+    let begin = max(range.x, tile * 64u) - tile * 64u;
+    let end = min(range.y - tile * 64u, 63u);
+    for (var k = 0u; k < THREAD_WORDS; k++) {
+      let word = thread + k * 64u;
+      if (word >= VALUE_WORDS) { break; }
+      var x = out[k] * factor;
+      for (var j = begin; j <= end; j++) { x += shares[j] * unpack(cache[values + j * VALUE_WORDS + word]); }
+      out[k] = x;
+    }
+  }
+  for (var k = 0u; k < THREAD_WORDS; k++) {
+    let word = thread + k * 64u;
+    if (word < VALUE_WORDS) { store_pack(p.out + i * VALUE_WIDTH, VALUE_WIDTH, word, out[k] / sum); }
+  }
+}
+)";
+
+// out[row][head] = W[head] x[row][head], of heads FIRST_HEAD to FIRST_HEAD + HEADS - 1; a thread a number.
+constexpr const char* kHeadProduct = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  if (i >= rows() * HEADS * OUTPUTS) { return; }
+  let output = i % OUTPUTS;
+  let head = i / OUTPUTS % HEADS;
+  let row = i / OUTPUTS / HEADS;
+  let x = p.x + row * p.x_row + (p.first_head + head) * p.x_head;
+  store(p.out + row * p.out_row + (p.first_head + head) * p.out_head + output, product(head, output, x));
+}
+)";
+
+constexpr const char* kPlainProduct = R"(
+fn product(head: u32, output: u32, x: u32) -> f32 {
+  var sum = 0.0;
+  for (var part = 0u; part * 16u < INPUTS; part++) {
+    let weights = w_16(head * OUTPUTS + output, part);
+    for (var i = 0u; i < 16u && part * 16u + i < INPUTS; i++) { sum += weights[i / 4u][i % 4u] * load(x + part * 16u + i); }
+  }
+  return sum;
+}
+)";
+constexpr const char* kTransposedProduct = R"(
+fn product(head: u32, output: u32, x: u32) -> f32 {
+  var sum = 0.0;
+  for (var i = 0u; i < INPUTS; i++) {
+    sum += w_16(head * INPUTS + i, output / 16u)[output / 4u % 4u][output % 4u] * load(x + i);
+  }
+  return sum;
+}
+)";
+
+constexpr const char* kCopyShared = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  if (i >= rows() * HEADS * SHARED) { return; }
+  let row = i / SHARED / HEADS;
+  store(p.key + (i / SHARED) * KEY_WIDTH + (KEY_WIDTH - SHARED) + i % SHARED, load(p.tail + row * SHARED + i % SHARED));
+}
+)";
+
+}  // namespace
+
+void Emitter::use_cache(Kernel& kernel, uint32_t state_id, Access access) const {
+  const StateDecl& decl = program_.states[state_id];
+  const StateLayout& state_layout = layout_.state(state_id);
+  kernel.constants.insert(kernel.constants.end(), {{"KEY_WIDTH", decl.key_width},
+                                                   {"VALUE_WIDTH", decl.value_width},
+                                                   {"KEY_WORDS", state_layout.key_words},
+                                                   {"VALUE_WORDS", state_layout.value_words},
+                                                   {"VALUES_AT", static_cast<uint32_t>(state_layout.values)},
+                                                   {"PAGE_WORDS", static_cast<uint32_t>(state_layout.page_words)}});
+  kernel.bindings = {memory(), state("cache", state_id, access)};
+  for (std::string& snippet : cache_snippets(layout_.cache())) kernel.snippets.push_back(std::move(snippet));
+  use_step_rows(kernel);
+  use_pages(kernel, decl.group);
+}
+
+void Emitter::emit(const Append& op) {
+  const StateDecl& decl = program_.states[op.state.state];
+  const StateLayout& state_layout = layout_.state(op.state.state);
+  Kernel kernel{.name = "append", .body = kAppend, .extent = type(op.k).extent};
+  kernel.constants = {{"HEADS", decl.heads}};
+  kernel.params = {{"k", at(op.k)}, {"v", at(op.v)}};
+  use_cache(kernel, op.state.state, Access::read_write);
+  kernel.grid = {.items = uint64_t{decl.heads} * (state_layout.key_words + state_layout.value_words), .per = kThreads};
+  add(kernel);
+}
+
+void Emitter::emit(const Attention& op) {
+  const uint32_t index = op.state.state;
+  const StateDecl& decl = program_.states[index];
+  const uint32_t heads = type(op.q).heads, words = layout_.state(index).value_words;
+  const bool latent = static_cast<bool>(op.expand);
+  const uint64_t latent_words = latent ? most_rows(type(op.q).extent) * heads * decl.value_width : 0;
+  const uint32_t folded = latent ? scratch(latent_words) : 0, summed = latent ? scratch(latent_words) : at(op.out);
+  const uint32_t nope = type(op.q).width - decl.key_width;
+  if (latent)
+    emit_head_product({.weight = op.expand.key,
+                       .transposed = !op.expand.key_transposed,
+                       .extent = type(op.q).extent,
+                       .x = at(op.q),
+                       .x_row = columns(op.q),
+                       .x_head = type(op.q).width,
+                       .out = folded,
+                       .out_row = heads * decl.value_width,
+                       .out_head = decl.value_width,
+                       .inputs = nope,
+                       .outputs = decl.value_width});
+
+  Kernel kernel{.name = "attention", .body = kAttention, .extent = type(op.q).extent};
+  kernel.constants = {{"HEADS", heads},
+                      {"CACHE_HEADS", decl.heads},
+                      {"QUERY_WIDTH", type(op.q).width},
+                      {"IS_LATENT", latent ? 1u : 0u},
+                      {"LATENT_WORDS", latent ? words : 1u},
+                      {"THREAD_WORDS", (words + kThreads - 1) / kThreads}};
+  kernel.params = {{"q", at(op.q)},     {"latent", folded},    {"out", summed},
+                   {"scale", op.scale}, {"window", op.window}, {"softcap", op.softcap}};
+  kernel.snippets = {kMath, kReduce};
+  use_cache(kernel, index, Access::read);
+  kernel.grid = {.items = heads};
+  add(kernel);
+
+  if (latent)
+    emit_head_product({.weight = op.expand.value,
+                       .transposed = false,
+                       .extent = type(op.q).extent,
+                       .x = summed,
+                       .x_row = heads * decl.value_width,
+                       .x_head = decl.value_width,
+                       .out = at(op.out),
+                       .out_row = columns(op.out),
+                       .out_head = type(op.out).width,
+                       .inputs = decl.value_width,
+                       .outputs = type(op.out).width});
+}
+
+void Emitter::emit_head_product(const HeadProduct& product) {
+  const WeightShape& shape = program_.weights[product.weight].shape;
+  const std::vector<WeightTile>& tiles = layout_.matrix(product.weight).tiles;
+  for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
+    const auto heads = static_cast<uint32_t>(tiles[tile].rows / shape.rows);
+    Kernel kernel{.name = "head_product", .body = kHeadProduct, .extent = product.extent};
+    kernel.constants = {{"HEADS", heads}, {"INPUTS", product.inputs}, {"OUTPUTS", product.outputs}};
+    kernel.params = {{"x", product.x},
+                     {"x_row", product.x_row},
+                     {"x_head", product.x_head},
+                     {"out", product.out},
+                     {"out_row", product.out_row},
+                     {"out_head", product.out_head},
+                     {"first_head", static_cast<uint32_t>(tiles[tile].first_row / shape.rows)}};
+    kernel.bindings = {memory(), weight("w", product.weight, tile)};
+    kernel.snippets = {decoder(product.weight, "w"), product.transposed ? kTransposedProduct : kPlainProduct};
+    kernel.grid = {.items = uint64_t{heads} * product.outputs, .per = kThreads};
+    add(kernel);
+  }
+}
+
+void Emitter::emit(const Expand& op) {
+  const ValueType &key = type(op.key), &value = type(op.value);
+  const uint32_t shared = type(op.shared).width;
+  HeadProduct product{.weight = op.weights.key,
+                      .transposed = op.weights.key_transposed,
+                      .extent = key.extent,
+                      .x = at(op.latent),
+                      .x_row = columns(op.latent),
+                      .x_head = 0,
+                      .out = at(op.key),
+                      .out_row = columns(op.key),
+                      .out_head = key.width,
+                      .inputs = columns(op.latent),
+                      .outputs = key.width - shared};
+  emit_head_product(product);
+  product.weight = op.weights.value;
+  product.transposed = false;
+  product.out = at(op.value);
+  product.out_row = columns(op.value);
+  product.out_head = product.outputs = value.width;
+  emit_head_product(product);
+
+  Kernel kernel{.name = "expand_shared", .body = kCopyShared, .extent = key.extent};
+  kernel.constants = {{"HEADS", key.heads}, {"SHARED", shared}, {"KEY_WIDTH", key.width}};
+  kernel.params = {{"key", at(op.key)}, {"tail", at(op.shared)}};
+  kernel.bindings = {memory()};
+  kernel.grid = {.items = uint64_t{key.heads} * shared, .per = kThreads};
+  add(kernel);
+}
+
+}  // namespace sluice::webgpu

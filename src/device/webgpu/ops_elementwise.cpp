@@ -1,0 +1,165 @@
+// add, mul, scale, softcap, activation, gated_activation, delta_gates, gather, slice, rope: a thread an element.
+#include "device/webgpu/emitter.h"
+
+namespace sluice::webgpu {
+namespace {
+
+// gelu_tanh: 0.5 x (1 + tanh(u)) is x / (1 + exp(-2 u)), which keeps its precision for negative u.
+constexpr const char* kActivations[kActivationKinds] = {
+    R"(
+fn activate(x: f32) -> f32 {
+  let inner = x * fma(x * x, 0.044715, 1.0);
+  return x / (1.0 + exact_exp(-1.5957691216 * inner));
+}
+)",
+    R"(
+fn activate(x: f32) -> f32 { return x / (1.0 + exact_exp(-x)); }
+)",
+    R"(
+fn activate(x: f32) -> f32 { return sigmoid(x); }
+)"};
+
+constexpr const char* kRope = R"(
+fn element(i: u32) -> f32 {
+  let at = i % WIDTH;
+  if (at < FIRST || at >= FIRST + 2u * PAIRS) { return load(p.x + i); }
+  let turned = at - FIRST;
+  let halves = PAIRING != ADJACENT;
+  let pair = select(turned / 2u, turned % PAIRS, halves);
+  let second = select(turned % 2u == 1u, turned >= PAIRS, halves);
+  let head = p.x + i - at + FIRST;
+  let a = load(head + select(2u * pair, pair, PAIRING == HALVES));
+  let b = load(head + select(2u * pair + 1u, pair + PAIRS, PAIRING == HALVES));
+  let angle = step_row(i / COLUMNS) * PAIRS + pair;
+  let c = load(p.cosines + angle);
+  let s = load(p.sines + angle);
+  return select(a * c - b * s, b * c + a * s, second);
+}
+)";
+
+}  // namespace
+
+const char* activation_text(ActivationKind kind) { return kActivations[static_cast<int>(kind)]; }
+
+void Emitter::emit(const Add& op) {
+  Kernel kernel = elementwise("add", "fn element(i: u32) -> f32 { return load(p.a + i) + load(p.b + i); }", op.out);
+  kernel.params.insert(kernel.params.end(), {{"a", at(op.a)}, {"b", at(op.b)}});
+  add(kernel);
+}
+
+void Emitter::emit(const Mul& op) {
+  Kernel kernel = elementwise("mul", "fn element(i: u32) -> f32 { return load(p.a + i) * load(p.b + i); }", op.out);
+  kernel.params.insert(kernel.params.end(), {{"a", at(op.a)}, {"b", at(op.b)}});
+  add(kernel);
+}
+
+void Emitter::emit(const Scale& op) {
+  const bool weighted = op.weight != kNone;
+  Kernel kernel = elementwise(
+      "scale",
+      weighted ? "fn element(i: u32) -> f32 { return load(p.x + i) * p.factor * factors[p.weight + i % FACTORS]; }"
+               : "fn element(i: u32) -> f32 { return load(p.x + i) * p.factor; }",
+      op.out);
+  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"factor", op.factor}});
+  if (weighted) {
+    kernel.constants.push_back({"FACTORS", program_.weights[op.weight].shape.columns});
+    kernel.params.push_back({"weight", layout_.factor(op.weight)});
+    kernel.bindings.push_back(factors());
+  }
+  add(kernel);
+}
+
+void Emitter::emit(const Softcap& op) {
+  Kernel kernel =
+      elementwise("softcap", "fn element(i: u32) -> f32 { return p.cap * exact_tanh(load(p.x + i) / p.cap); }", op.out);
+  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"cap", op.cap}});
+  kernel.snippets = {kMath};
+  add(kernel);
+}
+
+void Emitter::emit(const Activation& op) {
+  Kernel kernel = elementwise("activation", "fn element(i: u32) -> f32 { return activate(load(p.x + i)); }", op.out);
+  kernel.params.push_back({"x", at(op.x)});
+  kernel.snippets = {kMath, activation_text(op.kind)};
+  add(kernel);
+}
+
+void Emitter::emit(const GatedActivation& op) {
+  Kernel kernel = elementwise("gated_activation", R"(
+fn element(i: u32) -> f32 { return activate(load(p.gate + i * GATE_COLUMNS / COLUMNS)) * load(p.up + i); }
+)",
+                              op.out);
+  kernel.constants.push_back({"GATE_COLUMNS", columns(op.gate)});
+  kernel.params.insert(kernel.params.end(), {{"gate", at(op.gate)}, {"up", at(op.up)}});
+  kernel.snippets = {kMath, activation_text(op.kind)};
+  add(kernel);
+}
+
+// softplus(x) = log(1 + exp(x)) = max(x, 0) + log(1 + e) with e = exp(-|x|), which is 2 atanh(e / (2 + e)) where e is
+// small.
+void Emitter::emit(const DeltaGates& op) {
+  Kernel kernel = elementwise("delta_gates", R"(
+fn log_1_plus(e: f32) -> f32 {
+  if (e > 0.25) { return exact_log(1.0 + e); }
+  let s = e / (2.0 + e);
+  let z = s * s;
+  return 2.0 * s * fma(z, fma(z, fma(z, fma(z, 1.0 / 9.0, 1.0 / 7.0), 1.0 / 5.0), 1.0 / 3.0), 1.0);
+}
+fn element(i: u32) -> f32 {
+  let head = i % COLUMNS;
+  store(p.beta + i, sigmoid(load(p.b + i)));
+  let x = load(p.a + i) + factors[p.bias + head];
+  let softplus = select(max(x, 0.0) + log_1_plus(exact_exp(-abs(x))), x, x > 20.0 || is_nan(x));
+  return factors[p.rate + head] * softplus;
+}
+)",
+                              op.decay);
+  kernel.params.insert(kernel.params.end(), {{"a", at(op.a)},
+                                             {"b", at(op.b)},
+                                             {"beta", at(op.beta)},
+                                             {"rate", layout_.factor(op.rate)},
+                                             {"bias", layout_.factor(op.bias)}});
+  kernel.bindings.push_back(factors());
+  kernel.snippets = {kMath};
+  add(kernel);
+}
+
+void Emitter::emit(const Gather& op) {
+  Kernel kernel = elementwise(
+      "gather",
+      "fn element(i: u32) -> f32 { return load(p.x + memory[p.index + i / COLUMNS] * COLUMNS + i % COLUMNS); }",
+      op.out);
+  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"index", at(op.index)}});
+  add(kernel);
+}
+
+void Emitter::emit(const Slice& op) {
+  Kernel kernel = elementwise("slice", R"(
+fn element(i: u32) -> f32 {
+  let head = i % COLUMNS / WIDTH;
+  return load(p.x + i / COLUMNS * X_COLUMNS + (p.first_head + head * p.stride) * WIDTH + i % WIDTH);
+}
+)",
+                              op.out);
+  kernel.constants.insert(kernel.constants.end(), {{"WIDTH", type(op.x).width}, {"X_COLUMNS", columns(op.x)}});
+  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"first_head", op.first_head}, {"stride", op.stride}});
+  add(kernel);
+}
+
+void Emitter::emit(const Rope& op) {
+  const RopeDecl& table = program_.ropes[op.table];
+  Kernel kernel = elementwise("rope", kRope, op.out);
+  kernel.constants.insert(kernel.constants.end(), {{"WIDTH", type(op.x).width},
+                                                   {"FIRST", op.first},
+                                                   {"PAIRS", static_cast<uint32_t>(table.inverse_frequencies.size())},
+                                                   {"PAIRING", static_cast<uint32_t>(table.pairing)},
+                                                   {"HALVES", static_cast<uint32_t>(Pairing::halves)},
+                                                   {"ADJACENT", static_cast<uint32_t>(Pairing::adjacent)}});
+  kernel.params.insert(
+      kernel.params.end(),
+      {{"x", at(op.x)}, {"cosines", layout_.step().cosines[op.table]}, {"sines", layout_.step().sines[op.table]}});
+  use_step_rows(kernel);
+  add(kernel);
+}
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,56 @@
+// rms_norm, l2_norm: a workgroup a head, whose threads add every kThreads-th square and then their sums as a tree.
+#include "device/webgpu/emitter.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr const char* kNorm = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let head = group_index(group, groups);
+  if (head >= rows() * HEADS) { return; }
+  let begin = head * WIDTH;
+  var squares = 0.0;
+  for (var i = thread; i < WIDTH; i += THREADS) {
+    let x = load(p.x + begin + i);
+    squares += x * x;
+  }
+  let root = sqrt(sum_all(squares, thread) / DIVISOR + p.eps);
+  for (var i = thread; i < WIDTH; i += THREADS) { store(p.out + begin + i, weighted(load(p.x + begin + i) / root, i)); }
+}
+)";
+
+}  // namespace
+
+Kernel Emitter::norm(const char* name, ValueId x, ValueId out, float eps) const {
+  Kernel kernel{.name = name, .body = kNorm, .extent = type(x).extent};
+  kernel.constants = {{"HEADS", type(x).heads}, {"WIDTH", type(x).width}};
+  kernel.params = {{"x", at(x)}, {"out", at(out)}, {"eps", eps}};
+  kernel.bindings = {memory()};
+  kernel.snippets = {kReduce};
+  kernel.grid = {.items = type(x).heads};
+  return kernel;
+}
+
+void Emitter::emit(const RmsNorm& op) {
+  Kernel kernel = norm("rms_norm", op.x, op.out, op.eps);
+  kernel.constants.push_back({"DIVISOR", static_cast<float>(type(op.x).width)});
+  if (op.weight == kNone) {
+    kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x; }\n");
+  } else {
+    kernel.params.push_back({"weight", layout_.factor(op.weight)});
+    kernel.bindings.push_back(factors());
+    kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x * factors[p.weight + i]; }\n");
+  }
+  add(kernel);
+}
+
+void Emitter::emit(const L2Norm& op) {
+  Kernel kernel = norm("l2_norm", op.x, op.out, op.eps);
+  kernel.constants.push_back({"DIVISOR", 1.0f});
+  kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x; }\n");
+  add(kernel);
+}
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,140 @@
+#include "device/webgpu/placed.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "device/webgpu/weight_format.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr uint64_t kLeastBytes = 64;  // of a buffer: an empty one cannot be bound
+
+uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host) : plan_(plan), host_(std::move(host)) {
+  const Program& program = plan_.program();
+  memory_ = buffer(plan_.memory_bytes());
+  counts_ = buffer(sizeof(StepCounts), BufferUse::uniform);
+  flags_ = buffer(program.ops.size() * 4);
+  bounce_ = buffer(plan_.bounce_bytes());
+  factors_ = buffer(plan_.layout().factor_words() * 4);
+  for (uint32_t i = 0; i < program.states.size(); ++i) states_.push_back(buffer(plan_.layout().state_bytes(i)));
+  matrices_.resize(program.weights.size());
+  for (WeightId id = 0; id < matrices_.size(); ++id)
+    for (uint32_t tile = 0; tile < plan_.layout().matrix(id).tiles.size(); ++tile)
+      matrices_[id].push_back(buffer(plan_.layout().tile_bytes(id, tile)));
+}
+
+Placed::~Placed() {
+  for (const BindingId binding : all_bindings_) host_->drop_binding(binding);
+  for (const BufferId buffer : buffers_) host_->drop_buffer(buffer);
+}
+
+BufferId Placed::buffer(uint64_t bytes, BufferUse use) {
+  buffers_.push_back(host_->buffer(round_up(std::max(bytes, kLeastBytes), 16), use));
+  return buffers_.back();
+}
+
+Status Placed::fill(const std::vector<TensorSource>& weights) {
+  for (int i = 0; i < kTokenClasses; ++i) variants_[i] = make_variant(plan_.dispatches(static_cast<TokenClass>(i)));
+  upload_factors(weights);
+  for (WeightId id = 0; id < weights.size(); ++id)
+    for (uint32_t tile = 0; tile < matrices_[id].size(); ++tile) upload_tile(id, weights[id], tile);
+  return host_->settle();
+}
+
+void Placed::upload_factors(const std::vector<TensorSource>& weights) {
+  std::vector<float> all(plan_.layout().factor_words());
+  for (WeightId id = 0; id < weights.size(); ++id) {
+    if (!plan_.layout().is_factor(id)) continue;
+    const WeightShape& shape = weights[id].shape;
+    for (uint32_t row = 0; row < shape.rows; ++row)
+      decode_weight_row(weights[id], 0, row, all.data() + plan_.layout().factor(id) + uint64_t{row} * shape.columns);
+  }
+  host_->upload(factors_, 0, std::as_bytes(std::span(all)));
+}
+
+void Placed::upload_tile(WeightId id, const TensorSource& source, uint32_t tile) {
+  const MatrixLayout& matrix = plan_.layout().matrix(id);
+  const WeightTile& rows = matrix.tiles[tile];
+  const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
+  if (!grid.empty()) host_->upload(matrices_[id][tile], 0, std::as_bytes(std::span(grid)));
+  const uint64_t most = std::max<uint64_t>(kPieceBytes / 4 / matrix.row_words, 1);
+  std::vector<uint32_t> words(std::min(most, rows.rows) * matrix.row_words);
+  for (uint64_t first = 0; first < rows.rows; first += most) {
+    const uint64_t count = std::min(most, rows.rows - first);
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t row = rows.first_row + first + i;
+      pack_weight_row(source, static_cast<uint32_t>(row / source.shape.rows),
+                      static_cast<uint32_t>(row % source.shape.rows), words.data() + i * matrix.row_words);
+    }
+    host_->upload(matrices_[id][tile], (grid.size() + first * matrix.row_words) * 4,
+                  std::as_bytes(std::span(words).first(count * matrix.row_words)));
+  }
+}
+
+BoundRange Placed::range(const Slot& slot) const {
+  const Layout& layout = plan_.layout();
+  const auto whole = [](BufferId buffer, uint64_t bytes) {
+    return BoundRange{.buffer = buffer, .bytes = round_up(std::max(bytes, kLeastBytes), 16)};
+  };
+  switch (slot.kind) {
+    case SlotKind::memory: return whole(memory_, plan_.memory_bytes());
+    case SlotKind::factors: return whole(factors_, layout.factor_words() * 4);
+    case SlotKind::weight: return whole(matrices_[slot.index][slot.tile], layout.tile_bytes(slot.index, slot.tile));
+    case SlotKind::state: return whole(states_[slot.index], layout.state_bytes(slot.index));
+    case SlotKind::flags: break;
+  }
+  return whole(flags_, plan_.program().ops.size() * 4);
+}
+
+Variant Placed::make_variant(const Dispatches& dispatches) {
+  std::vector<PipelineId> pipelines;
+  pipelines.reserve(dispatches.texts.size());
+  for (const PipelineText& text : dispatches.texts) pipelines.push_back(host_->pipeline(text));
+  size_t most_params = 4;
+  for (const Dispatch& dispatch : dispatches.list) most_params = std::max(most_params, dispatch.params.size());
+  const auto bound_bytes = static_cast<uint32_t>(round_up(most_params * 4, 16));
+  const auto stride = static_cast<uint32_t>(round_up(bound_bytes, host_->adapter().uniform_alignment));
+  std::vector<uint32_t> words(std::max<size_t>(dispatches.list.size(), 1) * stride / 4);
+  const BufferId uniforms = buffer(words.size() * 4, BufferUse::uniform);
+
+  std::map<std::pair<PipelineId, std::vector<Slot>>, BindingId> bindings;
+  Variant variant;
+  variant.reserve(dispatches.list.size());
+  for (const Dispatch& dispatch : dispatches.list) {
+    const uint32_t offset = static_cast<uint32_t>(variant.size()) * stride;
+    std::copy(dispatch.params.begin(), dispatch.params.end(), words.begin() + offset / 4);
+    const PipelineId pipeline = pipelines[dispatch.text];
+    const auto [found, is_new] = bindings.try_emplace({pipeline, dispatch.slots}, 0);
+    if (is_new) {
+      std::vector<BoundRange> ranges;
+      ranges.reserve(dispatch.slots.size());
+      for (const Slot& slot : dispatch.slots) ranges.push_back(range(slot));
+      found->second = host_->bind(pipeline, ranges, {.buffer = uniforms, .bytes = bound_bytes},
+                                  {.buffer = counts_, .bytes = sizeof(StepCounts)});
+      all_bindings_.push_back(found->second);
+    }
+    variant.push_back({.pipeline = pipeline,
+                       .binding = found->second,
+                       .uniform_offset = offset,
+                       .extent = dispatch.extent,
+                       .grid = dispatch.grid});
+  }
+  host_->upload(uniforms, 0, std::as_bytes(std::span(words)));
+  return variant;
+}
+
+Result<const Variant*> Placed::looking_variant(TokenClass token_class) {
+  std::optional<Variant>& variant = looking_[static_cast<int>(token_class)];
+  if (!variant) {
+    variant = make_variant(plan_.looking_dispatches(token_class));
+    TRY_STATUS(host_->settle());
+  }
+  return &*variant;
+}
+
+}  // namespace sluice::webgpu

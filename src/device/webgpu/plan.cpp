@@ -1,0 +1,107 @@
+#include "device/webgpu/plan.h"
+
+#include <algorithm>
+
+#include "device/webgpu/placed.h"
+#include "device/webgpu/weight_format.h"
+#include "graph/op_check.h"
+
+namespace sluice::webgpu {
+namespace {
+
+Status check_weight(const WeightDecl& decl, const PlacedShape& placed, bool is_matrix) {
+  const FormatInfo& format = format_info(placed.format);
+  if (placed.shape != decl.shape)
+    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", describe(placed.shape), ": want ",
+                 describe(decl.shape));
+  const bool known = is_matrix ? weight_format(device_format(placed.format, placed.in_parts)) != nullptr
+                               : format.decodable || placed.in_parts;
+  if (!known)
+    return error(ErrorKind::unsupported, "weight ", decl.name, ": found format ", format.name,
+                 ": want one that webgpu computes with");
+  if (decl.shape.columns % format.block_elements != 0)
+    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", decl.shape.columns, " columns of ", format.name,
+                 ": want a multiple of ", format.block_elements);
+  return {};
+}
+
+Status check_cache(const PlanRequest& request) {
+  const Format cache = request.cache.value_or(Format::f32);
+  if (cache != Format::f32 && cache != Format::f16 && cache != Format::bf16)
+    return error(ErrorKind::unsupported, "cache: found elements of ", format_name(cache), ": want f32, f16 or bf16");
+  if (request.arithmetic == Arithmetic::exact && cache != Format::f32)
+    return error(ErrorKind::invalid, "cache: found elements of ", format_name(cache), " in exact arithmetic: want f32");
+  return {};
+}
+
+// Embedded rows are decoded by the host before the step.
+Status check_embeds(const Program& program) {
+  for (const Op& op : program.ops)
+    if (const auto* embed = std::get_if<Embed>(&op))
+      if (std::none_of(program.inputs.begin(), program.inputs.end(),
+                       [&](const NamedValue& input) { return input.value == embed->ids; }))
+        return error(ErrorKind::unsupported, "embed: found ids that an op makes: want an input of the program");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WebGpuPlan>> WebGpuPlan::make(const PlanRequest& request, const Adapter& adapter) {
+  const Program& program = *request.program;
+  CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
+  const WeightUses uses = weight_uses(program);
+  for (size_t i = 0; i < program.weights.size(); ++i)
+    TRY_STATUS(check_weight(program.weights[i], request.weights[i], uses.matrix[i]));
+  TRY_STATUS(check_cache(request));
+  TRY_STATUS(check_embeds(program));
+  std::unique_ptr<WebGpuPlan> plan(new WebGpuPlan(request, adapter));
+  TRY_STATUS(plan->check_sizes());
+  return plan;
+}
+
+WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
+    : request_(request), adapter_(adapter), layout_(request_, adapter_) {
+  uint64_t scratch = 0;
+  for (int i = 0; i < kTokenClasses; ++i) {
+    dispatches_[i] = Emitter(request_, layout_, adapter_, static_cast<TokenClass>(i)).emit_all(false);
+    scratch = std::max(scratch, dispatches_[i].scratch_words);
+  }
+  memory_words_ = std::max<uint64_t>(layout_.scratch() + scratch, 16);
+  for (uint32_t i = 0; i < program().states.size(); ++i)
+    bounce_bytes_ = std::max(bounce_bytes_, layout_.state(i).page_words * 4);
+}
+
+Dispatches WebGpuPlan::looking_dispatches(TokenClass token_class) const {
+  return Emitter(request_, layout_, adapter_, token_class).emit_all(true);
+}
+
+// What is bound as one.
+Status WebGpuPlan::check_sizes() const {
+  const auto check = [&](const std::string& what, uint64_t bytes, const char* want) -> Status {
+    if (bytes <= adapter_.binding_bytes) return {};
+    return error(ErrorKind::out_of_memory, "webgpu: ", what, ": found ", bytes, " bytes: want ", want, ", at most ",
+                 adapter_.binding_bytes, " for this GPU");
+  };
+  TRY_STATUS(check("activations", memory_bytes(), "fewer rows a step"));
+  TRY_STATUS(check("small weights", layout_.factor_words() * 4, "fewer"));
+  for (uint32_t i = 0; i < program().states.size(); ++i)
+    TRY_STATUS(check(cat("state ", program().states[i].name), layout_.state_bytes(i), "fewer pages"));
+  for (WeightId id = 0; id < program().weights.size(); ++id)
+    for (uint32_t tile = 0; tile < layout_.matrix(id).tiles.size(); ++tile)
+      TRY_STATUS(check(cat("weight ", program().weights[id].name), layout_.tile_bytes(id, tile), "smaller rows"));
+  return {};
+}
+
+std::vector<MemoryLine> WebGpuPlan::memory() const {
+  return {{Domain::device, Purpose::weights, layout_.matrix_bytes() + layout_.factor_words() * 4},
+          {Domain::device, Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
+          {Domain::device, Purpose::activations, memory_bytes()},
+          {Domain::host, Purpose::staging, kStagingBytes}};
+}
+
+std::string WebGpuPlan::numerics_id() const {
+  const char* arithmetic = request_.arithmetic == Arithmetic::exact ? "/exact/" : "/fast/";
+  return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv/v1");
+}
+
+}  // namespace sluice::webgpu

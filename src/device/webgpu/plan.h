@@ -1,0 +1,46 @@
+// What the GPU is to do, before there is one: layouts, and the dispatches of both token classes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "device/webgpu/emitter.h"
+#include "device/webgpu/layout.h"
+
+namespace sluice::webgpu {
+
+class WebGpuPlan final : public Plan {
+ public:
+  static Result<std::unique_ptr<WebGpuPlan>> make(const PlanRequest& request, const Adapter& adapter);
+  WebGpuPlan(const WebGpuPlan&) = delete;
+  WebGpuPlan& operator=(const WebGpuPlan&) = delete;
+
+  std::vector<MemoryLine> memory() const override;
+  uint64_t page_bytes(uint32_t group) const override { return layout_.page_bytes(group); }
+  std::string numerics_id() const override;
+
+  const PlanRequest& request() const { return request_; }
+  const Program& program() const { return *request_.program; }
+  const Layout& layout() const { return layout_; }
+  const Dispatches& dispatches(TokenClass token_class) const { return dispatches_[static_cast<int>(token_class)]; }
+  // The same, with a kernel behind each op that looks at its results.
+  Dispatches looking_dispatches(TokenClass token_class) const;
+  uint64_t memory_bytes() const { return memory_words_ * 4; }
+  uint64_t bounce_bytes() const {
+    return bounce_bytes_;
+  }  // the largest page of a state, through which pages are copied
+
+ private:
+  WebGpuPlan(const PlanRequest& request, const Adapter& adapter);
+  Status check_sizes() const;
+
+  PlanRequest request_;
+  Adapter adapter_;
+  Layout layout_;
+  Dispatches dispatches_[kTokenClasses];
+  uint64_t memory_words_ = 0;
+  uint64_t bounce_bytes_ = 0;
+};
+
+}  // namespace sluice::webgpu

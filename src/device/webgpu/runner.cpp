@@ -1,0 +1,189 @@
+#include "device/webgpu/runner.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "graph/op_check.h"
+#include "graph/operands.h"
+
+namespace sluice::webgpu {
+
+Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
+  upload_step(step);
+  upload_embedded(step);
+  commands_.clear();
+  std::vector<HostRead> wanted;
+  wanted.reserve(reads.size() + 1);
+  for (const ReadRequest& read : reads) {
+    CHECK(may_read(read.value));
+    wanted.push_back({placed_->memory(), uint64_t{plan_->layout().at(read.value)} * 4, read.into});
+  }
+  if (!options.find_non_finite) {
+    play(placed_->variant(step.token_class()), step);
+    return submit(wanted);
+  }
+  std::vector<uint32_t> flags(program().ops.size(), ~uint32_t{0});
+  placed_->host().upload(placed_->flags(), 0, std::as_bytes(std::span(flags)));
+  // A failure is the host's, too: the ticket ends with it.
+  if (const Result<const Variant*> looking = placed_->looking_variant(step.token_class()); looking)
+    play(**looking, step);
+  wanted.push_back({placed_->flags(), 0, std::as_writable_bytes(std::span(flags))});
+  const Ticket ticket = submit(wanted);
+  started_.back().looked_at = &step;
+  started_.back().flags = std::move(flags);
+  return ticket;
+}
+
+void WebGpuRunner::play(const Variant& variant, const StepBuffer& step) {
+  const uint32_t most = placed_->host().adapter().workgroups;
+  for (const PlacedDispatch& dispatch : variant) {
+    const uint64_t rows = uint64_t{step.count(dispatch.extent.symbol)} * dispatch.extent.ratio;
+    const FoldedGrid grid = fold(dispatch.grid.workgroups(dispatch.grid.of_sequences ? step.sequences() : rows), most);
+    if (grid.x > 0) commands_.dispatch(dispatch.pipeline, dispatch.binding, dispatch.uniform_offset, grid.x, grid.y);
+  }
+}
+
+// What of the step's sections is filled.
+void WebGpuRunner::upload_step(const StepBuffer& step) {
+  Host& host = placed_->host();
+  const StepLayout& at = plan_->layout().step();
+  const auto upload = [&](uint32_t word, auto span) {
+    host.upload(placed_->memory(), uint64_t{word} * 4, std::as_bytes(span));
+  };
+  const StepCounts counts{.rows = {step.rows(), step.wanted()}, .sequences = step.sequences()};
+  host.upload(placed_->counts(), 0, std::as_bytes(std::span(&counts, 1)));
+  upload(at.positions, step.positions());
+  upload(at.row_sequences, step.row_sequences());
+  for (uint32_t i = 0; i < program().inputs.size(); ++i) {
+    if (program().values[program().inputs[i].value].type.element == Element::i32)
+      upload(at.inputs[i], step.input_i32(i));
+    else
+      upload(at.inputs[i], step.input_f32(i));
+  }
+  for (RopeId rope = 0; rope < program().ropes.size(); ++rope) {
+    upload(at.cosines[rope], step.cosines(rope));
+    upload(at.sines[rope], step.sines(rope));
+  }
+  for (uint32_t group = 0; group < program().groups.size() && step.sequences() > 0; ++group) {
+    const std::span<const int32_t> first = step.pages(group, 0);
+    upload(at.pages[group], std::span(first.data(), first.size() * step.sequences()));
+    const std::span<const int32_t> words =
+        std::span(std::bit_cast<const int32_t*>(step.words().data()), step.words().size());
+    upload(at.first_pages[group], words.subspan(at.first_pages[group] - Layout::kStep, step.sequences()));
+  }
+  upload(at.sample_rows, step.sample_rows());
+  upload(at.adjustments, step.adjustments());
+}
+
+void WebGpuRunner::upload_embedded(const StepBuffer& step) {
+  for (const Op& op : program().ops) {
+    const auto* embed = std::get_if<Embed>(&op);
+    if (embed == nullptr) continue;
+    const auto input = std::find_if(program().inputs.begin(), program().inputs.end(),
+                                    [&](const NamedValue& one) { return one.value == embed->ids; });
+    const auto ids = step.input_i32(static_cast<uint32_t>(input - program().inputs.begin()));
+    const TensorSource& table = weights_[embed->weight];
+    const uint32_t columns = table.shape.columns;
+    embedded_.resize(ids.size() * columns);
+    for (size_t row = 0; row < ids.size(); ++row) {
+      CHECK(ids[row] >= 0 && static_cast<uint32_t>(ids[row]) < table.shape.rows);
+      float* to = embedded_.data() + row * columns;
+      decode_weight_row(table, 0, static_cast<uint32_t>(ids[row]), to);
+      for (uint32_t i = 0; i < columns; ++i) to[i] *= embed->scale;
+    }
+    placed_->host().upload(placed_->memory(), uint64_t{plan_->layout().at(embed->out)} * 4,
+                           std::as_bytes(std::span(embedded_)));
+  }
+}
+
+bool WebGpuRunner::may_read(ValueId id) const {
+  const auto is_id = [&](const NamedValue& named) { return named.value == id; };
+  return std::any_of(program().outputs.begin(), program().outputs.end(), is_id) ||
+         (plan_->request().traced && std::any_of(program().names.begin(), program().names.end(), is_id));
+}
+
+Ticket WebGpuRunner::submit(std::span<const HostRead> reads) {
+  started_.push_back({.ticket = ++last_ticket_, .host = placed_->host().submit(commands_, reads)});
+  return last_ticket_;
+}
+
+template <class F>
+void WebGpuRunner::each_state(uint32_t group, uint32_t page, F&& f) const {
+  for (uint32_t i = 0; i < program().states.size(); ++i) {
+    if (program().states[i].group != group) continue;
+    const uint64_t bytes = plan_->layout().state(i).page_words * 4;
+    f(i, page * bytes, bytes);
+  }
+}
+
+// A buffer cannot be copied within itself.
+Ticket WebGpuRunner::copy_page(uint32_t group, uint32_t from, uint32_t to) {
+  commands_.clear();
+  each_state(group, from, [&](uint32_t state, uint64_t offset, uint64_t bytes) {
+    commands_.copy({placed_->state(state), offset, bytes}, placed_->bounce(), 0);
+    commands_.copy({placed_->bounce(), 0, bytes}, placed_->state(state), to * bytes);
+  });
+  return submit({});
+}
+
+Ticket WebGpuRunner::read_page(uint32_t group, uint32_t page, std::span<std::byte> into) {
+  CHECK(into.size() == plan_->page_bytes(group));
+  commands_.clear();
+  std::vector<HostRead> reads;
+  each_state(group, page, [&](uint32_t state, uint64_t offset, uint64_t bytes) {
+    reads.push_back({placed_->state(state), offset, into.first(bytes)});
+    into = into.subspan(bytes);
+  });
+  return submit(reads);
+}
+
+Ticket WebGpuRunner::write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) {
+  CHECK(from.size() == plan_->page_bytes(group));
+  commands_.clear();
+  each_state(group, page, [&](uint32_t state, uint64_t offset, uint64_t bytes) {
+    placed_->host().upload(placed_->state(state), offset, from.first(bytes));
+    from = from.subspan(bytes);
+  });
+  return submit({});
+}
+
+std::optional<DispatchCounts> WebGpuRunner::dispatch_counts() const {
+  const std::vector<Dispatch>& played = plan_->dispatches(TokenClass::decode).list;
+  const std::vector<int32_t>& layers = program().layers;  // by op
+  const auto in_layer = [&](const Dispatch& dispatch) { return layers[dispatch.op] >= 0; };
+  return DispatchCounts{
+      .token = static_cast<uint32_t>(played.size()),
+      .in_layers = static_cast<uint32_t>(std::count_if(played.begin(), played.end(), in_layer)),
+      .layers = layers.empty() ? 0 : static_cast<uint32_t>(*std::max_element(layers.begin(), layers.end()) + 1),
+      .pipelines = placed_->host().pipelines()};
+}
+
+std::optional<Completion> WebGpuRunner::poll() {
+  if (started_.empty()) return std::nullopt;
+  const Started& first = started_.front();
+  std::optional<Status> ended = placed_->host().poll(first.host);
+  if (!ended) return std::nullopt;
+  Completion completion{.ticket = first.ticket, .status = *std::move(ended)};
+  if (completion.status && first.looked_at != nullptr) completion.non_finite = non_finite(first);
+  started_.pop_front();
+  return completion;
+}
+
+std::optional<NonFinite> WebGpuRunner::non_finite(const Started& started) const {
+  const auto found = std::find_if(started.flags.begin(), started.flags.end(), [](uint32_t row) { return ~row != 0; });
+  if (found == started.flags.end()) return std::nullopt;
+  const auto op = static_cast<uint32_t>(found - started.flags.begin());
+  uint32_t row = *found;
+  bool done = false;
+  const auto to_step_row = [&](ValueId id) {
+    const ValueType& type = program().values[id].type;
+    if (std::exchange(done, true) || type.element != Element::f32) return;
+    row /= type.extent.ratio;
+    if (type.extent.symbol == Symbol::wanted) row = static_cast<uint32_t>(started.looked_at->wanted_rows()[row]);
+  };
+  for_each_output(program().ops[op], to_step_row);
+  return NonFinite{
+      .op = op, .layer = program().layers[op], .row = row, .what = std::string(op_name(program().ops[op]))};
+}
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,63 @@
+#include "device/webgpu/webgpu.h"
+
+#include "device/placing.h"
+#include "device/webgpu/host_dawn.h"
+#include "device/webgpu/runner.h"
+#include "graph/op_check.h"
+
+namespace sluice {
+namespace webgpu {
+namespace {
+
+class WebGpuDevice final : public Device {
+ public:
+  explicit WebGpuDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
+
+  DeviceInfo info() const override { return {.name = "webgpu", .description = factory_->adapter().description}; }
+
+  Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
+    if (request.expert_slots.count > 0)
+      return error(ErrorKind::unsupported, "webgpu: found slots for experts: want room for all of them on the GPU");
+    TRY(std::unique_ptr<WebGpuPlan> plan, WebGpuPlan::make(request, factory_->adapter()));
+    return std::unique_ptr<Plan>(std::move(plan));
+  }
+
+  Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
+                                        Budget& budget) override {
+    std::unique_ptr<WebGpuPlan> own(static_cast<WebGpuPlan*>(plan.release()));
+    TRY(std::vector<TensorSource> sources, find_planned(own->request(), weights));
+    TRY(std::vector<Reservation> reservations, reserve_planned(budget, own->memory()));
+    TRY(std::shared_ptr<Host> host, working_host());
+    auto placed = std::make_unique<Placed>(*own, std::move(host));
+    TRY_STATUS(placed->fill(sources));
+    return std::unique_ptr<Runner>(
+        std::make_unique<WebGpuRunner>(std::move(own), std::move(sources), std::move(reservations), std::move(placed)));
+  }
+
+ private:
+  // One host for all, so that pipelines are made once; a new one after a failure.
+  Result<std::shared_ptr<Host>> working_host() {
+    if (host_ == nullptr || host_->failure()) {
+      TRY(std::unique_ptr<Host> opened, factory_->open());
+      host_ = std::move(opened);
+    }
+    return host_;
+  }
+
+  std::unique_ptr<HostFactory> factory_;
+  std::shared_ptr<Host> host_;
+};
+
+}  // namespace
+}  // namespace webgpu
+
+Result<std::unique_ptr<Device>> make_webgpu_device(const WebGpuOptions& options) {
+  TRY(std::unique_ptr<webgpu::HostFactory> factory, webgpu::find_dawn(options.libraries));
+  return make_webgpu_device(std::move(factory));
+}
+
+std::unique_ptr<Device> make_webgpu_device(std::unique_ptr<webgpu::HostFactory> factory) {
+  return std::make_unique<webgpu::WebGpuDevice>(std::move(factory));
+}
+
+}  // namespace sluice

@@ -1,0 +1,87 @@
+// How a weight's rows lie on the GPU and are decoded there, one entry a format, grouped by family of formats
+// (weight_formats_*.cpp).
+//
+// A block of a file is cut into pieces (its scales, its low bits, ...). A row on the GPU has the first piece of all its
+// blocks, then the second of all of them, and so on, each of these lists from a 32-bit word on: integers can then be
+// read as words whatever a block's bytes are, and a number's place in its list follows from its column in the row.
+// Formats of one element a block have columns padded to a whole number of 16, with zeros; a kernel keeps what it
+// multiplies them with at 0.
+//
+// WGSL snippets decode 16 elements at a time. They are written with '$' for the name of the binding, and have
+//   $_COLUMNS, $_ROW_WORDS, $_PARTS   constants; the last: 16 elements each, of a block
+//   $_FIRST_ROW                       the word that rows begin at
+//   $_NAME                            where the list of the piece of that name begins in a row, in words
+//   $[i]                              word i of the binding; rows begin behind the format's code-book
+//   $_look_up(vec4u) -> vec4f         the format's numbers by index, where it has them
+//   $_entry(u32) -> u32               an entry of its code-book, likewise
+// and together define
+//   fn $_16(row: u32, part: u32) -> mat4x4f   elements 16 part to 16 part + 15, four a column
+// `row` counts from the first row of what is bound; `begin`, in them, is a row's first word. The results are those of
+// decode_row(), but that a GPU may fuse a product and a sum, and take subnormal scales for 0.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/webgpu/host.h"
+#include "format/format.h"
+#include "graph/weights.h"
+
+namespace sluice::webgpu {
+
+// Bytes [offset, offset + bytes) of a block.
+struct WeightPiece {
+  const char* name = nullptr;
+  size_t offset = 0;
+  uint32_t bytes = 0;
+};
+
+struct WeightFormat {
+  Format format{};
+  std::array<WeightPiece, 5> pieces{};    // those with a name
+  std::array<const char*, 5> snippets{};  // one behind another
+  // At most 16 integers of 8 bits.
+  float (*number)(uint32_t index) = nullptr;
+  uint32_t numbers = 0;
+  // The code-book: on the GPU in front of the rows of every binding, two entries a word.
+  std::span<const uint16_t> grid{};
+
+  uint32_t grid_words() const { return static_cast<uint32_t>(grid.size() / 2); }
+  std::vector<uint32_t> packed_grid() const;
+
+  uint64_t row_words(uint32_t columns) const;
+  void pack_row(const std::byte* row, uint32_t columns, uint32_t* words) const;
+};
+
+// Null: the GPU does not compute with it.
+const WeightFormat* weight_format(Format format);
+
+// The families.
+std::span<const WeightFormat> plain_formats();     // elements as they are, and q8_0
+std::span<const WeightFormat> small_formats();     // 32 and 64 elements a block, and a few bits each
+std::span<const WeightFormat> k_formats();         // q2_k to q6_k
+std::span<const WeightFormat> codebook_formats();  // iq1 to iq3
+
+// Definitions of $_16 from what a family's snippets define:
+//   fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f   elements 4 quad to 4 quad + 3 of a part
+// as they are;
+extern const char* const kAsNumbers;
+// times $_scale(begin: u32, part: u32) -> f32;
+extern const char* const kScaled;
+// times x, plus y of $_scale(begin: u32, part: u32) -> vec2f.
+extern const char* const kScaledAndMoved;
+// $_numbers by $_indices(begin: u32, part: u32, quad: u32) -> vec4u.
+extern const char* const kLookedUp;
+
+// The format on the device: the file's, but f32 for weights in parts.
+Format device_format(Format stored, bool in_parts);
+// Rows of all experts, packed: expert by expert.
+void pack_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, uint32_t* words);
+// The decoder of a binding of that name.
+std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name);
+
+}  // namespace sluice::webgpu

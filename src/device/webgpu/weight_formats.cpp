@@ -1,0 +1,163 @@
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "device/webgpu/weight_format.h"
+
+namespace sluice::webgpu {
+namespace {
+
+// Of a row: at least 16 elements' worth.
+uint64_t row_blocks(Format format, uint32_t columns) {
+  const uint32_t elements = format_info(format).block_elements;
+  return elements == 1 ? (uint64_t{columns} + 15) / 16 * 16 : columns / elements;
+}
+uint64_t words_of(uint64_t bytes) { return (bytes + 3) / 4; }
+
+// Of stored numbers in the row's lists: of 16 bits, of 8; and a scale of 16.
+constexpr const char* kReads = R"(
+fn $_u16(at: u32, i: u32) -> u32 { return ($[at + i / 2u] >> (i % 2u * 16u)) & 0xffffu; }
+fn $_u8(at: u32, i: u32) -> u32 { return ($[at + i / 4u] >> (i % 4u * 8u)) & 0xffu; }
+fn $_f16(at: u32, i: u32) -> f32 { return unpack2x16float($[at + i / 2u])[i % 2u]; }
+)";
+
+constexpr const char* kReadGrid = R"(
+fn $_entry(i: u32) -> u32 { return $_u16(0u, i); }
+)";
+
+// Numbers are bytes of constants, chosen without a table in memory.
+constexpr const char* kLookUp = R"(
+fn $_look_up(at: vec4u) -> vec4f {
+  let low = select(vec4u($_NUMBERS.x), vec4u($_NUMBERS.y), (at & vec4u(4u)) != vec4u());
+  let high = select(vec4u($_NUMBERS.z), vec4u($_NUMBERS.w), (at & vec4u(4u)) != vec4u());
+  let words = select(low, high, (at & vec4u(8u)) != vec4u());
+  return vec4f(bitcast<vec4i>(words << (24u - 8u * (at & vec4u(3u)))) >> vec4u(24u));
+}
+)";
+
+void append(std::string& text, const char* snippet, const std::string& name) {
+  for (const char* letter = snippet; *letter != 0; ++letter)
+    if (*letter == '$')
+      text += name;
+    else
+      text += *letter;
+}
+
+std::string tables(const WeightFormat& format, const std::string& name) {
+  std::string text;
+  if (format.numbers > 0) {
+    std::array<uint32_t, 4> words{};
+    for (uint32_t i = 0; i < format.numbers; ++i)
+      words[i / 4] |= static_cast<uint32_t>(static_cast<uint8_t>(static_cast<int8_t>(format.number(i)))) << i % 4 * 8;
+    text +=
+        cat("const ", name, "_NUMBERS = vec4u(", words[0], "u, ", words[1], "u, ", words[2], "u, ", words[3], "u);\n");
+    append(text, kLookUp, name);
+  }
+  if (!format.grid.empty()) append(text, kReadGrid, name);
+  return text;
+}
+
+}  // namespace
+
+const char* const kAsNumbers = R"(
+fn $_16(row: u32, part: u32) -> mat4x4f {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  return mat4x4f($_numbers(begin, part, 0u), $_numbers(begin, part, 1u), $_numbers(begin, part, 2u),
+                 $_numbers(begin, part, 3u));
+}
+)";
+
+const char* const kScaled = R"(
+fn $_16(row: u32, part: u32) -> mat4x4f {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let scale = $_scale(begin, part);
+  return mat4x4f(scale * $_numbers(begin, part, 0u), scale * $_numbers(begin, part, 1u),
+                 scale * $_numbers(begin, part, 2u), scale * $_numbers(begin, part, 3u));
+}
+)";
+
+const char* const kScaledAndMoved = R"(
+fn $_16(row: u32, part: u32) -> mat4x4f {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let scale = $_scale(begin, part);
+  return mat4x4f(scale.x * $_numbers(begin, part, 0u) + scale.y, scale.x * $_numbers(begin, part, 1u) + scale.y,
+                 scale.x * $_numbers(begin, part, 2u) + scale.y, scale.x * $_numbers(begin, part, 3u) + scale.y);
+}
+)";
+
+const char* const kLookedUp = R"(
+fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  return $_look_up($_indices(begin, part, quad));
+}
+)";
+
+uint64_t WeightFormat::row_words(uint32_t columns) const {
+  const uint64_t blocks = row_blocks(format, columns);
+  uint64_t words = 0;
+  for (const WeightPiece& piece : pieces) words += words_of(blocks * piece.bytes);
+  return words;
+}
+
+void WeightFormat::pack_row(const std::byte* row, uint32_t columns, uint32_t* words) const {
+  const FormatInfo& info = format_info(format);
+  const uint32_t blocks = columns / info.block_elements;
+  const uint64_t all_blocks = row_blocks(format, columns);
+  for (const WeightPiece& piece : pieces) {
+    const uint64_t count = words_of(all_blocks * piece.bytes);
+    std::memset(words, 0, count * 4);
+    auto* to = reinterpret_cast<std::byte*>(words);
+    if (piece.bytes == info.block_bytes) {
+      std::memcpy(to, row, size_t{blocks} * piece.bytes);
+    } else {
+      for (size_t i = 0; i < blocks; ++i)
+        std::memcpy(to + i * piece.bytes, row + i * info.block_bytes + piece.offset, piece.bytes);
+    }
+    words += count;
+  }
+}
+
+std::vector<uint32_t> WeightFormat::packed_grid() const {
+  std::vector<uint32_t> words(grid_words());
+  for (size_t i = 0; i < grid.size(); ++i) words[i / 2] |= uint32_t{grid[i]} << i % 2 * 16;
+  return words;
+}
+
+const WeightFormat* weight_format(Format format) {
+  for (const std::span<const WeightFormat> family : {plain_formats(), small_formats(), k_formats(), codebook_formats()})
+    for (const WeightFormat& one : family)
+      if (one.format == format) return &one;
+  return nullptr;
+}
+
+Format device_format(Format stored, bool in_parts) { return in_parts ? Format::f32 : stored; }
+
+void pack_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, uint32_t* words) {
+  const uint32_t columns = source.shape.columns;
+  if (source.parts.empty()) return weight_format(source.format)->pack_row(source.row(expert, row), columns, words);
+  std::vector<float> decoded(columns);
+  decode_weight_row(source, expert, row, decoded.data());
+  weight_format(Format::f32)->pack_row(reinterpret_cast<const std::byte*>(decoded.data()), columns, words);
+}
+
+std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name) {
+  const WeightFormat* format = weight_format(device_format);
+  CHECK(format != nullptr);
+  std::string text =
+      cat("const ", name, "_COLUMNS = ", columns, "u;\nconst ", name, "_ROW_WORDS = ", format->row_words(columns),
+          "u;\nconst ", name, "_FIRST_ROW = ", format->grid_words(), "u;\nconst ", name,
+          "_PARTS = ", format_info(device_format).block_elements / 16, "u;\n");
+  uint64_t at = 0;
+  for (const WeightPiece& piece : format->pieces) {
+    if (piece.name == nullptr) continue;
+    text += cat("const ", name, "_", piece.name, " = ", at, "u;\n");
+    at += words_of(row_blocks(device_format, columns) * piece.bytes);
+  }
+  append(text, kReads, name);
+  text += tables(*format, name);
+  for (const char* snippet : format->snippets)
+    if (snippet != nullptr) append(text, snippet, name);
+  return text;
+}
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,264 @@
+#include "engine/expert_store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "base/file.h"
+
+namespace sluice {
+
+ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::unique_ptr<ReadQueue> reads,
+                         std::unique_ptr<Replacement> replacement)
+    : places_(std::move(places)),
+      memory_(&memory),
+      replacement_(std::move(replacement)),
+      slots_(slots),
+      slot_of_(size_t{places_.layers()} * places_.experts(), -1),
+      reads_(std::move(reads)) {
+  for (auto& uses : last_use_) uses.resize(places_.layers());
+  empty_.reserve(slots);
+  for (uint32_t slot = slots; slot-- > 0;) empty_.push_back(slot);
+  stats_.slots = slots;
+  stats_.slot_bytes = places_.slot_bytes();
+  stats_.experts = places_.total_experts();
+  stats_.reader = reads_->description();
+}
+
+ExpertStats ExpertStore::stats() const { return stats_; }
+
+void ExpertStore::note(const Completion& completion) {
+  for (Slot& slot : slots_) slot.kept = false;
+  for (const ExpertUse& use : completion.used) note_use(use);
+  wanted_.clear();
+  may_resume_ = false;
+  if (completion.missing.empty()) {
+    const double waited_before = std::exchange(waited_before_, stats_.waited_seconds);
+    gauges_[static_cast<int>(breadth_)].add(stats_.waited_seconds - waited_before);
+    return;
+  }
+  const uint32_t op = completion.missing.front().op;
+  const uint32_t layer = places_.layer_of(op);
+  // Behind the choice the step computes with what is there; later it has stopped for nothing but these.
+  may_resume_ = !completion.used.empty() && completion.used.back().op == op;
+  if (may_resume_) {
+    stats_.misses += completion.missing.size();
+    for (const uint32_t expert : completion.used.back().experts) {
+      const int32_t slot = slot_of(layer, expert);
+      if (slot >= 0) slots_[static_cast<size_t>(slot)].kept = true;
+    }
+    foresee(layer);
+  }
+  wanted_.reserve(completion.missing.size());
+  for (const ExpertId& missing : completion.missing) wanted_.push_back({layer, missing.expert});
+  begin_wanted();
+}
+
+void ExpertStore::note_use(const ExpertUse& use) {
+  const uint32_t layer = places_.layer_of(use.op);
+  replacement_->use(layer, use.experts);
+  stats_.uses += use.experts.size();
+  for (const uint32_t expert : use.experts) {
+    const int32_t slot = slot_of(layer, expert);
+    if (slot >= 0 && std::exchange(slots_[static_cast<size_t>(slot)].ahead, false)) ++stats_.ahead_used;
+  }
+  breadth_ = 2 * use.experts.size() > places_.experts(layer) ? Breadth::most : Breadth::few;
+  last_use_[static_cast<int>(breadth_)][layer] = use.experts;
+}
+
+// What the layer behind this one wanted the last time and has not.
+void ExpertStore::foresee(uint32_t layer) {
+  ahead_.clear();
+  const auto breadth = static_cast<int>(breadth_);
+  if (!gauges_[breadth].on()) return;
+  const uint32_t next = (layer + 1) % places_.layers();
+  ahead_.reserve(last_use_[breadth][next].size());
+  for (const uint32_t expert : last_use_[breadth][next])
+    if (slot_of(next, expert) < 0) ahead_.push_back({next, expert});
+  std::ranges::sort(ahead_, {}, [&](const Want& want) { return replacement_->worth(want.layer, want.expert); });
+}
+
+void ExpertStore::forget_step() {
+  wanted_.clear();
+  ahead_.clear();
+  may_resume_ = false;
+  for (Slot& slot : slots_) {
+    slot.kept = false;
+    slot.forgotten = slot.state == State::reading;
+  }
+}
+
+void ExpertStore::begin_wanted() {
+  for (const Want& want : wanted_) {
+    if (slot_of(want.layer, want.expert) >= 0) continue;
+    const std::optional<uint32_t> slot = take_room(std::numeric_limits<double>::infinity());
+    if (!slot) break;
+    begin_expert(*slot, want.layer, want.expert);
+  }
+  begin_reads();
+  begin_ahead();
+}
+
+// Behind what a step wants, and never so much that what it wants next would have to queue for long.
+void ExpertStore::begin_ahead() {
+  while (!ahead_.empty() && to_begin_.empty() && under_way_ < reads_->depth() / 2) {
+    const Want want = ahead_.back();
+    ahead_.pop_back();
+    if (slot_of(want.layer, want.expert) >= 0) continue;
+    const std::optional<uint32_t> slot = take_room(replacement_->worth(want.layer, want.expert));
+    if (!slot) return ahead_.clear();
+    begin_expert(*slot, want.layer, want.expert);
+    slots_[*slot].kept = false;
+    slots_[*slot].ahead = slots_[*slot].forgotten = true;
+    ++stats_.ahead;
+    begin_reads();
+  }
+}
+
+// An empty slot, or that of the expert which is worth least, if it is worth less than what comes.
+std::optional<uint32_t> ExpertStore::take_room(double worth_of_new) {
+  if (!empty_.empty()) {
+    const uint32_t slot = empty_.back();
+    empty_.pop_back();
+    return slot;
+  }
+  std::optional<uint32_t> least;
+  double least_worth = worth_of_new;
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    const Slot& slot = slots_[index];
+    if (slot.state != State::there || slot.kept) continue;
+    const double worth = replacement_->worth(slot.layer, slot.expert);
+    if (worth >= least_worth) continue;
+    least = index;
+    least_worth = worth;
+  }
+  if (!least) return std::nullopt;
+  Slot& slot = slots_[*least];
+  memory_->release(*least);
+  slot_of(slot.layer, slot.expert) = -1;
+  slot.state = State::empty;
+  if (slot.ahead) ++stats_.ahead_wasted;
+  return least;
+}
+
+void ExpertStore::begin_expert(uint32_t index, uint32_t layer, uint32_t expert) {
+  Slot& slot = slots_[index];
+  slot = {.state = State::reading, .layer = layer, .expert = expert, .kept = true};
+  slot.place = places_.place(layer, expert);
+  slot.reads_left = slot.place.reads.size();
+  slot_of(layer, expert) = static_cast<int32_t>(index);
+  for (const ExpertRead& read : slot.place.reads) {
+    if (free_readings_.empty()) {
+      free_readings_.push_back(static_cast<uint32_t>(readings_.size()));
+      readings_.emplace_back();
+    }
+    const uint32_t id = free_readings_.back();
+    free_readings_.pop_back();
+    readings_[id] = {.slot = index, .read = read};
+    to_begin_.push_back(id);
+  }
+}
+
+void ExpertStore::begin_reads() {
+  for (; next_to_begin_ < to_begin_.size() && under_way_ < reads_->depth(); ++next_to_begin_)
+    begin_rest(to_begin_[next_to_begin_]);
+  if (next_to_begin_ < to_begin_.size()) return;
+  to_begin_.clear();
+  next_to_begin_ = 0;
+}
+
+// What is left of a read, from the block on that was not read whole.
+void ExpertStore::begin_rest(uint32_t id) {
+  const Reading& reading = readings_[id];
+  const uint64_t from = reading.done / kReadAlignment * kReadAlignment;
+  const std::span<std::byte> memory = memory_->slot_memory(reading.slot);
+  reads_->begin({.id = id,
+                 .file = reading.read.from.file,
+                 .offset = reading.read.from.offset + from,
+                 .into = memory.subspan(static_cast<size_t>(reading.read.at + from),
+                                        static_cast<size_t>(reading.read.bytes - from))});
+  ++under_way_;
+  ++stats_.reads;
+}
+
+void ExpertStore::end(const ReadEnd& ended) {
+  --under_way_;
+  const auto id = static_cast<uint32_t>(ended.id);
+  Reading& reading = readings_[id];
+  const std::string& path = places_.paths()[reading.read.from.file];
+  const uint64_t from = reading.done / kReadAlignment * kReadAlignment;
+  if (ended.bytes == -EINTR || ended.bytes == -EAGAIN) return begin_rest(id);
+  if (ended.bytes < 0) {
+    slots_[reading.slot].failure = system_error(path, "read", static_cast<int>(-ended.bytes));
+    return end_read(id);
+  }
+  stats_.read_bytes += static_cast<uint64_t>(ended.bytes);
+  const uint64_t before = std::exchange(reading.done, from + static_cast<uint64_t>(ended.bytes));
+  if (reading.done >= reading.read.needed) return end_read(id);
+  if (reading.done > before) return begin_rest(id);
+  const uint64_t at = reading.read.from.offset;
+  slots_[reading.slot].failure = error(ErrorKind::corrupt, path, ": ends at byte ", at + reading.done, ": want ",
+                                       at + reading.read.needed, " bytes");
+  end_read(id);
+}
+
+void ExpertStore::end_read(uint32_t id) {
+  const uint32_t index = readings_[id].slot;
+  free_readings_.push_back(id);
+  if (--slots_[index].reads_left == 0) settle(index);
+}
+
+// All reads of the slot have ended.
+void ExpertStore::settle(uint32_t index) {
+  Slot& slot = slots_[index];
+  if (slot.failure) {
+    slot_of(slot.layer, slot.expert) = -1;
+    return;
+  }
+  slot.state = State::there;
+  const std::span<std::byte> memory = memory_->slot_memory(index);
+  std::vector<const std::byte*> pieces;
+  pieces.reserve(slot.place.pieces.size());
+  for (const uint64_t at : slot.place.pieces) pieces.push_back(memory.data() + static_cast<size_t>(at));
+  memory_->fill(index, {.op = places_.op(slot.layer), .expert = slot.expert}, pieces);
+  const auto is_it = [&](const Want& want) { return want.layer == slot.layer && want.expert == slot.expert; };
+  slot.kept = std::erase_if(wanted_, is_it) > 0;
+  may_resume_ |= slot.kept;
+}
+
+// Slots that could not be read are empty again; an error if the step that they were read for wants them.
+Status ExpertStore::check_wanted() {
+  Status status;
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    Slot& slot = slots_[index];
+    if (!slot.failure || slot.reads_left > 0) continue;
+    const auto is_it = [&](const Want& want) { return want.layer == slot.layer && want.expert == slot.expert; };
+    if (!slot.forgotten && std::ranges::any_of(wanted_, is_it) && status) status = *slot.failure;
+    slot = {};
+    empty_.push_back(index);
+  }
+  return status;
+}
+
+Result<bool> ExpertStore::advance(bool wait) {
+  using Clock = std::chrono::steady_clock;
+  const bool waits = wait && !may_resume_ && !wanted_.empty();
+  const Clock::time_point before = Clock::now();
+  ended_.clear();
+  reads_->take_ended(ended_, waits);
+  if (waits) stats_.waited_seconds += std::chrono::duration<double>(Clock::now() - before).count();
+  for (const ReadEnd& one : ended_) end(one);
+  if (!ended_.empty()) {
+    const Status readable = check_wanted();
+    if (!readable) {
+      forget_step();
+      return readable.error();
+    }
+    begin_wanted();
+  }
+  return may_resume_;
+}
+
+}  // namespace sluice

@@ -1,0 +1,115 @@
+// The expert store: a fixed number of slots in the device's memory, and which experts lie in them. A step that lacks
+// some has stopped; the store reads them, gives up those that are worth least (Replacement), and says when to resume.
+//
+//   empty -> reading -> there        a slot; one that is read into is never given to another expert
+//   kept                             until the step has been resumed: what it has stopped for, and what it computes
+//   with
+//
+// Behind what a step wants, what the next layer wanted the last time is read ahead, while that makes steps wait less;
+// it only takes the place of experts that are worth less. Prompts and answers are judged apart: see Breadth.
+//
+// Any slots do, down to one: a step takes what is there, then the next. What cannot be read - an error, a file that
+// ends too early - is one sentence for the step that wants it; the next step tries again. Not thread safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/read_queue.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "engine/expert_places.h"
+#include "engine/read_ahead.h"
+#include "engine/replacement.h"
+
+namespace sluice {
+
+struct ExpertStats {
+  uint64_t slots = 0, slot_bytes = 0, experts = 0;  // of the model, all layers together
+  uint64_t uses = 0, misses = 0;                    // an expert for all rows of a step that choose it
+  uint64_t reads = 0, read_bytes = 0;
+  uint64_t ahead = 0, ahead_used = 0, ahead_wasted = 0;  // experts read ahead; given up again without a use
+  double waited_seconds = 0;                             // while nothing could be computed
+  std::string reader{};
+};
+
+class ExpertStore {
+ public:
+  // `memory` outlives it.
+  ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::unique_ptr<ReadQueue> reads,
+              std::unique_ptr<Replacement> replacement);
+
+  // Of a step that has stopped, or is done.
+  void note(const Completion& completion);
+  // Takes in what has been read, and reads more; true: the stopped step is to be resumed. Where it needs what could not
+  // be read, the error, and the step is forgotten. `wait`: where nothing has been read yet, some milliseconds.
+  Result<bool> advance(bool wait);
+  void resumed() { may_resume_ = false; }
+  void forget_step();
+
+  ExpertStats stats() const;
+
+ private:
+  enum class State : uint8_t { empty, reading, there };
+  // Whether a step wants most experts of a layer, as prompts do, or a few, as answers do: what one wanted says nothing
+  // of the other.
+  enum class Breadth : uint8_t { few, most };
+  struct Slot {
+    State state = State::empty;
+    uint32_t layer = 0, expert = 0;
+    bool kept = false;
+    bool ahead = false;      // read ahead, and not used yet
+    bool forgotten = false;  // was read for a step that is not waited for: an error is no answer for another one
+    ExpertPlace place{};
+    size_t reads_left = 0;
+    std::optional<Error> failure{};
+  };
+  // Of one ExpertRead; its index is the read's id.
+  struct Reading {
+    uint32_t slot = 0;
+    ExpertRead read{};
+    uint64_t done = 0;  // bytes
+  };
+  struct Want {
+    uint32_t layer = 0, expert = 0;
+  };
+
+  int32_t& slot_of(uint32_t layer, uint32_t expert) { return slot_of_[size_t{layer} * places_.experts() + expert]; }
+  void note_use(const ExpertUse& use);
+  void foresee(uint32_t layer);
+  void begin_wanted();
+  void begin_ahead();
+  std::optional<uint32_t> take_room(double worth_of_new);
+  void begin_expert(uint32_t slot, uint32_t layer, uint32_t expert);
+  void begin_reads();
+  void begin_rest(uint32_t id);
+  void end(const ReadEnd& ended);
+  void end_read(uint32_t id);
+  void settle(uint32_t slot);
+  Status check_wanted();
+
+  ExpertPlaces places_;
+  ExpertMemory* memory_;
+  std::unique_ptr<Replacement> replacement_;
+  std::vector<Slot> slots_;
+  std::vector<int32_t> slot_of_;  // by layer and expert; -1: in none
+  std::vector<uint32_t> empty_;   // slots
+  std::vector<Reading> readings_;
+  std::vector<uint32_t> free_readings_;
+  std::vector<uint32_t> to_begin_;  // readings, first in first out from next_to_begin_
+  size_t next_to_begin_ = 0;
+  uint32_t under_way_ = 0;
+  std::vector<Want> wanted_;                        // of the stopped step, not there yet
+  std::vector<Want> ahead_;                         // to be read ahead, the likeliest last
+  std::vector<std::vector<uint32_t>> last_use_[2];  // by breadth, then layer
+  ReadAheadGauge gauges_[2] = {ReadAheadGauge(8), ReadAheadGauge(2)};
+  Breadth breadth_{};         // of the last use
+  double waited_before_ = 0;  // this step
+  bool may_resume_ = false;
+  std::vector<ReadEnd> ended_;  // kept for its memory
+  ExpertStats stats_;
+  std::unique_ptr<ReadQueue> reads_;  // last: goes first, and waits for what is read into slots
+};
+
+}  // namespace sluice

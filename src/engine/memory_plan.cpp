@@ -1,0 +1,115 @@
+#include "engine/memory_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/history.h"
+#include "graph/cost.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint64_t kSmallStaging = 4 << 20;  // step buffers, and what reads and answers pass through
+
+ExpertRoom expert_room(const Program& program, const std::vector<PlacedShape>& weights) {
+  ExpertRoom room;
+  for (const Op& op : program.ops) {
+    const auto* const experts = std::get_if<Experts>(&op);
+    if (experts == nullptr) continue;
+    ++room.layers;
+    room.experts = std::max(room.experts, program.weights[experts->gate].shape.experts);
+    room.used = std::max(room.used, program.values[experts->index].type.width);
+    for (const WeightId weight : {experts->gate, experts->up, experts->down}) room.bytes += weights[weight].bytes;
+  }
+  return room;
+}
+
+uint64_t table_bytes(const Program& program, const std::vector<PlacedShape>& weights) {
+  const std::vector<WeightUse> uses = weight_uses(program);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < uses.size(); ++i)
+    if (uses[i] == WeightUse::rows) bytes += weights[i].bytes;
+  return bytes;
+}
+
+// With chunks as options have them.
+Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
+                               const EngineOptions& options) {
+  MemoryPlan plan;
+  TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
+  plan.model = std::make_unique<const TextModel>(std::move(text));
+  const Program& program = plan.model->program;
+  TRY(const std::vector<PlacedShape> weights, placed_shapes(program, *plan.model->weights));
+  plan.experts = expert_room(program, weights);
+  plan.tables = table_bytes(program, weights);
+  ExpertSlots slots;
+  if (plan.experts.layers != 0) {
+    if (const auto places = ExpertPlaces::find(program, *plan.model->weights, files)) {
+      plan.experts.slot_bytes = places->slot_bytes();
+      slots = {.count = plan.experts.used, .bytes = places->slot_bytes()};
+    }
+  }
+  TRY(const PlannedText planned, plan_text(*plan.model, device, budget, options, slots));
+  plan.context = planned.layout.context;
+  plan.prompt_chunk = options.prompt_chunk;
+  const uint64_t slot_bytes = slots.count * slots.bytes;
+  for (MemoryLine line : planned.plan->memory()) {
+    if (line.purpose == Purpose::weights) line.bytes -= std::min(line.bytes, slot_bytes);
+    if (line.purpose == Purpose::mapped_weights && slots.count == 0) line.bytes -= plan.experts.bytes;
+    if (line.bytes != 0) plan.lines.push_back(line);
+  }
+  const uint64_t logits = uint64_t{planned.layout.maxima.wanted} * plan.model->vocabulary * sizeof(float);
+  plan.lines.push_back({Domain::host, Purpose::staging, kSmallStaging + logits});
+  return plan;
+}
+
+}  // namespace
+
+uint64_t MemoryPlan::dense() const {
+  uint64_t bytes = held;
+  for (const MemoryLine& line : lines)
+    if (line.domain == Domain::host) bytes += line.bytes;
+  return bytes;
+}
+
+uint64_t MemoryPlan::slots() const {
+  if (experts.slot_bytes == 0) return 0;
+  return streams() ? std::min(slot_memory() / experts.slot_bytes, experts.count()) : experts.count();
+}
+
+Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
+                               uint64_t limit, const EngineOptions& options) {
+  EngineOptions tried = options;
+  tried.prompt_chunk = kCut;
+  Budget nothing;
+  nothing.set_limit(Domain::host, 0);
+  TRY(MemoryPlan smallest, plan_chunks(model, files, device, nothing, tried));
+  smallest.held = budget.used(Domain::host);
+  const uint64_t floor = smallest.needed();
+  MemoryPlan plan;
+  tried.prompt_chunk = 2 * options.prompt_chunk;
+  do {
+    tried.prompt_chunk = std::max(kCut, cut_below(tried.prompt_chunk / 2));
+    TRY(plan, plan_chunks(model, files, device, budget, tried));
+    plan.held = smallest.held;
+    plan.limit = limit;
+    plan.floor = floor;
+  } while (plan.needed() > plan.limit && tried.prompt_chunk > kCut);
+  return plan;
+}
+
+Status check_floor(const MemoryPlan& plan) {
+  if (plan.needed() <= plan.limit) return {};
+  std::string parts = cat(format_bytes(plan.held), " held and in reserve");
+  for (const MemoryLine& line : plan.lines)
+    parts += cat(", ", purpose_name(line.purpose), " ", format_bytes(line.bytes));
+  if (plan.experts.layers != 0)
+    parts += plan.experts.slot_bytes == 0
+                 ? cat(", experts ", format_bytes(plan.experts.bytes))
+                 : cat(", at least ", plan.experts.used, " experts ", format_bytes(plan.needed() - plan.dense()));
+  return error(ErrorKind::out_of_memory, "host memory: ", format_bytes(plan.limit), " in all: want at least ",
+               format_bytes(plan.needed()), " (", parts, ")");
+}
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+// What a model would take of memory with given options, before anything of it is loaded; and whether its experts find
+// room in what a bound leaves, or are to be read as they are chosen.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "engine/layout.h"
+
+namespace sluice {
+
+// Experts that are routed to.
+struct ExpertRoom {
+  uint32_t layers = 0, experts = 0, used = 0;  // experts of a layer; by a token
+  uint64_t bytes = 0;                          // of all of them, where they lie
+  uint64_t slot_bytes = 0;                     // of one that is read into memory; 0: they lie in no file
+
+  uint64_t count() const { return uint64_t{layers} * experts; }
+};
+
+struct MemoryPlan {
+  std::unique_ptr<const TextModel> model;
+  uint32_t context = 0;
+  uint32_t prompt_chunk = 0;
+  std::vector<MemoryLine> lines;  // all but the experts
+  uint64_t tables = 0;            // of which rows are read: they stay in the file and count nowhere
+  ExpertRoom experts;
+  uint64_t held = 0;  // of the host's memory by others, the reserve among them
+  uint64_t limit = 0;
+  uint64_t floor = 0;  // what is needed with the shortest chunks and no snapshots
+
+  // Of the host's memory: all but experts; with as many slots as a token has experts in a layer; with all of them.
+  uint64_t dense() const;
+  uint64_t needed() const { return dense() + (experts.slot_bytes == 0 ? experts.bytes : least_slots()); }
+  uint64_t recommended() const { return dense() + experts.bytes; }
+  bool streams() const { return experts.slot_bytes != 0 && recommended() > limit; }
+  // For slots, where experts are to be read as they are chosen; else 0.
+  uint64_t slot_memory() const { return streams() && limit > dense() ? limit - dense() : 0; }
+  uint64_t slots() const;
+
+ private:
+  uint64_t least_slots() const { return experts.used * experts.slot_bytes; }
+};
+
+// Sizes that options leave open are those that fit, or else the smallest; so is the prompt chunk, which halves until
+// the rest fits, at the price of reading experts for fewer tokens at once. `files`: those of the model's
+// checkpoint; `limit`: the budget's of the host's memory.
+Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
+                               uint64_t limit, const EngineOptions& options);
+// out_of_memory with who needs what, where the limit is below the floor.
+Status check_floor(const MemoryPlan& plan);
+
+}  // namespace sluice

@@ -1,0 +1,200 @@
+// --memory as a promise: a model several times larger than its bound answers within it, also where the system holds the
+// program to it, and what does not fit is refused before anything is loaded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "app/bench_model.h"
+#include "app/commands.h"
+#include "app/console.h"
+#include "app/machine_memory.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/routing_trace.h"
+#include "tests/app/json_fields.h"
+#include "tests/app/program.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr uint64_t kBound = 130'000'000;  // the file has four times as much
+const std::vector<std::string> kBounded = {"--memory", "130M"};
+
+// One layer of 256 experts, half a gigabyte, with few words.
+Status write_model(const std::string& path) {
+  TRY(ShapeConfig config, find_shape("qwen3.6-35b-a3b:1"));
+  for (auto& [name, value] : config.config.as_object()) {
+    if (name == "vocab_size") value = 1024;
+  }
+  TRY(const SyntheticModel synthetic, SyntheticModel::make(config, *find_mix("q4_k_m"), Routing{1.0}));
+  Console console;
+  return write_synthetic(synthetic, path, console);
+}
+
+// One for all tests here.
+class Memory : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    ASSERT_TRUE(write_model(model()).ok());
+    ASSERT_GT(std::filesystem::file_size(model()), 4 * kBound);
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+  static std::string model() { return folder_->path("larger.gguf"); }
+
+  static ProgramResult run(const std::vector<std::string>& more, const std::string& group = {}) {
+    std::vector<std::string> words = {"run",          model(), "ab ba aba", "--raw", "--greedy",
+                                      "--max-tokens", "6",     "--context", "256",   "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_sluice(words, {.group = group});
+  }
+
+ private:
+  static inline TemporaryFolder* folder_ = nullptr;
+};
+
+Json json_of(const ProgramResult& result) {
+  Result<Json> json = parse_json(result.out, "standard output");
+  EXPECT_TRUE(json) << result.out << result.err;
+  return json ? *std::move(json) : Json();
+}
+
+std::string answer_of(const ProgramResult& result) {
+  EXPECT_EQ(result.status, 0) << result.err;
+  const Json json = json_of(result);
+  return json.is_object() ? json.find("answer")->as_string() : "";
+}
+
+// A control group (version 1) that holds memory to so many bytes; removed with the object.
+class MemoryGroup {
+ public:
+  explicit MemoryGroup(uint64_t bytes) {
+    const std::string folder = cat("/sys/fs/cgroup/memory/sluice_test_", getpid());
+    if (path_kind("/sys/fs/cgroup/memory/memory.limit_in_bytes") == PathKind::missing) return;
+    std::error_code failed;
+    if (!std::filesystem::create_directory(folder, failed)) return;
+    folder_ = folder;
+    // Not write_file, which writes beside and renames.
+    bounded_ = std::system(cat("echo ", bytes, " > ", folder, "/memory.limit_in_bytes 2> /dev/null").c_str()) == 0;
+  }
+  ~MemoryGroup() {
+    if (!folder_.empty()) rmdir(folder_.c_str());
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+  MemoryGroup& operator=(const MemoryGroup&) = delete;
+
+  bool is_here() const { return bounded_; }
+  std::string processes() const { return folder_ + "/cgroup.procs"; }
+
+ private:
+  std::string folder_;
+  bool bounded_ = false;
+};
+
+TEST_F(Memory, AnswersWithinABoundAsWithout) {
+  const std::string resident = answer_of(run({}));
+  EXPECT_FALSE(resident.empty());
+  const ProgramResult bounded = run(kBounded);
+  EXPECT_EQ(answer_of(bounded), resident);
+  // Nothing beyond the bound is promised to anybody, and no more is taken than promised.
+  const Json json = json_of(bounded);
+  uint64_t promised = 0;
+  for (const Json& line : json.find("memory")->as_array())
+    promised += static_cast<uint64_t>(line.find("peak_bytes")->as_integer());
+  EXPECT_LE(promised, kBound);
+  EXPECT_GE(promised, kBound * 9 / 10);
+  EXPECT_LE(static_cast<uint64_t>(json.find("peak_memory_bytes")->as_integer()), promised);
+}
+
+TEST_F(Memory, AnswersInAControlGroupOfAQuarterOfTheModel) {
+  const MemoryGroup group(kBound);
+  if (!group.is_here()) GTEST_SKIP() << "this machine has no control groups (version 1) for memory to write to";
+  EXPECT_EQ(answer_of(run(kBounded, group.processes())), answer_of(run({})));
+}
+
+TEST_F(Memory, BelowTheFloorIsRefusedWithWhatEachNeeds) {
+  const ProgramResult result = run({"--memory", "60M"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, StartsWith("sluice: host memory: 60.0 MB in all: want at least "));
+  EXPECT_THAT(result.err, HasSubstr(" held and in reserve, state "));
+  EXPECT_THAT(result.err, HasSubstr(", activations "));
+  EXPECT_THAT(result.err, HasSubstr(", mapped weights "));
+  EXPECT_THAT(result.err, HasSubstr(", at least 8 experts "));
+}
+
+TEST(MachineMemory, ThisProcessHasSome) {
+  const ResidentMemory memory = resident_memory();
+  EXPECT_GT(memory.anonymous, 100'000u);
+  EXPECT_GT(memory.file, 100'000u);
+}
+
+TEST_F(Memory, PlanSaysWhatRunDoes) {
+  const ProgramResult planned = run_sluice({"plan", model(), "--context", "256", "--memory", "130M", "--json"});
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  const Json plan = json_of(planned);
+  std::set<std::string> seen;
+  expect_known_fields(*find_command("plan"), plan, seen);
+  expect_all_fields(*find_command("plan"), seen);
+  EXPECT_LE(plan.find("floor_bytes")->as_integer(), static_cast<int64_t>(kBound));
+  EXPECT_GT(plan.find("recommended_bytes")->as_integer(), static_cast<int64_t>(4 * kBound));
+  EXPECT_TRUE(plan.find("experts")->find("streamed")->as_bool());
+  EXPECT_GT(plan.find("hit_rate")->as_number(), 0.05);
+  EXPECT_LT(plan.find("hit_rate")->as_number(), 0.9);
+  EXPECT_GT(plan.find("tokens_per_second")->as_number(), 0);
+  // A bound just above the floor runs, one below does not.
+  const int64_t floor = plan.find("floor_bytes")->as_integer();
+  EXPECT_EQ(run({"--memory", cat(floor + 8'000'000)}).status, 0);
+  EXPECT_EQ(run({"--memory", cat(floor - 8'000'000)}).status, 1);
+}
+
+TEST_F(Memory, RecordedRoutingIsWhatPlanGoesBy) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("routing");
+  EXPECT_EQ(answer_of(run({"--memory", "130M", "--max-tokens", "9", "--record-routing", path})),
+            answer_of(run({"--max-tokens", "9"})));
+  const Result<RoutingTrace> trace = read_routing(path);
+  ASSERT_TRUE(trace) << trace.error().text;
+  EXPECT_EQ(trace->layers, 1u);
+  EXPECT_EQ(trace->experts, 256u);
+  EXPECT_EQ(trace->used, 8u);
+  EXPECT_EQ(trace->tokens(), 8u);  // the first came with the prompt
+  const Json plan = json_of(run_sluice({"plan", model(), "--memory", "130M", "--routing", path, "--json"}));
+  EXPECT_EQ(plan.find("routing")->as_string(), "recorded in " + path);
+  const ProgramResult refused = run({"--record-routing", path});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, StartsWith("sluice: run: --record-routing: every expert lies in memory: want a --memory "));
+}
+
+TEST_F(Memory, PlanNeedsTheHeaderAlone) {
+  const TemporaryFolder folder;
+  const std::string header = folder.path("header.gguf");
+  std::filesystem::copy_file(model(), header);
+  std::filesystem::resize_file(header, 1 << 20);
+  const std::vector<std::string> rest = {"--context", "256", "--memory", "130M", "--disk", "1G", "--json"};
+  std::vector<std::string> whole_words = {"plan", model()}, header_words = {"plan", header};
+  whole_words.insert(whole_words.end(), rest.begin(), rest.end());
+  header_words.insert(header_words.end(), rest.begin(), rest.end());
+  const Json whole = json_of(run_sluice(whole_words)), beginning = json_of(run_sluice(header_words));
+  EXPECT_TRUE(beginning.find("header_only")->as_bool());
+  EXPECT_FALSE(whole.find("header_only")->as_bool());
+  for (const char* name : {"recommended_bytes", "floor_bytes"})
+    EXPECT_NEAR(beginning.find(name)->as_number(), whole.find(name)->as_number(), 2e6) << name;  // the reserve differs
+  EXPECT_GT(beginning.find("tokens_per_second")->as_number(), 0);
+  std::filesystem::resize_file(header, 100);
+  EXPECT_EQ(run_sluice(header_words).status, 1);
+}
+
+}  // namespace
+}  // namespace sluice

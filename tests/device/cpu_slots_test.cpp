@@ -1,0 +1,128 @@
+// Experts that come and go on the CPU: whatever the slots are, and in whatever order experts come, the bits are those
+// of experts that are all at hand.
+#include <gtest/gtest.h>
+
+#include "device/cpu/cpu.h"
+#include "device/reference/reference.h"
+#include "graph/cases.h"
+#include "graph/late_experts.h"
+#include "parity_player.h"
+
+namespace sluice {
+namespace {
+
+std::vector<OpCase> cases_with_experts() {
+  std::vector<OpCase> cases = cases_of("experts");
+  for (OpCase& one : block_cases())
+    if (one.name.starts_with("moe")) cases.push_back(std::move(one));
+  return cases;
+}
+
+uint32_t count_of_experts(const OpCase& one) {
+  uint32_t most = 0;
+  for (const WeightDecl& weight : one.program.weights) most = std::max(most, weight.shape.experts);
+  return most;
+}
+
+void expect_resident_bits(const OpCase& one, Device& device, Arithmetic arithmetic) {
+  const CaseWeights weights(one);
+  CasePlayer resident(one, weights, device, arithmetic);
+  const uint32_t experts = count_of_experts(one);
+  for (const uint32_t slots : {1u, 2u, experts / 2 + 1, experts + 1}) {
+    CasePlayer streamed(one, weights, device, arithmetic, {.slots = slots, .seed = slots});
+    for (const CaseStep& step : one.steps) {
+      const StepOutputs want = resident.play(step, TokenClass::decode);
+      EXPECT_EQ(streamed.play(step, TokenClass::decode), want) << one.name << ", " << slots << " slots";
+    }
+    EXPECT_GT(streamed.filled(), 0u);
+  }
+}
+
+TEST(CpuSlots, GiveTheBitsOfExpertsAtHand) {
+  ThreadPool pool(2);
+  for (const SimdLevel level : {SimdLevel::scalar, simd_levels().back()}) {
+    const auto device = make_cpu_device({.pool = &pool, .limit = level});
+    for (const OpCase& one : cases_with_experts()) {
+      expect_resident_bits(one, *device, Arithmetic::fast);
+      expect_resident_bits(one, *device, Arithmetic::exact);
+    }
+  }
+}
+
+// A shared expert behind a router: moved before the routed ones, it is computed while they come.
+OpCase shared_case() {
+  CaseBuilder c("a shared expert");
+  const Value x = c.input(64);
+  const WeightShape inward{.experts = 6, .rows = 32, .columns = 64}, outward{.experts = 6, .rows = 64, .columns = 32};
+  const WeightShape inward_of_shared{.rows = 32, .columns = 64};
+  const Weight gate = c.weight(inward, Format::q8_0), up = c.weight(inward, Format::q8_0);
+  const Weight down = c.weight(outward, Format::q8_0);
+  const Value logits = linear(x, c.weight({.rows = 6, .columns = 64}));
+  c.recorder().begin_block(BlockKind::moe);
+  const Routed routed = route(logits, {.k = 3});
+  const Value y = experts(x, routed, gate, up, down, ActivationKind::silu);
+  c.recorder().end_block();
+  const Weight shared_gate = c.weight(inward_of_shared), shared_up = c.weight(inward_of_shared);
+  const Value shared =
+      gated_mlp(x, shared_gate, shared_up, c.weight({.rows = 64, .columns = 32}), ActivationKind::silu);
+  c.output(add(y, shared));
+  c.row_steps({1, 5, 65});
+  return c.done();
+}
+
+TEST(LateExperts, StandBehindWhatDoesNotNeedThem) {
+  const Program program = shared_case().program;
+  const Program late = with_late_experts(program);
+  std::string order;
+  for (const Op& op : late.ops) order += cat(op_name(op), " ");
+  EXPECT_EQ(order, "linear route linear linear gated_activation linear experts add ");
+  ASSERT_EQ(late.blocks.size(), 1u);
+  EXPECT_EQ(late.blocks[0].kind, BlockKind::gated_mlp);
+  EXPECT_EQ(late.blocks[0].first_op, 2u);
+  EXPECT_EQ(late.blocks[0].end_op, 6u);
+}
+
+TEST(LateExperts, GiveTheSameBitsStreamedOrNot) {
+  ThreadPool pool(2);
+  const auto device = make_cpu_device({.pool = &pool});
+  const OpCase plain = shared_case();
+  OpCase late = plain;
+  late.program = with_late_experts(plain.program);
+  const CaseWeights weights(plain);
+  CasePlayer resident(plain, weights, *device, Arithmetic::fast);
+  CasePlayer streamed(late, weights, *device, Arithmetic::fast, {.slots = 2});
+  for (const CaseStep& step : plain.steps) {
+    const StepOutputs want = resident.play(step, TokenClass::decode);
+    EXPECT_EQ(streamed.play(step, TokenClass::decode), want);
+  }
+}
+
+// Looking for what is not finite goes op by op, and stops for experts likewise.
+TEST(CpuSlots, AreFilledWhileAnOpIsLookedFor) {
+  ThreadPool pool(1);
+  const auto device = make_cpu_device({.pool = &pool});
+  const OpCase one = shared_case();
+  const CaseWeights weights(one);
+  CasePlayer resident(one, weights, *device, Arithmetic::exact);
+  CasePlayer streamed(one, weights, *device, Arithmetic::exact, {.slots = 1});
+  StepOutputs want, found;
+  const Completion a = resident.play_looking(one.steps[1], &want), b = streamed.play_looking(one.steps[1], &found);
+  ASSERT_TRUE(a.non_finite && b.non_finite);
+  EXPECT_EQ(a.non_finite->op, b.non_finite->op);
+  EXPECT_EQ(a.non_finite->row, b.non_finite->row);
+  EXPECT_EQ(found, want);
+}
+
+TEST(ReferenceDevice, HasNoSlotsForExperts) {
+  const OpCase one = shared_case();
+  const auto device = make_reference_device();
+  PlanRequest request{.program = &one.program, .expert_slots = {.count = 3, .bytes = kSlotAlignment}};
+  for (size_t id = 0; id < one.weights.size(); ++id)
+    request.weights.push_back({one.program.weights[id].shape, one.weights[id].format});
+  const auto plan = device->plan(request);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().text, "experts: found 3 slots to hold them: want all in memory on the reference device");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,54 @@
+#include "library.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "device/webgpu/webgpu.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kFetched = "build/webgpu";
+
+class Shared final : public Device {
+ public:
+  explicit Shared(Device& device) : device_(device) {}
+  DeviceInfo info() const override { return device_.info(); }
+  Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override { return device_.plan(request); }
+  Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
+                                        Budget& budget) override {
+    return device_.place(std::move(plan), weights, budget);
+  }
+
+ private:
+  Device& device_;
+};
+
+// The file, and with it lavapipe where the environment names no other driver.
+std::string find_library() {
+  if (const char* named = std::getenv("SLUICE_WEBGPU_LIBRARY"); named != nullptr) return named;
+  const std::filesystem::path folder(kFetched);
+  if (!std::filesystem::exists(folder / "libwebgpu_wrapper.so")) return "";
+  if (std::filesystem::exists(folder / "lvp_icd.json"))
+    setenv("VK_ICD_FILENAMES", std::filesystem::absolute(folder / "lvp_icd.json").c_str(), 0);
+  return std::filesystem::absolute(folder / "libwebgpu_wrapper.so");
+}
+
+std::unique_ptr<Device> open_device() {
+  if (find_library().empty()) return nullptr;
+  Result<std::unique_ptr<Device>> device = make_webgpu_device({.libraries = {find_library()}});
+  return device ? *std::move(device) : nullptr;
+}
+
+}  // namespace
+
+Device* webgpu_test_device() {
+  static const std::unique_ptr<Device> device = open_device();
+  return device.get();
+}
+
+std::string webgpu_test_library() { return webgpu_test_device() == nullptr ? "" : find_library(); }
+
+std::unique_ptr<Device> shared_webgpu_device() { return std::make_unique<Shared>(*webgpu_test_device()); }
+
+}  // namespace sluice
