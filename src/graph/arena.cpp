@@ -7,11 +7,19 @@
 namespace sluice {
 namespace {
 
-std::vector<uint32_t> moments(const Program& program) {
+// Blocks and ranges that overlap are one.
+std::vector<uint32_t> moments(const Program& program, std::span<const OpRange> together) {
+  std::vector<OpRange> ranges(together.begin(), together.end());
+  for (const Block& block : program.blocks) ranges.push_back({.first_op = block.first_op, .end_op = block.end_op});
+  std::sort(ranges.begin(), ranges.end(), [](const OpRange& a, const OpRange& b) { return a.first_op < b.first_op; });
   std::vector<uint32_t> moment(program.ops.size());
   for (uint32_t op = 0; op < moment.size(); ++op) moment[op] = op;
-  for (const Block& block : program.blocks)
-    for (uint32_t op = block.first_op; op < block.end_op; ++op) moment[op] = block.first_op;
+  OpRange joined;
+  for (const OpRange& range : ranges) {
+    if (range.first_op >= joined.end_op) joined = range;
+    joined.end_op = std::max(joined.end_op, range.end_op);
+    for (uint32_t op = range.first_op; op < range.end_op; ++op) moment[op] = joined.first_op;
+  }
   return moment;
 }
 
@@ -44,8 +52,8 @@ uint64_t best_fit(const std::vector<Placed>& placed, const Lifetime& life, uint6
 
 }  // namespace
 
-std::vector<Lifetime> lifetimes(const Program& program, bool traced) {
-  const std::vector<uint32_t> moment = moments(program);
+std::vector<Lifetime> lifetimes(const Program& program, bool traced, std::span<const OpRange> together) {
+  const std::vector<uint32_t> moment = moments(program, together);
   std::vector<Lifetime> lives;
   std::vector<uint32_t> life_of(program.values.size(), kNone);
   const auto extend = [&](ValueId id, uint32_t last) {
@@ -71,8 +79,8 @@ uint64_t value_bytes(const Program& program, const StepMaxima& maxima, ValueId i
   return rows * type.extent.ratio * type.columns() * 4;
 }
 
-Arena pack_arena(const Program& program, const StepMaxima& maxima, bool traced) {
-  std::vector<Lifetime> lives = lifetimes(program, traced);
+Arena pack_arena(const Program& program, const StepMaxima& maxima, bool traced, std::span<const OpRange> together) {
+  std::vector<Lifetime> lives = lifetimes(program, traced, together);
   const auto bytes = [&](const Lifetime& life) { return value_bytes(program, maxima, life.value); };
   std::sort(lives.begin(), lives.end(), [&](const Lifetime& a, const Lifetime& b) {
     return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : a.value < b.value;
