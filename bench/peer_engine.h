@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -56,11 +57,21 @@ struct Batch {
   int8_t* logits;
 };
 
+// The file in a folder whose name begins and ends so; builds for other devices have the device's name between.
+inline std::string library_in(const std::string& folder, const std::string& begin) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(begin) && name.ends_with("v0.5.0.so")) return entry.path();
+  }
+  return folder + "/" + begin + "v0.5.0.so";
+}
+
 class Peer {
  public:
-  // `repack`: its weights, into memory of its own; else they stay where the file is mapped.
+  // `repack`: its weights, into memory of its own; else they stay where the file is mapped. A build for GPUs has all
+  // layers there.
   Peer(const std::string& folder, const std::string& model, int32_t threads, uint32_t context, bool repack = true)
-      : base_(folder + "/libggml.v0.5.0.so"), library_(folder + "/libllama.v0.5.0.so") {
+      : base_(library_in(folder, "libggml.")), library_(library_in(folder, "libllama.")) {
     library_.get<void(void (*)(int, const char*, void*), void*)>("llama_log_set")([](int, const char*, void*) {},
                                                                                   nullptr);
     base_.get<void(const char*)>("ggml_backend_load_all_from_path")(folder.c_str());

@@ -1,7 +1,8 @@
-// versus LIBRARIES MODEL.gguf [THREADS [PROMPT [ANSWER [ROUNDS [never]]]]]: one file in Sluice and in llama.cpp, turn
-// by turn in one process: reads a prompt, then decodes, with both; prints tokens/s and the ratio of every round, how
-// long each took from opening the file to the first token, and at the end the median ratios with their spread. never:
-// Sluice repacks no weights.
+// versus LIBRARIES MODEL.gguf [THREADS [PROMPT [ANSWER [ROUNDS [never | WEBGPU]]]]]: one file in Sluice and in
+// llama.cpp, turn by turn in one process: reads a prompt, then decodes, with both; prints tokens/s and the ratio of
+// every round, how long each took from opening the file to the first token, and at the end the median ratios with their
+// spread. never: Sluice repacks no weights. WEBGPU: the library through which it computes on the GPU, where LIBRARIES
+// are the peer's for Vulkan.
 //
 // The peer is the library inside the npm package (tests/peer/library.h), called through its C interface, with its own
 // best settings: flash attention, its weights repacked, as many threads. Both compute f16 caches. Every round has other
@@ -18,6 +19,7 @@
 #include "bench/peer_engine.h"
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
+#include "device/webgpu/webgpu.h"
 #include "engine/session.h"
 #include "model/model.h"
 
@@ -51,7 +53,13 @@ struct Setting {
   Lengths lengths{};
   uint32_t rounds = 5;
   Repack repack = Repack::first;
+  std::string webgpu{};  // its library; empty: the processor computes
 };
+
+Result<std::unique_ptr<Device>> make_device(const Setting& setting, ThreadPool& pool) {
+  if (!setting.webgpu.empty()) return make_webgpu_device({.libraries = {setting.webgpu}});
+  return std::unique_ptr<Device>(make_cpu_device({.pool = &pool}));
+}
 
 Status compare(const std::string& libraries, const std::string& path, const Setting& setting) {
   const Lengths& lengths = setting.lengths;
@@ -64,7 +72,7 @@ Status compare(const std::string& libraries, const std::string& path, const Sett
   TRY(Checkpoint checkpoint, open_checkpoint(path));
   TRY(const Model model, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
   ThreadPool pool(static_cast<uint32_t>(setting.threads));
-  const std::unique_ptr<Device> device = make_cpu_device({.pool = &pool});
+  TRY(const std::unique_ptr<Device> device, make_device(setting, pool));
   Budget budget;
   TRY(const std::unique_ptr<Engine> engine,
       Engine::create(model, *device, budget, {.repack = setting.repack, .context = context}));
@@ -93,16 +101,18 @@ Status compare(const std::string& libraries, const std::string& path, const Sett
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc > 8 || (argc == 8 && std::string(argv[7]) != "never")) {
-    std::fprintf(stderr, "versus LIBRARIES MODEL.gguf [THREADS [PROMPT [ANSWER [ROUNDS [never]]]]]\n");
+  if (argc < 3 || argc > 8) {
+    std::fprintf(stderr, "versus LIBRARIES MODEL.gguf [THREADS [PROMPT [ANSWER [ROUNDS [never | WEBGPU]]]]]\n");
     return 2;
   }
   const auto number = [&](int i, int otherwise) { return argc > i ? std::max(1, std::atoi(argv[i])) : otherwise; };
+  const std::string last = argc == 8 ? argv[7] : "";
   const sluice::Setting setting{
       .threads = number(3, 2),
       .lengths = {static_cast<uint32_t>(number(4, 512)), static_cast<uint32_t>(number(5, 64))},
       .rounds = static_cast<uint32_t>(number(6, 5)),
-      .repack = argc == 8 ? sluice::Repack::never : sluice::Repack::first};
+      .repack = last == "never" ? sluice::Repack::never : sluice::Repack::first,
+      .webgpu = last == "never" ? "" : last};
   const sluice::Status status = sluice::compare(argv[1], argv[2], setting);
   if (!status) {
     std::fprintf(stderr, "%s\n", status.error().text.c_str());

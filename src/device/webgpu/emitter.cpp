@@ -32,12 +32,29 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }  // namespace
 
 Dispatches Emitter::emit_all(bool looking) {
-  for (op_ = 0; op_ < program_.ops.size(); ++op_) {
+  std::span<const Run> runs = looking ? std::span<const Run>() : runs_;
+  for (op_ = 0; op_ < program_.ops.size();) {
     scratch_taken_ = 0;
+    while (!runs.empty() && runs.front().first_op < op_) runs = runs.subspan(1);
+    if (!runs.empty() && runs.front().first_op == op_ && emit_run(runs.front())) {
+      op_ = runs.front().end_op;
+      continue;
+    }
     std::visit([&](const auto& op) { emit(op); }, program_.ops[op_]);
     if (looking) for_each_output(program_.ops[op_], [&](ValueId id) { emit_check(id); });
+    ++op_;
   }
   return std::move(dispatches_);
+}
+
+bool Emitter::emit_run(const Run& run) {
+  switch (run.kind) {
+    case RunKind::rows: emit_rows(run); return true;
+    case RunKind::heads: emit_heads(run); return true;
+    case RunKind::linears: return emit_linears(run);
+    case RunKind::gated: break;
+  }
+  return emit_gated(*gated_run(program_, readers_, run.first_op));
 }
 
 void Emitter::emit_check(ValueId id) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "device/webgpu/fusion.h"
 #include "device/webgpu/kernel.h"
 #include "device/webgpu/layout.h"
 #include "graph/op.h"
@@ -41,10 +42,19 @@ const char* activation_text(ActivationKind kind);
 
 class Emitter {
  public:
-  Emitter(const PlanRequest& request, const Layout& layout, const Adapter& adapter, TokenClass token_class)
-      : request_(request), program_(*request.program), layout_(layout), adapter_(adapter), class_(token_class) {}
+  // `runs`: of ops that are to be one dispatch, ascending; they outlive the emitter.
+  Emitter(const PlanRequest& request, const Layout& layout, const Adapter& adapter, TokenClass token_class,
+          std::span<const Run> runs)
+      : request_(request),
+        program_(*request.program),
+        layout_(layout),
+        adapter_(adapter),
+        class_(token_class),
+        runs_(runs),
+        readers_(program_) {}
 
-  // All of the program, once. Looking: behind each op, a kernel finds the first row of its results that is not finite.
+  // All of the program, once. Looking: op by op, and behind each op a kernel finds the first row of its results that is
+  // not finite.
   Dispatches emit_all(bool looking);
 
  private:
@@ -70,6 +80,30 @@ class Emitter {
   void emit(const Gather& op);
   void emit(const Slice& op);
   void emit(const Sample& op);
+
+  // False: this class has no one dispatch for it.
+  bool emit_run(const Run& run);
+  bool emit_linears(const Run& run);
+  bool emit_gated(const GatedRun& run);
+  void emit_rows(const Run& run);
+  void emit_heads(const Run& run);
+  class RowText;
+  std::string chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, bool stored);
+  struct Product {
+    const Linear* op = nullptr;
+    uint32_t tile = 0;  // of its matrix
+  };
+  // Whether these rows are multiplied one by one, or a few at once: of decode steps, and wanted ones.
+  bool has_few_rows(const Extent& extent) const {
+    return class_ == TokenClass::decode || extent.symbol == Symbol::wanted;
+  }
+  // Adds the kernel that `make` makes for so many rows at once: for one row, and where it pays another for more.
+  template <class F>
+  void add_by_rows(F&& make);
+  void emit_products(std::span<const Product> products);
+  Kernel products_kernel(std::span<const Product> products, uint32_t rows_at_once);
+  Kernel gated_kernel(const GatedRun& run, uint32_t rows_at_once);
+  void emit_tiles(const Linear& op, uint32_t tile);
 
   void emit_check(ValueId id);
   void add(const Kernel& kernel);
@@ -113,6 +147,7 @@ class Emitter {
     uint32_t inputs = 0, outputs = 0;
   };
   void emit_head_product(const HeadProduct& product);
+  void emit_attention_in_parts(const Attention& op);
   // page_of(sequence, position / 64); page_entry(sequence, i), as slot groups have them.
   void use_pages(Kernel& kernel, uint32_t group) const;
 
@@ -121,6 +156,8 @@ class Emitter {
   const Layout& layout_;
   const Adapter& adapter_;
   TokenClass class_;
+  std::span<const Run> runs_;
+  Readers readers_;
   uint32_t op_ = 0;
   uint64_t scratch_taken_ = 0;  // of this op
   Dispatches dispatches_;

@@ -17,6 +17,94 @@ fn sequences() -> u32 { return counts[SYMBOLS]; }
 fn group_index(group: vec3u, groups: vec3u) -> u32 { return group.x + group.y * groups.x; }
 )";
 
+// By a tree in workgroup memory.
+constexpr const char* kReduce = R"(
+var<workgroup> reduced: array<f32, THREADS>;
+fn sum_all(x: f32, thread: u32) -> f32 {
+  workgroupBarrier();
+  reduced[thread] = x;
+  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
+    workgroupBarrier();
+    if (thread < step) { reduced[thread] += reduced[thread + step]; }
+  }
+  workgroupBarrier();
+  return reduced[0];
+}
+fn max_all(x: f32, thread: u32) -> f32 {
+  workgroupBarrier();
+  reduced[thread] = x;
+  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
+    workgroupBarrier();
+    if (thread < step) { reduced[thread] = max(reduced[thread], reduced[thread + step]); }
+  }
+  workgroupBarrier();
+  return reduced[0];
+}
+)";
+// By a tree in each subgroup, then one subgroup after another.
+constexpr const char* kReduceBySubgroups = R"(
+const REDUCED = THREADS / SUBGROUP;
+var<workgroup> reduced: array<f32, REDUCED>;
+fn sum_all(own: f32, thread: u32) -> f32 {
+  var x = own;
+  for (var step = SUBGROUP / 2u; step > 0u; step = step / 2u) { x += subgroupShuffleXor(x, step); }
+  workgroupBarrier();
+  if (thread % SUBGROUP == 0u) { reduced[thread / SUBGROUP] = x; }
+  workgroupBarrier();
+  x = reduced[0];
+  for (var i = 1u; i < REDUCED; i++) { x += reduced[i]; }
+  return x;
+}
+fn max_all(own: f32, thread: u32) -> f32 {
+  var x = own;
+  for (var step = SUBGROUP / 2u; step > 0u; step = step / 2u) { x = max(x, subgroupShuffleXor(x, step)); }
+  workgroupBarrier();
+  if (thread % SUBGROUP == 0u) { reduced[thread / SUBGROUP] = x; }
+  workgroupBarrier();
+  x = reduced[0];
+  for (var i = 1u; i < REDUCED; i++) { x = max(x, reduced[i]); }
+  return x;
+}
+)";
+
+constexpr const char* kToken = R"(
+struct Token { key: u32, index: u32 }
+const NONE = Token(0u, 0xffffffffu);
+const ALL = Token(0u, 0xffffffffu);
+fn is_before(a: Token, b: Token) -> bool { return a.key > b.key || (a.key == b.key && a.index < b.index); }
+)";
+constexpr const char* kBest = R"(
+var<workgroup> tokens: array<Token, THREADS>;
+fn best_of_all(own: Token, thread: u32) -> Token {
+  workgroupBarrier();
+  tokens[thread] = own;
+  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
+    workgroupBarrier();
+    if (thread < step && is_before(tokens[thread + step], tokens[thread])) { tokens[thread] = tokens[thread + step]; }
+  }
+  workgroupBarrier();
+  return tokens[0];
+}
+)";
+constexpr const char* kBestBySubgroups = R"(
+var<workgroup> tokens: array<Token, THREADS / SUBGROUP>;
+fn best_of_all(own: Token, thread: u32) -> Token {
+  var best = own;
+  for (var step = SUBGROUP / 2u; step > 0u; step = step / 2u) {
+    let other = Token(subgroupShuffleXor(best.key, step), subgroupShuffleXor(best.index, step));
+    if (is_before(other, best)) { best = other; }
+  }
+  workgroupBarrier();
+  if (thread % SUBGROUP == 0u) { tokens[thread / SUBGROUP] = best; }
+  workgroupBarrier();
+  best = tokens[0];
+  for (var i = 1u; i < THREADS / SUBGROUP; i++) {
+    if (is_before(tokens[i], best)) { best = tokens[i]; }
+  }
+  return best;
+}
+)";
+
 std::string type_name(const Number& number) { return std::holds_alternative<float>(number.value) ? "f32" : "u32"; }
 
 // As bits, so that no digit is lost.
@@ -30,6 +118,18 @@ std::string literal(const Number& number) {
 uint32_t Number::word() const {
   if (const auto* real = std::get_if<float>(&value)) return std::bit_cast<uint32_t>(*real);
   return std::get<uint32_t>(value);
+}
+
+// Tiles of 64 positions; parts of as many each (ops_attention.cpp). A window may begin within a tile.
+uint64_t Grid::workgroups(uint64_t count, uint32_t last_position) const {
+  if (count < least_count || count > most_count) return 0;
+  const uint64_t own = std::min<uint64_t>(count - std::min<uint64_t>(count, first_row), most_rows);
+  uint64_t parts = 1;
+  if (most_parts > 0) {
+    const uint64_t seen = window == 0 ? last_position + uint64_t{1} : std::min(window, last_position + 1);
+    parts = std::min<uint64_t>((seen + 126) / 64, most_parts);
+  }
+  return (own * items + per - 1) / per * times * parts;
 }
 
 FoldedGrid fold(uint64_t workgroups, uint32_t most) {
@@ -65,6 +165,29 @@ PipelineText pipeline_text(const Kernel& kernel) {
   for (const std::string& snippet : kernel.snippets) wgsl += snippet;
   wgsl += kernel.body;
   return text;
+}
+
+uint32_t subgroup_lanes(const Adapter& adapter) {
+  const uint32_t lanes = adapter.subgroup_least;
+  const bool is_fixed = adapter.subgroups && lanes == adapter.subgroup_most;
+  return is_fixed && lanes >= 4 && lanes <= kThreads && std::has_single_bit(lanes) ? lanes : 0;
+}
+
+void use_subgroups(Kernel& kernel, const Adapter& adapter) {
+  if (kernel.subgroups || subgroup_lanes(adapter) == 0) return;
+  kernel.subgroups = true;
+  kernel.constants.push_back({"SUBGROUP", subgroup_lanes(adapter)});
+}
+
+void use_reduce(Kernel& kernel, const Adapter& adapter) {
+  use_subgroups(kernel, adapter);
+  kernel.snippets.emplace_back(kernel.subgroups ? kReduceBySubgroups : kReduce);
+}
+
+void use_best(Kernel& kernel, const Adapter& adapter) {
+  use_subgroups(kernel, adapter);
+  kernel.snippets.emplace_back(kToken);
+  kernel.snippets.emplace_back(kernel.subgroups ? kBestBySubgroups : kBest);
 }
 
 // exp: x = n ln 2 + r with |r| <= ln(2) / 2, then the Taylor series of e^r to r^7; n ln 2 in two parts, of which the
@@ -132,30 +255,6 @@ fn key_of(x: f32) -> u32 {
 }
 fn number_of(key: u32) -> f32 {
   return bitcast<f32>(select(~key, key & 0x7fffffffu, key >= 0x80000000u));
-}
-)";
-
-const char* const kReduce = R"(
-var<workgroup> reduced: array<f32, THREADS>;
-fn sum_all(x: f32, thread: u32) -> f32 {
-  workgroupBarrier();
-  reduced[thread] = x;
-  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
-    workgroupBarrier();
-    if (thread < step) { reduced[thread] += reduced[thread + step]; }
-  }
-  workgroupBarrier();
-  return reduced[0];
-}
-fn max_all(x: f32, thread: u32) -> f32 {
-  workgroupBarrier();
-  reduced[thread] = x;
-  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
-    workgroupBarrier();
-    if (thread < step) { reduced[thread] = max(reduced[thread], reduced[thread + step]); }
-  }
-  workgroupBarrier();
-  return reduced[0];
 }
 )";
 

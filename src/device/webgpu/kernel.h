@@ -58,14 +58,21 @@ struct Binding {
 };
 
 // Workgroups: one for each `per` items of all rows of the kernel's extent together, or of all sequences of the step;
-// `times` each.
+// `times` each. Rows may be only those from first_row on, and `times` the parts of the longest history there is. Of two
+// dispatches for few rows and for many, each is played for its own counts.
 struct Grid {
   uint64_t items = 1;  // of a row
   uint32_t per = 1;    // items a workgroup takes
   uint64_t times = 1;
   bool of_sequences = false;
-  // Of a count of rows, or of sequences.
-  uint64_t workgroups(uint64_t count) const { return (count * items + per - 1) / per * times; }
+  uint32_t first_row = 0, most_rows = ~uint32_t{0};
+  uint32_t most_parts = 0;  // of a history; 0: whatever it is
+  uint32_t window = 0;      // positions of it that are seen; 0: all
+  uint64_t least_count = 0, most_count = ~uint64_t{0};
+  // Whether it is played in a step of one row.
+  bool is_of_one_row() const { return first_row == 0 && least_count <= 1; }
+  // Of a count of rows, or of sequences, the last of them at most at that position.
+  uint64_t workgroups(uint64_t count, uint32_t last_position) const;
 };
 // Folded into two dimensions, each at most `most`; x * y is at least `workgroups`.
 struct FoldedGrid {
@@ -105,8 +112,17 @@ extern const char* const kMath;
 // key_of(x): u32 keys that sort as numbers do, above 1; 1 for a NaN. number_of(key): the number back.
 extern const char* const kSortKeys;
 
-// Sums and maxima over a workgroup, in a fixed order: sum_all(x, thread), max_all(x, thread). Every thread of the
-// workgroup calls them; what they wrote to workgroup memory before is then seen by all.
-extern const char* const kReduce;
+// Sums and maxima over a workgroup, in a fixed order of the adapter's: sum_all(x, thread), max_all(x, thread). Every
+// thread of the workgroup calls them; what they wrote to workgroup memory before is then seen by all.
+void use_reduce(Kernel& kernel, const Adapter& adapter);
+
+// Token: something with a key and an index; the larger key goes first, of equal ones the lower index: is_before(a, b).
+// best_of_all(token, thread): the first of the workgroup's; NONE, ALL: behind and in front of all there are.
+void use_best(Kernel& kernel, const Adapter& adapter);
+
+// Threads of every subgroup, neighbours in a workgroup; 0: it has none, or of sizes that differ.
+uint32_t subgroup_lanes(const Adapter& adapter);
+// Lets the kernel use subgroups of SUBGROUP threads, where there are.
+void use_subgroups(Kernel& kernel, const Adapter& adapter);
 
 }  // namespace sluice::webgpu

@@ -24,12 +24,12 @@ WeightUses weight_uses(const Program& program) {
   return uses;
 }
 
-Layout::Layout(const PlanRequest& request, const Adapter& adapter)
+Layout::Layout(const PlanRequest& request, const Adapter& adapter, std::span<const OpRange> together)
     : request_(&request),
       program_(request.program),
       cache_(request.cache.value_or(request.arithmetic == Arithmetic::exact ? Format::f32 : Format::f16)) {
   lay_out_step();
-  lay_out_values();
+  lay_out_values(together);
   lay_out_states();
   lay_out_weights(adapter);
 }
@@ -59,8 +59,8 @@ void Layout::lay_out_step() {
   end_ = aligned(kStep + step.words().size());
 }
 
-void Layout::lay_out_values() {
-  const Arena arena = pack_arena(*program_, request_->maxima, request_->traced);
+void Layout::lay_out_values(std::span<const OpRange> together) {
+  const Arena arena = pack_arena(*program_, request_->maxima, request_->traced, together);
   values_.resize(program_->values.size(), kNone);
   for (uint32_t i = 0; i < program_->inputs.size(); ++i) values_[program_->inputs[i].value] = step_.inputs[i];
   for (const Op& op : program_->ops)

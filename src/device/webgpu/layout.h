@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "device/device.h"
@@ -60,8 +61,8 @@ WeightUses weight_uses(const Program& program);
 
 class Layout {
  public:
-  // `request` has been checked and outlives the layout.
-  Layout(const PlanRequest& request, const Adapter& adapter);
+  // `request` has been checked and outlives the layout. `together`: ops whose values lie apart from each other.
+  Layout(const PlanRequest& request, const Adapter& adapter, std::span<const OpRange> together);
 
   uint32_t at(ValueId value) const { return values_[value]; }
   const StepLayout& step() const { return step_; }
@@ -82,7 +83,7 @@ class Layout {
 
  private:
   void lay_out_step();
-  void lay_out_values();
+  void lay_out_values(std::span<const OpRange> together);
   void lay_out_states();
   void lay_out_weights(const Adapter& adapter);
 

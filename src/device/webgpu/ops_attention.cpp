@@ -1,12 +1,23 @@
 // append and attention: a cache in pages of 64 positions (layout.h), read in tiles of as many at absolute multiples of
 // 64, which are merged in ascending order whatever step or chunk a row is in.
 //
-// A workgroup has a thread a position of the tile for scores, then a thread a word of the values. Over latents, queries
-// are folded through the heads' key matrices before, and the summed latents go through the value matrices afterwards.
+// Prompts, and over latents: a workgroup a head has a thread a position of the tile for scores, then a thread a word of
+// the values. Over latents, queries are folded through the heads' key matrices before, and the summed latents go
+// through the value matrices afterwards.
+//
+// Decode steps: a history is cut into parts of whole tiles, at most 64, how long each is following from the history
+// alone. A workgroup a head and part has teams of threads for a position's score and for a word of the values; another
+// kernel merges the parts in ascending order.
+#include <algorithm>
+
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {
 namespace {
+
+constexpr uint32_t kPartThreads = 256;
+constexpr uint32_t kMostParts = kThreads;  // the merging kernel has a thread for each
+constexpr uint32_t kRowsInParts = 16;
 
 // Elements of a cache, one or two a word: Pack packs and unpacks, times() multiplies and adds.
 constexpr const char* kCacheF32 = R"(
@@ -147,6 +158,146 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
+// What a row sees: its first and last position, its sequence; and the part's first and last tile, none where the first
+// is beyond the last.
+constexpr const char* kParts = R"(
+struct Part { first: u32, last: u32, sequence: u32, begin: u32, end: u32 }
+var<workgroup> shared_part: Part;
+fn tiles_of_part(first: u32, last: u32) -> u32 { return (last / 64u - first / 64u + MOST_PARTS) / MOST_PARTS; }
+fn first_seen(last: u32) -> u32 { return select(last + 1u - p.window, 0u, p.window == 0u || last < p.window); }
+)";
+constexpr const char* kAttentionPart = R"(
+const LOWEST = -3.0e38;
+const SCORE_TEAMS = THREADS / 64u;
+var<workgroup> query: array<Pack, KEY_WORDS>;
+var<workgroup> shares: array<f32, 64>;
+var<workgroup> team_scores: array<f32, THREADS>;
+var<workgroup> team_values: array<Pack, THREADS>;
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups);
+  let own_rows = min(rows() - p.first_row, MOST_ROWS);
+  let part = i / (own_rows * HEADS);
+  if (part >= MOST_PARTS) { return; }
+  let head = i % HEADS;
+  let own_row = i / HEADS % own_rows;
+  let row = p.first_row + own_row;
+  if (thread == 0u) {
+    let last = position(step_row(row));
+    let first = first_seen(last);
+    let begin = first / 64u + part * tiles_of_part(first, last);
+    shared_part = Part(first, last, sequence(step_row(row)), begin,
+                       min(begin + tiles_of_part(first, last) - 1u, last / 64u));
+  }
+  let seen = workgroupUniformLoad(&shared_part);
+  if (seen.begin > seen.end) { return; }
+  let cache_head = head / (HEADS / CACHE_HEADS);
+  let query_at = p.q + (row * HEADS + head) * QUERY_WIDTH + (QUERY_WIDTH - KEY_WIDTH);
+  for (var word = thread; word < KEY_WORDS; word += THREADS) { query[word] = pack_at(query_at, KEY_WIDTH, word); }
+  var largest = LOWEST;
+  var sum = 0.0;
+  var out: array<Pack, THREAD_WORDS>;
+  let value_team = thread / VALUE_LANES;
+  let value_lane = thread % VALUE_LANES;
+  for (var tile = seen.begin; tile <= seen.end; tile++) {
+    let page = page_of(seen.sequence, tile) * PAGE_WORDS;
+    let keys = page + cache_head * KEY_WORDS * 64u + thread % 64u;
+    let values = page + VALUES_AT + cache_head * 64u * VALUE_WORDS;
+    workgroupBarrier();
+    var score = 0.0;
+    for (var n = 0u; n < (KEY_WORDS + SCORE_TEAMS - 1u) / SCORE_TEAMS; n++) {
+      let word = thread / 64u + n * SCORE_TEAMS;
+      if (word < KEY_WORDS) { score += times(query[word], unpack(cache[keys + word * 64u])); }
+    }
+    team_scores[thread] = score;
+    workgroupBarrier();
+    let at = tile * 64u + thread;
+    let is_seen = thread < 64u && at >= seen.first && at <= seen.last;
+    score = LOWEST;
+    if (is_seen) {
+      score = team_scores[thread];
+      for (var team = 1u; team < SCORE_TEAMS; team++) { score += team_scores[team * 64u + thread]; }
+      score *= p.scale;
+      if (p.softcap > 0.0) { score = p.softcap * exact_tanh(score / p.softcap); }
+    }
+    let new_largest = max(largest, max_all(score, thread));
+    var share = 0.0;
+    if (is_seen) { share = exact_exp(score - new_largest); }
+    if (thread < 64u) { shares[thread] = share; }
+    let factor = exact_exp(largest - new_largest);
+    sum = sum * factor + sum_all(share, thread);
+    largest = new_largest;
+    let begin = max(seen.first, tile * 64u) - tile * 64u;
+    let end = min(seen.last - tile * 64u, 63u);
+    for (var k = 0u; k < THREAD_WORDS; k++) {
+      let word = value_lane + k * VALUE_LANES;
+      if (word >= VALUE_WORDS) { break; }
+      var x = out[k] * factor;
+      for (var n = 0u; n < 64u * VALUE_LANES / THREADS; n++) {
+        let j = n * (THREADS / VALUE_LANES) + value_team;
+        if (j >= begin && j <= end) { x += shares[j] * unpack(cache[values + j * VALUE_WORDS + word]); }
+      }
+      out[k] = x;
+    }
+  }
+  let to = p.parts + ((own_row * HEADS + head) * MOST_PARTS + part) * PART_WORDS;
+  for (var k = 0u; k < THREAD_WORDS; k++) {
+    workgroupBarrier();
+    team_values[thread] = out[k];
+    workgroupBarrier();
+    let word = value_lane + k * VALUE_LANES;
+    if (value_team == 0u && word < VALUE_WORDS) {
+      var x = team_values[value_lane];
+      for (var team = 1u; team < THREADS / VALUE_LANES; team++) { x += team_values[team * VALUE_LANES + value_lane]; }
+      store_pack(to + 2u, VALUE_WIDTH, word, x);
+    }
+  }
+  if (thread == 0u) {
+    store(to, largest);
+    store(to + 1u, sum);
+  }
+}
+)";
+
+// A workgroup a head of a row.
+constexpr const char* kMerge = R"(
+var<workgroup> factors: array<f32, MOST_PARTS>;
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups);
+  let own_rows = min(rows() - p.first_row, MOST_ROWS);
+  if (i >= own_rows * HEADS) { return; }
+  if (thread == 0u) {
+    let last = position(step_row(p.first_row + i / HEADS));
+    let first = first_seen(last);
+    let tiles = last / 64u - first / 64u + 1u;
+    let each = tiles_of_part(first, last);
+    shared_part = Part(first, last, 0u, 0u, (tiles + each - 1u) / each);
+  }
+  let count = workgroupUniformLoad(&shared_part).end;
+  let begin = p.parts + i * MOST_PARTS * PART_WORDS;
+  var own = -3.0e38;
+  if (thread < count) { own = load(begin + thread * PART_WORDS); }
+  let largest = max_all(own, thread);
+  var own_sum = 0.0;
+  if (thread < count) {
+    let factor = exact_exp(own - largest);
+    factors[thread] = factor;
+    own_sum = factor * load(begin + thread * PART_WORDS + 1u);
+  }
+  let sum = sum_all(own_sum, thread);
+  for (var at = thread; at < VALUE_WIDTH; at += THREADS) {
+    var x = 0.0;
+    for (var part = 0u; part < count; part++) { x = fma(factors[part], load(begin + part * PART_WORDS + 2u + at), x); }
+    store(p.out + (p.first_row * HEADS + i) * VALUE_WIDTH + at, x / sum);
+  }
+}
+)";
+
 // out[row][head] = W[head] x[row][head], of heads FIRST_HEAD to FIRST_HEAD + HEADS - 1; a thread a number.
 constexpr const char* kHeadProduct = R"(
 @compute @workgroup_size(THREADS)
@@ -242,6 +393,7 @@ void Emitter::emit(const Attention& op) {
                        .inputs = nope,
                        .outputs = decl.value_width});
 
+  if (class_ == TokenClass::decode && !latent) return emit_attention_in_parts(op);
   Kernel kernel{.name = "attention", .body = kAttention, .extent = type(op.q).extent};
   kernel.constants = {{"HEADS", heads},
                       {"CACHE_HEADS", decl.heads},
@@ -251,7 +403,8 @@ void Emitter::emit(const Attention& op) {
                       {"THREAD_WORDS", (words + kThreads - 1) / kThreads}};
   kernel.params = {{"q", at(op.q)},     {"latent", folded},    {"out", summed},
                    {"scale", op.scale}, {"window", op.window}, {"softcap", op.softcap}};
-  kernel.snippets = {kMath, kReduce};
+  kernel.snippets = {kMath};
+  use_reduce(kernel, adapter_);
   use_cache(kernel, index, Access::read);
   kernel.grid = {.items = heads};
   add(kernel);
@@ -268,6 +421,50 @@ void Emitter::emit(const Attention& op) {
                        .out_head = type(op.out).width,
                        .inputs = decl.value_width,
                        .outputs = type(op.out).width});
+}
+
+// Rows go by kRowsInParts, so that the parts of no more of them are kept at once.
+void Emitter::emit_attention_in_parts(const Attention& op) {
+  const StateDecl& decl = program_.states[op.state.state];
+  const StateLayout& cache = layout_.state(op.state.state);
+  const uint32_t heads = type(op.q).heads;
+  const uint32_t most_parts = std::min(kMostParts, request_.maxima.pages_per_sequence[decl.group]);
+  const auto most = static_cast<uint32_t>(std::min<uint64_t>(most_rows(type(op.q).extent), kRowsInParts));
+  const uint32_t part_words = (decl.value_width + 3) / 2 * 2;
+  const uint32_t parts = scratch(uint64_t{most} * heads * most_parts * part_words);
+  uint32_t value_lanes = kPartThreads;
+  while (value_lanes / 2 >= std::max(cache.value_words, kPartThreads / 8)) value_lanes /= 2;
+  const auto kernel_of = [&](const char* name, uint32_t threads, uint32_t first_row) {
+    Kernel kernel{.name = name, .extent = type(op.q).extent, .threads = threads};
+    kernel.constants = {{"HEADS", heads}, {"MOST_PARTS", most_parts}, {"MOST_ROWS", most}, {"PART_WORDS", part_words}};
+    kernel.params = {{"parts", parts}, {"first_row", first_row}, {"window", op.window}};
+    kernel.snippets = {kMath, kParts};
+    use_reduce(kernel, adapter_);
+    kernel.grid = {.items = heads, .first_row = first_row, .most_rows = most};
+    return kernel;
+  };
+  for (uint32_t first_row = 0; first_row < most_rows(type(op.q).extent); first_row += most) {
+    Kernel part = kernel_of("attention_part", kPartThreads, first_row);
+    part.body = kAttentionPart;
+    part.constants.insert(part.constants.end(),
+                          {{"CACHE_HEADS", decl.heads},
+                           {"QUERY_WIDTH", type(op.q).width},
+                           {"VALUE_LANES", value_lanes},
+                           {"THREAD_WORDS", (cache.value_words + value_lanes - 1) / value_lanes}});
+    part.params.insert(part.params.end(), {{"q", at(op.q)}, {"scale", op.scale}, {"softcap", op.softcap}});
+    use_cache(part, op.state.state, Access::read);
+    part.grid.most_parts = most_parts;
+    part.grid.window = op.window;
+    add(part);
+
+    Kernel merge = kernel_of("attention_merge", kThreads, first_row);
+    merge.body = kMerge;
+    merge.constants.push_back({"VALUE_WIDTH", decl.value_width});
+    merge.params.push_back({"out", at(op.out)});
+    merge.bindings = {memory()};
+    use_step_rows(merge);
+    add(merge);
+  }
 }
 
 void Emitter::emit_head_product(const HeadProduct& product) {

@@ -26,8 +26,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (expert < p.first || expert >= p.end) { return; }
   let output = first_output(i % kBlocks, thread);
   let output_count = min(OUTPUTS_EACH, WIDTH - min(output, WIDTH));
-  let gate_row = (expert - p.gate_first) * WIDTH + output;
-  let up_row = (expert - p.up_first) * WIDTH + output;
+  let gate_row = (expert - p.gate_first) * WIDTH;
+  let up_row = (expert - p.up_first) * WIDTH;
   var gates: Sums;
   var ups: Sums;
   for (var begin = 0u; begin < kParts; begin += STAGED) {
@@ -37,9 +37,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     workgroupBarrier();
     for (var part = thread % LANES; part < count; part += LANES) {
       for (var o = 0u; o < OUTPUTS_EACH; o++) {
-        if (o >= output_count) { continue; }
-        gates[o] += times_staged(gate_16(gate_row + o, begin + part), part * 4u);
-        ups[o] += times_staged(up_16(up_row + o, begin + part), part * 4u);
+        let row = min(output + o, WIDTH - 1u);
+        let x = staged_part(part * 4u);
+        gates[o] = add_part(gates[o], gate_16(gate_row + row, begin + part), x);
+        ups[o] = add_part(ups[o], up_16(up_row + row, begin + part), x);
       }
     }
   }
@@ -83,7 +84,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   for (var e = 0u; e < CHOSEN; e++) {
     let one = workgroupUniformLoad(&order[e]);
     if (one.x < p.first || one.x >= p.end) { continue; }
-    let first_row = (one.x - p.first) * HIDDEN + output;
+    let first_row = (one.x - p.first) * HIDDEN;
     for (var begin = 0u; begin < kParts; begin += STAGED) {
       let count = min(STAGED, kParts - begin);
       workgroupBarrier();
@@ -91,8 +92,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       workgroupBarrier();
       for (var part = thread % LANES; part < count; part += LANES) {
         for (var o = 0u; o < OUTPUTS_EACH; o++) {
-          if (o >= output_count) { continue; }
-          sums[o] += times_staged(down_16(first_row + o, begin + part), part * 4u);
+          sums[o] = add_part(sums[o], down_16(first_row + min(output + o, HIDDEN - 1u), begin + part),
+                             staged_part(part * 4u));
         }
       }
     }
@@ -122,13 +123,13 @@ void Emitter::emit(const Experts& op) {
   const uint32_t hidden = columns(op.x), chosen = columns(op.index);
   const uint32_t width = program_.weights[op.gate].shape.rows;
   const uint32_t inner = scratch(most_rows(type(op.x).extent) * chosen * width);
-  const auto kernel_of = [&](const char* name, const char* body, uint64_t times) {
+  const auto kernel_of = [&](const char* name, const char* body, const ProductShape& shape, uint64_t times) {
     Kernel kernel{.name = name, .body = body, .extent = type(op.x).extent, .threads = kProductThreads};
-    kernel.constants = {
-        {"HIDDEN", hidden}, {"WIDTH", width}, {"CHOSEN", chosen}, {"OUTPUTS_EACH", product_outputs_each(adapter_)}};
+    kernel.constants = {{"HIDDEN", hidden}, {"WIDTH", width}, {"CHOSEN", chosen}};
     kernel.params = {{"index", at(op.index)}, {"inner", inner}};
     kernel.bindings = {memory()};
-    kernel.snippets = {kStagedProduct};
+    use_subgroups(kernel, adapter_);
+    kernel.snippets = {staged_product(adapter_, shape)};
     kernel.grid = {.times = times};
     return kernel;
   };
@@ -137,13 +138,15 @@ void Emitter::emit(const Experts& op) {
     kernel.snippets.push_back(decoder(id, name));
   };
 
+  const ProductShape in = product_shape(adapter_, uint64_t{chosen} * width);
+  const ProductShape out = product_shape(adapter_, hidden);
   const std::vector<WeightTile>&gates = layout_.matrix(op.gate).tiles, &ups = layout_.matrix(op.up).tiles;
   for (uint32_t g = 0; g < gates.size(); ++g)
     for (uint32_t u = 0; u < ups.size(); ++u) {
       const ExpertRange gate = experts_of(gates[g], width), up = experts_of(ups[u], width);
       const ExpertRange both{std::max(gate.first, up.first), std::min(gate.end, up.end)};
       if (both.first >= both.end) continue;
-      Kernel kernel = kernel_of("experts_inward", kInward, chosen * product_blocks(adapter_, width));
+      Kernel kernel = kernel_of("experts_inward", kInward, in, chosen * in.blocks(width));
       kernel.params.insert(kernel.params.end(), {{"x", at(op.x)},
                                                  {"weight", at(op.weight)},
                                                  {"first", both.first},
@@ -159,7 +162,7 @@ void Emitter::emit(const Experts& op) {
   const std::vector<WeightTile>& downs = layout_.matrix(op.down).tiles;
   for (uint32_t tile = 0; tile < downs.size(); ++tile) {
     const ExpertRange range = experts_of(downs[tile], hidden);
-    Kernel kernel = kernel_of("experts_outward", kOutward, product_blocks(adapter_, hidden));
+    Kernel kernel = kernel_of("experts_outward", kOutward, out, out.blocks(hidden));
     kernel.params.insert(kernel.params.end(), {{"out", at(op.out)}, {"first", range.first}, {"end", range.end}});
     use_weight(kernel, "down", op.down, tile);
     add(kernel);

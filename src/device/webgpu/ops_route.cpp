@@ -8,8 +8,6 @@ namespace {
 // 0 is the key of an expert that is taken, 1 of one that is left out.
 constexpr const char* kRoute = R"(
 var<workgroup> keys: array<u32, EXPERTS>;
-var<workgroup> best_key: array<u32, THREADS>;
-var<workgroup> best_index: array<u32, THREADS>;
 var<workgroup> group_score: array<f32, GROUPS>;
 var<workgroup> chosen: array<u32, CHOSEN>;
 
@@ -31,22 +29,7 @@ fn take_best(thread: u32) -> u32 {
   for (var e = thread; e < EXPERTS; e += THREADS) {
     if (keys[e] > key) { key = keys[e]; index = e; }
   }
-  best_key[thread] = key;
-  best_index[thread] = index;
-  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
-    workgroupBarrier();
-    if (thread < step) {
-      let other = best_key[thread + step];
-      let is_better = other > best_key[thread] ||
-                      (other == best_key[thread] && best_index[thread + step] < best_index[thread]);
-      if (is_better) {
-        best_key[thread] = other;
-        best_index[thread] = best_index[thread + step];
-      }
-    }
-  }
-  workgroupBarrier();
-  let found = min(best_index[0], EXPERTS - 1u);
+  let found = min(best_of_all(Token(key, index), thread).index, EXPERTS - 1u);
   workgroupBarrier();
   if (thread == 0u) { keys[found] = 0u; }
   workgroupBarrier();
@@ -125,7 +108,9 @@ void Emitter::emit(const Route& op) {
                       {"IS_NORMALISED", op.normalise ? 1u : 0u}};
   kernel.params = {{"logits", at(op.logits)}, {"index", at(op.index)}, {"weight", at(op.weight)}, {"scale", op.scale}};
   kernel.bindings = {memory()};
-  kernel.snippets = {kMath, kReduce, kSortKeys};
+  kernel.snippets = {kMath, kSortKeys};
+  use_reduce(kernel, adapter_);
+  use_best(kernel, adapter_);
   const auto factor = [&](const char* function, const char* param, WeightId id, const char* none) {
     if (id == kNone) {
       kernel.snippets.push_back(cat("fn ", function, "(expert: u32) -> f32 { return ", none, "; }\n"));

@@ -1,31 +1,18 @@
-// sample: a workgroup a wanted row. Its threads go over the vocabulary together, as often as needed; what depends on an
-// order among tokens is found by halving the range of keys that sort as logits do (top_k, top_p), so that nothing is
-// sorted. Sums run in one order: a thread's tokens ascending, then the threads as a tree.
+// sample: two dispatches. In the first a workgroup looks at a part of a wanted row's vocabulary: the largest logit, the
+// sum of exponentials, the candidates, and, adjusted and divided by the temperature, the best token. In the second a
+// workgroup a row puts the parts together; where the temperature asks for a choice by chance, its threads go over the
+// vocabulary together, as often as needed, and what depends on an order among tokens is found by halving the range of
+// keys that sort as logits do (top_k, top_p), so that nothing is sorted. Sums run in one order: a thread's tokens
+// ascending, then the threads, then the parts.
+#include <algorithm>
+
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kSampleThreads = 256;
-
-// A token and its key; the larger key goes first, of equal ones the lower index.
-constexpr const char* kToken = R"(
-struct Token { key: u32, index: u32 }
-const NONE = Token(0u, 0xffffffffu);
-const ALL = Token(0u, 0xffffffffu);
-var<workgroup> tokens: array<Token, THREADS>;
-fn is_before(a: Token, b: Token) -> bool { return a.key > b.key || (a.key == b.key && a.index < b.index); }
-fn best_of_all(own: Token, thread: u32) -> Token {
-  workgroupBarrier();
-  tokens[thread] = own;
-  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
-    workgroupBarrier();
-    if (thread < step && is_before(tokens[thread + step], tokens[thread])) { tokens[thread] = tokens[thread + step]; }
-  }
-  workgroupBarrier();
-  return tokens[0];
-}
-)";
+constexpr uint32_t kPartTokens = 1024;  // at least; the second kernel has a thread a part
 
 // The noise of base/random.h.
 constexpr const char* kGumbel = R"(
@@ -108,61 +95,21 @@ fn find_cut(t: u32, largest: f32, thread: u32) -> Token {
   return cut;
 }
 
-// Two rounds: the best token, then the best by chance of those that are left.
-fn choose(t: u32, row: u32, position: u32, thread: u32) -> u32 {
+// The best by chance of those that are left; `best` is the best of all.
+fn choose(t: u32, row: u32, position: u32, best: Token, thread: u32) -> u32 {
   let words = workgroupUniformLoad(&row_words);
   let min_p = bitcast<f32>(words[3]);
-  var best = NONE;
-  var largest = 0.0;
-  var cut = ALL;
-  for (var pass_number = 0u; pass_number < 2u; pass_number++) {
-    var own = NONE;
-    for (var i = thread; i < p.vocabulary; i += THREADS) {
-      var x = load(t + i);
-      if (pass_number == 1u) {
-        if (is_before(cut, Token(key_of(x), i))) { continue; }
-        if (i != best.index && exact_exp(x - largest) < min_p) { continue; }
-        x += gumbel(row, position, i);
-      }
-      let token = Token(key_of(x), i);
-      if (is_before(token, own)) { own = token; }
-    }
-    best = best_of_all(own, thread);
-    if (pass_number == 1u || bitcast<f32>(words[0]) == 0.0) { break; }
-    largest = load(t + best.index);
-    cut = find_cut(t, largest, thread);
-  }
-  return best.index;
-}
-
-// As many of the logits as can be: the threads' best, of which the winner's thread then looks for its next.
-fn write_candidates(logits: u32, out: u32, thread: u32) {
+  let largest = load(t + best.index);
+  let cut = find_cut(t, largest, thread);
   var own = NONE;
-  var last = Token(0xffffffffu, 0u);
-  for (var i = 0u; i < CANDIDATES; i++) {
-    if (i == 0u || last.index == own.index) {
-      own = NONE;
-      for (var k = thread; k < p.vocabulary; k += THREADS) {
-        let token = Token(key_of(load(logits + k)), k);
-        if (is_before(last, token) && is_before(token, own)) { own = token; }
-      }
-    }
-    last = best_of_all(own, thread);
-    if (thread == 0u) {
-      memory[out + 4u + 2u * i] = last.index;
-      memory[out + 5u + 2u * i] = 0u;
-      if (last.index != NONE.index) { memory[out + 5u + 2u * i] = memory[logits + last.index]; }
-    }
+  for (var i = thread; i < p.vocabulary; i += THREADS) {
+    let x = load(t + i);
+    if (is_before(cut, Token(key_of(x), i))) { continue; }
+    if (i != best.index && exact_exp(x - largest) < min_p) { continue; }
+    let token = Token(key_of(x + gumbel(row, position, i)), i);
+    if (is_before(token, own)) { own = token; }
   }
-}
-
-fn adjust(t: u32, first: u32, count: u32) {
-  for (var i = first; i < first + count; i++) {
-    let at = t + memory[p.adjustments + 3u * i];
-    let repeat = load(p.adjustments + 3u * i + 1u);
-    let x = load(at);
-    store(at, select(x * repeat, x / repeat, x > 0.0) + load(p.adjustments + 3u * i + 2u));
-  }
+  return best_of_all(own, thread).index;
 }
 
 @compute @workgroup_size(THREADS)
@@ -171,33 +118,41 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let wanted = group_index(group, groups);
   if (wanted >= rows()) { return; }
   let logits = p.logits + wanted * p.vocabulary;
-  let t = p.t + wanted * p.vocabulary;
   let row = p.sample_rows + wanted * SAMPLE_ROW_WORDS;
   let out = p.out + wanted * SAMPLE_WORDS;
   if (thread < SAMPLE_ROW_WORDS) { row_words[thread] = memory[row + thread]; }
-  var largest = -3.4e38;
-  var bad = 0u;
-  for (var i = thread; i < p.vocabulary; i += THREADS) {
-    let x = load(logits + i);
-    if (!is_finite(x)) { bad++; }
-    largest = max(largest, x);
-    store(t + i, x);
+  let part = p.parts + (wanted * PARTS + thread) * PART_WORDS;
+  let has_part = thread < PARTS;
+  var own_largest = -3.4e38;
+  if (has_part) { own_largest = load(part); }
+  let largest = max_all(own_largest, thread);
+  var own_sum = 0.0;
+  var own_bad = 0.0;
+  var own_best = NONE;
+  if (has_part) {
+    own_sum = load(part + 1u) * exact_exp(own_largest - largest);
+    own_bad = load(part + 2u);
+    own_best = Token(memory[part + 3u], memory[part + 4u]);
   }
-  let is_bad = sum_all(f32(bad), thread) > 0.0;
-  largest = max_all(largest, thread);
-  var sum = 0.0;
-  for (var i = thread; i < p.vocabulary; i += THREADS) { sum += exact_exp(load(logits + i) - largest); }
-  let log_sum_exp = largest + exact_log(sum_all(sum, thread));
-  write_candidates(logits, out, thread);
-  storageBarrier();
-  if (thread == 0u) { adjust(t, row_words[7], row_words[8]); }
-  storageBarrier();
-  let temperature = bitcast<f32>(row_words[0]);
-  if (temperature != 0.0) {
-    for (var i = thread; i < p.vocabulary; i += THREADS) { store(t + i, load(t + i) / temperature); }
+  let log_sum_exp = largest + exact_log(sum_all(own_sum, thread));
+  let is_bad = sum_all(own_bad, thread) > 0.0;
+  var next = 0u;
+  for (var i = 0u; i < CANDIDATES; i++) {
+    var own = NONE;
+    if (has_part && next < CANDIDATES) { own = Token(memory[part + 5u + 2u * next], memory[part + 6u + 2u * next]); }
+    let first = best_of_all(own, thread);
+    if (first.index == own.index) { next++; }
+    if (thread == 0u) {
+      memory[out + 4u + 2u * i] = first.index;
+      memory[out + 5u + 2u * i] = 0u;
+      if (first.index != NONE.index) { memory[out + 5u + 2u * i] = memory[logits + first.index]; }
+    }
   }
-  storageBarrier();
-  let token = choose(t, row, position(step_row(wanted)), thread);
+  let best = best_of_all(own_best, thread);
+  var token = best.index;
+  if (workgroupUniformLoad(&row_words)[0] << 1u != 0u) {
+    token = choose(p.t + wanted * p.vocabulary, row, position(step_row(wanted)), best, thread);
+  }
   if (thread == 0u) {
     memory[out] = token;
     memory[out + 1u] = select(1u, 0u, is_bad);
@@ -207,23 +162,121 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
+// A part's words: its largest logit; the sum of exponentials of their distance to it; how many are not finite; key and
+// index of its best token, adjusted; then key and index of its candidates, the best first.
+constexpr const char* kSamplePart = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let wanted = group_index(group, groups) / PARTS;
+  if (wanted >= rows()) { return; }
+  let number = group_index(group, groups) % PARTS;
+  let logits = p.logits + wanted * p.vocabulary;
+  let t = p.t + wanted * p.vocabulary;
+  let begin = min(number * TOKENS, p.vocabulary);
+  let end = min(begin + TOKENS, p.vocabulary);
+  let part = p.parts + (wanted * PARTS + number) * PART_WORDS;
+  var own_largest = -3.4e38;
+  var own_bad = 0.0;
+  for (var i = begin + thread; i < end; i += THREADS) {
+    let x = load(logits + i);
+    if (!is_finite(x)) { own_bad += 1.0; }
+    own_largest = max(own_largest, x);
+    store(t + i, x);
+  }
+  let bad = sum_all(own_bad, thread);
+  let largest = max_all(own_largest, thread);
+  var own_sum = 0.0;
+  for (var i = begin + thread; i < end; i += THREADS) { own_sum += exact_exp(load(logits + i) - largest); }
+  let sum = sum_all(own_sum, thread);
+
+  // The threads' best, of which the winner's thread then looks for its next.
+  var own = NONE;
+  var last = Token(0xffffffffu, 0u);
+  for (var i = 0u; i < CANDIDATES; i++) {
+    if (i == 0u || last.index == own.index) {
+      own = NONE;
+      for (var k = begin + thread; k < end; k += THREADS) {
+        let token = Token(key_of(load(logits + k)), k);
+        if (is_before(last, token) && is_before(token, own)) { own = token; }
+      }
+    }
+    last = best_of_all(own, thread);
+    if (thread == 0u) {
+      memory[part + 5u + 2u * i] = last.key;
+      memory[part + 6u + 2u * i] = last.index;
+    }
+  }
+
+  // A token's adjustments are made by the thread that goes over it, in their order.
+  let row = p.sample_rows + wanted * SAMPLE_ROW_WORDS;
+  let first_adjustment = memory[row + 7u];
+  for (var i = first_adjustment; i < first_adjustment + memory[row + 8u]; i++) {
+    let token = memory[p.adjustments + 3u * i];
+    if (token < begin || token >= end || (token - begin) % THREADS != thread) { continue; }
+    let repeat = load(p.adjustments + 3u * i + 1u);
+    let x = load(t + token);
+    store(t + token, select(x * repeat, x / repeat, x > 0.0) + load(p.adjustments + 3u * i + 2u));
+  }
+  let temperature = load(row);
+  own = NONE;
+  for (var i = begin + thread; i < end; i += THREADS) {
+    var x = load(t + i);
+    if (temperature != 0.0) {
+      x = x / temperature;
+      store(t + i, x);
+    }
+    let token = Token(key_of(x), i);
+    if (is_before(token, own)) { own = token; }
+  }
+  let best = best_of_all(own, thread);
+  if (thread == 0u) {
+    store(part, largest);
+    store(part + 1u, sum);
+    store(part + 2u, bad);
+    memory[part + 3u] = best.key;
+    memory[part + 4u] = best.index;
+  }
+}
+)";
+
 }  // namespace
 
 void Emitter::emit(const Sample& op) {
-  const uint32_t vocabulary = columns(op.logits);
-  Kernel kernel{.name = "sample", .body = kSample, .extent = type(op.logits).extent, .threads = kSampleThreads};
-  kernel.constants = {{"CANDIDATES", kCandidates},
-                      {"SAMPLE_WORDS", kSampleWords},
-                      {"SAMPLE_ROW_WORDS", static_cast<uint32_t>(sizeof(SampleRow) / 4)}};
   static_assert(sizeof(SampleRow) == 36 && sizeof(Adjustment) == 12);
-  kernel.params = {{"vocabulary", vocabulary},
-                   {"logits", at(op.logits)},
-                   {"out", at(op.out)},
-                   {"t", scratch(most_rows(type(op.logits).extent) * vocabulary)},
-                   {"sample_rows", layout_.step().sample_rows},
-                   {"adjustments", layout_.step().adjustments}};
-  kernel.bindings = {memory()};
-  kernel.snippets = {kMath, kReduce, kSortKeys, kToken, kGumbel};
+  const uint32_t vocabulary = columns(op.logits);
+  const uint32_t tokens = std::max(kPartTokens, (vocabulary + kSampleThreads - 1) / kSampleThreads);
+  const uint32_t parts = (vocabulary + tokens - 1) / tokens;
+  constexpr uint32_t kPartWords = 5 + 2 * kCandidates;
+  const uint64_t most = most_rows(type(op.logits).extent);
+  const uint32_t t = scratch(most * vocabulary), part_words = scratch(most * parts * kPartWords);
+  const auto kernel_of = [&](const char* name, const char* body) {
+    Kernel kernel{.name = name, .body = body, .extent = type(op.logits).extent, .threads = kSampleThreads};
+    kernel.constants = {{"CANDIDATES", kCandidates},
+                        {"SAMPLE_ROW_WORDS", static_cast<uint32_t>(sizeof(SampleRow) / 4)},
+                        {"PARTS", parts},
+                        {"PART_WORDS", kPartWords}};
+    kernel.params = {{"vocabulary", vocabulary},
+                     {"logits", at(op.logits)},
+                     {"t", t},
+                     {"parts", part_words},
+                     {"sample_rows", layout_.step().sample_rows}};
+    kernel.bindings = {memory()};
+    kernel.snippets = {kMath, kSortKeys};
+    use_reduce(kernel, adapter_);
+    use_best(kernel, adapter_);
+    return kernel;
+  };
+  Kernel part = kernel_of("sample_part", kSamplePart);
+  part.constants.push_back({"TOKENS", tokens});
+  part.params.push_back({"adjustments", layout_.step().adjustments});
+  part.grid = {.times = parts};
+  add(part);
+
+  Kernel kernel = kernel_of("sample", kSample);
+  kernel.constants.push_back({"SAMPLE_WORDS", kSampleWords});
+  kernel.params.push_back({"out", at(op.out)});
+  kernel.snippets.emplace_back(kGumbel);
   use_step_rows(kernel);
   add(kernel);
 }

@@ -60,10 +60,13 @@ Result<std::unique_ptr<WebGpuPlan>> WebGpuPlan::make(const PlanRequest& request,
 }
 
 WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
-    : request_(request), adapter_(adapter), layout_(request_, adapter_) {
+    : request_(request),
+      adapter_(adapter),
+      runs_(request.traced ? std::vector<Run>() : find_runs(*request.program)),
+      layout_(request_, adapter_, op_ranges(runs_)) {
   uint64_t scratch = 0;
   for (int i = 0; i < kTokenClasses; ++i) {
-    dispatches_[i] = Emitter(request_, layout_, adapter_, static_cast<TokenClass>(i)).emit_all(false);
+    dispatches_[i] = Emitter(request_, layout_, adapter_, static_cast<TokenClass>(i), runs_).emit_all(false);
     scratch = std::max(scratch, dispatches_[i].scratch_words);
   }
   memory_words_ = std::max<uint64_t>(layout_.scratch() + scratch, 16);
@@ -72,7 +75,7 @@ WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
 }
 
 Dispatches WebGpuPlan::looking_dispatches(TokenClass token_class) const {
-  return Emitter(request_, layout_, adapter_, token_class).emit_all(true);
+  return Emitter(request_, layout_, adapter_, token_class, {}).emit_all(true);
 }
 
 // What is bound as one.
@@ -101,7 +104,7 @@ std::vector<MemoryLine> WebGpuPlan::memory() const {
 
 std::string WebGpuPlan::numerics_id() const {
   const char* arithmetic = request_.arithmetic == Arithmetic::exact ? "/exact/" : "/fast/";
-  return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv/v1");
+  return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv/v2");
 }
 
 }  // namespace sluice::webgpu

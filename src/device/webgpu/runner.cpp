@@ -36,9 +36,13 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
 
 void WebGpuRunner::play(const Variant& variant, const StepBuffer& step) {
   const uint32_t most = placed_->host().adapter().workgroups;
+  uint32_t last_position = 0;
+  for (const int32_t position : step.positions())
+    last_position = std::max(last_position, static_cast<uint32_t>(position));
   for (const PlacedDispatch& dispatch : variant) {
     const uint64_t rows = uint64_t{step.count(dispatch.extent.symbol)} * dispatch.extent.ratio;
-    const FoldedGrid grid = fold(dispatch.grid.workgroups(dispatch.grid.of_sequences ? step.sequences() : rows), most);
+    const uint64_t count = dispatch.grid.of_sequences ? step.sequences() : rows;
+    const FoldedGrid grid = fold(dispatch.grid.workgroups(count, last_position), most);
     if (grid.x > 0) commands_.dispatch(dispatch.pipeline, dispatch.binding, dispatch.uniform_offset, grid.x, grid.y);
   }
 }
@@ -150,9 +154,10 @@ Ticket WebGpuRunner::write_page(uint32_t group, uint32_t page, std::span<const s
 std::optional<DispatchCounts> WebGpuRunner::dispatch_counts() const {
   const std::vector<Dispatch>& played = plan_->dispatches(TokenClass::decode).list;
   const std::vector<int32_t>& layers = program().layers;  // by op
-  const auto in_layer = [&](const Dispatch& dispatch) { return layers[dispatch.op] >= 0; };
+  const auto of_one_row = [](const Dispatch& dispatch) { return dispatch.grid.is_of_one_row(); };
+  const auto in_layer = [&](const Dispatch& dispatch) { return of_one_row(dispatch) && layers[dispatch.op] >= 0; };
   return DispatchCounts{
-      .token = static_cast<uint32_t>(played.size()),
+      .token = static_cast<uint32_t>(std::count_if(played.begin(), played.end(), of_one_row)),
       .in_layers = static_cast<uint32_t>(std::count_if(played.begin(), played.end(), in_layer)),
       .layers = layers.empty() ? 0 : static_cast<uint32_t>(*std::max_element(layers.begin(), layers.end()) + 1),
       .pipelines = placed_->host().pipelines()};

@@ -81,8 +81,10 @@ const char* const kScaledAndMoved = R"(
 fn $_16(row: u32, part: u32) -> mat4x4f {
   let begin = $_FIRST_ROW + row * $_ROW_WORDS;
   let scale = $_scale(begin, part);
-  return mat4x4f(scale.x * $_numbers(begin, part, 0u) + scale.y, scale.x * $_numbers(begin, part, 1u) + scale.y,
-                 scale.x * $_numbers(begin, part, 2u) + scale.y, scale.x * $_numbers(begin, part, 3u) + scale.y);
+  let x = vec4f(scale.x);
+  let y = vec4f(scale.y);
+  return mat4x4f(fma(x, $_numbers(begin, part, 0u), y), fma(x, $_numbers(begin, part, 1u), y),
+                 fma(x, $_numbers(begin, part, 2u), y), fma(x, $_numbers(begin, part, 3u), y));
 }
 )";
 

@@ -1,0 +1,243 @@
+// webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH [PROMPT]]: where a step's time on a GPU goes. Plays a decode step
+// of one token at that depth, or a prompt of so many rows, of a synthetic model; then each of its dispatches by itself,
+// again and again, and prints microseconds and bytes bound a second by kernel and grid. The sum of them leaves out what
+// a dispatch waits for between others, which the whole step's time has. Beside them: how fast the GPU copies a buffer.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/threads.h"
+#include "bench/peer_engine.h"
+#include "checkpoint/checkpoint.h"
+#include "device/webgpu/host_dawn.h"
+#include "device/webgpu/webgpu.h"
+#include "engine/layout.h"
+#include "model/mix.h"
+#include "model/model.h"
+#include "model/synthetic.h"
+
+namespace sluice {
+namespace {
+
+using namespace webgpu;
+
+constexpr int kRepeats = 50;
+
+// Remembers what it is asked to do.
+class WatchedHost final : public Host {
+ public:
+  explicit WatchedHost(std::unique_ptr<Host> host) : host_(std::move(host)) {}
+  const Adapter& adapter() const override { return host_->adapter(); }
+  BufferId buffer(uint64_t size, BufferUse use) override { return host_->buffer(size, use); }
+  void drop_buffer(BufferId id) override { host_->drop_buffer(id); }
+  PipelineId pipeline(const PipelineText& text) override {
+    const PipelineId id = host_->pipeline(text);
+    names[id] = text.name;
+    return id;
+  }
+  // Not counted: what every kernel is given, which is bound first.
+  BindingId bind(PipelineId pipeline, std::span<const BoundRange> storage, const BoundRange& dynamic,
+                 const BoundRange& fixed) override {
+    const BindingId id = host_->bind(pipeline, storage, dynamic, fixed);
+    for (const BoundRange& range : storage.subspan(1)) bytes[id] += range.bytes;
+    return id;
+  }
+  void drop_binding(BindingId id) override { host_->drop_binding(id); }
+  void upload(BufferId to, uint64_t offset, std::span<const std::byte> data) override {
+    host_->upload(to, offset, data);
+  }
+  HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) override {
+    last.assign(commands.words().begin(), commands.words().end());
+    return host_->submit(commands, reads);
+  }
+  std::optional<Status> poll(HostTicket ticket) override { return host_->poll(ticket); }
+  Status settle() override { return host_->settle(); }
+  const std::optional<Error>& failure() const override { return host_->failure(); }
+  uint32_t pipelines() const override { return host_->pipelines(); }
+
+  // Microseconds until the GPU has done them.
+  double time(const CommandStream& commands) {
+    const Watch watch;
+    const HostTicket ticket = host_->submit(commands, {});
+    while (!host_->poll(ticket)) continue;
+    return watch.seconds() * 1e6;
+  }
+
+  std::map<PipelineId, std::string> names;
+  std::map<BindingId, uint64_t> bytes;
+  std::vector<uint32_t> last;
+
+ private:
+  std::unique_ptr<Host> host_;
+};
+
+class WatchedFactory final : public HostFactory {
+ public:
+  explicit WatchedFactory(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
+  const Adapter& adapter() const override { return factory_->adapter(); }
+  Result<std::unique_ptr<Host>> open() override {
+    TRY(std::unique_ptr<Host> host, factory_->open());
+    auto watched = std::make_unique<WatchedHost>(std::move(host));
+    opened = watched.get();
+    return std::unique_ptr<Host>(std::move(watched));
+  }
+  WatchedHost* opened = nullptr;
+
+ private:
+  std::unique_ptr<HostFactory> factory_;
+};
+
+Result<Model> make_model(const ShapeConfig& shape, const std::string& mix) {
+  const Mix* const found = find_mix(mix);
+  if (found == nullptr) return error(ErrorKind::invalid, "mix ", mix, ": want one of convert --to");
+  TRY(const SyntheticModel made, SyntheticModel::make(shape, *found, {}));
+  const std::shared_ptr<std::byte[]> memory(new std::byte[made.memory_bytes()]);
+  auto checkpoint = std::make_shared<const Checkpoint>(made.checkpoint({memory.get(), made.memory_bytes()}, memory));
+  ThreadPool pool(available_processors());
+  pool.parallel(made.tensors().size(), 1, [&](const Share& share) {
+    for (size_t i = share.first; i < share.last; ++i)
+      made.fill(i, 0, {memory.get() + checkpoint->tensors()[i].offset, checkpoint->tensors()[i].bytes.size()});
+  });
+  return resolve(std::move(checkpoint));
+}
+
+// Rows that end at position depth - 1.
+void fill_step(StepBuffer& step, TokenClass token_class, uint32_t rows, uint32_t depth) {
+  const Program& program = step.program();
+  step.reset(token_class, rows, 1, 1, 0);
+  for (uint32_t row = 0; row < rows; ++row) step.positions()[row] = static_cast<int32_t>(depth - rows + row);
+  for (uint32_t input = 0; input < program.inputs.size(); ++input)
+    if (program.values[program.inputs[input].value].type.element == Element::i32)
+      for (int32_t& id : step.input_i32(input)) id = program.inputs[input].name == "wanted" ? 0 : 5;
+  for (uint32_t group = 0; group < program.groups.size(); ++group) {
+    const std::span<int32_t> pages = step.pages(group, 0);
+    for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int32_t>(i);
+  }
+  step.sample_rows()[0] = {};
+  step.fill_ropes();
+}
+
+void print_dispatches(WatchedHost& host) {
+  struct Kind {
+    double microseconds = 0;
+    uint64_t bytes = 0;
+    int count = 0;
+  };
+  std::map<std::string, Kind> kinds;
+  const std::vector<uint32_t> words = host.last;
+  CommandStream all, empty;
+  int count = 0;
+  for (size_t i = 0; i < words.size() && words[i] == CommandStream::kDispatch; i += CommandStream::kDispatchWords) {
+    CommandStream one;
+    for (int k = 0; k < kRepeats; ++k)
+      one.dispatch(words[i + 1], words[i + 2], words[i + 3], words[i + 4], words[i + 5]);
+    all.dispatch(words[i + 1], words[i + 2], words[i + 3], words[i + 4], words[i + 5]);
+    const double took = (host.time(one) - host.time(empty)) / kRepeats;
+    const uint64_t bytes = host.bytes[words[i + 2]];
+    Kind& kind = kinds[host.names[words[i + 1]] + " x " + std::to_string(words[i + 4] * words[i + 5]) + ", " +
+                       std::to_string(bytes >> 10) + " KB"];
+    kind.microseconds += took;
+    kind.bytes += bytes;
+    ++kind.count;
+    ++count;
+  }
+  double sum = 0;
+  for (const auto& [name, kind] : kinds) {
+    std::printf("%-44s %4d times %8.1f us each %9.1f in all %8.1f GB/s\n", name.c_str(), kind.count,
+                kind.microseconds / kind.count, kind.microseconds,
+                static_cast<double>(kind.bytes) / kind.microseconds / 1e3);
+    sum += kind.microseconds;
+  }
+  std::vector<double> whole;
+  for (int k = 0; k < kRepeats; ++k) whole.push_back(host.time(all));
+  std::sort(whole.begin(), whole.end());
+  std::printf("%d dispatches, %.1f us one by one, %.1f us in a row (%.1f to %.1f), an empty submission %.1f us\n",
+              count, sum, whole[whole.size() / 2], whole.front(), whole.back(), host.time(empty));
+}
+
+constexpr const char* kCopy = R"(
+@group(0) @binding(0) var<storage, read_write> to: array<vec4u>;
+@group(0) @binding(1) var<storage, read> source: array<vec4u>;
+@group(0) @binding(2) var<uniform> unused: vec4u;
+@group(0) @binding(3) var<uniform> also_unused: vec4u;
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) thread: u32) {
+  for (var i = 0u; i < 4u; i++) {
+    let at = (group.x * 4u + i) * 256u + thread;
+    to[at] = source[at];
+  }
+}
+)";
+
+void print_copy(WatchedHost& host) {
+  constexpr uint64_t kBytes = uint64_t{1} << 29;
+  constexpr int kCopies = 20;
+  const BufferId to = host.buffer(kBytes, BufferUse::storage), source = host.buffer(kBytes, BufferUse::storage);
+  const BufferId uniforms = host.buffer(256, BufferUse::uniform);
+  const PipelineId pipeline =
+      host.pipeline({.name = "copy", .wgsl = kCopy, .storage = {Access::read_write, Access::read}});
+  const BoundRange storage[] = {{to, 0, kBytes}, {source, 0, kBytes}}, words = {uniforms, 0, 16};
+  const BindingId binding = host.bind(pipeline, storage, words, words);
+  if (!host.settle()) return;
+  CommandStream commands;
+  for (int i = 0; i < kCopies; ++i) commands.dispatch(pipeline, binding, 0, kBytes / 16 / 1024, 1);
+  host.time(commands);
+  std::printf("copies of 512 MB: %.0f GB/s, read and written\n", 2.0 * kCopies * kBytes / host.time(commands) / 1e3);
+}
+
+Status run(const std::string& library, const std::string& name, const std::string& mix, uint32_t depth, uint32_t rows) {
+  TRY(const ShapeConfig shape, find_shape(name));
+  TRY(const Model model, make_model(shape, mix));
+  TRY(const Program program, model.record_text());
+  TRY(std::unique_ptr<HostFactory> dawn, find_dawn({library}));
+  auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
+  WatchedFactory& watched = *factory;
+  const auto device = make_webgpu_device(std::move(factory));
+  PlanRequest request{.program = &program, .maxima = {.rows = std::max(rows, 1u)}};
+  for (const PageGroup& group : program.groups) {
+    request.pages.push_back(group.kind == StateKind::slots ? kSlotEntries : (depth + 63) / 64);
+    request.maxima.pages_per_sequence.push_back(request.pages.back());
+  }
+  TRY(request.weights, placed_shapes(program, model.weights()));
+  TRY(std::unique_ptr<Plan> plan, device->plan(request));
+  std::printf("%s, %s, %s, depth %u, %u rows\n", name.c_str(), mix.c_str(), plan->numerics_id().c_str(), depth, rows);
+  Budget budget;
+  TRY(const std::unique_ptr<Runner> runner, device->place(std::move(plan), model.weights(), budget));
+  StepBuffer step(program, request.maxima);
+  const TokenClass token_class = rows == 0 ? TokenClass::decode : TokenClass::prompt;
+  fill_step(step, token_class, std::max(rows, 1u), depth);
+  std::vector<double> times;
+  for (int i = 0; i < 20; ++i) {
+    const Watch watch;
+    runner->start(step, {});
+    std::optional<Completion> done = runner->poll();
+    while (!done) done = runner->poll();
+    TRY_STATUS(std::move(done->status));
+    times.push_back(watch.seconds() * 1e6);
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("a step: %.1f us (%.1f to %.1f)\n", times[times.size() / 2], times.front(), times.back());
+  print_dispatches(*watched.opened);
+  print_copy(*watched.opened);
+  return {};
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH [PROMPT]]\n");
+    return 2;
+  }
+  const auto number = [&](int i, int otherwise) {
+    return static_cast<uint32_t>(argc > i ? std::max(0, std::atoi(argv[i])) : otherwise);
+  };
+  const sluice::Status done = sluice::run(argv[1], argv[2], argv[3], std::max(number(4, 512), 1u), number(5, 0));
+  if (!done) std::fprintf(stderr, "webgpu_dispatches: %s\n", done.error().text.c_str());
+  return done ? 0 : 1;
+}

@@ -1,0 +1,210 @@
+#include "device/webgpu/fusion.h"
+
+#include <algorithm>
+
+#include "graph/operands.h"
+
+namespace sluice::webgpu {
+namespace {
+
+// Elements that a workgroup's threads keep in registers.
+constexpr uint64_t kMostRowColumns = 8192;
+constexpr uint32_t kMostLinears = 4;
+constexpr size_t kMostChains = 4;
+
+const ValueType& type_of(const Program& program, ValueId id) { return program.values[id].type; }
+bool is_same(const Program& program, ValueId a, ValueId b) {
+  return program.values[a].storage == program.values[b].storage;
+}
+
+// The value that an op of a row run makes; kNone: it is none.
+ValueId row_result(const Program& program, const Op& op) {
+  if (const auto* norm = std::get_if<RmsNorm>(&op)) return type_of(program, norm->out).heads == 1 ? norm->out : kNone;
+  if (const auto* add = std::get_if<Add>(&op)) return add->out;
+  if (const auto* mul = std::get_if<Mul>(&op)) return mul->out;
+  if (const auto* scale = std::get_if<Scale>(&op)) return scale->out;
+  if (const auto* activation = std::get_if<Activation>(&op)) return activation->out;
+  if (const auto* gated = std::get_if<GatedActivation>(&op)) return gated->out;
+  return kNone;
+}
+
+uint32_t end_of_rows(const Program& program, uint32_t first) {
+  const ValueId begin = row_result(program, program.ops[first]);
+  if (begin == kNone || !is_row(program, begin)) return first;
+  uint32_t end = first + 1;
+  for (; end < program.ops.size(); ++end) {
+    const ValueId next = row_result(program, program.ops[end]);
+    if (next == kNone || type_of(program, next).columns() != type_of(program, begin).columns() ||
+        type_of(program, next).extent != type_of(program, begin).extent)
+      break;
+  }
+  return end;
+}
+
+uint32_t end_of_linears(const Program& program, uint32_t first) {
+  const auto* begin = std::get_if<Linear>(&program.ops[first]);
+  if (begin == nullptr) return first;
+  uint32_t end = first + 1;
+  while (end < program.ops.size() && end - first < kMostLinears) {
+    const auto* next = std::get_if<Linear>(&program.ops[end]);
+    if (next == nullptr || !is_same(program, next->x, begin->x) ||
+        type_of(program, next->x).extent != type_of(program, begin->x).extent)
+      break;
+    ++end;
+  }
+  return end;
+}
+
+// Chains grow by one op after another.
+class HeadChains {
+ public:
+  HeadChains(const Program& program, HeadRun& run) : program_(program), run_(run) {}
+
+  bool take(const Op& op) {
+    if (const auto* slice = std::get_if<Slice>(&op)) return take_slice(*slice);
+    if (const auto* norm = std::get_if<RmsNorm>(&op)) return take_norm(*norm);
+    if (const auto* rope = std::get_if<Rope>(&op)) return take_rope(*rope);
+    if (const auto* append = std::get_if<Append>(&op)) return take_append(*append);
+    return false;
+  }
+
+ private:
+  const ValueType& type(ValueId id) const { return type_of(program_, id); }
+
+  static bool is_appended(const HeadChain& chain) { return chain.is_key || chain.is_value; }
+
+  // The chain that makes the value, or a new one that begins with it.
+  HeadChain* chain_of(ValueId value) {
+    for (HeadChain& chain : run_.chains)
+      if (chain.result == value) return &chain;
+    return begin(value, value, 0, 1);
+  }
+  HeadChain* begin(ValueId source, ValueId result, uint32_t first_head, uint32_t stride) {
+    if (run_.chains.size() == kMostChains) return nullptr;
+    if (!run_.chains.empty()) {
+      const ValueType& other = type(run_.chains.front().result);
+      if (type(result).width != other.width || type(result).extent != other.extent) return nullptr;
+    }
+    run_.chains.push_back(
+        {.source = source, .first_head = first_head, .stride = stride, .heads = type(result).heads, .result = result});
+    return &run_.chains.back();
+  }
+
+  bool take_slice(const Slice& slice) { return begin(slice.x, slice.out, slice.first_head, slice.stride) != nullptr; }
+  bool take_norm(const RmsNorm& norm) {
+    HeadChain* chain = chain_of(norm.x);
+    if (chain == nullptr || chain->norm != nullptr || chain->rope != nullptr || is_appended(*chain)) return false;
+    chain->norm = &norm;
+    chain->result = norm.out;
+    return true;
+  }
+  bool take_rope(const Rope& rope) {
+    HeadChain* chain = chain_of(rope.x);
+    if (chain == nullptr || chain->rope != nullptr || is_appended(*chain)) return false;
+    chain->rope = &rope;
+    chain->result = rope.out;
+    return true;
+  }
+  bool take_append(const Append& append) {
+    if (run_.append != nullptr || type(append.k).width != type(append.v).width) return false;
+    HeadChain* key = chain_of(append.k);
+    if (key == nullptr) return false;
+    key->is_key = true;
+    HeadChain* value = chain_of(append.v);
+    if (value == nullptr) return false;
+    value->is_value = true;
+    run_.append = &append;
+    return true;
+  }
+
+  const Program& program_;
+  HeadRun& run_;
+};
+
+// Whether all that the run's ops make in between is only read by them.
+bool keeps_to_itself(const Program& program, const Readers& readers, const HeadRun& run, uint32_t first) {
+  bool keeps = true;
+  for (uint32_t op = first; op < run.end_op; ++op)
+    for_each_output(program.ops[op], [&](ValueId id) {
+      const auto is_result = [&](const HeadChain& chain) { return chain.result == id; };
+      if (std::none_of(run.chains.begin(), run.chains.end(), is_result))
+        keeps = keeps && !readers.outside(id, first, run.end_op);
+    });
+  return keeps;
+}
+
+}  // namespace
+
+bool is_row(const Program& program, ValueId value) { return type_of(program, value).columns() <= kMostRowColumns; }
+
+Readers::Readers(const Program& program) : program_(program), ops_(program.values.size()) {
+  for (uint32_t op = 0; op < program.ops.size(); ++op)
+    for_each_input(program.ops[op], [&](ValueId id) { ops_[program.values[id].storage].push_back(op); });
+  for (const NamedValue& output : program.outputs) ops_[program.values[output.value].storage].push_back(kNone);
+}
+
+bool Readers::outside(ValueId value, uint32_t first, uint32_t end) const {
+  const std::vector<uint32_t>& ops = ops_[program_.values[value].storage];
+  return std::any_of(ops.begin(), ops.end(), [&](uint32_t op) { return op < first || op >= end; });
+}
+
+std::optional<HeadRun> head_run(const Program& program, const Readers& readers, uint32_t first_op) {
+  HeadRun run{.chains = {}, .append = nullptr, .end_op = first_op};
+  while (run.end_op < program.ops.size()) {
+    HeadRun longer = run;
+    if (!HeadChains(program, longer).take(program.ops[run.end_op])) break;
+    ++longer.end_op;
+    run = std::move(longer);
+  }
+  if (run.end_op < first_op + 2 || !keeps_to_itself(program, readers, run, first_op)) return std::nullopt;
+  return run;
+}
+
+std::optional<GatedRun> gated_run(const Program& program, const Readers& readers, uint32_t first_op) {
+  GatedRun run{.gate = std::get_if<Linear>(&program.ops[first_op]), .end_op = first_op + 1};
+  if (run.gate == nullptr || run.end_op + 1 >= program.ops.size()) return std::nullopt;
+  run.up = std::get_if<Linear>(&program.ops[run.end_op]);
+  run.slice = std::get_if<Slice>(&program.ops[run.end_op]);
+  if (run.up != nullptr || run.slice != nullptr) ++run.end_op;
+  run.activation = std::get_if<GatedActivation>(&program.ops[run.end_op++]);
+  if (run.activation == nullptr || !is_same(program, run.activation->gate, run.gate->out) ||
+      type_of(program, run.activation->gate).columns() != type_of(program, run.activation->up).columns() ||
+      readers.outside(run.gate->out, first_op, run.end_op))
+    return std::nullopt;
+  if (is_same(program, run.activation->up, run.gate->out)) return std::nullopt;
+  if (run.up != nullptr &&
+      (!is_same(program, run.activation->up, run.up->out) || !is_same(program, run.up->x, run.gate->x) ||
+       readers.outside(run.up->out, first_op, run.end_op)))
+    return std::nullopt;
+  if (run.slice != nullptr &&
+      (!is_same(program, run.activation->up, run.slice->out) || is_same(program, run.slice->x, run.gate->out) ||
+       readers.outside(run.slice->out, first_op, run.end_op)))
+    return std::nullopt;
+  return run;
+}
+
+std::vector<Run> find_runs(const Program& program) {
+  const Readers readers(program);
+  std::vector<Run> runs;
+  for (uint32_t op = 0; op < program.ops.size();) {
+    Run run{.kind = RunKind::rows, .first_op = op, .end_op = end_of_rows(program, op)};
+    if (const std::optional<HeadRun> heads = head_run(program, readers, op); heads && heads->end_op > run.end_op)
+      run = {.kind = RunKind::heads, .first_op = op, .end_op = heads->end_op};
+    if (const std::optional<GatedRun> gated = gated_run(program, readers, op))
+      run = {.kind = RunKind::gated, .first_op = op, .end_op = gated->end_op};
+    else if (const uint32_t end = end_of_linears(program, op); end > run.end_op)
+      run = {.kind = RunKind::linears, .first_op = op, .end_op = end};
+    if (run.end_op >= op + 2) runs.push_back(run);
+    op = std::max(run.end_op, op + 1);
+  }
+  return runs;
+}
+
+std::vector<OpRange> op_ranges(std::span<const Run> runs) {
+  std::vector<OpRange> ranges;
+  ranges.reserve(runs.size());
+  for (const Run& run : runs) ranges.push_back({.first_op = run.first_op, .end_op = run.end_op});
+  return ranges;
+}
+
+}  // namespace sluice::webgpu
