@@ -15,7 +15,7 @@ export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
-.PHONY: run test build install check deps test-deps check-deps format clean \
+.PHONY: run test test-chromium build install check deps test-deps check-deps format clean \
         check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz check-wasm check-neon
 
 run: build
@@ -37,6 +37,15 @@ test: test-deps
 	cmake --build build/release -j $(JOBS)
 	$(CTEST) --test-dir build/release
 	@tools/goldens_not_run.sh build/release
+	@$(MAKE) --no-print-directory test-chromium
+
+# The page's module in Chromium, on WebGPU.
+test-chromium: test-deps
+	@tools/install_packages.sh wasm
+	cmake --preset wasm
+	cmake --build build/wasm --target sluice_module -j $(JOBS)
+	@tools/fetch_node_webgpu.sh build
+	tools/check_chromium.sh build/wasm build
 
 check: check-format check-includes check-tidy check-peer check-gcc check-asan check-tsan check-fuzz check-wasm check-neon
 	@echo "check: all of it holds"
@@ -83,7 +92,9 @@ check-fuzz: check-deps
 check-wasm: check-deps
 	cmake --preset wasm
 	cmake --build build/wasm -j $(JOBS)
-	tools/check_wasm.sh build/wasm
+	@tools/fetch_node_webgpu.sh build
+	@tools/fetch_webgpu.sh build
+	tools/check_wasm.sh build/wasm build
 
 # The kernels for Arm, under an emulator.
 check-neon: check-deps

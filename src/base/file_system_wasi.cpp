@@ -10,8 +10,8 @@ namespace sluice {
 namespace {
 
 // What descriptors of FileSource stand for.
-std::vector<std::shared_ptr<const MemoryBlock>>& open_files() {
-  static std::vector<std::shared_ptr<const MemoryBlock>> files;
+std::vector<std::shared_ptr<const PageFile>>& open_files() {
+  static std::vector<std::shared_ptr<const PageFile>> files;
   return files;
 }
 
@@ -20,16 +20,16 @@ std::string as_folder(const std::string& path) { return path.empty() || path.end
 }  // namespace
 
 Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
-  auto block = find_memory_file(path);
-  if (block == nullptr) return system_error(path, "open", ENOENT);
+  auto file = find_memory_file(path);
+  if (file == nullptr) return system_error(path, "open", ENOENT);
   auto& files = open_files();
   const auto free = std::find(files.begin(), files.end(), nullptr);
   const auto descriptor = static_cast<int>(free - files.begin());
-  const uint64_t size = block->bytes().size();
+  const uint64_t size = file->size();
   if (free == files.end()) {
-    files.push_back(std::move(block));
+    files.push_back(std::move(file));
   } else {
-    *free = std::move(block);
+    *free = std::move(file);
   }
   return std::unique_ptr<FileSource>(new FileSource(path, descriptor, size));
 }
@@ -37,7 +37,7 @@ Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
 FileSource::~FileSource() { open_files()[static_cast<size_t>(descriptor_)] = nullptr; }
 
 Status FileSource::read_at(uint64_t offset, std::span<std::byte> into) const {
-  return MemorySource(path_, open_files()[static_cast<size_t>(descriptor_)]->bytes()).read_at(offset, into);
+  return open_files()[static_cast<size_t>(descriptor_)]->read_at(offset, into);
 }
 
 PathKind path_kind(const std::string& path) {
@@ -55,7 +55,7 @@ Result<std::vector<std::string>> list_directory(const std::string& path) {
   if (path_kind(path) != PathKind::directory) return system_error(path, "open", ENOENT);
   const std::string folder = as_folder(path);
   std::vector<std::string> names;
-  for (const auto& [name, block] : memory_files()) {
+  for (const auto& [name, file] : memory_files()) {
     if (!name.starts_with(folder)) continue;
     std::string entry = name.substr(folder.size(), name.find('/', folder.size()) - folder.size());
     if (!entry.empty()) names.push_back(std::move(entry));

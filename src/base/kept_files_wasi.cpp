@@ -7,9 +7,9 @@
 namespace sluice {
 
 std::optional<FileFacts> file_facts(const std::string& path) {
-  const auto block = find_memory_file(path);
-  if (block == nullptr) return std::nullopt;
-  return FileFacts{block->bytes().size(), 0};
+  const auto file = find_memory_file(path);
+  if (file == nullptr) return std::nullopt;
+  return FileFacts{file->size(), 0};
 }
 
 // Files of a page have no times.
@@ -19,10 +19,10 @@ void touch_file(const std::string&, int64_t) {}
 void remove_file(const std::string& path) { memory_files().erase(path); }
 
 Status rename_file(const std::string& from, const std::string& to) {
-  auto block = find_memory_file(from);
-  if (block == nullptr) return system_error(from, "rename", ENOENT);
+  auto file = find_memory_file(from);
+  if (file == nullptr) return system_error(from, "rename", ENOENT);
   memory_files().erase(from);
-  memory_files()[to] = std::move(block);
+  memory_files()[to] = std::move(file);
   return {};
 }
 

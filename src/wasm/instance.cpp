@@ -1,12 +1,15 @@
 #include "wasm/instance.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 
 #include "base/memory_files.h"
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
+#include "wasm/page_gpu.h"
 
 namespace sluice::wasm {
 namespace {
@@ -15,10 +18,16 @@ constexpr uint64_t kHeapBytes = uint64_t{1} << 32;
 // Stack, code's data, vocabulary and what the allocator loses.
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
 
-// What the files leave of the module's memory.
-uint64_t memory_left() {
+constexpr double kMostDeviceBytes = 1e15;
+// At once, so that the page may wait for them to arrive.
+constexpr uint64_t kLoadBytes = uint64_t{32} << 20;
+// Where a state lies while it is saved or restored.
+constexpr const char* kStatePath = "state being moved";
+
+// What a model's files leave of the module's memory when they have been read into it.
+uint64_t memory_left(const Checkpoint& checkpoint) {
   uint64_t held = kReserveBytes;
-  for (const auto& [name, block] : memory_files()) held += block->bytes().size();
+  for (const std::string& path : checkpoint.files()) held += find_memory_file(path)->size();
   return kHeapBytes - std::min(kHeapBytes, held);
 }
 
@@ -58,10 +67,30 @@ Result<std::vector<T>> numbers_of(const Json& object, std::string_view name) {
   return numbers;
 }
 
-Result<std::unique_ptr<Device>> make_device(const std::string& name, ThreadPool& pool) {
-  if (name == "cpu") return make_cpu_device({.pool = &pool});
-  if (name == "reference") return make_reference_device();
-  return error(ErrorKind::unsupported, "device ", printable(name), ": this module has no such: want cpu or reference");
+Json json_of(const std::vector<int32_t>& numbers) {
+  Json::Array array;
+  for (const int32_t number : numbers) array.emplace_back(int64_t{number});
+  return array;
+}
+
+const char* name_of(Finish finish) {
+  static constexpr const char* kNames[] = {"running", "stop_token", "length", "cancelled", "failed"};
+  return kNames[static_cast<size_t>(finish)];
+}
+
+Result<SamplingSettings> sampling_of(const Json& json) {
+  SamplingSettings settings;
+  TRY(settings.temperature, number_of<float>(json, "temperature", 0));
+  TRY(settings.top_k, number_of(json, "top_k", settings.top_k));
+  TRY(settings.top_p, number_of(json, "top_p", settings.top_p));
+  TRY(settings.min_p, number_of(json, "min_p", settings.min_p));
+  TRY(settings.repeat_penalty, number_of(json, "repeat_penalty", settings.repeat_penalty));
+  TRY(settings.presence_penalty, number_of(json, "presence_penalty", settings.presence_penalty));
+  TRY(settings.frequency_penalty, number_of(json, "frequency_penalty", settings.frequency_penalty));
+  TRY(settings.penalty_window, number_of(json, "penalty_window", settings.penalty_window));
+  TRY(const uint32_t seed, number_of<uint32_t>(json, "seed", 0));
+  settings.seed = seed;
+  return settings;
 }
 
 Result<Arithmetic> arithmetic_of(const std::string& name) {
@@ -82,7 +111,7 @@ Result<std::optional<Format>> cache_of(const Json& options) {
 
 Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(const std::string path, text_of(options, "model", ""));
-  TRY(const std::string device, text_of(options, "device", "cpu"));
+  TRY(const std::string device, text_of(options, "device", ""));
   TRY(const std::string arithmetic, text_of(options, "arithmetic", "fast"));
   EngineOptions engine;
   TRY(engine.arithmetic, arithmetic_of(arithmetic));
@@ -93,17 +122,60 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(Model model, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
   TRY(TextParts text, open_text(model));
   std::unique_ptr<Instance> opened(new Instance(std::move(model), std::move(text)));
-  opened->budget_.set_limit(Domain::host, memory_left());
-  TRY(opened->device_, make_device(device, opened->pool_));
+  opened->budget_.set_limit(Domain::host, memory_left(opened->model_.checkpoint()));
+  TRY(const double device_memory, number_of<double>(options, "device_memory", 0));
+  if (device_memory >= 1)
+    opened->budget_.set_limit(Domain::device, static_cast<uint64_t>(std::min(device_memory, kMostDeviceBytes)));
+  TRY_STATUS(opened->make_device(device));
   TRY(opened->engine_, Engine::create(opened->model_, *opened->device_, opened->budget_, engine));
   return opened;
 }
 
+// Unnamed: the page's GPU where it has one.
+Status Instance::make_device(const std::string& name) {
+  if (name == "reference") {
+    device_ = make_reference_device();
+    return {};
+  }
+  if (name.empty() || name == "webgpu") {
+    TRY(std::unique_ptr<webgpu::HostFactory> factory, page_gpu());
+    if (factory != nullptr) {
+      std::unique_ptr<WebGpuDevice> gpu = make_webgpu_device(std::move(factory));
+      gpu_ = gpu.get();
+      device_ = std::move(gpu);
+      loaded_ = false;
+      return {};
+    }
+    if (!name.empty()) return error(ErrorKind::not_found, "device webgpu: the page has no GPU: want one, or cpu");
+  }
+  if (name.empty() || name == "cpu") {
+    device_ = make_cpu_device({.pool = &pool_});
+    return {};
+  }
+  return error(ErrorKind::unsupported, "device ", printable(name),
+               ": this module has no such: want webgpu, cpu or reference");
+}
+
+Result<Json> Instance::load() {
+  WebGpuDevice::Loaded loaded;
+  if (gpu_ != nullptr) {
+    TRY(loaded, gpu_->load(kLoadBytes));
+  }
+  TRY_STATUS(model_.checkpoint().check_unchanged());
+  loaded_ = loaded.bytes == loaded.of;
+  return Json(Json::Object{{"bytes", static_cast<int64_t>(loaded.bytes)}, {"of", static_cast<int64_t>(loaded.of)}});
+}
+
 Json Instance::describe() const {
+  const DeviceInfo device = device_->info();
   return Json::Object{{"name", model_.facts().name},
+                      {"device", device.name},
+                      {"device_description", device.description},
                       {"numerics_id", engine_->numerics_id()},
                       {"vocabulary", int64_t{model_.facts().vocabulary}},
-                      {"context", int64_t{engine_->context()}}};
+                      {"context", int64_t{engine_->context()}},
+                      {"ends", json_of(text_.ends)},
+                      {"has_chat_template", text_.chat.has_value()}};
 }
 
 Result<std::string> Instance::render(const Json& chat) const {
@@ -119,15 +191,22 @@ Result<std::string> Instance::render(const Json& chat) const {
 
 Status Instance::submit(const Json& json) {
   if (running_) return error(ErrorKind::invalid, "submit: an answer is being made: want it collected first");
+  if (!loaded_) return error(ErrorKind::invalid, "submit: the model is not loaded: want sluice_load until it is");
   Request request;
   TRY(request.prompt, numbers_of<int32_t>(json, "prompt"));
-  TRY(request.logits_at, numbers_of<uint32_t>(json, "logits_at"));
   TRY(request.max_tokens, number_of<uint32_t>(json, "max_tokens", 0));
-  TRY(request.sampling.temperature, number_of<float>(json, "temperature", 0));
-  TRY(const uint32_t seed, number_of<uint32_t>(json, "seed", 0));
-  request.sampling.seed = seed;
+  TRY(request.stop_tokens, numbers_of<int32_t>(json, "stop_tokens"));
+  TRY(request.logits_at, numbers_of<uint32_t>(json, "logits_at"));
+  TRY(request.message_ends, numbers_of<uint32_t>(json, "message_ends"));
+  TRY(request.sequence, number_of<uint32_t>(json, "sequence", 0));
+  if (const Json* keep = json.find("keep_sequence")) request.keep_sequence = keep->is_bool() && keep->as_bool();
+  TRY(request.sampling, sampling_of(json));
   TRY(running_, engine_->submit(std::move(request)));
   return {};
+}
+
+void Instance::cancel() {
+  if (running_) engine_->cancel(*running_);
 }
 
 Result<Json> Instance::collect() {
@@ -135,10 +214,64 @@ Result<Json> Instance::collect() {
   TRY(Progress progress, engine_->collect(*running_));
   if (progress.finish != Finish::running) running_.reset();
   if (progress.failure) return *std::move(progress.failure);
+  // What could not be read of a file went into the answer as zeros.
+  if (const Status whole = model_.checkpoint().check_unchanged(); !whole) {
+    cancel();
+    running_.reset();
+    return whole.error();
+  }
   logits_ = std::move(progress.logits);
   Json::Array tokens;
   for (const SampleResult& token : progress.tokens) tokens.emplace_back(int64_t{token.token});
-  return Json(Json::Object{{"finished", !running_.has_value()}, {"tokens", std::move(tokens)}});
+  return Json(Json::Object{{"finish", name_of(progress.finish)},
+                           {"sequence", static_cast<int64_t>(progress.sequence)},
+                           {"tokens", std::move(tokens)},
+                           {"prompt_tokens", int64_t{progress.prompt_tokens}},
+                           {"reused_tokens", int64_t{progress.reused_tokens}},
+                           {"computed_prompt_tokens", int64_t{progress.computed_prompt_tokens}}});
+}
+
+Result<std::string> Instance::save(SequenceId sequence) {
+  // Reading pages back would have to wait for the GPU.
+  if (gpu_ != nullptr)
+    return error(ErrorKind::unsupported, "state: lies on the page's GPU: want a model on the processor to save one");
+  TRY_STATUS(engine_->save(sequence, kStatePath));
+  auto state = read_file(kStatePath, kHeapBytes);
+  memory_files().erase(kStatePath);
+  return state;
+}
+
+Result<Json> Instance::restore(std::span<const std::byte> state) {
+  auto* const bytes = static_cast<std::byte*>(std::malloc(state.size() + 1));  // never of nothing
+  if (bytes == nullptr) return error(ErrorKind::out_of_memory, "state: no room for ", state.size(), " bytes");
+  std::copy(state.begin(), state.end(), bytes);
+  memory_files()[kStatePath] = std::make_shared<const MemoryBlock>("state", bytes, state.size());
+  std::string note;
+  const Result<SequenceId> restored = engine_->load(kStatePath, &note);
+  memory_files().erase(kStatePath);
+  if (!restored) return restored.error();
+  TRY(const History history, engine_->history(*restored));
+  std::vector<int32_t> tokens;
+  tokens.reserve(history.size());
+  for (const auto& entry : history) tokens.push_back(entry.token);
+  return Json(Json::Object{{"sequence", static_cast<int64_t>(*restored)}, {"tokens", json_of(tokens)}, {"note", note}});
+}
+
+Json Instance::stats() const {
+  const EngineStats stats = engine_->stats();
+  const DispatchCounts counts = engine_->dispatch_counts().value_or(DispatchCounts{});
+  Json::Array memory;
+  for (const BudgetLine& line : budget_.lines())
+    memory.emplace_back(Json::Object{{"domain", domain_name(line.domain)},
+                                     {"purpose", purpose_name(line.purpose)},
+                                     {"bytes", static_cast<int64_t>(line.bytes)},
+                                     {"peak", static_cast<int64_t>(line.peak)}});
+  return Json::Object{{"prompt_rows", static_cast<int64_t>(stats.prompt_rows)},
+                      {"decode_rows", static_cast<int64_t>(stats.decode_rows)},
+                      {"steps", static_cast<int64_t>(stats.steps)},
+                      {"dispatches", int64_t{counts.token}},
+                      {"pipelines", int64_t{counts.pipelines}},
+                      {"memory", std::move(memory)}};
 }
 
 }  // namespace sluice::wasm

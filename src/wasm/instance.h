@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/threads.h"
 #include "device/device.h"
+#include "device/webgpu/webgpu.h"
 #include "engine/engine.h"
 #include "engine/text_files.h"
 
@@ -21,17 +22,28 @@ class Instance {
   // As sluice_open takes them.
   static Result<std::unique_ptr<Instance>> open(const Json& options);
 
+  // Uploads some more of the model to the GPU.
+  Result<Json> load();
   Json describe() const;
   std::vector<int32_t> encode(std::string_view text) const { return text_.tokenizer.encode(text); }
   std::string decode(std::span<const int32_t> tokens) const { return text_.tokenizer.decode(tokens); }
   Result<std::string> render(const Json& chat) const;
 
   Status submit(const Json& request);
-  void step() { engine_->step(); }
+  StepState step() { return engine_->step(); }
+  void cancel();
   Result<Json> collect();
   const std::vector<float>& logits() const { return logits_; }
 
+  Status truncate(SequenceId sequence, size_t tokens) { return engine_->truncate(sequence, tokens); }
+  Status forget(SequenceId sequence) { return engine_->close(sequence); }
+  // As a file has it.
+  Result<std::string> save(SequenceId sequence);
+  Result<Json> restore(std::span<const std::byte> state);
+  Json stats() const;
+
  private:
+  Status make_device(const std::string& name);
   Instance(Model model, TextParts text) : model_(std::move(model)), text_(std::move(text)) {}
 
   Model model_;
@@ -39,6 +51,8 @@ class Instance {
   Budget budget_;
   ThreadPool pool_{1};
   std::unique_ptr<Device> device_;
+  WebGpuDevice* gpu_ = nullptr;  // device_, where it is one
+  bool loaded_ = true;
   std::unique_ptr<Engine> engine_;
   std::optional<RequestId> running_;
   std::vector<float> logits_;

@@ -15,6 +15,10 @@ std::string& reply() {
   return text;
 }
 
+int fail(const Error& why) {
+  reply() = why.text;
+  return 0;
+}
 int answer(std::string text) {
   reply() = std::move(text);
   return 1;
@@ -23,11 +27,10 @@ int answer(std::span<const std::byte> bytes) {
   return answer(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 int answer(const Json& json) { return answer(write_json(json)); }
+int answer(const sluice::Status& status) { return status ? answer(std::string()) : fail(status.error()); }
 template <class T>
 int answer(const Result<T>& result) {
-  if (result) return answer(*result);
-  reply() = result.error().text;
-  return 0;
+  return result ? answer(*result) : fail(result.error());
 }
 
 }  // namespace
@@ -44,9 +47,9 @@ void* sluice_allocate(size_t bytes) { return std::malloc(bytes); }
 void sluice_free(void* bytes) { std::free(bytes); }
 // NOLINTEND(cppcoreguidelines-no-malloc)
 
-void sluice_add_file(const char* path, size_t path_bytes, void* bytes, size_t size) {
-  sluice::memory_files()[std::string(path, path_bytes)] =
-      std::make_shared<const sluice::MemoryBlock>(static_cast<std::byte*>(bytes), size);
+void sluice_add_file(const char* path, size_t path_bytes, uint32_t number, double size) {
+  const std::string name(path, path_bytes);
+  sluice::memory_files()[name] = sluice::make_page_file(name, number, static_cast<uint64_t>(size));
 }
 void sluice_remove_file(const char* path, size_t path_bytes) {
   sluice::memory_files().erase(std::string(path, path_bytes));
@@ -68,6 +71,7 @@ Instance* sluice_open(const char* options, size_t bytes) {
   answer((*opened)->describe());
   return (*opened).release();  // the host's now, until it closes it
 }
+int sluice_load(Instance* instance) { return answer(instance->load()); }
 void sluice_close(Instance* instance) { delete instance; }  // NOLINT(cppcoreguidelines-owning-memory)
 
 int sluice_encode(Instance* instance, const char* text, size_t bytes) {
@@ -86,13 +90,30 @@ int sluice_render(Instance* instance, const char* chat, size_t bytes) {
 }
 
 int sluice_submit(Instance* instance, const char* request, size_t bytes) {
-  const auto submit = [&]() -> Result<std::string> {
+  const auto submit = [&]() -> sluice::Status {
     TRY(const Json json, sluice::parse_json({request, bytes}, "submit"));
-    TRY_STATUS(instance->submit(json));
-    return std::string();
+    return instance->submit(json);
   };
   return answer(submit());
 }
-void sluice_step(Instance* instance) { instance->step(); }
+int sluice_step(Instance* instance) {
+  switch (instance->step()) {
+    case sluice::StepState::idle: return 0;
+    case sluice::StepState::in_flight: return 1;
+    case sluice::StepState::progressed: return 2;
+  }
+  __builtin_unreachable();
+}
+void sluice_cancel(Instance* instance) { instance->cancel(); }
 int sluice_collect(Instance* instance) { return answer(instance->collect()); }
 int sluice_logits(Instance* instance) { return answer(std::as_bytes(std::span(instance->logits()))); }
+
+int sluice_truncate(Instance* instance, uint32_t sequence, size_t tokens) {
+  return answer(instance->truncate(sequence, tokens));
+}
+int sluice_forget(Instance* instance, uint32_t sequence) { return answer(instance->forget(sequence)); }
+int sluice_save(Instance* instance, uint32_t sequence) { return answer(instance->save(sequence)); }
+int sluice_restore(Instance* instance, const void* state, size_t bytes) {
+  return answer(instance->restore({static_cast<const std::byte*>(state), bytes}));
+}
+int sluice_stats(Instance* instance) { return answer(instance->stats()); }

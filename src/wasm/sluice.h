@@ -21,9 +21,10 @@ extern "C" {
 // null when there is no room.
 void* SLUICE_EXPORT(sluice_allocate)(size_t bytes);
 void SLUICE_EXPORT(sluice_free)(void* bytes);
-// A file that sluice_open may name or find in a folder. The block must come from sluice_allocate and is the module's
-// from now on; a file of that name is replaced.
-void SLUICE_EXPORT(sluice_add_file)(const char* path, size_t path_bytes, void* bytes, size_t size);
+// A file that sluice_open may name or find in a folder: the module reads it by calling files.read(number, offset,
+// into, bytes), and calls files.close(number) when it has the name no more and reads it no more. A file of that name
+// is replaced.
+void SLUICE_EXPORT(sluice_add_file)(const char* path, size_t path_bytes, uint32_t number, double size);
 void SLUICE_EXPORT(sluice_remove_file)(const char* path, size_t path_bytes);
 
 const void* SLUICE_EXPORT(sluice_reply)();
@@ -31,10 +32,14 @@ size_t SLUICE_EXPORT(sluice_reply_bytes)();
 
 // ---- a model
 
-// options: {"model": path, "arithmetic": "fast" | "exact", "cache": "f32" | "f16" | "bf16", "device": "cpu" |
-// "reference", "context": positions}; all but the model may be left out. null for failure. Replies {"name",
-// "numerics_id", "vocabulary", "context"}.
+// options: {"model": path, "arithmetic": "fast" | "exact", "cache": "f32" | "f16" | "bf16", "device": "webgpu" | "cpu"
+// | "reference", "context": positions, "device_memory": bytes of the GPU's}; all but the model may be left out. null
+// for failure. Replies {"name", "device", "device_description", "numerics_id", "vocabulary", "context", "ends": tokens
+// that end an answer, "has_chat_template"}.
 sluice::wasm::Instance* SLUICE_EXPORT(sluice_open)(const char* options, size_t bytes);
+// Uploads some more of it to the GPU. Replies {"bytes", "of"}; the host lets its GPU settle and calls again, until they
+// are equal after it has settled.
+int SLUICE_EXPORT(sluice_load)(sluice::wasm::Instance* instance);
 void SLUICE_EXPORT(sluice_close)(sluice::wasm::Instance* instance);
 
 // ---- text
@@ -48,14 +53,32 @@ int SLUICE_EXPORT(sluice_render)(sluice::wasm::Instance* instance, const char* c
 
 // ---- answers, one at a time
 
-// request: {"prompt": tokens, "max_tokens": n, "logits_at": ascending indices into the prompt, "temperature": 0,
-// "seed": 0}; all but the prompt may be left out.
+// request: {"prompt": tokens, "max_tokens": n, "stop_tokens": tokens, "logits_at", "message_ends": ascending indices
+// into the prompt, "sequence": one to go on from, "keep_sequence": bool, "temperature": 0, and further settings under
+// their names in engine/sampling.h}; all but the prompt may be left out.
 int SLUICE_EXPORT(sluice_submit)(sluice::wasm::Instance* instance, const char* request, size_t bytes);
-// One turn of the engine; the host calls it until sluice_collect says that the answer is finished.
-void SLUICE_EXPORT(sluice_step)(sluice::wasm::Instance* instance);
-// Replies {"finished": bool, "tokens": those that are new}.
+// One turn of the engine; the host calls it until sluice_collect says that the answer is finished. 0: there is nothing
+// to do, 1: the device computes, and nothing has happened, 2: something has.
+int SLUICE_EXPORT(sluice_step)(sluice::wasm::Instance* instance);
+// Ends the answer after the step at hand.
+void SLUICE_EXPORT(sluice_cancel)(sluice::wasm::Instance* instance);
+// Replies {"finish": "running" | "stop_token" | "length" | "cancelled", "sequence", "tokens": those that are new,
+// "prompt_tokens", "reused_tokens", "computed_prompt_tokens"}. An answer that fails is over.
 int SLUICE_EXPORT(sluice_collect)(sluice::wasm::Instance* instance);
 // Replies the new rows of logits as f32, those of the last sluice_collect.
 int SLUICE_EXPORT(sluice_logits)(sluice::wasm::Instance* instance);
+
+// ---- sequences that were kept
+
+// Back to its first tokens.
+int SLUICE_EXPORT(sluice_truncate)(sluice::wasm::Instance* instance, uint32_t sequence, size_t tokens);
+int SLUICE_EXPORT(sluice_forget)(sluice::wasm::Instance* instance, uint32_t sequence);
+// Replies the sequence's state, as a file has it.
+int SLUICE_EXPORT(sluice_save)(sluice::wasm::Instance* instance, uint32_t sequence);
+// Replies {"sequence", "tokens", "note": what has to be computed again, or nothing}.
+int SLUICE_EXPORT(sluice_restore)(sluice::wasm::Instance* instance, const void* state, size_t bytes);
+// Replies {"prompt_rows", "decode_rows", "steps", "dispatches", "pipelines", "memory": [{"domain", "purpose", "bytes",
+// "peak"}]}.
+int SLUICE_EXPORT(sluice_stats)(sluice::wasm::Instance* instance);
 
 }  // extern "C"

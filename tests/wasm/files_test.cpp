@@ -25,7 +25,7 @@ void expect(const char* what, bool holds) {
 void put(const std::string& path, std::string_view text) {
   auto* const bytes = static_cast<std::byte*>(std::malloc(text.size() + 1));
   std::memcpy(bytes, text.data(), text.size());
-  memory_files()[path] = std::make_shared<const MemoryBlock>(bytes, text.size());
+  memory_files()[path] = std::make_shared<const MemoryBlock>(path, bytes, text.size());
 }
 
 std::string text_of(std::span<const std::byte> bytes) {

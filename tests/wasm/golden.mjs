@@ -1,22 +1,22 @@
 // A golden (golden.json and golden.safetensors, src/app/golden.h says what they hold) and how far an answer is from it.
-import { readFileSync } from 'node:fs';
-
 export class Golden {
-  constructor(folder) {
-    const json = JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8'));
+  // The bytes of the two files.
+  constructor(text, safetensors) {
+    const json = JSON.parse(new TextDecoder().decode(text));
     this.model = json.model;
     // Pictures, sounds, adapters and training are other kinds.
     this.cases = json.cases.filter(({ kind }) => kind === 'text' || kind === 'chat');
-    this.file = readFileSync(`${folder}/golden.safetensors`);
-    this.headerBytes = Number(this.file.readBigUInt64LE(0));
-    this.header = JSON.parse(this.file.toString('utf8', 8, 8 + this.headerBytes));
+    this.file = safetensors;
+    const view = new DataView(safetensors.buffer, safetensors.byteOffset);
+    this.headerBytes = Number(view.getBigUint64(0, true));
+    this.header = JSON.parse(new TextDecoder().decode(safetensors.subarray(8, 8 + this.headerBytes)));
   }
   // Rows of logits, as many as the case has positions.
   logits(one) {
     const { dtype, data_offsets: [begin, end] } = this.header[one.tensors.logits];
     if (dtype !== 'F32') throw new Error(`${one.name}: logits are ${dtype}: want F32`);
-    const bytes = new Uint8Array(this.file.subarray(8 + this.headerBytes + begin, 8 + this.headerBytes + end));
-    return new Float32Array(bytes.buffer);
+    const first = 8 + this.headerBytes;
+    return new Float32Array(Uint8Array.from(this.file.subarray(first + begin, first + end)).buffer);
   }
 }
 

@@ -2,25 +2,25 @@
 // addresses no size or offset of a file may wrap.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { Module } from './module.mjs';
+import { loadModule } from './host.mjs';
 
 const kDemo = 'demo.gguf';
-const module = await Module.load(process.argv[2]);
+const { module, files, addFile } = await loadModule(process.argv[2]);
 const demo = readFileSync('assets/demo-gemma4-q8_0.gguf');
 
-function sentenceOf(options) {
+async function sentenceOf(options) {
   try {
-    module.open(options).close();
+    (await module.open(options)).close();
   } catch (error) {
     assert.ok(!(error instanceof WebAssembly.RuntimeError), `the module trapped: ${error}`);
     return error.message;
   }
   assert.fail(`${JSON.stringify(options)} opened`);
 }
-function sentenceOfFile(path, bytes) {
-  module.addFile(path, bytes);
-  const sentence = sentenceOf({ model: path });
-  module.removeFile(path);
+async function sentenceOfFile(path, bytes) {
+  addFile(path, bytes);
+  const sentence = await sentenceOf({ model: path });
+  files.delete(path);
   return sentence;
 }
 
@@ -47,55 +47,55 @@ function safetensors(tensor) {
 }
 
 const tests = {
-  'a file that is not there'() {
-    assert.equal(sentenceOf({ model: 'none.gguf' }), 'none.gguf: no such file or directory');
+  async 'a file that is not there'() {
+    assert.equal(await sentenceOf({ model: 'none.gguf' }), 'none.gguf: no such file or directory');
   },
-  'options that make no sense'() {
-    module.addFile(kDemo, demo);
-    assert.match(sentenceOf({ model: kDemo, device: 'gpu' }), /want cpu or reference/);
-    assert.match(sentenceOf({ model: kDemo, arithmetic: 'rough' }), /want exact or fast/);
-    assert.match(sentenceOf({ model: kDemo, context: -1 }), /want a number from 0 to 4294967295/);
-    assert.match(sentenceOf({ model: 7 }), /want one/);
-    module.removeFile(kDemo);
+  async 'options that make no sense'() {
+    addFile(kDemo, demo);
+    assert.match(await sentenceOf({ model: kDemo, device: 'gpu' }), /want webgpu, cpu or reference/);
+    assert.match(await sentenceOf({ model: kDemo, arithmetic: 'rough' }), /want exact or fast/);
+    assert.match(await sentenceOf({ model: kDemo, context: -1 }), /want a number from 0 to 4294967295/);
+    assert.match(await sentenceOf({ model: 7 }), /want one/);
+    files.delete(kDemo);
   },
-  'a whole small file is read up to its missing architecture'() {
-    assert.match(sentenceOfFile('a.gguf', gguf()), /general\.architecture/);
+  async 'a whole small file is read up to its missing architecture'() {
+    assert.match(await sentenceOfFile('a.gguf', gguf()), /general\.architecture/);
   },
-  'an offset beyond 32 bits does not wrap'() {
-    assert.match(sentenceOfFile('a.gguf', gguf({ offset: 1n << 32n })), /a\.gguf: .*want/);
-    assert.doesNotMatch(sentenceOfFile('a.gguf', gguf({ offset: 1n << 32n })), /general\.architecture/);
+  async 'an offset beyond 32 bits does not wrap'() {
+    assert.match(await sentenceOfFile('a.gguf', gguf({ offset: 1n << 32n })), /a\.gguf: .*want/);
+    assert.doesNotMatch(await sentenceOfFile('a.gguf', gguf({ offset: 1n << 32n })), /general\.architecture/);
   },
-  'a size beyond 32 bits does not wrap'() {
+  async 'a size beyond 32 bits does not wrap'() {
     for (const rows of [(1n << 28n) + 4n, (1n << 32n) + 4n, (1n << 60n) + 4n]) {
-      assert.doesNotMatch(sentenceOfFile('a.gguf', gguf({ rows })), /general\.architecture/, `${rows} rows`);
+      assert.doesNotMatch(await sentenceOfFile('a.gguf', gguf({ rows })), /general\.architecture/, `${rows} rows`);
     }
   },
-  'a count beyond 32 bits does not wrap'() {
+  async 'a count beyond 32 bits does not wrap'() {
     const array = Buffer.concat([text('k'), u32(9), u32(0), u64((1n << 32n) + 1n), Buffer.alloc(1)]);
-    assert.doesNotMatch(sentenceOfFile('a.gguf', gguf({ keys: [array] })), /general\.architecture/);
+    assert.doesNotMatch(await sentenceOfFile('a.gguf', gguf({ keys: [array] })), /general\.architecture/);
     const string = Buffer.concat([text('k'), u32(8), u64((1n << 32n) + 1n), Buffer.alloc(1)]);
-    assert.doesNotMatch(sentenceOfFile('a.gguf', gguf({ keys: [string] })), /general\.architecture/);
+    assert.doesNotMatch(await sentenceOfFile('a.gguf', gguf({ keys: [string] })), /general\.architecture/);
   },
-  'safetensors offsets beyond 32 bits do not wrap'() {
+  async 'safetensors offsets beyond 32 bits do not wrap'() {
     const end = 2 ** 32 + 16;
-    module.addFile('m/config.json', Buffer.from('{"model_type": "gemma4_text"}'));
+    addFile('m/config.json', Buffer.from('{"model_type": "gemma4_text"}'));
     for (const tensor of [{ dtype: 'F32', shape: [2 ** 30 + 4], data_offsets: [0, end] },
                           { dtype: 'F32', shape: [4], data_offsets: [2 ** 32, end] }]) {
-      module.addFile('m/model.safetensors', safetensors(tensor));
-      assert.match(sentenceOf({ model: 'm' }), /model\.safetensors: /);
+      addFile('m/model.safetensors', safetensors(tensor));
+      assert.match(await sentenceOf({ model: 'm' }), /model\.safetensors: /);
     }
-    module.removeFile('m/config.json');
-    module.removeFile('m/model.safetensors');
+    files.delete('m/config.json');
+    files.delete('m/model.safetensors');
   },
-  'a file cut anywhere gives a sentence'() {
+  async 'a file cut anywhere gives a sentence'() {
     for (let size = 0; size < demo.length; size = size * 2 + 37) {
-      assert.match(sentenceOfFile('cut.gguf', demo.subarray(0, size)), /cut\.gguf: /, `${size} bytes`);
+      assert.match(await sentenceOfFile('cut.gguf', demo.subarray(0, size)), /cut\.gguf: /, `${size} bytes`);
     }
   },
-  'a template nested as deep as it may be has room on the stack'() {
+  async 'a template nested as deep as it may be has room on the stack'() {
     const folder = 'tests/data/gemma4_moe';
     for (const file of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors']) {
-      module.addFile(`m/${file}`, readFileSync(`${folder}/${file}`));
+      addFile(`m/${file}`, readFileSync(`${folder}/${file}`));
     }
     const nested = [(n) => `{{ ${'('.repeat(n)}1${')'.repeat(n)} }}`,
                     (n) => `${'{% if 1 %}'.repeat(n)}1${'{% endif %}'.repeat(n)}`,
@@ -103,10 +103,10 @@ const tests = {
     for (const make of nested) {
       let deepest = 0;
       for (let n = 10; n < 2000; n += 30) {
-        module.addFile('m/chat_template.jinja', Buffer.from(make(n)));
+        addFile('m/chat_template.jinja', Buffer.from(make(n)));
         let model = null;
         try {
-          model = module.open({ model: 'm', context: 64 });
+          model = await module.open({ model: 'm', context: 64 });
           assert.equal(model.render({ messages: [] }), '1');
           deepest = n;
         } catch (error) {
@@ -117,23 +117,23 @@ const tests = {
       assert.ok(deepest >= 40, `${make(1)}: ${deepest}`);
     }
     for (const file of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors', 'chat_template.jinja']) {
-      module.removeFile(`m/${file}`);
+      files.delete(`m/${file}`);
     }
   },
-  'what does not fit the memory of 32-bit addresses is refused by the budget'() {
-    module.addFile(kDemo, demo);
-    assert.match(sentenceOf({ model: kDemo, context: 4294967295 }), /want/);
-    module.removeFile(kDemo);
+  async 'what does not fit the memory of 32-bit addresses is refused by the budget'() {
+    addFile(kDemo, demo);
+    assert.match(await sentenceOf({ model: kDemo, context: 4294967295 }), /want/);
+    files.delete(kDemo);
   },
-  'the module answers after all that'() {
-    module.addFile(kDemo, demo);
-    const model = module.open({ model: kDemo });
-    module.removeFile(kDemo); // its bytes stay as long as they are used
+  async 'the module answers after all that'() {
+    addFile(kDemo, demo);
+    const model = await module.open({ model: kDemo });
+    files.delete(kDemo); // its bytes stay as long as they are used
     const prompt = model.encode(model.render({ messages: [{ role: 'user', content: 'What is a violin?' }] }));
-    assert.throws(() => model.run({ prompt: [-1] }), /want/);
-    assert.throws(() => model.run({ prompt: [1e6] }), /want/);
-    assert.throws(() => model.run({ prompt: 'violin' }), /prompt: is no array/);
-    const { tokens } = model.run({ prompt, max_tokens: 8 });
+    await assert.rejects(model.run({ prompt: [-1] }), /want/);
+    await assert.rejects(model.run({ prompt: [1e6] }), /want/);
+    await assert.rejects(model.run({ prompt: 'violin' }), /prompt: is no array/);
+    const { tokens } = await model.run({ prompt, max_tokens: 8 });
     assert.match(model.decode(tokens), /^violin \(noun\): bow/);
     model.close();
   },
@@ -142,7 +142,7 @@ const tests = {
 let failed = 0;
 for (const [name, test] of Object.entries(tests)) {
   try {
-    test();
+    await test();
   } catch (error) {
     ++failed;
     console.error(`failed: ${name}\n${error.stack}`);

@@ -1,9 +1,9 @@
 // What plays our kernels: the host. Natively it is Dawn's C interface (host_dawn.cpp), in the browser a small program
 // in TypeScript, which is why commands are plain words and every object a number.
 //
-// Nothing here waits for the GPU but settle(). Calls that fail later (an allocation, a pipeline, a lost device) leave
-// one sentence in failure(); from then on every call is accepted and does nothing, and every ticket ends with it.
-// A host belongs to one thread.
+// Nothing here waits for the GPU but settle(), and that not in a page. Calls that fail later (an allocation, a
+// pipeline, a lost device) leave one sentence in failure(); from then on every call is accepted and does nothing, and
+// every ticket ends with it. A host belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -121,11 +121,20 @@ class Host {
   virtual HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) = 0;
   // How a ticket ended, once; nothing while it is under way.
   virtual std::optional<Status> poll(HostTicket ticket) = 0;
-  // Waits until pipelines are made and uploads have arrived.
+  // Waits until pipelines are made and uploads have arrived, where the host waits; else the page sees to that.
   virtual Status settle() = 0;
+  virtual bool waits() const { return true; }
 
   virtual const std::optional<Error>& failure() const = 0;
   virtual uint32_t pipelines() const = 0;  // made so far
+};
+
+// One adapter; opens hosts on it, each with a GPU device of its own, so that a lost one is replaced by the next.
+class HostFactory {
+ public:
+  virtual ~HostFactory() = default;
+  virtual const Adapter& adapter() const = 0;
+  virtual Result<std::unique_ptr<Host>> open() = 0;
 };
 
 }  // namespace sluice::webgpu

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "device/webgpu/dawn.h"
+#include "device/webgpu/webgpu.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -544,3 +545,12 @@ Result<std::unique_ptr<HostFactory>> find_dawn(const std::vector<std::string>& p
 }
 
 }  // namespace sluice::webgpu
+
+namespace sluice {
+
+Result<std::unique_ptr<Device>> make_webgpu_device(const WebGpuOptions& options) {
+  TRY(std::unique_ptr<webgpu::HostFactory> factory, webgpu::find_dawn(options.libraries));
+  return std::unique_ptr<Device>(make_webgpu_device(std::move(factory)));
+}
+
+}  // namespace sluice

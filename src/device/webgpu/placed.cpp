@@ -14,7 +14,8 @@ uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / u
 
 }  // namespace
 
-Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host) : plan_(plan), host_(std::move(host)) {
+Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights)
+    : plan_(plan), host_(std::move(host)), weights_(weights) {
   const Program& program = plan_.program();
   memory_ = buffer(plan_.memory_bytes());
   counts_ = buffer(sizeof(StepCounts), BufferUse::uniform);
@@ -26,6 +27,9 @@ Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host) : plan_(plan)
   for (WeightId id = 0; id < matrices_.size(); ++id)
     for (uint32_t tile = 0; tile < plan_.layout().matrix(id).tiles.size(); ++tile)
       matrices_[id].push_back(buffer(plan_.layout().tile_bytes(id, tile)));
+  for (int i = 0; i < kTokenClasses; ++i) variants_[i] = make_variant(plan_.dispatches(static_cast<TokenClass>(i)));
+  upload_factors(weights);
+  skip_what_is_full();
 }
 
 Placed::~Placed() {
@@ -36,14 +40,6 @@ Placed::~Placed() {
 BufferId Placed::buffer(uint64_t bytes, BufferUse use) {
   buffers_.push_back(host_->buffer(round_up(std::max(bytes, kLeastBytes), 16), use));
   return buffers_.back();
-}
-
-Status Placed::fill(const std::vector<TensorSource>& weights) {
-  for (int i = 0; i < kTokenClasses; ++i) variants_[i] = make_variant(plan_.dispatches(static_cast<TokenClass>(i)));
-  upload_factors(weights);
-  for (WeightId id = 0; id < weights.size(); ++id)
-    for (uint32_t tile = 0; tile < matrices_[id].size(); ++tile) upload_tile(id, weights[id], tile);
-  return host_->settle();
 }
 
 void Placed::upload_factors(const std::vector<TensorSource>& weights) {
@@ -57,22 +53,31 @@ void Placed::upload_factors(const std::vector<TensorSource>& weights) {
   host_->upload(factors_, 0, std::as_bytes(std::span(all)));
 }
 
-void Placed::upload_tile(WeightId id, const TensorSource& source, uint32_t tile) {
-  const MatrixLayout& matrix = plan_.layout().matrix(id);
-  const WeightTile& rows = matrix.tiles[tile];
+void Placed::fill(uint64_t bytes) {
+  const TensorSource& source = weights_[next_.weight];
+  const MatrixLayout& matrix = plan_.layout().matrix(next_.weight);
+  const WeightTile& tile = matrix.tiles[next_.tile];
+  const BufferId buffer = matrices_[next_.weight][next_.tile];
   const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
-  if (!grid.empty()) host_->upload(matrices_[id][tile], 0, std::as_bytes(std::span(grid)));
-  const uint64_t most = std::max<uint64_t>(kPieceBytes / 4 / matrix.row_words, 1);
-  std::vector<uint32_t> words(std::min(most, rows.rows) * matrix.row_words);
-  for (uint64_t first = 0; first < rows.rows; first += most) {
-    const uint64_t count = std::min(most, rows.rows - first);
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint64_t row = rows.first_row + first + i;
-      pack_weight_row(source, static_cast<uint32_t>(row / source.shape.rows),
-                      static_cast<uint32_t>(row % source.shape.rows), words.data() + i * matrix.row_words);
-    }
-    host_->upload(matrices_[id][tile], (grid.size() + first * matrix.row_words) * 4,
-                  std::as_bytes(std::span(words).first(count * matrix.row_words)));
+  if (next_.row == 0 && !grid.empty()) host_->upload(buffer, 0, std::as_bytes(std::span(grid)));
+  const uint64_t count = std::min(std::max<uint64_t>(bytes / 4 / matrix.row_words, 1), tile.rows - next_.row);
+  std::vector<uint32_t> words(static_cast<size_t>(count * matrix.row_words));
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t row = tile.first_row + next_.row + i;
+    pack_weight_row(source, static_cast<uint32_t>(row / source.shape.rows),
+                    static_cast<uint32_t>(row % source.shape.rows), words.data() + i * matrix.row_words);
+  }
+  host_->upload(buffer, (grid.size() + next_.row * matrix.row_words) * 4, std::as_bytes(std::span(words)));
+  filled_bytes_ += words.size() * 4 + (next_.row == 0 ? grid.size() * 4 : 0);
+  next_.row += count;
+  skip_what_is_full();
+}
+
+void Placed::skip_what_is_full() {
+  for (; next_.weight < matrices_.size(); ++next_.weight, next_.tile = 0) {
+    const std::vector<WeightTile>& tiles = plan_.layout().matrix(next_.weight).tiles;
+    for (; next_.tile < tiles.size(); ++next_.tile, next_.row = 0)
+      if (next_.row < tiles[next_.tile].rows) return;
   }
 }
 

@@ -27,13 +27,17 @@ using Variant = std::vector<PlacedDispatch>;
 
 class Placed {
  public:
-  // `host` may be shared by several; `plan` and the sources outlive this.
-  Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host);
+  // `host` may be shared by several; `plan` outlives this.
+  Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights);
   Placed(const Placed&) = delete;
   Placed& operator=(const Placed&) = delete;
   ~Placed();
 
-  Status fill(const std::vector<TensorSource>& weights);
+  // Packs and uploads the next piece of the matrices, of about so many bytes.
+  void fill(uint64_t bytes);
+  bool full() const { return next_.weight == matrices_.size(); }
+  uint64_t filled_bytes() const { return filled_bytes_; }
+  uint64_t all_bytes() const { return plan_.layout().matrix_bytes(); }
 
   Host& host() { return *host_; }
   BufferId memory() const { return memory_; }
@@ -48,12 +52,22 @@ class Placed {
  private:
   BufferId buffer(uint64_t bytes, BufferUse use = BufferUse::storage);
   void upload_factors(const std::vector<TensorSource>& weights);
-  void upload_tile(WeightId id, const TensorSource& source, uint32_t tile);
+  void skip_what_is_full();
   Variant make_variant(const Dispatches& dispatches);
   BoundRange range(const Slot& slot) const;
 
+  // Which row comes next.
+  struct Next {
+    WeightId weight = 0;
+    uint32_t tile = 0;
+    uint64_t row = 0;  // of the tile
+  };
+
   const WebGpuPlan& plan_;
   std::shared_ptr<Host> host_;
+  std::vector<TensorSource> weights_;
+  Next next_;
+  uint64_t filled_bytes_ = 0;
   std::vector<BufferId> buffers_;  // all of them
   std::vector<BindingId> all_bindings_;
   BufferId memory_ = 0, counts_ = 0, flags_ = 0, bounce_ = 0, factors_ = 0;

@@ -12,7 +12,7 @@ namespace sluice::webgpu {
 class WebGpuRunner final : public Runner {
  public:
   WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
-               std::vector<Reservation> reservations, std::unique_ptr<Placed> placed)
+               std::vector<Reservation> reservations, std::shared_ptr<Placed> placed)
       : reservations_(std::move(reservations)),
         plan_(std::move(plan)),
         weights_(std::move(weights)),
@@ -47,7 +47,7 @@ class WebGpuRunner final : public Runner {
   std::vector<Reservation> reservations_;  // given back last
   std::unique_ptr<WebGpuPlan> plan_;
   std::vector<TensorSource> weights_;
-  std::unique_ptr<Placed> placed_;
+  std::shared_ptr<Placed> placed_;
   CommandStream commands_;
   std::vector<float> embedded_;
   std::deque<Started> started_;

@@ -1,7 +1,8 @@
 #include "device/webgpu/webgpu.h"
 
+#include <algorithm>
+
 #include "device/placing.h"
-#include "device/webgpu/host_dawn.h"
 #include "device/webgpu/runner.h"
 #include "graph/op_check.h"
 
@@ -9,9 +10,9 @@ namespace sluice {
 namespace webgpu {
 namespace {
 
-class WebGpuDevice final : public Device {
+class HostedDevice final : public WebGpuDevice {
  public:
-  explicit WebGpuDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
+  explicit HostedDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
 
   DeviceInfo info() const override { return {.name = "webgpu", .description = factory_->adapter().description}; }
 
@@ -28,10 +29,30 @@ class WebGpuDevice final : public Device {
     TRY(std::vector<TensorSource> sources, find_planned(own->request(), weights));
     TRY(std::vector<Reservation> reservations, reserve_planned(budget, own->memory()));
     TRY(std::shared_ptr<Host> host, working_host());
-    auto placed = std::make_unique<Placed>(*own, std::move(host));
-    TRY_STATUS(placed->fill(sources));
+    auto placed = std::make_shared<Placed>(*own, std::move(host), sources);
+    if (placed->host().waits()) {
+      while (!placed->full()) placed->fill(kPieceBytes);
+      TRY_STATUS(placed->host().settle());
+    } else {
+      loading_.push_back(placed);
+    }
     return std::unique_ptr<Runner>(
         std::make_unique<WebGpuRunner>(std::move(own), std::move(sources), std::move(reservations), std::move(placed)));
+  }
+
+  Result<Loaded> load(uint64_t bytes) override {
+    Loaded loaded;
+    for (const std::weak_ptr<Placed>& one : loading_) {
+      const std::shared_ptr<Placed> placed = one.lock();
+      if (placed == nullptr) continue;
+      const uint64_t before = placed->filled_bytes();
+      while (!placed->full() && placed->filled_bytes() - before < bytes) placed->fill(kPieceBytes);
+      bytes -= std::min(bytes, placed->filled_bytes() - before);
+      if (const std::optional<Error>& failure = placed->host().failure()) return *failure;
+      loaded.bytes += placed->filled_bytes();
+      loaded.of += placed->all_bytes();
+    }
+    return loaded;
   }
 
  private:
@@ -46,18 +67,14 @@ class WebGpuDevice final : public Device {
 
   std::unique_ptr<HostFactory> factory_;
   std::shared_ptr<Host> host_;
+  std::vector<std::weak_ptr<Placed>> loading_;
 };
 
 }  // namespace
 }  // namespace webgpu
 
-Result<std::unique_ptr<Device>> make_webgpu_device(const WebGpuOptions& options) {
-  TRY(std::unique_ptr<webgpu::HostFactory> factory, webgpu::find_dawn(options.libraries));
-  return make_webgpu_device(std::move(factory));
-}
-
-std::unique_ptr<Device> make_webgpu_device(std::unique_ptr<webgpu::HostFactory> factory) {
-  return std::make_unique<webgpu::WebGpuDevice>(std::move(factory));
+std::unique_ptr<WebGpuDevice> make_webgpu_device(std::unique_ptr<webgpu::HostFactory> factory) {
+  return std::make_unique<webgpu::HostedDevice>(std::move(factory));
 }
 
 }  // namespace sluice

@@ -23,7 +23,19 @@ class HostFactory;
 struct WebGpuOptions {
   std::vector<std::string> libraries{};  // paths of Dawn's C interface, in the order in which they are tried
 };
+// On Dawn's C interface.
 Result<std::unique_ptr<Device>> make_webgpu_device(const WebGpuOptions& options);
-std::unique_ptr<Device> make_webgpu_device(std::unique_ptr<webgpu::HostFactory> factory);
+
+// Where the host waits, place() uploads all weights. In a page it begins, load() goes on, and no step is started before
+// load() has uploaded them all and the page has waited for its host to settle.
+class WebGpuDevice : public Device {
+ public:
+  struct Loaded {
+    uint64_t bytes = 0, of = 0;  // on the GPU
+  };
+  // About so many bytes more, of everything that was placed.
+  virtual Result<Loaded> load(uint64_t bytes) = 0;
+};
+std::unique_ptr<WebGpuDevice> make_webgpu_device(std::unique_ptr<webgpu::HostFactory> factory);
 
 }  // namespace sluice

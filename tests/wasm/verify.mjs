@@ -1,0 +1,116 @@
+// How the goldens are held in the module, on any device, in Node and in a browser. The bars are those of
+// app/verify_bars.h; what has no peer's number there is held in exact arithmetic only.
+import { compareLogits, greedyOf, parting, perplexityOf } from './golden.mjs';
+
+const kExactLogits = 1e-3, kFloat64Factor = 10, kExactGreedyFactor = 2, kExactLnPerplexity = 1e-3, kPeerFactor = 3;
+// llama.cpp's mean KL on the demo model, and how clear a greedy choice may be that fast arithmetic makes otherwise.
+export const kPeers = { q8_0: { meanKl: 6.5e-4, margin: 0.5 }, bf16: { meanKl: 1.5e-5, margin: 0.05 } };
+const kPeerCases = 11;
+
+const bar = (one) => Math.max(kExactLogits, kFloat64Factor * (one.float64_difference ?? 0));
+
+// Rows of logits by position.
+class Rows {
+  constructor(positions, logits, vocabulary) {
+    Object.assign(this, { positions, logits, vocabulary });
+  }
+  at(positions) {
+    const out = new Float32Array(positions.length * this.vocabulary);
+    positions.forEach((position, i) => {
+      const row = this.positions.indexOf(position);
+      out.set(this.logits.subarray(row * this.vocabulary, (row + 1) * this.vocabulary), i * this.vocabulary);
+    });
+    return out;
+  }
+}
+
+async function runCase(model, one, positions) {
+  const answer = await model.run({ prompt: one.input_ids, max_tokens: one.greedy?.length ?? 0, logits_at: positions });
+  return { tokens: answer.tokens, rows: new Rows(positions, answer.logits, model.facts.vocabulary) };
+}
+
+// What the reference device makes of the same file: rows of logits, and its choice after each of our tokens.
+async function referenceOf(reference, one, positions, tokens) {
+  const steps = tokens.map((token, i) => one.input_ids.length - 1 + i);
+  const all = [...new Set([...positions, ...steps])].sort((a, b) => a - b);
+  const prompt = [...one.input_ids, ...tokens.slice(0, -1)];
+  const rows = new Rows(all, (await reference.run({ prompt, logits_at: all })).logits, reference.facts.vocabulary);
+  return { rows, ...greedyOf(rows.at(steps), reference.facts.vocabulary) };
+}
+
+export class Verifier {
+  #module;
+  missed = 0;
+  constructor(module) {
+    this.#module = module;
+  }
+  hold(what, holds) {
+    if (!holds) console.error(`missed: ${what}`);
+    this.missed += holds ? 0 : 1;
+  }
+
+  #checkChat(model, one) {
+    if (one.kind !== 'chat') return;
+    const rendered = model.render({ messages: one.messages, extra: one.template_kwargs ?? null });
+    this.hold(`${one.name}: rendered text`, rendered === one.text);
+    const ids = model.encode(one.text);
+    this.hold(`${one.name}: tokens of the rendered text`, JSON.stringify(ids) === JSON.stringify(one.input_ids));
+    this.hold(`${one.name}: text of the tokens`, model.decode(ids) === one.text);
+  }
+
+  // One model in one arithmetic on one device, whose numerics id says `kind`. `judge`: "golden" when the file's weights are the golden's, else "reference".
+  async verify(name, path, golden, { arithmetic, judge, peer, device = 'cpu', kind = 'simd128', perplexity = true }) {
+    const started = Date.now();
+    const context = Math.max(...golden.cases.map((one) => one.input_ids.length + (one.greedy?.length ?? 0)));
+    const model = await this.#module.open({ model: path, arithmetic, context, device });
+    const { vocabulary } = model.facts;
+    this.hold(`${name}: ${kind}, found ${model.facts.numerics_id}`, model.facts.numerics_id.includes(kind));
+    const plain = { model: path, device: 'reference', arithmetic: 'exact', context };
+    const reference = judge === 'reference' ? await this.#module.open(plain) : null;
+    const worst = { logits: 0, equal: 0, greedy: 0 };
+    let meanKl = 0;
+    for (const one of golden.cases) {
+      const where = `${name}, ${arithmetic}, ${one.name}`;
+      const exact = arithmetic === 'exact';
+      // The perplexity needs all rows, which the reference device or a GPU without silicon would take a minute for.
+      const all = exact && judge === 'golden' && perplexity && one.perplexity;
+      const positions = all ? one.input_ids.map((id, i) => i) : one.positions;
+      this.#checkChat(model, one);
+      const ours = await runCase(model, one, positions);
+      const errors = compareLogits(ours.rows.at(one.positions), golden.logits(one), vocabulary);
+      this.hold(`${where}: logits are finite`, Number.isFinite(errors.kl) && Number.isFinite(errors.largest));
+      meanKl += errors.kl / golden.cases.length;
+
+      let largest = errors.largest, most = bar(one), theirs = { greedy: one.greedy ?? [], margins: one.greedy_margin ?? [] };
+      if (reference !== null) {
+        if (!exact && ours.tokens.length === 0) continue; // nothing that the reference would judge
+        theirs = await referenceOf(reference, one, positions, ours.tokens);
+        largest = compareLogits(ours.rows.at(one.positions), theirs.rows.at(one.positions), vocabulary).largest;
+        most = kExactLogits;
+      }
+      worst.logits = Math.max(worst.logits, largest);
+      if (exact) this.hold(`${where}: largest logit difference ${largest}: want at most ${most}`, largest <= most);
+      if (all) {
+        const ln = Math.abs(Math.log(perplexityOf(ours.rows.at(positions), one.input_ids, vocabulary) / one.perplexity));
+        this.hold(`${where}: ln perplexity is ${ln} off: want at most ${kExactLnPerplexity}`, ln <= kExactLnPerplexity);
+      }
+      if (theirs.greedy.length === 0) continue;
+      const margin = exact ? kExactGreedyFactor * most : peer.margin;
+      const parted = parting(ours.tokens, theirs.greedy, theirs.margins);
+      this.hold(`${where}: greedy tokens part at ${parted?.at} with margin ${parted?.margin}: want below ${margin}`,
+           parted === null || parted.margin < margin);
+      worst.equal += parted === null ? 1 : 0;
+      ++worst.greedy;
+    }
+    if (arithmetic === 'fast') {
+      const most = kPeerFactor * peer.meanKl;
+      this.hold(`${name}, fast: ${golden.cases.length} cases: want ${kPeerCases}`, golden.cases.length === kPeerCases);
+      this.hold(`${name}, fast: mean KL ${meanKl}: want at most ${most}`, meanKl <= most);
+    }
+    reference?.close();
+    model.close();
+    console.log(`${name} ${arithmetic} (${model.facts.numerics_id}): ${golden.cases.length} cases, mean KL ` +
+                `${meanKl.toExponential(2)}; by the ${judge}: largest ${worst.logits.toExponential(1)}, greedy tokens equal ` +
+                `in ${worst.equal} of ${worst.greedy}; ${((Date.now() - started) / 1000).toFixed(1)} s`);
+  }
+}

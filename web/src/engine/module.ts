@@ -1,0 +1,434 @@
+// The WebAssembly module: what it imports, and its exports (src/wasm/sluice.h) with TypeScript's types. Runs in a
+// worker of a page, and in Node for tests.
+import type { FileSource, FileTable } from './files.ts';
+import type { GpuHost } from './gpu_host.ts';
+
+export interface OpenOptions {
+  /** Name of a GGUF file in the file table, or of a folder with config.json and safetensors. */
+  model: string;
+  /** Left out: "webgpu" where there is a GPU, else "cpu". */
+  device?: 'webgpu' | 'cpu' | 'reference';
+  arithmetic?: 'fast' | 'exact';
+  cache?: 'f32' | 'f16' | 'bf16';
+  /** Positions a conversation may have; left out: the model's, or what fits. */
+  context?: number;
+  /** Bytes that the model may take on the GPU; left out: nobody counts. */
+  device_memory?: number;
+}
+
+export interface ModelFacts {
+  name: string;
+  device: string;
+  /** "SIMD128, 1 thread", or the adapter. */
+  device_description: string;
+  numerics_id: string;
+  vocabulary: number;
+  context: number;
+  /** Tokens that end an answer. */
+  ends: number[];
+  /** Whether render() can be called. */
+  has_chat_template: boolean;
+}
+
+/** Bytes on the GPU, and of how many; 0 of 0 on the processor. */
+export interface LoadedBytes {
+  bytes: number;
+  of: number;
+}
+
+export interface ChatRequest {
+  messages: readonly unknown[];
+  /** Further variables of the template: {"enable_thinking": true}. */
+  extra?: Record<string, unknown> | null;
+}
+
+export interface AnswerRequest {
+  /** Appended to the sequence. */
+  prompt: readonly number[];
+  max_tokens?: number;
+  /** Tokens that end the answer. */
+  stop_tokens?: readonly number[];
+  /** A kept sequence to go on from. */
+  sequence?: number;
+  keep_sequence?: boolean;
+  /** Ascending indices into `prompt` whose logits are wanted. */
+  logits_at?: readonly number[];
+  /** Ascending indices into `prompt`: what is computed up to there serves later requests that begin alike. */
+  message_ends?: readonly number[];
+  /** 0, which is taken where it is left out: the likeliest token. */
+  temperature?: number;
+  top_k?: number;
+  top_p?: number;
+  min_p?: number;
+  repeat_penalty?: number;
+  presence_penalty?: number;
+  frequency_penalty?: number;
+  penalty_window?: number;
+  seed?: number;
+}
+
+export interface Progress {
+  finish: 'running' | 'stop_token' | 'length' | 'cancelled';
+  sequence: number;
+  /** Those that are new. */
+  tokens: number[];
+  prompt_tokens: number;
+  /** Of the prompt's tokens: taken from what was computed before. */
+  reused_tokens: number;
+  computed_prompt_tokens: number;
+}
+
+export interface ModelStats {
+  prompt_rows: number;
+  decode_rows: number;
+  steps: number;
+  /** Kernels started for a token, and pipelines made so far; 0 on the processor. */
+  dispatches: number;
+  pipelines: number;
+  /** What the engine's budget holds, in bytes. */
+  memory: { domain: string; purpose: string; bytes: number; peak: number }[];
+  /** Bytes of the module's memory. */
+  heap: number;
+}
+
+type Address = number;
+/** src/wasm/sluice.h */
+interface Exports {
+  memory: WebAssembly.Memory;
+  _initialize(): void;
+  sluice_allocate(bytes: number): Address;
+  sluice_free(at: Address): void;
+  sluice_add_file(path: Address, path_bytes: number, number: number, size: number): void;
+  sluice_remove_file(path: Address, path_bytes: number): void;
+  sluice_reply(): Address;
+  sluice_reply_bytes(): number;
+  sluice_open(options: Address, bytes: number): Address;
+  sluice_load(model: Address): number;
+  sluice_close(model: Address): void;
+  sluice_encode(model: Address, text: Address, bytes: number): number;
+  sluice_decode(model: Address, tokens: Address, count: number): number;
+  sluice_render(model: Address, chat: Address, bytes: number): number;
+  sluice_submit(model: Address, request: Address, bytes: number): number;
+  sluice_step(model: Address): number;
+  sluice_cancel(model: Address): void;
+  sluice_collect(model: Address): number;
+  sluice_logits(model: Address): number;
+  sluice_stats(model: Address): number;
+  sluice_truncate(model: Address, sequence: number, tokens: number): number;
+  sluice_forget(model: Address, sequence: number): number;
+  sluice_save(model: Address, sequence: number): number;
+  sluice_restore(model: Address, state: Address, bytes: number): number;
+}
+/** Exports that take a model, then numbers, and fail with 0. */
+type ModelCall = 'sluice_load' | 'sluice_collect' | 'sluice_logits' | 'sluice_stats' | 'sluice_truncate' | 'sluice_forget' | 'sluice_save';
+/** Exports that take a model, then bytes. */
+type ModelBytesCall = 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_submit' | 'sluice_restore';
+
+const kStepInFlight = 1;
+
+/** What the engine says of a fault in one sentence. */
+export class EngineError extends Error {
+  override name = 'EngineError';
+}
+
+// What wasi-libc asks a host for: a clock, a place for the words of a failed check, and no files.
+function wasiImports(memory: () => WebAssembly.Memory): Record<string, (...args: never[]) => number> {
+  const EBADF = 8;
+  const kNanosecondsInMillisecond = 1e6;
+  const view = (): DataView => new DataView(memory().buffer);
+  return {
+    environ_sizes_get(count: Address, bytes: Address): number {
+      view().setUint32(count, 0, true);
+      view().setUint32(bytes, 0, true);
+      return 0;
+    },
+    environ_get: () => 0,
+    clock_time_get(id: number, _precision: bigint, time: Address): number {
+      const milliseconds = id === 0 ? Date.now() : performance.now();
+      view().setBigUint64(time, BigInt(Math.round(milliseconds * kNanosecondsInMillisecond)), true);
+      return 0;
+    },
+    fd_write(_descriptor: number, parts: Address, count: number, written: Address): number {
+      let text = '', bytes = 0;
+      for (let i = 0; i < count; ++i) {
+        const at = view().getUint32(parts + 8 * i, true), size = view().getUint32(parts + 8 * i + 4, true);
+        text += new TextDecoder().decode(new Uint8Array(memory().buffer, at, size).slice());
+        bytes += size;
+      }
+      console.error(text.trimEnd());
+      view().setUint32(written, bytes, true);
+      return 0;
+    },
+    fd_close: () => EBADF,
+    fd_seek: () => EBADF,
+    fd_fdstat_get: () => EBADF,
+    proc_exit(status: number): number {
+      throw new EngineError(`the module left with status ${status}`);
+    },
+  };
+}
+
+export interface EngineHost {
+  /** Null: models run on the processor. To be replaced once it has failed. */
+  gpu: GpuHost | null;
+  /** What open() finds; it may change between one open() and the next. */
+  files: FileTable;
+}
+
+// The files that the module knows, by number. One that it has opened is read until it says that it is done with it,
+// also when its name is gone.
+class OpenFiles {
+  readonly #sources = new Map<number, FileSource>();
+  readonly #names = new Map<string, number>();
+  #last = 0;
+
+  /** Makes the module know those of the table; `add` and `remove` tell it. */
+  follow(table: FileTable, add: (name: string, number: number, size: number) => void, remove: (name: string) => void): void {
+    for (const [name, number] of this.#names) {
+      if (table.get(name) === this.#sources.get(number)) continue;
+      this.#names.delete(name);
+      remove(name);
+    }
+    for (const [name, source] of table) {
+      if (this.#names.has(name)) continue;
+      this.#names.set(name, ++this.#last);
+      this.#sources.set(this.#last, source);
+      add(name, this.#last, source.size);
+    }
+  }
+  /** How many bytes of `target` were read: fewer where the file was changed, removed or closed meanwhile. */
+  read(number: number, offset: number, target: Uint8Array<ArrayBuffer>): number {
+    try {
+      return this.#sources.get(number)?.read(offset, target) ?? 0;
+    } catch {
+      return 0;
+    }
+  }
+  close(number: number): void {
+    this.#sources.delete(number);
+  }
+}
+
+// Those of the host that there is at the time of a call; without one the module asks for its adapter and no more.
+function gpuImports(host: EngineHost, memory: () => WebAssembly.Memory): Record<string, (...args: number[]) => number | void> {
+  const kNames = ['failure', 'buffer', 'drop_buffer', 'pipeline', 'pipelines', 'bind', 'drop_binding', 'upload', 'submit', 'poll'];
+  let of: GpuHost | null = null, imports: Record<string, (...args: number[]) => number | void> = {};
+  const call = (name: string) => (...args: number[]): number | void => {
+    if (of !== host.gpu) imports = host.gpu?.imports(memory) ?? {};
+    of = host.gpu;
+    return imports[name]?.(...args) ?? 0;
+  };
+  return Object.fromEntries(['adapter', ...kNames].map((name) => [name, call(name)]));
+}
+
+export class EngineModule {
+  readonly exports: Exports;
+  readonly #host: EngineHost;
+  readonly #files: OpenFiles;
+
+  /** Fails with the browser's sentence where it lacks an instruction. */
+  static async load(wasm: BufferSource | Response, host: EngineHost): Promise<EngineModule> {
+    let memory: WebAssembly.Memory | null = null;
+    const held = (): WebAssembly.Memory => {
+      if (memory === null) throw new EngineError('the module called before it was there');
+      return memory;
+    };
+    const bytes = (at: Address, size: number): Uint8Array<ArrayBuffer> =>
+      new Uint8Array(held().buffer as ArrayBuffer, at >>> 0, size);
+    const files = new OpenFiles();
+    const imports = {
+      gpu: gpuImports(host, held),
+      wasi_snapshot_preview1: wasiImports(held),
+      files: {
+        read: (number: number, offset: number, at: Address, size: number) => files.read(number, offset, bytes(at, size)),
+        close: (number: number) => files.close(number),
+      },
+    } as unknown as WebAssembly.Imports;
+    const { instance } = wasm instanceof Response ? await WebAssembly.instantiateStreaming(wasm, imports)
+                                                  : await WebAssembly.instantiate(wasm, imports);
+    const exports = instance.exports as unknown as Exports;
+    memory = exports.memory;
+    exports._initialize();
+    return new EngineModule(exports, host, files);
+  }
+
+  private constructor(exports: Exports, host: EngineHost, files: OpenFiles) {
+    this.exports = exports;
+    this.#host = host;
+    this.#files = files;
+  }
+
+  /** Bytes of the module's memory, which never shrinks. */
+  get heapBytes(): number {
+    return this.exports.memory.buffer.byteLength;
+  }
+
+  /** Fails with one sentence where there is no such model, or no room for it. */
+  async open(options: OpenOptions, onProgress: (loaded: LoadedBytes) => void = () => {}): Promise<EngineModel> {
+    this.#files.follow(this.#host.files, (name, number, size) => {
+      this.with(name, (at, bytes) => this.exports.sluice_add_file(at, bytes, number, size));
+    }, (name) => {
+      this.with(name, (at, bytes) => this.exports.sluice_remove_file(at, bytes));
+    });
+    const model = this.with(JSON.stringify(options), (at, size) => this.exports.sluice_open(at, size));
+    if (model === 0) throw new EngineError(this.replyText());
+    const opened = new EngineModel(this, model, JSON.parse(this.replyText()) as ModelFacts);
+    try {
+      await opened.load(onProgress);
+    } catch (error) {
+      opened.close();
+      throw error;
+    }
+    return opened;
+  }
+
+  get gpu(): GpuHost | null {
+    return this.#host.gpu;
+  }
+
+  bytes(at: Address, size: number): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.exports.memory.buffer as ArrayBuffer, at >>> 0, size);
+  }
+  /** Calls f(address, bytes) with a copy of the text or bytes in the module's memory. */
+  with<T>(data: string | Uint8Array, f: (at: Address, bytes: number) => T): T {
+    const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
+    const at = this.exports.sluice_allocate(Math.max(bytes.length, 1)) >>> 0;
+    if (at === 0) throw new EngineError(`the module has no room for ${bytes.length} bytes`);
+    this.bytes(at, bytes.length).set(bytes);
+    try {
+      return f(at, bytes.length);
+    } finally {
+      this.exports.sluice_free(at);
+    }
+  }
+  reply(): Uint8Array<ArrayBuffer> {
+    return this.bytes(this.exports.sluice_reply(), this.exports.sluice_reply_bytes() >>> 0).slice();
+  }
+  replyText(): string {
+    return new TextDecoder().decode(this.reply());
+  }
+}
+
+export class EngineModel {
+  readonly facts: ModelFacts;
+  readonly #module: EngineModule;
+  #handle: Address;
+
+  constructor(module: EngineModule, handle: Address, facts: ModelFacts) {
+    this.#module = module;
+    this.#handle = handle;
+    this.facts = facts;
+  }
+
+  /** Brings the model to the GPU; open() has called it. */
+  async load(onProgress: (loaded: LoadedBytes) => void): Promise<void> {
+    for (let settled = !this.#onGpu; ; ) {
+      const loaded = this.#json<LoadedBytes>('sluice_load');
+      const done = loaded.bytes === loaded.of;
+      onProgress(loaded);
+      if (done && settled) return;
+      settled = done;
+      await this.#module.gpu?.settle();
+    }
+  }
+
+  encode(text: string): number[] {
+    this.#callWith('sluice_encode', text);
+    return Array.from(new Int32Array(this.#module.reply().buffer));
+  }
+  decode(tokens: readonly number[]): string {
+    const bytes = new Uint8Array(Int32Array.from(tokens).buffer);
+    this.#module.with(bytes, (at) => this.#check(this.#module.exports.sluice_decode(this.#handle, at, tokens.length)));
+    return this.#module.replyText();
+  }
+  render(chat: ChatRequest): string {
+    this.#callWith('sluice_render', JSON.stringify(chat));
+    return this.#module.replyText();
+  }
+
+  /** Begins an answer, one at a time; the caller then steps and collects until it has finished. */
+  submit(request: AnswerRequest): void {
+    this.#callWith('sluice_submit', JSON.stringify(request));
+  }
+  /** One turn of the engine; resolves when there may be something to collect. */
+  async step(): Promise<void> {
+    if (this.#module.exports.sluice_step(this.#handle) === kStepInFlight) await this.#inFlight();
+  }
+  /** What is new. Throws an EngineError where the answer failed, which then is over. */
+  collect(): Progress {
+    return this.#json<Progress>('sluice_collect');
+  }
+  /** The rows of logits that the last collect() brought. */
+  logits(): Float32Array {
+    this.#call('sluice_logits');
+    return new Float32Array(this.#module.reply().buffer);
+  }
+  /** Ends the answer after the step at hand; what was generated stands. */
+  cancel(): void {
+    this.#module.exports.sluice_cancel(this.#handle);
+  }
+  /** The whole answer, and the logits that were asked for. */
+  async run(request: AnswerRequest): Promise<{ tokens: number[]; logits: Float32Array; progress: Progress }> {
+    this.submit(request);
+    const tokens: number[] = [], parts: Float32Array[] = [];
+    for (;;) {
+      await this.step();
+      const progress = this.collect();
+      tokens.push(...progress.tokens);
+      parts.push(this.logits());
+      if (progress.finish === 'running') continue;
+      const logits = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+      parts.reduce((at, part) => (logits.set(part, at), at + part.length), 0);
+      return { tokens, logits, progress };
+    }
+  }
+
+  /** Takes a kept sequence back to its first `tokens` tokens. */
+  truncate(sequence: number, tokens: number): void {
+    this.#call('sluice_truncate', sequence, tokens);
+  }
+  /** Drops a kept sequence. */
+  forget(sequence: number): void {
+    this.#call('sluice_forget', sequence);
+  }
+  /** A kept sequence with all that is computed of it. */
+  async saveState(sequence: number): Promise<Uint8Array<ArrayBuffer>> {
+    this.#call('sluice_save', sequence);
+    return this.#module.reply();
+  }
+  /** The sequence of a saved state, kept; `note` says what of it has to be computed again. */
+  restoreState(state: Uint8Array): { sequence: number; tokens: number[]; note: string } {
+    this.#callWith('sluice_restore', state);
+    return JSON.parse(this.#module.replyText()) as { sequence: number; tokens: number[]; note: string };
+  }
+
+  stats(): ModelStats {
+    return { ...this.#json<ModelStats>('sluice_stats'), heap: this.#module.heapBytes };
+  }
+  close(): void {
+    if (this.#handle !== 0) this.#module.exports.sluice_close(this.#handle);
+    this.#handle = 0;
+  }
+
+  #check(ok: number): void {
+    if (ok === 0) throw new EngineError(this.#module.replyText());
+  }
+  #call(name: ModelCall, ...numbers: number[]): void {
+    const call = this.#module.exports[name] as (model: Address, ...numbers: number[]) => number;
+    this.#check(call(this.#handle, ...numbers));
+  }
+  #callWith(name: ModelBytesCall, data: string | Uint8Array): void {
+    this.#module.with(data, (at, size) => this.#check(this.#module.exports[name](this.#handle, at, size)));
+  }
+  #json<T>(name: ModelCall): T {
+    this.#call(name);
+    return JSON.parse(this.#module.replyText()) as T;
+  }
+  get #onGpu(): boolean {
+    return this.facts.device === 'webgpu';
+  }
+  async #inFlight(): Promise<void> {
+    if (this.#onGpu && this.#module.gpu) await this.#module.gpu.wait();
+    else await new Promise((resolve) => setTimeout(resolve));
+  }
+}
