@@ -1,5 +1,6 @@
 #include "app/machine_memory.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +38,9 @@ std::vector<GroupLimits> group_limits() {
   return limits;
 }
 
-// "RssAnon:     1234 kB" among the lines of /proc/self/status.
+std::vector<std::string> status_lines() { return split(system_file("/proc/self/status"), '\n'); }
+
+// "RssAnon:     1234 kB" among the lines of /proc/self/status; 0 where there is none.
 uint64_t status_bytes(const std::vector<std::string>& lines, std::string_view name) {
   for (const std::string& line : lines) {
     if (!starts_with(line, name) || !ends_with(line, " kB")) {
@@ -52,8 +55,21 @@ uint64_t status_bytes(const std::vector<std::string>& lines, std::string_view na
 }  // namespace
 
 ResidentMemory resident_memory() {
-  const std::vector<std::string> lines = split(system_file("/proc/self/status"), '\n');
-  return {.anonymous = status_bytes(lines, "RssAnon:"), .file = status_bytes(lines, "RssFile:")};
+  const std::vector<std::string> lines = status_lines();
+  const uint64_t anonymous = status_bytes(lines, "RssAnon:");
+  if (anonymous == 0) {
+    return {.anonymous = status_bytes(lines, "VmRSS:"), .file = 0};
+  }
+  return {.anonymous = anonymous, .file = status_bytes(lines, "RssFile:")};
+}
+
+uint64_t peak_memory_bytes() {
+  if (const uint64_t peak = status_bytes(status_lines(), "VmHWM:"); peak != 0) {
+    return peak;
+  }
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in KiB
 }
 
 std::optional<uint64_t> parse_group_limit(std::string_view text) {

@@ -1,7 +1,5 @@
 #include "app/open.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -294,11 +292,5 @@ std::optional<Format> cache_format(const Arguments& arguments) {
 }
 
 Arithmetic parse_arithmetic(const std::string& name) { return name == "exact" ? Arithmetic::exact : Arithmetic::fast; }
-
-uint64_t peak_memory_bytes() {
-  struct rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in KiB
-}
 
 }  // namespace sluice

@@ -63,6 +63,5 @@ ExpertOptions expert_options(const Arguments& arguments);
 std::optional<Format> cache_format(const Arguments& arguments);
 
 Arithmetic parse_arithmetic(const std::string& name);  // "exact" or "fast", as a choice option gives it
-uint64_t peak_memory_bytes();                          // of this process so far
 
 }  // namespace sluice

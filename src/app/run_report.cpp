@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "app/expert_report.h"
-#include "app/open.h"
+#include "app/machine_memory.h"
 #include "base/text.h"
 
 namespace sluice {

@@ -2,9 +2,12 @@
 // program to it, and what does not fit is refused before anything is loaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,7 +29,17 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SLUICE_ADDRESS_SANITIZER
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define SLUICE_ADDRESS_SANITIZER
+#endif
+
 constexpr uint64_t kBound = 130'000'000;  // the file has four times as much
+constexpr uint64_t kDiskBytes = 600'000'000;
 const std::vector<std::string> kBounded = {"--memory", "130M"};
 
 // One layer of 256 experts, half a gigabyte, with few words.
@@ -40,13 +53,29 @@ Status write_model(const std::string& path) {
   return write_synthetic(synthetic, path, console);
 }
 
+// Why the tests cannot run here; "" where they can.
+std::string missing_for_tests() {
+#if defined(SLUICE_ADDRESS_SANITIZER)
+  return "the address sanitizer's own memory grows with what the program does";
+#else
+  std::error_code failed;
+  const auto space = std::filesystem::space(std::filesystem::temp_directory_path(), failed);
+  return failed || space.available < kDiskBytes ? "the folder for temporary files has no room for 600 MB" : "";
+#endif
+}
+
 // One for all tests here.
 class Memory : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
-    ASSERT_TRUE(write_model(model()).ok());
+    if (!missing_for_tests().empty()) return;
+    const Status written = write_model(model());
+    ASSERT_TRUE(written) << written.error().text;
     ASSERT_GT(std::filesystem::file_size(model()), 4 * kBound);
+  }
+  void SetUp() override {
+    if (path_kind(model()) != PathKind::file) GTEST_SKIP() << missing_for_tests();
   }
   static void TearDownTestSuite() {
     delete folder_;
@@ -55,8 +84,8 @@ class Memory : public testing::Test {
   static std::string model() { return folder_->path("larger.gguf"); }
 
   static ProgramResult run(const std::vector<std::string>& more, const std::string& group = {}) {
-    std::vector<std::string> words = {"run",          model(), "ab ba aba", "--raw", "--greedy",
-                                      "--max-tokens", "6",     "--context", "256",   "--json"};
+    std::vector<std::string> words = {"run", model(),     "ab ba aba", "--raw",     "--greedy", "--max-tokens",
+                                      "6",   "--context", "256",       "--threads", "2",        "--json"};
     words.insert(words.end(), more.begin(), more.end());
     return run_sluice(words, {.group = group});
   }
@@ -87,7 +116,8 @@ class MemoryGroup {
     if (!std::filesystem::create_directory(folder, failed)) return;
     folder_ = folder;
     // Not write_file, which writes beside and renames.
-    bounded_ = std::system(cat("echo ", bytes, " > ", folder, "/memory.limit_in_bytes 2> /dev/null").c_str()) == 0;
+    bounded_ = std::system(cat("echo ", bytes, " > ", folder, "/memory.limit_in_bytes 2> /dev/null").c_str()) == 0 &&
+               std::system(cat("echo 0 2> /dev/null > ", processes()).c_str()) == 0;
   }
   ~MemoryGroup() {
     if (!folder_.empty()) rmdir(folder_.c_str());
@@ -125,9 +155,9 @@ TEST_F(Memory, AnswersInAControlGroupOfAQuarterOfTheModel) {
 }
 
 TEST_F(Memory, BelowTheFloorIsRefusedWithWhatEachNeeds) {
-  const ProgramResult result = run({"--memory", "60M"});
+  const ProgramResult result = run({"--memory", "40M"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, StartsWith("sluice: host memory: 60.0 MB in all: want at least "));
+  EXPECT_THAT(result.err, StartsWith("sluice: host memory: 40.0 MB in all: want at least "));
   EXPECT_THAT(result.err, HasSubstr(" held and in reserve, state "));
   EXPECT_THAT(result.err, HasSubstr(", activations "));
   EXPECT_THAT(result.err, HasSubstr(", mapped weights "));
@@ -137,11 +167,21 @@ TEST_F(Memory, BelowTheFloorIsRefusedWithWhatEachNeeds) {
 TEST(MachineMemory, ThisProcessHasSome) {
   const ResidentMemory memory = resident_memory();
   EXPECT_GT(memory.anonymous, 100'000u);
+  if (memory.file == 0) GTEST_SKIP() << "this system does not tell mapped pages from a process's own";
   EXPECT_GT(memory.file, 100'000u);
 }
 
+// What getrusage calls the most memory of a process is also that of the process it was forked from.
+TEST(MachineMemory, PeakIsNotThatOfWhoStartedTheProgram) {
+  const std::vector<char> large(size_t{1} << 29, 1);
+  const ProgramResult result = run_sluice({"run", "demo", "ab", "--greedy", "--max-tokens", "2", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_LT(static_cast<uint64_t>(json_of(result).find("peak_memory_bytes")->as_integer()), large.size());
+}
+
 TEST_F(Memory, PlanSaysWhatRunDoes) {
-  const ProgramResult planned = run_sluice({"plan", model(), "--context", "256", "--memory", "130M", "--json"});
+  const ProgramResult planned =
+      run_sluice({"plan", model(), "--context", "256", "--memory", "130M", "--threads", "2", "--json"});
   ASSERT_EQ(planned.status, 0) << planned.err;
   const Json plan = json_of(planned);
   std::set<std::string> seen;
@@ -153,10 +193,10 @@ TEST_F(Memory, PlanSaysWhatRunDoes) {
   EXPECT_GT(plan.find("hit_rate")->as_number(), 0.05);
   EXPECT_LT(plan.find("hit_rate")->as_number(), 0.9);
   EXPECT_GT(plan.find("tokens_per_second")->as_number(), 0);
-  // A bound just above the floor runs, one below does not.
+  // A bound just above the floor runs, one below does not; what the program itself takes differs a little between runs.
   const int64_t floor = plan.find("floor_bytes")->as_integer();
-  EXPECT_EQ(run({"--memory", cat(floor + 8'000'000)}).status, 0);
-  EXPECT_EQ(run({"--memory", cat(floor - 8'000'000)}).status, 1);
+  EXPECT_EQ(run({"--memory", cat(floor + 16'000'000)}).status, 0);
+  EXPECT_EQ(run({"--memory", cat(floor - 16'000'000)}).status, 1);
 }
 
 TEST_F(Memory, RecordedRoutingIsWhatPlanGoesBy) {
@@ -180,8 +220,9 @@ TEST_F(Memory, RecordedRoutingIsWhatPlanGoesBy) {
 TEST_F(Memory, PlanNeedsTheHeaderAlone) {
   const TemporaryFolder folder;
   const std::string header = folder.path("header.gguf");
-  std::filesystem::copy_file(model(), header);
-  std::filesystem::resize_file(header, 1 << 20);
+  std::string first(1 << 20, '\0');
+  ASSERT_TRUE(std::ifstream(model(), std::ios::binary).read(first.data(), static_cast<std::streamsize>(first.size())));
+  ASSERT_TRUE(write_file(header, first));
   const std::vector<std::string> rest = {"--context", "256", "--memory", "130M", "--disk", "1G", "--json"};
   std::vector<std::string> whole_words = {"plan", model()}, header_words = {"plan", header};
   whole_words.insert(whole_words.end(), rest.begin(), rest.end());
@@ -189,8 +230,12 @@ TEST_F(Memory, PlanNeedsTheHeaderAlone) {
   const Json whole = json_of(run_sluice(whole_words)), beginning = json_of(run_sluice(header_words));
   EXPECT_TRUE(beginning.find("header_only")->as_bool());
   EXPECT_FALSE(whole.find("header_only")->as_bool());
+  // The reserve is measured, each time anew.
+  const auto beyond_reserve = [](const Json& plan, const char* name) {
+    return plan.find(name)->as_integer() - plan.find("reserve_bytes")->as_integer();
+  };
   for (const char* name : {"recommended_bytes", "floor_bytes"})
-    EXPECT_NEAR(beginning.find(name)->as_number(), whole.find(name)->as_number(), 2e6) << name;  // the reserve differs
+    EXPECT_EQ(beyond_reserve(beginning, name), beyond_reserve(whole, name)) << name;
   EXPECT_GT(beginning.find("tokens_per_second")->as_number(), 0);
   std::filesystem::resize_file(header, 100);
   EXPECT_EQ(run_sluice(header_words).status, 1);
