@@ -223,6 +223,7 @@ Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, 
     TRY_STATUS(check_floor(plan));
     options.experts.bytes = plan.slot_memory();
     options.prompt_chunk = plan.prompt_chunk;
+    options.repack = plan.repack;
   }
   const ProgressLine progress(console, cat("loading ", printable(model.checkpoint().path())));
   return Engine::create(model, device, machine.budget, options);

@@ -53,6 +53,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   TRY(const PlannedText planned, plan_text(*plan.model, device, budget, options, slots));
   plan.context = planned.layout.context;
   plan.prompt_chunk = options.prompt_chunk;
+  plan.repack = options.repack;
   const uint64_t slot_bytes = slots.count * slots.bytes;
   for (MemoryLine line : planned.plan->memory()) {
     if (line.purpose == Purpose::weights) line.bytes -= std::min(line.bytes, slot_bytes);
@@ -81,21 +82,35 @@ uint64_t MemoryPlan::slots() const {
 Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                uint64_t limit, const EngineOptions& options) {
   EngineOptions tried = options;
-  tried.prompt_chunk = kCut;
-  Budget nothing;
-  nothing.set_limit(Domain::host, 0);
-  TRY(MemoryPlan smallest, plan_chunks(model, files, device, nothing, tried));
-  smallest.held = budget.used(Domain::host);
-  const uint64_t floor = smallest.needed();
-  MemoryPlan plan;
+  const auto plan_in = [&](const Budget& room) -> Result<MemoryPlan> {
+    TRY(MemoryPlan plan, plan_chunks(model, files, device, room, tried));
+    plan.held = budget.used(Domain::host);
+    plan.limit = limit;
+    return plan;
+  };
+  const auto plan_smallest = [&] {
+    tried.prompt_chunk = kCut;
+    tried.repack = Repack::never;
+    Budget nothing;
+    nothing.set_limit(Domain::host, 0);
+    return plan_in(nothing);
+  };
+  TRY(MemoryPlan plan, plan_smallest());
+  const uint64_t floor = plan.needed();
   tried.prompt_chunk = 2 * options.prompt_chunk;
   do {
     tried.prompt_chunk = std::max(kCut, cut_below(tried.prompt_chunk / 2));
-    TRY(plan, plan_chunks(model, files, device, budget, tried));
-    plan.held = smallest.held;
-    plan.limit = limit;
-    plan.floor = floor;
-  } while (plan.needed() > plan.limit && tried.prompt_chunk > kCut);
+    for (const Repack repack : {options.repack, Repack::never}) {
+      tried.repack = repack;
+      TRY(plan, plan_in(budget));
+      if (plan.needed() <= limit) break;
+    }
+  } while (plan.needed() > limit && tried.prompt_chunk > kCut);
+  // Sizes were chosen without what comes beside them.
+  if (plan.needed() > limit && floor <= limit) {
+    TRY(plan, plan_smallest());
+  }
+  plan.floor = floor;
   return plan;
 }
 

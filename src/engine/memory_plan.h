@@ -26,6 +26,7 @@ struct MemoryPlan {
   std::unique_ptr<const TextModel> model;
   uint32_t context = 0;
   uint32_t prompt_chunk = 0;
+  Repack repack{};                // as options have it, or never
   std::vector<MemoryLine> lines;  // all but the experts
   uint64_t tables = 0;            // of which rows are read: they stay in the file and count nowhere
   ExpertRoom experts;
@@ -47,7 +48,8 @@ struct MemoryPlan {
 };
 
 // Sizes that options leave open are those that fit, or else the smallest; so is the prompt chunk, which halves until
-// the rest fits, at the price of reading experts for fewer tokens at once. `files`: those of the model's
+// the rest fits, at the price of reading experts for fewer tokens at once; then weights are not repacked, and at last
+// all is the smallest: from the floor on, every limit will do. `files`: those of the model's
 // checkpoint; `limit`: the budget's of the host's memory.
 Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                uint64_t limit, const EngineOptions& options);

@@ -1,0 +1,38 @@
+// What a model is said to take, before it is loaded.
+#include "engine/memory_plan.h"
+
+#include "tests/engine/real_engine.h"
+
+namespace sluice {
+namespace {
+
+Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack) {
+  RealDevice machine("cpu", 2);
+  Budget budget;
+  budget.set_limit(Domain::host, limit);
+  budget.count_mapped(Domain::host, true);
+  EngineOptions options;
+  options.context = 256;
+  options.repack = repack;
+  return plan_memory(model, weight_files(model), *machine.device, budget, limit, options);
+}
+
+// Packed weights once took what slots and staging need: some bounds above the floor were refused.
+TEST(MemoryPlan, EveryLimitFromTheFloorOnWillDo) {
+  const Model& model = real_model("qwen3_5_moe q8_0");
+  const uint64_t floor = plan_with(model, 0, Repack::behind)->floor;
+  EXPECT_GT(plan_with(model, floor - 1, Repack::behind)->needed(), floor - 1);
+  bool packs = false, streams = false;
+  for (uint64_t limit = floor; limit < 2 * floor; limit += floor / 64) {
+    const Result<MemoryPlan> plan = plan_with(model, limit, Repack::behind);
+    ASSERT_TRUE(plan) << plan.error().text;
+    EXPECT_LE(plan->needed(), limit);
+    packs |= plan->repack == Repack::behind;
+    streams |= plan->streams();
+  }
+  EXPECT_TRUE(packs);
+  EXPECT_TRUE(streams);
+}
+
+}  // namespace
+}  // namespace sluice
