@@ -2,6 +2,8 @@
 //
 // Streams: rows pass through some at a time, so that a model larger than memory can be converted. Files are written
 // beside their names and renamed when all are written.
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -92,7 +94,9 @@ Result<std::vector<OutputFile>> plan_files(const Arguments& arguments, const Ggu
   for (const size_t count : counts) {
     ++name.number;
     std::vector<GgufMetadata::Entry> keys = split_keys(name, all.size());
-    if (name.number == 1) keys.insert(keys.begin(), out.keys.begin(), out.keys.end());
+    std::ranges::copy_if(out.keys, std::inserter(keys, keys.begin()), [&](const GgufMetadata::Entry& key) {
+      return name.number == 1 || key.name == kGgufAlignmentKey;  // of which every part has its own
+    });
     files.push_back({name.path(), std::move(keys), all.subspan(first, count)});
     first += count;
   }
@@ -140,7 +144,8 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
   TRY(const std::vector<FormatRule> rules, parse_rules(arguments));
   TRY(const std::string path, model_path(arguments.positionals()[0]));
   TRY(const Model model, open_model(path));
-  TRY(GgufExport out, export_gguf(model, *find_mix(arguments.text("--to")), rules));
+  const ExpertLayout layout = arguments.flag("--pack-experts") ? ExpertLayout::packed : ExpertLayout::stacked;
+  TRY(GgufExport out, export_gguf(model, *find_mix(arguments.text("--to")), rules, layout));
   TRY(const std::vector<GgufMetadata::Entry> keys, tokenizer_keys(model));
   out.keys.insert(out.keys.end(), keys.begin(), keys.end());
   TRY(const std::vector<OutputFile> outputs, plan_files(arguments, out));
@@ -199,7 +204,13 @@ CommandSpec convert_command() {
           "f32; rows that are no whole number of a format's blocks get one of smaller blocks, at last f16. --tensor "
           "names another format for the matrices whose GGUF name fits its pattern, in which * stands for any "
           "characters and ? for one; of several the first that fits counts, and the choice for the others stays as "
-          "it was. With a --split option FILE.gguf becomes FILE-00001-of-00003.gguf and so on, each of which opens "
+          "it was. --pack-experts is for models that are larger than memory: it makes every expert one run in the "
+          "file, "
+          "which --memory reads at once where it lies in three places otherwise; each of an expert's matrices then is "
+          "a "
+          "tensor of its own, which other programs do not look for: they say that a tensor is missing. Patterns fit "
+          "names as they are without it. With a --split option FILE.gguf becomes FILE-00001-of-00003.gguf and so on, "
+          "each of which opens "
           "the whole. Towers for pictures and sounds are left out.",
       .positionals = {{"MODEL", true, "a Hugging Face directory or a GGUF file; demo is the built-in model"},
                       {"FILE.gguf", true, "the file to write; replaced when it exists, and only by a whole one"}},
@@ -214,6 +225,7 @@ CommandSpec convert_command() {
                    .kind = OptionKind::text,
                    .help = "the format of matrices by name, before the mix's",
                    .repeated = true},
+                  {.name = "--pack-experts", .help = "each expert's matrices side by side, to be read at once"},
                   {.name = "--split-max-size",
                    .argument = "BYTES",
                    .kind = OptionKind::bytes,

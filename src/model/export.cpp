@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "checkpoint/file_type.h"
+#include "model/expert_names.h"
 #include "model/facts.h"
 #include "model/family.h"
 
@@ -48,8 +49,14 @@ ExportTensor transposed_copy(const ExportTensor& tensor) {
   return copy;
 }
 
+// The name under which a weight is written where each expert is a tensor of its own; null: it has no experts.
+const SourceName* name_of_each_expert(const WeightRow& row) {
+  const auto name = std::ranges::find_if(row.gguf, is_of_each_expert, &SourceName::name);
+  return name == row.gguf.end() ? nullptr : &*name;
+}
+
 // Their formats are still to be chosen.
-std::vector<ExportTensor> export_tensors(const Model& model) {
+std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout) {
   std::vector<ExportTensor> tensors;
   for (const MadeTensor& made : model.family_model().gguf_made_tensors()) {
     const auto values = std::make_shared<const std::vector<float>>(made.values);
@@ -70,6 +77,11 @@ std::vector<ExportTensor> export_tensors(const Model& model) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   for (const BoundWeights* weights : {&model.weights(), &model.draft_head()}) {
     for (const BoundWeight& weight : weights->all()) {
+      const SourceName* const each = layout == ExpertLayout::packed ? name_of_each_expert(weight.row) : nullptr;
+      if (each != nullptr) {
+        tensors.push_back({each->name, stored_shape(weight.row.shape, *each), Format::f32, weight.tensor, {}});
+        continue;
+      }
       const SourceName& name = written_name(weight.row, weight.source, from_gguf);
       if (!written.insert(name.name).second) continue;  // another part of a fused tensor
       tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
@@ -103,13 +115,61 @@ MixFacts mix_facts(const Family& family, const std::vector<GgufMetadata::Entry>&
           .kv_heads = number("attention.head_count_kv")};
 }
 
+constexpr std::string_view kEachExpert = ".*.";
+
+// What mixes and rules know the tensor of all experts by.
+std::string stacked_name(const std::string& name) {
+  const size_t at = name.find(kEachExpert);
+  return at == std::string::npos ? name : cat(name.substr(0, at), "_exps.", name.substr(at + kEachExpert.size()));
+}
+std::vector<int64_t> stacked_shape(const ExportTensor& tensor) {
+  std::vector<int64_t> shape = tensor.shape;
+  if (is_of_each_expert(tensor.name)) shape.insert(shape.begin(), tensor.source.shape.experts);
+  return shape;
+}
+
+TensorSource source_of_expert(const TensorSource& all, uint32_t expert) {
+  TensorSource one = all;
+  one.shape.experts = 1;
+  one.bytes = all.row(expert, 0);
+  one.experts.clear();
+  for (WeightPart& part : one.parts) {
+    part.bytes = part.row(expert, 0);
+    part.experts.clear();
+  }
+  return one;
+}
+
+ExportTensor tensor_of_expert(const ExportTensor& all, uint32_t expert) {
+  ExportTensor one = all;
+  one.name = name_of_expert(all.name, expert);
+  one.source = source_of_expert(all.source, expert);
+  return one;
+}
+
+// Tensors of the experts of one layer follow one another in `tensors`; they go behind all others.
+std::vector<ExportTensor> packed(std::vector<ExportTensor> tensors) {
+  std::vector<ExportTensor> all, experts;
+  for (ExportTensor& tensor : tensors) (is_of_each_expert(tensor.name) ? experts : all).push_back(std::move(tensor));
+  const auto layer_of = [](const ExportTensor& tensor) { return tensor.name.substr(0, tensor.name.rfind(".ffn")); };
+  for (auto begin = experts.begin(); begin != experts.end();) {
+    const auto end = std::find_if(begin, experts.end(), [layer = layer_of(*begin), &layer_of](const auto& one) {
+      return layer_of(one) != layer;
+    });
+    for (uint32_t expert = 0; expert < begin->source.shape.experts; ++expert)
+      for (auto tensor = begin; tensor != end; ++tensor) all.push_back(tensor_of_expert(*tensor, expert));
+    begin = end;
+  }
+  return all;
+}
+
 Status choose_formats(const Mix& mix, const std::vector<FormatRule>& rules, const MixFacts& facts,
                       std::vector<ExportTensor>& tensors) {
   std::vector<MixTensor> described;
   described.reserve(tensors.size());
   for (const ExportTensor& tensor : tensors) {
     const Format stored = tensor.source.parts.empty() ? tensor.source.format : Format::bf16;
-    described.push_back({tensor.name, tensor.shape, stored});
+    described.push_back({stacked_name(tensor.name), stacked_shape(tensor), stored});
   }
   std::vector<Format> formats = mix_formats(mix, described, facts);
   TRY_STATUS(apply_rules(rules, described, formats));
@@ -137,12 +197,12 @@ std::vector<GgufMetadata::Entry> keys_of_gguf(const GgufMetadata& metadata) {
   return keys;
 }
 
-void set_key(std::vector<GgufMetadata::Entry>& keys, const char* name, uint32_t value) {
+void set_key(std::vector<GgufMetadata::Entry>& keys, std::string_view name, uint32_t value) {
   const auto known = std::ranges::find_if(keys, [&](const auto& entry) { return entry.name == name; });
   if (known != keys.end())
     known->value = value;
   else
-    keys.push_back({name, value});
+    keys.push_back({std::string(name), value});
 }
 
 void set_file_type(std::vector<GgufMetadata::Entry>& keys, const Mix& mix) {
@@ -196,15 +256,22 @@ class RowConverter {
 
 }  // namespace
 
-Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules) {
+Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules,
+                               ExpertLayout layout) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   if (!from_gguf && !model.has_draft_head() && model.family_model().draft_table()) return model.record_draft().error();
   GgufExport out;
   out.keys = from_gguf ? keys_of_gguf(model.checkpoint().metadata())
                        : keys_of_hugging_face(model.family(), model.family_model(), model.facts());
   set_file_type(out.keys, mix);
-  out.tensors = export_tensors(model);
+  out.tensors = export_tensors(model, layout);
   TRY_STATUS(choose_formats(mix, rules, mix_facts(model.family(), out.keys), out.tensors));
+  if (layout == ExpertLayout::packed) {
+    if (std::ranges::none_of(out.tensors, is_of_each_expert, &ExportTensor::name))
+      return error(ErrorKind::invalid, model.checkpoint().path(), ": has no experts: want none packed");
+    set_key(out.keys, kGgufAlignmentKey, kPackedAlignment);
+    out.tensors = packed(std::move(out.tensors));
+  }
   out.left_out = model.unread_tensors();
   return out;
 }

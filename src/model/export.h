@@ -22,7 +22,7 @@
 namespace sluice {
 
 struct ExportTensor {
-  std::string name;
+  std::string name;            // with '*' for the number of an expert, where each is to be a tensor of its own
   std::vector<int64_t> shape;  // outermost first
   Format format{};             // to be written
   TensorSource source;
@@ -39,7 +39,15 @@ struct GgufExport {
 };
 
 // The text part in the formats of `mix`, save where a rule says another.
-Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules = {});
+//
+// Packed, every expert of a layer is three tensors of its own, gate, up and down, one behind the other, in the order of
+// the experts and behind all other tensors; and every tensor begins at a multiple of kPackedAlignment bytes, by the key
+// general.alignment. So an expert is one run of whole blocks of a disk, to be had by one read. Formats and rules are
+// those of the tensors that hold all experts. Names are those under which llama.cpp wrote Mixtral's experts at first.
+enum class ExpertLayout : uint8_t { stacked, packed };
+inline constexpr uint32_t kPackedAlignment = 4096;
+Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules = {},
+                               ExpertLayout layout = ExpertLayout::stacked);
 
 // What convert would write of a model of which nothing is known but its configuration.
 struct OutlinedTensor {

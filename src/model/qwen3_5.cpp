@@ -87,14 +87,14 @@ void experts_weights(WeightTable& t, const Config& c) {
   t.add(
       "experts.gate_proj", in,
       {{"mlp.experts.gate_up_proj", 0, fused}, {"mlp.switch_mlp.gate_proj.weight"}, {"mlp.experts.*.gate_proj.weight"}},
-      {{"ffn_gate_up_exps.weight", 0, fused}, {"ffn_gate_exps.weight"}});
+      {{"ffn_gate_up_exps.weight", 0, fused}, {"ffn_gate_exps.weight"}, {"ffn_gate.*.weight"}});
   t.add(
       "experts.up_proj", in,
       {{"mlp.experts.gate_up_proj", width, fused}, {"mlp.switch_mlp.up_proj.weight"}, {"mlp.experts.*.up_proj.weight"}},
-      {{"ffn_gate_up_exps.weight", width, fused}, {"ffn_up_exps.weight"}});
+      {{"ffn_gate_up_exps.weight", width, fused}, {"ffn_up_exps.weight"}, {"ffn_up.*.weight"}});
   t.add("experts.down_proj", out,
         {{"mlp.experts.down_proj"}, {"mlp.switch_mlp.down_proj.weight"}, {"mlp.experts.*.down_proj.weight"}},
-        {{"ffn_down_exps.weight"}});
+        {{"ffn_down_exps.weight"}, {"ffn_down.*.weight"}});
   t.add("shared_expert_gate", vector_of(c.hidden), "mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight");
   t.add("shared_expert.gate_proj", matrix(c.shared_width, c.hidden), "mlp.shared_expert.gate_proj.weight",
         "ffn_gate_shexp.weight");

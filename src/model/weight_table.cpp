@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "model/expert_names.h"
 #include "model/parts.h"
 
 namespace sluice {
@@ -11,12 +12,6 @@ namespace {
 
 constexpr size_t kNamesInASentence = 3;
 constexpr std::string_view kPacked = "_packed";
-
-std::string name_of_expert(const SourceName& source, uint32_t expert) {
-  const size_t star = source.name.find('*');
-  return star == std::string::npos ? source.name
-                                   : cat(source.name.substr(0, star), expert, source.name.substr(star + 1));
-}
 
 // Ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n], the taps of a convolution as [n, 1,
 // taps].
@@ -59,14 +54,12 @@ std::unordered_set<std::string> names_of(const WeightTable& table, Dialect diale
   return names;
 }
 
-bool is_of_experts(const SourceName& source) { return source.name.find('*') != std::string::npos; }
-
 // The tensor that holds a weight, or that of one expert.
 WeightShape shape_of_stored(const WeightShape& weight, const SourceName& source) {
   WeightShape shape = weight;
   if (source.total_rows != 0) shape.rows = source.total_rows;
   if (source.one_matrix) shape.rows *= shape.experts;
-  if (source.one_matrix || is_of_experts(source)) shape.experts = 1;
+  if (source.one_matrix || is_of_each_expert(source.name)) shape.experts = 1;
   return shape;
 }
 
@@ -153,7 +146,7 @@ std::vector<int64_t> stored_shape(const WeightShape& shape, const SourceName& so
   if (source.transposed) return stored_shape({shape.experts, shape.columns, shape.rows}, {});
   const int64_t rows = source.total_rows != 0 ? source.total_rows : shape.rows;
   if (source.one_matrix) return {shape.experts * rows, shape.columns};
-  if (shape.experts != 1 && !is_of_experts(source)) return {shape.experts, rows, shape.columns};
+  if (shape.experts != 1 && !is_of_each_expert(source.name)) return {shape.experts, rows, shape.columns};
   if (rows != 1) return {rows, shape.columns};
   return {shape.columns};
 }
@@ -243,18 +236,18 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
   for (const WeightRow& row : table.rows()) {
     const std::vector<SourceName>& sources = row.sources(checkpoint.dialect());
     const auto source = std::find_if(sources.begin(), sources.end(), [&](const SourceName& s) {
-      return !s.transposed && names.find(name_of_expert(s, 0)) != nullptr;
+      return !s.transposed && names.find(name_of_expert(s.name, 0)) != nullptr;
     });
     if (source == sources.end()) {
-      if (!row.optional) missing.push_back(names.prefix() + name_of_expert(sources.front(), 0));
+      if (!row.optional) missing.push_back(names.prefix() + name_of_expert(sources.front().name, 0));
       continue;
     }
     const WeightShape shape = shape_of_stored(row.shape, *source);
-    const uint32_t tensors = is_of_experts(*source) ? row.shape.experts : 1;
+    const uint32_t tensors = is_of_each_expert(source->name) ? row.shape.experts : 1;
     std::vector<const StoredTensor*> stored;
     std::vector<TensorSource> found;
     for (uint32_t i = 0; i < tensors; ++i) {
-      const std::string name = name_of_expert(*source, i);
+      const std::string name = name_of_expert(source->name, i);
       const StoredTensor* one = names.find(name);
       if (one == nullptr) {
         missing.push_back(names.prefix() + name);

@@ -18,9 +18,11 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 const std::string kData = SLUICE_TEST_DATA;
 const std::string kMoe = kData + "/gemma4_moe";
+const std::string kDense = kData + "/gemma4_dense";
 const std::string kDemo = SLUICE_ASSETS "/demo-gemma4-q8_0.gguf";
 
 Json json_of(const ProgramResult& result) {
@@ -205,6 +207,39 @@ TEST(Convert, SplitFilesAreTheWholeFileInParts) {
   const std::string joined = folder.path("joined.gguf");
   ASSERT_EQ(run_sluice({"convert", folder.path(names[2]), joined, "--to", "q8_0"}).status, 0);
   EXPECT_TRUE(*read_file(joined, 1 << 24) == *read_file(whole, 1 << 24));
+}
+
+TEST(Convert, PackedExpertsAreTensorsOfTheirOwnAndComeBackTheSame) {
+  const TemporaryFolder folder;
+  const std::string stacked = folder.path("stacked.gguf"), packed = folder.path("packed.gguf");
+  ASSERT_EQ(run_sluice({"convert", kMoe, stacked, "--to", "q8_0", "--tensor", "*ffn_down_exps*=f16"}).status, 0);
+  ASSERT_EQ(
+      run_sluice({"convert", kMoe, packed, "--to", "q8_0", "--tensor", "*ffn_down_exps*=f16", "--pack-experts"}).status,
+      0);
+  const std::string listed = run_sluice({"inspect", packed, "--tensors"}).out;
+  EXPECT_THAT(listed, HasSubstr("blk.0.ffn_gate.0.weight"));
+  EXPECT_THAT(listed, Not(HasSubstr("_exps.weight")));
+  // Answers with experts that are read as they are chosen, too.
+  const std::vector<std::string> ask = {"run", "", "a b", "--raw", "--greedy", "--max-tokens", "8"};
+  const auto answer = [&](const std::string& model, const std::vector<std::string>& more) {
+    std::vector<std::string> words = ask;
+    words[1] = model;
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramResult result = run_sluice(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.out;
+  };
+  EXPECT_EQ(answer(packed, {"--expert-memory", "200k"}), answer(stacked, {}));
+  // In parts, each of which says how it is aligned.
+  ASSERT_EQ(run_sluice({"convert", packed, folder.path("m.gguf"), "--to", "q8_0", "--tensor", "*ffn_down_exps*=f16",
+                        "--pack-experts", "--split-max-tensors", "100"})
+                .status,
+            0);
+  const std::vector<std::string> names = *list_directory(folder.path());
+  ASSERT_TRUE(names[0].starts_with("m-00001-of-"));
+  EXPECT_EQ(answer(folder.path(names[0]), {"--expert-memory", "200k"}), answer(stacked, {}));
+  EXPECT_THAT(sentence({"convert", kDense, folder.path("none.gguf"), "--to", "q8_0", "--pack-experts"}),
+              EndsWith(": has no experts: want none packed\n"));
 }
 
 TEST(Convert, PartsAppearOnlyTogether) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/text.h"
 #include "checkpoint/gguf_writer.h"
 #include "model/export.h"
 
@@ -19,8 +20,8 @@ Model open_model(const std::string& path) {
   return *std::move(model);
 }
 
-Status write_gguf(const Model& model, const Mix& mix, const std::string& path) {
-  TRY(const GgufExport made, export_gguf(model, mix));
+Status write_gguf(const Model& model, const Mix& mix, ExpertLayout layout, const std::string& path) {
+  TRY(const GgufExport made, export_gguf(model, mix, {}, layout));
   GgufWriter writer;
   for (const auto& key : made.keys) writer.add_key(key.name, key.value);
   for (const ExportTensor& tensor : made.tensors) writer.add_tensor(tensor.name, tensor.format, tensor.shape);
@@ -43,14 +44,15 @@ struct RemoveFile {
 
 Model make_model(const std::string& name) {
   const std::string data = SLUICE_TEST_DATA;
-  const size_t space = name.find(' ');
-  const Model model = open_model(join_path(data, name.substr(0, space)));
-  if (space == std::string::npos) return model;
+  const std::vector<std::string> words = split(name, ' ');  // model, mix, layout
+  const Model model = open_model(join_path(data, words[0]));
+  if (words.size() == 1) return model;
   // Kept for engines that read experts from it.
   static std::vector<std::unique_ptr<const std::string, RemoveFile>> made;
   made.emplace_back(new std::string(cat(testing::TempDir(), ::getpid(), "_real_engine_", made.size(), ".gguf")));
   const std::string& path = *made.back();
-  const Status written = write_gguf(model, *find_mix(name.substr(space + 1)), path);
+  const ExpertLayout layout = words.size() == 3 ? ExpertLayout::packed : ExpertLayout::stacked;
+  const Status written = write_gguf(model, *find_mix(words[1]), layout, path);
   CHECK(written);
   return open_model(path);
 }
