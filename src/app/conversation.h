@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "app/answer_stream.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/session.h"
 #include "engine/text_files.h"
+#include "text/answer_stream.h"
 
 namespace sluice {
 

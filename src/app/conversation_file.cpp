@@ -3,11 +3,11 @@
 #include <limits>
 #include <utility>
 
-#include "app/sampling_json.h"
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "engine/sampling_json.h"
 
 namespace sluice {
 namespace {

@@ -29,16 +29,6 @@ std::optional<std::pair<int32_t, float>> parse_bias(std::string_view text, uint3
 
 }  // namespace
 
-SamplingSettings sampling_of_file(const SamplingDefaults& defaults) {
-  SamplingSettings settings;
-  settings.temperature = defaults.temperature.value_or(settings.temperature);
-  settings.top_k = defaults.top_k.value_or(settings.top_k);
-  settings.top_p = defaults.top_p.value_or(settings.top_p);
-  settings.min_p = defaults.min_p.value_or(settings.min_p);
-  settings.repeat_penalty = defaults.repeat_penalty.value_or(settings.repeat_penalty);
-  return settings;
-}
-
 std::vector<OptionSpec> sampling_options() {
   constexpr auto kNumber = OptionKind::number;
   constexpr auto kInteger = OptionKind::integer;

@@ -6,12 +6,10 @@
 #include "app/args.h"
 #include "base/result.h"
 #include "engine/engine.h"
-#include "model/model.h"
 
 namespace sluice {
 
 std::vector<OptionSpec> sampling_options();
-SamplingSettings sampling_of_file(const SamplingDefaults& defaults);
 // `settings` changed by what was given.
 Result<SamplingSettings> sampling_settings(const Arguments& arguments, uint32_t vocabulary, SamplingSettings settings);
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "app/conversation_file.h"
-#include "app/sampling_json.h"
 #include "base/text.h"
+#include "engine/sampling_json.h"
 
 namespace sluice {
 namespace {

@@ -6,6 +6,7 @@
 #include "app/sampling_options.h"
 #include "app/store_settings.h"
 #include "base/text.h"
+#include "engine/sampling_json.h"
 
 namespace sluice {
 namespace {

@@ -6,9 +6,11 @@
 #include <limits>
 
 #include "base/memory_files.h"
+#include "base/unicode.h"
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
+#include "engine/sampling_json.h"
 #include "wasm/page_gpu.h"
 
 namespace sluice::wasm {
@@ -76,21 +78,6 @@ Json json_of(const std::vector<int32_t>& numbers) {
 const char* name_of(Finish finish) {
   static constexpr const char* kNames[] = {"running", "stop_token", "length", "cancelled", "failed"};
   return kNames[static_cast<size_t>(finish)];
-}
-
-Result<SamplingSettings> sampling_of(const Json& json) {
-  SamplingSettings settings;
-  TRY(settings.temperature, number_of<float>(json, "temperature", 0));
-  TRY(settings.top_k, number_of(json, "top_k", settings.top_k));
-  TRY(settings.top_p, number_of(json, "top_p", settings.top_p));
-  TRY(settings.min_p, number_of(json, "min_p", settings.min_p));
-  TRY(settings.repeat_penalty, number_of(json, "repeat_penalty", settings.repeat_penalty));
-  TRY(settings.presence_penalty, number_of(json, "presence_penalty", settings.presence_penalty));
-  TRY(settings.frequency_penalty, number_of(json, "frequency_penalty", settings.frequency_penalty));
-  TRY(settings.penalty_window, number_of(json, "penalty_window", settings.penalty_window));
-  TRY(const uint32_t seed, number_of<uint32_t>(json, "seed", 0));
-  settings.seed = seed;
-  return settings;
 }
 
 Result<Arithmetic> arithmetic_of(const std::string& name) {
@@ -175,7 +162,8 @@ Json Instance::describe() const {
                       {"vocabulary", int64_t{model_.facts().vocabulary}},
                       {"context", int64_t{engine_->context()}},
                       {"ends", json_of(text_.ends)},
-                      {"has_chat_template", text_.chat.has_value()}};
+                      {"has_chat_template", text_.chat.has_value()},
+                      {"sampling", sampling_json(sampling_of_file(model_.facts().sampling))}};
 }
 
 Result<std::string> Instance::render(const Json& chat) const {
@@ -189,6 +177,31 @@ Result<std::string> Instance::render(const Json& chat) const {
   return text_.chat->render(input);
 }
 
+Result<std::vector<int32_t>> Instance::read_answer(const Json& reading) {
+  TRY(const std::string prompt, text_of(reading, "prompt", ""));
+  if (!is_utf8(prompt)) return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
+  std::vector<std::string> stops;
+  if (const Json* stop = reading.find("stop")) {
+    for (const Json& one : stop->is_array() ? stop->as_array() : Json::Array{*stop}) {
+      if (!one.is_string()) return error(ErrorKind::invalid, "stop: found ", write_json(one), ": want strings");
+      stops.push_back(one.as_string());
+    }
+  }
+  const Json* special = reading.find("add_special");
+  const bool add = special != nullptr && special->is_bool() && special->as_bool();
+  reader_ = std::make_unique<AnswerReader>(text_, prompt, std::move(stops));
+  return text_.tokenizer.encode(prompt, {.add_special = add});
+}
+
+Result<Json> Instance::read_tokens(std::span<const int32_t> tokens) {
+  if (!reader_) return error(ErrorKind::invalid, "read_tokens: no answer is read: want read_answer first");
+  for (const int32_t token : tokens) {
+    if (token >= 0 && token < text_.tokenizer.size()) continue;
+    return error(ErrorKind::invalid, "token ", token, ": want one below ", text_.tokenizer.size());
+  }
+  return reader_->read(tokens);
+}
+
 Status Instance::submit(const Json& json) {
   if (running_) return error(ErrorKind::invalid, "submit: an answer is being made: want it collected first");
   if (!loaded_) return error(ErrorKind::invalid, "submit: the model is not loaded: want sluice_load until it is");
@@ -200,7 +213,8 @@ Status Instance::submit(const Json& json) {
   TRY(request.message_ends, numbers_of<uint32_t>(json, "message_ends"));
   TRY(request.sequence, number_of<uint32_t>(json, "sequence", 0));
   if (const Json* keep = json.find("keep_sequence")) request.keep_sequence = keep->is_bool() && keep->as_bool();
-  TRY(request.sampling, sampling_of(json));
+  request.sampling.temperature = 0;
+  TRY_STATUS(read_sampling(json, "submit", model_.facts().vocabulary, request.sampling));
   TRY(running_, engine_->submit(std::move(request)));
   return {};
 }

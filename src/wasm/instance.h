@@ -14,6 +14,7 @@
 #include "device/webgpu/webgpu.h"
 #include "engine/engine.h"
 #include "engine/text_files.h"
+#include "wasm/answer_reader.h"
 
 namespace sluice::wasm {
 
@@ -28,6 +29,8 @@ class Instance {
   std::vector<int32_t> encode(std::string_view text) const { return text_.tokenizer.encode(text); }
   std::string decode(std::span<const int32_t> tokens) const { return text_.tokenizer.decode(tokens); }
   Result<std::string> render(const Json& chat) const;
+  Result<std::vector<int32_t>> read_answer(const Json& reading);
+  Result<Json> read_tokens(std::span<const int32_t> tokens);
 
   Status submit(const Json& request);
   StepState step() { return engine_->step(); }
@@ -48,6 +51,7 @@ class Instance {
 
   Model model_;
   TextParts text_;
+  std::unique_ptr<AnswerReader> reader_;
   Budget budget_;
   ThreadPool pool_{1};
   std::unique_ptr<Device> device_;

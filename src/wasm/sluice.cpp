@@ -89,6 +89,18 @@ int sluice_render(Instance* instance, const char* chat, size_t bytes) {
   return answer(render());
 }
 
+int sluice_read_answer(Instance* instance, const char* reading, size_t bytes) {
+  const auto read = [&]() -> Result<std::vector<int32_t>> {
+    TRY(const Json json, sluice::parse_json({reading, bytes}, "read_answer"));
+    return instance->read_answer(json);
+  };
+  const auto tokens = read();
+  return tokens ? answer(std::as_bytes(std::span(*tokens))) : answer(Result<std::string>(tokens.error()));
+}
+int sluice_read_tokens(Instance* instance, const int32_t* tokens, size_t count) {
+  return answer(instance->read_tokens({tokens, count}));
+}
+
 int sluice_submit(Instance* instance, const char* request, size_t bytes) {
   const auto submit = [&]() -> sluice::Status {
     TRY(const Json json, sluice::parse_json({request, bytes}, "submit"));

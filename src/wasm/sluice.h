@@ -35,7 +35,7 @@ size_t SLUICE_EXPORT(sluice_reply_bytes)();
 // options: {"model": path, "arithmetic": "fast" | "exact", "cache": "f32" | "f16" | "bf16", "device": "webgpu" | "cpu"
 // | "reference", "context": positions, "device_memory": bytes of the GPU's}; all but the model may be left out. null
 // for failure. Replies {"name", "device", "device_description", "numerics_id", "vocabulary", "context", "ends": tokens
-// that end an answer, "has_chat_template"}.
+// that end an answer, "has_chat_template", "sampling": what the model's own files ask for}.
 sluice::wasm::Instance* SLUICE_EXPORT(sluice_open)(const char* options, size_t bytes);
 // Uploads some more of it to the GPU. Replies {"bytes", "of"}; the host lets its GPU settle and calls again, until they
 // are equal after it has settled.
@@ -51,11 +51,19 @@ int SLUICE_EXPORT(sluice_decode)(sluice::wasm::Instance* instance, const int32_t
 // chat: {"messages": [...], "extra": {...}}, the latter for further variables of the template. Replies text.
 int SLUICE_EXPORT(sluice_render)(sluice::wasm::Instance* instance, const char* chat, size_t bytes);
 
+// What an answer's tokens look like to a reader: whole characters, thinking apart from the answer, cut at a stop
+// string. reading: {"prompt": text, "add_special": bool, "stop": [strings]}; all but the prompt may be left out.
+// "add_special" is for text that no template rendered. Replies the prompt's tokens as i32.
+int SLUICE_EXPORT(sluice_read_answer)(sluice::wasm::Instance* instance, const char* reading, size_t bytes);
+// The answer's next tokens; none of them: it has ended. Replies {"text", "thinking", "stopped": by a stop string}, what
+// is new of each.
+int SLUICE_EXPORT(sluice_read_tokens)(sluice::wasm::Instance* instance, const int32_t* tokens, size_t count);
+
 // ---- answers, one at a time
 
 // request: {"prompt": tokens, "max_tokens": n, "stop_tokens": tokens, "logits_at", "message_ends": ascending indices
 // into the prompt, "sequence": one to go on from, "keep_sequence": bool, "temperature": 0, and further settings under
-// their names in engine/sampling.h}; all but the prompt may be left out.
+// their names in engine/sampling_json.h}; all but the prompt may be left out.
 int SLUICE_EXPORT(sluice_submit)(sluice::wasm::Instance* instance, const char* request, size_t bytes);
 // One turn of the engine; the host calls it until sluice_collect says that the answer is finished. 0: there is nothing
 // to do, 1: the device computes, and nothing has happened, 2: something has.

@@ -28,6 +28,8 @@ export interface ModelFacts {
   ends: number[];
   /** Whether render() can be called. */
   has_chat_template: boolean;
+  /** What the model's own files ask for. */
+  sampling: Sampling;
 }
 
 /** Bytes on the GPU, and of how many; 0 of 0 on the processor. */
@@ -36,13 +38,30 @@ export interface LoadedBytes {
   of: number;
 }
 
+/** Under the names of src/engine/sampling_json.h. */
+export interface Sampling {
+  /** 0: always the likeliest token. */
+  temperature: number;
+  /** 0: all. */
+  top_k: number;
+  top_p: number;
+  min_p: number;
+  repeat_penalty: number;
+  presence_penalty: number;
+  frequency_penalty: number;
+  /** Tokens that penalties look back on. */
+  repeat_last_n: number;
+  seed: number;
+}
+
 export interface ChatRequest {
   messages: readonly unknown[];
   /** Further variables of the template: {"enable_thinking": true}. */
   extra?: Record<string, unknown> | null;
 }
 
-export interface AnswerRequest {
+/** Sampling that is left out: always the likeliest token, without penalties. */
+export interface AnswerRequest extends Partial<Sampling> {
   /** Appended to the sequence. */
   prompt: readonly number[];
   max_tokens?: number;
@@ -55,16 +74,23 @@ export interface AnswerRequest {
   logits_at?: readonly number[];
   /** Ascending indices into `prompt`: what is computed up to there serves later requests that begin alike. */
   message_ends?: readonly number[];
-  /** 0, which is taken where it is left out: the likeliest token. */
-  temperature?: number;
-  top_k?: number;
-  top_p?: number;
-  min_p?: number;
-  repeat_penalty?: number;
-  presence_penalty?: number;
-  frequency_penalty?: number;
-  penalty_window?: number;
-  seed?: number;
+}
+
+export interface Reading {
+  /** The rendered text: an answer may begin inside a thought. */
+  prompt: string;
+  /** For text that no template rendered. */
+  add_special?: boolean;
+  /** Strings that end the answer. */
+  stop?: readonly string[];
+}
+
+/** What is new of an answer: whole characters. */
+export interface ReadText {
+  text: string;
+  thinking: string;
+  /** By a stop string; nothing more comes then. */
+  stopped: boolean;
 }
 
 export interface Progress {
@@ -108,6 +134,8 @@ interface Exports {
   sluice_encode(model: Address, text: Address, bytes: number): number;
   sluice_decode(model: Address, tokens: Address, count: number): number;
   sluice_render(model: Address, chat: Address, bytes: number): number;
+  sluice_read_answer(model: Address, reading: Address, bytes: number): number;
+  sluice_read_tokens(model: Address, tokens: Address, count: number): number;
   sluice_submit(model: Address, request: Address, bytes: number): number;
   sluice_step(model: Address): number;
   sluice_cancel(model: Address): void;
@@ -122,7 +150,7 @@ interface Exports {
 /** Exports that take a model, then numbers, and fail with 0. */
 type ModelCall = 'sluice_load' | 'sluice_collect' | 'sluice_logits' | 'sluice_stats' | 'sluice_truncate' | 'sluice_forget' | 'sluice_save';
 /** Exports that take a model, then bytes. */
-type ModelBytesCall = 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_submit' | 'sluice_restore';
+type ModelBytesCall = 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_read_answer' | 'sluice_submit' | 'sluice_restore';
 
 const kStepInFlight = 1;
 
@@ -344,6 +372,19 @@ export class EngineModel {
   render(chat: ChatRequest): string {
     this.#callWith('sluice_render', JSON.stringify(chat));
     return this.#module.replyText();
+  }
+
+  /** The tokens of a prompt whose answer readTokens() is going to be given. */
+  readAnswer(reading: Reading): number[] {
+    this.#callWith('sluice_read_answer', JSON.stringify(reading));
+    return Array.from(new Int32Array(this.#module.reply().buffer));
+  }
+  /** No tokens: the answer has ended. */
+  readTokens(tokens: readonly number[]): ReadText {
+    const bytes = new Uint8Array(Int32Array.from(tokens).buffer);
+    const read = this.#module.exports.sluice_read_tokens;
+    this.#module.with(bytes, (at) => this.#check(read(this.#handle, at, tokens.length)));
+    return JSON.parse(this.#module.replyText()) as ReadText;
   }
 
   /** Begins an answer, one at a time; the caller then steps and collects until it has finished. */

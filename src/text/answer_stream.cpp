@@ -1,4 +1,4 @@
-#include "app/answer_stream.h"
+#include "text/answer_stream.h"
 
 #include <utility>
 

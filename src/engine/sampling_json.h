@@ -7,8 +7,12 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/sampling.h"
+#include "model/model.h"
 
 namespace sluice {
+
+// What the model's own files ask for.
+SamplingSettings sampling_of_file(const SamplingDefaults& defaults);
 
 Json sampling_json(const SamplingSettings& settings);
 // Changes what `object` names and leaves the rest, members it does not know too. `where` begins the sentence about a

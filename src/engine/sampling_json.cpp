@@ -1,4 +1,4 @@
-#include "app/sampling_json.h"
+#include "engine/sampling_json.h"
 
 #include <algorithm>
 #include <limits>
@@ -78,6 +78,16 @@ Status read_bias(const Json& object, const std::string& where, SamplingSettings&
 }
 
 }  // namespace
+
+SamplingSettings sampling_of_file(const SamplingDefaults& defaults) {
+  SamplingSettings settings;
+  settings.temperature = defaults.temperature.value_or(settings.temperature);
+  settings.top_k = defaults.top_k.value_or(settings.top_k);
+  settings.top_p = defaults.top_p.value_or(settings.top_p);
+  settings.min_p = defaults.min_p.value_or(settings.min_p);
+  settings.repeat_penalty = defaults.repeat_penalty.value_or(settings.repeat_penalty);
+  return settings;
+}
 
 Json sampling_json(const SamplingSettings& settings) {
   Json::Object object;
