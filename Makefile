@@ -1,5 +1,5 @@
 # Thin over the presets of CMakePresets.json: installs what is missing, configures, builds, runs.
-#   make run | test | build | install | check | format | clean
+#   make run | run-web | test | build | install | check | format | clean
 PROMPT ?= What is a violin?
 JOBS   ?= $(shell nproc)
 # The model and golden tests run in seconds; a test that hangs should not hold a machine for hours.
@@ -15,11 +15,26 @@ export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
-.PHONY: run test test-chromium build install check deps test-deps check-deps format clean \
+.PHONY: run run-web test test-chromium test-web web wasm-module screenshots build install check deps test-deps check-deps \
+        format clean \
         check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz check-wasm check-neon
 
 run: build
 	build/release/sluice run demo "$(PROMPT)"
+
+# The page with the demo model, at http://localhost:$(PORT)/.
+PORT ?= 8080
+run-web: web
+	@tools/with_node.sh node web/serve.mjs --port $(PORT)
+
+# The page and the package, into web/dist.
+web: wasm-module
+	tools/with_node.sh tools/build_web.sh
+
+wasm-module: deps
+	@tools/install_packages.sh wasm
+	cmake --preset wasm
+	cmake --build build/wasm --target sluice_module -j $(JOBS)
 
 build: deps
 	cmake --preset release
@@ -37,15 +52,20 @@ test: test-deps
 	cmake --build build/release -j $(JOBS)
 	$(CTEST) --test-dir build/release
 	@tools/goldens_not_run.sh build/release
-	@$(MAKE) --no-print-directory test-chromium
+	@$(MAKE) --no-print-directory test-chromium test-web
 
 # The page's module in Chromium, on WebGPU.
-test-chromium: test-deps
-	@tools/install_packages.sh wasm
-	cmake --preset wasm
-	cmake --build build/wasm --target sluice_module -j $(JOBS)
+test-chromium: test-deps wasm-module
 	@tools/fetch_node_webgpu.sh build
 	tools/check_chromium.sh build/wasm build
+
+# The page in Chromium, as a user drives it; says so where npm's registry cannot be reached.
+test-web: test-deps wasm-module
+	tests/web/run.sh
+
+# The pictures that README.md and docs/ show, by the same tests.
+screenshots: test-deps wasm-module
+	SCREENSHOTS=docs/images tests/web/run.sh
 
 check: check-format check-includes check-tidy check-peer check-gcc check-asan check-tsan check-fuzz check-wasm check-neon
 	@echo "check: all of it holds"

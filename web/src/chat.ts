@@ -1,0 +1,55 @@
+// A conversation with a model: keeps the messages, so that a caller says what is new. Stopping keeps what was said.
+import type { Answer, GenerateOptions, Sluice } from './client.ts';
+import { SluiceError } from './errors.ts';
+import type { Message } from './protocol.ts';
+
+export interface ChatOptions extends Omit<GenerateOptions, 'signal'> {
+  system?: string;
+  messages?: Message[]; // what was said before, without the system message
+}
+
+export class Chat {
+  readonly messages: Message[];
+
+  constructor(
+    private readonly model: Sluice,
+    // May be changed between two answers.
+    readonly options: ChatOptions,
+  ) {
+    this.messages = [...(options.messages ?? [])];
+  }
+
+  // The answer to one more message of the user.
+  send(text: string, options: GenerateOptions = {}): Answer {
+    this.messages.push({ role: 'user', content: text });
+    return this.answer(options);
+  }
+  // Another answer to the user's last message.
+  regenerate(options: GenerateOptions = {}): Answer {
+    const last = this.messages.findLastIndex(({ role }) => role === 'user');
+    if (last < 0) throw new SluiceError('model', 'there is no message to answer: send one first');
+    this.messages.length = last + 1;
+    return this.answer(options);
+  }
+  // Says the user's message at `index` in other words, and forgets what followed it.
+  edit(index: number, text: string, options: GenerateOptions = {}): Answer {
+    if (this.messages[index]?.role !== 'user')
+      throw new SluiceError('model', `message ${index}: is none of the user's`);
+    this.messages.length = index;
+    return this.send(text, options);
+  }
+
+  private answer(options: GenerateOptions): Answer {
+    const { system, messages: _, ...kept } = this.options;
+    const opening: Message[] = system ? [{ role: 'system', content: system }] : [];
+    const answer = this.model.generate([...opening, ...this.messages], { ...kept, ...options });
+    const said = this.messages.length;
+    answer.result.then(
+      ({ text }) => {
+        if (this.messages.length === said) this.messages.push({ role: 'assistant', content: text });
+      },
+      () => {}, // the caller hears of it
+    );
+    return answer;
+  }
+}

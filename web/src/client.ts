@@ -1,0 +1,268 @@
+// Sluice: one model in a page. The engine runs in a worker of its own, so nothing here blocks.
+//
+//   const model = await Sluice.load('https://example.org/model.gguf', { onProgress: console.log });
+//   for await (const { text } of model.generate([{ role: 'user', content: 'Hello' }])) show(text);
+//
+// A model answers one prompt at a time. What the last answer computed is kept: a prompt that begins like it goes on
+// from there.
+import { aborted, fromMessage, SluiceError } from './errors.ts';
+import type {
+  AnswerResult,
+  Device,
+  FromWorker,
+  LoadProgress,
+  Message,
+  ModelFacts,
+  Operation,
+  Operations,
+  Piece,
+  Sampling,
+  Stats,
+  ToWorker,
+  WorkerSource,
+} from './protocol.ts';
+import { deleteModel, listModels, storageLeft } from './storage.ts';
+import type { StoredModel } from './storage.ts';
+import { Chat } from './chat.ts';
+import type { ChatOptions } from './chat.ts';
+
+// An address, a picked file (or all files of a Hugging Face directory or a split model), or one that is stored.
+export type ModelSource = string | URL | File | File[] | { stored: string };
+
+export interface LoadOptions {
+  onProgress?: (progress: LoadProgress) => void;
+  signal?: AbortSignal;
+  // Of the file at an address, hex: what has another is refused.
+  sha256?: string;
+  // Of picked files: keep a copy in the page's storage. An address is always stored.
+  keep?: boolean;
+  // "auto" (the default): WebGPU where the browser has it, else the processor.
+  device?: Device;
+  arithmetic?: 'fast' | 'exact';
+  // Positions a conversation may have; 0 (the default): the model's, or what fits.
+  context?: number;
+}
+
+export interface GenerateOptions {
+  signal?: AbortSignal;
+  // Tokens; 0 (the default): what the context leaves.
+  maxTokens?: number;
+  // Strings that end the answer.
+  stop?: string[];
+  // Over what the model's own files ask for; 0: always the likeliest token.
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  repeatPenalty?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  // The same seed, settings and prompt give the same answer; without one each answer draws its own.
+  seed?: number;
+  // Further variables of the model's chat template, { enable_thinking: true } for one.
+  variables?: Record<string, unknown>;
+}
+
+const kSampling: [keyof GenerateOptions, keyof Sampling][] = [
+  ['temperature', 'temperature'],
+  ['topK', 'top_k'],
+  ['topP', 'top_p'],
+  ['minP', 'min_p'],
+  ['repeatPenalty', 'repeat_penalty'],
+  ['presencePenalty', 'presence_penalty'],
+  ['frequencyPenalty', 'frequency_penalty'],
+  ['seed', 'seed'],
+];
+const kGiveUp = 1000; // ms that a download has to put away what it has
+const drawSeed = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!;
+
+interface Waiting {
+  resolve: (output: never) => void;
+  reject: (error: SluiceError) => void;
+  onProgress: (progress: LoadProgress) => void;
+  onPiece: (piece: Piece) => void;
+}
+type Listeners = Partial<Pick<Waiting, 'onProgress' | 'onPiece'>> & { signal?: AbortSignal | undefined };
+
+// An answer as it comes: iterate over its pieces, or await `result`. Leaving the loop stops the answer.
+export class Answer implements AsyncIterable<Piece> {
+  readonly result: Promise<AnswerResult>;
+  private readonly pieces: Piece[] = [];
+  private wake: () => void = () => {};
+  private ended = false;
+  private readonly controller = new AbortController();
+
+  constructor(
+    start: (onPiece: (piece: Piece) => void, signal: AbortSignal) => Promise<AnswerResult>,
+    signal?: AbortSignal,
+  ) {
+    const both = signal ? AbortSignal.any([signal, this.controller.signal]) : this.controller.signal;
+    this.result = start((piece) => (this.pieces.push(piece), this.wake()), both).finally(() => {
+      this.ended = true;
+      this.wake();
+    });
+    this.result.catch(() => {}); // who iterates hears of it there
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Piece, void, undefined> {
+    try {
+      for (;;) {
+        for (let piece; (piece = this.pieces.shift());) yield piece;
+        if (this.ended) break;
+        await new Promise<void>((resolve) => (this.wake = resolve));
+      }
+      await this.result; // throws what went wrong
+    } finally {
+      this.controller.abort();
+      await this.result.catch(() => {}); // then the model is free for the next one
+    }
+  }
+}
+
+export class Sluice {
+  readonly facts!: ModelFacts;
+  private readonly worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'sluice' });
+  private readonly waiting = new Map<number, Waiting>();
+  private lastId = 0;
+  private closed = false;
+  private answering = false;
+
+  static async load(source: ModelSource, options: LoadOptions = {}): Promise<Sluice> {
+    const model = new Sluice();
+    const { device = 'auto', arithmetic = 'fast', context = 0, onProgress, signal } = options;
+    // Opening a model cannot be interrupted; its worker can.
+    const giveUp = (): unknown => setTimeout(() => model.close(), kGiveUp);
+    signal?.addEventListener('abort', giveUp, { once: true });
+    try {
+      const input = { source: workerSource(source, options), settings: { device, arithmetic, context } };
+      const facts = await model.request('load', input, { ...(onProgress && { onProgress }), signal });
+      if (signal?.aborted) throw aborted();
+      return Object.assign(model, { facts });
+    } catch (error) {
+      model.close();
+      throw signal?.aborted ? aborted() : error;
+    } finally {
+      signal?.removeEventListener('abort', giveUp);
+    }
+  }
+
+  private constructor() {
+    this.worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.hear(data);
+    this.worker.onerror = (event) => {
+      event.preventDefault();
+      this.end(new SluiceError('closed', `the engine's worker ended: ${event.message || 'its script did not load'}`));
+    };
+  }
+
+  // Plain text is gone on from as it is; messages go through the model's chat template. A stopped answer ends the loop
+  // as a finished one does; its result says "cancelled".
+  generate(prompt: string | Message[], options: GenerateOptions = {}): Answer {
+    const { maxTokens = 0, stop = [], variables = {} } = options;
+    const { seed: _, ...own } = this.facts.sampling;
+    const sampling: Partial<Sampling> = { ...own, seed: drawSeed() };
+    for (const [option, name] of kSampling) {
+      const value = options[option];
+      if (typeof value === 'number') sampling[name] = value;
+    }
+    return new Answer(async (onPiece, signal) => {
+      if (this.answering) throw new SluiceError('busy', 'an answer is being made: stop it or wait for it first');
+      this.answering = true;
+      try {
+        return await this.request('answer', { prompt, sampling, maxTokens, stop, variables }, { onPiece, signal });
+      } finally {
+        this.answering = false;
+      }
+    }, options.signal);
+  }
+
+  // A conversation that keeps its messages.
+  chat(options: ChatOptions = {}): Chat {
+    return new Chat(this, options);
+  }
+
+  tokenize(text: string): Promise<number[]> {
+    return this.request('encode', { text });
+  }
+  detokenize(tokens: number[]): Promise<string> {
+    return this.request('decode', { tokens });
+  }
+  // The text the model's chat template makes of messages.
+  render(messages: Message[], variables: Record<string, unknown> = {}): Promise<string> {
+    return this.request('render', { messages, variables });
+  }
+
+  // What is computed of the last prompt and answer. Bytes for this model alone.
+  saveState(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.request('save', {});
+  }
+  // Prompts that begin like the saved one go on from there. Resolves to a note when something has to be computed again.
+  restoreState(state: Uint8Array<ArrayBuffer>): Promise<string> {
+    return this.request('restore', { state });
+  }
+
+  stats(): Promise<Stats> {
+    return this.request('stats', {});
+  }
+
+  // Ends the worker, which gives back all memory. What is waited for fails.
+  close(): void {
+    this.end(new SluiceError('closed', 'the model was closed'));
+  }
+
+  // The models in the page's storage, downloads that are not finished among them.
+  static readonly storage = {
+    list: (): Promise<StoredModel[]> => listModels(),
+    delete: (id: string): Promise<void> => deleteModel(id),
+    // Bytes the browser still has for this page; null where it does not say.
+    left: (): Promise<number | null> => storageLeft(),
+  };
+
+  private request<O extends Operation>(
+    operation: O,
+    input: Operations[O]['input'],
+    { signal, ...listeners }: Listeners = {},
+  ): Promise<Operations[O]['output']> {
+    if (this.closed) return Promise.reject(new SluiceError('closed', 'the model was closed'));
+    if (signal?.aborted) return Promise.reject(aborted());
+    const id = ++this.lastId;
+    const cancel = (): void => this.worker.postMessage({ id, operation: 'cancel' } satisfies ToWorker);
+    signal?.addEventListener('abort', cancel, { once: true });
+    return new Promise<Operations[O]['output']>((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject, onProgress: () => {}, onPiece: () => {}, ...listeners });
+      this.worker.postMessage({ id, operation, input } as ToWorker);
+    }).finally(() => signal?.removeEventListener('abort', cancel));
+  }
+
+  private hear(message: FromWorker): void {
+    const one = this.waiting.get(message.id);
+    if (one === undefined) return;
+    if (message.event === 'progress') return one.onProgress(message.progress);
+    if (message.event === 'piece') return one.onPiece(message.piece);
+    this.waiting.delete(message.id);
+    if (message.event === 'done') one.resolve(message.output as never);
+    else one.reject(fromMessage(message.error));
+  }
+
+  private end(why: SluiceError): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.worker.terminate();
+    for (const one of this.waiting.values()) one.reject(why);
+    this.waiting.clear();
+  }
+}
+
+function workerSource(source: ModelSource, { sha256, keep = false }: LoadOptions): WorkerSource {
+  if (!isSecureContext) {
+    throw new SluiceError(
+      'storage',
+      `${location.origin}: browsers store models for https and localhost only: want one`,
+    );
+  }
+  if (source instanceof File) return { kind: 'files', files: [source], keep };
+  if (Array.isArray(source)) return { kind: 'files', files: source, keep };
+  if (typeof source === 'string' || source instanceof URL) {
+    return { kind: 'url', url: new URL(source, document.baseURI).href, sha256: sha256 ?? null };
+  }
+  return { kind: 'stored', id: source.stored };
+}

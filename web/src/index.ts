@@ -1,0 +1,21 @@
+// The package: import { Sluice } from 'sluice'.
+export { Answer, Sluice } from './client.ts';
+export type { GenerateOptions, LoadOptions, ModelSource } from './client.ts';
+export { Chat } from './chat.ts';
+export type { ChatOptions } from './chat.ts';
+export { formatBytes, SluiceError } from './errors.ts';
+export type { ErrorKind } from './errors.ts';
+export type {
+  AnswerResult,
+  Device,
+  Finish,
+  LoadProgress,
+  LoadStage,
+  Message,
+  ModelFacts,
+  Piece,
+  Role,
+  Sampling,
+  Stats,
+} from './protocol.ts';
+export type { StoredModel } from './storage.ts';

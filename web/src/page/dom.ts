@@ -1,0 +1,32 @@
+// Elements without a framework.
+
+export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
+  const found = document.getElementById(id);
+  if (found === null) throw new Error(`the page has no #${id}`);
+  return found as T;
+}
+
+type Child = Node | string | null;
+type Properties<K extends keyof HTMLElementTagNameMap> = Partial<
+  Omit<HTMLElementTagNameMap[K], 'style' | 'dataset' | 'attributes'>
+>;
+
+// h('button', { type: 'button', ariaLabel: 'Send', onclick: send }, '>')
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  properties: Properties<K> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+// A dialog whose backdrop closes it, as Escape does.
+export function lightDismiss(dialog: HTMLDialogElement): void {
+  dialog.addEventListener('click', (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+}
+
+export const formatCount = (count: number): string => count.toLocaleString('en');

@@ -1,0 +1,186 @@
+// Where a model comes from: the demo, a file, an address, this browser's storage; and what is stored, with deletion.
+import { formatBytes, Sluice, SluiceError } from '../index.ts';
+import type { LoadOptions, ModelSource, StoredModel } from '../index.ts';
+import { byId, h, lightDismiss } from './dom.ts';
+
+const kDemo = { file: 'demo-gemma4-q8_0.gguf', bytes: 9_228_000 };
+
+export interface Choice {
+  source: ModelSource;
+  options: LoadOptions;
+}
+
+interface Events {
+  choose: (choice: Choice) => void;
+  // Before a stored model is deleted: closes it if it is the one that is open.
+  release: (id: string) => void;
+  failed: (error: unknown) => void;
+}
+
+export class Models {
+  private readonly dialog = byId<HTMLDialogElement>('models');
+
+  constructor(private readonly events: Events) {
+    lightDismiss(this.dialog);
+    byId('open-models').onclick = () => this.show();
+    byId('welcome-choices').append(...this.choices('welcome'));
+    byId('models-choices').append(...this.choices('dialog'));
+  }
+
+  show(): void {
+    void this.list();
+    this.dialog.showModal();
+  }
+
+  // The three ways to a model, in the welcome and in the dialog.
+  private choices(where: string): HTMLElement[] {
+    const demo = h(
+      'button',
+      { type: 'button', className: 'primary', onclick: () => this.choose({ source: kDemo.file, options: {} }) },
+      'Try the demo model',
+      h('small', {}, `a small dictionary, ${formatBytes(kDemo.bytes)}`),
+    );
+    const picker = h('input', {
+      type: 'file',
+      multiple: true,
+      id: `${where}-file`,
+      accept: '.gguf,.safetensors,.json,.jinja',
+      className: 'hidden',
+    });
+    const keep = h('input', { type: 'checkbox', checked: true, id: `${where}-keep` });
+    picker.onchange = () => {
+      const files = [...(picker.files ?? [])];
+      picker.value = '';
+      if (files.length > 0) this.choose({ source: files, options: { keep: keep.checked } });
+    };
+    const open = h(
+      'button',
+      { type: 'button', onclick: () => picker.click() },
+      'Open a file…',
+      h('small', {}, 'GGUF, or all files of a Hugging Face folder'),
+    );
+    picker.setAttribute('aria-label', 'Model file');
+    picker.tabIndex = -1;
+    return [
+      demo,
+      h(
+        'div',
+        { className: 'choice' },
+        open,
+        picker,
+        h('label', { className: 'check' }, keep, 'Keep a copy in this browser'),
+      ),
+      this.address(where),
+    ];
+  }
+
+  private address(where: string): HTMLElement {
+    const url = h('input', {
+      type: 'url',
+      required: true,
+      id: `${where}-url`,
+      placeholder: 'https://…/model.gguf',
+      spellcheck: false,
+    });
+    const digest = h('input', {
+      type: 'text',
+      id: `${where}-sha256`,
+      pattern: '\\s*[0-9A-Fa-f]{64}\\s*',
+      placeholder: 'SHA-256 (optional)',
+      spellcheck: false,
+      title: '64 hexadecimal digits',
+    });
+    const form = h(
+      'form',
+      { className: 'address' },
+      h('label', { className: 'hidden', htmlFor: url.id }, 'Address of a model'),
+      url,
+      h('label', { className: 'hidden', htmlFor: digest.id }, 'SHA-256 of the file, optional'),
+      digest,
+      h('button', {}, 'Download'),
+    );
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      const sha256 = digest.value.trim();
+      this.choose({ source: url.value.trim(), options: sha256 === '' ? {} : { sha256 } });
+    };
+    return form;
+  }
+
+  private choose(choice: Choice): void {
+    this.dialog.close();
+    // Asks the browser not to clear the models when the disk fills; it may say no.
+    void navigator.storage.persist?.();
+    this.events.choose(choice);
+  }
+
+  async list(): Promise<void> {
+    try {
+      const stored = await Sluice.storage.list();
+      byId('stored').replaceChildren(
+        ...(stored.length === 0
+          ? [h('li', { className: 'quiet' }, 'Nothing yet.')]
+          : stored.map((model) => this.row(model))),
+      );
+      const left = await Sluice.storage.left();
+      byId('storage-left').textContent = left === null ? '' : `${formatBytes(left)} of storage left for this page.`;
+    } catch (error) {
+      this.events.failed(error);
+    }
+  }
+
+  private row(model: StoredModel): HTMLElement {
+    const { id, name, bytes, total, complete, url } = model;
+    const size = complete
+      ? formatBytes(bytes)
+      : `${formatBytes(bytes)} of ${total === null ? '?' : formatBytes(total)} so far`;
+    const goOn = complete
+      ? { source: { stored: id }, options: {} }
+      : url === null
+        ? null
+        : { source: url, options: {} };
+    const open =
+      goOn &&
+      h(
+        'button',
+        { type: 'button', onclick: () => this.choose(goOn), ariaLabel: `${complete ? 'Open' : 'Go on with'} ${name}` },
+        complete ? 'Open' : 'Go on',
+      );
+    const remove = h(
+      'button',
+      { type: 'button', className: 'danger', ariaLabel: `Delete ${name}`, onclick: () => void this.delete(id, remove) },
+      'Delete',
+    );
+    return h('li', {}, h('span', { className: 'grow' }, h('strong', {}, name), h('small', {}, size)), open, remove);
+  }
+
+  // The first press asks, the second deletes.
+  private async delete(id: string, button: HTMLButtonElement): Promise<void> {
+    if (button.textContent !== 'Really delete?') {
+      button.textContent = 'Really delete?';
+      button.onblur = () => (button.textContent = 'Delete');
+      return;
+    }
+    try {
+      this.events.release(id);
+      await deleteSoon(id);
+    } catch (error) {
+      this.dialog.close();
+      this.events.failed(error);
+    }
+    await this.list();
+    byId('models-title').focus();
+  }
+}
+
+// The lock of a model that this page has just closed is free a moment later.
+async function deleteSoon(id: string): Promise<void> {
+  for (let tries = 0; ; ++tries) {
+    try {
+      return await Sluice.storage.delete(id);
+    } catch (error) {
+      if (!(error instanceof SluiceError) || tries >= 20) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}

@@ -1,0 +1,195 @@
+// The settings form: what is empty is the model's own choice, which stands in the field as its placeholder.
+import type { ModelFacts } from '../index.ts';
+import { byId, h, lightDismiss } from './dom.ts';
+import { kDefaults, recall, remember } from './memory.ts';
+import type { Settings } from './memory.ts';
+
+interface NumberField {
+  name: 'temperature' | 'topK' | 'topP' | 'minP' | 'repeatPenalty' | 'maxTokens' | 'seed' | 'context';
+  label: string;
+  help: string;
+  min: number;
+  max: number;
+  step: number | 'any';
+  otherwise: (facts: ModelFacts | null) => string; // the placeholder
+}
+
+const kFields: NumberField[] = [
+  {
+    name: 'temperature',
+    label: 'Temperature',
+    help: '0 always takes the likeliest word',
+    min: 0,
+    max: 5,
+    step: 'any',
+    otherwise: (f) => `${f?.sampling.temperature ?? ''}`,
+  },
+  {
+    name: 'topK',
+    label: 'Top k',
+    help: 'words to choose from; 0: all',
+    min: 0,
+    max: 1e6,
+    step: 1,
+    otherwise: (f) => `${f?.sampling.top_k ?? ''}`,
+  },
+  {
+    name: 'topP',
+    label: 'Top p',
+    help: 'share of likelihood to choose from',
+    min: 0,
+    max: 1,
+    step: 'any',
+    otherwise: (f) => `${f?.sampling.top_p ?? ''}`,
+  },
+  {
+    name: 'minP',
+    label: 'Min p',
+    help: 'least likelihood beside the likeliest',
+    min: 0,
+    max: 1,
+    step: 'any',
+    otherwise: (f) => `${f?.sampling.min_p ?? ''}`,
+  },
+  {
+    name: 'repeatPenalty',
+    label: 'Repeat penalty',
+    help: '1: none',
+    min: 0.1,
+    max: 5,
+    step: 'any',
+    otherwise: (f) => `${f?.sampling.repeat_penalty ?? ''}`,
+  },
+  {
+    name: 'maxTokens',
+    label: 'Longest answer',
+    help: 'tokens',
+    min: 1,
+    max: 1e6,
+    step: 1,
+    otherwise: () => 'what fits',
+  },
+  {
+    name: 'seed',
+    label: 'Seed',
+    help: 'the same seed repeats an answer',
+    min: 0,
+    max: 4294967295,
+    step: 1,
+    otherwise: () => 'drawn',
+  },
+  {
+    name: 'context',
+    label: 'Context',
+    help: 'tokens; from the next load on',
+    min: 64,
+    max: 1e7,
+    step: 64,
+    otherwise: (f) => (f ? `${f.context}` : 'what fits'),
+  },
+];
+
+const round = (text: string): string => (text.includes('.') ? `${Number(Number(text).toFixed(3))}` : text);
+
+export class SettingsForm {
+  readonly values: Settings = recall('settings');
+  private readonly dialog = byId<HTMLDialogElement>('settings');
+  private readonly inputs = new Map<NumberField, HTMLInputElement>();
+
+  constructor(private readonly changed: () => void) {
+    lightDismiss(this.dialog);
+    byId('open-settings').onclick = () => this.dialog.showModal();
+    byId('settings-form').append(
+      this.systemField(),
+      h(
+        'fieldset',
+        {},
+        h('legend', {}, 'How words are chosen'),
+        h('div', { className: 'grid' }, ...kFields.map((field) => this.numberField(field))),
+      ),
+      this.choice('thinking', 'Thinking', [
+        ['model', 'as the model does by itself'],
+        ['on', 'before the answer, where it can'],
+        ['off', 'none'],
+      ]),
+      this.choice(
+        'device',
+        'Computes on',
+        [
+          ['auto', 'a GPU where there is one, else the processor'],
+          ['webgpu', 'WebGPU'],
+          ['cpu', 'the processor'],
+        ],
+        'from the next load on',
+      ),
+      h('button', { type: 'button', onclick: () => this.reset() }, 'Back to the model’s own'),
+    );
+  }
+
+  showDefaults(facts: ModelFacts | null): void {
+    for (const [field, input] of this.inputs) input.placeholder = round(field.otherwise(facts));
+  }
+
+  private set<K extends keyof Settings>(name: K, value: Settings[K]): void {
+    this.values[name] = value;
+    remember('settings', this.values);
+    this.changed();
+  }
+
+  private systemField(): HTMLElement {
+    const area = h('textarea', {
+      id: 'system',
+      rows: 3,
+      value: this.values.system,
+      oninput: () => this.set('system', area.value),
+    });
+    return h(
+      'label',
+      { className: 'field' },
+      'System prompt',
+      h('small', {}, 'what the model is told before everything else'),
+      area,
+    );
+  }
+
+  private numberField(field: NumberField): HTMLElement {
+    const { name, label, help, min, max, step } = field;
+    const input = h('input', {
+      id: `set-${name}`,
+      type: 'number',
+      min: `${min}`,
+      max: `${max}`,
+      step: `${step}`,
+      value: `${this.values[name] ?? ''}`,
+    });
+    input.oninput = () => {
+      if (input.validity.valid) this.set(name, input.value === '' ? null : input.valueAsNumber);
+    };
+    this.inputs.set(field, input);
+    return h('label', { className: 'field' }, label, h('small', {}, help), input);
+  }
+
+  private choice<K extends 'thinking' | 'device'>(
+    name: K,
+    label: string,
+    options: [Settings[K], string][],
+    help = '',
+  ): HTMLElement {
+    const select = h(
+      'select',
+      { id: `set-${name}` },
+      ...options.map(([value, text]) => h('option', { value, selected: value === this.values[name] }, text)),
+    );
+    select.onchange = () => this.set(name, select.value as Settings[K]);
+    return h('label', { className: 'field' }, label, help === '' ? null : h('small', {}, help), select);
+  }
+
+  private reset(): void {
+    Object.assign(this.values, kDefaults, { system: this.values.system });
+    remember('settings', this.values);
+    for (const input of this.inputs.values()) input.value = '';
+    for (const name of ['thinking', 'device'] as const)
+      byId<HTMLSelectElement>(`set-${name}`).value = this.values[name];
+    this.changed();
+  }
+}

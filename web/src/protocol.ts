@@ -1,0 +1,104 @@
+// Every message between the page and the engine's worker. A request has an id, which its one answer and the events on the
+// way carry, too. The two sides are client.ts and worker.ts.
+import type { Sampling } from './engine/module.ts';
+import type { ErrorMessage } from './errors.ts';
+
+export type { Sampling };
+
+export type Role = 'system' | 'user' | 'assistant' | 'tool';
+export interface Message {
+  role: Role;
+  content: string;
+}
+
+// Where a model comes from: what was picked, an address, or the name of one in the page's storage.
+export type WorkerSource =
+  | { kind: 'files'; files: File[]; keep: boolean }
+  | { kind: 'url'; url: string; sha256: string | null }
+  | { kind: 'stored'; id: string };
+
+export type Device = 'auto' | 'webgpu' | 'cpu';
+export interface EngineSettings {
+  device: Device;
+  arithmetic: 'fast' | 'exact';
+  context: number; // positions; 0: the model's, or what fits
+}
+
+// What the model and the machine are, once it is loaded.
+export interface ModelFacts {
+  id: string | null; // in the page's storage; null: it is not kept there
+  name: string;
+  vocabulary: number;
+  context: number; // positions
+  chat: boolean; // has a chat template
+  device: 'webgpu' | 'cpu';
+  deviceName: string; // for people
+  whyNotGpu: string | null; // a sentence, where WebGPU was wanted and is not used
+  numericsId: string;
+  sampling: Sampling; // what the model's own files ask for
+}
+
+export interface AnswerRequest {
+  prompt: string | Message[]; // plain text, or messages for the chat template
+  sampling: Partial<Sampling>;
+  maxTokens: number; // 0: what the context leaves
+  stop: string[];
+  variables: Record<string, unknown>; // further variables of the chat template
+}
+
+export type LoadStage = 'waiting' | 'downloading' | 'copying' | 'opening';
+export interface LoadProgress {
+  stage: LoadStage; // waiting: another tab downloads the same file, and `loaded` is what it has
+  loaded: number; // bytes
+  total: number | null; // bytes; null: not known
+}
+
+export interface Piece {
+  text: string;
+  thinking: string;
+  promptTokens: number; // in the history, with what came before
+  promptDone: number; // of them, those that are computed or were already
+  tokens: number; // of the answer so far
+}
+
+export type Finish = 'stop' | 'length' | 'cancelled';
+export interface AnswerResult {
+  text: string;
+  thinking: string;
+  finish: Finish;
+  promptTokens: number;
+  reusedTokens: number; // of the prompt, those that were computed for an answer before
+  tokens: number;
+  promptSeconds: number; // to the first token
+  answerSeconds: number; // from the first token to the last
+}
+
+export interface Stats {
+  heapBytes: number; // of the WebAssembly memory
+  gpuBytes: number; // in the GPU's buffers; 0 without one
+  promptTokens: number; // computed so far
+  answerTokens: number;
+  dispatches: number; // kernels a token; 0 on the processor
+}
+
+export interface Operations {
+  load: { input: { source: WorkerSource; settings: EngineSettings }; output: ModelFacts };
+  answer: { input: AnswerRequest; output: AnswerResult };
+  encode: { input: { text: string }; output: number[] };
+  decode: { input: { tokens: number[] }; output: string };
+  render: { input: { messages: Message[]; variables: Record<string, unknown> }; output: string };
+  save: { input: Record<string, never>; output: Uint8Array<ArrayBuffer> };
+  restore: { input: { state: Uint8Array<ArrayBuffer> }; output: string }; // a note; empty: nothing need be computed again
+  stats: { input: Record<string, never>; output: Stats };
+}
+export type Operation = keyof Operations;
+
+export type ToWorker =
+  | { [O in Operation]: { id: number; operation: O; input: Operations[O]['input'] } }[Operation]
+  | { id: number; operation: 'cancel' }; // of the load or answer with that id
+
+export type FromWorker =
+  | { id: number; event: 'done'; output: Operations[Operation]['output'] }
+  | { id: number; event: 'failed'; error: ErrorMessage }
+  | { id: number; event: 'progress'; progress: LoadProgress }
+  | { id: number; event: 'piece'; piece: Piece };

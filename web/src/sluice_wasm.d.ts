@@ -1,0 +1,4 @@
+declare module '@sluice/wasm?url' {
+  const url: string;
+  export default url;
+}

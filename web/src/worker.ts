@@ -1,0 +1,204 @@
+// The engine's worker: opens one model and answers the page's requests (protocol.ts), one answer at a time.
+import { copyFiles } from './copy.ts';
+import { Conversation } from './conversation.ts';
+import { download } from './download.ts';
+import { BlobFile } from './engine/files.ts';
+import type { FileSource, FileTable } from './engine/files.ts';
+import { GpuHost } from './engine/gpu_host.ts';
+import { EngineModule } from './engine/module.ts';
+import type { EngineModel } from './engine/module.ts';
+import { aborted, SluiceError, toMessage } from './errors.ts';
+import type {
+  EngineSettings,
+  FromWorker,
+  LoadProgress,
+  ModelFacts,
+  Operation,
+  Operations,
+  ToWorker,
+  WorkerSource,
+} from './protocol.ts';
+import { ModelFolder, shareLock } from './storage.ts';
+import { openStored } from './stored_file.ts';
+import wasmUrl from '@sluice/wasm?url';
+
+const post = (message: FromWorker, transfer: Transferable[] = []): void =>
+  (postMessage as (message: FromWorker, transfer: Transferable[]) => void)(message, transfer);
+
+interface Loaded {
+  model: EngineModel;
+  conversation: Conversation;
+  gpu: GpuHost | null;
+  whyNotGpu: string | null;
+}
+let loaded: Loaded | null = null;
+const running = new Map<number, AbortController>();
+
+// Lets the page's messages in, a cancellation among them.
+const channel = new MessageChannel();
+function turnOfEvents(): Promise<void> {
+  return new Promise((resolve) => {
+    channel.port1.onmessage = () => resolve();
+    channel.port2.postMessage(null);
+  });
+}
+
+type Context = { id: number; signal: AbortSignal };
+type Handlers = {
+  [O in Operation]: (input: Operations[O]['input'], context: Context) => Promise<Operations[O]['output']>;
+};
+
+const opened = (): Loaded => {
+  if (loaded === null) throw new SluiceError('closed', 'no model is loaded: load one first');
+  return loaded;
+};
+
+const handlers: Handlers = {
+  async load({ source, settings }, { id, signal }) {
+    const onProgress = (progress: LoadProgress): void => post({ id, event: 'progress', progress });
+    const { storedId, files } = await gather(source, onProgress, signal);
+    onProgress({ stage: 'opening', loaded: 0, total: null });
+    loaded = await openModel(files, settings);
+    return factsOf(storedId, loaded);
+  },
+  answer: (input, { id, signal }) =>
+    opened().conversation.answer(input, signal, (piece) => post({ id, event: 'piece', piece })),
+  encode: async ({ text }) => opened().model.encode(text),
+  decode: async ({ tokens }) => opened().model.decode(tokens),
+  render: async ({ messages, variables }) => opened().model.render({ messages, extra: variables }),
+  save: async () => opened().conversation.saveState(),
+  restore: async ({ state }) => opened().conversation.restoreState(state),
+  async stats() {
+    const stats = opened().model.stats();
+    return {
+      heapBytes: stats.heap,
+      gpuBytes: stats.memory.filter(({ domain }) => domain === 'device').reduce((sum, { bytes }) => sum + bytes, 0),
+      promptTokens: stats.prompt_rows,
+      answerTokens: stats.decode_rows,
+      dispatches: stats.dispatches,
+    };
+  },
+};
+
+// WebGPU where it is wanted and computes faster than the processor; why not is said, never kept silent.
+async function openModel(files: FileTable, settings: EngineSettings): Promise<Loaded> {
+  if (settings.device === 'cpu') return openOn(null, null, files, settings);
+  const software =
+    settings.device === 'auto' && (await navigator.gpu?.requestAdapter())?.info.isFallbackAdapter === true;
+  const gpu = software ? null : await GpuHost.create();
+  const why = software ? 'WebGPU would compute on the processor here' : GpuHost.missing;
+  if (settings.device === 'auto') {
+    if (gpu === null) return openOn(null, why, files, settings);
+    try {
+      return await openOn(gpu, null, files, settings);
+    } catch (error) {
+      gpu.close();
+      return openOn(null, error instanceof Error ? error.message : String(error), files, settings);
+    }
+  }
+  if (gpu === null) throw new SluiceError('model', `${why}: want a browser with WebGPU, or the processor`);
+  return openOn(gpu, null, files, settings);
+}
+
+async function openOn(
+  gpu: GpuHost | null,
+  whyNotGpu: string | null,
+  files: FileTable,
+  { arithmetic, context }: EngineSettings,
+): Promise<Loaded> {
+  const engine = await EngineModule.load(await fetch(wasmUrl), { gpu, files });
+  const device = gpu ? 'webgpu' : 'cpu';
+  const model = await engine.open({ model: pathOf(files), device, arithmetic, ...(context > 0 && { context }) });
+  return { model, conversation: new Conversation(model, turnOfEvents), gpu, whyNotGpu };
+}
+
+interface Gathered {
+  storedId: string | null;
+  files: FileTable;
+}
+
+async function gather(
+  source: WorkerSource,
+  onProgress: (progress: LoadProgress) => void,
+  signal: AbortSignal,
+): Promise<Gathered> {
+  switch (source.kind) {
+    case 'files':
+      if (!source.keep)
+        return { storedId: null, files: tableOf(source.files.map((file) => [file.name, new BlobFile(file)])) };
+      return openFolder(await copyFiles(source.files, onProgress, signal));
+    case 'url':
+      return openFolder(await download({ ...source, onProgress, signal }));
+    case 'stored':
+      return openFolder(source.id);
+  }
+}
+
+// The lock is shared from here to the end of the worker.
+async function openFolder(id: string): Promise<Gathered> {
+  await shareLock(id);
+  const folder = await ModelFolder.open(id);
+  const note = await folder?.note();
+  if (!folder || !note?.complete)
+    throw new SluiceError('storage', `${id}: is not in this page's storage: load it again`);
+  const entries = await Promise.all(
+    note.files.map(async ({ name }) => [name, await openStored(await folder.file(name))] as const),
+  );
+  return { storedId: id, files: tableOf(entries) };
+}
+
+// One file stands by its name, several in a folder.
+function tableOf(sources: (readonly [name: string, source: FileSource])[]): FileTable {
+  return new Map(sources.map(([name, source]) => [sources.length === 1 ? name : `model/${name}`, source]));
+}
+
+// A GGUF file, the first of several, or the folder.
+function pathOf(files: FileTable): string {
+  const names = [...files.keys()].sort();
+  const first = names.find((name) => name.endsWith('.gguf')) ?? (names.length === 1 ? names[0] : 'model');
+  if (first === undefined) throw new SluiceError('model', 'no file was given: want a model');
+  return first;
+}
+
+function factsOf(id: string | null, { model: { facts }, whyNotGpu }: Loaded): ModelFacts {
+  return {
+    id,
+    name: facts.name,
+    vocabulary: facts.vocabulary,
+    context: facts.context,
+    chat: facts.has_chat_template,
+    device: facts.device === 'webgpu' ? 'webgpu' : 'cpu',
+    deviceName: facts.device_description,
+    whyNotGpu,
+    numericsId: facts.numerics_id,
+    sampling: facts.sampling,
+  };
+}
+
+addEventListener('message', async ({ data }: MessageEvent<ToWorker>) => {
+  if (data.operation === 'cancel') {
+    running.get(data.id)?.abort();
+    return;
+  }
+  const { id, operation, input } = data;
+  const controller = new AbortController();
+  running.set(id, controller);
+  try {
+    const handler = handlers[operation] as (
+      input: unknown,
+      context: Context,
+    ) => Promise<Operations[Operation]['output']>;
+    const output = await handler(input, { id, signal: controller.signal });
+    post({ id, event: 'done', output }, output instanceof Uint8Array ? [output.buffer] : []);
+  } catch (error) {
+    post({
+      id,
+      event: 'failed',
+      error: controller.signal.aborted
+        ? toMessage(aborted(), 'aborted')
+        : toMessage(error, loaded?.gpu?.failure ? 'device-lost' : 'model'),
+    });
+  } finally {
+    running.delete(id);
+  }
+});

@@ -1,0 +1,71 @@
+// Three entries: the page, the package (dist/sluice.js) and the service worker. The engine's module comes from the
+// wasm preset's build, the demo model from assets/.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { defineConfig } from 'vite';
+import type { Plugin } from 'vite';
+
+const repository = resolve(import.meta.dirname, '..');
+const module_ = process.env.SLUICE_WASM ?? resolve(repository, 'build/wasm/sluice.wasm');
+const kDemo = ['demo-gemma4-q8_0.gguf', 'NOTICE'];
+const kPublic = ['icon.svg', 'page.webmanifest'];
+
+// The demo model and its licence lie beside the page.
+function demo(): Plugin {
+  return {
+    name: 'demo',
+    apply: 'build',
+    generateBundle() {
+      for (const fileName of kDemo)
+        this.emitFile({ type: 'asset', fileName, source: readFileSync(resolve(repository, 'assets', fileName)) });
+    },
+  };
+}
+
+// Tells the service worker which files the page is made of, and a version that changes when one of them does.
+function shell(): Plugin {
+  return {
+    name: 'shell',
+    apply: 'build',
+    enforce: 'post',
+    generateBundle(_, bundle) {
+      const version = createHash('sha256');
+      const files = Object.keys(bundle)
+        .filter((name) => name !== 'sw.js' && name !== 'sluice.js' && !kDemo.includes(name))
+        .sort();
+      for (const name of files) {
+        const file = bundle[name]!;
+        version.update(name).update(file.type === 'chunk' ? file.code : file.source);
+      }
+      const worker = bundle['sw.js'];
+      if (worker?.type !== 'chunk') throw new Error('no service worker was built');
+      const list = JSON.stringify({ version: version.digest('hex').slice(0, 16), files: [...files, ...kPublic] });
+      worker.code = worker.code.replace('__SHELL__', () => list);
+    },
+  };
+}
+
+const kFixedNames: Record<string, string> = { sluice: 'sluice.js', sw: 'sw.js' };
+
+export default defineConfig({
+  root: import.meta.dirname,
+  base: './',
+  resolve: { alias: [{ find: /^@sluice\/wasm/, replacement: module_ }] },
+  plugins: [demo(), shell()],
+  worker: { format: 'es' },
+  build: {
+    target: 'es2022',
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    rolldownOptions: {
+      preserveEntrySignatures: 'strict',
+      input: {
+        page: resolve(import.meta.dirname, 'index.html'),
+        sluice: resolve(import.meta.dirname, 'src/index.ts'),
+        sw: resolve(import.meta.dirname, 'src/service_worker.ts'),
+      },
+      output: { entryFileNames: ({ name }) => kFixedNames[name] ?? 'assets/[name]-[hash].js' },
+    },
+  },
+});
