@@ -131,7 +131,7 @@ test('a file with another digest is refused, and one that changes on the server 
   const release = holdAt(site, 5 * kMillion);
   site.etag = '"old"';
   await download(page, modelUrl(), digest);
-  await page.waitForFunction(() => /[34]\.\d MB/.test(document.querySelector('#load-text').textContent));
+  await page.waitForFunction(() => /[345]\.\d MB/.test(document.querySelector('#load-text').textContent));
   await page.getByRole('button', { name: 'Cancel' }).click();
   await page.locator('#load').waitFor({ state: 'hidden' });
   release();
@@ -152,7 +152,7 @@ test('two tabs share one download, and the second goes on when the first is clos
     second = await openPage(context, site);
   let release = holdAt(site, 4 * kMillion);
   await download(first, modelUrl());
-  await first.waitForFunction(() => /[34]\.\d MB/.test(document.querySelector('#load-text').textContent));
+  await first.waitForFunction(() => /[345]\.\d MB/.test(document.querySelector('#load-text').textContent));
   await download(second, modelUrl());
   await second.getByText(/Opening|Another tab/).waitFor();
   release();
@@ -164,7 +164,7 @@ test('two tabs share one download, and the second goes on when the first is clos
 
   release = holdAt(site, 4 * kMillion);
   await download(first, modelUrl('other.gguf'));
-  await first.waitForFunction(() => /[34]\.\d MB/.test(document.querySelector('#load-text').textContent));
+  await first.waitForFunction(() => /[345]\.\d MB/.test(document.querySelector('#load-text').textContent));
   await download(second, modelUrl('other.gguf'));
   release(); // of the first one's connection, which ends with the tab
   await first.close();

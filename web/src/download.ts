@@ -68,7 +68,7 @@ class Fetching {
   private hasher: IHasher | null = null;
   private ranged = true; // the server is asked for ranges
   private restarts = 0;
-  private told = 0; // ms; when the progress was last told
+  private telling: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
     private readonly id: string,
@@ -91,6 +91,7 @@ class Fetching {
       await this.leave();
       throw isQuota(error) ? await this.quotaError() : error;
     } finally {
+      clearTimeout(this.telling ?? undefined);
       this.handle?.close(); // missing where there was no room for it
     }
   }
@@ -230,13 +231,14 @@ class Fetching {
     this.file.bytes ??= this.file.done; // without a length the end is where the server ends
   }
 
+  // Some ten times a second, and what came last in any case.
   private tell(): void {
-    const now = performance.now();
-    if (now - this.told < 100 && this.file.done !== this.file.bytes) return;
-    this.told = now;
-    const { done: loaded, bytes: total } = this.file;
-    this.request.onProgress({ stage: 'downloading', loaded, total });
-    this.channel.postMessage({ id: this.id, loaded, total } satisfies Heard);
+    this.telling ??= setTimeout(() => {
+      this.telling = null;
+      const { done: loaded, bytes: total } = this.file;
+      this.request.onProgress({ stage: 'downloading', loaded, total });
+      this.channel.postMessage({ id: this.id, loaded, total } satisfies Heard);
+    }, 100);
   }
 
   private async finish(): Promise<void> {

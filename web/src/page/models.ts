@@ -28,6 +28,7 @@ export class Models {
   }
 
   show(): void {
+    byId('storage-left').textContent = '';
     void this.list();
     this.dialog.showModal();
   }
