@@ -15,7 +15,7 @@ export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
-.PHONY: run run-web test test-chromium test-web web wasm-module screenshots build install check deps test-deps check-deps \
+.PHONY: run run-web test test-webgpu test-chromium test-web web wasm-module screenshots build install check deps test-deps check-deps \
         format clean \
         check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz check-wasm check-neon
 
@@ -52,9 +52,15 @@ test: test-deps
 	cmake --build build/release -j $(JOBS)
 	$(CTEST) --test-dir build/release
 	@tools/goldens_not_run.sh build/release
-	@$(MAKE) --no-print-directory test-chromium test-web
+	@$(MAKE) --no-print-directory test-web
 
-# The page's module in Chromium, on WebGPU.
+# All of the WebGPU device's tests: half an hour where there is no GPU.
+test-webgpu: test-deps
+	cmake --preset release
+	cmake --build build/release -j $(JOBS)
+	build/release/webgpu_test
+
+# The page's module in Chromium, on WebGPU; minutes where there is no GPU.
 test-chromium: test-deps wasm-module
 	@tools/fetch_node_webgpu.sh build
 	tools/check_chromium.sh build/wasm build

@@ -169,7 +169,7 @@ PipelineText pipeline_text(const Kernel& kernel) {
 
 uint32_t subgroup_lanes(const Adapter& adapter) {
   const uint32_t lanes = adapter.subgroup_least;
-  const bool is_fixed = adapter.subgroups && lanes == adapter.subgroup_most;
+  const bool is_fixed = adapter.subgroups && lanes == adapter.subgroup_most && !adapter.is_software;
   return is_fixed && lanes >= 4 && lanes <= kThreads && std::has_single_bit(lanes) ? lanes : 0;
 }
 
