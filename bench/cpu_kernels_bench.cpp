@@ -78,7 +78,7 @@ void product(benchmark::State& state, const ProductSetting& setting) {
   std::vector<std::byte> quants(quantised_stride * setting.rows);
   for (uint32_t row = 0; row < setting.rows; ++row)
     kernels.quantise(&x[size_t{row} * kColumns], quants.data() + row * quantised_stride, kColumns);
-  std::vector<float> out(size_t{setting.rows} * kOutputs), scratch(size_t{kPanelOutputs} * kColumns);
+  std::vector<float> out(size_t{setting.rows} * kOutputs), scratch(product_scratch(kColumns));
   ProductArgs args{.weight = nullptr,
                    .weight_stride = stride,
                    .x = quantised ? quants.data() : reinterpret_cast<const std::byte*>(x.data()),

@@ -59,7 +59,7 @@ constexpr Format kFormats[] = {Format::u2, Format::u3, Format::u4, Format::u5, F
 class Affine : public testing::TestWithParam<SimdLevel> {
  protected:
   Floats product(ProductKernel kernel, const Case& one, const Floats& x, ProductArgs args) const {
-    Floats out(size_t{one.rows} * one.x_rows), scratch(size_t{kPanelOutputs} * one.columns);
+    Floats out(size_t{one.rows} * one.x_rows), scratch(product_scratch(one.columns));
     args.x = reinterpret_cast<const std::byte*>(x.data());
     args.x_stride = uint64_t{one.columns} * sizeof(float);
     args.out = out.data();

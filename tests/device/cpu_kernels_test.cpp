@@ -139,7 +139,7 @@ const std::vector<ProductCase> kProductCases = {{1, 32, 1},    {7, 64, 3},    {1
 Floats product(ProductKernel kernel, const Matrix& matrix, const ProductCase& one, const std::byte* x,
                uint64_t x_stride) {
   Floats out(size_t{one.outputs} * one.rows, std::numeric_limits<float>::quiet_NaN());
-  Floats scratch(size_t{kPanelOutputs} * one.columns);
+  Floats scratch(product_scratch(one.columns));
   const ProductArgs args{.weight = matrix.bytes.data() + 1,
                          .weight_stride = matrix.stride,
                          .x = x,
@@ -246,6 +246,25 @@ TEST_P(EveryLevel, ProductsOfEqualNumbersAreEqualBitsInEveryFormat) {
                                       uint64_t{one.columns} * 4);
       EXPECT_EQ(bits(found), bits(expected)) << format_name(format) << ", " << one.rows << " rows";
     }
+}
+
+// Blocks of rows and of columns, and what is left of each.
+TEST_P(EveryLevel, ProductsOfManyRowsAreTheBitsOfOne) {
+  const ProductCase all{.outputs = 35, .columns = 1100, .rows = 197}, one{.outputs = 35, .columns = 1100, .rows = 1};
+  const Floats x = uniform(19, size_t{all.rows} * all.columns, -2, 2);
+  const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
+  const uint64_t stride = uint64_t{all.columns} * 4;
+  for (const Format format : {Format::f32, Format::f16, Format::bf16, Format::f8_e4m3}) {
+    const ProductKernel kernel = kernels_.formats[static_cast<int>(format)].product;
+    const Matrix matrix(format, all.outputs, all.columns, 20);
+    const Floats found = product(kernel, matrix, all, bytes, stride);
+    for (uint32_t row = 0; row < all.rows; row += 7) {
+      const auto* from = found.data() + size_t{row} * all.outputs;
+      EXPECT_EQ(bits(Floats(from, from + all.outputs)),
+                bits(product(kernel, matrix, one, bytes + row * stride, stride)))
+          << format_name(format) << ", row " << row;
+    }
+  }
 }
 
 TEST_P(EveryLevel, EightBitProductsAreThePlainSumsOfBlocks) {

@@ -124,7 +124,7 @@ struct Matrix {
 };
 
 Floats product(ProductKernel kernel, const Matrix& matrix, uint32_t rows, const void* x, uint64_t x_stride) {
-  Floats out(size_t{Matrix::kOutputs} * rows), scratch(size_t{kPanelOutputs} * Matrix::kColumns);
+  Floats out(size_t{Matrix::kOutputs} * rows), scratch(product_scratch(Matrix::kColumns));
   const ProductArgs args{.weight = matrix.bytes.data() + 1,
                          .weight_stride = matrix.stride,
                          .x = static_cast<const std::byte*>(x),

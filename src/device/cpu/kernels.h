@@ -49,7 +49,10 @@ struct ProductArgs {
   const TensorSource* source = nullptr;
   uint32_t expert = 0;
 };
-// Outputs [first, last). `scratch`: kPanelOutputs * columns floats of this thread.
+// A thread's scratch in floats: a block's weights and sums (kernels/product_blocks.h), then a decoded panel.
+inline constexpr uint32_t kBlockScratch = 73728;
+constexpr uint64_t product_scratch(uint64_t columns) { return kBlockScratch + kPanelOutputs * columns; }
+// Outputs [first, last). `scratch`: product_scratch(columns) floats of this thread.
 using ProductKernel = void (*)(const ProductArgs& args, uint32_t first, uint32_t last, float* scratch);
 
 // How kPanelOutputs rows of weights are packed, block by block: a block's words from byte words_at on, word w of row l

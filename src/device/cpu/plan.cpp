@@ -33,12 +33,10 @@ std::vector<Dispatch> dispatches_of(const Program& program) {
 
 uint64_t route_scratch(const Route& op, uint64_t experts) { return uint64_t{2} * op.groups + experts; }
 
-uint64_t product_scratch(const WeightShape& weight) { return uint64_t{kPanelOutputs} * weight.columns; }
-
 LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value) {
   const uint64_t rows = uint64_t{kMaxQueries} * cache_width(latent), sums = 2 * block_floats(latent);
   LatentScratch scratch{.results = 0, .folded = sums, .attended = sums + rows, .product = sums + 2 * rows};
-  scratch.end = scratch.product + std::max(product_scratch(key), product_scratch(value));
+  scratch.end = scratch.product + product_scratch(std::max(key.columns, value.columns));
   return scratch;
 }
 
@@ -175,8 +173,8 @@ void CpuPlan::size_product(uint64_t rows, WeightId weight) {
   const uint64_t columns = program().weights[weight].shape.columns;
   if (takes_8bit(weight))
     scratch_.quantised = std::max(scratch_.quantised, lines(rows * kernels().quantised_bytes(columns)));
-  else if (request_.weights[weight].format != Format::f32)
-    scratch_.thread = std::max(scratch_.thread, lines(kPanelOutputs * columns * sizeof(float)));
+  else
+    size_thread(product_scratch(columns));
 }
 
 void CpuPlan::size_experts(const Experts& op) {
@@ -201,7 +199,7 @@ void CpuPlan::size_scratch() {
     if (const auto* route = std::get_if<Route>(&op))
       size_thread(route_scratch(*route, program().values[route->logits].type.columns()));
     if (const auto* expand = std::get_if<Expand>(&op))
-      size_thread(std::max(product_scratch(shape(expand->weights.key)), product_scratch(shape(expand->weights.value))));
+      size_thread(product_scratch(std::max(shape(expand->weights.key).columns, shape(expand->weights.value).columns)));
     if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && attention->expand)
       size_thread(latent_scratch(program().states[attention->state.state].value_width, shape(attention->expand.key),
                                  shape(attention->expand.value))

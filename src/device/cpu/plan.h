@@ -47,9 +47,8 @@ struct Scratch {
 inline constexpr uint32_t kBlocksPerThread = 4, kPartsPerThread = 16;
 constexpr uint64_t block_floats(uint32_t value_width) { return uint64_t{kMaxQueries} * partial_floats(value_width); }
 
-// A thread's own floats: for the router's choice; for products with f32 rows; for attention over latents.
+// A thread's own floats: for the router's choice; for attention over latents.
 uint64_t route_scratch(const Route& op, uint64_t experts);
-uint64_t product_scratch(const WeightShape& weight);
 struct LatentScratch {
   uint64_t results = 0, folded = 0, attended = 0, product = 0, end = 0;  // offsets in floats
 };

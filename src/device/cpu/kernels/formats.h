@@ -1,8 +1,9 @@
 // How weight formats are read sixteen elements at a time: one view a format, from which every kernel follows.
 // `k` is a multiple of 16; `n` elements exist there. Decoding gives the bits of the format's own decoder.
 //
-//   kDecoded   the row is f32 already: a panel is read where it lies
-//   kWhole     rows are whole sixteens
+//   kDecoded        the row is f32 already: a panel is read where it lies
+//   kWhole          rows are whole sixteens
+//   kElementBytes   where elements lie one by one
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -13,6 +14,7 @@ namespace sluice::cpu {
 template <class S>
 struct F32View {
   static constexpr bool kDecoded = true, kWhole = false;
+  static constexpr size_t kElementBytes = 4;
   static typename S::F load16(const std::byte* row, size_t k) { return S::load(row + 4 * k); }
   static typename S::F load16(const std::byte* row, size_t k, int n) { return S::load(row + 4 * k, n); }
 };
@@ -20,6 +22,7 @@ struct F32View {
 template <class S>
 struct F16View {
   static constexpr bool kDecoded = false, kWhole = false;
+  static constexpr size_t kElementBytes = 2;
   static typename S::F load16(const std::byte* row, size_t k) { return S::load_f16(row + 2 * k); }
   static typename S::F load16(const std::byte* row, size_t k, int n) { return S::load_f16(row + 2 * k, n); }
 };
@@ -27,6 +30,7 @@ struct F16View {
 template <class S>
 struct Bf16View {
   static constexpr bool kDecoded = false, kWhole = false;
+  static constexpr size_t kElementBytes = 2;
   static typename S::F load16(const std::byte* row, size_t k) { return S::load_bf16(row + 2 * k); }
   static typename S::F load16(const std::byte* row, size_t k, int n) { return S::load_bf16(row + 2 * k, n); }
 };

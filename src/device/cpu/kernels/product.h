@@ -4,17 +4,19 @@
 // adds the lanes. This holds for every format, for 1 and for n rows, and for a panel decoded beforehand, so that a
 // format whose weights are the same numbers gives the same bits.
 //
-// Tiles of kTileWeights x kTileRows sums stay in registers. With many rows a panel of weights is decoded once to f32.
+// Tiles of kTileWeights x kTileRows sums stay in registers. Many rows go in blocks (product_blocks.h).
 #pragma once
 
 #include "device/cpu/kernels/affine.h"
 #include "device/cpu/kernels/formats.h"
+#include "device/cpu/kernels/product_blocks.h"
 
 namespace sluice::cpu {
 
 template <class S>
 struct Product {
   using F = typename S::F;
+  static constexpr size_t kAhead = 512;  // bytes that one row asks for beforehand, docs/experiments.md
 
   // Sums of W weight rows with X activation rows.
   template <class View, int W, int X>
@@ -27,6 +29,8 @@ struct Product {
       F activation[X];
       for (int j = 0; j < X; ++j) activation[j] = S::load(x[j] + k);
       for (int i = 0; i < W; ++i) {
+        if constexpr (X == 1 && requires { View::kElementBytes; })
+          __builtin_prefetch(w[i] + k * View::kElementBytes + kAhead);
         const F weight = View::load16(w[i], k);
         for (int j = 0; j < X; ++j) sum[i][j] = S::fma(weight, activation[j], sum[i][j]);
       }
@@ -78,6 +82,11 @@ struct Product {
 
   template <class View>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
+    if (a.rows >= Blocks::kFewestRows)
+      return Blocks::template product<2>(a, first, last, scratch,
+                                         [&](uint32_t output, uint32_t k, uint32_t n, float* to) {
+                                           slice<View>(a.weight + output * a.weight_stride, k, n, to);
+                                         });
     if (!View::kDecoded && a.rows > 2 * S::kTileRows)
       return decoded_product<&Product::decode<View>>(a, first, last, scratch);
     for (uint32_t o = first; o < last; o += kPanelOutputs) {
@@ -89,27 +98,19 @@ struct Product {
   // Panel by panel, decoded to f32 first.
   template <auto kDecode>
   static void decoded_product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
-    for (uint32_t o = first; o < last; o += kPanelOutputs) {
-      const uint32_t end = o + kPanelOutputs < last ? o + kPanelOutputs : last;
-      for (uint32_t i = o; i < end; ++i)
-        kDecode(a.weight + i * a.weight_stride, scratch + uint64_t{i - o} * a.columns, a.columns, 1.0f);
-      all_rows<F32View<S>>(a, reinterpret_cast<const std::byte*>(scratch), uint64_t{a.columns} * 4, o, end);
-    }
+    each_panel(a, first, last, scratch, [&](uint32_t output, float* row) {
+      kDecode(a.weight + output * a.weight_stride, row, a.columns, 1.0f);
+    });
   }
 
   // The same for weights in parts.
   static void product_in_parts(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
-    for (uint32_t o = first; o < last; o += kPanelOutputs) {
-      const uint32_t end = o + kPanelOutputs < last ? o + kPanelOutputs : last;
-      for (uint32_t i = o; i < end; ++i) {
-        float* row = scratch + uint64_t{i - o} * a.columns;
-        if (a.affine.group != 0)
-          Affine<S>::decode(a.affine, a.weight + i * a.weight_stride, i, a.columns, row);
-        else
-          decode_weight_row(*a.source, a.expert, i, row);
-      }
-      all_rows<F32View<S>>(a, reinterpret_cast<const std::byte*>(scratch), uint64_t{a.columns} * 4, o, end);
-    }
+    each_panel(a, first, last, scratch, [&](uint32_t output, float* row) {
+      if (a.affine.group != 0)
+        Affine<S>::decode(a.affine, a.weight + output * a.weight_stride, output, a.columns, row);
+      else
+        decode_weight_row(*a.source, a.expert, output, row);
+    });
   }
 
   // For formats without a view: their own decoder.
@@ -117,6 +118,37 @@ struct Product {
   static void decode_by_format(const std::byte* row, float* out, size_t n, float factor) {
     format_info(kFormat).decode(row, out, n);
     if (factor != 1.0f) decode<F32View<S>>(reinterpret_cast<const std::byte*>(out), out, n, factor);
+  }
+
+ private:
+  using Blocks = ProductBlocks<S>;
+
+  // Elements [k, k + n) of a row, and zeros up to whole sixteens.
+  template <class View>
+  static void slice(const std::byte* row, uint32_t k, uint32_t n, float* to) {
+    const uint32_t end = k + n;
+    for (; k + 16 <= end; k += 16, to += 16) S::store(to, View::load16(row, k));
+    if constexpr (!View::kWhole)
+      if (k < end) S::store(to, View::load16(row, k, static_cast<int>(end - k)));
+  }
+
+  // decode_row(output, to) for the rows of a panel, which then meets the rows of x.
+  template <class Decode>
+  static void each_panel(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch,
+                         const Decode& decode_row) {
+    float* panel = scratch + kBlockScratch;
+    const auto* bytes = reinterpret_cast<const std::byte*>(panel);
+    const uint64_t stride = uint64_t{a.columns} * sizeof(float);
+    for (uint32_t o = first; o < last; o += kPanelOutputs) {
+      const uint32_t end = o + kPanelOutputs < last ? o + kPanelOutputs : last;
+      for (uint32_t i = o; i < end; ++i) decode_row(i, panel + uint64_t{i - o} * a.columns);
+      if (a.rows >= Blocks::kFewestRows)
+        Blocks::template product<1>(a, o, end, scratch, [&](uint32_t output, uint32_t k, uint32_t n, float* to) {
+          slice<F32View<S>>(bytes + (output - o) * stride, k, n, to);
+        });
+      else
+        all_rows<F32View<S>>(a, bytes, stride, o, end);
+    }
   }
 };
 
