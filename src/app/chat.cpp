@@ -34,6 +34,7 @@ class Chat {
         options_(options) {}
 
   int run();
+  const Talker& talker() const { return *talker_; }
 
  private:
   void handle(const PromptLines& typed);
@@ -79,7 +80,7 @@ const std::vector<Chat::Command>& Chat::commands() {
 
 int Chat::run() {
   console_.out("/help lists the commands\n");
-  LineEditor editor;
+  LineEditor editor([this] { return talker_->engine->warm_up(); });
   for (const std::string& entry : history_path_.empty() ? std::vector<std::string>() : read_history(history_path_)) {
     editor.remember(entry);
   }
@@ -236,6 +237,7 @@ Status Chat::model(const std::string& name) {
   }
   conversation->replace(std::move(settings), std::move(messages));
   conversation_ = std::move(conversation);
+  options_.close(*talker_);
   talker_ = std::move(next);
   last_.reset();
   return {};
@@ -255,7 +257,10 @@ Status Chat::quit(const std::string&) {
 
 Result<int> chat(std::unique_ptr<Talker> talker, std::unique_ptr<Conversation> conversation, const Budget& budget,
                  Console& console, const ChatOptions& options) {
-  return Chat(std::move(talker), std::move(conversation), budget, console, options).run();
+  Chat talk(std::move(talker), std::move(conversation), budget, console, options);
+  const int status = talk.run();
+  options.close(talk.talker());
+  return status;
 }
 
 std::vector<TableRow> chat_commands() {

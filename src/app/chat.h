@@ -20,6 +20,7 @@ struct ChatOptions {
   std::string history_path;      // "": what is typed is kept until the end only
   StateStore* states = nullptr;  // whose notes are shown
   std::function<Result<std::unique_ptr<Talker>>(const std::string& name)> open;  // another model
+  std::function<void(const Talker&)> close;                                      // when one is left
 };
 
 // Until /quit, Ctrl-D, or Ctrl-C twice; the exit status.

@@ -1,8 +1,7 @@
 #include "app/chat_history.h"
 
-#include <filesystem>
-
 #include "base/file.h"
+#include "base/kept_files.h"
 #include "base/text.h"
 #include "base/unicode.h"
 
@@ -27,16 +26,6 @@ std::string unescaped(const std::string& line) {
     i += pair ? 1 : 0;
   }
   return entry;
-}
-
-Status make_own_folder(const std::string& folder) {
-  if (path_kind(folder) == PathKind::directory) {
-    return {};
-  }
-  TRY_STATUS(make_folders(folder));
-  std::error_code failed;
-  std::filesystem::permissions(folder, std::filesystem::perms::owner_all, failed);
-  return failed ? Status(system_error(folder, "set permissions", failed.value())) : Status();
 }
 
 }  // namespace

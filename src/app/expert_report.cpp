@@ -16,8 +16,9 @@ std::string expert_text(const ExpertStats& stats) {
   std::snprintf(waited, sizeof waited, "%.2f s", stats.waited_seconds);
   return cat("experts ", numbers, " found in ", stats.slots, " slots for ", stats.experts, ", ", stats.misses,
              " missed; ", stats.ahead, " read ahead, ", stats.ahead_used, " of them used, ", stats.ahead_wasted,
-             " in vain; ", format_bytes(stats.read_bytes), " in ", stats.reads, " reads (", stats.reader,
-             "), waited for ", waited, "\n");
+             " in vain", stats.warmed == 0 ? "" : cat(", ", stats.warmed, " as they were hot the last time"), "; ",
+             format_bytes(stats.read_bytes), " in ", stats.reads, " reads (", stats.reader, "), waited for ", waited,
+             "\n");
 }
 
 }  // namespace sluice

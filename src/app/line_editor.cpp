@@ -11,17 +11,21 @@
 #include <csignal>
 #include <cstdio>
 #include <cwchar>
+#include <utility>
 
 #include "app/chat_history.h"
 #include "app/interrupt.h"
 
 namespace sluice {
 
+constexpr long kIdleNanoseconds = 5'000'000;  // between two calls
+
 struct LineEditor::State {
   EditLine* editor = nullptr;
   History* history = nullptr;
   HistEvent event = {};
   std::string prompt;
+  std::function<bool()> idle;
   int typed_ahead = 0;  // bytes of input that were there before the terminal left its own line mode
 
   static State* of(EditLine* editor) {
@@ -59,7 +63,10 @@ bool LineEditor::State::wait_for_byte() const {
   sigaddset(&interrupt, SIGINT);
   sigprocmask(SIG_BLOCK, &interrupt, &before);
   pollfd input = {STDIN_FILENO, POLLIN, 0};
-  while (!interrupted() && ppoll(&input, 1, nullptr, &before) < 0 && errno == EINTR) {
+  for (bool waiting = true; waiting && !interrupted();) {
+    const timespec moment = {.tv_sec = 0, .tv_nsec = kIdleNanoseconds};
+    const int typed = ppoll(&input, 1, idle() ? &moment : nullptr, &before);
+    waiting = typed == 0 || (typed < 0 && errno == EINTR);
   }
   sigprocmask(SIG_SETMASK, &before, nullptr);
   return !interrupted();
@@ -99,7 +106,8 @@ int LineEditor::State::read_character(EditLine* editor, wchar_t* character) {
   }
 }
 
-LineEditor::LineEditor() : state_(std::make_unique<State>()) {
+LineEditor::LineEditor(std::function<bool()> idle) : state_(std::make_unique<State>()) {
+  state_->idle = std::move(idle);
   // Characters beyond ASCII need a multi-byte locale; a machine without one set gets plain UTF-8.
   if (std::setlocale(LC_CTYPE, "") == nullptr || std::string_view(std::setlocale(LC_CTYPE, nullptr)) == "C") {
     std::setlocale(LC_CTYPE, "C.UTF-8");

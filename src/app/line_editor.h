@@ -1,6 +1,7 @@
 // A line typed on a terminal, with editing and a history, through libedit (its header stays in line_editor.cpp).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,7 +11,8 @@ namespace sluice {
 
 class LineEditor {
  public:
-  LineEditor();
+  // `idle` is called again and again while nothing is typed, as long as it says that it has more to do.
+  explicit LineEditor(std::function<bool()> idle);
   ~LineEditor();
 
   enum class End { line, interrupted, closed };  // Ctrl-C; Ctrl-D or the end of input

@@ -288,6 +288,32 @@ Repack repack(const Arguments& arguments) {
   return name == "first" ? Repack::first : name == "never" ? Repack::never : Repack::behind;
 }
 
+std::vector<OptionSpec> draft_options() {
+  return {
+      {.name = "--draft",
+       .argument = "none|ngram|mtp",
+       .kind = OptionKind::choice,
+       .fallback = "none",
+       .help = "guesses tokens ahead and checks them together, which gives the same answer, sooner where it pays; "
+               "ngram: what followed the last time; mtp: by the layer that the model has for it"},
+      {.name = "--draft-tokens",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "4",
+       .help = "the most tokens to guess at once",
+       .least = 1,
+       .most = kMaxDraftTokens},
+  };
+}
+
+DraftOptions draft_of(const Arguments& arguments) {
+  const std::string kind = arguments.text("--draft");
+  DraftOptions options;
+  options.kind = kind == "mtp" ? DraftKind::mtp : kind == "ngram" ? DraftKind::ngram : DraftKind::none;
+  options.tokens = static_cast<uint32_t>(arguments.integer("--draft-tokens"));
+  return options;
+}
+
 std::optional<Format> cache_format(const Arguments& arguments) {
   return arguments.given("--cache") ? format_by_name(arguments.text("--cache")) : std::nullopt;
 }

@@ -60,6 +60,8 @@ OptionSpec repack_option(const char* fallback);  // --repack
 Repack repack(const Arguments& arguments);
 OptionSpec expert_memory_option();  // --expert-memory
 ExpertOptions expert_options(const Arguments& arguments);
+std::vector<OptionSpec> draft_options();  // --draft, --draft-tokens
+DraftOptions draft_of(const Arguments& arguments);
 std::optional<Format> cache_format(const Arguments& arguments);
 
 Arithmetic parse_arithmetic(const std::string& name);  // "exact" or "fast", as a choice option gives it

@@ -44,7 +44,9 @@ Result<int> run(const Arguments& arguments, Console& console) {
   EngineOptions options{
       .arithmetic = parse_arithmetic(arguments.text("--arithmetic")),
       .cache = cache_format(arguments),
-      .context = std::min(static_cast<uint32_t>(arguments.integer("--context")), planned.model.facts().context_length)};
+      .repack = repack(arguments),
+      .context = std::min(static_cast<uint32_t>(arguments.integer("--context")), planned.model.facts().context_length),
+      .draft = draft_of(arguments)};
   ForecastSources sources{.header_only = planned.header_only};
   if (arguments.given("--routing")) sources.routing = arguments.text("--routing");
   if (arguments.given("--disk")) sources.disk = static_cast<double>(arguments.integer("--disk"));
@@ -78,6 +80,7 @@ std::vector<OptionSpec> own_options() {
        .help = "what the disk gives in a second; without it, measured on the model's file"},
       arithmetic_option(),
       cache_option(),
+      repack_option("behind"),
       context_option(),
       {.name = "--json", .help = "print one JSON object"},
   };
@@ -95,7 +98,7 @@ CommandSpec plan_command() {
           "that this machine's memory and disk allow. The beginning of a GGUF file is enough, some ten megabytes that "
           "hold its header. Exit status 1 where the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
-      .options = join_options({own_options(), device_options()}),
+      .options = join_options({own_options(), draft_options(), device_options()}),
       .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},
                    {"head -c 32M model.gguf > header.gguf && sluice plan header.gguf --disk 3G",
                     "of a file that is elsewhere, on a disk of 3 GB/s"}},

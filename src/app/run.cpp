@@ -147,11 +147,13 @@ Result<int> run(const Arguments& arguments, Console& console) {
                 {.stats = arguments.flag("--stats"),
                  .history_path = history_path(arguments),
                  .states = machine.states.get(),
-                 .open = open});
+                 .open = open,
+                 .close = [&](const Talker& left) { keep_hot_experts(left, console); }});
   }
   const RunFacts facts{talker->files.path, machine.device->info().description, arguments.text("--arithmetic"),
                        talker->engine->numerics_id(), talker->settings.sampling.seed};
   TRY(const int status, answer_once(*conversation, machine, *words.prompt, arguments, facts, *talker, console));
+  keep_hot_experts(*talker, console);
   TRY_STATUS(talker->model.checkpoint().check_unchanged());
   return status;
 }
@@ -196,19 +198,6 @@ std::vector<OptionSpec> engine_options() {
        .kind = OptionKind::bytes,
        .fallback = "8G",
        .help = "what may be kept there; the least recently used goes first"},
-      {.name = "--draft",
-       .argument = "none|ngram|mtp",
-       .kind = OptionKind::choice,
-       .fallback = "none",
-       .help = "guesses tokens ahead and checks them together, which gives the same answer, sooner where it pays; "
-               "ngram: what followed the last time; mtp: by the layer that the model has for it"},
-      {.name = "--draft-tokens",
-       .argument = "N",
-       .kind = OptionKind::integer,
-       .fallback = "4",
-       .help = "the most tokens to guess at once",
-       .least = 1,
-       .most = kMaxDraftTokens},
       {.name = "--record-routing",
        .argument = "FILE",
        .kind = OptionKind::text,
@@ -217,6 +206,9 @@ std::vector<OptionSpec> engine_options() {
            "read as they are chosen"},
       {.name = "--stats", .help = "speed and memory on standard error, after every answer"},
       {.name = "--json", .help = "print one JSON object in place of the answer"},
+      {.name = "--no-expert-list",
+       .help = "neither reads at start the experts that the last run of the model used most, nor keeps which they are; "
+               "of a model whose experts are read as they are chosen"},
       {.name = "--no-history", .help = "keeps no line of the chat in the history file"},
       {.name = "--verbose", .help = "say on standard error what was opened"},
   };
@@ -236,7 +228,7 @@ CommandSpec run_command() {
           "standard error, never into the answer. Ctrl-C stops the answer, twice leaves.",
       .positionals = {model_positional(/*required=*/false),
                       {"PROMPT", false, "the question; a single argument with a space in it is one to the demo"}},
-      .options = join_options({own_options(), sampling_options(), device_options(), engine_options()}),
+      .options = join_options({own_options(), sampling_options(), device_options(), engine_options(), draft_options()}),
       .tables = {{"In a chat", chat_commands()}},
       .examples =
           {{"sluice run", "chat with the built-in demo"},

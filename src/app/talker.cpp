@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/environment.h"
+#include "app/expert_list.h"
 #include "app/sampling_options.h"
 #include "app/store_settings.h"
 #include "base/text.h"
@@ -36,7 +38,42 @@ Result<ConversationSettings> settings_of(const Arguments& arguments, const Store
   return settings;
 }
 
+// Where the list of hot experts is; "" where there shall be none.
+std::string expert_list_of(const Arguments& arguments, const Machine& machine, const Model& model) {
+  const std::string folder = state_folder();
+  const bool streams = machine.bounded || arguments.given("--expert-memory");
+  if (!streams || folder.empty() || arguments.flag("--no-expert-list")) {
+    return "";
+  }
+  const Result<std::string> path = expert_list_path(folder, model.checkpoint().files());
+  return path ? *path : "";
+}
+
+std::vector<HotExpert> hot_the_last_time(const std::string& path, Console& console) {
+  if (path.empty()) {
+    return {};
+  }
+  Result<std::vector<HotExpert>> hot = read_expert_list(path);
+  if (hot) {
+    return *std::move(hot);
+  }
+  if (hot.error().kind != ErrorKind::not_found) {
+    console.err(cat("sluice: ", hot.error().text, ": not used\n"));
+  }
+  return {};
+}
+
 }  // namespace
+
+void keep_hot_experts(const Talker& talker, Console& console) {
+  const std::vector<HotExpert> hot = talker.engine->hot_experts();
+  if (talker.expert_list.empty() || hot.empty()) {
+    return;
+  }
+  if (const Status kept = write_expert_list(talker.expert_list, hot); !kept) {
+    console.err(cat("sluice: ", kept.error().text, " (which experts were used is not kept)\n"));
+  }
+}
 
 Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& arguments, Machine& machine,
                                             Console& console) {
@@ -54,12 +91,12 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
   options.cache = cache_format(arguments);
   options.repack = repack(arguments);
   options.experts = expert_options(arguments);
+  std::string expert_list = expert_list_of(arguments, machine, model);
+  options.experts.warm = hot_the_last_time(expert_list, console);
   const auto context = static_cast<uint32_t>(arguments.integer("--context"));
   options.context =
       std::min(arguments.given("--context") ? context : stored.context.value_or(context), model.facts().context_length);
-  const std::string draft = arguments.text("--draft");
-  options.draft.kind = draft == "mtp" ? DraftKind::mtp : draft == "ngram" ? DraftKind::ngram : DraftKind::none;
-  options.draft.tokens = static_cast<uint32_t>(arguments.integer("--draft-tokens"));
+  options.draft = draft_of(arguments);
   std::optional<Forecast> foreseen;
   if (arguments.flag("--stats") && machine.bounded) {
     measure_reserve(machine);
@@ -84,6 +121,7 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
                                          .text = std::move(text),
                                          .meter = std::move(meter),
                                          .metered = std::move(metered),
+                                         .expert_list = std::move(expert_list),
                                          .engine = std::move(engine),
                                          .settings = std::move(settings),
                                          .foreseen = std::move(foreseen)});

@@ -25,6 +25,7 @@ struct Talker {
   TextParts text;
   std::unique_ptr<Meter> meter;            // of --record-routing, and
   std::unique_ptr<MeteredDevice> metered;  // the device that it is of; else null
+  std::string expert_list;                 // where hot experts are kept; "": nowhere
   std::unique_ptr<Engine> engine;
   ConversationSettings settings;
   std::optional<Forecast> foreseen = {};  // with --stats, within --memory
@@ -33,5 +34,7 @@ struct Talker {
 // `arguments` are those of sluice run. The machine outlives the talker.
 Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& arguments, Machine& machine,
                                             Console& console);
+// Keeps which experts were hot, for the next time. What goes wrong is said, and that is all.
+void keep_hot_experts(const Talker& talker, Console& console);
 
 }  // namespace sluice

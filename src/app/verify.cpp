@@ -45,8 +45,9 @@ uint32_t longest_case(const std::vector<const GoldenCase*>& cases) {
 // One arithmetic's engines and what its cases are judged by.
 class Verifier {
  public:
-  Verifier(const Model& model, const Golden& golden, Machine& machine, const Bars& bars)
-      : model_(model), golden_(golden), machine_(machine), bars_(bars) {}
+  // `experts`: of the engine that is held to the bars.
+  Verifier(const Model& model, const Golden& golden, Machine& machine, const ExpertOptions& experts, const Bars& bars)
+      : model_(model), golden_(golden), machine_(machine), experts_(experts), bars_(bars) {}
 
   Status open(Arithmetic arithmetic, uint32_t context, Console& console) {
     EngineOptions options;
@@ -54,10 +55,12 @@ class Verifier {
     options.context = context;
     options.logits_rows = kLogitsRows;
     options.repack = Repack::behind;
+    options.experts = experts_;
     TRY(engine_, open_engine(model_, *machine_.device, machine_, options, console));
     if (bars_.judge == Judge::reference) {
       reference_device_ = make_reference_device();
       options.arithmetic = Arithmetic::exact;
+      options.experts = {};
       TRY(reference_, open_engine(model_, *reference_device_, machine_, options, console));
     }
     return {};
@@ -101,6 +104,7 @@ class Verifier {
   const Model& model_;
   const Golden& golden_;
   Machine& machine_;
+  const ExpertOptions experts_;
   const Bars bars_;
   Arithmetic arithmetic_{};
   std::unique_ptr<Engine> engine_;
@@ -172,11 +176,12 @@ Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const
   return report;
 }
 
-Result<VerifyRun> verify(const Subject& subject, Machine& machine, Arithmetic arithmetic, Console& console) {
+Result<VerifyRun> verify(const Subject& subject, Machine& machine, const ExpertOptions& experts, Arithmetic arithmetic,
+                         Console& console) {
   VerifyRun run;
   run.arithmetic = arithmetic;
   run.bars = bars_for(subject.golden.model(), subject.file, arithmetic);
-  Verifier verifier(subject.model, subject.golden, machine, run.bars);
+  Verifier verifier(subject.model, subject.golden, machine, experts, run.bars);
   TRY_STATUS(verifier.open(arithmetic, longest_case(subject.selection.runnable), console));
   run.numerics_id = verifier.numerics_id();
   ProgressLine progress(console, cat("verifying in ", arithmetic_name(arithmetic), " arithmetic"), "cases");
@@ -206,7 +211,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   report.device = machine.device->info().description;
   report.file = subject->file;
   for (const Arithmetic arithmetic : parse_arithmetics(arguments.text("--arithmetic"))) {
-    TRY(VerifyRun run, verify(*subject, machine, arithmetic, console));
+    TRY(VerifyRun run, verify(*subject, machine, expert_options(arguments), arithmetic, console));
     report.runs.push_back(std::move(run));
   }
   TRY_STATUS(subject->model.checkpoint().check_unchanged());
@@ -249,7 +254,7 @@ CommandSpec verify_command() {
             .fallback = "*",
             .help = "only cases whose name matches; * and ? stand for any characters and any one"}},
           device_options(),
-          {{.name = "--json", .help = "print one JSON object"}},
+          {expert_memory_option(), {.name = "--json", .help = "print one JSON object"}},
       }),
       .examples =
           {{"sluice verify model.gguf --golden golden.json", "all cases, both arithmetics"},

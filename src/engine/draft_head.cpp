@@ -28,26 +28,41 @@ int32_t choose(const SampleResult& result, const SampleRow& how, uint32_t positi
   return best;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<DraftHead>> DraftHead::create(DraftModel model, Device& device, Budget& budget,
-                                                     const Limits& limits) {
-  auto kept = std::make_unique<DraftModel>(std::move(model));
-  const Program& program = kept->program;
+// The program is the model's, which outlives it.
+Result<PlanRequest> plan_request(const DraftModel& model, const DraftHead::Limits& limits) {
+  const Program& program = model.program;
   if (program.groups.size() != 1 || program.groups[0] != PageGroup{}) {
     return error(ErrorKind::unsupported, "draft head: has ", program.groups.size(),
                  " kinds of state: want keys and values without a window");
   }
   const uint32_t of_one = pages_for(limits.context);
-  const uint32_t pages = of_one * limits.sequences;
-  PlanRequest request{.program = &program, .arithmetic = limits.arithmetic, .maxima = {}, .pages = {pages}};
+  PlanRequest request{
+      .program = &program, .arithmetic = limits.arithmetic, .maxima = {}, .pages = {of_one * limits.sequences}};
   request.maxima = {
       .rows = limits.rows, .wanted = limits.sequences, .sequences = limits.sequences, .pages_per_sequence = {of_one}};
-  TRY(request.weights, placed_shapes(program, *kept->weights));
+  TRY(request.weights, placed_shapes(program, *model.weights));
+  return request;
+}
+
+}  // namespace
+
+Result<std::vector<MemoryLine>> DraftHead::memory(const DraftModel& model, const Device& device, const Limits& limits) {
+  TRY(const PlanRequest request, plan_request(model, limits));
+  TRY(const std::unique_ptr<Plan> plan, device.plan(request));
+  std::vector<MemoryLine> lines = plan->memory();
+  lines.push_back({Domain::host, Purpose::staging, StepBuffer(model.program, request.maxima).words().size_bytes()});
+  return lines;
+}
+
+Result<std::unique_ptr<DraftHead>> DraftHead::create(DraftModel model, Device& device, Budget& budget,
+                                                     const Limits& limits) {
+  auto kept = std::make_unique<DraftModel>(std::move(model));
+  TRY(const PlanRequest request, plan_request(*kept, limits));
   TRY(std::unique_ptr<Plan> plan, device.plan(request));
   TRY_STATUS(budget.has_room(plan->memory()));
   TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *kept->weights, budget));
-  std::unique_ptr<DraftHead> head(new DraftHead(std::move(kept), std::move(runner), request.maxima, pages));
+  std::unique_ptr<DraftHead> head(
+      new DraftHead(std::move(kept), std::move(runner), request.maxima, request.pages.front()));
   TRY_STATUS(head->find_ports());
   const uint64_t bytes = head->step_.words().size_bytes() + head->results_.size() * sizeof(SampleResult) +
                          head->rows_.size() * sizeof(float);

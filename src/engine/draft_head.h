@@ -44,6 +44,8 @@ class DraftHead {
     uint32_t sequences = 0;
     uint32_t context = 0;
   };
+  // What one would hold of the budget.
+  static Result<std::vector<MemoryLine>> memory(const DraftModel& model, const Device& device, const Limits& limits);
   static Result<std::unique_ptr<DraftHead>> create(DraftModel model, Device& device, Budget& budget,
                                                    const Limits& limits);
 

@@ -103,6 +103,7 @@ Status EngineImpl::add_expert_store(ExpertPlaces places, uint32_t slots) {
   TRY(auto reads, options_.experts.open_reads(places.paths()));
   auto replacement = make_replacement(options_.experts.replacement, {places.layers(), places.experts()});
   store_ = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(reads), std::move(replacement));
+  store_->warm_up(options_.experts.warm);
   return {};
 }
 

@@ -70,6 +70,7 @@ enum class StepState : uint8_t { idle, in_flight, progressed };
 struct ExpertOptions {
   uint64_t bytes = 0;  // of memory for them; 0: they are used where the checkpoint has them
   ReplacementKind replacement = ReplacementKind::next_use;
+  std::vector<HotExpert> warm = {};  // hot the last time: read before anybody chooses them
   std::function<Result<std::unique_ptr<ReadQueue>>(const std::vector<std::string>& paths)> open_reads =
       [](const std::vector<std::string>& paths) { return open_read_queue(paths); };
 };
@@ -122,6 +123,11 @@ class Engine {
   virtual uint32_t context() const = 0;
   virtual EngineStats stats() const = 0;
   virtual std::optional<ExpertStats> expert_stats() const = 0;  // none where experts are not read as they are chosen
+  // Experts that lie in memory, the most used first; none likewise.
+  virtual std::vector<HotExpert> hot_experts() const = 0;
+  // While no request runs: takes in experts that are read before they are chosen, and reads more; does not wait. False:
+  // there is nothing to be read.
+  virtual bool warm_up() = 0;
   virtual std::optional<DispatchCounts> dispatch_counts() const = 0;  // as the device's Runner has them
   virtual std::string numerics_id() const = 0;
 };

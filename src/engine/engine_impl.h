@@ -52,6 +52,8 @@ class EngineImpl final : public Engine {
   std::optional<ExpertStats> expert_stats() const override {
     return store_ ? std::optional(store_->stats()) : std::nullopt;
   }
+  std::vector<HotExpert> hot_experts() const override { return store_ ? store_->hottest() : std::vector<HotExpert>(); }
+  bool warm_up() override;
   std::optional<DispatchCounts> dispatch_counts() const override { return placed_.runner->dispatch_counts(); }
   std::string numerics_id() const override { return placed_.numerics_id; }
   Cache& cache() { return cache_; }

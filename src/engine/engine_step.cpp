@@ -25,6 +25,12 @@ void EngineImpl::wait() {
     wait_a_moment();
 }
 
+bool EngineImpl::warm_up() {
+  if (!store_ || flight_) return false;
+  fetch_experts(false);
+  return store_->reading();
+}
+
 // Slots change while no step runs. True when one that had stopped goes on, or cannot.
 bool EngineImpl::fetch_experts(bool wait) {
   if (!store_ || (flight_ && !flight_->stopped)) return false;

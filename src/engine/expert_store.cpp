@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "base/file.h"
@@ -17,6 +18,7 @@ ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memo
       replacement_(std::move(replacement)),
       slots_(slots),
       slot_of_(size_t{places_.layers()} * places_.experts(), -1),
+      uses_(slot_of_.size()),
       reads_(std::move(reads)) {
   for (auto& uses : last_use_) uses.resize(places_.layers());
   empty_.reserve(slots);
@@ -61,6 +63,7 @@ void ExpertStore::note_use(const ExpertUse& use) {
   replacement_->use(layer, use.experts);
   stats_.uses += use.experts.size();
   for (const uint32_t expert : use.experts) {
+    ++uses_[size_t{layer} * places_.experts() + expert];
     const int32_t slot = slot_of(layer, expert);
     if (slot >= 0 && std::exchange(slots_[static_cast<size_t>(slot)].ahead, false)) ++stats_.ahead_used;
   }
@@ -109,12 +112,53 @@ void ExpertStore::begin_ahead() {
     if (slot_of(want.layer, want.expert) >= 0) continue;
     const std::optional<uint32_t> slot = take_room(replacement_->worth(want.layer, want.expert));
     if (!slot) return ahead_.clear();
-    begin_expert(*slot, want.layer, want.expert);
-    slots_[*slot].kept = false;
-    slots_[*slot].ahead = slots_[*slot].forgotten = true;
-    ++stats_.ahead;
-    begin_reads();
+    begin_early(*slot, want);
   }
+  begin_warm();
+}
+
+void ExpertStore::begin_warm() {
+  while (!warm_.empty() && !empty_.empty() && to_begin_.empty() && under_way_ < reads_->depth() / 2) {
+    const Want want = warm_.back();
+    warm_.pop_back();
+    if (slot_of(want.layer, want.expert) >= 0) continue;
+    const uint32_t slot = empty_.back();
+    empty_.pop_back();
+    ++stats_.warmed;
+    begin_early(slot, want);
+  }
+}
+
+// Before a step wants it.
+void ExpertStore::begin_early(uint32_t slot, const Want& want) {
+  begin_expert(slot, want.layer, want.expert);
+  slots_[slot].kept = false;
+  slots_[slot].ahead = slots_[slot].forgotten = true;
+  ++stats_.ahead;
+  begin_reads();
+}
+
+std::vector<HotExpert> ExpertStore::hottest() const {
+  std::vector<HotExpert> hot;
+  hot.reserve(slots_.size());
+  for (const Slot& slot : slots_)
+    if (slot.state == State::there)
+      hot.push_back({slot.layer, slot.expert, uses_[size_t{slot.layer} * places_.experts() + slot.expert]});
+  std::ranges::sort(hot, [](const HotExpert& a, const HotExpert& b) {
+    return std::tuple(b.uses, a.layer, a.expert) < std::tuple(a.uses, b.layer, b.expert);
+  });
+  return hot;
+}
+
+void ExpertStore::warm_up(std::span<const HotExpert> hot) {
+  warm_.clear();
+  for (const HotExpert& one : hot) {
+    if (one.layer >= places_.layers() || one.expert >= places_.experts(one.layer)) continue;
+    warm_.push_back({one.layer, one.expert});
+    uses_[size_t{one.layer} * places_.experts() + one.expert] = one.uses / 2;
+  }
+  std::ranges::reverse(warm_);
+  begin_ahead();
 }
 
 // An empty slot, or that of the expert which is worth least, if it is worth less than what comes.

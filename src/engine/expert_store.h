@@ -6,7 +6,9 @@
 //   with
 //
 // Behind what a step wants, what the next layer wanted the last time is read ahead, while that makes steps wait less;
-// it only takes the place of experts that are worth less. Prompts and answers are judged apart: see Breadth.
+// it only takes the place of experts that are worth less. Prompts and answers are judged apart: see Breadth. Behind
+// that again, experts that were used most the last time the model ran are read into slots that are still empty
+// (warm_up).
 //
 // Any slots do, down to one: a step takes what is there, then the next. What cannot be read - an error, a file that
 // ends too early - is one sentence for the step that wants it; the next step tries again. Not thread safe.
@@ -14,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/read_queue.h"
@@ -30,8 +33,16 @@ struct ExpertStats {
   uint64_t uses = 0, misses = 0;                    // an expert for all rows of a step that choose it
   uint64_t reads = 0, read_bytes = 0;
   uint64_t ahead = 0, ahead_used = 0, ahead_wasted = 0;  // experts read ahead; given up again without a use
+  uint64_t warmed = 0;                                   // of those: since they were hot the last time
   double waited_seconds = 0;                             // while nothing could be computed
   std::string reader{};
+};
+
+// How often steps used an expert.
+struct HotExpert {
+  uint32_t layer = 0, expert = 0;
+  uint64_t uses = 0;
+  bool operator==(const HotExpert&) const = default;
 };
 
 class ExpertStore {
@@ -49,6 +60,13 @@ class ExpertStore {
   void forget_step();
 
   ExpertStats stats() const;
+
+  // What lies in slots, the most used first.
+  std::vector<HotExpert> hottest() const;
+  // Begins to read these, the first of them first; what the model has not is left out. Their uses count half of what
+  // new ones do.
+  void warm_up(std::span<const HotExpert> hot);
+  bool reading() const { return under_way_ > 0; }
 
  private:
   enum class State : uint8_t { empty, reading, there };
@@ -80,6 +98,8 @@ class ExpertStore {
   void foresee(uint32_t layer);
   void begin_wanted();
   void begin_ahead();
+  void begin_warm();
+  void begin_early(uint32_t slot, const Want& want);
   std::optional<uint32_t> take_room(double worth_of_new);
   void begin_expert(uint32_t slot, uint32_t layer, uint32_t expert);
   void begin_reads();
@@ -102,6 +122,8 @@ class ExpertStore {
   uint32_t under_way_ = 0;
   std::vector<Want> wanted_;                        // of the stopped step, not there yet
   std::vector<Want> ahead_;                         // to be read ahead, the likeliest last
+  std::vector<Want> warm_;                          // to be read into empty slots, the hottest last
+  std::vector<uint64_t> uses_;                      // by layer and expert
   std::vector<std::vector<uint32_t>> last_use_[2];  // by breadth, then layer
   ReadAheadGauge gauges_[2] = {ReadAheadGauge(8), ReadAheadGauge(2)};
   Breadth breadth_{};         // of the last use

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/draft_head.h"
 #include "engine/history.h"
 #include "graph/cost.h"
 
@@ -33,6 +34,32 @@ uint64_t table_bytes(const Program& program, const std::vector<PlacedShape>& wei
   return bytes;
 }
 
+// What drafting by the model's own head takes; to be asked for before the text's plan, which a meter is to see last.
+Result<std::vector<MemoryLine>> draft_memory(const Model& model, const TextModel& text, const Device& device,
+                                             const EngineOptions& options) {
+  if (options.draft.kind != DraftKind::mtp) return std::vector<MemoryLine>{};
+  TRY(Program program, model.record_draft());
+  const DraftModel head{.program = std::move(program), .weights = &model.draft_weights()};
+  const uint32_t context = options.context != 0 ? options.context : text.context;
+  const uint32_t rows = make_layout(text, options, {.context = context}).maxima.rows;
+  TRY(std::vector<MemoryLine> lines,
+      DraftHead::memory(head, device, {options.arithmetic, rows, options.sequences, context}));
+  TRY(const TextPorts ports, find_ports(text.program));
+  const uint64_t width = text.program.values[ports.hidden].type.columns();
+  lines.push_back({Domain::host, Purpose::staging, rows * width * sizeof(float)});
+  return lines;
+}
+
+void add_line(std::vector<MemoryLine>& lines, const MemoryLine& more) {
+  if (more.bytes == 0) return;
+  for (MemoryLine& line : lines) {
+    if (line.domain != more.domain || line.purpose != more.purpose) continue;
+    line.bytes += more.bytes;
+    return;
+  }
+  lines.push_back(more);
+}
+
 // With chunks as options have them.
 Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                const EngineOptions& options) {
@@ -50,18 +77,26 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
       slots = {.count = plan.experts.used, .bytes = places->slot_bytes()};
     }
   }
+  TRY(const std::vector<MemoryLine> draft, draft_memory(model, *plan.model, device, options));
   TRY(const PlannedText planned, plan_text(*plan.model, device, budget, options, slots));
   plan.context = planned.layout.context;
   plan.prompt_chunk = options.prompt_chunk;
   plan.repack = options.repack;
-  const uint64_t slot_bytes = slots.count * slots.bytes;
+  uint64_t slot_bytes = slots.count * slots.bytes;
+  uint64_t unread = slots.count == 0 ? plan.experts.bytes : 0;  // experts among the other weights
   for (MemoryLine line : planned.plan->memory()) {
-    if (line.purpose == Purpose::weights) line.bytes -= std::min(line.bytes, slot_bytes);
-    if (line.purpose == Purpose::mapped_weights && slots.count == 0) line.bytes -= plan.experts.bytes;
-    if (line.bytes != 0) plan.lines.push_back(line);
+    const bool lies = line.purpose == Purpose::mapped_weights || line.purpose == Purpose::packed_weights;
+    uint64_t& experts = lies ? unread : slot_bytes;
+    if (lies || line.purpose == Purpose::weights) {
+      const uint64_t taken = std::min(line.bytes, experts);
+      line.bytes -= taken;
+      experts -= taken;
+    }
+    add_line(plan.lines, line);
   }
+  for (const MemoryLine& line : draft) add_line(plan.lines, line);
   const uint64_t logits = uint64_t{planned.layout.maxima.wanted} * plan.model->vocabulary * sizeof(float);
-  plan.lines.push_back({Domain::host, Purpose::staging, kSmallStaging + logits});
+  add_line(plan.lines, {Domain::host, Purpose::staging, kSmallStaging + logits});
   return plan;
 }
 

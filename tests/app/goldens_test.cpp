@@ -123,6 +123,16 @@ TEST(Goldens, AFileWrittenFromGgufHoldsToo) {
   expect_holds(file, kData + "/gemma4_moe/golden.json", {}, kMoe);
 }
 
+TEST(Goldens, PackedExpertsThatAreReadAsTheyAreChosen) {
+  const TemporaryFolder folder;
+  for (const auto& [model, expected] :
+       {std::pair("gemma4_moe", kMoe), {"qwen3_5_moe", kQwen}, {"deepseek_v3", kLatents}}) {
+    const std::string file = folder.path(cat(model, ".gguf"));
+    ASSERT_EQ(run_sluice({"convert", cat(kData, "/", model), file, "--to", "f32", "--pack-experts"}).status, 0);
+    expect_holds(file, cat(kData, "/", model, "/golden.json"), {"--expert-memory", "500k"}, expected);
+  }
+}
+
 TEST(Goldens, RandomModelsOnTheReferenceDevice) {
   const std::vector<std::string> options = {"--device", "reference", "--arithmetic", "exact"};
   expect_holds(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", options, {6, 1});

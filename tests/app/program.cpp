@@ -48,6 +48,7 @@ struct Pipe {
   const bool ready =
       dup2(in.read, STDIN_FILENO) >= 0 && dup2(to, STDOUT_FILENO) >= 0 && dup2(err.write, STDERR_FILENO) >= 0;
   std::signal(SIGPIPE, SIG_DFL);
+  setenv("XDG_STATE_HOME", setup.state_home.c_str(), 1);
   if (!setup.group.empty()) {
     const int group = open(setup.group.c_str(), O_WRONLY | O_CLOEXEC);
     if (write(group, "0", 1) != 1) _exit(126);  // 0: the writer itself
@@ -109,6 +110,12 @@ std::string without_progress(const std::string& text) {
 }  // namespace
 
 ProgramResult run_sluice(const std::vector<std::string>& arguments, const ProgramSetup& setup) {
+  if (setup.state_home.empty()) {
+    const TemporaryFolder own;
+    ProgramSetup with_folder = setup;
+    with_folder.state_home = own.path();
+    return run_sluice(arguments, with_folder);
+  }
   std::signal(SIGPIPE, SIG_IGN);
   Pipe in, out, err;
   const pid_t child = fork();

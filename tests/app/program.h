@@ -14,11 +14,12 @@ struct ProgramResult {
 };
 
 struct ProgramSetup {
-  std::string input = {};      // standard input, a pipe
-  std::string out_path = {};   // standard output goes to this file instead of a pipe
-  bool close_out = false;      // nobody reads standard output
-  uint64_t address_space = 0;  // bytes that the program may have; 0: any
-  std::string group = {};      // the control group it belongs to: its cgroup.procs
+  std::string input = {};       // standard input, a pipe
+  std::string out_path = {};    // standard output goes to this file instead of a pipe
+  bool close_out = false;       // nobody reads standard output
+  uint64_t address_space = 0;   // bytes that the program may have; 0: any
+  std::string state_home = {};  // XDG_STATE_HOME; without it a folder of this run's own
+  std::string group = {};       // the control group it belongs to: its cgroup.procs
 };
 
 // The program is SLUICE_PROGRAM. Ends the test program when it cannot be started.

@@ -1,4 +1,5 @@
 // Drafting by a model's own head: exactly the tokens without it, and mostly right where the head is.
+#include "engine/memory_plan.h"
 #include "tests/engine/real_engine.h"
 #include "tests/model/draft_checkpoint.h"
 
@@ -58,6 +59,22 @@ Progress answer(Engine& engine, const Request& request) {
 }
 
 class DraftHeadEngine : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DraftHeadEngine, IsCountedByThePlan) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_plan"), testing::nothing_replaced);
+  const EngineOptions how = options(DraftKind::mtp);
+  const Result<MemoryPlan> plan = plan_memory(*engines.model, weight_files(*engines.model), *engines.machine.device,
+                                              engines.budget, UINT64_MAX, how);
+  ASSERT_TRUE(plan) << plan.error().text;
+  uint64_t planned = plan->experts.bytes, planned_staging = 0, held = 0, held_staging = 0;
+  for (const MemoryLine& line : plan->lines)
+    (line.purpose == Purpose::staging ? planned_staging : planned) += line.bytes;
+  const std::unique_ptr<Engine> engine = engines.engine(how);
+  for (const BudgetLine& line : engines.budget.lines())
+    (line.purpose == Purpose::staging ? held_staging : held) += line.bytes;
+  EXPECT_EQ(planned, held);
+  EXPECT_GE(planned_staging, held_staging);
+}
 
 TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
   Engines engines(GetParam(), cat(GetParam(), "_draft_random"), testing::nothing_replaced);
