@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #if defined(SLUICE_URING)  // not where the program is built for another processor
 #include <liburing.h>
 #endif
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -25,10 +27,30 @@ namespace {
 constexpr uint32_t kReaders = 16;  // threads where there is no io_uring
 constexpr int kWaitMilliseconds = 20;
 
-// Files open for reading. Past the page cache, if all can be read so.
+// Whether nearly all of a file lies in the page cache: a byte here and there is asked for, if that needs no disk.
+bool is_cached(int file) {
+  constexpr off_t kSamples = 64;
+  struct stat facts{};
+  if (::fstat(file, &facts) != 0 || facts.st_size < kSamples) return false;
+  for (off_t i = 0; i < kSamples; ++i) {
+    std::byte byte{};
+    const iovec into{.iov_base = &byte, .iov_len = 1};
+    if (::preadv2(file, &into, 1, facts.st_size / kSamples * i, RWF_NOWAIT) != 1) return false;
+  }
+  return true;
+}
+
+// Files open for reading. Past the page cache, if all can be read so; but not where `cached_too` and they lie in it
+// already, which is many times as fast, and takes no more memory.
 class OpenFiles {
  public:
-  static Result<OpenFiles> open(const std::vector<std::string>& paths) {
+  static Result<OpenFiles> open(const std::vector<std::string>& paths, bool cached_too) {
+    if (cached_too) {
+      OpenFiles cached;
+      cached.direct_ = false;
+      TRY_STATUS(cached.open_all(paths, 0));
+      if (std::ranges::all_of(cached.files_, is_cached)) return cached;
+    }
     OpenFiles direct;
     const Status opened = direct.open_all(paths, O_DIRECT);
     if (opened) return direct;
@@ -200,7 +222,7 @@ class ThreadQueue final : public ReadQueue {
 }  // namespace
 
 Result<std::unique_ptr<ReadQueue>> open_read_queue(const std::vector<std::string>& paths, ReadMethod method) {
-  TRY(OpenFiles files, OpenFiles::open(paths));
+  TRY(OpenFiles files, OpenFiles::open(paths, method == ReadMethod::best));
   if (method != ReadMethod::threads) {
     if (std::unique_ptr<ReadQueue> queue = make_uring_queue(files)) return queue;
     if (method == ReadMethod::uring) return error(ErrorKind::unsupported, "io_uring: this system gives none");
