@@ -60,7 +60,7 @@ Result<Report> run_ours(const Setting& setting, uint32_t round) {
   budget.set_limit(Domain::host, setting.bytes);
   budget.count_mapped(Domain::host, true);
   budget.set_reserve(Domain::host, kReserve);
-  EngineOptions options{.repack = Repack::first, .context = setting.context()};
+  EngineOptions options{.repack = Repack::first, .context = setting.context(), .lease_rows = true};
   TRY(const MemoryPlan plan, plan_memory(model, weight_files(model), *device, budget, setting.bytes, options));
   TRY_STATUS(check_floor(plan));
   options.prompt_chunk = plan.prompt_chunk;

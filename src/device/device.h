@@ -111,16 +111,20 @@ struct ExpertUse {
 struct Completion {
   Ticket ticket = 0;
   Status status{};
-  // Not empty: the step is not done. It has stopped, since these experts of one op are in no slot; once some are, it
-  // may be resumed, and stops again for the rest. Steps that are not resumed end with the next start().
+  // The step is not done: experts of one op are in no slot, or some of those guessed. Once some of `missing` are, or
+  // there are none, it may be resumed, and stops again for the rest. Steps that are not resumed end with the next
+  // start().
+  bool stopped = false;
   std::vector<ExpertId> missing{};
   std::vector<ExpertUse> used{};          // of ops that were reached since the step's last completion
+  std::optional<ExpertUse> guessed{};     // what a coming op may choose; only of steps started with guess_experts
   std::optional<NonFinite> non_finite{};  // only of steps started with find_non_finite
   std::vector<OpTime> op_times{};         // only of steps started with a clock; in the order of the program
 };
 
 struct StartOptions {
   bool find_non_finite = false;  // look at every op's result; slower
+  bool guess_experts = false;    // play the guesses of the program, and say what they give
   // Nanoseconds that only go forward: time every op by them, or by the device's own clock. Null: time none.
   uint64_t (*clock)() = nullptr;
 };

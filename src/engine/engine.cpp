@@ -5,7 +5,6 @@
 
 #include "base/checked.h"
 #include "engine/engine_impl.h"
-#include "graph/late_experts.h"
 
 namespace sluice {
 namespace {
@@ -39,6 +38,18 @@ std::vector<SnapshotMark> snapshot_marks(const Request& request, size_t before, 
   return list;
 }
 
+// From now on the model's weights are those of the store.
+Result<LeasedRows> lease_rows(TextModel& model, uint32_t tokens, Budget& budget, const EngineOptions& options) {
+  LeasedRows leased;
+  if (!options.lease_rows) return leased;
+  TRY(leased.store, RowStore::plan(model.program, tokens, *model.weights, model.files, leased_rows(options)));
+  if (!leased.store) return leased;
+  TRY(leased.reservation, budget.reserve(Domain::host, Purpose::weights, leased.store->bytes()));
+  TRY_STATUS(leased.store->take(options.experts.open_reads));
+  model.weights = leased.store.get();
+  return leased;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& device, Budget& budget,
@@ -61,15 +72,17 @@ Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& devic
   std::optional<ExpertPlaces> experts;
   ExpertSlots slots;
   if (options.experts.bytes != 0) {
-    kept->program = with_late_experts(std::move(kept->program));
+    kept->program = streaming_program(std::move(kept->program));
     TRY(experts, ExpertPlaces::find(kept->program, *kept->weights, kept->files));
     TRY(slots, expert_slots(*experts, options.experts.bytes));
   }
+  TRY(LeasedRows leased, lease_rows(*kept, ports.tokens, budget, options));
   TRY(PlacedText placed, place_text(*kept, device, budget, options, slots));
   auto engine = std::make_unique<EngineImpl>(std::move(kept), ports, std::move(placed), device.info(), budget, options);
   TRY_STATUS(engine->reserve_buffers());
   if (head) TRY_STATUS(engine->add_draft_head(*std::move(head), device));
   if (experts) TRY_STATUS(engine->add_expert_store(*std::move(experts), slots.count));
+  if (leased.store) engine->add_rows(std::move(leased));
   return engine;
 }
 

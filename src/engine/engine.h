@@ -22,6 +22,7 @@
 #include "engine/draft.h"
 #include "engine/expert_store.h"
 #include "engine/history.h"
+#include "engine/row_store.h"
 #include "engine/sampling.h"
 #include "graph/ops/sample.h"
 #include "model/model.h"
@@ -87,7 +88,10 @@ struct EngineOptions {
   StateStore* states = nullptr;   // where requests find what was computed before, if anywhere; outlives the engine
   DraftOptions draft = {};
   ExpertOptions experts = {};
+  bool lease_rows = false;  // rows of tables are read from the file as tokens name them, and some are kept
 };
+// How many of a table lie in memory then.
+uint32_t leased_rows(const EngineOptions& options);
 
 struct EngineStats {
   uint64_t prompt_rows = 0, decode_rows = 0, steps = 0;
@@ -123,6 +127,7 @@ class Engine {
   virtual uint32_t context() const = 0;
   virtual EngineStats stats() const = 0;
   virtual std::optional<ExpertStats> expert_stats() const = 0;  // none where experts are not read as they are chosen
+  virtual std::optional<RowStats> row_stats() const = 0;        // none where no rows are
   // Experts that lie in memory, the most used first; none likewise.
   virtual std::vector<HotExpert> hot_experts() const = 0;
   // While no request runs: takes in experts that are read before they are chosen, and reads more; does not wait. False:

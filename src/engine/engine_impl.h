@@ -18,11 +18,18 @@
 #include "engine/admission.h"
 #include "engine/draft_head.h"
 #include "engine/layout.h"
+#include "engine/row_store.h"
 #include "engine/save.h"
 #include "engine/state_store.h"
 #include "engine/step_fill.h"
 
 namespace sluice {
+
+// Null where no table is.
+struct LeasedRows {
+  std::unique_ptr<RowStore> store;
+  Reservation reservation;
+};
 
 class EngineImpl final : public Engine {
  public:
@@ -32,6 +39,7 @@ class EngineImpl final : public Engine {
   Status reserve_buffers();
   Status add_draft_head(DraftModel head, Device& device);
   Status add_expert_store(ExpertPlaces places, uint32_t slots);
+  void add_rows(LeasedRows leased) { leased_ = std::move(leased); }
 
   Result<RequestId> submit(Request request) override;
   StepState step() override;
@@ -51,6 +59,9 @@ class EngineImpl final : public Engine {
   EngineStats stats() const override { return stats_; }
   std::optional<ExpertStats> expert_stats() const override {
     return store_ ? std::optional(store_->stats()) : std::nullopt;
+  }
+  std::optional<RowStats> row_stats() const override {
+    return leased_.store ? std::optional(leased_.store->stats()) : std::nullopt;
   }
   std::vector<HotExpert> hot_experts() const override { return store_ ? store_->hottest() : std::vector<HotExpert>(); }
   bool warm_up() override;
@@ -94,7 +105,7 @@ class EngineImpl final : public Engine {
   bool launch();
   std::vector<Pending> pending();
   FlightPart flight_part(const Job& job, const Portion& portion);
-  void start(Flight flight, std::span<const PageCopy> copies, const StartOptions& how);
+  void start(Flight flight, std::span<const PageCopy> copies, StartOptions how);
   StepPart step_part(const FlightPart& part);
   void complete(const Completion& completion);
   bool fetch_experts(bool wait);
@@ -134,6 +145,7 @@ class EngineImpl final : public Engine {
   uint32_t recall(const CachedHistory& text, uint32_t bound);
 
   std::unique_ptr<TextModel> model_;
+  LeasedRows leased_;  // weights of what is placed
   TextPorts ports_;
   PlacedText placed_;
   EngineOptions options_;

@@ -109,7 +109,7 @@ StepPart EngineImpl::step_part(const FlightPart& part) {
   return step;
 }
 
-void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, const StartOptions& how) {
+void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, StartOptions how) {
   for (const PageCopy& copy : copies) placed_.runner->copy_page(copy.group, copy.from, copy.to);
   std::vector<StepPart> parts;
   uint32_t wanted = 0, rows = 0;
@@ -123,6 +123,9 @@ void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, const St
     rows += parts.back().end - parts.back().begin;
   }
   fill_step(step_, ports_, flight.token_class, parts);
+  if (leased_.store) {
+    if (const Status read = leased_.store->fetch(step_); !read) return fail_all(flight, read.error());
+  }
   std::vector<ReadRequest> reads{{ports_.sample, std::as_writable_bytes(std::span(results_).first(wanted))}};
   if (with_logits) {
     const std::span<float> given = std::span(logits_).first(size_t{wanted} * model_->vocabulary);
@@ -133,6 +136,7 @@ void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, const St
     reads.push_back({ports_.hidden, std::as_writable_bytes(std::span(hidden_).first(rows * width))});
   }
   flight.started = Clock::now();
+  if (store_) how.guess_experts = store_->begin_step() && !how.find_non_finite;
   flight.ticket = placed_.runner->start(step_, reads, how);
   flight_ = std::move(flight);
   ++stats_.steps;
@@ -144,7 +148,7 @@ void EngineImpl::complete(const Completion& completion) {
   if (!completion.status && !flight_->failure) flight_->failure = completion.status.error();
   if (completion.ticket != flight_->ticket) return;
   if (store_) store_->note(completion);
-  flight_->stopped = !completion.missing.empty();
+  flight_->stopped = completion.stopped;
   if (flight_->stopped) return;
   const Flight flight = *std::exchange(flight_, std::nullopt);
   if (flight.failure) {

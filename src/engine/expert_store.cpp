@@ -7,9 +7,18 @@
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "base/file.h"
 
 namespace sluice {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// More than any by the past, less than what a step waits for.
+constexpr double kAwaitedWorth = std::numeric_limits<double>::max();
+
+}  // namespace
 
 ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::unique_ptr<ReadQueue> reads,
                          std::unique_ptr<Replacement> replacement)
@@ -31,27 +40,39 @@ ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memo
 
 ExpertStats ExpertStore::stats() const { return stats_; }
 
+bool ExpertStore::begin_step() {
+  step_began_ = Clock::now();
+  uses_before_ = stats_.uses;
+  began_as_ = breadth_;
+  return gauges_[static_cast<int>(breadth_)].way() == ReadAhead::router;
+}
+
+void ExpertStore::end_step() {
+  for (Slot& slot : slots_) slot.awaited = false;
+  if (stats_.uses == uses_before_ || breadth_ != began_as_) return;
+  const double seconds = std::chrono::duration<double>(Clock::now() - step_began_).count();
+  gauges_[static_cast<int>(breadth_)].add(seconds / static_cast<double>(stats_.uses - uses_before_));
+}
+
 void ExpertStore::note(const Completion& completion) {
   for (Slot& slot : slots_) slot.kept = false;
   for (const ExpertUse& use : completion.used) note_use(use);
   wanted_.clear();
   may_resume_ = false;
-  if (completion.missing.empty()) {
-    const double waited_before = std::exchange(waited_before_, stats_.waited_seconds);
-    gauges_[static_cast<int>(breadth_)].add(stats_.waited_seconds - waited_before);
-    return;
-  }
-  const uint32_t op = completion.missing.front().op;
-  const uint32_t layer = places_.layer_of(op);
-  // Behind the choice the step computes with what is there; later it has stopped for nothing but these.
-  may_resume_ = !completion.used.empty() && completion.used.back().op == op;
-  if (may_resume_) {
+  if (!completion.stopped) return end_step();
+  // Behind a choice the step computes with what is there; later it has stopped for nothing but what is missing.
+  const bool chose = !completion.used.empty() &&
+                     (completion.missing.empty() || completion.used.back().op == completion.missing.front().op);
+  CHECK(chose || !completion.missing.empty());
+  const uint32_t layer = places_.layer_of(chose ? completion.used.back().op : completion.missing.front().op);
+  may_resume_ = chose;
+  if (chose) {
     stats_.misses += completion.missing.size();
     for (const uint32_t expert : completion.used.back().experts) {
       const int32_t slot = slot_of(layer, expert);
       if (slot >= 0) slots_[static_cast<size_t>(slot)].kept = true;
     }
-    foresee(layer);
+    foresee(completion);
   }
   wanted_.reserve(completion.missing.size());
   for (const ExpertId& missing : completion.missing) wanted_.push_back({layer, missing.expert});
@@ -62,6 +83,7 @@ void ExpertStore::note_use(const ExpertUse& use) {
   const uint32_t layer = places_.layer_of(use.op);
   replacement_->use(layer, use.experts);
   stats_.uses += use.experts.size();
+  for (Slot& slot : slots_) slot.awaited &= slot.layer != layer;
   for (const uint32_t expert : use.experts) {
     ++uses_[size_t{layer} * places_.experts() + expert];
     const int32_t slot = slot_of(layer, expert);
@@ -71,16 +93,33 @@ void ExpertStore::note_use(const ExpertUse& use) {
   last_use_[static_cast<int>(breadth_)][layer] = use.experts;
 }
 
-// What the layer behind this one wanted the last time and has not.
-void ExpertStore::foresee(uint32_t layer) {
+// What the layer behind the one that chose will want, and has not.
+void ExpertStore::foresee(const Completion& completion) {
   ahead_.clear();
   const auto breadth = static_cast<int>(breadth_);
-  if (!gauges_[breadth].on()) return;
-  const uint32_t next = (layer + 1) % places_.layers();
+  if (completion.guessed) return await(places_.layer_of(completion.guessed->op), completion.guessed->experts);
+  if (gauges_[breadth].way() != ReadAhead::last_use) return;
+  const uint32_t next = (places_.layer_of(completion.used.back().op) + 1) % places_.layers();
   ahead_.reserve(last_use_[breadth][next].size());
   for (const uint32_t expert : last_use_[breadth][next])
     if (slot_of(next, expert) < 0) ahead_.push_back({next, expert});
   std::ranges::sort(ahead_, {}, [&](const Want& want) { return replacement_->worth(want.layer, want.expert); });
+}
+
+// Those of a coming layer that are there stay until it has chosen; the others are read ahead.
+void ExpertStore::await(uint32_t layer, std::span<const uint32_t> experts) {
+  ahead_.reserve(experts.size());
+  for (const uint32_t expert : experts) {
+    const int32_t slot = slot_of(layer, expert);
+    if (slot >= 0)
+      slots_[static_cast<size_t>(slot)].awaited = true;
+    else
+      ahead_.push_back({.layer = layer, .expert = expert, .awaited = true});
+  }
+}
+
+double ExpertStore::worth(const Slot& slot) const {
+  return slot.awaited ? kAwaitedWorth : replacement_->worth(slot.layer, slot.expert);
 }
 
 void ExpertStore::forget_step() {
@@ -88,7 +127,7 @@ void ExpertStore::forget_step() {
   ahead_.clear();
   may_resume_ = false;
   for (Slot& slot : slots_) {
-    slot.kept = false;
+    slot.kept = slot.awaited = false;
     slot.forgotten = slot.state == State::reading;
   }
 }
@@ -110,7 +149,8 @@ void ExpertStore::begin_ahead() {
     const Want want = ahead_.back();
     ahead_.pop_back();
     if (slot_of(want.layer, want.expert) >= 0) continue;
-    const std::optional<uint32_t> slot = take_room(replacement_->worth(want.layer, want.expert));
+    const double worth = want.awaited ? kAwaitedWorth : replacement_->worth(want.layer, want.expert);
+    const std::optional<uint32_t> slot = take_room(worth);
     if (!slot) return ahead_.clear();
     begin_early(*slot, want);
   }
@@ -134,6 +174,7 @@ void ExpertStore::begin_early(uint32_t slot, const Want& want) {
   begin_expert(slot, want.layer, want.expert);
   slots_[slot].kept = false;
   slots_[slot].ahead = slots_[slot].forgotten = true;
+  slots_[slot].awaited = want.awaited;
   ++stats_.ahead;
   begin_reads();
 }
@@ -173,10 +214,10 @@ std::optional<uint32_t> ExpertStore::take_room(double worth_of_new) {
   for (uint32_t index = 0; index < slots_.size(); ++index) {
     const Slot& slot = slots_[index];
     if (slot.state != State::there || slot.kept) continue;
-    const double worth = replacement_->worth(slot.layer, slot.expert);
-    if (worth >= least_worth) continue;
+    const double its_worth = worth(slot);
+    if (its_worth >= least_worth) continue;
     least = index;
-    least_worth = worth;
+    least_worth = its_worth;
   }
   if (!least) return std::nullopt;
   Slot& slot = slots_[*least];
@@ -287,7 +328,6 @@ Status ExpertStore::check_wanted() {
 }
 
 Result<bool> ExpertStore::advance(bool wait) {
-  using Clock = std::chrono::steady_clock;
   const bool waits = wait && !may_resume_ && !wanted_.empty();
   const Clock::time_point before = Clock::now();
   ended_.clear();

@@ -5,15 +5,16 @@
 //   kept                             until the step has been resumed: what it has stopped for, and what it computes
 //   with
 //
-// Behind what a step wants, what the next layer wanted the last time is read ahead, while that makes steps wait less;
-// it only takes the place of experts that are worth less. Prompts and answers are judged apart: see Breadth. Behind
-// that again, experts that were used most the last time the model ran are read into slots that are still empty
-// (warm_up).
+// Behind what a step wants, what the next layer may want is read ahead, while that makes steps faster: what it wanted
+// the last time, in the place of experts that are worth less, or what its router says of this layer's hidden state, in
+// the place of any that do not wait for their own use. Prompts and answers are judged apart: see Breadth. Behind that
+// again, experts that were used most the last time the model ran are read into slots that are still empty (warm_up).
 //
 // Any slots do, down to one: a step takes what is there, then the next. What cannot be read - an error, a file that
 // ends too early - is one sentence for the step that wants it; the next step tries again. Not thread safe.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,8 @@ class ExpertStore {
   ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::unique_ptr<ReadQueue> reads,
               std::unique_ptr<Replacement> replacement);
 
+  // A step begins; true: it is to guess experts (StartOptions).
+  bool begin_step();
   // Of a step that has stopped, or is done.
   void note(const Completion& completion);
   // Takes in what has been read, and reads more; true: the stopped step is to be resumed. Where it needs what could not
@@ -78,6 +81,7 @@ class ExpertStore {
     uint32_t layer = 0, expert = 0;
     bool kept = false;
     bool ahead = false;      // read ahead, and not used yet
+    bool awaited = false;    // likewise, and the op that may use it is yet to come in this step
     bool forgotten = false;  // was read for a step that is not waited for: an error is no answer for another one
     ExpertPlace place{};
     size_t reads_left = 0;
@@ -91,11 +95,15 @@ class ExpertStore {
   };
   struct Want {
     uint32_t layer = 0, expert = 0;
+    bool awaited = false;
   };
 
   int32_t& slot_of(uint32_t layer, uint32_t expert) { return slot_of_[size_t{layer} * places_.experts() + expert]; }
+  void end_step();
   void note_use(const ExpertUse& use);
-  void foresee(uint32_t layer);
+  void foresee(const Completion& completion);
+  void await(uint32_t layer, std::span<const uint32_t> experts);
+  double worth(const Slot& slot) const;
   void begin_wanted();
   void begin_ahead();
   void begin_warm();
@@ -126,8 +134,10 @@ class ExpertStore {
   std::vector<uint64_t> uses_;                      // by layer and expert
   std::vector<std::vector<uint32_t>> last_use_[2];  // by breadth, then layer
   ReadAheadGauge gauges_[2] = {ReadAheadGauge(8), ReadAheadGauge(2)};
-  Breadth breadth_{};         // of the last use
-  double waited_before_ = 0;  // this step
+  Breadth breadth_{};   // of the last use
+  Breadth began_as_{};  // what this step was taken for when it began
+  std::chrono::steady_clock::time_point step_began_{};
+  uint64_t uses_before_ = 0;  // this step
   bool may_resume_ = false;
   std::vector<ReadEnd> ended_;  // kept for its memory
   ExpertStats stats_;

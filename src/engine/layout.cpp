@@ -4,10 +4,13 @@
 
 #include "engine/cache.h"
 #include "engine/pages.h"
+#include "graph/expert_guesses.h"
+#include "graph/late_experts.h"
 
 namespace sluice {
 namespace {
 
+constexpr uint32_t kLeasedSteps = 4;  // whose rows of tables lie in memory
 constexpr uint32_t kMaxSequences = 4096;
 constexpr uint32_t kMaxChunk = 1u << 16;
 constexpr uint32_t kLeastContext = 256;     // below which an open context does not shrink
@@ -92,6 +95,8 @@ WeightFiles weight_files(const Model& model) {
           .place = [model](const std::byte* byte) { return model.checkpoint().place_of(byte); }};
 }
 
+Program streaming_program(Program program) { return with_expert_guesses(with_late_experts(std::move(program))); }
+
 Result<TextModel> text_model(const Model& model, bool hidden) {
   TRY(Program program, model.record_text({.hidden = hidden}));
   const ModelFacts& facts = model.facts();
@@ -135,9 +140,16 @@ uint32_t adjustments_of_one(const TextModel& model) {
   return kMaxPenaltyWindow + kMaxLogitBiases + static_cast<uint32_t>(model.suppressed.size());
 }
 
+// Of a decode step.
+uint32_t decoded_rows(const EngineOptions& options) { return options.sequences * (1 + drafts_of(options)); }
+
+uint32_t leased_rows(const EngineOptions& options) {
+  return kLeasedSteps * std::max(options.prompt_chunk, decoded_rows(options));
+}
+
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
   Layout layout{.context = size.context, .maxima = {}, .pages = {}};
-  const uint32_t decoded = options.sequences * (1 + drafts_of(options));
+  const uint32_t decoded = decoded_rows(options);
   layout.maxima.rows = std::max(options.prompt_chunk, decoded);
   layout.maxima.wanted = std::min(layout.maxima.rows, std::max(decoded, options.sequences + options.logits_rows));
   layout.maxima.sequences = options.sequences;

@@ -70,6 +70,8 @@ struct PlacedText {
   std::unique_ptr<Runner> runner;
 };
 
+// A program as it is planned where experts are fetched: time to read them, and guesses of the next.
+Program streaming_program(Program program);
 // As many as EngineOptions::experts.bytes has room for, at most all.
 Result<ExpertSlots> expert_slots(const ExpertPlaces& places, uint64_t bytes);
 

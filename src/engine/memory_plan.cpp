@@ -65,18 +65,23 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
                                const EngineOptions& options) {
   MemoryPlan plan;
   TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
-  plan.model = std::make_unique<const TextModel>(std::move(text));
-  const Program& program = plan.model->program;
-  TRY(const std::vector<PlacedShape> weights, placed_shapes(program, *plan.model->weights));
-  plan.experts = expert_room(program, weights);
-  plan.tables = table_bytes(program, weights);
+  TRY(const std::vector<PlacedShape> weights, placed_shapes(text.program, *text.weights));
+  plan.experts = expert_room(text.program, weights);
+  TRY(const TextPorts ports, find_ports(text.program));
+  if (options.lease_rows) {
+    TRY(plan.rows, RowStore::plan(text.program, ports.tokens, *text.weights, files, leased_rows(options)));
+    if (plan.rows) text.weights = plan.rows.get();
+  }
+  plan.tables = table_bytes(text.program, weights);
   ExpertSlots slots;
   if (plan.experts.layers != 0) {
-    if (const auto places = ExpertPlaces::find(program, *plan.model->weights, files)) {
+    if (const auto places = ExpertPlaces::find(text.program, *text.weights, files)) {
       plan.experts.slot_bytes = places->slot_bytes();
       slots = {.count = plan.experts.used, .bytes = places->slot_bytes()};
+      text.program = streaming_program(std::move(text.program));
     }
   }
+  plan.model = std::make_unique<const TextModel>(std::move(text));
   TRY(const std::vector<MemoryLine> draft, draft_memory(model, *plan.model, device, options));
   TRY(const PlannedText planned, plan_text(*plan.model, device, budget, options, slots));
   plan.context = planned.layout.context;
@@ -95,6 +100,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
     add_line(plan.lines, line);
   }
   for (const MemoryLine& line : draft) add_line(plan.lines, line);
+  if (plan.rows) add_line(plan.lines, {Domain::host, Purpose::weights, plan.rows->bytes()});
   const uint64_t logits = uint64_t{planned.layout.maxima.wanted} * plan.model->vocabulary * sizeof(float);
   add_line(plan.lines, {Domain::host, Purpose::staging, kSmallStaging + logits});
   return plan;

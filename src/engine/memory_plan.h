@@ -23,12 +23,13 @@ struct ExpertRoom {
 };
 
 struct MemoryPlan {
+  std::unique_ptr<RowStore> rows;  // of tables that are leased, or null; before the model, which reads through it
   std::unique_ptr<const TextModel> model;
   uint32_t context = 0;
   uint32_t prompt_chunk = 0;
   Repack repack{};                // as options have it, or never
   std::vector<MemoryLine> lines;  // all but the experts
-  uint64_t tables = 0;            // of which rows are read: they stay in the file and count nowhere
+  uint64_t tables = 0;            // of which rows are read: they stay in the file, and those of `rows` count
   ExpertRoom experts;
   uint64_t held = 0;  // of the host's memory by others, the reserve among them
   uint64_t limit = 0;

@@ -1,45 +1,46 @@
-// Whether reading ahead pays: a few steps with it and a few without, then a while as those did that waited less for the
-// disk, and again, since texts and disks change.
+// What to read ahead of experts: the ways take turns, step by step, for a while; then the one with which steps were
+// fastest stays for a longer while; and again, since texts and disks change.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <iterator>
 
 namespace sluice {
 
+enum class ReadAhead : uint8_t {
+  nothing,
+  last_use,  // what the next layer wanted the last time
+  router,    // what its router says of this layer's hidden state
+};
+inline constexpr uint32_t kReadAheads = 3;
+
 class ReadAheadGauge {
  public:
-  // Steps of a trial.
-  explicit ReadAheadGauge(uint32_t trial) : trial_(trial), steps_left_(trial) {}
-  bool on() const { return on_; }
+  // Steps of a trial of each way.
+  explicit ReadAheadGauge(uint32_t trial) : trial_(trial), steps_left_(trial * kReadAheads) {}
+  // In this step.
+  ReadAhead way() const { return trying_ ? static_cast<ReadAhead>(steps_left_ % kReadAheads) : best_; }
 
-  // A step is done that waited so long.
-  void add(double waited_seconds) {
-    waited_[on_ ? 1 : 0] += waited_seconds;
+  // A step is done that took so long for each expert that it used.
+  void add(double seconds) {
+    if (trying_) seconds_[static_cast<size_t>(way())] += seconds;
     if (--steps_left_ > 0) return;
-    switch (phase_) {
-      case Phase::with: return begin(Phase::without, false, trial_);
-      case Phase::without: return begin(Phase::settled, waited_[1] < waited_[0], kSettledTrials * trial_);
-      case Phase::settled: break;
-    }
-    waited_[0] = waited_[1] = 0;
-    begin(Phase::with, true, trial_);
+    if (trying_) best_ = static_cast<ReadAhead>(std::distance(seconds_.begin(), std::ranges::min_element(seconds_)));
+    seconds_ = {};
+    trying_ = !trying_;
+    steps_left_ = trial_ * (trying_ ? kReadAheads : kSettledTrials);
   }
 
  private:
-  enum class Phase : uint8_t { with, without, settled };
-  static constexpr uint32_t kSettledTrials = 8;
-
-  void begin(Phase phase, bool on, uint32_t steps) {
-    phase_ = phase;
-    on_ = on;
-    steps_left_ = steps;
-  }
+  static constexpr uint32_t kSettledTrials = 16;
 
   uint32_t trial_;
-  Phase phase_ = Phase::with;
-  bool on_ = true;
+  bool trying_ = true;
   uint32_t steps_left_;
-  double waited_[2] = {};  // without, with
+  ReadAhead best_{};
+  std::array<double, kReadAheads> seconds_{};
 };
 
 }  // namespace sluice

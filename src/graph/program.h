@@ -87,6 +87,14 @@ struct Block {
   uint32_t end_op = 0;
 };
 
+// A run of ops that guesses what the op `experts` will choose (graph/expert_guesses.h): the last is a `route`. Nothing
+// reads what they give, and a device leaves them out of steps that do not ask for it.
+struct ExpertGuess {
+  uint32_t first_op = 0;
+  uint32_t end_op = 0;
+  uint32_t experts = 0;
+};
+
 // Tokens that stand where a picture or a sound will be; "tokens" holds `read_as` in their place.
 struct Placeholders {
   std::vector<int32_t> tokens;
@@ -104,8 +112,9 @@ struct Program {
   std::vector<NamedValue> outputs;  // alive at the end of a step: "logits", "sample"
   std::vector<NamedValue> names;    // marked intermediates, kept only by a traced plan
   std::vector<Op> ops;
-  std::vector<int32_t> layers;  // of each op; -1 outside any layer
-  std::vector<Block> blocks;    // in order, not overlapping
+  std::vector<int32_t> layers;       // of each op; -1 outside any layer
+  std::vector<Block> blocks;         // in order, not overlapping
+  std::vector<ExpertGuess> guesses;  // likewise
 };
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
 #include "graph/cases.h"
+#include "graph/expert_guesses.h"
 #include "graph/late_experts.h"
 #include "parity_player.h"
 
@@ -34,7 +35,7 @@ void expect_resident_bits(const OpCase& one, Device& device, Arithmetic arithmet
       const StepOutputs want = resident.play(step, TokenClass::decode);
       EXPECT_EQ(streamed.play(step, TokenClass::decode), want) << one.name << ", " << slots << " slots";
     }
-    EXPECT_GT(streamed.filled(), 0u);
+    EXPECT_GT(streamed.filler().filled(), 0u);
   }
 }
 
@@ -94,6 +95,62 @@ TEST(LateExperts, GiveTheSameBitsStreamedOrNot) {
   for (const CaseStep& step : plain.steps) {
     const StepOutputs want = resident.play(step, TokenClass::decode);
     EXPECT_EQ(streamed.play(step, TokenClass::decode), want);
+  }
+}
+
+// Two layers with a router each; the second one reads what the first reads, or what the first gives.
+OpCase two_layers(bool same_hidden) {
+  CaseBuilder c(same_hidden ? "one hidden state for two layers" : "two layers");
+  const Value x = c.input(64);
+  const auto layer = [&](Value hidden) {
+    const WeightShape inward{.experts = 6, .rows = 32, .columns = 64}, outward{.experts = 6, .rows = 64, .columns = 32};
+    const Value h = rms_norm(hidden, c.weight({.columns = 64}), 1e-6f);
+    const Value logits = linear(h, c.weight({.rows = 6, .columns = 64}));
+    const Routed routed = route(logits, {.k = 2});
+    const Weight gate = c.weight(inward), up = c.weight(inward), down = c.weight(outward);
+    return add(hidden, experts(h, routed, gate, up, down, ActivationKind::silu));
+  };
+  const Value y = layer(x);
+  c.output(add(y, layer(same_hidden ? x : y)));
+  c.row_steps({1, 5, 3, 1});
+  return c.done();
+}
+
+TEST(ExpertGuesses, StandBeforeTheRouterOfTheLayerBefore) {
+  const Program program = with_expert_guesses(two_layers(false).program);
+  std::string order;
+  for (const Op& op : program.ops) {
+    order += cat(op_name(op), " ");
+    EXPECT_TRUE(check_op(op, program));
+  }
+  EXPECT_EQ(order, "rms_norm linear rms_norm linear route route experts add rms_norm linear route experts add add ");
+  ASSERT_EQ(program.guesses.size(), 1u);
+  EXPECT_EQ(program.guesses[0].first_op, 2u);
+  EXPECT_EQ(program.guesses[0].end_op, 5u);
+  EXPECT_EQ(program.guesses[0].experts, 11u);
+}
+
+TEST(ExpertGuesses, AreRightWhereTheHiddenStateStaysAndChangeNoBit) {
+  ThreadPool pool(2);
+  const auto device = make_cpu_device({.pool = &pool});
+  for (const bool same_hidden : {true, false}) {
+    const OpCase plain = two_layers(same_hidden);
+    OpCase guessing = plain;
+    guessing.program = with_expert_guesses(plain.program);
+    const CaseWeights weights(plain);
+    CasePlayer resident(plain, weights, *device, Arithmetic::exact);
+    CasePlayer streamed(guessing, weights, *device, Arithmetic::exact, {.slots = 1});
+    for (const CaseStep& step : plain.steps) {
+      const StepOutputs want = resident.play(step, TokenClass::decode);
+      EXPECT_EQ(streamed.play(step, TokenClass::decode), want);
+    }
+    const SlotFiller& filler = streamed.filler();
+    EXPECT_EQ(filler.guesses(), plain.steps.size());
+    if (same_hidden) {
+      EXPECT_EQ(filler.right_guesses(), filler.guesses());
+    } else {
+      EXPECT_LT(filler.right_guesses(), filler.guesses());
+    }
   }
 }
 

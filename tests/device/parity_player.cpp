@@ -171,7 +171,7 @@ void CasePlayer::poison() {
 
 StepOutputs CasePlayer::play(const CaseStep& step, TokenClass token_class, Poison poison) {
   fill(step, token_class, poison);
-  return run({}, nullptr);
+  return run({.guess_experts = filler_ != nullptr}, nullptr);
 }
 
 Completion CasePlayer::play_looking(const CaseStep& step, StepOutputs* outputs) {
@@ -197,7 +197,7 @@ StepOutputs CasePlayer::run(const StartOptions& options, Completion* completion)
 
 Completion CasePlayer::wait(Ticket ticket) {
   std::optional<Completion> completion;
-  while (!completion || !completion->missing.empty()) {
+  while (!completion || completion->stopped) {
     if (completion) {
       filler_->serve(*completion);
       runner_->resume(ticket);

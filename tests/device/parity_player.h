@@ -55,7 +55,7 @@ class CasePlayer {
   StepOutputs play(const CaseStep& step, TokenClass token_class, Poison poison = Poison::none);
   Completion play_looking(const CaseStep& step, StepOutputs* outputs);  // last row NaN, find_non_finite
 
-  uint64_t filled() const { return filler_->filled(); }  // slots, of a player with some
+  const SlotFiller& filler() const { return *filler_; }  // of a player with slots
 
   // Moves the state to other pages of this runner, or of `to`, with copy_page or with read_page and write_page.
   void move_pages();

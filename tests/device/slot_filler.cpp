@@ -73,8 +73,15 @@ void SlotFiller::fill(uint32_t slot, ExpertId expert) {
 }
 
 void SlotFiller::serve(const Completion& stopped) {
+  for (const ExpertUse& use : stopped.used) {
+    if (!guessed_ || guessed_->op != use.op) continue;
+    ++guesses_;
+    right_guesses_ += guessed_->experts == use.experts ? 1 : 0;
+    guessed_.reset();
+  }
+  if (stopped.guessed) guessed_ = stopped.guessed;
   std::vector<ExpertId> missing = stopped.missing;
-  const uint32_t op = missing[0].op;
+  const uint32_t op = missing.empty() ? stopped.used.back().op : missing[0].op;
   const bool first = !stopped.used.empty() && stopped.used.back().op == op;
   for (uint32_t slot = 0; slot < held_.size(); ++slot) {
     const auto& use = stopped.used;

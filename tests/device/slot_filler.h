@@ -21,6 +21,9 @@ class SlotFiller {
   // The runner's step has stopped.
   void serve(const Completion& stopped);
   uint64_t filled() const { return filled_; }
+  // Choices that were guessed before they were made, and those that were right in every expert.
+  uint64_t guesses() const { return guesses_; }
+  uint64_t right_guesses() const { return right_guesses_; }
 
  private:
   uint32_t draw(uint64_t below);
@@ -35,6 +38,8 @@ class SlotFiller {
   uint32_t seed_;
   uint32_t draws_ = 0;
   uint64_t filled_ = 0;
+  std::optional<ExpertUse> guessed_;
+  uint64_t guesses_ = 0, right_guesses_ = 0;
 };
 
 }  // namespace sluice

@@ -39,9 +39,11 @@ struct RealDevice {
 
 struct RealEngine {
   RealEngine(const std::string& model, const std::string& device_name, EngineOptions options, uint32_t threads = 1)
+      : RealEngine(real_model(model), device_name, std::move(options), threads) {}
+  RealEngine(const Model& model, const std::string& device_name, EngineOptions options, uint32_t threads = 1)
       : machine(device_name, threads) {
     if (options.context == 0) options.context = 512;
-    auto made = Engine::create(real_model(model), *machine.device, budget, options);
+    auto made = Engine::create(model, *machine.device, budget, options);
     if (!made) ADD_FAILURE() << made.error().text;
     CHECK(made);
     engine = *std::move(made);

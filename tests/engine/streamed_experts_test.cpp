@@ -1,8 +1,8 @@
 // Experts that are read as steps choose them: the bits are those of experts that are all at hand, whatever the memory
 // for them is, however reads end; and what cannot be read is one sentence, after which the next request is right.
 #include <cerrno>
+#include <map>
 
-#include "graph/late_experts.h"
 #include "tests/engine/real_engine.h"
 #include "tests/engine/scripted_reads.h"
 
@@ -143,16 +143,19 @@ TEST(ReadAhead, BringsWhatTheNextLayerWantedTheLastTime) {
   EXPECT_LE(stats.ahead_used + stats.ahead_wasted, stats.ahead);
 }
 
-TEST(ReadAhead, IsKeptWhileItMakesStepsWaitLess) {
-  for (const bool helps : {true, false}) {
+TEST(ReadAhead, IsDoneTheWayThatMakesStepsFastest) {
+  for (const ReadAhead best : {ReadAhead::nothing, ReadAhead::last_use, ReadAhead::router}) {
     ReadAheadGauge gauge(8);
-    uint32_t on = 0;
-    for (int step = 0; step < 8 + 8 + 64; ++step) {
-      on += gauge.on() ? 1 : 0;
-      gauge.add(gauge.on() == helps ? 0.1 : 0.2);
+    std::map<ReadAhead, uint32_t> steps;
+    for (int step = 0; step < 3 * 8 + 16 * 8; ++step) {
+      ++steps[gauge.way()];
+      gauge.add(gauge.way() == best ? 0.1 : 0.2);
     }
-    EXPECT_EQ(on, helps ? 8u + 64u : 8u);
-    EXPECT_TRUE(gauge.on()) << "tried again";
+    for (const ReadAhead way : {ReadAhead::nothing, ReadAhead::last_use, ReadAhead::router})
+      EXPECT_EQ(steps[way], way == best ? 8u + 16u * 8u : 8u);
+    for (int step = 0; step < 3; ++step, gauge.add(1)) ++steps[gauge.way()];
+    for (const ReadAhead way : {ReadAhead::nothing, ReadAhead::last_use, ReadAhead::router})
+      EXPECT_EQ(steps[way] % 8, 1u) << "tried again";
   }
 }
 

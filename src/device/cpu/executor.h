@@ -33,6 +33,9 @@ class Executor {
   std::vector<uint32_t> choose_experts(uint32_t op);
   uint32_t chosen_for() const { return chosen_for_; }
   std::vector<uint32_t> missing_experts() const;
+  // What the rows of a `route` have chosen, ascending; those of the op `experts` that are in no slot.
+  std::vector<uint32_t> choice_of(const Route& op) const;
+  bool lacks_any(uint32_t experts, std::span<const uint32_t> chosen) const;
   // Computes with the experts that are there; false until those were all.
   bool run_present(uint32_t op);
 

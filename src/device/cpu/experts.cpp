@@ -101,6 +101,20 @@ std::vector<uint32_t> Executor::missing_experts() const {
   return missing;
 }
 
+std::vector<uint32_t> Executor::choice_of(const Route& op) const {
+  std::vector<uint32_t> chosen;
+  for (uint64_t row = 0; row < rows(op.index); ++row)
+    for (uint32_t i = 0; i < op.k; ++i) chosen.push_back(static_cast<uint32_t>(integers(op.index, row)[i]));
+  std::ranges::sort(chosen);
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return chosen;
+}
+
+bool Executor::lacks_any(uint32_t experts, std::span<const uint32_t> chosen) const {
+  const WeightId gate = std::get<Experts>(program_.ops[experts]).gate;
+  return std::ranges::any_of(chosen, [&](uint32_t expert) { return !memory_.has_expert(gate, expert); });
+}
+
 bool Executor::run_present(uint32_t index) {
   const auto& op = std::get<Experts>(program_.ops[index]);
   const auto is_there = [&](const ExpertRows& one) { return memory_.has_expert(op.gate, one.expert); };

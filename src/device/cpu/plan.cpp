@@ -58,9 +58,12 @@ CpuPlan::CpuPlan(const PlanRequest& request, const SimdInfo& simd, uint32_t thre
       dispatches_(dispatches_of(*request.program)),
       is_factor_(request.program->weights.size()),
       is_streamed_(request.program->weights.size()),
-      experts_of_route_(request.program->ops.size(), kNone) {
+      experts_of_route_(request.program->ops.size(), kNone),
+      guess_of_(request.program->ops.size(), kNone) {
   single_ops_.reserve(program().ops.size());
   for (uint32_t op = 0; op < program().ops.size(); ++op) single_ops_.push_back({.first_op = op, .end_op = op + 1});
+  for (uint32_t i = 0; i < program().guesses.size(); ++i)
+    for (uint32_t op = program().guesses[i].first_op; op < program().guesses[i].end_op; ++op) guess_of_[op] = i;
   lay_out_states();
   find_factors();
   if (request.expert_slots.count != 0) find_streamed();

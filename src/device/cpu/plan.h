@@ -85,6 +85,10 @@ class CpuPlan final : public Plan {
   bool is_streamed(WeightId weight) const { return is_streamed_[weight]; }
   // The `experts` whose choice that op of the program makes, where they are streamed; or kNone.
   uint32_t experts_of_route(uint32_t op) const { return experts_of_route_[op]; }
+  // The guess that op is of, or null.
+  const ExpertGuess* guess(uint32_t op) const {
+    return guess_of_[op] == kNone ? nullptr : &program().guesses[guess_of_[op]];
+  }
   uint64_t activation_bytes() const;
   uint64_t mapped_bytes() const;  // of weights that are used where they lie, but for tables read by rows
 
@@ -121,6 +125,7 @@ class CpuPlan final : public Plan {
   std::vector<bool> is_factor_;
   std::vector<bool> is_streamed_;           // by weight
   std::vector<uint32_t> experts_of_route_;  // by op
+  std::vector<uint32_t> guess_of_;          // by op
   std::vector<WeightId> packed_weights_;
   uint64_t packed_bytes_ = 0, packed_bytes_of_token_ = 0;
   uint64_t cache_bytes_ = 0;

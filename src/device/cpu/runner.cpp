@@ -49,6 +49,8 @@ void CpuRunner::advance() {
   const auto clock = [&] { return flight.options.clock != nullptr ? flight.options.clock() : 0; };
   for (; flight.next < flight.order->size(); ++flight.next) {
     const Dispatch& dispatch = (*flight.order)[flight.next];
+    const ExpertGuess* const guess = plan_->guess(dispatch.first_op);
+    if (guess != nullptr && !flight.options.guess_experts) continue;
     const uint64_t before = clock();
     const bool whole = play(dispatch);
     flight.nanoseconds += clock() - before;
@@ -58,14 +60,20 @@ void CpuRunner::advance() {
           {dispatch.first_op, dispatch.end_op, std::exchange(flight.nanoseconds, uint64_t{0})});
     if (flight.options.find_non_finite && !flight.found.non_finite)
       flight.found.non_finite = find_non_finite(dispatch.first_op);
+    if (guess != nullptr && dispatch.end_op == guess->end_op)
+      flight.found.guessed = ExpertUse{
+          .op = guess->experts, .experts = executor_.choice_of(std::get<Route>(program().ops[dispatch.first_op]))};
     const uint32_t experts = plan_->experts_of_route(dispatch.first_op);
     if (experts == kNone) continue;
     look_at_choice(experts);
-    if (executor_.missing_experts().empty()) continue;
+    const std::optional<ExpertUse>& guessed = flight.found.guessed;
+    const bool ahead = guessed && executor_.lacks_any(guessed->op, guessed->experts);
+    if (executor_.missing_experts().empty() && !ahead) continue;
     ++flight.next;
     return stop();
   }
   for (const ReadRequest& request : flight.reads) read(request);
+  flight.found.guessed.reset();
   finished_.push_back(std::move(flight.found));
   flight_.reset();
 }
@@ -90,8 +98,9 @@ void CpuRunner::look_at_choice(uint32_t op) {
 }
 
 void CpuRunner::stop() {
-  Completion lacking{.ticket = flight_->found.ticket};
+  Completion lacking{.ticket = flight_->found.ticket, .stopped = true};
   lacking.used = std::exchange(flight_->found.used, {});
+  lacking.guessed = std::exchange(flight_->found.guessed, std::nullopt);
   for (const uint32_t expert : executor_.missing_experts())
     lacking.missing.push_back({.op = executor_.chosen_for(), .expert = expert});
   finished_.push_back(std::move(lacking));
