@@ -8,6 +8,7 @@
 #include "app/bench_runs.h"
 #include "app/commands.h"
 #include "app/console.h"
+#include "app/disk_bandwidth.h"
 #include "app/expert_report.h"
 #include "app/interrupt.h"
 #include "app/open.h"
@@ -146,7 +147,11 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
     if (text) console.out(bench_line(result));
     report.results.push_back(result);
   }
-  if (const auto experts = engine->expert_stats(); experts && text) console.out(expert_text(*experts));
+  if (const auto experts = engine->expert_stats(); experts && experts->reads != 0) {
+    report.disk_block = experts->read_bytes / experts->reads;
+    TRY(report.disk_bandwidth, measure_disk(model.checkpoint().files(), report.disk_block));
+    if (text) console.out(expert_text(*experts) + (report.disk_bandwidth > 0 ? disk_text(report) : ""));
+  }
   for (size_t i = 0; i < request.tests.size() && request.ops; ++i) {
     TRY(const std::vector<MeteredStep> steps, runner.timed_steps(request.tests[i]));
     report.ops.push_back(op_shares(meter.facts(), steps));

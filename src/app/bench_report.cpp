@@ -133,6 +133,17 @@ std::string ops_text(const BenchFacts& facts, const BenchResult& result, const s
   return text;
 }
 
+std::string disk_text(const BenchReport& report) {
+  std::string text;
+  for (const BenchResult& result : report.results)
+    text += cat("disk    ", bench_cells(result).front(), " reads ", fixed(result.disk_rate.median / kGiga, 2),
+                " GB/s (", fixed(result.disk_rate.least / kGiga, 2), " to ", fixed(result.disk_rate.most / kGiga, 2),
+                "), ", percent(result.disk_rate.median / report.disk_bandwidth), " of the ",
+                fixed(report.disk_bandwidth / kGiga, 2), " GB/s of nothing but reads of ",
+                bytes_text(static_cast<double>(report.disk_block)), "\n");
+  return text;
+}
+
 Json bench_json(const BenchReport& report) {
   Json::Array tests;
   for (size_t i = 0; i < report.results.size(); ++i) {
@@ -144,7 +155,8 @@ Json bench_json(const BenchReport& report) {
                          {"tokens_per_second", spread_json(result.tokens_per_second)},
                          {"bytes_per_token", result.bytes_per_token},
                          {"read_bandwidth", spread_json(result.bandwidth)},
-                         {"bandwidth_share", result.share}};
+                         {"bandwidth_share", result.share},
+                         {"disk_rate", spread_json(result.disk_rate)}};
     if (i < report.ops.size())
       test.emplace_back("ops", ops_json(report.ops[i], result.bandwidth.median, report.facts.peaks));
     tests.emplace_back(std::move(test));
@@ -164,6 +176,8 @@ Json bench_json(const BenchReport& report) {
                       {"peak_f32_flops", facts.peaks.f32},
                       {"peak_integer_flops", facts.peaks.integers},
                       {"routing", std::move(routing)},
+                      {"disk_block", static_cast<int64_t>(report.disk_block)},
+                      {"disk_bandwidth", report.disk_bandwidth},
                       {"tests", std::move(tests)}};
 }
 
@@ -180,6 +194,8 @@ std::vector<JsonField> bench_fields() {
       {"peak_f32_flops", "number", "multiplications and additions a second, measured; 0 where they are not known"},
       {"peak_integer_flops", "number", "the same of 8-bit integers; 0 in exact arithmetic"},
       {"routing[]", "number", "the part of the tokens by which an expert is chosen, the favourite first"},
+      {"disk_block", "integer", "bytes of such a read; 0 where there is none"},
+      {"disk_bandwidth", "number", "bytes a second of as large reads and nothing else, measured in the end"},
       {"tests[].kind", "string", "`prompt` or `decode`"},
       {"tests[].length", "integer", "tokens of each sequence"},
       {"tests[].depth", "integer", "tokens before them"},
@@ -192,6 +208,9 @@ std::vector<JsonField> bench_fields() {
       {"tests[].read_bandwidth.least", "number", ""},
       {"tests[].read_bandwidth.most", "number", ""},
       {"tests[].bandwidth_share", "number", "bytes_per_token times tokens_per_second over read_bandwidth"},
+      {"tests[].disk_rate.median", "number", "bytes a second of experts read from the file; 0 where none is"},
+      {"tests[].disk_rate.least", "number", ""},
+      {"tests[].disk_rate.most", "number", ""},
       {"tests[].ops[].op", "string", "or the block that several are computed as"},
       {"tests[].ops[].shape", "string", "formats and shapes of its matrices, else of a row"},
       {"tests[].ops[].calls", "integer", "in one round"},

@@ -24,12 +24,16 @@ struct BenchReport {
   BenchFacts facts;
   std::vector<BenchResult> results;
   std::vector<std::vector<OpShare>> ops;  // of each result, where they were asked for
+  // Where experts are read as they are chosen: bytes of a read, and bytes a second of such reads and nothing else.
+  uint64_t disk_block = 0;
+  double disk_bandwidth = 0;
 };
 
 std::string bench_text(const BenchFacts& facts);    // what is measured on what
 std::string bench_head();                           // of the table
 std::string bench_line(const BenchResult& result);  // a line of it
 std::string ops_text(const BenchFacts& facts, const BenchResult& result, const std::vector<OpShare>& shares);
+std::string disk_text(const BenchReport& report);  // a line for each result
 Json bench_json(const BenchReport& report);
 std::vector<JsonField> bench_fields();
 

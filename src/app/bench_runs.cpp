@@ -33,15 +33,17 @@ Spread spread_of(std::vector<double> values) {
 Result<BenchResult> BenchRunner::run(const BenchTest& test, uint32_t rounds, ReadBandwidth& bandwidth) {
   TRY_STATUS(round(test));
   BenchResult result{.test = test};
-  std::vector<double> speeds, reads;
+  std::vector<double> speeds, reads, disk_rates;
   for (uint32_t i = 0; i < rounds; ++i) {
     reads.push_back(bandwidth.measure());
     TRY(const Round one, round(test));
     speeds.push_back(static_cast<double>(one.tokens) / one.seconds);
+    disk_rates.push_back(static_cast<double>(one.disk_bytes) / one.seconds);
     if (i == 0) result.bytes_per_token = bytes_per_token(one.tokens);
   }
   result.tokens_per_second = spread_of(std::move(speeds));
   result.bandwidth = spread_of(std::move(reads));
+  result.disk_rate = spread_of(std::move(disk_rates));
   result.share = result.bytes_per_token * result.tokens_per_second.median / result.bandwidth.median;
   return result;
 }
@@ -52,6 +54,11 @@ Result<std::vector<MeteredStep>> BenchRunner::timed_steps(const BenchTest& test)
   meter_.time_ops = false;
   if (!done) return done.error();
   return meter_.steps();
+}
+
+uint64_t BenchRunner::disk_bytes() const {
+  const std::optional<ExpertStats> experts = engine_.expert_stats();
+  return experts ? experts->read_bytes : 0;
 }
 
 // A prompt takes from its submission to its first token; of an answer the first token, which comes with a prompt of one
@@ -67,6 +74,7 @@ Result<BenchRunner::Round> BenchRunner::round(const BenchTest& test) {
     return sum;
   };
   meter_.clear();
+  uint64_t read_before = disk_bytes();
   double before = now();
   for (const SequenceId sequence : sequences) {
     Request request;
@@ -82,12 +90,13 @@ Result<BenchRunner::Round> BenchRunner::round(const BenchTest& test) {
         requests, [&] { return std::ranges::all_of(requests, [](const Running& one) { return one.tokens > 0; }); }));
     uncounted = tokens();
     meter_.clear();
+    read_before = disk_bytes();
     before = now();
   }
   TRY_STATUS(
       step_until(requests, [&] { return std::ranges::all_of(requests, [](const Running& one) { return one.done; }); }));
   const double seconds = now() - before;
-  return Round{seconds, prompt ? uint64_t{test.length} * test.batch : tokens() - uncounted};
+  return Round{seconds, prompt ? uint64_t{test.length} * test.batch : tokens() - uncounted, disk_bytes() - read_before};
 }
 
 // Sequences of `depth` tokens that wait for more; new ones where the depth is 0.

@@ -30,6 +30,7 @@ struct BenchResult {
   Spread bandwidth = {};       // bytes a second that the memory was read at, measured before each round
   double bytes_per_token = 0;  // weights and cache
   double share = 0;            // of that bandwidth
+  Spread disk_rate = {};       // bytes a second of experts read from the file
 };
 
 class BenchRunner {
@@ -52,8 +53,10 @@ class BenchRunner {
   struct Round {
     double seconds = 0;
     uint64_t tokens = 0;
+    uint64_t disk_bytes = 0;
   };
   Result<Round> round(const BenchTest& test);
+  uint64_t disk_bytes() const;  // read so far
   Result<std::vector<SequenceId>> filled(const BenchTest& test);
   Result<Running> submit(Request request);
   // Steps until `enough` of what the requests have done.

@@ -13,26 +13,56 @@
 namespace sluice {
 namespace {
 
-// What decoding makes of the bandwidth of plain reading (docs/benchmarks.md).
-constexpr double kUsedBandwidth = 0.65;
+// What decoding makes of the bandwidth of plain reading: with packed weights, and with those as they are stored, as
+// experts are that are read (docs/benchmarks.md).
+constexpr double kPackedShare = 0.95, kStoredShare = 0.65;
 constexpr uint64_t kReadsOfExpert = 3;    // gate, up and down lie apart in most files
 constexpr uint32_t kDepth = 256;          // tokens before the one that is foreseen
 constexpr uint32_t kAssumedTokens = 192;  // of which the first half fills the slots
 
-// Bytes that a token reads: of experts, and of all else.
+// Bytes that a token reads: of experts; of what stands between a router and them, and so is computed while they are
+// read; and of all else.
 struct TokenBytes {
-  double experts = 0, others = 0;
+  double experts = 0, meanwhile = 0, others = 0;
+  double all() const { return experts + meanwhile + others; }
 };
 
 TokenBytes token_bytes(const CostFacts& facts) {
   const StepWork work{.sequences = {{.first_position = kDepth, .rows = 1}}};
+  const Program& program = *facts.program;
   TokenBytes bytes;
-  for (uint32_t op = 0; op < facts.program->ops.size(); ++op) {
+  bool chosen = false;
+  auto guess = program.guesses.begin();
+  for (uint32_t op = 0; op < program.ops.size(); ++op) {
+    if (guess != program.guesses.end() && op == guess->first_op) {
+      op = guess++->end_op - 1;  // does not pay everywhere
+      continue;
+    }
     const OpCost cost = op_cost(facts, op, work);
-    const bool experts = std::holds_alternative<Experts>(facts.program->ops[op]);
-    (experts ? bytes.experts : bytes.others) += static_cast<double>(cost.weight_bytes + cost.state_bytes);
+    const bool experts = std::holds_alternative<Experts>(program.ops[op]);
+    (experts  ? bytes.experts
+     : chosen ? bytes.meanwhile
+              : bytes.others) += static_cast<double>(cost.weight_bytes + cost.state_bytes);
+    chosen = std::holds_alternative<Route>(program.ops[op]) || (chosen && !experts);
   }
   return bytes;
+}
+
+// Of a token. While experts are read, what stands before them is computed, then those that are there, then each as it
+// comes: the last one waits for all reads.
+double token_seconds(const MemoryPlan& plan, const TokenBytes& bytes, const Bandwidths& bandwidths, double hit_rate) {
+  const double stored = kStoredShare * bandwidths.memory;
+  const double dense = plan.repack == Repack::never ? stored : kPackedShare * bandwidths.memory;
+  const double computing = bytes.meanwhile / dense + bytes.experts / (plan.streams() ? stored : dense);
+  const double missed = (1 - hit_rate) * plan.experts.layers * plan.experts.used;
+  if (missed <= 0) return bytes.others / dense + computing;
+  const double reading = missed * static_cast<double>(plan.experts.slot_bytes) / bandwidths.disk;
+  const double last = bytes.experts / stored / plan.experts.used;
+  return bytes.others / dense + std::max(computing, reading + last);
+}
+
+std::unique_ptr<Replacement> replacement_of(const ExpertRoom& experts) {
+  return make_replacement(ReplacementKind::next_use, {.layers = experts.layers, .experts = experts.experts});
 }
 
 Status check_routing(const RoutingTrace& trace, const ExpertRoom& experts, const std::string& path) {
@@ -61,8 +91,9 @@ Result<Bandwidths> measure(const WeightFiles& files, const MemoryPlan& plan, con
 
 }  // namespace
 
-Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, const EngineOptions& options,
+Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, EngineOptions options,
                           const ForecastSources& sources) {
+  options.lease_rows = machine.bounded;
   Meter meter;
   const MeteredDevice device(*machine.device, meter);
   TRY(MemoryPlan plan, plan_memory(model, files, device, machine.budget, machine.memory_limit, options));
@@ -99,22 +130,18 @@ Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const 
       foreseen.routing = "assumed: zipf 1.0, 8 topics of 64 tokens";
     }
     const auto slots = static_cast<uint32_t>(std::max<uint64_t>(plan.slots(), experts.used));
-    const auto replacement =
-        make_replacement(ReplacementKind::next_use, {.layers = experts.layers, .experts = experts.experts});
-    foreseen.hit_rate = replay(trace, slots, *replacement, trace.tokens() / 2).hit_rate();
+    foreseen.hit_rate = replay(trace, slots, *replacement_of(experts), trace.tokens() / 2).hit_rate();
+    trace.chosen.resize(std::min<size_t>(trace.tokens(), kColdTokens) * trace.layers * trace.used);
+    foreseen.cold_hit_rate = replay(trace, slots, *replacement_of(experts), 0).hit_rate();
   }
   const double missed = 1 - foreseen.hit_rate;
-  foreseen.memory_bytes = bytes.others + bytes.experts;
+  foreseen.memory_bytes = bytes.all();
   foreseen.disk_bytes = missed * static_cast<double>(uint64_t{experts.layers} * experts.used * experts.slot_bytes);
   if (bandwidths.memory <= 0 || (foreseen.disk_bytes > 0 && bandwidths.disk <= 0)) {
     return foreseen;
   }
-  // What lies in memory is computed with while the rest is read; then the rest.
-  const double memory = kUsedBandwidth * bandwidths.memory;
-  const double reading = foreseen.disk_bytes > 0 ? foreseen.disk_bytes / bandwidths.disk : 0;
-  const double meanwhile = foreseen.hit_rate * bytes.experts / memory;
-  const double seconds = bytes.others / memory + std::max(meanwhile, reading) + missed * bytes.experts / memory;
-  foreseen.tokens_per_second = 1 / seconds;
+  foreseen.tokens_per_second = 1 / token_seconds(plan, bytes, bandwidths, foreseen.hit_rate);
+  foreseen.cold_tokens_per_second = 1 / token_seconds(plan, bytes, bandwidths, foreseen.cold_hit_rate);
   return foreseen;
 }
 

@@ -18,13 +18,15 @@ struct Bandwidths {
 };
 
 struct Forecast {
-  std::string routing{};    // what the hit rate rests on; "": no experts are read
-  double hit_rate = 1;      // of an expert that a token chooses
-  double memory_bytes = 0;  // that a token reads there
-  double disk_bytes = 0;    // and from the file
+  std::string routing{};     // what the hit rates rest on; "": no experts are read
+  double hit_rate = 1;       // of an expert that a token chooses, once slots are full
+  double cold_hit_rate = 1;  // in the first kColdTokens, before which slots are empty
+  double memory_bytes = 0;   // that a token reads there
+  double disk_bytes = 0;     // and from the file, at hit_rate
   Bandwidths bandwidths{};
-  double tokens_per_second = 0;  // 0: not known
+  double tokens_per_second = 0, cold_tokens_per_second = 0;  // likewise; 0: not known
 };
+inline constexpr uint32_t kColdTokens = 32;
 
 // "zipf 1.0, 8 topics of 64 tokens", which is assumed where nothing was recorded.
 RoutingTrace assumed_routing(const ExpertRoom& experts);
@@ -40,7 +42,7 @@ struct Foresight {
   Forecast forecast;
 };
 // Plans a model and measures the machine, which takes a second. The reserve was measured before.
-Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, const EngineOptions& options,
+Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, EngineOptions options,
                           const ForecastSources& sources);
 
 // `facts`: of the planned program. An error where the recorded trace is of another model.

@@ -217,13 +217,19 @@ void measure_reserve(Machine& machine) {
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
                                             Console& console) {
   measure_reserve(machine);
-  if (machine.bounded && options.experts.bytes == 0) {
-    TRY(const MemoryPlan plan,
-        plan_memory(model, weight_files(model), device, machine.budget, machine.memory_limit, options));
-    TRY_STATUS(check_floor(plan));
-    options.experts.bytes = plan.slot_memory();
-    options.prompt_chunk = plan.prompt_chunk;
-    options.repack = plan.repack;
+  options.lease_rows = machine.bounded;
+  if (options.experts.bytes == 0) {
+    const Result<MemoryPlan> plan =
+        plan_memory(model, weight_files(model), device, machine.budget, machine.memory_limit, options);
+    if (machine.bounded && !plan) return plan.error();
+    if (machine.bounded) TRY_STATUS(check_floor(*plan));
+    // Without a bound a file that memory holds is left to the page cache; the system would read a larger one again and
+    // again, by pages.
+    if (machine.bounded || (plan && plan->streams() && plan->needed() <= plan->limit)) {
+      options.experts.bytes = plan->slot_memory();
+      options.prompt_chunk = plan->prompt_chunk;
+      options.repack = plan->repack;
+    }
   }
   const ProgressLine progress(console, cat("loading ", printable(model.checkpoint().path())));
   return Engine::create(model, device, machine.budget, options);

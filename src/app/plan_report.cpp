@@ -36,6 +36,11 @@ std::string experts_note(const MemoryPlan& plan) {
   return cat(plan.slots(), " of ", plan.experts.count(), ", the others read as they are chosen");
 }
 
+std::string tables_note(const MemoryPlan& plan) {
+  return plan.rows ? "stay in the file, of which tokens read rows: those read last are counted as weights"
+                   : "stay in the file, of which tokens read rows: not counted";
+}
+
 uint64_t expert_memory(const MemoryPlan& plan) {
   return plan.streams() ? plan.slots() * plan.experts.slot_bytes : plan.experts.bytes;
 }
@@ -46,7 +51,7 @@ std::string table(const MemoryPlan& plan) {
     text += line(purpose_name(one.purpose), one.bytes, note_of(one.purpose, plan));
   if (plan.experts.layers != 0) text += line("experts", expert_memory(plan), experts_note(plan));
   text += line("in all", plan.dense() + expert_memory(plan), "");
-  if (plan.tables != 0) text += line("tables", plan.tables, "stay in the file, of which tokens read rows: not counted");
+  if (plan.tables != 0) text += line("tables", plan.tables, tables_note(plan));
   return text;
 }
 
@@ -55,8 +60,11 @@ std::string bandwidth_text(double bandwidth) {
 }
 
 std::string speed_text(const Forecast& foreseen) {
-  return foreseen.tokens_per_second > 0 ? cat(fixed(foreseen.tokens_per_second, 1), " tokens/s foreseen")
-                                        : "not foreseen: want --disk, since there is no file to measure with";
+  if (foreseen.tokens_per_second <= 0) return "not foreseen: want --disk, since there is no file to measure with";
+  return cat(fixed(foreseen.tokens_per_second, 1), " tokens/s foreseen",
+             foreseen.routing.empty()
+                 ? ""
+                 : cat(", ", fixed(foreseen.cold_tokens_per_second, 1), " in the first ", kColdTokens, " tokens"));
 }
 
 }  // namespace
@@ -70,8 +78,9 @@ std::string plan_text(const PlanReport& report) {
                          report.bounded ? " by --memory\n\n" : " of this machine's\n\n", table(plan), "\nfloor       ",
                          format_bytes(plan.floor), "\nrecommended ", format_bytes(plan.recommended()), '\n');
   if (!foreseen.routing.empty()) {
-    text += cat("experts     ", fixed(100 * foreseen.hit_rate, 1), " % of the chosen lie in memory (", foreseen.routing,
-                ")\n");
+    text += cat("experts     ", fixed(100 * foreseen.hit_rate, 1), " % of the chosen lie in memory, ",
+                fixed(100 * foreseen.cold_hit_rate, 1), " % in the first ", kColdTokens,
+                " tokens, which begin with none (", foreseen.routing, ")\n");
   }
   return cat(text, "a token     reads ", format_bytes(static_cast<uint64_t>(foreseen.memory_bytes)), " in memory, ",
              format_bytes(static_cast<uint64_t>(foreseen.disk_bytes)), " of the disk\nbandwidth   memory ",
@@ -105,12 +114,14 @@ Json plan_json(const PlanReport& report) {
                                                {"slots", static_cast<int64_t>(plan.slots())},
                                                {"slot_bytes", static_cast<int64_t>(plan.experts.slot_bytes)}}},
                       {"hit_rate", foreseen.hit_rate},
+                      {"cold_hit_rate", foreseen.cold_hit_rate},
                       {"routing", foreseen.routing},
                       {"memory_bytes_per_token", foreseen.memory_bytes},
                       {"disk_bytes_per_token", foreseen.disk_bytes},
                       {"memory_bandwidth", foreseen.bandwidths.memory},
                       {"disk_bandwidth", foreseen.bandwidths.disk},
-                      {"tokens_per_second", foreseen.tokens_per_second}};
+                      {"tokens_per_second", foreseen.tokens_per_second},
+                      {"cold_tokens_per_second", foreseen.cold_tokens_per_second}};
 }
 
 std::vector<JsonField> plan_fields() {
@@ -132,13 +143,15 @@ std::vector<JsonField> plan_fields() {
       {"experts.streamed", "boolean", "whether they are read as they are chosen"},
       {"experts.slots", "integer", "that find room"},
       {"experts.slot_bytes", "integer", "of one that is read; 0 where they lie in no file"},
-      {"hit_rate", "number", "of chosen experts that lie in memory, expected"},
+      {"hit_rate", "number", "of chosen experts that lie in memory, expected once there is no more room"},
+      {"cold_hit_rate", "number", "the same of the first 32 tokens, before which none lies there"},
       {"routing", "string", "what that rests on; empty where no expert is read"},
       {"memory_bytes_per_token", "number", ""},
       {"disk_bytes_per_token", "number", ""},
       {"memory_bandwidth", "number", "bytes a second, measured"},
       {"disk_bandwidth", "number", "the same of direct reads; 0 where there was nothing to measure with"},
-      {"tokens_per_second", "number", "foreseen for decoding; 0 where it is not known"},
+      {"tokens_per_second", "number", "foreseen for decoding at hit_rate; 0 where it is not known"},
+      {"cold_tokens_per_second", "number", "the same at cold_hit_rate"},
   };
 }
 
