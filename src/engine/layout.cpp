@@ -15,6 +15,7 @@ constexpr uint32_t kMaxSequences = 4096;
 constexpr uint32_t kMaxChunk = 1u << 16;
 constexpr uint32_t kLeastContext = 256;     // below which an open context does not shrink
 constexpr uint32_t kSnapshots = 8;          // a conversation's system prompt and last turns
+constexpr uint32_t kFewSnapshots = 2;       // where what they leave goes to experts, which every token needs
 constexpr uint32_t kUsualAdjustments = 64;  // of a sequence: a default penalty window
 
 Status check_options(const TextModel& model, const EngineOptions& options) {
@@ -62,17 +63,17 @@ uint32_t pages_of_pool(const PageGroup& group, const EngineOptions& options, con
 }
 
 // Sizes to try, largest first.
-std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions& options) {
+std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions& options, uint32_t most_snapshots) {
   std::vector<LayoutSize> sizes;
   const uint32_t context = options.context != 0 ? options.context : model.context;
   if (options.cache_positions != 0) {
     const auto most = static_cast<uint32_t>(std::min<uint64_t>(context, options.cache_positions));
-    return {{most, options.cache_positions, kSnapshots},
-            {most, options.cache_positions, kSnapshots / 2},
+    return {{most, options.cache_positions, most_snapshots},
+            {most, options.cache_positions, most_snapshots / 2},
             {most, options.cache_positions, 0}};
   }
   const uint64_t wanted = uint64_t{context} * options.sequences;
-  for (const uint32_t snapshots : {kSnapshots, kSnapshots / 2}) sizes.push_back({context, wanted, snapshots});
+  for (const uint32_t snapshots : {most_snapshots, most_snapshots / 2}) sizes.push_back({context, wanted, snapshots});
   sizes.push_back({context, wanted, 0});
   if (options.sequences > 1) sizes.push_back({context, context, 0});
   if (options.context != 0) return sizes;
@@ -177,7 +178,7 @@ Result<PlannedText> plan_text(const TextModel& model, const Device& device, cons
   request.cache = options.cache;
   request.expert_slots = slots;
   PlannedText planned;
-  for (const LayoutSize& size : sizes_to_try(model, options)) {
+  for (const LayoutSize& size : sizes_to_try(model, options, slots.count == 0 ? kSnapshots : kFewSnapshots)) {
     planned.layout = make_layout(model, options, size);
     request.maxima = planned.layout.maxima;
     request.pages = planned.layout.pages;

@@ -60,9 +60,9 @@ void add_line(std::vector<MemoryLine>& lines, const MemoryLine& more) {
   lines.push_back(more);
 }
 
-// With chunks as options have them.
+// With chunks as options have them. `streams`: experts are read as they are chosen, where they lie in files.
 Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
-                               const EngineOptions& options) {
+                               const EngineOptions& options, bool streams) {
   MemoryPlan plan;
   TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
   TRY(const std::vector<PlacedShape> weights, placed_shapes(text.program, *text.weights));
@@ -77,8 +77,10 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   if (plan.experts.layers != 0) {
     if (const auto places = ExpertPlaces::find(text.program, *text.weights, files)) {
       plan.experts.slot_bytes = places->slot_bytes();
-      slots = {.count = plan.experts.used, .bytes = places->slot_bytes()};
-      text.program = streaming_program(std::move(text.program));
+      if (streams) {
+        slots = {.count = plan.experts.used, .bytes = places->slot_bytes()};
+        text.program = streaming_program(std::move(text.program));
+      }
     }
   }
   plan.model = std::make_unique<const TextModel>(std::move(text));
@@ -123,8 +125,8 @@ uint64_t MemoryPlan::slots() const {
 Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                uint64_t limit, const EngineOptions& options) {
   EngineOptions tried = options;
-  const auto plan_in = [&](const Budget& room) -> Result<MemoryPlan> {
-    TRY(MemoryPlan plan, plan_chunks(model, files, device, room, tried));
+  const auto plan_in = [&](const Budget& room, bool streams) -> Result<MemoryPlan> {
+    TRY(MemoryPlan plan, plan_chunks(model, files, device, room, tried, streams));
     plan.held = budget.used(Domain::host);
     plan.limit = limit;
     return plan;
@@ -134,7 +136,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
     tried.repack = Repack::never;
     Budget nothing;
     nothing.set_limit(Domain::host, 0);
-    return plan_in(nothing);
+    return plan_in(nothing, /*streams=*/true);
   };
   TRY(MemoryPlan plan, plan_smallest());
   const uint64_t floor = plan.needed();
@@ -143,7 +145,10 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
     tried.prompt_chunk = std::max(kCut, cut_below(tried.prompt_chunk / 2));
     for (const Repack repack : {options.repack, Repack::never}) {
       tried.repack = repack;
-      TRY(plan, plan_in(budget));
+      TRY(plan, plan_in(budget, /*streams=*/false));
+      if (plan.streams()) {
+        TRY(plan, plan_in(budget, /*streams=*/true));
+      }
       if (plan.needed() <= limit) break;
     }
   } while (plan.needed() > limit && tried.prompt_chunk > kCut);

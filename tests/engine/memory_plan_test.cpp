@@ -1,6 +1,8 @@
 // What a model is said to take, before it is loaded.
 #include "engine/memory_plan.h"
 
+#include <algorithm>
+
 #include "tests/engine/real_engine.h"
 
 namespace sluice {
@@ -32,6 +34,18 @@ TEST(MemoryPlan, EveryLimitFromTheFloorOnWillDo) {
   }
   EXPECT_TRUE(packs);
   EXPECT_TRUE(streams);
+}
+
+// Room for more experts is worth more than for a third snapshot.
+TEST(MemoryPlan, KeepsFewSnapshotsWhereExpertsAreRead) {
+  const Model& model = real_model("gemma4_moe q8_0");
+  const auto state = [&](uint64_t limit, bool streams) {
+    const MemoryPlan plan = *plan_with(model, limit, Repack::never);
+    EXPECT_EQ(plan.streams(), streams);
+    return std::ranges::find(plan.lines, Purpose::state, &MemoryLine::purpose)->bytes;
+  };
+  const MemoryPlan whole = *plan_with(model, UINT64_MAX, Repack::never);
+  EXPECT_LT(state(whole.floor + whole.experts.bytes / 2, true), state(UINT64_MAX, false));
 }
 
 }  // namespace
