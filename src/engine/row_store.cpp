@@ -152,7 +152,7 @@ void RowStore::begin(size_t staging) {
 
 // False: the read goes on.
 Result<bool> RowStore::end(const ReadEnd& ended) {
-  Reading& reading = readings_[ended.id];
+  Reading& reading = readings_[static_cast<size_t>(ended.id)];
   const Table& table = *reading.table;
   const std::string& path = paths_[table.first.file];
   const uint64_t first = first_byte(reading), skipped = first - blocks_below(first);
