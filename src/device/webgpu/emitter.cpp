@@ -135,4 +135,8 @@ std::string Emitter::decoder(WeightId id, const std::string& name) const {
   return weight_snippet(layout_.matrix(id).format, program_.weights[id].shape.columns, name);
 }
 
+std::string Emitter::product_decoder(WeightId id, const std::string& name) const {
+  return decoder(id, name) + unit_snippet(layout_.matrix(id).format, name);
+}
+
 }  // namespace sluice::webgpu

@@ -16,6 +16,7 @@
 #include "device/webgpu/fusion.h"
 #include "device/webgpu/kernel.h"
 #include "device/webgpu/layout.h"
+#include "device/webgpu/weight_format.h"
 #include "graph/op.h"
 #include "graph/op_check.h"
 
@@ -97,12 +98,8 @@ class Emitter {
   bool has_few_rows(const Extent& extent) const {
     return class_ == TokenClass::decode || extent.symbol == Symbol::wanted;
   }
-  // Adds the kernel that `make` makes for so many rows at once: for one row, and where it pays another for more.
-  template <class F>
-  void add_by_rows(F&& make);
   void emit_products(std::span<const Product> products);
-  Kernel products_kernel(std::span<const Product> products, uint32_t rows_at_once);
-  Kernel gated_kernel(const GatedRun& run, uint32_t rows_at_once);
+  Kernel gated_kernel(const GatedRun& run);
   void emit_tiles(const Linear& op, uint32_t tile);
 
   void emit_check(ValueId id);
@@ -117,13 +114,15 @@ class Emitter {
 
   static Binding memory() { return {.name = "memory", .slot = {SlotKind::memory}, .access = Access::read_write}; }
   static Binding factors() { return {.name = "factors", .slot = {SlotKind::factors}, .element = "f32"}; }
-  static Binding weight(const std::string& name, WeightId id, uint32_t tile, const char* element = "u32") {
-    return {.name = name, .slot = {SlotKind::weight, id, tile}, .element = element};
+  static Binding weight(const std::string& name, WeightId id, uint32_t tile) {
+    return {.name = name, .slot = {SlotKind::weight, id, tile}, .element = kFours};
   }
   static Binding state(const std::string& name, uint32_t id, Access access, const char* element = "u32") {
     return {.name = name, .slot = {SlotKind::state, id}, .access = access, .element = element};
   }
-  std::string decoder(WeightId id, const std::string& name) const;  // the snippet for that binding
+  std::string decoder(WeightId id, const std::string& name) const;          // the snippet for that binding
+  std::string product_decoder(WeightId id, const std::string& name) const;  // with its units
+  UnitShape units_of(WeightId id) const { return unit_shape(layout_.matrix(id).format); }
 
   // A kernel of one thread an element of `out`. `element` defines element(i: u32) -> f32, for element i of all its rows
   // of COLUMNS; p.out is there already.

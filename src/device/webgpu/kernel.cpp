@@ -9,9 +9,19 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr const char* kPrelude = R"(
+constexpr const char* kMemory = R"(
 fn load(at: u32) -> f32 { return bitcast<f32>(memory[at]); }
 fn store(at: u32, x: f32) { memory[at] = bitcast<u32>(x); }
+fn load4(at: u32) -> vec4f { return vec4f(load(at), load(at + 1u), load(at + 2u), load(at + 3u)); }
+fn word(at: u32) -> u32 { return memory[at]; }
+)";
+constexpr const char* kMemoryInFours = R"(
+fn word(at: u32) -> u32 { return memory[at / 4u][at % 4u]; }
+fn load(at: u32) -> f32 { return bitcast<f32>(word(at)); }
+fn load4(at: u32) -> vec4f { return bitcast<vec4f>(memory[at / 4u]); }
+fn store4(at: u32, x: vec4f) { memory[at / 4u] = bitcast<vec4u>(x); }
+)";
+constexpr const char* kPrelude = R"(
 fn rows() -> u32 { return counts[EXTENT_SYMBOL] * EXTENT_RATIO; }
 fn sequences() -> u32 { return counts[SYMBOLS]; }
 fn group_index(group: vec3u, groups: vec3u) -> u32 { return group.x + group.y * groups.x; }
@@ -139,6 +149,8 @@ FoldedGrid fold(uint64_t workgroups, uint32_t most) {
   return {static_cast<uint32_t>((workgroups + y - 1) / y), static_cast<uint32_t>(y)};
 }
 
+bool is_in_fours(const Kernel& kernel) { return kernel.bindings.front().element == std::string_view(kFours); }
+
 PipelineText pipeline_text(const Kernel& kernel) {
   PipelineText text{.name = kernel.name};
   std::string& wgsl = text.wgsl;
@@ -161,7 +173,7 @@ PipelineText pipeline_text(const Kernel& kernel) {
   for (const Number& param : kernel.params) wgsl += cat("  ", param.name, ": ", type_name(param), ",\n");
   if (kernel.params.empty()) wgsl += "  none: u32,\n";
   wgsl += cat("}\n@group(0) @binding(", index, ") var<uniform> p: Params;\n@group(0) @binding(", index + 1,
-              ") var<uniform> counts: vec4u;\n", kPrelude);
+              ") var<uniform> counts: vec4u;\n", is_in_fours(kernel) ? kMemoryInFours : kMemory, kPrelude);
   for (const std::string& snippet : kernel.snippets) wgsl += snippet;
   wgsl += kernel.body;
   return text;

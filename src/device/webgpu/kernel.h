@@ -4,7 +4,8 @@
 //   Kernel k{.name = "scale", .body = kScaleBody, .extent = type.extent};
 //   k.constants = {{"COLUMNS", columns}};            // const COLUMNS = 64u; another value is another pipeline
 //   k.params = {{"x", at(op.x)}, {"factor", 0.5f}};  // p.x, p.factor: uniforms, at an offset of their own
-//   k.bindings = {memory()};                         // memory: array<u32>, with load(at), store(at, f32)
+//   k.bindings = {memory()};                         // memory: array<u32>, with load(at), store(at, f32); load4(at),
+//                                                    // store4(at, vec4f)
 //   k.grid = {.items = columns, .per = 256};
 //
 // What a kernel may use besides, all declared for it:
@@ -49,6 +50,9 @@ struct Slot {
   uint32_t tile = 0;
   auto operator<=>(const Slot&) const = default;
 };
+
+// The element of arrays that are read four words at once.
+inline constexpr const char* kFours = "vec4u";
 
 struct Binding {
   std::string name{};
@@ -102,6 +106,9 @@ struct StepCounts {
   uint32_t sequences = 0;
   uint32_t unused = 0;
 };
+
+// Whether its memory is bound as kFours: load4 and store4 are then of multiples of four words, and there is no store().
+bool is_in_fours(const Kernel& kernel);
 
 // The whole text. `kernel` has at least the memory bound.
 PipelineText pipeline_text(const Kernel& kernel);

@@ -1,8 +1,8 @@
-// linear, and runs of it. Decode steps, and wanted rows: matrix times vector, for up to four rows at once (products.h),
-// of one matrix or several side by side, or a gate's and what it is multiplied with; a single row has a kernel of its
-// own, which needs fewer registers. Prompts: tiles of 64 rows by 64 outputs, 32 columns at a time in ascending order.
-// Each is one order along the columns, whatever the number of rows. Both are smaller on processors, whose drivers take
-// long over unrolled loops; the order is the same.
+// linear, and runs of it. Decode steps, and wanted rows: matrix times vector (products.h), of one matrix or several
+// side by side, or a gate's and what it is multiplied with; a workgroup takes up to four rows one after another, so
+// that what it reads of the weight for the first lies in caches for the others. Prompts: tiles of 64 rows by 64
+// outputs, 32 columns at a time in ascending order. Each is one order along the columns, whatever the number of rows.
+// Tiles are smaller on processors, whose drivers take long over unrolled loops; the order is the same.
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/products.h"
@@ -21,120 +21,35 @@ TileShape tile_shape(const Adapter& adapter) {
   return adapter.is_software ? TileShape{.side = 8, .each = 2} : TileShape{};
 }
 
-// '$': which of the kernel's products. Rows past the last output are read again, and not kept. A single row's sums have
-// a loop of their own without arrays, in the same order.
-constexpr const char* kVectorBegin = R"(
+// '$': which of the kernel's products. Rows past the last output are read again, and not kept.
+constexpr const char* kProduct = R"(
 fn product_$(block: u32, first_row: u32, row_count: u32, thread: u32) {
-  const kParts = (COLUMNS + 15u) / 16u;
   let output = first_output(block, thread);
   let last = p.outputs_$ - 1u;
-  let lane = thread % LANES;
-  let to = p.out_$ + first_row * OUTPUTS_$ + p.first_output_$ + output + lane;
-  if (row_count == 1u) {
-    SUMS
-    for (var begin = 0u; begin < kParts; begin += STAGED) {
-      let count = min(STAGED, kParts - begin);
-      workgroupBarrier();
-      stage(p.x + first_row * COLUMNS, COLUMNS, begin, count, 0u, thread);
-      workgroupBarrier();
-      for (var part = thread % LANES; part < count; part += LANES) {
-        let x = staged_part(part * 4u);
-        ADDS
-      }
-    }
-    let sum = sum_team(ALL, thread);
-    if (lane < OUTPUTS_EACH && output + lane <= last) { store(to, sum[lane]); }
-    return;
-  }
-)";
-constexpr const char* kSeveralRows = R"(
-  let chunk = LANES * (STAGED / LANES / row_count);
-  var sums: array<Sums, ROWS>;
-  for (var begin = 0u; begin < kParts; begin += chunk) {
-    let count = min(chunk, kParts - begin);
-    workgroupBarrier();
-    for (var r = 0u; r < row_count; r++) {
-      stage(p.x + (first_row + r) * COLUMNS, COLUMNS, begin, count, r * chunk * 4u, thread);
-    }
-    workgroupBarrier();
-    for (var part = thread % LANES; part < count; part += LANES) {
-      for (var o = 0u; o < OUTPUTS_EACH; o++) {
-        let weights = w$_16(min(output + o, last), begin + part);
-        for (var r = 0u; r < ROWS; r++) {
-          if (r < row_count) { sums[r][o] = add_part(sums[r][o], weights, staged_part((r * chunk + part) * 4u)); }
-        }
-      }
+  for (var r = first_row; r < first_row + row_count; r++) {
+PRODUCTS
+    if (thread % LANES == 0u && output <= last) {
+      store_some(p.out_$ + r * OUTPUTS_$ + p.first_output_$ + output, team_sum(thread / LANES, 0u), last + 1u - output);
     }
   }
-  for (var r = 0u; r < ROWS; r++) {
-    if (r >= row_count) { continue; }
-    let sum = sum_lanes(sums[r], thread);
-    if (lane < OUTPUTS_EACH && output + lane <= last) { store(to + r * OUTPUTS_$, sum[lane]); }
-  }
+}
 )";
 
-// The gate's product, and the other's where there is one (HAS_UP).
-constexpr const char* kGatedBegin = R"(
+// The gate's product, and the other's where there is one.
+constexpr const char* kGated = R"(
 fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
-  const kParts = (COLUMNS + 15u) / 16u;
   let output = first_output(block, thread);
   const last = OUTPUTS - 1u;
-  let lane = thread % LANES;
-  let i = output + lane;
-  if (row_count == 1u) {
-    SUMS
-    for (var begin = 0u; begin < kParts; begin += STAGED) {
-      let count = min(STAGED, kParts - begin);
-      workgroupBarrier();
-      stage(p.x + first_row * COLUMNS, COLUMNS, begin, count, 0u, thread);
-      workgroupBarrier();
-      for (var part = thread % LANES; part < count; part += LANES) {
-        let x = staged_part(part * 4u);
-        ADDS
-      }
-    }
-    let gate = sum_team(ALL, thread);
-    let up = sum_team(ALL_UPS, thread);
-    if (lane < OUTPUTS_EACH && i <= last) {
-      store(p.out + first_row * OUTPUTS + i, activate(gate[lane]) * up_value(first_row, i, up[lane]));
-    }
-    return;
-  }
-)";
-constexpr const char* kGatedSeveralRows = R"(
-  let chunk = LANES * (STAGED / LANES / row_count);
-  var gates: array<Sums, ROWS>;
-  var ups: array<Sums, ROWS>;
-  for (var begin = 0u; begin < kParts; begin += chunk) {
-    let count = min(chunk, kParts - begin);
-    workgroupBarrier();
-    for (var r = 0u; r < row_count; r++) {
-      stage(p.x + (first_row + r) * COLUMNS, COLUMNS, begin, count, r * chunk * 4u, thread);
-    }
-    workgroupBarrier();
-    for (var part = thread % LANES; part < count; part += LANES) {
-      for (var o = 0u; o < OUTPUTS_EACH; o++) {
-        let gate_weights = w0_16(min(output + o, last), begin + part);
-        for (var r = 0u; r < ROWS; r++) {
-          if (r < row_count) { gates[r][o] = add_part(gates[r][o], gate_weights, staged_part((r * chunk + part) * 4u)); }
-        }
-        if (HAS_UP == 1u) {
-          let up_weights = up_16(min(output + o, last), begin + part);
-          for (var r = 0u; r < ROWS; r++) {
-            if (r < row_count) { ups[r][o] = add_part(ups[r][o], up_weights, staged_part((r * chunk + part) * 4u)); }
-          }
-        }
-      }
+  for (var r = first_row; r < first_row + row_count; r++) {
+PRODUCTS
+    if (thread % LANES == 0u && output <= last) {
+      let gate = team_sum(thread / LANES, 0u);
+      let up = up_values(r, output, thread / LANES);
+      store_some(p.out + r * OUTPUTS + output,
+                 vec4f(activate(gate.x), activate(gate.y), activate(gate.z), activate(gate.w)) * up, last + 1u - output);
     }
   }
-  for (var r = 0u; r < ROWS; r++) {
-    if (r >= row_count) { continue; }
-    let gate = sum_lanes(gates[r], thread);
-    let up = sum_lanes(ups[r], thread);
-    if (lane < OUTPUTS_EACH && i <= last) {
-      store(p.out + (first_row + r) * OUTPUTS + i, activate(gate[lane]) * up_value(first_row + r, i, up[lane]));
-    }
-  }
+}
 )";
 
 constexpr const char* kVectorMain = R"(
@@ -234,42 +149,6 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
     text.replace(at, what.size(), by);
 }
-// "vec4f(total(s0), total(s1), 0.0, 0.0)"
-std::string totals(const char* sums, uint32_t count) {
-  std::string text = "vec4f(";
-  for (uint32_t o = 0; o < 4; ++o)
-    text += cat(o == 0 ? "" : ", ", o < count ? cat("total(", sums, o, ")") : std::string("0.0"));
-  return text + ")";
-}
-// Of each output of a team: a sum's declaration, and its next part of weights of that name.
-std::string sums_text(const char* sums, uint32_t count) {
-  std::string text;
-  for (uint32_t o = 0; o < count; ++o) text += cat("var ", sums, o, " = vec4f();\n    ");
-  return text;
-}
-std::string adds_text(const char* sums, const char* weights, uint32_t count) {
-  std::string text;
-  for (uint32_t o = 0; o < count; ++o)
-    text += cat(sums, o, " = add_part(", sums, o, ", ", weights, "_16(min(output + ", o,
-                "u, last), begin + part), x);\n        ");
-  return text;
-}
-std::string vector_text(uint32_t number, uint32_t outputs_each, bool several_rows) {
-  std::string text = cat(kVectorBegin, several_rows ? kSeveralRows : "", "}\n");
-  replace_all(text, "SUMS", sums_text("s", outputs_each));
-  replace_all(text, "ADDS", adds_text("s", "w$", outputs_each));
-  replace_all(text, "ALL", totals("s", outputs_each));
-  replace_all(text, "$", cat(number));
-  return text;
-}
-std::string gated_text(bool has_up, uint32_t outputs_each, bool several_rows) {
-  std::string text = cat(kGatedBegin, several_rows ? kGatedSeveralRows : "", "}\n");
-  replace_all(text, "SUMS", cat(sums_text("g", outputs_each), has_up ? sums_text("u", outputs_each) : ""));
-  replace_all(text, "ADDS", cat(adds_text("g", "w0", outputs_each), has_up ? adds_text("u", "up", outputs_each) : ""));
-  replace_all(text, "ALL_UPS", totals("u", has_up ? outputs_each : 0));
-  replace_all(text, "ALL", totals("g", outputs_each));
-  return text;
-}
 // Parameters have names of their own for each product.
 constexpr const char* kOut[] = {"out_0", "out_1", "out_2", "out_3"};
 constexpr const char* kFirstOutput[] = {"first_output_0", "first_output_1", "first_output_2", "first_output_3"};
@@ -279,34 +158,28 @@ constexpr const char* kWeights[] = {"w0", "w1", "w2", "w3"};
 
 }  // namespace
 
-template <class F>
-void Emitter::add_by_rows(F&& make) {
-  Kernel one = make(1);
-  if (!adapter_.is_software) {
-    one.grid.most_count = 1;
-    Kernel several = make(kRowsAtOnce);
-    several.grid.least_count = 2;
-    add(several);
-  }
-  add(one);
-}
-
 // Several products of the same rows, or one of a tile of a matrix.
 void Emitter::emit_products(std::span<const Product> products) {
-  add_by_rows([&](uint32_t rows) { return products_kernel(products, rows); });
-}
-
-Kernel Emitter::products_kernel(std::span<const Product> products, uint32_t rows_at_once) {
   const Linear& first = *products.front().op;
-  uint64_t outputs = 0;
-  for (const Product& product : products) outputs += layout_.matrix(product.op->weight).tiles[product.tile].rows;
-  const ProductShape shape = product_shape(adapter_, outputs);
-  Kernel kernel{.name = "linear", .extent = type(first.x).extent, .threads = kProductThreads};
-  kernel.constants = {{"COLUMNS", program_.weights[first.weight].shape.columns}, {"ROWS", rows_at_once}};
+  const uint32_t columns = program_.weights[first.weight].shape.columns;
+  uint32_t unit_parts = 1;
+  Kernel kernel{.name = "linear", .extent = type(first.x).extent};
+  kernel.constants = {{"COLUMNS", columns}, {"ROWS", kRowsAtOnce}};
   kernel.params = {{"x", at(first.x)}};
   kernel.bindings = {memory()};
-  use_subgroups(kernel, adapter_);
-  kernel.snippets = {staged_product(adapter_, shape)};
+  bool fours = columns % 4 == 0 && at(first.x) % 4 == 0;
+  for (const Product& product : products) {
+    const Linear& op = *product.op;
+    const WeightTile& tile = layout_.matrix(op.weight).tiles[product.tile];
+    unit_parts = std::max(unit_parts, units_of(op.weight).parts);
+    for (const uint64_t number :
+         {uint64_t{at(op.out)}, tile.first_row, tile.rows, uint64_t{program_.weights[op.weight].shape.rows}})
+      fours = fours && number % 4 == 0;
+  }
+  if (fours) kernel.bindings.front().element = kFours;
+  const ProductShape shape = product_shape(adapter_, columns, unit_parts);
+  kernel.threads = shape.threads();
+  use_products(kernel, adapter_, shape, 1);
   std::string calls = kVectorMain;
   uint64_t end = 0;
   for (uint32_t i = 0; i < products.size(); ++i) {
@@ -317,8 +190,15 @@ Kernel Emitter::products_kernel(std::span<const Product> products, uint32_t rows
                                                {kFirstOutput[i], static_cast<uint32_t>(tile.first_row)},
                                                {kOutputs[i], static_cast<uint32_t>(tile.rows)}});
     kernel.bindings.push_back(weight(kWeights[i], op.weight, products[i].tile));
-    kernel.snippets.push_back(decoder(op.weight, kWeights[i]));
-    kernel.body += vector_text(i, shape.outputs_each, rows_at_once > 1);
+    kernel.snippets.push_back(product_decoder(op.weight, kWeights[i]));
+    std::string text = kProduct;
+    replace_all(
+        text, "PRODUCTS",
+        cat(declared_sums(1),
+            added_products(shape, {{kWeights[i], units_of(op.weight), "min(#, last)"}}, "p.x + r * COLUMNS", "COLUMNS"),
+            kept_sums(1)));
+    replace_all(text, "$", cat(i));
+    kernel.body += text;
     const uint64_t begin = end;
     end += shape.blocks(tile.rows);
     calls += cat(i == 0 ? "  if" : " else if", " (block < ", end, "u) { product_", i, "(block - ", begin,
@@ -326,8 +206,8 @@ Kernel Emitter::products_kernel(std::span<const Product> products, uint32_t rows
   }
   kernel.constants.push_back({"BLOCKS", static_cast<uint32_t>(end)});
   kernel.body += calls + "\n}\n";
-  kernel.grid = {.per = rows_at_once, .times = end};
-  return kernel;
+  kernel.grid = {.per = kRowsAtOnce, .times = end};
+  add(kernel);
 }
 
 void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
@@ -370,30 +250,43 @@ bool Emitter::emit_linears(const Run& run) {
 bool Emitter::emit_gated(const GatedRun& run) {
   const auto is_whole = [&](const Linear* op) { return op == nullptr || layout_.matrix(op->weight).tiles.size() == 1; };
   if (!has_few_rows(type(run.gate->x).extent) || !is_whole(run.gate) || !is_whole(run.up)) return false;
-  add_by_rows([&](uint32_t rows) { return gated_kernel(run, rows); });
+  add(gated_kernel(run));
   return true;
 }
 
-Kernel Emitter::gated_kernel(const GatedRun& run, uint32_t rows_at_once) {
+Kernel Emitter::gated_kernel(const GatedRun& run) {
   const WeightShape& matrix = program_.weights[run.gate->weight].shape;
-  const ProductShape shape = product_shape(adapter_, matrix.rows);
-  Kernel kernel{.name = "gated_linear", .extent = type(run.gate->x).extent, .threads = kProductThreads};
+  const UnitShape gate_units = units_of(run.gate->weight);
+  std::vector<RowsOf> rows = {{"w0", gate_units, "min(#, last)"}};
+  if (run.up != nullptr) rows.push_back({"up", units_of(run.up->weight), "min(#, last)"});
+  const ProductShape shape =
+      product_shape(adapter_, matrix.columns, std::max(gate_units.parts, rows.back().units.parts));
+  Kernel kernel{.name = "gated_linear", .extent = type(run.gate->x).extent, .threads = shape.threads()};
   kernel.constants = {{"COLUMNS", matrix.columns},
                       {"OUTPUTS", matrix.rows},
-                      {"ROWS", rows_at_once},
-                      {"HAS_UP", run.up != nullptr ? 1u : 0u},
+                      {"ROWS", kRowsAtOnce},
                       {"BLOCKS", static_cast<uint32_t>(shape.blocks(matrix.rows))}};
   kernel.params = {{"x", at(run.gate->x)}, {"out", at(run.activation->out)}};
   kernel.bindings = {memory(), weight("w0", run.gate->weight, 0)};
-  use_subgroups(kernel, adapter_);
-  kernel.snippets = {kMath, activation_text(run.activation->kind), staged_product(adapter_, shape),
-                     decoder(run.gate->weight, "w0")};
+  if (matrix.columns % 4 == 0 && matrix.rows % 4 == 0 && at(run.gate->x) % 4 == 0 && at(run.activation->out) % 4 == 0)
+    kernel.bindings.front().element = kFours;
+  use_products(kernel, adapter_, shape, rows.size());
+  kernel.snippets.insert(kernel.snippets.end(),
+                         {kMath, activation_text(run.activation->kind), product_decoder(run.gate->weight, "w0")});
   if (run.up != nullptr) {
     kernel.bindings.push_back(weight("up", run.up->weight, 0));
-    kernel.snippets.push_back(decoder(run.up->weight, "up"));
-    kernel.snippets.emplace_back("fn up_value(row: u32, i: u32, sum: f32) -> f32 { return sum; }\n");
+    kernel.snippets.push_back(product_decoder(run.up->weight, "up"));
+    kernel.snippets.emplace_back(R"(
+fn up_values(row: u32, i: u32, team: u32) -> vec4f { return team_sum(team, 1u); }
+)");
   } else {
-    kernel.snippets.emplace_back("fn up_16(row: u32, part: u32) -> mat4x4f { return mat4x4f(); }\n");
+    kernel.snippets.emplace_back(R"(
+fn up_values(row: u32, i: u32, team: u32) -> vec4f {
+  var x: vec4f;
+  for (var j = 0u; j < 4u; j++) { x[j] = up_value(row, min(i + j, OUTPUTS - 1u)); }
+  return x;
+}
+)");
     if (run.slice != nullptr) {
       kernel.constants.insert(kernel.constants.end(),
                               {{"WIDTH", type(run.slice->x).width}, {"X_COLUMNS", columns(run.slice->x)}});
@@ -401,19 +294,21 @@ Kernel Emitter::gated_kernel(const GatedRun& run, uint32_t rows_at_once) {
           kernel.params.end(),
           {{"up", at(run.slice->x)}, {"first_head", run.slice->first_head}, {"stride", run.slice->stride}});
       kernel.snippets.emplace_back(R"(
-fn up_value(row: u32, i: u32, sum: f32) -> f32 {
+fn up_value(row: u32, i: u32) -> f32 {
   return load(p.up + row * X_COLUMNS + (p.first_head + i / WIDTH * p.stride) * WIDTH + i % WIDTH);
 }
 )");
     } else {
       kernel.params.push_back({"up", at(run.activation->up)});
-      kernel.snippets.emplace_back(
-          "fn up_value(row: u32, i: u32, sum: f32) -> f32 { return load(p.up + row * OUTPUTS + i); }\n");
+      kernel.snippets.emplace_back("fn up_value(row: u32, i: u32) -> f32 { return load(p.up + row * OUTPUTS + i); }\n");
     }
   }
-  kernel.body = cat(gated_text(run.up != nullptr, shape.outputs_each, rows_at_once > 1), kVectorMain,
-                    "  product_0(block, first_row, row_count, thread);\n}\n");
-  kernel.grid = {.per = rows_at_once, .times = shape.blocks(matrix.rows)};
+  std::string text = kGated;
+  replace_all(text, "PRODUCTS",
+              cat(declared_sums(rows.size()), added_products(shape, rows, "p.x + r * COLUMNS", "COLUMNS"),
+                  kept_sums(rows.size())));
+  kernel.body = cat(text, kVectorMain, "  product_0(block, first_row, row_count, thread);\n}\n");
+  kernel.grid = {.per = kRowsAtOnce, .times = shape.blocks(matrix.rows)};
   return kernel;
 }
 

@@ -1,4 +1,4 @@
-// Plays steps: uploads what a step changed, then one command buffer, then what is read back.
+// Plays steps: uploads what a step changed, then its commands, then what is read back.
 #pragma once
 
 #include <deque>

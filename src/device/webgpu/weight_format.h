@@ -2,22 +2,32 @@
 // (weight_formats_*.cpp).
 //
 // A block of a file is cut into pieces (its scales, its low bits, ...). A row on the GPU has the first piece of all its
-// blocks, then the second of all of them, and so on, each of these lists from a 32-bit word on: integers can then be
-// read as words whatever a block's bytes are, and a number's place in its list follows from its column in the row.
-// Formats of one element a block have columns padded to a whole number of 16, with zeros; a kernel keeps what it
-// multiplies them with at 0.
+// blocks, then the second of all of them, and so on, each of these lists from a multiple of 16 bytes on: integers can
+// then be read four words at once whatever a block's bytes are, and a number's place in its list follows from its
+// column in the row. A piece may be put into another form of its own (q4_k's scales, each a byte). Formats of one
+// element a block have columns padded to a whole number of 16, with zeros; a kernel keeps what it multiplies them with
+// at 0.
 //
 // WGSL snippets decode 16 elements at a time. They are written with '$' for the name of the binding, and have
 //   $_COLUMNS, $_ROW_WORDS, $_PARTS   constants; the last: 16 elements each, of a block
 //   $_FIRST_ROW                       the word that rows begin at
 //   $_NAME                            where the list of the piece of that name begins in a row, in words
-//   $[i]                              word i of the binding; rows begin behind the format's code-book
+//   $_word(i)                         word i of the binding; rows begin behind the format's code-book
+//   $_four(i)                         words i to i + 3, where i is a multiple of 4
 //   $_look_up(vec4u) -> vec4f         the format's numbers by index, where it has them
 //   $_entry(u32) -> u32               an entry of its code-book, likewise
 // and together define
 //   fn $_16(row: u32, part: u32) -> mat4x4f   elements 16 part to 16 part + 15, four a column
 // `row` counts from the first row of what is bound; `begin`, in them, is a row's first word. The results are those of
 // decode_row(), but that a GPU may fuse a product and a sum, and take subnormal scales for 0.
+//
+// Kernels of matrix times vector take a unit at once: what a lane loads of a row while others are on their way. Its
+// snippet, which the kernel's own are in front of (products.h), defines
+//   $_Unit                                            its words
+//   fn $_unit(row: u32, unit: u32) -> $_Unit          loads them
+//   fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32   times the parts' columns x.a and x.b, whose sums are x.sums
+// A format without one has units of a part, decoded by $_16. Constants: $_UNITS of a row, of $_UNIT parts, the second
+// $_UNIT_STEP behind the first.
 #pragma once
 
 #include <array>
@@ -38,12 +48,22 @@ struct WeightPiece {
   const char* name = nullptr;
   size_t offset = 0;
   uint32_t bytes = 0;
+  // Where it is not those bytes as they are: makes `bytes` of a block.
+  void (*repack)(const std::byte* block, std::byte* to) = nullptr;
+};
+
+// Parts of a unit: one; or two, `step` apart, where each 2 `step` parts are `step` units.
+struct UnitShape {
+  uint32_t parts = 1, step = 1;
+  bool operator==(const UnitShape&) const = default;
 };
 
 struct WeightFormat {
   Format format{};
   std::array<WeightPiece, 5> pieces{};    // those with a name
   std::array<const char*, 5> snippets{};  // one behind another
+  std::array<const char*, 2> unit{};      // its snippets; none: units of a part
+  UnitShape unit_shape{};
   // At most 16 integers of 8 bits.
   float (*number)(uint32_t index) = nullptr;
   uint32_t numbers = 0;
@@ -83,5 +103,8 @@ Format device_format(Format stored, bool in_parts);
 void pack_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, uint32_t* words);
 // The decoder of a binding of that name.
 std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name);
+// Its units, for kernels that multiply with it; behind the decoder.
+UnitShape unit_shape(Format device_format);
+std::string unit_snippet(Format device_format, const std::string& name);
 
 }  // namespace sluice::webgpu

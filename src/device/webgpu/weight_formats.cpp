@@ -13,13 +13,19 @@ uint64_t row_blocks(Format format, uint32_t columns) {
   const uint32_t elements = format_info(format).block_elements;
   return elements == 1 ? (uint64_t{columns} + 15) / 16 * 16 : columns / elements;
 }
-uint64_t words_of(uint64_t bytes) { return (bytes + 3) / 4; }
+// Of a list: it ends where the next may begin.
+uint64_t words_of(uint64_t bytes) { return (bytes + 15) / 16 * 4; }
+
+constexpr const char* kWords = R"(
+fn $_word(i: u32) -> u32 { return $[i / 4u][i % 4u]; }
+fn $_four(i: u32) -> vec4u { return $[i / 4u]; }
+)";
 
 // Of stored numbers in the row's lists: of 16 bits, of 8; and a scale of 16.
 constexpr const char* kReads = R"(
-fn $_u16(at: u32, i: u32) -> u32 { return ($[at + i / 2u] >> (i % 2u * 16u)) & 0xffffu; }
-fn $_u8(at: u32, i: u32) -> u32 { return ($[at + i / 4u] >> (i % 4u * 8u)) & 0xffu; }
-fn $_f16(at: u32, i: u32) -> f32 { return unpack2x16float($[at + i / 2u])[i % 2u]; }
+fn $_u16(at: u32, i: u32) -> u32 { return ($_word(at + i / 2u) >> (i % 2u * 16u)) & 0xffffu; }
+fn $_u8(at: u32, i: u32) -> u32 { return ($_word(at + i / 4u) >> (i % 4u * 8u)) & 0xffu; }
+fn $_f16(at: u32, i: u32) -> f32 { return unpack2x16float($_word(at + i / 2u))[i % 2u]; }
 )";
 
 constexpr const char* kReadGrid = R"(
@@ -88,6 +94,15 @@ fn $_16(row: u32, part: u32) -> mat4x4f {
 }
 )";
 
+// A unit of one part, as the format's decoder has it.
+constexpr const char* kUnitOfPart = R"(
+alias $_Unit = mat4x4f;
+fn $_unit(row: u32, unit: u32) -> $_Unit { return $_16(row, unit); }
+fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
+  return total(fma(own[3], x.a[3], fma(own[2], x.a[2], fma(own[1], x.a[1], own[0] * x.a[0]))));
+}
+)";
+
 const char* const kLookedUp = R"(
 fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   return $_look_up($_indices(begin, part, quad));
@@ -109,7 +124,9 @@ void WeightFormat::pack_row(const std::byte* row, uint32_t columns, uint32_t* wo
     const uint64_t count = words_of(all_blocks * piece.bytes);
     std::memset(words, 0, count * 4);
     auto* to = reinterpret_cast<std::byte*>(words);
-    if (piece.bytes == info.block_bytes) {
+    if (piece.repack != nullptr) {
+      for (size_t i = 0; i < blocks; ++i) piece.repack(row + i * info.block_bytes, to + i * piece.bytes);
+    } else if (piece.bytes == info.block_bytes) {
       std::memcpy(to, row, size_t{blocks} * piece.bytes);
     } else {
       for (size_t i = 0; i < blocks; ++i)
@@ -155,9 +172,23 @@ std::string weight_snippet(Format device_format, uint32_t columns, const std::st
     text += cat("const ", name, "_", piece.name, " = ", at, "u;\n");
     at += words_of(row_blocks(device_format, columns) * piece.bytes);
   }
+  append(text, kWords, name);
   append(text, kReads, name);
   text += tables(*format, name);
   for (const char* snippet : format->snippets)
+    if (snippet != nullptr) append(text, snippet, name);
+  return text;
+}
+
+UnitShape unit_shape(Format device_format) { return weight_format(device_format)->unit_shape; }
+
+std::string unit_snippet(Format device_format, const std::string& name) {
+  const WeightFormat& format = *weight_format(device_format);
+  std::string text = cat("const ", name, "_UNIT = ", format.unit_shape.parts, "u;\nconst ", name,
+                         "_UNIT_STEP = ", format.unit_shape.step, "u;\nconst ", name, "_UNITS = ((", name,
+                         "_COLUMNS + 15u) / 16u + ", name, "_UNIT - 1u) / ", name, "_UNIT;\n");
+  if (format.unit[0] == nullptr) append(text, kUnitOfPart, name);
+  for (const char* snippet : format.unit)
     if (snippet != nullptr) append(text, snippet, name);
   return text;
 }

@@ -43,8 +43,8 @@ constexpr const char* kIq1_M = R"(
 fn $_scale(begin: u32, part: u32) -> f32 {
   let block = part / 16u;
   let p = part % 16u;
-  let low = $[begin + $_SCALES + block * 2u];
-  let high = $[begin + $_SCALES + block * 2u + 1u];
+  let low = $_word(begin + $_SCALES + block * 2u);
+  let high = $_word(begin + $_SCALES + block * 2u + 1u);
   let d = ((low >> 12u) & 0xfu) | ((low >> 24u) & 0xf0u) | ((high >> 4u) & 0xf00u) | ((high >> 16u) & 0xf000u);
   let scale = ($_u16(begin + $_SCALES, block * 4u + p / 4u) >> (p % 4u * 3u)) & 7u;
   return unpack2x16float(d).x * f32(2u * scale + 1u);
@@ -58,13 +58,13 @@ fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
 
 constexpr const char* kIq2_Xxs = R"(
 fn $_scale(begin: u32, part: u32) -> f32 {
-  let bits = $[begin + $_PARTS32 + part / 2u * 2u + 1u];
+  let bits = $_word(begin + $_PARTS32 + part / 2u * 2u + 1u);
   return $_f16(begin + $_D, part / 16u) * (0.5 + f32(bits >> 28u)) * 0.25;
 }
 fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   let at = begin + $_PARTS32 + part / 2u * 2u;
   let g = part % 2u * 2u + quad / 2u;
-  return $_of_entry(($[at] >> (8u * g)) & 0xffu, quad) * $_even_signs(($[at + 1u] >> (7u * g)) & 127u, quad);
+  return $_of_entry(($_word(at) >> (8u * g)) & 0xffu, quad) * $_even_signs(($_word(at + 1u) >> (7u * g)) & 127u, quad);
 }
 )";
 constexpr const char* kIq2Scales = R"(
@@ -90,10 +90,10 @@ fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
 
 constexpr const char* kIq3_Xxs = R"(
 fn $_scale(begin: u32, part: u32) -> f32 {
-  return $_f16(begin + $_D, part / 16u) * (0.5 + f32($[begin + $_BITS + part / 2u] >> 28u)) * 0.5;
+  return $_f16(begin + $_D, part / 16u) * (0.5 + f32($_word(begin + $_BITS + part / 2u) >> 28u)) * 0.5;
 }
 fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let seven = ($[begin + $_BITS + part / 2u] >> (7u * (part % 2u * 2u + quad / 2u))) & 127u;
+  let seven = ($_word(begin + $_BITS + part / 2u) >> (7u * (part % 2u * 2u + quad / 2u))) & 127u;
   return $_of_entry($_u8(begin + $_ENTRY, 4u * part + quad), quad) * $_even_signs(seven, quad);
 }
 )";

@@ -14,12 +14,12 @@ namespace {
 // Of 32 elements: element j in the low half of byte j, element j + 16 in the high half.
 constexpr const char* kNibbles = R"(
 fn $_nibbles(begin: u32, part: u32, quad: u32) -> vec4u {
-  return unpack4xU8(($[begin + $_Q + part / 2u * 4u + quad] >> (part % 2u * 4u)) & 0x0f0f0f0fu);
+  return unpack4xU8(($_word(begin + $_Q + part / 2u * 4u + quad) >> (part % 2u * 4u)) & 0x0f0f0f0fu);
 }
 )";
 constexpr const char* kFifthBits = R"(
 fn $_five_bits(begin: u32, part: u32, quad: u32) -> vec4u {
-  let bits = $[begin + $_HIGH + part / 2u] >> (part % 2u * 16u + quad * 4u);
+  let bits = $_word(begin + $_HIGH + part / 2u) >> (part % 2u * 16u + quad * 4u);
   return $_nibbles(begin, part, quad) | (((vec4u(bits) >> vec4u(0u, 1u, 2u, 3u)) & vec4u(1u)) << vec4u(4u));
 }
 )";
@@ -27,7 +27,7 @@ constexpr const char* kScalePerBlock = R"(
 fn $_scale(begin: u32, part: u32) -> f32 { return $_f16(begin + $_D, part / $_PARTS); }
 )";
 constexpr const char* kScaleAndMinimum = R"(
-fn $_scale(begin: u32, part: u32) -> vec2f { return unpack2x16float($[begin + $_D + part / 2u]); }
+fn $_scale(begin: u32, part: u32) -> vec2f { return unpack2x16float($_word(begin + $_D + part / 2u)); }
 )";
 
 constexpr const char* kQ4_0 = R"(
@@ -74,7 +74,7 @@ fn $_scale(begin: u32, part: u32) -> f32 {
   return (8.0 + mantissa) * bitcast<f32>((exponent + 116u) << 23u);
 }
 fn $_indices(begin: u32, part: u32, quad: u32) -> vec4u {
-  return unpack4xU8(($[begin + $_Q + part * 2u + quad % 2u] >> (quad / 2u * 4u)) & 0x0f0f0f0fu);
+  return unpack4xU8(($_word(begin + $_Q + part * 2u + quad % 2u) >> (quad / 2u * 4u)) & 0x0f0f0f0fu);
 }
 )";
 
@@ -95,13 +95,13 @@ fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   }
   var power = 1u;
   for (var i = 0u; i < digit; i++) { power *= 3u; }
-  let fraction = (unpack4xU8($[at]) * power) & vec4u(255u);
+  let fraction = (unpack4xU8($_word(at)) * power) & vec4u(255u);
   return vec4f((fraction * 3u) >> vec4u(8u)) - 1.0;
 }
 )";
 constexpr const char* kTq2_0 = R"(
 fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let word = $[begin + $_Q + part / 8u * 8u + part % 2u * 4u + quad];
+  let word = $_word(begin + $_Q + part / 8u * 8u + part % 2u * 4u + quad);
   return vec4f(unpack4xU8((word >> (part % 8u / 2u * 2u)) & 0x03030303u)) - 1.0;
 }
 )";
@@ -113,8 +113,40 @@ fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
 )";
 constexpr const char* kQ2_0 = R"(
 fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let bits = $[begin + $_Q + part] >> (quad * 8u);
+  let bits = $_word(begin + $_Q + part) >> (quad * 8u);
   return vec4f((vec4u(bits) >> vec4u(0u, 2u, 4u, 6u)) & vec4u(3u)) - 1.0;
+}
+)";
+
+// A block of 16 bytes of nibbles: the low halves are a part, the high ones the next.
+constexpr const char* kQ4_0Unit = R"(
+struct $_Unit { q: vec4u, d: u32 }
+fn $_unit(row: u32, unit: u32) -> $_Unit {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  return $_Unit($_four(begin + $_Q + unit * 4u), $_word(begin + $_D + unit / 2u));
+}
+fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
+  let low = own.q & vec4u(0x0f0f0f0fu);
+  let high = (own.q >> vec4u(4u)) & vec4u(0x0f0f0f0fu);
+  return unpack2x16float(own.d)[unit % 2u] * (dot_moved(low, 8.0, x.a) + dot_moved(high, 8.0, x.b));
+}
+)";
+constexpr const char* kQ5_0Unit = R"(
+struct $_Unit { q: vec4u, high: u32, d: u32 }
+fn $_unit(row: u32, unit: u32) -> $_Unit {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  return $_Unit($_four(begin + $_Q + unit * 4u), $_word(begin + $_HIGH + unit), $_word(begin + $_D + unit / 2u));
+}
+// Bits 0 to 3 of each number to bit 4 of a byte each.
+fn $_fifth(bits: vec4u) -> vec4u {
+  let spread = (bits & vec4u(15u)) * vec4u(0x00204081u);
+  return (spread & vec4u(0x01010101u)) << vec4u(4u);
+}
+fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
+  let bits = vec4u(own.high) >> vec4u(0u, 4u, 8u, 12u);
+  let low = (own.q & vec4u(0x0f0f0f0fu)) | $_fifth(bits);
+  let high = ((own.q >> vec4u(4u)) & vec4u(0x0f0f0f0fu)) | $_fifth(bits >> vec4u(16u));
+  return unpack2x16float(own.d)[unit % 2u] * (dot_moved(low, 16.0, x.a) + dot_moved(high, 16.0, x.b));
 }
 )";
 
@@ -123,7 +155,9 @@ float nonlinear_number(uint32_t index) { return IQ4_NL::kNumbers[index]; }
 const WeightFormat kFormats[] = {
     {.format = Format::q4_0,
      .pieces = {{{"Q", offsetof(Q4_0::Block, q), 16}, {"D", offsetof(Q4_0::Block, d), 2}}},
-     .snippets = {kNibbles, kScalePerBlock, kQ4_0, kScaled}},
+     .snippets = {kNibbles, kScalePerBlock, kQ4_0, kScaled},
+     .unit = {kQ4_0Unit},
+     .unit_shape = {.parts = 2, .step = 1}},
     {.format = Format::q4_1,
      .pieces = {{{"Q", offsetof(Q4_1::Block, q), 16}, {"D", offsetof(Q4_1::Block, d), 4}}},
      .snippets = {kNibbles, kScaleAndMinimum, kQ4_1, kScaledAndMoved}},
@@ -131,7 +165,9 @@ const WeightFormat kFormats[] = {
      .pieces = {{{"Q", offsetof(Q5_0::Block, q), 16},
                  {"HIGH", offsetof(Q5_0::Block, high), 4},
                  {"D", offsetof(Q5_0::Block, d), 2}}},
-     .snippets = {kNibbles, kFifthBits, kScalePerBlock, kQ5_0, kScaled}},
+     .snippets = {kNibbles, kFifthBits, kScalePerBlock, kQ5_0, kScaled},
+     .unit = {kQ5_0Unit},
+     .unit_shape = {.parts = 2, .step = 1}},
     {.format = Format::q5_1,
      .pieces = {{{"Q", offsetof(Q5_1::Block, q), 16},
                  {"HIGH", offsetof(Q5_1::Block, high), 4},

@@ -65,7 +65,7 @@ std::vector<float> decode_on(Host& host, const StoredRows& stored) {
 
   Kernel kernel{.name = "decode", .body = kDecode};
   kernel.bindings = {{.name = "memory", .slot = {SlotKind::memory}, .access = Access::read_write},
-                     {.name = "w", .slot = {SlotKind::weight}}};
+                     {.name = "w", .slot = {SlotKind::weight}, .element = kFours}};
   kernel.snippets = {weight_snippet(stored.format, stored.columns, "w")};
   const PipelineId pipeline = host.pipeline(pipeline_text(kernel));
   const BufferId memory = host.buffer(decoded.size() * 4, BufferUse::storage);
