@@ -63,10 +63,12 @@ class WatchedHost final : public Host {
   double time(const CommandStream& commands) {
     const Watch watch;
     const HostTicket ticket = host_->submit(commands, {});
+    submitted = watch.seconds() * 1e6;
     while (!host_->poll(ticket)) continue;
     return watch.seconds() * 1e6;
   }
 
+  double submitted = 0;  // of the last time(): until submit() came back
   std::map<PipelineId, std::string> names;
   std::map<BindingId, uint64_t> bytes;
   std::vector<uint32_t> last;
@@ -126,6 +128,7 @@ void print_dispatches(WatchedHost& host) {
     double microseconds = 0;
     uint64_t bytes = 0;
     int count = 0;
+    std::vector<size_t> at{};  // in `words`
   };
   std::map<std::string, Kind> kinds;
   const std::vector<uint32_t> words = host.last;
@@ -142,21 +145,38 @@ void print_dispatches(WatchedHost& host) {
                        std::to_string(bytes >> 10) + " KB"];
     kind.microseconds += took;
     kind.bytes += bytes;
+    kind.at.push_back(i);
     ++kind.count;
     ++count;
   }
+  const auto times_of = [&](const CommandStream& commands) {
+    std::vector<double> times;
+    for (int k = 0; k < kRepeats; ++k) times.push_back(host.time(commands));
+    std::sort(times.begin(), times.end());
+    return times;
+  };
+  for (int k = 0; k < 4 * kRepeats; ++k) host.time(all);  // until the GPU runs at its speed
+  const std::vector<double> whole = times_of(all);
+  const double submitted = host.submitted;
   double sum = 0;
   for (const auto& [name, kind] : kinds) {
-    std::printf("%-44s %4d times %8.1f us each %9.1f in all %8.1f GB/s\n", name.c_str(), kind.count,
-                kind.microseconds / kind.count, kind.microseconds,
-                static_cast<double>(kind.bytes) / kind.microseconds / 1e3);
+    // The row without them, and they one behind another, each with its own bindings.
+    CommandStream others, own;
+    for (size_t i = 0; i < words.size() && words[i] == CommandStream::kDispatch; i += CommandStream::kDispatchWords) {
+      const bool is_own = std::find(kind.at.begin(), kind.at.end(), i) != kind.at.end();
+      (is_own ? own : others).dispatch(words[i + 1], words[i + 2], words[i + 3], words[i + 4], words[i + 5]);
+    }
+    const double in_row = (whole[whole.size() / 2] - times_of(others)[kRepeats / 2]) / kind.count;
+    const double behind = (times_of(own)[kRepeats / 2] - host.time(empty)) / kind.count;
+    std::printf("%-40s %4d times %7.1f us again, %7.1f in turn, %7.1f in the row, %8.1f in all %7.1f GB/s\n",
+                name.c_str(), kind.count, kind.microseconds / kind.count, behind, in_row, in_row * kind.count,
+                static_cast<double>(kind.bytes) / kind.count / in_row / 1e3);
     sum += kind.microseconds;
   }
-  std::vector<double> whole;
-  for (int k = 0; k < kRepeats; ++k) whole.push_back(host.time(all));
-  std::sort(whole.begin(), whole.end());
-  std::printf("%d dispatches, %.1f us one by one, %.1f us in a row (%.1f to %.1f), an empty submission %.1f us\n",
-              count, sum, whole[whole.size() / 2], whole.front(), whole.back(), host.time(empty));
+  std::printf(
+      "%d dispatches, %.1f us one by one, %.1f us in a row (%.1f to %.1f), of which submitting %.1f us, an empty "
+      "submission %.1f us\n",
+      count, sum, whole[whole.size() / 2], whole.front(), whole.back(), submitted, host.time(empty));
 }
 
 constexpr const char* kCopy = R"(

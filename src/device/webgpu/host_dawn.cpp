@@ -16,6 +16,9 @@ using dawn::StringView;
 
 // Uploads are copied to memory that the GPU reads: no more than so many bytes wait there.
 constexpr uint64_t kUploadsInFlight = uint64_t{64} << 20;
+// Of a command buffer, where there are more: of the first, which the GPU waits for, and of each other.
+constexpr uint32_t kFirstDispatches = 8, kMostDispatches = 48;
+constexpr PipelineId kNoPipeline = ~PipelineId{0};
 constexpr auto kPatience = std::chrono::seconds(120);
 constexpr size_t kLongestSentence = 400;
 
@@ -129,7 +132,8 @@ class DawnHost final : public Host {
   OwnLayout& layout(const std::vector<Access>& storage);
   dawn::Buffer make_buffer(uint64_t bytes, uint64_t usage);
   Staging take_staging(uint64_t bytes);
-  void play(dawn::Encoder encoder, std::span<const uint32_t> words);
+  dawn::Encoder play(std::span<const uint32_t> words);
+  void finish(dawn::Encoder encoder);
   void flush();
   void copy_out(Pending& pending);
 
@@ -343,7 +347,10 @@ Status DawnHost::settle() {
   return {};
 }
 
-void DawnHost::play(dawn::Encoder encoder, std::span<const uint32_t> words) {
+// Command by command, in command buffers that are submitted as they are full: the GPU computes the first while the
+// others are still being encoded. What is encoded last is left open.
+dawn::Encoder DawnHost::play(std::span<const uint32_t> words) {
+  dawn::Encoder encoder = api().create_encoder(device_, nullptr);
   dawn::Pass pass = nullptr;
   const auto end_pass = [&] {
     if (pass == nullptr) return;
@@ -352,14 +359,27 @@ void DawnHost::play(dawn::Encoder encoder, std::span<const uint32_t> words) {
     pass = nullptr;
   };
   const auto wide = [&](size_t i) { return uint64_t{words[i + 1]} << 32 | words[i]; };
-  while (!words.empty()) {
+  uint32_t dispatches = 0, most = kFirstDispatches;
+  for (PipelineId last = kNoPipeline; !words.empty();) {
     if (words[0] == CommandStream::kDispatch) {
-      if (pass == nullptr) pass = api().begin_pass(encoder, nullptr);
+      if (dispatches == most) {
+        end_pass();
+        finish(encoder);
+        encoder = api().create_encoder(device_, nullptr);
+        dispatches = 0;
+        most = kMostDispatches;
+      }
+      if (pass == nullptr) {
+        pass = api().begin_pass(encoder, nullptr);
+        last = kNoPipeline;
+      }
       const OwnPipeline& pipeline = *pipelines_[words[1]];
       CHECK(pipeline.pipeline != nullptr);
-      api().set_pipeline(pass, pipeline.pipeline);
+      if (words[1] != last) api().set_pipeline(pass, pipeline.pipeline);
+      last = words[1];
       api().set_bind_group(pass, 0, bindings_[words[2]], 1, &words[3]);
       api().dispatch(pass, words[4], words[5], 1);
+      ++dispatches;
       words = words.subspan(CommandStream::kDispatchWords);
     } else {
       end_pass();
@@ -368,6 +388,15 @@ void DawnHost::play(dawn::Encoder encoder, std::span<const uint32_t> words) {
     }
   }
   end_pass();
+  return encoder;
+}
+
+void DawnHost::finish(dawn::Encoder encoder) {
+  const dawn::Commands finished = api().finish(encoder, nullptr);
+  api().release_encoder(encoder);
+  if (finished == nullptr) return;
+  api().submit(queue_, 1, &finished);
+  api().release_commands(finished);
 }
 
 DawnHost::Staging DawnHost::take_staging(uint64_t bytes) {
@@ -388,20 +417,14 @@ HostTicket DawnHost::submit(const CommandStream& commands, std::span<const HostR
     pending->staging = take_staging(pending->bytes);
     pending->reads.assign(reads.begin(), reads.end());
   }
-  const dawn::Encoder encoder = api().create_encoder(device_, nullptr);
-  play(encoder, commands.words());
+  const dawn::Encoder encoder = play(commands.words());
   uint64_t at = 0;
   for (const HostRead& read : pending->reads) {
     if (read.into.empty()) continue;
     api().copy(encoder, buffers_[read.buffer], read.offset, pending->staging.buffer, at, read.into.size());
     at += read.into.size();
   }
-  const dawn::Commands finished = api().finish(encoder, nullptr);
-  api().release_encoder(encoder);
-  if (finished != nullptr) {
-    api().submit(queue_, 1, &finished);
-    api().release_commands(finished);
-  }
+  finish(encoder);
   if (pending->bytes > 0)
     api().map(pending->staging.buffer, dawn::kMapModeRead, 0, pending->bytes,
               {.callback = [](uint32_t status, StringView message, void* to,
