@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -19,6 +20,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "base/signals_blocked.h"
 
 namespace sluice {
@@ -27,15 +29,20 @@ namespace {
 constexpr uint32_t kReaders = 16;  // threads where there is no io_uring
 constexpr int kWaitMilliseconds = 20;
 
-// Whether nearly all of a file lies in the page cache: a byte here and there is asked for, if that needs no disk.
+// Whether nearly all of a file lies in the page cache: a byte here and there is asked for, if that needs no disk. What
+// is asked for in vain some systems begin to read, so that the places are others each time.
 bool is_cached(int file) {
-  constexpr off_t kSamples = 64;
+  constexpr uint32_t kSamples = 64;
   struct stat facts{};
-  if (::fstat(file, &facts) != 0 || facts.st_size < kSamples) return false;
-  for (off_t i = 0; i < kSamples; ++i) {
+  if (::fstat(file, &facts) != 0 || facts.st_size == 0) return false;
+  const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  for (uint32_t i = 0; i < kSamples; ++i) {
+    const PhiloxCounter drawn =
+        philox4x32({i, 0, 0, 0}, {static_cast<uint32_t>(now), static_cast<uint32_t>(now >> 32)});
+    const uint64_t place = (uint64_t{drawn[0]} << 32 | drawn[1]) % static_cast<uint64_t>(facts.st_size);
     std::byte byte{};
     const iovec into{.iov_base = &byte, .iov_len = 1};
-    if (::preadv2(file, &into, 1, facts.st_size / kSamples * i, RWF_NOWAIT) != 1) return false;
+    if (::preadv2(file, &into, 1, static_cast<off_t>(place), RWF_NOWAIT) != 1) return false;
   }
   return true;
 }

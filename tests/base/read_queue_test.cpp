@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -100,22 +101,18 @@ TEST_P(ReadQueueTest, WithNothingUnderWayNothingIsWaitedFor) {
 INSTANTIATE_TEST_SUITE_P(Methods, ReadQueueTest, testing::Values(ReadMethod::uring, ReadMethod::threads),
                          [](const auto& method) { return method.param == ReadMethod::uring ? "uring" : "threads"; });
 
-// Which is no more than a copy; what comes from the disk stays out of there.
 TEST(ReadQueue, ReadsFromThePageCacheWhatLiesThere) {
   const std::string path = cat(testing::TempDir(), ::getpid(), "_cached_read_queue_test");
   ASSERT_TRUE(write_file(path, content()));
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto manner = [&](ReadMethod method) {
-    const std::string text = (*open_read_queue({path}, method))->description();
-    return text.substr(text.find(',') + 2);
-  };
-  EXPECT_EQ(manner(ReadMethod::best), "through the page cache");
-  ::fsync(file);
-  ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-  const std::string from_disk = manner(ReadMethod::best), direct = manner(ReadMethod::threads);
+  std::byte byte{};
+  const iovec into{.iov_base = &byte, .iov_len = 1};
+  const bool says = ::preadv2(file, &into, 1, 0, RWF_NOWAIT) == 1;
   ::close(file);
+  const std::string description = (*open_read_queue({path}))->description();
   std::remove(path.c_str());
-  EXPECT_EQ(from_disk, direct) << "unless files here lie in memory alone";
+  if (!says) GTEST_SKIP() << "this file system does not say what lies in the page cache";
+  EXPECT_EQ(description.substr(description.find(',')), ", through the page cache");
 }
 
 TEST(ReadQueue, AFileThatIsNotThereIsSaid) {
