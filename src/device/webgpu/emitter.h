@@ -101,6 +101,7 @@ class Emitter {
   void emit_products(std::span<const Product> products);
   Kernel gated_kernel(const GatedRun& run);
   void emit_tiles(const Linear& op, uint32_t tile);
+  bool emit_integer_tiles(const Linear& op, uint32_t tile);  // false: not of this weight, or arithmetic
 
   void emit_check(ValueId id);
   void add(const Kernel& kernel);

@@ -6,21 +6,13 @@
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/products.h"
+#include "device/webgpu/tile_shape.h"
 #include "device/webgpu/weight_format.h"
 
 namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kRowsAtOnce = 4;
-// Threads a side of a tile, and sums a side of each.
-struct TileShape {
-  uint32_t side = 16, each = 4;
-  uint32_t rows() const { return side * each; }
-};
-TileShape tile_shape(const Adapter& adapter) {
-  return adapter.is_software ? TileShape{.side = 8, .each = 2} : TileShape{};
-}
-
 // '$': which of the kernel's products. Rows past the last output are read again, and not kept.
 constexpr const char* kProduct = R"(
 fn product_$(block: u32, first_row: u32, row_count: u32, thread: u32) {
@@ -231,7 +223,7 @@ void Emitter::emit(const Linear& op) {
     const Product product{.op = &op, .tile = tile};
     if (has_few_rows(type(op.x).extent))
       emit_products({&product, 1});
-    else
+    else if (!emit_integer_tiles(op, tile))
       emit_tiles(op, tile);
   }
 }

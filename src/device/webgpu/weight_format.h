@@ -28,6 +28,10 @@
 //   fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32   times the parts' columns x.a and x.b, whose sums are x.sums
 // A format without one has units of a part, decoded by $_16. Constants: $_UNITS of a row, of $_UNIT parts, the second
 // $_UNIT_STEP behind the first.
+//
+// Formats of integers say them as such, for kernels that multiply them with integers (ops_integer_tiles.cpp):
+//   fn $_integers(row: u32, part: u32) -> Integers   16 signed bytes q, of elements scale * q + offset
+//   const $_OFFSETS                                  whether there are any that are not 0
 #pragma once
 
 #include <array>
@@ -64,6 +68,7 @@ struct WeightFormat {
   std::array<const char*, 5> snippets{};  // one behind another
   std::array<const char*, 2> unit{};      // its snippets; none: units of a part
   UnitShape unit_shape{};
+  const char* integers = nullptr;
   // At most 16 integers of 8 bits.
   float (*number)(uint32_t index) = nullptr;
   uint32_t numbers = 0;
@@ -106,5 +111,7 @@ std::string weight_snippet(Format device_format, uint32_t columns, const std::st
 // Its units, for kernels that multiply with it; behind the decoder.
 UnitShape unit_shape(Format device_format);
 std::string unit_snippet(Format device_format, const std::string& name);
+// Its integers; empty: it has none.
+std::string integer_snippet(Format device_format, const std::string& name);
 
 }  // namespace sluice::webgpu

@@ -193,4 +193,10 @@ std::string unit_snippet(Format device_format, const std::string& name) {
   return text;
 }
 
+std::string integer_snippet(Format device_format, const std::string& name) {
+  std::string text;
+  if (const char* const integers = weight_format(device_format)->integers) append(text, integers, name);
+  return text;
+}
+
 }  // namespace sluice::webgpu

@@ -155,6 +155,37 @@ void scales_of_units(const std::byte* from, std::byte* to) {
   }
 }
 
+constexpr const char* kQ4_KIntegers = R"(
+const $_OFFSETS = true;
+fn $_integers(row: u32, part: u32) -> Integers {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let words = $_four(begin + $_Q + part / 4u * 8u + part % 2u * 4u);
+  let scale = $_scale(begin, part);
+  return Integers((words >> vec4u(part % 4u / 2u * 4u)) & vec4u(0x0f0f0f0fu), scale.x, scale.y);
+}
+)";
+constexpr const char* kQ5_KIntegers = R"(
+const $_OFFSETS = true;
+fn $_integers(row: u32, part: u32) -> Integers {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let words = $_four(begin + $_Q + part / 4u * 8u + part % 2u * 4u);
+  let high = $_four(begin + $_HIGH + part / 16u * 8u + part % 2u * 4u);
+  let scale = $_scale(begin, part);
+  return Integers(((words >> vec4u(part % 4u / 2u * 4u)) & vec4u(0x0f0f0f0fu)) |
+                  (((high >> vec4u(part % 16u / 2u)) & vec4u(0x01010101u)) << vec4u(4u)), scale.x, scale.y);
+}
+)";
+constexpr const char* kQ6_KIntegers = R"(
+const $_OFFSETS = false;
+fn $_integers(row: u32, part: u32) -> Integers {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let low = $_four(begin + $_LOW + part / 8u * 16u + part % 4u * 4u) >> vec4u(part % 8u / 4u * 4u);
+  let pairs = $_four(begin + $_PAIRS + part / 8u * 8u + part % 2u * 4u) >> vec4u(part % 8u / 2u * 2u);
+  let q = (low & vec4u(0x0f0f0f0fu)) | ((pairs & vec4u(0x03030303u)) << vec4u(4u));
+  return Integers(bytes_less(q, 0x20202020u), $_scale(begin, part), 0.0);
+}
+)";
+
 const WeightFormat kFormats[] = {
     {.format = Format::q2_k,
      .pieces = {{{"PAIRS", offsetof(Q2_K::Block, q), 64},
@@ -173,7 +204,8 @@ const WeightFormat kFormats[] = {
                  {"D", offsetof(Q4_K::Block, d), 4}}},
      .snippets = {kNibbles, kByteScales, kQ4_K, kScaledAndMoved},
      .unit = {kScaledSums, kQ4_KUnit},
-     .unit_shape = {.parts = 2, .step = 2}},
+     .unit_shape = {.parts = 2, .step = 2},
+     .integers = kQ4_KIntegers},
     {.format = Format::q5_k,
      .pieces = {{{"Q", offsetof(Q5_K::Block, q), 128},
                  {"HIGH", offsetof(Q5_K::Block, high), 32},
@@ -181,7 +213,8 @@ const WeightFormat kFormats[] = {
                  {"D", offsetof(Q5_K::Block, d), 4}}},
      .snippets = {kNibbles, kHighBits, kByteScales, kQ5_K, kScaledAndMoved},
      .unit = {kScaledSums, kQ5_KUnit},
-     .unit_shape = {.parts = 2, .step = 2}},
+     .unit_shape = {.parts = 2, .step = 2},
+     .integers = kQ5_KIntegers},
     {.format = Format::q6_k,
      .pieces = {{{"LOW", offsetof(Q6_K::Block, low), 128},
                  {"PAIRS", offsetof(Q6_K::Block, high), 64},
@@ -189,7 +222,8 @@ const WeightFormat kFormats[] = {
                  {"D", offsetof(Q6_K::Block, d), 2}}},
      .snippets = {kPairs, kQ6_K, kScaled},
      .unit = {kQ6_KUnit},
-     .unit_shape = {.parts = 2, .step = 4}},
+     .unit_shape = {.parts = 2, .step = 4},
+     .integers = kQ6_KIntegers},
 };
 
 }  // namespace

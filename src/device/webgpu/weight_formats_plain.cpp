@@ -75,6 +75,14 @@ fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
 }
 )";
 
+constexpr const char* kQ8_0Integers = R"(
+const $_OFFSETS = false;
+fn $_integers(row: u32, part: u32) -> Integers {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  return Integers($_four(begin + $_Q + part * 4u), $_scale(begin, part), 0.0);
+}
+)";
+
 const WeightFormat kFormats[] = {
     {.format = Format::f32, .pieces = {{{"X", 0, 4}}}, .snippets = {kF32, kAsNumbers}},
     {.format = Format::f16, .pieces = {{{"X", 0, 2}}}, .snippets = {kF16, kAsNumbers}, .unit = {kF16Unit, kPairsDot}},
@@ -86,7 +94,8 @@ const WeightFormat kFormats[] = {
      .pieces = {{{"Q", offsetof(Q8_0::Block, q), 32}, {"D", offsetof(Q8_0::Block, d), 2}}},
      .snippets = {kQ8_0, kScaled},
      .unit = {kQ8_0Unit},
-     .unit_shape = {.parts = 2, .step = 1}},
+     .unit_shape = {.parts = 2, .step = 1},
+     .integers = kQ8_0Integers},
 };
 
 }  // namespace

@@ -150,6 +150,26 @@ fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
 }
 )";
 
+constexpr const char* kQ4_0Integers = R"(
+const $_OFFSETS = false;
+fn $_integers(row: u32, part: u32) -> Integers {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let q = ($_four(begin + $_Q + part / 2u * 4u) >> vec4u(part % 2u * 4u)) & vec4u(0x0f0f0f0fu);
+  return Integers(bytes_less(q, 0x08080808u), $_scale(begin, part), 0.0);
+}
+)";
+constexpr const char* kQ5_0Integers = R"(
+const $_OFFSETS = false;
+fn $_integers(row: u32, part: u32) -> Integers {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let low = ($_four(begin + $_Q + part / 2u * 4u) >> vec4u(part % 2u * 4u)) & vec4u(0x0f0f0f0fu);
+  let bits = vec4u($_word(begin + $_HIGH + part / 2u) >> (part % 2u * 16u)) >> vec4u(0u, 4u, 8u, 12u);
+  // Bits 0 to 3 of each to bit 4 of a byte each.
+  let high = (((bits & vec4u(15u)) * vec4u(0x00204081u)) & vec4u(0x01010101u)) << vec4u(4u);
+  return Integers(bytes_less(low | high, 0x10101010u), $_scale(begin, part), 0.0);
+}
+)";
+
 float nonlinear_number(uint32_t index) { return IQ4_NL::kNumbers[index]; }
 
 const WeightFormat kFormats[] = {
@@ -157,7 +177,8 @@ const WeightFormat kFormats[] = {
      .pieces = {{{"Q", offsetof(Q4_0::Block, q), 16}, {"D", offsetof(Q4_0::Block, d), 2}}},
      .snippets = {kNibbles, kScalePerBlock, kQ4_0, kScaled},
      .unit = {kQ4_0Unit},
-     .unit_shape = {.parts = 2, .step = 1}},
+     .unit_shape = {.parts = 2, .step = 1},
+     .integers = kQ4_0Integers},
     {.format = Format::q4_1,
      .pieces = {{{"Q", offsetof(Q4_1::Block, q), 16}, {"D", offsetof(Q4_1::Block, d), 4}}},
      .snippets = {kNibbles, kScaleAndMinimum, kQ4_1, kScaledAndMoved}},
@@ -167,7 +188,8 @@ const WeightFormat kFormats[] = {
                  {"D", offsetof(Q5_0::Block, d), 2}}},
      .snippets = {kNibbles, kFifthBits, kScalePerBlock, kQ5_0, kScaled},
      .unit = {kQ5_0Unit},
-     .unit_shape = {.parts = 2, .step = 1}},
+     .unit_shape = {.parts = 2, .step = 1},
+     .integers = kQ5_0Integers},
     {.format = Format::q5_1,
      .pieces = {{{"Q", offsetof(Q5_1::Block, q), 16},
                  {"HIGH", offsetof(Q5_1::Block, high), 4},
