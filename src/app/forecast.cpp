@@ -16,7 +16,7 @@ namespace {
 // What decoding makes of the bandwidth of plain reading: with packed weights, and with those as they are stored, as
 // experts are that are read (docs/benchmarks.md).
 constexpr double kPackedShare = 0.95, kStoredShare = 0.65;
-constexpr uint64_t kReadsOfExpert = 3;    // gate, up and down lie apart in most files
+constexpr double kForeseen = 0.65;        // of experts read ahead are used
 constexpr uint32_t kDepth = 256;          // tokens before the one that is foreseen
 constexpr uint32_t kAssumedTokens = 192;  // of which the first half fills the slots
 
@@ -49,16 +49,19 @@ TokenBytes token_bytes(const CostFacts& facts) {
 }
 
 // Of a token. While experts are read, what stands before them is computed, then those that are there, then each as it
-// comes: the last one waits for all reads.
+// comes: the last one waits for all reads. Where that is faster most are read ahead, and some in vain.
 double token_seconds(const MemoryPlan& plan, const TokenBytes& bytes, const Bandwidths& bandwidths, double hit_rate) {
   const double stored = kStoredShare * bandwidths.memory;
   const double dense = plan.repack == Repack::never ? stored : kPackedShare * bandwidths.memory;
+  const double others = bytes.others / dense;
   const double computing = bytes.meanwhile / dense + bytes.experts / (plan.streams() ? stored : dense);
   const double missed = (1 - hit_rate) * plan.experts.layers * plan.experts.used;
-  if (missed <= 0) return bytes.others / dense + computing;
+  if (missed <= 0) return others + computing;
   const double reading = missed * static_cast<double>(plan.experts.slot_bytes) / bandwidths.disk;
   const double last = bytes.experts / stored / plan.experts.used;
-  return bytes.others / dense + std::max(computing, reading + last);
+  const double as_chosen = others + std::max(computing, reading + last);
+  const double ahead = others + std::max(computing, (1 - kForeseen) * reading + last);
+  return std::min(as_chosen, std::max((2 - kForeseen) * reading, ahead));
 }
 
 std::unique_ptr<Replacement> replacement_of(const ExpertRoom& experts) {
@@ -84,7 +87,7 @@ Result<Bandwidths> measure(const WeightFiles& files, const MemoryPlan& plan, con
   if (sources.disk) {
     bandwidths.disk = *sources.disk;
   } else if (plan.streams() && !sources.header_only) {
-    TRY(bandwidths.disk, measure_disk(files.paths, plan.experts.slot_bytes / kReadsOfExpert));
+    TRY(bandwidths.disk, measure_disk(files.paths, plan.experts.slot_bytes / plan.experts.reads));
   }
   return bandwidths;
 }
