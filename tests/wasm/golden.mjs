@@ -11,6 +11,11 @@ export class Golden {
     this.headerBytes = Number(view.getBigUint64(0, true));
     this.header = JSON.parse(new TextDecoder().decode(safetensors.subarray(8, 8 + this.headerBytes)));
   }
+  // Itself, with the cases of those names; none named: all.
+  only(names) {
+    if (names.length > 0) this.cases = this.cases.filter(({ name }) => names.includes(name));
+    return this;
+  }
   // Rows of logits, as many as the case has positions.
   logits(one) {
     const { dtype, data_offsets: [begin, end] } = this.header[one.tensors.logits];

@@ -1,9 +1,9 @@
 // The goldens in the page's module: golden_test.mjs MODULE, with SIMD128, on one thread; golden_test.mjs MODULE webgpu
-// [MODEL...]: the small models' on WebGPU through the page's host.
+// [MODEL[:CASE,...]...]: the small models' on WebGPU through the page's host.
 import { existsSync, readFileSync } from 'node:fs';
 import { compareLogits, Golden, parting } from './golden.mjs';
 import { loadModule, openGpu } from './host.mjs';
-import { filesOf, kData, smallModels, textAndWeights } from './small_models.mjs';
+import { chosenModels, filesOf, kData, smallModels, textAndWeights } from './small_models.mjs';
 import { kPeers, Verifier } from './verify.mjs';
 
 const [path, where, ...chosen] = process.argv.slice(2);
@@ -30,10 +30,10 @@ async function holdDemo() {
 }
 
 // The small models of the tests, every family's.
-async function holdSmall(names, where) {
-  for (const name of names) {
+async function holdSmall(models, where) {
+  for (const { name, cases } of models) {
     for (const [file, path] of filesOf(name)) addFile(`${name}/${file}`, readFileSync(path));
-    await verify(name, name, goldenOf(`${kData}/${name}`), { arithmetic: 'exact', judge: 'golden', ...where });
+    await verify(name, name, goldenOf(`${kData}/${name}`).only(cases), { arithmetic: 'exact', judge: 'golden', ...where });
     files.clear();
   }
 }
@@ -76,10 +76,10 @@ async function holdFullSet(models) {
 
 if (onGpu) {
   console.log(`on ${host.gpu.description}`);
-  await holdSmall(chosen.length > 0 ? chosen : smallModels(), { device: 'webgpu', kind: 'webgpu', perplexity: false });
+  await holdSmall(chosenModels(chosen.length > 0 ? chosen : smallModels()), { device: 'webgpu', kind: 'webgpu', perplexity: false });
 } else {
   await holdDemo();
-  await holdSmall(smallModels(), {});
+  await holdSmall(chosenModels(smallModels()), {});
   const models = process.env.SLUICE_REFERENCE_MODELS;
   if (models && existsSync(`${models}/gemma4`) && existsSync(`${models}/peer`)) {
     await holdFullSet(models);

@@ -12,6 +12,14 @@ export function smallModels() {
                                              readdirSync(`${kData}/${name}`).some(isModel));
 }
 
+// "MODEL" or "MODEL:CASE,CASE": the model's name, and its golden's cases that are wanted, none of them for all.
+export function chosenModels(texts) {
+  return texts.map((text) => {
+    const [name, cases] = text.split(':');
+    return { name, cases: cases?.split(',') ?? [] };
+  });
+}
+
 // [name, path] of what a Hugging Face directory's reader may want.
 export function textAndWeights(folder) {
   return readdirSync(folder).filter((file) => /\.(json|jinja|safetensors)$/.test(file) && !isGolden(file))

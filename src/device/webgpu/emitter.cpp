@@ -71,6 +71,7 @@ void Emitter::emit_check(ValueId id) {
 
 void Emitter::add(const Kernel& kernel) {
   PipelineText text = pipeline_text(kernel);
+  if (adapter_.is_software) text.wgsl = with_loops_kept(text.wgsl);
   Dispatch dispatch{.extent = kernel.extent, .grid = kernel.grid, .op = op_};
   const auto [found, is_new] = by_text_.try_emplace(text.wgsl, static_cast<uint32_t>(dispatches_.texts.size()));
   if (is_new) dispatches_.texts.push_back(std::move(text));

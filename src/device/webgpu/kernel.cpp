@@ -179,6 +179,19 @@ PipelineText pipeline_text(const Kernel& kernel) {
   return text;
 }
 
+std::string with_loops_kept(const std::string& wgsl) {
+  static constexpr std::string_view kLoop = "for (var ", kEquals = " = ", kZero = " + counts.w";
+  std::string kept;
+  for (size_t at = 0;;) {
+    const size_t loop = wgsl.find(kLoop, at);
+    const size_t first = loop == std::string::npos ? loop : wgsl.find(kEquals, loop);
+    if (first == std::string::npos) return kept + wgsl.substr(at);
+    const size_t end = wgsl.find(';', first);
+    kept += cat(wgsl.substr(at, end - at), kZero);
+    at = end;
+  }
+}
+
 uint32_t subgroup_lanes(const Adapter& adapter) {
   const uint32_t lanes = adapter.subgroup_least;
   const bool is_fixed = adapter.subgroups && lanes == adapter.subgroup_most && !adapter.is_software;

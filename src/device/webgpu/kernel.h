@@ -104,7 +104,7 @@ struct Kernel {
 struct StepCounts {
   uint32_t rows[kSymbols] = {};
   uint32_t sequences = 0;
-  uint32_t unused = 0;
+  uint32_t zero = 0;
 };
 
 // Whether its memory is bound as kFours: load4 and store4 are then of multiples of four words, and there is no store().
@@ -112,6 +112,11 @@ bool is_in_fours(const Kernel& kernel);
 
 // The whole text. `kernel` has at least the memory bound.
 PipelineText pipeline_text(const Kernel& kernel);
+
+// For drivers that compile for a processor: each loop of the text begins at a number that they do not know, though it
+// is what it was. Of loops whose length they know they unroll tens of rounds, and what they make of the barriers in
+// them takes seconds.
+std::string with_loops_kept(const std::string& wgsl);
 
 // exp, tanh, log and sigmoid within a few ulp, which WGSL's own need not be; and bits that tell what is not finite.
 extern const char* const kMath;
