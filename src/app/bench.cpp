@@ -111,7 +111,7 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
 
 Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, Machine& machine) {
   if (request.synthetic) {
-    machine.bounded = false;  // its weights are held: there is no file
+    machine.bounded = machine.host_bounded = false;  // its weights are held: there is no file
     machine.budget.count_mapped(Domain::host, false);
     return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
   }
@@ -134,7 +134,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   Meter meter;
   MeteredDevice device(*machine.device, meter);
   // Held beside the model, so that within a bound it is a small part.
-  const uint64_t most = machine.bounded ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
+  const uint64_t most = machine.host_bounded ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
   TRY(ReadBandwidth bandwidth, ReadBandwidth::open(*machine.pool, machine.budget, most));
   TRY(const std::unique_ptr<Engine> engine,
       open_engine(model, device, machine, engine_options(request, arguments), console));

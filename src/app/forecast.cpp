@@ -79,6 +79,7 @@ Status check_routing(const RoutingTrace& trace, const ExpertRoom& experts, const
 Result<Bandwidths> measure(const WeightFiles& files, const MemoryPlan& plan, const ForecastSources& sources,
                            Machine& machine) {
   Bandwidths bandwidths;
+  if (plan.domain != Domain::host) return bandwidths;  // those of the host say nothing of it
   {
     TRY(ReadBandwidth memory,
         ReadBandwidth::open(*machine.pool, machine.budget, machine.budget.left(Domain::host) / 2));
@@ -96,7 +97,7 @@ Result<Bandwidths> measure(const WeightFiles& files, const MemoryPlan& plan, con
 
 Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, EngineOptions options,
                           const ForecastSources& sources) {
-  options.lease_rows = machine.bounded;
+  options.lease_rows = machine.host_bounded;
   Meter meter;
   const MeteredDevice device(*machine.device, meter);
   TRY(MemoryPlan plan, plan_memory(model, files, device, machine.budget, machine.memory_limit, options));

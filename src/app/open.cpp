@@ -39,13 +39,26 @@ Result<std::string> demo_path() {
 }
 
 // Mapped weights count where a bound was asked for; else the system may take their pages back.
-void limit_memory(const Arguments& arguments, Machine& machine) {
-  machine.bounded = arguments.given("--memory");
-  machine.budget.count_mapped(Domain::host, machine.bounded);
+Status limit_memory(const Arguments& arguments, Machine& machine) {
+  machine.host_bounded = arguments.given("--memory");
+  machine.budget.count_mapped(Domain::host, machine.host_bounded);
   const double share = kDefaultMemoryShare * static_cast<double>(machine_memory_bytes());
-  machine.memory_limit =
-      machine.bounded ? static_cast<uint64_t>(arguments.integer("--memory")) : static_cast<uint64_t>(share);
-  machine.budget.set_limit(Domain::host, machine.memory_limit);
+  const uint64_t of_host =
+      machine.host_bounded ? static_cast<uint64_t>(arguments.integer("--memory")) : static_cast<uint64_t>(share);
+  machine.budget.set_limit(Domain::host, of_host);
+  const bool of_device = arguments.given("--device-memory");
+  if (machine.device->info().memory == Domain::host) {
+    if (of_device)
+      return error(ErrorKind::invalid, "--device-memory: ", machine.device->info().name,
+                   " computes in the host's memory: want --memory");
+    machine.bounded = machine.host_bounded;
+    machine.memory_limit = of_host;
+    return {};
+  }
+  machine.bounded = of_device;
+  machine.memory_limit = of_device ? static_cast<uint64_t>(arguments.integer("--device-memory")) : UINT64_MAX;
+  machine.budget.set_limit(machine.device->info().memory, machine.memory_limit);
+  return {};
 }
 
 // The level of --simd, which this processor must have.
@@ -162,6 +175,11 @@ std::vector<OptionSpec> device_options() {
        .help = "what may be taken of the host's memory, such as 512M or 4G, pages of the file that every token reads "
                "among it; experts beyond are read as they are chosen; without it, three quarters of it, and pages as "
                "the system keeps them"},
+      {.name = "--device-memory",
+       .argument = "BYTES",
+       .kind = OptionKind::bytes,
+       .help = "what may be taken of a GPU's own memory; experts beyond are read from the file as they are chosen; "
+               "without it, as much as the GPU gives"},
   };
 }
 
@@ -176,9 +194,9 @@ std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>&
 Result<Machine> open_machine(const Arguments& arguments) {
   Machine machine;
   machine.program_bytes = resident_memory().file;
-  limit_memory(arguments, machine);
   machine.pool = std::make_unique<ThreadPool>(thread_count(arguments));
   TRY(machine.device, open_device(arguments, machine.pool.get()));
+  TRY_STATUS(limit_memory(arguments, machine));
   return machine;
 }
 
@@ -217,7 +235,7 @@ void measure_reserve(Machine& machine) {
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
                                             Console& console) {
   measure_reserve(machine);
-  options.lease_rows = machine.bounded;
+  options.lease_rows = machine.host_bounded;
   if (options.experts.bytes == 0) {
     const Result<MemoryPlan> plan =
         plan_memory(model, weight_files(model), device, machine.budget, machine.memory_limit, options);

@@ -19,7 +19,7 @@
 
 namespace sluice {
 
-std::vector<OptionSpec> device_options();  // --device, --webgpu-library, --simd, --threads, --memory
+std::vector<OptionSpec> device_options();  // --device, --webgpu-library, --simd, --threads, --memory, ...
 OptionSpec threads_option();
 OptionSpec webgpu_library_option();
 // Where Dawn's C interface may be, in the order in which it is tried; `option`: of --webgpu-library, or "".
@@ -33,8 +33,9 @@ struct Machine {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
   Budget budget;
-  bool bounded = false;                // by --memory
-  uint64_t memory_limit = 0;           // of the host's
+  bool host_bounded = false;           // by --memory
+  bool bounded = false;                // of the device's memory: by --memory or --device-memory
+  uint64_t memory_limit = 0;           // likewise
   uint64_t program_bytes = 0;          // of program and libraries in memory
   std::unique_ptr<StateStore> states;  // null: none is kept
 };
@@ -45,7 +46,7 @@ inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);
 Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
 Result<Model> open_model(const std::string& path);
-// On the machine's device or one around it. Within --memory experts that find no room are read as they are chosen.
+// On the machine's device or one around it. Within a bound experts that find no room are read as they are chosen.
 // Shows progress: weights may have to be packed.
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
                                             Console& console);

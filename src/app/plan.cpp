@@ -55,7 +55,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
                           .format = format_label(planned.model.checkpoint()),
                           .device = machine.device->info().description,
                           .header_only = planned.header_only,
-                          .bounded = arguments.given("--memory"),
+                          .bounded = machine.bounded,
                           .parameters = planned.model.facts().parameters,
                           .plan = &foreseen.plan,
                           .forecast = foreseen.forecast};

@@ -22,8 +22,9 @@ std::string line(const std::string& what, uint64_t bytes, const std::string& not
   return note.empty() ? text + '\n' : cat(text, "  ", note, '\n');
 }
 
-std::string note_of(Purpose purpose, const MemoryPlan& plan) {
-  switch (purpose) {
+std::string note_of(const MemoryLine& one, const MemoryPlan& plan) {
+  if (one.domain != plan.domain) return "of the host's memory, not counted here";
+  switch (one.purpose) {
     case Purpose::mapped_weights: return "pages of the file that every token reads";
     case Purpose::activations: return cat("with prompts read in chunks of ", plan.prompt_chunk, " tokens");
     case Purpose::state: return cat("of ", plan.context, " tokens, and snapshots");
@@ -32,7 +33,7 @@ std::string note_of(Purpose purpose, const MemoryPlan& plan) {
 }
 
 std::string experts_note(const MemoryPlan& plan) {
-  if (!plan.streams()) return "all of them, pages of the file";
+  if (!plan.streams()) return plan.domain == Domain::host ? "all of them, pages of the file" : "all of them";
   return cat(plan.slots(), " of ", plan.experts.count(), ", the others read as they are chosen");
 }
 
@@ -47,8 +48,7 @@ uint64_t expert_memory(const MemoryPlan& plan) {
 
 std::string table(const MemoryPlan& plan) {
   std::string text = line("reserve", plan.held, "the program, its texts and tables, measured");
-  for (const MemoryLine& one : plan.lines)
-    text += line(purpose_name(one.purpose), one.bytes, note_of(one.purpose, plan));
+  for (const MemoryLine& one : plan.lines) text += line(purpose_name(one.purpose), one.bytes, note_of(one, plan));
   if (plan.experts.layers != 0) text += line("experts", expert_memory(plan), experts_note(plan));
   text += line("in all", plan.dense() + expert_memory(plan), "");
   if (plan.tables != 0) text += line("tables", plan.tables, tables_note(plan));
@@ -59,7 +59,17 @@ std::string bandwidth_text(double bandwidth) {
   return bandwidth > 0 ? cat(fixed(bandwidth / 1e9, 2), " GB/s") : "not measured";
 }
 
-std::string speed_text(const Forecast& foreseen) {
+std::string limit_text(const PlanReport& report) {
+  const MemoryPlan& plan = *report.plan;
+  if (plan.domain == Domain::host)
+    return cat(format_bytes(plan.limit), report.bounded ? " by --memory" : " of this machine's");
+  return report.bounded ? cat(format_bytes(plan.limit), " of the GPU's, by --device-memory")
+                        : "what the GPU gives, which does not say how much that is";
+}
+
+std::string speed_text(const PlanReport& report) {
+  const Forecast& foreseen = report.forecast;
+  if (report.plan->domain != Domain::host) return "not foreseen on a GPU";
   if (foreseen.tokens_per_second <= 0) return "not foreseen: want --disk, since there is no file to measure with";
   return cat(fixed(foreseen.tokens_per_second, 1), " tokens/s foreseen",
              foreseen.routing.empty()
@@ -72,11 +82,11 @@ std::string speed_text(const Forecast& foreseen) {
 std::string plan_text(const PlanReport& report) {
   const MemoryPlan& plan = *report.plan;
   const Forecast& foreseen = report.forecast;
-  std::string text = cat("model       ", printable(report.model), report.header_only ? " (its header alone), " : ", ",
-                         report.format, ": ", fixed(static_cast<double>(report.parameters) / 1e9, 3),
-                         " B parameters\ndevice      ", report.device, "\nmemory      ", format_bytes(plan.limit),
-                         report.bounded ? " by --memory\n\n" : " of this machine's\n\n", table(plan), "\nfloor       ",
-                         format_bytes(plan.floor), "\nrecommended ", format_bytes(plan.recommended()), '\n');
+  std::string text =
+      cat("model       ", printable(report.model), report.header_only ? " (its header alone), " : ", ", report.format,
+          ": ", fixed(static_cast<double>(report.parameters) / 1e9, 3), " B parameters\ndevice      ", report.device,
+          "\nmemory      ", limit_text(report), "\n\n", table(plan), "\nfloor       ", format_bytes(plan.floor),
+          "\nrecommended ", format_bytes(plan.recommended()), '\n');
   if (!foreseen.routing.empty()) {
     text += cat("experts     ", fixed(100 * foreseen.hit_rate, 1), " % of the chosen lie in memory, ",
                 fixed(100 * foreseen.cold_hit_rate, 1), " % in the first ", kColdTokens,
@@ -85,7 +95,7 @@ std::string plan_text(const PlanReport& report) {
   return cat(text, "a token     reads ", format_bytes(static_cast<uint64_t>(foreseen.memory_bytes)), " in memory, ",
              format_bytes(static_cast<uint64_t>(foreseen.disk_bytes)), " of the disk\nbandwidth   memory ",
              bandwidth_text(foreseen.bandwidths.memory), ", disk ", bandwidth_text(foreseen.bandwidths.disk),
-             "\nspeed       ", speed_text(foreseen), '\n');
+             "\nspeed       ", speed_text(report), '\n');
 }
 
 Json plan_json(const PlanReport& report) {
@@ -101,7 +111,7 @@ Json plan_json(const PlanReport& report) {
                       {"header_only", report.header_only},
                       {"format", report.format},
                       {"device", report.device},
-                      {"limit_bytes", static_cast<int64_t>(plan.limit)},
+                      {"limit_bytes", static_cast<int64_t>(std::min<uint64_t>(plan.limit, INT64_MAX))},
                       {"reserve_bytes", static_cast<int64_t>(plan.held)},
                       {"memory", std::move(memory)},
                       {"table_bytes", static_cast<int64_t>(plan.tables)},

@@ -31,6 +31,7 @@ enum class Arithmetic : uint8_t { exact, fast };
 struct DeviceInfo {
   std::string name{};              // as --device takes it: "reference", "cpu"
   std::string description{};       // "AMD EPYC, AVX-512 VNNI, 2 threads"
+  Domain memory = Domain::host;    // where weights, caches and slots lie
   bool classes_bit_equal = false;  // prompt and decode rows give the same bits: a prefix is reused whatever its classes
   std::vector<std::string> missing{};  // ops that the device lacks on purpose; a program with one is refused by plan
 };
@@ -71,6 +72,8 @@ class Plan {
   virtual ~Plan() = default;
   virtual std::vector<MemoryLine> memory() const = 0;
   virtual uint64_t page_bytes(uint32_t group) const = 0;  // of one page, all states of the group together
+  // Of one expert, the largest, on a device that keeps all in a form of its own; 0: they are as they are stored.
+  virtual uint64_t expert_bytes() const { return 0; }
   // Device, instruction set, arithmetic, kernel version, cache formats: part of every snapshot's key.
   virtual std::string numerics_id() const = 0;
 };
@@ -137,7 +140,7 @@ class ExpertMemory {
   // Where a slot lies in the host's memory, so that files are read into it; empty where it lies elsewhere.
   virtual std::span<std::byte> slot_memory(uint32_t slot) = 0;
   // From now on the slot is that expert's. `pieces`: the bytes of its gate, up and down, each as expert_pieces() lists
-  // them; in slot_memory(slot), where there is such, to stay there; else untouched until the ticket is done.
+  // them; in slot_memory(slot), where there is such, to stay there; else they may be forgotten afterwards.
   virtual Ticket fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) = 0;
   virtual void release(uint32_t slot) = 0;  // holds no expert any more
 };

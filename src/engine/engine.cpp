@@ -74,7 +74,7 @@ Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& devic
   if (options.experts.bytes != 0) {
     kept->program = streaming_program(std::move(kept->program));
     TRY(experts, ExpertPlaces::find(kept->program, *kept->weights, kept->files));
-    TRY(slots, expert_slots(*experts, options.experts.bytes));
+    TRY(slots, expert_slots(*experts, *kept, device, budget, options));
   }
   TRY(LeasedRows leased, lease_rows(*kept, ports.tokens, budget, options));
   TRY(PlacedText placed, place_text(*kept, device, budget, options, slots));
@@ -115,7 +115,12 @@ Status EngineImpl::add_expert_store(ExpertPlaces places, uint32_t slots) {
     return error(ErrorKind::unsupported, "experts: the device holds none in slots: want all in memory");
   TRY(auto reads, options_.experts.open_reads(places.paths()));
   auto replacement = make_replacement(options_.experts.replacement, {places.layers(), places.experts()});
-  store_ = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(reads), std::move(replacement));
+  std::optional<ReadRoom> room;
+  if (memory->slot_memory(0).empty()) {
+    TRY(room, ReadRoom::take(places.slot_bytes(), slots, *budget_));
+  }
+  store_ = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(room), std::move(reads),
+                                         std::move(replacement));
   store_->warm_up(options_.experts.warm);
   return {};
 }

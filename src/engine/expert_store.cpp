@@ -20,10 +20,11 @@ constexpr double kAwaitedWorth = std::numeric_limits<double>::max();
 
 }  // namespace
 
-ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::unique_ptr<ReadQueue> reads,
-                         std::unique_ptr<Replacement> replacement)
+ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::optional<ReadRoom> room,
+                         std::unique_ptr<ReadQueue> reads, std::unique_ptr<Replacement> replacement)
     : places_(std::move(places)),
       memory_(&memory),
+      room_(std::move(room)),
       replacement_(std::move(replacement)),
       slots_(slots),
       slot_of_(size_t{places_.layers()} * places_.experts(), -1),
@@ -135,6 +136,7 @@ void ExpertStore::forget_step() {
 void ExpertStore::begin_wanted() {
   for (const Want& want : wanted_) {
     if (slot_of(want.layer, want.expert) >= 0) continue;
+    if (!may_read()) break;
     const std::optional<uint32_t> slot = take_room(std::numeric_limits<double>::infinity());
     if (!slot) break;
     begin_expert(*slot, want.layer, want.expert);
@@ -145,7 +147,7 @@ void ExpertStore::begin_wanted() {
 
 // Behind what a step wants, and never so much that what it wants next would have to queue for long.
 void ExpertStore::begin_ahead() {
-  while (!ahead_.empty() && to_begin_.empty() && under_way_ < reads_->depth() / 2) {
+  while (!ahead_.empty() && may_read() && to_begin_.empty() && under_way_ < reads_->depth() / 2) {
     const Want want = ahead_.back();
     ahead_.pop_back();
     if (slot_of(want.layer, want.expert) >= 0) continue;
@@ -158,7 +160,7 @@ void ExpertStore::begin_ahead() {
 }
 
 void ExpertStore::begin_warm() {
-  while (!warm_.empty() && !empty_.empty() && to_begin_.empty() && under_way_ < reads_->depth() / 2) {
+  while (!warm_.empty() && !empty_.empty() && may_read() && to_begin_.empty() && under_way_ < reads_->depth() / 2) {
     const Want want = warm_.back();
     warm_.pop_back();
     if (slot_of(want.layer, want.expert) >= 0) continue;
@@ -233,6 +235,7 @@ void ExpertStore::begin_expert(uint32_t index, uint32_t layer, uint32_t expert) 
   slot = {.state = State::reading, .layer = layer, .expert = expert, .kept = true};
   slot.place = places_.place(layer, expert);
   slot.reads_left = slot.place.reads.size();
+  if (room_) slot.run = room_->take_run();
   slot_of(layer, expert) = static_cast<int32_t>(index);
   for (const ExpertRead& read : slot.place.reads) {
     if (free_readings_.empty()) {
@@ -244,6 +247,11 @@ void ExpertStore::begin_expert(uint32_t index, uint32_t layer, uint32_t expert) 
     readings_[id] = {.slot = index, .read = read};
     to_begin_.push_back(id);
   }
+}
+
+// Where a slot's expert is read to.
+std::span<std::byte> ExpertStore::read_memory(uint32_t slot) {
+  return room_ ? room_->memory(slots_[slot].run) : memory_->slot_memory(slot);
 }
 
 void ExpertStore::begin_reads() {
@@ -258,7 +266,7 @@ void ExpertStore::begin_reads() {
 void ExpertStore::begin_rest(uint32_t id) {
   const Reading& reading = readings_[id];
   const uint64_t from = reading.done / kReadAlignment * kReadAlignment;
-  const std::span<std::byte> memory = memory_->slot_memory(reading.slot);
+  const std::span<std::byte> memory = read_memory(reading.slot);
   reads_->begin({.id = id,
                  .file = reading.read.from.file,
                  .offset = reading.read.from.offset + from,
@@ -300,14 +308,16 @@ void ExpertStore::settle(uint32_t index) {
   Slot& slot = slots_[index];
   if (slot.failure) {
     slot_of(slot.layer, slot.expert) = -1;
+    if (room_) room_->give_back(slot.run);
     return;
   }
   slot.state = State::there;
-  const std::span<std::byte> memory = memory_->slot_memory(index);
+  const std::span<std::byte> memory = read_memory(index);
   std::vector<const std::byte*> pieces;
   pieces.reserve(slot.place.pieces.size());
   for (const uint64_t at : slot.place.pieces) pieces.push_back(memory.data() + static_cast<size_t>(at));
   memory_->fill(index, {.op = places_.op(slot.layer), .expert = slot.expert}, pieces);
+  if (room_) room_->give_back(slot.run);
   const auto is_it = [&](const Want& want) { return want.layer == slot.layer && want.expert == slot.expert; };
   slot.kept = std::erase_if(wanted_, is_it) > 0;
   may_resume_ |= slot.kept;

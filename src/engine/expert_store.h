@@ -25,6 +25,7 @@
 #include "device/device.h"
 #include "engine/expert_places.h"
 #include "engine/read_ahead.h"
+#include "engine/read_room.h"
 #include "engine/replacement.h"
 
 namespace sluice {
@@ -48,9 +49,9 @@ struct HotExpert {
 
 class ExpertStore {
  public:
-  // `memory` outlives it.
-  ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::unique_ptr<ReadQueue> reads,
-              std::unique_ptr<Replacement> replacement);
+  // `memory` outlives it. `room`: to read into, where slots do not lie in the host's memory.
+  ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::optional<ReadRoom> room,
+              std::unique_ptr<ReadQueue> reads, std::unique_ptr<Replacement> replacement);
 
   // A step begins; true: it is to guess experts (StartOptions).
   bool begin_step();
@@ -84,6 +85,7 @@ class ExpertStore {
     bool awaited = false;    // likewise, and the op that may use it is yet to come in this step
     bool forgotten = false;  // was read for a step that is not waited for: an error is no answer for another one
     ExpertPlace place{};
+    uint32_t run = 0;  // of ReadRoom, while it is read
     size_t reads_left = 0;
     std::optional<Error> failure{};
   };
@@ -108,6 +110,8 @@ class ExpertStore {
   void begin_ahead();
   void begin_warm();
   void begin_early(uint32_t slot, const Want& want);
+  bool may_read() const { return !room_ || !room_->full(); }
+  std::span<std::byte> read_memory(uint32_t slot);
   std::optional<uint32_t> take_room(double worth_of_new);
   void begin_expert(uint32_t slot, uint32_t layer, uint32_t expert);
   void begin_reads();
@@ -119,6 +123,7 @@ class ExpertStore {
 
   ExpertPlaces places_;
   ExpertMemory* memory_;
+  std::optional<ReadRoom> room_;
   std::unique_ptr<Replacement> replacement_;
   std::vector<Slot> slots_;
   std::vector<int32_t> slot_of_;  // by layer and expert; -1: in none

@@ -163,11 +163,14 @@ Layout make_layout(const TextModel& model, const EngineOptions& options, const L
   return layout;
 }
 
-Result<ExpertSlots> expert_slots(const ExpertPlaces& places, uint64_t bytes) {
-  const uint64_t slots = std::min(bytes / places.slot_bytes(), places.total_experts());
+Result<ExpertSlots> expert_slots(const ExpertPlaces& places, const TextModel& model, const Device& device,
+                                 const Budget& budget, const EngineOptions& options) {
+  TRY(const PlannedText planned, plan_text(model, device, budget, options, {.count = 1, .bytes = places.slot_bytes()}));
+  const uint64_t own = planned.plan->expert_bytes(), one = own == 0 ? places.slot_bytes() : own;
+  const uint64_t slots = std::min(options.experts.bytes / one, places.total_experts());
   if (slots > 0) return ExpertSlots{.count = static_cast<uint32_t>(slots), .bytes = places.slot_bytes()};
-  return error(ErrorKind::out_of_memory, "experts: ", format_bytes(bytes), " for them: want at least the ",
-               format_bytes(places.slot_bytes()), " of one");
+  return error(ErrorKind::out_of_memory, "experts: ", format_bytes(options.experts.bytes),
+               " for them: want at least the ", format_bytes(one), " of one");
 }
 
 Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,

@@ -72,8 +72,9 @@ struct PlacedText {
 
 // A program as it is planned where experts are fetched: time to read them, and guesses of the next.
 Program streaming_program(Program program);
-// As many as EngineOptions::experts.bytes has room for, at most all.
-Result<ExpertSlots> expert_slots(const ExpertPlaces& places, uint64_t bytes);
+// As many as EngineOptions::experts.bytes has room for where the device keeps them, at most all.
+Result<ExpertSlots> expert_slots(const ExpertPlaces& places, const TextModel& model, const Device& device,
+                                 const Budget& budget, const EngineOptions& options);
 
 // Plans `model`. Where options leave the size open it shrinks - snapshots, then sequences' room, then the context -
 // until the budget takes it; rather than that, weights are not repacked. The smallest, where nothing fits.

@@ -64,6 +64,7 @@ void add_line(std::vector<MemoryLine>& lines, const MemoryLine& more) {
 Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                const EngineOptions& options, bool streams) {
   MemoryPlan plan;
+  plan.domain = device.info().memory;
   TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
   TRY(const std::vector<PlacedShape> weights, placed_shapes(text.program, *text.weights));
   plan.experts = expert_room(text.program, weights);
@@ -90,11 +91,18 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   plan.context = planned.layout.context;
   plan.prompt_chunk = options.prompt_chunk;
   plan.repack = options.repack;
-  uint64_t slot_bytes = slots.count * slots.bytes;
-  uint64_t unread = slots.count == 0 ? plan.experts.bytes : 0;  // experts among the other weights
+  uint64_t unread = slots.count == 0 ? plan.experts.bytes : 0;  // experts among weights that lie in the file
+  uint64_t held = 0;                                            // among the others
+  if (const uint64_t own = planned.plan->expert_bytes(); own != 0) {
+    plan.experts.bytes = plan.experts.count() * own;
+    if (plan.experts.slot_bytes != 0) plan.experts.slot_bytes = own;
+    held = (slots.count == 0 ? plan.experts.count() : slots.count) * own;
+  } else {
+    held = slots.count * slots.bytes;
+  }
   for (MemoryLine line : planned.plan->memory()) {
     const bool lies = line.purpose == Purpose::mapped_weights || line.purpose == Purpose::packed_weights;
-    uint64_t& experts = lies ? unread : slot_bytes;
+    uint64_t& experts = lies ? unread : held;
     if (lies || line.purpose == Purpose::weights) {
       const uint64_t taken = std::min(line.bytes, experts);
       line.bytes -= taken;
@@ -114,7 +122,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
 uint64_t MemoryPlan::dense() const {
   uint64_t bytes = held;
   for (const MemoryLine& line : lines)
-    if (line.domain == Domain::host) bytes += line.bytes;
+    if (line.domain == domain) bytes += line.bytes;
   return bytes;
 }
 
@@ -128,7 +136,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
   EngineOptions tried = options;
   const auto plan_in = [&](const Budget& room, bool streams) -> Result<MemoryPlan> {
     TRY(MemoryPlan plan, plan_chunks(model, files, device, room, tried, streams));
-    plan.held = budget.used(Domain::host);
+    plan.held = budget.used(plan.domain);
     plan.limit = limit;
     return plan;
   };
@@ -136,7 +144,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
     tried.prompt_chunk = kCut;
     tried.repack = Repack::never;
     Budget nothing;
-    nothing.set_limit(Domain::host, 0);
+    nothing.set_limit(device.info().memory, 0);
     return plan_in(nothing, /*streams=*/true);
   };
   TRY(MemoryPlan plan, plan_smallest());
@@ -165,13 +173,13 @@ Status check_floor(const MemoryPlan& plan) {
   if (plan.needed() <= plan.limit) return {};
   std::string parts = cat(format_bytes(plan.held), " held and in reserve");
   for (const MemoryLine& line : plan.lines)
-    parts += cat(", ", purpose_name(line.purpose), " ", format_bytes(line.bytes));
+    if (line.domain == plan.domain) parts += cat(", ", purpose_name(line.purpose), " ", format_bytes(line.bytes));
   if (plan.experts.layers != 0)
     parts += plan.experts.slot_bytes == 0
                  ? cat(", experts ", format_bytes(plan.experts.bytes))
                  : cat(", at least ", plan.experts.used, " experts ", format_bytes(plan.needed() - plan.dense()));
-  return error(ErrorKind::out_of_memory, "host memory: ", format_bytes(plan.limit), " in all: want at least ",
-               format_bytes(plan.needed()), " (", parts, ")");
+  return error(ErrorKind::out_of_memory, domain_name(plan.domain), " memory: ", format_bytes(plan.limit),
+               " in all: want at least ", format_bytes(plan.needed()), " (", parts, ")");
 }
 
 }  // namespace sluice

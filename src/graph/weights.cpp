@@ -91,4 +91,8 @@ const std::byte* piece_bytes(const TensorSource& source, const ExpertPiece& piec
   return piece.part < 0 ? source.row(expert, 0) : source.parts[static_cast<size_t>(piece.part)].row(expert, 0);
 }
 
+std::vector<const std::byte*>& piece_places(TensorSource& source, const ExpertPiece& piece) {
+  return piece.part < 0 ? source.experts : source.parts[static_cast<size_t>(piece.part)].experts;
+}
+
 }  // namespace sluice

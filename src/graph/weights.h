@@ -89,6 +89,8 @@ inline constexpr uint64_t kLeastPieceBytes = 4096;
 std::vector<ExpertPiece> expert_pieces(const TensorSource& source);
 // Where a piece of that expert begins, in the source as it is.
 const std::byte* piece_bytes(const TensorSource& source, const ExpertPiece& piece, uint32_t expert);
+// Where the experts' pieces of that kind are taken from, by expert; empty: at their stride.
+std::vector<const std::byte*>& piece_places(TensorSource& source, const ExpertPiece& piece);
 
 class WeightSource {
  public:

@@ -4,40 +4,13 @@
 
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
-#include "graph/cases.h"
 #include "graph/expert_guesses.h"
 #include "graph/late_experts.h"
 #include "parity_player.h"
+#include "slot_cases.h"
 
 namespace sluice {
 namespace {
-
-std::vector<OpCase> cases_with_experts() {
-  std::vector<OpCase> cases = cases_of("experts");
-  for (OpCase& one : block_cases())
-    if (one.name.starts_with("moe")) cases.push_back(std::move(one));
-  return cases;
-}
-
-uint32_t count_of_experts(const OpCase& one) {
-  uint32_t most = 0;
-  for (const WeightDecl& weight : one.program.weights) most = std::max(most, weight.shape.experts);
-  return most;
-}
-
-void expect_resident_bits(const OpCase& one, Device& device, Arithmetic arithmetic) {
-  const CaseWeights weights(one);
-  CasePlayer resident(one, weights, device, arithmetic);
-  const uint32_t experts = count_of_experts(one);
-  for (const uint32_t slots : {1u, 2u, experts / 2 + 1, experts + 1}) {
-    CasePlayer streamed(one, weights, device, arithmetic, {.slots = slots, .seed = slots});
-    for (const CaseStep& step : one.steps) {
-      const StepOutputs want = resident.play(step, TokenClass::decode);
-      EXPECT_EQ(streamed.play(step, TokenClass::decode), want) << one.name << ", " << slots << " slots";
-    }
-    EXPECT_GT(streamed.filler().filled(), 0u);
-  }
-}
 
 TEST(CpuSlots, GiveTheBitsOfExpertsAtHand) {
   ThreadPool pool(2);
@@ -50,29 +23,8 @@ TEST(CpuSlots, GiveTheBitsOfExpertsAtHand) {
   }
 }
 
-// A shared expert behind a router: moved before the routed ones, it is computed while they come.
-OpCase shared_case() {
-  CaseBuilder c("a shared expert");
-  const Value x = c.input(64);
-  const WeightShape inward{.experts = 6, .rows = 32, .columns = 64}, outward{.experts = 6, .rows = 64, .columns = 32};
-  const WeightShape inward_of_shared{.rows = 32, .columns = 64};
-  const Weight gate = c.weight(inward, Format::q8_0), up = c.weight(inward, Format::q8_0);
-  const Weight down = c.weight(outward, Format::q8_0);
-  const Value logits = linear(x, c.weight({.rows = 6, .columns = 64}));
-  c.recorder().begin_block(BlockKind::moe);
-  const Routed routed = route(logits, {.k = 3});
-  const Value y = experts(x, routed, gate, up, down, ActivationKind::silu);
-  c.recorder().end_block();
-  const Weight shared_gate = c.weight(inward_of_shared), shared_up = c.weight(inward_of_shared);
-  const Value shared =
-      gated_mlp(x, shared_gate, shared_up, c.weight({.rows = 64, .columns = 32}), ActivationKind::silu);
-  c.output(add(y, shared));
-  c.row_steps({1, 5, 65});
-  return c.done();
-}
-
 TEST(LateExperts, StandBehindWhatDoesNotNeedThem) {
-  const Program program = shared_case().program;
+  const Program program = shared_expert_case().program;
   const Program late = with_late_experts(program);
   std::string order;
   for (const Op& op : late.ops) order += cat(op_name(op), " ");
@@ -86,7 +38,7 @@ TEST(LateExperts, StandBehindWhatDoesNotNeedThem) {
 TEST(LateExperts, GiveTheSameBitsStreamedOrNot) {
   ThreadPool pool(2);
   const auto device = make_cpu_device({.pool = &pool});
-  const OpCase plain = shared_case();
+  const OpCase plain = shared_expert_case();
   OpCase late = plain;
   late.program = with_late_experts(plain.program);
   const CaseWeights weights(plain);
@@ -158,7 +110,7 @@ TEST(ExpertGuesses, AreRightWhereTheHiddenStateStaysAndChangeNoBit) {
 TEST(CpuSlots, AreFilledWhileAnOpIsLookedFor) {
   ThreadPool pool(1);
   const auto device = make_cpu_device({.pool = &pool});
-  const OpCase one = shared_case();
+  const OpCase one = shared_expert_case();
   const CaseWeights weights(one);
   CasePlayer resident(one, weights, *device, Arithmetic::exact);
   CasePlayer streamed(one, weights, *device, Arithmetic::exact, {.slots = 1});
@@ -171,7 +123,7 @@ TEST(CpuSlots, AreFilledWhileAnOpIsLookedFor) {
 }
 
 TEST(ReferenceDevice, HasNoSlotsForExperts) {
-  const OpCase one = shared_case();
+  const OpCase one = shared_expert_case();
   const auto device = make_reference_device();
   PlanRequest request{.program = &one.program, .expert_slots = {.count = 3, .bytes = kSlotAlignment}};
   for (size_t id = 0; id < one.weights.size(); ++id)

@@ -32,7 +32,13 @@ ExpertSlots slots_for(const Program& program, const WeightSource& weights, uint3
 
 SlotFiller::SlotFiller(const Program& program, const WeightSource& weights, Runner& runner, uint32_t slots,
                        uint32_t seed)
-    : program_(program), weights_(weights), runner_(runner), held_(slots), kept_(slots), seed_(seed) {}
+    : program_(program),
+      weights_(weights),
+      runner_(runner),
+      held_(slots),
+      kept_(slots),
+      slot_bytes_(slots_for(program, weights, slots).bytes),
+      seed_(seed) {}
 
 uint32_t SlotFiller::draw(uint64_t below) {
   return philox4x32({draws_++, 0, 0, 0}, {seed_, 0})[0] % static_cast<uint32_t>(below);
@@ -52,7 +58,9 @@ std::optional<uint32_t> SlotFiller::room() {
 
 void SlotFiller::fill(uint32_t slot, ExpertId expert) {
   const auto& op = std::get<Experts>(program_.ops[expert.op]);
-  const std::span<std::byte> memory = runner_.expert_memory()->slot_memory(slot);
+  std::span<std::byte> memory = runner_.expert_memory()->slot_memory(slot);
+  std::vector<std::byte> read(memory.empty() ? slot_bytes_ : 0);
+  if (memory.empty()) memory = read;
   std::memset(memory.data(), 0xff, memory.size());
   std::vector<const std::byte*> pieces;
   size_t at = draw(8);
@@ -67,6 +75,7 @@ void SlotFiller::fill(uint32_t slot, ExpertId expert) {
   const Ticket ticket = runner_.expert_memory()->fill(slot, expert, pieces);
   const std::optional<Completion> done = runner_.poll();
   ASSERT_TRUE(done && done->ticket == ticket && done->status.ok());
+  std::ranges::fill(read, std::byte{0xff});  // not looked at any more
   held_[slot] = expert;
   kept_[slot] = true;
   ++filled_;

@@ -35,6 +35,7 @@ class SlotFiller {
   Runner& runner_;
   std::vector<std::optional<ExpertId>> held_;  // by slot
   std::vector<bool> kept_;                     // by slot: until the step has been resumed
+  uint64_t slot_bytes_;
   uint32_t seed_;
   uint32_t draws_ = 0;
   uint64_t filled_ = 0;

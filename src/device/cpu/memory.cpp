@@ -7,13 +7,6 @@
 #include "graph/op_check.h"
 
 namespace sluice::cpu {
-namespace {
-
-std::vector<const std::byte*>& places_of(TensorSource& weight, const ExpertPiece& piece) {
-  return piece.part < 0 ? weight.experts : weight.parts[static_cast<size_t>(piece.part)].experts;
-}
-
-}  // namespace
 
 Result<Memory> Memory::take(const CpuPlan& plan, const WeightSource& weights, Budget& budget) {
   Memory memory;
@@ -37,7 +30,7 @@ void Memory::empty_slots() {
     if (!plan_->is_streamed(id)) continue;
     TensorSource& weight = weights_[id];
     pieces_[id] = expert_pieces(weight);
-    for (const ExpertPiece& piece : pieces_[id]) places_of(weight, piece).assign(weight.shape.experts, nullptr);
+    for (const ExpertPiece& piece : pieces_[id]) piece_places(weight, piece).assign(weight.shape.experts, nullptr);
   }
 }
 
@@ -49,11 +42,11 @@ std::span<std::byte> Memory::slot(uint32_t index) const {
 
 void Memory::place_expert(WeightId id, uint32_t expert, std::span<const std::byte* const> pieces) {
   CHECK(pieces.size() == pieces_[id].size() && expert < weights_[id].shape.experts);
-  for (size_t i = 0; i < pieces.size(); ++i) places_of(weights_[id], pieces_[id][i])[expert] = pieces[i];
+  for (size_t i = 0; i < pieces.size(); ++i) piece_places(weights_[id], pieces_[id][i])[expert] = pieces[i];
 }
 
 void Memory::forget_expert(WeightId id, uint32_t expert) {
-  for (const ExpertPiece& piece : pieces_[id]) places_of(weights_[id], piece)[expert] = nullptr;
+  for (const ExpertPiece& piece : pieces_[id]) piece_places(weights_[id], piece)[expert] = nullptr;
 }
 
 void Memory::decode_factors() {

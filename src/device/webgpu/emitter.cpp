@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "device/webgpu/weight_format.h"
 #include "graph/operands.h"
 
 namespace sluice::webgpu {
@@ -34,6 +33,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 Dispatches Emitter::emit_all(bool looking) {
   std::span<const Run> runs = looking ? std::span<const Run>() : runs_;
   for (op_ = 0; op_ < program_.ops.size();) {
+    // No step of this device guesses.
+    const auto guess = std::ranges::find(program_.guesses, op_, &ExpertGuess::first_op);
+    if (guess != program_.guesses.end()) {
+      op_ = guess->end_op;
+      continue;
+    }
     scratch_taken_ = 0;
     while (!runs.empty() && runs.front().first_op < op_) runs = runs.subspan(1);
     if (!runs.empty() && runs.front().first_op == op_ && emit_run(runs.front())) {
@@ -69,7 +74,7 @@ void Emitter::emit_check(ValueId id) {
   add(kernel);
 }
 
-void Emitter::add(const Kernel& kernel) {
+Dispatch& Emitter::add(const Kernel& kernel) {
   PipelineText text = pipeline_text(kernel);
   if (adapter_.is_software) text.wgsl = with_loops_kept(text.wgsl);
   Dispatch dispatch{.extent = kernel.extent, .grid = kernel.grid, .op = op_};
@@ -80,7 +85,7 @@ void Emitter::add(const Kernel& kernel) {
   for (const Binding& binding : kernel.bindings) dispatch.slots.push_back(binding.slot);
   dispatch.params.reserve(kernel.params.size());
   for (const Number& param : kernel.params) dispatch.params.push_back(param.word());
-  dispatches_.list.push_back(std::move(dispatch));
+  return dispatches_.list.emplace_back(std::move(dispatch));
 }
 
 Kernel Emitter::elementwise(const char* name, std::string element, ValueId out) const {
@@ -132,12 +137,12 @@ uint32_t Emitter::scratch(uint64_t words) {
   return static_cast<uint32_t>(begin);
 }
 
-std::string Emitter::decoder(WeightId id, const std::string& name) const {
-  return weight_snippet(layout_.matrix(id).format, program_.weights[id].shape.columns, name);
+std::string Emitter::decoder(WeightId id, const std::string& name, Rows rows) const {
+  return weight_snippet(layout_.matrix(id).format, program_.weights[id].shape.columns, name, rows);
 }
 
-std::string Emitter::product_decoder(WeightId id, const std::string& name) const {
-  return decoder(id, name) + unit_snippet(layout_.matrix(id).format, name);
+std::string Emitter::product_decoder(WeightId id, const std::string& name, Rows rows) const {
+  return decoder(id, name, rows) + unit_snippet(layout_.matrix(id).format, name);
 }
 
 }  // namespace sluice::webgpu

@@ -30,11 +30,21 @@ struct Dispatch {
   Extent extent{};
   Grid grid{};
   uint32_t op = 0;
+  bool of_present = false;  // computes with those of the op's experts that its table has a slot for
+};
+
+// An op whose experts come and go: its table has a word for each expert, the slot it is in, or kNone for one that is
+// not to be computed with now. It is the host's, and holds from a dispatch `of_present` to the next one's.
+struct StreamedExperts {
+  uint32_t op = 0;
+  uint32_t route = kNone;  // the op that chooses; kNone: whoever started the step
+  uint32_t table = 0;      // a word of `memory`
 };
 
 struct Dispatches {
   std::vector<PipelineText> texts{};
   std::vector<Dispatch> list{};
+  std::vector<StreamedExperts> streamed{};
   uint64_t scratch_words = 0;
 };
 
@@ -102,9 +112,12 @@ class Emitter {
   Kernel gated_kernel(const GatedRun& run);
   void emit_tiles(const Linear& op, uint32_t tile);
   bool emit_integer_tiles(const Linear& op, uint32_t tile);  // false: not of this weight, or arithmetic
+  struct ExpertsKernels;
+  void emit_resident(const ExpertsKernels& kernels);
+  void emit_streamed(const ExpertsKernels& kernels);
 
   void emit_check(ValueId id);
-  void add(const Kernel& kernel);
+  Dispatch& add(const Kernel& kernel);
 
   const ValueType& type(ValueId id) const { return program_.values[id].type; }
   uint32_t columns(ValueId id) const { return static_cast<uint32_t>(type(id).columns()); }
@@ -121,8 +134,14 @@ class Emitter {
   static Binding state(const std::string& name, uint32_t id, Access access, const char* element = "u32") {
     return {.name = name, .slot = {SlotKind::state, id}, .access = access, .element = element};
   }
-  std::string decoder(WeightId id, const std::string& name) const;          // the snippet for that binding
-  std::string product_decoder(WeightId id, const std::string& name) const;  // with its units
+  // Of the slots of one buffer.
+  static Binding slots(const std::string& name, uint32_t buffer) {
+    return {.name = name, .slot = {SlotKind::experts, buffer}, .element = kFours};
+  }
+  // The snippet for that binding.
+  std::string decoder(WeightId id, const std::string& name, Rows rows = Rows::at_begin) const;
+  // With its units.
+  std::string product_decoder(WeightId id, const std::string& name, Rows rows = Rows::at_begin) const;
   UnitShape units_of(WeightId id) const { return unit_shape(layout_.matrix(id).format); }
 
   // A kernel of one thread an element of `out`. `element` defines element(i: u32) -> f32, for element i of all its rows

@@ -197,6 +197,12 @@ std::vector<Run> find_runs(const Program& program) {
     if (run.end_op >= op + 2) runs.push_back(run);
     op = std::max(run.end_op, op + 1);
   }
+  // Guesses are not played.
+  std::erase_if(runs, [&](const Run& run) {
+    return std::ranges::any_of(program.guesses, [&](const ExpertGuess& guess) {
+      return run.first_op < guess.end_op && guess.first_op < run.end_op;
+    });
+  });
   return runs;
 }
 

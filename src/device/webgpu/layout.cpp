@@ -96,6 +96,8 @@ void Layout::lay_out_states() {
 void Layout::lay_out_weights(const Adapter& adapter) {
   const WeightUses uses = weight_uses(*program_);
   matrices_.resize(program_->weights.size());
+  slot_words_.resize(program_->weights.size(), kNone);
+  lay_out_slots(adapter);
   factors_.resize(program_->weights.size(), kNone);
   for (WeightId id = 0; id < matrices_.size(); ++id) {
     const WeightShape& shape = program_->weights[id].shape;
@@ -104,7 +106,7 @@ void Layout::lay_out_weights(const Adapter& adapter) {
       factors_[id] = static_cast<uint32_t>(factor_words_);
       factor_words_ = aligned(factor_words_ + uint64_t{shape.rows} * shape.columns);
     }
-    if (!uses.matrix[id]) continue;
+    if (!uses.matrix[id] || is_streamed(id)) continue;
     MatrixLayout& matrix = matrices_[id];
     matrix.format = device_format(placed.format, placed.in_parts);
     matrix.row_words = weight_format(matrix.format)->row_words(shape.columns);
@@ -116,6 +118,28 @@ void Layout::lay_out_weights(const Adapter& adapter) {
     for (uint64_t first = 0; first < rows; first += most)
       matrix.tiles.push_back({.first_row = first, .rows = std::min(most, rows - first)});
   }
+}
+
+void Layout::lay_out_slots(const Adapter& adapter) {
+  slots_.count = request_->expert_slots.count;
+  for (const Op& op : program_->ops) {
+    const auto* experts = std::get_if<Experts>(&op);
+    if (experts == nullptr) continue;
+    uint64_t words = 0;
+    for (const WeightId id : {experts->gate, experts->up, experts->down}) {
+      const PlacedShape& placed = request_->weights[id];
+      MatrixLayout& matrix = matrices_[id];
+      matrix.format = device_format(placed.format, placed.in_parts);
+      const WeightFormat& format = *weight_format(matrix.format);
+      matrix.row_words = format.row_words(placed.shape.columns);
+      if (slots_.count > 0) slot_words_[id] = static_cast<uint32_t>(words);
+      words = aligned(words + format.grid_words() + placed.shape.rows * matrix.row_words);
+    }
+    slots_.words = std::max(slots_.words, words);
+  }
+  if (slots_.words == 0 || slots_.count == 0) return;
+  const uint64_t most = adapter.binding_bytes / 4 / slots_.words;
+  slots_.in_buffer = static_cast<uint32_t>(std::clamp<uint64_t>(most, 1, slots_.count));
 }
 
 uint64_t Layout::state_bytes(uint32_t state) const {

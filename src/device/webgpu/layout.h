@@ -16,6 +16,7 @@
 // behind another in `factors`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -43,6 +44,22 @@ struct MatrixLayout {
   Format format{};  // on the device
   uint64_t row_words = 0;
   std::vector<WeightTile> tiles{};
+};
+
+// Where experts that come and go lie: in slots of so many words - those of the largest expert, be there slots or not -,
+// in buffers of `in_buffer` slots each, the last with what is left. In a slot are gate, up and down of one expert, each
+// with its code-book before its rows.
+struct SlotsLayout {
+  uint64_t words = 0;  // of a slot; 0: the program has no experts
+  uint32_t count = 0;
+  uint32_t in_buffer = 0;
+
+  uint32_t buffers() const { return in_buffer == 0 ? 0 : (count + in_buffer - 1) / in_buffer; }
+  // Slots [first, end) are those of a buffer.
+  uint32_t first(uint32_t buffer) const { return buffer * in_buffer; }
+  uint32_t end(uint32_t buffer) const { return std::min(count, first(buffer + 1)); }
+  uint64_t bytes(uint32_t buffer) const { return (end(buffer) - first(buffer)) * words * 4; }
+  uint64_t bytes() const { return count * words * 4; }  // of all
 };
 
 // Offsets in `memory` of the sections of a step.
@@ -75,6 +92,10 @@ class Layout {
   const MatrixLayout& matrix(WeightId weight) const { return matrices_[weight]; }
   bool is_matrix(WeightId weight) const { return !matrices_[weight].tiles.empty(); }
   uint64_t tile_bytes(WeightId weight, uint32_t tile) const;
+  const SlotsLayout& slots() const { return slots_; }
+  // Whether its experts come and go: then it has a format and row words, but no tiles, and lies in a slot at that word.
+  bool is_streamed(WeightId weight) const { return slot_words_[weight] != kNone; }
+  uint32_t in_slot(WeightId weight) const { return slot_words_[weight]; }
   bool is_factor(WeightId weight) const { return factors_[weight] != kNone; }
   uint32_t factor(WeightId weight) const { return factors_[weight]; }
   uint64_t factor_words() const { return factor_words_; }
@@ -86,6 +107,7 @@ class Layout {
   void lay_out_values(std::span<const OpRange> together);
   void lay_out_states();
   void lay_out_weights(const Adapter& adapter);
+  void lay_out_slots(const Adapter& adapter);
 
   const PlanRequest* request_;
   const Program* program_;
@@ -96,7 +118,9 @@ class Layout {
   uint32_t scratch_ = 0;
   std::vector<StateLayout> states_;
   std::vector<MatrixLayout> matrices_;  // by weight; no tiles: it is none
-  std::vector<uint32_t> factors_;       // by weight; kNone: it is none
+  std::vector<uint32_t> slot_words_;    // by weight; kNone: it is not streamed
+  SlotsLayout slots_;
+  std::vector<uint32_t> factors_;  // by weight; kNone: it is none
   uint64_t factor_words_ = 0;
 };
 

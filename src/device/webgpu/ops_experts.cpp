@@ -1,6 +1,10 @@
-// experts: two dispatches, each over the rows' chosen experts as route left them. The first makes gate, up, activation
-// and the choice's weight for each choice of a row; the second adds the choices' down products of a row in ascending
-// expert index. Weights cut into tiles of whole experts are a dispatch a tile.
+// experts: first gate, up, activation and the choice's weight for each choice of a row; then the choices' down products
+// of a row, each a number by itself, are added in ascending expert index.
+//
+//   all at hand     two dispatches, over the rows' chosen experts as route left them. Weights cut into tiles of whole
+//                   experts are a dispatch a tile.
+//   come and go     those that have a slot are computed with, one dispatch for each half and buffer of slots; when all
+//                   have been, another one adds. Each number goes through the same operations.
 #include <algorithm>
 
 #include "device/webgpu/emitter.h"
@@ -9,9 +13,41 @@
 namespace sluice::webgpu {
 namespace {
 
+// Where an expert lies, its place in what is bound, and which row of that its first one is.
+constexpr const char* kPlaces = R"(
+fn place_of(expert: u32) -> u32 { return expert; }
+)";
+constexpr const char* kInwardPlaces = R"(
+fn first_of_gate(place: u32) -> u32 { return (place - p.gate_first) * WIDTH; }
+fn first_of_up(place: u32) -> u32 { return (place - p.up_first) * WIDTH; }
+)";
+constexpr const char* kOutwardPlaces = R"(
+fn first_of_down(place: u32) -> u32 { return (place - p.first) * HIDDEN; }
+)";
+constexpr const char* kSlots = R"(
+fn place_of(expert: u32) -> u32 { return word(p.table + expert); }
+fn begin_of(slot: u32) -> u32 { return (slot - p.first) * SLOT_WORDS; }
+)";
+constexpr const char* kInwardSlots = R"(
+fn first_of_gate(slot: u32) -> u32 {
+  gate_begin_at(begin_of(slot) + GATE_IN_SLOT);
+  return 0u;
+}
+fn first_of_up(slot: u32) -> u32 {
+  up_begin_at(begin_of(slot) + UP_IN_SLOT);
+  return 0u;
+}
+)";
+constexpr const char* kOutwardSlots = R"(
+fn first_of_down(slot: u32) -> u32 {
+  down_begin_at(begin_of(slot) + DOWN_IN_SLOT);
+  return 0u;
+}
+)";
+
 // A workgroup: outputs of one choice of a row.
-constexpr const char* kInward = R"(
-var<workgroup> shared_expert: u32;
+constexpr const char* kOfOneChoice = R"(
+var<workgroup> shared_place: u32;
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -19,13 +55,15 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let g = group_index(group, groups);
   let choice = g / BLOCKS;
   if (choice >= rows() * CHOSEN) { return; }
-  if (thread == 0u) { shared_expert = word(p.index + choice); }
-  let expert = workgroupUniformLoad(&shared_expert);
-  if (expert < p.first || expert >= p.end) { return; }
+  if (thread == 0u) { shared_place = place_of(word(p.index + choice)); }
+  let place = workgroupUniformLoad(&shared_place);
+  if (place < p.first || place >= p.end) { return; }
   let output = first_output(g % BLOCKS, thread);
+)";
+constexpr const char* kInward = R"(
   const last = WIDTH - 1u;
-  let gate_row = (expert - p.gate_first) * WIDTH;
-  let up_row = (expert - p.up_first) * WIDTH;
+  let gate_row = first_of_gate(place);
+  let up_row = first_of_up(place);
 PRODUCTS
   if (thread % LANES == 0u && output < WIDTH) {
     let gate = team_sum(thread / LANES, 0u);
@@ -36,9 +74,17 @@ PRODUCTS
   }
 }
 )";
+constexpr const char* kOutwardOfOne = R"(
+  const last = HIDDEN - 1u;
+  let first_row = first_of_down(place);
+PRODUCTS
+  if (thread % LANES == 0u && output < HIDDEN) {
+    store_some(p.products + choice * HIDDEN + output, team_sum(thread / LANES, 0u), HIDDEN - output);
+  }
+}
+)";
 
-// A workgroup: outputs of one row, over all its choices that are in the tile.
-constexpr const char* kOutward = R"(
+constexpr const char* kSortChoices = R"(
 var<workgroup> order: array<vec2u, CHOSEN>;  // expert, choice
 
 fn sort_choices(row: u32) {
@@ -52,7 +98,10 @@ fn sort_choices(row: u32) {
     order[at] = one;
   }
 }
+)";
 
+// A workgroup: outputs of one row, over all its choices that are in the tile.
+constexpr const char* kOutward = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
@@ -62,20 +111,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (thread == 0u) { sort_choices(row); }
   let output = first_output(g % BLOCKS, thread);
   const last = HIDDEN - 1u;
-SUMS
+  let to = p.out + row * HIDDEN + output;
+  let is_kept = thread % LANES == 0u && output < HIDDEN;
+  var x = vec4f();
+  if (p.first > 0u && is_kept) { x = before(to, HIDDEN - output); }
   for (var e = 0u; e < CHOSEN; e++) {
     let one = workgroupUniformLoad(&order[e]);
     if (one.x < p.first || one.x >= p.end) { continue; }
-    let first_row = (one.x - p.first) * HIDDEN;
+    let choice = one.y;
+    let first_row = first_of_down(one.x);
 PRODUCTS
+    if (is_kept) { x += team_sum(thread / LANES, 0u); }
   }
-KEPT_SUMS
-  if (thread % LANES == 0u && output < HIDDEN) {
-    let to = p.out + row * HIDDEN + output;
-    var x = team_sum(thread / LANES, 0u);
-    if (p.first > 0u) { x += before(to, HIDDEN - output); }
-    store_some(to, x, HIDDEN - output);
-  }
+  if (is_kept) { store_some(to, x, HIDDEN - output); }
 }
 fn before(at: u32, count: u32) -> vec4f {
   var x: vec4f;
@@ -84,85 +132,183 @@ fn before(at: u32, count: u32) -> vec4f {
 }
 )";
 
-void replace(std::string& text, const char* what, const std::string& by) {
-  text.replace(text.find(what), std::string_view(what).size(), by);
+// A workgroup: THREADS outputs of one row.
+constexpr const char* kAddChoices = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let g = group_index(group, groups);
+  let row = g / BLOCKS;
+  if (row >= rows()) { return; }
+  if (thread == 0u) { sort_choices(row); }
+  workgroupBarrier();
+  let output = g % BLOCKS * THREADS + thread;
+  if (output >= HIDDEN) { return; }
+  var x = 0.0;
+  for (var e = 0u; e < CHOSEN; e++) { x += load(p.products + order[e].y * HIDDEN + output); }
+  store(p.out + row * HIDDEN + output, x);
+}
+)";
+
+std::string with_products(const char* body, const std::string& products) {
+  std::string text = body;
+  const std::string_view what = "PRODUCTS\n";
+  return text.replace(text.find(what), what.size(), products);
 }
 
-// Of all experts' rows, the tile's experts.
-struct ExpertRange {
+// Of all experts' rows, the tile's experts; or of all slots, a buffer's.
+struct PlaceRange {
   uint32_t first = 0, end = 0;
 };
-ExpertRange experts_of(const WeightTile& tile, uint32_t rows) {
+PlaceRange experts_of(const WeightTile& tile, uint32_t rows) {
   return {static_cast<uint32_t>(tile.first_row / rows), static_cast<uint32_t>((tile.first_row + tile.rows) / rows)};
+}
+
+// The op whose choice it is.
+uint32_t route_of(const Program& program, const Experts& experts) {
+  for (uint32_t op = 0; op < program.ops.size(); ++op) {
+    const auto* route = std::get_if<Route>(&program.ops[op]);
+    if (route != nullptr && route->index == experts.index) return op;
+  }
+  return kNone;
 }
 
 }  // namespace
 
-void Emitter::emit(const Experts& op) {
-  const uint32_t hidden = columns(op.x), chosen = columns(op.index);
-  const uint32_t width = program_.weights[op.gate].shape.rows;
-  const uint32_t inner = scratch(most_rows(type(op.x).extent) * chosen * width);
-  const bool fours = hidden % 4 == 0 && width % 4 == 0 && at(op.x) % 4 == 0 && at(op.out) % 4 == 0;
-  const auto kernel_of = [&](const char* name, const ProductShape& shape, size_t weights, uint64_t blocks) {
-    Kernel kernel{.name = name, .extent = type(op.x).extent, .threads = shape.threads()};
+// What the kernels of an op have in common: all but the weights' bindings and decoders.
+struct Emitter::ExpertsKernels {
+  const Emitter& emitter;
+  const Experts& op;
+  uint32_t hidden = 0, chosen = 0, width = 0;
+  uint32_t inner = 0;  // words of scratch: the activations of a choice
+  ProductShape in{}, out{};
+
+  bool fours() const {
+    return hidden % 4 == 0 && width % 4 == 0 && emitter.at(op.x) % 4 == 0 && emitter.at(op.out) % 4 == 0;
+  }
+  Kernel plain(const char* name, uint64_t blocks, uint64_t times) const {
+    Kernel kernel{.name = name, .extent = emitter.type(op.x).extent};
     kernel.constants = {
         {"HIDDEN", hidden}, {"WIDTH", width}, {"CHOSEN", chosen}, {"BLOCKS", static_cast<uint32_t>(blocks)}};
-    kernel.params = {{"index", at(op.index)}, {"inner", inner}};
+    kernel.params = {{"index", emitter.at(op.index)}};
     kernel.bindings = {memory()};
-    if (fours) kernel.bindings.front().element = kFours;
-    use_products(kernel, adapter_, shape, weights);
+    kernel.grid = {.times = times * blocks};
     return kernel;
-  };
+  }
+  Kernel inward(const PlaceRange& places) const {
+    Kernel kernel = plain("experts_inward", in.blocks(width), chosen);
+    use(kernel, in, 2, places);
+    kernel.params.insert(kernel.params.end(), {{"x", emitter.at(op.x)}, {"weight", emitter.at(op.weight)}});
+    kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind)});
+    const std::vector<RowsOf> rows = {{"gate", emitter.units_of(op.gate), "gate_row + min(#, last)"},
+                                      {"up", emitter.units_of(op.up), "up_row + min(#, last)"}};
+    const std::string products = added_products(in, rows, "p.x + choice / CHOSEN * HIDDEN", "HIDDEN");
+    kernel.body = kOfOneChoice + with_products(kInward, declared_sums(2) + products + kept_sums(2));
+    return kernel;
+  }
+  // `times`: a row's choices, if each is a workgroup's own.
+  Kernel outward(const PlaceRange& places, uint64_t times, const char* body) const {
+    Kernel kernel = plain("experts_outward", out.blocks(hidden), times);
+    use(kernel, out, 1, places);
+    const std::vector<RowsOf> rows = {{"down", emitter.units_of(op.down), "first_row + min(#, last)"}};
+    const std::string products = added_products(out, rows, "p.inner + choice * WIDTH", "WIDTH");
+    kernel.body = with_products(body, declared_sums(1) + products + kept_sums(1));
+    return kernel;
+  }
+
+ private:
+  void use(Kernel& kernel, const ProductShape& shape, size_t weights, const PlaceRange& places) const {
+    kernel.threads = shape.threads();
+    kernel.params.insert(kernel.params.end(), {{"inner", inner}, {"first", places.first}, {"end", places.end}});
+    if (fours()) kernel.bindings.front().element = kFours;
+    use_products(kernel, emitter.adapter_, shape, weights);
+  }
+};
+
+void Emitter::emit(const Experts& op) {
+  const uint32_t hidden = columns(op.x), chosen = columns(op.index), width = program_.weights[op.gate].shape.rows;
+  const uint32_t inward_parts = std::max(units_of(op.gate).parts, units_of(op.up).parts);
+  const ExpertsKernels kernels{.emitter = *this,
+                               .op = op,
+                               .hidden = hidden,
+                               .chosen = chosen,
+                               .width = width,
+                               .inner = scratch(most_rows(type(op.x).extent) * chosen * width),
+                               .in = product_shape(adapter_, hidden, inward_parts),
+                               .out = product_shape(adapter_, width, units_of(op.down).parts)};
+  if (layout_.is_streamed(op.gate))
+    emit_streamed(kernels);
+  else
+    emit_resident(kernels);
+}
+
+void Emitter::emit_resident(const ExpertsKernels& kernels) {
+  const Experts& op = kernels.op;
   const auto use_weight = [&](Kernel& kernel, const char* name, WeightId id, uint32_t tile) {
     kernel.bindings.push_back(weight(name, id, tile));
     kernel.snippets.push_back(product_decoder(id, name));
   };
-
-  const UnitShape gate_units = units_of(op.gate), up_units = units_of(op.up), down_units = units_of(op.down);
-  const ProductShape in = product_shape(adapter_, hidden, std::max(gate_units.parts, up_units.parts));
-  const ProductShape out = product_shape(adapter_, width, down_units.parts);
   const std::vector<WeightTile>&gates = layout_.matrix(op.gate).tiles, &ups = layout_.matrix(op.up).tiles;
   for (uint32_t g = 0; g < gates.size(); ++g)
     for (uint32_t u = 0; u < ups.size(); ++u) {
-      const ExpertRange gate = experts_of(gates[g], width), up = experts_of(ups[u], width);
-      const ExpertRange both{std::max(gate.first, up.first), std::min(gate.end, up.end)};
+      const PlaceRange gate = experts_of(gates[g], kernels.width), up = experts_of(ups[u], kernels.width);
+      const PlaceRange both{std::max(gate.first, up.first), std::min(gate.end, up.end)};
       if (both.first >= both.end) continue;
-      Kernel kernel = kernel_of("experts_inward", in, 2, in.blocks(width));
-      kernel.params.insert(kernel.params.end(), {{"x", at(op.x)},
-                                                 {"weight", at(op.weight)},
-                                                 {"first", both.first},
-                                                 {"end", both.end},
-                                                 {"gate_first", gate.first},
-                                                 {"up_first", up.first}});
-      kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind)});
+      Kernel kernel = kernels.inward(both);
+      kernel.params.insert(kernel.params.end(), {{"gate_first", gate.first}, {"up_first", up.first}});
       use_weight(kernel, "gate", op.gate, g);
       use_weight(kernel, "up", op.up, u);
-      kernel.body = kInward;
-      replace(kernel.body, "PRODUCTS",
-              cat(declared_sums(2),
-                  added_products(
-                      in, {{"gate", gate_units, "gate_row + min(#, last)"}, {"up", up_units, "up_row + min(#, last)"}},
-                      "p.x + choice / CHOSEN * HIDDEN", "HIDDEN"),
-                  kept_sums(2)));
-      kernel.grid = {.times = chosen * in.blocks(width)};
+      kernel.snippets.insert(kernel.snippets.end(), {kPlaces, kInwardPlaces});
       add(kernel);
     }
 
   const std::vector<WeightTile>& downs = layout_.matrix(op.down).tiles;
   for (uint32_t tile = 0; tile < downs.size(); ++tile) {
-    const ExpertRange range = experts_of(downs[tile], hidden);
-    Kernel kernel = kernel_of("experts_outward", out, 1, out.blocks(hidden));
-    kernel.params.insert(kernel.params.end(), {{"out", at(op.out)}, {"first", range.first}, {"end", range.end}});
+    Kernel kernel = kernels.outward(experts_of(downs[tile], kernels.hidden), 1, kOutward);
+    kernel.params.push_back({"out", at(op.out)});
     use_weight(kernel, "down", op.down, tile);
-    kernel.body = kOutward;
-    replace(kernel.body, "KEPT_SUMS", kept_sums(1));
-    replace(kernel.body, "SUMS", declared_sums(1));
-    replace(
-        kernel.body, "PRODUCTS",
-        added_products(out, {{"down", down_units, "first_row + min(#, last)"}}, "p.inner + one.y * WIDTH", "WIDTH"));
-    kernel.grid = {.times = out.blocks(hidden)};
+    kernel.snippets.insert(kernel.snippets.end(), {kOutwardPlaces, kSortChoices});
     add(kernel);
   }
+}
+
+void Emitter::emit_streamed(const ExpertsKernels& kernels) {
+  const Experts& op = kernels.op;
+  const uint32_t table = scratch(program_.weights[op.gate].shape.experts);
+  const uint32_t products = scratch(most_rows(type(op.x).extent) * kernels.chosen * kernels.hidden);
+  dispatches_.streamed.push_back({.op = op_, .route = route_of(program_, op), .table = table});
+  const SlotsLayout& all = layout_.slots();
+  const auto add_of_present = [&](Kernel kernel) {
+    kernel.constants.push_back({"SLOT_WORDS", static_cast<uint32_t>(all.words)});
+    kernel.params.push_back({"table", table});
+    kernel.snippets.emplace_back(kSlots);
+    add(kernel).of_present = true;
+  };
+  const auto use_weight = [&](Kernel& kernel, const char* name, const char* in_slot, WeightId id, uint32_t buffer) {
+    kernel.constants.push_back({in_slot, layout_.in_slot(id)});
+    kernel.bindings.push_back(slots(name, buffer));
+    kernel.snippets.push_back(product_decoder(id, name, Rows::anywhere));
+  };
+  for (uint32_t buffer = 0; buffer < all.buffers(); ++buffer) {
+    Kernel kernel = kernels.inward({all.first(buffer), all.end(buffer)});
+    use_weight(kernel, "gate", "GATE_IN_SLOT", op.gate, buffer);
+    use_weight(kernel, "up", "UP_IN_SLOT", op.up, buffer);
+    kernel.snippets.emplace_back(kInwardSlots);
+    add_of_present(std::move(kernel));
+  }
+  const std::string outward_of_one = cat(kOfOneChoice, kOutwardOfOne);
+  for (uint32_t buffer = 0; buffer < all.buffers(); ++buffer) {
+    Kernel kernel = kernels.outward({all.first(buffer), all.end(buffer)}, kernels.chosen, outward_of_one.c_str());
+    kernel.params.push_back({"products", products});
+    use_weight(kernel, "down", "DOWN_IN_SLOT", op.down, buffer);
+    kernel.snippets.emplace_back(kOutwardSlots);
+    add_of_present(std::move(kernel));
+  }
+  Kernel kernel = kernels.plain("experts_add", (uint64_t{kernels.hidden} + kThreads - 1) / kThreads, 1);
+  kernel.body = kAddChoices;
+  kernel.params.insert(kernel.params.end(), {{"products", products}, {"out", at(op.out)}});
+  kernel.snippets = {kSortChoices};
+  add(kernel);
 }
 
 }  // namespace sluice::webgpu

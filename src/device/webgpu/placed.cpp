@@ -27,6 +27,8 @@ Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::ve
   for (WeightId id = 0; id < matrices_.size(); ++id)
     for (uint32_t tile = 0; tile < plan_.layout().matrix(id).tiles.size(); ++tile)
       matrices_[id].push_back(buffer(plan_.layout().tile_bytes(id, tile)));
+  for (uint32_t i = 0; i < plan_.layout().slots().buffers(); ++i)
+    slots_.push_back(buffer(plan_.layout().slots().bytes(i)));
   for (int i = 0; i < kTokenClasses; ++i) variants_[i] = make_variant(plan_.dispatches(static_cast<TokenClass>(i)));
   upload_factors(weights);
   skip_what_is_full();
@@ -73,6 +75,28 @@ void Placed::fill(uint64_t bytes) {
   skip_what_is_full();
 }
 
+void Placed::fill_slot(uint32_t slot, const Experts& op, uint32_t expert, std::span<const std::byte* const> pieces) {
+  const SlotsLayout& slots = plan_.layout().slots();
+  std::vector<uint32_t> words(static_cast<size_t>(slots.words));
+  for (const WeightId id : {op.gate, op.up, op.down}) {
+    TensorSource& source = weights_[id];
+    for (const ExpertPiece& piece : expert_pieces(source)) {
+      CHECK(!pieces.empty());
+      std::vector<const std::byte*>& places = piece_places(source, piece);
+      places.resize(source.shape.experts);
+      places[expert] = pieces.front();
+      pieces = pieces.subspan(1);
+    }
+    const MatrixLayout& matrix = plan_.layout().matrix(id);
+    const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
+    uint32_t* to = std::copy(grid.begin(), grid.end(), words.data() + plan_.layout().in_slot(id));
+    for (uint32_t row = 0; row < source.shape.rows; ++row, to += matrix.row_words)
+      pack_weight_row(source, expert, row, to);
+  }
+  const uint32_t buffer = slot / slots.in_buffer;
+  host_->upload(slots_[buffer], (slot - slots.first(buffer)) * slots.words * 4, std::as_bytes(std::span(words)));
+}
+
 void Placed::skip_what_is_full() {
   for (; next_.weight < matrices_.size(); ++next_.weight, next_.tile = 0) {
     const std::vector<WeightTile>& tiles = plan_.layout().matrix(next_.weight).tiles;
@@ -90,6 +114,7 @@ BoundRange Placed::range(const Slot& slot) const {
     case SlotKind::memory: return whole(memory_, plan_.memory_bytes());
     case SlotKind::factors: return whole(factors_, layout.factor_words() * 4);
     case SlotKind::weight: return whole(matrices_[slot.index][slot.tile], layout.tile_bytes(slot.index, slot.tile));
+    case SlotKind::experts: return whole(slots_[slot.index], layout.slots().bytes(slot.index));
     case SlotKind::state: return whole(states_[slot.index], layout.state_bytes(slot.index));
     case SlotKind::flags: break;
   }
@@ -108,10 +133,10 @@ Variant Placed::make_variant(const Dispatches& dispatches) {
   const BufferId uniforms = buffer(words.size() * 4, BufferUse::uniform);
 
   std::map<std::pair<PipelineId, std::vector<Slot>>, BindingId> bindings;
-  Variant variant;
-  variant.reserve(dispatches.list.size());
+  Variant variant{.streamed = dispatches.streamed};
+  variant.list.reserve(dispatches.list.size());
   for (const Dispatch& dispatch : dispatches.list) {
-    const uint32_t offset = static_cast<uint32_t>(variant.size()) * stride;
+    const uint32_t offset = static_cast<uint32_t>(variant.list.size()) * stride;
     std::copy(dispatch.params.begin(), dispatch.params.end(), words.begin() + offset / 4);
     const PipelineId pipeline = pipelines[dispatch.text];
     const auto [found, is_new] = bindings.try_emplace({pipeline, dispatch.slots}, 0);
@@ -123,11 +148,13 @@ Variant Placed::make_variant(const Dispatches& dispatches) {
                                   {.buffer = counts_, .bytes = sizeof(StepCounts)});
       all_bindings_.push_back(found->second);
     }
-    variant.push_back({.pipeline = pipeline,
-                       .binding = found->second,
-                       .uniform_offset = offset,
-                       .extent = dispatch.extent,
-                       .grid = dispatch.grid});
+    variant.list.push_back({.pipeline = pipeline,
+                            .binding = found->second,
+                            .uniform_offset = offset,
+                            .extent = dispatch.extent,
+                            .grid = dispatch.grid,
+                            .op = dispatch.op,
+                            .of_present = dispatch.of_present});
   }
   host_->upload(uniforms, 0, std::as_bytes(std::span(words)));
   return variant;

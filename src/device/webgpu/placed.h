@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,13 @@ struct PlacedDispatch {
   uint32_t uniform_offset = 0;
   Extent extent{};
   Grid grid{};
+  uint32_t op = 0;
+  bool of_present = false;  // as Dispatch has it
 };
-using Variant = std::vector<PlacedDispatch>;
+struct Variant {
+  std::vector<PlacedDispatch> list{};
+  std::vector<StreamedExperts> streamed{};  // in the order of the program
+};
 
 class Placed {
  public:
@@ -38,6 +44,9 @@ class Placed {
   bool full() const { return next_.weight == matrices_.size(); }
   uint64_t filled_bytes() const { return filled_bytes_; }
   uint64_t all_bytes() const { return plan_.layout().matrix_bytes(); }
+
+  // Packs and uploads an expert of that op, whose bytes are then forgotten: as ExpertMemory::fill() has them.
+  void fill_slot(uint32_t slot, const Experts& op, uint32_t expert, std::span<const std::byte* const> pieces);
 
   Host& host() { return *host_; }
   BufferId memory() const { return memory_; }
@@ -73,6 +82,7 @@ class Placed {
   BufferId memory_ = 0, counts_ = 0, flags_ = 0, bounce_ = 0, factors_ = 0;
   std::vector<BufferId> states_;
   std::vector<std::vector<BufferId>> matrices_;  // by weight and tile
+  std::vector<BufferId> slots_;
   Variant variants_[kTokenClasses];
   std::optional<Variant> looking_[kTokenClasses];
 };

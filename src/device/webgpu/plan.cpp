@@ -89,6 +89,8 @@ Status WebGpuPlan::check_sizes() const {
   TRY_STATUS(check("small weights", layout_.factor_words() * 4, "fewer"));
   for (uint32_t i = 0; i < program().states.size(); ++i)
     TRY_STATUS(check(cat("state ", program().states[i].name), layout_.state_bytes(i), "fewer pages"));
+  for (uint32_t buffer = 0; buffer < layout_.slots().buffers(); ++buffer)
+    TRY_STATUS(check("slots for experts", layout_.slots().bytes(buffer), "smaller experts"));
   for (WeightId id = 0; id < program().weights.size(); ++id)
     for (uint32_t tile = 0; tile < layout_.matrix(id).tiles.size(); ++tile)
       TRY_STATUS(check(cat("weight ", program().weights[id].name), layout_.tile_bytes(id, tile), "smaller rows"));
@@ -96,15 +98,16 @@ Status WebGpuPlan::check_sizes() const {
 }
 
 std::vector<MemoryLine> WebGpuPlan::memory() const {
-  return {{Domain::device, Purpose::weights, layout_.matrix_bytes() + layout_.factor_words() * 4},
-          {Domain::device, Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
-          {Domain::device, Purpose::activations, memory_bytes()},
-          {Domain::host, Purpose::staging, kStagingBytes}};
+  return {
+      {Domain::device, Purpose::weights, layout_.matrix_bytes() + layout_.slots().bytes() + layout_.factor_words() * 4},
+      {Domain::device, Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
+      {Domain::device, Purpose::activations, memory_bytes()},
+      {Domain::host, Purpose::staging, kStagingBytes}};
 }
 
 std::string WebGpuPlan::numerics_id() const {
   const char* arithmetic = request_.arithmetic == Arithmetic::exact ? "/exact/" : "/fast/";
-  return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv/v4");
+  return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv/v5");
 }
 
 }  // namespace sluice::webgpu

@@ -18,6 +18,7 @@ class WebGpuPlan final : public Plan {
 
   std::vector<MemoryLine> memory() const override;
   uint64_t page_bytes(uint32_t group) const override { return layout_.page_bytes(group); }
+  uint64_t expert_bytes() const override { return layout_.slots().words * 4; }
   std::string numerics_id() const override;
 
   const PlanRequest& request() const { return request_; }

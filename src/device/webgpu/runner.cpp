@@ -8,44 +8,153 @@
 
 namespace sluice::webgpu {
 
+WebGpuRunner::WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
+                           std::vector<Reservation> reservations, std::shared_ptr<Placed> placed)
+    : reservations_(std::move(reservations)),
+      plan_(std::move(plan)),
+      weights_(std::move(weights)),
+      placed_(std::move(placed)),
+      held_(plan_->layout().slots().buffers() == 0 ? 0 : plan_->layout().slots().count) {}
+
 Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
   upload_step(step);
   upload_embedded(step);
   commands_.clear();
-  std::vector<HostRead> wanted;
-  wanted.reserve(reads.size() + 1);
+  flight_ = Flight{.end = {.ticket = ++last_ticket_}, .step = &step};
+  Flight& flight = *flight_;
+  for (const int32_t position : step.positions())
+    flight.last_position = std::max(flight.last_position, static_cast<uint32_t>(position));
+  flight.reads.reserve(reads.size() + 1);
   for (const ReadRequest& read : reads) {
     CHECK(may_read(read.value));
-    wanted.push_back({placed_->memory(), uint64_t{plan_->layout().at(read.value)} * 4, read.into});
+    flight.reads.push_back({placed_->memory(), uint64_t{plan_->layout().at(read.value)} * 4, read.into});
   }
-  if (!options.find_non_finite) {
-    play(placed_->variant(step.token_class()), step);
-    return submit(wanted);
+  flight.variant = &placed_->variant(step.token_class());
+  if (options.find_non_finite) {
+    flight.end.flags.assign(program().ops.size(), ~uint32_t{0});
+    flight.end.looked_at = &step;
+    placed_->host().upload(placed_->flags(), 0, std::as_bytes(std::span(flight.end.flags)));
+    // A failure is the host's, too: the ticket ends with it, whatever is played.
+    if (const Result<const Variant*> looking = placed_->looking_variant(step.token_class()); looking)
+      flight.variant = *looking;
+    flight.reads.push_back({placed_->flags(), 0, std::as_writable_bytes(std::span(flight.end.flags))});
   }
-  std::vector<uint32_t> flags(program().ops.size(), ~uint32_t{0});
-  placed_->host().upload(placed_->flags(), 0, std::as_bytes(std::span(flags)));
-  // A failure is the host's, too: the ticket ends with it.
-  if (const Result<const Variant*> looking = placed_->looking_variant(step.token_class()); looking)
-    play(**looking, step);
-  wanted.push_back({placed_->flags(), 0, std::as_writable_bytes(std::span(flags))});
-  const Ticket ticket = submit(wanted);
-  started_.back().looked_at = &step;
-  started_.back().flags = std::move(flags);
+  const Ticket ticket = flight.end.ticket;
+  play_to_choice();
   return ticket;
 }
 
-void WebGpuRunner::play(const Variant& variant, const StepBuffer& step) {
+void WebGpuRunner::play(size_t end) {
+  Flight& flight = *flight_;
   const uint32_t most = placed_->host().adapter().workgroups;
-  uint32_t last_position = 0;
-  for (const int32_t position : step.positions())
-    last_position = std::max(last_position, static_cast<uint32_t>(position));
-  for (const PlacedDispatch& dispatch : variant) {
-    const uint64_t rows = uint64_t{step.count(dispatch.extent.symbol)} * dispatch.extent.ratio;
-    const uint64_t count = dispatch.grid.of_sequences ? step.sequences() : rows;
-    const FoldedGrid grid = fold(dispatch.grid.workgroups(count, last_position), most);
+  for (; flight.next < end; ++flight.next) {
+    const PlacedDispatch& dispatch = flight.variant->list[flight.next];
+    const uint64_t rows = uint64_t{flight.step->count(dispatch.extent.symbol)} * dispatch.extent.ratio;
+    const uint64_t count = dispatch.grid.of_sequences ? flight.step->sequences() : rows;
+    const FoldedGrid grid = fold(dispatch.grid.workgroups(count, flight.last_position), most);
     if (grid.x > 0) commands_.dispatch(dispatch.pipeline, dispatch.binding, dispatch.uniform_offset, grid.x, grid.y);
   }
 }
+
+void WebGpuRunner::play_to_choice() {
+  Flight& flight = *flight_;
+  const std::vector<PlacedDispatch>& list = flight.variant->list;
+  if (flight.streamed == flight.variant->streamed.size()) {
+    play(list.size());
+    submit(std::move(flight.end), flight.reads);
+    flight_.reset();
+    return;
+  }
+  const StreamedExperts& streamed = flight.variant->streamed[flight.streamed];
+  const auto behind = [&](auto&& is_before) {
+    const auto found = std::find_if_not(list.begin() + static_cast<ptrdiff_t>(flight.next), list.end(), is_before);
+    return static_cast<size_t>(found - list.begin());
+  };
+  const auto& op = std::get<Experts>(program().ops[streamed.op]);
+  if (streamed.route != kNone) play(behind([&](const PlacedDispatch& one) { return one.op <= streamed.route; }));
+  const size_t experts = behind([&](const PlacedDispatch& one) { return one.op < streamed.op; });
+  if (streamed.route == kNone) play(experts);
+  const ValueType& type = program().values[op.index].type;
+  flight.choice.resize(flight.step->count(type.extent.symbol) * type.extent.ratio * type.columns());
+  const HostRead choice{placed_->memory(), uint64_t{plan_->layout().at(op.index)} * 4,
+                        std::as_writable_bytes(std::span(flight.choice))};
+  submit({.ticket = flight.end.ticket, .brings = Brings::choice}, {&choice, 1});
+  if (flight.next == experts) return;
+  play(experts);
+  submit({.brings = Brings::nothing}, {});
+}
+
+void WebGpuRunner::look_at_choice() {
+  Flight& flight = *flight_;
+  flight.wanted = flight.choice;
+  std::ranges::sort(flight.wanted);
+  flight.wanted.erase(std::unique(flight.wanted.begin(), flight.wanted.end()), flight.wanted.end());
+  const uint32_t op = flight.variant->streamed[flight.streamed].op;
+  flight.end.used.push_back({.op = op, .experts = flight.wanted});
+  const bool all =
+      std::ranges::all_of(flight.wanted, [&](uint32_t expert) { return slot_of({op, expert}).has_value(); });
+  if (all)
+    compute_present();
+  else
+    stop();
+}
+
+void WebGpuRunner::resume(Ticket stopped) {
+  CHECK(flight_ && flight_->end.ticket == stopped);
+  compute_present();
+}
+
+void WebGpuRunner::compute_present() {
+  Flight& flight = *flight_;
+  const StreamedExperts& streamed = flight.variant->streamed[flight.streamed];
+  const auto& op = std::get<Experts>(program().ops[streamed.op]);
+  std::vector<uint32_t> table(program().weights[op.gate].shape.experts, kNone);
+  const size_t wanted = flight.wanted.size();
+  std::erase_if(flight.wanted, [&](uint32_t expert) {
+    const std::optional<uint32_t> slot = slot_of({streamed.op, expert});
+    if (slot) table[expert] = *slot;
+    return slot.has_value();
+  });
+  const size_t first = flight.next;
+  const std::vector<PlacedDispatch>& list = flight.variant->list;
+  if (flight.wanted.size() < wanted) {
+    placed_->host().upload(placed_->memory(), uint64_t{streamed.table} * 4, std::as_bytes(std::span(table)));
+    size_t end = first;
+    while (list[end].of_present) ++end;
+    play(end);
+  }
+  if (flight.wanted.empty()) {
+    ++flight.streamed;
+    return play_to_choice();
+  }
+  flight.next = first;
+  submit({.brings = Brings::nothing}, {});
+  stop();
+}
+
+void WebGpuRunner::stop() {
+  Completion lacking{.ticket = flight_->end.ticket, .stopped = true, .used = std::exchange(flight_->end.used, {})};
+  const uint32_t op = flight_->variant->streamed[flight_->streamed].op;
+  for (const uint32_t expert : flight_->wanted)
+    if (!slot_of({op, expert})) lacking.missing.push_back({op, expert});
+  ready_.push_back(std::move(lacking));
+}
+
+std::optional<uint32_t> WebGpuRunner::slot_of(ExpertId expert) const {
+  const auto found = std::ranges::find(held_, std::optional(expert));
+  if (found == held_.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - held_.begin());
+}
+
+Ticket WebGpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) {
+  CHECK(!held_[slot]);
+  held_[slot] = expert;
+  placed_->fill_slot(slot, std::get<Experts>(program().ops[expert.op]), expert.expert, pieces);
+  ready_.push_back({.ticket = ++last_ticket_});
+  return last_ticket_;
+}
+
+void WebGpuRunner::release(uint32_t slot) { held_[slot].reset(); }
 
 // What of the step's sections is filled.
 void WebGpuRunner::upload_step(const StepBuffer& step) {
@@ -106,8 +215,14 @@ bool WebGpuRunner::may_read(ValueId id) const {
          (plan_->request().traced && std::any_of(program().names.begin(), program().names.end(), is_id));
 }
 
+void WebGpuRunner::submit(Started started, std::span<const HostRead> reads) {
+  started.host = placed_->host().submit(commands_, reads);
+  commands_.clear();
+  started_.push_back(std::move(started));
+}
+
 Ticket WebGpuRunner::submit(std::span<const HostRead> reads) {
-  started_.push_back({.ticket = ++last_ticket_, .host = placed_->host().submit(commands_, reads)});
+  submit({.ticket = ++last_ticket_}, reads);
   return last_ticket_;
 }
 
@@ -164,17 +279,28 @@ std::optional<DispatchCounts> WebGpuRunner::dispatch_counts() const {
 }
 
 std::optional<Completion> WebGpuRunner::poll() {
-  if (started_.empty()) return std::nullopt;
-  const Started& first = started_.front();
-  std::optional<Status> ended = placed_->host().poll(first.host);
-  if (!ended) return std::nullopt;
-  Completion completion{.ticket = first.ticket, .status = *std::move(ended)};
-  if (completion.status && first.looked_at != nullptr) completion.non_finite = non_finite(first);
-  started_.pop_front();
-  return completion;
+  while (ready_.empty() && !started_.empty()) {
+    std::optional<Status> ended = placed_->host().poll(started_.front().host);
+    if (!ended) return std::nullopt;
+    Started first = std::move(started_.front());
+    started_.pop_front();
+    if (first.brings == Brings::nothing) continue;
+    if (first.brings == Brings::choice && *ended) {
+      look_at_choice();
+      continue;
+    }
+    if (first.brings == Brings::choice) flight_.reset();
+    Completion& completion = ready_.emplace_back(Completion{.ticket = first.ticket, .status = *std::move(ended)});
+    completion.used = std::move(first.used);
+    if (completion.status && first.looked_at != nullptr) completion.non_finite = find_non_finite(first);
+  }
+  if (ready_.empty()) return std::nullopt;
+  Completion first = std::move(ready_.front());
+  ready_.pop_front();
+  return first;
 }
 
-std::optional<NonFinite> WebGpuRunner::non_finite(const Started& started) const {
+std::optional<NonFinite> WebGpuRunner::find_non_finite(const Started& started) const {
   const auto found = std::find_if(started.flags.begin(), started.flags.end(), [](uint32_t row) { return ~row != 0; });
   if (found == started.flags.end()) return std::nullopt;
   const auto op = static_cast<uint32_t>(found - started.flags.begin());

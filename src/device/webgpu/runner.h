@@ -1,43 +1,72 @@
 // Plays steps: uploads what a step changed, then its commands, then what is read back.
+//
+// Where experts come and go, a step is played in stretches. The first ends where an op's experts have been chosen: the
+// choice is read back while the GPU computes what does not need them. Then those that have a slot are computed with,
+// and when all have been, the step goes on to the next choice. What is uploaded to a slot waits in the GPU's queue for
+// what was submitted before.
 #pragma once
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "device/webgpu/placed.h"
 
 namespace sluice::webgpu {
 
-class WebGpuRunner final : public Runner {
+class WebGpuRunner final : public Runner, private ExpertMemory {
  public:
   WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
-               std::vector<Reservation> reservations, std::shared_ptr<Placed> placed)
-      : reservations_(std::move(reservations)),
-        plan_(std::move(plan)),
-        weights_(std::move(weights)),
-        placed_(std::move(placed)) {}
+               std::vector<Reservation> reservations, std::shared_ptr<Placed> placed);
 
   Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override;
+  void resume(Ticket stopped) override;
   Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override;
   Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
+  ExpertMemory* expert_memory() override { return held_.empty() ? nullptr : this; }
   std::optional<DispatchCounts> dispatch_counts() const override;
   std::optional<Completion> poll() override;
 
  private:
+  enum class Brings : uint8_t { end, choice, nothing };  // of a ticket; of the flight, which goes on
   struct Started {
     Ticket ticket = 0;
     HostTicket host = 0;
+    Brings brings = Brings::end;
     const StepBuffer* looked_at = nullptr;  // find_non_finite
     std::vector<uint32_t> flags{};
+    std::vector<ExpertUse> used{};
   };
+  // A step under way.
+  struct Flight {
+    Started end{};  // what its last stretch is to bring
+    std::vector<HostRead> reads{};
+    const StepBuffer* step = nullptr;
+    const Variant* variant = nullptr;
+    uint32_t last_position = 0;
+    size_t next = 0;      // dispatch
+    size_t streamed = 0;  // op that waits for its choice, or for experts
+    std::vector<uint32_t> choice{};
+    std::vector<uint32_t> wanted{};  // of its experts, not computed with yet; ascending
+  };
+
+  std::span<std::byte> slot_memory(uint32_t /*slot*/) override { return {}; }
+  Ticket fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) override;
+  void release(uint32_t slot) override;
 
   const Program& program() const { return plan_->program(); }
   void upload_step(const StepBuffer& step);
   void upload_embedded(const StepBuffer& step);
-  void play(const Variant& variant, const StepBuffer& step);
-  std::optional<NonFinite> non_finite(const Started& started) const;
+  void play(size_t end);   // dispatches, from the flight's next one on
+  void play_to_choice();   // of the flight's streamed op, or to the end of the step
+  void look_at_choice();   // which has come
+  void compute_present();  // with what is wanted and has a slot
+  void stop();
+  std::optional<uint32_t> slot_of(ExpertId expert) const;
+  std::optional<NonFinite> find_non_finite(const Started& started) const;
+  void submit(Started started, std::span<const HostRead> reads);
   Ticket submit(std::span<const HostRead> reads);
   // f(state, offset of its page in its buffer, bytes) for the states of a group, in the order of read_page().
   template <class F>
@@ -50,7 +79,10 @@ class WebGpuRunner final : public Runner {
   std::shared_ptr<Placed> placed_;
   CommandStream commands_;
   std::vector<float> embedded_;
+  std::vector<std::optional<ExpertId>> held_;  // by slot
+  std::optional<Flight> flight_;               // a step that is not submitted to its end
   std::deque<Started> started_;
+  std::deque<Completion> ready_;  // go before what was started
   Ticket last_ticket_ = 0;
 };
 

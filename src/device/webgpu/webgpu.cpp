@@ -14,11 +14,11 @@ class HostedDevice final : public WebGpuDevice {
  public:
   explicit HostedDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
 
-  DeviceInfo info() const override { return {.name = "webgpu", .description = factory_->adapter().description}; }
+  DeviceInfo info() const override {
+    return {.name = "webgpu", .description = factory_->adapter().description, .memory = Domain::device};
+  }
 
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
-    if (request.expert_slots.count > 0)
-      return error(ErrorKind::unsupported, "webgpu: found slots for experts: want room for all of them on the GPU");
     TRY(std::unique_ptr<WebGpuPlan> plan, WebGpuPlan::make(request, factory_->adapter()));
     return std::unique_ptr<Plan>(std::move(plan));
   }

@@ -10,7 +10,7 @@
 //
 // WGSL snippets decode 16 elements at a time. They are written with '$' for the name of the binding, and have
 //   $_COLUMNS, $_ROW_WORDS, $_PARTS   constants; the last: 16 elements each, of a block
-//   $_FIRST_ROW                       the word that rows begin at
+//   $_BEGIN, $_FIRST_ROW              the words that the code-book and rows begin at
 //   $_NAME                            where the list of the piece of that name begins in a row, in words
 //   $_word(i)                         word i of the binding; rows begin behind the format's code-book
 //   $_four(i)                         words i to i + 3, where i is a multiple of 4
@@ -106,8 +106,10 @@ extern const char* const kLookedUp;
 Format device_format(Format stored, bool in_parts);
 // Rows of all experts, packed: expert by expert.
 void pack_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, uint32_t* words);
-// The decoder of a binding of that name.
-std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name);
+// The decoder of a binding of that name, where its rows, behind the code-book, lie at the binding's begin; or anywhere
+// in it: then the kernel calls $_begin_at(word) before it decodes.
+enum class Rows : uint8_t { at_begin, anywhere };
+std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows = Rows::at_begin);
 // Its units, for kernels that multiply with it; behind the decoder.
 UnitShape unit_shape(Format device_format);
 std::string unit_snippet(Format device_format, const std::string& name);

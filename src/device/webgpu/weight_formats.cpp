@@ -28,8 +28,21 @@ fn $_u8(at: u32, i: u32) -> u32 { return ($_word(at + i / 4u) >> (i % 4u * 8u)) 
 fn $_f16(at: u32, i: u32) -> f32 { return unpack2x16float($_word(at + i / 2u))[i % 2u]; }
 )";
 
+constexpr const char* kBeginAtBegin = R"(
+const $_BEGIN = 0u;
+const $_FIRST_ROW = $_GRID_WORDS;
+)";
+constexpr const char* kBeginAnywhere = R"(
+var<private> $_BEGIN: u32;
+var<private> $_FIRST_ROW: u32;
+fn $_begin_at(at: u32) {
+  $_BEGIN = at;
+  $_FIRST_ROW = at + $_GRID_WORDS;
+}
+)";
+
 constexpr const char* kReadGrid = R"(
-fn $_entry(i: u32) -> u32 { return $_u16(0u, i); }
+fn $_entry(i: u32) -> u32 { return $_u16($_BEGIN, i); }
 )";
 
 // Numbers are bytes of constants, chosen without a table in memory.
@@ -159,13 +172,14 @@ void pack_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, 
   weight_format(Format::f32)->pack_row(reinterpret_cast<const std::byte*>(decoded.data()), columns, words);
 }
 
-std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name) {
+std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows) {
   const WeightFormat* format = weight_format(device_format);
   CHECK(format != nullptr);
   std::string text =
       cat("const ", name, "_COLUMNS = ", columns, "u;\nconst ", name, "_ROW_WORDS = ", format->row_words(columns),
-          "u;\nconst ", name, "_FIRST_ROW = ", format->grid_words(), "u;\nconst ", name,
+          "u;\nconst ", name, "_GRID_WORDS = ", format->grid_words(), "u;\nconst ", name,
           "_PARTS = ", format_info(device_format).block_elements / 16, "u;\n");
+  append(text, rows == Rows::anywhere ? kBeginAnywhere : kBeginAtBegin, name);
   uint64_t at = 0;
   for (const WeightPiece& piece : format->pieces) {
     if (piece.name == nullptr) continue;
