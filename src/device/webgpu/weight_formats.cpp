@@ -134,6 +134,7 @@ void WeightFormat::pack_row(const std::byte* row, uint32_t columns, uint32_t* wo
   const uint32_t blocks = columns / info.block_elements;
   const uint64_t all_blocks = row_blocks(format, columns);
   for (const WeightPiece& piece : pieces) {
+    if (piece.bytes == 0) break;  // the format has no more
     const uint64_t count = words_of(all_blocks * piece.bytes);
     std::memset(words, 0, count * 4);
     auto* to = reinterpret_cast<std::byte*>(words);
