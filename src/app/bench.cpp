@@ -1,4 +1,5 @@
 // sluice bench: how fast a model reads prompts and answers here, and how near that is to what memory allows.
+#include <optional>
 #include <utility>
 
 #include "app/bench_model.h"
@@ -12,6 +13,7 @@
 #include "app/expert_report.h"
 #include "app/interrupt.h"
 #include "app/open.h"
+#include "app/read_bandwidth.h"
 #include "base/text.h"
 #include "checkpoint/file_type.h"
 
@@ -135,7 +137,11 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   MeteredDevice device(*machine.device, meter);
   // Held beside the model, so that within a bound it is a small part.
   const uint64_t most = machine.host_bounded ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
-  TRY(ReadBandwidth bandwidth, ReadBandwidth::open(*machine.pool, machine.budget, most));
+  std::optional<ReadBandwidth> of_host;
+  if (machine.device->info().memory == Domain::host) {
+    TRY(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
+  }
+  const auto bandwidth = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); };
   TRY(const std::unique_ptr<Engine> engine,
       open_engine(model, device, machine, engine_options(request, arguments), console));
   meter.set_expert_shares(report.facts.routing.chosen);
@@ -225,8 +231,9 @@ CommandSpec bench_command() {
       .text =
           "Reads prompts and decodes answers of random tokens, and says tokens a second, the median of several rounds "
           "with the slowest and the fastest; how many bytes of weights and cache a token needs; and what part of this "
-          "machine's read bandwidth that is, measured on as many threads right before each round. With --shape the "
-          "model is made up in memory: sizes, formats and routing are those of the real one, its words are nonsense.",
+          "machine's read bandwidth that is, measured on as many threads right before each round, or of what a GPU "
+          "copies in its own memory, read and written. With --shape the model is made up in memory: sizes, formats and "
+          "routing are those of the real one, its words are nonsense.",
       .positionals = {model_positional(/*required=*/false)},
       .options = join_options({test_options(), synthetic_options(), device_options(), {expert_memory_option()}}),
       .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},

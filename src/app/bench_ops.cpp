@@ -53,7 +53,7 @@ std::string name_of(const Program& program, const OpTime& time) {
 
 double OpShare::limit_share(double bandwidth, const Peaks& peaks) const {
   const double peak = blocks ? std::max(peaks.f32, peaks.integers) : peaks.f32;
-  const double reading = static_cast<double>(cost.bytes()) / bandwidth;
+  const double reading = bandwidth > 0 ? static_cast<double>(cost.bytes()) / bandwidth : 0;
   const double computing = peak > 0 ? static_cast<double>(cost.flops) / peak : 0;
   return std::max(reading, computing) / std::max(seconds, 1e-12);
 }

@@ -17,7 +17,8 @@ struct OpShare {
   OpCost cost = {};
   bool blocks = false;  // its matrices are in blocks of small integers
 
-  // The part of the time that the bytes or the flops need at least, whichever need more; `bandwidth` in bytes a second.
+  // The part of the time that the bytes or the flops need at least, whichever need more; `bandwidth` in bytes a second,
+  // 0 where it is not known.
   double limit_share(double bandwidth, const Peaks& peaks) const;
 };
 

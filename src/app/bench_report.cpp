@@ -61,8 +61,8 @@ std::vector<std::string> bench_cells(const BenchResult& result) {
           digits(speed.median),
           cat(digits(speed.least), " to ", digits(speed.most)),
           bytes_text(result.bytes_per_token),
-          fixed(result.bandwidth.median / kGiga, 1),
-          percent(result.share)};
+          result.bandwidth.median > 0 ? fixed(result.bandwidth.median / kGiga, 1) : "-",
+          result.bandwidth.median > 0 ? percent(result.share) : "-"};
 }
 
 const std::vector<Column>& bench_columns() {
@@ -204,7 +204,8 @@ std::vector<JsonField> bench_fields() {
       {"tests[].tokens_per_second.least", "number", ""},
       {"tests[].tokens_per_second.most", "number", ""},
       {"tests[].bytes_per_token", "number", "weights and cache that a token needs read or written"},
-      {"tests[].read_bandwidth.median", "number", "bytes a second at which memory was read, before each round"},
+      {"tests[].read_bandwidth.median", "number",
+       "bytes a second at which memory was read, before each round; on a GPU, copied there; 0: not known"},
       {"tests[].read_bandwidth.least", "number", ""},
       {"tests[].read_bandwidth.most", "number", ""},
       {"tests[].bandwidth_share", "number", "bytes_per_token times tokens_per_second over read_bandwidth"},

@@ -30,12 +30,12 @@ Spread spread_of(std::vector<double> values) {
   return {median, values.front(), values.back()};
 }
 
-Result<BenchResult> BenchRunner::run(const BenchTest& test, uint32_t rounds, ReadBandwidth& bandwidth) {
+Result<BenchResult> BenchRunner::run(const BenchTest& test, uint32_t rounds, const std::function<double()>& bandwidth) {
   TRY_STATUS(round(test));
   BenchResult result{.test = test};
   std::vector<double> speeds, reads, disk_rates;
   for (uint32_t i = 0; i < rounds; ++i) {
-    reads.push_back(bandwidth.measure());
+    reads.push_back(bandwidth());
     TRY(const Round one, round(test));
     speeds.push_back(static_cast<double>(one.tokens) / one.seconds);
     disk_rates.push_back(static_cast<double>(one.disk_bytes) / one.seconds);
@@ -44,6 +44,7 @@ Result<BenchResult> BenchRunner::run(const BenchTest& test, uint32_t rounds, Rea
   result.tokens_per_second = spread_of(std::move(speeds));
   result.bandwidth = spread_of(std::move(reads));
   result.disk_rate = spread_of(std::move(disk_rates));
+  if (result.bandwidth.median <= 0) return result;
   result.share = result.bytes_per_token * result.tokens_per_second.median / result.bandwidth.median;
   return result;
 }

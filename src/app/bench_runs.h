@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "app/metered_device.h"
-#include "app/read_bandwidth.h"
 #include "engine/engine.h"
 
 namespace sluice {
@@ -39,7 +39,8 @@ class BenchRunner {
       : engine_(engine), meter_(meter), vocabulary_(vocabulary) {}
 
   // A round before the others, for caches and clocks to settle, does not count.
-  Result<BenchResult> run(const BenchTest& test, uint32_t rounds, ReadBandwidth& bandwidth);
+  // `bandwidth` measures it, in bytes a second; 0 where it is not known.
+  Result<BenchResult> run(const BenchTest& test, uint32_t rounds, const std::function<double()>& bandwidth);
   // The steps of one round with the times of their ops.
   Result<std::vector<MeteredStep>> timed_steps(const BenchTest& test);
 

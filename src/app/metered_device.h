@@ -48,6 +48,7 @@ class MeteredDevice final : public Device {
 
   DeviceInfo info() const override { return device_.info(); }
   Peaks measure_peaks(uint64_t (*clock)()) const override { return device_.measure_peaks(clock); }
+  double measure_copying(uint64_t (*clock)()) override { return device_.measure_copying(clock); }
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override;
   Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                         Budget& budget) override {

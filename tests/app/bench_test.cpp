@@ -119,7 +119,7 @@ TEST(MeteredDevice, TimesEveryOpOfAStepOnEveryDevice) {
     EXPECT_EQ(calls, 3 * steps->front().op_times.size());
     Result<ReadBandwidth> bandwidth = ReadBandwidth::open(pool, budget);
     ASSERT_TRUE(bandwidth);
-    EXPECT_TRUE(runner.run({TokenClass::prompt, 5, 0, 2}, 1, *bandwidth));
+    EXPECT_TRUE(runner.run({TokenClass::prompt, 5, 0, 2}, 1, [&] { return bandwidth->measure(); }));
     EXPECT_TRUE(meter.steps().front().op_times.empty());
   }
 }

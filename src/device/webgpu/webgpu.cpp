@@ -10,12 +10,39 @@ namespace sluice {
 namespace webgpu {
 namespace {
 
+// Of the largest caches a small part, and enough copies that beginning them takes no time beside.
+constexpr uint64_t kCopiedBytes = uint64_t{256} << 20;
+constexpr uint32_t kCopies = 8;
+
 class HostedDevice final : public WebGpuDevice {
  public:
   explicit HostedDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
 
   DeviceInfo info() const override {
     return {.name = "webgpu", .description = factory_->adapter().description, .memory = Domain::device};
+  }
+
+  double measure_copying(uint64_t (*clock)()) override {
+    const Result<std::shared_ptr<Host>> opened = working_host();
+    if (!opened || !(*opened)->waits()) return 0;
+    Host& host = **opened;
+    const uint64_t bytes = std::min(host.adapter().buffer_bytes / 4 * 4, kCopiedBytes);
+    const BufferId from = host.buffer(bytes, BufferUse::storage), to = host.buffer(bytes, BufferUse::storage);
+    CommandStream copies;
+    for (uint32_t i = 0; i < kCopies; ++i) copies.copy({.buffer = from, .bytes = bytes}, to, 0);
+    const auto nanoseconds_of_all = [&] {
+      const uint64_t began = clock();
+      const HostTicket ticket = host.submit(copies, {});
+      while (!host.poll(ticket)) {
+      }
+      return clock() - began;
+    };
+    nanoseconds_of_all();  // the first use of the buffers
+    const uint64_t nanoseconds = nanoseconds_of_all();
+    host.drop_buffer(from);
+    host.drop_buffer(to);
+    if (host.failure() || nanoseconds == 0) return 0;
+    return 2e9 * static_cast<double>(bytes) * kCopies / static_cast<double>(nanoseconds);
   }
 
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
