@@ -72,7 +72,7 @@ std::vector<Op> guess(Program& program, const Router& here, const Router& next) 
     const Ends ends = *ends_of(copy);
     *ends.from = x;
     x = *ends.to = copy_value(program, *ends.to, here.hidden);
-    ops.push_back(std::move(copy));
+    ops.push_back(copy);
   }
   Route route = std::get<Route>(program.ops[next.route]);
   route.logits = x;
@@ -104,7 +104,7 @@ void insert(Program& program, std::vector<Guess> guesses) {
       ++next;
     }
     now_at[op] = static_cast<uint32_t>(ops.size());
-    ops.push_back(std::move(program.ops[op]));
+    ops.push_back(program.ops[op]);
     layers.push_back(program.layers[op]);
   }
   for (size_t i = 0; i < guesses.size(); ++i) program.guesses[i].experts = now_at[guesses[i].experts];
