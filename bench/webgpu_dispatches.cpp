@@ -13,6 +13,7 @@
 #include "base/threads.h"
 #include "bench/peer_engine.h"
 #include "checkpoint/checkpoint.h"
+#include "device/webgpu/copying.h"
 #include "device/webgpu/host_dawn.h"
 #include "device/webgpu/webgpu.h"
 #include "engine/layout.h"
@@ -179,34 +180,12 @@ void print_dispatches(WatchedHost& host) {
       count, sum, whole[whole.size() / 2], whole.front(), whole.back(), submitted, host.time(empty));
 }
 
-constexpr const char* kCopy = R"(
-@group(0) @binding(0) var<storage, read_write> to: array<vec4u>;
-@group(0) @binding(1) var<storage, read> source: array<vec4u>;
-@group(0) @binding(2) var<uniform> unused: vec4u;
-@group(0) @binding(3) var<uniform> also_unused: vec4u;
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) thread: u32) {
-  for (var i = 0u; i < 4u; i++) {
-    let at = (group.x * 4u + i) * 256u + thread;
-    to[at] = source[at];
-  }
-}
-)";
-
 void print_copy(WatchedHost& host) {
-  constexpr uint64_t kBytes = uint64_t{1} << 29;
-  constexpr int kCopies = 20;
-  const BufferId to = host.buffer(kBytes, BufferUse::storage), source = host.buffer(kBytes, BufferUse::storage);
-  const BufferId uniforms = host.buffer(256, BufferUse::uniform);
-  const PipelineId pipeline =
-      host.pipeline({.name = "copy", .wgsl = kCopy, .storage = {Access::read_write, Access::read}});
-  const BoundRange storage[] = {{to, 0, kBytes}, {source, 0, kBytes}}, words = {uniforms, 0, 16};
-  const BindingId binding = host.bind(pipeline, storage, words, words);
+  const Copying copying(host);
   if (!host.settle()) return;
-  CommandStream commands;
-  for (int i = 0; i < kCopies; ++i) commands.dispatch(pipeline, binding, 0, kBytes / 16 / 1024, 1);
-  host.time(commands);
-  std::printf("copies of 512 MB: %.0f GB/s, read and written\n", 2.0 * kCopies * kBytes / host.time(commands) / 1e3);
+  host.time(copying.commands());
+  std::printf("copies: %.0f GB/s, read and written\n",
+              static_cast<double>(copying.bytes()) / host.time(copying.commands()) / 1e3);
 }
 
 Status run(const std::string& library, const std::string& name, const std::string& mix, uint32_t depth, uint32_t rows) {

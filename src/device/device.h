@@ -188,8 +188,8 @@ class Device {
   virtual DeviceInfo info() const = 0;
   // Takes some hundredths of a second; `clock` as that of StartOptions.
   virtual Peaks measure_peaks([[maybe_unused]] uint64_t (*clock)()) const { return {}; }
-  // Bytes a second, read and written, of a large copy within the device's own memory, by `clock`; 0: it computes in the
-  // host's, or cannot say.
+  // Bytes a second, read and written, that a kernel copies in the device's own memory, by `clock`; 0: it computes in
+  // the host's, or cannot say. Takes some hundredths of a second.
   virtual double measure_copying(uint64_t (* /*clock*/)()) { return 0; }
   virtual Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const = 0;
   virtual Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,

@@ -12,6 +12,7 @@
 #include "app/bench_routing.h"
 #include "app/bench_runs.h"
 #include "app/commands.h"
+#include "app/read_bandwidth.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "device/cpu/cpu.h"
