@@ -110,16 +110,7 @@ TEST(ExpertGuesses, AreRightWhereTheHiddenStateStaysAndChangeNoBit) {
 TEST(CpuSlots, AreFilledWhileAnOpIsLookedFor) {
   ThreadPool pool(1);
   const auto device = make_cpu_device({.pool = &pool});
-  const OpCase one = shared_expert_case();
-  const CaseWeights weights(one);
-  CasePlayer resident(one, weights, *device, Arithmetic::exact);
-  CasePlayer streamed(one, weights, *device, Arithmetic::exact, {.slots = 1});
-  StepOutputs want, found;
-  const Completion a = resident.play_looking(one.steps[1], &want), b = streamed.play_looking(one.steps[1], &found);
-  ASSERT_TRUE(a.non_finite && b.non_finite);
-  EXPECT_EQ(a.non_finite->op, b.non_finite->op);
-  EXPECT_EQ(a.non_finite->row, b.non_finite->row);
-  EXPECT_EQ(found, want);
+  expect_resident_finding(shared_expert_case(), *device);
 }
 
 TEST(ReferenceDevice, HasNoSlotsForExperts) {

@@ -58,4 +58,16 @@ OpCase shared_expert_case() {
   return c.done();
 }
 
+void expect_resident_finding(const OpCase& one, Device& device) {
+  const CaseWeights weights(one);
+  CasePlayer resident(one, weights, device, Arithmetic::exact);
+  CasePlayer streamed(one, weights, device, Arithmetic::exact, {.slots = 1});
+  StepOutputs want, found;
+  const Completion a = resident.play_looking(one.steps[1], &want), b = streamed.play_looking(one.steps[1], &found);
+  ASSERT_TRUE(a.non_finite && b.non_finite);
+  EXPECT_EQ(a.non_finite->op, b.non_finite->op);
+  EXPECT_EQ(a.non_finite->row, b.non_finite->row);
+  EXPECT_EQ(found, want);
+}
+
 }  // namespace sluice

@@ -14,5 +14,7 @@ OpCase shared_expert_case();
 
 // Whatever the slots are, and in whatever order experts come, the bits are those of experts that are all at hand.
 void expect_resident_bits(const OpCase& one, Device& device, Arithmetic arithmetic);
+// So it is while an op is looked for whose result is not finite, which is found likewise.
+void expect_resident_finding(const OpCase& one, Device& device);
 
 }  // namespace sluice

@@ -4,7 +4,6 @@
 
 #include "graph/late_experts.h"
 #include "library.h"
-#include "tests/device/parity_player.h"
 #include "tests/device/slot_cases.h"
 
 namespace sluice {
@@ -31,16 +30,7 @@ TEST_F(WebGpuSlots, GiveThemBehindASharedExpert) {
 }
 
 TEST_F(WebGpuSlots, AreFilledWhileAnOpIsLookedFor) {
-  const OpCase one = shared_expert_case();
-  const CaseWeights weights(one);
-  CasePlayer resident(one, weights, *webgpu_test_device(), Arithmetic::exact);
-  CasePlayer streamed(one, weights, *webgpu_test_device(), Arithmetic::exact, {.slots = 1});
-  StepOutputs want, found;
-  const Completion a = resident.play_looking(one.steps[1], &want), b = streamed.play_looking(one.steps[1], &found);
-  ASSERT_TRUE(a.non_finite && b.non_finite);
-  EXPECT_EQ(a.non_finite->op, b.non_finite->op);
-  EXPECT_EQ(a.non_finite->row, b.non_finite->row);
-  EXPECT_EQ(found, want);
+  expect_resident_finding(shared_expert_case(), *webgpu_test_device());
 }
 
 }  // namespace
