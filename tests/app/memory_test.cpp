@@ -245,5 +245,11 @@ TEST_F(Memory, PlanNeedsTheHeaderAlone) {
   EXPECT_EQ(run_sluice(header_words).status, 1);
 }
 
+TEST(DeviceMemory, IsBoundedWhereTheDeviceHasItsOwn) {
+  const ProgramResult refused = run_sluice({"run", "demo", "hi", "--device-memory", "3M"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.err, "sluice: --device-memory: cpu computes in the host's memory: want --memory\n");
+}
+
 }  // namespace
 }  // namespace sluice

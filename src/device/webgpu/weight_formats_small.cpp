@@ -22,6 +22,11 @@ fn $_five_bits(begin: u32, part: u32, quad: u32) -> vec4u {
   let bits = $_word(begin + $_HIGH + part / 2u) >> (part % 2u * 16u + quad * 4u);
   return $_nibbles(begin, part, quad) | (((vec4u(bits) >> vec4u(0u, 1u, 2u, 3u)) & vec4u(1u)) << vec4u(4u));
 }
+// Bits 0 to 3 of each number to bit 4 of a byte each.
+fn $_fifth(bits: vec4u) -> vec4u {
+  let spread = (bits & vec4u(15u)) * vec4u(0x00204081u);
+  return (spread & vec4u(0x01010101u)) << vec4u(4u);
+}
 )";
 constexpr const char* kScalePerBlock = R"(
 fn $_scale(begin: u32, part: u32) -> f32 { return $_f16(begin + $_D, part / $_PARTS); }
@@ -137,11 +142,6 @@ fn $_unit(row: u32, unit: u32) -> $_Unit {
   let begin = $_FIRST_ROW + row * $_ROW_WORDS;
   return $_Unit($_four(begin + $_Q + unit * 4u), $_word(begin + $_HIGH + unit), $_word(begin + $_D + unit / 2u));
 }
-// Bits 0 to 3 of each number to bit 4 of a byte each.
-fn $_fifth(bits: vec4u) -> vec4u {
-  let spread = (bits & vec4u(15u)) * vec4u(0x00204081u);
-  return (spread & vec4u(0x01010101u)) << vec4u(4u);
-}
 fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
   let bits = vec4u(own.high) >> vec4u(0u, 4u, 8u, 12u);
   let low = (own.q & vec4u(0x0f0f0f0fu)) | $_fifth(bits);
@@ -164,9 +164,7 @@ fn $_integers(row: u32, part: u32) -> Integers {
   let begin = $_FIRST_ROW + row * $_ROW_WORDS;
   let low = ($_four(begin + $_Q + part / 2u * 4u) >> vec4u(part % 2u * 4u)) & vec4u(0x0f0f0f0fu);
   let bits = vec4u($_word(begin + $_HIGH + part / 2u) >> (part % 2u * 16u)) >> vec4u(0u, 4u, 8u, 12u);
-  // Bits 0 to 3 of each to bit 4 of a byte each.
-  let high = (((bits & vec4u(15u)) * vec4u(0x00204081u)) & vec4u(0x01010101u)) << vec4u(4u);
-  return Integers(bytes_less(low | high, 0x10101010u), $_scale(begin, part), 0.0);
+  return Integers(bytes_less(low | $_fifth(bits), 0x10101010u), $_scale(begin, part), 0.0);
 }
 )";
 
