@@ -232,8 +232,10 @@ CommandSpec bench_command() {
           "Reads prompts and decodes answers of random tokens, and says tokens a second, the median of several rounds "
           "with the slowest and the fastest; how many bytes of weights and cache a token needs; and what part of this "
           "machine's read bandwidth that is, measured on as many threads right before each round, or of what a GPU "
-          "copies in its own memory, read and written. With --shape the model is made up in memory: sizes, formats and "
-          "routing are those of the real one, its words are nonsense.",
+          "copies in its own memory, read and written. Answers take the likeliest tokens, which soon repeat "
+          "themselves; "
+          "where experts are read as they are chosen, random ones. With --shape the model is made up in memory: sizes, "
+          "formats and routing are those of the real one, its words are nonsense.",
       .positionals = {model_positional(/*required=*/false)},
       .options = join_options({test_options(), synthetic_options(), device_options(), {expert_memory_option()}}),
       .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},

@@ -9,6 +9,7 @@
 namespace sluice {
 namespace {
 
+constexpr float kAnyToken = 100;            // a temperature at which all tokens are about as likely
 constexpr uint32_t kDepthTexts = 1u << 31;  // the text before those of a sequence stays the same from round to round
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -119,8 +120,11 @@ Result<std::vector<SequenceId>> BenchRunner::filled(const BenchTest& test) {
   return sequences;
 }
 
+// Where experts are read as they are chosen, answers are of random tokens, as prompts are: the likeliest text soon
+// repeats itself, that of made-up weights at once, and with it its experts, which then all lie in memory.
 Result<BenchRunner::Running> BenchRunner::submit(Request request) {
-  request.sampling.temperature = 0;
+  request.sampling.temperature = engine_.expert_stats() ? kAnyToken : 0.0f;
+  request.sampling.seed = texts_;
   TRY(const RequestId id, engine_.submit(std::move(request)));
   return Running{.id = id};
 }

@@ -125,6 +125,33 @@ TEST(MeteredDevice, TimesEveryOpOfAStepOnEveryDevice) {
   }
 }
 
+// A greedy answer of the same model soon repeats itself, and with it its experts.
+TEST(Bench, AnswersOfStreamedExpertsAreOfRandomTokens) {
+  ThreadPool pool(1);
+  const auto cpu = make_cpu_device({.pool = &pool});
+  const Result<Checkpoint> checkpoint = open_checkpoint(kMoe);
+  const Result<Model> model = resolve(std::make_shared<const Checkpoint>(*checkpoint));
+  Budget budget;
+  Meter meter;
+  meter.keep_uses = true;
+  MeteredDevice device(*cpu, meter);
+  EngineOptions options{.context = 128};
+  options.experts.bytes = 200000;
+  const auto engine = Engine::create(*model, device, budget, options);
+  ASSERT_TRUE(engine) << engine.error().text;
+  BenchRunner runner(**engine, meter, 768);
+  const auto choices = [&] {
+    EXPECT_TRUE(runner.run({TokenClass::decode, 64, 0, 1}, 1, [] { return 0.0; }));
+    const RoutingTrace trace = recorded_routing(meter);
+    EXPECT_EQ(trace.tokens(), 64u);
+    std::set<std::vector<uint32_t>> seen;
+    for (size_t token = 0; token < trace.tokens(); ++token)
+      seen.emplace(trace.at(token, 0).begin(), trace.at(token, 0).end());
+    return seen.size();
+  };
+  EXPECT_GT(choices(), 12u);  // of 28 pairs
+}
+
 TEST(OpShares, TheLimitIsWhatNeedsMore) {
   OpShare share{.seconds = 2, .cost = {.weight_bytes = 100, .flops = 300}};
   EXPECT_DOUBLE_EQ(share.limit_share(100, {.f32 = 1000, .integers = 3000}), 0.5);
