@@ -25,6 +25,8 @@ class ByteSource {
   virtual Status read_at(uint64_t offset, std::span<std::byte> into) const = 0;
 };
 
+class StoredBytes;
+
 // Where bytes are appended.
 class ByteSink {
  public:
@@ -66,6 +68,9 @@ class FileSource final : public ByteSource {
 // A whole file mapped for reading; unmapped on destruction. An empty file has no bytes. A mapping shows the file as it
 // is: who reads beyond the end of a file that was cut meanwhile is stopped by SIGBUS (see mapped_file_at), and bytes
 // that were overwritten are as they are now, which check_unchanged() says.
+//
+// A page maps nothing. A file there is read into memory here, or, where the page has asked for that, stays where it is:
+// then bytes() are none, and stored() reads them (memory_files.h).
 class Mapping {
  public:
   static Result<Mapping> open(const std::string& path);
@@ -73,6 +78,8 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
   std::span<const std::byte> bytes() const { return bytes_; }
+  // All of the file; not to be used longer than this.
+  StoredBytes stored() const;
   // An error when the file has been written to since it was mapped; one that was replaced by renaming is still whole.
   Status check_unchanged() const;
 

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/file.h"
+#include "base/stored_bytes.h"
 
 namespace sluice {
 
@@ -102,6 +103,8 @@ Status Mapping::check_unchanged() const {
   if (now.st_size == then.st_size && same_time(now.st_mtim, then.st_mtim)) return {};
   return error(ErrorKind::io, file_->path, ": was changed while it was read: want a file that nothing writes to");
 }
+
+StoredBytes Mapping::stored() const { return bytes_; }
 
 Mapping::Mapping(std::unique_ptr<File> file) : bytes_(file->bytes), file_(std::move(file)) {}
 Mapping::Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})), file_(std::move(other.file_)) {}

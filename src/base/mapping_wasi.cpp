@@ -2,16 +2,22 @@
 
 #include "base/file.h"
 #include "base/memory_files.h"
+#include "base/stored_bytes.h"
 
 namespace sluice {
 
 namespace {
 
+bool& left_where_they_are() {
+  static bool left = false;
+  return left;
+}
+
 // All of a file in one block.
 Result<std::shared_ptr<const PageFile>> read_whole(const std::string& path, const PageFile& file) {
   const auto too_large = [&] {
     return error(ErrorKind::out_of_memory, path, ": ", format_bytes(file.size()),
-                 ": more than the page's memory has room for: want a smaller model");
+                 ": more than the page's memory has room for: want a smaller model, or one on the GPU");
   };
   if (file.size() >= UINT32_MAX) return too_large();
   const auto size = static_cast<size_t>(file.size());
@@ -24,6 +30,8 @@ Result<std::shared_ptr<const PageFile>> read_whole(const std::string& path, cons
 
 }  // namespace
 
+void leave_mapped_files(bool where_they_are) { left_where_they_are() = where_they_are; }
+
 struct Mapping::File {
   std::shared_ptr<const PageFile> file;
 };
@@ -31,10 +39,16 @@ struct Mapping::File {
 Result<Mapping> Mapping::open(const std::string& path) {
   auto file = find_memory_file(path);
   if (file == nullptr) return error(ErrorKind::not_found, path, ": cannot open: no such file or directory");
-  if (file->bytes().size() != file->size()) {
+  if (file->bytes().size() != file->size() && !left_where_they_are()) {
     TRY(file, read_whole(path, *file));
   }
   return Mapping(std::make_unique<File>(File{std::move(file)}));
+}
+
+StoredBytes Mapping::stored() const {
+  const PageFile& file = *file_->file;
+  if (bytes_.size() == file.size()) return bytes_;
+  return {StoredAt(file, 0), file.size()};
 }
 
 // A file that is mapped keeps its bytes when it is replaced; one that lies elsewhere may have gone.

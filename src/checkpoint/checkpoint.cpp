@@ -111,7 +111,7 @@ class CheckpointBuilder {
 Status CheckpointBuilder::add_file(const std::string& path, std::vector<TensorEntry> entries) {
   TRY(Mapping mapping, Mapping::open(path));
   const auto shared = std::make_shared<const Mapping>(std::move(mapping));
-  const auto bytes = shared->bytes();
+  const StoredBytes bytes = shared->stored();
   const auto file = static_cast<uint32_t>(built_.files_.size());
   for (TensorEntry& entry : entries) {
     if (entry.offset > bytes.size() || entry.bytes > bytes.size() - entry.offset) {
@@ -120,7 +120,7 @@ Status CheckpointBuilder::add_file(const std::string& path, std::vector<TensorEn
     if (!built_.index_.emplace(entry.name, built_.tensors_.size()).second) {
       return error(ErrorKind::corrupt, path, ": tensor ", printable(entry.name), " stands in another file too");
     }
-    const auto held = bytes.subspan(static_cast<size_t>(entry.offset), static_cast<size_t>(entry.bytes));
+    const StoredBytes held(bytes.data() + entry.offset, entry.bytes);
     built_.tensors_.push_back({std::move(entry.name), entry.format, std::move(entry.shape), held, file, entry.offset});
   }
   built_.files_.push_back(path);

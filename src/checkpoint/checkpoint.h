@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "base/stored_bytes.h"
 #include "checkpoint/gguf_value.h"
 #include "format/format.h"
 
@@ -30,10 +31,10 @@ const char* dialect_name(Dialect dialect);  // "Hugging Face", "GGUF"
 struct StoredTensor {
   std::string name;
   Format format{};
-  std::vector<int64_t> shape;        // outermost first, as Hugging Face writes it (GGUF's dimensions reversed)
-  std::span<const std::byte> bytes;  // in the mapping, at any address
-  uint32_t file = 0;                 // index into Checkpoint::files
-  uint64_t offset = 0;               // of the first byte in that file
+  std::vector<int64_t> shape;  // outermost first, as Hugging Face writes it (GGUF's dimensions reversed)
+  StoredBytes bytes;           // of the mapping, at any address
+  uint32_t file = 0;           // index into Checkpoint::files
+  uint64_t offset = 0;         // of the first byte in that file
 };
 
 // A byte of one of a checkpoint's files.

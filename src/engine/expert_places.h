@@ -21,7 +21,7 @@ namespace sluice {
 struct WeightFiles {
   std::vector<std::string> paths{};
   // Of a byte of a weight; none where it lies in no file.
-  std::function<std::optional<FilePlace>(const std::byte*)> place{};
+  std::function<std::optional<FilePlace>(const StoredAt&)> place{};
 };
 
 // Blocks of a file that are read into a slot together.

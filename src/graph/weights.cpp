@@ -25,9 +25,10 @@ void apply(const WeightPart& part, float number, float* values, uint32_t count) 
 
 void apply(const WeightPart& part, uint32_t expert, uint32_t row, float* values, uint32_t columns) {
   const uint64_t number_row = (uint64_t{row} + part.row_shift) / part.block_rows;
-  const std::byte* from = part.row(expert, number_row);
-  float numbers[kNumbersAtOnce];
   const uint32_t all = (columns - 1) / part.block_columns + 1;
+  std::vector<std::byte> room;
+  const std::byte* from = part.row(expert, number_row).read(row_bytes(part.format, all), room);
+  float numbers[kNumbersAtOnce];
   for (uint32_t first = 0; first < all; first += kNumbersAtOnce) {
     const uint32_t count = std::min(kNumbersAtOnce, all - first);
     decode_row(part.format, from + row_bytes(part.format, first), numbers, count);
@@ -43,7 +44,9 @@ void apply(const WeightPart& part, uint32_t expert, uint32_t row, float* values,
 
 void decode_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, float* to) {
   const uint32_t columns = source.shape.columns;
-  decode_row(source.format, source.row(expert, row), to, columns);
+  std::vector<std::byte> room;
+  const std::byte* const from = source.row(expert, row).read(row_bytes(source.format, columns), room);
+  decode_row(source.format, from, to, columns);
   if (columns == 0) return;
   for (const WeightPart& part : source.parts) apply(part, expert, row, to, columns);
 }
@@ -64,12 +67,12 @@ TensorSource rows_of(const TensorSource& source, uint32_t first, uint32_t count)
   TensorSource rows = source;
   rows.shape.rows = count;
   rows.bytes += first * source.row_stride;
-  for (const std::byte*& expert : rows.experts) expert += first * source.row_stride;
+  for (StoredAt& expert : rows.experts) expert += first * source.row_stride;
   for (WeightPart& part : rows.parts) {
     const uint64_t shifted = uint64_t{first} + part.row_shift;
     const uint64_t skipped = shifted / part.block_rows * part.row_stride;
     part.bytes += skipped;
-    for (const std::byte*& expert : part.experts) expert += skipped;
+    for (StoredAt& expert : part.experts) expert += skipped;
     part.row_shift = static_cast<uint32_t>(shifted % part.block_rows);
   }
   return rows;
@@ -87,11 +90,11 @@ std::vector<ExpertPiece> expert_pieces(const TensorSource& source) {
   return pieces;
 }
 
-const std::byte* piece_bytes(const TensorSource& source, const ExpertPiece& piece, uint32_t expert) {
+StoredAt piece_bytes(const TensorSource& source, const ExpertPiece& piece, uint32_t expert) {
   return piece.part < 0 ? source.row(expert, 0) : source.parts[static_cast<size_t>(piece.part)].row(expert, 0);
 }
 
-std::vector<const std::byte*>& piece_places(TensorSource& source, const ExpertPiece& piece) {
+std::vector<StoredAt>& piece_places(TensorSource& source, const ExpertPiece& piece) {
   return piece.part < 0 ? source.experts : source.parts[static_cast<size_t>(piece.part)].experts;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stored_bytes.h"
 #include "format/format.h"
 
 namespace sluice {
@@ -39,16 +40,16 @@ enum class PartRole : uint8_t { factor, divisor, offset };  // *, /, +
 struct WeightPart {
   PartRole role{};
   Format format{};
-  const std::byte* bytes = nullptr;
+  StoredAt bytes{};
   uint32_t block_rows = 1;
   uint32_t block_columns = 1;
   uint32_t row_shift = 0;  // rows of the first block that lie before the weight's, of a slice
   uint64_t expert_stride = 0;
   uint64_t row_stride = 0;
   std::shared_ptr<const void> owner;
-  std::vector<const std::byte*> experts{};  // as those of TensorSource
+  std::vector<StoredAt> experts{};  // as those of TensorSource
 
-  const std::byte* row(uint64_t expert, uint64_t row) const {
+  StoredAt row(uint64_t expert, uint64_t row) const {
     return (experts.empty() ? bytes + expert * expert_stride : experts[static_cast<size_t>(expert)]) + row * row_stride;
   }
 };
@@ -59,14 +60,14 @@ struct WeightPart {
 struct TensorSource {
   WeightShape shape{};
   Format format{};
-  const std::byte* bytes = nullptr;
+  StoredAt bytes{};
   uint64_t expert_stride = 0;
   uint64_t row_stride = 0;
-  std::shared_ptr<const void> owner;        // keeps `bytes` alive: a mapping, or a small tensor transformed at load
-  std::vector<WeightPart> parts{};          // applied to each element in this order; mostly none
-  std::vector<const std::byte*> experts{};  // empty: at their stride
+  std::shared_ptr<const void> owner;  // keeps `bytes` alive: a mapping, or a small tensor transformed at load
+  std::vector<WeightPart> parts{};    // applied to each element in this order; mostly none
+  std::vector<StoredAt> experts{};    // empty: at their stride
 
-  const std::byte* row(uint64_t expert, uint64_t row) const {
+  StoredAt row(uint64_t expert, uint64_t row) const {
     return (experts.empty() ? bytes + expert * expert_stride : experts[static_cast<size_t>(expert)]) + row * row_stride;
   }
 };
@@ -88,9 +89,9 @@ struct ExpertPiece {
 inline constexpr uint64_t kLeastPieceBytes = 4096;
 std::vector<ExpertPiece> expert_pieces(const TensorSource& source);
 // Where a piece of that expert begins, in the source as it is.
-const std::byte* piece_bytes(const TensorSource& source, const ExpertPiece& piece, uint32_t expert);
+StoredAt piece_bytes(const TensorSource& source, const ExpertPiece& piece, uint32_t expert);
 // Where the experts' pieces of that kind are taken from, by expert; empty: at their stride.
-std::vector<const std::byte*>& piece_places(TensorSource& source, const ExpertPiece& piece);
+std::vector<StoredAt>& piece_places(TensorSource& source, const ExpertPiece& piece);
 
 class WeightSource {
  public:

@@ -237,7 +237,8 @@ class RowConverter {
     const auto in_expert = static_cast<uint32_t>(row % source.shape.rows);
     const uint32_t of_expert = heads.columns ? in_expert : heads.source(in_expert);
     if (values_.empty()) {
-      std::copy_n(source.row(expert, of_expert), row_bytes(tensor_.format, source.shape.columns), to);
+      const std::byte* const stored = source.row(expert, of_expert);
+      std::copy_n(stored, row_bytes(tensor_.format, source.shape.columns), to);
       return {};
     }
     decode_weight_row(source, expert, of_expert, values_.data());

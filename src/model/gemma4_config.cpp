@@ -105,7 +105,9 @@ Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& n
                  factors == nullptr ? "missing" : cat(format_name(factors->format), " ", format_shape(factors->shape)),
                  ": want f32 ", format_shape(want));
   c.rope_factors.resize(c.head_dim / 2);
-  decode_row(Format::f32, factors->bytes.data(), c.rope_factors.data(), c.rope_factors.size());
+  std::vector<std::byte> room;
+  const std::byte* const stored = factors->bytes.data().read(factors->bytes.size(), room);
+  decode_row(Format::f32, stored, c.rope_factors.data(), c.rope_factors.size());
   for (const float factor : c.rope_factors)
     if (!(factor > 0.0f))
       return error(ErrorKind::invalid, checkpoint.path(), ": rope_freqs.weight holds ", factor,

@@ -48,11 +48,15 @@ void add_weight(Sha256& sha, Checksum& bytes, const BoundWeight& weight) {
   add_bytes(sha, tensor.shape.experts);
   add_bytes(sha, tensor.shape.rows);
   add_bytes(sha, tensor.shape.columns);
-  bytes.add(
-      std::span(tensor.bytes, static_cast<size_t>(std::min(kDigestBytes, tensor.shape.rows * tensor.row_stride))));
+  const auto add_first = [&](const StoredAt& stored, uint64_t size) {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(kDigestBytes, size));
+    std::vector<std::byte> room;
+    bytes.add(std::span(stored.read(count, room), count));
+  };
+  add_first(tensor.bytes, tensor.shape.rows * tensor.row_stride);
   for (const WeightPart& part : tensor.parts) {
     const uint64_t rows = (uint64_t{tensor.shape.rows} + part.row_shift - 1) / part.block_rows + 1;
-    bytes.add(std::span(part.bytes, static_cast<size_t>(std::min(kDigestBytes, rows * part.row_stride))));
+    add_first(part.bytes, rows * part.row_stride);
   }
 }
 

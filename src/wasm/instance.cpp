@@ -26,10 +26,10 @@ constexpr uint64_t kLoadBytes = uint64_t{32} << 20;
 // Where a state lies while it is saved or restored.
 constexpr const char* kStatePath = "state being moved";
 
-// What a model's files leave of the module's memory when they have been read into it.
-uint64_t memory_left(const Checkpoint& checkpoint) {
+// What is left of the module's memory, into which a model's files have been read or not.
+uint64_t memory_left(const Checkpoint& checkpoint, bool files_are_read) {
   uint64_t held = kReserveBytes;
-  for (const std::string& path : checkpoint.files()) held += find_memory_file(path)->size();
+  for (const std::string& path : checkpoint.files()) held += files_are_read ? find_memory_file(path)->size() : 0;
   return kHeapBytes - std::min(kHeapBytes, held);
 }
 
@@ -105,42 +105,40 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(engine.cache, cache_of(options));
   TRY(engine.context, number_of<uint32_t>(options, "context", 0));
 
+  std::unique_ptr<webgpu::HostFactory> gpu;
+  if (device.empty() || device == "webgpu") {
+    TRY(gpu, page_gpu());
+  }
+  const bool on_gpu = gpu != nullptr;
+  leave_mapped_files(on_gpu);
   TRY(Checkpoint checkpoint, open_checkpoint(path));
   TRY(Model model, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
   TRY(TextParts text, open_text(model));
   std::unique_ptr<Instance> opened(new Instance(std::move(model), std::move(text)));
-  opened->budget_.set_limit(Domain::host, memory_left(opened->model_.checkpoint()));
+  opened->budget_.set_limit(Domain::host, memory_left(opened->model_.checkpoint(), !on_gpu));
   TRY(const double device_memory, number_of<double>(options, "device_memory", 0));
   if (device_memory >= 1)
     opened->budget_.set_limit(Domain::device, static_cast<uint64_t>(std::min(device_memory, kMostDeviceBytes)));
-  TRY_STATUS(opened->make_device(device));
+  TRY_STATUS(opened->make_device(device, std::move(gpu)));
   TRY(opened->engine_, Engine::create(opened->model_, *opened->device_, opened->budget_, engine));
   return opened;
 }
 
 // Unnamed: the page's GPU where it has one.
-Status Instance::make_device(const std::string& name) {
-  if (name == "reference") {
-    device_ = make_reference_device();
+Status Instance::make_device(const std::string& name, std::unique_ptr<webgpu::HostFactory> page_gpu) {
+  if (page_gpu != nullptr) {
+    std::unique_ptr<WebGpuDevice> gpu = make_webgpu_device(std::move(page_gpu));
+    gpu_ = gpu.get();
+    device_ = std::move(gpu);
+    loaded_ = false;
     return {};
   }
-  if (name.empty() || name == "webgpu") {
-    TRY(std::unique_ptr<webgpu::HostFactory> factory, page_gpu());
-    if (factory != nullptr) {
-      std::unique_ptr<WebGpuDevice> gpu = make_webgpu_device(std::move(factory));
-      gpu_ = gpu.get();
-      device_ = std::move(gpu);
-      loaded_ = false;
-      return {};
-    }
-    if (!name.empty()) return error(ErrorKind::not_found, "device webgpu: the page has no GPU: want one, or cpu");
-  }
-  if (name.empty() || name == "cpu") {
-    device_ = make_cpu_device({.pool = &pool_});
-    return {};
-  }
-  return error(ErrorKind::unsupported, "device ", printable(name),
-               ": this module has no such: want webgpu, cpu or reference");
+  if (name == "webgpu") return error(ErrorKind::not_found, "device webgpu: the page has no GPU: want one, or cpu");
+  if (!name.empty() && name != "cpu" && name != "reference")
+    return error(ErrorKind::unsupported, "device ", printable(name),
+                 ": this module has no such: want webgpu, cpu or reference");
+  device_ = name == "reference" ? make_reference_device() : make_cpu_device({.pool = &pool_});
+  return {};
 }
 
 Result<Json> Instance::load() {

@@ -46,7 +46,7 @@ class Instance {
   Json stats() const;
 
  private:
-  Status make_device(const std::string& name);
+  Status make_device(const std::string& name, std::unique_ptr<webgpu::HostFactory> page_gpu);
   Instance(Model model, TextParts text) : model_(std::move(model)), text_(std::move(text)) {}
 
   Model model_;

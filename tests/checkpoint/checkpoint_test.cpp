@@ -141,7 +141,7 @@ TEST_F(CheckpointDirectory, ReadsEveryShardOfTheIndex) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().text;
   EXPECT_THAT(checkpoint->files(), ElementsAre(path("one.safetensors"), path("two.safetensors")));
   EXPECT_EQ(checkpoint->find("b")->file, 1u);
-  EXPECT_EQ(static_cast<char>(checkpoint->find("b")->bytes[1]), 'v');
+  EXPECT_EQ(static_cast<char>(checkpoint->find("b")->bytes.data()[1]), 'v');
 }
 
 TEST_F(CheckpointDirectory, AFileThatTheIndexDoesNotNameIsLeftAlone) {
@@ -264,8 +264,9 @@ TEST_F(CheckpointFile, OpeningDoesNotReadTensors) {
   if (failed) GTEST_SKIP() << "no sparse files here: " << failed.message();
   const auto checkpoint = open_checkpoint(file);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().text;
-  EXPECT_EQ(checkpoint->tensors()[0].bytes.size(), 100'000'000'000u);
-  EXPECT_EQ(checkpoint->tensors()[0].bytes.back(), std::byte{0});
+  const std::span<const std::byte> bytes = checkpoint->tensors()[0].bytes;
+  EXPECT_EQ(bytes.size(), 100'000'000'000u);
+  EXPECT_EQ(bytes.back(), std::byte{0});
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ class Poisoned : public WeightSource {
     TRY(TensorSource source, weights_.find(name));
     if (name != name_) return source;
     CHECK(source.format == Format::bf16 && source.shape.experts == 1);
-    const size_t bytes = source.row_stride * source.shape.rows;
-    auto copy = std::make_shared<std::vector<std::byte>>(source.bytes, source.bytes + bytes);
+    const std::byte* const stored = source.bytes;
+    auto copy = std::make_shared<std::vector<std::byte>>(stored, stored + source.row_stride * source.shape.rows);
     (*copy)[2 * element_] = std::byte{0xc0};
     (*copy)[2 * element_ + 1] = std::byte{0x7f};
     source.bytes = copy->data();

@@ -95,7 +95,8 @@ class Loading : public testing::Stores {
       std::string data;
       for (const StoredTensor& tensor : tensors) {
         const auto begin = static_cast<int64_t>(data.size());
-        data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+        const std::span<const std::byte> bytes = tensor.bytes;
+        data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         Json::Array offsets = {begin, static_cast<int64_t>(data.size())};
         Json::Array shape(tensor.shape.begin(), tensor.shape.end());
         header.emplace_back(

@@ -32,10 +32,12 @@ Stored f32(std::vector<int64_t> shape, const std::vector<float>& values) {
 Tensors tensors_of(const std::string& folder) {
   Tensors tensors;
   const Checkpoint checkpoint = *open_checkpoint(folder);
-  for (const StoredTensor& tensor : checkpoint.tensors())
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    const std::span<const std::byte> bytes = tensor.bytes;
     tensors[tensor.name] = {format_info(tensor.format).safetensors_name,
                             tensor.shape,
-                            {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()}};
+                            {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+  }
   return tensors;
 }
 

@@ -57,7 +57,7 @@ void PackedWeights::pack(uint64_t bytes, ThreadPool& pool) {
               [&](const Share& share) { pack_panels(args, first + share.first, first + share.last); });
     const uint64_t row = first * kPanelOutputs,
                    end = std::min<uint64_t>((first + count) * kPanelOutputs, source.shape.rows);
-    give_back_mapped({source.row(matrix.expert, row), (end - row) * source.row_stride});
+    give_back_mapped(StoredBytes(source.row(matrix.expert, row), (end - row) * source.row_stride));
     packed += count * panel_bytes;
     next_panel_ += count;
     if (next_panel_ < panels) continue;

@@ -8,7 +8,8 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint64_t kLeastBytes = 64;  // of a buffer: an empty one cannot be bound
+constexpr uint64_t kLeastBytes = 64;                // of a buffer: an empty one cannot be bound
+constexpr uint64_t kReadBytes = uint64_t{1} << 20;  // of a weight's file at once
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -64,10 +65,16 @@ void Placed::fill(uint64_t bytes) {
   if (next_.row == 0 && !grid.empty()) host_->upload(buffer, 0, std::as_bytes(std::span(grid)));
   const uint64_t count = std::min(std::max<uint64_t>(bytes / 4 / matrix.row_words, 1), tile.rows - next_.row);
   std::vector<uint32_t> words(static_cast<size_t>(count * matrix.row_words));
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t row = tile.first_row + next_.row + i;
-    pack_weight_row(source, static_cast<uint32_t>(row / source.shape.rows),
-                    static_cast<uint32_t>(row % source.shape.rows), words.data() + i * matrix.row_words);
+  const uint64_t at_once = std::max<uint64_t>(kReadBytes / std::max<uint64_t>(source.row_stride, 1), 1);
+  for (uint64_t i = 0; i < count;) {
+    const uint64_t row = tile.first_row + next_.row + i, of_expert = row % source.shape.rows;
+    const uint64_t taken = std::min({count - i, source.shape.rows - of_expert, at_once});
+    pack_weight_rows(source,
+                     {.expert = static_cast<uint32_t>(row / source.shape.rows),
+                      .first = static_cast<uint32_t>(of_expert),
+                      .count = static_cast<uint32_t>(taken)},
+                     matrix.row_words, words.data() + i * matrix.row_words);
+    i += taken;
   }
   host_->upload(buffer, (grid.size() + next_.row * matrix.row_words) * 4, std::as_bytes(std::span(words)));
   filled_bytes_ += words.size() * 4 + (next_.row == 0 ? grid.size() * 4 : 0);
@@ -82,7 +89,7 @@ void Placed::fill_slot(uint32_t slot, const Experts& op, uint32_t expert, std::s
     TensorSource& source = weights_[id];
     for (const ExpertPiece& piece : expert_pieces(source)) {
       CHECK(!pieces.empty());
-      std::vector<const std::byte*>& places = piece_places(source, piece);
+      std::vector<StoredAt>& places = piece_places(source, piece);
       places.resize(source.shape.experts);
       places[expert] = pieces.front();
       pieces = pieces.subspan(1);
@@ -90,8 +97,7 @@ void Placed::fill_slot(uint32_t slot, const Experts& op, uint32_t expert, std::s
     const MatrixLayout& matrix = plan_.layout().matrix(id);
     const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
     uint32_t* to = std::copy(grid.begin(), grid.end(), words.data() + plan_.layout().in_slot(id));
-    for (uint32_t row = 0; row < source.shape.rows; ++row, to += matrix.row_words)
-      pack_weight_row(source, expert, row, to);
+    pack_weight_rows(source, {.expert = expert, .count = source.shape.rows}, matrix.row_words, to);
   }
   const uint32_t buffer = slot / slots.in_buffer;
   host_->upload(slots_[buffer], (slot - slots.first(buffer)) * slots.words * 4, std::as_bytes(std::span(words)));

@@ -104,8 +104,12 @@ extern const char* const kLookedUp;
 
 // The format on the device: the file's, but f32 for weights in parts.
 Format device_format(Format stored, bool in_parts);
-// Rows of all experts, packed: expert by expert.
-void pack_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, uint32_t* words);
+// Neighbouring rows of an expert, at least one.
+struct WeightRows {
+  uint32_t expert = 0, first = 0, count = 1;
+};
+// Packed, each into `row_words` words.
+void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words);
 // The decoder of a binding of that name, where its rows, behind the code-book, lie at the binding's begin; or anywhere
 // in it: then the kernel calls $_begin_at(word) before it decodes.
 enum class Rows : uint8_t { at_begin, anywhere };

@@ -165,12 +165,23 @@ const WeightFormat* weight_format(Format format) {
 
 Format device_format(Format stored, bool in_parts) { return in_parts ? Format::f32 : stored; }
 
-void pack_weight_row(const TensorSource& source, uint32_t expert, uint32_t row, uint32_t* words) {
+void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words) {
   const uint32_t columns = source.shape.columns;
-  if (source.parts.empty()) return weight_format(source.format)->pack_row(source.row(expert, row), columns, words);
+  if (source.parts.empty()) {
+    const WeightFormat& format = *weight_format(source.format);
+    const uint64_t bytes = (rows.count - 1) * source.row_stride + row_bytes(source.format, columns);
+    std::vector<std::byte> room;
+    const std::byte* const stored = source.row(rows.expert, rows.first).read(bytes, room);
+    for (uint32_t i = 0; i < rows.count; ++i)
+      format.pack_row(stored + i * source.row_stride, columns, words + i * row_words);
+    return;
+  }
   std::vector<float> decoded(columns);
-  decode_weight_row(source, expert, row, decoded.data());
-  weight_format(Format::f32)->pack_row(reinterpret_cast<const std::byte*>(decoded.data()), columns, words);
+  for (uint32_t i = 0; i < rows.count; ++i) {
+    decode_weight_row(source, rows.expert, rows.first + i, decoded.data());
+    weight_format(Format::f32)
+        ->pack_row(reinterpret_cast<const std::byte*>(decoded.data()), columns, words + i * row_words);
+  }
 }
 
 std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows) {

@@ -8,6 +8,7 @@
 //              "words" and the tensor itself in hexadecimal; each begins at a multiple of 32 bytes
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 
 #include "base/file.h"
 #include "base/sha256.h"
@@ -37,7 +38,8 @@ Result<std::string> tensor_bytes(const Checkpoint& model, std::string_view line)
   }
   const StoredTensor* stored = model.find(std::string(rest));
   if (stored == nullptr) return error(ErrorKind::not_found, "no tensor ", printable(rest));
-  const std::string_view own(reinterpret_cast<const char*>(stored->bytes.data()), stored->bytes.size());
+  const std::span<const std::byte> held = stored->bytes;
+  const std::string_view own(reinterpret_cast<const char*>(held.data()), held.size());
   if (kind == "same") return std::string(own);
   for (size_t i = 0; i + 1 < own.size(); i += 2) {
     bytes.append(2, '\0');
