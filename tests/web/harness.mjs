@@ -9,7 +9,8 @@ const { chromium } = createRequire(join(kRoot, 'web/package.json'))('playwright-
 export const kDemoFile = join(kRoot, 'assets/demo-gemma4-q8_0.gguf');
 export const kDemoBytes = (await stat(kDemoFile)).size;
 const kDist = join(kRoot, 'web/dist');
-// Only --enable-unsafe-webgpu changes what a page can do: it lets it have the software adapter.
+// Only --enable-unsafe-webgpu changes what a page can do: it lets it have the software adapter, which takes a fifth of the
+// time over kernels whose workgroup memory need not be cleared first.
 const kFlags = [
   '--no-sandbox',
   '--disable-quic',
@@ -18,6 +19,7 @@ const kFlags = [
   '--disable-component-update',
   '--disable-sync',
   '--enable-unsafe-webgpu',
+  '--enable-dawn-features=disable_workgroup_init',
 ];
 const kPatience = 60_000; // ms; the machine may be slow
 
@@ -98,6 +100,16 @@ export async function openContext(browser, options = {}) {
   return context;
 }
 
+// Whatever the pages' workers do, they do `script` first.
+export async function openContextWithWorker(browser, script) {
+  const context = await openContext(browser, { serviceWorkers: 'block' }); // it would answer in place of the route
+  await context.route(/assets\/worker-.*\.js$/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, body: `${script};${await response.text()}` });
+  });
+  return context;
+}
+
 export async function openPage(context, site) {
   const page = await context.newPage();
   if (process.env.VERBOSE) page.on('console', (message) => console.log('  page:', message.text()));
@@ -114,6 +126,11 @@ export async function loadDemo(page) {
     .first()
     .click();
   await ready(page);
+}
+export async function setDevice(page, value) {
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByLabel('Computes on').selectOption(value);
+  await page.getByRole('button', { name: 'Close' }).click();
 }
 export async function setTemperature(page, value) {
   await page.getByRole('button', { name: 'Settings' }).click();

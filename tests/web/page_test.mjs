@@ -14,14 +14,18 @@ import {
   launch,
   loadDemo,
   openContext,
+  openContextWithWorker,
   openPage,
   ready,
+  setDevice,
   setTemperature,
   Site,
 } from './harness.mjs';
 
 const kViolin = /^violin \(noun\): bow/;
 const kMillion = 1_000_000;
+const kDemoLayers = 8;
+const kGpuPatience = 300_000; // ms; a processor plays the GPU, and compiles its kernels first
 const digest = createHash('sha256').update(readFileSync(kDemoFile)).digest('hex');
 
 let browser, site, context;
@@ -214,12 +218,7 @@ test('a stored model is deleted after a second press, but not while another tab 
 
 test('without WebGPU the processor computes, and the page says so', async () => {
   await context.close();
-  context = await openContext(browser, { serviceWorkers: 'block' }); // it would answer in place of the route
-  await context.route(/assets\/worker-.*\.js$/, async (route) => {
-    const response = await route.fetch();
-    const body = `Object.defineProperty(navigator, 'gpu', { value: undefined });${await response.text()}`;
-    await route.fulfill({ response, body });
-  });
+  context = await openContextWithWorker(browser, "Object.defineProperty(navigator, 'gpu', { value: undefined })");
   const page = await openPage(context, site);
   await loadDemo(page);
   assert.equal(await page.locator('#model-device').innerText(), 'CPU');
@@ -227,6 +226,50 @@ test('without WebGPU the processor computes, and the page says so', async () => 
     await page.locator('#notice').innerText(),
     'This browser has no WebGPU: the processor computes instead (WebAssembly SIMD), more slowly.',
   );
+});
+
+// Keeps the device that the engine asks for, says what kernels it was given, and loses it when the test says so.
+const kWatchedDevice = `{
+  const request = GPUAdapter.prototype.requestDevice, dispatch = GPUComputePassEncoder.prototype.dispatchWorkgroups;
+  let device = null, dispatches = 0;
+  GPUAdapter.prototype.requestDevice = async function (...all) { return (device = await request.apply(this, all)); };
+  GPUComputePassEncoder.prototype.dispatchWorkgroups = function (...all) { ++dispatches; dispatch.apply(this, all); };
+  const channel = new BroadcastChannel('gpu');
+  channel.onmessage = ({ data }) => (data === 'lose' ? device.destroy() : channel.postMessage(dispatches));
+}`;
+const dispatchesOf = (page) =>
+  page.evaluate(() => {
+    const channel = new BroadcastChannel('gpu');
+    channel.postMessage('count');
+    return new Promise((resolve) => (channel.onmessage = ({ data }) => resolve(data)));
+  });
+
+test('the GPU answers where the user chooses it, and a lost one is said and opened again', async () => {
+  await context.close();
+  context = await openContextWithWorker(browser, kWatchedDevice);
+  context.setDefaultTimeout(kGpuPatience);
+  const page = await openPage(context, site);
+  await setDevice(page, 'webgpu');
+  await loadDemo(page);
+  assert.equal(await page.locator('#model-device').innerText(), 'WebGPU');
+  await setTemperature(page, '0');
+  const before = await dispatchesOf(page);
+  const answer = await ask(page, 'What is a violin?');
+  assert.match(answer, kViolin);
+  assert.match(await page.locator('#stats').innerText(), /on the GPU/);
+  const words = answer.split(' ').length;
+  const dispatches = (await dispatchesOf(page)) - before;
+  assert.ok(dispatches > kDemoLayers * words, `${dispatches} kernels for ${words} words`);
+  await page.getByLabel('Message', { exact: true }).fill('What is a cello?');
+  await page.evaluate(() => {
+    document.querySelector('#composer').requestSubmit();
+    new BroadcastChannel('gpu').postMessage('lose');
+  });
+  assert.match(await errorOf(page), /^Webgpu: the GPU device was lost \(.*\)\.$/);
+  await page.getByRole('button', { name: 'Load again' }).click();
+  await ready(page);
+  assert.match(await ask(page, 'What is a cello?'), /^cello \(noun\): /);
+  assert.equal(await page.locator('#model-device').innerText(), 'WebGPU');
 });
 
 test('an address without a model gives a sentence', async () => {

@@ -11,6 +11,7 @@ const kReadWords = 5; // buffer, offset as low and high word, bytes, address
 const kDispatch = 1, kDispatchWords = 6, kCopyWords = 9; // CommandStream in host.h
 const kStorageBuffers = 8;
 const kLongestSentence = 400;
+const kLostPatience = 1000; // ms
 const kUnderWay = 0, kEnded = 1, kFailed = 2;
 
 const kFeatures: readonly GPUFeatureName[] = ['shader-f16', 'subgroups'];
@@ -301,7 +302,11 @@ export class GpuHost {
       return;
     }
     ticket.staging.mapAsync(GPUMapMode.READ, 0, ticket.bytes)
-      .then(() => (ticket.ended = true), (error: unknown) => this.#fail('io', `a step did not end well (${sentence(String(error))})`))
+      .then(() => (ticket.ended = true), async (error: unknown) => {
+        // A lost device says so itself, a little later.
+        await Promise.race([this.#device.lost, new Promise((resolve) => setTimeout(resolve, kLostPatience))]);
+        this.#fail('io', `a step did not end well (${sentence(String(error))})`);
+      })
       .finally(() => this.#notify());
   }
 
