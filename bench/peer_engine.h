@@ -82,6 +82,7 @@ class Peer {
     if (loaded == nullptr) return;
     auto settings = library_.get<ContextParams()>("llama_context_default_params")();
     settings.n_ctx = context;
+    settings.n_batch = context;  // or llama_decode() aborts on a prompt that is longer
     settings.n_threads = settings.n_threads_batch = threads;
     settings.flash_attn_type = 1;  // enabled
     context_ = library_.get<void*(void*, ContextParams)>("llama_init_from_model")(loaded, settings);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/budget.h"
+#include "base/random.h"
 #include "base/threads.h"
 #include "bench/peer_engine.h"
 #include "checkpoint/checkpoint.h"
@@ -26,7 +27,8 @@ namespace {
 
 using namespace webgpu;
 
-constexpr int kRepeats = 50;
+// How often things are timed: prompts less often, whose steps are long.
+constexpr int kRepeats = 50, kPromptRepeats = 7;
 
 // Remembers what it is asked to do.
 class WatchedHost final : public Host {
@@ -108,14 +110,17 @@ Result<Model> make_model(const ShapeConfig& shape, const std::string& mix) {
   return resolve(std::move(checkpoint));
 }
 
-// Rows that end at position depth - 1.
-void fill_step(StepBuffer& step, TokenClass token_class, uint32_t rows, uint32_t depth) {
+// Rows of random tokens, so that they choose experts of their own, that end at position depth - 1.
+void fill_step(StepBuffer& step, TokenClass token_class, uint32_t rows, uint32_t depth, uint32_t vocabulary) {
   const Program& program = step.program();
   step.reset(token_class, rows, 1, 1, 0);
   for (uint32_t row = 0; row < rows; ++row) step.positions()[row] = static_cast<int32_t>(depth - rows + row);
   for (uint32_t input = 0; input < program.inputs.size(); ++input)
     if (program.values[program.inputs[input].value].type.element == Element::i32)
-      for (int32_t& id : step.input_i32(input)) id = program.inputs[input].name == "wanted" ? 0 : 5;
+      for (size_t i = 0; int32_t& id : step.input_i32(input))
+        id = program.inputs[input].name == "wanted"
+                 ? 0
+                 : static_cast<int32_t>(philox4x32({static_cast<uint32_t>(i++)}, {})[0] % vocabulary);
   for (uint32_t group = 0; group < program.groups.size(); ++group) {
     const std::span<int32_t> pages = step.pages(group, 0);
     for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int32_t>(i);
@@ -124,7 +129,7 @@ void fill_step(StepBuffer& step, TokenClass token_class, uint32_t rows, uint32_t
   step.fill_ropes();
 }
 
-void print_dispatches(WatchedHost& host) {
+void print_dispatches(WatchedHost& host, int repeats) {
   struct Kind {
     double microseconds = 0;
     uint64_t bytes = 0;
@@ -137,10 +142,10 @@ void print_dispatches(WatchedHost& host) {
   int count = 0;
   for (size_t i = 0; i < words.size() && words[i] == CommandStream::kDispatch; i += CommandStream::kDispatchWords) {
     CommandStream one;
-    for (int k = 0; k < kRepeats; ++k)
+    for (int k = 0; k < repeats; ++k)
       one.dispatch(words[i + 1], words[i + 2], words[i + 3], words[i + 4], words[i + 5]);
     all.dispatch(words[i + 1], words[i + 2], words[i + 3], words[i + 4], words[i + 5]);
-    const double took = (host.time(one) - host.time(empty)) / kRepeats;
+    const double took = (host.time(one) - host.time(empty)) / repeats;
     const uint64_t bytes = host.bytes[words[i + 2]];
     Kind& kind = kinds[host.names[words[i + 1]] + " x " + std::to_string(words[i + 4] * words[i + 5]) + ", " +
                        std::to_string(bytes >> 10) + " KB"];
@@ -152,11 +157,11 @@ void print_dispatches(WatchedHost& host) {
   }
   const auto times_of = [&](const CommandStream& commands) {
     std::vector<double> times;
-    for (int k = 0; k < kRepeats; ++k) times.push_back(host.time(commands));
+    for (int k = 0; k < repeats; ++k) times.push_back(host.time(commands));
     std::sort(times.begin(), times.end());
     return times;
   };
-  for (int k = 0; k < 4 * kRepeats; ++k) host.time(all);  // until the GPU runs at its speed
+  for (int k = 0; k < 4 * repeats; ++k) host.time(all);  // until the GPU runs at its speed
   const std::vector<double> whole = times_of(all);
   const double submitted = host.submitted;
   double sum = 0;
@@ -167,8 +172,8 @@ void print_dispatches(WatchedHost& host) {
       const bool is_own = std::find(kind.at.begin(), kind.at.end(), i) != kind.at.end();
       (is_own ? own : others).dispatch(words[i + 1], words[i + 2], words[i + 3], words[i + 4], words[i + 5]);
     }
-    const double in_row = (whole[whole.size() / 2] - times_of(others)[kRepeats / 2]) / kind.count;
-    const double behind = (times_of(own)[kRepeats / 2] - host.time(empty)) / kind.count;
+    const double in_row = (whole[whole.size() / 2] - times_of(others)[repeats / 2]) / kind.count;
+    const double behind = (times_of(own)[repeats / 2] - host.time(empty)) / kind.count;
     std::printf("%-40s %4d times %7.1f us again, %7.1f in turn, %7.1f in the row, %8.1f in all %7.1f GB/s\n",
                 name.c_str(), kind.count, kind.microseconds / kind.count, behind, in_row, in_row * kind.count,
                 static_cast<double>(kind.bytes) / kind.count / in_row / 1e3);
@@ -208,7 +213,7 @@ Status run(const std::string& library, const std::string& name, const std::strin
   TRY(const std::unique_ptr<Runner> runner, device->place(std::move(plan), model.weights(), budget));
   StepBuffer step(program, request.maxima);
   const TokenClass token_class = rows == 0 ? TokenClass::decode : TokenClass::prompt;
-  fill_step(step, token_class, std::max(rows, 1u), depth);
+  fill_step(step, token_class, std::max(rows, 1u), depth, model.facts().vocabulary);
   std::vector<double> times;
   for (int i = 0; i < 20; ++i) {
     const Watch watch;
@@ -220,7 +225,7 @@ Status run(const std::string& library, const std::string& name, const std::strin
   }
   std::sort(times.begin(), times.end());
   std::printf("a step: %.1f us (%.1f to %.1f)\n", times[times.size() / 2], times.front(), times.back());
-  print_dispatches(*watched.opened);
+  print_dispatches(*watched.opened, rows == 0 ? kRepeats : kPromptRepeats);
   print_copy(*watched.opened);
   return {};
 }
