@@ -30,10 +30,11 @@ void expect_resident_bits(const OpCase& one, Device& device, Arithmetic arithmet
   const uint32_t experts = count_of_experts(one);
   for (const uint32_t slots : {1u, 2u, experts / 2 + 1, experts + 1}) {
     CasePlayer streamed(one, weights, device, arithmetic, {.slots = slots, .seed = slots});
-    for (const CaseStep& step : one.steps) {
-      const StepOutputs want = resident.play(step, TokenClass::decode);
-      EXPECT_EQ(streamed.play(step, TokenClass::decode), want) << one.name << ", " << slots << " slots";
-    }
+    for (const TokenClass token_class : {TokenClass::decode, TokenClass::prompt})
+      for (const CaseStep& step : one.steps) {
+        const StepOutputs want = resident.play(step, token_class);
+        EXPECT_EQ(streamed.play(step, token_class), want) << one.name << ", " << slots << " slots";
+      }
     EXPECT_GT(streamed.filler().filled(), 0u);
   }
 }

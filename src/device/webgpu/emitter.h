@@ -111,7 +111,11 @@ class Emitter {
   void emit_products(std::span<const Product> products);
   Kernel gated_kernel(const GatedRun& run);
   void emit_tiles(const Linear& op, uint32_t tile);
-  bool emit_integer_tiles(const Linear& op, uint32_t tile);  // false: not of this weight, or arithmetic
+  // Whether prompts multiply with it as integers.
+  bool has_integers(WeightId weight) const;
+  uint32_t scratch_for_integers(ValueId x);  // where emit_integers() may write them
+  Dispatch& emit_integers(ValueId x, uint32_t to);
+  void emit_integer_tiles(const Linear& op, uint32_t tile, uint32_t integers);
   struct ExpertsKernels;
   void emit_resident(const ExpertsKernels& kernels);
   void emit_streamed(const ExpertsKernels& kernels);

@@ -14,12 +14,18 @@ fn load(at: u32) -> f32 { return bitcast<f32>(memory[at]); }
 fn store(at: u32, x: f32) { memory[at] = bitcast<u32>(x); }
 fn load4(at: u32) -> vec4f { return vec4f(load(at), load(at + 1u), load(at + 2u), load(at + 3u)); }
 fn word(at: u32) -> u32 { return memory[at]; }
+fn four(at: u32) -> vec4u { return vec4u(word(at), word(at + 1u), word(at + 2u), word(at + 3u)); }
+fn put_four(at: u32, x: vec4u) {
+  for (var i = 0u; i < 4u; i++) { memory[at + i] = x[i]; }
+}
 )";
 constexpr const char* kMemoryInFours = R"(
 fn word(at: u32) -> u32 { return memory[at / 4u][at % 4u]; }
 fn load(at: u32) -> f32 { return bitcast<f32>(word(at)); }
 fn load4(at: u32) -> vec4f { return bitcast<vec4f>(memory[at / 4u]); }
 fn store4(at: u32, x: vec4f) { memory[at / 4u] = bitcast<vec4u>(x); }
+fn four(at: u32) -> vec4u { return memory[at / 4u]; }
+fn put_four(at: u32, x: vec4u) { memory[at / 4u] = x; }
 )";
 constexpr const char* kPrelude = R"(
 fn rows() -> u32 { return counts[EXTENT_SYMBOL] * EXTENT_RATIO; }
@@ -139,7 +145,8 @@ uint64_t Grid::workgroups(uint64_t count, uint32_t last_position) const {
     const uint64_t seen = window == 0 ? last_position + uint64_t{1} : std::min(window, last_position + 1);
     parts = std::min<uint64_t>((seen + 126) / 64, most_parts);
   }
-  return (own * items + per - 1) / per * times * parts;
+  const uint64_t shares = std::min((own * items + per - 1) / per + lists, own * items);
+  return shares * times * parts;
 }
 
 FoldedGrid fold(uint64_t workgroups, uint32_t most) {

@@ -5,7 +5,7 @@
 //   k.constants = {{"COLUMNS", columns}};            // const COLUMNS = 64u; another value is another pipeline
 //   k.params = {{"x", at(op.x)}, {"factor", 0.5f}};  // p.x, p.factor: uniforms, at an offset of their own
 //   k.bindings = {memory()};                         // memory: array<u32>, with load(at), store(at, f32); load4(at),
-//                                                    // store4(at, vec4f)
+//                                                    // store4(at, vec4f); word(at), four(at), put_four(at, vec4u)
 //   k.grid = {.items = columns, .per = 256};
 //
 // What a kernel may use besides, all declared for it:
@@ -68,6 +68,7 @@ struct Binding {
 struct Grid {
   uint64_t items = 1;  // of a row
   uint32_t per = 1;    // items a workgroup takes
+  uint32_t lists = 0;  // that the items may lie in, each ending with a workgroup that takes what is left
   uint64_t times = 1;
   bool of_sequences = false;
   uint32_t first_row = 0, most_rows = ~uint32_t{0};

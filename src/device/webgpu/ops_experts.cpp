@@ -5,10 +5,11 @@
 //                   experts are a dispatch a tile.
 //   come and go     those that have a slot are computed with, one dispatch for each half and buffer of slots; when all
 //                   have been, another one adds. Each number goes through the same operations.
+//   prompts         where weights have integers: the choices are listed expert by expert, and both halves multiply
+//                   tiles of an expert's rows (ops_expert_tiles.cpp); then, too, another dispatch adds.
 #include <algorithm>
 
-#include "device/webgpu/emitter.h"
-#include "device/webgpu/products.h"
+#include "device/webgpu/experts.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -132,7 +133,7 @@ fn before(at: u32, count: u32) -> vec4f {
 }
 )";
 
-// A workgroup: THREADS outputs of one row.
+// A workgroup: outputs of one row, EACH a thread.
 constexpr const char* kAddChoices = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -142,12 +143,24 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (row >= rows()) { return; }
   if (thread == 0u) { sort_choices(row); }
   workgroupBarrier();
-  let output = g % BLOCKS * THREADS + thread;
+  let output = (g % BLOCKS * THREADS + thread) * EACH;
   if (output >= HIDDEN) { return; }
-  var x = 0.0;
-  for (var e = 0u; e < CHOSEN; e++) { x += load(p.products + order[e].y * HIDDEN + output); }
-  store(p.out + row * HIDDEN + output, x);
+  var x = ZERO;
+  for (var e = 0u; e < CHOSEN; e++) { x += load_each(p.products + order[e].y * HIDDEN + output); }
+  store_all(p.out + row * HIDDEN + output, x);
 }
+)";
+constexpr const char* kAddFours = R"(
+const EACH = 4u;
+const ZERO = vec4f();
+fn load_each(at: u32) -> vec4f { return load4(at); }
+fn store_all(at: u32, x: vec4f) { store4(at, x); }
+)";
+constexpr const char* kAddOnes = R"(
+const EACH = 1u;
+const ZERO = 0.0f;
+fn load_each(at: u32) -> f32 { return load(at); }
+fn store_all(at: u32, x: f32) { store(at, x); }
 )";
 
 std::string with_products(const char* body, const std::string& products) {
@@ -156,10 +169,6 @@ std::string with_products(const char* body, const std::string& products) {
   return text.replace(text.find(what), what.size(), products);
 }
 
-// Of all experts' rows, the tile's experts; or of all slots, a buffer's.
-struct PlaceRange {
-  uint32_t first = 0, end = 0;
-};
 PlaceRange experts_of(const WeightTile& tile, uint32_t rows) {
   return {static_cast<uint32_t>(tile.first_row / rows), static_cast<uint32_t>((tile.first_row + tile.rows) / rows)};
 }
@@ -175,68 +184,101 @@ uint32_t route_of(const Program& program, const Experts& experts) {
 
 }  // namespace
 
-// What the kernels of an op have in common: all but the weights' bindings and decoders.
-struct Emitter::ExpertsKernels {
-  const Emitter& emitter;
-  const Experts& op;
-  uint32_t hidden = 0, chosen = 0, width = 0;
-  uint32_t inner = 0;  // words of scratch: the activations of a choice
-  ProductShape in{}, out{};
+Kernel Emitter::ExpertsKernels::plain(const char* name, uint64_t blocks, uint64_t times) const {
+  Kernel kernel{.name = name, .extent = emitter.type(op.x).extent};
+  kernel.constants = {
+      {"HIDDEN", hidden}, {"WIDTH", width}, {"CHOSEN", chosen}, {"BLOCKS", static_cast<uint32_t>(blocks)}};
+  kernel.params = {{"index", emitter.at(op.index)}};
+  kernel.bindings = {memory()};
+  kernel.grid = {.times = times * blocks};
+  return kernel;
+}
 
-  bool fours() const {
-    return hidden % 4 == 0 && width % 4 == 0 && emitter.at(op.x) % 4 == 0 && emitter.at(op.out) % 4 == 0;
-  }
-  Kernel plain(const char* name, uint64_t blocks, uint64_t times) const {
-    Kernel kernel{.name = name, .extent = emitter.type(op.x).extent};
-    kernel.constants = {
-        {"HIDDEN", hidden}, {"WIDTH", width}, {"CHOSEN", chosen}, {"BLOCKS", static_cast<uint32_t>(blocks)}};
-    kernel.params = {{"index", emitter.at(op.index)}};
-    kernel.bindings = {memory()};
-    kernel.grid = {.times = times * blocks};
-    return kernel;
-  }
-  Kernel inward(const PlaceRange& places) const {
-    Kernel kernel = plain("experts_inward", in.blocks(width), chosen);
-    use(kernel, in, 2, places);
-    kernel.params.insert(kernel.params.end(), {{"x", emitter.at(op.x)}, {"weight", emitter.at(op.weight)}});
-    kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind)});
-    const std::vector<RowsOf> rows = {{"gate", emitter.units_of(op.gate), "gate_row + min(#, last)"},
-                                      {"up", emitter.units_of(op.up), "up_row + min(#, last)"}};
-    const std::string products = added_products(in, rows, "p.x + choice / CHOSEN * HIDDEN", "HIDDEN");
-    kernel.body = kOfOneChoice + with_products(kInward, declared_sums(2) + products + kept_sums(2));
-    return kernel;
-  }
-  // `times`: a row's choices, if each is a workgroup's own.
-  Kernel outward(const PlaceRange& places, uint64_t times, const char* body) const {
-    Kernel kernel = plain("experts_outward", out.blocks(hidden), times);
-    use(kernel, out, 1, places);
-    const std::vector<RowsOf> rows = {{"down", emitter.units_of(op.down), "first_row + min(#, last)"}};
-    const std::string products = added_products(out, rows, "p.inner + choice * WIDTH", "WIDTH");
-    kernel.body = with_products(body, declared_sums(1) + products + kept_sums(1));
-    return kernel;
-  }
+void Emitter::ExpertsKernels::use(Kernel& kernel, const ProductShape& shape, size_t weights,
+                                  const PlaceRange& places) const {
+  kernel.threads = shape.threads();
+  kernel.params.insert(kernel.params.end(), {{"inner", inner}, {"first", places.first}, {"end", places.end}});
+  const bool fours = hidden % 4 == 0 && width % 4 == 0 && emitter.at(op.x) % 4 == 0 && emitter.at(op.out) % 4 == 0;
+  if (fours) kernel.bindings.front().element = kFours;
+  use_products(kernel, emitter.adapter_, shape, weights);
+}
 
- private:
-  void use(Kernel& kernel, const ProductShape& shape, size_t weights, const PlaceRange& places) const {
-    kernel.threads = shape.threads();
-    kernel.params.insert(kernel.params.end(), {{"inner", inner}, {"first", places.first}, {"end", places.end}});
-    if (fours()) kernel.bindings.front().element = kFours;
-    use_products(kernel, emitter.adapter_, shape, weights);
-  }
-};
+Kernel Emitter::ExpertsKernels::inward(const PlaceRange& places) const {
+  if (in_tiles) return inward_tiles(places);
+  Kernel kernel = plain("experts_inward", in.blocks(width), chosen);
+  use(kernel, in, 2, places);
+  kernel.params.insert(kernel.params.end(), {{"x", emitter.at(op.x)}, {"weight", emitter.at(op.weight)}});
+  kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind)});
+  const std::vector<RowsOf> rows = {{"gate", emitter.units_of(op.gate), "gate_row + min(#, last)"},
+                                    {"up", emitter.units_of(op.up), "up_row + min(#, last)"}};
+  const std::string sums = added_products(in, rows, "p.x + choice / CHOSEN * HIDDEN", "HIDDEN");
+  kernel.body = kOfOneChoice + with_products(kInward, declared_sums(2) + sums + kept_sums(2));
+  return kernel;
+}
+
+// `times`: a row's choices, if each is a workgroup's own.
+Kernel Emitter::ExpertsKernels::outward_products(const PlaceRange& places, uint64_t times, const char* body) const {
+  Kernel kernel = plain("experts_outward", out.blocks(hidden), times);
+  use(kernel, out, 1, places);
+  const std::vector<RowsOf> rows = {{"down", emitter.units_of(op.down), "first_row + min(#, last)"}};
+  const std::string sums = added_products(out, rows, "p.inner + choice * WIDTH", "WIDTH");
+  kernel.body = with_products(body, declared_sums(1) + sums + kept_sums(1));
+  return kernel;
+}
+
+Kernel Emitter::ExpertsKernels::outward_added(const PlaceRange& places) const {
+  Kernel kernel = outward_products(places, 1, kOutward);
+  kernel.params.push_back({"out", emitter.at(op.out)});
+  kernel.snippets.emplace_back(kSortChoices);
+  return kernel;
+}
+
+Kernel Emitter::ExpertsKernels::outward(const PlaceRange& places) const {
+  if (in_tiles) return outward_tiles(places);
+  Kernel kernel = outward_products(places, chosen, cat(kOfOneChoice, kOutwardOfOne).c_str());
+  kernel.params.push_back({"products", products});
+  return kernel;
+}
+
+Kernel Emitter::ExpertsKernels::added() const {
+  const bool fours = hidden % 4 == 0 && emitter.at(op.out) % 4 == 0;
+  const uint32_t of_one = kThreads * (fours ? 4 : 1);
+  Kernel kernel = plain("experts_add", (uint64_t{hidden} + of_one - 1) / of_one, 1);
+  kernel.body = kAddChoices;
+  kernel.params.insert(kernel.params.end(), {{"products", products}, {"out", emitter.at(op.out)}});
+  if (fours) kernel.bindings.front().element = kFours;
+  kernel.snippets = {kSortChoices, fours ? kAddFours : kAddOnes};
+  return kernel;
+}
+
+std::string Emitter::ExpertsKernels::weight_decoder(WeightId id, const char* name, Rows rows) const {
+  if (!in_tiles) return emitter.product_decoder(id, name, rows);
+  return emitter.decoder(id, name, rows) + integer_snippet(emitter.layout_.matrix(id).format, name);
+}
 
 void Emitter::emit(const Experts& op) {
+  const bool in_tiles =
+      !has_few_rows(type(op.x).extent) && has_integers(op.gate) && has_integers(op.up) && has_integers(op.down);
+  const bool streamed = layout_.is_streamed(op.gate);
   const uint32_t hidden = columns(op.x), chosen = columns(op.index), width = program_.weights[op.gate].shape.rows;
   const uint32_t inward_parts = std::max(units_of(op.gate).parts, units_of(op.up).parts);
-  const ExpertsKernels kernels{.emitter = *this,
-                               .op = op,
-                               .hidden = hidden,
-                               .chosen = chosen,
-                               .width = width,
-                               .inner = scratch(most_rows(type(op.x).extent) * chosen * width),
-                               .in = product_shape(adapter_, hidden, inward_parts),
-                               .out = product_shape(adapter_, width, units_of(op.down).parts)};
-  if (layout_.is_streamed(op.gate))
+  const uint64_t choices = most_rows(type(op.x).extent) * chosen;
+  ExpertsKernels kernels{.emitter = *this,
+                         .op = op,
+                         .hidden = hidden,
+                         .chosen = chosen,
+                         .width = width,
+                         .experts = program_.weights[op.gate].shape.experts,
+                         .in_tiles = in_tiles,
+                         .inner = scratch(choices * (in_tiles ? integer_words(width) : width)),
+                         .products = in_tiles || streamed ? scratch(choices * hidden) : 0,
+                         .in = product_shape(adapter_, hidden, inward_parts),
+                         .out = product_shape(adapter_, width, units_of(op.down).parts)};
+  if (in_tiles) {
+    kernels.integers = scratch_for_integers(op.x);
+    kernels.lists = scratch(kernels.list_words(choices));
+  }
+  if (streamed)
     emit_streamed(kernels);
   else
     emit_resident(kernels);
@@ -246,8 +288,14 @@ void Emitter::emit_resident(const ExpertsKernels& kernels) {
   const Experts& op = kernels.op;
   const auto use_weight = [&](Kernel& kernel, const char* name, WeightId id, uint32_t tile) {
     kernel.bindings.push_back(weight(name, id, tile));
-    kernel.snippets.push_back(product_decoder(id, name));
+    kernel.snippets.push_back(kernels.weight_decoder(id, name, Rows::at_begin));
   };
+  if (kernels.in_tiles) {
+    emit_integers(op.x, kernels.integers);
+    Kernel lists = kernels.listed();
+    lists.snippets.emplace_back(kPlaces);
+    add(lists);
+  }
   const std::vector<WeightTile>&gates = layout_.matrix(op.gate).tiles, &ups = layout_.matrix(op.up).tiles;
   for (uint32_t g = 0; g < gates.size(); ++g)
     for (uint32_t u = 0; u < ups.size(); ++u) {
@@ -264,18 +312,18 @@ void Emitter::emit_resident(const ExpertsKernels& kernels) {
 
   const std::vector<WeightTile>& downs = layout_.matrix(op.down).tiles;
   for (uint32_t tile = 0; tile < downs.size(); ++tile) {
-    Kernel kernel = kernels.outward(experts_of(downs[tile], kernels.hidden), 1, kOutward);
-    kernel.params.push_back({"out", at(op.out)});
+    const PlaceRange places = experts_of(downs[tile], kernels.hidden);
+    Kernel kernel = kernels.in_tiles ? kernels.outward(places) : kernels.outward_added(places);
     use_weight(kernel, "down", op.down, tile);
-    kernel.snippets.insert(kernel.snippets.end(), {kOutwardPlaces, kSortChoices});
+    kernel.snippets.emplace_back(kOutwardPlaces);
     add(kernel);
   }
+  if (kernels.in_tiles) add(kernels.added());
 }
 
 void Emitter::emit_streamed(const ExpertsKernels& kernels) {
   const Experts& op = kernels.op;
-  const uint32_t table = scratch(program_.weights[op.gate].shape.experts);
-  const uint32_t products = scratch(most_rows(type(op.x).extent) * kernels.chosen * kernels.hidden);
+  const uint32_t table = scratch(kernels.experts);
   dispatches_.streamed.push_back({.op = op_, .route = route_of(program_, op), .table = table});
   const SlotsLayout& all = layout_.slots();
   const auto add_of_present = [&](Kernel kernel) {
@@ -287,8 +335,14 @@ void Emitter::emit_streamed(const ExpertsKernels& kernels) {
   const auto use_weight = [&](Kernel& kernel, const char* name, const char* in_slot, WeightId id, uint32_t buffer) {
     kernel.constants.push_back({in_slot, layout_.in_slot(id)});
     kernel.bindings.push_back(slots(name, buffer));
-    kernel.snippets.push_back(product_decoder(id, name, Rows::anywhere));
+    kernel.snippets.push_back(kernels.weight_decoder(id, name, Rows::anywhere));
   };
+  if (kernels.in_tiles) {
+    emit_integers(op.x, kernels.integers).of_present = true;
+    Kernel lists = kernels.listed();
+    lists.params.push_back({"first", 0u});
+    add_of_present(std::move(lists));
+  }
   for (uint32_t buffer = 0; buffer < all.buffers(); ++buffer) {
     Kernel kernel = kernels.inward({all.first(buffer), all.end(buffer)});
     use_weight(kernel, "gate", "GATE_IN_SLOT", op.gate, buffer);
@@ -296,19 +350,13 @@ void Emitter::emit_streamed(const ExpertsKernels& kernels) {
     kernel.snippets.emplace_back(kInwardSlots);
     add_of_present(std::move(kernel));
   }
-  const std::string outward_of_one = cat(kOfOneChoice, kOutwardOfOne);
   for (uint32_t buffer = 0; buffer < all.buffers(); ++buffer) {
-    Kernel kernel = kernels.outward({all.first(buffer), all.end(buffer)}, kernels.chosen, outward_of_one.c_str());
-    kernel.params.push_back({"products", products});
+    Kernel kernel = kernels.outward({all.first(buffer), all.end(buffer)});
     use_weight(kernel, "down", "DOWN_IN_SLOT", op.down, buffer);
     kernel.snippets.emplace_back(kOutwardSlots);
     add_of_present(std::move(kernel));
   }
-  Kernel kernel = kernels.plain("experts_add", (uint64_t{kernels.hidden} + kThreads - 1) / kThreads, 1);
-  kernel.body = kAddChoices;
-  kernel.params.insert(kernel.params.end(), {{"products", products}, {"out", at(op.out)}});
-  kernel.snippets = {kSortChoices};
-  add(kernel);
+  add(kernels.added());
 }
 
 }  // namespace sluice::webgpu

@@ -219,11 +219,16 @@ void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
 }
 
 void Emitter::emit(const Linear& op) {
+  const bool has_few = has_few_rows(type(op.x).extent), in_integers = !has_few && has_integers(op.weight);
+  const uint32_t integers = in_integers ? scratch_for_integers(op.x) : 0;
+  if (in_integers) emit_integers(op.x, integers);
   for (uint32_t tile = 0; tile < layout_.matrix(op.weight).tiles.size(); ++tile) {
     const Product product{.op = &op, .tile = tile};
-    if (has_few_rows(type(op.x).extent))
+    if (has_few)
       emit_products({&product, 1});
-    else if (!emit_integer_tiles(op, tile))
+    else if (in_integers)
+      emit_integer_tiles(op, tile, integers);
+    else
       emit_tiles(op, tile);
   }
 }

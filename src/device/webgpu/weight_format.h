@@ -29,7 +29,7 @@
 // A format without one has units of a part, decoded by $_16. Constants: $_UNITS of a row, of $_UNIT parts, the second
 // $_UNIT_STEP behind the first.
 //
-// Formats of integers say them as such, for kernels that multiply them with integers (ops_integer_tiles.cpp):
+// Formats of integers say them as such, for kernels that multiply them with integers (integer_tiles.h):
 //   fn $_integers(row: u32, part: u32) -> Integers   16 signed bytes q, of elements scale * q + offset
 //   const $_OFFSETS                                  whether there are any that are not 0
 #pragma once

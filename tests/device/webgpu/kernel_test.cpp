@@ -15,5 +15,13 @@ TEST(LoopsKept, BeginAtANumberThatDriversDoNotKnow) {
   EXPECT_EQ(with_loops_kept(without), without);
 }
 
+// Rows that choose 8 each, listed expert by expert: a list ends within a tile, but no tile is without a choice.
+TEST(Grid, HasATileMoreForEachList) {
+  const Grid grid{.items = 8, .per = 32, .lists = 128, .times = 11};
+  EXPECT_EQ(grid.workgroups(512, 0), (128 + 128) * 11u);
+  EXPECT_EQ(grid.workgroups(1, 0), 8 * 11u);
+  EXPECT_EQ(grid.workgroups(0, 0), 0u);
+}
+
 }  // namespace
 }  // namespace sluice::webgpu

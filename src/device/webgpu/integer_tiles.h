@@ -1,0 +1,53 @@
+// Text that kernels of integer tiles share: tiles of a prompt's rows by outputs of one weight, or of several side by
+// side, 64 columns at a time in ascending order.
+//
+// A row's 16 columns are signed bytes and a scale, its largest number to 127; the weight's are its own integers
+// (weight_format.h). Sixteen products are exact; their scaled sums are added in f32, in one order whatever the rows of
+// the tile are. A GPU makes four such products in an instruction, and a tile takes a quarter of the workgroup memory's
+// bandwidth that f32 does.
+//
+// Rows as integers are written once for all the tiles that they are in. In `memory` each has COLUMNS / 16 parts of four
+// words, then for each part its scale and the sum of what it stands for, f32.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "device/webgpu/kernel.h"
+
+namespace sluice::webgpu {
+
+// Threads in two directions, and the sums of each: of rows row_side apart and of outputs that are neighbours. Smaller
+// on processors, whose drivers take long over unrolled loops.
+struct IntegerTile {
+  uint32_t row_side = 16, rows_each = 4, output_side = 16, outputs_each = 4;
+  bool few =
+      false;  // most tiles lack rows: what is not there is passed over, which costs tiles that are whole some 8 %
+  uint32_t rows() const { return row_side * rows_each; }
+  uint32_t outputs() const { return output_side * outputs_each; }
+  uint32_t threads() const { return row_side * output_side; }
+  uint64_t blocks(uint64_t all_outputs) const { return (all_outputs + outputs() - 1) / outputs(); }
+};
+
+// Columns of rows as integers are a multiple of these.
+inline constexpr uint32_t kIntegerColumns = 32;
+inline uint32_t integer_words(uint32_t columns) { return columns / 16 * 6; }
+
+//   fn part_of(a: vec4f, b: vec4f, c: vec4f, d: vec4f) -> Part   of 16 columns
+//   fn put_parts(at: u32, parts: u32, pair: u32, first: Part, second: Part)
+// the latter into a row that begins at that word and has so many parts: parts 2 pair and 2 pair + 1.
+extern const char* const kRowsAsIntegers;
+
+// Makes a kernel one of such tiles of bindings of these names, with decoders and integers behind it, and adds to its
+// body what is between `begin` and `end`: statements that make sums_W[j][n] for each name W, of row r + ROW_SIDE * j of
+// the tile and output first_output + o * OUTPUTS_EACH + n. They want, besides the constant COLUMNS and
+// fn x_of_row(row: u32) -> u32, the word at which a row begins, in scope:
+//   thread
+//   first, count               the tile's rows, the same for all threads
+//   first_output, last_output  the tile's first output, the last of all
+//   W_first                    the row of the binding that output 0 is made of
+void use_integer_tile(Kernel& kernel, const IntegerTile& tile, std::span<const char* const> names,
+                      const std::string& begin, const std::string& end);
+
+}  // namespace sluice::webgpu
