@@ -73,6 +73,7 @@ class OpenFiles {
     for (const int file : files_) ::close(file);
   }
   int operator[](uint32_t file) const { return files_[file]; }
+  bool direct() const { return direct_; }
   const char* manner() const { return direct_ ? "past the page cache" : "through the page cache"; }
 
  private:
@@ -125,6 +126,7 @@ class UringQueue final : public ReadQueue {
     io_uring_prep_read(entry, (*files_)[read.file], read.into.data(), static_cast<unsigned>(read.into.size()),
                        read.offset);
     io_uring_sqe_set_data64(entry, read.id);
+    if (!files_->direct()) entry->flags |= IOSQE_ASYNC;
     ++under_way_;
     io_uring_submit(&ring_);  // what the kernel does not take now it takes with the next call
   }
