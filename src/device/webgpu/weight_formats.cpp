@@ -77,6 +77,22 @@ std::string tables(const WeightFormat& format, const std::string& name) {
   return text;
 }
 
+// One behind another, in loads and stores of the piece's size where that is a usual one.
+void copy_pieces(const std::byte* from, size_t stride, size_t count, size_t bytes, std::byte* to) {
+  const auto copy = [&](auto size) {
+    for (size_t i = 0; i < count; ++i) std::memcpy(to + i * size, from + i * stride, size);
+  };
+  switch (bytes) {
+    case 2: return copy(std::integral_constant<size_t, 2>());
+    case 4: return copy(std::integral_constant<size_t, 4>());
+    case 8: return copy(std::integral_constant<size_t, 8>());
+    case 16: return copy(std::integral_constant<size_t, 16>());
+    case 32: return copy(std::integral_constant<size_t, 32>());
+    case 64: return copy(std::integral_constant<size_t, 64>());
+    default: return copy(bytes);
+  }
+}
+
 }  // namespace
 
 const char* const kAsNumbers = R"(
@@ -136,15 +152,14 @@ void WeightFormat::pack_row(const std::byte* row, uint32_t columns, uint32_t* wo
   for (const WeightPiece& piece : pieces) {
     if (piece.bytes == 0) break;  // the format has no more
     const uint64_t count = words_of(all_blocks * piece.bytes);
-    std::memset(words, 0, count * 4);
     auto* to = reinterpret_cast<std::byte*>(words);
+    std::memset(to + size_t{blocks} * piece.bytes, 0, static_cast<size_t>(count * 4 - uint64_t{blocks} * piece.bytes));
     if (piece.repack != nullptr) {
       for (size_t i = 0; i < blocks; ++i) piece.repack(row + i * info.block_bytes, to + i * piece.bytes);
     } else if (piece.bytes == info.block_bytes) {
       std::memcpy(to, row, size_t{blocks} * piece.bytes);
     } else {
-      for (size_t i = 0; i < blocks; ++i)
-        std::memcpy(to + i * piece.bytes, row + i * info.block_bytes + piece.offset, piece.bytes);
+      copy_pieces(row + piece.offset, info.block_bytes, blocks, piece.bytes, to);
     }
     words += count;
   }
