@@ -64,6 +64,7 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& path) {
   get(library->work_done, "wgpuQueueOnSubmittedWorkDone");
   get(library->map, "wgpuBufferMapAsync");
   get(library->mapped_range, "wgpuBufferGetConstMappedRange");
+  get(library->writable_range, "wgpuBufferGetMappedRange");
   get(library->unmap, "wgpuBufferUnmap");
   get(library->destroy_buffer, "wgpuBufferDestroy");
   get(library->release_instance, "wgpuInstanceRelease");

@@ -60,8 +60,9 @@ inline constexpr uint32_t kAllowProcessEvents = 2, kAllowSpontaneous = 3;
 inline constexpr uint32_t kBackendVulkan = 6, kAdapterCpu = 3;
 inline constexpr uint32_t kFeatureLevelCore = 2;
 inline constexpr uint32_t kShaderF16 = 10, kSubgroups = 17;
-inline constexpr uint64_t kMapRead = 0x1, kCopySource = 0x4, kCopyTarget = 0x8, kUniform = 0x40, kStorage = 0x80;
-inline constexpr uint64_t kMapModeRead = 1;
+inline constexpr uint64_t kMapRead = 0x1, kMapWrite = 0x2, kCopySource = 0x4, kCopyTarget = 0x8, kUniform = 0x40,
+                          kStorage = 0x80;
+inline constexpr uint64_t kMapModeRead = 1, kMapModeWrite = 2;
 inline constexpr uint64_t kComputeStage = 4;
 inline constexpr uint32_t kUniformBinding = 2, kStorageBinding = 3, kReadOnlyStorageBinding = 4;
 inline constexpr uint32_t kLostByUs = 2;  // destroyed or released
@@ -260,6 +261,7 @@ struct Library {
   Future (*work_done)(Queue, CallbackInfo<DoneCallback>) = nullptr;
   Future (*map)(Buffer, uint64_t, size_t, size_t, CallbackInfo<MapCallback>) = nullptr;
   const void* (*mapped_range)(Buffer, size_t, size_t) = nullptr;
+  void* (*writable_range)(Buffer, size_t, size_t) = nullptr;
   void (*unmap)(Buffer) = nullptr;
   void (*destroy_buffer)(Buffer) = nullptr;
 
