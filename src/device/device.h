@@ -132,15 +132,25 @@ struct StartOptions {
   uint64_t (*clock)() = nullptr;
 };
 
+// Gate, up and down.
+inline constexpr uint32_t kExpertParts = 3;
+
 // The slots of a runner that was planned with some. They are filled and released while no step is under way, or one has
 // stopped; then what is there of its op's experts stays there until it has been resumed, which computes with them.
+//
+// `pieces`, below: the bytes of an expert's gate, up and down, each as expert_pieces() lists them.
 class ExpertMemory {
  public:
   virtual ~ExpertMemory() = default;
   // Where a slot lies in the host's memory, so that files are read into it; empty where it lies elsewhere.
   virtual std::span<std::byte> slot_memory(uint32_t slot) = 0;
-  // From now on the slot is that expert's. `pieces`: the bytes of its gate, up and down, each as expert_pieces() lists
-  // them; in slot_memory(slot), where there is such, to stay there; else they may be forgotten afterwards.
+  // Where slots lie elsewhere: one part of an expert, in the form that it has there, at its place in `into`, which has
+  // packed_bytes() for all of them. Any thread may do that, whatever others and the runner do meanwhile.
+  virtual uint64_t packed_bytes() const { return 0; }
+  virtual void pack(ExpertId /*expert*/, uint32_t /*part*/, std::span<const std::byte* const> /*pieces*/,
+                    std::span<std::byte> /*into*/) const {}
+  // From now on the slot is that expert's. `pieces`: in slot_memory(slot), where there is such, to stay there; else one
+  // alone, which pack() made of all parts, and which may be forgotten afterwards.
   virtual Ticket fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) = 0;
   virtual void release(uint32_t slot) = 0;  // holds no expert any more
 };

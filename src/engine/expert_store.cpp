@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/threads.h"
 
 namespace sluice {
 namespace {
@@ -17,6 +18,14 @@ using Clock = std::chrono::steady_clock;
 
 // More than any by the past, less than what a step waits for.
 constexpr double kAwaitedWorth = std::numeric_limits<double>::max();
+constexpr uint32_t kMostPackers = 8;  // threads
+
+std::vector<const std::byte*> pieces_of(const ExpertPlace& place, std::span<const std::byte> memory) {
+  std::vector<const std::byte*> pieces;
+  pieces.reserve(place.pieces.size());
+  for (const uint64_t at : place.pieces) pieces.push_back(memory.data() + static_cast<size_t>(at));
+  return pieces;
+}
 
 }  // namespace
 
@@ -37,6 +46,7 @@ ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memo
   stats_.slot_bytes = places_.slot_bytes();
   stats_.experts = places_.total_experts();
   stats_.reader = reads_->description();
+  if (room_) packing_ = std::make_unique<TaskQueue>(std::min(available_processors(), kMostPackers));
 }
 
 ExpertStats ExpertStore::stats() const { return stats_; }
@@ -251,7 +261,7 @@ void ExpertStore::begin_expert(uint32_t index, uint32_t layer, uint32_t expert) 
 
 // Where a slot's expert is read to.
 std::span<std::byte> ExpertStore::read_memory(uint32_t slot) {
-  return room_ ? room_->memory(slots_[slot].run) : memory_->slot_memory(slot);
+  return room_ ? room_->read(slots_[slot].run) : memory_->slot_memory(slot);
 }
 
 void ExpertStore::begin_reads() {
@@ -311,11 +321,23 @@ void ExpertStore::settle(uint32_t index) {
     if (room_) room_->give_back(slot.run);
     return;
   }
+  if (room_) return begin_packing(index);
+  fill(index, pieces_of(slot.place, read_memory(index)));
+}
+
+// Gate, up and down apart, so that one expert that a step waits for is packed by several threads.
+void ExpertStore::begin_packing(uint32_t index) {
+  Slot& slot = slots_[index];
+  slot.parts_left = kExpertParts;
+  const ExpertId id{.op = places_.op(slot.layer), .expert = slot.expert};
+  for (uint32_t part = 0; part < kExpertParts; ++part)
+    packing_->begin(index, [memory = memory_, id, part, pieces = pieces_of(slot.place, room_->read(slot.run)),
+                            into = room_->packed(slot.run)] { memory->pack(id, part, pieces, into); });
+}
+
+void ExpertStore::fill(uint32_t index, std::span<const std::byte* const> pieces) {
+  Slot& slot = slots_[index];
   slot.state = State::there;
-  const std::span<std::byte> memory = read_memory(index);
-  std::vector<const std::byte*> pieces;
-  pieces.reserve(slot.place.pieces.size());
-  for (const uint64_t at : slot.place.pieces) pieces.push_back(memory.data() + static_cast<size_t>(at));
   memory_->fill(index, {.op = places_.op(slot.layer), .expert = slot.expert}, pieces);
   if (room_) room_->give_back(slot.run);
   const auto is_it = [&](const Want& want) { return want.layer == slot.layer && want.expert == slot.expert; };
@@ -337,14 +359,28 @@ Status ExpertStore::check_wanted() {
   return status;
 }
 
+// Parts are packed within a millisecond or so; reads may take longer.
+void ExpertStore::take_ended(bool wait) {
+  ended_.clear();
+  packed_.clear();
+  const bool packing = packing_ && packing_->busy();
+  reads_->take_ended(ended_, wait && !packing);
+  if (packing) packing_->take_ended(packed_, wait && ended_.empty());
+}
+
 Result<bool> ExpertStore::advance(bool wait) {
   const bool waits = wait && !may_resume_ && !wanted_.empty();
   const Clock::time_point before = Clock::now();
-  ended_.clear();
-  reads_->take_ended(ended_, waits);
+  take_ended(waits);
   if (waits) stats_.waited_seconds += std::chrono::duration<double>(Clock::now() - before).count();
+  for (const uint64_t slot : packed_) {
+    const auto index = static_cast<uint32_t>(slot);
+    if (--slots_[index].parts_left > 0) continue;
+    const std::byte* const packed = room_->packed(slots_[index].run).data();
+    fill(index, {&packed, 1});
+  }
   for (const ReadEnd& one : ended_) end(one);
-  if (!ended_.empty()) {
+  if (!ended_.empty() || !packed_.empty()) {
     const Status readable = check_wanted();
     if (!readable) {
       forget_step();

@@ -1,7 +1,8 @@
 // The expert store: a fixed number of slots in the device's memory, and which experts lie in them. A step that lacks
 // some has stopped; the store reads them, gives up those that are worth least (Replacement), and says when to resume.
 //
-//   empty -> reading -> there        a slot; one that is read into is never given to another expert
+//   empty -> reading -> there        a slot; one that is read into is never given to another expert. Where slots lie
+//                                    in a device's own memory, what has been read is packed by threads of the store's
 //   kept                             until the step has been resumed: what it has stopped for, and what it computes
 //   with
 //
@@ -22,6 +23,7 @@
 
 #include "base/read_queue.h"
 #include "base/result.h"
+#include "base/task_queue.h"
 #include "device/device.h"
 #include "engine/expert_places.h"
 #include "engine/read_ahead.h"
@@ -70,7 +72,7 @@ class ExpertStore {
   // Begins to read these, the first of them first; what the model has not is left out. Their uses count half of what
   // new ones do.
   void warm_up(std::span<const HotExpert> hot);
-  bool reading() const { return under_way_ > 0; }
+  bool reading() const { return under_way_ > 0 || (packing_ && packing_->busy()); }
 
  private:
   enum class State : uint8_t { empty, reading, there };
@@ -85,8 +87,9 @@ class ExpertStore {
     bool awaited = false;    // likewise, and the op that may use it is yet to come in this step
     bool forgotten = false;  // was read for a step that is not waited for: an error is no answer for another one
     ExpertPlace place{};
-    uint32_t run = 0;  // of ReadRoom, while it is read
+    uint32_t run = 0;  // of ReadRoom, while it is read and packed
     size_t reads_left = 0;
+    uint32_t parts_left = 0;  // to be packed
     std::optional<Error> failure{};
   };
   // Of one ExpertRead; its index is the read's id.
@@ -119,6 +122,9 @@ class ExpertStore {
   void end(const ReadEnd& ended);
   void end_read(uint32_t id);
   void settle(uint32_t slot);
+  void begin_packing(uint32_t slot);
+  void fill(uint32_t slot, std::span<const std::byte* const> pieces);
+  void take_ended(bool wait);
   Status check_wanted();
 
   ExpertPlaces places_;
@@ -144,9 +150,11 @@ class ExpertStore {
   std::chrono::steady_clock::time_point step_began_{};
   uint64_t uses_before_ = 0;  // this step
   bool may_resume_ = false;
-  std::vector<ReadEnd> ended_;  // kept for its memory
+  std::vector<ReadEnd> ended_;    // kept for its memory
+  std::vector<uint64_t> packed_;  // likewise: slots, once a part
   ExpertStats stats_;
-  std::unique_ptr<ReadQueue> reads_;  // last: goes first, and waits for what is read into slots
+  std::unique_ptr<TaskQueue> packing_;  // null: slots lie in the host's memory
+  std::unique_ptr<ReadQueue> reads_;    // last: goes first, and waits for what is read into slots
 };
 
 }  // namespace sluice

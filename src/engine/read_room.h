@@ -1,5 +1,5 @@
-// Memory of the host for experts on their way to a device whose slots lie elsewhere: some runs of a slot's bytes, each
-// as files are read into it past the page cache.
+// Memory of the host for experts on their way to a device whose slots lie elsewhere: some runs, each of what is read of
+// files past the page cache, and behind it what is packed of that.
 #pragma once
 
 #include <algorithm>
@@ -19,18 +19,19 @@ namespace sluice {
 
 class ReadRoom {
  public:
-  // Reserves what it takes: at most kMostBytes, but for two runs, nor more runs than there are slots.
-  static Result<ReadRoom> take(uint64_t slot_bytes, uint32_t slots, Budget& budget) {
+  // Reserves what it takes: at most kMostBytes, but for two runs, nor more runs than there are slots. `read_bytes`: a
+  // multiple of kReadAlignment.
+  static Result<ReadRoom> take(uint64_t read_bytes, uint64_t packed_bytes, uint32_t slots, Budget& budget) {
     ReadRoom room;
-    room.run_bytes_ = slot_bytes;
-    const uint64_t most = std::max<uint64_t>(kMostBytes / slot_bytes, 2);
+    room.read_bytes_ = read_bytes;
+    room.run_bytes_ = read_bytes + (packed_bytes + kReadAlignment - 1) / kReadAlignment * kReadAlignment;
+    const uint64_t most = std::max<uint64_t>(kMostBytes / room.run_bytes_, 2);
     const auto runs = static_cast<uint32_t>(std::min<uint64_t>(most, slots));
-    TRY(room.reservation_, budget.reserve(Domain::host, Purpose::staging, runs * slot_bytes));
-    room.memory_.reset(
-        static_cast<std::byte*>(std::aligned_alloc(kReadAlignment, static_cast<size_t>(runs * slot_bytes))));
+    const uint64_t bytes = runs * room.run_bytes_;
+    TRY(room.reservation_, budget.reserve(Domain::host, Purpose::staging, bytes));
+    room.memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kReadAlignment, static_cast<size_t>(bytes))));
     if (room.memory_ == nullptr)
-      return error(ErrorKind::out_of_memory, "experts: found too little memory to read them: want ", runs * slot_bytes,
-                   " bytes");
+      return error(ErrorKind::out_of_memory, "experts: found too little memory to read them: want ", bytes, " bytes");
     for (uint32_t run = runs; run-- > 0;) room.free_.push_back(run);
     return room;
   }
@@ -42,8 +43,11 @@ class ReadRoom {
     return run;
   }
   void give_back(uint32_t run) { free_.push_back(run); }
-  std::span<std::byte> memory(uint32_t run) const {
-    return {memory_.get() + run * run_bytes_, static_cast<size_t>(run_bytes_)};
+  std::span<std::byte> read(uint32_t run) const {
+    return {memory_.get() + run * run_bytes_, static_cast<size_t>(read_bytes_)};
+  }
+  std::span<std::byte> packed(uint32_t run) const {
+    return {memory_.get() + run * run_bytes_ + read_bytes_, static_cast<size_t>(run_bytes_ - read_bytes_)};
   }
 
  private:
@@ -54,7 +58,7 @@ class ReadRoom {
 
   Reservation reservation_;
   std::unique_ptr<std::byte, Free> memory_;
-  uint64_t run_bytes_ = 0;
+  uint64_t read_bytes_ = 0, run_bytes_ = 0;
   std::vector<uint32_t> free_;
 };
 

@@ -72,10 +72,16 @@ void SlotFiller::fill(uint32_t slot, ExpertId expert) {
       at += piece.bytes;
     }
   }
+  // Elsewhere than in the host's memory it takes what was packed, the last part first here.
+  std::vector<std::byte> packed(static_cast<size_t>(runner_.expert_memory()->packed_bytes()), std::byte{0xff});
+  for (uint32_t part = kExpertParts; part-- > 0 && !read.empty();)
+    runner_.expert_memory()->pack(expert, part, pieces, packed);
+  if (!read.empty()) pieces = {packed.data()};
+  std::ranges::fill(read, std::byte{0xff});  // not looked at any more
   const Ticket ticket = runner_.expert_memory()->fill(slot, expert, pieces);
   const std::optional<Completion> done = runner_.poll();
   ASSERT_TRUE(done && done->ticket == ticket && done->status.ok());
-  std::ranges::fill(read, std::byte{0xff});  // not looked at any more
+  std::ranges::fill(packed, std::byte{0xff});  // likewise
   held_[slot] = expert;
   kept_[slot] = true;
   ++filled_;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <map>
 
+#include "tests/engine/far_slots.h"
 #include "tests/engine/real_engine.h"
 #include "tests/engine/scripted_reads.h"
 
@@ -91,6 +92,30 @@ TEST_P(StreamedExperts, GiveTheBitsOfResidentOnes) {
         EXPECT_GT(stats.misses, stats.experts) << slots;
       }
     }
+  }
+}
+
+// Several are packed at once, and in any order.
+TEST_P(StreamedExperts, GiveThemWhereADevicePacksThem) {
+  const std::string model = GetParam();
+  RealEngine resident(model, "cpu", options_of());
+  const std::vector<Progress> want = two_answers(resident, model);
+  for (const uint64_t slots : {1, 3, 9}) {
+    ReadScript script{.seed = static_cast<uint32_t>(slots), .turns = 2, .short_reads = slots == 3};
+    RealDevice machine("cpu", 1);
+    FarDevice device(*machine.device);
+    Budget budget;
+    const auto engine = Engine::create(real_model(model), device, budget, streamed(model, slots, script));
+    ASSERT_TRUE(engine) << engine.error().text;
+    const RequestId first = *(*engine)->submit(request(model, 75, 1));
+    const RequestId second = *(*engine)->submit(request(model, 9, 2));
+    for (StepState state{}; (state = (*engine)->step()) != StepState::idle;)
+      if (state == StepState::in_flight) (*engine)->wait();
+    std::vector<Progress> answers;
+    answers.push_back(*(*engine)->collect(first));
+    answers.push_back(*(*engine)->collect(second));
+    expect_same(answers, want);
+    EXPECT_GT((*engine)->expert_stats()->misses, (*engine)->expert_stats()->slots);
   }
 }
 

@@ -82,25 +82,30 @@ void Placed::fill(uint64_t bytes) {
   skip_what_is_full();
 }
 
-void Placed::fill_slot(uint32_t slot, const Experts& op, uint32_t expert, std::span<const std::byte* const> pieces) {
-  const SlotsLayout& slots = plan_.layout().slots();
-  std::vector<uint32_t> words(static_cast<size_t>(slots.words));
-  for (const WeightId id : {op.gate, op.up, op.down}) {
-    TensorSource& source = weights_[id];
-    for (const ExpertPiece& piece : expert_pieces(source)) {
-      CHECK(!pieces.empty());
-      std::vector<StoredAt>& places = piece_places(source, piece);
-      places.resize(source.shape.experts);
-      places[expert] = pieces.front();
-      pieces = pieces.subspan(1);
-    }
-    const MatrixLayout& matrix = plan_.layout().matrix(id);
-    const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
-    uint32_t* to = std::copy(grid.begin(), grid.end(), words.data() + plan_.layout().in_slot(id));
-    pack_weight_rows(source, {.expert = expert, .count = source.shape.rows}, matrix.row_words, to);
+void Placed::pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,
+                       std::span<std::byte> into) const {
+  const WeightId ids[kExpertParts] = {op.gate, op.up, op.down};
+  for (uint32_t before = 0; before < part; ++before)
+    pieces = pieces.subspan(expert_pieces(weights_[ids[before]]).size());
+  TensorSource source = weights_[ids[part]];
+  for (const ExpertPiece& piece : expert_pieces(source)) {
+    std::vector<StoredAt>& places = piece_places(source, piece);
+    places.resize(source.shape.experts);
+    places[expert] = pieces.front();
+    pieces = pieces.subspan(1);
   }
+  const MatrixLayout& matrix = plan_.layout().matrix(ids[part]);
+  const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
+  auto* const words = reinterpret_cast<uint32_t*>(into.data());
+  uint32_t* to = std::copy(grid.begin(), grid.end(), words + plan_.layout().in_slot(ids[part]));
+  pack_weight_rows(source, {.expert = expert, .count = source.shape.rows}, matrix.row_words, to);
+}
+
+void Placed::fill_slot(uint32_t slot, const std::byte* packed) {
+  const SlotsLayout& slots = plan_.layout().slots();
   const uint32_t buffer = slot / slots.in_buffer;
-  host_->upload(slots_[buffer], (slot - slots.first(buffer)) * slots.words * 4, std::as_bytes(std::span(words)));
+  const uint64_t bytes = slots.words * 4;
+  host_->upload(slots_[buffer], (slot - slots.first(buffer)) * bytes, {packed, static_cast<size_t>(bytes)});
 }
 
 void Placed::skip_what_is_full() {

@@ -45,8 +45,10 @@ class Placed {
   uint64_t filled_bytes() const { return filled_bytes_; }
   uint64_t all_bytes() const { return plan_.layout().matrix_bytes(); }
 
-  // Packs and uploads an expert of that op, whose bytes are then forgotten: as ExpertMemory::fill() has them.
-  void fill_slot(uint32_t slot, const Experts& op, uint32_t expert, std::span<const std::byte* const> pieces);
+  // As ExpertMemory::pack() and fill() have it, for an expert of that op.
+  void pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,
+                 std::span<std::byte> into) const;
+  void fill_slot(uint32_t slot, const std::byte* packed);
 
   Host& host() { return *host_; }
   BufferId memory() const { return memory_; }

@@ -146,10 +146,15 @@ std::optional<uint32_t> WebGpuRunner::slot_of(ExpertId expert) const {
   return static_cast<uint32_t>(found - held_.begin());
 }
 
+void WebGpuRunner::pack(ExpertId expert, uint32_t part, std::span<const std::byte* const> pieces,
+                        std::span<std::byte> into) const {
+  placed_->pack_part(std::get<Experts>(program().ops[expert.op]), expert.expert, part, pieces, into);
+}
+
 Ticket WebGpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) {
   CHECK(!held_[slot]);
   held_[slot] = expert;
-  placed_->fill_slot(slot, std::get<Experts>(program().ops[expert.op]), expert.expert, pieces);
+  placed_->fill_slot(slot, pieces.front());
   ready_.push_back({.ticket = ++last_ticket_});
   return last_ticket_;
 }

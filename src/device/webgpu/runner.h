@@ -53,6 +53,9 @@ class WebGpuRunner final : public Runner, private ExpertMemory {
   };
 
   std::span<std::byte> slot_memory(uint32_t /*slot*/) override { return {}; }
+  uint64_t packed_bytes() const override { return plan_->expert_bytes(); }
+  void pack(ExpertId expert, uint32_t part, std::span<const std::byte* const> pieces,
+            std::span<std::byte> into) const override;
   Ticket fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) override;
   void release(uint32_t slot) override;
 
