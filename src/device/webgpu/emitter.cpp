@@ -41,9 +41,9 @@ Dispatches Emitter::emit_all(bool looking) {
     }
     scratch_taken_ = 0;
     while (!runs.empty() && runs.front().first_op < op_) runs = runs.subspan(1);
-    if (!runs.empty() && runs.front().first_op == op_ && emit_run(runs.front())) {
-      op_ = runs.front().end_op;
-      continue;
+    if (!runs.empty() && runs.front().first_op == op_) {
+      op_ = emit_run(runs.front());
+      if (op_ > runs.front().first_op) continue;
     }
     std::visit([&](const auto& op) { emit(op); }, program_.ops[op_]);
     if (looking) for_each_output(program_.ops[op_], [&](ValueId id) { emit_check(id); });
@@ -52,14 +52,29 @@ Dispatches Emitter::emit_all(bool looking) {
   return std::move(dispatches_);
 }
 
-bool Emitter::emit_run(const Run& run) {
-  switch (run.kind) {
-    case RunKind::rows: emit_rows(run); return true;
-    case RunKind::heads: emit_heads(run); return true;
-    case RunKind::linears: return emit_linears(run);
-    case RunKind::gated: break;
+uint32_t Emitter::emit_run(const Run& run) {
+  if (run.kind == RunKind::heads && run.rows_end > run.first_op && class_ == TokenClass::decode)
+    emit_attention_in_parts(std::get<Attention>(program_.ops[run.rows_end]),
+                            head_run(program_, readers_, run.first_op));
+  else if (run.kind == RunKind::heads && run.rows_end > run.first_op) {
+    emit_heads({.kind = run.kind, .first_op = run.first_op, .end_op = run.rows_end});
+    return run.rows_end;
+  } else if (run.kind == RunKind::heads)
+    emit_heads(run);
+  else if (run.kind == RunKind::rows)
+    emit_rows(run.first_op, run.end_op);
+  else if (!emit_products_of(run)) {
+    if (run.rows_end == run.first_op) return run.first_op;
+    emit_rows(run.first_op, run.rows_end);
+    Run rest = run;
+    rest.first_op = run.rows_end;
+    return emit_products_of(rest) ? run.end_op : run.rows_end;
   }
-  return emit_gated(*gated_run(program_, readers_, run.first_op));
+  return run.end_op;
+}
+
+bool Emitter::emit_products_of(const Run& run) {
+  return run.kind == RunKind::linears ? emit_linears(run) : emit_gated(run);
 }
 
 void Emitter::emit_check(ValueId id) {

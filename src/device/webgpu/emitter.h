@@ -16,6 +16,7 @@
 #include "device/webgpu/fusion.h"
 #include "device/webgpu/kernel.h"
 #include "device/webgpu/layout.h"
+#include "device/webgpu/products.h"
 #include "device/webgpu/weight_format.h"
 #include "graph/op.h"
 #include "graph/op_check.h"
@@ -92,14 +93,22 @@ class Emitter {
   void emit(const Slice& op);
   void emit(const Sample& op);
 
-  // False: this class has no one dispatch for it.
-  bool emit_run(const Run& run);
+  // The op behind what was emitted: of its beginning, or all of it. Nothing where this class has no one dispatch for
+  // it.
+  uint32_t emit_run(const Run& run);
+  bool emit_products_of(const Run& run);  // false: they are not one dispatch
   bool emit_linears(const Run& run);
-  bool emit_gated(const GatedRun& run);
-  void emit_rows(const Run& run);
+  bool emit_gated(const Run& run);
+  void emit_rows(uint32_t first_op, uint32_t end_op);
+  void use_rows(Kernel& kernel, uint32_t first_op, uint32_t end_op, ValueId kept, uint32_t read_to);
+  bool are_rows_of_fours(uint32_t first_op, uint32_t end_op) const;
+  // Whether products of that shape can make their rows first.
+  bool may_make_rows(const Run& run, const ProductShape& shape, bool fours) const;
   void emit_heads(const Run& run);
   class RowText;
-  std::string chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, bool stored);
+  enum class ChainEnd : uint8_t { kept, stored, query };  // in the cache alone, in memory, in `query`
+  std::string chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end);
+  void use_heads(Kernel& kernel, uint32_t width) const;  // what chain_text needs
   struct Product {
     const Linear* op = nullptr;
     uint32_t tile = 0;  // of its matrix
@@ -108,10 +117,10 @@ class Emitter {
   bool has_few_rows(const Extent& extent) const {
     return class_ == TokenClass::decode || extent.symbol == Symbol::wanted;
   }
-  void emit_products(std::span<const Product> products);
-  Kernel gated_kernel(const GatedRun& run);
+  bool emit_products(std::span<const Product> products, const Run& run);
+  bool emit_gated(const Run& run, const GatedRun& gated);
   void emit_tiles(const Linear& op, uint32_t tile);
-  // Whether prompts multiply with it as integers.
+  // Whether fast arithmetic multiplies its integers.
   bool has_integers(WeightId weight) const;
   uint32_t scratch_for_integers(ValueId x);  // where emit_integers() may write them
   Dispatch& emit_integers(ValueId x, uint32_t to);
@@ -156,7 +165,7 @@ class Emitter {
   // and sequence().
   void use_step_rows(Kernel& kernel) const;
   // The cache of a state as `cache`, with its widths, and step rows and pages (ops_attention.cpp).
-  void use_cache(Kernel& kernel, uint32_t state_id, Access access) const;
+  void use_cache(Kernel& kernel, uint32_t state_id, Access access, const char* element = "u32") const;
   // A slot state as `states`: page_entry(sequence, SLOT_READ), SLOT_WRITTEN, SLOT_ENTRIES + i are slots, or NO_SLOT;
   // rows_before(row, most), is_last(row) (ops_recurrent.cpp).
   void use_slots(Kernel& kernel, uint32_t state_id) const;
@@ -170,7 +179,8 @@ class Emitter {
     uint32_t inputs = 0, outputs = 0;
   };
   void emit_head_product(const HeadProduct& product);
-  void emit_attention_in_parts(const Attention& op);
+  // `queries`: what makes them, where they are not in memory.
+  void emit_attention_in_parts(const Attention& op, const std::optional<HeadRun>& queries = {});
   // page_of(sequence, position / 64); page_entry(sequence, i), as slot groups have them.
   void use_pages(Kernel& kernel, uint32_t group) const;
 

@@ -25,6 +25,10 @@ struct Emitter::ExpertsKernels {
   // of tiles: rows as integers, the lists.
   uint32_t integers = 0, lists = 0;
 
+  // Whether rows and what they become can be read and written by fours.
+  bool fours() const {
+    return hidden % 4 == 0 && width % 4 == 0 && emitter.at(op.x) % 4 == 0 && emitter.at(op.out) % 4 == 0;
+  }
   Kernel inward(const PlaceRange& places) const;         // writes `inner`
   Kernel outward(const PlaceRange& places) const;        // writes `products`
   Kernel added() const;                                  // adds them
@@ -35,7 +39,7 @@ struct Emitter::ExpertsKernels {
 
  private:
   Kernel plain(const char* name, uint64_t blocks, uint64_t times) const;
-  void use(Kernel& kernel, const ProductShape& shape, size_t weights, const PlaceRange& places) const;
+  void use(Kernel& kernel, const ProductShape& shape, const PlaceRange& places) const;
   Kernel outward_products(const PlaceRange& places, uint64_t times, const char* body) const;
   uint64_t most_tiles(uint64_t choices) const;
   uint32_t order() const;  // behind the lists

@@ -11,6 +11,8 @@ namespace {
 constexpr uint64_t kMostRowColumns = 8192;
 constexpr uint32_t kMostLinears = 4;
 constexpr size_t kMostChains = 4;
+// Outputs of products that begin with rows: of more, making the rows again and again costs more than it saves.
+constexpr uint64_t kMostOutputsOfRows = 32768;
 
 const ValueType& type_of(const Program& program, ValueId id) { return program.values[id].type; }
 bool is_same(const Program& program, ValueId a, ValueId b) {
@@ -183,6 +185,56 @@ std::optional<GatedRun> gated_run(const Program& program, const Readers& readers
   return run;
 }
 
+ValueId row_made(const Program& program, uint32_t first, uint32_t end, ValueId value) {
+  for (uint32_t op = first; op < end; ++op)
+    if (const ValueId made = row_result(program, program.ops[op]); made != kNone && is_same(program, made, value))
+      return made;
+  return kNone;
+}
+
+namespace {
+
+// Whether a run of heads makes the queries of the attention behind it, and nothing else.
+bool is_query_of_attention(const Program& program, const Readers& readers, uint32_t first, uint32_t end) {
+  const std::optional<HeadRun> run = head_run(program, readers, first);
+  if (!run || run->end_op != end || end == program.ops.size() || run->chains.size() != 1) return false;
+  const auto* attention = std::get_if<Attention>(&program.ops[end]);
+  const ValueId made = run->chains.front().result;
+  return attention != nullptr && !attention->expand && run->append == nullptr && is_same(program, attention->q, made) &&
+         type_of(program, attention->q).heads == type_of(program, made).heads && !readers.outside(made, first, end + 1);
+}
+
+// Products of what the ops from `first` to `rows_end` make.
+std::optional<Run> products_of_rows(const Program& program, const Readers& readers, uint32_t first, uint32_t rows_end) {
+  if (rows_end == first || rows_end == program.ops.size()) return std::nullopt;
+  const auto* linear = std::get_if<Linear>(&program.ops[rows_end]);
+  if (linear == nullptr) return std::nullopt;
+  const ValueId made = row_made(program, first, rows_end, linear->x);
+  if (made == kNone || type_of(program, made).columns() != type_of(program, linear->x).columns() ||
+      type_of(program, made).extent != type_of(program, linear->x).extent)
+    return std::nullopt;
+  Run run{
+      .kind = RunKind::linears, .first_op = first, .end_op = end_of_linears(program, rows_end), .rows_end = rows_end};
+  if (const std::optional<GatedRun> gated = gated_run(program, readers, rows_end)) {
+    run.kind = RunKind::gated;
+    run.end_op = gated->end_op;
+  }
+  uint64_t outputs = 0;
+  bool is_of_row_alone = true;  // or of what the dispatch finds in memory
+  for (uint32_t op = rows_end; op < run.end_op; ++op) {
+    const auto* product = std::get_if<Linear>(&program.ops[op]);
+    if (product != nullptr) outputs += program.weights[product->weight].shape.rows;
+    for_each_input(program.ops[op], [&](ValueId id) {
+      const bool is_row = product != nullptr && is_same(program, id, made);
+      is_of_row_alone = is_of_row_alone && (is_row || row_made(program, first, rows_end, id) == kNone);
+    });
+  }
+  if (outputs > kMostOutputsOfRows || !is_of_row_alone) return std::nullopt;
+  return run;
+}
+
+}  // namespace
+
 std::vector<Run> find_runs(const Program& program) {
   const Readers readers(program);
   std::vector<Run> runs;
@@ -194,6 +246,12 @@ std::vector<Run> find_runs(const Program& program) {
       run = {.kind = RunKind::gated, .first_op = op, .end_op = gated->end_op};
     else if (const uint32_t end = end_of_linears(program, op); end > run.end_op)
       run = {.kind = RunKind::linears, .first_op = op, .end_op = end};
+    if (run.kind == RunKind::heads && is_query_of_attention(program, readers, op, run.end_op)) {
+      run.rows_end = run.end_op;
+      ++run.end_op;
+    }
+    if (run.kind == RunKind::rows)
+      if (const std::optional<Run> products = products_of_rows(program, readers, op, run.end_op)) run = *products;
     if (run.end_op >= op + 2) runs.push_back(run);
     op = std::max(run.end_op, op + 1);
   }

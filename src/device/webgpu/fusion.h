@@ -3,9 +3,12 @@
 //
 //   rows    norms over whole rows and ops element by element, all of the same columns: a workgroup a row, whose threads
 //           keep their elements to themselves
-//   heads   slices of whole heads, norms of heads, rope, append, all of one head width: a workgroup a head
+//   heads   slices of whole heads, norms of heads, rope, append, all of one head width: a workgroup a head; those of
+//           queries alone are made where they are read, ops [first_op, rows_end), of decode steps' attention
 //   linears products with the same rows, side by side; of decode steps
 //   gated   a product, or two, and a gated activation of them; of decode steps
+//
+// Products may begin with the rows that they multiply, ops [first_op, rows_end): each workgroup makes them.
 //
 // A run's meaning is its ops, one after another. Values that nobody else reads are not written.
 #pragma once
@@ -24,6 +27,7 @@ enum class RunKind : uint8_t { rows, heads, linears, gated };
 struct Run {
   RunKind kind{};
   uint32_t first_op = 0, end_op = 0;
+  uint32_t rows_end = first_op;  // of linears, gated; of heads that an attention makes
 };
 
 // Which ops read a value.
@@ -37,6 +41,9 @@ class Readers {
   const Program& program_;
   std::vector<std::vector<uint32_t>> ops_;  // by storage; kNone: an output
 };
+
+// The value of ops [first, end), a run of rows, that lies where `value` does; kNone: there is none.
+ValueId row_made(const Program& program, uint32_t first, uint32_t end, ValueId value);
 
 // Whether a workgroup's threads can keep a row of the value in registers.
 bool is_row(const Program& program, ValueId value);

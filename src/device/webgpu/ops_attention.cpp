@@ -6,17 +6,19 @@
 // through the value matrices afterwards.
 //
 // Decode steps: a history is cut into parts of whole tiles, at most 64, how long each is following from the history
-// alone. A workgroup a head and part has teams of threads for a position's score and for a word of the values; another
-// kernel merges the parts in ascending order.
+// alone. A workgroup a head and part has teams of threads for four positions' scores and for four words of the values;
+// another kernel merges the parts in ascending order.
 #include <algorithm>
 
+#include "base/text.h"
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kPartThreads = 256;
-constexpr uint32_t kMostParts = kThreads;  // the merging kernel has a thread for each
+constexpr uint32_t kMergeThreads = 256;
+constexpr uint32_t kMostParts = 64;  // the merging kernel has a thread for each
 constexpr uint32_t kRowsInParts = 16;
 
 // Elements of a cache, one or two a word: Pack packs and unpacks, times() multiplies and adds.
@@ -166,13 +168,25 @@ var<workgroup> shared_part: Part;
 fn tiles_of_part(first: u32, last: u32) -> u32 { return (last / 64u - first / 64u + MOST_PARTS) / MOST_PARTS; }
 fn first_seen(last: u32) -> u32 { return select(last + 1u - p.window, 0u, p.window == 0u || last < p.window); }
 )";
+// Words of the cache are read four at once: of a key's, those of four positions; of a value's, neighbours. All of a
+// tile's are asked for before the first is needed.
 constexpr const char* kAttentionPart = R"(
 const LOWEST = -3.0e38;
-const SCORE_TEAMS = THREADS / 64u;
+const SCORE_LANES = 16u;
+const SCORE_TEAMS = THREADS / SCORE_LANES;
+const KEY_EACH = (KEY_WORDS + SCORE_TEAMS - 1u) / SCORE_TEAMS;
+const VALUE_TEAMS = THREADS / VALUE_LANES;
+const VALUE_EACH = 64u / VALUE_TEAMS;
 var<workgroup> query: array<Pack, KEY_WORDS>;
 var<workgroup> shares: array<f32, 64>;
-var<workgroup> team_scores: array<f32, THREADS>;
-var<workgroup> team_values: array<Pack, THREADS>;
+var<workgroup> team_scores: array<vec4f, THREADS>;
+var<workgroup> team_values: array<Pack, THREADS * 4u>;
+
+fn value_four(at: u32) -> vec4u {
+  if (VALUE_WORDS % 4u == 0u) { return cache[at / 4u]; }
+  return vec4u(cache[at / 4u][at % 4u], cache[(at + 1u) / 4u][(at + 1u) % 4u], cache[(at + 2u) / 4u][(at + 2u) % 4u],
+               cache[(at + 3u) / 4u][(at + 3u) % 4u]);
+}
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -194,33 +208,49 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let seen = workgroupUniformLoad(&shared_part);
   if (seen.begin > seen.end) { return; }
   let cache_head = head / (HEADS / CACHE_HEADS);
-  let query_at = p.q + (row * HEADS + head) * QUERY_WIDTH + (QUERY_WIDTH - KEY_WIDTH);
-  for (var word = thread; word < KEY_WORDS; word += THREADS) { query[word] = pack_at(query_at, KEY_WIDTH, word); }
   var largest = LOWEST;
   var sum = 0.0;
-  var out: array<Pack, THREAD_WORDS>;
-  let value_team = thread / VALUE_LANES;
+  var out: array<array<Pack, 4>, THREAD_FOURS>;
+  let score_lane = thread % SCORE_LANES;
+  let score_team = thread / SCORE_LANES;
   let value_lane = thread % VALUE_LANES;
+  let value_team = thread / VALUE_LANES;
   for (var tile = seen.begin; tile <= seen.end; tile++) {
     let page = page_of(seen.sequence, tile) * PAGE_WORDS;
-    let keys = page + cache_head * KEY_WORDS * 64u + thread % 64u;
+    let keys = (page + cache_head * KEY_WORDS * 64u) / 4u + score_lane;
     let values = page + VALUES_AT + cache_head * 64u * VALUE_WORDS;
-    workgroupBarrier();
-    var score = 0.0;
-    for (var n = 0u; n < (KEY_WORDS + SCORE_TEAMS - 1u) / SCORE_TEAMS; n++) {
-      let word = thread / 64u + n * SCORE_TEAMS;
-      if (word < KEY_WORDS) { score += times(query[word], unpack(cache[keys + word * 64u])); }
+    var key_words: array<vec4u, KEY_EACH>;
+    for (var n = 0u; n < KEY_EACH; n++) {
+      key_words[n] = cache[keys + min(score_team + n * SCORE_TEAMS, KEY_WORDS - 1u) * 16u];
     }
-    team_scores[thread] = score;
+    var value_words: array<vec4u, VALUE_EACH * THREAD_FOURS>;
+    for (var k = 0u; k < THREAD_FOURS; k++) {
+      let word = min((value_lane + k * VALUE_LANES) * 4u, VALUE_WORDS - 1u);
+      for (var n = 0u; n < VALUE_EACH; n++) {
+        value_words[k * VALUE_EACH + n] = value_four(values + (n * VALUE_TEAMS + value_team) * VALUE_WORDS + word);
+      }
+    }
+    if (tile == seen.begin) { load_query(row, head, thread); }
+    workgroupBarrier();
+    var scores = vec4f();
+    for (var n = 0u; n < KEY_EACH; n++) {
+      let word = score_team + n * SCORE_TEAMS;
+      if (KEY_WORDS % SCORE_TEAMS == 0u || word < KEY_WORDS) {
+        let q = query[word];
+        let k = key_words[n];
+        scores += vec4f(times(q, unpack(k.x)), times(q, unpack(k.y)), times(q, unpack(k.z)), times(q, unpack(k.w)));
+      }
+    }
+    team_scores[thread] = scores;
     workgroupBarrier();
     let at = tile * 64u + thread;
     let is_seen = thread < 64u && at >= seen.first && at <= seen.last;
-    score = LOWEST;
+    var score = LOWEST;
     if (is_seen) {
-      score = team_scores[thread];
-      for (var team = 1u; team < SCORE_TEAMS; team++) { score += team_scores[team * 64u + thread]; }
+      score = 0.0;
+      for (var team = 0u; team < SCORE_TEAMS; team++) { score += team_scores[team * SCORE_LANES + thread / 4u][thread % 4u]; }
       score *= p.scale;
-      if (p.softcap > 0.0) { score = p.softcap * exact_tanh(score / p.softcap); }
+      if (HAS_SOFTCAP == 1u) { score = p.softcap * exact_tanh(score / p.softcap); }
     }
     let new_largest = max(largest, max_all(score, thread));
     var share = 0.0;
@@ -229,29 +259,37 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let factor = exact_exp(largest - new_largest);
     sum = sum * factor + sum_all(share, thread);
     largest = new_largest;
-    let begin = max(seen.first, tile * 64u) - tile * 64u;
-    let end = min(seen.last - tile * 64u, 63u);
-    for (var k = 0u; k < THREAD_WORDS; k++) {
-      let word = value_lane + k * VALUE_LANES;
-      if (word >= VALUE_WORDS) { break; }
-      var x = out[k] * factor;
-      for (var n = 0u; n < 64u * VALUE_LANES / THREADS; n++) {
-        let j = n * (THREADS / VALUE_LANES) + value_team;
-        if (j >= begin && j <= end) { x += shares[j] * unpack(cache[values + j * VALUE_WORDS + word]); }
+    for (var k = 0u; k < THREAD_FOURS; k++) {
+      for (var j = 0u; j < 4u; j++) { out[k][j] *= factor; }
+      for (var n = 0u; n < VALUE_EACH; n++) {
+        let j = n * VALUE_TEAMS + value_team;
+        let j_at = tile * 64u + j;
+        // What lies behind the last position may be anything, a NaN too.
+        if (j_at >= seen.first && j_at <= seen.last) {
+          let share_of_j = shares[j];
+          let v = value_words[k * VALUE_EACH + n];
+          out[k][0] += share_of_j * unpack(v.x);
+          out[k][1] += share_of_j * unpack(v.y);
+          out[k][2] += share_of_j * unpack(v.z);
+          out[k][3] += share_of_j * unpack(v.w);
+        }
       }
-      out[k] = x;
     }
   }
   let to = p.parts + ((own_row * HEADS + head) * MOST_PARTS + part) * PART_WORDS;
-  for (var k = 0u; k < THREAD_WORDS; k++) {
+  for (var k = 0u; k < THREAD_FOURS; k++) {
     workgroupBarrier();
-    team_values[thread] = out[k];
+    for (var j = 0u; j < 4u; j++) { team_values[j * THREADS + thread] = out[k][j]; }
     workgroupBarrier();
-    let word = value_lane + k * VALUE_LANES;
-    if (value_team == 0u && word < VALUE_WORDS) {
-      var x = team_values[value_lane];
-      for (var team = 1u; team < THREADS / VALUE_LANES; team++) { x += team_values[team * VALUE_LANES + value_lane]; }
-      store_pack(to + 2u, VALUE_WIDTH, word, x);
+    for (var i = thread; i < VALUE_LANES * 4u; i += THREADS) {
+      let lane = i / 4u;
+      let word = (lane + k * VALUE_LANES) * 4u + i % 4u;
+      if (word < VALUE_WORDS) {
+        let begin = i % 4u * THREADS + lane;
+        var x = team_values[begin];
+        for (var team = 1u; team < VALUE_TEAMS; team++) { x += team_values[begin + team * VALUE_LANES]; }
+        store_pack(to + 2u, VALUE_WIDTH, word, x);
+      }
     }
   }
   if (thread == 0u) {
@@ -259,6 +297,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     store(to + 1u, sum);
   }
 }
+)";
+
+constexpr const char* kQueryOfMemory = R"(
+fn load_query(row: u32, head: u32, thread: u32) {
+  let at = p.q + (row * HEADS + head) * QUERY_WIDTH + (QUERY_WIDTH - KEY_WIDTH);
+  for (var word = thread; word < KEY_WORDS; word += THREADS) { query[word] = pack_at(at, KEY_WIDTH, word); }
+}
+)";
+constexpr const char* kQueryOfChain = R"(
+fn load_query(row: u32, head: u32, thread: u32) { chain_0(row, head, thread); }
 )";
 
 // A workgroup a head of a row.
@@ -281,18 +329,24 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let count = workgroupUniformLoad(&shared_part).end;
   let begin = p.parts + i * MOST_PARTS * PART_WORDS;
   var own = -3.0e38;
-  if (thread < count) { own = load(begin + thread * PART_WORDS); }
-  let largest = max_all(own, thread);
   var own_sum = 0.0;
   if (thread < count) {
-    let factor = exact_exp(own - largest);
-    factors[thread] = factor;
-    own_sum = factor * load(begin + thread * PART_WORDS + 1u);
+    own = load(begin + thread * PART_WORDS);
+    own_sum = load(begin + thread * PART_WORDS + 1u);
   }
-  let sum = sum_all(own_sum, thread);
+  let largest = max_all(own, thread);
+  let factor = exact_exp(own - largest);
+  if (thread < count) { factors[thread] = factor; }
+  let sum = sum_all(factor * own_sum, thread);
   for (var at = thread; at < VALUE_WIDTH; at += THREADS) {
     var x = 0.0;
-    for (var part = 0u; part < count; part++) { x = fma(factors[part], load(begin + part * PART_WORDS + 2u + at), x); }
+    for (var part = 0u; part < count; part += 8u) {
+      var values: array<f32, 8>;
+      for (var k = 0u; k < 8u; k++) { values[k] = load(begin + min(part + k, count - 1u) * PART_WORDS + 2u + at); }
+      for (var k = 0u; k < 8u; k++) {
+        if (part + k < count) { x = fma(factors[part + k], values[k], x); }
+      }
+    }
     store(p.out + (p.first_row * HEADS + i) * VALUE_WIDTH + at, x / sum);
   }
 }
@@ -346,7 +400,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
 }  // namespace
 
-void Emitter::use_cache(Kernel& kernel, uint32_t state_id, Access access) const {
+void Emitter::use_cache(Kernel& kernel, uint32_t state_id, Access access, const char* element) const {
   const StateDecl& decl = program_.states[state_id];
   const StateLayout& state_layout = layout_.state(state_id);
   kernel.constants.insert(kernel.constants.end(), {{"KEY_WIDTH", decl.key_width},
@@ -355,7 +409,7 @@ void Emitter::use_cache(Kernel& kernel, uint32_t state_id, Access access) const 
                                                    {"VALUE_WORDS", state_layout.value_words},
                                                    {"VALUES_AT", static_cast<uint32_t>(state_layout.values)},
                                                    {"PAGE_WORDS", static_cast<uint32_t>(state_layout.page_words)}});
-  kernel.bindings = {memory(), state("cache", state_id, access)};
+  kernel.bindings = {memory(), state("cache", state_id, access, element)};
   for (std::string& snippet : cache_snippets(layout_.cache())) kernel.snippets.push_back(std::move(snippet));
   use_step_rows(kernel);
   use_pages(kernel, decl.group);
@@ -424,7 +478,7 @@ void Emitter::emit(const Attention& op) {
 }
 
 // Rows go by kRowsInParts, so that the parts of no more of them are kept at once.
-void Emitter::emit_attention_in_parts(const Attention& op) {
+void Emitter::emit_attention_in_parts(const Attention& op, const std::optional<HeadRun>& queries) {
   const StateDecl& decl = program_.states[op.state.state];
   const StateLayout& cache = layout_.state(op.state.state);
   const uint32_t heads = type(op.q).heads;
@@ -432,8 +486,9 @@ void Emitter::emit_attention_in_parts(const Attention& op) {
   const auto most = static_cast<uint32_t>(std::min<uint64_t>(most_rows(type(op.q).extent), kRowsInParts));
   const uint32_t part_words = (decl.value_width + 3) / 2 * 2;
   const uint32_t parts = scratch(uint64_t{most} * heads * most_parts * part_words);
+  const uint32_t value_fours = (cache.value_words + 3) / 4;
   uint32_t value_lanes = kPartThreads;
-  while (value_lanes / 2 >= std::max(cache.value_words, kPartThreads / 8)) value_lanes /= 2;
+  while (value_lanes / 2 >= std::max(value_fours, kPartThreads / 64)) value_lanes /= 2;
   const auto kernel_of = [&](const char* name, uint32_t threads, uint32_t first_row) {
     Kernel kernel{.name = name, .extent = type(op.q).extent, .threads = threads};
     kernel.constants = {{"HEADS", heads}, {"MOST_PARTS", most_parts}, {"MOST_ROWS", most}, {"PART_WORDS", part_words}};
@@ -445,19 +500,23 @@ void Emitter::emit_attention_in_parts(const Attention& op) {
   };
   for (uint32_t first_row = 0; first_row < most_rows(type(op.q).extent); first_row += most) {
     Kernel part = kernel_of("attention_part", kPartThreads, first_row);
-    part.body = kAttentionPart;
-    part.constants.insert(part.constants.end(),
-                          {{"CACHE_HEADS", decl.heads},
-                           {"QUERY_WIDTH", type(op.q).width},
-                           {"VALUE_LANES", value_lanes},
-                           {"THREAD_WORDS", (cache.value_words + value_lanes - 1) / value_lanes}});
+    part.body = cat(kAttentionPart, queries ? kQueryOfChain : kQueryOfMemory);
+    part.constants.insert(part.constants.end(), {{"CACHE_HEADS", decl.heads},
+                                                 {"QUERY_WIDTH", type(op.q).width},
+                                                 {"VALUE_LANES", value_lanes},
+                                                 {"THREAD_FOURS", (value_fours + value_lanes - 1) / value_lanes},
+                                                 {"HAS_SOFTCAP", op.softcap > 0 ? 1u : 0u}});
     part.params.insert(part.params.end(), {{"q", at(op.q)}, {"scale", op.scale}, {"softcap", op.softcap}});
-    use_cache(part, op.state.state, Access::read);
+    use_cache(part, op.state.state, Access::read, kFours);
+    if (queries) {
+      use_heads(part, decl.key_width);
+      part.body += chain_text(part, queries->chains.front(), 0, ChainEnd::query);
+    }
     part.grid.most_parts = most_parts;
     part.grid.window = op.window;
     add(part);
 
-    Kernel merge = kernel_of("attention_merge", kThreads, first_row);
+    Kernel merge = kernel_of("attention_merge", kMergeThreads, first_row);
     merge.body = kMerge;
     merge.constants.push_back({"VALUE_WIDTH", decl.value_width});
     merge.params.push_back({"out", at(op.out)});

@@ -60,18 +60,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let place = workgroupUniformLoad(&shared_place);
   if (place < p.first || place >= p.end) { return; }
   let output = first_output(g % BLOCKS, thread);
+  let stored = first_stored(g % BLOCKS, thread);
 )";
 constexpr const char* kInward = R"(
   const last = WIDTH - 1u;
   let gate_row = first_of_gate(place);
   let up_row = first_of_up(place);
 PRODUCTS
-  if (thread % LANES == 0u && output < WIDTH) {
-    let gate = team_sum(thread / LANES, 0u);
-    let up = team_sum(thread / LANES, 1u);
-    store_some(p.inner + choice * WIDTH + output,
-               vec4f(activate(gate.x), activate(gate.y), activate(gate.z), activate(gate.w)) * up *
-                   load(p.weight + choice), WIDTH - output);
+  if (stores(thread) && stored < WIDTH) {
+    let gate = four_sums(thread, 0u);
+    let up = four_sums(thread, 1u);
+    var x: vec4f;
+    for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
+    store_some(p.inner + choice * WIDTH + stored, x * load(p.weight + choice), WIDTH - stored);
   }
 }
 )";
@@ -79,8 +80,8 @@ constexpr const char* kOutwardOfOne = R"(
   const last = HIDDEN - 1u;
   let first_row = first_of_down(place);
 PRODUCTS
-  if (thread % LANES == 0u && output < HIDDEN) {
-    store_some(p.products + choice * HIDDEN + output, team_sum(thread / LANES, 0u), HIDDEN - output);
+  if (stores(thread) && stored < HIDDEN) {
+    store_some(p.products + choice * HIDDEN + stored, four_sums(thread, 0u), HIDDEN - stored);
   }
 }
 )";
@@ -111,20 +112,21 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (row >= rows()) { return; }
   if (thread == 0u) { sort_choices(row); }
   let output = first_output(g % BLOCKS, thread);
+  let stored = first_stored(g % BLOCKS, thread);
   const last = HIDDEN - 1u;
-  let to = p.out + row * HIDDEN + output;
-  let is_kept = thread % LANES == 0u && output < HIDDEN;
+  let to = p.out + row * HIDDEN + stored;
+  let is_kept = stores(thread) && stored < HIDDEN;
   var x = vec4f();
-  if (p.first > 0u && is_kept) { x = before(to, HIDDEN - output); }
+  if (p.first > 0u && is_kept) { x = before(to, HIDDEN - stored); }
   for (var e = 0u; e < CHOSEN; e++) {
     let one = workgroupUniformLoad(&order[e]);
     if (one.x < p.first || one.x >= p.end) { continue; }
     let choice = one.y;
     let first_row = first_of_down(one.x);
 PRODUCTS
-    if (is_kept) { x += team_sum(thread / LANES, 0u); }
+    if (is_kept) { x += four_sums(thread, 0u); }
   }
-  if (is_kept) { store_some(to, x, HIDDEN - output); }
+  if (is_kept) { store_some(to, x, HIDDEN - stored); }
 }
 fn before(at: u32, count: u32) -> vec4f {
   var x: vec4f;
@@ -194,35 +196,33 @@ Kernel Emitter::ExpertsKernels::plain(const char* name, uint64_t blocks, uint64_
   return kernel;
 }
 
-void Emitter::ExpertsKernels::use(Kernel& kernel, const ProductShape& shape, size_t weights,
-                                  const PlaceRange& places) const {
+void Emitter::ExpertsKernels::use(Kernel& kernel, const ProductShape& shape, const PlaceRange& places) const {
   kernel.threads = shape.threads();
   kernel.params.insert(kernel.params.end(), {{"inner", inner}, {"first", places.first}, {"end", places.end}});
-  const bool fours = hidden % 4 == 0 && width % 4 == 0 && emitter.at(op.x) % 4 == 0 && emitter.at(op.out) % 4 == 0;
-  if (fours) kernel.bindings.front().element = kFours;
-  use_products(kernel, emitter.adapter_, shape, weights);
+  if (fours()) kernel.bindings.front().element = kFours;
+  use_products(kernel, emitter.adapter_, shape);
 }
 
 Kernel Emitter::ExpertsKernels::inward(const PlaceRange& places) const {
   if (in_tiles) return inward_tiles(places);
   Kernel kernel = plain("experts_inward", in.blocks(width), chosen);
-  use(kernel, in, 2, places);
+  use(kernel, in, places);
   kernel.params.insert(kernel.params.end(), {{"x", emitter.at(op.x)}, {"weight", emitter.at(op.weight)}});
   kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind)});
   const std::vector<RowsOf> rows = {{"gate", emitter.units_of(op.gate), "gate_row + min(#, last)"},
                                     {"up", emitter.units_of(op.up), "up_row + min(#, last)"}};
   const std::string sums = added_products(in, rows, "p.x + choice / CHOSEN * HIDDEN", "HIDDEN");
-  kernel.body = kOfOneChoice + with_products(kInward, declared_sums(2) + sums + kept_sums(2));
+  kernel.body = kOfOneChoice + with_products(kInward, sums);
   return kernel;
 }
 
 // `times`: a row's choices, if each is a workgroup's own.
 Kernel Emitter::ExpertsKernels::outward_products(const PlaceRange& places, uint64_t times, const char* body) const {
   Kernel kernel = plain("experts_outward", out.blocks(hidden), times);
-  use(kernel, out, 1, places);
+  use(kernel, out, places);
   const std::vector<RowsOf> rows = {{"down", emitter.units_of(op.down), "first_row + min(#, last)"}};
   const std::string sums = added_products(out, rows, "p.inner + choice * WIDTH", "WIDTH");
-  kernel.body = with_products(body, declared_sums(1) + sums + kept_sums(1));
+  kernel.body = with_products(body, sums);
   return kernel;
 }
 
@@ -261,7 +261,6 @@ void Emitter::emit(const Experts& op) {
       !has_few_rows(type(op.x).extent) && has_integers(op.gate) && has_integers(op.up) && has_integers(op.down);
   const bool streamed = layout_.is_streamed(op.gate);
   const uint32_t hidden = columns(op.x), chosen = columns(op.index), width = program_.weights[op.gate].shape.rows;
-  const uint32_t inward_parts = std::max(units_of(op.gate).parts, units_of(op.up).parts);
   const uint64_t choices = most_rows(type(op.x).extent) * chosen;
   ExpertsKernels kernels{.emitter = *this,
                          .op = op,
@@ -271,9 +270,16 @@ void Emitter::emit(const Experts& op) {
                          .experts = program_.weights[op.gate].shape.experts,
                          .in_tiles = in_tiles,
                          .inner = scratch(choices * (in_tiles ? integer_words(width) : width)),
-                         .products = in_tiles || streamed ? scratch(choices * hidden) : 0,
-                         .in = product_shape(adapter_, hidden, inward_parts),
-                         .out = product_shape(adapter_, width, units_of(op.down).parts)};
+                         .products = in_tiles || streamed ? scratch(choices * hidden) : 0};
+  kernels.in = product_shape(adapter_, {.columns = hidden,
+                                        .outputs = uint64_t{width} * chosen,
+                                        .unit_parts = std::max(units_of(op.gate).parts, units_of(op.up).parts),
+                                        .weights = 2,
+                                        .integers = kernels.fours() && has_integers(op.gate) && has_integers(op.up)});
+  kernels.out = product_shape(adapter_, {.columns = width,
+                                         .outputs = hidden,
+                                         .unit_parts = units_of(op.down).parts,
+                                         .integers = kernels.fours() && has_integers(op.down)});
   if (in_tiles) {
     kernels.integers = scratch_for_integers(op.x);
     kernels.lists = scratch(kernels.list_words(choices));

@@ -53,11 +53,8 @@ void Emitter::emit_heads(const Run& run) {
     use_cache(kernel, heads->append->state.state, Access::read_write);
   else
     use_step_rows(kernel);
-  kernel.constants.insert(kernel.constants.end(), {{"WIDTH", shape.width},
-                                                   {"HALVES", static_cast<uint32_t>(Pairing::halves)},
-                                                   {"ADJACENT", static_cast<uint32_t>(Pairing::adjacent)}});
   use_reduce(kernel, adapter_);
-  kernel.snippets.emplace_back(kLoad);
+  use_heads(kernel, shape.width);
 
   std::string calls;
   uint32_t all_heads = 0;
@@ -66,7 +63,7 @@ void Emitter::emit_heads(const Run& run) {
     const bool stored = readers_.outside(chain.result, run.first_op, run.end_op);
     const uint32_t first = all_heads;
     all_heads += chain.heads;
-    kernel.body += chain_text(kernel, chain, i, stored);
+    kernel.body += chain_text(kernel, chain, i, stored ? ChainEnd::stored : ChainEnd::kept);
     calls += cat(i == 0 ? "  if" : " else if", " (head < ", all_heads, "u) { chain_", i, "(row, head - ", first,
                  "u, thread); }");
   }
@@ -85,8 +82,15 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   add(kernel);
 }
 
+void Emitter::use_heads(Kernel& kernel, uint32_t width) const {
+  kernel.constants.insert(kernel.constants.end(), {{"WIDTH", width},
+                                                   {"HALVES", static_cast<uint32_t>(Pairing::halves)},
+                                                   {"ADJACENT", static_cast<uint32_t>(Pairing::adjacent)}});
+  kernel.snippets.emplace_back(kLoad);
+}
+
 // fn chain_$(row, head, thread), with its constants and parameters.
-std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, bool stored) {
+std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end) {
   static constexpr const char* kNames[][12] = {{"x_0", "out_0", "eps_0", "weight_0", "cosines_0", "sines_0", "PAIRS_0",
                                                 "FIRST_0", "PAIRING_0", "first_0", "stride_0", "SOURCE_HEADS_0"},
                                                {"x_1", "out_1", "eps_1", "weight_1", "cosines_1", "sines_1", "PAIRS_1",
@@ -131,7 +135,16 @@ std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t
   const auto element_of = [&](const char* index) {
     return chain.rope != nullptr ? cat("turned_", number, "(row, ", index, ")") : cat("head_values[", index, "]");
   };
-  if (stored)
+  if (end == ChainEnd::query) {
+    const bool pairs = layout_.cache() != Format::f32;
+    text += cat("  for (var word = thread; word < KEY_WORDS; word += THREADS) {\n",
+                pairs ? cat("    query[word].x = ", element_of("2u * word"),
+                            ";\n    query[word].y = 0.0;\n    if (2u * word + 1u < WIDTH) { query[word].y = ",
+                            element_of("2u * word + 1u"), "; }\n")
+                      : cat("    query[word] = ", element_of("word"), ";\n"),
+                "  }\n");
+  }
+  if (end == ChainEnd::stored)
     text += cat("  let to = ", param(1, at(chain.result)), " + (row * ", chain.heads, "u + head) * WIDTH;\n",
                 "  for (var i = thread; i < WIDTH; i += THREADS) { store(to + i, ", element_of("i"), "); }\n");
   if (chain.is_key || chain.is_value) {

@@ -17,11 +17,12 @@ constexpr uint32_t kRowsAtOnce = 4;
 constexpr const char* kProduct = R"(
 fn product_$(block: u32, first_row: u32, row_count: u32, thread: u32) {
   let output = first_output(block, thread);
+  let stored = first_stored(block, thread);
   let last = p.outputs_$ - 1u;
   for (var r = first_row; r < first_row + row_count; r++) {
 PRODUCTS
-    if (thread % LANES == 0u && output <= last) {
-      store_some(p.out_$ + r * OUTPUTS_$ + p.first_output_$ + output, team_sum(thread / LANES, 0u), last + 1u - output);
+    if (stores(thread) && stored <= last) {
+      store_some(p.out_$ + r * OUTPUTS_$ + p.first_output_$ + stored, four_sums(thread, 0u), last + 1u - stored);
     }
   }
 }
@@ -31,17 +32,23 @@ PRODUCTS
 constexpr const char* kGated = R"(
 fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
   let output = first_output(block, thread);
+  let stored = first_stored(block, thread);
   const last = OUTPUTS - 1u;
   for (var r = first_row; r < first_row + row_count; r++) {
 PRODUCTS
-    if (thread % LANES == 0u && output <= last) {
-      let gate = team_sum(thread / LANES, 0u);
-      let up = up_values(r, output, thread / LANES);
-      store_some(p.out + r * OUTPUTS + output,
-                 vec4f(activate(gate.x), activate(gate.y), activate(gate.z), activate(gate.w)) * up, last + 1u - output);
+    if (stores(thread) && stored <= last) {
+      let gate = four_sums(thread, 0u);
+      let up = up_values(r, stored, thread);
+      var x: vec4f;
+      for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
+      store_some(p.out + r * OUTPUTS + stored, x, last + 1u - stored);
     }
   }
 }
+)";
+
+constexpr const char* kMakeRow = R"(
+    make_row(r, thread, IS_FIRST);
 )";
 
 constexpr const char* kVectorMain = R"(
@@ -150,11 +157,18 @@ constexpr const char* kWeights[] = {"w0", "w1", "w2", "w3"};
 
 }  // namespace
 
-// Several products of the same rows, or one of a tile of a matrix.
-void Emitter::emit_products(std::span<const Product> products) {
+bool Emitter::may_make_rows(const Run& run, const ProductShape& shape, bool fours) const {
+  if (run.rows_end == run.first_op) return true;
+  // Sums and what reductions need take the rest of it.
+  const uint64_t bytes = shape.staged_bytes() + uint64_t{4} * columns(std::get<Linear>(program_.ops[run.rows_end]).x);
+  return fours && are_rows_of_fours(run.first_op, run.rows_end) && bytes + 3072 <= adapter_.workgroup_bytes;
+}
+
+// Several products of the same rows, or one of a tile of a matrix; the run's, or of one of its ops.
+bool Emitter::emit_products(std::span<const Product> products, const Run& run) {
   const Linear& first = *products.front().op;
   const uint32_t columns = program_.weights[first.weight].shape.columns;
-  uint32_t unit_parts = 1;
+  ProductSize size{.columns = columns, .integers = true};
   Kernel kernel{.name = "linear", .extent = type(first.x).extent};
   kernel.constants = {{"COLUMNS", columns}, {"ROWS", kRowsAtOnce}};
   kernel.params = {{"x", at(first.x)}};
@@ -163,15 +177,24 @@ void Emitter::emit_products(std::span<const Product> products) {
   for (const Product& product : products) {
     const Linear& op = *product.op;
     const WeightTile& tile = layout_.matrix(op.weight).tiles[product.tile];
-    unit_parts = std::max(unit_parts, units_of(op.weight).parts);
+    size.unit_parts = std::max(size.unit_parts, units_of(op.weight).parts);
+    size.outputs += program_.weights[op.weight].shape.rows;
+    size.integers = size.integers && has_integers(op.weight);
     for (const uint64_t number :
          {uint64_t{at(op.out)}, tile.first_row, tile.rows, uint64_t{program_.weights[op.weight].shape.rows}})
       fours = fours && number % 4 == 0;
   }
   if (fours) kernel.bindings.front().element = kFours;
-  const ProductShape shape = product_shape(adapter_, columns, unit_parts);
+  size.integers = size.integers && fours;
+  const ProductShape shape = product_shape(adapter_, size);
+  if (!may_make_rows(run, shape, fours)) return false;
+  const bool of_row = run.rows_end > run.first_op;
   kernel.threads = shape.threads();
-  use_products(kernel, adapter_, shape, 1);
+  use_products(kernel, adapter_, shape, of_row);
+  if (of_row) {
+    kernel.snippets.emplace_back(kMath);
+    use_rows(kernel, run.first_op, run.rows_end, row_made(program_, run.first_op, run.rows_end, first.x), run.end_op);
+  }
   std::string calls = kVectorMain;
   uint64_t end = 0;
   for (uint32_t i = 0; i < products.size(); ++i) {
@@ -184,11 +207,10 @@ void Emitter::emit_products(std::span<const Product> products) {
     kernel.bindings.push_back(weight(kWeights[i], op.weight, products[i].tile));
     kernel.snippets.push_back(product_decoder(op.weight, kWeights[i]));
     std::string text = kProduct;
-    replace_all(
-        text, "PRODUCTS",
-        cat(declared_sums(1),
-            added_products(shape, {{kWeights[i], units_of(op.weight), "min(#, last)"}}, "p.x + r * COLUMNS", "COLUMNS"),
-            kept_sums(1)));
+    replace_all(text, "PRODUCTS",
+                cat(of_row ? kMakeRow : "", added_products(shape, {{kWeights[i], units_of(op.weight), "min(#, last)"}},
+                                                           of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")));
+    replace_all(text, "IS_FIRST", i == 0 ? "block == 0u" : "false");
     replace_all(text, "$", cat(i));
     kernel.body += text;
     const uint64_t begin = end;
@@ -200,6 +222,7 @@ void Emitter::emit_products(std::span<const Product> products) {
   kernel.body += calls + "\n}\n";
   kernel.grid = {.per = kRowsAtOnce, .times = end};
   add(kernel);
+  return true;
 }
 
 void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
@@ -225,7 +248,7 @@ void Emitter::emit(const Linear& op) {
   for (uint32_t tile = 0; tile < layout_.matrix(op.weight).tiles.size(); ++tile) {
     const Product product{.op = &op, .tile = tile};
     if (has_few)
-      emit_products({&product, 1});
+      emit_products({&product, 1}, {});
     else if (in_integers)
       emit_integer_tiles(op, tile, integers);
     else
@@ -234,30 +257,37 @@ void Emitter::emit(const Linear& op) {
 }
 
 bool Emitter::emit_linears(const Run& run) {
-  if (!has_few_rows(type(std::get<Linear>(program_.ops[run.first_op]).x).extent)) return false;
+  if (!has_few_rows(type(std::get<Linear>(program_.ops[run.rows_end]).x).extent)) return false;
   std::vector<Product> products;
-  for (uint32_t i = run.first_op; i < run.end_op; ++i) {
+  for (uint32_t i = run.rows_end; i < run.end_op; ++i) {
     products.push_back({.op = &std::get<Linear>(program_.ops[i])});
     if (layout_.matrix(products.back().op->weight).tiles.size() > 1) return false;
   }
-  emit_products(products);
-  return true;
+  return emit_products(products, run);
 }
 
-bool Emitter::emit_gated(const GatedRun& run) {
+bool Emitter::emit_gated(const Run& run) {
+  const GatedRun gated = *gated_run(program_, readers_, run.rows_end);
   const auto is_whole = [&](const Linear* op) { return op == nullptr || layout_.matrix(op->weight).tiles.size() == 1; };
-  if (!has_few_rows(type(run.gate->x).extent) || !is_whole(run.gate) || !is_whole(run.up)) return false;
-  add(gated_kernel(run));
-  return true;
+  return has_few_rows(type(gated.gate->x).extent) && is_whole(gated.gate) && is_whole(gated.up) &&
+         emit_gated(run, gated);
 }
 
-Kernel Emitter::gated_kernel(const GatedRun& run) {
+bool Emitter::emit_gated(const Run& all, const GatedRun& run) {
   const WeightShape& matrix = program_.weights[run.gate->weight].shape;
   const UnitShape gate_units = units_of(run.gate->weight);
   std::vector<RowsOf> rows = {{"w0", gate_units, "min(#, last)"}};
   if (run.up != nullptr) rows.push_back({"up", units_of(run.up->weight), "min(#, last)"});
-  const ProductShape shape =
-      product_shape(adapter_, matrix.columns, std::max(gate_units.parts, rows.back().units.parts));
+  const bool fours =
+      matrix.columns % 4 == 0 && matrix.rows % 4 == 0 && at(run.gate->x) % 4 == 0 && at(run.activation->out) % 4 == 0;
+  const ProductShape shape = product_shape(adapter_, {.columns = matrix.columns,
+                                                      .outputs = matrix.rows,
+                                                      .unit_parts = std::max(gate_units.parts, rows.back().units.parts),
+                                                      .weights = static_cast<uint32_t>(rows.size()),
+                                                      .integers = fours && has_integers(run.gate->weight) &&
+                                                                  (run.up == nullptr || has_integers(run.up->weight))});
+  if (!may_make_rows(all, shape, fours)) return false;
+  const bool of_row = all.rows_end > all.first_op;
   Kernel kernel{.name = "gated_linear", .extent = type(run.gate->x).extent, .threads = shape.threads()};
   kernel.constants = {{"COLUMNS", matrix.columns},
                       {"OUTPUTS", matrix.rows},
@@ -265,20 +295,23 @@ Kernel Emitter::gated_kernel(const GatedRun& run) {
                       {"BLOCKS", static_cast<uint32_t>(shape.blocks(matrix.rows))}};
   kernel.params = {{"x", at(run.gate->x)}, {"out", at(run.activation->out)}};
   kernel.bindings = {memory(), weight("w0", run.gate->weight, 0)};
-  if (matrix.columns % 4 == 0 && matrix.rows % 4 == 0 && at(run.gate->x) % 4 == 0 && at(run.activation->out) % 4 == 0)
-    kernel.bindings.front().element = kFours;
-  use_products(kernel, adapter_, shape, rows.size());
+  if (fours) kernel.bindings.front().element = kFours;
+  use_products(kernel, adapter_, shape, of_row);
+  kernel.snippets.emplace_back(kMath);
+  if (of_row)
+    use_rows(kernel, all.first_op, all.rows_end, row_made(program_, all.first_op, all.rows_end, run.gate->x),
+             all.end_op);
   kernel.snippets.insert(kernel.snippets.end(),
-                         {kMath, activation_text(run.activation->kind), product_decoder(run.gate->weight, "w0")});
+                         {activation_text(run.activation->kind), product_decoder(run.gate->weight, "w0")});
   if (run.up != nullptr) {
     kernel.bindings.push_back(weight("up", run.up->weight, 0));
     kernel.snippets.push_back(product_decoder(run.up->weight, "up"));
     kernel.snippets.emplace_back(R"(
-fn up_values(row: u32, i: u32, team: u32) -> vec4f { return team_sum(team, 1u); }
+fn up_values(row: u32, i: u32, thread: u32) -> vec4f { return four_sums(thread, 1u); }
 )");
   } else {
     kernel.snippets.emplace_back(R"(
-fn up_values(row: u32, i: u32, team: u32) -> vec4f {
+fn up_values(row: u32, i: u32, thread: u32) -> vec4f {
   var x: vec4f;
   for (var j = 0u; j < 4u; j++) { x[j] = up_value(row, min(i + j, OUTPUTS - 1u)); }
   return x;
@@ -302,11 +335,12 @@ fn up_value(row: u32, i: u32) -> f32 {
   }
   std::string text = kGated;
   replace_all(text, "PRODUCTS",
-              cat(declared_sums(rows.size()), added_products(shape, rows, "p.x + r * COLUMNS", "COLUMNS"),
-                  kept_sums(rows.size())));
+              cat(of_row ? kMakeRow : "", added_products(shape, rows, of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")));
+  replace_all(text, "IS_FIRST", "block == 0u");
   kernel.body = cat(text, kVectorMain, "  product_0(block, first_row, row_count, thread);\n}\n");
   kernel.grid = {.per = kRowsAtOnce, .times = shape.blocks(matrix.rows)};
-  return kernel;
+  add(kernel);
+  return true;
 }
 
 }  // namespace sluice::webgpu

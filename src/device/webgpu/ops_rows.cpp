@@ -1,6 +1,9 @@
 // Runs of ops over whole rows (fusion.h): a workgroup a row. A thread keeps elements thread, thread + THREADS, ... of
-// every value in registers, so that only sums of squares need others; they are added up in that order, then as sum_all
-// does.
+// every value in registers - numbers, or four neighbours where the row can be read so - and only sums of squares need
+// others; they are added up in that order, then as sum_all does.
+//
+// Products of such a row may begin with the run itself: each workgroup makes the row again, in workgroup memory, and
+// the first one stores what others read. That costs less than a dispatch of its own and the wait behind it.
 #include <algorithm>
 
 #include "base/text.h"
@@ -12,20 +15,44 @@ namespace {
 
 constexpr uint32_t kRowThreads = 256;
 
+constexpr const char* kNumbers = R"(
+alias Element = f32;
+const ELEMENTS = ROW_COLUMNS;
+fn element(at: u32, i: u32) -> f32 { return load(at + i); }
+fn store_element(at: u32, i: u32, x: f32) { store(at + i, x); }
+fn squares_of(x: f32) -> f32 { return x * x; }
+)";
+constexpr const char* kFourNumbers = R"(
+alias Element = vec4f;
+const ELEMENTS = ROW_COLUMNS / 4u;
+fn element(at: u32, i: u32) -> vec4f { return load4(at + i * 4u); }
+fn store_element(at: u32, i: u32, x: vec4f) { store4(at + i * 4u, x); }
+fn squares_of(x: vec4f) -> f32 { return dot(x, x); }
+)";
+constexpr const char* kFactor = R"(
+fn factor(at: u32, i: u32) -> f32 { return factors[at + i]; }
+fn one_factor(at: u32) -> f32 { return factors[at]; }
+)";
+// Each weight begins at a multiple of 16.
+constexpr const char* kFourFactors = R"(
+fn factor(at: u32, i: u32) -> vec4f { return factors[at / 4u + i]; }
+fn one_factor(at: u32) -> f32 { return factors[at / 4u].x; }
+)";
+
 }  // namespace
 
-// Writes the kernel's text op by op. Values and parameters are numbered in the order of their use, so that equal runs
-// of other layers have the same text.
+// Writes the text op by op. Values and parameters are numbered in the order of their use, so that equal runs of other
+// layers have the same text.
 class Emitter::RowText {
  public:
-  RowText(Emitter& emitter, Kernel& kernel) : emitter_(emitter), kernel_(kernel) {}
+  RowText(Emitter& emitter, Kernel& kernel) : emitter_(emitter), kernel_(kernel), in_fours_(is_in_fours(kernel)) {}
 
   void add(const RmsNorm& op) {
     const std::string x = value(op.x), out = make(op.out);
     const std::string eps = param(op.eps);
     text_ += cat("  var squares_", out, " = 0.0;\n");
-    each(cat("squares_", out, " = fma(", x, "[k], ", x, "[k], squares_", out, ");"));
-    text_ += cat("  let root_", out, " = sqrt(sum_all(squares_", out, ", thread) / f32(COLUMNS) + ", eps, ");\n");
+    each(cat("squares_", out, " += squares_of(", x, "[k]);"));
+    text_ += cat("  let root_", out, " = sqrt(sum_all(squares_", out, ", thread) / f32(ROW_COLUMNS) + ", eps, ");\n");
     each(
         cat(out, "[k] = ", x, "[k] / root_", out, op.weight == kNone ? "" : cat(" * ", factor(op.weight, false)), ";"));
   }
@@ -43,26 +70,30 @@ class Emitter::RowText {
   }
   void add(const GatedActivation& op) {
     const std::string up = value(op.up);
-    const std::string gate = emitter_.columns(op.gate) == 1 ? single(op.gate) : cat(value(op.gate), "[k]");
+    const std::string gate =
+        emitter_.columns(op.gate) == 1 ? cat("Element(", single(op.gate), ")") : cat(value(op.gate), "[k]");
     const std::string out = make(op.out);
     each(cat(out, "[k] = ", activation(op.kind), "(", gate, ") * ", up, "[k];"));
   }
 
-  void store(ValueId id) { each(cat("store(", param(emitter_.at(id)), " + begin + i, ", value(id), "[k]);")); }
+  void store(ValueId id) {
+    each(cat("if (is_stored) { store_element(", param(emitter_.at(id)), " + begin, i, ", value(id), "[k]); }"));
+  }
+  // Leaves the value's row in row_x.
+  void keep(ValueId id) {
+    text_ += "  workgroupBarrier();\n";
+    const std::string x = value(id);
+    each(in_fours_ ? cat("for (var j = 0u; j < 4u; j++) { row_x[i * 4u + j] = ", x, "[k][j]; }")
+                   : cat("row_x[i] = ", x, "[k];"));
+    text_ += "  workgroupBarrier();\n";
+  }
 
-  std::string body() const {
-    return cat(R"(
-const EACH = (COLUMNS + THREADS - 1u) / THREADS;
-)",
-               activations_, R"(
-@compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) thread: u32) {
-  let row = group_index(group, groups);
-  if (row >= rows()) { return; }
-  let begin = row * COLUMNS;
-)",
-               text_, "}\n");
+  // fn make_row(row, thread, is_stored): every thread of the workgroup calls it.
+  std::string text() const {
+    return cat(in_fours_ ? kFourNumbers : kNumbers, has_factors_ ? in_fours_ ? kFourFactors : kFactor : "",
+               "const ROW_EACH = (ELEMENTS + THREADS - 1u) / THREADS;\n", activations_,
+               "fn make_row(row: u32, thread: u32, is_stored: bool) {\n  let begin = row * ROW_COLUMNS;\n", text_,
+               "}\n");
   }
 
  private:
@@ -70,13 +101,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
   // For each k, with i = thread + k THREADS, in the row.
   void each(const std::string& statement) {
-    text_ += cat("  for (var k = 0u; k < EACH; k++) {\n    let i = thread + k * THREADS;\n    if (i < COLUMNS) { ",
+    text_ += cat("  for (var k = 0u; k < ROW_EACH; k++) {\n    let i = thread + k * THREADS;\n    if (i < ELEMENTS) { ",
                  statement, " }\n  }\n");
   }
   std::string declare(ValueId id) {
     std::string name = cat("v", values_.size());
     values_.emplace_back(storage(id), name);
-    text_ += cat("  var ", name, ": array<f32, EACH>;\n");
+    text_ += cat("  var ", name, ": array<Element, ROW_EACH>;\n");
     return name;
   }
   // The registers that hold it; loaded at its first use.
@@ -84,7 +115,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     for (const auto& [known, name] : values_)
       if (known == storage(id)) return name;
     const std::string name = declare(id);
-    each(cat(name, "[k] = load(", param(emitter_.at(id)), " + begin + i);"));
+    each(cat(name, "[k] = element(", param(emitter_.at(id)), " + begin, i);"));
     return name;
   }
   std::string make(ValueId id) { return declare(id); }
@@ -107,15 +138,25 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     return cat("p.", name);
   }
   std::string factor(WeightId id, bool one) {
-    if (kernel_.bindings.size() == 1) kernel_.bindings.push_back(factors());
-    return cat("factors[", param(emitter_.layout_.factor(id)), one ? "]" : " + i]");
+    if (!has_factors_) {
+      kernel_.bindings.push_back(factors());
+      if (in_fours_) kernel_.bindings.back().element = "vec4f";
+    }
+    has_factors_ = true;
+    const std::string at = param(emitter_.layout_.factor(id));
+    return one ? cat("one_factor(", at, ")") : cat("factor(", at, ", i)");
   }
   std::string activation(ActivationKind kind) {
-    const std::string name = cat("activate_", static_cast<int>(kind));
+    const std::string name = cat("row_activation_", static_cast<int>(kind));
     if (activations_.find(name) == std::string::npos) {
       std::string text = activation_text(kind);
-      text.replace(text.find("activate"), std::string_view("activate").size(), name);
+      text.replace(text.find("activate"), std::string_view("activate").size(), cat(name, "_of_one"));
       activations_ += text;
+      const std::string one = cat(name, "_of_one");
+      activations_ += cat(
+          "fn ", name, "(x: Element) -> Element {\n  return ",
+          in_fours_ ? cat("vec4f(", one, "(x.x), ", one, "(x.y), ", one, "(x.z), ", one, "(x.w))") : cat(one, "(x)"),
+          ";\n}\n");
     }
     return name;
   }
@@ -126,32 +167,65 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
   Emitter& emitter_;
   Kernel& kernel_;
+  bool in_fours_ = false, has_factors_ = false;
   std::string text_, activations_;
   std::vector<std::pair<ValueId, std::string>> values_;  // by storage
   size_t params_ = 0;
 };
 
-void Emitter::emit_rows(const Run& run) {
+// Whether all of the ops' values, but single numbers of rows, are of whole fours.
+bool Emitter::are_rows_of_fours(uint32_t first_op, uint32_t end_op) const {
+  bool fours = true;
+  for (uint32_t i = first_op; i < end_op; ++i) {
+    const auto look = [&](ValueId id) {
+      fours = fours && (columns(id) == 1 || (columns(id) % 4 == 0 && at(id) % 4 == 0));
+    };
+    for_each_input(program_.ops[i], look);
+    for_each_output(program_.ops[i], [&](ValueId id) { fours = fours && columns(id) % 4 == 0 && at(id) % 4 == 0; });
+  }
+  return fours;
+}
+
+// make_row() of those ops, as one snippet, for a kernel whose memory and threads are known. `kept`: what it leaves in
+// row_x; kNone: nothing. What ops from `end_op` to `read_to` read is not stored.
+void Emitter::use_rows(Kernel& kernel, uint32_t first_op, uint32_t end_op, ValueId kept, uint32_t read_to) {
   ValueId first = kNone;
-  for_each_output(program_.ops[run.first_op], [&](ValueId id) { first = id; });
-  Kernel kernel{
-      .name = "rows", .extent = type(first).extent, .threads = columns(first) < kRowThreads ? kThreads : kRowThreads};
-  kernel.constants = {{"COLUMNS", columns(first)}};
-  kernel.bindings = {memory()};
-  kernel.snippets = {kMath};
+  for_each_output(program_.ops[first_op], [&](ValueId id) { first = id; });
+  kernel.constants.push_back({"ROW_COLUMNS", columns(first)});
   use_reduce(kernel, adapter_);
   RowText text(*this, kernel);
-  for (uint32_t i = run.first_op; i < run.end_op; ++i)
+  for (uint32_t i = first_op; i < end_op; ++i)
     std::visit(
         [&](const auto& op) {
           if constexpr (requires { text.add(op); }) text.add(op);
         },
         program_.ops[i]);
-  for (uint32_t i = run.first_op; i < run.end_op; ++i)
+  for (uint32_t i = first_op; i < end_op; ++i)
     for_each_output(program_.ops[i], [&](ValueId id) {
-      if (run.end_op == run.first_op + 1 || readers_.outside(id, run.first_op, run.end_op)) text.store(id);
+      if (read_to == first_op + 1 || readers_.outside(id, first_op, read_to)) text.store(id);
     });
-  kernel.body = text.body();
+  if (kept != kNone) text.keep(kept);
+  kernel.snippets.push_back(text.text());
+}
+
+void Emitter::emit_rows(uint32_t first_op, uint32_t end_op) {
+  ValueId first = kNone;
+  for_each_output(program_.ops[first_op], [&](ValueId id) { first = id; });
+  const bool fours = are_rows_of_fours(first_op, end_op);
+  const uint32_t elements = fours ? columns(first) / 4 : columns(first);
+  Kernel kernel{.name = "rows", .extent = type(first).extent, .threads = elements <= kThreads ? kThreads : kRowThreads};
+  kernel.bindings = {memory()};
+  if (fours) kernel.bindings.front().element = kFours;
+  kernel.snippets = {kMath};
+  use_rows(kernel, first_op, end_op, kNone, end_op);
+  kernel.body = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let row = group_index(group, groups);
+  if (row < rows()) { make_row(row, thread, true); }
+}
+)";
   add(kernel);
 }
 

@@ -12,7 +12,8 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kSampleThreads = 256;
-constexpr uint32_t kPartTokens = 1024;  // at least; the second kernel has a thread a part
+constexpr uint32_t kPartTokens = 1024;      // at least; the second kernel has a thread a part
+constexpr uint32_t kMostKeptTokens = 2048;  // in workgroup memory
 
 // The noise of base/random.h.
 constexpr const char* kGumbel = R"(
@@ -52,6 +53,12 @@ fn gumbel(row: u32, position: u32, token: u32) -> f32 {
 // some take seconds for it.
 constexpr const char* kSample = R"(
 var<workgroup> row_words: array<u32, SAMPLE_ROW_WORDS>;
+var<workgroup> best_indices: array<u32, CANDIDATES>;
+
+fn candidate(part: u32, i: u32, has_part: bool) -> Token {
+  if (!has_part || i >= CANDIDATES) { return NONE; }
+  return Token(memory[part + 5u + 2u * i], memory[part + 6u + 2u * i]);
+}
 
 // Of the tokens up to and with `cut`, in their order: how many, or what their probabilities add up to, that of the best
 // being 1.
@@ -136,17 +143,25 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
   let log_sum_exp = largest + exact_log(sum_all(own_sum, thread));
   let is_bad = sum_all(own_bad, thread) > 0.0;
-  var next = 0u;
+  // The part's next candidate, and the one behind it, which is on its way meanwhile.
+  var next = 1u;
+  var own = candidate(part, 0u, has_part);
+  var behind = candidate(part, 1u, has_part);
   for (var i = 0u; i < CANDIDATES; i++) {
-    var own = NONE;
-    if (has_part && next < CANDIDATES) { own = Token(memory[part + 5u + 2u * next], memory[part + 6u + 2u * next]); }
     let first = best_of_all(own, thread);
-    if (first.index == own.index) { next++; }
-    if (thread == 0u) {
-      memory[out + 4u + 2u * i] = first.index;
-      memory[out + 5u + 2u * i] = 0u;
-      if (first.index != NONE.index) { memory[out + 5u + 2u * i] = memory[logits + first.index]; }
+    if (first.index == own.index) {
+      next++;
+      own = behind;
+      behind = candidate(part, next, has_part);
     }
+    if (thread == 0u) { best_indices[i] = first.index; }
+  }
+  workgroupBarrier();
+  if (thread < CANDIDATES) {
+    let index = best_indices[thread];
+    memory[out + 4u + 2u * thread] = index;
+    memory[out + 5u + 2u * thread] = 0u;
+    if (index != NONE.index) { memory[out + 5u + 2u * thread] = memory[logits + index]; }
   }
   let best = best_of_all(own_best, thread);
   var token = best.index;
@@ -160,6 +175,17 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     store(out + 3u, log_sum_exp);
   }
 }
+)";
+
+// Each thread reads again what it looked at itself.
+constexpr const char* kLogitsKept = R"(
+var<workgroup> kept: array<f32, TOKENS>;
+fn keep_logit(i: u32, x: f32) { kept[i] = x; }
+fn logit(logits: u32, begin: u32, i: u32) -> f32 { return kept[i - begin]; }
+)";
+constexpr const char* kLogitsThere = R"(
+fn keep_logit(i: u32, x: f32) {}
+fn logit(logits: u32, begin: u32, i: u32) -> f32 { return load(logits + i); }
 )";
 
 // A part's words: its largest logit; the sum of exponentials of their distance to it; how many are not finite; key and
@@ -182,12 +208,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let x = load(logits + i);
     if (!is_finite(x)) { own_bad += 1.0; }
     own_largest = max(own_largest, x);
+    keep_logit(i - begin, x);
     store(t + i, x);
   }
   let bad = sum_all(own_bad, thread);
   let largest = max_all(own_largest, thread);
   var own_sum = 0.0;
-  for (var i = begin + thread; i < end; i += THREADS) { own_sum += exact_exp(load(logits + i) - largest); }
+  for (var i = begin + thread; i < end; i += THREADS) { own_sum += exact_exp(logit(logits, begin, i) - largest); }
   let sum = sum_all(own_sum, thread);
 
   // The threads' best, of which the winner's thread then looks for its next.
@@ -197,7 +224,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     if (i == 0u || last.index == own.index) {
       own = NONE;
       for (var k = begin + thread; k < end; k += THREADS) {
-        let token = Token(key_of(load(logits + k)), k);
+        let token = Token(key_of(logit(logits, begin, k)), k);
         if (is_before(last, token) && is_before(token, own)) { own = token; }
       }
     }
@@ -269,6 +296,7 @@ void Emitter::emit(const Sample& op) {
   };
   Kernel part = kernel_of("sample_part", kSamplePart);
   part.constants.push_back({"TOKENS", tokens});
+  part.snippets.emplace_back(tokens <= kMostKeptTokens ? kLogitsKept : kLogitsThere);
   part.params.push_back({"adjustments", layout_.step().adjustments});
   part.grid = {.times = parts};
   add(part);
