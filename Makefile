@@ -53,6 +53,8 @@ test: test-deps
 	$(CTEST) --test-dir build/release
 	@tools/goldens_not_run.sh build/release
 	@$(MAKE) --no-print-directory test-web
+	@tools/fetch_node_webgpu.sh build
+	tools/check_chromium.sh build/wasm build gemma4_dense qwen3_5_moe deepseek_v3
 
 # All of the WebGPU device's tests: half an hour where there is no GPU.
 test-webgpu: test-deps
@@ -60,7 +62,7 @@ test-webgpu: test-deps
 	cmake --build build/release -j $(JOBS)
 	build/release/webgpu_test
 
-# The page's module in Chromium, on WebGPU; minutes where there is no GPU.
+# All small models' goldens in Chromium, on WebGPU; `make test` has one of each family.
 test-chromium: test-deps wasm-module
 	@tools/fetch_node_webgpu.sh build
 	tools/check_chromium.sh build/wasm build
