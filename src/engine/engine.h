@@ -118,6 +118,9 @@ class Engine {
   virtual Status close(SequenceId sequence) = 0;
   virtual Result<History> history(SequenceId sequence) const = 0;
   virtual Status save(SequenceId sequence, const std::string& path) = 0;
+  // save() for a host where nothing may wait: false until the device has brought the pages, then called again. What is
+  // saved is the sequence of the first call. One at a time.
+  virtual Result<bool> save_without_waiting(SequenceId sequence, const std::string& path) = 0;
   // A wrong model, version or damaged file is refused; another numerics id gives a note and the tokens are run again.
   virtual Result<SequenceId> load(const std::string& path, std::string* note) = 0;
   // Puts what is computed of a kept, idle sequence into the state store, where there is one: at the ends of messages

@@ -31,6 +31,16 @@ struct LeasedRows {
   Reservation reservation;
 };
 
+// A sequence on its way to a file, whose pages the device brings.
+struct Saving {
+  SequenceId sequence = 0;
+  SavedSequence saved{};
+  std::vector<std::vector<std::byte>> pages{};  // in the file's order
+  Reservation reservation{};                    // of them
+  std::vector<Ticket> under_way{};
+  Status status{};  // the first that failed
+};
+
 class EngineImpl final : public Engine {
  public:
   // `model` was placed as `placed`; both move in together, the program itself stays where it is.
@@ -52,6 +62,7 @@ class EngineImpl final : public Engine {
   Status close(SequenceId sequence) override;
   Result<History> history(SequenceId sequence) const override;
   Status save(SequenceId sequence, const std::string& path) override;
+  Result<bool> save_without_waiting(SequenceId sequence, const std::string& path) override;
   Result<SequenceId> load(const std::string& path, std::string* note) override;
   void keep_state(SequenceId sequence) override;
 
@@ -133,6 +144,9 @@ class EngineImpl final : public Engine {
 
   // engine_sequences.cpp
   const std::string& digest();
+  SavedSequence saved_sequence(const OpenSequence& open);
+  Status begin_saving(SequenceId sequence);
+  bool take_saved_page(const Completion& completion);
   Status check_saved(const SavedSequence& saved, const std::string& path);
 
   // engine_states.cpp
@@ -163,6 +177,7 @@ class EngineImpl final : public Engine {
   std::string digest_;                     // of the model, once somebody asked
   std::optional<StateIdentity> identity_;  // likewise
   std::optional<Flight> flight_;
+  std::optional<Saving> saving_;
   std::vector<std::pair<FlightPart, TokenClass>> sick_;  // not finite, to be diagnosed
   uint64_t last_id_ = 0;                                 // of requests and sequences
   uint64_t clock_ = 0;

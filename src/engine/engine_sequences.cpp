@@ -42,20 +42,73 @@ const std::string& EngineImpl::digest() {
   return digest_;
 }
 
+SavedSequence EngineImpl::saved_sequence(const OpenSequence& open) {
+  const uint32_t length = cache_.whole_blocks(open.text);
+  return {.digest = digest(),
+          .numerics_id = placed_.numerics_id,
+          .cached = length,
+          .groups = saved_pages(0, length),
+          .history = open.text.history};
+}
+
 Status EngineImpl::save(SequenceId sequence, const std::string& path) {
   TRY(const OpenSequence* open, idle_sequence(sequence));
   TRY(AtomicFile file, AtomicFile::create(path));
   SaveWriter writer(file);
-  const uint32_t length = cache_.whole_blocks(open->text);
-  const SavedSequence saved{.digest = digest(),
-                            .numerics_id = placed_.numerics_id,
-                            .cached = length,
-                            .groups = saved_pages(0, length),
-                            .history = open->text.history};
+  const SavedSequence saved = saved_sequence(*open);
   TRY_STATUS(writer.begin(saved));
   TRY_STATUS(write_pages(writer, open->text.tables, saved.groups));
   TRY_STATUS(writer.finish());
   return file.commit();
+}
+
+// The device copies what the pages hold now, before any step that is started later.
+Status EngineImpl::begin_saving(SequenceId sequence) {
+  TRY(const OpenSequence* open, idle_sequence(sequence));
+  Saving saving{.sequence = sequence, .saved = saved_sequence(*open)};
+  uint64_t bytes = 0;
+  for (const SavedPages& group : saving.saved.groups) bytes += group.bytes();
+  TRY(saving.reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
+  for (uint32_t g = 0; g < cache_.groups(); ++g) {
+    const SavedPages& group = saving.saved.groups[g];
+    for (uint32_t i = group.first; i < group.first + group.count; ++i) {
+      const PageId page = open->text.tables[g].page(i);
+      std::vector<std::byte>& into = saving.pages.emplace_back(static_cast<size_t>(group.page_bytes));
+      saving.under_way.push_back(placed_.runner->read_page(g, page, into));
+    }
+  }
+  saving_ = std::move(saving);
+  return {};
+}
+
+// False: it is of something else.
+bool EngineImpl::take_saved_page(const Completion& completion) {
+  if (!saving_ || std::erase(saving_->under_way, completion.ticket) == 0) return false;
+  if (saving_->status) saving_->status = completion.status;
+  return true;
+}
+
+Result<bool> EngineImpl::save_without_waiting(SequenceId sequence, const std::string& path) {
+  if (!saving_) {
+    TRY_STATUS(begin_saving(sequence));
+  } else if (saving_->sequence != sequence) {
+    return error(ErrorKind::invalid, "sequence ", sequence, ": cannot be saved while sequence ", saving_->sequence,
+                 " is: want that to end first");
+  }
+  while (!saving_->under_way.empty()) {
+    const std::optional<Completion> completion = placed_.runner->poll();
+    if (!completion) return false;
+    complete(*completion);
+  }
+  const Saving saving = *std::exchange(saving_, std::nullopt);
+  TRY_STATUS(saving.status);
+  TRY(AtomicFile file, AtomicFile::create(path));
+  SaveWriter writer(file);
+  TRY_STATUS(writer.begin(saving.saved));
+  for (const std::vector<std::byte>& page : saving.pages) TRY_STATUS(writer.write(page));
+  TRY_STATUS(writer.finish());
+  TRY_STATUS(file.commit());
+  return true;
 }
 
 Status EngineImpl::check_saved(const SavedSequence& saved, const std::string& path) {

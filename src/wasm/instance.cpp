@@ -243,17 +243,21 @@ Result<Json> Instance::collect() {
                            {"computed_prompt_tokens", int64_t{progress.computed_prompt_tokens}}});
 }
 
-Result<std::string> Instance::save(SequenceId sequence) {
-  // Reading pages back would have to wait for the GPU.
-  if (gpu_ != nullptr)
-    return error(ErrorKind::unsupported, "state: lies on the page's GPU: want a model on the processor to save one");
-  TRY_STATUS(engine_->save(sequence, kStatePath));
+Result<std::optional<std::string>> Instance::save(SequenceId sequence) {
+  const Result<bool> saved = engine_->save_without_waiting(sequence, kStatePath);
+  saving_ = saved && !*saved;
+  if (!saved) return saved.error();
+  if (saving_) return std::optional<std::string>();
   auto state = read_file(kStatePath, kHeapBytes);
   memory_files().erase(kStatePath);
-  return state;
+  if (!state) return state.error();
+  return std::optional<std::string>(*std::move(state));
 }
 
 Result<Json> Instance::restore(std::span<const std::byte> state) {
+  // The engine waits for what is under way, and on a page's GPU nothing ends meanwhile.
+  if (gpu_ != nullptr && (running_ || saving_))
+    return error(ErrorKind::invalid, "restore: the GPU is at work on an answer or a state: want that to end first");
   auto* const bytes = static_cast<std::byte*>(std::malloc(state.size() + 1));  // never of nothing
   if (bytes == nullptr) return error(ErrorKind::out_of_memory, "state: no room for ", state.size(), " bytes");
   std::copy(state.begin(), state.end(), bytes);

@@ -40,8 +40,8 @@ class Instance {
 
   Status truncate(SequenceId sequence, size_t tokens) { return engine_->truncate(sequence, tokens); }
   Status forget(SequenceId sequence) { return engine_->close(sequence); }
-  // As a file has it.
-  Result<std::string> save(SequenceId sequence);
+  // As a file has it; none while the GPU brings it.
+  Result<std::optional<std::string>> save(SequenceId sequence);
   Result<Json> restore(std::span<const std::byte> state);
   Json stats() const;
 
@@ -59,6 +59,7 @@ class Instance {
   bool loaded_ = true;
   std::unique_ptr<Engine> engine_;
   std::optional<RequestId> running_;
+  bool saving_ = false;  // the GPU brings a state
   std::vector<float> logits_;
 };
 

@@ -124,7 +124,12 @@ int sluice_truncate(Instance* instance, uint32_t sequence, size_t tokens) {
   return answer(instance->truncate(sequence, tokens));
 }
 int sluice_forget(Instance* instance, uint32_t sequence) { return answer(instance->forget(sequence)); }
-int sluice_save(Instance* instance, uint32_t sequence) { return answer(instance->save(sequence)); }
+int sluice_save(Instance* instance, uint32_t sequence) {
+  Result<std::optional<std::string>> state = instance->save(sequence);
+  if (!state) return answer(sluice::Status(state.error()));
+  if (!*state) return 2;
+  return answer(**std::move(state));
+}
 int sluice_restore(Instance* instance, const void* state, size_t bytes) {
   return answer(instance->restore({static_cast<const std::byte*>(state), bytes}));
 }

@@ -81,9 +81,11 @@ int SLUICE_EXPORT(sluice_logits)(sluice::wasm::Instance* instance);
 // Back to its first tokens.
 int SLUICE_EXPORT(sluice_truncate)(sluice::wasm::Instance* instance, uint32_t sequence, size_t tokens);
 int SLUICE_EXPORT(sluice_forget)(sluice::wasm::Instance* instance, uint32_t sequence);
-// Replies the sequence's state, as a file has it.
+// Replies the sequence's state, as a file has it. 2: the GPU is about to bring it; the host calls again when the GPU
+// has done something, and gets the state of the first call.
 int SLUICE_EXPORT(sluice_save)(sluice::wasm::Instance* instance, uint32_t sequence);
-// Replies {"sequence", "tokens", "note": what has to be computed again, or nothing}.
+// Replies {"sequence", "tokens", "note": what has to be computed again, or nothing}. On a GPU no answer and no state is
+// under way.
 int SLUICE_EXPORT(sluice_restore)(sluice::wasm::Instance* instance, const void* state, size_t bytes);
 // Replies {"prompt_rows", "decode_rows", "steps", "dispatches", "pipelines", "memory": [{"domain", "purpose", "bytes",
 // "peak"}]}.

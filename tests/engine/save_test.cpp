@@ -332,5 +332,51 @@ TEST_F(SavedFile, SavingDoesNotDisturbAStepUnderWay) {
   EXPECT_EQ(tokens_of(fake.collect(id)), oracle_answer(alone, other));
 }
 
+std::string text_of(const std::string& path) { return *read_file(path, 1 << 24); }
+
+TEST_F(SavedFile, SavingWithoutWaitingGivesTheSequenceOfTheFirstCall) {
+  fake::Script slow;
+  slow.polls_until_done = 3;
+  slow.slots = true;
+  FakeEngine fake(options(), slow);
+  const SequenceId sequence = kept(fake, 150, 50), another = *fake.engine->fork(sequence);
+  ASSERT_TRUE(fake.engine->save(sequence, path));
+  const std::string waited = text_of(path);
+  std::remove(path.c_str());
+
+  Result<bool> saved = fake.engine->save_without_waiting(sequence, path);
+  ASSERT_TRUE(saved) << saved.error().text;
+  EXPECT_FALSE(*saved);
+  EXPECT_EQ(fake.engine->save_without_waiting(another, path).error().text,
+            cat("sequence ", another, ": cannot be saved while sequence ", sequence, " is: want that to end first"));
+  ASSERT_TRUE(fake.engine->truncate(sequence, 70));
+  Request more = greedy(prompt_of(100, 3), 5);
+  more.sequence = sequence;
+  const RequestId id = fake.submit(more);
+  while (saved && !*saved) {
+    EXPECT_EQ(path_kind(path), PathKind::missing);
+    fake.engine->step();
+    saved = fake.engine->save_without_waiting(sequence, path);
+  }
+  ASSERT_TRUE(saved) << saved.error().text;
+  EXPECT_EQ(text_of(path), waited);
+  fake.run();
+  EXPECT_EQ(fake.collect(id).finish, Finish::length);
+}
+
+TEST_F(SavedFile, ADeviceThatCannotReadPagesFailsASaveWithoutWaiting) {
+  fake::Script script;
+  script.fail_read = 1;
+  FakeEngine fake(options(), script);
+  const SequenceId sequence = kept(fake, 150, 50);
+  const Result<bool> saved = fake.engine->save_without_waiting(sequence, path);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().text, "fake: cannot read");
+  EXPECT_EQ(path_kind(path), PathKind::missing);
+  const Result<bool> again = fake.engine->save_without_waiting(sequence, path);
+  EXPECT_TRUE(again && *again);
+  expect_goes_on(fake, sequence, 199);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -24,8 +24,10 @@ async function run() {
   for (const model of await (await fetch('/models.json')).json()) {
     for (const [name, path] of model.files) files.set(`${model.name}/${name}`, new BytesFile(await bytesOf(path)));
     const golden = new Golden(await bytesOf(`${model.golden}/golden.json`), await bytesOf(`${model.golden}/golden.safetensors`));
-    await verifier.verify(model.name, model.name, golden.only(model.cases),
+    const chosen = golden.only(model.cases);
+    await verifier.verify(model.name, model.name, chosen,
                           { arithmetic: 'exact', judge: 'golden', device: 'webgpu', kind: 'webgpu', perplexity: false });
+    await verifier.verifySavedState(model.name, model.name, chosen, { device: 'webgpu' });
     files.clear();
   }
   console.log(`goldens in Chromium: ${verifier.missed} bars missed`);

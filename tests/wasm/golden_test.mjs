@@ -33,7 +33,9 @@ async function holdDemo() {
 async function holdSmall(models, where) {
   for (const { name, cases } of models) {
     for (const [file, path] of filesOf(name)) addFile(`${name}/${file}`, readFileSync(path));
-    await verify(name, name, goldenOf(`${kData}/${name}`).only(cases), { arithmetic: 'exact', judge: 'golden', ...where });
+    const golden = goldenOf(`${kData}/${name}`).only(cases);
+    await verify(name, name, golden, { arithmetic: 'exact', judge: 'golden', ...where });
+    await verifier.verifySavedState(name, name, golden, where);
     files.clear();
   }
 }

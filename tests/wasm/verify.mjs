@@ -6,7 +6,10 @@ const kExactLogits = 1e-3, kFloat64Factor = 10, kExactGreedyFactor = 2, kExactLn
 // llama.cpp's mean KL on the demo model, and how clear a greedy choice may be that fast arithmetic makes otherwise.
 export const kPeers = { q8_0: { meanKl: 6.5e-4, margin: 0.5 }, bf16: { meanKl: 1.5e-5, margin: 0.05 } };
 const kPeerCases = 11;
+// Of a conversation that is saved: more than a page of the cache, 64 tokens, which is what a state has of it.
+const kSavedPrompt = 100, kSavedAnswer = 4, kSavedMore = 8, kPage = 64;
 
+const contextOf = ({ cases }) => Math.max(...cases.map((one) => one.input_ids.length + (one.greedy?.length ?? 0)));
 const bar = (one) => Math.max(kExactLogits, kFloat64Factor * (one.float64_difference ?? 0));
 
 // Rows of logits by position.
@@ -61,7 +64,7 @@ export class Verifier {
   // One model in one arithmetic on one device, whose numerics id says `kind`. `judge`: "golden" when the file's weights are the golden's, else "reference".
   async verify(name, path, golden, { arithmetic, judge, peer, device = 'cpu', kind = 'simd128', perplexity = true }) {
     const started = Date.now();
-    const context = Math.max(...golden.cases.map((one) => one.input_ids.length + (one.greedy?.length ?? 0)));
+    const context = contextOf(golden);
     const model = await this.#module.open({ model: path, arithmetic, context, device });
     const { vocabulary } = model.facts;
     this.hold(`${name}: ${kind}, found ${model.facts.numerics_id}`, model.facts.numerics_id.includes(kind));
@@ -112,5 +115,47 @@ export class Verifier {
     console.log(`${name} ${arithmetic} (${model.facts.numerics_id}): ${golden.cases.length} cases, mean KL ` +
                 `${meanKl.toExponential(2)}; by the ${judge}: largest ${worst.logits.toExponential(1)}, greedy tokens equal ` +
                 `in ${worst.equal} of ${worst.greedy}; ${((Date.now() - started) / 1000).toFixed(1)} s`);
+  }
+
+  // A conversation goes on with the same bits after its state was saved and read into a model that was opened anew. A state is
+  // refused while the GPU makes an answer.
+  async verifySavedState(name, path, golden, { device = 'cpu' } = {}) {
+    const options = { model: path, arithmetic: 'exact', context: Math.max(contextOf(golden), 2 * kSavedPrompt), device };
+    const known = golden.cases.at(-1).input_ids;
+    const tokens = Array.from({ length: kSavedPrompt + kSavedMore }, (_, i) => known[i % known.length]);
+    const prompt = tokens.slice(0, kSavedPrompt), more = tokens.slice(kSavedPrompt);
+    const goOn = (model, sequence) =>
+      model.run({ sequence, prompt: more, max_tokens: kSavedAnswer, logits_at: more.map((token, i) => i) });
+
+    let model = await this.#module.open(options);
+    const { progress, tokens: answer } = await model.run({ prompt, max_tokens: kSavedAnswer, keep_sequence: true });
+    const state = await model.saveState(progress.sequence);
+    const straight = await goOn(model, progress.sequence);
+    model.close();
+
+    model = await this.#module.open(options);
+    if (device === 'webgpu') {
+      model.submit({ prompt, max_tokens: kSavedAnswer });
+      let refused = '';
+      try {
+        model.restoreState(state);
+      } catch (error) {
+        refused = error.message;
+      }
+      this.hold(`${name}: a state during an answer: found "${refused}"`, /^restore: the GPU is at work/.test(refused));
+      model.cancel();
+      do await model.step();
+      while (model.collect().finish === 'running');
+    }
+    const restored = model.restoreState(state);
+    const later = await goOn(model, restored.sequence);
+    model.close();
+    this.hold(`${name}: a restored state has "${restored.note}" to say`, restored.note === '');
+    this.hold(`${name}: a restored state's tokens`, JSON.stringify(restored.tokens) === JSON.stringify([...prompt, ...answer]));
+    this.hold(`${name}: ${later.progress.reused_tokens} restored tokens were reused`, later.progress.reused_tokens >= kPage);
+    this.hold(`${name}: tokens after a restored state`, JSON.stringify(later.tokens) === JSON.stringify(straight.tokens));
+    this.hold(`${name}: bits after a restored state`,
+              straight.logits.length > 0 && later.logits.every((logit, i) => logit === straight.logits[i]));
+    console.log(`${name}: a state of ${state.length} bytes saved and restored on ${device}`);
   }
 }

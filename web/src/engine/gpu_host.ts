@@ -12,6 +12,7 @@ const kDispatch = 1, kDispatchWords = 6, kCopyWords = 9; // CommandStream in hos
 const kStorageBuffers = 8;
 const kLongestSentence = 400;
 const kLostPatience = 1000; // ms
+const kKeptStaging = 8; // buffers: a saved state has one for each page
 const kUnderWay = 0, kEnded = 1, kFailed = 2;
 
 const kFeatures: readonly GPUFeatureName[] = ['shader-f16', 'subgroups'];
@@ -348,7 +349,8 @@ export class GpuHost {
       const from = new Uint8Array(ticket.staging.getMappedRange(0, ticket.bytes));
       for (const { at, bytes, address } of ticket.reads) this.#bytes(address, bytes).set(from.subarray(at, at + bytes));
       ticket.staging.unmap();
-      this.#staging.push({ buffer: ticket.staging, bytes: ticket.staging.size });
+      if (this.#staging.length < kKeptStaging) this.#staging.push({ buffer: ticket.staging, bytes: ticket.staging.size });
+      else ticket.staging.destroy();
     }
     return kEnded;
   }

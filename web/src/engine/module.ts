@@ -152,7 +152,7 @@ type ModelCall = 'sluice_load' | 'sluice_collect' | 'sluice_logits' | 'sluice_st
 /** Exports that take a model, then bytes. */
 type ModelBytesCall = 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_read_answer' | 'sluice_submit' | 'sluice_restore';
 
-const kStepInFlight = 1;
+const kStepInFlight = 1, kSaveInFlight = 2;
 
 /** What the engine says of a fault in one sentence. */
 export class EngineError extends Error {
@@ -432,9 +432,9 @@ export class EngineModel {
   forget(sequence: number): void {
     this.#call('sluice_forget', sequence);
   }
-  /** A kept sequence with all that is computed of it. */
+  /** A kept sequence with all that is computed of it by now. */
   async saveState(sequence: number): Promise<Uint8Array<ArrayBuffer>> {
-    this.#call('sluice_save', sequence);
+    while (this.#call('sluice_save', sequence) === kSaveInFlight) await this.#inFlight();
     return this.#module.reply();
   }
   /** The sequence of a saved state, kept; `note` says what of it has to be computed again. */
@@ -454,9 +454,11 @@ export class EngineModel {
   #check(ok: number): void {
     if (ok === 0) throw new EngineError(this.#module.replyText());
   }
-  #call(name: ModelCall, ...numbers: number[]): void {
+  #call(name: ModelCall, ...numbers: number[]): number {
     const call = this.#module.exports[name] as (model: Address, ...numbers: number[]) => number;
-    this.#check(call(this.#handle, ...numbers));
+    const result = call(this.#handle, ...numbers);
+    this.#check(result);
+    return result;
   }
   #callWith(name: ModelBytesCall, data: string | Uint8Array): void {
     this.#module.with(data, (at, size) => this.#check(this.#module.exports[name](this.#handle, at, size)));
