@@ -119,6 +119,7 @@ class Emitter {
   }
   bool emit_products(std::span<const Product> products, const Run& run);
   bool emit_gated(const Run& run, const GatedRun& gated);
+  bool is_narrow(WeightId weight) const;
   void emit_tiles(const Linear& op, uint32_t tile);
   // Whether fast arithmetic multiplies its integers.
   bool has_integers(WeightId weight) const;
@@ -181,6 +182,7 @@ class Emitter {
   void emit_head_product(const HeadProduct& product);
   // `queries`: what makes them, where they are not in memory.
   void emit_attention_in_parts(const Attention& op, const std::optional<HeadRun>& queries = {});
+  bool emit_attention_tiles(const Attention& op);  // false: there is too little workgroup memory for them
   // page_of(sequence, position / 64); page_entry(sequence, i), as slot groups have them.
   void use_pages(Kernel& kernel, uint32_t group) const;
 

@@ -1,9 +1,9 @@
 // append and attention: a cache in pages of 64 positions (layout.h), read in tiles of as many at absolute multiples of
 // 64, which are merged in ascending order whatever step or chunk a row is in.
 //
-// Prompts, and over latents: a workgroup a head has a thread a position of the tile for scores, then a thread a word of
-// the values. Over latents, queries are folded through the heads' key matrices before, and the summed latents go
-// through the value matrices afterwards.
+// Prompts: ops_attention_tiles.cpp. Over latents, and where workgroup memory is short: a workgroup a head has a thread
+// a position of the tile for scores, then a thread a word of the values. Over latents, queries are folded through the
+// heads' key matrices before, and the summed latents go through the value matrices afterwards.
 //
 // Decode steps: a history is cut into parts of whole tiles, at most 64, how long each is following from the history
 // alone. A workgroup a head and part has teams of threads for four positions' scores and for four words of the values;
@@ -448,6 +448,7 @@ void Emitter::emit(const Attention& op) {
                        .outputs = decl.value_width});
 
   if (class_ == TokenClass::decode && !latent) return emit_attention_in_parts(op);
+  if (!latent && emit_attention_tiles(op)) return;
   Kernel kernel{.name = "attention", .body = kAttention, .extent = type(op.q).extent};
   kernel.constants = {{"HEADS", heads},
                       {"CACHE_HEADS", decl.heads},

@@ -2,7 +2,7 @@
 // side by side, or a gate's and what it is multiplied with; a workgroup takes up to four rows one after another, so
 // that what it reads of the weight for the first lies in caches for the others. Prompts: tiles of 64 rows by 64
 // outputs, 32 columns at a time in ascending order. Each is one order along the columns, whatever the number of rows.
-// Tiles are smaller on processors, whose drivers take long over unrolled loops; the order is the same.
+// Tiles are smaller on processors and for few outputs; the order is the same.
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/products.h"
@@ -228,7 +228,7 @@ bool Emitter::emit_products(std::span<const Product> products, const Run& run) {
 void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
   const WeightShape& shape = program_.weights[op.weight].shape;
   const WeightTile& rows = layout_.matrix(op.weight).tiles[tile];
-  const TileShape side = tile_shape(adapter_);
+  const TileShape side = tile_shape(adapter_, rows.rows);
   Kernel kernel{.name = "linear_tiles", .body = kTiles, .extent = type(op.x).extent, .threads = side.side * side.side};
   kernel.constants = {{"COLUMNS", shape.columns}, {"OUTPUTS", shape.rows}, {"SIDE", side.side}, {"EACH", side.each}};
   kernel.params = {{"x", at(op.x)},
@@ -241,8 +241,15 @@ void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
   add(kernel);
 }
 
+// Few outputs of long rows: a tile of them takes long, and most of the GPU has none.
+bool Emitter::is_narrow(WeightId weight) const {
+  const WeightShape& shape = program_.weights[weight].shape;
+  return shape.columns >= 512 && shape.rows <= 32;
+}
+
 void Emitter::emit(const Linear& op) {
-  const bool has_few = has_few_rows(type(op.x).extent), in_integers = !has_few && has_integers(op.weight);
+  const bool has_few = has_few_rows(type(op.x).extent) || is_narrow(op.weight);
+  const bool in_integers = !has_few && has_integers(op.weight);
   const uint32_t integers = in_integers ? scratch_for_integers(op.x) : 0;
   if (in_integers) emit_integers(op.x, integers);
   for (uint32_t tile = 0; tile < layout_.matrix(op.weight).tiles.size(); ++tile) {

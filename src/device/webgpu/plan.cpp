@@ -107,7 +107,7 @@ std::vector<MemoryLine> WebGpuPlan::memory() const {
 
 std::string WebGpuPlan::numerics_id() const {
   const char* arithmetic = request_.arithmetic == Arithmetic::exact ? "/exact/" : "/fast/";
-  return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv/v7");
+  return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv/v8");
 }
 
 }  // namespace sluice::webgpu
