@@ -53,18 +53,19 @@ Dispatches Emitter::emit_all(bool looking) {
 }
 
 uint32_t Emitter::emit_run(const Run& run) {
-  if (run.kind == RunKind::heads && run.rows_end > run.first_op && class_ == TokenClass::decode)
+  const bool has_rows = run.rows_end > run.first_op;
+  if (run.kind == RunKind::rows) {
+    emit_rows(run.first_op, run.end_op);
+  } else if (run.kind == RunKind::heads && !has_rows) {
+    emit_heads(run);
+  } else if (run.kind == RunKind::heads && class_ == TokenClass::decode) {
     emit_attention_in_parts(std::get<Attention>(program_.ops[run.rows_end]),
                             head_run(program_, readers_, run.first_op));
-  else if (run.kind == RunKind::heads && run.rows_end > run.first_op) {
+  } else if (run.kind == RunKind::heads) {
     emit_heads({.kind = run.kind, .first_op = run.first_op, .end_op = run.rows_end});
     return run.rows_end;
-  } else if (run.kind == RunKind::heads)
-    emit_heads(run);
-  else if (run.kind == RunKind::rows)
-    emit_rows(run.first_op, run.end_op);
-  else if (!emit_products_of(run)) {
-    if (run.rows_end == run.first_op) return run.first_op;
+  } else if (!emit_products_of(run)) {
+    if (!has_rows) return run.first_op;
     emit_rows(run.first_op, run.rows_end);
     Run rest = run;
     rest.first_op = run.rows_end;

@@ -20,7 +20,7 @@ constexpr const char* kProducts = R"(
 const PER = min(SUBGROUP, LANES);  // lanes that are added together at once
 const TEAMS = THREADS / LANES;
 const OF_GROUP = TEAMS * ROWS_EACH;
-const STAGED = LANES * UNITS_EACH * UNIT_PARTS;
+const STAGED = LANES * UNITS_EACH * UNIT_PARTS;  // parts at once
 var<workgroup> sums: array<f32, THREADS / PER * KEPT * ROWS_EACH>;
 
 fn first_output(block: u32, thread: u32) -> u32 { return block * OF_GROUP + thread / LANES * ROWS_EACH; }
@@ -56,7 +56,7 @@ fn four_sums(thread: u32, k: u32) -> vec4f {
 // Sixteen columns as they are.
 constexpr const char* kNumbers = R"(
 alias Sixteen = mat4x4f;
-var<workgroup> staged: array<vec4f, LANES * UNITS_EACH * UNIT_PARTS * 4u>;
+var<workgroup> staged: array<vec4f, STAGED * 4u>;
 fn total(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn total_16(x: Sixteen) -> f32 { return total((x[0] + x[1]) + (x[2] + x[3])); }
 
@@ -95,8 +95,8 @@ fn dot_moved(q: vec4u, by: f32, x: Sixteen) -> f32 {
 // Sixteen columns as bytes: beside them their scale, their sum as they were, and the bytes' own.
 constexpr const char* kBytes = R"(
 struct Sixteen { q: vec4u, numbers: vec3f }
-var<workgroup> staged: array<vec4u, LANES * UNITS_EACH * UNIT_PARTS>;
-var<workgroup> staged_numbers: array<vec3f, LANES * UNITS_EACH * UNIT_PARTS>;
+var<workgroup> staged: array<vec4u, STAGED>;
+var<workgroup> staged_numbers: array<vec3f, STAGED>;
 
 fn dot_16(a: vec4u, b: vec4u) -> f32 {
   return f32((dot4I8Packed(a.x, b.x) + dot4I8Packed(a.y, b.y)) + (dot4I8Packed(a.z, b.z) + dot4I8Packed(a.w, b.w)));

@@ -6,8 +6,7 @@
 // a tree in each subgroup, then subgroup by subgroup: an order that follows from the weight's shape and formats alone.
 //
 // Fast arithmetic stages the vector as integers where the formats of all weights have such (integer_tiles.h): products
-// of 16 columns are exact, and the text is a third as long, which counts where a kernel's instructions are fetched anew
-// for each dispatch.
+// of 16 columns are exact, and what a lane reads of the vector is a quarter as much.
 //
 // Tried, and slower on an H200: columns straight from `memory`, which a GPU reads past its nearest cache; 8 and 16 rows
 // a team (docs/experiments.md).
