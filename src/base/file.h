@@ -69,8 +69,8 @@ class FileSource final : public ByteSource {
 // is: who reads beyond the end of a file that was cut meanwhile is stopped by SIGBUS (see mapped_file_at), and bytes
 // that were overwritten are as they are now, which check_unchanged() says.
 //
-// A page maps nothing. A file there is read into memory here, or, where the page has asked for that, stays where it is:
-// then bytes() are none, and stored() reads them (memory_files.h).
+// A page maps nothing. A file that the page reads stays where it is: then bytes() are none, and stored() reads them
+// (memory_files.h).
 class Mapping {
  public:
   static Result<Mapping> open(const std::string& path);

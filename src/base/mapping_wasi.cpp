@@ -1,36 +1,8 @@
-#include <cstdlib>
-
 #include "base/file.h"
 #include "base/memory_files.h"
 #include "base/stored_bytes.h"
 
 namespace sluice {
-
-namespace {
-
-bool& left_where_they_are() {
-  static bool left = false;
-  return left;
-}
-
-// All of a file in one block.
-Result<std::shared_ptr<const PageFile>> read_whole(const std::string& path, const PageFile& file) {
-  const auto too_large = [&] {
-    return error(ErrorKind::out_of_memory, path, ": ", format_bytes(file.size()),
-                 ": more than the page's memory has room for: want a smaller model, or one on the GPU");
-  };
-  if (file.size() >= UINT32_MAX) return too_large();
-  const auto size = static_cast<size_t>(file.size());
-  auto* const bytes = static_cast<std::byte*>(std::malloc(size + 1));  // never of nothing
-  if (bytes == nullptr) return too_large();
-  auto block = std::make_shared<const MemoryBlock>(path, bytes, size);
-  TRY_STATUS(file.read_at(0, {bytes, size}));
-  return std::shared_ptr<const PageFile>(std::move(block));
-}
-
-}  // namespace
-
-void leave_mapped_files(bool where_they_are) { left_where_they_are() = where_they_are; }
 
 struct Mapping::File {
   std::shared_ptr<const PageFile> file;
@@ -39,9 +11,6 @@ struct Mapping::File {
 Result<Mapping> Mapping::open(const std::string& path) {
   auto file = find_memory_file(path);
   if (file == nullptr) return error(ErrorKind::not_found, path, ": cannot open: no such file or directory");
-  if (file->bytes().size() != file->size() && !left_where_they_are()) {
-    TRY(file, read_whole(path, *file));
-  }
   return Mapping(std::make_unique<File>(File{std::move(file)}));
 }
 

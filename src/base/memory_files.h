@@ -52,8 +52,4 @@ std::shared_ptr<const PageFile> find_memory_file(const std::string& path);  // n
 // A file that the page reads for the module, by its number there; `size` in bytes.
 std::shared_ptr<const PageFile> make_page_file(std::string name, uint32_t number, uint64_t size);
 
-// Whether Mapping leaves such files where they are; else it reads all of one into memory, for devices that compute
-// with what lies there.
-void leave_mapped_files(bool where_they_are);
-
 }  // namespace sluice

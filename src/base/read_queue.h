@@ -3,7 +3,7 @@
 //   io_uring   the kernel reads while this thread computes
 //   threads    some threads that wait for a read each, where there is no io_uring
 //
-// In a page (read_queue_wasi.cpp) a read is a copy that has ended when it begins. A queue belongs to one thread.
+// In a page (read_queue_wasi.cpp) a read has ended when it begins. A queue belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,8 @@ class ReadQueue {
   virtual ~ReadQueue() = default;               // when nothing is read into memory any more
   virtual std::string description() const = 0;  // "io_uring, past the page cache"
   virtual uint32_t depth() const = 0;           // reads that may be under way
+  // Whether they go on while this thread computes: else nothing is worth reading before it is wanted.
+  virtual bool in_background() const { return true; }
   virtual void begin(const FileRead& read) = 0;
   // Appends what has ended; where `wait` is set and reads are under way, waits some milliseconds for the first.
   virtual void take_ended(std::vector<ReadEnd>& ended, bool wait) = 0;

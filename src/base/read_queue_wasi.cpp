@@ -8,11 +8,15 @@
 namespace sluice {
 namespace {
 
-class CopyQueue final : public ReadQueue {
+// That one turn of a page's events may take: some tens of milliseconds of a stored file.
+constexpr uint32_t kReadsInTurn = 16;
+
+class PageQueue final : public ReadQueue {
  public:
-  explicit CopyQueue(std::vector<std::shared_ptr<const PageFile>> files) : files_(std::move(files)) {}
-  std::string description() const override { return "copies"; }
-  uint32_t depth() const override { return 1; }
+  explicit PageQueue(std::vector<std::shared_ptr<const PageFile>> files) : files_(std::move(files)) {}
+  std::string description() const override { return "reads of the page"; }
+  uint32_t depth() const override { return kReadsInTurn; }
+  bool in_background() const override { return false; }
   void begin(const FileRead& read) override {
     const PageFile& file = *files_[read.file];
     const uint64_t first = std::min(read.offset, file.size());
@@ -39,7 +43,7 @@ Result<std::unique_ptr<ReadQueue>> open_read_queue(const std::vector<std::string
     files.push_back(find_memory_file(path));
     if (files.back() == nullptr) return error(ErrorKind::not_found, path, ": cannot open: no such file or directory");
   }
-  return std::unique_ptr<ReadQueue>(std::make_unique<CopyQueue>(std::move(files)));
+  return std::unique_ptr<ReadQueue>(std::make_unique<PageQueue>(std::move(files)));
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,7 @@ class StoredAt {
   friend StoredAt operator+(StoredAt at, uint64_t bytes) { return at += bytes; }
 
  private:
+  friend class StoredBytes;
   const std::byte* memory_ = nullptr;
   const ByteSource* file_ = nullptr;
   uint64_t offset_ = 0;
@@ -52,6 +54,8 @@ class StoredBytes {
 
   StoredAt data() const { return data_; }
   uint64_t size() const { return size_; }
+  // Where a byte lies in them; none of one that is not theirs.
+  std::optional<uint64_t> offset_of(const StoredAt& byte) const;
   operator std::span<const std::byte>() const {
     return {static_cast<const std::byte*>(data_), static_cast<size_t>(size_)};
   }

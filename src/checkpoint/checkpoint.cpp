@@ -57,13 +57,10 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-std::optional<FilePlace> Checkpoint::place_of(const std::byte* byte) const {
-  const std::less<const std::byte*> before;
-  for (size_t file = 0; file < mappings_.size(); ++file) {
-    const std::span<const std::byte> bytes = mappings_[file]->bytes();
-    if (!before(byte, bytes.data()) && before(byte, bytes.data() + bytes.size()))
-      return FilePlace{static_cast<uint32_t>(file), static_cast<uint64_t>(byte - bytes.data())};
-  }
+std::optional<FilePlace> Checkpoint::place_of(const StoredAt& byte) const {
+  for (size_t file = 0; file < mappings_.size(); ++file)
+    if (const std::optional<uint64_t> offset = mappings_[file]->stored().offset_of(byte))
+      return FilePlace{static_cast<uint32_t>(file), *offset};
   return std::nullopt;
 }
 

@@ -53,7 +53,7 @@ class Checkpoint {
   // An error when one of the files has been written to since it was opened: what was read of it cannot be trusted.
   Status check_unchanged() const;
   // Where a byte of a tensor lies; none of a checkpoint in no file.
-  std::optional<FilePlace> place_of(const std::byte* byte) const;
+  std::optional<FilePlace> place_of(const StoredAt& byte) const;
   // Keeps the tensor's bytes where they are.
   std::shared_ptr<const void> owner(const StoredTensor& tensor) const {
     return memory_ != nullptr ? memory_ : mappings_[tensor.file];

@@ -51,11 +51,15 @@ ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memo
 
 ExpertStats ExpertStore::stats() const { return stats_; }
 
+ReadAhead ExpertStore::way(Breadth breadth) const {
+  return reads_->in_background() ? gauges_[static_cast<int>(breadth)].way() : ReadAhead::nothing;
+}
+
 bool ExpertStore::begin_step() {
   step_began_ = Clock::now();
   uses_before_ = stats_.uses;
   began_as_ = breadth_;
-  return gauges_[static_cast<int>(breadth_)].way() == ReadAhead::router;
+  return way(breadth_) == ReadAhead::router;
 }
 
 void ExpertStore::end_step() {
@@ -109,7 +113,7 @@ void ExpertStore::foresee(const Completion& completion) {
   ahead_.clear();
   const auto breadth = static_cast<int>(breadth_);
   if (completion.guessed) return await(places_.layer_of(completion.guessed->op), completion.guessed->experts);
-  if (gauges_[breadth].way() != ReadAhead::last_use) return;
+  if (way(breadth_) != ReadAhead::last_use) return;
   const uint32_t next = (places_.layer_of(completion.used.back().op) + 1) % places_.layers();
   ahead_.reserve(last_use_[breadth][next].size());
   for (const uint32_t expert : last_use_[breadth][next])
@@ -359,13 +363,13 @@ Status ExpertStore::check_wanted() {
   return status;
 }
 
-// Parts are packed within a millisecond or so; reads may take longer.
+// Parts are packed within a millisecond or so; reads may take longer. In a page both have ended when they begin.
 void ExpertStore::take_ended(bool wait) {
   ended_.clear();
   packed_.clear();
-  const bool packing = packing_ && packing_->busy();
-  reads_->take_ended(ended_, wait && !packing);
-  if (packing) packing_->take_ended(packed_, wait && ended_.empty());
+  reads_->take_ended(ended_, wait && !(packing_ && packing_->busy()));
+  for (const ReadEnd& one : ended_) end(one);
+  if (packing_) packing_->take_ended(packed_, wait && ended_.empty());
 }
 
 Result<bool> ExpertStore::advance(bool wait) {
@@ -379,7 +383,6 @@ Result<bool> ExpertStore::advance(bool wait) {
     const std::byte* const packed = room_->packed(slots_[index].run).data();
     fill(index, {&packed, 1});
   }
-  for (const ReadEnd& one : ended_) end(one);
   if (!ended_.empty() || !packed_.empty()) {
     const Status readable = check_wanted();
     if (!readable) {

@@ -10,6 +10,7 @@
 // the last time, in the place of experts that are worth less, or what its router says of this layer's hidden state, in
 // the place of any that do not wait for their own use. Prompts and answers are judged apart: see Breadth. Behind that
 // again, experts that were used most the last time the model ran are read into slots that are still empty (warm_up).
+// Where reading and computing do not overlap, as in a page, nothing is read ahead.
 //
 // Any slots do, down to one: a step takes what is there, then the next. What cannot be read - an error, a file that
 // ends too early - is one sentence for the step that wants it; the next step tries again. Not thread safe.
@@ -113,6 +114,7 @@ class ExpertStore {
   void begin_ahead();
   void begin_warm();
   void begin_early(uint32_t slot, const Want& want);
+  ReadAhead way(Breadth breadth) const;
   bool may_read() const { return !room_ || !room_->full(); }
   std::span<std::byte> read_memory(uint32_t slot);
   std::optional<uint32_t> take_room(double worth_of_new);

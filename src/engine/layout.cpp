@@ -81,11 +81,16 @@ std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions
   return sizes;
 }
 
-Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const TextModel& model, Device& device,
-                              Budget& budget) {
-  PlacedText placed{.layout = std::move(layout), .numerics_id = plan->numerics_id(), .page_bytes = {}, .runner = {}};
+Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const TextModel& model, bool streams,
+                              Device& device, Budget& budget) {
+  PlacedText placed{
+      .layout = std::move(layout), .numerics_id = plan->numerics_id(), .page_bytes = {}, .held = {}, .runner = {}};
   for (uint32_t g = 0; g < model.program.groups.size(); ++g) placed.page_bytes.push_back(plan->page_bytes(g));
-  TRY(placed.runner, device.place(std::move(plan), *model.weights, budget));
+  if (device.info().memory == Domain::host) {
+    TRY(placed.held, HeldWeights::take(model.program, *model.weights, streams, budget));
+  }
+  const WeightSource* const weights = placed.held != nullptr ? placed.held.get() : model.weights;
+  TRY(placed.runner, device.place(std::move(plan), *weights, budget));
   return placed;
 }
 
@@ -93,7 +98,7 @@ Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const T
 
 WeightFiles weight_files(const Model& model) {
   return {.paths = model.checkpoint().files(),
-          .place = [model](const std::byte* byte) { return model.checkpoint().place_of(byte); }};
+          .place = [model](const StoredAt& byte) { return model.checkpoint().place_of(byte); }};
 }
 
 Program streaming_program(Program program) { return with_expert_guesses(with_late_experts(std::move(program))); }
@@ -199,7 +204,7 @@ Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& bu
                               const ExpertSlots& slots) {
   TRY(PlannedText planned, plan_text(model, device, budget, options, slots));
   TRY_STATUS(std::move(planned.fits));
-  return place_plan(std::move(planned.layout), std::move(planned.plan), model, device, budget);
+  return place_plan(std::move(planned.layout), std::move(planned.plan), model, slots.count != 0, device, budget);
 }
 
 }  // namespace sluice

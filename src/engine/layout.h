@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "engine/engine.h"
 #include "engine/expert_places.h"
+#include "engine/held_weights.h"
 #include "graph/program.h"
 #include "graph/step.h"
 
@@ -66,7 +67,8 @@ struct PlannedText {
 struct PlacedText {
   Layout layout;
   std::string numerics_id;
-  std::vector<uint64_t> page_bytes;  // by group
+  std::vector<uint64_t> page_bytes;   // by group
+  std::unique_ptr<HeldWeights> held;  // null: the runner's weights are the model's
   std::unique_ptr<Runner> runner;
 };
 

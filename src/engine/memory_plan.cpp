@@ -85,6 +85,10 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
       }
     }
   }
+  if (plan.domain == Domain::host) {
+    TRY(const uint64_t tables, HeldWeights::table_bytes(text.program, *text.weights));
+    add_line(plan.lines, {Domain::host, Purpose::weights, tables});
+  }
   plan.model = std::make_unique<const TextModel>(std::move(text));
   TRY(const std::vector<MemoryLine> draft, draft_memory(model, *plan.model, device, options));
   TRY(const PlannedText planned, plan_text(*plan.model, device, budget, options, slots));

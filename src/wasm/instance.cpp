@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
+#include "engine/memory_plan.h"
 #include "engine/sampling_json.h"
 #include "wasm/page_gpu.h"
 
@@ -19,19 +20,13 @@ namespace {
 constexpr uint64_t kHeapBytes = uint64_t{1} << 32;
 // Stack, code's data, vocabulary and what the allocator loses.
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
-
-constexpr double kMostDeviceBytes = 1e15;
+constexpr double kMostBytes = 1e15;
+// Positions where nobody says how many and experts come and go: the longest context would leave them no memory.
+constexpr uint32_t kStreamedContext = 8192;
 // At once, so that the page may wait for them to arrive.
 constexpr uint64_t kLoadBytes = uint64_t{32} << 20;
 // Where a state lies while it is saved or restored.
 constexpr const char* kStatePath = "state being moved";
-
-// What is left of the module's memory, into which a model's files have been read or not.
-uint64_t memory_left(const Checkpoint& checkpoint, bool files_are_read) {
-  uint64_t held = kReserveBytes;
-  for (const std::string& path : checkpoint.files()) held += files_are_read ? find_memory_file(path)->size() : 0;
-  return kHeapBytes - std::min(kHeapBytes, held);
-}
 
 Result<std::string> text_of(const Json& object, std::string_view name, std::string_view otherwise) {
   const Json* member = object.find(name);
@@ -69,6 +64,13 @@ Result<std::vector<T>> numbers_of(const Json& object, std::string_view name) {
   return numbers;
 }
 
+// 0: left out.
+Result<uint64_t> bytes_of(const Json& options, std::string_view name) {
+  TRY(const double bytes, number_of<double>(options, name, 0));
+  if (bytes >= 0) return static_cast<uint64_t>(std::min(bytes, kMostBytes));
+  return error(ErrorKind::invalid, name, ": found ", write_json(*options.find(name)), ": want a number of bytes");
+}
+
 Json json_of(const std::vector<int32_t>& numbers) {
   Json::Array array;
   for (const int32_t number : numbers) array.emplace_back(int64_t{number});
@@ -104,22 +106,19 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(engine.arithmetic, arithmetic_of(arithmetic));
   TRY(engine.cache, cache_of(options));
   TRY(engine.context, number_of<uint32_t>(options, "context", 0));
+  TRY(engine.experts.bytes, bytes_of(options, "expert_memory"));
+  TRY(const uint64_t memory, bytes_of(options, "memory"));
 
   std::unique_ptr<webgpu::HostFactory> gpu;
   if (device.empty() || device == "webgpu") {
     TRY(gpu, page_gpu());
   }
-  const bool on_gpu = gpu != nullptr;
-  leave_mapped_files(on_gpu);
   TRY(Checkpoint checkpoint, open_checkpoint(path));
   TRY(Model model, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
   TRY(TextParts text, open_text(model));
   std::unique_ptr<Instance> opened(new Instance(std::move(model), std::move(text)));
-  opened->budget_.set_limit(Domain::host, memory_left(opened->model_.checkpoint(), !on_gpu));
-  TRY(const double device_memory, number_of<double>(options, "device_memory", 0));
-  if (device_memory >= 1)
-    opened->budget_.set_limit(Domain::device, static_cast<uint64_t>(std::min(device_memory, kMostDeviceBytes)));
   TRY_STATUS(opened->make_device(device, std::move(gpu)));
+  TRY_STATUS(opened->fit_memory(memory, engine));
   TRY(opened->engine_, Engine::create(opened->model_, *opened->device_, opened->budget_, engine));
   return opened;
 }
@@ -138,6 +137,39 @@ Status Instance::make_device(const std::string& name, std::unique_ptr<webgpu::Ho
     return error(ErrorKind::unsupported, "device ", printable(name),
                  ": this module has no such: want webgpu, cpu or reference");
   device_ = name == "reference" ? make_reference_device() : make_cpu_device({.pool = &pool_});
+  return {};
+}
+
+// `memory`: bytes of the device's, 0 for all there are. Experts that find no room in them are to be read as they are
+// chosen, unless options say into how much. A model without experts asks for no memory for them.
+Status Instance::fit_memory(uint64_t memory, EngineOptions& options) {
+  const Domain domain = device_->info().memory;
+  budget_.set_limit(Domain::host, kHeapBytes);
+  budget_.set_reserve(Domain::host, kReserveBytes);
+  budget_.count_mapped(Domain::host, true);
+  uint64_t limit = domain == Domain::host ? kHeapBytes : UINT64_MAX;  // how much a GPU has nobody says
+  if (memory != 0) limit = std::min(limit, memory);
+  if (limit != UINT64_MAX) budget_.set_limit(domain, limit);
+  options.lease_rows = domain == Domain::host;
+  const auto shorten = [&] {
+    if (options.context == 0) options.context = std::min(model_.facts().context_length, kStreamedContext);
+  };
+  TRY(const Program program, model_.record_text());
+  if (std::ranges::none_of(program.ops, [](const Op& op) { return std::holds_alternative<Experts>(op); }))
+    options.experts.bytes = 0;
+  if (options.experts.bytes != 0) {
+    shorten();
+  } else if (limit != UINT64_MAX) {
+    const auto plan_it = [&] { return plan_memory(model_, weight_files(model_), *device_, budget_, limit, options); };
+    TRY(MemoryPlan plan, plan_it());
+    if (plan.streams()) {
+      shorten();
+      TRY(plan, plan_it());
+    }
+    TRY_STATUS(check_floor(plan));
+    options.experts.bytes = plan.slot_memory();
+    options.prompt_chunk = plan.prompt_chunk;
+  }
   return {};
 }
 
@@ -282,12 +314,19 @@ Json Instance::stats() const {
                                      {"purpose", purpose_name(line.purpose)},
                                      {"bytes", static_cast<int64_t>(line.bytes)},
                                      {"peak", static_cast<int64_t>(line.peak)}});
+  Json experts;
+  if (const std::optional<ExpertStats> found = engine_->expert_stats())
+    experts = Json::Object{
+        {"slots", static_cast<int64_t>(found->slots)},     {"slot_bytes", static_cast<int64_t>(found->slot_bytes)},
+        {"experts", static_cast<int64_t>(found->experts)}, {"uses", static_cast<int64_t>(found->uses)},
+        {"misses", static_cast<int64_t>(found->misses)},   {"read_bytes", static_cast<int64_t>(found->read_bytes)}};
   return Json::Object{{"prompt_rows", static_cast<int64_t>(stats.prompt_rows)},
                       {"decode_rows", static_cast<int64_t>(stats.decode_rows)},
                       {"steps", static_cast<int64_t>(stats.steps)},
                       {"dispatches", int64_t{counts.token}},
                       {"pipelines", int64_t{counts.pipelines}},
-                      {"memory", std::move(memory)}};
+                      {"memory", std::move(memory)},
+                      {"experts", std::move(experts)}};
 }
 
 }  // namespace sluice::wasm

@@ -47,6 +47,7 @@ class Instance {
 
  private:
   Status make_device(const std::string& name, std::unique_ptr<webgpu::HostFactory> page_gpu);
+  Status fit_memory(uint64_t memory, EngineOptions& options);
   Instance(Model model, TextParts text) : model_(std::move(model)), text_(std::move(text)) {}
 
   Model model_;

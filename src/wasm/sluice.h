@@ -33,9 +33,11 @@ size_t SLUICE_EXPORT(sluice_reply_bytes)();
 // ---- a model
 
 // options: {"model": path, "arithmetic": "fast" | "exact", "cache": "f32" | "f16" | "bf16", "device": "webgpu" | "cpu"
-// | "reference", "context": positions, "device_memory": bytes of the GPU's}; all but the model may be left out. null
-// for failure. Replies {"name", "device", "device_description", "numerics_id", "vocabulary", "context", "ends": tokens
-// that end an answer, "has_chat_template", "sampling": what the model's own files ask for}.
+// | "reference", "context": positions, "memory": bytes that it may take where it computes, of the GPU's or of the
+// module's, "expert_memory": bytes of those for experts, where it has such}; all but the model may be left out. Experts
+// that find no room are read from the files as they are chosen. null for failure. Replies {"name", "device",
+// "device_description", "numerics_id", "vocabulary", "context", "ends": tokens that end an answer, "has_chat_template",
+// "sampling": what the model's own files ask for}.
 sluice::wasm::Instance* SLUICE_EXPORT(sluice_open)(const char* options, size_t bytes);
 // Uploads some more of it to the GPU. Replies {"bytes", "of"}; the host lets its GPU settle and calls again, until they
 // are equal after it has settled.
@@ -88,7 +90,8 @@ int SLUICE_EXPORT(sluice_save)(sluice::wasm::Instance* instance, uint32_t sequen
 // under way.
 int SLUICE_EXPORT(sluice_restore)(sluice::wasm::Instance* instance, const void* state, size_t bytes);
 // Replies {"prompt_rows", "decode_rows", "steps", "dispatches", "pipelines", "memory": [{"domain", "purpose", "bytes",
-// "peak"}]}.
+// "peak"}], "experts": null, or, where they are read as they are chosen, {"slots", "slot_bytes", "experts": all there
+// are, "uses", "misses", "read_bytes"}}.
 int SLUICE_EXPORT(sluice_stats)(sluice::wasm::Instance* instance);
 
 }  // extern "C"

@@ -22,6 +22,7 @@ class ScriptedReads final : public ReadQueue {
 
   std::string description() const override { return "scripted"; }
   uint32_t depth() const override { return script_.depth; }
+  bool in_background() const override { return script_.in_background; }
 
   void begin(const FileRead& read) override {
     EXPECT_EQ(read.offset % kReadAlignment, 0u);

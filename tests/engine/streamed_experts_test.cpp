@@ -168,6 +168,17 @@ TEST(ReadAhead, BringsWhatTheNextLayerWantedTheLastTime) {
   EXPECT_LE(stats.ahead_used + stats.ahead_wasted, stats.ahead);
 }
 
+// In a page a read has ended when it begins: what is read ahead would only be waited for sooner.
+TEST(ReadAhead, IsNotDoneWhereReadingTakesTheTimeOfComputing) {
+  const std::string model = "qwen3_5_moe";
+  RealEngine resident(model, "cpu", options_of());
+  ReadScript script{.depth = 32, .in_background = false};
+  RealEngine engine(model, "cpu", streamed(model, 12, script));
+  expect_same(two_answers(engine, model), two_answers(resident, model));
+  EXPECT_EQ(engine.engine->expert_stats()->ahead, 0u);
+  EXPECT_GT(engine.engine->expert_stats()->misses, 12u);
+}
+
 TEST(ReadAhead, IsDoneTheWayThatMakesStepsFastest) {
   for (const ReadAhead best : {ReadAhead::nothing, ReadAhead::last_use, ReadAhead::router}) {
     ReadAheadGauge gauge(8);

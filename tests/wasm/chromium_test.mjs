@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, normalize } from 'node:path';
-import { chosenModels, filesOf, kData, smallModels } from './small_models.mjs';
+import { chosenModels, filesOf, kData, kStreamed, smallModels } from './small_models.mjs';
 
 const [module, chromium, ...chosen] = process.argv.slice(2);
 const kPage = '<!doctype html><script>new Worker("/tests/wasm/chromium_worker.mjs", { type: "module" })</script>';
@@ -15,7 +15,8 @@ const kTypes = { ts: 'text/javascript', mjs: 'text/javascript', wasm: 'applicati
 const kMinutes = 20;
 
 const models = chosenModels(chosen.length > 0 ? chosen : smallModels())
-  .map(({ name, cases }) => ({ name, cases, files: filesOf(name), golden: `${kData}/${name}` }));
+  .map(({ name, cases }) =>
+    ({ name, cases, files: filesOf(name), golden: `${kData}/${name}`, streamed: kStreamed.includes(name) }));
 
 function contentOf(path) {
   if (path === '/') return kPage;

@@ -28,6 +28,7 @@ async function run() {
     await verifier.verify(model.name, model.name, chosen,
                           { arithmetic: 'exact', judge: 'golden', device: 'webgpu', kind: 'webgpu', perplexity: false });
     await verifier.verifySavedState(model.name, model.name, chosen, { device: 'webgpu' });
+    if (model.streamed) await verifier.verifyStreamed(model.name, model.name, chosen, { device: 'webgpu' });
     files.clear();
   }
   console.log(`goldens in Chromium: ${verifier.missed} bars missed`);

@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { compareLogits, Golden, parting } from './golden.mjs';
 import { loadModule, openGpu } from './host.mjs';
-import { chosenModels, filesOf, kData, smallModels, textAndWeights } from './small_models.mjs';
+import { chosenModels, filesOf, kData, kStreamed, smallModels, textAndWeights } from './small_models.mjs';
 import { kPeers, Verifier } from './verify.mjs';
 
 const [path, where, ...chosen] = process.argv.slice(2);
@@ -36,6 +36,8 @@ async function holdSmall(models, where) {
     const golden = goldenOf(`${kData}/${name}`).only(cases);
     await verify(name, name, golden, { arithmetic: 'exact', judge: 'golden', ...where });
     await verifier.verifySavedState(name, name, golden, where);
+    const arithmetics = kStreamed.includes(name) ? (onGpu ? ['exact'] : ['exact', 'fast']) : [];
+    for (const arithmetic of arithmetics) await verifier.verifyStreamed(name, name, golden, { arithmetic, ...where });
     files.clear();
   }
 }

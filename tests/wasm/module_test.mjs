@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadModule } from './host.mjs';
+import { filesOf } from './small_models.mjs';
 
 const kDemo = 'demo.gguf';
 const { module, files, addFile } = await loadModule(process.argv[2]);
@@ -55,6 +56,8 @@ const tests = {
     assert.match(await sentenceOf({ model: kDemo, device: 'gpu' }), /want webgpu, cpu or reference/);
     assert.match(await sentenceOf({ model: kDemo, arithmetic: 'rough' }), /want exact or fast/);
     assert.match(await sentenceOf({ model: kDemo, context: -1 }), /want a number from 0 to 4294967295/);
+    assert.match(await sentenceOf({ model: kDemo, expert_memory: -1 }), /^expert_memory: found -1: want a number of bytes$/);
+    assert.match(await sentenceOf({ model: kDemo, memory: '1G' }), /^memory: found "1G": want a number/);
     assert.match(await sentenceOf({ model: 7 }), /want one/);
     files.delete(kDemo);
   },
@@ -123,6 +126,38 @@ const tests = {
   async 'what does not fit the memory of 32-bit addresses is refused by the budget'() {
     addFile(kDemo, demo);
     assert.match(await sentenceOf({ model: kDemo, context: 4294967295 }), /want/);
+    files.delete(kDemo);
+  },
+  async 'memory below what a model needs is refused, and from there on its experts are read as they are chosen'() {
+    for (const [file, path] of filesOf('gemma4_moe')) addFile(`m/${file}`, readFileSync(path));
+    const options = { model: 'm', context: 256 }, request = { prompt: [2, 5, 9, 100, 7], max_tokens: 8 };
+    assert.match(await sentenceOf({ ...options, memory: 1e6 }),
+                 /^host memory: 1\.0 MB in all: want at least 2\d\d\.\d MB \(268\.4 MB held and in reserve, .*, at least 2 experts .*\)$/);
+    const open = (memory) => module.open({ ...options, memory }).catch(() => null);
+    let [refused, enough] = [2 ** 28, 2 ** 30];
+    while (enough - refused > 1) {
+      const memory = Math.floor((refused + enough) / 2), model = await open(memory);
+      if (model === null) refused = memory;
+      else enough = memory;
+      model?.close();
+    }
+    const whole = await open(2 ** 30), least = await open(enough);
+    const answers = [(await whole.run(request)).tokens, (await least.run(request)).tokens];
+    assert.deepEqual(answers[1], answers[0]);
+    assert.equal(whole.stats().experts, null);
+    const { slots, experts, misses } = least.stats().experts;
+    assert.ok(slots >= 2 && slots < experts && misses > slots, `${misses} misses in ${slots} of ${experts} slots`);
+    const held = least.stats().memory.reduce((sum, { bytes }) => sum + bytes, 0);
+    assert.ok(held <= enough, `${held} bytes: want at most ${enough}`);
+    whole.close();
+    least.close();
+    files.clear();
+  },
+  async 'a model without experts takes no memory for them'() {
+    addFile(kDemo, demo);
+    const model = await module.open({ model: kDemo, expert_memory: 1e6 });
+    assert.equal(model.stats().experts, null);
+    model.close();
     files.delete(kDemo);
   },
   async 'the module answers after all that'() {

@@ -32,3 +32,6 @@ export function filesOf(name) {
   const missing = kTexts.filter((file) => !existsSync(`${folder}/${file}`) && existsSync(`${sibling}/${file}`));
   return [...textAndWeights(folder), ...missing.map((file) => [file, `${sibling}/${file}`])];
 }
+
+// Of those, mixtures whose experts are also read as they are chosen.
+export const kStreamed = ['gemma4_moe', 'qwen3_5_moe', 'deepseek_v3'];

@@ -9,6 +9,9 @@ const kPeerCases = 11;
 // Of a conversation that is saved: more than a page of the cache, 64 tokens, which is what a state has of it.
 const kSavedPrompt = 100, kSavedAnswer = 4, kSavedMore = 8, kPage = 64;
 
+// Of a mixture whose experts are read as they are chosen: the shortest prompt in which a slot is used for several.
+const kStreamedMemory = 240e3, kStreamedPrompt = 17, kStreamedAnswer = 3;
+
 const contextOf = ({ cases }) => Math.max(...cases.map((one) => one.input_ids.length + (one.greedy?.length ?? 0)));
 const bar = (one) => Math.max(kExactLogits, kFloat64Factor * (one.float64_difference ?? 0));
 
@@ -157,5 +160,30 @@ export class Verifier {
     this.hold(`${name}: bits after a restored state`,
               straight.logits.length > 0 && later.logits.every((logit, i) => logit === straight.logits[i]));
     console.log(`${name}: a state of ${state.length} bytes saved and restored on ${device}`);
+  }
+
+  // A mixture in a few slots gives the bits that it gives where all experts lie in memory; less than a slot is refused.
+  async verifyStreamed(name, path, golden, { device = 'cpu', arithmetic = 'exact' } = {}) {
+    const options = { model: path, arithmetic, context: 64, device };
+    const known = golden.cases.find(({ input_ids }) => input_ids.length >= kStreamedPrompt).input_ids;
+    const prompt = known.slice(0, kStreamedPrompt);
+    const request = { prompt, max_tokens: kStreamedAnswer, logits_at: prompt.map((token, i) => i) };
+    const answerOf = async (more) => {
+      const model = await this.#module.open({ ...options, ...more });
+      const answer = { ...(await model.run(request)), experts: model.stats().experts };
+      model.close();
+      return answer;
+    };
+    const resident = await answerOf({}), streamed = await answerOf({ expert_memory: kStreamedMemory });
+    const { slots, slot_bytes, experts, uses, misses, read_bytes } = streamed.experts;
+    this.hold(`${name}: experts of a resident model`, resident.experts === null);
+    this.hold(`${name}: ${misses} of ${uses} experts read into ${slots} of ${experts} slots`,
+              slots > 0 && slots < experts && misses > slots && misses < uses && read_bytes >= misses * slot_bytes / 2);
+    this.hold(`${name}: tokens of streamed experts`, JSON.stringify(streamed.tokens) === JSON.stringify(resident.tokens));
+    this.hold(`${name}: bits of streamed experts`,
+              resident.logits.length > 0 && streamed.logits.every((logit, i) => logit === resident.logits[i]));
+    const refused = await this.#module.open({ ...options, expert_memory: 1 }).then(() => '', ({ message }) => message);
+    this.hold(`${name}: memory for less than an expert: found "${refused}"`, /^experts: .* for them: want at least the .* of one$/.test(refused));
+    console.log(`${name} ${arithmetic}: experts in ${slots} of ${experts} slots on ${device}: ${misses} of ${uses} uses read, the bits of all in memory`);
   }
 }

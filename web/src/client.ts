@@ -41,6 +41,11 @@ export interface LoadOptions {
   arithmetic?: 'fast' | 'exact';
   // Positions a conversation may have; 0 (the default): the model's, or what fits.
   context?: number;
+  // Bytes that the model may take: of the GPU's memory, or of the 4 GiB that the processor computes in. 0 (the default):
+  // what there is. Experts of a mixture that find no room are read from its files as they are chosen.
+  memory?: number;
+  // Bytes for a mixture's experts alone; 0 (the default): what `memory` leaves.
+  expertMemory?: number;
 }
 
 export interface GenerateOptions {
@@ -129,12 +134,14 @@ export class Sluice {
 
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<Sluice> {
     const model = new Sluice();
-    const { device = 'auto', arithmetic = 'fast', context = 0, onProgress, signal } = options;
+    const { device = 'auto', arithmetic = 'fast', context = 0, memory = 0, expertMemory = 0 } = options;
+    const { onProgress, signal } = options;
     // Opening a model cannot be interrupted; its worker can.
     const giveUp = (): unknown => setTimeout(() => model.close(), kGiveUp);
     signal?.addEventListener('abort', giveUp, { once: true });
     try {
-      const input = { source: workerSource(source, options), settings: { device, arithmetic, context } };
+      const settings = { device, arithmetic, context, memory, expertMemory };
+      const input = { source: workerSource(source, options), settings };
       const facts = await model.request('load', input, { ...(onProgress && { onProgress }), signal });
       if (signal?.aborted) throw aborted();
       return Object.assign(model, { facts });

@@ -8,6 +8,7 @@ export type { ErrorKind } from './errors.ts';
 export type {
   AnswerResult,
   Device,
+  ExpertStats,
   Finish,
   LoadProgress,
   LoadStage,

@@ -22,6 +22,8 @@ export interface EngineSettings {
   device: Device;
   arithmetic: 'fast' | 'exact';
   context: number; // positions; 0: the model's, or what fits
+  memory: number; // bytes where the model computes; 0: what there is
+  expertMemory: number; // bytes of those for experts; 0: what is left
 }
 
 // What the model and the machine are, once it is loaded.
@@ -73,12 +75,22 @@ export interface AnswerResult {
   answerSeconds: number; // from the first token to the last
 }
 
+// Experts of a mixture that are read from the model's files as they are chosen.
+export interface ExpertStats {
+  inMemory: number; // that have room at once
+  all: number; // of all layers together
+  uses: number; // an expert for all tokens of a step that choose it
+  misses: number; // of those, read first
+  readBytes: number;
+}
+
 export interface Stats {
   heapBytes: number; // of the WebAssembly memory
   gpuBytes: number; // in the GPU's buffers; 0 without one
   promptTokens: number; // computed so far
   answerTokens: number;
   dispatches: number; // kernels a token; 0 on the processor
+  experts: ExpertStats | null; // null: all there are lie in memory
 }
 
 export interface Operations {

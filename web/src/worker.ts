@@ -76,6 +76,13 @@ const handlers: Handlers = {
       promptTokens: stats.prompt_rows,
       answerTokens: stats.decode_rows,
       dispatches: stats.dispatches,
+      experts: stats.experts && {
+        inMemory: stats.experts.slots,
+        all: stats.experts.experts,
+        uses: stats.experts.uses,
+        misses: stats.experts.misses,
+        readBytes: stats.experts.read_bytes,
+      },
     };
   },
 };
@@ -104,11 +111,12 @@ async function openOn(
   gpu: GpuHost | null,
   whyNotGpu: string | null,
   files: FileTable,
-  { arithmetic, context }: EngineSettings,
+  { arithmetic, context, memory, expertMemory }: EngineSettings,
 ): Promise<Loaded> {
   const engine = await EngineModule.load(await fetch(wasmUrl), { gpu, files });
   const device = gpu ? 'webgpu' : 'cpu';
-  const model = await engine.open({ model: pathOf(files), device, arithmetic, ...(context > 0 && { context }) });
+  const options = { model: pathOf(files), device, arithmetic, context, memory, expert_memory: expertMemory } as const;
+  const model = await engine.open(options);
   return { model, conversation: new Conversation(model, turnOfEvents), gpu, whyNotGpu };
 }
 

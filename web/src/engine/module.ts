@@ -12,8 +12,10 @@ export interface OpenOptions {
   cache?: 'f32' | 'f16' | 'bf16';
   /** Positions a conversation may have; left out: the model's, or what fits. */
   context?: number;
-  /** Bytes that the model may take on the GPU; left out: nobody counts. */
-  device_memory?: number;
+  /** Bytes that the model may take where it computes, on the GPU or in the module's memory; left out: what there is. */
+  memory?: number;
+  /** Bytes for experts, of a mixture that has them: those beyond are read from the files as they are chosen. */
+  expert_memory?: number;
 }
 
 export interface ModelFacts {
@@ -104,6 +106,18 @@ export interface Progress {
   computed_prompt_tokens: number;
 }
 
+/** Experts that are read from the files as they are chosen. */
+export interface ExpertStats {
+  /** How many have room at once, what one takes of the file in bytes, how many there are. */
+  slots: number;
+  slot_bytes: number;
+  experts: number;
+  /** Of experts by steps, and how many of them had to be read first. */
+  uses: number;
+  misses: number;
+  read_bytes: number;
+}
+
 export interface ModelStats {
   prompt_rows: number;
   decode_rows: number;
@@ -113,6 +127,8 @@ export interface ModelStats {
   pipelines: number;
   /** What the engine's budget holds, in bytes. */
   memory: { domain: string; purpose: string; bytes: number; peak: number }[];
+  /** Null: all there are lie in memory, or the model has none. */
+  experts: ExpertStats | null;
   /** Bytes of the module's memory. */
   heap: number;
 }
