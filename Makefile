@@ -86,7 +86,7 @@ check-includes: check-deps
 
 check-tidy: check-deps
 	cmake --preset release
-	tools/tidy.sh build/release $(JOBS)
+	tools/tidy.py build/release $(JOBS)
 
 # Beside llama.cpp, where npm can fetch it; says so where not.
 check-peer: check-deps

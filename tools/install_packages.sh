@@ -8,7 +8,7 @@ build="cmake ninja-build g++ clang-19 pkg-config ccache
 test="libvulkan1 mesa-vulkan-drivers chromium"
 wasm="lld-19 llvm-19 wasi-libc libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32"
 node="nodejs npm"
-check="$wasm libclang-rt-19-dev clang-format-19 clang-tidy-19 clang-tools-19 python3 python3-jinja2
+check="$wasm libclang-rt-19-dev clang-format-19 clang-tidy-19 python3 python3-jinja2
        g++-aarch64-linux-gnu qemu-user
        mandoc zsh fish"
 

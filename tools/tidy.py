@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""tidy.py BUILD JOBS: clang-tidy (.clang-tidy says which checks) over the sources of src/ as BUILD compiles them.
+
+Nearly all of clang-tidy's time goes into the standard library's headers, so sources with the same flags are read
+together: a batch is a file that includes them. Sources whose private names clash stand in different batches; where that
+was not foreseen, those with an error and those without are read again apart, and only runs without errors count.
+What was found is known as long as a batch's text after the preprocessor, its flags, the checks and the tool stay the
+same: a file named by their digest, in the folder `tidy` of the compiler cache where there is one, is empty where all
+was clean and names the sources to read apart where they clashed.
+"""
+
+import collections
+import concurrent.futures
+import hashlib
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+TIDY = "clang-tidy-19"
+MOST_SOURCES = 20  # a batch: enough to share the headers, few enough to keep every processor busy
+
+FOLDER = re.compile(r" -I\S+| -isystem \S+")
+DEVICE = re.compile(r"src/device/\w+/")
+INCLUDED = re.compile(r"^In file included from (\S+?):\d+:", re.MULTILINE)
+UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
+TYPE = re.compile(r"^(?:struct|class|enum class|enum|using) (\w+)", re.MULTILINE)
+RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
+OTHER = re.compile(r"^(?!struct|class|enum|using)[A-Za-z][^\n;=({]*?(\w+)\s*[;=({\[]", re.MULTILINE)
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, check=True, cwd=ROOT).stdout
+
+
+def sources_by_flags():
+    """(device's folder or none, flags) to the sources compiled with them, in order. Devices do not know each other, nor
+    each other's names. Folders of headers are those of all sources: no two headers have one name."""
+    found = collections.defaultdict(list)
+    folders = dict.fromkeys([])
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        source = pathlib.Path(entry["file"])
+        if ROOT / "src" not in source.parents:
+            continue
+        command = re.sub(r" -[co] \S+", "", entry["command"])
+        folders.update(dict.fromkeys(FOLDER.findall(command)))
+        device = DEVICE.match(source.relative_to(ROOT).as_posix())
+        found[device and device[0], tuple(shlex.split(FOLDER.sub("", command))[1:])].append(source)
+    shared = tuple(shlex.split("".join(folders)))
+    return {(device, flags + shared): sorted(sources) for (device, flags), sources in found.items()}
+
+
+def private_names(source):
+    """Types, and other names, of a source's unnamed namespaces, near enough."""
+    text = RAW_STRING.sub("", "".join(UNNAMED.findall(source.read_text())))
+    return set(TYPE.findall(text)), set(OTHER.findall(text))
+
+
+def batches():
+    """Lists of sources that one compiler run may read, with their flags."""
+    public = {name for header in (ROOT / "src").rglob("*.h") for name in TYPE.findall(header.read_text())}
+    for (_, flags), sources in sources_by_flags().items():
+        open_batches = []  # (sources, names)
+        for source in sources:
+            types, others = private_names(source)
+            if types & public:
+                yield flags, [source]
+                continue
+            names = types | others
+            place = next((b for b in open_batches if len(b[0]) < MOST_SOURCES and not b[1] & names), None)
+            if place is None:
+                place = ([], set())
+                open_batches.append(place)
+            place[0].append(source)
+            place[1].update(names)
+        for batch, _ in open_batches:
+            yield flags, batch
+
+
+def known_folder():
+    try:
+        folder = pathlib.Path(output_of("ccache", "--get-config", "cache_dir").decode().strip()) / "tidy"
+    except (OSError, subprocess.CalledProcessError):
+        folder = BUILD / "tidy" / "known"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def digest(file, flags, settings):
+    text = output_of("clang++-19", *flags, "-E", "-C", str(file))
+    rest = " ".join(flags).encode() + settings
+    return hashlib.sha256(text.replace(bytes(ROOT), b"") + b"\0" + rest.replace(bytes(ROOT), b"")).hexdigest()
+
+
+def with_errors(sources, said):
+    """Some of these sources, never all: those in which the compiler, not a check, found an error."""
+    found = set()
+    stack = []
+    for line in said.splitlines():
+        if above := INCLUDED.match(line):
+            stack.append(above.group(1))
+            continue
+        if "[clang-diagnostic-error]" in line:
+            found.update(stack + [line.split(":")[0]])
+        stack = []
+    apart = [source for source in sources if str(source) in found]
+    if not apart or len(apart) == len(sources):
+        apart = sources[::2]
+    return [str(source.relative_to(ROOT)) for source in apart]
+
+
+def run(flags, sources, known, settings):
+    """What clang-tidy has against these sources: nothing where they are clean."""
+    name = sources[0].relative_to(ROOT).as_posix().replace("/", "_")
+    file = BUILD / "tidy" / f"{len(sources)}_{name}"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("".join(f'#include "{source}"  // NOLINT\n' for source in sources))
+    mark = known / digest(file, flags, settings)
+    if not mark.exists():
+        result = subprocess.run([TIDY, "-quiet", f"--config-file={ROOT}/.clang-tidy", r"--header-filter=src/.*\.(h|cpp)$",
+                                 str(file), "--", *flags, "-ferror-limit=0"], capture_output=True, text=True, cwd=ROOT)
+        said = result.stdout + result.stderr
+        clashes = len(sources) > 1 and "[clang-diagnostic-error]" in said
+        if result.returncode != 0 and not clashes:
+            return said
+        mark.write_text("\n".join(with_errors(sources, said)) if clashes else "")
+    apart = mark.read_text().split()
+    if not apart:
+        return ""
+    parts = [[s for s in sources if (str(s.relative_to(ROOT)) in apart) == chosen] for chosen in (False, True)]
+    return "".join(run(flags, part, known, settings) for part in parts)
+
+
+def main():
+    settings = (ROOT / ".clang-tidy").read_bytes() + output_of(TIDY, "--version")
+    known = known_folder()
+    todo = sorted(batches(), key=lambda batch: -len(batch[1]))
+    count = sum(len(sources) for _, sources in todo)
+    print(f"tidy: {count} sources in {len(todo)} batches", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(int(sys.argv[2])) as pool:
+        said = "".join(pool.map(lambda batch: run(*batch, known, settings), todo))
+    sys.stdout.write(said)
+    sys.exit(1 if said else 0)
+
+
+main()
