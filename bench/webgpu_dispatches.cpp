@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/budget.h"
-#include "base/random.h"
 #include "base/threads.h"
 #include "bench/peer_engine.h"
 #include "checkpoint/checkpoint.h"
@@ -18,6 +17,7 @@
 #include "device/webgpu/host_dawn.h"
 #include "device/webgpu/webgpu.h"
 #include "engine/layout.h"
+#include "engine/step_fill.h"
 #include "model/mix.h"
 #include "model/model.h"
 #include "model/synthetic.h"
@@ -110,25 +110,6 @@ Result<Model> make_model(const ShapeConfig& shape, const std::string& mix) {
   return resolve(std::move(checkpoint));
 }
 
-// Rows of random tokens, so that they choose experts of their own, that end at position depth - 1.
-void fill_step(StepBuffer& step, TokenClass token_class, uint32_t rows, uint32_t depth, uint32_t vocabulary) {
-  const Program& program = step.program();
-  step.reset(token_class, rows, 1, 1, 0);
-  for (uint32_t row = 0; row < rows; ++row) step.positions()[row] = static_cast<int32_t>(depth - rows + row);
-  for (uint32_t input = 0; input < program.inputs.size(); ++input)
-    if (program.values[program.inputs[input].value].type.element == Element::i32)
-      for (size_t i = 0; int32_t& id : step.input_i32(input))
-        id = program.inputs[input].name == "wanted"
-                 ? 0
-                 : static_cast<int32_t>(philox4x32({static_cast<uint32_t>(i++)}, {})[0] % vocabulary);
-  for (uint32_t group = 0; group < program.groups.size(); ++group) {
-    const std::span<int32_t> pages = step.pages(group, 0);
-    for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int32_t>(i);
-  }
-  step.sample_rows()[0] = {};
-  step.fill_ropes();
-}
-
 void print_dispatches(WatchedHost& host, int repeats) {
   struct Kind {
     double microseconds = 0;
@@ -213,7 +194,8 @@ Status run(const std::string& library, const std::string& name, const std::strin
   TRY(const std::unique_ptr<Runner> runner, device->place(std::move(plan), model.weights(), budget));
   StepBuffer step(program, request.maxima);
   const TokenClass token_class = rows == 0 ? TokenClass::decode : TokenClass::prompt;
-  fill_step(step, token_class, std::max(rows, 1u), depth, model.facts().vocabulary);
+  TRY(const TextPorts ports, find_ports(program));
+  fill_alone(step, ports, token_class, std::max(rows, 1u), depth, model.facts().vocabulary);
   std::vector<double> times;
   for (int i = 0; i < 20; ++i) {
     const Watch watch;

@@ -1,4 +1,5 @@
 // sluice bench: how fast a model reads prompts and answers here, and how near that is to what memory allows.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "app/interrupt.h"
 #include "app/open.h"
 #include "app/read_bandwidth.h"
+#include "app/run_report.h"
 #include "base/text.h"
 #include "checkpoint/file_type.h"
 
@@ -113,12 +115,31 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
 
 Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, Machine& machine) {
   if (request.synthetic) {
-    machine.bounded = machine.host_bounded = false;  // its weights are held: there is no file
+    machine.host_bounded = false;  // its weights are held: there is no file
+    if (machine.device->info().memory == Domain::host) machine.bounded = machine.must_fit = false;
     machine.budget.count_mapped(Domain::host, false);
     return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
   }
   TRY(const std::string path, model_path(arguments.positionals().empty() ? kDemoName : arguments.positionals()[0]));
   return open_model(path);
+}
+
+// The test that is foreseen: the first answer of one sequence alone.
+const BenchTest* foreseen_test(const std::vector<BenchTest>& tests) {
+  const auto found = std::ranges::find_if(
+      tests, [](const BenchTest& test) { return test.token_class == TokenClass::decode && test.batch == 1; });
+  return found == tests.end() ? nullptr : &*found;
+}
+
+// As `run --stats` has it: where memory is bounded, and on a GPU.
+Result<std::optional<Forecast>> foresee_test(const BenchTest* test, const Model& model, Machine& machine,
+                                             const EngineOptions& options) {
+  const bool on_host = machine.device->info().memory == Domain::host;
+  if (test == nullptr || options.experts.bytes != 0 || (on_host && !machine.must_fit)) return std::optional<Forecast>();
+  measure_reserve(machine);
+  TRY(Foresight foresight,
+      foresee(model, weight_files(model), machine, options, {.depth = test->depth + test->length / 2}));
+  return std::optional<Forecast>(std::move(foresight.forecast));
 }
 
 // Prints each line of the table as it is known.
@@ -129,21 +150,26 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
   if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // which it does not use
+  const bool on_host = machine.device->info().memory == Domain::host;
   // A model that does not fit is not placed as a whole to trace it.
   if (!machine.bounded) {
-    TRY(report.facts.routing, measure_routing(model, *machine.device, machine.budget, arithmetic));
+    Result<RoutingShares> routing = measure_routing(model, *machine.device, machine.budget, arithmetic);
+    if (!routing && (on_host || routing.error().kind != ErrorKind::out_of_memory)) return routing.error();
+    if (routing) report.facts.routing = *std::move(routing);
   }
   Meter meter;
   MeteredDevice device(*machine.device, meter);
   // Held beside the model, so that within a bound it is a small part.
   const uint64_t most = machine.host_bounded ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
   std::optional<ReadBandwidth> of_host;
-  if (machine.device->info().memory == Domain::host) {
+  if (on_host) {
     TRY(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
   }
   const auto bandwidth = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); };
-  TRY(const std::unique_ptr<Engine> engine,
-      open_engine(model, device, machine, engine_options(request, arguments), console));
+  const EngineOptions options = engine_options(request, arguments);
+  const BenchTest* const answer = foreseen_test(request.tests);
+  TRY(const std::optional<Forecast> foreseen, foresee_test(answer, model, machine, options));
+  TRY(const std::unique_ptr<Engine> engine, open_engine(model, device, machine, options, console));
   meter.set_expert_shares(report.facts.routing.chosen);
   report.facts.numerics_id = engine->numerics_id();
   if (text) console.out(bench_text(report.facts) + bench_head());
@@ -152,6 +178,11 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
     TRY(const BenchResult result, runner.run(test, request.rounds, bandwidth));
     if (text) console.out(bench_line(result));
     report.results.push_back(result);
+  }
+  if (foreseen) {
+    report.foreseen = foreseen->tokens_per_second;
+    const auto seen = static_cast<size_t>(answer - request.tests.data());
+    if (text) console.out(plan_line(*foreseen, report.results[seen].tokens_per_second.median));
   }
   if (const auto experts = engine->expert_stats(); experts && experts->reads != 0) {
     report.disk_block = experts->read_bytes / experts->reads;

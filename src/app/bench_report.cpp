@@ -178,6 +178,7 @@ Json bench_json(const BenchReport& report) {
                       {"routing", std::move(routing)},
                       {"disk_block", static_cast<int64_t>(report.disk_block)},
                       {"disk_bandwidth", report.disk_bandwidth},
+                      {"foreseen_tokens_per_second", report.foreseen},
                       {"tests", std::move(tests)}};
 }
 
@@ -196,6 +197,8 @@ std::vector<JsonField> bench_fields() {
       {"routing[]", "number", "the part of the tokens by which an expert is chosen, the favourite first"},
       {"disk_block", "integer", "bytes of such a read; 0 where there is none"},
       {"disk_bandwidth", "number", "bytes a second of as large reads and nothing else, measured in the end"},
+      {"foreseen_tokens_per_second", "number",
+       "before the model was placed, of the first answer of one sequence; 0 where it was not: as `run --stats` says"},
       {"tests[].kind", "string", "`prompt` or `decode`"},
       {"tests[].length", "integer", "tokens of each sequence"},
       {"tests[].depth", "integer", "tokens before them"},

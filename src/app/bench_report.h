@@ -27,6 +27,7 @@ struct BenchReport {
   // Where experts are read as they are chosen: bytes of a read, and bytes a second of such reads and nothing else.
   uint64_t disk_block = 0;
   double disk_bandwidth = 0;
+  double foreseen = 0;  // tokens a second of the first answer of one sequence; 0: not foreseen
 };
 
 std::string bench_text(const BenchFacts& facts);    // what is measured on what

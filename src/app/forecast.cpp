@@ -1,11 +1,13 @@
 #include "app/forecast.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "app/disk_bandwidth.h"
 #include "app/metered_device.h"
 #include "app/read_bandwidth.h"
+#include "app/rehearsal.h"
 #include "base/text.h"
 #include "engine/drawn_routing.h"
 #include "engine/replay.h"
@@ -17,7 +19,6 @@ namespace {
 // experts are that are read (docs/benchmarks.md).
 constexpr double kPackedShare = 0.95, kStoredShare = 0.65;
 constexpr double kForeseen = 0.65;        // of experts read ahead are used
-constexpr uint32_t kDepth = 256;          // tokens before the one that is foreseen
 constexpr uint32_t kAssumedTokens = 192;  // of which the first half fills the slots
 
 // Bytes that a token reads: of experts; of what stands between a router and them, and so is computed while they are
@@ -27,8 +28,8 @@ struct TokenBytes {
   double all() const { return experts + meanwhile + others; }
 };
 
-TokenBytes token_bytes(const CostFacts& facts) {
-  const StepWork work{.sequences = {{.first_position = kDepth, .rows = 1}}};
+TokenBytes token_bytes(const CostFacts& facts, uint32_t depth) {
+  const StepWork work{.sequences = {{.first_position = depth, .rows = 1}}};
   const Program& program = *facts.program;
   TokenBytes bytes;
   bool chosen = false;
@@ -64,6 +65,15 @@ double token_seconds(const MemoryPlan& plan, const TokenBytes& bytes, const Band
   return std::min(as_chosen, std::max((2 - kForeseen) * reading, ahead));
 }
 
+// Of a token on a device with memory of its own: a step, and what its layers wait for, whose experts are found
+// independently of one another.
+double token_seconds(const MemoryPlan& plan, const Rehearsal& played, double hit_rate) {
+  const ExpertRoom& experts = plan.experts;
+  const double missed = (1 - hit_rate) * experts.used;      // of a layer
+  const double any = 1 - std::pow(hit_rate, experts.used);  // how often it lacks one at least
+  return played.step_seconds + experts.layers * (any * played.first_seconds + (missed - any) * played.next_seconds);
+}
+
 std::unique_ptr<Replacement> replacement_of(const ExpertRoom& experts) {
   return make_replacement(ReplacementKind::next_use, {.layers = experts.layers, .experts = experts.experts});
 }
@@ -79,8 +89,9 @@ Status check_routing(const RoutingTrace& trace, const ExpertRoom& experts, const
 Result<Bandwidths> measure(const WeightFiles& files, const MemoryPlan& plan, const ForecastSources& sources,
                            Machine& machine) {
   Bandwidths bandwidths;
-  if (plan.domain != Domain::host) return bandwidths;  // those of the host say nothing of it
-  {
+  if (plan.domain != Domain::host) {
+    bandwidths.memory = machine.device->measure_copying(nanoseconds);
+  } else {
     TRY(ReadBandwidth memory,
         ReadBandwidth::open(*machine.pool, machine.budget, machine.budget.left(Domain::host) / 2));
     bandwidths.memory = std::max(memory.measure(), memory.measure());
@@ -88,7 +99,7 @@ Result<Bandwidths> measure(const WeightFiles& files, const MemoryPlan& plan, con
   if (sources.disk) {
     bandwidths.disk = *sources.disk;
   } else if (plan.streams() && !sources.header_only) {
-    TRY(bandwidths.disk, measure_disk(files.paths, plan.experts.slot_bytes / plan.experts.reads));
+    TRY(bandwidths.disk, measure_disk(files.paths, plan.experts.read_bytes / plan.experts.reads));
   }
   return bandwidths;
 }
@@ -101,8 +112,19 @@ Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine&
   Meter meter;
   const MeteredDevice device(*machine.device, meter);
   TRY(MemoryPlan plan, plan_memory(model, files, device, machine.budget, machine.memory_limit, options));
-  TRY(const Bandwidths bandwidths, measure(files, plan, sources, machine));
-  TRY(Forecast foreseen, forecast(plan, meter.facts(), bandwidths, sources.routing));
+  Measured measured;
+  TRY(measured.bandwidths, measure(files, plan, sources, machine));
+  std::string unknown;
+  if (plan.domain != Domain::host) {
+    Result<Rehearsal> rehearsal = plan.needed() <= plan.limit ? rehearse(plan, files, machine, options, sources)
+                                                              : error(ErrorKind::out_of_memory, "it does not fit");
+    if (rehearsal)
+      measured.rehearsal = *rehearsal;
+    else
+      unknown = rehearsal.error().text;
+  }
+  TRY(Forecast foreseen, forecast(plan, meter.facts(), measured, sources));
+  foreseen.unknown = std::move(unknown);
   return Foresight{std::move(plan), std::move(foreseen)};
 }
 
@@ -117,11 +139,12 @@ RoutingTrace assumed_routing(const ExpertRoom& experts) {
                        .seed = 1});
 }
 
-Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const Bandwidths& bandwidths,
-                          const std::optional<std::string>& recorded) {
-  Forecast foreseen;
-  foreseen.bandwidths = bandwidths;
-  const TokenBytes bytes = token_bytes(facts);
+Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const Measured& measured,
+                          const ForecastSources& sources) {
+  const Bandwidths& bandwidths = measured.bandwidths;
+  const std::optional<std::string>& recorded = sources.routing;
+  Forecast foreseen{.bandwidths = bandwidths, .rehearsal = measured.rehearsal};
+  const TokenBytes bytes = token_bytes(facts, sources.depth);
   const ExpertRoom& experts = plan.experts;
   if (plan.streams()) {
     RoutingTrace trace;
@@ -140,12 +163,19 @@ Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const 
   }
   const double missed = 1 - foreseen.hit_rate;
   foreseen.memory_bytes = bytes.all();
-  foreseen.disk_bytes = missed * static_cast<double>(uint64_t{experts.layers} * experts.used * experts.slot_bytes);
-  if (bandwidths.memory <= 0 || (foreseen.disk_bytes > 0 && bandwidths.disk <= 0)) {
+  foreseen.disk_bytes = missed * static_cast<double>(uint64_t{experts.layers} * experts.used * experts.read_bytes);
+  const bool on_host = plan.domain == Domain::host;
+  const std::optional<Rehearsal>& played = measured.rehearsal;
+  const bool timed = on_host ? bandwidths.memory > 0 : played.has_value();
+  const bool read = on_host ? bandwidths.disk > 0 : played && played->reads;
+  if (!timed || (foreseen.disk_bytes > 0 && !read)) {
     return foreseen;
   }
-  foreseen.tokens_per_second = 1 / token_seconds(plan, bytes, bandwidths, foreseen.hit_rate);
-  foreseen.cold_tokens_per_second = 1 / token_seconds(plan, bytes, bandwidths, foreseen.cold_hit_rate);
+  const auto tokens_per_second = [&](double hit_rate) {
+    return 1 / (on_host ? token_seconds(plan, bytes, bandwidths, hit_rate) : token_seconds(plan, *played, hit_rate));
+  };
+  foreseen.tokens_per_second = tokens_per_second(foreseen.hit_rate);
+  foreseen.cold_tokens_per_second = tokens_per_second(foreseen.cold_hit_rate);
   return foreseen;
 }
 

@@ -1,5 +1,6 @@
-// How fast a model will decode within a memory bound, from its plan and this machine's measured bandwidths; and how
-// often an expert will lie in memory, from recorded routing or a stated assumption.
+// How fast a model will decode within a memory bound, from its plan and this machine's measured bandwidths, or on a GPU
+// from playing steps without weights; and how often an expert will lie in memory, from recorded routing or a stated
+// assumption.
 #pragma once
 
 #include <optional>
@@ -12,8 +13,16 @@
 
 namespace sluice {
 
+// On a device with memory of its own: how long a step of one token takes, and a layer in it waits that lacks experts.
+struct Rehearsal {
+  double step_seconds = 0;                     // with all its experts
+  uint32_t dispatches = 0;                     // of the step
+  bool reads = false;                          // whether lacking ones were brought
+  double first_seconds = 0, next_seconds = 0;  // that the first of them takes, and each more
+};
+
 struct Bandwidths {
-  double memory = 0;  // bytes a second
+  double memory = 0;  // bytes a second; of a GPU those that it copies in its own, read and written
   double disk = 0;    // of direct reads; 0: not known
 };
 
@@ -24,9 +33,12 @@ struct Forecast {
   double memory_bytes = 0;   // that a token reads there
   double disk_bytes = 0;     // and from the file, at hit_rate
   Bandwidths bandwidths{};
+  std::optional<Rehearsal> rehearsal{};  // on a device with memory of its own
+  std::string unknown{};                 // why there is no speed, where that is not for lack of a disk
   double tokens_per_second = 0, cold_tokens_per_second = 0;  // likewise; 0: not known
 };
 inline constexpr uint32_t kColdTokens = 32;
+inline constexpr uint32_t kForecastDepth = 256;
 
 // "zipf 1.0, 8 topics of 64 tokens", which is assumed where nothing was recorded.
 RoutingTrace assumed_routing(const ExpertRoom& experts);
@@ -36,6 +48,7 @@ struct ForecastSources {
   std::optional<std::string> routing{};  // a recorded trace; none: assumed
   std::optional<double> disk{};          // bytes a second; none: measured on the model's file
   bool header_only = false;              // there is no file to measure with
+  uint32_t depth = kForecastDepth;       // tokens before the one that is foreseen
 };
 struct Foresight {
   MemoryPlan plan;
@@ -45,8 +58,12 @@ struct Foresight {
 Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, EngineOptions options,
                           const ForecastSources& sources);
 
+struct Measured {
+  Bandwidths bandwidths{};
+  std::optional<Rehearsal> rehearsal{};
+};
 // `facts`: of the planned program. An error where the recorded trace is of another model.
-Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const Bandwidths& bandwidths,
-                          const std::optional<std::string>& recorded);
+Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const Measured& measured,
+                          const ForecastSources& sources);
 
 }  // namespace sluice

@@ -12,7 +12,6 @@
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
 #include "device/webgpu/webgpu.h"
-#include "engine/memory_plan.h"
 
 namespace sluice {
 namespace {
@@ -20,6 +19,7 @@ namespace {
 constexpr const char* kDemoFile = "demo-gemma4-q8_0.gguf";
 constexpr uint64_t kSmallMemory = 16 << 20;   // stacks, texts, tables that come to be while answering
 constexpr double kDefaultMemoryShare = 0.75;  // the rest is the system's, and the page cache's for mapped weights
+constexpr double kDefaultDeviceShare = 0.9;   // of a GPU's own: the rest is its driver's and other programs'
 
 // Beside the program or in share/ of where it is installed, in the source tree when built there.
 Result<std::string> demo_path() {
@@ -51,12 +51,16 @@ Status limit_memory(const Arguments& arguments, Machine& machine) {
     if (of_device)
       return error(ErrorKind::invalid, "--device-memory: ", machine.device->info().name,
                    " computes in the host's memory: want --memory");
-    machine.bounded = machine.host_bounded;
+    machine.bounded = machine.must_fit = machine.host_bounded;
     machine.memory_limit = of_host;
     return {};
   }
+  const uint64_t usual = default_device_memory(machine.device->info());
   machine.bounded = of_device;
-  machine.memory_limit = of_device ? static_cast<uint64_t>(arguments.integer("--device-memory")) : UINT64_MAX;
+  machine.must_fit = of_device || usual != 0;
+  machine.memory_limit = of_device    ? static_cast<uint64_t>(arguments.integer("--device-memory"))
+                         : usual != 0 ? usual
+                                      : UINT64_MAX;
   machine.budget.set_limit(machine.device->info().memory, machine.memory_limit);
   return {};
 }
@@ -179,7 +183,8 @@ std::vector<OptionSpec> device_options() {
        .argument = "BYTES",
        .kind = OptionKind::bytes,
        .help = "what may be taken of a GPU's own memory; experts beyond are read from the file as they are chosen; "
-               "without it, as much as the GPU gives"},
+               "without it, nine tenths of it, three quarters where it is the host's, too, or, of a GPU that does not "
+               "say how much it has, as much as it gives"},
   };
 }
 
@@ -232,6 +237,18 @@ void measure_reserve(Machine& machine) {
                              machine.program_bytes + anonymous - std::min(anonymous, known) + kSmallMemory);
 }
 
+uint64_t default_device_memory(const DeviceInfo& device) {
+  const double share = device.shares_memory ? kDefaultMemoryShare : kDefaultDeviceShare;
+  return static_cast<uint64_t>(share * static_cast<double>(device.memory_bytes));
+}
+
+Status check_room(const MemoryPlan& plan, const Machine& machine) {
+  Status fits = check_floor(plan);
+  if (fits || machine.bounded || plan.domain == Domain::host) return fits;
+  return error(fits.error().kind, fits.error().text, ", of the GPU's ",
+               format_bytes(machine.device->info().memory_bytes), " without --device-memory");
+}
+
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
                                             Console& console) {
   measure_reserve(machine);
@@ -239,11 +256,11 @@ Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, 
   if (options.experts.bytes == 0) {
     const Result<MemoryPlan> plan =
         plan_memory(model, weight_files(model), device, machine.budget, machine.memory_limit, options);
-    if (machine.bounded && !plan) return plan.error();
-    if (machine.bounded) TRY_STATUS(check_floor(*plan));
+    if (machine.must_fit && !plan) return plan.error();
+    if (machine.must_fit) TRY_STATUS(check_room(*plan, machine));
     // Without a bound a file that memory holds is left to the page cache; the system would read a larger one again and
     // again, by pages.
-    if (machine.bounded || (plan && plan->streams() && plan->needed() <= plan->limit)) {
+    if (machine.must_fit || (plan && plan->streams() && plan->needed() <= plan->limit)) {
       options.experts.bytes = plan->slot_memory();
       options.prompt_chunk = plan->prompt_chunk;
       options.repack = plan->repack;

@@ -14,6 +14,7 @@
 #include "checkpoint/model_files.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 #include "engine/state_store.h"
 #include "model/model.h"
 
@@ -35,7 +36,8 @@ struct Machine {
   Budget budget;
   bool host_bounded = false;           // by --memory
   bool bounded = false;                // of the device's memory: by --memory or --device-memory
-  uint64_t memory_limit = 0;           // likewise
+  bool must_fit = false;               // what is placed, into memory_limit: bounded, or a GPU's whose size is known
+  uint64_t memory_limit = 0;           // of the device's memory; UINT64_MAX: not known
   uint64_t program_bytes = 0;          // of program and libraries in memory
   std::unique_ptr<StateStore> states;  // null: none is kept
 };
@@ -50,6 +52,11 @@ Result<Model> open_model(const std::string& path);
 // Shows progress: weights may have to be packed.
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
                                             Console& console);
+
+// check_floor(), and how the limit came about where nobody asked for it.
+Status check_room(const MemoryPlan& plan, const Machine& machine);
+// What may be taken of a GPU's memory without --device-memory; 0: its size is not known.
+uint64_t default_device_memory(const DeviceInfo& device);
 
 // Into `machine`'s budget: what nobody asks it for. To be measured when texts and tables are there.
 void measure_reserve(Machine& machine);

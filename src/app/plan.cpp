@@ -56,6 +56,8 @@ Result<int> run(const Arguments& arguments, Console& console) {
                           .device = machine.device->info().description,
                           .header_only = planned.header_only,
                           .bounded = machine.bounded,
+                          .device_bytes = machine.device->info().memory_bytes,
+                          .host_held = machine.budget.used(Domain::host),
                           .parameters = planned.model.facts().parameters,
                           .plan = &foreseen.plan,
                           .forecast = foreseen.forecast};
@@ -64,7 +66,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   } else {
     console.out(plan_text(report));
   }
-  TRY_STATUS(check_floor(foreseen.plan));
+  TRY_STATUS(check_room(foreseen.plan, machine));
   return 0;
 }
 
@@ -95,7 +97,9 @@ CommandSpec plan_command() {
       .text =
           "Loads nothing: says who takes how much of --memory, the floor below which the model is refused, the amount "
           "with which all experts lie in memory, how many of the chosen ones are expected to, and the tokens a second "
-          "that this machine's memory and disk allow. The beginning of a GGUF file is enough, some ten megabytes that "
+          "that this machine's memory and disk allow; on a GPU, whose memory --device-memory bounds, those that a step "
+          "takes which is played there without weights. The beginning of a GGUF file is enough, some ten megabytes "
+          "that "
           "hold its header. Exit status 1 where the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
       .options = join_options({own_options(), draft_options(), device_options()}),

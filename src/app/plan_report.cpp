@@ -23,7 +23,7 @@ std::string line(const std::string& what, uint64_t bytes, const std::string& not
 }
 
 std::string note_of(const MemoryLine& one, const MemoryPlan& plan) {
-  if (one.domain != plan.domain) return "of the host's memory, not counted here";
+  if (one.domain != plan.domain) return one.purpose == Purpose::weights ? "rows of tables that were read last" : "";
   switch (one.purpose) {
     case Purpose::mapped_weights: return "pages of the file that every token reads";
     case Purpose::activations: return cat("with prompts read in chunks of ", plan.prompt_chunk, " tokens");
@@ -46,11 +46,31 @@ uint64_t expert_memory(const MemoryPlan& plan) {
   return plan.streams() ? plan.slots() * plan.experts.slot_bytes : plan.experts.bytes;
 }
 
-std::string table(const MemoryPlan& plan) {
-  std::string text = line("reserve", plan.held, "the program, its texts and tables, measured");
-  for (const MemoryLine& one : plan.lines) text += line(purpose_name(one.purpose), one.bytes, note_of(one, plan));
+constexpr const char* kReserveNote = "the program, its texts and tables, measured";
+
+std::string lines_in(Domain domain, const MemoryPlan& plan) {
+  std::string text;
+  for (const MemoryLine& one : plan.lines)
+    if (one.domain == domain) text += line(purpose_name(one.purpose), one.bytes, note_of(one, plan));
+  return text;
+}
+
+// Of a GPU with memory of its own: what lies in the host's all the same.
+std::string host_table(const PlanReport& report) {
+  uint64_t bytes = report.host_held;
+  for (const MemoryLine& one : report.plan->lines) bytes += one.domain == Domain::host ? one.bytes : 0;
+  return cat("of the host's memory\n", line("reserve", report.host_held, kReserveNote),
+             lines_in(Domain::host, *report.plan), line("in all", bytes, ""));
+}
+
+std::string table(const PlanReport& report) {
+  const MemoryPlan& plan = *report.plan;
+  const bool on_host = plan.domain == Domain::host;
+  std::string text = on_host ? line("reserve", plan.held, kReserveNote) : "";
+  text += lines_in(plan.domain, plan);
   if (plan.experts.layers != 0) text += line("experts", expert_memory(plan), experts_note(plan));
   text += line("in all", plan.dense() + expert_memory(plan), "");
+  if (!on_host) text += host_table(report);
   if (plan.tables != 0) text += line("tables", plan.tables, tables_note(plan));
   return text;
 }
@@ -63,13 +83,24 @@ std::string limit_text(const PlanReport& report) {
   const MemoryPlan& plan = *report.plan;
   if (plan.domain == Domain::host)
     return cat(format_bytes(plan.limit), report.bounded ? " by --memory" : " of this machine's");
-  return report.bounded ? cat(format_bytes(plan.limit), " of the GPU's, by --device-memory")
-                        : "what the GPU gives, which does not say how much that is";
+  if (report.bounded) return cat(format_bytes(plan.limit), " of the GPU's, by --device-memory");
+  if (report.device_bytes == 0) return "what the GPU gives, which does not say how much that is";
+  return cat(format_bytes(plan.limit), " of the GPU's ", format_bytes(report.device_bytes));
+}
+
+// Of a GPU: what was played there.
+std::string rehearsal_text(const Rehearsal& played) {
+  std::string text = cat("a step      ", fixed(played.step_seconds * 1e3, 2), " ms for ", played.dispatches,
+                         " dispatches, played here without weights\n");
+  if (played.reads)
+    text += cat("a miss      ", fixed(played.first_seconds * 1e3, 2), " ms, each more of a layer ",
+                fixed(played.next_seconds * 1e3, 2), " ms, likewise\n");
+  return text;
 }
 
 std::string speed_text(const PlanReport& report) {
   const Forecast& foreseen = report.forecast;
-  if (report.plan->domain != Domain::host) return "not foreseen on a GPU";
+  if (!foreseen.unknown.empty()) return cat("not foreseen: ", foreseen.unknown);
   if (foreseen.tokens_per_second <= 0) return "not foreseen: want --disk, since there is no file to measure with";
   return cat(fixed(foreseen.tokens_per_second, 1), " tokens/s foreseen",
              foreseen.routing.empty()
@@ -85,7 +116,7 @@ std::string plan_text(const PlanReport& report) {
   std::string text =
       cat("model       ", printable(report.model), report.header_only ? " (its header alone), " : ", ", report.format,
           ": ", fixed(static_cast<double>(report.parameters) / 1e9, 3), " B parameters\ndevice      ", report.device,
-          "\nmemory      ", limit_text(report), "\n\n", table(plan), "\nfloor       ", format_bytes(plan.floor),
+          "\nmemory      ", limit_text(report), "\n\n", table(report), "\nfloor       ", format_bytes(plan.floor),
           "\nrecommended ", format_bytes(plan.recommended()), '\n');
   if (!foreseen.routing.empty()) {
     text += cat("experts     ", fixed(100 * foreseen.hit_rate, 1), " % of the chosen lie in memory, ",
@@ -94,18 +125,21 @@ std::string plan_text(const PlanReport& report) {
   }
   return cat(text, "a token     reads ", format_bytes(static_cast<uint64_t>(foreseen.memory_bytes)), " in memory, ",
              format_bytes(static_cast<uint64_t>(foreseen.disk_bytes)), " of the disk\nbandwidth   memory ",
-             bandwidth_text(foreseen.bandwidths.memory), ", disk ", bandwidth_text(foreseen.bandwidths.disk),
-             "\nspeed       ", speed_text(report), '\n');
+             bandwidth_text(foreseen.bandwidths.memory), plan.domain == Domain::host ? "" : " copied, read and written",
+             ", disk ", bandwidth_text(foreseen.bandwidths.disk), "\n",
+             foreseen.rehearsal ? rehearsal_text(*foreseen.rehearsal) : "", "speed       ", speed_text(report), '\n');
 }
 
 Json plan_json(const PlanReport& report) {
   const MemoryPlan& plan = *report.plan;
   const Forecast& foreseen = report.forecast;
+  const Rehearsal played = foreseen.rehearsal.value_or(Rehearsal{});
   Json::Array memory;
   memory.reserve(plan.lines.size());
   for (const MemoryLine& one : plan.lines) {
-    memory.emplace_back(
-        Json::Object{{"purpose", purpose_name(one.purpose)}, {"bytes", static_cast<int64_t>(one.bytes)}});
+    memory.emplace_back(Json::Object{{"domain", domain_name(one.domain)},
+                                     {"purpose", purpose_name(one.purpose)},
+                                     {"bytes", static_cast<int64_t>(one.bytes)}});
   }
   return Json::Object{{"model", report.model},
                       {"header_only", report.header_only},
@@ -130,6 +164,11 @@ Json plan_json(const PlanReport& report) {
                       {"disk_bytes_per_token", foreseen.disk_bytes},
                       {"memory_bandwidth", foreseen.bandwidths.memory},
                       {"disk_bandwidth", foreseen.bandwidths.disk},
+                      {"step_seconds", played.step_seconds},
+                      {"dispatches_per_token", int64_t{played.dispatches}},
+                      {"misses_played", played.reads},
+                      {"first_miss_seconds", played.first_seconds},
+                      {"next_miss_seconds", played.next_seconds},
                       {"tokens_per_second", foreseen.tokens_per_second},
                       {"cold_tokens_per_second", foreseen.cold_tokens_per_second}};
 }
@@ -142,6 +181,7 @@ std::vector<JsonField> plan_fields() {
       {"device", "string", "processor, instruction set, threads"},
       {"limit_bytes", "integer", "what may be taken"},
       {"reserve_bytes", "integer", "of it for what nobody asks for: measured"},
+      {"memory[].domain", "string", "`host`, or `device` for a GPU's own"},
       {"memory[].purpose", "string", "as in run's table; all but the experts"},
       {"memory[].bytes", "integer", ""},
       {"table_bytes", "integer", "of tables that tokens read rows of; they stay in the file and are not counted"},
@@ -158,8 +198,15 @@ std::vector<JsonField> plan_fields() {
       {"routing", "string", "what that rests on; empty where no expert is read"},
       {"memory_bytes_per_token", "number", ""},
       {"disk_bytes_per_token", "number", ""},
-      {"memory_bandwidth", "number", "bytes a second, measured"},
+      {"memory_bandwidth", "number", "bytes a second, measured; of a GPU copied there, read and written"},
       {"disk_bandwidth", "number", "the same of direct reads; 0 where there was nothing to measure with"},
+      {"step_seconds", "number", "of a step of one token, played on a GPU without weights; 0: on the processor"},
+      {"dispatches_per_token", "integer", "of that step"},
+      {"misses_played", "boolean", "whether experts were lacking in some of those steps, and read"},
+      {"first_miss_seconds", "number",
+       "that a layer waits on a GPU for one expert that it lacks, played with reads of the file, or of zeros as fast "
+       "as --disk says"},
+      {"next_miss_seconds", "number", "the same for each more"},
       {"tokens_per_second", "number", "foreseen for decoding at hit_rate; 0 where it is not known"},
       {"cold_tokens_per_second", "number", "the same at cold_hit_rate"},
   };

@@ -12,7 +12,9 @@ namespace sluice {
 
 struct PlanReport {
   std::string model, format, device;
-  bool header_only = false, bounded = false;  // by --memory
+  bool header_only = false, bounded = false;  // by --memory, or --device-memory
+  uint64_t device_bytes = 0;                  // of a GPU's own memory; 0: not known
+  uint64_t host_held = 0;                     // of the host's memory, by whatever there is already
   uint64_t parameters = 0;
   const MemoryPlan* plan = nullptr;
   Forecast forecast;

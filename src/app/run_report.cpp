@@ -29,7 +29,13 @@ std::string draft_line(const Answer& run) {
              " steps\n");
 }
 
-// How far off the forecast was.
+std::string dispatch_line(const DispatchCounts& counts) {
+  return cat("kernels ", counts.token, " dispatches a token, ", fixed(rate(counts.in_layers, counts.layers), 1),
+             " a layer; ", counts.pipelines, " pipelines\n");
+}
+
+}  // namespace
+
 std::string plan_line(const Forecast& foreseen, double seen) {
   if (foreseen.tokens_per_second <= 0 || seen <= 0) {
     return "";
@@ -39,13 +45,6 @@ std::string plan_line(const Forecast& foreseen, double seen) {
              foreseen.routing.empty() ? "" : cat("; ", fixed(100 * foreseen.hit_rate, 1), " % of experts in memory"),
              "\n");
 }
-
-std::string dispatch_line(const DispatchCounts& counts) {
-  return cat("kernels ", counts.token, " dispatches a token, ", fixed(rate(counts.in_layers, counts.layers), 1),
-             " a layer; ", counts.pipelines, " pipelines\n");
-}
-
-}  // namespace
 
 void say_notes(StateStore* states, Console& console) {
   if (states == nullptr) {

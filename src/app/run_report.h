@@ -21,6 +21,8 @@ struct RunFacts {
   uint64_t seed = 0;
 };
 
+// How far off the forecast was: "plan    40.1 tokens/s foreseen, 1.03 times that seen"; "" where one is not known.
+std::string plan_line(const Forecast& foreseen, double seen);
 // What went wrong with kept states. `states` may be null.
 void say_notes(StateStore* states, Console& console);
 // `engine`: which answered. `foreseen`: before the model was opened.

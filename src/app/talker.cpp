@@ -41,7 +41,7 @@ Result<ConversationSettings> settings_of(const Arguments& arguments, const Store
 // Where the list of hot experts is; "" where there shall be none.
 std::string expert_list_of(const Arguments& arguments, const Machine& machine, const Model& model) {
   const std::string folder = state_folder();
-  const bool streams = machine.bounded || arguments.given("--expert-memory");
+  const bool streams = machine.must_fit || arguments.given("--expert-memory");
   if (!streams || folder.empty() || arguments.flag("--no-expert-list")) {
     return "";
   }
@@ -98,7 +98,7 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
       std::min(arguments.given("--context") ? context : stored.context.value_or(context), model.facts().context_length);
   options.draft = draft_of(arguments);
   std::optional<Forecast> foreseen;
-  if (arguments.flag("--stats") && machine.bounded) {
+  if (arguments.flag("--stats") && (machine.must_fit || machine.device->info().memory != Domain::host)) {
     measure_reserve(machine);
     TRY(const Foresight foresight, foresee(model, weight_files(model), machine, options, {}));
     foreseen = foresight.forecast;

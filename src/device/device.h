@@ -32,6 +32,8 @@ struct DeviceInfo {
   std::string name{};              // as --device takes it: "reference", "cpu"
   std::string description{};       // "AMD EPYC, AVX-512 VNNI, 2 threads"
   Domain memory = Domain::host;    // where weights, caches and slots lie
+  uint64_t memory_bytes = 0;       // of a device's own memory; 0: it does not say
+  bool shares_memory = false;      // which lies in the host's
   bool classes_bit_equal = false;  // prompt and decode rows give the same bits: a prefix is reused whatever its classes
   std::vector<std::string> missing{};  // ops that the device lacks on purpose; a program with one is refused by plan
 };
@@ -204,6 +206,14 @@ class Device {
   virtual Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const = 0;
   virtual Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                                 Budget& budget) = 0;
+  // A runner of `plan` that starts decode steps alone, with nothing in the place of weights, to learn how long they
+  // take before there are any: what they give means nothing, of the plan's memory matrices share a part, and a slot
+  // may be filled with no pieces, which takes no time. `weights`: their shapes and formats. Null: the device computes
+  // in the host's memory.
+  virtual Result<std::unique_ptr<Runner>> rehearse(std::unique_ptr<Plan> /*plan*/, const WeightSource& /*weights*/,
+                                                   Budget& /*budget*/) {
+    return std::unique_ptr<Runner>();
+  }
 };
 
 }  // namespace sluice

@@ -41,6 +41,13 @@ ExpertPlace lay_out(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
+std::vector<const std::byte*> pieces_of(const ExpertPlace& place, std::span<const std::byte> memory) {
+  std::vector<const std::byte*> pieces;
+  pieces.reserve(place.pieces.size());
+  for (const uint64_t at : place.pieces) pieces.push_back(memory.data() + static_cast<size_t>(at));
+  return pieces;
+}
+
 Result<ExpertPlaces> ExpertPlaces::find(const Program& program, const WeightSource& weights, const WeightFiles& files) {
   ExpertPlaces places;
   places.files_ = files;

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct ExpertPlace {
   std::vector<ExpertRead> reads{};
   std::vector<uint64_t> pieces{};  // offsets in the slot, in the order of ExpertMemory::fill
 };
+
+// As ExpertMemory takes them, of an expert that was read to `memory`.
+std::vector<const std::byte*> pieces_of(const ExpertPlace& place, std::span<const std::byte> memory);
 
 class ExpertPlaces {
  public:

@@ -20,14 +20,9 @@ using Clock = std::chrono::steady_clock;
 constexpr double kAwaitedWorth = std::numeric_limits<double>::max();
 constexpr uint32_t kMostPackers = 8;  // threads
 
-std::vector<const std::byte*> pieces_of(const ExpertPlace& place, std::span<const std::byte> memory) {
-  std::vector<const std::byte*> pieces;
-  pieces.reserve(place.pieces.size());
-  for (const uint64_t at : place.pieces) pieces.push_back(memory.data() + static_cast<size_t>(at));
-  return pieces;
-}
-
 }  // namespace
+
+uint32_t packing_threads() { return std::min(available_processors(), kMostPackers); }
 
 ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::optional<ReadRoom> room,
                          std::unique_ptr<ReadQueue> reads, std::unique_ptr<Replacement> replacement)
@@ -46,7 +41,7 @@ ExpertStore::ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memo
   stats_.slot_bytes = places_.slot_bytes();
   stats_.experts = places_.total_experts();
   stats_.reader = reads_->description();
-  if (room_) packing_ = std::make_unique<TaskQueue>(std::min(available_processors(), kMostPackers));
+  if (room_) packing_ = std::make_unique<TaskQueue>(packing_threads());
 }
 
 ExpertStats ExpertStore::stats() const { return stats_; }

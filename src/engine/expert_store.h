@@ -50,6 +50,9 @@ struct HotExpert {
   bool operator==(const HotExpert&) const = default;
 };
 
+// That pack experts for a device whose slots lie in memory of its own.
+uint32_t packing_threads();
+
 class ExpertStore {
  public:
   // `memory` outlives it. `room`: to read into, where slots do not lie in the host's memory.

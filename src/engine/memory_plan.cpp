@@ -77,7 +77,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   ExpertSlots slots;
   if (plan.experts.layers != 0) {
     if (const auto places = ExpertPlaces::find(text.program, *text.weights, files)) {
-      plan.experts.slot_bytes = places->slot_bytes();
+      plan.experts.slot_bytes = plan.experts.read_bytes = places->slot_bytes();
       plan.experts.reads = places->place(0, 0).reads.size();
       if (streams) {
         slots = {.count = plan.experts.used, .bytes = places->slot_bytes()};

@@ -1,6 +1,9 @@
 #include "engine/step_fill.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
 
 namespace sluice {
 namespace {
@@ -114,6 +117,22 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
     at.wanted += static_cast<uint32_t>(part.wanted.size());
     at.adjustment += adjustments_of(part);
   }
+  step.fill_ropes();
+}
+
+void fill_alone(StepBuffer& step, const TextPorts& ports, TokenClass token_class, uint32_t rows, uint32_t end,
+                uint32_t vocabulary) {
+  step.reset(token_class, rows, 1, 1, 0);
+  for (uint32_t row = 0; row < rows; ++row) {
+    step.positions()[row] = static_cast<int32_t>(end - rows + row);
+    step.input_i32(ports.tokens)[row] = static_cast<int32_t>(philox4x32({row, 0, 0, 0}, {})[0] % vocabulary);
+  }
+  step.input_i32(ports.wanted)[0] = static_cast<int32_t>(rows - 1);
+  for (uint32_t group = 0; group < step.program().groups.size(); ++group) {
+    const std::span<int32_t> pages = step.pages(group, 0);
+    std::iota(pages.begin(), pages.end(), 0);
+  }
+  step.sample_rows()[0] = {};
   step.fill_ropes();
 }
 

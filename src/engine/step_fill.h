@@ -34,4 +34,9 @@ struct StepPart {
 // Parts become the step's sequences in their order; wanted rows and their results follow part by part.
 void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class, std::span<const StepPart> parts);
 
+// The `rows` rows before position `end` of a text of random tokens that lies in the first pages of every group, alone
+// in the step, the last one wanted and greedily sampled: to learn how long steps take. The step has room for them.
+void fill_alone(StepBuffer& step, const TextPorts& ports, TokenClass token_class, uint32_t rows, uint32_t end,
+                uint32_t vocabulary);
+
 }  // namespace sluice

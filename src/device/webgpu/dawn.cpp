@@ -41,6 +41,7 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& path) {
   get(library->request_adapter, "wgpuInstanceRequestAdapter");
   get(library->adapter_limits, "wgpuAdapterGetLimits");
   get(library->adapter_info, "wgpuAdapterGetInfo");
+  get(library->free_memory_heaps, "wgpuAdapterPropertiesMemoryHeapsFreeMembers");
   get(library->adapter_has_feature, "wgpuAdapterHasFeature");
   get(library->request_device, "wgpuAdapterRequestDevice");
   get(library->device_queue, "wgpuDeviceGetQueue");

@@ -57,9 +57,9 @@ struct Chained {
 inline constexpr uint32_t kShaderSourceWgsl = 2;
 inline constexpr uint32_t kSuccess = 1;  // of every status
 inline constexpr uint32_t kAllowProcessEvents = 2, kAllowSpontaneous = 3;
-inline constexpr uint32_t kBackendVulkan = 6, kAdapterCpu = 3;
+inline constexpr uint32_t kBackendVulkan = 6, kAdapterDiscrete = 1, kAdapterCpu = 3;
 inline constexpr uint32_t kFeatureLevelCore = 2;
-inline constexpr uint32_t kShaderF16 = 10, kSubgroups = 17;
+inline constexpr uint32_t kShaderF16 = 10, kSubgroups = 17, kAdapterMemoryHeaps = 0x50015;
 inline constexpr uint64_t kMapRead = 0x1, kMapWrite = 0x2, kCopySource = 0x4, kCopyTarget = 0x8, kUniform = 0x40,
                           kStorage = 0x80;
 inline constexpr uint64_t kMapModeRead = 1, kMapModeWrite = 2;
@@ -128,6 +128,17 @@ struct AdapterInfo {
   StringView vendor{}, architecture{}, device{}, description{};
   uint32_t backend = 0, type = 0, vendor_id = 0, device_id = 0;
   uint32_t subgroup_least = 0, subgroup_most = 0;
+};
+inline constexpr uint32_t kMemoryHeaps = 0x50013;
+inline constexpr uint64_t kDeviceLocal = 0x1;
+struct MemoryHeap {
+  uint64_t properties = 0, bytes = 0;
+};
+// Chained to AdapterInfo on adapters with kAdapterMemoryHeaps; what it points to is given back by free_memory_heaps.
+struct MemoryHeaps {
+  Chained chain{.next = nullptr, .type = kMemoryHeaps};
+  size_t count = 0;
+  const MemoryHeap* heaps = nullptr;
 };
 struct Named {
   Chained* next = nullptr;
@@ -225,7 +236,8 @@ struct BindGroupDescriptor {
   size_t entry_count = 0;
   const BindGroupEntry* entries = nullptr;
 };
-static_assert(sizeof(Limits) == 168 && sizeof(BindGroupLayoutEntry) == 120 && sizeof(AdapterInfo) == 96);
+static_assert(sizeof(Limits) == 168 && sizeof(BindGroupLayoutEntry) == 120 && sizeof(AdapterInfo) == 96 &&
+              sizeof(MemoryHeaps) == 32);
 
 // The functions of one opened library; it stays open while somebody holds it.
 struct Library {
@@ -238,6 +250,7 @@ struct Library {
   Future (*request_adapter)(Instance, const AdapterOptions*, CallbackInfo<AdapterCallback>) = nullptr;
   uint32_t (*adapter_limits)(Adapter, Limits*) = nullptr;
   uint32_t (*adapter_info)(Adapter, AdapterInfo*) = nullptr;
+  void (*free_memory_heaps)(MemoryHeaps) = nullptr;
   Bool (*adapter_has_feature)(Adapter, uint32_t) = nullptr;
   Future (*request_device)(Adapter, const DeviceDescriptor*, CallbackInfo<DeviceCallback>) = nullptr;
   Queue (*device_queue)(Device) = nullptr;

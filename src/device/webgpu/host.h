@@ -26,6 +26,8 @@ struct Adapter {
   std::string description{};       // "NVIDIA H200, Vulkan"
   std::string driver{};            // with its version, which compiles the kernels
   bool is_software = false;        // a processor plays it
+  uint64_t memory_bytes = 0;       // of its largest heap; 0: it does not say
+  bool shares_memory = false;      // that heap is the host's memory, too
   uint64_t buffer_bytes = 0;       // of one buffer
   uint64_t binding_bytes = 0;      // of one storage binding
   uint32_t uniform_alignment = 0;  // of dynamic offsets

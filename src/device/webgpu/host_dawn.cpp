@@ -550,6 +550,19 @@ std::optional<Status> DawnHost::poll(HostTicket ticket) {
   return Status();
 }
 
+// Of the largest heap that the GPU computes in; 0: it does not say.
+uint64_t memory_bytes(const dawn::Library& library, dawn::Adapter adapter) {
+  if (library.adapter_has_feature(adapter, dawn::kAdapterMemoryHeaps) == 0) return 0;
+  dawn::MemoryHeaps heaps;
+  dawn::AdapterInfo info{.next = &heaps.chain};
+  if (library.adapter_info(adapter, &info) != dawn::kSuccess) return 0;
+  uint64_t most = 0;
+  for (size_t i = 0; i < heaps.count; ++i)
+    if ((heaps.heaps[i].properties & dawn::kDeviceLocal) != 0) most = std::max(most, heaps.heaps[i].bytes);
+  library.free_memory_heaps(heaps);
+  return most;
+}
+
 Adapter describe(const dawn::Library& library, dawn::Adapter adapter, const dawn::Limits& limits) {
   dawn::AdapterInfo info;
   library.adapter_info(adapter, &info);
@@ -558,6 +571,8 @@ Adapter describe(const dawn::Library& library, dawn::Adapter adapter, const dawn
       .description = cat(name.empty() ? dawn::text(info.description) : name, ", Vulkan"),
       .driver = dawn::text(info.description),
       .is_software = info.type == dawn::kAdapterCpu,
+      .memory_bytes = memory_bytes(library, adapter),
+      .shares_memory = info.type != dawn::kAdapterDiscrete,
       .buffer_bytes = limits.buffer_bytes,
       .binding_bytes = limits.storage_binding_bytes,
       .uniform_alignment = limits.uniform_alignment,

@@ -11,12 +11,19 @@ namespace {
 constexpr uint64_t kLeastBytes = 64;                // of a buffer: an empty one cannot be bound
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;  // of a weight's file at once
 
+// Of matrices that share: they begin within so many bytes, more than caches hold, and so far behind one another at
+// most.
+constexpr uint64_t kSharedBytes = uint64_t{512} << 20, kApartBytes = uint64_t{64} << 20;
+constexpr uint64_t kBindingAlignment = 256;  // the largest there is
+
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+uint64_t bound_bytes(uint64_t bytes) { return round_up(std::max(bytes, kLeastBytes), 16); }
 
 }  // namespace
 
-Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights)
-    : plan_(plan), host_(std::move(host)), weights_(weights) {
+Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights,
+               Matrices matrices)
+    : plan_(plan), host_(std::move(host)), weights_(weights), kind_(matrices) {
   const Program& program = plan_.program();
   memory_ = buffer(plan_.memory_bytes());
   counts_ = buffer(sizeof(StepCounts), BufferUse::uniform);
@@ -24,15 +31,47 @@ Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::ve
   bounce_ = buffer(plan_.bounce_bytes());
   factors_ = buffer(plan_.layout().factor_words() * 4);
   for (uint32_t i = 0; i < program.states.size(); ++i) states_.push_back(buffer(plan_.layout().state_bytes(i)));
-  matrices_.resize(program.weights.size());
-  for (WeightId id = 0; id < matrices_.size(); ++id)
-    for (uint32_t tile = 0; tile < plan_.layout().matrix(id).tiles.size(); ++tile)
-      matrices_[id].push_back(buffer(plan_.layout().tile_bytes(id, tile)));
   for (uint32_t i = 0; i < plan_.layout().slots().buffers(); ++i)
     slots_.push_back(buffer(plan_.layout().slots().bytes(i)));
+  matrices_.resize(program.weights.size());
+  if (!has_weights()) {
+    share_matrices();
+    variants_[static_cast<int>(TokenClass::decode)] = make_variant(plan_.dispatches(TokenClass::decode));
+    return;
+  }
+  for (WeightId id = 0; id < matrices_.size(); ++id)
+    for (uint32_t tile = 0; tile < plan_.layout().matrix(id).tiles.size(); ++tile) {
+      const uint64_t bytes = plan_.layout().tile_bytes(id, tile);
+      matrices_[id].push_back({.buffer = buffer(bytes), .bytes = bound_bytes(bytes)});
+    }
   for (int i = 0; i < kTokenClasses; ++i) variants_[i] = make_variant(plan_.dispatches(static_cast<TokenClass>(i)));
   upload_factors(weights);
   skip_what_is_full();
+}
+
+uint64_t Placed::shared_bytes(const WebGpuPlan& plan) {
+  uint64_t largest = 0, all = 0;
+  for (WeightId id = 0; id < plan.program().weights.size(); ++id)
+    for (uint32_t tile = 0; tile < plan.layout().matrix(id).tiles.size(); ++tile) {
+      const uint64_t bytes = round_up(bound_bytes(plan.layout().tile_bytes(id, tile)), kBindingAlignment);
+      largest = std::max(largest, bytes);
+      all += bytes;
+    }
+  return std::min(largest + kSharedBytes, all);
+}
+
+void Placed::share_matrices() {
+  const uint64_t most = std::max(host_->adapter().buffer_bytes / kBindingAlignment * kBindingAlignment, kLeastBytes);
+  const uint64_t bytes = std::min(std::max(shared_bytes(plan_), kLeastBytes), most);
+  const BufferId shared = buffer(bytes);
+  uint64_t next = 0;
+  for (WeightId id = 0; id < matrices_.size(); ++id)
+    for (uint32_t tile = 0; tile < plan_.layout().matrix(id).tiles.size(); ++tile) {
+      const uint64_t own = bound_bytes(plan_.layout().tile_bytes(id, tile));
+      if (next + own > bytes) next = 0;
+      matrices_[id].push_back({.buffer = shared, .offset = next, .bytes = own});
+      next += round_up(std::min(own, kApartBytes), kBindingAlignment);
+    }
 }
 
 Placed::~Placed() {
@@ -41,7 +80,7 @@ Placed::~Placed() {
 }
 
 BufferId Placed::buffer(uint64_t bytes, BufferUse use) {
-  buffers_.push_back(host_->buffer(round_up(std::max(bytes, kLeastBytes), 16), use));
+  buffers_.push_back(host_->buffer(bound_bytes(bytes), use));
   return buffers_.back();
 }
 
@@ -60,7 +99,7 @@ void Placed::fill(uint64_t bytes) {
   const TensorSource& source = weights_[next_.weight];
   const MatrixLayout& matrix = plan_.layout().matrix(next_.weight);
   const WeightTile& tile = matrix.tiles[next_.tile];
-  const BufferId buffer = matrices_[next_.weight][next_.tile];
+  const BufferId buffer = matrices_[next_.weight][next_.tile].buffer;
   const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
   if (next_.row == 0 && !grid.empty()) host_->upload(buffer, 0, std::as_bytes(std::span(grid)));
   const uint64_t count = std::min(std::max<uint64_t>(bytes / 4 / matrix.row_words, 1), tile.rows - next_.row);
@@ -119,12 +158,12 @@ void Placed::skip_what_is_full() {
 BoundRange Placed::range(const Slot& slot) const {
   const Layout& layout = plan_.layout();
   const auto whole = [](BufferId buffer, uint64_t bytes) {
-    return BoundRange{.buffer = buffer, .bytes = round_up(std::max(bytes, kLeastBytes), 16)};
+    return BoundRange{.buffer = buffer, .bytes = bound_bytes(bytes)};
   };
   switch (slot.kind) {
     case SlotKind::memory: return whole(memory_, plan_.memory_bytes());
     case SlotKind::factors: return whole(factors_, layout.factor_words() * 4);
-    case SlotKind::weight: return whole(matrices_[slot.index][slot.tile], layout.tile_bytes(slot.index, slot.tile));
+    case SlotKind::weight: return matrices_[slot.index][slot.tile];
     case SlotKind::experts: return whole(slots_[slot.index], layout.slots().bytes(slot.index));
     case SlotKind::state: return whole(states_[slot.index], layout.state_bytes(slot.index));
     case SlotKind::flags: break;

@@ -31,10 +31,17 @@ struct Variant {
   std::vector<StreamedExperts> streamed{};  // in the order of the program
 };
 
+// What matrices hold: the model's weights; or nothing, where only the time of decode steps matters. Then they share one
+// buffer, of which each has another part than those before it, so that no cache holds what a step reads.
+enum class Matrices : uint8_t { filled, shared };
+
 class Placed {
  public:
   // `host` may be shared by several; `plan` outlives this.
-  Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights);
+  Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights,
+         Matrices matrices);
+  // What matrices take that are shared, of that plan.
+  static uint64_t shared_bytes(const WebGpuPlan& plan);
   Placed(const Placed&) = delete;
   Placed& operator=(const Placed&) = delete;
   ~Placed();
@@ -50,6 +57,7 @@ class Placed {
                  std::span<std::byte> into) const;
   void fill_slot(uint32_t slot, const std::byte* packed);
 
+  bool has_weights() const { return kind_ == Matrices::filled; }
   Host& host() { return *host_; }
   BufferId memory() const { return memory_; }
   BufferId counts() const { return counts_; }
@@ -62,6 +70,7 @@ class Placed {
 
  private:
   BufferId buffer(uint64_t bytes, BufferUse use = BufferUse::storage);
+  void share_matrices();
   void upload_factors(const std::vector<TensorSource>& weights);
   void skip_what_is_full();
   Variant make_variant(const Dispatches& dispatches);
@@ -77,13 +86,14 @@ class Placed {
   const WebGpuPlan& plan_;
   std::shared_ptr<Host> host_;
   std::vector<TensorSource> weights_;
+  Matrices kind_;
   Next next_;
   uint64_t filled_bytes_ = 0;
   std::vector<BufferId> buffers_;  // all of them
   std::vector<BindingId> all_bindings_;
   BufferId memory_ = 0, counts_ = 0, flags_ = 0, bounce_ = 0, factors_ = 0;
   std::vector<BufferId> states_;
-  std::vector<std::vector<BufferId>> matrices_;  // by weight and tile
+  std::vector<std::vector<BoundRange>> matrices_;  // by weight and tile
   std::vector<BufferId> slots_;
   Variant variants_[kTokenClasses];
   std::optional<Variant> looking_[kTokenClasses];

@@ -97,12 +97,11 @@ Status WebGpuPlan::check_sizes() const {
   return {};
 }
 
-std::vector<MemoryLine> WebGpuPlan::memory() const {
-  return {
-      {Domain::device, Purpose::weights, layout_.matrix_bytes() + layout_.slots().bytes() + layout_.factor_words() * 4},
-      {Domain::device, Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
-      {Domain::device, Purpose::activations, memory_bytes()},
-      {Domain::host, Purpose::staging, kStagingBytes}};
+std::vector<MemoryLine> WebGpuPlan::memory_with(uint64_t matrix_bytes) const {
+  return {{Domain::device, Purpose::weights, matrix_bytes + layout_.slots().bytes() + layout_.factor_words() * 4},
+          {Domain::device, Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
+          {Domain::device, Purpose::activations, memory_bytes()},
+          {Domain::host, Purpose::staging, kStagingBytes}};
 }
 
 std::string WebGpuPlan::numerics_id() const {

@@ -16,7 +16,9 @@ class WebGpuPlan final : public Plan {
   WebGpuPlan(const WebGpuPlan&) = delete;
   WebGpuPlan& operator=(const WebGpuPlan&) = delete;
 
-  std::vector<MemoryLine> memory() const override;
+  std::vector<MemoryLine> memory() const override { return memory_with(layout_.matrix_bytes()); }
+  // Where matrices take so many bytes.
+  std::vector<MemoryLine> memory_with(uint64_t matrix_bytes) const;
   uint64_t page_bytes(uint32_t group) const override { return layout_.page_bytes(group); }
   uint64_t expert_bytes() const override { return layout_.slots().words * 4; }
   std::string numerics_id() const override;

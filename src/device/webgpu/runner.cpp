@@ -154,7 +154,7 @@ void WebGpuRunner::pack(ExpertId expert, uint32_t part, std::span<const std::byt
 Ticket WebGpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) {
   CHECK(!held_[slot]);
   held_[slot] = expert;
-  placed_->fill_slot(slot, pieces.front());
+  if (!pieces.empty()) placed_->fill_slot(slot, pieces.front());
   ready_.push_back({.ticket = ++last_ticket_});
   return last_ticket_;
 }
@@ -203,7 +203,8 @@ void WebGpuRunner::upload_embedded(const StepBuffer& step) {
     const TensorSource& table = weights_[embed->weight];
     const uint32_t columns = table.shape.columns;
     embedded_.resize(ids.size() * columns);
-    for (size_t row = 0; row < ids.size(); ++row) {
+    const size_t decoded = placed_->has_weights() ? ids.size() : 0;
+    for (size_t row = 0; row < decoded; ++row) {
       CHECK(ids[row] >= 0 && static_cast<uint32_t>(ids[row]) < table.shape.rows);
       float* to = embedded_.data() + row * columns;
       decode_weight_row(table, 0, static_cast<uint32_t>(ids[row]), to);

@@ -16,7 +16,12 @@ class HostedDevice final : public WebGpuDevice {
   explicit HostedDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
 
   DeviceInfo info() const override {
-    return {.name = "webgpu", .description = factory_->adapter().description, .memory = Domain::device};
+    const Adapter& adapter = factory_->adapter();
+    return {.name = "webgpu",
+            .description = adapter.description,
+            .memory = Domain::device,
+            .memory_bytes = adapter.memory_bytes,
+            .shares_memory = adapter.shares_memory};
   }
 
   double measure_copying(uint64_t (*clock)()) override {
@@ -44,19 +49,21 @@ class HostedDevice final : public WebGpuDevice {
 
   Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                         Budget& budget) override {
-    std::unique_ptr<WebGpuPlan> own(static_cast<WebGpuPlan*>(plan.release()));
-    TRY(std::vector<TensorSource> sources, find_planned(own->request(), weights));
-    TRY(std::vector<Reservation> reservations, reserve_planned(budget, own->memory()));
-    TRY(std::shared_ptr<Host> host, working_host());
-    auto placed = std::make_shared<Placed>(*own, std::move(host), sources);
-    if (placed->host().waits()) {
+    const auto load = [&](const std::shared_ptr<Placed>& placed) -> Status {
+      if (!placed->host().waits()) {
+        loading_.push_back(placed);
+        return {};
+      }
       while (!placed->full()) placed->fill(kPieceBytes);
-      TRY_STATUS(placed->host().settle());
-    } else {
-      loading_.push_back(placed);
-    }
-    return std::unique_ptr<Runner>(
-        std::make_unique<WebGpuRunner>(std::move(own), std::move(sources), std::move(reservations), std::move(placed)));
+      return placed->host().settle();
+    };
+    return runner_of(std::move(plan), weights, budget, Matrices::filled, load);
+  }
+
+  Result<std::unique_ptr<Runner>> rehearse(std::unique_ptr<Plan> plan, const WeightSource& weights,
+                                           Budget& budget) override {
+    return runner_of(std::move(plan), weights, budget, Matrices::shared,
+                     [](const std::shared_ptr<Placed>& placed) { return placed->host().settle(); });
   }
 
   Result<Loaded> load(uint64_t bytes) override {
@@ -75,6 +82,20 @@ class HostedDevice final : public WebGpuDevice {
   }
 
  private:
+  template <class Load>
+  Result<std::unique_ptr<Runner>> runner_of(std::unique_ptr<Plan> plan, const WeightSource& weights, Budget& budget,
+                                            Matrices matrices, const Load& load) {
+    std::unique_ptr<WebGpuPlan> own(static_cast<WebGpuPlan*>(plan.release()));
+    TRY(std::vector<TensorSource> sources, find_planned(own->request(), weights));
+    const std::vector<MemoryLine> lines =
+        matrices == Matrices::filled ? own->memory() : own->memory_with(Placed::shared_bytes(*own));
+    TRY(std::vector<Reservation> reservations, reserve_planned(budget, lines));
+    TRY(std::shared_ptr<Host> host, working_host());
+    auto placed = std::make_shared<Placed>(*own, std::move(host), sources, matrices);
+    TRY_STATUS(load(placed));
+    return std::unique_ptr<Runner>(
+        std::make_unique<WebGpuRunner>(std::move(own), std::move(sources), std::move(reservations), std::move(placed)));
+  }
   // One host for all, so that pipelines are made once; a new one after a failure.
   Result<std::shared_ptr<Host>> working_host() {
     if (host_ == nullptr || host_->failure()) {
