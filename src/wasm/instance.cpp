@@ -20,6 +20,8 @@ namespace {
 constexpr uint64_t kHeapBytes = uint64_t{1} << 32;
 // Stack, code's data, vocabulary and what the allocator loses.
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
+// That the module's malloc gives at once is less than 2 GiB, and slots in the heap are one block.
+constexpr uint64_t kMostSlotBytes = (uint64_t{1} << 31) - (uint64_t{1} << 20);
 constexpr double kMostBytes = 1e15;
 // Positions where nobody says how many and experts come and go: the longest context would leave them no memory.
 constexpr uint32_t kStreamedContext = 8192;
@@ -170,6 +172,7 @@ Status Instance::fit_memory(uint64_t memory, EngineOptions& options) {
     options.experts.bytes = plan.slot_memory();
     options.prompt_chunk = plan.prompt_chunk;
   }
+  if (domain == Domain::host) options.experts.bytes = std::min(options.experts.bytes, kMostSlotBytes);
   return {};
 }
 

@@ -35,9 +35,9 @@ size_t SLUICE_EXPORT(sluice_reply_bytes)();
 // options: {"model": path, "arithmetic": "fast" | "exact", "cache": "f32" | "f16" | "bf16", "device": "webgpu" | "cpu"
 // | "reference", "context": positions, "memory": bytes that it may take where it computes, of the GPU's or of the
 // module's, "expert_memory": bytes of those for experts, where it has such}; all but the model may be left out. Experts
-// that find no room are read from the files as they are chosen. null for failure. Replies {"name", "device",
-// "device_description", "numerics_id", "vocabulary", "context", "ends": tokens that end an answer, "has_chat_template",
-// "sampling": what the model's own files ask for}.
+// that find no room are read from the files as they are chosen; in the module's memory less than 2 GiB of them have it.
+// null for failure. Replies {"name", "device", "device_description", "numerics_id", "vocabulary", "context", "ends":
+// tokens that end an answer, "has_chat_template", "sampling": what the model's own files ask for}.
 sluice::wasm::Instance* SLUICE_EXPORT(sluice_open)(const char* options, size_t bytes);
 // Uploads some more of it to the GPU. Replies {"bytes", "of"}; the host lets its GPU settle and calls again, until they
 // are equal after it has settled.
