@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import {
   answerOf,
@@ -26,6 +27,9 @@ const kViolin = /^violin \(noun\): bow/;
 const kMillion = 1_000_000;
 const kDemoLayers = 8;
 const kGpuPatience = 300_000; // ms; a processor plays the GPU, and compiles its kernels first
+const kMixtureFiles = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'].map((name) =>
+  join(import.meta.dirname, '../data/gemma4_moe', name),
+);
 const digest = createHash('sha256').update(readFileSync(kDemoFile)).digest('hex');
 
 let browser, site, context;
@@ -270,6 +274,42 @@ test('the GPU answers where the user chooses it, and a lost one is said and open
   await ready(page);
   assert.match(await ask(page, 'What is a cello?'), /^cello \(noun\): /);
   assert.equal(await page.locator('#model-device').innerText(), 'WebGPU');
+});
+
+// The answers of a model with random weights are nonsense, but always the same.
+test('a mixture answers as before in the memory that the user gives its experts, and says what it holds', async () => {
+  const page = await openPage(context, site);
+  const stats = page.locator('#stats');
+  const setMemory = async (megabytes) => {
+    await page.getByRole('button', { name: 'Settings' }).click();
+    const field = page.getByLabel('Memory for experts');
+    await field.fill(megabytes);
+    await field.press('Escape');
+  };
+  const open = async () => {
+    await openModels(page);
+    await page.locator('#dialog-file').setInputFiles(kMixtureFiles);
+  };
+  await setDevice(page, 'cpu');
+  await setTemperature(page, '0');
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByLabel('Longest answer').fill('12');
+  await page.keyboard.press('Escape');
+  const answers = [];
+  for (const megabytes of ['', '0.24']) {
+    await setMemory(megabytes);
+    await open();
+    await ready(page);
+    answers.push(await ask(page, 'What is a violin?'));
+    if (megabytes === '') assert.doesNotMatch(await stats.innerText(), /experts/);
+    await page.getByRole('button', { name: 'New chat' }).click();
+  }
+  assert.equal(answers[1], answers[0]);
+  assert.notEqual(answers[0], '');
+  assert.match(await stats.innerText(), / · room for 11 of 40 experts, \d+ % found there · /);
+  await setMemory('0.001');
+  await open();
+  assert.match(await errorOf(page), /^Experts: 1\.0 kB for them: want at least the [\d.]+ kB of one\.$/);
 });
 
 test('an address without a model gives a sentence', async () => {

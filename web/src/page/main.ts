@@ -1,12 +1,14 @@
 // The page: a conversation with one model. All that computes is in the package.
 import { formatBytes, Sluice, SluiceError } from '../index.ts';
-import type { Answer, Chat, GenerateOptions, LoadProgress } from '../index.ts';
+import type { Answer, Chat, ExpertStats, GenerateOptions, LoadProgress } from '../index.ts';
 import { byId, formatCount } from './dom.ts';
 import { recall, remember } from './memory.ts';
 import { MessageList, speedOf } from './messages.ts';
 import { Models } from './models.ts';
 import type { Choice } from './models.ts';
 import { SettingsForm } from './settings.ts';
+
+const kMegabyte = 1e6; // bytes
 
 let model: Sluice | null = null;
 let chat: Chat | null = null;
@@ -91,12 +93,13 @@ async function load(choice: Choice): Promise<void> {
   byId('load').hidden = false;
   byId('welcome').hidden = true;
   showProgress({ stage: 'opening', loaded: 0, total: null });
-  const { device, context } = settings.values;
+  const { device, context, expertMemory } = settings.values;
   try {
     model = await Sluice.load(choice.source, {
       ...choice.options,
       device,
       context: context ?? 0,
+      expertMemory: (expertMemory ?? 0) * kMegabyte,
       onProgress: (progress) => loading === mine && showProgress(progress),
       signal: mine.signal,
     });
@@ -148,18 +151,29 @@ function showBusy(): void {
   send.disabled = model === null || prompt.value.trim() === '';
 }
 
+// "room for 120 of 1,024 experts, 43 % found there"
+function sayExperts({ inMemory, all, uses, misses }: ExpertStats): string {
+  const found = uses === 0 ? '' : `, ${Math.round(100 * (1 - misses / uses))} % found there`;
+  return `room for ${formatCount(inMemory)} of ${formatCount(all)} experts${found}`;
+}
+
 async function showStats(speed: string | null): Promise<void> {
   const line = byId('stats');
   if (model === null) {
     line.textContent = '';
     return;
   }
-  const { heapBytes, gpuBytes } = await model.stats();
+  const { heapBytes, gpuBytes, experts } = await model.stats();
   const memory =
     gpuBytes > 0
       ? `${formatBytes(heapBytes)} memory, ${formatBytes(gpuBytes)} on the GPU`
       : `${formatBytes(heapBytes)} memory`;
-  line.textContent = [speed, memory, model && `context ${formatCount(model.facts.context)} tokens`]
+  line.textContent = [
+    speed,
+    memory,
+    experts && sayExperts(experts),
+    model && `context ${formatCount(model.facts.context)} tokens`,
+  ]
     .filter(Boolean)
     .join(' · ');
 }

@@ -11,6 +11,7 @@ export interface Settings {
   maxTokens: number | null; // null: what the context leaves
   seed: number | null; // null: each answer draws its own
   context: number | null; // null: the model's, or what fits; takes effect when a model is loaded
+  expertMemory: number | null; // megabytes; null: what there is; likewise
   device: Device;
   thinking: 'model' | 'on' | 'off';
 }
@@ -24,6 +25,7 @@ export const kDefaults: Settings = {
   maxTokens: null,
   seed: null,
   context: null,
+  expertMemory: null,
   device: 'auto',
   thinking: 'model',
 };

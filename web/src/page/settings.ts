@@ -5,7 +5,7 @@ import { kDefaults, recall, remember } from './memory.ts';
 import type { Settings } from './memory.ts';
 
 interface NumberField {
-  name: 'temperature' | 'topK' | 'topP' | 'minP' | 'repeatPenalty' | 'maxTokens' | 'seed' | 'context';
+  name: 'temperature' | 'topK' | 'topP' | 'minP' | 'repeatPenalty' | 'maxTokens' | 'seed' | 'context' | 'expertMemory';
   label: string;
   help: string;
   min: number;
@@ -86,6 +86,15 @@ const kFields: NumberField[] = [
     max: 1e7,
     step: 64,
     otherwise: (f) => (f ? `${f.context}` : 'what fits'),
+  },
+  {
+    name: 'expertMemory',
+    label: 'Memory for experts',
+    help: 'MB; a mixture’s others are read as they are chosen; from the next load on',
+    min: 0,
+    max: 1e6,
+    step: 'any',
+    otherwise: () => 'what there is',
   },
 ];
 
