@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,15 +85,7 @@ TEST(Goldens, LatentAttentionFromEveryFormatAtEveryLevel) {
 
 // An MLX directory whose tokenizer is another model's of tests/data: they are the same files.
 std::string with_tokenizer(const TemporaryFolder& folder, const std::string& model, const std::string& other) {
-  namespace fs = std::filesystem;
-  const std::string whole = folder.path(model);
-  fs::create_directory(whole);
-  for (const std::string& from : {kData + "/" + model, kData + "/" + other})
-    for (const fs::directory_entry& file : fs::directory_iterator(from)) {
-      const fs::path link = fs::path(whole) / file.path().filename();
-      if (!fs::exists(link)) fs::create_symlink(fs::absolute(file.path()), link);
-    }
-  return whole;
+  return folder.links(model, {kData + "/" + model, kData + "/" + other});
 }
 
 // A factor times an integer plus an offset is no 16-bit number: F32 files keep it, and q8_0 is judged by itself.

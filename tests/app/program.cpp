@@ -149,4 +149,16 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+std::string TemporaryFolder::links(const std::string& name, const std::vector<std::string>& folders) const {
+  namespace fs = std::filesystem;
+  const fs::path whole = path(name);
+  fs::create_directory(whole);
+  for (const std::string& from : folders)
+    for (const fs::directory_entry& file : fs::directory_iterator(from)) {
+      const fs::path link = whole / file.path().filename();
+      if (!fs::exists(link)) fs::create_symlink(fs::absolute(file.path()), link);
+    }
+  return whole;
+}
+
 }  // namespace sluice

@@ -34,6 +34,8 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   std::string path(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
+  // A folder `name` in it with links to the files of all these; of files with one name the first one's stands.
+  std::string links(const std::string& name, const std::vector<std::string>& folders) const;
 
  private:
   std::string path_;
