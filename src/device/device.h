@@ -35,6 +35,7 @@ struct DeviceInfo {
   uint64_t memory_bytes = 0;       // of a device's own memory; 0: it does not say
   bool shares_memory = false;      // which lies in the host's
   bool classes_bit_equal = false;  // prompt and decode rows give the same bits: a prefix is reused whatever its classes
+  bool expert_slots = false;       // plans with PlanRequest::expert_slots
   std::vector<std::string> missing{};  // ops that the device lacks on purpose; a program with one is refused by plan
 };
 

@@ -75,7 +75,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   }
   plan.tables = table_bytes(text.program, weights);
   ExpertSlots slots;
-  if (plan.experts.layers != 0) {
+  if (plan.experts.layers != 0 && device.info().expert_slots) {
     if (const auto places = ExpertPlaces::find(text.program, *text.weights, files)) {
       plan.experts.slot_bytes = plan.experts.read_bytes = places->slot_bytes();
       plan.experts.reads = places->place(0, 0).reads.size();

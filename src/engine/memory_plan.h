@@ -17,7 +17,7 @@ namespace sluice {
 struct ExpertRoom {
   uint32_t layers = 0, experts = 0, used = 0;  // experts of a layer; by a token
   uint64_t bytes = 0;                          // of all of them, where they lie
-  uint64_t slot_bytes = 0;                     // of one that is read into a slot; 0: they lie in no file
+  uint64_t slot_bytes = 0;                     // of one that is read into a slot; 0: none can be
   uint64_t read_bytes = 0;                     // of one in the file
   uint64_t reads = 1;                          // that bring one
 

@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack) {
-  RealDevice machine("cpu", 2);
+Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, const std::string& device = "cpu") {
+  RealDevice machine(device, 2);
   Budget budget;
   budget.set_limit(Domain::host, limit);
   budget.count_mapped(Domain::host, true);
@@ -34,6 +34,15 @@ TEST(MemoryPlan, EveryLimitFromTheFloorOnWillDo) {
   }
   EXPECT_TRUE(packs);
   EXPECT_TRUE(streams);
+}
+
+TEST(MemoryPlan, AsksForAllExpertsWhereADeviceTakesNoneIntoSlots) {
+  const Model& model = real_model("gemma4_moe q8_0");
+  const Result<MemoryPlan> plan = plan_with(model, 0, Repack::never, "reference");
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_FALSE(plan->streams());
+  EXPECT_EQ(plan->needed(), plan->recommended());
+  EXPECT_FALSE(check_floor(*plan));
 }
 
 // Room for more experts is worth more than for a third snapshot.

@@ -57,7 +57,8 @@ class CpuDevice final : public Device {
     return {
         .name = "cpu",
         .description = cat(processor_name(), ", ", simd_.title, ", ", threads, threads == 1 ? " thread" : " threads"),
-        .classes_bit_equal = true};
+        .classes_bit_equal = true,
+        .expert_slots = true};
   }
 
   Peaks measure_peaks(uint64_t (*clock)()) const override {

@@ -21,7 +21,8 @@ class HostedDevice final : public WebGpuDevice {
             .description = adapter.description,
             .memory = Domain::device,
             .memory_bytes = adapter.memory_bytes,
-            .shares_memory = adapter.shares_memory};
+            .shares_memory = adapter.shares_memory,
+            .expert_slots = true};
   }
 
   double measure_copying(uint64_t (*clock)()) override {
