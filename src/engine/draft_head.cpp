@@ -176,6 +176,7 @@ void DraftHead::fill(std::span<const float> hidden, std::span<const int32_t> tok
 
 void DraftHead::start_step() {
   step_.fill_ropes();
+  for (SampleRow& row : step_.sample_rows()) row.candidates = kCandidates;
   const std::span results = std::span(results_).first(parts_.size());
   const std::span rows = std::span(rows_).first(parts_.size() * width_);
   const ReadRequest reads[] = {{sample_, std::as_writable_bytes(results)}, {hidden_out_, std::as_writable_bytes(rows)}};

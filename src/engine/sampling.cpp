@@ -76,6 +76,8 @@ Status check_sampling(const SamplingSettings& settings, uint32_t vocabulary) {
     return error(ErrorKind::invalid, "penalty window is ", settings.penalty_window, " tokens: want at most ",
                  kMaxPenaltyWindow);
   }
+  if (settings.candidates > kCandidates)
+    return error(ErrorKind::invalid, "candidates is ", settings.candidates, ": want at most ", kCandidates);
   return check_biases(settings, vocabulary);
 }
 
@@ -86,7 +88,8 @@ SampleRow sample_row(const SamplingSettings& settings, uint32_t choice) {
           .min_p = settings.min_p,
           .seed_low = static_cast<uint32_t>(settings.seed),
           .seed_high = static_cast<uint32_t>(settings.seed >> 32),
-          .choice = choice};
+          .choice = choice,
+          .candidates = settings.candidates};
 }
 
 std::vector<Adjustment> sample_adjustments(const SamplingSettings& settings, const History& history,

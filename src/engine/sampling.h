@@ -30,6 +30,7 @@ struct SamplingSettings {
   std::vector<std::pair<int32_t, float>> logit_bias =
       {};  // added; -inf forbids; of one token named twice the last counts
   uint64_t seed = 0;
+  uint32_t candidates = 0;  // tokens of the largest logits that each result tells, at most kCandidates
 };
 
 // One sentence about the first setting out of range.

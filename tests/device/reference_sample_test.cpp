@@ -24,6 +24,7 @@ SampleResult sampled(const std::vector<float>& logits, const SampleRow& row,
   run.set_integers(0, {5});
   run.set(1, logits);
   run.step->sample_rows()[0] = row;
+  run.step->sample_rows()[0].candidates = kCandidates;
   run.step->sample_rows()[0].adjustments = static_cast<uint32_t>(adjustments.size());
   std::copy(adjustments.begin(), adjustments.end(), run.step->adjustments().begin());
   const std::vector<int32_t> words = run.output<int32_t>();

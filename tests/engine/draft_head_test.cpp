@@ -47,6 +47,7 @@ Request request(size_t tokens, int32_t seed, uint32_t max_tokens) {
   request.sampling.temperature = seed % 2 == 0 ? 0.0f : 0.7f;
   request.sampling.repeat_penalty = seed % 3 == 0 ? 1.1f : 1.0f;
   request.sampling.seed = static_cast<uint64_t>(seed);
+  request.sampling.candidates = kCandidates;
   return request;
 }
 

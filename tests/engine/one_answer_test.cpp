@@ -55,6 +55,7 @@ class OneAnswer : public testing::TestWithParam<Variant> {
     request.max_tokens = max_tokens;
     request.sampling.temperature = seed % 2 == 0 ? 0.0f : 1.0f;
     request.sampling.seed = seed;
+    request.sampling.candidates = kCandidates;
     for (uint32_t i = 0; i < tokens; i += 37) request.logits_at.push_back(i);
     return request;
   }
@@ -102,6 +103,26 @@ TEST_P(OneAnswer, AloneOrWithStrangersOfAnyLength) {
   crowd.run();
   EXPECT_TRUE(same_bits(crowd.collect(id), want));
   EXPECT_TRUE(same_bits(crowd.collect(ids[1]), alone(request(65, 11, 12))));
+}
+
+// Only its largest logits are told or not: nothing else hangs on how many were asked for.
+TEST_P(OneAnswer, HoweverManyCandidatesAreAskedFor) {
+  Request asked = request(20, 2, 6);
+  const Progress want = alone(asked);
+  for (const uint32_t candidates : {0u, 3u}) {
+    asked.sampling.candidates = candidates;
+    Progress told = alone(asked);
+    for (size_t i = 0; i < told.tokens.size(); ++i) {
+      for (uint32_t c = 0; c < kCandidates; ++c) {
+        Candidate& candidate = told.tokens[i].candidates[c];
+        const Candidate& wanted = want.tokens[i].candidates[c];
+        EXPECT_EQ(candidate.token, c < candidates ? wanted.token : -1);
+        candidate = wanted;
+      }
+    }
+    EXPECT_EQ(want.tokens[0].candidates[0].token, want.tokens[0].token);
+    EXPECT_TRUE(same_bits(told, want)) << candidates;
+  }
 }
 
 TEST_P(OneAnswer, AnyChunkThatIsAMultipleOf64) {

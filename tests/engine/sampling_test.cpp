@@ -37,6 +37,9 @@ TEST(Sampling, RefusesSettingsOutOfRangeByName) {
   EXPECT_EQ(problem({.logit_bias = {{100, 1.0f}}}), "logit bias names token 100: want one from 0 to 99");
   EXPECT_EQ(problem({.logit_bias = {{7, kInfinity}}}), "logit bias of token 7 is inf: want a number or -inf");
   EXPECT_EQ(problem({.logit_bias = {{7, -kInfinity}}}), "");
+  EXPECT_EQ(problem({.candidates = kCandidates}), "");
+  EXPECT_EQ(problem({.candidates = kCandidates + 1}),
+            cat("candidates is ", kCandidates + 1, ": want at most ", kCandidates));
 }
 
 TEST(Sampling, PenaltiesCountTheWindowExactly) {

@@ -46,6 +46,7 @@ Request request(const std::string& model, size_t tokens, uint32_t seed) {
     request.prompt.push_back(static_cast<int32_t>((i * i * 7 + seed * 31 + i) % vocabulary));
   request.max_tokens = 6;
   request.sampling.seed = seed;
+  request.sampling.candidates = kCandidates;
   request.logits_at = {static_cast<uint32_t>(tokens) / 2};
   return request;
 }

@@ -178,14 +178,14 @@ SampleResult sample_row(const Kernels& kernels, const SampleArgs& args) {
   result.finite = all_finite(args.logits) ? 1 : 0;
   if (result.finite == 0) return result;
   const auto logit = [&](int32_t token) { return args.logits[static_cast<size_t>(token)]; };
-  const std::vector<int32_t> order = largest_tokens(kernels, args.logits, kCandidates);
+  const std::vector<int32_t> order = largest_tokens(kernels, args.logits, std::max(args.row.candidates, 1u));
   const double log_sum_exp = logit(order[0]) + std::log(exp_sum(kernels, args.logits, logit(order[0])));
 
   result.token = choose(kernels, args);
   result.log_prob = static_cast<float>(logit(result.token) - log_sum_exp);
   result.log_sum_exp = static_cast<float>(log_sum_exp);
   for (size_t i = 0; i < kCandidates; ++i) {
-    const bool there = i < order.size();
+    const bool there = i < std::min<size_t>(args.row.candidates, order.size());
     result.candidates[i] = {.token = there ? order[i] : -1, .logit = there ? logit(order[i]) : 0};
   }
   return result;

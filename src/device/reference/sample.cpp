@@ -90,7 +90,7 @@ SampleResult sample(std::span<const Real> logits, const SampleRow& row, std::spa
   result.log_prob = static_cast<float>(logit(result.token) - log_sum_exp);
   result.log_sum_exp = static_cast<float>(log_sum_exp);
   for (size_t i = 0; i < kCandidates; ++i) {
-    const bool there = i < order.size();
+    const bool there = i < std::min<size_t>(row.candidates, order.size());
     result.candidates[i] = {.token = there ? order[i] : -1, .logit = there ? static_cast<float>(logit(order[i])) : 0};
   }
   return result;

@@ -56,7 +56,7 @@ var<workgroup> row_words: array<u32, SAMPLE_ROW_WORDS>;
 var<workgroup> best_indices: array<u32, CANDIDATES>;
 
 fn candidate(part: u32, i: u32, has_part: bool) -> Token {
-  if (!has_part || i >= CANDIDATES) { return NONE; }
+  if (!has_part || i >= row_words[9]) { return NONE; }
   return Token(memory[part + 5u + 2u * i], memory[part + 6u + 2u * i]);
 }
 
@@ -128,6 +128,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let row = p.sample_rows + wanted * SAMPLE_ROW_WORDS;
   let out = p.out + wanted * SAMPLE_WORDS;
   if (thread < SAMPLE_ROW_WORDS) { row_words[thread] = memory[row + thread]; }
+  if (thread < CANDIDATES) { best_indices[thread] = NONE.index; }
+  let candidates = workgroupUniformLoad(&row_words)[9];
   let part = p.parts + (wanted * PARTS + thread) * PART_WORDS;
   let has_part = thread < PARTS;
   var own_largest = -3.4e38;
@@ -147,7 +149,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var next = 1u;
   var own = candidate(part, 0u, has_part);
   var behind = candidate(part, 1u, has_part);
-  for (var i = 0u; i < CANDIDATES; i++) {
+  for (var i = 0u; i < candidates; i++) {
     let first = best_of_all(own, thread);
     if (first.index == own.index) {
       next++;
@@ -191,6 +193,8 @@ fn logit(logits: u32, begin: u32, i: u32) -> f32 { return load(logits + i); }
 // A part's words: its largest logit; the sum of exponentials of their distance to it; how many are not finite; key and
 // index of its best token, adjusted; then key and index of its candidates, the best first.
 constexpr const char* kSamplePart = R"(
+var<workgroup> shared_candidates: u32;
+
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
@@ -202,6 +206,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let begin = min(number * TOKENS, p.vocabulary);
   let end = min(begin + TOKENS, p.vocabulary);
   let part = p.parts + (wanted * PARTS + number) * PART_WORDS;
+  let row = p.sample_rows + wanted * SAMPLE_ROW_WORDS;
+  if (thread == 0u) { shared_candidates = memory[row + 9u]; }
+  let candidates = workgroupUniformLoad(&shared_candidates);
   var own_largest = -3.4e38;
   var own_bad = 0.0;
   for (var i = begin + thread; i < end; i += THREADS) {
@@ -220,7 +227,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   // The threads' best, of which the winner's thread then looks for its next.
   var own = NONE;
   var last = Token(0xffffffffu, 0u);
-  for (var i = 0u; i < CANDIDATES; i++) {
+  for (var i = 0u; i < candidates; i++) {
     if (i == 0u || last.index == own.index) {
       own = NONE;
       for (var k = begin + thread; k < end; k += THREADS) {
@@ -236,7 +243,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
 
   // A token's adjustments are made by the thread that goes over it, in their order.
-  let row = p.sample_rows + wanted * SAMPLE_ROW_WORDS;
   let first_adjustment = memory[row + 7u];
   for (var i = first_adjustment; i < first_adjustment + memory[row + 8u]; i++) {
     let token = memory[p.adjustments + 3u * i];
@@ -270,7 +276,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }  // namespace
 
 void Emitter::emit(const Sample& op) {
-  static_assert(sizeof(SampleRow) == 36 && sizeof(Adjustment) == 12);
+  static_assert(sizeof(SampleRow) == 40 && sizeof(Adjustment) == 12);
   const uint32_t vocabulary = columns(op.logits);
   const uint32_t tokens = std::max(kPartTokens, (vocabulary + kSampleThreads - 1) / kSampleThreads);
   const uint32_t parts = (vocabulary + tokens - 1) / tokens;

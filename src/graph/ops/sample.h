@@ -26,6 +26,7 @@ struct SampleRow {
   uint32_t seed_low = 0, seed_high = 0;
   uint32_t choice = 0;                             // which of several answers to one prompt
   uint32_t first_adjustment = 0, adjustments = 0;  // range in the step's adjustments
+  uint32_t candidates = 0;                         // that the result tells, at most kCandidates
 };
 
 struct Adjustment {
@@ -46,7 +47,7 @@ struct SampleResult {
   float log_prob = 0.0f;
   float log_sum_exp = 0.0f;
   Candidate candidates[kCandidates] =
-      {};  // largest logits first; fewer than kCandidates in a tiny vocabulary: token -1
+      {};  // largest logits first; of those not asked for, or not in a tiny vocabulary: token -1
 };
 static_assert(sizeof(SampleResult) <= 1024, "a step reads back at most 1 KB a sequence");
 inline constexpr uint32_t kSampleWords = sizeof(SampleResult) / 4;

@@ -13,6 +13,7 @@ struct SampleCase {
   SampleRow row;
   Fill fill = kSpread;
   std::vector<Adjustment> adjustments{};
+  uint32_t candidates = kCandidates;
 };
 
 // Many rows with one setting, each with a seed and choice of its own.
@@ -27,6 +28,7 @@ OpCase sample_case(const SampleCase& one) {
       setting.seed_low = 17 * row;
       setting.seed_high = row % 3;
       setting.choice = row % 2;
+      setting.candidates = one.candidates;
       setting.adjustments = static_cast<uint32_t>(one.adjustments.size());
       step.sampling.push_back(setting);
       step.wanted.push_back(static_cast<int32_t>(row));
@@ -68,6 +70,8 @@ std::vector<OpCase> Sample::cases() {
            {"all but one forbidden", 3, warm, kSpread, {{.token = 2, .add = never}, {.token = 0, .add = never}}},
            {"repeated", 33, warm, kSpread, {{.token = 4, .repeat = 1.3f}, {.token = 32, .repeat = 1.3f, .add = -0.5f}}},
            {"biased", 33, {}, kSpread, {{.token = 9, .add = 100.0f}}},
+           {"no candidates", 50, {}, kSpread, {}, 0},
+           {"three candidates", 2100, warm, {.levels = 300}, {}, 3},
            {"one token twice", 33, warm, kSpread, {{.token = 9, .repeat = 2.0f}, {.token = 9, .add = 3.0f}}},
        })
     cases.push_back(sample_case(one));
