@@ -56,6 +56,8 @@ uint32_t Emitter::emit_run(const Run& run) {
   const bool has_rows = run.rows_end > run.first_op;
   if (run.kind == RunKind::rows) {
     emit_rows(run.first_op, run.end_op);
+  } else if (run.kind == RunKind::short_conv) {
+    emit_conv(*conv_run(program_, readers_, run.first_op));
   } else if (run.kind == RunKind::heads && !has_rows) {
     emit_heads(run);
   } else if (run.kind == RunKind::heads && class_ == TokenClass::decode) {

@@ -105,6 +105,8 @@ class Emitter {
   // Whether products of that shape can make their rows first.
   bool may_make_rows(const Run& run, const ProductShape& shape, bool fours) const;
   void emit_heads(const Run& run);
+  void emit_conv(const ConvRun& run);
+  void use_gates(Kernel& kernel, const DeltaGates& op) const;  // write_gate(i), of element i of all rows
   class RowText;
   enum class ChainEnd : uint8_t { kept, stored, query };  // in the cache alone, in memory, in `query`
   std::string chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end);

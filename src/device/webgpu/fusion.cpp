@@ -11,6 +11,7 @@ namespace {
 constexpr uint64_t kMostRowColumns = 8192;
 constexpr uint32_t kMostLinears = 4;
 constexpr size_t kMostChains = 4;
+constexpr size_t kMostConvParts = 4;
 // Outputs of products that begin with rows: of more, making the rows again and again costs more than it saves.
 constexpr uint64_t kMostOutputsOfRows = 32768;
 
@@ -185,6 +186,63 @@ std::optional<GatedRun> gated_run(const Program& program, const Readers& readers
   return run;
 }
 
+namespace {
+
+// Whether the op is of the run, which then has it.
+bool take_of_conv(const Program& program, ConvRun& run, const Op& op) {
+  const auto part_of = [&](ValueId value) {
+    return std::ranges::find_if(run.parts, [&](const ConvPart& part) { return is_same(program, part.result, value); });
+  };
+  if (const auto* slice = std::get_if<Slice>(&op)) {
+    uint64_t taken = 0;
+    for (const ConvPart& part : run.parts) taken += type_of(program, part.result).columns();
+    if (!is_same(program, slice->x, run.conv->out) || slice->stride != 1 || run.parts.size() == kMostConvParts ||
+        uint64_t{slice->first_head} * type_of(program, slice->x).width != taken)
+      return false;
+    run.parts.push_back({.norm = nullptr, .result = slice->out});
+    return true;
+  }
+  if (const auto* norm = std::get_if<L2Norm>(&op)) {
+    const auto part = part_of(norm->x);
+    const uint32_t width = type_of(program, norm->x).width;
+    if (part == run.parts.end() || part->norm != nullptr || (run.width != 0 && run.width != width)) return false;
+    *part = {.norm = norm, .result = norm->out};
+    run.width = width;
+    return true;
+  }
+  if (const auto* gates = std::get_if<DeltaGates>(&op)) {
+    if (run.gates != nullptr || type_of(program, gates->decay).extent != type_of(program, run.conv->out).extent)
+      return false;
+    run.gates = gates;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<ConvRun> conv_run(const Program& program, const Readers& readers, uint32_t first_op) {
+  ConvRun run{.conv = std::get_if<ShortConv>(&program.ops[first_op]), .end_op = first_op + 1};
+  if (run.conv == nullptr) return std::nullopt;
+  while (run.end_op < program.ops.size() && take_of_conv(program, run, program.ops[run.end_op])) ++run.end_op;
+  uint64_t taken = 0;
+  bool is_whole = run.width > 0;
+  for (const ConvPart& part : run.parts) {
+    const uint64_t columns = type_of(program, part.result).columns();
+    is_whole = is_whole && columns % run.width == 0;
+    taken += columns;
+  }
+  if (!is_whole || taken != type_of(program, run.conv->out).columns()) return std::nullopt;
+  // All but the parts' results is for the run alone.
+  for (uint32_t op = first_op; op < run.end_op; ++op)
+    for_each_output(program.ops[op], [&](ValueId id) {
+      const bool is_result = std::holds_alternative<DeltaGates>(program.ops[op]) ||
+                             std::ranges::any_of(run.parts, [&](const ConvPart& part) { return part.result == id; });
+      is_whole = is_whole && (is_result || !readers.outside(id, first_op, run.end_op));
+    });
+  return is_whole ? std::optional(run) : std::nullopt;
+}
+
 ValueId row_made(const Program& program, uint32_t first, uint32_t end, ValueId value) {
   for (uint32_t op = first; op < end; ++op)
     if (const ValueId made = row_result(program, program.ops[op]); made != kNone && is_same(program, made, value))
@@ -242,7 +300,9 @@ std::vector<Run> find_runs(const Program& program) {
     Run run{.kind = RunKind::rows, .first_op = op, .end_op = end_of_rows(program, op)};
     if (const std::optional<HeadRun> heads = head_run(program, readers, op); heads && heads->end_op > run.end_op)
       run = {.kind = RunKind::heads, .first_op = op, .end_op = heads->end_op};
-    if (const std::optional<GatedRun> gated = gated_run(program, readers, op))
+    if (const std::optional<ConvRun> conv = conv_run(program, readers, op))
+      run = {.kind = RunKind::short_conv, .first_op = op, .end_op = conv->end_op};
+    else if (const std::optional<GatedRun> gated = gated_run(program, readers, op))
       run = {.kind = RunKind::gated, .first_op = op, .end_op = gated->end_op};
     else if (const uint32_t end = end_of_linears(program, op); end > run.end_op)
       run = {.kind = RunKind::linears, .first_op = op, .end_op = end};

@@ -7,6 +7,7 @@
 //           queries alone are made where they are read, ops [first_op, rows_end), of decode steps' attention
 //   linears products with the same rows, side by side; of decode steps
 //   gated   a product, or two, and a gated activation of them; of decode steps
+//   short_conv  a convolution, what cuts its channels into heads and norms some, and the delta rule's gates
 //
 // Products may begin with the rows that they multiply, ops [first_op, rows_end): each workgroup makes them.
 //
@@ -22,7 +23,7 @@
 
 namespace sluice::webgpu {
 
-enum class RunKind : uint8_t { rows, heads, linears, gated };
+enum class RunKind : uint8_t { rows, heads, linears, gated, short_conv };
 
 struct Run {
   RunKind kind{};
@@ -75,6 +76,22 @@ struct GatedRun {
   uint32_t end_op = 0;
 };
 std::optional<GatedRun> gated_run(const Program& program, const Readers& readers, uint32_t first_op);
+
+// A short convolution and what its channels, cut into heads, become: some are normed, all are written. With the gates
+// of the delta rule behind it, where they are among the ops.
+struct ConvPart {
+  const L2Norm* norm = nullptr;
+  ValueId result = kNone;
+};
+struct ConvRun {
+  const ShortConv* conv = nullptr;
+  std::vector<ConvPart> parts{};  // of consecutive channels, all of them
+  uint32_t width = 0;             // of a normed head; all parts have whole ones
+  const DeltaGates* gates = nullptr;
+  uint32_t end_op = 0;
+};
+// None: of less than two ops, or of no norm.
+std::optional<ConvRun> conv_run(const Program& program, const Readers& readers, uint32_t first_op);
 
 // Ascending, apart from each other.
 std::vector<Run> find_runs(const Program& program);

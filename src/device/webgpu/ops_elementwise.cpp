@@ -1,4 +1,4 @@
-// add, mul, scale, softcap, activation, gated_activation, delta_gates, gather, slice, rope: a thread an element.
+// add, mul, scale, softcap, activation, gated_activation, gather, slice, rope: a thread an element.
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {
@@ -92,35 +92,6 @@ fn element(i: u32) -> f32 { return activate(load(p.gate + i * GATE_COLUMNS / COL
   kernel.constants.push_back({"GATE_COLUMNS", columns(op.gate)});
   kernel.params.insert(kernel.params.end(), {{"gate", at(op.gate)}, {"up", at(op.up)}});
   kernel.snippets = {kMath, activation_text(op.kind)};
-  add(kernel);
-}
-
-// softplus(x) = log(1 + exp(x)) = max(x, 0) + log(1 + e) with e = exp(-|x|), which is 2 atanh(e / (2 + e)) where e is
-// small.
-void Emitter::emit(const DeltaGates& op) {
-  Kernel kernel = elementwise("delta_gates", R"(
-fn log_1_plus(e: f32) -> f32 {
-  if (e > 0.25) { return exact_log(1.0 + e); }
-  let s = e / (2.0 + e);
-  let z = s * s;
-  return 2.0 * s * fma(z, fma(z, fma(z, fma(z, 1.0 / 9.0, 1.0 / 7.0), 1.0 / 5.0), 1.0 / 3.0), 1.0);
-}
-fn element(i: u32) -> f32 {
-  let head = i % COLUMNS;
-  store(p.beta + i, sigmoid(load(p.b + i)));
-  let x = load(p.a + i) + factors[p.bias + head];
-  let softplus = select(max(x, 0.0) + log_1_plus(exact_exp(-abs(x))), x, x > 20.0 || is_nan(x));
-  return factors[p.rate + head] * softplus;
-}
-)",
-                              op.decay);
-  kernel.params.insert(kernel.params.end(), {{"a", at(op.a)},
-                                             {"b", at(op.b)},
-                                             {"beta", at(op.beta)},
-                                             {"rate", layout_.factor(op.rate)},
-                                             {"bias", layout_.factor(op.bias)}});
-  kernel.bindings.push_back(factors());
-  kernel.snippets = {kMath};
   add(kernel);
 }
 

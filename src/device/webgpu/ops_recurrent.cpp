@@ -1,5 +1,7 @@
-// short_conv: a thread a channel of a row. A row's taps are rows of the step as far back as its sequence goes there,
-// then the state.
+// short_conv and delta_gates. A workgroup takes WIDTH channels of a row: of a run (fusion.h) a head, which it may norm,
+// and the row's last one the gates. A row's taps are rows of the step as far back as its sequence goes there, then the
+// state.
+#include "base/text.h"
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {
@@ -16,41 +18,115 @@ fn is_last(row: u32) -> bool { return row + 1u == rows() || sequence(row + 1u) !
 )";
 
 constexpr const char* kShortConv = R"(
-// x of `back` rows before `row`; `before` of the sequence's rows are in the step.
-fn x_of(row: u32, back: u32, before: u32, channel: u32, slot: u32) -> f32 {
-  if (back <= before) { return load(p.x + (row - back) * CHANNELS + channel); }
-  if (slot == NO_SLOT) { return 0.0; }
-  return bitcast<f32>(states[slot * PAGE_WORDS + (TAPS - 1u + before - back) * CHANNELS + channel]);
+const EACH = (WIDTH + THREADS - 1u) / THREADS;
+const CONV_BLOCKS = (CHANNELS + WIDTH - 1u) / WIDTH;
+// Of a row: how many rows of its sequence come before it in the step, and slots of the state.
+struct Span { before: u32, read: u32, written: u32, kept: u32 }
+var<workgroup> shared_span: Span;
+
+fn span_of(row: u32) -> Span {
+  var span = Span(rows_before(row, max(TAPS - 1u, p.page_entries)), page_entry(sequence(row), SLOT_READ), NO_SLOT, NO_SLOT);
+  if (is_last(row)) { span.written = page_entry(sequence(row), SLOT_WRITTEN); }
+  if (span.before + SLOT_ENTRIES < p.page_entries) {
+    span.kept = page_entry(sequence(row), SLOT_ENTRIES + span.before);
+  }
+  return span;
 }
+
+// x of `back` rows before `row`.
+fn x_of(row: u32, back: u32, channel: u32, span: Span) -> f32 {
+  if (back <= span.before) { return load(p.x + (row - back) * CHANNELS + channel); }
+  if (span.read == NO_SLOT) { return 0.0; }
+  return bitcast<f32>(states[span.read * PAGE_WORDS + (TAPS - 1u + span.before - back) * CHANNELS + channel]);
+}
+
+fn keep(slot: u32, row: u32, channel: u32, span: Span) {
+  if (slot == NO_SLOT) { return; }
+  for (var tap = 0u; tap + 1u < TAPS; tap++) {
+    states[slot * PAGE_WORDS + tap * CHANNELS + channel] = bitcast<u32>(x_of(row, TAPS - 2u - tap, channel, span));
+  }
+}
+
+// Where the channels of a block go: of a row's `columns`, from the channel `first` on; normed where eps is not negative.
+struct ConvPart { out: u32, first: u32, columns: u32, eps: f32 }
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
-  let i = group_index(group, groups) * THREADS + thread;
-  if (i >= rows() * CHANNELS) { return; }
-  let row = i / CHANNELS;
-  let channel = i % CHANNELS;
-  let before = rows_before(row, max(TAPS - 1u, p.page_entries));
-  let read = page_entry(sequence(row), SLOT_READ);
-  var sum = 0.0;
-  for (var tap = 0u; tap < TAPS; tap++) {
-    sum += factors[p.weight + channel * TAPS + tap] * x_of(row, TAPS - 1u - tap, before, channel, read);
+  let i = group_index(group, groups);
+  let row = i / BLOCKS;
+  let block = i % BLOCKS;
+  if (row >= rows()) { return; }
+  if (block == CONV_BLOCKS) {
+    write_gates(row, thread);
+    return;
   }
-  store(p.out + i, sum / (1.0 + exact_exp(-sum)));
-  if (is_last(row)) { keep(page_entry(sequence(row), SLOT_WRITTEN), row, before, channel, read); }
-  if (before + SLOT_ENTRIES < p.page_entries) {
-    keep(page_entry(sequence(row), SLOT_ENTRIES + before), row, before, channel, read);
+  if (thread == 0u) { shared_span = span_of(row); }
+  let span = workgroupUniformLoad(&shared_span);
+  var x = array<f32, EACH>();
+  var squares = 0.0;
+  for (var k = 0u; k < EACH; k++) {
+    let own = thread + k * THREADS;
+    let channel = block * WIDTH + own;
+    if (own >= WIDTH || channel >= CHANNELS) { continue; }
+    var sum = 0.0;
+    for (var tap = 0u; tap < TAPS; tap++) {
+      sum += factors[p.weight + channel * TAPS + tap] * x_of(row, TAPS - 1u - tap, channel, span);
+    }
+    x[k] = sum / (1.0 + exact_exp(-sum));
+    squares += x[k] * x[k];
+    keep(span.written, row, channel, span);
+    keep(span.kept, row, channel, span);
   }
-}
-
-fn keep(slot: u32, row: u32, before: u32, channel: u32, read: u32) {
-  if (slot == NO_SLOT) { return; }
-  for (var tap = 0u; tap + 1u < TAPS; tap++) {
-    let x = x_of(row, TAPS - 2u - tap, before, channel, read);
-    states[slot * PAGE_WORDS + tap * CHANNELS + channel] = bitcast<u32>(x);
+  let part = part_of(block * WIDTH);
+  var root = 1.0;
+  if (part.eps >= 0.0) { root = sqrt(sum_all(squares, thread) + part.eps); }
+  for (var k = 0u; k < EACH; k++) {
+    let own = thread + k * THREADS;
+    let channel = block * WIDTH + own;
+    if (own >= WIDTH || channel >= CHANNELS) { continue; }
+    store(part.out + row * part.columns + channel - part.first, x[k] / root);
   }
 }
 )";
+
+// softplus(x) = log(1 + exp(x)) = max(x, 0) + log(1 + e) with e = exp(-|x|), which is 2 atanh(e / (2 + e)) where e is
+// small.
+constexpr const char* kDeltaGates = R"(
+fn log_1_plus(e: f32) -> f32 {
+  if (e > 0.25) { return exact_log(1.0 + e); }
+  let s = e / (2.0 + e);
+  let z = s * s;
+  return 2.0 * s * fma(z, fma(z, fma(z, fma(z, 1.0 / 9.0, 1.0 / 7.0), 1.0 / 5.0), 1.0 / 3.0), 1.0);
+}
+fn write_gate(i: u32) {
+  let head = i % GATE_HEADS;
+  store(p.beta + i, sigmoid(load(p.b + i)));
+  let x = load(p.a + i) + factors[p.rate_bias + head];
+  let softplus = select(max(x, 0.0) + log_1_plus(exact_exp(-abs(x))), x, x > 20.0 || is_nan(x));
+  store(p.decay + i, factors[p.rate + head] * softplus);
+}
+)";
+constexpr const char* kGatesOfRow = R"(
+fn write_gates(row: u32, thread: u32) {
+  for (var head = thread; head < GATE_HEADS; head += THREADS) { write_gate(row * GATE_HEADS + head); }
+}
+)";
+constexpr const char* kNoGates = R"(
+fn write_gates(row: u32, thread: u32) {}
+)";
+constexpr const char* kGatesAlone = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  if (i < rows() * GATE_HEADS) { write_gate(i); }
+}
+)";
+
+// Parameters have names of their own for each part.
+constexpr const char* kOut[] = {"out_0", "out_1", "out_2", "out_3"};
+constexpr const char* kEps[] = {"eps_0", "eps_1", "eps_2", "eps_3"};
 
 }  // namespace
 
@@ -67,14 +143,62 @@ void Emitter::use_slots(Kernel& kernel, uint32_t state_id) const {
   kernel.snippets.emplace_back(kRowsBefore);
 }
 
-void Emitter::emit(const ShortConv& op) {
+void Emitter::emit(const ShortConv& op) { emit_conv({.conv = &op, .parts = {{.result = op.out}}, .width = kThreads}); }
+
+void Emitter::emit_conv(const ConvRun& run) {
+  const ShortConv& op = *run.conv;
+  const uint32_t channels = columns(op.x), blocks = (channels + run.width - 1) / run.width;
+  const uint32_t all_blocks = blocks + (run.gates == nullptr ? 0 : 1);
   Kernel kernel{.name = "short_conv", .body = kShortConv, .extent = type(op.x).extent};
-  kernel.constants = {{"CHANNELS", columns(op.x)}, {"TAPS", program_.weights[op.weight].shape.columns}};
-  kernel.params = {{"x", at(op.x)}, {"out", at(op.out)}, {"weight", layout_.factor(op.weight)}};
+  kernel.constants = {{"CHANNELS", channels},
+                      {"TAPS", program_.weights[op.weight].shape.columns},
+                      {"WIDTH", run.width},
+                      {"BLOCKS", all_blocks}};
+  kernel.params = {{"x", at(op.x)}, {"weight", layout_.factor(op.weight)}};
   kernel.snippets = {kMath};
+  use_reduce(kernel, adapter_);
   use_slots(kernel, op.state.state);
   kernel.bindings.push_back(factors());
-  kernel.grid = {.items = columns(op.x), .per = kThreads};
+  if (run.gates == nullptr)
+    kernel.snippets.emplace_back(kNoGates);
+  else
+    use_gates(kernel, *run.gates);
+  std::string parts = "fn part_of(channel: u32) -> ConvPart {\n";
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < run.parts.size(); ++i) {
+    const ConvPart& part = run.parts[i];
+    const uint32_t own = columns(part.result);
+    kernel.params.insert(kernel.params.end(),
+                         {{kOut[i], at(part.result)}, {kEps[i], part.norm == nullptr ? -1.0f : part.norm->eps}});
+    const std::string value = cat("ConvPart(p.", kOut[i], ", ", first, "u, ", own, "u, p.", kEps[i], ");\n");
+    first += own;
+    parts += i + 1 == run.parts.size()
+                 ? cat("  return ", value, "}\n")
+                 : cat("  if (channel < ", first, "u) { return ", value.substr(0, value.size() - 1), " }\n");
+  }
+  kernel.body += parts;
+  if (run.gates != nullptr) kernel.snippets.emplace_back(kGatesOfRow);
+  kernel.grid = {.items = all_blocks};
+  add(kernel);
+}
+
+void Emitter::use_gates(Kernel& kernel, const DeltaGates& op) const {
+  kernel.constants.push_back({"GATE_HEADS", columns(op.decay)});
+  kernel.params.insert(kernel.params.end(), {{"a", at(op.a)},
+                                             {"b", at(op.b)},
+                                             {"decay", at(op.decay)},
+                                             {"beta", at(op.beta)},
+                                             {"rate", layout_.factor(op.rate)},
+                                             {"rate_bias", layout_.factor(op.bias)}});
+  kernel.snippets.emplace_back(kDeltaGates);
+}
+
+void Emitter::emit(const DeltaGates& op) {
+  Kernel kernel{.name = "delta_gates", .body = kGatesAlone, .extent = type(op.decay).extent};
+  kernel.bindings = {memory(), factors()};
+  kernel.snippets = {kMath};
+  use_gates(kernel, op);
+  kernel.grid = {.items = columns(op.decay), .per = kThreads};
   add(kernel);
 }
 

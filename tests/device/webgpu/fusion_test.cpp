@@ -105,5 +105,35 @@ TEST(Fusion, QueriesThatOthersReadAreMadeBefore) {
   expect_run(runs[0], RunKind::heads, 0, 0, 2);
 }
 
+// A convolution, its 16 channels cut into heads of 4, some of which are normed, and the gates of the delta rule.
+void record_convolution(Recorder& r, uint32_t slice_stride, bool read_elsewhere) {
+  const State inputs = r.slot_state("inputs", 1, 3, 16);
+  const Value mixed = heads(short_conv(rows(r, "x", 16), inputs, matrix(r, "conv1d", 16, 4)).out, 4);
+  const Value q = slice(mixed, 0, 2, slice_stride), v = slice(mixed, 2, 2);
+  const DeltaGate gate =
+      delta_gates(rows(r, "a", 2), rows(r, "b", 2), matrix(r, "rate", 1, 2), matrix(r, "bias", 1, 2));
+  r.output(l2_norm(q, 1e-6f), "q");
+  r.output(v, "v");
+  r.output(gate.decay, "decay");
+  r.output(gate.beta, "beta");
+  if (read_elsewhere) r.output(mixed, "mixed");
+}
+
+TEST(Fusion, AConvolutionIsCutAndNormedWhereItIsMade) {
+  const auto runs = runs_of([](Recorder& r) { record_convolution(r, 1, false); });
+  ASSERT_EQ(runs.size(), 1u);
+  expect_run(runs[0], RunKind::short_conv, 0, 0, 5);
+}
+
+TEST(Fusion, AConvolutionThatOthersReadIsMadeAlone) {
+  for (const auto& run : runs_of([](Recorder& r) { record_convolution(r, 1, true); }))
+    EXPECT_NE(run.kind, RunKind::short_conv);
+}
+
+TEST(Fusion, AConvolutionOfWhichChannelsAreLeftOutIsMadeAlone) {
+  for (const auto& run : runs_of([](Recorder& r) { record_convolution(r, 2, false); }))
+    EXPECT_NE(run.kind, RunKind::short_conv);
+}
+
 }  // namespace
 }  // namespace sluice::webgpu
