@@ -1,39 +1,53 @@
-// route: a workgroup a row. Its threads hold all choice scores on chip as keys that sort as numbers do, and find the
-// largest key, equal ones the lowest index first, once for each expert chosen.
+// route: a workgroup a row. Its threads hold all choice scores on chip as keys that sort as numbers do, and count for
+// each how many go before it: larger ones, and equal ones of a lower index.
+#include <algorithm>
+#include <bit>
+
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {
 namespace {
 
-// 0 is the key of an expert that is taken, 1 of one that is left out.
+constexpr uint32_t kMostThreads = 256;
+
+// 1 is the key of an expert that is left out.
 constexpr const char* kRoute = R"(
-var<workgroup> keys: array<u32, EXPERTS>;
+const FOURS = (EXPERTS + 15u) / 16u * 4u;  // of keys; those of no expert go behind all
+var<workgroup> keys: array<vec4u, FOURS>;
+var<workgroup> own_logits: array<f32, EXPERTS>;
+var<workgroup> weights: array<f32, CHOSEN>;
 var<workgroup> group_score: array<f32, GROUPS>;
+var<workgroup> is_left_out: array<u32, GROUPS>;
 var<workgroup> chosen: array<u32, CHOSEN>;
 
-fn choice_score(logits: u32, expert: u32) -> f32 {
-  let x = load(logits + expert);
+fn key(expert: u32) -> u32 { return keys[expert / 4u][expert % 4u]; }
+fn choice_score(x: f32, expert: u32) -> f32 {
   if (IS_SIGMOID == 0u) { return x; }
   return sigmoid(x) + bias(expert);
 }
-fn probability(logits: u32, expert: u32, largest: f32) -> f32 {
-  let x = load(logits + expert);
+fn probability(expert: u32, largest: f32) -> f32 {
+  let x = own_logits[expert];
+  if (is_nan(x)) { return x; }
   if (IS_SIGMOID == 1u) { return sigmoid(x); }
   return exact_exp(x - largest);
 }
 
-// Marks it as taken; every thread knows it.
-fn take_best(thread: u32) -> u32 {
-  var key = 0u;
-  var index = 0xffffffffu;
+// Each expert's place among all of them, the largest key first. Keys are read 16 at once.
+fn choose_best(thread: u32) {
   for (var e = thread; e < EXPERTS; e += THREADS) {
-    if (keys[e] > key) { key = keys[e]; index = e; }
+    let own = key(e);
+    var before = vec4u();
+    for (var four = 0u; four < FOURS; four += 4u) {
+      var others = array<vec4u, 4>(keys[four], keys[four + 1u], keys[four + 2u], keys[four + 3u]);
+      for (var i = 0u; i < 4u; i++) {
+        let index = vec4u(0u, 1u, 2u, 3u) + (four + i) * 4u;
+        let is_equal = (others[i] == vec4u(own)) & (index < vec4u(e));
+        before += select(vec4u(0u), vec4u(1u), (others[i] > vec4u(own)) | is_equal);
+      }
+    }
+    let place = before.x + before.y + before.z + before.w;
+    if (place < CHOSEN) { chosen[place] = e; }
   }
-  let found = min(best_of_all(Token(key, index), thread).index, EXPERTS - 1u);
-  workgroupBarrier();
-  if (thread == 0u) { keys[found] = 0u; }
-  workgroupBarrier();
-  return found;
 }
 
 // Leaves out the experts of all but the best groups. A group's score is the sum of its two largest.
@@ -43,8 +57,8 @@ fn keep_best_groups(thread: u32) {
     var first = 0u;
     var second = 0u;
     for (var e = g * kSize; e < (g + 1u) * kSize; e++) {
-      let key = keys[e];
-      if (key > first) { second = first; first = key; } else if (key > second) { second = key; }
+      let own = key(e);
+      if (own > first) { second = first; first = own; } else if (own > second) { second = own; }
     }
     group_score[g] = number_of(first);
     if (kSize > 1u) { group_score[g] += number_of(second); }
@@ -56,9 +70,16 @@ fn keep_best_groups(thread: u32) {
       let is_better = group_score[other] > group_score[g] || (group_score[other] == group_score[g] && other < g);
       if (is_better) { better++; }
     }
-    if (better >= GROUPS_USED) {
-      for (var e = g * kSize; e < (g + 1u) * kSize; e++) { keys[e] = 1u; }
+    is_left_out[g] = u32(better >= GROUPS_USED);
+  }
+  workgroupBarrier();
+  for (var four = thread; four < FOURS; four += THREADS) {
+    var own = keys[four];
+    for (var i = 0u; i < 4u; i++) {
+      let expert = four * 4u + i;
+      if (expert < EXPERTS && is_left_out[min(expert / kSize, GROUPS - 1u)] == 1u) { own[i] = 1u; }
     }
+    keys[four] = own;
   }
   workgroupBarrier();
 }
@@ -68,30 +89,39 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         @builtin(local_invocation_index) thread: u32) {
   let row = group_index(group, groups);
   if (row >= rows()) { return; }
-  let logits = p.logits + row * EXPERTS;
-  for (var e = thread; e < EXPERTS; e += THREADS) { keys[e] = key_of(choice_score(logits, e)); }
-  workgroupBarrier();
-  if (GROUPS_USED < GROUPS) { keep_best_groups(thread); }
-  for (var i = 0u; i < CHOSEN; i++) {
-    let expert = take_best(thread);
-    if (thread == 0u) { chosen[i] = expert; }
+  for (var four = thread; four < FOURS; four += THREADS) {
+    var own = vec4u();
+    for (var i = 0u; i < 4u; i++) {
+      let expert = four * 4u + i;
+      if (expert >= EXPERTS) { break; }
+      let x = load(p.logits + row * EXPERTS + expert);
+      own_logits[expert] = x;
+      own[i] = key_of(choice_score(x, expert));
+    }
+    keys[four] = own;
   }
   workgroupBarrier();
-  let largest = load(logits + chosen[0]);
+  if (GROUPS_USED < GROUPS) { keep_best_groups(thread); }
+  choose_best(thread);
+  workgroupBarrier();
+  let largest = own_logits[chosen[0]];
+  for (var i = thread; i < CHOSEN; i += THREADS) { weights[i] = probability(chosen[i], largest); }
+  workgroupBarrier();
   var sum = 1.0;
   if (IS_NORMALISED == 1u) {
     sum = 0.0;
-    for (var i = 0u; i < CHOSEN; i++) { sum += probability(logits, chosen[i], largest); }
+    for (var i = 0u; i < CHOSEN; i++) { sum += weights[i]; }
     if (IS_SIGMOID == 1u) { sum += 1e-20; }
   } else if (IS_SIGMOID == 0u) {
     var part = 0.0;
-    for (var e = thread; e < EXPERTS; e += THREADS) { part += probability(logits, e, largest); }
+    for (var e = thread; e < EXPERTS; e += THREADS) { part += probability(e, largest); }
     sum = sum_all(part, thread);
   }
   for (var i = thread; i < CHOSEN; i += THREADS) {
-    let expert = chosen[i];
-    memory[p.index + row * CHOSEN + i] = expert;
-    store(p.weight + row * CHOSEN + i, probability(logits, expert, largest) / sum * p.scale * expert_scale(expert));
+    memory[p.index + row * CHOSEN + i] = chosen[i];
+    let weight = weights[i] / sum * p.scale * expert_scale(chosen[i]);
+    // A driver may take x - x for 0 and x / x for 1, of a NaN too.
+    store(p.weight + row * CHOSEN + i, select(weight, weights[i], is_nan(weights[i])));
   }
 }
 )";
@@ -99,7 +129,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }  // namespace
 
 void Emitter::emit(const Route& op) {
-  Kernel kernel{.name = "route", .body = kRoute, .extent = type(op.logits).extent};
+  const uint32_t threads = std::clamp(std::bit_ceil(columns(op.logits)), kThreads, kMostThreads);
+  Kernel kernel{.name = "route", .body = kRoute, .extent = type(op.logits).extent, .threads = threads};
   kernel.constants = {{"EXPERTS", columns(op.logits)},
                       {"CHOSEN", op.k},
                       {"GROUPS", op.groups},
@@ -110,7 +141,6 @@ void Emitter::emit(const Route& op) {
   kernel.bindings = {memory()};
   kernel.snippets = {kMath, kSortKeys};
   use_reduce(kernel, adapter_);
-  use_best(kernel, adapter_);
   const auto factor = [&](const char* function, const char* param, WeightId id, const char* none) {
     if (id == kNone) {
       kernel.snippets.push_back(cat("fn ", function, "(expert: u32) -> f32 { return ", none, "; }\n"));
