@@ -326,14 +326,13 @@ Value TextProgram::feed_forward_block(uint32_t index, const WeightScope& w, Valu
 }
 
 Value TextProgram::experts_of(uint32_t index, const WeightScope& w, Value h) {
-  const Value logits = linear(h, w["router"]);
+  const Value logits = linear(h, w["router"]), gate = linear(h, w["shared_expert_gate"]);
   r_.begin_block(BlockKind::moe);
   const Routed routed = route(logits, {.k = c_.experts_used});
   const Value y = experts(h, routed, w["experts.gate_proj"], w["experts.up_proj"], w["experts.down_proj"], kActivation);
   r_.end_block();
   const Value shared =
       gated_mlp(h, w["shared_expert.gate_proj"], w["shared_expert.up_proj"], w["shared_expert.down_proj"], kActivation);
-  const Value gate = linear(h, w["shared_expert_gate"]);
   mark(logits, index, "router_logits");
   mark(routed.index, index, "topk_index");
   mark(routed.weight, index, "topk_weights");

@@ -21,7 +21,7 @@ struct Emitter::ExpertsKernels {
   bool in_tiles = false;
   // Words of scratch: activations of each choice, in tiles as integers and list by list; what each choice gives;
   uint32_t inner = 0, products = 0;
-  ProductShape in{}, out{};  // of rows one by one
+  ProductShape in{}, out{}, out_at_once{};  // of rows one by one; down products of a choice, and of a row's at once
   // of tiles: rows as integers, the lists.
   uint32_t integers = 0, lists = 0;
 
@@ -40,7 +40,8 @@ struct Emitter::ExpertsKernels {
  private:
   Kernel plain(const char* name, uint64_t blocks, uint64_t times) const;
   void use(Kernel& kernel, const ProductShape& shape, const PlaceRange& places) const;
-  Kernel outward_products(const PlaceRange& places, uint64_t times, const char* body) const;
+  Kernel outward_products(const PlaceRange& places, const ProductShape& shape, uint64_t times, const char* body,
+                          const char* x) const;
   uint64_t most_tiles(uint64_t choices) const;
   uint32_t order() const;  // behind the lists
   Kernel of_tiles(const char* name, const IntegerTile& tile, uint32_t outputs, const PlaceRange& places) const;

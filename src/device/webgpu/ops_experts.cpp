@@ -68,8 +68,8 @@ constexpr const char* kInward = R"(
   let up_row = first_of_up(place);
 PRODUCTS
   if (stores(thread) && stored < WIDTH) {
-    let gate = four_sums(thread, 0u);
-    let up = four_sums(thread, 1u);
+    let gate = four_sums(thread, 0u, 0u);
+    let up = four_sums(thread, 0u, 1u);
     var x: vec4f;
     for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
     store_some(p.inner + choice * WIDTH + stored, x * load(p.weight + choice), WIDTH - stored);
@@ -81,36 +81,41 @@ constexpr const char* kOutwardOfOne = R"(
   let first_row = first_of_down(place);
 PRODUCTS
   if (stores(thread) && stored < HIDDEN) {
-    store_some(p.products + choice * HIDDEN + stored, four_sums(thread, 0u), HIDDEN - stored);
+    store_some(p.products + choice * HIDDEN + stored, four_sums(thread, 0u, 0u), HIDDEN - stored);
   }
 }
 )";
 
 constexpr const char* kSortChoices = R"(
+var<workgroup> unordered: array<u32, CHOSEN>;
 var<workgroup> order: array<vec2u, CHOSEN>;  // expert, choice
 
-fn sort_choices(row: u32) {
-  for (var i = 0u; i < CHOSEN; i++) {
-    let one = vec2u(word(p.index + row * CHOSEN + i), row * CHOSEN + i);
-    var at = i;
-    while (at > 0u && order[at - 1u].x > one.x) {
-      order[at] = order[at - 1u];
-      at--;
+// By their experts; every thread of the workgroup calls it.
+fn sort_choices(row: u32, thread: u32) {
+  for (var i = thread; i < CHOSEN; i += THREADS) { unordered[i] = word(p.index + row * CHOSEN + i); }
+  workgroupBarrier();
+  for (var i = thread; i < CHOSEN; i += THREADS) {
+    var before = 0u;
+    for (var j = 0u; j < CHOSEN; j++) {
+      before += select(0u, 1u, unordered[j] < unordered[i] || (unordered[j] == unordered[i] && j < i));
     }
-    order[at] = one;
+    order[before] = vec2u(unordered[i], row * CHOSEN + i);
   }
+  workgroupBarrier();
 }
 )";
 
-// A workgroup: outputs of one row, over all its choices that are in the tile.
+// A workgroup: outputs of one row, over all its choices that are in the tile, VECTORS of them at once.
 constexpr const char* kOutward = R"(
+fn is_here(expert: u32) -> bool { return expert >= p.first && expert < p.end; }
+
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let g = group_index(group, groups);
   let row = g / BLOCKS;
   if (row >= rows()) { return; }
-  if (thread == 0u) { sort_choices(row); }
+  sort_choices(row, thread);
   let output = first_output(g % BLOCKS, thread);
   let stored = first_stored(g % BLOCKS, thread);
   const last = HIDDEN - 1u;
@@ -118,13 +123,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let is_kept = stores(thread) && stored < HIDDEN;
   var x = vec4f();
   if (p.first > 0u && is_kept) { x = before(to, HIDDEN - stored); }
-  for (var e = 0u; e < CHOSEN; e++) {
-    let one = workgroupUniformLoad(&order[e]);
-    if (one.x < p.first || one.x >= p.end) { continue; }
-    let choice = one.y;
-    let first_row = first_of_down(one.x);
+  for (var first = 0u; first < CHOSEN; first += VECTORS) {
+    let expert = order[min(first + vector_of(thread), CHOSEN - 1u)].x;
+    let first_row = first_of_down(select(p.first, expert, is_here(expert)));
 PRODUCTS
-    if (is_kept) { x += four_sums(thread, 0u); }
+    for (var v = 0u; v < VECTORS && is_kept; v++) {
+      if (first + v < CHOSEN && is_here(order[min(first + v, CHOSEN - 1u)].x)) { x += four_sums(thread, v, 0u); }
+    }
   }
   if (is_kept) { store_some(to, x, HIDDEN - stored); }
 }
@@ -134,6 +139,7 @@ fn before(at: u32, count: u32) -> vec4f {
   return x;
 }
 )";
+constexpr const char* kOrderedInner = "p.inner + order[min(first + @, CHOSEN - 1u)].y * WIDTH";
 
 // A workgroup: outputs of one row, EACH a thread.
 constexpr const char* kAddChoices = R"(
@@ -143,8 +149,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let g = group_index(group, groups);
   let row = g / BLOCKS;
   if (row >= rows()) { return; }
-  if (thread == 0u) { sort_choices(row); }
-  workgroupBarrier();
+  sort_choices(row, thread);
   let output = (g % BLOCKS * THREADS + thread) * EACH;
   if (output >= HIDDEN) { return; }
   var x = ZERO;
@@ -217,17 +222,18 @@ Kernel Emitter::ExpertsKernels::inward(const PlaceRange& places) const {
 }
 
 // `times`: a row's choices, if each is a workgroup's own.
-Kernel Emitter::ExpertsKernels::outward_products(const PlaceRange& places, uint64_t times, const char* body) const {
-  Kernel kernel = plain("experts_outward", out.blocks(hidden), times);
-  use(kernel, out, places);
+Kernel Emitter::ExpertsKernels::outward_products(const PlaceRange& places, const ProductShape& shape, uint64_t times,
+                                                 const char* body, const char* x) const {
+  Kernel kernel = plain("experts_outward", shape.blocks(hidden), times);
+  use(kernel, shape, places);
   const std::vector<RowsOf> rows = {{"down", emitter.units_of(op.down), "first_row + min(#, last)"}};
-  const std::string sums = added_products(out, rows, "p.inner + choice * WIDTH", "WIDTH");
+  const std::string sums = added_products(shape, rows, x, "WIDTH");
   kernel.body = with_products(body, sums);
   return kernel;
 }
 
 Kernel Emitter::ExpertsKernels::outward_added(const PlaceRange& places) const {
-  Kernel kernel = outward_products(places, 1, kOutward);
+  Kernel kernel = outward_products(places, out_at_once, 1, kOutward, kOrderedInner);
   kernel.params.push_back({"out", emitter.at(op.out)});
   kernel.snippets.emplace_back(kSortChoices);
   return kernel;
@@ -235,7 +241,8 @@ Kernel Emitter::ExpertsKernels::outward_added(const PlaceRange& places) const {
 
 Kernel Emitter::ExpertsKernels::outward(const PlaceRange& places) const {
   if (in_tiles) return outward_tiles(places);
-  Kernel kernel = outward_products(places, chosen, cat(kOfOneChoice, kOutwardOfOne).c_str());
+  Kernel kernel =
+      outward_products(places, out, chosen, cat(kOfOneChoice, kOutwardOfOne).c_str(), "p.inner + choice * WIDTH");
   kernel.params.push_back({"products", products});
   return kernel;
 }
@@ -276,10 +283,13 @@ void Emitter::emit(const Experts& op) {
                                         .unit_parts = std::max(units_of(op.gate).parts, units_of(op.up).parts),
                                         .weights = 2,
                                         .integers = kernels.fours() && has_integers(op.gate) && has_integers(op.up)});
-  kernels.out = product_shape(adapter_, {.columns = width,
-                                         .outputs = hidden,
-                                         .unit_parts = units_of(op.down).parts,
-                                         .integers = kernels.fours() && has_integers(op.down)});
+  ProductSize out{.columns = width,
+                  .outputs = uint64_t{hidden} * chosen,
+                  .unit_parts = units_of(op.down).parts,
+                  .integers = kernels.fours() && has_integers(op.down)};
+  kernels.out = product_shape(adapter_, out);
+  out.vectors = chosen;
+  kernels.out_at_once = product_shape(adapter_, out);
   if (in_tiles) {
     kernels.integers = scratch_for_integers(op.x);
     kernels.lists = scratch(kernels.list_words(choices));

@@ -22,7 +22,7 @@ fn product_$(block: u32, first_row: u32, row_count: u32, thread: u32) {
   for (var r = first_row; r < first_row + row_count; r++) {
 PRODUCTS
     if (stores(thread) && stored <= last) {
-      store_some(p.out_$ + r * OUTPUTS_$ + p.first_output_$ + stored, four_sums(thread, 0u), last + 1u - stored);
+      store_some(p.out_$ + r * OUTPUTS_$ + p.first_output_$ + stored, four_sums(thread, 0u, 0u), last + 1u - stored);
     }
   }
 }
@@ -37,7 +37,7 @@ fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
   for (var r = first_row; r < first_row + row_count; r++) {
 PRODUCTS
     if (stores(thread) && stored <= last) {
-      let gate = four_sums(thread, 0u);
+      let gate = four_sums(thread, 0u, 0u);
       let up = up_values(r, stored, thread);
       var x: vec4f;
       for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
@@ -180,9 +180,9 @@ bool Emitter::emit_products(std::span<const Product> products, const Run& run) {
     size.unit_parts = std::max(size.unit_parts, units_of(op.weight).parts);
     size.outputs += program_.weights[op.weight].shape.rows;
     size.integers = size.integers && has_integers(op.weight);
-    for (const uint64_t number :
-         {uint64_t{at(op.out)}, tile.first_row, tile.rows, uint64_t{program_.weights[op.weight].shape.rows}})
-      fours = fours && number % 4 == 0;
+    const uint64_t rows = program_.weights[op.weight].shape.rows;
+    fours =
+        fours && at(op.out) % 4 == 0 && (rows == 1 || (rows % 4 == 0 && tile.first_row % 4 == 0 && tile.rows % 4 == 0));
   }
   if (fours) kernel.bindings.front().element = kFours;
   size.integers = size.integers && fours;
@@ -314,7 +314,7 @@ bool Emitter::emit_gated(const Run& all, const GatedRun& run) {
     kernel.bindings.push_back(weight("up", run.up->weight, 0));
     kernel.snippets.push_back(product_decoder(run.up->weight, "up"));
     kernel.snippets.emplace_back(R"(
-fn up_values(row: u32, i: u32, thread: u32) -> vec4f { return four_sums(thread, 1u); }
+fn up_values(row: u32, i: u32, thread: u32) -> vec4f { return four_sums(thread, 0u, 1u); }
 )");
   } else {
     kernel.snippets.emplace_back(R"(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "device/webgpu/integer_tiles.h"
 
@@ -19,17 +20,18 @@ constexpr uint32_t kIntegerPart = 32, kPart = 64;  // bytes of a staged part
 constexpr const char* kProducts = R"(
 const PER = min(SUBGROUP, LANES);  // lanes that are added together at once
 const TEAMS = THREADS / LANES;
-const OF_GROUP = TEAMS * ROWS_EACH;
-const STAGED = LANES * UNITS_EACH * UNIT_PARTS;  // parts at once
+const OF_GROUP = TEAMS / VECTORS * ROWS_EACH;
+const STAGED = LANES * UNITS_EACH * UNIT_PARTS;  // parts of a vector at once
 var<workgroup> sums: array<f32, THREADS / PER * KEPT * ROWS_EACH>;
 
-fn first_output(block: u32, thread: u32) -> u32 { return block * OF_GROUP + thread / LANES * ROWS_EACH; }
+fn vector_of(thread: u32) -> u32 { return thread / LANES % VECTORS; }
+fn first_output(block: u32, thread: u32) -> u32 { return block * OF_GROUP + thread / LANES / VECTORS * ROWS_EACH; }
 fn first_stored(block: u32, thread: u32) -> u32 { return block * OF_GROUP + thread * 4u; }
 fn stores(thread: u32) -> bool { return thread * 4u < OF_GROUP; }
 
 struct Columns { a: Sixteen, b: Sixteen, sums: vec2f }
-fn columns_of(unit: u32, parts: u32, step: u32) -> Columns {
-  let part = select(unit, unit / step * 2u * step + unit % step, parts == 2u);
+fn columns_of(vector: u32, unit: u32, parts: u32, step: u32) -> Columns {
+  let part = vector * STAGED + select(unit, unit / step * 2u * step + unit % step, parts == 2u);
   var x: Columns;
   x.a = staged_part(part);
   if (parts == 2u) {
@@ -39,24 +41,24 @@ fn columns_of(unit: u32, parts: u32, step: u32) -> Columns {
   return x;
 }
 
-fn row_sum(i: u32, k: u32) -> f32 {
+fn row_sum(i: u32, v: u32, k: u32) -> f32 {
   const kGroups = LANES / PER;
   const kKept = KEPT * ROWS_EACH;
-  let at = i / ROWS_EACH * kGroups * kKept + k * ROWS_EACH + i % ROWS_EACH;
+  let at = (i / ROWS_EACH * VECTORS + v) * kGroups * kKept + k * ROWS_EACH + i % ROWS_EACH;
   var x = sums[at];
   for (var group = 1u; group < kGroups; group++) { x += sums[at + group * kKept]; }
   return x;
 }
-fn four_sums(thread: u32, k: u32) -> vec4f {
+fn four_sums(thread: u32, v: u32, k: u32) -> vec4f {
   let i = thread * 4u;
-  return vec4f(row_sum(i, k), row_sum(i + 1u, k), row_sum(i + 2u, k), row_sum(i + 3u, k));
+  return vec4f(row_sum(i, v, k), row_sum(i + 1u, v, k), row_sum(i + 2u, v, k), row_sum(i + 3u, v, k));
 }
 )";
 
 // Sixteen columns as they are.
 constexpr const char* kNumbers = R"(
 alias Sixteen = mat4x4f;
-var<workgroup> staged: array<vec4f, STAGED * 4u>;
+var<workgroup> staged: array<vec4f, VECTORS * STAGED * 4u>;
 fn total(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn total_16(x: Sixteen) -> f32 { return total((x[0] + x[1]) + (x[2] + x[3])); }
 
@@ -95,8 +97,8 @@ fn dot_moved(q: vec4u, by: f32, x: Sixteen) -> f32 {
 // Sixteen columns as bytes: beside them their scale, their sum as they were, and the bytes' own.
 constexpr const char* kBytes = R"(
 struct Sixteen { q: vec4u, numbers: vec3f }
-var<workgroup> staged: array<vec4u, STAGED>;
-var<workgroup> staged_numbers: array<vec3f, STAGED>;
+var<workgroup> staged: array<vec4u, VECTORS * STAGED>;
+var<workgroup> staged_numbers: array<vec3f, VECTORS * STAGED>;
 
 fn dot_16(a: vec4u, b: vec4u) -> f32 {
   return f32((dot4I8Packed(a.x, b.x) + dot4I8Packed(a.y, b.y)) + (dot4I8Packed(a.z, b.z) + dot4I8Packed(a.w, b.w)));
@@ -139,8 +141,15 @@ fn keep(k: u32, own: f32, thread: u32) {
 constexpr const char* kKeep = R"(
 fn keep(k: u32, own: f32, thread: u32) { sums[thread * KEPT * ROWS_EACH + k] = own; }
 )";
+// A four of which not all is stored is one output's of up to four rows, all of them the same thread's.
 constexpr const char* kStoreFours = R"(
-fn store_some(at: u32, x: vec4f, count: u32) { store4(at, x); }
+fn store_some(at: u32, x: vec4f, count: u32) {
+  if (count >= 4u) {
+    store4(at, x);
+    return;
+  }
+  for (var i = at; i < at + count; i++) { memory[i / 4u][i % 4u] = bitcast<u32>(x[i - at]); }
+}
 )";
 constexpr const char* kStoreSome = R"(
 fn store_some(at: u32, x: vec4f, count: u32) {
@@ -150,36 +159,47 @@ fn store_some(at: u32, x: vec4f, count: u32) {
 
 uint32_t divide_up(uint32_t number, uint32_t by) { return (number + by - 1) / by; }
 
-std::string with_output(const std::string& row, const std::string& output) {
-  std::string text;
-  for (const char letter : row)
-    if (letter == '#')
-      text += cat("output + ", output);
+std::string replaced(const std::string& text, char what, const std::string& by) {
+  std::string result;
+  for (const char letter : text)
+    if (letter == what)
+      result += by;
     else
-      text += letter;
-  return text;
+      result += letter;
+  return result;
+}
+std::string with_output(const std::string& row, const std::string& output) {
+  return replaced(row, '#', cat("output + ", output));
 }
 
 // Stages the batch's columns: all are on their way before the first has come.
 std::string staged(const ProductShape& shape, uint32_t parts, const std::string& x, const std::string& columns) {
-  const uint32_t all = shape.lanes * shape.units_each * parts;
+  CHECK(shape.vectors == 1 || parts == shape.unit_parts);
   const std::string barrier = "      workgroupBarrier();\n";
+  // `each` are staged of a vector: from where the one `at` is, and its number there.
+  const auto from = [&](const std::string& at, uint32_t each) {
+    return replaced(x, '@', cat("(", at, ") / ", each, "u"));
+  };
+  const auto number = [&](const std::string& at, uint32_t each) {
+    return cat("batch * ", each, "u + ", shape.vectors == 1 ? at : cat("(", at, ") % ", each, "u"));
+  };
+  const uint32_t each_parts = shape.lanes * shape.units_each * parts;
   if (shape.integers)
-    return cat(barrier, "      for (var i = thread; i < ", all, "u; i += THREADS) { stage(i, batch * ", all, "u + i, ",
-               x, ", ", columns, "); }\n", barrier);
-  const uint32_t fours = all * 4;
+    return cat(barrier, "      for (var i = thread; i < ", shape.vectors * each_parts, "u; i += THREADS) { stage(i, ",
+               number("i", each_parts), ", ", from("i", each_parts), ", ", columns, "); }\n", barrier);
+  const uint32_t each_fours = each_parts * 4, fours = each_fours * shape.vectors;
+  const auto four = [&](const std::string& at) {
+    return cat("four_columns(", from(at, each_fours), ", ", columns, ", ", number(at, each_fours), ")");
+  };
   if (shape.rolled)
-    return cat(barrier, "      for (var i = thread; i < ", fours, "u; i += THREADS) {\n",
-               "        staged[i] = four_columns(", x, ", ", columns, ", batch * ", fours, "u + i);\n      }\n",
+    return cat(barrier, "      for (var i = thread; i < ", fours, "u; i += THREADS) { staged[i] = ", four("i"), "; }\n",
                barrier);
   std::string text;
   const auto each = [&](const auto& statement) {
     for (uint32_t i = 0; i * shape.threads() < fours; ++i)
       text += statement(i, cat("thread + ", i * shape.threads(), "u"));
   };
-  each([&](uint32_t i, const std::string& at) {
-    return cat("      let staged_", i, " = four_columns(", x, ", ", columns, ", batch * ", fours, "u + ", at, ");\n");
-  });
+  each([&](uint32_t i, const std::string& at) { return cat("      let staged_", i, " = ", four(at), ";\n"); });
   text += barrier;
   each([&](uint32_t i, const std::string& at) {
     const bool is_whole = (i + 1) * shape.threads() <= fours;
@@ -199,7 +219,7 @@ std::string name_of(const Load& load) { return cat("w", load.k, "_", load.e, "_"
 }  // namespace
 
 uint32_t ProductShape::staged_bytes() const {
-  return lanes * units_each * unit_parts * (integers ? kIntegerPart : kPart);
+  return vectors * lanes * units_each * unit_parts * (integers ? kIntegerPart : kPart);
 }
 
 ProductShape product_shape(const Adapter& adapter, const ProductSize& size) {
@@ -215,10 +235,14 @@ ProductShape product_shape(const Adapter& adapter, const ProductSize& size) {
   while (shape.lanes < most_lanes && each() > 1 && 2 * shape.lanes * unit_bytes <= kStagedBytes &&
          (each() > kMostUnitsEach || size.outputs * shape.lanes / shape.rows_each < kLeastOfAllThreads))
     shape.lanes *= 2;
-  const uint32_t most_each = adapter.is_software ? 1 : kStagedBytes / unit_bytes / shape.lanes;
-  shape.units_each = divide_up(each(), divide_up(each(), most_each));
   const uint32_t threads = in_subgroups ? std::min(kThreadsOfGroup, adapter.workgroup_threads) : 128;
-  shape.teams = std::max(threads / shape.lanes, 4 / shape.rows_each);
+  const uint32_t least_teams = 4 / shape.rows_each;  // of a vector, whose outputs are whole fours
+  shape.vectors = std::max(
+      std::min({size.vectors, kStagedBytes / unit_bytes / shape.lanes, threads / shape.lanes / least_teams}), 1u);
+  const uint32_t most_each = adapter.is_software ? 1 : kStagedBytes / unit_bytes / shape.lanes / shape.vectors;
+  shape.units_each = divide_up(each(), divide_up(each(), most_each));
+  const uint32_t teams = threads / shape.lanes / shape.vectors;
+  shape.teams = shape.vectors * std::max(teams - teams % least_teams, least_teams);
   return shape;
 }
 
@@ -226,9 +250,9 @@ void use_products(Kernel& kernel, const Adapter& adapter, const ProductShape& sh
   use_subgroups(kernel, adapter);
   const bool fours = is_in_fours(kernel);
   kernel.snippets.push_back(
-      cat("const LANES = ", shape.lanes, "u;\nconst ROWS_EACH = ", shape.rows_each,
-          "u;\nconst UNITS_EACH = ", shape.units_each, "u;\nconst UNIT_PARTS = ", shape.unit_parts,
-          "u;\nconst KEPT = ", shape.weights, "u;\n", of_row ? kColumnsOfRow : kColumnsOfMemory,
+      cat("const LANES = ", shape.lanes, "u;\nconst ROWS_EACH = ", shape.rows_each, "u;\nconst UNITS_EACH = ",
+          shape.units_each, "u;\nconst UNIT_PARTS = ", shape.unit_parts, "u;\nconst KEPT = ", shape.weights,
+          "u;\nconst VECTORS = ", shape.vectors, "u;\n", of_row ? kColumnsOfRow : kColumnsOfMemory,
           kernel.subgroups ? "" : "const SUBGROUP = 1u;\n", shape.integers ? cat(kRowsAsIntegers, kBytes) : kNumbers,
           kProducts, kernel.subgroups ? kKeepBySubgroups : kKeep, fours ? kStoreFours : kStoreSome));
 }
@@ -248,7 +272,8 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
       return cat("min((batch * UNITS_EACH + ", e, "u) * LANES + thread % LANES, ", first, "_UNITS - 1u)");
     };
     const auto columns_text = [&](const std::string& e) {
-      return cat("columns_of(", e, " * LANES + thread % LANES, ", first, "_UNIT, ", first, "_UNIT_STEP)");
+      return cat("columns_of(vector_of(thread), ", e, " * LANES + thread % LANES, ", first, "_UNIT, ", first,
+                 "_UNIT_STEP)");
     };
     const auto loaded = [&](size_t from) {
       std::string made;
