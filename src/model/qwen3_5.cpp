@@ -326,6 +326,7 @@ Value TextProgram::feed_forward_block(uint32_t index, const WeightScope& w, Valu
 }
 
 Value TextProgram::experts_of(uint32_t index, const WeightScope& w, Value h) {
+  // Side by side: products with the same rows, which a device may take as one.
   const Value logits = linear(h, w["router"]), gate = linear(h, w["shared_expert_gate"]);
   r_.begin_block(BlockKind::moe);
   const Routed routed = route(logits, {.k = c_.experts_used});

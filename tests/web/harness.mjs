@@ -20,7 +20,7 @@ const kFlags = [
   '--enable-unsafe-webgpu',
 ];
 // That adapter takes a fifth of the time over kernels whose workgroup memory need not be cleared first.
-export const kNoClearing = ['--enable-dawn-features=disable_workgroup_init'];
+const kNoClearing = ['--enable-dawn-features=disable_workgroup_init'];
 const kPatience = 60_000; // ms; the machine may be slow
 
 // The built page, and /models/*.gguf: the demo under any name, with the faults a test asks for.

@@ -11,7 +11,6 @@ namespace {
 constexpr uint64_t kMostRowColumns = 8192;
 constexpr uint32_t kMostLinears = 4;
 constexpr size_t kMostChains = 4;
-constexpr size_t kMostConvParts = 4;
 // Outputs of products that begin with rows: of more, making the rows again and again costs more than it saves.
 constexpr uint64_t kMostOutputsOfRows = 32768;
 
@@ -233,12 +232,14 @@ std::optional<ConvRun> conv_run(const Program& program, const Readers& readers, 
     taken += columns;
   }
   if (!is_whole || taken != type_of(program, run.conv->out).columns()) return std::nullopt;
-  // All but the parts' results is for the run alone.
+  // All but the parts' results is for the run alone, and the gates, which other workgroups make, read none of it.
   for (uint32_t op = first_op; op < run.end_op; ++op)
     for_each_output(program.ops[op], [&](ValueId id) {
       const bool is_result = std::holds_alternative<DeltaGates>(program.ops[op]) ||
                              std::ranges::any_of(run.parts, [&](const ConvPart& part) { return part.result == id; });
-      is_whole = is_whole && (is_result || !readers.outside(id, first_op, run.end_op));
+      const bool is_of_gates =
+          run.gates != nullptr && (is_same(program, id, run.gates->a) || is_same(program, id, run.gates->b));
+      is_whole = is_whole && !is_of_gates && (is_result || !readers.outside(id, first_op, run.end_op));
     });
   return is_whole ? std::optional(run) : std::nullopt;
 }

@@ -77,6 +77,7 @@ struct GatedRun {
 };
 std::optional<GatedRun> gated_run(const Program& program, const Readers& readers, uint32_t first_op);
 
+inline constexpr size_t kMostConvParts = 4;
 // A short convolution and what its channels, cut into heads, become: some are normed, all are written. With the gates
 // of the delta rule behind it, where they are among the ops.
 struct ConvPart {

@@ -130,6 +130,19 @@ TEST(Fusion, AConvolutionThatOthersReadIsMadeAlone) {
     EXPECT_NE(run.kind, RunKind::short_conv);
 }
 
+TEST(Fusion, AConvolutionWhoseGatesReadItIsMadeAlone) {
+  const auto runs = runs_of([](Recorder& r) {
+    const State inputs = r.slot_state("inputs", 1, 3, 16);
+    const Value mixed = heads(short_conv(rows(r, "x", 16), inputs, matrix(r, "conv1d", 16, 4)).out, 4);
+    const Value q = slice(mixed, 0, 2), a = flatten(slice(mixed, 2, 2));
+    const DeltaGate gate = delta_gates(a, rows(r, "b", 8), matrix(r, "rate", 1, 8), matrix(r, "bias", 1, 8));
+    r.output(l2_norm(q, 1e-6f), "q");
+    r.output(gate.decay, "decay");
+    r.output(gate.beta, "beta");
+  });
+  for (const auto& run : runs) EXPECT_NE(run.kind, RunKind::short_conv);
+}
+
 TEST(Fusion, AConvolutionOfWhichChannelsAreLeftOutIsMadeAlone) {
   for (const auto& run : runs_of([](Recorder& r) { record_convolution(r, 2, false); }))
     EXPECT_NE(run.kind, RunKind::short_conv);
