@@ -21,6 +21,7 @@
 #include "model/mix.h"
 #include "model/model.h"
 #include "model/synthetic.h"
+#include "tests/device/webgpu/forwarding_host.h"
 
 namespace sluice {
 namespace {
@@ -31,43 +32,32 @@ using namespace webgpu;
 constexpr int kRepeats = 50, kPromptRepeats = 7;
 
 // Remembers what it is asked to do.
-class WatchedHost final : public Host {
+class WatchedHost final : public ForwardingHost {
  public:
-  explicit WatchedHost(std::unique_ptr<Host> host) : host_(std::move(host)) {}
-  const Adapter& adapter() const override { return host_->adapter(); }
-  BufferId buffer(uint64_t size, BufferUse use) override { return host_->buffer(size, use); }
-  void drop_buffer(BufferId id) override { host_->drop_buffer(id); }
+  using ForwardingHost::ForwardingHost;
   PipelineId pipeline(const PipelineText& text) override {
-    const PipelineId id = host_->pipeline(text);
+    const PipelineId id = ForwardingHost::pipeline(text);
     names[id] = text.name;
     return id;
   }
   // Not counted: what every kernel is given, which is bound first.
   BindingId bind(PipelineId pipeline, std::span<const BoundRange> storage, const BoundRange& dynamic,
                  const BoundRange& fixed) override {
-    const BindingId id = host_->bind(pipeline, storage, dynamic, fixed);
+    const BindingId id = ForwardingHost::bind(pipeline, storage, dynamic, fixed);
     for (const BoundRange& range : storage.subspan(1)) bytes[id] += range.bytes;
     return id;
   }
-  void drop_binding(BindingId id) override { host_->drop_binding(id); }
-  void upload(BufferId to, uint64_t offset, std::span<const std::byte> data) override {
-    host_->upload(to, offset, data);
-  }
   HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) override {
     last.assign(commands.words().begin(), commands.words().end());
-    return host_->submit(commands, reads);
+    return ForwardingHost::submit(commands, reads);
   }
-  std::optional<Status> poll(HostTicket ticket) override { return host_->poll(ticket); }
-  Status settle() override { return host_->settle(); }
-  const std::optional<Error>& failure() const override { return host_->failure(); }
-  uint32_t pipelines() const override { return host_->pipelines(); }
 
   // Microseconds until the GPU has done them.
   double time(const CommandStream& commands) {
     const Watch watch;
-    const HostTicket ticket = host_->submit(commands, {});
+    const HostTicket ticket = ForwardingHost::submit(commands, {});
     submitted = watch.seconds() * 1e6;
-    while (!host_->poll(ticket)) continue;
+    while (!poll(ticket)) continue;
     return watch.seconds() * 1e6;
   }
 
@@ -75,9 +65,6 @@ class WatchedHost final : public Host {
   std::map<PipelineId, std::string> names;
   std::map<BindingId, uint64_t> bytes;
   std::vector<uint32_t> last;
-
- private:
-  std::unique_ptr<Host> host_;
 };
 
 class WatchedFactory final : public HostFactory {

@@ -130,5 +130,6 @@ uint32_t available_processors() {
 }
 
 void wait_a_moment() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+void yield_processor() { std::this_thread::yield(); }
 
 }  // namespace sluice

@@ -56,5 +56,7 @@ uint32_t available_processors();
 
 // Lets go of the processor for some 50 microseconds, while a device works by itself.
 void wait_a_moment();
+// Lets other threads run that are ready, for less than that.
+void yield_processor();
 
 }  // namespace sluice

@@ -15,5 +15,6 @@ uint32_t available_processors() { return 1; }
 
 // A page waits by returning to its event loop; devices of the module's own thread are done when start() returns.
 void wait_a_moment() {}
+void yield_processor() {}
 
 }  // namespace sluice

@@ -119,6 +119,7 @@ class EngineImpl final : public Engine {
   void start(Flight flight, std::span<const PageCopy> copies, StartOptions how);
   StepPart step_part(const FlightPart& part);
   void complete(const Completion& completion);
+  bool is_near_the_end(const Flight& flight) const;
   bool fetch_experts(bool wait);
   void land(const Flight& flight);
   bool finite(const FlightPart& part) const;
@@ -187,6 +188,7 @@ class EngineImpl final : public Engine {
   std::unique_ptr<ExpertStore> store_;  // reads into the runner's memory: goes first
   std::vector<float> hidden_;           // rows of the last step that the head may take
   TokenClass fed_class_{};
+  Clock::duration decode_took_ = {};  // the last step
   Clock::time_point head_started_ = {};
   double head_seconds_ = 0;  // that drafting took since the last decode step
 };

@@ -4,6 +4,12 @@
 #include "engine/engine_impl.h"
 
 namespace sluice {
+namespace {
+
+// How exactly the end of a step is foreseen: longer than the system sleeps when it is to sleep a moment.
+constexpr auto kNearTheEnd = std::chrono::microseconds(300);
+
+}  // namespace
 
 StepState EngineImpl::step() {
   if (head_ && head_->busy()) return run_head() ? StepState::progressed : StepState::in_flight;
@@ -21,8 +27,16 @@ StepState EngineImpl::step() {
 void EngineImpl::wait() {
   if (flight_ && flight_->stopped)
     fetch_experts(true);
+  else if (flight_ && flight_->token_class == TokenClass::decode && is_near_the_end(*flight_))
+    yield_processor();
   else
     wait_a_moment();
+}
+
+// Of a step that takes as long as the last one: a sleep would be too long by then.
+bool EngineImpl::is_near_the_end(const Flight& flight) const {
+  const auto left = flight.started + decode_took_ - Clock::now();
+  return left < kNearTheEnd && left > -kNearTheEnd;
 }
 
 bool EngineImpl::warm_up() {
@@ -162,6 +176,7 @@ void EngineImpl::complete(const Completion& completion) {
 
 void EngineImpl::land(const Flight& flight) {
   learn_pace(flight);
+  if (flight.token_class == TokenClass::decode) decode_took_ = Clock::now() - flight.started;
   fed_class_ = flight.token_class;
   for (const FlightPart& part : flight.parts) {
     if (finite(part)) {

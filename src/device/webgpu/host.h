@@ -121,6 +121,9 @@ class Host {
   // In the order of upload() and submit(); the bytes may be forgotten afterwards. Offset and size multiples of 4.
   virtual void upload(BufferId to, uint64_t offset, std::span<const std::byte> bytes) = 0;
   virtual HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) = 0;
+  // Says that the next submission is likely this one, wherever its reads are brought to: a host may encode it while the
+  // GPU computes what came before.
+  virtual void expect(const CommandStream& /*commands*/, std::span<const HostRead> /*reads*/) {}
   // How a ticket ended, once; nothing while it is under way.
   virtual std::optional<Status> poll(HostTicket ticket) = 0;
   // Waits until pipelines are made and uploads have arrived, where the host waits; else the page sees to that.

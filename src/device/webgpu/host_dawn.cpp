@@ -101,6 +101,7 @@ class DawnHost final : public Host {
   void drop_binding(BindingId id) override;
   void upload(BufferId to, uint64_t offset, std::span<const std::byte> bytes) override;
   HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) override;
+  void expect(const CommandStream& commands, std::span<const HostRead> reads) override;
   std::optional<Status> poll(HostTicket ticket) override;
   Status settle() override;
   const std::optional<Error>& failure() const override { return failure_; }
@@ -128,6 +129,15 @@ class DawnHost final : public Host {
     uint64_t bytes = 0;  // of the reads
   };
 
+  // Commands that are finished and wait to be submitted.
+  struct Expected {
+    std::vector<uint32_t> words{};
+    std::vector<HostRead> reads{};
+    std::vector<dawn::Commands> commands{};
+    Staging staging{};
+    bool is(const CommandStream& other, std::span<const HostRead> other_reads) const;
+  };
+
   // A buffer that uploads go through: mapped while the host writes to it, else on its way.
   struct Relay {
     DawnHost* host = nullptr;
@@ -146,8 +156,11 @@ class DawnHost final : public Host {
   Relay* mapped_relay();
   Relay* take_relay();
   void relay(Relay& through, BufferId to, uint64_t offset, std::span<const std::byte> bytes);
-  dawn::Encoder play(std::span<const uint32_t> words);
-  void finish(dawn::Encoder encoder);
+  template <class Take>
+  void encode(std::span<const uint32_t> words, std::span<const HostRead> reads, const Staging& staging, Take&& take);
+  dawn::Commands finished(dawn::Encoder encoder);
+  void submit(dawn::Commands commands);
+  void forget_expected();
   void flush();
   void copy_out(Pending& pending);
 
@@ -166,12 +179,14 @@ class DawnHost final : public Host {
   std::map<HostTicket, std::unique_ptr<Pending>> pending_;
   std::vector<std::unique_ptr<Pending>> abandoned_;  // their tickets ended with the failure
   std::vector<Staging> free_staging_;
+  std::optional<Expected> expected_;
   std::vector<std::unique_ptr<Relay>> relays_;
   HostTicket last_ticket_ = 0;
 };
 
 DawnHost::~DawnHost() {
   if (device_ == nullptr) return;
+  forget_expected();
   for (auto& [ticket, pending] : pending_) abandoned_.push_back(std::move(pending));
   for (const dawn::BindGroup binding : bindings_)
     if (binding != nullptr) api().release_bind_group(binding);
@@ -253,6 +268,7 @@ BufferId DawnHost::buffer(uint64_t bytes, BufferUse use) {
 
 void DawnHost::drop_buffer(BufferId id) {
   if (buffers_[id] == nullptr) return;
+  forget_expected();
   api().destroy_buffer(buffers_[id]);
   api().release_buffer(buffers_[id]);
   buffers_[id] = nullptr;
@@ -390,7 +406,7 @@ void DawnHost::relay(Relay& through, BufferId to, uint64_t offset, std::span<con
   api().unmap(through.buffer);
   const dawn::Encoder encoder = api().create_encoder(device_, nullptr);
   api().copy(encoder, through.buffer, 0, buffers_[to], offset, bytes.size());
-  finish(encoder);
+  submit(finished(encoder));
   api().map(
       through.buffer, dawn::kMapModeWrite, 0, kRelayBytes,
       {.callback =
@@ -426,9 +442,11 @@ Status DawnHost::settle() {
   return {};
 }
 
-// Command by command, in command buffers that are submitted as they are full: the GPU computes the first while the
-// others are still being encoded. What is encoded last is left open.
-dawn::Encoder DawnHost::play(std::span<const uint32_t> words) {
+// Command by command, in command buffers that are handed over as they are full: the GPU computes the first while the
+// others are still being encoded.
+template <class Take>
+void DawnHost::encode(std::span<const uint32_t> words, std::span<const HostRead> reads, const Staging& staging,
+                      Take&& take) {
   dawn::Encoder encoder = api().create_encoder(device_, nullptr);
   dawn::Pass pass = nullptr;
   const auto end_pass = [&] {
@@ -443,7 +461,7 @@ dawn::Encoder DawnHost::play(std::span<const uint32_t> words) {
     if (words[0] == CommandStream::kDispatch) {
       if (dispatches == most) {
         end_pass();
-        finish(encoder);
+        take(finished(encoder));
         encoder = api().create_encoder(device_, nullptr);
         dispatches = 0;
         most = kMostDispatches;
@@ -467,15 +485,53 @@ dawn::Encoder DawnHost::play(std::span<const uint32_t> words) {
     }
   }
   end_pass();
-  return encoder;
+  uint64_t at = 0;
+  for (const HostRead& read : reads) {
+    if (read.into.empty()) continue;
+    api().copy(encoder, buffers_[read.buffer], read.offset, staging.buffer, at, read.into.size());
+    at += read.into.size();
+  }
+  take(finished(encoder));
 }
 
-void DawnHost::finish(dawn::Encoder encoder) {
-  const dawn::Commands finished = api().finish(encoder, nullptr);
+// Null after an error, which the device says itself.
+dawn::Commands DawnHost::finished(dawn::Encoder encoder) {
+  const dawn::Commands commands = api().finish(encoder, nullptr);
   api().release_encoder(encoder);
-  if (finished == nullptr) return;
-  api().submit(queue_, 1, &finished);
-  api().release_commands(finished);
+  return commands;
+}
+
+void DawnHost::submit(dawn::Commands commands) {
+  if (commands == nullptr) return;
+  api().submit(queue_, 1, &commands);
+  api().release_commands(commands);
+}
+
+bool DawnHost::Expected::is(const CommandStream& other, std::span<const HostRead> other_reads) const {
+  const auto same = [](const HostRead& a, const HostRead& b) {
+    return a.buffer == b.buffer && a.offset == b.offset && a.into.size() == b.into.size();
+  };
+  return std::ranges::equal(words, other.words()) && std::ranges::equal(reads, other_reads, same);
+}
+
+void DawnHost::forget_expected() {
+  if (!expected_) return;
+  for (const dawn::Commands one : expected_->commands) api().release_commands(one);
+  if (expected_->staging.buffer != nullptr) free_staging_.push_back(expected_->staging);
+  expected_.reset();
+}
+
+void DawnHost::expect(const CommandStream& commands, std::span<const HostRead> reads) {
+  forget_expected();
+  if (failure_) return;
+  const std::span<const uint32_t> words = commands.words();
+  expected_ = Expected{.words = {words.begin(), words.end()}, .reads = {reads.begin(), reads.end()}};
+  uint64_t bytes = 0;
+  for (const HostRead& read : reads) bytes += read.into.size();
+  if (bytes > 0) expected_->staging = take_staging(bytes);
+  encode(words, reads, expected_->staging, [&](dawn::Commands finished) {
+    if (finished != nullptr) expected_->commands.push_back(finished);
+  });
 }
 
 DawnHost::Staging DawnHost::take_staging(uint64_t bytes) {
@@ -492,18 +548,15 @@ HostTicket DawnHost::submit(const CommandStream& commands, std::span<const HostR
   if (failure_) return ticket;
   auto pending = std::make_unique<Pending>();
   for (const HostRead& read : reads) pending->bytes += read.into.size();
-  if (pending->bytes > 0) {
-    pending->staging = take_staging(pending->bytes);
-    pending->reads.assign(reads.begin(), reads.end());
+  if (pending->bytes > 0) pending->reads.assign(reads.begin(), reads.end());
+  if (expected_ && expected_->is(commands, reads)) {
+    pending->staging = std::exchange(expected_->staging, {});
+    for (const dawn::Commands one : std::exchange(expected_->commands, {})) submit(one);
+  } else {
+    if (pending->bytes > 0) pending->staging = take_staging(pending->bytes);
+    encode(commands.words(), pending->reads, pending->staging, [&](dawn::Commands finished) { submit(finished); });
   }
-  const dawn::Encoder encoder = play(commands.words());
-  uint64_t at = 0;
-  for (const HostRead& read : pending->reads) {
-    if (read.into.empty()) continue;
-    api().copy(encoder, buffers_[read.buffer], read.offset, pending->staging.buffer, at, read.into.size());
-    at += read.into.size();
-  }
-  finish(encoder);
+  forget_expected();
   if (pending->bytes > 0)
     api().map(pending->staging.buffer, dawn::kMapModeRead, 0, pending->bytes,
               {.callback = [](uint32_t status, StringView message, void* to,

@@ -62,6 +62,7 @@ void WebGpuRunner::play_to_choice() {
   if (flight.streamed == flight.variant->streamed.size()) {
     play(list.size());
     submit(std::move(flight.end), flight.reads);
+    expect_next();
     flight_.reset();
     return;
   }
@@ -82,6 +83,17 @@ void WebGpuRunner::play_to_choice() {
   if (flight.next == experts) return;
   play(experts);
   submit({.brings = Brings::nothing}, {});
+}
+
+// Of decode steps the next is likely as this one, a position further.
+void WebGpuRunner::expect_next() {
+  Flight& flight = *flight_;
+  if (flight.step->token_class() != TokenClass::decode || !flight.variant->streamed.empty()) return;
+  ++flight.last_position;
+  flight.next = 0;
+  play(flight.variant->list.size());
+  placed_->host().expect(commands_, flight.reads);
+  commands_.clear();
 }
 
 void WebGpuRunner::look_at_choice() {
@@ -165,8 +177,13 @@ void WebGpuRunner::release(uint32_t slot) { held_[slot].reset(); }
 void WebGpuRunner::upload_step(const StepBuffer& step) {
   Host& host = placed_->host();
   const StepLayout& at = plan_->layout().step();
+  uploaded_.resize(step.words().size_bytes(), std::byte{0});
   const auto upload = [&](uint32_t word, auto span) {
-    host.upload(placed_->memory(), uint64_t{word} * 4, std::as_bytes(span));
+    const auto bytes = std::as_bytes(span);
+    const auto held = std::span(uploaded_).subspan(uint64_t{word} * 4, bytes.size());
+    if (std::ranges::equal(bytes, held)) return;
+    std::ranges::copy(bytes, held.begin());
+    host.upload(placed_->memory(), uint64_t{word} * 4, bytes);
   };
   const StepCounts counts{.rows = {step.rows(), step.wanted()}, .sequences = step.sequences()};
   host.upload(placed_->counts(), 0, std::as_bytes(std::span(&counts, 1)));

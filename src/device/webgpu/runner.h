@@ -64,6 +64,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory {
   void upload_embedded(const StepBuffer& step);
   void play(size_t end);   // dispatches, from the flight's next one on
   void play_to_choice();   // of the flight's streamed op, or to the end of the step
+  void expect_next();      // a step like this one
   void look_at_choice();   // which has come
   void compute_present();  // with what is wanted and has a slot
   void stop();
@@ -81,6 +82,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory {
   std::vector<TensorSource> weights_;
   std::shared_ptr<Placed> placed_;
   CommandStream commands_;
+  std::vector<std::byte> uploaded_;  // the step as the GPU has it
   std::vector<float> embedded_;
   std::vector<std::optional<ExpertId>> held_;  // by slot
   std::optional<Flight> flight_;               // a step that is not submitted to its end

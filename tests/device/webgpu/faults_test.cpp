@@ -8,17 +8,15 @@
 #include "device/webgpu/host_dawn.h"
 #include "device/webgpu/webgpu.h"
 #include "engine/engine.h"
+#include "forwarding_host.h"
 #include "library.h"
 
 namespace sluice {
 namespace {
 
-using webgpu::BindingId;
-using webgpu::BoundRange;
 using webgpu::BufferId;
 using webgpu::Host;
 using webgpu::HostTicket;
-using webgpu::PipelineId;
 
 // Does something to a host, or says what has become of it.
 using Fault = std::function<std::optional<Error>(Host&)>;
@@ -30,42 +28,29 @@ struct FaultPlan {
   Fault fault{};
 };
 
-class FaultyHost final : public Host {
+class FaultyHost final : public webgpu::ForwardingHost {
  public:
-  FaultyHost(std::unique_ptr<Host> host, FaultPlan plan) : host_(std::move(host)), plan_(std::move(plan)) {}
+  FaultyHost(std::unique_ptr<Host> host, FaultPlan plan) : ForwardingHost(std::move(host)), plan_(std::move(plan)) {}
 
-  const webgpu::Adapter& adapter() const override { return host_->adapter(); }
   BufferId buffer(uint64_t bytes, webgpu::BufferUse use) override {
     come_to(FaultPlan::At::buffer);
-    return host_->buffer(bytes, use);
-  }
-  void drop_buffer(BufferId id) override { host_->drop_buffer(id); }
-  PipelineId pipeline(const webgpu::PipelineText& text) override { return host_->pipeline(text); }
-  BindingId bind(PipelineId pipeline, std::span<const BoundRange> storage, const BoundRange& dynamic,
-                 const BoundRange& fixed) override {
-    return host_->bind(pipeline, storage, dynamic, fixed);
-  }
-  void drop_binding(BindingId id) override { host_->drop_binding(id); }
-  void upload(BufferId to, uint64_t offset, std::span<const std::byte> bytes) override {
-    host_->upload(to, offset, bytes);
+    return ForwardingHost::buffer(bytes, use);
   }
   HostTicket submit(const webgpu::CommandStream& commands, std::span<const webgpu::HostRead> reads) override {
     come_to(FaultPlan::At::submit);
-    return failure_ ? 0 : host_->submit(commands, reads);
+    return failure_ ? 0 : ForwardingHost::submit(commands, reads);
   }
   std::optional<Status> poll(HostTicket ticket) override {
-    return failure_ ? std::optional<Status>(*failure_) : host_->poll(ticket);
+    return failure_ ? std::optional<Status>(*failure_) : ForwardingHost::poll(ticket);
   }
-  Status settle() override { return failure_ ? Status(*failure_) : host_->settle(); }
-  const std::optional<Error>& failure() const override { return failure_ ? failure_ : host_->failure(); }
-  uint32_t pipelines() const override { return host_->pipelines(); }
+  Status settle() override { return failure_ ? Status(*failure_) : ForwardingHost::settle(); }
+  const std::optional<Error>& failure() const override { return failure_ ? failure_ : ForwardingHost::failure(); }
 
  private:
   void come_to(FaultPlan::At call) {
-    if (plan_.fault && plan_.at == call && plan_.calls-- == 0) failure_ = plan_.fault(*host_);
+    if (plan_.fault && plan_.at == call && plan_.calls-- == 0) failure_ = plan_.fault(host());
   }
 
-  std::unique_ptr<Host> host_;
   FaultPlan plan_;
   std::optional<Error> failure_;
 };
