@@ -165,7 +165,9 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   if (on_host) {
     TRY(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
   }
-  const auto bandwidth = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); };
+  const BenchYardsticks yardsticks{
+      .memory = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); },
+      .disk = [&](uint64_t block) { return measure_disk(model.checkpoint().files(), block); }};
   const EngineOptions options = engine_options(request, arguments);
   const BenchTest* const answer = foreseen_test(request.tests);
   TRY(const std::optional<Forecast> foreseen, foresee_test(answer, model, machine, options));
@@ -175,7 +177,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   if (text) console.out(bench_text(report.facts) + bench_head());
   BenchRunner runner(*engine, meter, model.facts().vocabulary);
   for (const BenchTest& test : request.tests) {
-    TRY(const BenchResult result, runner.run(test, request.rounds, bandwidth));
+    TRY(const BenchResult result, runner.run(test, request.rounds, yardsticks));
     if (text) console.out(bench_line(result));
     report.results.push_back(result);
   }
@@ -185,9 +187,8 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
     if (text) console.out(plan_line(*foreseen, report.results[seen].tokens_per_second.median));
   }
   if (const auto experts = engine->expert_stats(); experts && experts->reads != 0) {
-    report.disk_block = experts->read_bytes / experts->reads;
-    TRY(report.disk_bandwidth, measure_disk(model.checkpoint().files(), report.disk_block));
-    if (text) console.out(expert_text(*experts) + (report.disk_bandwidth > 0 ? disk_text(report) : ""));
+    report.disk_block = runner.disk_block();
+    if (text) console.out(expert_text(*experts) + disk_text(report));
   }
   for (size_t i = 0; i < request.tests.size() && request.ops; ++i) {
     TRY(const std::vector<MeteredStep> steps, runner.timed_steps(request.tests[i]));

@@ -135,12 +135,16 @@ std::string ops_text(const BenchFacts& facts, const BenchResult& result, const s
 
 std::string disk_text(const BenchReport& report) {
   std::string text;
+  const auto spread = [](const Spread& rate) {
+    return cat(fixed(rate.median / kGiga, 2), " GB/s (", fixed(rate.least / kGiga, 2), " to ",
+               fixed(rate.most / kGiga, 2), ")");
+  };
   for (const BenchResult& result : report.results)
-    text += cat("disk    ", bench_cells(result).front(), " reads ", fixed(result.disk_rate.median / kGiga, 2),
-                " GB/s (", fixed(result.disk_rate.least / kGiga, 2), " to ", fixed(result.disk_rate.most / kGiga, 2),
-                "), ", percent(result.disk_rate.median / report.disk_bandwidth), " of the ",
-                fixed(report.disk_bandwidth / kGiga, 2), " GB/s of nothing but reads of ",
-                bytes_text(static_cast<double>(report.disk_block)), "\n");
+    if (result.disk_bandwidth.least > 0)
+      text += cat("disk    ", bench_cells(result).front(), " reads ", spread(result.disk_rate), ", ",
+                  percent(result.disk_share.median), " (", percent(result.disk_share.least), " to ",
+                  percent(result.disk_share.most), ") of nothing but reads of ",
+                  bytes_text(static_cast<double>(report.disk_block)), ", ", spread(result.disk_bandwidth), "\n");
   return text;
 }
 
@@ -156,7 +160,9 @@ Json bench_json(const BenchReport& report) {
                          {"bytes_per_token", result.bytes_per_token},
                          {"read_bandwidth", spread_json(result.bandwidth)},
                          {"bandwidth_share", result.share},
-                         {"disk_rate", spread_json(result.disk_rate)}};
+                         {"disk_rate", spread_json(result.disk_rate)},
+                         {"disk_bandwidth", spread_json(result.disk_bandwidth)},
+                         {"disk_share", spread_json(result.disk_share)}};
     if (i < report.ops.size())
       test.emplace_back("ops", ops_json(report.ops[i], result.bandwidth.median, report.facts.peaks));
     tests.emplace_back(std::move(test));
@@ -177,7 +183,6 @@ Json bench_json(const BenchReport& report) {
                       {"peak_integer_flops", facts.peaks.integers},
                       {"routing", std::move(routing)},
                       {"disk_block", static_cast<int64_t>(report.disk_block)},
-                      {"disk_bandwidth", report.disk_bandwidth},
                       {"foreseen_tokens_per_second", report.foreseen},
                       {"tests", std::move(tests)}};
 }
@@ -195,8 +200,7 @@ std::vector<JsonField> bench_fields() {
       {"peak_f32_flops", "number", "multiplications and additions a second, measured; 0 where they are not known"},
       {"peak_integer_flops", "number", "the same of 8-bit integers; 0 in exact arithmetic"},
       {"routing[]", "number", "the part of the tokens by which an expert is chosen, the favourite first"},
-      {"disk_block", "integer", "bytes of such a read; 0 where there is none"},
-      {"disk_bandwidth", "number", "bytes a second of as large reads and nothing else, measured in the end"},
+      {"disk_block", "integer", "bytes of a read of experts; 0 where there is none"},
       {"foreseen_tokens_per_second", "number",
        "before the model was placed, of the first answer of one sequence; 0 where it was not: as `run --stats` says"},
       {"tests[].kind", "string", "`prompt` or `decode`"},
@@ -215,6 +219,12 @@ std::vector<JsonField> bench_fields() {
       {"tests[].disk_rate.median", "number", "bytes a second of experts read from the file; 0 where none is"},
       {"tests[].disk_rate.least", "number", ""},
       {"tests[].disk_rate.most", "number", ""},
+      {"tests[].disk_bandwidth.median", "number", "of reads of disk_block and nothing else, before each round"},
+      {"tests[].disk_bandwidth.least", "number", ""},
+      {"tests[].disk_bandwidth.most", "number", ""},
+      {"tests[].disk_share.median", "number", "disk_rate over disk_bandwidth, round by round"},
+      {"tests[].disk_share.least", "number", ""},
+      {"tests[].disk_share.most", "number", ""},
       {"tests[].ops[].op", "string", "or the block that several are computed as"},
       {"tests[].ops[].shape", "string", "formats and shapes of its matrices, else of a row"},
       {"tests[].ops[].calls", "integer", "in one round"},

@@ -24,10 +24,8 @@ struct BenchReport {
   BenchFacts facts;
   std::vector<BenchResult> results;
   std::vector<std::vector<OpShare>> ops;  // of each result, where they were asked for
-  // Where experts are read as they are chosen: bytes of a read, and bytes a second of such reads and nothing else.
-  uint64_t disk_block = 0;
-  double disk_bandwidth = 0;
-  double foreseen = 0;  // tokens a second of the first answer of one sequence; 0: not foreseen
+  uint64_t disk_block = 0;                // bytes of a read of experts, where they are read as they are chosen
+  double foreseen = 0;                    // tokens a second of the first answer of one sequence; 0: not foreseen
 };
 
 std::string bench_text(const BenchFacts& facts);    // what is measured on what

@@ -31,20 +31,29 @@ Spread spread_of(std::vector<double> values) {
   return {median, values.front(), values.back()};
 }
 
-Result<BenchResult> BenchRunner::run(const BenchTest& test, uint32_t rounds, const std::function<double()>& bandwidth) {
+Result<BenchResult> BenchRunner::run(const BenchTest& test, uint32_t rounds, const BenchYardsticks& yardsticks) {
   TRY_STATUS(round(test));
   BenchResult result{.test = test};
-  std::vector<double> speeds, reads, disk_rates;
+  std::vector<double> speeds, reads, disk_rates, disks, disk_shares;
+  const uint64_t block = disk_block();
   for (uint32_t i = 0; i < rounds; ++i) {
-    reads.push_back(bandwidth());
+    reads.push_back(yardsticks.memory());
+    double disk = 0;
+    if (block != 0) {
+      TRY(disk, yardsticks.disk(block));
+    }
     TRY(const Round one, round(test));
     speeds.push_back(static_cast<double>(one.tokens) / one.seconds);
     disk_rates.push_back(static_cast<double>(one.disk_bytes) / one.seconds);
+    disks.push_back(disk);
+    disk_shares.push_back(disk > 0 ? disk_rates.back() / disk : 0);
     if (i == 0) result.bytes_per_token = bytes_per_token(one.tokens);
   }
   result.tokens_per_second = spread_of(std::move(speeds));
   result.bandwidth = spread_of(std::move(reads));
   result.disk_rate = spread_of(std::move(disk_rates));
+  result.disk_bandwidth = spread_of(std::move(disks));
+  result.disk_share = spread_of(std::move(disk_shares));
   if (result.bandwidth.median <= 0) return result;
   result.share = result.bytes_per_token * result.tokens_per_second.median / result.bandwidth.median;
   return result;
@@ -56,6 +65,11 @@ Result<std::vector<MeteredStep>> BenchRunner::timed_steps(const BenchTest& test)
   meter_.time_ops = false;
   if (!done) return done.error();
   return meter_.steps();
+}
+
+uint64_t BenchRunner::disk_block() const {
+  const std::optional<ExpertStats> experts = engine_.expert_stats();
+  return experts && experts->reads != 0 ? experts->read_bytes / experts->reads : 0;
 }
 
 uint64_t BenchRunner::disk_bytes() const {

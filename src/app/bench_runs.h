@@ -30,7 +30,15 @@ struct BenchResult {
   Spread bandwidth = {};       // bytes a second that the memory was read at, measured before each round
   double bytes_per_token = 0;  // weights and cache
   double share = 0;            // of that bandwidth
-  Spread disk_rate = {};       // bytes a second of experts read from the file
+  // Where experts are read from the file as they are chosen: bytes a second of that, and of as large reads and nothing
+  // else before each round, and what part the one is of the other.
+  Spread disk_rate = {}, disk_bandwidth = {}, disk_share = {};
+};
+
+// What is measured before each round, in bytes a second; 0 where it is not known.
+struct BenchYardsticks {
+  std::function<double()> memory{};
+  std::function<Result<double>(uint64_t block)> disk{};  // of reads of so many bytes
 };
 
 class BenchRunner {
@@ -39,8 +47,8 @@ class BenchRunner {
       : engine_(engine), meter_(meter), vocabulary_(vocabulary) {}
 
   // A round before the others, for caches and clocks to settle, does not count.
-  // `bandwidth` measures it, in bytes a second; 0 where it is not known.
-  Result<BenchResult> run(const BenchTest& test, uint32_t rounds, const std::function<double()>& bandwidth);
+  Result<BenchResult> run(const BenchTest& test, uint32_t rounds, const BenchYardsticks& yardsticks);
+  uint64_t disk_block() const;  // bytes of a read of experts; 0: there has been none
   // The steps of one round with the times of their ops.
   Result<std::vector<MeteredStep>> timed_steps(const BenchTest& test);
 

@@ -100,7 +100,7 @@ class OpenFiles {
 };
 
 #if defined(SLUICE_URING)
-constexpr uint32_t kUringDepth = 64;
+constexpr uint32_t kUringDepth = 256;
 
 class UringQueue final : public ReadQueue {
  public:

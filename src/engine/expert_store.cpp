@@ -18,7 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 // More than any by the past, less than what a step waits for.
 constexpr double kAwaitedWorth = std::numeric_limits<double>::max();
-constexpr uint32_t kMostPackers = 8;  // threads
+constexpr uint32_t kMostPackers = 8;   // threads
+constexpr uint32_t kMostWarming = 32;  // reads
 
 }  // namespace
 
@@ -94,6 +95,7 @@ void ExpertStore::note_use(const ExpertUse& use) {
   replacement_->use(layer, use.experts);
   stats_.uses += use.experts.size();
   for (Slot& slot : slots_) slot.awaited &= slot.layer != layer;
+  std::erase_if(ahead_, [&](const Want& want) { return want.layer == layer; });
   for (const uint32_t expert : use.experts) {
     ++uses_[size_t{layer} * places_.experts() + expert];
     const int32_t slot = slot_of(layer, expert);
@@ -154,22 +156,26 @@ void ExpertStore::begin_wanted() {
   begin_ahead();
 }
 
-// Behind what a step wants, and never so much that what it wants next would have to queue for long.
+// Behind what a step wants. As much as there is room for: where a step wants most experts of a layer, what is read
+// while others compute is what it would wait for next.
 void ExpertStore::begin_ahead() {
-  while (!ahead_.empty() && may_read() && to_begin_.empty() && under_way_ < reads_->depth() / 2) {
+  while (!ahead_.empty() && may_read() && to_begin_.empty() && under_way_ < reads_->depth() * 3 / 4) {
     const Want want = ahead_.back();
+    if (slot_of(want.layer, want.expert) < 0) {
+      const double worth = want.awaited ? kAwaitedWorth : replacement_->worth(want.layer, want.expert);
+      const std::optional<uint32_t> slot = take_room(worth);
+      if (!slot) return;
+      begin_early(*slot, want);
+    }
     ahead_.pop_back();
-    if (slot_of(want.layer, want.expert) >= 0) continue;
-    const double worth = want.awaited ? kAwaitedWorth : replacement_->worth(want.layer, want.expert);
-    const std::optional<uint32_t> slot = take_room(worth);
-    if (!slot) return ahead_.clear();
-    begin_early(*slot, want);
   }
   begin_warm();
 }
 
+// Never so much that what a step wants would have to queue for long.
 void ExpertStore::begin_warm() {
-  while (!warm_.empty() && !empty_.empty() && may_read() && to_begin_.empty() && under_way_ < reads_->depth() / 2) {
+  const uint32_t most = std::min(reads_->depth() / 2, kMostWarming);
+  while (!warm_.empty() && !empty_.empty() && may_read() && to_begin_.empty() && under_way_ < most) {
     const Want want = warm_.back();
     warm_.pop_back();
     if (slot_of(want.layer, want.expert) >= 0) continue;

@@ -149,7 +149,7 @@ class ExpertStore {
   std::vector<Want> warm_;                          // to be read into empty slots, the hottest last
   std::vector<uint64_t> uses_;                      // by layer and expert
   std::vector<std::vector<uint32_t>> last_use_[2];  // by breadth, then layer
-  ReadAheadGauge gauges_[2] = {ReadAheadGauge(8), ReadAheadGauge(2)};
+  ReadAheadGauge gauges_[2] = {ReadAheadGauge(8), ReadAheadGauge(1)};
   Breadth breadth_{};   // of the last use
   Breadth began_as_{};  // what this step was taken for when it began
   std::chrono::steady_clock::time_point step_began_{};

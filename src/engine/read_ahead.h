@@ -1,5 +1,6 @@
 // What to read ahead of experts: the ways take turns, step by step, for a while; then the one with which steps were
-// fastest stays for a longer while; and again, since texts and disks change.
+// fastest stays for a longer while; and again, since texts and disks change. The last way goes first: it is the
+// likeliest to be the best, and first prompts are waited for.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class ReadAheadGauge {
   // Steps of a trial of each way.
   explicit ReadAheadGauge(uint32_t trial) : trial_(trial), steps_left_(trial * kReadAheads) {}
   // In this step.
-  ReadAhead way() const { return trying_ ? static_cast<ReadAhead>(steps_left_ % kReadAheads) : best_; }
+  ReadAhead way() const { return trying_ ? static_cast<ReadAhead>((steps_left_ - 1) % kReadAheads) : best_; }
 
   // A step is done that took so long for each expert that it used.
   void add(double seconds) {

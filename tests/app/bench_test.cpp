@@ -120,7 +120,8 @@ TEST(MeteredDevice, TimesEveryOpOfAStepOnEveryDevice) {
     EXPECT_EQ(calls, 3 * steps->front().op_times.size());
     Result<ReadBandwidth> bandwidth = ReadBandwidth::open(pool, budget);
     ASSERT_TRUE(bandwidth);
-    EXPECT_TRUE(runner.run({TokenClass::prompt, 5, 0, 2}, 1, [&] { return bandwidth->measure(); }));
+    const BenchYardsticks yardsticks{.memory = [&] { return bandwidth->measure(); }};
+    EXPECT_TRUE(runner.run({TokenClass::prompt, 5, 0, 2}, 1, yardsticks));
     EXPECT_TRUE(meter.steps().front().op_times.empty());
   }
 }
@@ -141,7 +142,16 @@ TEST(Bench, AnswersOfStreamedExpertsAreOfRandomTokens) {
   ASSERT_TRUE(engine) << engine.error().text;
   BenchRunner runner(**engine, meter, 768);
   const auto choices = [&] {
-    EXPECT_TRUE(runner.run({TokenClass::decode, 64, 0, 1}, 1, [] { return 0.0; }));
+    const BenchYardsticks yardsticks{.memory = [] { return 0.0; },
+                                     .disk = [&](uint64_t block) -> Result<double> {
+                                       EXPECT_EQ(block, runner.disk_block());
+                                       return 1e9;
+                                     }};
+    const Result<BenchResult> result = runner.run({TokenClass::decode, 64, 0, 1}, 1, yardsticks);
+    EXPECT_TRUE(result);
+    EXPECT_GT(result->disk_rate.median, 0);
+    EXPECT_EQ(result->disk_bandwidth.median, 1e9);
+    EXPECT_DOUBLE_EQ(result->disk_share.median, result->disk_rate.median / 1e9);
     const RoutingTrace trace = recorded_routing(meter);
     EXPECT_EQ(trace.tokens(), 64u);
     std::set<std::vector<uint32_t>> seen;

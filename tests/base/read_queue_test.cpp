@@ -16,7 +16,8 @@
 namespace sluice {
 namespace {
 
-constexpr size_t kBytes = 100 * kReadAlignment + 123;
+constexpr size_t kBlocks = 300;  // more than any queue's depth
+constexpr size_t kBytes = kBlocks * kReadAlignment + 123;
 
 std::string content() {
   std::string text(kBytes, '\0');
@@ -59,6 +60,7 @@ class ReadQueueTest : public testing::TestWithParam<ReadMethod> {
 TEST_P(ReadQueueTest, ReadsAsManyAsItsDepth) {
   const std::string text = content();
   const size_t count = queue_->depth();
+  ASSERT_LE(count, kBlocks);
   const Blocks memory(count);
   for (size_t i = 0; i < count; ++i)
     queue_->begin(
@@ -75,11 +77,11 @@ TEST_P(ReadQueueTest, ReadsAsManyAsItsDepth) {
 TEST_P(ReadQueueTest, EndsWhereTheFileDoes) {
   const std::string text = content();
   const Blocks memory(4);
-  queue_->begin({.id = 7, .offset = 99 * kReadAlignment, .into = memory.span()});
+  queue_->begin({.id = 7, .offset = (kBlocks - 1) * kReadAlignment, .into = memory.span()});
   std::vector<ReadEnd> ended = all(1);
   EXPECT_EQ(ended[0].id, 7u);
   EXPECT_EQ(ended[0].bytes, static_cast<int64_t>(kReadAlignment + 123));
-  EXPECT_EQ(std::memcmp(memory.bytes.get(), text.data() + 99 * kReadAlignment, kReadAlignment + 123), 0);
+  EXPECT_EQ(std::memcmp(memory.bytes.get(), text.data() + (kBlocks - 1) * kReadAlignment, kReadAlignment + 123), 0);
   ASSERT_EQ(::truncate(path_.c_str(), 5 * kReadAlignment), 0);
   queue_->begin({.id = 8, .offset = 50 * kReadAlignment, .into = memory.span()});
   EXPECT_EQ(all(1)[0].bytes, 0);
