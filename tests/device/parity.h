@@ -8,7 +8,8 @@
 //   - a traced plan shows every op's result, also inside blocks;
 //   - the first op with a result that is not finite is found;
 //   - state that is copied, or read and written, to other pages gives the same bits.
-// A case passes unseen only when the device's DeviceInfo::missing names an op of it.
+// A case passes unseen only when the device's DeviceInfo::missing names an op of it, or where SLUICE_PARITY_EVERY=N
+// asks for each Nth case of a subject.
 #pragma once
 
 #include <gtest/gtest.h>
