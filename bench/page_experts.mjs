@@ -3,8 +3,11 @@
 //     [--prompt TOKENS] [--answer TOKENS]
 // Without --keep the file is read where it lies, with it from the page's storage, after a copy. Words are drawn at
 // random, since likely ones repeat themselves and their experts. Playwright is web/'s.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { launch, openContext, openPage, Site } from '../tests/web/harness.mjs';
+import { openPage, openProfile, Site } from '../tests/web/harness.mjs';
 
 const kPatience = 3_600_000; // ms
 const { values, positionals } = parseArgs({
@@ -20,8 +23,8 @@ const { values, positionals } = parseArgs({
 });
 if (positionals.length !== 1) throw new Error('want one FILE.gguf');
 
-const site = await new Site().start(), browser = await launch();
-const context = await openContext(browser);
+const profile = await mkdtemp(join(tmpdir(), 'sluice-page-'));
+const site = await new Site().start(), context = await openProfile(profile);
 context.setDefaultTimeout(kPatience);
 const page = await openPage(context, site);
 page.on('console', (message) => console.log(message.text()));
@@ -54,5 +57,6 @@ await page.evaluate(async ({ options, prompt, answer }) => {
   }
   model.close();
 }, { options, prompt: Number(values.prompt), answer: Number(values.answer) });
-await browser.close();
+await context.close();
 site.stop();
+await rm(profile, { recursive: true });

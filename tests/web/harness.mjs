@@ -86,9 +86,19 @@ export function holdAt(site, at) {
   };
 }
 
+const launchOptions = (flags) => ({
+  headless: true,
+  args: [...kFlags, ...flags],
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+});
 export async function launch(flags = kNoClearing) {
-  const options = { headless: true, args: [...kFlags, ...flags], executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium' };
-  return chromium.launch(options);
+  return chromium.launch(launchOptions(flags));
+}
+
+// A browser of its own as a user has it, whose storage is files in that folder: contexts that are forgotten have room for
+// little.
+export async function openProfile(folder, flags = kNoClearing) {
+  return chromium.launchPersistentContext(folder, launchOptions(flags));
 }
 
 // A browser context is a storage of its own; what goes wrong in a page fails the test.
