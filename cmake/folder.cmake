@@ -1,6 +1,6 @@
 # sluice_folder(NAME [libraries]): a static library sluice_NAME of every .cpp in this folder, below it too unless the
 # folder below has a CMakeLists.txt of its own. tools/include_table.txt says which folders may include which; the
-# libraries linked here say it again to the linker.
+# libraries linked here say it again to the linker. Properties of single sources are to be set before; main.cpp is left out.
 # x_wasi.cpp is for the page's module, where it takes the place of x.cpp.
 function(sluice_folder name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
@@ -9,6 +9,7 @@ function(sluice_folder name)
     get_filename_component(folder ${child} DIRECTORY)
     list(FILTER sources EXCLUDE REGEX "^${folder}/")
   endforeach()
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   set(all ${sources})
   foreach(wasi ${all})
     if(wasi MATCHES "_wasi\\.cpp$")
@@ -21,7 +22,8 @@ function(sluice_folder name)
     endif()
   endforeach()
   if(sources)
-    add_library(sluice_${name} STATIC ${sources})
+    sluice_batches(compiled ${sources})
+    add_library(sluice_${name} STATIC ${compiled})
     target_include_directories(sluice_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(sluice_${name} PUBLIC ${ARGN})
     # Coverage for the fuzzer where files are read; kernels would only be slower for it.

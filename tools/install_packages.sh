@@ -3,14 +3,14 @@
 # says that one is missing, so that a machine which has them all needs neither root nor network.
 set -eu
 
-build="cmake ninja-build g++ clang-19 pkg-config ccache
+build="cmake ninja-build g++ clang-19 pkg-config ccache python3
        nlohmann-json3-dev libutf8proc-dev libxxhash-dev liburing-dev libedit-dev libcurl4-openssl-dev ca-certificates libgtest-dev libgmock-dev libbenchmark-dev"
 test="libvulkan1 mesa-vulkan-drivers chromium"
 wasm="lld-19 llvm-19 wasi-libc libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32"
 node="nodejs npm"
-check="$wasm libclang-rt-19-dev clang-format-19 clang-tidy-19 python3 python3-jinja2
-       g++-aarch64-linux-gnu qemu-user
+check="$wasm libclang-rt-19-dev clang-format-19 clang-tidy-19 python3-jinja2
        mandoc zsh fish"
+neon="g++-aarch64-linux-gnu qemu-user lld-19 llvm-19"
 
 missing=
 for group in "$@"; do

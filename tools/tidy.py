@@ -2,8 +2,8 @@
 """tidy.py BUILD JOBS: clang-tidy (.clang-tidy says which checks) over the sources of src/ as BUILD compiles them.
 
 Nearly all of clang-tidy's time goes into the standard library's headers, so sources with the same flags are read
-together: a batch is a file that includes them. Sources whose private names clash stand in different batches; where that
-was not foreseen, those with an error and those without are read again apart, and only runs without errors count.
+together: a batch is a file that includes them (tools/batches.py). Where a clash of their names was not foreseen, those
+with an error and those without are read again apart, and only runs without errors count.
 What was found is known as long as a batch's text after the preprocessor, its flags, the checks and the tool stay the
 same: a file named by their digest, in the folder `tidy` of the compiler cache where there is one, is empty where all
 was clean and names the sources to read apart where they clashed.
@@ -19,7 +19,8 @@ import shlex
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from batches import ROOT, batches_of, public_types
+
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 TIDY = "clang-tidy-19"
 MOST_SOURCES = 20  # a batch: enough to share the headers, few enough to keep every processor busy
@@ -27,10 +28,6 @@ MOST_SOURCES = 20  # a batch: enough to share the headers, few enough to keep ev
 FOLDER = re.compile(r" -I\S+| -isystem \S+")
 DEVICE = re.compile(r"src/device/\w+/")
 INCLUDED = re.compile(r"^In file included from (\S+?):\d+:", re.MULTILINE)
-UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
-TYPE = re.compile(r"^(?:struct|class|enum class|enum|using) (\w+)", re.MULTILINE)
-RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
-OTHER = re.compile(r"^(?!struct|class|enum|using)[A-Za-z][^\n;=({]*?(\w+)\s*[;=({\[]", re.MULTILINE)
 
 
 def output_of(*command):
@@ -54,30 +51,11 @@ def sources_by_flags():
     return {(device, flags + shared): sorted(sources) for (device, flags), sources in found.items()}
 
 
-def private_names(source):
-    """Types, and other names, of a source's unnamed namespaces, near enough."""
-    text = RAW_STRING.sub("", "".join(UNNAMED.findall(source.read_text())))
-    return set(TYPE.findall(text)), set(OTHER.findall(text))
-
-
 def batches():
     """Lists of sources that one compiler run may read, with their flags."""
-    public = {name for header in (ROOT / "src").rglob("*.h") for name in TYPE.findall(header.read_text())}
+    public = public_types()
     for (_, flags), sources in sources_by_flags().items():
-        open_batches = []  # (sources, names)
-        for source in sources:
-            types, others = private_names(source)
-            if types & public:
-                yield flags, [source]
-                continue
-            names = types | others
-            place = next((b for b in open_batches if len(b[0]) < MOST_SOURCES and not b[1] & names), None)
-            if place is None:
-                place = ([], set())
-                open_batches.append(place)
-            place[0].append(source)
-            place[1].update(names)
-        for batch, _ in open_batches:
+        for batch in batches_of(sources, MOST_SOURCES, public):
             yield flags, batch
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/op_check.h"
 #include "graph/operands.h"
 
 namespace sluice::webgpu {
@@ -14,7 +15,6 @@ constexpr size_t kMostChains = 4;
 // Outputs of products that begin with rows: of more, making the rows again and again costs more than it saves.
 constexpr uint64_t kMostOutputsOfRows = 32768;
 
-const ValueType& type_of(const Program& program, ValueId id) { return program.values[id].type; }
 bool is_same(const Program& program, ValueId a, ValueId b) {
   return program.values[a].storage == program.values[b].storage;
 }
@@ -71,7 +71,7 @@ class HeadChains {
   }
 
  private:
-  const ValueType& type(ValueId id) const { return type_of(program_, id); }
+  ValueType type(ValueId id) const { return type_of(program_, id); }
 
   static bool is_appended(const HeadChain& chain) { return chain.is_key || chain.is_value; }
 

@@ -237,7 +237,8 @@ Status Lexer::one_token() {
 Status Lexer::bracket(std::string_view symbol) {
   static constexpr std::string_view kOpening = "([{";
   static constexpr std::string_view kClosing = ")]}";
-  if (kOpening.find(symbol) != std::string_view::npos) open_ += kClosing[kOpening.find(symbol)];
+  const size_t opened = kOpening.find(symbol);
+  if (opened != std::string_view::npos) open_ += kClosing[opened];
   if (kClosing.find(symbol) != std::string_view::npos) {
     if (open_.empty()) return fail("found \"", symbol, "\", which closes nothing");
     if (open_.back() != symbol[0]) return fail("found \"", symbol, "\": want \"", open_.back(), "\"");
