@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "model/config.h"
+#include "model/rope_config.h"
 
 namespace sluice::deepseek_v3 {
 namespace {
@@ -16,36 +17,15 @@ struct Spelling {
   uint32_t experts_every = 1;                           // Hugging Face; layers
   bool attention_bias = false;                          //
   float mscale = 0, mscale_all_dim = 0;                 //
+  float attention_factor = 0;                           // 0: not said
   uint32_t gating = 0, kv_heads = 0;                    // GGUF;
   uint32_t key_length = 0, value_length = 0;            // of a cached position,
   uint32_t head_key_length = 0, head_value_length = 0;  // and of a head; 0: the file has kv_b in one piece
 };
 
-// Where config.json has the rope's parameters: transformers 5 put them together.
-struct RopeNames {
-  const char *theta, *factor, *original, *beta_fast, *beta_slow, *mscale, *mscale_all_dim, *type, *old_type;
-};
-constexpr RopeNames kOldNames = {"rope_theta",
-                                 "rope_scaling.factor",
-                                 "rope_scaling.original_max_position_embeddings",
-                                 "rope_scaling.beta_fast",
-                                 "rope_scaling.beta_slow",
-                                 "rope_scaling.mscale",
-                                 "rope_scaling.mscale_all_dim",
-                                 "rope_scaling.rope_type",
-                                 "rope_scaling.type"};
-constexpr RopeNames kNewNames = {
-    "rope_parameters.rope_theta",     "rope_parameters.factor",    "rope_parameters.original_max_position_embeddings",
-    "rope_parameters.beta_fast",      "rope_parameters.beta_slow", "rope_parameters.mscale",
-    "rope_parameters.mscale_all_dim", "rope_parameters.rope_type", "rope_parameters.type"};
-
-const RopeNames& rope_names(const Checkpoint& checkpoint) {
-  const Json* config = checkpoint.document("config.json");
-  return config != nullptr && config->find("rope_parameters") != nullptr ? kNewNames : kOldNames;
-}
-
 std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope, Dialect dialect) {
-  constexpr double kLeastEps = 1e-12, kMostTheta = 1e12, kMostFactor = 1e6, kMostBeta = 1e6, kMostScale = 1e6;
+  constexpr double kLeastEps = 1e-12, kMostTheta = 1e12, kMostFactor = 1e6, kMostScale = 1e6;
+  constexpr double kLeastBeta = 1e-6, kMostBeta = 1e6;
   // transformers normalises unless told otherwise; GGUF writers leave the key out when weights are not normalised.
   const double normalise = dialect == Dialect::gguf ? 0 : 1;
   // Hugging Face, GGUF, target, range, value when missing
@@ -71,8 +51,9 @@ std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope, D
       {"v_head_dim", nullptr, &c.value_width, 1, kMaxHeadDim},
       {rope.factor, "rope.scaling.factor", &c.yarn.factor, 1, kMostFactor, 1},
       {rope.original, "rope.scaling.original_context_length", &c.yarn.original_context, 0, kMaxContext, 0},
-      {rope.beta_fast, "rope.scaling.yarn_beta_fast", &c.yarn.beta_fast, 0, kMostBeta, 32},
-      {rope.beta_slow, "rope.scaling.yarn_beta_slow", &c.yarn.beta_slow, 0, kMostBeta, 1},
+      {rope.beta_fast, "rope.scaling.yarn_beta_fast", &c.yarn.beta_fast, kLeastBeta, kMostBeta, 32},
+      {rope.beta_slow, "rope.scaling.yarn_beta_slow", &c.yarn.beta_slow, kLeastBeta, kMostBeta, 1},
+      {rope.attention_factor, nullptr, &s.attention_factor, 0, kMostScale, 0},
       {rope.mscale, nullptr, &s.mscale, 0, kMostScale, 0},
       {rope.mscale_all_dim, nullptr, &s.mscale_all_dim, 0, kMostScale, 0},
       {nullptr, "rope.scaling.yarn_log_multiplier", &c.yarn_log_multiplier, 0, kMostScale, 0},
@@ -102,15 +83,14 @@ Status check_words(const ConfigReader& reader, const RopeNames& rope, bool stret
   return reader.require_word(rope.old_type, "yarn");
 }
 
-double yarn_scale(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1; }
-
 void finish_hugging_face(Config& c, const Spelling& s, const SourceNames& names) {
   c.key_transposed = names.find("layers.0.self_attn.embed_q.weight") != nullptr;
   const auto factor = static_cast<double>(c.yarn.factor);
   const auto mscale = static_cast<double>(s.mscale), all = static_cast<double>(s.mscale_all_dim);
   c.yarn_log_multiplier = static_cast<float>(0.1 * all);
-  const double both = mscale != 0 && all != 0 ? yarn_scale(factor, mscale) / yarn_scale(factor, all) : 0;
-  c.rope_magnitude = static_cast<float>(both != 0 ? both : yarn_scale(factor, 1));
+  const double both = mscale != 0 && all != 0 ? yarn_magnitude(factor, mscale) / yarn_magnitude(factor, all) : 0;
+  c.rope_magnitude = static_cast<float>(both != 0 ? both : yarn_magnitude(factor));
+  if (factor > 1 && s.attention_factor != 0) c.rope_magnitude = s.attention_factor;
 }
 
 // A position is cached as its latent and the shared key where kv_b is split, else as keys and values of every head.
@@ -118,6 +98,7 @@ void finish_gguf(Config& c, const Spelling& s, const SourceNames& names) {
   const uint32_t key = s.head_key_length != 0 ? s.head_key_length : s.key_length;
   c.nope = key > c.rope ? key - c.rope : 0;  // refused by check()
   c.value_width = s.head_key_length != 0 ? s.head_value_length : s.value_length;
+  if (c.yarn.original_context == 0) c.yarn.original_context = c.context;
   c.key_transposed = names.find("blk.0.attn_k_b.weight") != nullptr;
   c.layers -= c.draft_layers < c.layers ? c.draft_layers : 0;
 }
@@ -154,11 +135,15 @@ Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, 
 Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names) {
   Config config;
   Spelling spelling;
-  const RopeNames& rope = rope_names(checkpoint);
+  TRY(const ConfigReader reader, ConfigReader::open(checkpoint, kArchitecture));
+  const RopeNames& rope = rope_names(reader);
   const Dialect dialect = checkpoint.dialect();
   const std::vector<ConfigField> table = fields(config, spelling, rope, dialect);
-  TRY(const ConfigReader reader, ConfigReader::open(checkpoint, kArchitecture));
   TRY_STATUS(reader.read(table, config.layers));
+  if (dialect == Dialect::gguf) {
+    TRY(const bool stretched, gguf_asks_for_yarn(reader));
+    if (!stretched) config.yarn.factor = 1;
+  }
   TRY_STATUS(check_words(reader, rope, config.yarn.factor > 1));
   if (dialect == Dialect::gguf)
     finish_gguf(config, spelling, names);
@@ -182,7 +167,7 @@ std::vector<GgufMetadata::Entry> gguf_config(const Config& config) {
              .value_length = c.latent,
              .head_key_length = c.nope + c.rope,
              .head_value_length = c.value_width};
-  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(c, s, kOldNames, Dialect::gguf), kArchitecture);
+  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(c, s, RopeNames{}, Dialect::gguf), kArchitecture);
   if (c.yarn.factor > 1) keys.push_back({cat(kArchitecture, ".rope.scaling.type"), std::string("yarn")});
   return keys;
 }

@@ -5,7 +5,7 @@
 
 #include "base/limits.h"
 #include "model/config.h"
-#include "model/rope.h"
+#include "model/rope_config.h"
 
 namespace sluice::gemma4 {
 namespace {
@@ -115,6 +115,15 @@ Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& n
   return {};
 }
 
+// Full layers alone are stretched: the others see no further than their window, whatever the context is. What
+// multiplies cos and sin of both is refused.
+Status stretch_of_gguf(Config& c, const ConfigReader& reader) {
+  TRY(const float magnitude, read_yarn(reader, rope_names(reader), c.rope_theta, c.context, c.yarn));
+  if (magnitude == static_cast<float>(yarn_magnitude(static_cast<double>(c.yarn.factor)))) return {};
+  return reader.refuse(ErrorKind::unsupported, "rope.scaling.attn_factor",
+                       "is not 1: want none, since it does not say of which layers it is");
+}
+
 void add_soft_token(Config& c, int64_t id) {
   if (id >= 0 && id < c.vocabulary) c.soft_tokens.push_back(static_cast<int32_t>(id));
 }
@@ -202,6 +211,7 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   TRY_STATUS(reader.read(table, config.layers));
   if (checkpoint.dialect() == Dialect::gguf) {
     TRY_STATUS(finish_gguf(config, checkpoint, names));
+    TRY_STATUS(stretch_of_gguf(config, reader));
     soft_tokens_of_gguf(config, checkpoint);
   } else {
     finish_hugging_face(config, spelling);
@@ -213,7 +223,10 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
 
 std::vector<GgufMetadata::Entry> gguf_config(Config config) {
   Spelling spelling;
-  return gguf_keys(fields(config, spelling), "gemma4");
+  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(config, spelling), "gemma4");
+  const auto magnitude = static_cast<float>(yarn_magnitude(static_cast<double>(config.yarn.factor)));
+  std::ranges::move(yarn_keys(config.yarn, magnitude, "gemma4"), std::back_inserter(keys));
+  return keys;
 }
 
 }  // namespace sluice::gemma4

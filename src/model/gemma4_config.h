@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "model/rope.h"
 #include "model/weight_table.h"
 
 namespace sluice::gemma4 {
@@ -19,6 +20,7 @@ struct Config {
   uint32_t sliding_head_dim = 0, sliding_value_dim = 0, sliding_rope_dim = 0;  // of sliding layers
   float rope_theta = 0, sliding_rope_theta = 0, eps = 0;
   std::vector<float> rope_factors;                           // of full layers, one a pair
+  Yarn yarn;                                                 // of full layers; factor 1: none
   float softcap = 0;                                         // 0: none
   uint32_t per_layer_width = 0;                              // 0: no per-layer embeddings
   uint32_t experts = 0, experts_used = 0, expert_width = 0;  // 0: dense only

@@ -128,6 +128,24 @@ TEST_F(DeepseekV3, StretchedPositionsMatter) {
   EXPECT_NE(logits_of(*plain), logits_of(*open_model(kModel)));
 }
 
+TEST_F(DeepseekV3, StretchingNamesItsOwnMagnitude) {
+  const Result<Model> model = open_with(config_with("rope_scaling.attention_factor", 1.5));
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->record_text()->ropes[0].magnitude, 1.5f);
+}
+
+TEST_F(DeepseekV3, GgufKeysOfOtherStretchingAreRefused) {
+  GgufExport out = *export_gguf(*open_model(kModel), *find_mix("f32"));
+  const auto type = std::ranges::find(out.keys, "deepseek2.rope.scaling.type", &GgufMetadata::Entry::name);
+  ASSERT_NE(type, out.keys.end());
+  type->value = std::string("linear");
+  EXPECT_EQ(open_model(written(out)).error().text,
+            path("out.gguf") + ": deepseek2.rope.scaling.type is linear with a factor of 40: want yarn or none");
+  type->value = std::string("none");
+  EXPECT_EQ(open_model(written(out))->record_text()->ropes[0].inverse_frequencies,
+            open_with(config_with("rope_scaling", Json()))->record_text()->ropes[0].inverse_frequencies);
+}
+
 // Far into the context of the real configuration. From a program of its own, every step rounded to f32 as transformers
 // does: f_e = base^(-2i/64), f_i = f_e / 40, ramp between pairs 10 and 23; the scale (1 + 0.1 ln 40)^2 / sqrt(192).
 TEST_F(DeepseekV3, TheRealShapeTurnsAndScalesAsTheReference) {
