@@ -56,7 +56,7 @@ std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope) {
       {"num_experts_per_tok", "expert_used_count", &c.experts_used, 0, kMaxExperts, 0},
       {"moe_intermediate_size", "expert_feed_forward_length", &c.expert_width, 0, kMaxWidth, 0},
       {"shared_expert_intermediate_size", "expert_shared_feed_forward_length", &c.shared_width, 0, kMaxWidth, 0},
-      {"tie_word_embeddings", nullptr, &c.tied, 0, 1, 0},
+      {"tie_word_embeddings", nullptr, &c.tied, 0, 1, 0, {}, true},
   };
 }
 

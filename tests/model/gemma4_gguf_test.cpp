@@ -32,6 +32,45 @@ class Gemma4Gguf : public testing::TinyModel {
   }
 };
 
+// --- what llama.cpp does without
+
+TEST_F(Gemma4Gguf, LayersWithoutAScaleAreNotScaled) {
+  GgufExport out = exported({});
+  static constexpr float kOne = 1.0f;
+  for (ExportTensor& tensor : out.tensors)
+    if (ends_with(tensor.name, "layer_output_scale.weight"))
+      tensor.source.bytes = reinterpret_cast<const std::byte*>(&kOne);
+  const std::vector<float> want = logits_of(*open(out));
+  EXPECT_NE(want, logits_of(*open_model(folder_))) << "the scales count";
+  std::erase_if(out.tensors, [](const auto& tensor) { return ends_with(tensor.name, "layer_output_scale.weight"); });
+  const Result<Model> model = open(out);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(logits_of(*model), want);
+}
+
+TEST_F(Gemma4Gguf, TheWidthOfNoPerLayerEmbeddingsMayBeMissing) {
+  GgufExport out = exported({});
+  const std::string key = "gemma4.embedding_length_per_layer_input";
+  EXPECT_EQ(std::erase_if(out.keys, [&](const auto& entry) { return entry.name == key; }), 1u) << "it is written as 0";
+  EXPECT_EQ(said(out), "");
+  GgufExport with = exported(testing::like_e4b());
+  std::erase_if(with.keys, [&](const auto& entry) { return entry.name == key; });
+  EXPECT_EQ(said(with), "/out.gguf: " + key + " is missing or 0: want the width of per_layer_token_embd.weight");
+}
+
+TEST_F(Gemma4Gguf, ThePatternOfSlidingLayersMayBeANumber) {
+  const std::string key = "attention.sliding_window_pattern";
+  const TinyShape shape{.kinds = "ssfssf"};
+  const Result<Model> model = open(exported(shape, {{key, 3u}}));
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->digest(), open_model(folder_)->digest());
+  EXPECT_EQ(said(exported(shape, {{key, 2u}})), "/out.gguf: blk.1.attn_q.weight is f32 [64, 32]: want [128, 32]");
+  EXPECT_EQ(said(exported(shape, {{key, 0u}})), "/out.gguf: gemma4." + key + " is 0: want which layers are sliding");
+  EXPECT_EQ(said(exported(shape, {{key, 513u}})), "/out.gguf: gemma4." + key + " is 513: want 0 to 512");
+  EXPECT_EQ(said(exported(shape, {{key, GgufArray<int32_t>{1, 1, 0, 1, 2, 0}}})),
+            "/out.gguf: gemma4." + key + "[4] is 2: want true or false");
+}
+
 // --- positions that are stretched
 
 // Full layers turn 4 of 16 pairs, base 1e6, eight times 64 positions; by the formula of rope_test.cpp.

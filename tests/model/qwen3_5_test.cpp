@@ -101,6 +101,19 @@ TEST_F(Qwen35, RefusesAnotherActivation) {
   EXPECT_EQ(problem("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\""),
             "/config.json: text_config.hidden_act is \"gelu\": want \"silu\"");
 }
+TEST_F(Qwen35, WhetherTheHeadIsTiedMayBeSaidAtTheRoot) {
+  Json config = *parse_json(*read_file(kModel + "/config.json", 1u << 20), "config.json");
+  for (auto& [name, text] : config.as_object())
+    if (name == "text_config")
+      std::erase_if(text.as_object(), [](const auto& member) { return member.first == "tie_word_embeddings"; });
+  std::erase_if(config.as_object(), [](const auto& member) { return member.first == "tie_word_embeddings"; });
+  config.as_object().emplace_back("tie_word_embeddings", true);
+  put("config.json", write_json(config));
+  std::filesystem::create_symlink(std::filesystem::absolute(kModel + "/model.safetensors"), path("model.safetensors"));
+  const Result<Model> model = opened(folder_);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->weights().bound("lm_head"), nullptr);
+}
 TEST_F(Qwen35, LayersFollowTheIntervalWhereTheirTypesAreMissing) {
   const Result<Model> model = with("\"layer_types\"", "\"layer_types_that_nobody_reads\"");
   ASSERT_TRUE(model) << model.error().text;
