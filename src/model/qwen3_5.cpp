@@ -140,6 +140,28 @@ WeightTable weight_table_of(const Config& c) {
   return t;
 }
 
+// The table with names that Ollama's converter once gave: "mtp." for the head, "mtp.layers.0." for its layer, and norms
+// that hold w. It is written with the other names.
+WeightTable with_mtp_names(const WeightTable& table, const std::string& block) {
+  WeightTable named;
+  for (const WeightRow& row : table.rows()) {
+    std::vector<SourceName> gguf = row.gguf;
+    for (const SourceName& source : row.gguf) {
+      if (!starts_with(source.name, block)) continue;
+      SourceName renamed = source;
+      renamed.name = "mtp.layers.0." + source.name.substr(block.size());
+      renamed.transform = row.hugging_face.front().transform;
+      gguf.push_back(std::move(renamed));
+    }
+    gguf.insert(gguf.end(), row.hugging_face.begin(), row.hugging_face.end());
+    if (row.optional)
+      named.add_optional(row.name.c_str(), row.shape, row.hugging_face, std::move(gguf));
+    else
+      named.add(row.name.c_str(), row.shape, row.hugging_face, std::move(gguf));
+  }
+  return named;
+}
+
 // Multi-token prediction: a layer behind the others, and what joins its inputs.
 WeightTable draft_table_of(const Config& c) {
   WeightTable t;
@@ -155,6 +177,7 @@ WeightTable draft_table_of(const Config& c) {
   t.add_optional("head", matrix(c.vocabulary, c.hidden), {{"shared_head.head.weight"}}, {{"shared_head_head.weight"}});
   t.section(cat("layer.", c.layers, "."), "mtp.layers.0.", block);
   layer_weights(t, c, c.layers);
+  if (c.mtp_names) return with_mtp_names(t, block);
   return t;
 }
 

@@ -152,8 +152,10 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   }
   TRY_STATUS(check(reader, table, config, spelling, gguf));
   config.layers -= config.prediction_layers;
-  config.draft_head =
-      names.find(gguf ? cat("blk.", config.layers, ".nextn.eh_proj.weight") : std::string("mtp.fc.weight")) != nullptr;
+  const bool mtp = names.find("mtp.fc.weight") != nullptr;
+  const bool nextn = gguf && names.find(cat("blk.", config.layers, ".nextn.eh_proj.weight")) != nullptr;
+  config.draft_head = nextn || mtp;
+  config.mtp_names = gguf && mtp && !nextn;
   if (!config.draft_head) return config;
   config.recurrent.resize(config.layers);
   config.kv_heads.resize(config.layers);

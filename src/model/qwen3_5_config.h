@@ -17,6 +17,7 @@ struct Config {
   uint32_t vocabulary = 0, layers = 0, context = 0, hidden = 0;
   uint32_t prediction_layers = 0;   // of multi-token prediction, which GGUF counts among the blocks
   bool draft_head = false;          // the checkpoint has such a layer; it is that behind the others
+  bool mtp_names = false;           // a GGUF file names its tensors as Hugging Face does: "mtp."
   std::vector<uint32_t> recurrent;  // one a layer: a gated delta net, or full attention
   uint32_t full_interval = 0;       // every so many-th layer is full, where layers do not say it one by one
   uint32_t heads = 0, head_dim = 0, value_dim = 0, rope_dim = 0;  // of full layers
