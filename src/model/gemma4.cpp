@@ -78,7 +78,7 @@ void layer_weights(WeightTable& t, const Config& c, const Layer& l) {
     t.add("per_layer_projection", matrix(c.hidden, c.per_layer_width), "per_layer_projection.weight", "proj.weight");
     t.add("post_per_layer_norm", vector_of(c.hidden), "post_per_layer_input_norm.weight", "post_norm.weight");
   }
-  t.add_optional("layer_scalar", vector_of(1), {{"layer_scalar"}}, {{"layer_output_scale.weight"}});
+  if (c.scaled) t.add("layer_scalar", vector_of(1), "layer_scalar", "layer_output_scale.weight");
 }
 
 WeightTable weight_table_of(const Config& c) {
@@ -201,7 +201,7 @@ Value TextProgram::layer(const Layer& l, Value x) {
   x = attention_block(l, w, x);
   x = feed_forward_block(l, w, x);
   if (c_.per_layer_width != 0) x = per_layer_block(l, w, x);
-  return w.has("layer_scalar") ? scale(x, w["layer_scalar"]) : x;
+  return c_.scaled ? scale(x, w["layer_scalar"]) : x;
 }
 
 Value TextProgram::attention_block(const Layer& l, const WeightScope& w, Value x) {

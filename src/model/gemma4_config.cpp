@@ -221,6 +221,8 @@ Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& n
                  c.hidden, "]");
   c.vocabulary = static_cast<uint32_t>(table->shape[0]);
   c.value_is_key.assign(c.layers, 0);
+  c.scaled = std::ranges::any_of(
+      names.all(), [](const auto& tensor) { return ends_with(tensor.first, ".layer_output_scale.weight"); });
   for (uint32_t i = 0; i < c.layers; ++i)
     c.value_is_key[i] = !c.sliding[i] && names.find(cat("blk.", i, ".attn_v.weight")) == nullptr &&
                         names.find(cat("blk.", i, ".attn_qkv.weight")) == nullptr;

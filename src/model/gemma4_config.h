@@ -16,6 +16,7 @@ struct Config {
   uint32_t vocabulary = 0, layers = 0, context = 0, hidden = 0, heads = 0, window = 0;
   uint32_t shared_kv_layers = 0;                                               // the last ones; they own no keys
   std::vector<uint32_t> feed_forward, kv_heads, sliding, value_is_key;         // one a layer
+  bool scaled = true;                                                          // layers end by a scalar
   uint32_t head_dim = 0, value_dim = 0, rope_dim = 0;                          // of full layers
   uint32_t sliding_head_dim = 0, sliding_value_dim = 0, sliding_rope_dim = 0;  // of sliding layers
   float rope_theta = 0, sliding_rope_theta = 0, eps = 0;

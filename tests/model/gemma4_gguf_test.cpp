@@ -46,6 +46,9 @@ TEST_F(Gemma4Gguf, LayersWithoutAScaleAreNotScaled) {
   const Result<Model> model = open(out);
   ASSERT_TRUE(model) << model.error().text;
   EXPECT_EQ(logits_of(*model), want);
+  GgufExport part = exported({});
+  std::erase_if(part.tensors, [](const auto& tensor) { return tensor.name == "blk.1.layer_output_scale.weight"; });
+  EXPECT_EQ(said(part), "/out.gguf: a tensor is missing: blk.1.layer_output_scale.weight") << "all or none";
 }
 
 TEST_F(Gemma4Gguf, TheWidthOfNoPerLayerEmbeddingsMayBeMissing) {
