@@ -162,7 +162,7 @@ void Chat::answer(const std::string& text) {
   last_ = *std::move(reply);
   say(talker_->model.checkpoint().check_unchanged());
   if (options_.stats) {
-    console_.err(stats_text(*last_, budget_, *talker_->engine, talker_->foreseen));
+    console_.err(stats_text(*last_, budget_, *talker_->engine, talker_->model, talker_->foreseen));
   }
 }
 
@@ -244,7 +244,8 @@ Status Chat::model(const std::string& name) {
 }
 
 Status Chat::stats(const std::string&) {
-  console_.out(last_ ? stats_text(*last_, budget_, *talker_->engine, talker_->foreseen) : "no answer yet\n");
+  console_.out(last_ ? stats_text(*last_, budget_, *talker_->engine, talker_->model, talker_->foreseen)
+                     : "no answer yet\n");
   return {};
 }
 

@@ -335,7 +335,9 @@ CommandSpec inspect_command() {
       .name = "inspect",
       .summary = "Shows what a model file holds",
       .text =
-          "Reads headers only. A model of an unknown architecture is listed too, with the reason why it cannot run.",
+          "Reads headers only. A model of an unknown architecture is listed too, with the reason why it cannot run. "
+          "The line `assumed` is what was taken to be so because the file does not say it: DeepSeek GGUF files made "
+          "before September 2025 leave out that 4 of 8 groups of experts are taken, as the reference does it.",
       .positionals = {model_positional(/*required=*/true)},
       .options = {{.name = "--tensors", .help = "list every tensor"},
                   {.name = "--json", .help = "print one JSON object"}},

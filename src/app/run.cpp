@@ -98,7 +98,7 @@ Result<int> answer_once(Conversation& conversation, const Machine& machine, cons
     console.json(reply_json(facts, reply, budget));
   }
   if (arguments.flag("--stats")) {
-    console.err(stats_text(reply, budget, *talker.engine, talker.foreseen));
+    console.err(stats_text(reply, budget, *talker.engine, talker.model, talker.foreseen));
   }
   if (talker.meter) {
     TRY_STATUS(write_routing(recorded_routing(*talker.meter), arguments.text("--record-routing")));
@@ -204,7 +204,9 @@ std::vector<OptionSpec> engine_options() {
        .help =
            "writes which experts the answer's tokens chose, for sluice plan --routing; of a model whose experts are "
            "read as they are chosen"},
-      {.name = "--stats", .help = "speed and memory on standard error, after every answer"},
+      {.name = "--stats",
+       .help = "speed and memory on standard error, after every answer, and what was assumed of a model whose file "
+               "does not say it"},
       {.name = "--json", .help = "print one JSON object in place of the answer"},
       {.name = "--no-expert-list",
        .help = "neither reads at start the experts that the last run of the model used most, nor keeps which they are; "

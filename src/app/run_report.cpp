@@ -6,6 +6,7 @@
 #include "app/expert_report.h"
 #include "app/machine_memory.h"
 #include "base/text.h"
+#include "model/facts.h"
 
 namespace sluice {
 namespace {
@@ -34,6 +35,13 @@ std::string dispatch_line(const DispatchCounts& counts) {
              " a layer; ", counts.pipelines, " pipelines\n");
 }
 
+std::string assumed_line(const ModelFacts& facts) {
+  std::string lines;
+  for (const auto& [name, text] : facts.details)
+    if (name == kAssumed) lines += cat(kAssumed, " ", text, "\n");
+  return lines;
+}
+
 }  // namespace
 
 std::string plan_line(const Forecast& foreseen, double seen) {
@@ -55,7 +63,7 @@ void say_notes(StateStore* states, Console& console) {
   }
 }
 
-std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine,
+std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine, const Model& model,
                        const std::optional<Forecast>& foreseen) {
   const Answer& run = reply.run;
   const std::optional<ExpertStats> experts = engine.expert_stats();
@@ -66,8 +74,9 @@ std::string stats_text(const Reply& reply, const Budget& budget, const Engine& e
              run.tokens.empty() ? " tokens/s, no token after " : " tokens/s, first token after ",
              fixed(run.prompt_seconds, 3), " s\nanswer  ", run.tokens.size(), " tokens, ", fixed(answer_rate(run), 1),
              " tokens/s, ended by ", reply.finish(), "\n", draft_line(run), experts ? expert_text(*experts) : "",
-             dispatches ? dispatch_line(*dispatches) : "", foreseen ? plan_line(*foreseen, answer_rate(run)) : "",
-             "memory  at most ", format_bytes(peak_memory_bytes()), "\n", budget.table());
+             dispatches ? dispatch_line(*dispatches) : "", assumed_line(model.facts()),
+             foreseen ? plan_line(*foreseen, answer_rate(run)) : "", "memory  at most ",
+             format_bytes(peak_memory_bytes()), "\n", budget.table());
 }
 
 Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget) {

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "engine/state_store.h"
+#include "model/model.h"
 
 namespace sluice {
 
@@ -25,8 +26,8 @@ struct RunFacts {
 std::string plan_line(const Forecast& foreseen, double seen);
 // What went wrong with kept states. `states` may be null.
 void say_notes(StateStore* states, Console& console);
-// `engine`: which answered. `foreseen`: before the model was opened.
-std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine,
+// `engine`: which answered, with `model`. `foreseen`: before the model was opened.
+std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine, const Model& model,
                        const std::optional<Forecast>& foreseen);
 Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget);
 std::vector<JsonField> reply_fields();

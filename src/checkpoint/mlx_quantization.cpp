@@ -78,28 +78,46 @@ Result<MlxPacking> read_packing(const Json& entry, const std::string& where) {
 
 }  // namespace
 
-Result<std::optional<MlxQuantization>> MlxQuantization::read(const Json& config, const std::string& where) {
+std::string MlxQuantization::without_prefix(const std::string& path) const {
+  const auto prefix = std::ranges::find_if(prefixes_, [&](const auto& known) { return starts_with(path, known); });
+  return prefix == prefixes_.end() ? path : path.substr(prefix->size());
+}
+
+Result<std::optional<MlxQuantization>> MlxQuantization::read(const Json& config, const std::string& where,
+                                                             std::span<const std::string> prefixes) {
   const Json* found = config.find("quantization");
   if (found == nullptr || found->is_null()) return std::optional<MlxQuantization>();
   const std::string own = cat(where, ": quantization");
   if (!found->is_object())
     return error(ErrorKind::unsupported, own, " is ", printable(write_json(*found)), ": want an object");
   MlxQuantization quantization;
+  quantization.where_ = own;
+  quantization.prefixes_.assign(prefixes.begin(), prefixes.end());
   TRY(quantization.usual_, read_packing(*found, own));
   for (const auto& [path, entry] : found->as_object()) {
+    Other other{.packing = std::nullopt, .path = path};
     if (entry.is_object()) {
-      TRY(quantization.others_[path], read_packing(entry, cat(own, ".", printable(path))));
+      TRY(other.packing, read_packing(entry, cat(own, ".", printable(path))));
     } else if (entry.is_bool()) {
-      quantization.others_[path] = entry.as_bool() ? std::optional(quantization.usual_) : std::nullopt;
+      if (entry.as_bool()) other.packing = quantization.usual_;
+    } else {
+      continue;
     }
+    const auto [known, added] = quantization.any_spelling_.emplace(quantization.without_prefix(path), other);
+    if (!added && known->second.packing != other.packing) known->second.rival = path;
+    quantization.others_[path] = std::move(other);
   }
   return std::optional(std::move(quantization));
 }
 
-const MlxPacking* MlxQuantization::of(const std::string& path) const {
-  const auto other = others_.find(path);
-  if (other == others_.end()) return &usual_;
-  return other->second ? &*other->second : nullptr;
+Result<const MlxPacking*> MlxQuantization::of(const std::string& path) const {
+  const auto given = [](const Other& other) { return other.packing ? &*other.packing : nullptr; };
+  if (const auto same = others_.find(path); same != others_.end()) return given(same->second);
+  const auto other = any_spelling_.find(without_prefix(path));
+  if (other == any_spelling_.end()) return &usual_;
+  if (other->second.rival.empty()) return given(other->second);
+  return error(ErrorKind::invalid, where_, " says for ", printable(path), " one thing as ",
+               printable(other->second.path), " and another as ", printable(other->second.rival), ": want one of them");
 }
 
 }  // namespace sluice

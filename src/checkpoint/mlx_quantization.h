@@ -10,13 +10,18 @@
 //   mxfp8    8                 32            f8_e4m3     f8_e8m0   none
 //   nvfp4    4                 16            f4          f8_e4m3   none
 //
-// Entries for modules that the model does not have are of no account: files keep them of parts that were dropped.
-// Source: mlx (mlx/ops.cpp) and mlx-lm (utils.py).
+// Entries for modules that the model does not have are of no account: files keep them of parts that were dropped. An
+// entry may spell a module's path with another prefix than the tensors have, "model." for "language_model.model.":
+// tools move modules and leave the entries as they were. The same spelling counts before another one. Source: mlx
+// (mlx/ops.cpp) and mlx-lm (utils.py).
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -30,20 +35,35 @@ struct MlxPacking {
   Format elements = Format::u4;
   std::optional<Format> scales{};  // which a file keeps as u8; none: f32, f16 or bf16, as it says
   bool offsets = true;
+  bool operator==(const MlxPacking&) const = default;
 };
 
 class MlxQuantization {
  public:
-  // Nothing when `config` has no "quantization". `where` begins every error.
-  static Result<std::optional<MlxQuantization>> read(const Json& config, const std::string& where);
+  // Nothing when `config` has no "quantization". `where` begins every error. `prefixes`: what may stand before the name
+  // of a module, the first that fits being the one.
+  static Result<std::optional<MlxQuantization>> read(const Json& config, const std::string& where,
+                                                     std::span<const std::string> prefixes = {});
 
   const MlxPacking& usual() const { return usual_; }
-  // Of the module of that path, "model.layers.0.mlp.gate"; null: it is not quantised.
-  const MlxPacking* of(const std::string& path) const;
+  // Of the module of that path, "model.layers.0.mlp.gate"; null: it is not quantised. Fails where entries of other
+  // spellings differ.
+  Result<const MlxPacking*> of(const std::string& path) const;
 
  private:
+  struct Other {
+    std::optional<MlxPacking> packing;
+    std::string path;
+    std::string rival{};  // an entry for the same module that says something else; "": none
+  };
+
+  std::string without_prefix(const std::string& path) const;
+
+  std::string where_;
+  std::vector<std::string> prefixes_;
   MlxPacking usual_;
-  std::unordered_map<std::string, std::optional<MlxPacking>> others_;
+  std::unordered_map<std::string, Other> others_;        // by path,
+  std::unordered_map<std::string, Other> any_spelling_;  // and by path without prefix
 };
 
 }  // namespace sluice

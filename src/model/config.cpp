@@ -105,11 +105,18 @@ Result<ConfigReader> ConfigReader::open(const Checkpoint& checkpoint, const std:
   const bool nested = text != nullptr && text->is_object();
   reader.where_ = join_path(checkpoint.path(), "config.json");
   reader.text_config_ = nested ? text : config;
+  reader.root_ = config;
   reader.prefix_ = nested ? "text_config." : "";
   return reader;
 }
 
+bool ConfigReader::is_at_root(const ConfigField& field) const {
+  return field.at_root && text_config_ != nullptr && find_json(field.hugging_face) == nullptr &&
+         root_->find(field.hugging_face) != nullptr;
+}
+
 std::string ConfigReader::name(const ConfigField& field) const {
+  if (is_at_root(field)) return field.hugging_face;
   return prefix_ + (text_config_ != nullptr ? field.hugging_face : field.gguf);
 }
 
@@ -123,7 +130,7 @@ const Json* ConfigReader::find_json(const char* path) const {
 }
 
 std::optional<ConfigReader::Found> ConfigReader::find_in_json(const ConfigField& field) const {
-  const Json* value = find_json(field.hugging_face);
+  const Json* value = is_at_root(field) ? root_->find(field.hugging_face) : find_json(field.hugging_face);
   if (value == nullptr) return std::nullopt;
   Found found;
   found.array = value->is_array();

@@ -34,6 +34,7 @@ struct ConfigField {
   double least = 0, most = 0;                      // of numbers; a bool has no range
   std::optional<double> otherwise = std::nullopt;  // value of a missing field; nothing: the field must be there
   std::array<const char*, 2> words = {};           // what Hugging Face writes for 0 and 1
+  bool at_root = false;                            // config.json may have it outside of the text config, too
 };
 
 class ConfigReader {
@@ -48,8 +49,18 @@ class ConfigReader {
   // Hugging Face only: a field that must be exactly this word when it is there and not null.
   Status require_word(const char* path, const char* wanted) const;
 
+  // What stands at a path below the text config; null: nothing, or the source is GGUF.
+  const Json* member(const char* path) const { return text_config_ == nullptr ? nullptr : find_json(path); }
+  // A key after "<architecture>."; null: there is none, or the source is Hugging Face.
+  const GgufValue* key(const std::string& name) const { return is_gguf() ? checkpoint_->key(prefix_ + name) : nullptr; }
+  bool is_gguf() const { return text_config_ == nullptr; }
+
   // An error about the field with that target: "model.gguf: gemma4.attention.head_count is 3: want ...".
   Error complain(std::span<const ConfigField> fields, ConfigField::Target target, const std::string& text) const;
+  // The same about what is named so in this dialect.
+  Error refuse(ErrorKind kind, const std::string& name, const std::string& text) const {
+    return error(kind, where_, ": ", prefix_, name, " ", text);
+  }
 
  private:
   struct Found {
@@ -61,6 +72,7 @@ class ConfigReader {
   };
 
   std::string name(const ConfigField& field) const;
+  bool is_at_root(const ConfigField& field) const;
   const Json* find_json(const char* path) const;
   std::optional<Found> find_in_json(const ConfigField& field) const;
   std::optional<Found> find_in_gguf(const ConfigField& field) const;
@@ -69,6 +81,7 @@ class ConfigReader {
 
   const Checkpoint* checkpoint_ = nullptr;
   const Json* text_config_ = nullptr;  // of Hugging Face
+  const Json* root_ = nullptr;         // what it lies in, or itself
   std::string where_;                  // begins every error
   std::string prefix_;                 // of every name: "text_config." or "gemma4."
 };

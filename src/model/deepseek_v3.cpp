@@ -17,6 +17,7 @@
 
 #include "model/deepseek_v3_config.h"
 #include "model/draft_weights.h"
+#include "model/facts.h"
 #include "model/family.h"
 
 namespace sluice::deepseek_v3 {
@@ -44,9 +45,16 @@ void attention_weights(WeightTable& t, const Config& c) {
   else
     t.add("k_b_proj", {c.heads, c.nope, c.latent}, {in_one_matrix("self_attn.kv_b_proj.weight", 0, fused)},
           {transposed("attn_k_b.weight"), in_one_matrix("attn_kv_b.weight", 0, fused)});
+  const SourceName joint_value = in_one_matrix("attn_kv_b.weight", c.nope, fused);
+  std::vector<SourceName> value = {{"attn_v_b.weight"}, joint_value};
+  if (c.joint_in_gguf) {
+    value = {joint_value};
+    t.ignore(nullptr, "attn_k_b.weight");
+    t.ignore(nullptr, "attn_v_b.weight");
+  }
   t.add("v_b_proj", {c.heads, c.value_width, c.latent},
         {{"self_attn.unembed_out.weight"}, in_one_matrix("self_attn.kv_b_proj.weight", c.nope, fused)},
-        {{"attn_v_b.weight"}, in_one_matrix("attn_kv_b.weight", c.nope, fused)});
+        std::move(value));
   t.add("o_proj", matrix(c.hidden, c.heads * c.value_width), "self_attn.o_proj.weight", "attn_output.weight");
 }
 
@@ -59,7 +67,8 @@ void dense_weights(WeightTable& t, const Config& c) {
 void experts_weights(WeightTable& t, const Config& c) {
   const WeightShape in{c.experts, c.expert_width, c.hidden}, out{c.experts, c.hidden, c.expert_width};
   t.add("router", matrix(c.experts, c.hidden), "mlp.gate.weight", "ffn_gate_inp.weight");
-  t.add("router_bias", vector_of(c.experts), "mlp.gate.e_score_correction_bias", "exp_probs_b.bias");
+  t.add("router_bias", vector_of(c.experts), {{"mlp.gate.e_score_correction_bias"}},
+        {{"exp_probs_b.bias"}, {"exp_probs_b"}});
   t.add("experts.gate_proj", in, {{"mlp.experts.*.gate_proj.weight"}, {"mlp.switch_mlp.gate_proj.weight"}},
         {{"ffn_gate_exps.weight"}, {"ffn_gate.*.weight"}});
   t.add("experts.up_proj", in, {{"mlp.experts.*.up_proj.weight"}, {"mlp.switch_mlp.up_proj.weight"}},
@@ -325,6 +334,9 @@ void DeepseekV3::describe(ModelFacts& facts) const {
   facts.details.emplace_back(
       "experts", cat(c.experts, " of ", c.expert_width, ", ", c.experts_used, " for each token from ", c.groups_used,
                      " of ", c.groups, " groups, ", c.shared_experts, " shared"));
+  if (c.groups_assumed)
+    facts.details.emplace_back(kAssumed, cat(c.groups_used, " of ", c.groups,
+                                             " groups of experts, as the reference has it: the file does not say"));
 }
 
 Result<std::unique_ptr<FamilyModel>> read(const Checkpoint& checkpoint, const SourceNames& names) {

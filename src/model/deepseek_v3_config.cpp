@@ -1,9 +1,11 @@
 #include "model/deepseek_v3_config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/limits.h"
 #include "model/config.h"
+#include "model/rope_config.h"
 
 namespace sluice::deepseek_v3 {
 namespace {
@@ -11,43 +13,28 @@ namespace {
 constexpr const char* kArchitecture = "deepseek2";
 constexpr uint32_t kSigmoid = 2;  // of expert_gating_func
 
+// V3 and R1 have 8 groups, of which they take 4. llama.cpp's converter left that out before September 2025 (its own
+// programs then choose among all experts); no other model has as many experts chosen so.
+constexpr uint32_t kExpertsOfV3 = 256, kUsedByV3 = 8, kGroupsOfV3 = 8, kGroupsUsedByV3 = 4;
+
 // What one source says in its own way.
 struct Spelling {
   uint32_t experts_every = 1;                           // Hugging Face; layers
   bool attention_bias = false;                          //
   float mscale = 0, mscale_all_dim = 0;                 //
+  float attention_factor = 0;                           // 0: not said
+  std::vector<uint32_t> expert_widths = {};             // one a layer; 0 where there are none
   uint32_t gating = 0, kv_heads = 0;                    // GGUF;
   uint32_t key_length = 0, value_length = 0;            // of a cached position,
   uint32_t head_key_length = 0, head_value_length = 0;  // and of a head; 0: the file has kv_b in one piece
 };
 
-// Where config.json has the rope's parameters: transformers 5 put them together.
-struct RopeNames {
-  const char *theta, *factor, *original, *beta_fast, *beta_slow, *mscale, *mscale_all_dim, *type, *old_type;
-};
-constexpr RopeNames kOldNames = {"rope_theta",
-                                 "rope_scaling.factor",
-                                 "rope_scaling.original_max_position_embeddings",
-                                 "rope_scaling.beta_fast",
-                                 "rope_scaling.beta_slow",
-                                 "rope_scaling.mscale",
-                                 "rope_scaling.mscale_all_dim",
-                                 "rope_scaling.rope_type",
-                                 "rope_scaling.type"};
-constexpr RopeNames kNewNames = {
-    "rope_parameters.rope_theta",     "rope_parameters.factor",    "rope_parameters.original_max_position_embeddings",
-    "rope_parameters.beta_fast",      "rope_parameters.beta_slow", "rope_parameters.mscale",
-    "rope_parameters.mscale_all_dim", "rope_parameters.rope_type", "rope_parameters.type"};
-
-const RopeNames& rope_names(const Checkpoint& checkpoint) {
-  const Json* config = checkpoint.document("config.json");
-  return config != nullptr && config->find("rope_parameters") != nullptr ? kNewNames : kOldNames;
-}
-
 std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope, Dialect dialect) {
-  constexpr double kLeastEps = 1e-12, kMostTheta = 1e12, kMostFactor = 1e6, kMostBeta = 1e6, kMostScale = 1e6;
+  constexpr double kLeastEps = 1e-12, kMostTheta = 1e12, kMostFactor = 1e6, kMostScale = 1e6;
+  constexpr double kLeastBeta = 1e-6, kMostBeta = 1e6;
   // transformers normalises unless told otherwise; GGUF writers leave the key out when weights are not normalised.
   const double normalise = dialect == Dialect::gguf ? 0 : 1;
+  const double least_groups = dialect == Dialect::gguf ? 0 : 1;  // 0: none, as llama.cpp has it
   // Hugging Face, GGUF, target, range, value when missing
   return {
       {"num_hidden_layers", "block_count", &c.layers, 1, kMaxLayers},
@@ -71,8 +58,9 @@ std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope, D
       {"v_head_dim", nullptr, &c.value_width, 1, kMaxHeadDim},
       {rope.factor, "rope.scaling.factor", &c.yarn.factor, 1, kMostFactor, 1},
       {rope.original, "rope.scaling.original_context_length", &c.yarn.original_context, 0, kMaxContext, 0},
-      {rope.beta_fast, "rope.scaling.yarn_beta_fast", &c.yarn.beta_fast, 0, kMostBeta, 32},
-      {rope.beta_slow, "rope.scaling.yarn_beta_slow", &c.yarn.beta_slow, 0, kMostBeta, 1},
+      {rope.beta_fast, "rope.scaling.yarn_beta_fast", &c.yarn.beta_fast, kLeastBeta, kMostBeta, 32},
+      {rope.beta_slow, "rope.scaling.yarn_beta_slow", &c.yarn.beta_slow, kLeastBeta, kMostBeta, 1},
+      {rope.attention_factor, nullptr, &s.attention_factor, 0, kMostScale, 0},
       {rope.mscale, nullptr, &s.mscale, 0, kMostScale, 0},
       {rope.mscale_all_dim, nullptr, &s.mscale_all_dim, 0, kMostScale, 0},
       {nullptr, "rope.scaling.yarn_log_multiplier", &c.yarn_log_multiplier, 0, kMostScale, 0},
@@ -81,11 +69,11 @@ std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope, D
       {"moe_layer_freq", nullptr, &s.experts_every, 1, 1, 1},
       {"n_routed_experts", "expert_count", &c.experts, 1, kMaxExperts},
       {"num_experts_per_tok", "expert_used_count", &c.experts_used, 1, kMaxExperts},
-      {"moe_intermediate_size", "expert_feed_forward_length", &c.expert_width, 1, kMaxWidth},
+      {"moe_intermediate_size", "expert_feed_forward_length", &s.expert_widths, 0, kMaxWidth},
       {"n_shared_experts", "expert_shared_count", &c.shared_experts, 0, kMaxExperts, 0},
       {nullptr, "expert_gating_func", &s.gating, 1, 4, 1},
-      {"n_group", "expert_group_count", &c.groups, 1, kMaxExperts, 1},
-      {"topk_group", "expert_group_used_count", &c.groups_used, 1, kMaxExperts, 1},
+      {"n_group", "expert_group_count", &c.groups, least_groups, kMaxExperts, 1},
+      {"topk_group", "expert_group_used_count", &c.groups_used, least_groups, kMaxExperts, 1},
       {"routed_scaling_factor", "expert_weights_scale", &c.routed_scale, 0, kMostScale, 1},
       {"norm_topk_prob", "expert_weights_norm", &c.normalise, 0, 1, normalise},
       {"num_nextn_predict_layers", "nextn_predict_layers", &c.draft_layers, 0, kMaxLayers, 0},
@@ -102,24 +90,55 @@ Status check_words(const ConfigReader& reader, const RopeNames& rope, bool stret
   return reader.require_word(rope.old_type, "yarn");
 }
 
-double yarn_scale(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1; }
-
 void finish_hugging_face(Config& c, const Spelling& s, const SourceNames& names) {
   c.key_transposed = names.find("layers.0.self_attn.embed_q.weight") != nullptr;
   const auto factor = static_cast<double>(c.yarn.factor);
   const auto mscale = static_cast<double>(s.mscale), all = static_cast<double>(s.mscale_all_dim);
   c.yarn_log_multiplier = static_cast<float>(0.1 * all);
-  const double both = mscale != 0 && all != 0 ? yarn_scale(factor, mscale) / yarn_scale(factor, all) : 0;
-  c.rope_magnitude = static_cast<float>(both != 0 ? both : yarn_scale(factor, 1));
+  const double both = mscale != 0 && all != 0 ? yarn_magnitude(factor, mscale) / yarn_magnitude(factor, all) : 0;
+  c.rope_magnitude = static_cast<float>(both != 0 ? both : yarn_magnitude(factor));
+  if (factor > 1 && s.attention_factor != 0) c.rope_magnitude = s.attention_factor;
+}
+
+void groups_of_gguf(Config& c, const Spelling& s, const ConfigReader& reader) {
+  const bool silent = reader.key("expert_group_count") == nullptr && reader.key("expert_group_used_count") == nullptr;
+  c.groups_assumed = silent && s.gating == kSigmoid && c.experts == kExpertsOfV3 && c.experts_used == kUsedByV3;
+  if (c.groups_assumed) {
+    c.groups = kGroupsOfV3;
+    c.groups_used = kGroupsUsedByV3;
+  }
+  c.groups = std::max(c.groups, 1u);
+  c.groups_used = std::max(c.groups_used, 1u);
 }
 
 // A position is cached as its latent and the shared key where kv_b is split, else as keys and values of every head.
+// ik_llama.cpp's first files have both, the split one as matrices of all heads: not the form that others read.
 void finish_gguf(Config& c, const Spelling& s, const SourceNames& names) {
   const uint32_t key = s.head_key_length != 0 ? s.head_key_length : s.key_length;
   c.nope = key > c.rope ? key - c.rope : 0;  // refused by check()
   c.value_width = s.head_key_length != 0 ? s.head_value_length : s.value_length;
-  c.key_transposed = names.find("blk.0.attn_k_b.weight") != nullptr;
+  if (c.yarn.original_context == 0) c.yarn.original_context = c.context;
+  const StoredTensor* const split = names.find("blk.0.attn_k_b.weight");
+  const bool joint = names.find("blk.0.attn_kv_b.weight") != nullptr;
+  const std::vector<int64_t> by_head = {c.heads, c.latent, c.nope};
+  c.joint_in_gguf = joint && (split == nullptr || split->shape != by_head);
+  c.key_transposed = split != nullptr && !c.joint_in_gguf;
   c.layers -= c.draft_layers < c.layers ? c.draft_layers : 0;
+}
+
+// Of the layers that have experts; behind the others lie those of multi-token prediction, with experts of that width.
+Status expert_width(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c, Spelling& s) {
+  const size_t first = c.dense_layers;
+  if (first >= s.expert_widths.size()) return {};  // no experts, or refused by check()
+  c.expert_width = s.expert_widths[first];
+  const auto other = std::ranges::find_if(s.expert_widths.begin() + first, s.expert_widths.end(),
+                                          [&](uint32_t width) { return width != c.expert_width; });
+  if (c.expert_width == 0)
+    return reader.complain(table, &s.expert_widths, cat("is 0 for layer ", first, ": want 1 to ", kMaxWidth));
+  if (other == s.expert_widths.end()) return {};
+  return reader.complain(table, &s.expert_widths,
+                         cat("is ", *other, " for layer ", other - s.expert_widths.begin(), ": want ", c.expert_width,
+                             ", as for layer ", first));
 }
 
 // What one field's range cannot say.
@@ -141,6 +160,8 @@ Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, 
   if (c.rope % 2 != 0) return refuse(&c.rope, "is ", c.rope, ": want an even number");
   if (c.yarn.factor > 1 && c.yarn.original_context == 0)
     return refuse(&c.yarn.original_context, "is missing or 0: want the context before it was stretched");
+  if (c.yarn.factor > 1 && !(c.rope_theta > 1))
+    return refuse(&c.rope_theta, "is ", c.rope_theta, ": want more than 1 where positions are stretched");
   if (c.dense_layers > c.layers) return refuse(&c.dense_layers, "is ", c.dense_layers, ": want at most ", c.layers);
   if (c.experts_used > c.experts) return refuse(&c.experts_used, "is ", c.experts_used, ": want at most ", c.experts);
   if (c.experts % c.groups != 0)
@@ -154,16 +175,23 @@ Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, 
 Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names) {
   Config config;
   Spelling spelling;
-  const RopeNames& rope = rope_names(checkpoint);
+  TRY(const ConfigReader reader, ConfigReader::open(checkpoint, kArchitecture));
+  const RopeNames& rope = rope_names(reader);
   const Dialect dialect = checkpoint.dialect();
   const std::vector<ConfigField> table = fields(config, spelling, rope, dialect);
-  TRY(const ConfigReader reader, ConfigReader::open(checkpoint, kArchitecture));
   TRY_STATUS(reader.read(table, config.layers));
+  if (dialect == Dialect::gguf) {
+    TRY(const bool stretched, gguf_asks_for_yarn(reader));
+    if (!stretched) config.yarn.factor = 1;
+  }
   TRY_STATUS(check_words(reader, rope, config.yarn.factor > 1));
-  if (dialect == Dialect::gguf)
+  TRY_STATUS(expert_width(reader, table, config, spelling));
+  if (dialect == Dialect::gguf) {
+    groups_of_gguf(config, spelling, reader);
     finish_gguf(config, spelling, names);
-  else
+  } else {
     finish_hugging_face(config, spelling, names);
+  }
   TRY_STATUS(check(reader, table, config, spelling, dialect));
   const std::string join = dialect == Dialect::gguf ? cat("blk.", config.layers, ".nextn.eh_proj.weight")
                                                     : cat("layers.", config.layers, ".eh_proj.weight");
@@ -176,13 +204,14 @@ std::vector<GgufMetadata::Entry> gguf_config(const Config& config) {
   Config c = config;
   c.draft_layers = c.draft_head ? 1 : 0;
   c.layers += c.draft_layers;
-  Spelling s{.gating = kSigmoid,
+  Spelling s{.expert_widths = std::vector<uint32_t>(c.layers, c.expert_width),
+             .gating = kSigmoid,
              .kv_heads = 1,
              .key_length = c.latent + c.rope,
              .value_length = c.latent,
              .head_key_length = c.nope + c.rope,
              .head_value_length = c.value_width};
-  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(c, s, kOldNames, Dialect::gguf), kArchitecture);
+  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(c, s, RopeNames{}, Dialect::gguf), kArchitecture);
   if (c.yarn.factor > 1) keys.push_back({cat(kArchitecture, ".rope.scaling.type"), std::string("yarn")});
   return keys;
 }

@@ -20,6 +20,7 @@ struct Config {
   uint32_t rope = 0;        // and those that do, which all heads share
   uint32_t value_width = 0;
   bool key_transposed = false;  // the file holds the key's matrices as [latent, nope]
+  bool joint_in_gguf = false;   // the file is GGUF and has kv_b in one piece, which is used whatever else it has
   float eps = 0, rope_theta = 0;
   Yarn yarn;                      // factor 1: none
   float yarn_log_multiplier = 0;  // 0.1 mscale_all_dim
@@ -28,6 +29,7 @@ struct Config {
   uint32_t feed_forward = 0;      // of those
   uint32_t experts = 0, experts_used = 0, expert_width = 0, shared_experts = 0;
   uint32_t groups = 1, groups_used = 1;
+  bool groups_assumed = false;  // the file says nothing of groups
   float routed_scale = 1;
   bool normalise = true;
   uint32_t draft_layers = 0;  // behind the others, of multi-token prediction

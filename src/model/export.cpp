@@ -205,6 +205,24 @@ void set_key(std::vector<GgufMetadata::Entry>& keys, std::string_view name, uint
     keys.push_back({std::string(name), value});
 }
 
+// A head is written among the blocks, also where the file that was read has it elsewhere and does not count it.
+void count_draft_head(const Family& family, const FamilyModel& model, std::vector<GgufMetadata::Entry>& keys) {
+  const std::string blocks = cat(family.name, ".block_count"), heads = cat(family.name, ".nextn_predict_layers");
+  if (std::ranges::find(keys, heads, &GgufMetadata::Entry::name) != keys.end()) return;
+  const uint32_t before = family_number(keys, blocks);
+  for (const GgufMetadata::Entry& own : model.gguf_config()) {
+    const auto known = std::ranges::find(keys, own.name, &GgufMetadata::Entry::name);
+    const bool counts = own.name == blocks || own.name == heads;
+    if (known == keys.end()) {
+      if (counts) keys.push_back(own);
+      continue;
+    }
+    const bool of_layers = is_array(known->value) && element_count(known->value) == before &&
+                           (!is_array(own.value) || element_count(own.value) == before + 1);
+    if (counts || of_layers) known->value = own.value;
+  }
+}
+
 void set_file_type(std::vector<GgufMetadata::Entry>& keys, const Mix& mix) {
   set_key(keys, "general.file_type", *file_type_by_name(mix.name));
   set_key(keys, "general.quantization_version", kQuantizationVersion);
@@ -264,6 +282,7 @@ Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::ve
   GgufExport out;
   out.keys = from_gguf ? keys_of_gguf(model.checkpoint().metadata())
                        : keys_of_hugging_face(model.family(), model.family_model(), model.facts());
+  if (from_gguf && model.has_draft_head()) count_draft_head(model.family(), model.family_model(), out.keys);
   set_file_type(out.keys, mix);
   out.tensors = export_tensors(model, layout);
   TRY_STATUS(choose_formats(mix, rules, mix_facts(model.family(), out.keys), out.tensors));

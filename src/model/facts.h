@@ -10,6 +10,10 @@
 
 namespace sluice {
 
+// The detail (ModelFacts::details) that says what a family took to be so where a file does not say it, and another
+// program may take otherwise.
+inline constexpr const char* kAssumed = "assumed";
+
 // Fills name, size_label, parameters, sampling, eos_ids and suppress_tokens; the family has filled the rest.
 // `made`: elements of the tensors that only GGUF has, which llama.cpp's size label counts too.
 Status read_facts(const Checkpoint& checkpoint, const BoundWeights& weights, uint64_t made, ModelFacts& facts);

@@ -14,7 +14,7 @@
 
 #include "model/family.h"
 #include "model/gemma4_config.h"
-#include "model/rope.h"
+#include "model/rope_config.h"
 
 namespace sluice::gemma4 {
 namespace {
@@ -78,7 +78,7 @@ void layer_weights(WeightTable& t, const Config& c, const Layer& l) {
     t.add("per_layer_projection", matrix(c.hidden, c.per_layer_width), "per_layer_projection.weight", "proj.weight");
     t.add("post_per_layer_norm", vector_of(c.hidden), "post_per_layer_input_norm.weight", "post_norm.weight");
   }
-  t.add("layer_scalar", vector_of(1), "layer_scalar", "layer_output_scale.weight");
+  if (c.scaled) t.add("layer_scalar", vector_of(1), "layer_scalar", "layer_output_scale.weight");
 }
 
 WeightTable weight_table_of(const Config& c) {
@@ -155,7 +155,9 @@ void TextProgram::record() {
   tokens_ = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
   r_.placeholders({c_.soft_tokens, c_.padding});
   wanted_ = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
-  full_rope_ = r_.rope_table({.inverse_frequencies = inverse_frequencies(c_.rope_theta, c_.head_dim, c_.rope_factors)});
+  full_rope_ =
+      r_.rope_table({.inverse_frequencies = yarn_frequencies(c_.rope_theta, c_.head_dim, c_.yarn, c_.rope_factors),
+                     .magnitude = static_cast<float>(yarn_magnitude(static_cast<double>(c_.yarn.factor)))});
   sliding_rope_ =
       r_.rope_table({.inverse_frequencies = inverse_frequencies(c_.sliding_rope_theta, c_.sliding_head_dim)});
 
@@ -199,7 +201,7 @@ Value TextProgram::layer(const Layer& l, Value x) {
   x = attention_block(l, w, x);
   x = feed_forward_block(l, w, x);
   if (c_.per_layer_width != 0) x = per_layer_block(l, w, x);
-  return scale(x, w["layer_scalar"]);
+  return c_.scaled ? scale(x, w["layer_scalar"]) : x;
 }
 
 Value TextProgram::attention_block(const Layer& l, const WeightScope& w, Value x) {
@@ -301,6 +303,7 @@ void Gemma4::describe(ModelFacts& facts) const {
   facts.details.emplace_back("attention", cat(numbered(sliding, "layer"), " of window ", c.window, ", ",
                                               numbered(c.layers - sliding, "full layer")));
   facts.details.emplace_back("heads", cat(c.heads, " of ", c.sliding_head_dim, ", in full layers of ", c.head_dim));
+  if (c.yarn.factor > 1) facts.details.emplace_back("positions", cat(yarn_text(c.yarn), " in full layers"));
   if (c.shared_kv_layers != 0)
     facts.details.emplace_back("shared keys and values", numbered(c.shared_kv_layers, "layer"));
   if (c.per_layer_width != 0) facts.details.emplace_back("per-layer embeddings", cat("width ", c.per_layer_width));

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "model/rope.h"
 #include "model/weight_table.h"
 
 namespace sluice::gemma4 {
@@ -15,10 +16,12 @@ struct Config {
   uint32_t vocabulary = 0, layers = 0, context = 0, hidden = 0, heads = 0, window = 0;
   uint32_t shared_kv_layers = 0;                                               // the last ones; they own no keys
   std::vector<uint32_t> feed_forward, kv_heads, sliding, value_is_key;         // one a layer
+  bool scaled = true;                                                          // layers end by a scalar
   uint32_t head_dim = 0, value_dim = 0, rope_dim = 0;                          // of full layers
   uint32_t sliding_head_dim = 0, sliding_value_dim = 0, sliding_rope_dim = 0;  // of sliding layers
   float rope_theta = 0, sliding_rope_theta = 0, eps = 0;
   std::vector<float> rope_factors;                           // of full layers, one a pair
+  Yarn yarn;                                                 // of full layers; factor 1: none
   float softcap = 0;                                         // 0: none
   uint32_t per_layer_width = 0;                              // 0: no per-layer embeddings
   uint32_t experts = 0, experts_used = 0, expert_width = 0;  // 0: dense only

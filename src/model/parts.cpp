@@ -69,7 +69,7 @@ Result<PartFinder> PartFinder::open(const Checkpoint& checkpoint, const SourceNa
   finder.claimed_ = std::move(claimed);
   const Json* config = checkpoint.document("config.json");
   if (config == nullptr) return finder;
-  TRY(finder.mlx_, MlxQuantization::read(*config, join_path(checkpoint.path(), "config.json")));
+  TRY(finder.mlx_, MlxQuantization::read(*config, join_path(checkpoint.path(), "config.json"), names.prefixes()));
   const Json* size = block_size_of(*config);
   if (size == nullptr) return finder;
   if (!size->is_array() || size->as_array().size() != 2 || !std::ranges::all_of(size->as_array(), is_block_length))
@@ -210,7 +210,7 @@ Result<const MlxPacking*> PartFinder::mlx_packing(const std::string& stem, const
   if (!mlx_)
     return error(ErrorKind::unsupported, tensor, " has ", kMlxScales + 1,
                  " beside it: want config.json's quantization to say in what groups");
-  const MlxPacking* packing = mlx_->of(stem_of(elements.name));
+  TRY(const MlxPacking* const packing, mlx_->of(stem_of(elements.name)));
   if (packing != nullptr && elements.format != Format::u32)
     return error(ErrorKind::unsupported, tensor, " is ", format_name(elements.format), " with ", kMlxScales + 1,
                  " beside it: want u32");

@@ -21,7 +21,7 @@
 #include "model/draft_weights.h"
 #include "model/family.h"
 #include "model/qwen3_5_config.h"
-#include "model/rope.h"
+#include "model/rope_config.h"
 
 namespace sluice::qwen3_5 {
 namespace {
@@ -140,6 +140,28 @@ WeightTable weight_table_of(const Config& c) {
   return t;
 }
 
+// The table with names that Ollama's converter once gave: "mtp." for the head, "mtp.layers.0." for its layer, and norms
+// that hold w. It is written with the other names.
+WeightTable with_mtp_names(const WeightTable& table, const std::string& block) {
+  WeightTable named;
+  for (const WeightRow& row : table.rows()) {
+    std::vector<SourceName> gguf = row.gguf;
+    for (const SourceName& source : row.gguf) {
+      if (!starts_with(source.name, block)) continue;
+      SourceName renamed = source;
+      renamed.name = "mtp.layers.0." + source.name.substr(block.size());
+      renamed.transform = row.hugging_face.front().transform;
+      gguf.push_back(std::move(renamed));
+    }
+    gguf.insert(gguf.end(), row.hugging_face.begin(), row.hugging_face.end());
+    if (row.optional)
+      named.add_optional(row.name.c_str(), row.shape, row.hugging_face, std::move(gguf));
+    else
+      named.add(row.name.c_str(), row.shape, row.hugging_face, std::move(gguf));
+  }
+  return named;
+}
+
 // Multi-token prediction: a layer behind the others, and what joins its inputs.
 WeightTable draft_table_of(const Config& c) {
   WeightTable t;
@@ -155,6 +177,7 @@ WeightTable draft_table_of(const Config& c) {
   t.add_optional("head", matrix(c.vocabulary, c.hidden), {{"shared_head.head.weight"}}, {{"shared_head_head.weight"}});
   t.section(cat("layer.", c.layers, "."), "mtp.layers.0.", block);
   layer_weights(t, c, c.layers);
+  if (c.mtp_names) return with_mtp_names(t, block);
   return t;
 }
 
@@ -181,6 +204,10 @@ class TextProgram {
   Value experts_of(uint32_t index, const WeightScope& w, Value h);
 
   WeightScope scope(const std::string& prefix) { return {r_, weights_, prefix}; }
+  RopeId rope_table() {
+    return r_.rope_table(
+        {.inverse_frequencies = yarn_frequencies(c_.rope_theta, c_.rope_dim, c_.yarn), .magnitude = c_.rope_magnitude});
+  }
   void mark(Value value, uint32_t index, const char* what) { r_.name(value, cat("layer.", index, ".", what)); }
   // Values of a delta net are known to traces by value head, in the order of Hugging Face's files.
   void mark_heads(Value value, uint32_t index, const char* what);
@@ -196,7 +223,7 @@ void TextProgram::record() {
   const WeightScope w = scope("");
   const Value tokens = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
   const Value wanted = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
-  rope_ = r_.rope_table({.inverse_frequencies = inverse_frequencies(c_.rope_theta, c_.rope_dim)});
+  rope_ = rope_table();
   Value x = embed(tokens, w["embed_tokens"], 1.0f);
   r_.name(x, "hidden.0");
   for (uint32_t i = 0; i < c_.layers; ++i) {
@@ -223,7 +250,7 @@ void TextProgram::record_draft(const WeightScope& text) {
   const Value tokens = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
   const Value wanted = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
   const Value hidden = r_.input("hidden", {.extent = {Symbol::rows}, .width = c_.hidden});
-  rope_ = r_.rope_table({.inverse_frequencies = inverse_frequencies(c_.rope_theta, c_.rope_dim)});
+  rope_ = rope_table();
   const Value e = embed(tokens, own("embed_tokens", "embed_tokens"), 1.0f);
   r_.begin_layer(static_cast<int32_t>(c_.layers));
   Value x = join_for_draft(r_, rms_norm(e, w["embedding_norm"], c_.eps), rms_norm(hidden, w["hidden_norm"], c_.eps));
@@ -380,6 +407,7 @@ void Qwen35::describe(ModelFacts& facts) const {
   const auto full = std::count(c.recurrent.begin(), c.recurrent.begin() + c.layers, 0u);
   facts.details.emplace_back("attention", cat(c.layers - full, " layers of gated delta net, ", full, " full"));
   facts.details.emplace_back("heads", cat(c.heads, " of ", c.head_dim));
+  if (c.yarn.factor > 1) facts.details.emplace_back("positions", yarn_text(c.yarn));
   facts.details.emplace_back("delta net", cat(c.delta_value_heads, " value heads of ", c.delta_value_dim, " on ",
                                               c.delta_key_heads, " key heads of ", c.delta_key_dim));
   if (c.experts != 0)

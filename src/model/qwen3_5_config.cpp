@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "model/config.h"
+#include "model/rope_config.h"
 
 namespace sluice::qwen3_5 {
 namespace {
@@ -18,7 +19,7 @@ struct Spelling {
   uint32_t inner = 0;  // elements of all value heads of a delta net
 };
 
-std::vector<ConfigField> fields(Config& c, Spelling& s) {
+std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope) {
   constexpr double kLeastEps = 1e-12, kMostTheta = 1e12;
   // Hugging Face, GGUF, target, range, value when missing, words for 0 and 1
   return {
@@ -32,8 +33,8 @@ std::vector<ConfigField> fields(Config& c, Spelling& s) {
       {"num_key_value_heads", "attention.head_count_kv", &c.kv_heads, 0, kMaxHeads},
       {"head_dim", "attention.key_length", &c.head_dim, 2, kMaxHeadDim},
       {nullptr, "attention.value_length", &c.value_dim, 2, kMaxHeadDim},
-      {"rope_parameters.rope_theta", "rope.freq_base", &c.rope_theta, 1, kMostTheta},
-      {"rope_parameters.partial_rotary_factor", nullptr, &s.rotated_share, 0, 1, 0.25},
+      {rope.theta, "rope.freq_base", &c.rope_theta, 1, kMostTheta},
+      {rope.rotated_share, nullptr, &s.rotated_share, 0, 1, 0.25},
       {nullptr, "rope.dimension_count", &c.rope_dim, 2, kMaxHeadDim},
       {"rms_norm_eps", "attention.layer_norm_rms_epsilon", &c.eps, kLeastEps, 1},
       {"full_attention_interval", "full_attention_interval", &c.full_interval, 1, kMaxLayers, 4},
@@ -55,19 +56,12 @@ std::vector<ConfigField> fields(Config& c, Spelling& s) {
       {"num_experts_per_tok", "expert_used_count", &c.experts_used, 0, kMaxExperts, 0},
       {"moe_intermediate_size", "expert_feed_forward_length", &c.expert_width, 0, kMaxWidth, 0},
       {"shared_expert_intermediate_size", "expert_shared_feed_forward_length", &c.shared_width, 0, kMaxWidth, 0},
-      {"tie_word_embeddings", nullptr, &c.tied, 0, 1, 0},
+      {"tie_word_embeddings", nullptr, &c.tied, 0, 1, 0, {}, true},
   };
 }
 
-// Fields whose other values would mean another graph.
-Status check_words(const ConfigReader& reader) {
-  TRY_STATUS(reader.require_word("hidden_act", "silu"));
-  return reader.require_word("rope_parameters.rope_type", "default");
-}
-
-void sections_of_hugging_face(Config& c, const Json& config) {
-  const Json* text = config.find("text_config");
-  const Json* rope = (text == nullptr ? &config : text)->find("rope_parameters");
+void sections_of_hugging_face(Config& c, const ConfigReader& reader, const RopeNames& names) {
+  const Json* rope = reader.member(names.parameters);
   const Json* sections = rope == nullptr ? nullptr : rope->find("mrope_section");
   if (sections == nullptr || !sections->is_array() || sections->as_array().size() != 3) return;
   for (size_t i = 0; i < 3; ++i) {
@@ -86,11 +80,10 @@ bool is_of_mlx(const Config& c, const SourceNames& names) {
   return false;
 }
 
-void finish_hugging_face(Config& c, const Spelling& s, const Json& config, const SourceNames& names) {
+void finish_hugging_face(Config& c, const Spelling& s, const SourceNames& names) {
   c.norms_are_factors = is_of_mlx(c, names);
   c.value_dim = c.head_dim;
   c.rope_dim = static_cast<uint32_t>(std::floor(static_cast<double>(s.rotated_share) * c.head_dim));
-  sections_of_hugging_face(c, config);
 }
 
 Status finish_gguf(Config& c, const Spelling& s, const Checkpoint& checkpoint, const SourceNames& names) {
@@ -141,23 +134,28 @@ Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, 
 Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names, const char* architecture) {
   Config config;
   Spelling spelling;
-  const std::vector<ConfigField> table = fields(config, spelling);
   const bool gguf = checkpoint.dialect() == Dialect::gguf;
   config.rope_sections = {11, 11, 10, 0};
   TRY(const ConfigReader reader, ConfigReader::open(checkpoint, architecture));
-  TRY_STATUS(check_words(reader));
+  const RopeNames& rope = rope_names(reader);
+  const std::vector<ConfigField> table = fields(config, spelling, rope);
+  TRY_STATUS(reader.require_word("hidden_act", "silu"));
   TRY_STATUS(reader.read(table, config.layers));
+  TRY(config.rope_magnitude, read_yarn(reader, rope, config.rope_theta, config.context, config.yarn));
   for (uint32_t i = 0; i < config.layers; ++i)
     if (config.recurrent[i] == kNotSaid) config.recurrent[i] = (i + 1) % config.full_interval != 0;
   if (gguf) {
     TRY_STATUS(finish_gguf(config, spelling, checkpoint, names));
   } else {
-    finish_hugging_face(config, spelling, *checkpoint.document("config.json"), names);
+    finish_hugging_face(config, spelling, names);
+    sections_of_hugging_face(config, reader, rope);
   }
   TRY_STATUS(check(reader, table, config, spelling, gguf));
   config.layers -= config.prediction_layers;
-  config.draft_head =
-      names.find(gguf ? cat("blk.", config.layers, ".nextn.eh_proj.weight") : std::string("mtp.fc.weight")) != nullptr;
+  const bool mtp = names.find("mtp.fc.weight") != nullptr;
+  const bool nextn = gguf && names.find(cat("blk.", config.layers, ".nextn.eh_proj.weight")) != nullptr;
+  config.draft_head = nextn || mtp;
+  config.mtp_names = gguf && mtp && !nextn;
   if (!config.draft_head) return config;
   config.recurrent.resize(config.layers);
   config.kv_heads.resize(config.layers);
@@ -173,8 +171,9 @@ std::vector<GgufMetadata::Entry> gguf_config(Config config, const char* architec
   config.recurrent.resize(config.layers);
   config.kv_heads.resize(config.layers);
   const GgufArray<int32_t> sections(config.rope_sections.begin(), config.rope_sections.end());
-  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(config, spelling), architecture);
+  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(config, spelling, RopeNames{}), architecture);
   keys.push_back({cat(architecture, ".rope.dimension_sections"), sections});
+  std::ranges::move(yarn_keys(config.yarn, config.rope_magnitude, architecture), std::back_inserter(keys));
   return keys;
 }
 

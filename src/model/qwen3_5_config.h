@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "graph/ops/recurrent.h"
+#include "model/rope.h"
 #include "model/weight_table.h"
 
 namespace sluice::qwen3_5 {
@@ -16,11 +17,14 @@ struct Config {
   uint32_t vocabulary = 0, layers = 0, context = 0, hidden = 0;
   uint32_t prediction_layers = 0;   // of multi-token prediction, which GGUF counts among the blocks
   bool draft_head = false;          // the checkpoint has such a layer; it is that behind the others
+  bool mtp_names = false;           // a GGUF file names its tensors as Hugging Face does: "mtp."
   std::vector<uint32_t> recurrent;  // one a layer: a gated delta net, or full attention
   uint32_t full_interval = 0;       // every so many-th layer is full, where layers do not say it one by one
   uint32_t heads = 0, head_dim = 0, value_dim = 0, rope_dim = 0;  // of full layers
   std::vector<uint32_t> kv_heads;                                 // one a layer
   float rope_theta = 0, eps = 0;
+  Yarn yarn;                           // factor 1: none
+  float rope_magnitude = 1;            // of cos and sin
   std::vector<int32_t> rope_sections;  // pairs of time, height and width; for text all turn alike
   uint32_t conv_taps = 0, delta_key_heads = 0, delta_value_heads = 0, delta_key_dim = 0, delta_value_dim = 0;
   uint32_t feed_forward = 0;                                                   // of dense models

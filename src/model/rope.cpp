@@ -27,9 +27,10 @@ std::vector<float> inverse_frequencies(float base, uint32_t width, std::span<con
   return frequencies;
 }
 
-std::vector<float> yarn_frequencies(float base, uint32_t width, const Yarn& yarn) {
+std::vector<float> yarn_frequencies(float base, uint32_t width, const Yarn& yarn, std::span<const float> factors) {
+  if (yarn.factor <= 1) return inverse_frequencies(base, width, factors);
+  CHECK(factors.empty() || factors.size() == width / 2);
   std::vector<float> frequencies = inverse_frequencies(base, width);
-  if (yarn.factor <= 1) return frequencies;
   constexpr double kTurn = 6.283185307179586;
   // The pair, as a fraction, that turns so many times within the original context.
   const auto pair_of = [&](double turns) {
@@ -42,8 +43,11 @@ std::vector<float> yarn_frequencies(float base, uint32_t width, const Yarn& yarn
     const float ramp = (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);
     const float own = 1.0f - std::clamp(ramp, 0.0f, 1.0f);
     frequencies[i] = 1.0f / (yarn.factor * power(base, width, i)) * (1.0f - own) + frequencies[i] * own;
+    if (!factors.empty()) frequencies[i] = factors[i] >= kStillFactor ? 0.0f : frequencies[i] / factors[i];
   }
   return frequencies;
 }
+
+double yarn_magnitude(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1; }
 
 }  // namespace sluice

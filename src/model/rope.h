@@ -27,6 +27,9 @@ struct Yarn {
   uint32_t original_context = 0;
   float beta_fast = 32, beta_slow = 1;
 };
-std::vector<float> yarn_frequencies(float base, uint32_t width, const Yarn& yarn);
+// `factors`: as above; what YaRN gives is divided by them. `base` is above 1 where something is stretched.
+std::vector<float> yarn_frequencies(float base, uint32_t width, const Yarn& yarn, std::span<const float> factors = {});
+// What cos and sin are multiplied by, as the paper suggests, so that attention is as sharp as before.
+double yarn_magnitude(double factor, double mscale = 1);
 
 }  // namespace sluice

@@ -194,6 +194,7 @@ bool WeightTable::in_tower(Dialect dialect, const std::string& source_name) cons
 
 Result<SourceNames> SourceNames::read(const Checkpoint& checkpoint, const std::vector<std::string>& prefixes) {
   SourceNames names;
+  names.prefixes_ = prefixes;
   size_t best = prefixes.size();
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     std::string_view name = tensor.name;

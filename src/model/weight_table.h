@@ -130,8 +130,10 @@ class SourceNames {
   const std::vector<std::pair<std::string, const StoredTensor*>>& all() const { return all_; }  // in file order
   // The first of `prefixes` that some tensor has: what the checkpoint puts before a name of the text model.
   const std::string& prefix() const { return prefix_; }
+  const std::vector<std::string>& prefixes() const { return prefixes_; }  // all that it might put
 
  private:
+  std::vector<std::string> prefixes_;
   std::string prefix_;
   std::vector<std::pair<std::string, const StoredTensor*>> all_;
   std::unordered_map<std::string, const StoredTensor*> index_;

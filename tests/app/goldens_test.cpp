@@ -65,7 +65,7 @@ void expect_holds_from_every_format(const std::string& model, const std::string&
 
 // Both arithmetics: twice the golden's cases.
 constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kLatents{2 * 6, 0}, kDemo{2 * 11, 2 * 9}, kQwen{2 * 6, 2 * 1},
-    kMlx{2 * 6, 0};
+    kMlx{2 * 6, 0}, kUnified{2 * 1, 2 * 5};
 
 TEST(Goldens, DenseModelFromEveryFormatAtEveryLevel) {
   expect_holds_from_every_format(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", kDense);
@@ -183,6 +183,7 @@ constexpr FullCase kFullCases[] = {
     {"gemma4", "gemma4", kDemo, true},
     {"gemma4_dense", "gemma4_dense", kDense, false},
     {"gemma4_moe", "gemma4_moe", kMoe, false},
+    {"gemma4_unified", "gemma4_unified", kUnified, false},
     {"qwen3_5", "qwen3_5", kQwen, true},
     {"qwen3_5_moe", "qwen3_5_moe", kQwen, false},
     {"deepseek_v3", "deepseek_v3", kLatents, false},

@@ -7,6 +7,7 @@
 #include "checkpoint/gguf_writer.h"
 #include "graph/step.h"
 #include "model/export.h"
+#include "model/facts.h"
 #include "model/synthetic.h"
 #include "tests/model/tiny_model.h"
 #include "tests/model/written_gguf.h"
@@ -128,6 +129,24 @@ TEST_F(DeepseekV3, StretchedPositionsMatter) {
   EXPECT_NE(logits_of(*plain), logits_of(*open_model(kModel)));
 }
 
+TEST_F(DeepseekV3, StretchingNamesItsOwnMagnitude) {
+  const Result<Model> model = open_with(config_with("rope_scaling.attention_factor", 1.5));
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->record_text()->ropes[0].magnitude, 1.5f);
+}
+
+TEST_F(DeepseekV3, GgufKeysOfOtherStretchingAreRefused) {
+  GgufExport out = *export_gguf(*open_model(kModel), *find_mix("f32"));
+  const auto type = std::ranges::find(out.keys, "deepseek2.rope.scaling.type", &GgufMetadata::Entry::name);
+  ASSERT_NE(type, out.keys.end());
+  type->value = std::string("linear");
+  EXPECT_EQ(open_model(written(out)).error().text,
+            path("out.gguf") + ": deepseek2.rope.scaling.type is linear with a factor of 40: want yarn or none");
+  type->value = std::string("none");
+  EXPECT_EQ(open_model(written(out))->record_text()->ropes[0].inverse_frequencies,
+            open_with(config_with("rope_scaling", Json()))->record_text()->ropes[0].inverse_frequencies);
+}
+
 // Far into the context of the real configuration. From a program of its own, every step rounded to f32 as transformers
 // does: f_e = base^(-2i/64), f_i = f_e / 40, ramp between pairs 10 and 23; the scale (1 + 0.1 ln 40)^2 / sqrt(192).
 TEST_F(DeepseekV3, TheRealShapeTurnsAndScalesAsTheReference) {
@@ -209,6 +228,105 @@ TEST_F(DeepseekV3, GgufKeysAreThoseOfLlamaCpp) {
   EXPECT_EQ(key->shape, (std::vector<int64_t>{4, 64, 32}));
 }
 
+// --- files of other converters
+
+// Keys of a small file changed, added, or left out where the value is null.
+GgufExport with_keys(GgufExport out, const std::vector<std::pair<std::string, std::optional<GgufValue>>>& changed) {
+  for (const auto& [name, value] : changed) {
+    const std::string key = "deepseek2." + name;
+    std::erase_if(out.keys, [&](const auto& entry) { return entry.name == key; });
+    if (value) out.keys.push_back({key, *value});
+  }
+  return out;
+}
+
+TEST_F(DeepseekV3, WidthsOfExpertsMayBeOneALayer) {
+  const Model model = *open_model(kModel);
+  const GgufExport out = *export_gguf(model, *find_mix("f32"));
+  const std::string key = "expert_feed_forward_length";
+  const auto open_with_widths = [&](const std::vector<int32_t>& widths) {
+    return open_model(written(with_keys(out, {{key, GgufArray<int32_t>(widths.begin(), widths.end())}})));
+  };
+  const Result<Model> read = open_with_widths({0, 32, 32, 32});
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(read->digest(), open_model(written(out))->digest());
+  const std::string where = path("out.gguf") + ": deepseek2." + key;
+  EXPECT_EQ(open_with_widths({0, 32, 16, 32}).error().text, where + " is 16 for layer 2: want 32, as for layer 1");
+  EXPECT_EQ(open_with_widths({32, 0, 0, 0}).error().text, where + " is 0 for layer 1: want 1 to 1048576");
+}
+
+TEST_F(DeepseekV3, TheBiasOfTheRouterMayHaveAnotherName) {
+  GgufExport out = *export_gguf(*open_model(kModel), *find_mix("f32"));
+  const std::string digest = open_model(written(out))->digest();
+  for (ExportTensor& tensor : out.tensors)
+    if (ends_with(tensor.name, ".exp_probs_b.bias")) tensor.name.resize(tensor.name.size() - 5);
+  const Result<Model> read = open_model(written(out));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(read->digest(), digest);
+}
+
+TEST_F(DeepseekV3, NoGroupsMayBeWrittenAsZero) {
+  const GgufExport out = *export_gguf(*open_model(kModel), *find_mix("f32"));
+  const auto digest_with = [&](const std::optional<GgufValue>& count) {
+    const Result<Model> read =
+        open_model(written(with_keys(out, {{"expert_group_count", count}, {"expert_group_used_count", count}})));
+    EXPECT_TRUE(read) << read.error().text;
+    return read ? read->digest() : "";
+  };
+  EXPECT_EQ(digest_with(uint32_t{0}), digest_with(uint32_t{1}));
+  EXPECT_EQ(digest_with(std::nullopt), digest_with(uint32_t{1})) << "of 16 experts nothing is assumed";
+}
+
+// The small model with as many experts as V3 has, its weights zeros that lie one over the other.
+Result<Model> with_experts_of_v3(const GgufExport& out, uint32_t used) {
+  constexpr uint32_t kExperts = 256, kSmallExperts = 16;
+  static const std::vector<std::byte> kZeros(size_t{4} << 20);
+  MadeCheckpoint made{.dialect = Dialect::gguf,
+                      .name = "v3.gguf",
+                      .documents = {},
+                      .metadata = GgufMetadata("v3.gguf"),
+                      .tensors = {},
+                      .memory = std::make_shared<int>(0)};
+  for (const auto& [name, value] : with_keys(out, {{"expert_count", kExperts}, {"expert_used_count", used}}).keys)
+    made.metadata.add(name, value);
+  for (const ExportTensor& tensor : out.tensors) {
+    std::vector<int64_t> shape = tensor.shape;
+    if (tensor.name.find("exp") != std::string::npos || tensor.name.find("gate_inp") != std::string::npos)
+      std::ranges::replace(shape, int64_t{kSmallExperts}, int64_t{kExperts});
+    size_t bytes = sizeof(float);
+    for (const int64_t extent : shape) bytes *= static_cast<size_t>(extent);
+    made.tensors.push_back({tensor.name, Format::f32, shape, std::span(kZeros).subspan(0, bytes), 0, 0});
+  }
+  return resolve(std::make_shared<const Checkpoint>(make_checkpoint(std::move(made))));
+}
+
+std::pair<uint32_t, uint32_t> groups_of(const Model& model) {
+  const Program program = *model.record_text();
+  for (const Op& op : program.ops)
+    if (const auto* route = std::get_if<Route>(&op)) return {route->groups, route->groups_used};
+  return {};
+}
+
+// llama.cpp's converter left the keys out before September 2025; the reference takes 4 of 8 groups.
+TEST_F(DeepseekV3, GroupsOfTheRealModelAreAssumedWhereAFileSaysNothing) {
+  using Groups = std::pair<uint32_t, uint32_t>;
+  const std::string count = "expert_group_count", used = "expert_group_used_count";
+  const GgufExport out = *export_gguf(*open_model(kModel), *find_mix("f32"));
+  const GgufExport silent = with_keys(out, {{count, std::nullopt}, {used, std::nullopt}});
+  const Result<Model> model = with_experts_of_v3(silent, 8);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(groups_of(*model), Groups(8, 4));
+  const std::pair<std::string, std::string> assumed = {
+      kAssumed, "4 of 8 groups of experts, as the reference has it: the file does not say"};
+  EXPECT_EQ(model->facts().details.back(), assumed);
+
+  EXPECT_EQ(groups_of(*with_experts_of_v3(silent, 4)), Groups(1, 1)) << "no model of that kind is known";
+  EXPECT_EQ(groups_of(*with_experts_of_v3(with_keys(out, {{count, 0u}, {used, 0u}}), 8)), Groups(1, 1)) << "it is said";
+  const Model said = *with_experts_of_v3(with_keys(out, {{count, 8u}, {used, 2u}}), 8);
+  EXPECT_EQ(groups_of(said), Groups(8, 2));
+  EXPECT_EQ(said.facts().details.back().first, "experts");
+}
+
 TEST_F(DeepseekV3, SplitAndJointMatricesGiveTheSameLogits) {
   const Model model = *open_model(kModel);
   const std::vector<float> want = logits_of(model);
@@ -247,6 +365,17 @@ TEST_F(DeepseekV3, SplitAndJointMatricesGiveTheSameLogits) {
   ASSERT_TRUE(older) << older.error().text;
   EXPECT_TRUE(older->unread_tensors().empty());
   EXPECT_EQ(logits_of(*older), want);
+  // ik_llama.cpp's first files have both, the parts as matrices of all heads.
+  GgufExport both = joint;
+  for (ExportTensor tensor : split.tensors) {
+    if (!ends_with(tensor.name, "attn_k_b.weight") && !ends_with(tensor.name, "attn_v_b.weight")) continue;
+    tensor.shape = {tensor.shape[0] * tensor.shape[1], tensor.shape[2]};
+    both.tensors.push_back(std::move(tensor));
+  }
+  const Result<Model> twice = open_model(written(both));
+  ASSERT_TRUE(twice) << twice.error().text;
+  EXPECT_TRUE(twice->unread_tensors().empty());
+  EXPECT_EQ(logits_of(*twice), want);
   // Written again it stays as it is.
   const GgufExport again = *export_gguf(*older, *find_mix("f32"));
   EXPECT_EQ(again.keys.size(), joint.keys.size());

@@ -76,6 +76,85 @@ TEST_P(DraftHeadModel, IsKeptInGguf) {
   EXPECT_EQ(again->tensors.size(), out->tensors.size());
 }
 
+// As Ollama's converter wrote it: tensors under Hugging Face's names or between, an expert each, norms that hold w, and
+// a head that no key counts.
+GgufExport as_of_ollama(const Model& model) {
+  GgufExport out = *export_gguf(model, *find_mix("f32"));
+  const std::string block = "blk.4.", family = "qwen35moe.";
+  std::erase_if(out.keys, [&](const auto& key) { return key.name == family + "nextn_predict_layers"; });
+  for (auto& [name, value] : out.keys) {
+    if (name == family + "block_count") value = 4u;
+    if (name == family + "attention.recurrent_layers") value = GgufArray<bool>{true, true, true, false};
+    if (name == family + "attention.head_count_kv") value = GgufArray<int32_t>{0, 0, 0, 1};
+  }
+  const auto of_folder = [&](ExportTensor& tensor, const char* name) {
+    const StoredTensor& stored = *model.checkpoint().find(name);
+    EXPECT_EQ(stored.format, Format::f32);
+    tensor.name = name;
+    tensor.source.bytes = stored.bytes.data();
+  };
+  std::vector<ExportTensor> tensors;
+  for (ExportTensor tensor : out.tensors) {
+    const auto is = [&](const char* name) { return tensor.name == block + name; };
+    const bool joint = is("ffn_gate_up_exps.weight"), down = is("ffn_down_exps.weight");
+    if (is("nextn.eh_proj.weight")) of_folder(tensor, "mtp.fc.weight");
+    if (is("nextn.enorm.weight")) of_folder(tensor, "mtp.pre_fc_norm_embedding.weight");
+    if (is("nextn.hnorm.weight")) of_folder(tensor, "mtp.pre_fc_norm_hidden.weight");
+    if (is("nextn.shared_head_norm.weight")) of_folder(tensor, "mtp.norm.weight");
+    for (const auto& [name, stored] : {std::pair("attn_norm", "input_layernorm"),
+                                       {"post_attention_norm", "post_attention_layernorm"},
+                                       {"attn_q_norm", "self_attn.q_norm"},
+                                       {"attn_k_norm", "self_attn.k_norm"}}) {
+      if (!is(cat(name, ".weight").c_str())) continue;
+      of_folder(tensor, cat("mtp.layers.0.", stored, ".weight").c_str());
+      tensor.name = cat("mtp.layers.0.", name, ".weight");
+    }
+    if (starts_with(tensor.name, block)) tensor.name.replace(0, block.size(), "mtp.layers.0.");
+    if (!joint && !down) {
+      tensors.push_back(tensor);
+      continue;
+    }
+    const uint32_t experts = tensor.source.shape.experts, rows = tensor.source.shape.rows / (joint ? 2 : 1);
+    for (uint32_t expert = 0; expert < experts; ++expert)
+      for (const char* part : {"gate", "up", "down"}) {
+        if ((std::string_view(part) == "down") != down) continue;
+        ExportTensor one = tensor;
+        one.name = cat("mtp.layers.0.mlp.experts.", expert, ".", part, "_proj.weight");
+        one.shape = {rows, tensor.shape.back()};
+        one.source.bytes = tensor.source.row(expert, part[0] == 'u' ? rows : 0);
+        one.source.shape.experts = 1;
+        one.source.shape.rows = rows;
+        tensors.push_back(one);
+      }
+  }
+  out.tensors = std::move(tensors);
+  return out;
+}
+
+TEST(DraftHeadFile, NormsOfOllamasMtpNeedOneMore) {
+  const testing::DraftCheckpoint files("qwen3_5_moe", "draft_ollama", testing::nothing_replaced);
+  const Result<Model> folder = open_model(files.path());
+  ASSERT_TRUE(folder) << folder.error().text;
+  const Result<Model> model = open_model(written_gguf(as_of_ollama(*folder), join_path(files.path(), "ollama.gguf")));
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->facts().layers, 4u);
+  EXPECT_EQ(model->unread_tensors(), std::vector<std::string>{});
+  ASSERT_TRUE(model->has_draft_head()) << model->record_draft().error().text;
+  EXPECT_EQ(model->checkpoint().key("qwen35moe.nextn_predict_layers"), nullptr);
+  EXPECT_EQ(model->checkpoint().find("blk.4.attn_norm.weight"), nullptr);
+  expect_golden(*model, make_reference_device());
+
+  // Converted it is a head like others.
+  const GgufExport out = *export_gguf(*model, *find_mix("f32"));
+  const Result<Model> again = open_model(written_gguf(out, join_path(files.path(), "again.gguf")));
+  ASSERT_TRUE(again) << again.error().text;
+  EXPECT_EQ(again->facts().layers, 4u);
+  EXPECT_NE(again->checkpoint().find("blk.4.nextn.eh_proj.weight"), nullptr);
+  EXPECT_EQ(again->checkpoint().find("mtp.fc.weight"), nullptr);
+  ASSERT_TRUE(again->has_draft_head()) << again->record_draft().error().text;
+  expect_golden(*again, make_reference_device());
+}
+
 // The text model is there without it; asking for it says what is missing.
 TEST(DraftHeadFile, AHeadThatIsNotWholeIsNone) {
   testing::DraftCheckpoint files("qwen3_5_moe", "draft_part", testing::nothing_replaced);

@@ -251,8 +251,8 @@ TEST_F(Export, WrongKeysAreRefused) {
             "gemma4.attention.head_count is -4: want 1 to 4096");
   EXPECT_EQ(error_with("gemma4.attention.sliding_window_pattern", GgufArray<bool>{true}),
             "gemma4.attention.sliding_window_pattern has 1 entries: want one for each of 3 layers");
-  EXPECT_EQ(error_with("gemma4.attention.sliding_window_pattern", uint32_t{6}),
-            "gemma4.attention.sliding_window_pattern is 6: want full_attention or sliding_attention");
+  EXPECT_EQ(error_with("gemma4.attention.sliding_window_pattern", uint32_t{513}),
+            "gemma4.attention.sliding_window_pattern is 513: want 0 to 512");
   EXPECT_EQ(error_with("gemma4.attention.value_length", uint32_t{16}),
             "gemma4.attention.value_length is 16: want 32, the width of keys");
   EXPECT_EQ(error_with("gemma4.rope.freq_base", std::numeric_limits<float>::quiet_NaN()),

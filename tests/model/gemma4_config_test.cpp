@@ -7,6 +7,7 @@
 namespace sluice {
 namespace {
 
+using testing::like_12b;
 using testing::like_26b;
 using testing::like_e4b;
 using testing::tiny_config;
@@ -128,6 +129,110 @@ TEST_F(Gemma4Config, FieldsThatDoNotFitEachOther) {
   EXPECT_EQ(error_with("top_k_experts", 7, like_26b()), "config.json: text_config.top_k_experts is 7: want 1 to 6");
   EXPECT_EQ(error_with("moe_intermediate_size", Json(), like_26b()),
             "config.json: text_config.moe_intermediate_size is 0: want 1 to 1048576");
+}
+
+// As transformers writes it since 5.15.
+class Gemma4LayerConfig : public Gemma4Config {
+ protected:
+  static Json config_with(const TinyShape& shape, Json layers) {
+    Json config = tiny_config(shape);
+    auto& text = at(config, "text_config").as_object();
+    std::erase_if(text, [](const auto& member) {
+      return member.first == "global_head_dim" || member.first == "num_global_key_value_heads";
+    });
+    text.emplace_back("per_layer_config", std::move(layers));
+    return config;
+  }
+  // Of a tiny model of three layers, the last of them full, without the path.
+  std::string said(const char* layers) {
+    const std::string before = "config.json: text_config.per_layer_config",
+                      text = error_of(config_with({}, *parse_json(layers, "")));
+    return starts_with(text, before) ? text.substr(before.size()) : text;
+  }
+};
+
+TEST_F(Gemma4LayerConfig, SavedByTransformersSince515WasRefused) {
+  const TinyShape e4b = like_e4b(), b12 = like_12b();
+  put_model(e4b);
+  const std::string digest = open_model(folder_)->digest();
+  put("config.json", write_json(config_with(e4b, *parse_json(R"({"02": {"head_dim": 32}, "5": {"head_dim": 32},
+                                                  "08": {"head_dim": 32}})",
+                                                             ""))));
+  const Result<Model> model = open_model(folder_);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->digest(), digest);
+
+  put_model(b12);
+  const std::string digest_of_12b = open_model(folder_)->digest();
+  put("config.json",
+      write_json(config_with(b12, *parse_json(R"({"5": {"head_dim": 32, "num_key_value_heads": 1}})", ""))));
+  const Result<Model> large = open_model(folder_);
+  ASSERT_TRUE(large) << large.error().text;
+  EXPECT_EQ(large->digest(), digest_of_12b);
+}
+
+TEST_F(Gemma4LayerConfig, SaysNothingWhereAllLayersAreAlike) {
+  const TinyShape alike{.head_dim = 16, .full_head_dim = 16};
+  EXPECT_EQ(error_of(config_with(alike, Json::Object()), alike), "");
+  EXPECT_EQ(error_of(config_with(alike, *parse_json(R"({"0": {"head_dim": 16}, "2": {"head_dim": 16}})", "")), alike),
+            "");
+}
+
+TEST_F(Gemma4LayerConfig, OldKeysWin) {
+  Json config = tiny_config({});
+  at(config, "text_config").as_object().emplace_back("per_layer_config", *parse_json(R"({"2": {"head_dim": 64}})", ""));
+  EXPECT_EQ(error_of(config), "");
+}
+
+TEST_F(Gemma4LayerConfig, WithoutEitherTheOldKeyIsNamed) {
+  EXPECT_EQ(error_of(config_with({}, Json())), "config.json: text_config.global_head_dim is missing");
+}
+
+TEST_F(Gemma4LayerConfig, MistakesAreOneSentence) {
+  EXPECT_EQ(said("4"), " is 4: want an object with a member a layer");
+  EXPECT_EQ(said(R"({"3": {"head_dim": 32}})"), ".3 is no layer: want numbers below 3");
+  EXPECT_EQ(said(R"({"-1": {}})"), ".-1 is no layer: want numbers below 3");
+  EXPECT_EQ(said(R"({"99999999999999999999": {}})"), ".99999999999999999999 is no layer: want numbers below 3");
+  EXPECT_EQ(said(R"({"2": {"head_dim": 32}, "02": {"head_dim": 64}})"), ".02 is there twice: want one entry a layer");
+  EXPECT_EQ(said(R"({"2": 32})"), ".2 is 32: want an object");
+  EXPECT_EQ(said(R"({"2": {"head_dim": 2.5}})"), ".2.head_dim is 2.5: want 2 to 16384");
+  EXPECT_EQ(said(R"({"2": {"head_dim": "32"}})"), ".2.head_dim is \"32\": want 2 to 16384");
+  EXPECT_EQ(said(R"({"2": {"head_dim": 32, "sliding_window": 4}})"),
+            ".2.sliding_window is not known: want head_dim or num_key_value_heads");
+  EXPECT_EQ(said(R"({"1": {"head_dim": 32}, "2": {"head_dim": 32}})"),
+            ".1.head_dim is 32 in a sliding layer: want 16, as for all");
+  const TinyShape e4b = like_e4b();  // whose layers 2, 5 and 8 are full
+  EXPECT_EQ(error_of(config_with(e4b, *parse_json(R"({"2": {"head_dim": 32}, "8": {"head_dim": 32}})", "")), e4b),
+            "config.json: text_config.per_layer_config has another head_dim for layer 5 than for full layers before: "
+            "want one for all of them");
+}
+
+TEST_F(Gemma4Config, PerLayerEmbeddingsNeedTheirWidthOnlyWhereTheyAre) {
+  const auto without = [&](const TinyShape& shape) {
+    Json config = tiny_config(shape);
+    std::erase_if(at(config, "text_config").as_object(),
+                  [](const auto& member) { return member.first == "hidden_size_per_layer_input"; });
+    return error_of(config, shape);
+  };
+  EXPECT_EQ(without({}), "") << "as gemma4_unified has it";
+  EXPECT_EQ(without(like_e4b()),
+            "config.json: text_config.hidden_size_per_layer_input is missing or 0: want the width of "
+            "embed_tokens_per_layer.weight");
+}
+
+TEST_F(Gemma4Config, WhetherTheHeadIsTiedMayBeSaidAtTheRoot) {
+  const auto error_with_root = [&](Json value, bool tied) {
+    const TinyShape shape{.tied = tied};
+    Json config = tiny_config(shape);
+    std::erase_if(at(config, "text_config").as_object(),
+                  [](const auto& member) { return member.first == "tie_word_embeddings"; });
+    config.as_object().emplace_back("tie_word_embeddings", std::move(value));
+    return error_of(config, shape);
+  };
+  EXPECT_EQ(error_with_root(true, true), "");
+  EXPECT_EQ(error_with_root(false, false), "");
+  EXPECT_EQ(error_with_root(false, true), " a tensor is missing: model.language_model.lm_head.weight");
+  EXPECT_EQ(error_with_root("no", true), "config.json: tie_word_embeddings is \"no\": want true or false");
 }
 
 TEST_F(Gemma4Config, ShapesTooLargeForAProgramAreRefused) {

@@ -296,9 +296,32 @@ TEST_F(MlxMistakes, OfMissingTensorsAreOneSentence) {
 
 // What an entry of another name leaves to the usual packing shows in the shapes.
 TEST_F(MlxMistakes, OfAPathShowInTheShapes) {
-  EXPECT_EQ(said(query_ + "\"", "model.layers.0.self_attn.q_proj\""),
+  EXPECT_EQ(said(query_ + "\"", "model.layers.9.self_attn.q_proj\""),
             "/model.safetensors: " + query_ + ".weight is u32 [32, 12], u4 [32, 96]: want [32, 128]");
   EXPECT_EQ(said("vision_tower.dropped", "nobody.knows.it"), "opens");
+}
+
+// mlx-vlm moves modules and leaves their entries as they were.
+TEST_F(MlxMistakes, OverridesSpelledByTheOtherPathWereNotFound) {
+  for (const char* prefix : {"model.language_model.", "model.", "language_model.", ""})
+    EXPECT_EQ(said(query_ + "\"", cat(prefix, "layers.0.self_attn.q_proj\"")), "opens") << prefix;
+}
+
+TEST_F(MlxMistakes, OverridesOfTwoSpellingsMayNotDiffer) {
+  const std::string as_before = R"({"bits": 3, "group_size": 128})", other = R"({"bits": 8})";
+  const auto with = [&](const std::string& first, const std::string& second) {
+    return config_with(query_ + "\"", cat("model.layers.0.self_attn.q_proj\": ", first,
+                                          ", \"layers.0.self_attn.q_proj\": ", second, ", \"somebody.else\""));
+  };
+  EXPECT_EQ(said(with(as_before, as_before), tensors_), "opens");
+  EXPECT_EQ(said(with(as_before, other), tensors_),
+            "/config.json: quantization says for " + query_ +
+                " one thing as model.layers.0.self_attn.q_proj and another as layers.0.self_attn.q_proj: want one of "
+                "them");
+  // The spelling of the tensors counts before others.
+  const std::string same =
+      config_with(query_ + "\"", cat("model.layers.0.self_attn.q_proj\": ", other, ", \"", query_, "\""));
+  EXPECT_EQ(said(same, tensors_), "opens");
 }
 
 TEST_F(MlxMistakes, OfNoQuantisationShowInTheShapes) {

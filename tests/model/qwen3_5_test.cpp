@@ -9,6 +9,7 @@
 #include "model/export.h"
 #include "tests/model/text_bench.h"
 #include "tests/model/tiny_model.h"
+#include "tests/model/written_gguf.h"
 
 namespace sluice {
 namespace {
@@ -99,6 +100,19 @@ TEST_F(Qwen35, RefusesAnOddNumberOfTurningElements) {
 TEST_F(Qwen35, RefusesAnotherActivation) {
   EXPECT_EQ(problem("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\""),
             "/config.json: text_config.hidden_act is \"gelu\": want \"silu\"");
+}
+TEST_F(Qwen35, WhetherTheHeadIsTiedMayBeSaidAtTheRoot) {
+  Json config = *parse_json(*read_file(kModel + "/config.json", 1u << 20), "config.json");
+  for (auto& [name, text] : config.as_object())
+    if (name == "text_config")
+      std::erase_if(text.as_object(), [](const auto& member) { return member.first == "tie_word_embeddings"; });
+  std::erase_if(config.as_object(), [](const auto& member) { return member.first == "tie_word_embeddings"; });
+  config.as_object().emplace_back("tie_word_embeddings", true);
+  put("config.json", write_json(config));
+  std::filesystem::create_symlink(std::filesystem::absolute(kModel + "/model.safetensors"), path("model.safetensors"));
+  const Result<Model> model = opened(folder_);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->weights().bound("lm_head"), nullptr);
 }
 TEST_F(Qwen35, LayersFollowTheIntervalWhereTheirTypesAreMissing) {
   const Result<Model> model = with("\"layer_types\"", "\"layer_types_that_nobody_reads\"");
@@ -200,6 +214,138 @@ TEST_F(Qwen35, NamesAStateSizeThatDoesNotFit) {
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().text.substr(folder_.size()),
             "/out.gguf: qwen35moe.ssm.inner_size is 130: want a multiple of the 4 value heads");
+}
+
+// --- positions that are stretched
+
+// Of 16 turning elements, base 1e7, four times 256 positions; by the formula of rope_test.cpp.
+constexpr float kStretched[] = {1.0f,
+                                0.08334508951020775f,
+                                0.004445698525097307f,
+                                0.0005928434264154138f,
+                                7.905694150420948e-05f,
+                                1.0542412585714556e-05f,
+                                1.4058533129758728e-06f,
+                                1.8747355233311396e-07f};
+
+void expect_stretched(const Model& model, float magnitude) {
+  const Result<Program> program = model.record_text();
+  ASSERT_TRUE(program) << program.error().text;
+  ASSERT_EQ(program->ropes.size(), 1u);
+  EXPECT_FLOAT_EQ(program->ropes[0].magnitude, magnitude);
+  const std::vector<float>& got = program->ropes[0].inverse_frequencies;
+  ASSERT_EQ(got.size(), std::size(kStretched));
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], kStretched[i], 1e-6f * kStretched[i]) << i;
+}
+
+constexpr float kUsual = 1.138629436111989f;  // 1 + 0.1 ln 4
+constexpr const char* kPlain = "\"rope_type\": \"default\"";
+constexpr const char* kYarn = R"("rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256)";
+
+TEST_F(Qwen35, YarnOfAFolderIsComputed) {
+  const Result<Model> model = with(kPlain, kYarn);
+  ASSERT_TRUE(model) << model.error().text;
+  expect_stretched(*model, kUsual);
+  const std::pair<std::string, std::string> positions = {"positions", "YaRN, 4 times 256 positions"};
+  EXPECT_EQ(model->facts().details[2], positions);
+  EXPECT_NE(model->digest(), opened(kModel)->digest()) << "or states of one would serve the other";
+  const Result<GgufExport> out = export_gguf(*model, *find_mix("f32"));
+  ASSERT_TRUE(out);
+  const auto key = std::ranges::find(out->keys, "qwen35moe.rope.scaling.type", &GgufMetadata::Entry::name);
+  ASSERT_NE(key, out->keys.end());
+  EXPECT_EQ(key->value, GgufValue(std::string("yarn")));
+  const Model again = *opened(written_gguf(*out, path("out.gguf")));
+  expect_stretched(again, kUsual);
+}
+
+TEST_F(Qwen35, YarnMayNameItsOwnMagnitude) {
+  const Result<Model> model = with(kPlain, cat(kYarn, R"(, "attention_factor": 1.5)"));
+  ASSERT_TRUE(model) << model.error().text;
+  expect_stretched(*model, 1.5f);
+  expect_stretched(*opened(written_gguf(*export_gguf(*model, *find_mix("f32")), path("out.gguf"))), 1.5f);
+}
+
+TEST_F(Qwen35, YarnKeysOfGgufWereIgnored) {
+  const std::string prefix = "qwen35moe.rope.scaling.";
+  const Result<Model> model = exported(
+      {{prefix + "type", std::string("yarn")}, {prefix + "factor", 4.0f}, {prefix + "original_context_length", 256u}},
+      {});
+  ASSERT_TRUE(model) << model.error().text;
+  expect_stretched(*model, kUsual);
+}
+
+// Ollama's converter writes no original length: it is the context's, as llama.cpp has it.
+TEST_F(Qwen35, YarnKeysWithoutTheOriginalLengthStretchTheContext) {
+  const Result<Model> model = exported({{"qwen35moe.rope.scaling.type", std::string("yarn")},
+                                        {"qwen35moe.rope.scaling.factor", 4.0f},
+                                        {"qwen35moe.context_length", 256u}},
+                                       {});
+  ASSERT_TRUE(model) << model.error().text;
+  expect_stretched(*model, kUsual);
+  EXPECT_EQ(model->facts().context_length, 1024u);
+}
+
+TEST_F(Qwen35, OtherStretchingInGgufIsRefused) {
+  const auto said = [&](const std::vector<GgufMetadata::Entry>& keys) {
+    std::vector<GgufMetadata::Entry> named;
+    for (const auto& [name, value] : keys) named.push_back({"qwen35moe.rope.scaling." + name, value});
+    const Result<Model> model = exported(named, {});
+    return model ? "" : model.error().text.substr(folder_.size());
+  };
+  const std::string where = "/out.gguf: qwen35moe.rope.scaling.";
+  const GgufValue yarn = std::string("yarn");
+  EXPECT_EQ(said({{"type", std::string("longrope")}}), where + "type is longrope: want yarn or none");
+  EXPECT_EQ(said({{"factor", 4.0f}}), where + "type is missing with a factor of 4: want yarn or none");
+  EXPECT_EQ(said({{"type", std::string("linear")}, {"factor", 2.0f}}),
+            where + "type is linear with a factor of 2: want yarn or none");
+  EXPECT_EQ(said({{"type", std::string("linear")}, {"factor", 1.0f}}), "");
+  EXPECT_EQ(said({{"type", std::string("none")}, {"factor", 4.0f}}), "");
+  EXPECT_EQ(said({{"type", 1u}}), where + "type is u32: want a string");
+  EXPECT_EQ(said({{"type", yarn}, {"factor", 0.5f}}), where + "factor is 0.5: want 1 to 1000000");
+  EXPECT_EQ(said({{"type", yarn}, {"factor", 4.0f}, {"yarn_ext_factor", 0.5f}}),
+            where + "yarn_ext_factor is 0.5: want 1");
+  EXPECT_EQ(said({{"type", yarn}, {"factor", 4.0f}, {"yarn_log_multiplier", 0.5f}}),
+            where + "yarn_log_multiplier is 0.5: want none");
+}
+
+TEST_F(Qwen35, OtherStretchingInAFolderIsRefused) {
+  EXPECT_EQ(problem(kPlain, R"("rope_type": "linear", "factor": 4.0)"),
+            "/config.json: text_config.rope_parameters.rope_type is \"linear\": want default or yarn");
+}
+TEST_F(Qwen35, YarnWithoutItsFactorIsRefused) {
+  EXPECT_EQ(
+      problem(kPlain, R"("rope_type": "yarn", "original_max_position_embeddings": 256)"),
+      "/config.json: text_config.rope_parameters.factor is missing: want how many times the context is stretched");
+}
+TEST_F(Qwen35, YarnWithoutTheOriginalLengthIsRefused) {
+  EXPECT_EQ(problem(kPlain, R"("rope_type": "yarn", "factor": 4.0)"),
+            "/config.json: text_config.rope_parameters.original_max_position_embeddings is missing: want the context "
+            "before it was stretched");
+}
+
+// As files were before transformers 5.
+TEST_F(Qwen35, RopeParametersInTheirOldPlaceAreTheSame) {
+  Json config = *parse_json(*read_file(kModel + "/config.json", 1u << 20), "config.json");
+  for (auto& [name, text] : config.as_object()) {
+    if (name != "text_config") continue;
+    Json::Object kept, scaling;
+    for (auto& [field, value] : text.as_object()) {
+      if (field != "rope_parameters") kept.emplace_back(field, value);
+      if (field != "rope_parameters") continue;
+      for (auto& [parameter, held] : value.as_object()) {
+        const bool outside = parameter == "rope_theta" || parameter == "partial_rotary_factor";
+        (outside ? kept : scaling).emplace_back(parameter == "rope_type" ? "type" : parameter, held);
+      }
+    }
+    kept.emplace_back("rope_scaling", std::move(scaling));
+    text = std::move(kept);
+  }
+  put("config.json", write_json(config));
+  std::filesystem::create_symlink(std::filesystem::absolute(kModel + "/model.safetensors"), path("model.safetensors"));
+  const Result<Model> model = opened(folder_);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(logits_of(*model), logits_of(*opened(kModel)));
+  EXPECT_EQ(model->digest(), opened(kModel)->digest());
 }
 
 // The cases of a program: a layer's states, and that only wanted rows meet the head.

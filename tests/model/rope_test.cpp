@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -45,6 +46,42 @@ TEST(Rope, YarnSlowsPairsThatTurnLessThanOnceInTheOriginalContext) {
   EXPECT_NEAR(real[22], 0.0001778279410038922f, 1e-9f);
   EXPECT_NEAR(real[23], 3.33380358040831e-5f, 1e-10f);
   EXPECT_EQ(yarn_frequencies(1e4f, 64, {}), inverse_frequencies(1e4f, 64));
+}
+
+// Published formula (arXiv:2309.00071 as transformers' type yarn has it), in Python's f64:
+//   pair = lambda turns: dim * log(original / (turns * 2 * pi)) / (2 * log(base))
+//   low, high = max(floor(pair(32)), 0), min(ceil(pair(1)), dim - 1)
+//   own = base ** (-2 * i / dim); ramp = min(max((i - low) / (high - low), 0), 1)
+//   own / factor * ramp + own * (1 - ramp)
+TEST(Rope, YarnOfTheQuarterOfAHeadThatTurns) {  // Qwen3.5: 64 of 256 elements, four times 262,144 positions
+  const std::vector<float> got = yarn_frequencies(1e7f, 64, {.factor = 4, .original_context = 262144});
+  const std::pair<size_t, float> kWant[] = {
+      {0, 1.0f},
+      {10, 0.006493816315762113f},
+      {14, 0.0008659643233600654f},
+      {15, 0.0004742398226801046f},
+      {16, 0.00025693505988868084f},
+      {18, 7.217387404309113e-05f},
+      {20, 1.8449222025000472e-05f},
+      {21, 8.759770071179003e-06f},
+      {22, 3.84981631514873e-06f},
+      {31, 4.1370427498579534e-08f},
+  };
+  ASSERT_EQ(got.size(), 32u);
+  for (const auto& [pair, want] : kWant) EXPECT_NEAR(got[pair], want, 1e-6f * want) << pair;
+  EXPECT_NEAR(yarn_magnitude(4), 1.138629436111989, 1e-15);
+  EXPECT_EQ(yarn_magnitude(1), 1);
+}
+
+TEST(Rope, YarnKeepsStillPairsStillAndDividesByFactors) {
+  const std::vector<float> factors = {1.0f, 2.0f, kStillFactor, 1.0f};
+  const Yarn yarn{.factor = 40, .original_context = 64};
+  const std::vector<float> plain = yarn_frequencies(100.0f, 8, yarn), got = yarn_frequencies(100.0f, 8, yarn, factors);
+  EXPECT_EQ(got[0], plain[0]);
+  EXPECT_EQ(got[1], plain[1] / 2.0f);
+  EXPECT_EQ(bits(got[2]), 0u);
+  EXPECT_EQ(got[3], plain[3]);
+  EXPECT_EQ(yarn_frequencies(100.0f, 8, {}, factors), inverse_frequencies(100.0f, 8, factors));
 }
 
 // The same program at width 512, base 1e6: entry 29 is one of the few where PyTorch's power is not the rounded one.
