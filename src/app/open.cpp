@@ -101,14 +101,16 @@ Status check_fits(const DeviceNeeds& needs, const Device& device, uint64_t limit
                format_bytes(plan.limit), ", the model takes ", format_bytes(plan.recommended()));
 }
 
-uint64_t file_bytes(const Model& model) {
-  uint64_t bytes = 0;
-  for (const std::string& file : model.checkpoint().files()) {
+// Of its files; of one whose beginning alone is here, what its header says.
+uint64_t file_bytes(const Checkpoint& checkpoint) {
+  uint64_t of_files = 0, of_tensors = 0;
+  for (const std::string& file : checkpoint.files()) {
     std::error_code failed;
     const uintmax_t size = std::filesystem::file_size(file, failed);
-    bytes += failed ? 0 : size;
+    of_files += failed ? 0 : size;
   }
-  return bytes;
+  for (const StoredTensor& tensor : checkpoint.tensors()) of_tensors += tensor.bytes.size();
+  return std::max(of_files, of_tensors);
 }
 
 Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool* pool, const NeedsOf& needs_of,
@@ -130,7 +132,7 @@ Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool
                             },
                             .fits = [&] { return check_fits(*needs, *gpu, device_memory(arguments, gpu->info())); },
                             .proven = [&] { return check_products(needs->model, *gpu, needs->options.arithmetic); }};
-  const DeviceChoice choice = choose_device({&webgpu, 1}, needs ? file_bytes(needs->model) : 0);
+  const DeviceChoice choice = choose_device({&webgpu, 1}, needs ? file_bytes(needs->model.checkpoint()) : 0);
   std::unique_ptr<Device> device = std::move(gpu);
   if (choice.name == "cpu") {
     TRY(device, open_cpu(arguments, pool));
