@@ -39,6 +39,7 @@ wasm-module: deps
 build: deps
 	cmake --preset release
 	cmake --build build/release --target sluice -j $(JOBS)
+	@tools/fetch_dawn.sh build
 
 # PREFIX is where it will live, DESTDIR what stands before that while packaging. Builds nothing, so that it may run as
 # another user than make build did.

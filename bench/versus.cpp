@@ -57,7 +57,10 @@ struct Setting {
 };
 
 Result<std::unique_ptr<Device>> make_device(const Setting& setting, ThreadPool& pool) {
-  if (!setting.webgpu.empty()) return make_webgpu_device({.libraries = {setting.webgpu}});
+  if (!setting.webgpu.empty()) {
+    TRY(std::unique_ptr<WebGpuDevice> gpu, make_webgpu_device({.libraries = {setting.webgpu}}));
+    return std::unique_ptr<Device>(std::move(gpu));
+  }
   return std::unique_ptr<Device>(make_cpu_device({.pool = &pool}));
 }
 

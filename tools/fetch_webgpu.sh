@@ -1,32 +1,20 @@
 #!/bin/sh
-# fetch_webgpu.sh BUILD: what the tests of the WebGPU device run on, into BUILD/webgpu: Dawn's C interface, from npm, and
-# lavapipe, a Vulkan driver that computes on the processor, of Debian 12's backports (its own is too old for Dawn). The
-# system's drivers stay as they are. Says in one line why, where it cannot; tests that need it are skipped then.
+# fetch_webgpu.sh BUILD: what the tests of the WebGPU device run on, into BUILD/webgpu: Dawn's C interface
+# (fetch_dawn.sh), and lavapipe, a Vulkan driver that computes on the processor, of Debian 12's backports (its own is too
+# old for Dawn). The system's drivers stay as they are. Says in one line why, where it cannot; tests that need it are
+# skipped then.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1/webgpu"
 to=$(cd "$1/webgpu" && pwd)
-sum=3190c3777f2c07fcf6a0640833cbf5d0cde859dc53aed6d9083946d093198788
 triplet=x86_64-linux-gnu
 
 not_here() {
   echo "fetch-webgpu: not here: $1"
   exit 0
 }
-[ "$(uname -sm)" = "Linux x86_64" ] || not_here "this is $(uname -sm): want Linux x86_64"
-
-if [ ! -f "$to/libwebgpu_wrapper.so" ]; then
-  command -v npm >/dev/null || not_here "there is no npm: want Node.js 20 or later"
-  cp "$here/webgpu/package.json" "$here/webgpu/package-lock.json" "$here/../tests/peer/.npmrc" "$to"
-  (cd "$to" && timeout 300 npm install --no-save >npm.log 2>&1) || not_here "npm does not fetch it ($to/npm.log)"
-  library=$to/node_modules/bun-webgpu-linux-x64/libwebgpu_wrapper.so
-  echo "$sum  $library" | sha256sum --check --quiet >/dev/null 2>&1 || {
-    echo "fetch-webgpu: $library is not the one that was tried: want sha256 $sum" >&2
-    exit 1
-  }
-  mv "$library" "$to/libwebgpu_wrapper.so"
-  rm -rf "$to/node_modules"
-fi
+"$here/fetch_dawn.sh" "$1"
+[ -f "$to/libwebgpu_wrapper.so" ] || exit 0
 
 if [ ! -f "$to/lvp_icd.json" ]; then
   mirror=$(awk '/^URIs:/ {print $2; exit}' /etc/apt/sources.list.d/debian.sources 2>/dev/null || true)

@@ -64,6 +64,8 @@ void Console::err(std::string_view text) {
   static_cast<void>(write_all(STDERR_FILENO, text));
 }
 
+void Console::remark(std::string_view line) { err(err_is_terminal_ ? cat(kDim, line, kPlain, '\n') : cat(line, '\n')); }
+
 void Console::json(const Json& value) { out(write_json(value, {.indent = 2}) + "\n"); }
 
 Result<std::string> Console::read_in(size_t limit) {

@@ -10,6 +10,10 @@
 
 namespace sluice {
 
+// Begin and end dim text on a terminal.
+inline constexpr const char* kDim = "\x1b[2m";
+inline constexpr const char* kPlain = "\x1b[0m";
+
 class Console {
  public:
   Console();
@@ -17,7 +21,8 @@ class Console {
   // Written through at once, so that an answer appears as it is made.
   void out(std::string_view text);
   void err(std::string_view text);
-  void json(const Json& value);  // indented, with a line's end
+  void remark(std::string_view line);  // on standard error, dim on a terminal
+  void json(const Json& value);        // indented, with a line's end
   // The first failure of out(). A reader that went away (cancelled) is no fault of ours: see main.cpp.
   const Status& status() const { return status_; }
 

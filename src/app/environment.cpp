@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {
@@ -35,6 +36,26 @@ std::string state_folder() {
 
 std::string webgpu_library_variable() { return variable("SLUICE_WEBGPU_LIBRARY"); }
 
+std::vector<std::string> vulkan_driver_folders() {
+  const auto or_else = [](std::string value, const std::string& fallback) { return value.empty() ? fallback : value; };
+  const std::string home = variable("HOME");
+  const std::string above = cat(or_else(variable("XDG_CONFIG_HOME"), home + "/.config"), ':',
+                                or_else(variable("XDG_CONFIG_DIRS"), "/etc/xdg"),
+                                ":/usr/local/etc:/etc:", or_else(variable("XDG_DATA_HOME"), home + "/.local/share"),
+                                ':', or_else(variable("XDG_DATA_DIRS"), "/usr/local/share:/usr/share"),
+                                ":/run/opengl-driver/share");  // the last is NixOS's
+  std::vector<std::string> folders;
+  for (const std::string& folder : split(above, ':'))
+    if (!folder.empty()) folders.push_back(folder + "/vulkan/icd.d");
+  return folders;
+}
+
+bool vulkan_drivers_named() {
+  for (const char* name : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"})
+    if (!variable(name).empty()) return true;
+  return false;
+}
+
 std::vector<TableRow> environment_rows() {
   return {
       {"OLLAMA_MODELS", "Ollama's store; without it ~/.ollama/models, then that of Ollama's service"},
@@ -45,6 +66,7 @@ std::vector<TableRow> environment_rows() {
       {"XDG_STATE_HOME", "where history and lists of experts are kept; without it ~/.local/state"},
       {"HOME", "what ~ stands for here"},
       {"SLUICE_WEBGPU_LIBRARY", "Dawn's C interface for --device webgpu, as --webgpu-library"},
+      {"VK_DRIVER_FILES, VK_ICD_FILENAMES", "Vulkan's drivers for --device webgpu, as its loader takes them"},
       {"http_proxy, https_proxy, no_proxy", "for sluice pull, as curl takes them"},
   };
 }

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "app/device_choice.h"
 #include "app/environment.h"
+#include "app/gpu.h"
 #include "app/machine_memory.h"
 #include "app/progress.h"
+#include "app/self_check.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
-#include "device/webgpu/webgpu.h"
+#include "device/webgpu/host.h"
 
 namespace sluice {
 namespace {
@@ -38,6 +41,12 @@ Result<std::string> demo_path() {
   return built;
 }
 
+uint64_t device_memory(const Arguments& arguments, const DeviceInfo& device) {
+  if (arguments.given("--device-memory")) return static_cast<uint64_t>(arguments.integer("--device-memory"));
+  const uint64_t usual = default_device_memory(device);
+  return usual != 0 ? usual : UINT64_MAX;
+}
+
 // Mapped weights count where a bound was asked for; else the system may take their pages back.
 Status limit_memory(const Arguments& arguments, Machine& machine) {
   machine.host_bounded = arguments.given("--memory");
@@ -55,12 +64,9 @@ Status limit_memory(const Arguments& arguments, Machine& machine) {
     machine.memory_limit = of_host;
     return {};
   }
-  const uint64_t usual = default_device_memory(machine.device->info());
   machine.bounded = of_device;
-  machine.must_fit = of_device || usual != 0;
-  machine.memory_limit = of_device    ? static_cast<uint64_t>(arguments.integer("--device-memory"))
-                         : usual != 0 ? usual
-                                      : UINT64_MAX;
+  machine.memory_limit = device_memory(arguments, machine.device->info());
+  machine.must_fit = machine.memory_limit != UINT64_MAX;
   machine.budget.set_limit(machine.device->info().memory, machine.memory_limit);
   return {};
 }
@@ -79,7 +85,63 @@ Result<SimdLevel> simd_limit(const Arguments& arguments) {
   return level;
 }
 
-constexpr const char* kWebGpuLibrary = "libwebgpu_wrapper.so";
+Result<std::unique_ptr<Device>> open_cpu(const Arguments& arguments, ThreadPool* pool) {
+  TRY(const SimdLevel limit, simd_limit(arguments));
+  return make_cpu_device({.pool = pool, .limit = limit});
+}
+
+// All of it, with no expert to be read as it is chosen.
+Status check_fits(const DeviceNeeds& needs, const Device& device, uint64_t limit) {
+  Budget budget;
+  budget.set_limit(device.info().memory, limit);
+  TRY(const MemoryPlan plan, plan_memory(needs.model, needs.files, device, budget, limit, needs.options));
+  TRY_STATUS(check_floor(plan));
+  if (plan.recommended() <= plan.limit) return {};
+  return error(ErrorKind::out_of_memory, device.info().name, ": ", device.info().description, " has room for ",
+               format_bytes(plan.limit), ", the model takes ", format_bytes(plan.recommended()));
+}
+
+// Of its files; of one whose beginning alone is here, what its header says.
+uint64_t file_bytes(const Checkpoint& checkpoint) {
+  uint64_t of_files = 0, of_tensors = 0;
+  for (const std::string& file : checkpoint.files()) {
+    std::error_code failed;
+    const uintmax_t size = std::filesystem::file_size(file, failed);
+    of_files += failed ? 0 : size;
+  }
+  for (const StoredTensor& tensor : checkpoint.tensors()) of_tensors += tensor.bytes.size();
+  return std::max(of_files, of_tensors);
+}
+
+Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool* pool, const NeedsOf& needs_of,
+                                          Console& console) {
+  std::unique_ptr<WebGpuDevice> gpu;
+  std::optional<DeviceNeeds> needs;
+  const GpuAbsence absence =
+      arguments.given("--simd") ? GpuAbsence{.why = "--simd is about the processor"} : gpu_absence(machine_gpu_signs());
+  if (absence.why.empty()) {
+    TRY(needs, needs_of());
+  }
+  const GpuCandidate webgpu{.name = "webgpu",
+                            .absent = absence.why,
+                            .no_gpu = absence.no_gpu,
+                            .open = [&]() -> Result<GpuCandidate::Opened> {
+                              TRY(gpu, open_webgpu(arguments.text("--webgpu-library")));
+                              const webgpu::Adapter& adapter = gpu->adapter();
+                              return GpuCandidate::Opened{adapter.description, adapter.is_gpu, adapter.is_software};
+                            },
+                            .fits = [&] { return check_fits(*needs, *gpu, device_memory(arguments, gpu->info())); },
+                            .proven = [&] { return check_products(needs->model, *gpu, needs->options.arithmetic); }};
+  const DeviceChoice choice = choose_device({&webgpu, 1}, needs ? file_bytes(needs->model.checkpoint()) : 0);
+  std::unique_ptr<Device> device = std::move(gpu);
+  if (choice.name == "cpu") {
+    TRY(device, open_cpu(arguments, pool));
+  }
+  if (!choice.plain || arguments.given("--device"))
+    console.remark(cat("device  ", choice.name, ": ", device->info().description,
+                       choice.why.empty() ? "" : cat(" (", choice.why, ')')));
+  return device;
+}
 
 Result<std::unique_ptr<Device>> open_device(const Arguments& arguments, ThreadPool* pool) {
   const std::string name = arguments.text("--device");
@@ -89,15 +151,25 @@ Result<std::unique_ptr<Device>> open_device(const Arguments& arguments, ThreadPo
     }
     return make_reference_device();
   }
-  if (name == "webgpu") {
-    return make_webgpu_device({.libraries = webgpu_libraries(arguments.text("--webgpu-library"))});
+  if (name == "webgpu" || name == "gpu") {
+    TRY(std::unique_ptr<WebGpuDevice> gpu, open_webgpu(arguments.text("--webgpu-library")));
+    return std::unique_ptr<Device>(std::move(gpu));
   }
   if (name != "cpu") {
     return error(ErrorKind::unsupported, "--device ", name,
                  ": this build has no such device: want cpu, reference or webgpu");
   }
-  TRY(const SimdLevel limit, simd_limit(arguments));
-  return make_cpu_device({.pool = pool, .limit = limit});
+  return open_cpu(arguments, pool);
+}
+
+template <class Open>
+Result<Machine> machine_with(const Arguments& arguments, const Open& open) {
+  Machine machine;
+  machine.program_bytes = resident_memory().file;
+  machine.pool = std::make_unique<ThreadPool>(thread_count(arguments));
+  TRY(machine.device, open(machine.pool.get()));
+  TRY_STATUS(limit_memory(arguments, machine));
+  return machine;
 }
 
 // The names of all levels, or of those that nobody gets without asking.
@@ -115,37 +187,8 @@ std::string simd_choices(bool unproven_only, const char* between) {
 
 }  // namespace
 
-// The one that is named; else beside the program, in the build folder, and where the system looks.
-std::vector<std::string> webgpu_libraries(const std::string& option) {
-  if (!option.empty()) {
-    return {option};
-  }
-  if (std::string named = webgpu_library_variable(); !named.empty()) {
-    return {std::move(named)};
-  }
-  std::error_code failed;
-  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
-  std::vector<std::string> libraries;
-  for (const auto& place : {folder, folder.parent_path() / "lib" / "sluice", folder.parent_path() / "webgpu"}) {
-    if (std::string file = (place / kWebGpuLibrary).string(); path_kind(file) == PathKind::file) {
-      libraries.push_back(std::move(file));
-    }
-  }
-  libraries.emplace_back(kWebGpuLibrary);
-  return libraries;
-}
-
 uint32_t thread_count(const Arguments& arguments) {
   return arguments.given("--threads") ? static_cast<uint32_t>(arguments.integer("--threads")) : available_processors();
-}
-
-OptionSpec webgpu_library_option() {
-  return {.name = "--webgpu-library",
-          .argument = "FILE",
-          .kind = OptionKind::text,
-          .help =
-              "Dawn's C interface for webgpu: libwebgpu_wrapper.so of npm's bun-webgpu-linux-x64 0.1.7; without it, "
-              "SLUICE_WEBGPU_LIBRARY, or where one is found"};
 }
 
 OptionSpec threads_option() {
@@ -157,7 +200,7 @@ OptionSpec threads_option() {
           .most = 1024};
 }
 
-std::vector<OptionSpec> device_options() {
+std::vector<OptionSpec> device_options(bool answers) {
   static const std::string simd = simd_choices(false, "|");
   static const std::string simd_help = cat(
       "the widest instruction set the cpu may use; without it, the widest it has, less those that were tested under an "
@@ -165,11 +208,14 @@ std::vector<OptionSpec> device_options() {
       simd_choices(true, ", "));
   return {
       {.name = "--device",
-       .argument = "cpu|reference|webgpu|cuda",
+       .argument = answers ? "auto|cpu|gpu|webgpu|reference|cuda" : "cpu|gpu|webgpu|reference|cuda",
        .kind = OptionKind::choice,
-       .fallback = "cpu",
-       .help =
-           "what computes; this build has cpu, reference and webgpu, and never takes another than the one asked for"},
+       .fallback = answers ? kAnsweringDevice : kMeasuredDevice,
+       .help = answers ? "what computes; gpu is webgpu; this build has no cuda; auto: a GPU in whose memory the model "
+                         "lies whole, where it multiplies the model's weights rightly, else the cpu, and says which; "
+                         "any other is taken or refused, never replaced"
+                       : "what computes; gpu is webgpu; this build has no cuda, and never takes another device than "
+                         "the one asked for"},
       webgpu_library_option(),
       {.name = "--simd", .argument = simd.c_str(), .kind = OptionKind::choice, .help = simd_help.c_str()},
       threads_option(),
@@ -197,12 +243,12 @@ std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>&
 }
 
 Result<Machine> open_machine(const Arguments& arguments) {
-  Machine machine;
-  machine.program_bytes = resident_memory().file;
-  machine.pool = std::make_unique<ThreadPool>(thread_count(arguments));
-  TRY(machine.device, open_device(arguments, machine.pool.get()));
-  TRY_STATUS(limit_memory(arguments, machine));
-  return machine;
+  return machine_with(arguments, [&](ThreadPool* pool) { return open_device(arguments, pool); });
+}
+
+Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, Console& console) {
+  if (arguments.text("--device") != "auto") return open_machine(arguments);
+  return machine_with(arguments, [&](ThreadPool* pool) { return open_auto(arguments, pool, needs, console); });
 }
 
 Result<ModelFiles> model_files(const std::string& name) {
@@ -357,6 +403,17 @@ DraftOptions draft_of(const Arguments& arguments) {
 
 std::optional<Format> cache_format(const Arguments& arguments) {
   return arguments.given("--cache") ? format_by_name(arguments.text("--cache")) : std::nullopt;
+}
+
+EngineOptions engine_options_of(const Arguments& arguments, const ModelFacts& facts, std::optional<uint32_t> context) {
+  const auto asked = static_cast<uint32_t>(arguments.integer("--context"));
+  EngineOptions options;
+  options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
+  options.cache = cache_format(arguments);
+  options.repack = repack(arguments);
+  options.context = std::min(arguments.given("--context") ? asked : context.value_or(asked), facts.context_length);
+  options.draft = draft_of(arguments);
+  return options;
 }
 
 Arithmetic parse_arithmetic(const std::string& name) { return name == "exact" ? Arithmetic::exact : Arithmetic::fast; }

@@ -2,7 +2,9 @@
 // Nothing falls back: a device or instruction set that is not there is an error.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,17 +16,19 @@
 #include "checkpoint/model_files.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "engine/layout.h"
 #include "engine/memory_plan.h"
 #include "engine/state_store.h"
 #include "model/model.h"
 
 namespace sluice {
 
-std::vector<OptionSpec> device_options();  // --device, --webgpu-library, --simd, --threads, --memory, ...
+// What --device is where nobody says: of commands that measure a device, and of those that answer.
+inline constexpr const char* kMeasuredDevice = "cpu";
+inline constexpr const char* kAnsweringDevice = "cpu";  // "auto" once that has been tried on several GPUs
+// --device, --webgpu-library, --simd, --threads, --memory, ... Only commands that answer take auto.
+std::vector<OptionSpec> device_options(bool answers = false);
 OptionSpec threads_option();
-OptionSpec webgpu_library_option();
-// Where Dawn's C interface may be, in the order in which it is tried; `option`: of --webgpu-library, or "".
-std::vector<std::string> webgpu_libraries(const std::string& option);
 uint32_t thread_count(const Arguments& arguments);  // of --threads
 // The rows of several tables as one.
 std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>& tables);
@@ -42,6 +46,16 @@ struct Machine {
   std::unique_ptr<StateStore> states;  // null: none is kept
 };
 Result<Machine> open_machine(const Arguments& arguments);
+
+// What --device auto is chosen for. Asked for only where there may be a GPU to choose.
+struct DeviceNeeds {
+  Model model;
+  WeightFiles files;
+  EngineOptions options;
+};
+using NeedsOf = std::function<Result<DeviceNeeds>()>;
+// Says what auto has taken, and why where it is not a GPU; unless that is no news, and nobody asked.
+Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, Console& console);
 
 // A path, a name that sluice list shows, or "demo" for the built-in model.
 inline constexpr const char* kDemoName = "demo";
@@ -71,6 +85,9 @@ ExpertOptions expert_options(const Arguments& arguments);
 std::vector<OptionSpec> draft_options();  // --draft, --draft-tokens
 DraftOptions draft_of(const Arguments& arguments);
 std::optional<Format> cache_format(const Arguments& arguments);
+// Those of the options above; `context`: what to take without --context.
+EngineOptions engine_options_of(const Arguments& arguments, const ModelFacts& facts,
+                                std::optional<uint32_t> context = {});
 
 Arithmetic parse_arithmetic(const std::string& name);  // "exact" or "fast", as a choice option gives it
 

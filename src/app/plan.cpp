@@ -38,15 +38,11 @@ Result<PlannedModel> open_planned(const std::string& path) {
 Result<int> run(const Arguments& arguments, Console& console) {
   TRY(const std::string path, model_path(arguments.positionals()[0]));
   TRY(const PlannedModel planned, open_planned(path));
-  TRY(Machine machine, open_machine(arguments));
+  EngineOptions options = engine_options_of(arguments, planned.model.facts());
+  const auto needs = [&]() -> Result<DeviceNeeds> { return DeviceNeeds{planned.model, planned.files, options}; };
+  TRY(Machine machine, open_machine(arguments, needs, console));
   const Result<TextParts> text = open_text(planned.model);  // for what it takes of memory
   measure_reserve(machine);
-  EngineOptions options{
-      .arithmetic = parse_arithmetic(arguments.text("--arithmetic")),
-      .cache = cache_format(arguments),
-      .repack = repack(arguments),
-      .context = std::min(static_cast<uint32_t>(arguments.integer("--context")), planned.model.facts().context_length),
-      .draft = draft_of(arguments)};
   ForecastSources sources{.header_only = planned.header_only};
   if (arguments.given("--routing")) sources.routing = arguments.text("--routing");
   if (arguments.given("--disk")) sources.disk = static_cast<double>(arguments.integer("--disk"));
@@ -102,7 +98,7 @@ CommandSpec plan_command() {
           "that "
           "hold its header. Exit status 1 where the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
-      .options = join_options({own_options(), draft_options(), device_options()}),
+      .options = join_options({own_options(), draft_options(), device_options(/*answers=*/true)}),
       .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},
                    {"head -c 32M model.gguf > header.gguf && sluice plan header.gguf --disk 3G",
                     "of a file that is elsewhere, on a disk of 3 GB/s"}},

@@ -126,7 +126,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (!words.prompt && !talks) {
     TRY(words.prompt, piped_prompt(console));
   }
-  TRY(Machine machine, open_machine(arguments));
+  TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
   open_states(arguments, machine, console);
   TRY(std::unique_ptr<Talker> talker, open_talker(std::move(files), arguments, machine, console));
   auto conversation = std::make_unique<Conversation>(talker->text, *talker->engine, talker->settings);
@@ -230,7 +230,8 @@ CommandSpec run_command() {
           "standard error, never into the answer. Ctrl-C stops the answer, twice leaves.",
       .positionals = {model_positional(/*required=*/false),
                       {"PROMPT", false, "the question; a single argument with a space in it is one to the demo"}},
-      .options = join_options({own_options(), sampling_options(), device_options(), engine_options(), draft_options()}),
+      .options = join_options(
+          {own_options(), sampling_options(), device_options(/*answers=*/true), engine_options(), draft_options()}),
       .tables = {{"In a chat", chat_commands()}},
       .examples =
           {{"sluice run", "chat with the built-in demo"},

@@ -4,12 +4,6 @@
 #include "base/unicode.h"
 
 namespace sluice {
-namespace {
-
-constexpr const char* kDim = "\x1b[2m";
-constexpr const char* kPlain = "\x1b[0m";
-
-}  // namespace
 
 std::string harmless(const std::string& text) {
   std::string out;

@@ -75,6 +75,15 @@ void keep_hot_experts(const Talker& talker, Console& console) {
   }
 }
 
+Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments) {
+  TRY(Model model, open_model(files.path));
+  TRY(const StoreSettings stored,
+      read_store_settings(files, model.facts().vocabulary, sampling_of_file(model.facts().sampling)));
+  WeightFiles weights = weight_files(model);
+  EngineOptions options = engine_options_of(arguments, model.facts(), stored.context);
+  return DeviceNeeds{std::move(model), std::move(weights), options};
+}
+
 Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& arguments, Machine& machine,
                                             Console& console) {
   TRY(Model model, open_model(files.path));
@@ -85,18 +94,11 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
   if (!settings.system.empty() && !text.chat) {
     return error(ErrorKind::invalid, "run: --system: this model has no chat template: want --chat-template FILE");
   }
-  EngineOptions options;
+  EngineOptions options = engine_options_of(arguments, model.facts(), stored.context);
   options.states = machine.states.get();
-  options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
-  options.cache = cache_format(arguments);
-  options.repack = repack(arguments);
   options.experts = expert_options(arguments);
   std::string expert_list = expert_list_of(arguments, machine, model);
   options.experts.warm = hot_the_last_time(expert_list, console);
-  const auto context = static_cast<uint32_t>(arguments.integer("--context"));
-  options.context =
-      std::min(arguments.given("--context") ? context : stored.context.value_or(context), model.facts().context_length);
-  options.draft = draft_of(arguments);
   std::optional<Forecast> foreseen;
   if (arguments.flag("--stats") && (machine.must_fit || machine.device->info().memory != Domain::host)) {
     measure_reserve(machine);

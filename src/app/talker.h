@@ -31,6 +31,8 @@ struct Talker {
   std::optional<Forecast> foreseen = {};  // with --stats, within --memory
 };
 
+// What --device auto is chosen for.
+Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments);
 // `arguments` are those of sluice run. The machine outlives the talker.
 Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& arguments, Machine& machine,
                                             Console& console);

@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "app/commands.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "tests/app/program.h"
 
@@ -94,11 +96,53 @@ TEST(Cli, AMissingModelIsOneSentence) {
 TEST(Cli, ADeviceThatIsNotThereIsNeverReplaced) {
   expect_fails({"run", kMoe, "Hi", "--device", "cuda"}, 1,
                "--device cuda: this build has no such device: want cpu, reference or webgpu");
-  const ProgramResult webgpu = run_sluice({"run", kMoe, "Hi", "--device", "webgpu", "--webgpu-library", "./none.so"});
-  EXPECT_EQ(webgpu.status, 1);
-  EXPECT_THAT(webgpu.err, StartsWith("sluice: WebGPU library ./none.so: cannot be opened ("));
+  for (const char* gpu : {"webgpu", "gpu"}) {
+    const ProgramResult webgpu = run_sluice({"run", kMoe, "Hi", "--device", gpu, "--webgpu-library", "./none.so"});
+    EXPECT_EQ(webgpu.status, 1);
+    EXPECT_THAT(webgpu.err, StartsWith("sluice: WebGPU library ./none.so: cannot be opened ("));
+  }
   expect_fails({"run", kMoe, "Hi", "--device", "reference", "--simd", "scalar"}, 1,
                "--simd: the reference device has no instruction sets: want --device cpu");
+}
+
+// Where make install puts it, and what to run where it is not there.
+TEST(Cli, AnInstalledProgramFindsTheWebGpuLibraryByItsOwnPlace) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path("bin"));
+  const ProgramSetup setup{.program = folder.path("bin/sluice")};
+  fs::copy_file(SLUICE_PROGRAM, setup.program);
+  const std::vector<std::string> words = {"run", kMoe, "Hi", "--device", "gpu"};
+  const ProgramResult without = run_sluice(words, setup);
+  EXPECT_EQ(without.status, 1);
+  EXPECT_EQ(without.err,
+            cat("sluice: webgpu: found no libwebgpu_wrapper.so: want make build in the source tree, which fetches it, "
+                "or that of npm install bun-webgpu-linux-x64@0.1.7 in ",
+                folder.path("lib/sluice"), ", or --webgpu-library FILE\n"));
+  const std::string library = folder.path("lib/sluice/libwebgpu_wrapper.so");
+  fs::create_directories(folder.path("lib/sluice"));
+  ASSERT_TRUE(write_file(library, "not a library"));
+  const ProgramResult with = run_sluice(words, setup);
+  EXPECT_EQ(with.status, 1);
+  EXPECT_THAT(with.err, StartsWith(cat("sluice: WebGPU library ", library, ": cannot be opened (")));
+}
+
+TEST(Cli, DevicesSayWhatIsMissing) {
+  const ProgramResult text = run_sluice({"devices", "--webgpu-library", "./none.so"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_EQ(text.err, "");
+  EXPECT_THAT(text.out, HasSubstr("\nreference   scalar loops"));
+  EXPECT_THAT(text.out, HasSubstr("\nwebgpu      not here: WebGPU library ./none.so: cannot be opened ("));
+  EXPECT_THAT(text.out, HasSubstr("\ncuda        not here: this build has no such device\n"));
+  const ProgramResult json = run_sluice({"devices", "--json", "--webgpu-library", "./none.so"});
+  const Result<Json> parsed = parse_json(json.out, "devices");
+  ASSERT_TRUE(parsed);
+  std::vector<std::string> names;
+  for (const Json& device : parsed->find("devices")->as_array()) {
+    names.push_back(device.find("name")->as_string());
+    EXPECT_EQ(device.find("missing")->is_string(), names.back() == "webgpu" || names.back() == "cuda") << names.back();
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"cpu", "webgpu", "reference", "cuda"}));
 }
 
 TEST(Cli, AFullDiskBehindStandardOutputIsOneSentence) {

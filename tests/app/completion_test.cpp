@@ -71,7 +71,7 @@ TEST_F(Completion, BashKnowsCommandsOptionsChoicesModelsAndFiles) {
   EXPECT_EQ(bash("sluice "), names + "--help --version\n");
   EXPECT_EQ(bash("sluice conv"), "convert\n");
   EXPECT_EQ(bash("sluice run --dev"), "--device --device-memory\n");
-  EXPECT_EQ(bash("sluice run --device "), "cpu reference webgpu cuda\n");
+  EXPECT_EQ(bash("sluice run --device "), "auto cpu gpu webgpu reference cuda\n");
   EXPECT_EQ(bash("sluice run --device=c"), "cpu cuda\n");
   EXPECT_EQ(bash("sluice completion "), "bash zsh fish\n");
   EXPECT_EQ(bash("sluice help ve"), "verify\n");
@@ -88,7 +88,7 @@ TEST_F(Completion, FishKnowsTheSame) {
   if (!has("fish")) GTEST_SKIP() << "fish is not installed";
   EXPECT_EQ(fish("sluice conv"), "convert ");
   EXPECT_EQ(fish("sluice run --dev"), "--device --device-memory ");
-  EXPECT_EQ(fish("sluice run --device "), "cpu cuda reference webgpu ");
+  EXPECT_EQ(fish("sluice run --device "), "auto cpu cuda gpu reference webgpu ");
   EXPECT_EQ(fish("sluice completion "), "bash fish zsh ");
   EXPECT_EQ(fish("sluice run gem"), "gemma4:e2b ");
   EXPECT_THAT(fish("sluice inspect no"), HasSubstr("notes.txt"));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -241,6 +242,11 @@ TEST_F(Memory, PlanNeedsTheHeaderAlone) {
   for (const char* name : {"recommended_bytes", "floor_bytes"})
     EXPECT_EQ(beyond_reserve(beginning, name), beyond_reserve(whole, name)) << name;
   EXPECT_GT(beginning.find("tokens_per_second")->as_number(), 0);
+  // --device auto goes by the model's size, too: one of the header's would not be worth a GPU.
+  ASSERT_EQ(setenv("VK_ICD_FILENAMES", "./none.json", 1), 0);
+  header_words.insert(header_words.end(), {"--device", "auto", "--webgpu-library", "./none.so"});
+  EXPECT_THAT(run_sluice(header_words).err, HasSubstr(" (webgpu: WebGPU library ./none.so: cannot be opened ("));
+  unsetenv("VK_ICD_FILENAMES");
   std::filesystem::resize_file(header, 100);
   EXPECT_EQ(run_sluice(header_words).status, 1);
 }

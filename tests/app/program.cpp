@@ -39,7 +39,7 @@ struct Pipe {
 
 [[noreturn]] void become_program(const std::vector<std::string>& arguments, const ProgramSetup& setup, Pipe& in,
                                  Pipe& out, Pipe& err) {
-  std::vector<char*> words = {const_cast<char*>(SLUICE_PROGRAM)};
+  std::vector<char*> words = {const_cast<char*>(setup.program.empty() ? SLUICE_PROGRAM : setup.program.c_str())};
   for (const std::string& argument : arguments) {
     words.push_back(const_cast<char*>(argument.c_str()));
   }

@@ -19,6 +19,7 @@ struct ProgramSetup {
   bool close_out = false;       // nobody reads standard output
   uint64_t address_space = 0;   // bytes that the program may have; 0: any
   std::string state_home = {};  // XDG_STATE_HOME; without it a folder of this run's own
+  std::string program = {};     // a copy of the program; without it the one that was built
   std::string group = {};       // the control group it belongs to: its cgroup.procs
 };
 

@@ -57,7 +57,9 @@ struct Chained {
 inline constexpr uint32_t kShaderSourceWgsl = 2;
 inline constexpr uint32_t kSuccess = 1;  // of every status
 inline constexpr uint32_t kAllowProcessEvents = 2, kAllowSpontaneous = 3;
-inline constexpr uint32_t kBackendVulkan = 6, kAdapterDiscrete = 1, kAdapterCpu = 3;
+inline constexpr uint32_t kBackendVulkan = 6;
+inline constexpr uint32_t kAdapterDiscrete = 1, kAdapterIntegrated = 2, kAdapterCpu = 3;
+inline constexpr uint32_t kHighPerformance = 2;  // without a preference integrated adapters come first
 inline constexpr uint32_t kFeatureLevelCore = 2;
 inline constexpr uint32_t kShaderF16 = 10, kSubgroups = 17, kAdapterMemoryHeaps = 0x50015;
 inline constexpr uint64_t kMapRead = 0x1, kMapWrite = 0x2, kCopySource = 0x4, kCopyTarget = 0x8, kUniform = 0x40,
@@ -99,7 +101,7 @@ struct InstanceDescriptor {
 struct AdapterOptions {
   Chained* next = nullptr;
   uint32_t feature_level = kFeatureLevelCore;
-  uint32_t power_preference = 0;
+  uint32_t power_preference = kHighPerformance;
   Bool force_fallback = 0;
   uint32_t backend = kBackendVulkan;
   void* surface = nullptr;

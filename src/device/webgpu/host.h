@@ -26,6 +26,7 @@ struct Adapter {
   std::string description{};       // "NVIDIA H200, Vulkan"
   std::string driver{};            // with its version, which compiles the kernels
   bool is_software = false;        // a processor plays it
+  bool is_gpu = false;             // its driver says that it is one, of its own or beside a processor
   uint64_t memory_bytes = 0;       // of its largest heap; 0: it does not say
   bool shares_memory = false;      // that heap is the host's memory, too
   uint64_t buffer_bytes = 0;       // of one buffer

@@ -624,6 +624,7 @@ Adapter describe(const dawn::Library& library, dawn::Adapter adapter, const dawn
       .description = cat(name.empty() ? dawn::text(info.description) : name, ", Vulkan"),
       .driver = dawn::text(info.description),
       .is_software = info.type == dawn::kAdapterCpu,
+      .is_gpu = info.type == dawn::kAdapterDiscrete || info.type == dawn::kAdapterIntegrated,
       .memory_bytes = memory_bytes(library, adapter),
       .shares_memory = info.type != dawn::kAdapterDiscrete,
       .buffer_bytes = limits.buffer_bytes,
@@ -685,7 +686,7 @@ Result<std::shared_ptr<Connection>> connect(std::shared_ptr<const dawn::Library>
   wait_until(api, connection->instance, [&] { return asked.done; });
   connection->adapter = asked.adapter;
   if (asked.adapter == nullptr)
-    return error(ErrorKind::not_found, "webgpu: found no GPU that Vulkan drives (", asked.message,
+    return error(ErrorKind::unsupported, "webgpu: found no GPU that Vulkan drives (", asked.message,
                  "): want a Vulkan 1.1 driver");
   api.adapter_limits(connection->adapter, &connection->limits);
   connection->limits.next = nullptr;
@@ -718,9 +719,9 @@ Result<std::unique_ptr<HostFactory>> find_dawn(const std::vector<std::string>& p
 
 namespace sluice {
 
-Result<std::unique_ptr<Device>> make_webgpu_device(const WebGpuOptions& options) {
+Result<std::unique_ptr<WebGpuDevice>> make_webgpu_device(const WebGpuOptions& options) {
   TRY(std::unique_ptr<webgpu::HostFactory> factory, webgpu::find_dawn(options.libraries));
-  return std::unique_ptr<Device>(make_webgpu_device(std::move(factory)));
+  return make_webgpu_device(std::move(factory));
 }
 
 }  // namespace sluice

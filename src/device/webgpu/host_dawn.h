@@ -10,7 +10,7 @@
 
 namespace sluice::webgpu {
 
-// The first library of `paths` that can be opened must be the release that dawn.h declares.
+// The first library of `paths` that can be opened must be the release that dawn.h declares. not_found: none could be.
 Result<std::unique_ptr<HostFactory>> find_dawn(const std::vector<std::string>& paths);
 
 }  // namespace sluice::webgpu

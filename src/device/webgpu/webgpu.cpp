@@ -25,6 +25,8 @@ class HostedDevice final : public WebGpuDevice {
             .expert_slots = true};
   }
 
+  const Adapter& adapter() const override { return factory_->adapter(); }
+
   double measure_copying(uint64_t (*clock)()) override {
     const Result<std::shared_ptr<Host>> opened = working_host();
     if (!opened || !(*opened)->waits()) return 0;

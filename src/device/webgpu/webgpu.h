@@ -18,14 +18,12 @@ namespace sluice {
 
 namespace webgpu {
 class HostFactory;
-}
+struct Adapter;
+}  // namespace webgpu
 
 struct WebGpuOptions {
   std::vector<std::string> libraries{};  // paths of Dawn's C interface, in the order in which they are tried
 };
-// On Dawn's C interface.
-Result<std::unique_ptr<Device>> make_webgpu_device(const WebGpuOptions& options);
-
 // Where the host waits, place() uploads all weights. In a page it begins, load() goes on, and no step is started before
 // load() has uploaded them all and the page has waited for its host to settle.
 class WebGpuDevice : public Device {
@@ -35,7 +33,10 @@ class WebGpuDevice : public Device {
   };
   // About so many bytes more, of everything that was placed.
   virtual Result<Loaded> load(uint64_t bytes) = 0;
+  virtual const webgpu::Adapter& adapter() const = 0;
 };
+// On Dawn's C interface: not_found where no library can be opened.
+Result<std::unique_ptr<WebGpuDevice>> make_webgpu_device(const WebGpuOptions& options);
 std::unique_ptr<WebGpuDevice> make_webgpu_device(std::unique_ptr<webgpu::HostFactory> factory);
 
 }  // namespace sluice

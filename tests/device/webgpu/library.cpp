@@ -36,7 +36,7 @@ std::string find_library() {
 
 std::unique_ptr<Device> open_device() {
   if (find_library().empty()) return nullptr;
-  Result<std::unique_ptr<Device>> device = make_webgpu_device({.libraries = {find_library()}});
+  Result<std::unique_ptr<WebGpuDevice>> device = make_webgpu_device({.libraries = {find_library()}});
   return device ? *std::move(device) : nullptr;
 }
 
