@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "stored_rows.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 namespace {
@@ -138,20 +139,15 @@ CasePlayer::CasePlayer(const OpCase& one, const CaseWeights& weights, Device& de
   std::vector<uint32_t> pages;
   for (uint32_t group = 0; group < one.program.groups.size(); ++group) pages.push_back(2 * used(group));
   const uint32_t groups = static_cast<uint32_t>(one.program.groups.size());
-  Result<std::unique_ptr<Plan>> plan = device.plan({.program = &one.program,
-                                                    .arithmetic = arithmetic,
-                                                    .maxima = maxima,
-                                                    .pages = std::move(pages),
-                                                    .weights = placed_shapes(one),
-                                                    .expert_slots = slots_for(one.program, weights, options.slots),
-                                                    .traced = options.traced});
-  if (!plan) ADD_FAILURE() << plan.error().text;
-  CHECK(plan.ok());
-  for (uint32_t group = 0; group < groups; ++group) page_bytes_.push_back((*plan)->page_bytes(group));
-  Result<std::unique_ptr<Runner>> runner = device.place(*std::move(plan), weights, budget_);
-  if (!runner) ADD_FAILURE() << runner.error().text;
-  CHECK(runner.ok());
-  runner_ = *std::move(runner);
+  std::unique_ptr<Plan> plan = unwrap(device.plan({.program = &one.program,
+                                                   .arithmetic = arithmetic,
+                                                   .maxima = maxima,
+                                                   .pages = std::move(pages),
+                                                   .weights = placed_shapes(one),
+                                                   .expert_slots = slots_for(one.program, weights, options.slots),
+                                                   .traced = options.traced}));
+  for (uint32_t group = 0; group < groups; ++group) page_bytes_.push_back(plan->page_bytes(group));
+  runner_ = unwrap(device.place(std::move(plan), weights, budget_));
   if (options.slots != 0)
     filler_ = std::make_unique<SlotFiller>(one.program, weights, *runner_, options.slots, options.seed);
   step_ = std::make_unique<StepBuffer>(one.program, maxima);
