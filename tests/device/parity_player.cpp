@@ -95,6 +95,15 @@ std::vector<CaseRow> rows_of(const CaseStep& step) {
   return rows;
 }
 
+std::vector<float> input_row(const OpCase& one, uint32_t input, const CaseRow& row) {
+  const uint64_t columns = one.program.values[one.program.inputs[input].value].type.columns();
+  const uint32_t seed = seed_of(one);
+  std::vector<float> numbers(columns);
+  for (uint32_t column = 0; column < columns; ++column)
+    numbers[column] = real(one.inputs[input], draw(seed, input, row, column));
+  return numbers;
+}
+
 CaseWeights::CaseWeights(const OpCase& one) {
   for (WeightId id = 0; id < one.weights.size(); ++id) {
     const WeightShape& shape = one.program.weights[id].shape;
@@ -295,7 +304,6 @@ void CasePlayer::fill_pages(const CaseStep& step) {
 void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Poison poison) {
   const ValueType& type = case_.program.values[case_.program.inputs[input].value].type;
   const uint64_t columns = type.columns();
-  const uint32_t seed = seed_of(case_);
   for (size_t row = 0; row < rows.size(); ++row) {
     if (type.element == Element::i32) {
       const std::vector<int32_t> numbers = integers(case_, input, rows[row], columns);
@@ -304,10 +312,13 @@ void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Po
       continue;
     }
     const bool nan = poison == Poison::all || (poison == Poison::last_row && row + 1 == rows.size());
-    for (uint32_t column = 0; column < columns; ++column)
-      step_->input_f32(input)[row * columns + column] =
-          nan ? std::numeric_limits<float>::quiet_NaN()
-              : real(case_.inputs[input], draw(seed, input, rows[row], column));
+    const auto to = step_->input_f32(input).begin() + static_cast<ptrdiff_t>(row * columns);
+    if (nan) {
+      std::fill_n(to, columns, std::numeric_limits<float>::quiet_NaN());
+    } else {
+      const std::vector<float> numbers = input_row(case_, input, rows[row]);
+      std::copy(numbers.begin(), numbers.end(), to);
+    }
   }
 }
 
