@@ -42,11 +42,13 @@ LogitErrors compare_logits(std::span<const float> got, std::span<const float> wa
   errors.rows = got.size() / vocabulary;
   if (!all_finite(got)) {
     errors.largest = errors.relative = errors.kl = errors.top_equal = std::numeric_limits<double>::quiet_NaN();
+    errors.row_relative.assign(errors.rows, std::numeric_limits<double>::quiet_NaN());
     return errors;
   }
   size_t equal = 0;
   for (size_t row = 0; row < errors.rows; ++row) {
     const auto ours = got.subspan(row * vocabulary, vocabulary), theirs = want.subspan(row * vocabulary, vocabulary);
+    errors.row_relative.push_back(relative_norm(ours, theirs));
     errors.kl += kl_of_row(ours, theirs) / static_cast<double>(errors.rows);
     equal += arg_max(ours) == arg_max(theirs) ? 1 : 0;
     for (size_t i = 0; i < vocabulary; ++i) {
@@ -56,6 +58,15 @@ LogitErrors compare_logits(std::span<const float> got, std::span<const float> wa
   errors.top_equal = errors.rows == 0 ? 1 : static_cast<double>(equal) / static_cast<double>(errors.rows);
   errors.relative = relative_norm(got, want);
   return errors;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  for (const double value : values)
+    if (!std::isfinite(value)) return value;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 int32_t arg_max(std::span<const float> row) {

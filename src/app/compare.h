@@ -16,7 +16,10 @@ struct LogitErrors {
   double kl = 0;         // mean over rows of KL(softmax(want) || softmax(got)), nats
   double top_equal = 0;  // share of rows whose largest logit is the same token's
   size_t rows = 0;
+  std::vector<double> row_relative = {};  // `relative` of each row
 };
+// The middle one; of an even number, the larger of the two in the middle. 0 of none. Not finite if any is.
+double median(std::vector<double> values);
 // A value that is not finite makes every number of the result NaN.
 LogitErrors compare_logits(std::span<const float> got, std::span<const float> want, size_t vocabulary);
 

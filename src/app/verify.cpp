@@ -84,7 +84,8 @@ class Verifier {
  private:
   // Whether the reference's answer is held to any bar: it is slow, and long cases are most of its time.
   bool needs_reference(const GoldenCase& golden_case) const {
-    return reference_ && (bars_.logit_floor || bars_.ln_perplexity || !golden_case.greedy.empty());
+    return reference_ &&
+           (bars_.logit_floor || bars_.ln_perplexity || bars_.median_relative || !golden_case.greedy.empty());
   }
 
   Status add_trace(const GoldenCase& golden_case, CaseReport& report) {

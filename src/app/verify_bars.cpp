@@ -13,9 +13,22 @@ constexpr double kExactLnPerplexity = 1e-3;
 constexpr double kExactExpertsTie = 1e-5;
 constexpr double kExactGreedyFactor = 2;  // both logits may be off by the bar
 
-// fast, random models: every rounding is amplified layer by layer, so only the first layer says something.
+// fast, random models: every rounding is amplified layer by layer, so intermediates are held in the first layer only.
 constexpr double kFastLayerBf16 = 2e-2;
 constexpr double kFastLayerEightBit = 5e-2;
+
+// fast, random models as a whole, weights of the golden. The golden's distance to float64 says how much a case
+// amplifies roundings to 24 bits, made in every op; the coarsest that this arithmetic allows here are of bf16, to 9
+// bits.
+constexpr double kFastFloat64Factor = 0x1p-9 / 0x1p-24;
+
+// fast, random models as a whole, 8-bit activations: those are so coarse that a token's experts may be others, after
+// which its logits say nothing; the median row is held. The bar is what a missing part does: each of n parts (attention
+// or feed-forward, two a layer) has about 1/n of the square of the last hidden state's norm, so that without it logits
+// are off by about 1/sqrt(n) of theirs, and by more where later parts follow. No golden's random model has above 8
+// layers. Of the small models' attention and experts, left out one at a time, the q8_0 files miss this bar for all but
+// the last ones of qwen3_5_moe (0.22 and 0.23); the bf16 models miss the bar above for every one.
+constexpr double kFastMedianRelative = 0.25;  // 1/sqrt(16)
 
 // fast, trained demo: three times the mean KL of llama.cpp on the same kind of file, over the same cases.
 constexpr double kPeerFactor = 3;
@@ -67,6 +80,13 @@ Bars fast_bars(std::string_view golden_model, const FileKind& file) {
     return bars;
   }
   bars.judged_names = JudgedNames::first_layer;
+  if (file.quantised) {
+    bars.median_relative = kFastMedianRelative;
+  } else {
+    bars.logit_floor = kExactLogits;
+    bars.float64_factor = kFastFloat64Factor;
+    bars.from_float64_only = true;
+  }
   return bars;
 }
 
@@ -81,8 +101,8 @@ FileKind kind_of_format(Format format) {
 }
 
 std::optional<double> Bars::logit_bar(double float64_difference) const {
-  return logit_floor ? std::optional<double>(std::max(*logit_floor, float64_factor * float64_difference))
-                     : std::nullopt;
+  if (!logit_floor || (from_float64_only && float64_difference == 0)) return std::nullopt;
+  return std::max(*logit_floor, float64_factor * float64_difference);
 }
 
 std::optional<double> Bars::greedy_bar(double float64_difference) const {

@@ -28,11 +28,15 @@ enum class Judge : uint8_t { golden, reference };
 // tokens whose chosen experts are the judge's.
 enum class JudgedNames : uint8_t { all, first_layer, none };
 
+// Fewer rows are no sample to take a median of.
+inline constexpr size_t kMedianRows = 8;
+
 // A bar that is absent is not held: the number is only reported.
 struct Bars {
   Judge judge = Judge::golden;
   std::optional<double> logit_floor;  // largest difference allowed in every case ...
   double float64_factor = 0;          // ... or this many times the case's own float64 difference, if larger
+  bool from_float64_only = false;     // no bar for a case that does not state it
   double intermediate = 0;            // relative norm from which on a named intermediate counts as different
   JudgedNames judged_names = JudgedNames::none;
   std::optional<double> experts_tie;  // chosen experts may differ where selection scores are this close
@@ -41,6 +45,9 @@ struct Bars {
   double greedy_logit_factor = 0;       // ... or this many times the case's logit bar
   std::optional<double> mean_kl;        // over the cases, golden to ours; held when all of `kl_cases` were run
   int kl_cases = 0;
+  // Of the rows of all cases: norm of the difference from the judge's logits over their norm. Held where at least
+  // kMedianRows were compared.
+  std::optional<double> median_relative;
 
   // Of a case with that float64_difference.
   std::optional<double> logit_bar(double float64_difference) const;

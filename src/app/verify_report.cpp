@@ -98,6 +98,14 @@ std::string mean_line(const VerifyRun& run) {
   return cat(line, run.kl_miss.empty() ? " (holds: " : " (MISSED: ", "the bar is ", bar, ")\n");
 }
 
+std::string median_line(const VerifyRun& run) {
+  if (!run.bars.median_relative) return "";
+  const std::string line = cat("median relative difference of ", run.rows, " rows: ", scientific(run.median_relative));
+  const std::string bar = scientific(*run.bars.median_relative);
+  if (run.rows < kMedianRows) return cat(line, " (not judged: the bar is ", bar, ", from ", kMedianRows, " rows on)\n");
+  return cat(line, run.median_miss.empty() ? " (holds: " : " (MISSED: ", "the bar is ", bar, ")\n");
+}
+
 std::string run_text(const VerifyRun& run) {
   std::string out = cat("\n", arithmetic_name(run.arithmetic), " arithmetic (", run.numerics_id, ")\n");
   if (run.bars.judge == Judge::reference) {
@@ -111,7 +119,7 @@ std::string run_text(const VerifyRun& run) {
   for (const CaseReport& report : run.cases) {
     out += case_line(report) + details(report);
   }
-  return out + mean_line(run);
+  return out + mean_line(run) + median_line(run);
 }
 
 // JSON has no word for a value that is not finite.
@@ -188,6 +196,12 @@ Json run_json(const VerifyRun& run) {
                       {"mean_kl_result", !run.bars.mean_kl || run.kl_cases != run.bars.kl_cases ? "not judged"
                                          : run.kl_miss.empty()                                  ? "holds"
                                                                                                 : "missed"},
+                      {"median_relative", finite(run.median_relative)},
+                      {"median_relative_rows", static_cast<int64_t>(run.rows)},
+                      {"median_relative_bar", optional_number(run.bars.median_relative)},
+                      {"median_relative_result", !run.bars.median_relative || run.rows < kMedianRows ? "not judged"
+                                                 : run.median_miss.empty()                           ? "holds"
+                                                                                                     : "missed"},
                       {"cases", std::move(cases)}};
 }
 
@@ -195,15 +209,24 @@ Json run_json(const VerifyRun& run) {
 
 void sum_up(VerifyRun& run) {
   double sum = 0;
+  std::vector<double> relative;
   for (const CaseReport& report : run.cases) {
     if (report.not_run.empty()) {
       sum += report.golden.kl;
+      const std::vector<double>& rows = (report.judge ? *report.judge : report.golden).row_relative;
+      relative.insert(relative.end(), rows.begin(), rows.end());
       ++run.kl_cases;
     }
   }
   run.mean_kl = run.kl_cases == 0 ? 0 : sum / run.kl_cases;
   if (run.bars.mean_kl && run.kl_cases == run.bars.kl_cases && !(run.mean_kl <= *run.bars.mean_kl)) {
     run.kl_miss = cat("mean KL is ", run.mean_kl, ": want at most ", *run.bars.mean_kl);
+  }
+  run.rows = relative.size();
+  run.median_relative = median(std::move(relative));
+  if (run.bars.median_relative && run.rows >= kMedianRows && !(run.median_relative <= *run.bars.median_relative)) {
+    run.median_miss =
+        cat("median relative difference is ", run.median_relative, ": want at most ", *run.bars.median_relative);
   }
 }
 
@@ -213,7 +236,7 @@ VerifyCounts count_cases(const VerifyReport& report) {
     for (const CaseReport& one : run.cases) {
       (one.not_run.empty() ? one.misses.empty() ? counts.held : counts.missed : counts.not_run) += 1;
     }
-    counts.missed += run.kl_miss.empty() ? 0 : 1;
+    counts.missed += (run.kl_miss.empty() ? 0 : 1) + (run.median_miss.empty() ? 0 : 1);
   }
   return counts;
 }
@@ -268,6 +291,11 @@ std::vector<JsonField> report_fields() {
       {"runs[].mean_kl_cases", "integer", "how many"},
       {"runs[].mean_kl_bar", "number or null", "null: there is no bar"},
       {"runs[].mean_kl_result", "string", "`holds`, `missed`, or `not judged`"},
+      {"runs[].median_relative", "number or null",
+       "of the rows of logits of all cases: norm of the difference from the judge over the norm of its logits"},
+      {"runs[].median_relative_rows", "integer", "how many rows"},
+      {"runs[].median_relative_bar", "number or null", "null: there is no bar"},
+      {"runs[].median_relative_result", "string", "`holds`, `missed`, or `not judged`"},
       {"runs[].cases[].name", "string", "the golden's name of the case"},
       {"runs[].cases[].kind", "string", "`text`, `chat`, ..."},
       {"runs[].cases[].result", "string", "`holds`, `missed` or `not run`"},

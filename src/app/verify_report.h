@@ -18,9 +18,12 @@ struct VerifyRun {
   std::string numerics_id;
   Bars bars;
   std::vector<CaseReport> cases;
-  int kl_cases = 0;     // how many cases the mean is over
-  double mean_kl = 0;   // against the golden
-  std::string kl_miss;  // empty: the bar holds, or is not held
+  int kl_cases = 0;            // how many cases the mean is over
+  double mean_kl = 0;          // against the golden
+  std::string kl_miss;         // empty: the bar holds, or is not held
+  size_t rows = 0;             // of logits, of all cases
+  double median_relative = 0;  // of them, from the judge
+  std::string median_miss;     // as kl_miss
 };
 // Fills the mean and judges it.
 void sum_up(VerifyRun& run);

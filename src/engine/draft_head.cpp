@@ -105,6 +105,12 @@ std::vector<int32_t> DraftHead::draft(uint64_t sequence, size_t known) const {
   return found->second.drafts;
 }
 
+void DraftHead::forget(uint64_t sequence) {
+  states_.erase(sequence);
+  // What was fed and not begun would make its state again; what is under way finds none when it lands.
+  if (!busy()) std::erase_if(feeds_, [&](const DraftFeed& feed) { return feed.sequence == sequence; });
+}
+
 // The state behind which the rows of `feed` come; null when there is no room for them.
 DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
   State& state = states_.try_emplace(feed.sequence, State{.pages = PageTable(pool_)}).first->second;

@@ -56,9 +56,10 @@ class DraftHead {
   bool poll();  // true when something has ended
   // What was drafted behind the first `known` tokens of a sequence.
   std::vector<int32_t> draft(uint64_t sequence, size_t known) const;
-  void forget(uint64_t sequence) { states_.erase(sequence); }
+  void forget(uint64_t sequence);
   // After a failed device.
   void forget_all() { states_.clear(); }
+  size_t sequences() const { return states_.size(); }  // of which it keeps something
 
  private:
   struct State {

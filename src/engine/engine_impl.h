@@ -79,6 +79,7 @@ class EngineImpl final : public Engine {
   std::optional<DispatchCounts> dispatch_counts() const override { return placed_.runner->dispatch_counts(); }
   std::string numerics_id() const override { return placed_.numerics_id; }
   Cache& cache() { return cache_; }
+  const DraftHead* draft_head() const { return head_.get(); }
 
  private:
   using Clock = std::chrono::steady_clock;

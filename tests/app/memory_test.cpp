@@ -107,31 +107,70 @@ std::string answer_of(const ProgramResult& result) {
   return json.is_object() ? json.find("answer")->as_string() : "";
 }
 
-// A control group (version 1) that holds memory to so many bytes; removed with the object.
+// A control group that holds memory to so many bytes; removed with the object.
 class MemoryGroup {
  public:
   explicit MemoryGroup(uint64_t bytes) {
-    const std::string folder = cat("/sys/fs/cgroup/memory/sluice_test_", getpid());
-    if (path_kind("/sys/fs/cgroup/memory/memory.limit_in_bytes") == PathKind::missing) return;
-    std::error_code failed;
-    if (!std::filesystem::create_directory(folder, failed)) return;
-    folder_ = folder;
-    // Not write_file, which writes beside and renames.
-    bounded_ = std::system(cat("echo ", bytes, " > ", folder, "/memory.limit_in_bytes 2> /dev/null").c_str()) == 0 &&
-               std::system(cat("echo 0 2> /dev/null > ", processes()).c_str()) == 0;
+    const std::string root = "/sys/fs/cgroup";
+    if (path_kind(root + "/memory/memory.limit_in_bytes") != PathKind::missing) {
+      make(root + "/memory", "memory.limit_in_bytes", bytes);
+    } else if (path_kind(root + "/cgroup.controllers") != PathKind::missing) {
+      // A group with processes gives no controllers to groups below it: beside this process's, or higher up.
+      std::string folder = root + own_group();
+      while (!is_here() && folder.size() >= root.size()) {
+        make(folder, "memory.max", bytes);
+        folder.resize(folder.rfind('/'));
+      }
+    } else {
+      missing_ = "this machine has no control groups for memory";
+    }
   }
-  ~MemoryGroup() {
-    if (!folder_.empty()) rmdir(folder_.c_str());
-  }
+  ~MemoryGroup() { remove(); }
   MemoryGroup(const MemoryGroup&) = delete;
   MemoryGroup& operator=(const MemoryGroup&) = delete;
 
-  bool is_here() const { return bounded_; }
+  bool is_here() const { return !folder_.empty(); }
+  const std::string& missing() const { return missing_; }  // why it is not
   std::string processes() const { return folder_ + "/cgroup.procs"; }
 
  private:
-  std::string folder_;
-  bool bounded_ = false;
+  // Of version 2, "/" at the root: the line "0::/PATH" of this process's groups.
+  static std::string own_group() {
+    std::ifstream groups("/proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);)
+      if (line.starts_with("0::/")) return line.size() == 4 ? "" : line.substr(3);
+    return "";
+  }
+  // Not write_file, which writes beside and renames.
+  static bool put(uint64_t number, const std::string& path) {
+    return std::system(cat("{ echo ", number, " > '", path, "'; } 2> /dev/null").c_str()) == 0;
+  }
+
+  void make(const std::string& parent, const std::string& limit, uint64_t bytes) {
+    const std::string folder = cat(parent, "/sluice_test_", getpid());
+    std::error_code failed;
+    if (!std::filesystem::create_directory(folder, failed)) {
+      missing_ = cat("no control group can be made in ", parent);
+      return;
+    }
+    folder_ = folder;
+    if (path_kind(cat(folder, "/", limit)) == PathKind::missing) {
+      missing_ = cat("groups in ", parent, " have no ", limit);
+    } else if (!put(bytes, cat(folder, "/", limit))) {
+      missing_ = cat(limit, " of a group in ", parent, " cannot be written");
+    } else if (!put(0, processes())) {
+      missing_ = cat("no process can be moved to a group in ", parent);
+    } else {
+      return;
+    }
+    remove();
+  }
+  void remove() {
+    if (is_here()) rmdir(folder_.c_str());
+    folder_.clear();
+  }
+
+  std::string folder_, missing_;
 };
 
 TEST_F(Memory, AnswersWithinABoundAsWithout) {
@@ -151,7 +190,7 @@ TEST_F(Memory, AnswersWithinABoundAsWithout) {
 
 TEST_F(Memory, AnswersInAControlGroupOfAQuarterOfTheModel) {
   const MemoryGroup group(kBound);
-  if (!group.is_here()) GTEST_SKIP() << "this machine has no control groups (version 1) for memory to write to";
+  if (!group.is_here()) GTEST_SKIP() << group.missing();
   EXPECT_EQ(answer_of(run(kBounded, group.processes())), answer_of(run({})));
 }
 

@@ -2,21 +2,21 @@
 // the same weights computed without rounding activations, by another implementation.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "tests/app/program.h"
+#include "tests/reference_models.h"
 
 namespace sluice {
 namespace {
 
 // verify's report on peer/FILE against the golden of `model`; null when the reference models are not there.
 Json verified(const std::string& file, const std::string& model, const char* arithmetic) {
-  const char* folder = std::getenv("SLUICE_REFERENCE_MODELS");
-  if (folder == nullptr) return {};
+  const std::string folder = reference_models();
+  if (folder.empty()) return {};
   const ProgramResult result =
       run_sluice({"verify", cat(folder, "/peer/", file), "--golden", cat(folder, "/", model, "/golden.json"),
                   "--arithmetic", arithmetic, "--json"});

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "app/verify_report.h"
+
 namespace sluice {
 namespace {
 
@@ -37,6 +41,37 @@ TEST(VerifyBars, FastDemoIsHeldToThePeersDivergence) {
   EXPECT_DOUBLE_EQ(*quantised.mean_kl, 1.95e-3);
   EXPECT_DOUBLE_EQ(*quantised.greedy_bar(0), 0.5);
   EXPECT_FALSE(quantised.logit_bar(0).has_value());
+}
+
+TEST(VerifyBars, FastRandomModelsAreHeldAsAWhole) {
+  const Bars whole = bars_for("gemma4_moe", kBf16, Arithmetic::fast);
+  EXPECT_DOUBLE_EQ(*whole.logit_bar(1e-5), 0.32768);
+  EXPECT_FALSE(whole.logit_bar(0).has_value()) << "a golden that does not state it";
+  EXPECT_FALSE(whole.median_relative.has_value());
+  const Bars quantised = bars_for("gemma4_moe", kQ80, Arithmetic::fast);
+  EXPECT_FALSE(quantised.logit_bar(1e-5).has_value());
+  EXPECT_DOUBLE_EQ(*quantised.median_relative, 0.25);
+  EXPECT_FALSE(bars_for("gemma4", kQ80, Arithmetic::fast).median_relative.has_value()) << "held to the peer's";
+}
+
+TEST(VerifyBars, AMedianIsHeldFromEightRowsOn) {
+  const auto misses = [](size_t rows, double relative) {
+    VerifyRun run;
+    run.bars = bars_for("gemma4_moe", kQ80, Arithmetic::fast);
+    CaseReport report;
+    report.judge.emplace();
+    report.golden.row_relative.assign(rows, 0.0);
+    report.judge->row_relative.assign(rows, relative);
+    run.cases = {report};
+    sum_up(run);
+    VerifyReport all;
+    all.runs = {run};
+    return count_cases(all).missed;
+  };
+  EXPECT_EQ(misses(8, 0.24), 0);
+  EXPECT_EQ(misses(8, 0.26), 1);
+  EXPECT_EQ(misses(8, std::numeric_limits<double>::quiet_NaN()), 1);
+  EXPECT_EQ(misses(7, 0.26), 0);
 }
 
 TEST(VerifyBars, FastRandomModelsAreHeldToTheirFirstLayer) {

@@ -1,6 +1,7 @@
 // The parity suite: every op's and block's cases, played on a device and on the f64 reference with the same inputs.
 //
-//   INSTANTIATE_TEST_SUITE_P(Cpu, Parity, testing::ValuesIn(parity_params({{"cpu_avx2", make_cpu}})), parity_name);
+//   INSTANTIATE_TEST_SUITE_P(Cpu, Parity, testing::ValuesIn(parity_params({{"cpu_avx2", make_cpu, how}})),
+//   parity_name);
 //
 // For each subject (an op, or "blocks"), in both arithmetics and both token classes:
 //   - results are within the op's tolerance, from outputs, activations and pages full of NaN;
@@ -24,9 +25,19 @@
 
 namespace sluice {
 
+// What products round in a device's fast arithmetic; the bars that it is held to follow from that.
+struct FastProducts {
+  // Activations that meet weights of f32, f16 and bf16. Format::f32: they are not rounded, the products are those of
+  // exact arithmetic, and its bar holds. Format::bf16: Tolerance::fast.
+  Format activations = Format::f32;
+  // Columns that share a scale where activations are rounded to 8 bits: Tolerance::fast_8bit. 0: they never are.
+  uint32_t block = 0;
+};
+
 struct ParityDevice {
   std::string name;  // letters, digits and _
   std::function<std::unique_ptr<Device>()> make;
+  FastProducts fast;
 };
 
 struct ParityParam {
@@ -49,5 +60,10 @@ class Parity : public testing::TestWithParam<ParityParam> {
   std::unique_ptr<Device> device_;
   std::vector<ParityCase> cases_;  // of the subject, with no op that the device lacks
 };
+
+// Activations in 8 bits are the nearest ones: of roundings that lean to a side, as down or to zero, each is small
+// enough for the bars above. Of devices with FastProducts::block.
+class EightBitActivations : public testing::TestWithParam<ParityDevice> {};
+std::string device_name(const testing::TestParamInfo<ParityDevice>& info);
 
 }  // namespace sluice

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "stored_rows.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 namespace {
@@ -94,6 +95,15 @@ std::vector<CaseRow> rows_of(const CaseStep& step) {
   return rows;
 }
 
+std::vector<float> input_row(const OpCase& one, uint32_t input, const CaseRow& row) {
+  const uint64_t columns = one.program.values[one.program.inputs[input].value].type.columns();
+  const uint32_t seed = seed_of(one);
+  std::vector<float> numbers(columns);
+  for (uint32_t column = 0; column < columns; ++column)
+    numbers[column] = real(one.inputs[input], draw(seed, input, row, column));
+  return numbers;
+}
+
 CaseWeights::CaseWeights(const OpCase& one) {
   for (WeightId id = 0; id < one.weights.size(); ++id) {
     const WeightShape& shape = one.program.weights[id].shape;
@@ -138,20 +148,15 @@ CasePlayer::CasePlayer(const OpCase& one, const CaseWeights& weights, Device& de
   std::vector<uint32_t> pages;
   for (uint32_t group = 0; group < one.program.groups.size(); ++group) pages.push_back(2 * used(group));
   const uint32_t groups = static_cast<uint32_t>(one.program.groups.size());
-  Result<std::unique_ptr<Plan>> plan = device.plan({.program = &one.program,
-                                                    .arithmetic = arithmetic,
-                                                    .maxima = maxima,
-                                                    .pages = std::move(pages),
-                                                    .weights = placed_shapes(one),
-                                                    .expert_slots = slots_for(one.program, weights, options.slots),
-                                                    .traced = options.traced});
-  if (!plan) ADD_FAILURE() << plan.error().text;
-  CHECK(plan.ok());
-  for (uint32_t group = 0; group < groups; ++group) page_bytes_.push_back((*plan)->page_bytes(group));
-  Result<std::unique_ptr<Runner>> runner = device.place(*std::move(plan), weights, budget_);
-  if (!runner) ADD_FAILURE() << runner.error().text;
-  CHECK(runner.ok());
-  runner_ = *std::move(runner);
+  std::unique_ptr<Plan> plan = unwrap(device.plan({.program = &one.program,
+                                                   .arithmetic = arithmetic,
+                                                   .maxima = maxima,
+                                                   .pages = std::move(pages),
+                                                   .weights = placed_shapes(one),
+                                                   .expert_slots = slots_for(one.program, weights, options.slots),
+                                                   .traced = options.traced}));
+  for (uint32_t group = 0; group < groups; ++group) page_bytes_.push_back(plan->page_bytes(group));
+  runner_ = unwrap(device.place(std::move(plan), weights, budget_));
   if (options.slots != 0)
     filler_ = std::make_unique<SlotFiller>(one.program, weights, *runner_, options.slots, options.seed);
   step_ = std::make_unique<StepBuffer>(one.program, maxima);
@@ -299,7 +304,6 @@ void CasePlayer::fill_pages(const CaseStep& step) {
 void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Poison poison) {
   const ValueType& type = case_.program.values[case_.program.inputs[input].value].type;
   const uint64_t columns = type.columns();
-  const uint32_t seed = seed_of(case_);
   for (size_t row = 0; row < rows.size(); ++row) {
     if (type.element == Element::i32) {
       const std::vector<int32_t> numbers = integers(case_, input, rows[row], columns);
@@ -308,10 +312,13 @@ void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Po
       continue;
     }
     const bool nan = poison == Poison::all || (poison == Poison::last_row && row + 1 == rows.size());
-    for (uint32_t column = 0; column < columns; ++column)
-      step_->input_f32(input)[row * columns + column] =
-          nan ? std::numeric_limits<float>::quiet_NaN()
-              : real(case_.inputs[input], draw(seed, input, rows[row], column));
+    const auto to = step_->input_f32(input).begin() + static_cast<ptrdiff_t>(row * columns);
+    if (nan) {
+      std::fill_n(to, columns, std::numeric_limits<float>::quiet_NaN());
+    } else {
+      const std::vector<float> numbers = input_row(case_, input, rows[row]);
+      std::copy(numbers.begin(), numbers.end(), to);
+    }
   }
 }
 

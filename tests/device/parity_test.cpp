@@ -1,6 +1,7 @@
 // The parity suite can fail: what it compares with, and whether it would notice a wrong op.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -10,6 +11,8 @@
 #include "device/reference/reference.h"
 #include "parity_compare.h"
 #include "parity_player.h"
+#include "rounding.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 namespace {
@@ -99,6 +102,48 @@ TEST(ParityCases, NoticeWrongParameters) {
   expect_noticed<Rope>("first element", [](Rope& op) { return std::exchange(op.first, 0u) != 0; });
   expect_noticed<Experts>("gate for up", [](Experts& op) { return std::exchange(op.up, op.gate) != op.gate; });
   expect_noticed<Slice>("first head", [](Slice& op) { return op.first_head > 0 && op.first_head-- > 0; });
+}
+
+// As EightBitActivations measures it, of the roundings that there are.
+TEST(Rounding, OnlyToTheNearestLeansToNoSide) {
+  const struct {
+    const char* name;
+    double (*round)(double);
+    bool leans;
+  } roundings[] = {{"to the nearest", [](double x) { return std::nearbyint(x); }, false},
+                   {"down", [](double x) { return std::floor(x); }, true},
+                   {"up", [](double x) { return std::ceil(x); }, true},
+                   {"towards zero", [](double x) { return std::trunc(x); }, true},
+                   {"a tenth of a step high", [](double x) { return std::nearbyint(x) + 0.1; }, true}};
+  constexpr uint32_t kBlock = 32;
+  for (const Fill& fill : {Fill{.low = 0.05f, .high = 1.0f}, Fill{.low = -1.0f, .high = -0.05f}}) {
+    const OpCase one = rounding_case(Format::q8_0, fill);
+    const CaseWeights weights(one);
+    const TensorSource source = unwrap(weights.find("w1"));
+    std::vector<float> weight(source.shape.columns);
+    for (const auto& rounding : roundings) {
+      std::vector<float> found, expected;
+      for (const CaseRow& row : rows_of(one.steps[0])) {
+        const std::vector<float> x = input_row(one, 0, row);
+        for (uint32_t o = 0; o < source.shape.rows; ++o) {
+          decode_row(source.format, source.bytes + o * source.row_stride, weight.data(), weight.size());
+          double sum = 0, rounded = 0;
+          for (size_t i = 0; i < x.size(); ++i) {
+            const auto block = x.begin() + static_cast<ptrdiff_t>(i / kBlock * kBlock);
+            float largest = 0;
+            for (auto at = block; at != block + kBlock; ++at) largest = std::max(largest, std::fabs(*at));
+            const double scale = largest / 127.0;
+            sum += double{weight[i]} * x[i];
+            rounded += weight[i] * (scale * rounding.round(x[i] / scale));
+          }
+          expected.push_back(static_cast<float>(sum));
+          found.push_back(static_cast<float>(rounded));
+        }
+      }
+      const Lean lean = lean_of(one, weights, found, expected, kBlock);
+      EXPECT_EQ(std::fabs(lean.steps) > lean.bar, rounding.leans) << rounding.name << ": " << lean.steps;
+    }
+  }
 }
 
 TEST(ParityCases, EverySubjectHasCasesWithNamesOfTheirOwn) {

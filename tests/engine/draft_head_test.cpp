@@ -1,4 +1,5 @@
 // Drafting by a model's own head: exactly the tokens without it, and mostly right where the head is.
+#include "engine/engine_impl.h"
 #include "engine/memory_plan.h"
 #include "tests/engine/real_engine.h"
 #include "tests/model/draft_checkpoint.h"
@@ -17,9 +18,7 @@ struct Engines {
     EXPECT_TRUE(model) << model.error().text;
   }
   std::unique_ptr<Engine> engine(const EngineOptions& options) {
-    Result<std::unique_ptr<Engine>> made = Engine::create(*model, *machine.device, budget, options);
-    EXPECT_TRUE(made) << made.error().text;
-    return made ? *std::move(made) : nullptr;
+    return unwrap(Engine::create(*model, *machine.device, budget, options));
   }
 
   testing::DraftCheckpoint files;
@@ -52,11 +51,9 @@ Request request(size_t tokens, int32_t seed, uint32_t max_tokens) {
 }
 
 Progress answer(Engine& engine, const Request& request) {
-  const Result<RequestId> id = engine.submit(request);
-  EXPECT_TRUE(id) << id.error().text;
-  while (engine.step() != StepState::idle) {
-  }
-  return *engine.collect(*id);
+  const RequestId id = unwrap(engine.submit(request));
+  run_until_idle(engine);
+  return unwrap(engine.collect(id));
 }
 
 class DraftHeadEngine : public ::testing::TestWithParam<const char*> {};
@@ -87,8 +84,7 @@ TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
     asked.push_back(request(20 + 45 * static_cast<size_t>(i), i, 200));
     ids.push_back(*drafting->submit(asked.back()));
   }
-  while (drafting->step() != StepState::idle) {
-  }
+  run_until_idle(*drafting);
   for (size_t i = 0; i < ids.size(); ++i) {
     EXPECT_TRUE(same_bits(*drafting->collect(ids[i]), answer(*plain, asked[i]))) << i;
   }
@@ -132,6 +128,19 @@ TEST_P(DraftHeadEngine, GoesOnWhereASequenceDoes) {
   for (size_t i = 0; i < last[0].size(); ++i) EXPECT_TRUE(same_bits(last[0][i], last[1][i])) << i;
   const EngineStats stats = drafting->stats();
   EXPECT_GE(static_cast<double>(stats.accepted), 0.9 * static_cast<double>(stats.drafted));
+}
+
+TEST_P(DraftHeadEngine, KeepsNothingOfClosedSequences) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_closed"), testing::counting);
+  const std::unique_ptr<Engine> engine = engines.engine(options(DraftKind::mtp, 2));
+  const DraftHead& head = *static_cast<const EngineImpl&>(*engine).draft_head();
+  Request kept = request(20, 2, 10);
+  kept.keep_sequence = true;
+  const SequenceId sequence = answer(*engine, kept).sequence;
+  answer(*engine, request(30, 4, 10));
+  EXPECT_EQ(head.sequences(), 1u) << "the open one";
+  unwrap(engine->close(sequence));
+  EXPECT_EQ(head.sequences(), 0u);
 }
 
 TEST(DraftHead, AModelWithoutAHeadIsRefused) {

@@ -10,31 +10,20 @@
 
 #include "engine/engine_impl.h"
 #include "tests/engine/fake_device.h"
+#include "tests/engine/run_until_idle.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 
 struct FakeEngine {
   explicit FakeEngine(EngineOptions options = {}, fake::Script given = {}, uint32_t model_context = 1024)
       : script(std::move(given)), device(fake::make_device(script)) {
-    auto made = create_engine(fake::model(model_context, script.slots), *device, budget, options);
-    CHECK(made);
-    engine = *std::move(made);
+    engine = unwrap(create_engine(fake::model(model_context, script.slots), *device, budget, options));
   }
 
-  RequestId submit(Request request) {
-    const Result<RequestId> id = engine->submit(std::move(request));
-    EXPECT_TRUE(id) << id.error().text;
-    return id ? *id : 0;
-  }
-  void run() {
-    while (engine->step() != StepState::idle) {
-    }
-  }
-  Progress collect(RequestId id) {
-    Result<Progress> progress = engine->collect(id);
-    CHECK(progress);
-    return *std::move(progress);
-  }
+  RequestId submit(Request request) { return unwrap(engine->submit(std::move(request))); }
+  void run() { run_until_idle(*engine); }
+  Progress collect(RequestId id) { return unwrap(engine->collect(id)); }
   Progress answer(Request request) {
     const RequestId id = submit(std::move(request));
     run();

@@ -355,6 +355,25 @@ TEST(Engine, CancellingLeavesOthersUnchanged) {
   }
 }
 
+// A step that is run again for more of its logits has pages for rows that do not stand yet.
+TEST(Engine, AnIdleSequenceHoldsNoPagesForRowsThatDoNotStand) {
+  EngineOptions one_row = options(1, 64);
+  one_row.logits_rows = 1;
+  fake::Script slow;
+  slow.polls_until_done = 1;
+  FakeEngine fake(one_row, slow);
+  Request request = greedy(prompt_of(300, 1), 10);
+  request.keep_sequence = true;
+  request.logits_at = {70, 71, 72, 73};
+  const RequestId id = fake.submit(request);
+  while (fake.engine->stats().prompt_rows < 128) fake.engine->step();  // the second chunk for the first time
+  fake.engine->step();
+  fake.engine->cancel(id);
+  fake.run();
+  EXPECT_EQ(fake.collect(id).finish, Finish::cancelled);
+  EXPECT_EQ(fake.held_pages(), 2u) << "the first chunk's, one of each group";
+}
+
 TEST(Engine, ShortOfPagesTheYoungestIsDroppedAndComputedAgain) {
   EngineOptions tight = options(3, 64);
   tight.context = 320;

@@ -100,8 +100,7 @@ TEST_P(HeldWeightsTest, GiveTheBitsOfMappedOnes) {
     const auto engine = create_engine(filed.text(), *machine.device, budget, options, std::nullopt);
     ASSERT_TRUE(engine) << engine.error().text;
     const RequestId id = *(*engine)->submit(request);
-    for (StepState state{}; (state = (*engine)->step()) != StepState::idle;)
-      if (state == StepState::in_flight) (*engine)->wait();
+    run_until_idle(**engine, Waiting::yes);
     EXPECT_TRUE(same_bits(*(*engine)->collect(id), want)) << expert_bytes;
     if (expert_bytes != 0) {
       EXPECT_GT((*engine)->expert_stats()->misses, (*engine)->expert_stats()->slots);

@@ -2,6 +2,7 @@
 // one sentence, after which the next request is right.
 #include <cerrno>
 
+#include "engine/memory_plan.h"
 #include "tests/engine/real_engine.h"
 #include "tests/engine/scripted_reads.h"
 #include "tests/model/tiny_model.h"
@@ -84,11 +85,8 @@ class PerLayerRows : public TinyModel {
     testing::TinyShape shape = testing::like_e4b();
     shape.vocabulary = 700;
     put_model(shape);
-    Result<Checkpoint> checkpoint = open_checkpoint(folder_);
-    CHECK(checkpoint);
-    Result<Model> opened = resolve(std::make_shared<const Checkpoint>(*std::move(checkpoint)));
-    CHECK(opened);
-    model = std::make_unique<Model>(*std::move(opened));
+    model =
+        std::make_unique<Model>(unwrap(resolve(std::make_shared<const Checkpoint>(unwrap(open_checkpoint(folder_))))));
   }
   RealEngine engine(const EngineOptions& options) const { return {*model, "cpu", options}; }
 
@@ -104,6 +102,23 @@ TEST_F(PerLayerRows, GiveTheBitsOfThoseAtHand) {
   uint64_t weights = 0;
   for (const BudgetLine& line : leasing.budget.lines()) weights += line.purpose == Purpose::weights ? line.bytes : 0;
   EXPECT_EQ(weights, 4 * 64 * 288 + 32 * 8192) << "rows of four chunks, and what is under way";
+}
+
+// Of lines that are known before the model is loaded: all but staging, of which the plan has more.
+TEST_F(PerLayerRows, AreCountedByThePlan) {
+  ReadScript script;
+  const EngineOptions options = leased(script);
+  const auto sum = [](const auto& lines) {
+    uint64_t bytes = 0;
+    for (const auto& line : lines) bytes += line.purpose == Purpose::staging ? 0 : line.bytes;
+    return bytes;
+  };
+  RealDevice machine("cpu", 1);
+  Budget budget;
+  const MemoryPlan plan =
+      unwrap(plan_memory(*model, weight_files(*model), *machine.device, budget, UINT64_MAX, options));
+  EXPECT_TRUE(plan.rows);
+  EXPECT_EQ(sum(plan.lines), sum(engine(options).budget.lines()));
 }
 
 TEST_F(PerLayerRows, ThatCannotBeReadAreOneSentence) {

@@ -3,6 +3,7 @@
 
 #include "engine/engine_impl.h"
 #include "tests/engine/real_engine.h"
+#include "tests/engine/run_until_idle.h"
 
 namespace sluice {
 namespace {
@@ -38,15 +39,13 @@ std::string failure_of(const char* device, Arithmetic arithmetic, const WeightSo
   TextModel text{.program = *model.record_text(), .weights = &weights, .vocabulary = 768, .context = 512};
   RealDevice machine(device, 1);
   Budget budget;
-  const auto engine = create_engine(std::move(text), *machine.device, budget, {.arithmetic = arithmetic});
-  CHECK(engine);
+  const auto engine = unwrap(create_engine(std::move(text), *machine.device, budget, {.arithmetic = arithmetic}));
   Request request;
   request.prompt = prompt;
   request.max_tokens = 3;
-  const RequestId id = *(*engine)->submit(request);
-  while ((*engine)->step() != StepState::idle) {
-  }
-  const Progress progress = *(*engine)->collect(id);
+  const RequestId id = unwrap(engine->submit(request));
+  run_until_idle(*engine);
+  const Progress progress = unwrap(engine->collect(id));
   return progress.failure ? progress.failure->text : "finite";
 }
 

@@ -13,11 +13,7 @@ namespace sluice {
 namespace {
 
 Model open_model(const std::string& path) {
-  Result<Checkpoint> checkpoint = open_checkpoint(path);
-  CHECK(checkpoint);
-  Result<Model> model = resolve(std::make_shared<const Checkpoint>(*std::move(checkpoint)));
-  CHECK(model);
-  return *std::move(model);
+  return unwrap(resolve(std::make_shared<const Checkpoint>(unwrap(open_checkpoint(path)))));
 }
 
 Status write_gguf(const Model& model, const Mix& mix, ExpertLayout layout, const std::string& path) {
@@ -52,8 +48,7 @@ Model make_model(const std::string& name) {
   made.emplace_back(new std::string(cat(testing::TempDir(), ::getpid(), "_real_engine_", made.size(), ".gguf")));
   const std::string& path = *made.back();
   const ExpertLayout layout = words.size() == 3 ? ExpertLayout::packed : ExpertLayout::stacked;
-  const Status written = write_gguf(model, *find_mix(words[1]), layout, path);
-  CHECK(written);
+  unwrap(write_gguf(model, *find_mix(words[1]), layout, path));
   return open_model(path);
 }
 

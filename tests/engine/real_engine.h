@@ -13,6 +13,8 @@
 #include "device/reference/reference.h"
 #include "engine/engine.h"
 #include "model/model.h"
+#include "tests/engine/run_until_idle.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 
@@ -43,26 +45,12 @@ struct RealEngine {
   RealEngine(const Model& model, const std::string& device_name, EngineOptions options, uint32_t threads = 1)
       : machine(device_name, threads) {
     if (options.context == 0) options.context = 512;
-    auto made = Engine::create(model, *machine.device, budget, options);
-    if (!made) ADD_FAILURE() << made.error().text;
-    CHECK(made);
-    engine = *std::move(made);
+    engine = unwrap(Engine::create(model, *machine.device, budget, options));
   }
 
-  RequestId submit(const Request& request) {
-    const Result<RequestId> id = engine->submit(request);
-    EXPECT_TRUE(id) << id.error().text;
-    return id ? *id : 0;
-  }
-  void run() {
-    while (engine->step() != StepState::idle) {
-    }
-  }
-  Progress collect(RequestId id) {
-    Result<Progress> progress = engine->collect(id);
-    CHECK(progress);
-    return *std::move(progress);
-  }
+  RequestId submit(const Request& request) { return unwrap(engine->submit(request)); }
+  void run() { run_until_idle(*engine); }
+  Progress collect(RequestId id) { return unwrap(engine->collect(id)); }
   Progress answer(const Request& request) {
     const RequestId id = submit(request);
     run();

@@ -82,6 +82,21 @@ TEST(Replacement, OursLooksWhoseTurnItIs) {
   EXPECT_GT(ours->worth(3, 0), ours->worth(1, 1));
 }
 
+// It once would have passed for the next one: its experts were used a moment ago.
+TEST(Replacement, TheLayerJustServedComesLast) {
+  const auto ours = make_replacement(ReplacementKind::next_use, {.layers = 4, .experts = 2});
+  const std::array<uint32_t, 1> first = {0};
+  for (int token = 0; token < 50; ++token)
+    for (uint32_t layer = 0; layer < 4; ++layer) ours->use(layer, first);
+  for (uint32_t layer = 0; layer < 4; ++layer) {
+    ours->use(layer, first);
+    for (uint32_t other = 0; other < 4; ++other) {
+      if (other == layer) continue;
+      EXPECT_GT(ours->worth(other, 0), ours->worth(layer, 0)) << other << " before " << layer;
+    }
+  }
+}
+
 // Counts grow with the turns and are scaled down now and then; what is worth more stays so.
 TEST(Replacement, LongTextsDoNotOverflow) {
   const auto ours = make_replacement(ReplacementKind::next_use, {.layers = 1, .experts = 3});

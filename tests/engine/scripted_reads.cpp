@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 namespace {
@@ -14,9 +15,7 @@ class ScriptedReads final : public ReadQueue {
  public:
   ScriptedReads(const std::vector<std::string>& paths, ReadScript& script) : script_(script) {
     for (const std::string& path : paths) {
-      Result<Mapping> mapping = Mapping::open(path);
-      CHECK(mapping);
-      files_.push_back(*std::move(mapping));
+      files_.push_back(unwrap(Mapping::open(path)));
     }
   }
 

@@ -170,8 +170,7 @@ TEST_F(StateStoreTest, AnotherModelOrDeviceFindsNothing) {
   model.digest = [] { return std::string("another model"); };
   const auto engine = create_engine(std::move(model), *device, budget, options(store));
   const RequestId id = *(*engine)->submit(request);
-  while ((*engine)->step() != StepState::idle) {
-  }
+  run_until_idle(**engine);
   EXPECT_EQ((*engine)->collect(id)->restored_tokens, 0u);
 }
 

@@ -13,9 +13,7 @@ namespace {
 ExpertPlaces places_of(const Model& model) {
   const WeightFiles files{.paths = model.checkpoint().files(),
                           .place = [model](const std::byte* byte) { return model.checkpoint().place_of(byte); }};
-  Result<ExpertPlaces> places = ExpertPlaces::find(*model.record_text(), model.weights(), files);
-  CHECK(places);
-  return *std::move(places);
+  return unwrap(ExpertPlaces::find(unwrap(model.record_text()), model.weights(), files));
 }
 
 uint64_t slot_bytes(const Model& model) { return places_of(model).slot_bytes(); }
@@ -110,8 +108,7 @@ TEST_P(StreamedExperts, GiveThemWhereADevicePacksThem) {
     ASSERT_TRUE(engine) << engine.error().text;
     const RequestId first = *(*engine)->submit(request(model, 75, 1));
     const RequestId second = *(*engine)->submit(request(model, 9, 2));
-    for (StepState state{}; (state = (*engine)->step()) != StepState::idle;)
-      if (state == StepState::in_flight) (*engine)->wait();
+    run_until_idle(**engine, Waiting::yes);
     std::vector<Progress> answers;
     answers.push_back(*(*engine)->collect(first));
     answers.push_back(*(*engine)->collect(second));
@@ -210,8 +207,7 @@ TEST_P(RealReads, GiveTheSameBits) {
   };
   RealEngine engine(model, "cpu", options, 2);
   const RequestId first = engine.submit(request(model, 75, 1)), second = engine.submit(request(model, 9, 2));
-  for (StepState state{}; (state = engine.engine->step()) != StepState::idle;)
-    if (state == StepState::in_flight) engine.engine->wait();
+  run_until_idle(*engine.engine, Waiting::yes);
   std::vector<Progress> answers;
   answers.push_back(engine.collect(first));
   answers.push_back(engine.collect(second));

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 namespace {
@@ -17,11 +18,7 @@ using ::testing::HasSubstr;
 const std::string kData = SLUICE_TEST_DATA;
 
 Model model_at(const std::string& path) {
-  Result<Checkpoint> checkpoint = open_checkpoint(path);
-  CHECK(checkpoint);
-  Result<Model> model = resolve(std::make_shared<const Checkpoint>(*std::move(checkpoint)));
-  CHECK(model);
-  return *std::move(model);
+  return unwrap(resolve(std::make_shared<const Checkpoint>(unwrap(open_checkpoint(path)))));
 }
 
 // The chat case of a golden: rendering and ids as transformers made them.

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/text_files.h"
 #include "tests/checkpoint/stores.h"
+#include "tests/engine/run_until_idle.h"
 #include "tests/faults/faults.h"
 
 namespace sluice {
@@ -158,8 +159,7 @@ Result<std::vector<int32_t>> answer(Budget& budget, ThreadPool& pool, const std:
   request.max_tokens = 2;
   request.keep_sequence = true;
   TRY(const RequestId id, engine->submit(std::move(request)));
-  while (engine->step() != StepState::idle) {
-  }
+  run_until_idle(*engine);
   TRY(const Progress progress, engine->collect(id));
   if (progress.failure) return *progress.failure;
   TRY_STATUS(engine->save(progress.sequence, saved));

@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "checkpoint/gguf_writer.h"
 #include "tests/model/tiny_model.h"
 #include "tests/model/written_gguf.h"
+#include "tests/reference_models.h"
 
 namespace sluice {
 namespace {
@@ -105,8 +105,8 @@ double error_of(Format format, const std::byte* bytes, const TensorSource& weigh
 
 // Its files of the same weights: the same formats tensor by tensor, and errors within 2 % of its own.
 TEST_F(Export, MixesEqualTheFilesOfLlamaCppsQuantiser) {
-  const char* models = std::getenv("SLUICE_REFERENCE_MODELS");
-  if (models == nullptr) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: its quantised files were not compared";
+  const std::string models = reference_models();
+  if (models.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: its quantised files were not compared";
   const std::pair<const char*, const char*> files[] = {
       {"gemma4", "q4_k_m"}, {"gemma4", "q6_k"}, {"gemma4_dense", "q4_k_m"}, {"gemma4_moe", "q4_k_m"}};
   for (const auto& [name, mix] : files) {
@@ -130,12 +130,15 @@ TEST_F(Export, MixesEqualTheFilesOfLlamaCppsQuantiser) {
 }
 
 TEST_F(Export, SizeLabelsAreThoseOfLlamaCpp) {
-  const char* models = std::getenv("SLUICE_REFERENCE_MODELS");
-  if (models == nullptr) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: its models were not counted";
+  const std::string models = reference_models();
+  if (models.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: its models were not counted";
   const std::pair<const char*, const char*> labels[] = {
       {"gemma4", "8.5M"}, {"gemma4_dense", "445K"}, {"gemma4_moe", "8x356K"}};
-  for (const auto& [name, label] : labels)
-    EXPECT_EQ(open_model(cat(models, "/", name))->facts().size_label, label) << name;
+  for (const auto& [name, label] : labels) {
+    const Result<Model> model = open_model(cat(models, "/", name));
+    ASSERT_TRUE(model) << model.error().text;
+    EXPECT_EQ(model->facts().size_label, label) << name;
+  }
 }
 
 TEST_F(Export, ReadBackGivesTheSameLogits) {

@@ -3,10 +3,10 @@
 // the case's own difference between f32 and f64 where that is larger; named intermediates 1e-4 in relative norm.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 
 #include "tests/model/text_bench.h"
+#include "tests/reference_models.h"
 
 namespace sluice {
 namespace {
@@ -111,8 +111,8 @@ TEST(Gemma4Golden, ExpertsFromAFileOfLlamaCpp) {
 }
 
 TEST(Gemma4Golden, PerLayerEmbeddingsAndSharedKeys) {
-  const char* models = std::getenv("SLUICE_REFERENCE_MODELS");
-  if (models == nullptr) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the demo's goldens did not run";
+  const std::string models = reference_models();
+  if (models.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the demo's goldens did not run";
   expect_golden(cat(models, "/gemma4"), cat(models, "/gemma4"));
 }
 

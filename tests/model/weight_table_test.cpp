@@ -1,10 +1,9 @@
 // Weights found in checkpoints of both dialects, and what is said when they are not.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "tests/model/text_bench.h"
 #include "tests/model/tiny_model.h"
+#include "tests/reference_models.h"
 
 namespace sluice {
 namespace {
@@ -120,8 +119,8 @@ TEST_F(Weights, PartsOfAFusedTensorAreItsRows) {
 
 // Every tensor of the reference models is a weight, a tower's or known to be unused: in all three dialects.
 TEST(ReferenceModels, LeaveNoTensorUnknown) {
-  const char* models = std::getenv("SLUICE_REFERENCE_MODELS");
-  if (models == nullptr) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: its tensor names were not looked at";
+  const std::string models = reference_models();
+  if (models.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: its tensor names were not looked at";
   const std::pair<const char*, size_t> expected[] = {{"gemma4", 0},
                                                      {"gemma4_dense", 31},
                                                      {"gemma4_moe", 0},

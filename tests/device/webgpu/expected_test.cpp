@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "forwarding_host.h"
 #include "library.h"
+#include "tests/engine/run_until_idle.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -159,7 +160,7 @@ TEST_F(Expected, DecodeStepsAreAsTheStepBeforeSaid) {
   request.sampling.temperature = 0;
   const Result<RequestId> id = (*engine)->submit(std::move(request));
   ASSERT_TRUE(id);
-  while ((*engine)->step() != StepState::idle) (*engine)->wait();
+  run_until_idle(**engine, Waiting::yes);
   EXPECT_EQ(met, 6u) << "the first token comes with the prompt, and nothing expects the first decode step";
 }
 

@@ -10,6 +10,8 @@
 #include "engine/engine.h"
 #include "forwarding_host.h"
 #include "library.h"
+#include "tests/engine/run_until_idle.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 namespace {
@@ -82,9 +84,8 @@ class WebGpuFaults : public testing::Test {
   }
 
   static std::unique_ptr<Device> device_with(FaultPlan plan) {
-    Result<std::unique_ptr<webgpu::HostFactory>> factory = webgpu::find_dawn({webgpu_test_library()});
-    CHECK(factory);
-    return make_webgpu_device(std::make_unique<FaultyFactory>(*std::move(factory), std::move(plan)));
+    return make_webgpu_device(
+        std::make_unique<FaultyFactory>(unwrap(webgpu::find_dawn({webgpu_test_library()})), std::move(plan)));
   }
 
   Result<std::unique_ptr<Engine>> open(Device& device) {
@@ -95,12 +96,9 @@ class WebGpuFaults : public testing::Test {
     Request request;
     request.prompt = {2, 17, 40, 5};
     request.max_tokens = 6;
-    const Result<RequestId> id = engine.submit(std::move(request));
-    CHECK(id);
-    while (engine.step() != StepState::idle) engine.wait();
-    Result<Progress> progress = engine.collect(*id);
-    CHECK(progress);
-    return *std::move(progress);
+    const RequestId id = unwrap(engine.submit(std::move(request)));
+    run_until_idle(engine, Waiting::yes);
+    return unwrap(engine.collect(id));
   }
 
   void expect_answers(Device& device) {
@@ -117,12 +115,11 @@ class WebGpuFaults : public testing::Test {
 
   // Of a fault in the midst of an answer.
   Error failure_of_answer(Device& device) {
-    const Result<std::unique_ptr<Engine>> engine = open(device);
-    CHECK(engine);
-    const Progress progress = answer(**engine);
+    const std::unique_ptr<Engine> engine = unwrap(open(device));
+    const Progress progress = answer(*engine);
     EXPECT_EQ(progress.finish, Finish::failed);
     EXPECT_LT(progress.tokens.size(), 6u);
-    const Progress again = answer(**engine);
+    const Progress again = answer(*engine);
     EXPECT_EQ(again.finish, Finish::failed) << "its state is gone";
     CHECK(progress.failure && again.failure);
     EXPECT_EQ(again.failure->text, progress.failure->text);
