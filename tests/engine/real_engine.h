@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,9 +31,11 @@ inline std::string real_model_name(const testing::TestParamInfo<const char*>& va
 
 // A device with its threads.
 struct RealDevice {
+  using Open = std::function<std::unique_ptr<Device>(ThreadPool&)>;
   RealDevice(const std::string& name, uint32_t threads) : pool(threads) {
     device = name == "reference" ? make_reference_device() : make_cpu_device({.pool = &pool});
   }
+  RealDevice(const Open& open, uint32_t threads) : pool(threads), device(open(pool)) {}
   ThreadPool pool;
   std::unique_ptr<Device> device;
 };
@@ -40,8 +43,10 @@ struct RealDevice {
 struct RealEngine {
   RealEngine(const std::string& model, const std::string& device_name, EngineOptions options, uint32_t threads = 1)
       : RealEngine(real_model(model), device_name, std::move(options), threads) {}
-  RealEngine(const Model& model, const std::string& device_name, EngineOptions options, uint32_t threads = 1)
-      : machine(device_name, threads) {
+  // `device`: its name, or what opens it.
+  template <class Named>
+  RealEngine(const Model& model, const Named& device, EngineOptions options, uint32_t threads = 1)
+      : machine(device, threads) {
     if (options.context == 0) options.context = 512;
     auto made = Engine::create(model, *machine.device, budget, options);
     if (!made) ADD_FAILURE() << made.error().text;
@@ -55,8 +60,8 @@ struct RealEngine {
     return id ? *id : 0;
   }
   void run() {
-    while (engine->step() != StepState::idle) {
-    }
+    for (StepState state{}; (state = engine->step()) != StepState::idle;)
+      if (state == StepState::in_flight) engine->wait();
   }
   Progress collect(RequestId id) {
     Result<Progress> progress = engine->collect(id);
