@@ -34,7 +34,8 @@ std::span<const AnswerDevice> answer_devices() {
        .absent = "webgpu: no library or no GPU here: tools/fetch_webgpu.sh",
        .arithmetics = {Arithmetic::exact, Arithmetic::fast},
        .without = {{Line::threads, "a GPU computes, not the pool's threads"},
-                   {Line::repacking, "weights have one layout on the GPU"}}},
+                   {Line::repacking, "weights have one layout on the GPU"}},
+       .slow_steps = true},
   };
   return devices;
 }

@@ -27,6 +27,7 @@ struct AnswerDevice {
   const char* absent = "";
   std::vector<Arithmetic> arithmetics{};
   std::vector<std::pair<Line, const char*>> without{};  // with the reason
+  bool slow_steps = false;  // each takes tens of milliseconds where a processor plays the GPU
 
   bool is_here() const;
   // Why that line is not held here; null where it is.
