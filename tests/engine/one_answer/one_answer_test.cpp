@@ -431,7 +431,7 @@ std::vector<const AnswerDevice*> device_pointers() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Devices, Golden, testing::ValuesIn(device_pointers()),
-                         [](const auto& info) { return std::string(info.param->name); });
+                         [](const auto& one) { return std::string(one.param->name); });
 
 }  // namespace
 }  // namespace sluice

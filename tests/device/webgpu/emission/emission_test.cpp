@@ -153,7 +153,7 @@ TEST_P(EmissionOn, StreamedExpertsKeepTheRules) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Adapters, EmissionOn, testing::ValuesIn(test_adapters()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& one) { return one.param.name; });
 
 // Pipelines are made once, also of the disk's cache: nothing in a text may differ from run to run.
 TEST(Emission, TheSameModelGivesTheSameTextsAndDispatches) {
@@ -245,8 +245,8 @@ TEST_P(RealShapes, KeepTheRulesOnEveryAdapter) {
 INSTANTIATE_TEST_SUITE_P(Shapes, RealShapes,
                          testing::Values("gemma4-e2b:5", "gemma4-26b-a4b:6", "gemma4-31b:6", "qwen3.5-0.8b:4",
                                          "qwen3.6-27b:4", "qwen3.5-397b-a17b:4", "deepseek-v3:4:1:32"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& one) {
+                           std::string name = one.param;
                            std::ranges::replace_if(name, [](char c) { return c == '-' || c == ':' || c == '.'; }, '_');
                            return name;
                          });
