@@ -103,16 +103,17 @@ TEST_P(OneAnswer, OneSixteenOrThreeHundredDecodeRows) {
 }
 
 TEST_P(OneAnswer, AloneOrWithStrangersOfAnyLength) {
-  const Request asked = request(150, 1, 10);
+  const uint32_t length = tokens(12, 6);
+  const Request asked = request(150, 1, length - 2);
   const Progress want = alone(asked);
   RealEngine crowd = engine(options(4, 256));
   std::vector<RequestId> ids;
-  for (uint32_t i = 0; i < 3; ++i) ids.push_back(crowd.submit(request(5 + 60 * i, 10 + i, 12)));
+  for (uint32_t i = 0; i < 3; ++i) ids.push_back(crowd.submit(request(5 + 60 * i, 10 + i, length)));
   crowd.engine->step();
   const RequestId id = crowd.submit(asked);
   crowd.run();
   EXPECT_TRUE(same_bits(crowd.collect(id), want));
-  EXPECT_TRUE(same_bits(crowd.collect(ids[1]), alone(request(65, 11, 12))));
+  EXPECT_TRUE(same_bits(crowd.collect(ids[1]), alone(request(65, 11, length))));
 }
 
 // Only its largest logits are told or not: nothing else hangs on how many were asked for.
@@ -146,11 +147,11 @@ TEST_P(OneAnswer, AnyChunkThatIsAMultipleOf64) {
 // So long that attention is merged from parts of the history.
 TEST_P(OneAnswer, AnyChunkAndAnyThreadsOfALongPrompt) {
   if (const char* reason = device().reason_against(Line::long_prompts)) GTEST_SKIP() << reason;
-  const Request asked = request(600, 9, 4);
+  const Request asked = request(device().slow_steps ? 300 : 600, 9, 4);
   EngineOptions deep = options(1, 640);
   deep.context = 700;
   const Progress want = engine(deep).answer(asked);
-  for (const uint32_t chunk : {64u, 512u}) {
+  for (const uint32_t chunk : {64u, device().slow_steps ? 256u : 512u}) {
     deep.prompt_chunk = chunk;
     EXPECT_TRUE(same_bits(engine(deep, chunk == 64 ? 1 : 2).answer(asked), want)) << "chunks of " << chunk;
   }
