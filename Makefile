@@ -57,11 +57,12 @@ test: test-deps
 	@tools/fetch_node_webgpu.sh build
 	tools/check_chromium.sh build/wasm build gemma4_dense gemma4_moe:short17 qwen3_5_moe deepseek_v3
 
-# All of the WebGPU device's tests: half an hour where there is no GPU.
+# All of the WebGPU device's tests, and the one-answer list for all families: an hour where there is no GPU.
 test-webgpu: test-deps
 	cmake --preset release
 	cmake --build build/release -j $(JOBS)
 	build/release/webgpu_test
+	LP_NATIVE_VECTOR_WIDTH=128 GALLIVM_PERF=nopt build/release/one_answer_test --gtest_filter='*/webgpu*'
 
 # All small models' goldens in Chromium, on WebGPU; `make test` has one of each family.
 test-chromium: test-deps wasm-module
@@ -109,8 +110,8 @@ check-asan: check-deps
 # Only what runs on several threads: the pool, the CPU device, the engine.
 check-tsan: check-deps
 	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test
-	$(QUICK) --test-dir build/tsan -R '^(base|device|device_rest|engine)$$'
+	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test
+	$(QUICK) --test-dir build/tsan -R '^(base|device|device_rest|engine|one_answer)$$'
 
 check-fuzz: check-deps
 	cmake --preset asan

@@ -10,7 +10,7 @@
 //   - the first op with a result that is not finite is found;
 //   - state that is copied, or read and written, to other pages gives the same bits.
 // A case passes unseen only when the device's DeviceInfo::missing names an op of it, or where SLUICE_PARITY_EVERY=N
-// asks for each Nth case of a subject.
+// asks for each Nth case of a subject and its last.
 #pragma once
 
 #include <gtest/gtest.h>

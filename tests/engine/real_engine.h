@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,9 +33,11 @@ inline std::string real_model_name(const testing::TestParamInfo<const char*>& va
 
 // A device with its threads.
 struct RealDevice {
+  using Open = std::function<std::unique_ptr<Device>(ThreadPool&)>;
   RealDevice(const std::string& name, uint32_t threads) : pool(threads) {
     device = name == "reference" ? make_reference_device() : make_cpu_device({.pool = &pool});
   }
+  RealDevice(const Open& open, uint32_t threads) : pool(threads), device(open(pool)) {}
   ThreadPool pool;
   std::unique_ptr<Device> device;
 };
@@ -42,14 +45,16 @@ struct RealDevice {
 struct RealEngine {
   RealEngine(const std::string& model, const std::string& device_name, EngineOptions options, uint32_t threads = 1)
       : RealEngine(real_model(model), device_name, std::move(options), threads) {}
-  RealEngine(const Model& model, const std::string& device_name, EngineOptions options, uint32_t threads = 1)
-      : machine(device_name, threads) {
+  // `device`: its name, or what opens it.
+  template <class Named>
+  RealEngine(const Model& model, const Named& device, EngineOptions options, uint32_t threads = 1)
+      : machine(device, threads) {
     if (options.context == 0) options.context = 512;
     engine = unwrap(Engine::create(model, *machine.device, budget, options));
   }
 
   RequestId submit(const Request& request) { return unwrap(engine->submit(request)); }
-  void run() { run_until_idle(*engine); }
+  void run() { run_until_idle(*engine, Waiting::yes); }
   Progress collect(RequestId id) { return unwrap(engine->collect(id)); }
   Progress answer(const Request& request) {
     const RequestId id = submit(request);

@@ -13,9 +13,14 @@
 namespace sluice::webgpu {
 namespace {
 
+// The outputs of two weights, and what becomes of them, lie in workgroup memory: of a wide tile nearly so many bytes.
+// Some GPUs have the 16 KB that WebGPU promises, and no more.
+constexpr uint32_t kWideTileBytes = 24 << 10;
+
 IntegerTile inward_tile(const Adapter& adapter) {
   if (adapter.is_software) return {.row_side = 8, .rows_each = 2, .output_side = 8, .outputs_each = 4, .few = true};
-  return {.row_side = 8, .rows_each = 4, .output_side = 32, .outputs_each = 2, .few = true};
+  const bool is_wide = adapter.workgroup_bytes >= kWideTileBytes;
+  return {.row_side = 8, .rows_each = 4, .output_side = is_wide ? 32u : 16u, .outputs_each = 2, .few = true};
 }
 // Of as many rows.
 IntegerTile outward_tile(const Adapter& adapter) {

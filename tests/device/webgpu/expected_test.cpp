@@ -146,13 +146,13 @@ class CountingFactory final : public HostFactory {
 TEST_F(Expected, DecodeStepsAreAsTheStepBeforeSaid) {
   uint32_t met = 0;
   const auto device = make_webgpu_device(std::make_unique<CountingFactory>(std::move(factory_), met));
-  const Result<Checkpoint> checkpoint = open_checkpoint(std::string(SLUICE_TEST_DATA) + "/gemma4_dense");
+  const Result<Checkpoint> checkpoint = open_checkpoint(std::string(SLUICE_TEST_DATA) + "/gemma4_moe");
   ASSERT_TRUE(checkpoint) << checkpoint.error().text;
   const Result<Model> model = resolve(std::make_shared<const Checkpoint>(*checkpoint));
   ASSERT_TRUE(model) << model.error().text;
   Budget budget;
   const Result<std::unique_ptr<Engine>> engine =
-      Engine::create(*model, *device, budget, {.arithmetic = Arithmetic::exact, .context = 128});
+      Engine::create(*model, *device, budget, {.arithmetic = Arithmetic::fast, .context = 128});
   ASSERT_TRUE(engine) << engine.error().text;
   Request request;
   request.prompt = {2, 17, 40, 5};

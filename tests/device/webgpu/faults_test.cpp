@@ -76,7 +76,7 @@ class WebGpuFaults : public testing::Test {
  protected:
   void SetUp() override {
     if (webgpu_test_device() == nullptr) GTEST_SKIP() << "webgpu: no library or no GPU here: tools/fetch_webgpu.sh";
-    Result<Checkpoint> checkpoint = open_checkpoint(std::string(SLUICE_TEST_DATA) + "/gemma4_dense");
+    Result<Checkpoint> checkpoint = open_checkpoint(std::string(SLUICE_TEST_DATA) + "/gemma4_moe");
     ASSERT_TRUE(checkpoint) << checkpoint.error().text;
     Result<Model> model = resolve(std::make_shared<const Checkpoint>(*std::move(checkpoint)));
     ASSERT_TRUE(model) << model.error().text;
@@ -89,7 +89,7 @@ class WebGpuFaults : public testing::Test {
   }
 
   Result<std::unique_ptr<Engine>> open(Device& device) {
-    return Engine::create(*model_, device, budget_, {.arithmetic = Arithmetic::exact, .context = 128});
+    return Engine::create(*model_, device, budget_, {.arithmetic = Arithmetic::fast, .context = 128});
   }
 
   static Progress answer(Engine& engine) {

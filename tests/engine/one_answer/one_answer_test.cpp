@@ -9,24 +9,30 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "devices.h"
+#include "engine/memory_plan.h"
 #include "tests/engine/real_engine.h"
 
 namespace sluice {
 namespace {
 
 struct Variant {
-  const char* device;
+  const AnswerDevice* device;
   Arithmetic arithmetic;
-  const char* model;
+  std::string model;
   std::optional<Format> cache{};
 };
 void PrintTo(const Variant& variant, std::ostream* out) {
-  *out << variant.device << (variant.arithmetic == Arithmetic::exact ? ", exact, " : ", fast, ") << variant.model;
+  *out << variant.device->name << (variant.arithmetic == Arithmetic::exact ? ", exact, " : ", fast, ") << variant.model;
   if (variant.cache) *out << ", cache of " << format_name(*variant.cache);
 }
 
 class OneAnswer : public testing::TestWithParam<Variant> {
  protected:
+  void SetUp() override {
+    if (!device().is_here()) GTEST_SKIP() << device().absent;
+  }
+  static const AnswerDevice& device() { return *GetParam().device; }
   EngineOptions options(uint32_t sequences = 1, uint32_t chunk = 128) const {
     EngineOptions options;
     options.arithmetic = GetParam().arithmetic;
@@ -36,10 +42,9 @@ class OneAnswer : public testing::TestWithParam<Variant> {
     return options;
   }
   RealEngine engine(const EngineOptions& with, uint32_t threads = 1) const {
-    return {GetParam().model, GetParam().device, with, threads};
+    return {real_model(GetParam().model), RealDevice::Open(device().open), with, threads};
   }
   RealEngine engine() const { return engine(options()); }
-  bool is_reference() const { return std::string(GetParam().device) == "reference"; }
 
   std::vector<int32_t> prompt(size_t tokens, uint32_t seed) const {
     std::mt19937 random(seed);
@@ -59,12 +64,16 @@ class OneAnswer : public testing::TestWithParam<Variant> {
     for (uint32_t i = 0; i < tokens; i += 37) request.logits_at.push_back(i);
     return request;
   }
+  // Of an answer: fewer where each step takes long.
+  static uint32_t tokens(uint32_t usual, uint32_t where_steps_are_slow) {
+    return device().slow_steps ? where_steps_are_slow : usual;
+  }
   Progress alone(const Request& request) const { return engine().answer(request); }
 };
 
 // The other tests use one thread: teams that wait for each other are slow where tests share processors.
 TEST_P(OneAnswer, AnyNumberOfThreads) {
-  if (is_reference()) GTEST_SKIP() << "the reference device has one thread";
+  if (const char* reason = device().reason_against(Line::threads)) GTEST_SKIP() << reason;
   const Request asked = request(150, 1, 8), beside = request(70, 2, 8);
   const Progress want = alone(asked), want_beside = alone(beside);
   for (const uint32_t threads : {2u, 3u}) {
@@ -77,32 +86,34 @@ TEST_P(OneAnswer, AnyNumberOfThreads) {
 }
 
 TEST_P(OneAnswer, OneSixteenOrThreeHundredDecodeRows) {
-  const Request asked = request(20, 1, 6);
+  const uint32_t length = tokens(6, 3);
+  const Request asked = request(20, 1, length);
   const Progress want = alone(asked);
   for (const uint32_t rows : {16u, 300u}) {
-    if (is_reference() && rows == 300) continue;  // it takes one row at a time anyway
+    if (rows == 300 && device().reason_against(Line::crowds)) continue;
     EngineOptions many = options(rows);
     many.context = 64;
     RealEngine crowd = engine(many);
     std::vector<RequestId> ids;
-    for (uint32_t i = 0; i < rows; ++i) ids.push_back(crowd.submit(i == rows / 2 ? asked : request(2, i, 6)));
+    for (uint32_t i = 0; i < rows; ++i) ids.push_back(crowd.submit(i == rows / 2 ? asked : request(2, i, length)));
     crowd.run();
     EXPECT_TRUE(same_bits(crowd.collect(ids[rows / 2]), want)) << rows << " rows";
-    EXPECT_TRUE(same_bits(crowd.collect(ids[3]), alone(request(2, 3, 6)))) << rows << " rows";
+    EXPECT_TRUE(same_bits(crowd.collect(ids[3]), alone(request(2, 3, length)))) << rows << " rows";
   }
 }
 
 TEST_P(OneAnswer, AloneOrWithStrangersOfAnyLength) {
-  const Request asked = request(150, 1, 10);
+  const uint32_t length = tokens(12, 6);
+  const Request asked = request(150, 1, length - 2);
   const Progress want = alone(asked);
   RealEngine crowd = engine(options(4, 256));
   std::vector<RequestId> ids;
-  for (uint32_t i = 0; i < 3; ++i) ids.push_back(crowd.submit(request(5 + 60 * i, 10 + i, 12)));
+  for (uint32_t i = 0; i < 3; ++i) ids.push_back(crowd.submit(request(5 + 60 * i, 10 + i, length)));
   crowd.engine->step();
   const RequestId id = crowd.submit(asked);
   crowd.run();
   EXPECT_TRUE(same_bits(crowd.collect(id), want));
-  EXPECT_TRUE(same_bits(crowd.collect(ids[1]), alone(request(65, 11, 12))));
+  EXPECT_TRUE(same_bits(crowd.collect(ids[1]), alone(request(65, 11, length))));
 }
 
 // Only its largest logits are told or not: nothing else hangs on how many were asked for.
@@ -135,12 +146,12 @@ TEST_P(OneAnswer, AnyChunkThatIsAMultipleOf64) {
 
 // So long that attention is merged from parts of the history.
 TEST_P(OneAnswer, AnyChunkAndAnyThreadsOfALongPrompt) {
-  if (is_reference()) GTEST_SKIP() << "the reference device takes one row at a time";
-  const Request asked = request(600, 9, 4);
+  if (const char* reason = device().reason_against(Line::long_prompts)) GTEST_SKIP() << reason;
+  const Request asked = request(device().slow_steps ? 300 : 600, 9, 4);
   EngineOptions deep = options(1, 640);
   deep.context = 700;
   const Progress want = engine(deep).answer(asked);
-  for (const uint32_t chunk : {64u, 512u}) {
+  for (const uint32_t chunk : {64u, device().slow_steps ? 256u : 512u}) {
     deep.prompt_chunk = chunk;
     EXPECT_TRUE(same_bits(engine(deep, chunk == 64 ? 1 : 2).answer(asked), want)) << "chunks of " << chunk;
   }
@@ -268,15 +279,16 @@ TEST(Caches, OfAnotherFormatAreNotTaken) {
 }
 
 TEST_P(OneAnswer, DroppedAndComputedAgain) {
+  const uint32_t length = tokens(100, 40);
   EngineOptions tight = options(3, 64);
   tight.context = 192;
   tight.cache_positions = 256;
   RealEngine crowd = engine(tight);
   std::vector<RequestId> ids;
-  for (uint32_t i = 0; i < 3; ++i) ids.push_back(crowd.submit(request(60, 20 + i, 100)));
+  for (uint32_t i = 0; i < 3; ++i) ids.push_back(crowd.submit(request(60, 20 + i, length)));
   crowd.run();
   EXPECT_GT(crowd.engine->stats().prompt_rows, 180u) << "nobody was dropped";
-  for (uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(crowd.collect(ids[i]), alone(request(60, 20 + i, 100))));
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(crowd.collect(ids[i]), alone(request(60, 20 + i, length))));
 }
 
 // Drafts that are mostly wrong, and such as repeat a text that repeats itself.
@@ -287,10 +299,10 @@ TEST_P(OneAnswer, DraftsOnOrOff) {
   std::vector<Request> asked;
   std::vector<RequestId> ids;
   for (uint32_t i = 0; i < 2; ++i) {
-    Request one = request(30, 40 + i, 250);
+    Request one = request(30, 40 + i, tokens(250, 60));
     const std::vector<int32_t> again = one.prompt;
     one.prompt.insert(one.prompt.end(), again.begin(), again.end());
-    one.sampling.temperature = i == 0 ? 0.0f : 0.3f;
+    one.sampling.temperature = i == 0 ? 0.0f : 0.8f;
     one.sampling.logit_bias = {{again[1], 8.0f}, {again[2], 8.0f}};
     asked.push_back(one);
     ids.push_back(crowd.submit(one));
@@ -304,12 +316,44 @@ TEST_P(OneAnswer, DraftsOnOrOff) {
 
 // Made before the first step, or behind some tokens of this answer.
 TEST_P(OneAnswer, WeightsAreRepackedOrNot) {
+  if (const char* reason = device().reason_against(Line::repacking)) GTEST_SKIP() << reason;
   const Request asked = request(100, 8, 24);
   const Progress want = alone(asked);
   for (const Repack repack : {Repack::first, Repack::behind}) {
     EngineOptions repacking = options();
     repacking.repack = repack;
     EXPECT_TRUE(same_bits(engine(repacking).answer(asked), want));
+  }
+}
+
+// Of this device, in its own form.
+uint64_t bytes_of_expert(const Model& model, const RealDevice& machine, const EngineOptions& options) {
+  const Budget budget;
+  const Result<MemoryPlan> plan = plan_memory(model, weight_files(model), *machine.device, budget, UINT64_MAX, options);
+  CHECK(plan);
+  return plan->experts.slot_bytes;
+}
+
+// Read as they are chosen, into fewer slots than the model has experts: each step stops and is resumed.
+TEST_P(OneAnswer, ExpertsAreResidentOrStreamed) {
+  EngineOptions streamed = options(2, 64);
+  const Model& model = real_model(GetParam().model);
+  const RealDevice machine(RealDevice::Open(device().open), 1);
+  const uint64_t slot = bytes_of_expert(model, machine, streamed);
+  if (slot == 0) GTEST_SKIP() << "no experts, or none that this device reads as they are chosen";
+  const Request asked = request(75, 1, 6), beside = request(9, 2, 6);
+  const Progress want = alone(asked), want_beside = alone(beside);
+  for (const uint64_t slots : {1, 5}) {
+    streamed.experts.bytes = slots * slot;
+    RealEngine reading = engine(streamed);
+    const RequestId first = reading.submit(asked), second = reading.submit(beside);
+    reading.run();
+    EXPECT_TRUE(same_bits(reading.collect(first), want)) << slots << " slots";
+    EXPECT_TRUE(same_bits(reading.collect(second), want_beside)) << slots << " slots";
+    const std::optional<ExpertStats> stats = reading.engine->expert_stats();
+    ASSERT_TRUE(stats);
+    EXPECT_EQ(stats->slots, slots);
+    EXPECT_GT(stats->misses, stats->slots) << "no expert made room for another";
   }
 }
 
@@ -328,54 +372,67 @@ TEST_P(OneAnswer, CancellingOthersChangesNothing) {
 }
 
 std::string variant_name(const testing::TestParamInfo<Variant>& info) {
-  std::string name = cat(info.param.device, "_", info.param.arithmetic == Arithmetic::exact ? "exact" : "fast", "_",
-                         info.param.model, info.param.cache ? cat("_", format_name(*info.param.cache)) : "");
+  std::string name = cat(info.param.device->name, "_", info.param.arithmetic == Arithmetic::exact ? "exact" : "fast",
+                         "_", info.param.model, info.param.cache ? cat("_", format_name(*info.param.cache)) : "");
   for (char& c : name) c = c == ' ' ? '_' : c;
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Devices, OneAnswer,
-    testing::Values(
-        Variant{"reference", Arithmetic::exact, "gemma4_dense"}, Variant{"reference", Arithmetic::exact, "gemma4_moe"},
-        Variant{"cpu", Arithmetic::exact, "gemma4_dense"}, Variant{"cpu", Arithmetic::exact, "gemma4_moe"},
-        Variant{"cpu", Arithmetic::fast, "gemma4_dense"}, Variant{"cpu", Arithmetic::fast, "gemma4_moe"},
-        Variant{"cpu", Arithmetic::fast, "gemma4_dense q8_0"}, Variant{"cpu", Arithmetic::fast, "gemma4_moe q8_0"},
-        Variant{"reference", Arithmetic::exact, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::exact, "qwen3_5_moe"},
-        Variant{"cpu", Arithmetic::fast, "qwen3_5_moe"}, Variant{"cpu", Arithmetic::fast, "qwen3_5_moe q8_0"},
-        Variant{"reference", Arithmetic::exact, "deepseek_v3"}, Variant{"cpu", Arithmetic::exact, "deepseek_v3"},
-        Variant{"cpu", Arithmetic::fast, "deepseek_v3"}, Variant{"cpu", Arithmetic::fast, "deepseek_v3 q8_0"},
-        Variant{"cpu", Arithmetic::fast, "deepseek_v3", Format::bf16}),
-    variant_name);
+// Windows, experts, slots, latents.
+constexpr const char* kModels[] = {"gemma4_dense", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"};
+
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const AnswerDevice& device : answer_devices())
+    for (const Arithmetic arithmetic : device.arithmetics) {
+      for (const char* model : kModels) all.push_back({&device, arithmetic, model});
+      if (arithmetic == Arithmetic::exact) continue;
+      for (const char* model : kModels) all.push_back({&device, arithmetic, cat(model, " q8_0")});
+      all.push_back({&device, arithmetic, "deepseek_v3", Format::bf16});
+    }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OneAnswer, testing::ValuesIn(variants()), variant_name);
 
 // An anchor outside of all that: transformers' greedy tokens (their smallest margin is far above f32's rounding).
-TEST(Golden, GreedyAnswersAreTransformers) {
-  for (const char* device : {"reference", "cpu"}) {
-    for (const char* model : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe"}) {
-      EngineOptions options;
-      options.arithmetic = Arithmetic::exact;
-      RealEngine engine(model, device, options);
-      const std::string text = *read_file(cat(SLUICE_TEST_DATA, "/", model, "/golden.json"), 1u << 28);
-      const Json golden = *parse_json(text, "golden.json");
-      for (const Json& one : golden.find("cases")->as_array()) {
-        if (one.find("kind")->as_string() == "image") continue;
-        Request request;
-        for (const Json& id : one.find("input_ids")->as_array()) {
-          request.prompt.push_back(static_cast<int32_t>(id.as_integer()));
-        }
-        request.sampling.temperature = 0;
-        const Json::Array& greedy = one.find("greedy")->as_array();
-        request.max_tokens = static_cast<uint32_t>(greedy.size());
-        const Progress progress = engine.answer(request);
-        ASSERT_EQ(progress.tokens.size(), greedy.size());
-        for (size_t i = 0; i < greedy.size(); ++i) {
-          ASSERT_EQ(progress.tokens[i].token, greedy[i].as_integer())
-              << device << ", " << model << ", " << one.find("name")->as_string() << ", token " << i;
-        }
+class Golden : public testing::TestWithParam<const AnswerDevice*> {};
+
+TEST_P(Golden, GreedyAnswersAreTransformers) {
+  const AnswerDevice& device = *GetParam();
+  if (!device.is_here()) GTEST_SKIP() << device.absent;
+  for (const char* model : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe"}) {
+    EngineOptions options;
+    options.arithmetic = Arithmetic::exact;
+    RealEngine engine(real_model(model), RealDevice::Open(device.open), options);
+    const std::string text = *read_file(cat(SLUICE_TEST_DATA, "/", model, "/golden.json"), 1u << 28);
+    const Json golden = *parse_json(text, "golden.json");
+    for (const Json& one : golden.find("cases")->as_array()) {
+      if (one.find("kind")->as_string() == "image") continue;
+      Request request;
+      for (const Json& id : one.find("input_ids")->as_array()) {
+        request.prompt.push_back(static_cast<int32_t>(id.as_integer()));
+      }
+      request.sampling.temperature = 0;
+      const Json::Array& greedy = one.find("greedy")->as_array();
+      request.max_tokens = static_cast<uint32_t>(greedy.size());
+      const Progress progress = engine.answer(request);
+      ASSERT_EQ(progress.tokens.size(), greedy.size());
+      for (size_t i = 0; i < greedy.size(); ++i) {
+        ASSERT_EQ(progress.tokens[i].token, greedy[i].as_integer())
+            << device.name << ", " << model << ", " << one.find("name")->as_string() << ", token " << i;
       }
     }
   }
 }
+
+std::vector<const AnswerDevice*> device_pointers() {
+  std::vector<const AnswerDevice*> all;
+  for (const AnswerDevice& device : answer_devices()) all.push_back(&device);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Devices, Golden, testing::ValuesIn(device_pointers()),
+                         [](const auto& one) { return std::string(one.param->name); });
 
 }  // namespace
 }  // namespace sluice

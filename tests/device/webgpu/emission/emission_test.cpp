@@ -1,0 +1,306 @@
+// What the device makes of programs - kernel texts, bindings, dispatches - on a host that checks and plays nothing: all
+// ops, blocks, formats and families on adapters of many kinds. The rules are in recording_host.cpp and kernel_text.cpp.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "adapters.h"
+#include "device/webgpu/plan.h"
+#include "device/webgpu/webgpu.h"
+#include "engine/memory_plan.h"
+#include "graph/cases.h"
+#include "kernel_text.h"
+#include "model/mix.h"
+#include "model/synthetic.h"
+#include "recording_host.h"
+#include "tests/device/parity_player.h"
+#include "tests/engine/real_engine.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr Arithmetic kArithmetics[] = {Arithmetic::exact, Arithmetic::fast};
+constexpr TokenClass kClasses[] = {TokenClass::prompt, TokenClass::decode};
+
+// A device whose host records.
+struct RecordedDevice {
+  explicit RecordedDevice(const Adapter& adapter) {
+    auto factory = std::make_unique<RecordingFactory>(adapter);
+    record = factory->record();
+    device = make_webgpu_device(std::move(factory));
+  }
+  std::shared_ptr<Record> record;
+  std::unique_ptr<Device> device;
+};
+
+class EmissionOn : public testing::TestWithParam<NamedAdapter> {};
+
+void play(const OpCase& one, const CaseWeights& weights, Device& device) {
+  for (const Arithmetic arithmetic : kArithmetics) {
+    CasePlayer player(one, weights, device, arithmetic);
+    for (const TokenClass token_class : kClasses)
+      for (const CaseStep& step : one.steps) player.play(step, token_class);
+    CasePlayer(one, weights, device, arithmetic, {.traced = true}).play(one.steps.front(), TokenClass::prompt);
+  }
+  StepOutputs outputs;
+  CasePlayer(one, weights, device, Arithmetic::exact).play_looking(one.steps.front(), &outputs);
+}
+
+TEST_P(EmissionOn, EveryCaseOfEveryOpAndBlockKeepsTheRules) {
+  RecordedDevice recorded(GetParam().adapter);
+  for (const std::string_view subject : case_subjects())
+    for (const OpCase& one : cases_of(subject)) {
+      SCOPED_TRACE(one.name);
+      play(one, CaseWeights(one), *recorded.device);
+    }
+  EXPECT_GT(recorded.record->pipelines.size(), 100u);
+  EXPECT_GT(recorded.record->dispatches.size(), 1000u);
+}
+
+// Rows of an odd count, a decoded row and products in the format, as experts and as a plain matrix.
+OpCase case_of(Format format) {
+  const uint32_t columns = std::max(format_info(format).block_elements, 64u);
+  CaseBuilder c(std::string("products of ") + format_name(format));
+  const Value x = c.input(columns);
+  const WeightShape inward{.experts = 2, .rows = 256, .columns = columns};
+  const WeightShape outward{.experts = 2, .rows = columns, .columns = 256};
+  const Routed routed = route(linear(x, c.weight({.rows = 2, .columns = columns})), {.k = 2});
+  const Value sum = experts(x, routed, c.weight(inward, format), c.weight(inward, format), c.weight(outward, format),
+                            ActivationKind::silu);
+  c.output(add(sum, linear(x, c.weight({.rows = columns, .columns = columns}, format))));
+  c.row_steps({1, 37});
+  return c.done();
+}
+
+TEST_P(EmissionOn, EveryFormatKeepsTheRules) {
+  RecordedDevice recorded(GetParam().adapter);
+  std::vector<Format> formats = block_formats();
+  formats.insert(formats.end(), {Format::f32, Format::f16, Format::bf16});
+  for (const Format format : formats) {
+    static std::map<Format, std::pair<OpCase, CaseWeights>> cases;  // encoded once for all adapters
+    auto known = cases.find(format);
+    if (known == cases.end())
+      known = cases.emplace(format, std::pair(case_of(format), CaseWeights(case_of(format)))).first;
+    SCOPED_TRACE(known->second.first.name);
+    play(known->second.first, known->second.second, *recorded.device);
+  }
+}
+
+// A prompt of several chunks and an answer, beside another; experts resident and streamed.
+void answer_two(RealEngine& engine) {
+  std::vector<RequestId> ids;
+  for (uint32_t i = 0; i < 2; ++i) {
+    Request request;
+    for (int32_t token = 0; token < 150; ++token) request.prompt.push_back(token % 97 + 1);
+    request.max_tokens = 3;
+    request.logits_at = {7};
+    ids.push_back(engine.submit(request));
+  }
+  engine.run();
+  for (const RequestId id : ids) {
+    const Progress progress = engine.collect(id);
+    EXPECT_EQ(progress.finish, Finish::length) << (progress.failure ? progress.failure->text : "");
+  }
+}
+
+std::shared_ptr<Record> record_of(const std::string& model, const Adapter& adapter, EngineOptions options) {
+  auto factory = std::make_unique<RecordingFactory>(adapter);
+  const std::shared_ptr<Record> record = factory->record();
+  const RealDevice::Open open = [&](ThreadPool&) -> std::unique_ptr<Device> {
+    return make_webgpu_device(std::move(factory));
+  };
+  RealEngine engine(real_model(model), open, std::move(options));
+  answer_two(engine);
+  return record;
+}
+
+EngineOptions options_of(Arithmetic arithmetic) {
+  EngineOptions options;
+  options.arithmetic = arithmetic;
+  options.sequences = 2;
+  options.prompt_chunk = 64;
+  return options;
+}
+
+constexpr const char* kFamilies[] = {"gemma4_dense",      "gemma4_moe",      "qwen3_5_moe",      "deepseek_v3",
+                                     "gemma4_dense q8_0", "gemma4_moe q8_0", "qwen3_5_moe q8_0", "deepseek_v3 q8_0",
+                                     "qwen3_5_moe_mlx2",  "deepseek_v3_mlx4"};
+
+TEST_P(EmissionOn, EveryFamilyKeepsTheRules) {
+  for (const char* model : kFamilies)
+    for (const Arithmetic arithmetic : kArithmetics) {
+      SCOPED_TRACE(cat(model, arithmetic == Arithmetic::exact ? ", exact" : ", fast"));
+      EXPECT_GT(record_of(model, GetParam().adapter, options_of(arithmetic))->dispatches.size(), 0u);
+    }
+}
+
+// Slots for three experts: a step is played in stretches.
+TEST_P(EmissionOn, StreamedExpertsKeepTheRules) {
+  for (const char* model : {"gemma4_moe q8_0", "qwen3_5_moe", "deepseek_v3"}) {
+    SCOPED_TRACE(model);
+    const Model& opened = real_model(model);
+    const RecordedDevice planning(GetParam().adapter);
+    EngineOptions options = options_of(Arithmetic::fast);
+    const Budget budget;
+    const Result<MemoryPlan> plan =
+        plan_memory(opened, weight_files(opened), *planning.device, budget, UINT64_MAX, options);
+    ASSERT_TRUE(plan) << plan.error().text;
+    options.experts.bytes = 3 * plan->experts.slot_bytes;
+    EXPECT_GT(record_of(model, GetParam().adapter, options)->dispatches.size(), 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Adapters, EmissionOn, testing::ValuesIn(test_adapters()),
+                         [](const auto& one) { return one.param.name; });
+
+// Pipelines are made once, also of the disk's cache: nothing in a text may differ from run to run.
+TEST(Emission, TheSameModelGivesTheSameTextsAndDispatches) {
+  for (const char* model : kFamilies) {
+    const auto once = record_of(model, default_adapter(), options_of(Arithmetic::fast));
+    const auto again = record_of(model, default_adapter(), options_of(Arithmetic::fast));
+    ASSERT_EQ(once->pipelines.size(), again->pipelines.size()) << model;
+    for (size_t i = 0; i < once->pipelines.size(); ++i)
+      EXPECT_EQ(once->pipelines[i].wgsl, again->pipelines[i].wgsl) << model;
+    EXPECT_TRUE(once->dispatches == again->dispatches) << model;
+  }
+}
+
+// Memory for the tensors of a model, of which only the small ones are filled: what is planned reads no matrix.
+class MostlyEmpty {
+ public:
+  explicit MostlyEmpty(uint64_t bytes)
+      : bytes_(bytes),
+        at_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    CHECK(at_ != MAP_FAILED);
+  }
+  MostlyEmpty(const MostlyEmpty&) = delete;
+  MostlyEmpty& operator=(const MostlyEmpty&) = delete;
+  ~MostlyEmpty() { munmap(at_, bytes_); }
+  std::span<std::byte> bytes() const { return {static_cast<std::byte*>(at_), bytes_}; }
+
+ private:
+  uint64_t bytes_;
+  void* at_;
+};
+
+Model model_of(const std::string& shape_name) {
+  const Result<ShapeConfig> shape = find_shape(shape_name);
+  CHECK(shape);
+  const Result<SyntheticModel> made = SyntheticModel::make(*shape, *find_mix("q4_k_m"), {});
+  CHECK(made);
+  const auto memory = std::make_shared<const MostlyEmpty>(made->memory_bytes());
+  const auto checkpoint = std::make_shared<const Checkpoint>(made->checkpoint(memory->bytes(), memory));
+  for (size_t i = 0; i < made->tensors().size(); ++i)
+    if (const uint64_t bytes = made->tensors()[i].bytes; bytes <= 64 << 10)
+      made->fill(i, 0, memory->bytes().subspan(checkpoint->tensors()[i].offset, bytes));
+  const Result<Model> model = resolve(checkpoint);
+  CHECK(model);
+  return *model;
+}
+
+class RealShapes : public testing::TestWithParam<const char*> {};
+
+// Planned, not placed: widths, vocabularies and counts of experts that a small model does not reach. Matrices are cut
+// where a binding is too small for them.
+TEST_P(RealShapes, KeepTheRulesOnEveryAdapter) {
+  const Model model = model_of(GetParam());
+  const Result<TextModel> text = text_model(model, false);
+  ASSERT_TRUE(text) << text.error().text;
+  for (const NamedAdapter& one : test_adapters()) {
+    for (const Arithmetic arithmetic : kArithmetics) {
+      SCOPED_TRACE(one.name);
+      const RecordedDevice recorded(one.adapter);
+      EngineOptions options = options_of(arithmetic);
+      // Activations and caches are one binding each.
+      const bool has_room = one.adapter.binding_bytes >= uint64_t{1} << 30;
+      options.context = has_room ? 4096 : 1024;
+      options.prompt_chunk = has_room ? 512 : 64;
+      options.sequences = has_room ? 4 : 1;
+      const Budget budget;
+      const Result<PlannedText> planned = plan_text(*text, *recorded.device, budget, options, {});
+      if (!planned && !has_room) {  // as some caches do not
+        EXPECT_EQ(planned.error().kind, ErrorKind::out_of_memory) << planned.error().text;
+        continue;
+      }
+      ASSERT_TRUE(planned) << planned.error().text;
+      const auto& plan = static_cast<const WebGpuPlan&>(*planned->plan);
+      for (const TokenClass token_class : kClasses) {
+        const Dispatches& dispatches = plan.dispatches(token_class);
+        for (const PipelineText& kernel : dispatches.texts)
+          EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
+        for (const Dispatch& dispatch : dispatches.list) {
+          const StepMaxima& most = planned->layout.maxima;
+          const uint32_t rows = dispatch.extent.symbol == Symbol::rows ? most.rows : most.wanted;
+          const uint64_t count = dispatch.grid.of_sequences ? most.sequences : uint64_t{rows} * dispatch.extent.ratio;
+          const FoldedGrid grid = fold(dispatch.grid.workgroups(count, options.context - 1), one.adapter.workgroups);
+          EXPECT_LE(grid.x, one.adapter.workgroups) << dispatches.texts[dispatch.text].name;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, RealShapes,
+                         testing::Values("gemma4-e2b:5", "gemma4-26b-a4b:6", "gemma4-31b:6", "qwen3.5-0.8b:4",
+                                         "qwen3.6-27b:4", "qwen3.5-397b-a17b:4", "deepseek-v3:4:1:32"),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           std::ranges::replace_if(name, [](char c) { return c == '-' || c == ':' || c == '.'; }, '_');
+                           return name;
+                         });
+
+struct DecodeDispatches {
+  const char* model;
+  uint32_t token;          // all of a step of one row
+  const char* layer;       // the kernels of the second layer, in order
+  const char* last_layer;  // of another kind, or narrowed to wanted rows
+};
+
+// Fusing keeps these low (docs/architecture.md): a kernel more in every layer is some percent of a small model's token.
+TEST(Emission, ATokensDispatchesAreAsManyAsEver) {
+  constexpr DecodeDispatches kWanted[] = {
+      // Queries' norm and turn are attention's own; norms and sums are the next product's.
+      {"gemma4_dense", 48, "heads attention_part attention_merge linear gated_linear linear linear",
+       "heads attention_part attention_merge linear gated_linear linear rows gather"},
+      // Both branches begin with norms of one row, and their sum is the next product's.
+      {"gemma4_moe", 66,
+       "heads attention_part attention_merge linear linear rows route experts_inward experts_outward gated_linear "
+       "linear linear",
+       "heads attention_part attention_merge linear linear rows route experts_inward experts_outward gated_linear "
+       "linear rows gather"},
+      {"qwen3_5_moe", 50,
+       "short_conv delta_rule rms_norm linear linear route experts_inward experts_outward gated_linear linear linear",
+       "heads attention_part attention_merge slice linear linear route experts_inward experts_outward gated_linear "
+       "linear rows"},
+      {"deepseek_v3", 69,
+       "linear rope heads rows rope append head_product attention head_product linear linear route experts_inward "
+       "experts_outward gated_linear linear linear",
+       "linear rope heads rows rope append gather gather head_product attention head_product linear linear route "
+       "experts_inward experts_outward gated_linear linear linear"}};
+  for (const DecodeDispatches& want : kWanted) {
+    SCOPED_TRACE(want.model);
+    const RecordedDevice recorded(default_adapter());
+    const Result<TextModel> text = text_model(real_model(want.model), false);
+    ASSERT_TRUE(text) << text.error().text;
+    const Budget budget;
+    const Result<PlannedText> planned = plan_text(*text, *recorded.device, budget, options_of(Arithmetic::fast), {});
+    ASSERT_TRUE(planned) << planned.error().text;
+    const auto& plan = static_cast<const WebGpuPlan&>(*planned->plan);
+    std::map<int32_t, std::string> kernels;  // by layer
+    uint32_t token = 0;
+    for (const Dispatch& dispatch : plan.dispatches(TokenClass::decode).list) {
+      if (!dispatch.grid.is_of_one_row()) continue;
+      std::string& names = kernels[plan.program().layers[dispatch.op]];
+      names += cat(names.empty() ? "" : " ", plan.dispatches(TokenClass::decode).texts[dispatch.text].name);
+      ++token;
+    }
+    EXPECT_EQ(token, want.token);
+    EXPECT_EQ(kernels[1], want.layer);
+    EXPECT_EQ(kernels.rbegin()->second, want.last_layer);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::webgpu
