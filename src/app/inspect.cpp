@@ -149,15 +149,28 @@ const char* role_of(const Inspection& found, const StoredTensor& tensor) {
   return contains(found.model->unknown_tensors(), tensor.name) ? "unknown" : "tower";
 }
 
+// The first few: --tensors and --json have them all.
+std::string few_names(const std::vector<std::string>& names) {
+  static constexpr size_t kNames = 3;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kNames); ++i) {
+    list += cat(i == 0 ? "" : ", ", printable(names[i]));
+  }
+  return names.size() > kNames ? cat(list, " and ", names.size() - kNames, " more") : list;
+}
+
 // Towers lie in the text model's file, or in one of their own.
 std::string tower_lines(const Inspection& found) {
-  std::string out, unknown;
+  std::string out;
+  std::vector<std::string> unknown;
   uint64_t towers = 0, bytes = 0;
   for (const StoredTensor& tensor : found.checkpoint->tensors()) {
     const std::string_view role = role_of(found, tensor);
     towers += role == "tower" ? 1 : 0;
     bytes += role == "tower" ? tensor.bytes.size() : 0;
-    unknown += role == "unknown" ? cat(unknown.empty() ? "" : ", ", printable(tensor.name)) : "";
+    if (role == "unknown") {
+      unknown.push_back(tensor.name);
+    }
   }
   if (towers > 0) {
     out += line("towers", cat(towers, " tensors, ", format_bytes(bytes), ", known and not run"));
@@ -166,7 +179,7 @@ std::string tower_lines(const Inspection& found) {
     out += line("towers", cat(found.projector->path(), ": ", found.projector->tensors().size(), " tensors, ",
                               format_bytes(bytes_of(*found.projector)), ", known and not run"));
   }
-  return unknown.empty() ? out : out + line("unknown", unknown);
+  return unknown.empty() ? out : out + line("unknown", few_names(unknown));
 }
 
 // What the model's store brings beside the weights.

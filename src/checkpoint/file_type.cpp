@@ -4,6 +4,7 @@
 #include <array>
 
 #include "checkpoint/mlx_quantization.h"
+#include "checkpoint/quantization_config.h"
 
 namespace sluice {
 
@@ -32,6 +33,15 @@ std::string mlx_label(const Checkpoint& checkpoint) {
   return usual.offsets ? cat("mlx-", usual.bits, "bit") : cat("mlx-", usual.mode);
 }
 
+// The tool that packed them, where config.json says it.
+std::string packed_label(const Checkpoint& checkpoint) {
+  const Json* config = checkpoint.document("config.json");
+  if (config == nullptr) return "";
+  const auto quantization = QuantizationConfig::read(*config, "config.json");
+  if (!quantization) return "";
+  return quantization->bits == 0 ? quantization->method : cat(quantization->method, "-", quantization->bits, "bit");
+}
+
 }  // namespace
 
 std::optional<std::string_view> file_type_name(uint32_t id) {
@@ -55,6 +65,10 @@ std::string format_label(const Checkpoint& checkpoint) {
   const auto format = static_cast<Format>(most - bytes.begin());
   if (format == Format::u32) {
     std::string label = mlx_label(checkpoint);
+    if (!label.empty()) return label;
+  }
+  if (format == Format::i32 || format == Format::u8) {
+    std::string label = packed_label(checkpoint);
     if (!label.empty()) return label;
   }
   return *most == 0 ? std::string() : format_name(format);

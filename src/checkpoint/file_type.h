@@ -17,8 +17,8 @@ inline constexpr std::string_view kFileTypeKey = "general.file_type";
 std::optional<std::string_view> file_type_name(uint32_t id);
 std::optional<uint32_t> file_type_by_name(std::string_view name);
 
-// The file's own word for it ("q4_k_m", of an MLX directory "mlx-4bit", "mlx-mxfp4"), else the format that most bytes
-// of its tensors have; "" without tensors.
+// The file's own word for it ("q4_k_m", of an MLX directory "mlx-4bit", "mlx-mxfp4", of packed integers "gptq-4bit"),
+// else the format that most bytes of its tensors have; "" without tensors.
 std::string format_label(const Checkpoint& checkpoint);
 
 }  // namespace sluice

@@ -44,7 +44,20 @@ void copy(StoredAt from, uint64_t bytes, std::byte* to, std::vector<std::byte>& 
   }
 }
 
+// A grid is one run of an expert's.
+Runs grid_of(const WeightShape& shape, auto& of) {
+  const bool of_experts = of.expert_stride != 0 || !of.experts.empty();
+  return {.first = &of.bytes,
+          .experts = &of.experts,
+          .expert_stride = &of.expert_stride,
+          .stride = &of.grid->bytes,
+          .count = of_experts ? shape.experts : 1,
+          .rows = 1,
+          .row_bytes = of.grid->bytes};
+}
+
 Runs elements_of(TensorSource& source) {
+  if (source.grid) return grid_of(source.shape, source);
   return {.first = &source.bytes,
           .experts = &source.experts,
           .expert_stride = &source.expert_stride,
@@ -55,6 +68,7 @@ Runs elements_of(TensorSource& source) {
 }
 
 Runs part_of(const WeightShape& shape, WeightPart& part) {
+  if (part.grid) return grid_of(shape, part);
   const bool of_experts = part.expert_stride != 0 || !part.experts.empty();
   return {.first = &part.bytes,
           .experts = &part.experts,

@@ -10,6 +10,7 @@
 #include "format/f8.h"
 #include "format/few_bits.h"
 #include "format/fp4.h"
+#include "format/i8.h"
 #include "format/iq1.h"
 #include "format/iq2.h"
 #include "format/iq3.h"
@@ -99,7 +100,7 @@ constexpr std::array<FormatInfo, kFormats> kTable = {
     computed<Bf16>(),
     computed<Q8_0>(),
     data(Format::f64, "f64", 8, 28, "F64"),
-    data(Format::i8, "i8", 1, 24, "I8"),
+    readable<I8>(),
     data(Format::i16, "i16", 2, 25, "I16"),
     data(Format::i32, "i32", 4, 26, "I32"),
     data(Format::i64, "i64", 8, 27, "I64"),

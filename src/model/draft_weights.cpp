@@ -14,9 +14,11 @@ Result<TensorSource> half(const TensorSource& whole, uint32_t which) {
   const uint32_t columns = whole.shape.columns / 2, first = which * columns;
   TensorSource half = whole;
   half.shape.columns = columns;
-  bool whole_blocks = columns % format_info(whole.format).block_elements == 0;
-  half.bytes += row_bytes(whole.format, first);
+  bool whole_blocks = columns % format_info(whole.format).block_elements == 0 && !whole.grid;
+  for (const WeightPart& part : whole.parts) whole_blocks = whole_blocks && !part.grid && part.groups.empty();
+  if (whole_blocks) half.bytes += row_bytes(whole.format, first);
   for (WeightPart& part : half.parts) {
+    if (!whole_blocks) break;
     const uint32_t numbers = first / part.block_columns;
     if (part.block_columns >= whole.shape.columns) continue;  // one number for the row
     whole_blocks =

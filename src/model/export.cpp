@@ -133,9 +133,15 @@ TensorSource source_of_expert(const TensorSource& all, uint32_t expert) {
   one.shape.experts = 1;
   one.bytes = all.row(expert, 0);
   one.experts.clear();
+  const auto of_expert = [&](std::optional<NumberGrid>& grid) {
+    if (grid) grid->first_row += expert * grid->expert_rows;
+  };
+  of_expert(one.grid);
   for (WeightPart& part : one.parts) {
     part.bytes = part.row(expert, 0);
     part.experts.clear();
+    of_expert(part.grid);
+    if (part.groups.size() > 1) part.groups = {part.groups[expert]};
   }
   return one;
 }

@@ -54,11 +54,23 @@ void experts_weights(WeightTable& t, const Config& c) {
   t.add("per_expert_scale", vector_of(c.experts), {{"router.per_expert_scale"}},
         {{"ffn_down_exps.scale"}, {"ffn_gate_inp.per_expert_scale"}});
   t.add("pre_feedforward_norm_2", vector_of(c.hidden), "pre_feedforward_layernorm_2.weight", "pre_ffw_norm_2.weight");
-  t.add("experts.gate_proj", in, {{"experts.gate_up_proj", 0, fused}, {"experts.switch_glu.gate_proj.weight"}},
+  t.add("experts.gate_proj", in,
+        {{"experts.gate_up_proj", 0, fused},
+         {"experts.switch_glu.gate_proj.weight"},
+         {"experts.*.gate_proj.weight"},
+         {"moe.experts.*.gate_proj.weight"}},
         {{"ffn_gate_up_exps.weight", 0, fused}, {"ffn_gate_exps.weight"}, {"ffn_gate.*.weight"}});
-  t.add("experts.up_proj", in, {{"experts.gate_up_proj", width, fused}, {"experts.switch_glu.up_proj.weight"}},
+  t.add("experts.up_proj", in,
+        {{"experts.gate_up_proj", width, fused},
+         {"experts.switch_glu.up_proj.weight"},
+         {"experts.*.up_proj.weight"},
+         {"moe.experts.*.up_proj.weight"}},
         {{"ffn_gate_up_exps.weight", width, fused}, {"ffn_up_exps.weight"}, {"ffn_up.*.weight"}});
-  t.add("experts.down_proj", out, {{"experts.down_proj"}, {"experts.switch_glu.down_proj.weight"}},
+  t.add("experts.down_proj", out,
+        {{"experts.down_proj"},
+         {"experts.switch_glu.down_proj.weight"},
+         {"experts.*.down_proj.weight"},
+         {"moe.experts.*.down_proj.weight"}},
         {{"ffn_down_exps.weight"}, {"ffn_down.*.weight"}});
   t.add("post_feedforward_norm_2", vector_of(c.hidden), "post_feedforward_layernorm_2.weight",
         "post_ffw_norm_2.weight");

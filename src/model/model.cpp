@@ -53,11 +53,8 @@ void add_weight(Sha256& sha, Checksum& bytes, const BoundWeight& weight) {
     std::vector<std::byte> room;
     bytes.add(std::span(stored.read(count, room), count));
   };
-  add_first(tensor.bytes, tensor.shape.rows * tensor.row_stride);
-  for (const WeightPart& part : tensor.parts) {
-    const uint64_t rows = (uint64_t{tensor.shape.rows} + part.row_shift - 1) / part.block_rows + 1;
-    add_first(part.bytes, rows * part.row_stride);
-  }
+  add_first(tensor.bytes, expert_bytes(tensor));
+  for (const WeightPart& part : tensor.parts) add_first(part.bytes, expert_bytes(tensor, part));
 }
 
 }  // namespace

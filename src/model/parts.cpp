@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "model/integer_layout.h"
 #include "model/weight_table.h"
 
 namespace sluice {
@@ -18,18 +19,19 @@ constexpr Side kSides[] = {{"_scale_inv", PartRole::factor},
                            {"_scale_2", PartRole::factor},
                            {"_global_scale", PartRole::divisor}};
 constexpr Side kGgufSide = {".scale", PartRole::factor};
-constexpr const char* kNotUsed[] = {".input_scale", ".input_global_scale", ".weight_shape"};
-constexpr std::string_view kWeight = ".weight";
-constexpr std::string_view kPacked = "_packed";
+constexpr const char* kNotUsed[] = {".input_scale",  ".input_global_scale", ".input_zero_point",
+                                    ".output_scale", ".output_zero_point",  ".k_scale",
+                                    ".v_scale"};
+constexpr const char* kShape = "_shape";
+constexpr const char* kPreScale = ".pre_quant_scale";
 constexpr const char* kMlxScales = ".scales";
 constexpr const char* kMlxOffsets = ".biases";
-constexpr int64_t kWordBits = 32;
 
 bool is_float8(Format format) { return format == Format::f8_e4m3 || format == Format::f8_e5m2; }
 
 // "x" of "x.weight".
 std::string stem_of(const std::string& name) {
-  return ends_with(name, kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
+  return ends_with(name, kWeightSuffix) ? name.substr(0, name.size() - kWeightSuffix.size()) : name;
 }
 
 uint32_t blocks(uint32_t elements, uint32_t block) { return (elements - 1) / block + 1; }
@@ -50,7 +52,7 @@ const Json* block_size_of(const Json& config) {
 }
 
 // As many elements as the words hold, where they hold whole ones.
-ElementView words_view(const StoredTensor& words, Format format, uint32_t bits) {
+ElementView view_of_words(const StoredTensor& words, Format format, uint32_t bits) {
   ElementView view{format, words.shape};
   if (!view.shape.empty() && view.shape.back() <= INT64_MAX / kWordBits)
     view.shape.back() = view.shape.back() * kWordBits / bits;
@@ -69,7 +71,9 @@ Result<PartFinder> PartFinder::open(const Checkpoint& checkpoint, const SourceNa
   finder.claimed_ = std::move(claimed);
   const Json* config = checkpoint.document("config.json");
   if (config == nullptr) return finder;
-  TRY(finder.mlx_, MlxQuantization::read(*config, join_path(checkpoint.path(), "config.json"), names.prefixes()));
+  const std::string where = join_path(checkpoint.path(), "config.json");
+  TRY(finder.mlx_, MlxQuantization::read(*config, where, names.prefixes()));
+  TRY(finder.quantization_, QuantizationConfig::read(*config, where));
   const Json* size = block_size_of(*config);
   if (size == nullptr) return finder;
   if (!size->is_array() || size->as_array().size() != 2 || !std::ranges::all_of(size->as_array(), is_block_length))
@@ -84,11 +88,18 @@ const StoredTensor* PartFinder::beside(const std::string& name) const {
   return claimed_.contains(name) ? nullptr : names_->find(name);
 }
 
-Result<ElementView> PartFinder::view(const std::string& name, const StoredTensor& elements) const {
+std::string PartFinder::described(const StoredTensor& tensor) const {
+  return cat(checkpoint_->files()[tensor.file], ": ", printable(tensor.name));
+}
+
+Result<ElementView> PartFinder::view(const std::string& name, const StoredTensor& elements,
+                                     const WeightShape& shape) const {
+  if (lies_in_words(elements)) return words_view(elements, shape);
   ElementView view{elements.format, elements.shape};
   TRY(const MlxPacking* const mlx, mlx_packing(stem_of(name), elements));
-  if (mlx != nullptr) return words_view(elements, mlx->elements, mlx->bits);
-  if (is_packed_integers(name, elements)) return words_view(elements, Format::u4, 4);
+  if (mlx != nullptr) return view_of_words(elements, mlx->elements, mlx->bits);
+  if (const std::optional<uint32_t> bits = packed_bits(name, elements, shape.columns))
+    return view_of_words(elements, format_of_bits(*bits), *bits);
   const bool packed = elements.format == Format::u8 && !view.shape.empty() && beside(name + "_scale") != nullptr;
   if (!packed || view.shape.back() > INT64_MAX / 2) return view;
   view.format = Format::f4;
@@ -100,27 +111,34 @@ Result<FoundParts> PartFinder::find(const std::string& name, const StoredTensor&
                                     const WeightShape& shape) const {
   FoundParts found;
   const std::string stem = stem_of(name);
+  if (lies_in_words(elements)) return find_words(stem, elements, shape);
   TRY(const MlxPacking* const mlx, mlx_packing(stem, elements));
   if (mlx != nullptr) return find_mlx(stem, elements, *mlx, shape);
-  TRY(const ElementView viewed, view(name, elements));
+  TRY(const ElementView viewed, view(name, elements, shape));
   const Format format = viewed.format;
+  const bool integers = is_integers(name, elements);
   if (checkpoint_->dialect() == Dialect::gguf) {
     if (format != Format::nvfp4) return found;
     if (const StoredTensor* side = beside(stem + kGgufSide.suffix))
       TRY_STATUS(add(*side, kGgufSide.role, shape, found));
-  } else if (is_float8(format) || format == Format::f4 || is_packed_integers(name, elements)) {
-    if (is_packed_integers(name, elements)) TRY_STATUS(add_centre(name, elements, shape, found));
+  } else if (is_float8(format) || format == Format::f4 || integers) {
+    if (integers) TRY_STATUS(add_zero_point(name, elements, shape, found));
+    const size_t scales = found.parts.size();
     for (const Side& kind : kSides)
       if (const StoredTensor* side = beside(name + kind.suffix)) TRY_STATUS(add(*side, kind.role, shape, found));
-    if (found.parts.empty())
-      return error(ErrorKind::unsupported, checkpoint_->files()[elements.file], ": ", printable(elements.name), " is ",
-                   format_name(elements.format), " without its scales: want ", printable(name),
-                   "_scale_inv or _scale beside it");
+    if (found.parts.size() == scales)
+      return error(ErrorKind::unsupported, described(elements), " is ", format_name(elements.format),
+                   " without its scales: want ", printable(name), "_scale_inv or _scale beside it");
+    if (const StoredTensor* side = beside(name + "_g_idx"); side != nullptr && integers)
+      TRY_STATUS(add_groups(*side, shape, found));
+    if (const StoredTensor* side = beside(stem + kPreScale))
+      return error(ErrorKind::unsupported, described(*side), ": activations are scaled before the product: want none");
   } else {
     return found;
   }
   for (const char* suffix : kNotUsed)
     if (const StoredTensor* side = beside(stem + suffix)) found.tensors.push_back(side);
+  if (const StoredTensor* side = beside(name + kShape)) found.tensors.push_back(side);
   return found;
 }
 
@@ -132,37 +150,11 @@ Result<WeightPart> PartFinder::part_of(const StoredTensor& side, PartRole role, 
   part.bytes = side.bytes.data();
   part.owner = checkpoint_->owner(side);
   const FormatInfo& info = format_info(part.format);
-  if (info.decode == nullptr || info.block_elements != 1 || part.format == Format::u8)
-    return error(ErrorKind::unsupported, checkpoint_->files()[side.file], ": ", printable(side.name), " is ",
-                 format_name(side.format), ": want floats");
+  const bool is_integer = part.format == Format::u8 || part.format == Format::i8;
+  if (info.decode == nullptr || info.block_elements != 1 || is_integer != (role == PartRole::minus))
+    return error(ErrorKind::unsupported, described(side), " is ", format_name(side.format), ": want ",
+                 role == PartRole::minus ? "i8" : "floats");
   return part;
-}
-
-bool PartFinder::is_packed_integers(const std::string& name, const StoredTensor& elements) const {
-  return checkpoint_->dialect() != Dialect::gguf && elements.format == Format::i32 &&
-         ends_with(elements.name, kPacked) && beside(name + "_scale") != nullptr;
-}
-
-// The elements are without sign: what stands for 0 is taken from them.
-Status PartFinder::add_centre(const std::string& name, const StoredTensor& elements, const WeightShape& shape,
-                              FoundParts& found) const {
-  static constexpr float kMinusCentre = -8;
-  const std::string tensor = cat(checkpoint_->files()[elements.file], ": ", printable(elements.name));
-  for (const char* suffix : {"_zero_point", "_g_idx"})
-    if (beside(name + suffix) != nullptr)
-      return error(ErrorKind::unsupported, tensor, " has ", suffix + 1,
-                   " beside it: want symmetric integers in the order of their columns");
-  if (shape.columns % format_info(Format::u4).block_elements != 0)
-    return error(ErrorKind::unsupported, tensor, " has rows of ", shape.columns, " integers: want a multiple of ",
-                 format_info(Format::u4).block_elements);
-  WeightPart part;
-  part.role = PartRole::offset;
-  part.format = Format::f32;
-  part.bytes = reinterpret_cast<const std::byte*>(&kMinusCentre);
-  part.block_rows = shape.rows;
-  part.block_columns = shape.columns;
-  found.parts.push_back(std::move(part));
-  return {};
 }
 
 Status PartFinder::add(const StoredTensor& side, PartRole role, const WeightShape& shape, FoundParts& found) const {
@@ -181,10 +173,10 @@ Status PartFinder::fit(const StoredTensor& side, const WeightShape& shape, Weigh
   while (numbers.size() > 2 && numbers.front() == 1) numbers.erase(numbers.begin());
   if (numbers.size() == 1) numbers.push_back(1);
   if (numbers.empty()) numbers = {1, 1};
-  const Error wrong =
-      error(ErrorKind::invalid, checkpoint_->files()[side.file], ": ", printable(side.name), " is ",
-            format_shape(side.shape), ": want one scale a tensor, a row, a group of a row's elements or ", block_rows_,
-            " x ", block_columns_, " elements of [", shape.experts, ", ", shape.rows, ", ", shape.columns, "]");
+  const Error wrong = error(ErrorKind::invalid, described(side), " is ", format_shape(side.shape), ": want one ",
+                            part.role == PartRole::minus ? "zero point" : "scale",
+                            " a tensor, a row, a group of a row's elements or ", block_rows_, " x ", block_columns_,
+                            " elements of [", shape.experts, ", ", shape.rows, ", ", shape.columns, "]");
   if (numbers.size() != 2 || numbers[0] < 1 || numbers[1] < 1) return wrong;
   const int64_t rows = numbers[0], columns = numbers[1];
   if (rows == 1 && columns == 1) {

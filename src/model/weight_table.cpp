@@ -5,13 +5,15 @@
 #include <unordered_set>
 
 #include "model/expert_names.h"
+#include "model/integer_layout.h"
 #include "model/parts.h"
 
 namespace sluice {
 namespace {
 
 constexpr size_t kNamesInASentence = 3;
-constexpr std::string_view kPacked = "_packed";
+// Scales of caches in 8 bits, which are not kept so here.
+constexpr std::string_view kCacheScales[] = {".q_scale", ".k_scale", ".v_scale"};
 
 // Ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n], the taps of a convolution as [n, 1,
 // taps].
@@ -31,11 +33,12 @@ Status check_shape(const Checkpoint& checkpoint, const StoredTensor& stored, con
 
 // All of a stored tensor, whose shape that is.
 Result<TensorSource> whole_tensor(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
-                                  Format format, std::vector<WeightPart> parts) {
+                                  Format format, FoundParts beside) {
   TensorSource whole;
   whole.shape = shape;
   whole.format = format;
-  whole.parts = std::move(parts);
+  whole.grid = beside.grid;
+  whole.parts = std::move(beside.parts);
   if (!format_info(whole.format).decodable && whole.parts.empty())
     return error(ErrorKind::unsupported, checkpoint.files()[stored.file], ": ", printable(stored.name), " is ",
                  format_name(stored.format), ": want a format that is computed with");
@@ -73,9 +76,9 @@ Result<TensorSource> stacked(const Checkpoint& checkpoint, const std::vector<con
     const TensorSource& one = experts[i];
     const bool alike = std::ranges::equal(one.parts, all.parts, [](const WeightPart& a, const WeightPart& b) {
       return a.role == b.role && a.format == b.format && a.row_stride == b.row_stride && a.block_rows == b.block_rows &&
-             a.block_columns == b.block_columns;
+             a.block_columns == b.block_columns && a.grid == b.grid;
     });
-    if (one.format != all.format || !alike)
+    if (one.format != all.format || one.grid != all.grid || !alike)
       return error(ErrorKind::unsupported, checkpoint.files()[stored[i]->file], ": ", printable(stored[i]->name),
                    " is ", format_name(one.format), " with ", one.parts.size(), " parts: want ",
                    format_name(all.format), " with ", all.parts.size(), " as ", printable(stored[0]->name));
@@ -86,6 +89,13 @@ Result<TensorSource> stacked(const Checkpoint& checkpoint, const std::vector<con
       owners->push_back(one.parts[part].owner);
     }
   }
+  for (size_t part = 0; part < all.parts.size(); ++part) {
+    std::vector<ColumnGroups> groups;
+    for (const TensorSource& one : experts)
+      groups.push_back(one.parts[part].groups.empty() ? nullptr : one.parts[part].groups[0]);
+    if (std::ranges::any_of(groups, [](const ColumnGroups& one) { return one != nullptr; }))
+      all.parts[part].groups = std::move(groups);
+  }
   all.owner = std::move(owners);
   return all;
 }
@@ -95,6 +105,10 @@ Result<TensorSource> divided(const Checkpoint& checkpoint, const StoredTensor& s
                              uint32_t experts) {
   const uint32_t rows = matrix.shape.rows / experts;
   for (WeightPart& part : matrix.parts) {
+    if (part.grid) {
+      part.grid->expert_rows = rows;
+      continue;
+    }
     if (part.block_rows >= matrix.shape.rows) continue;  // one row of numbers for all
     if (rows % part.block_rows != 0)
       return error(ErrorKind::unsupported, checkpoint.files()[stored.file], ": ", printable(stored.name),
@@ -103,7 +117,8 @@ Result<TensorSource> divided(const Checkpoint& checkpoint, const StoredTensor& s
   }
   matrix.shape.experts = experts;
   matrix.shape.rows = rows;
-  matrix.expert_stride = rows * matrix.row_stride;
+  matrix.expert_stride = matrix.grid ? 0 : rows * matrix.row_stride;
+  if (matrix.grid) matrix.grid->expert_rows = rows;
   return matrix;
 }
 
@@ -129,6 +144,15 @@ TensorSource transformed(const TensorSource& stored, Transform transform) {
   tensor.row_stride = tensor.expert_stride = row_bytes(Format::f32, stored.shape.columns);
   tensor.owner = values;
   return tensor;
+}
+
+// By itself, or as a part of a weight that is ignored.
+bool is_ignored(const WeightTable& table, Dialect dialect, const std::string& name) {
+  if (table.ignores(dialect, name)) return true;
+  if (dialect == Dialect::gguf) return false;
+  const bool of_cache =
+      std::ranges::any_of(kCacheScales, [&](std::string_view scale) { return ends_with(name, scale); });
+  return of_cache || table.ignores(dialect, cat(name.substr(0, name.rfind('.')), kWeightSuffix));
 }
 
 Error missing_tensors(const Checkpoint& checkpoint, const std::vector<std::string>& names) {
@@ -201,13 +225,16 @@ Result<SourceNames> SourceNames::read(const Checkpoint& checkpoint, const std::v
     size_t prefix = 0;
     while (prefix < prefixes.size() && !starts_with(name, prefixes[prefix])) ++prefix;
     if (prefix < prefixes.size()) name.remove_prefix(prefixes[prefix].size());
-    if (ends_with(name, kPacked)) name.remove_suffix(kPacked.size());
     best = std::min(best, prefix);
-    const auto [at, added] = names.index_.emplace(name, &tensor);
+    std::string used(name);
+    if (ends_with(name, kPackedSuffix)) used.resize(used.size() - kPackedSuffix.size());
+    if (ends_with(name, kWordsSuffix))
+      used.replace(used.size() - kWordsSuffix.size(), kWordsSuffix.size(), kWeightSuffix);
+    const auto [at, added] = names.index_.emplace(used, &tensor);
     if (!added)
       return error(ErrorKind::corrupt, checkpoint.path(), ": ", printable(at->second->name), " and ",
                    printable(tensor.name), " are the same weight: want one of them");
-    names.all_.emplace_back(name, &tensor);
+    names.all_.emplace_back(std::move(used), &tensor);
   }
   if (best < prefixes.size()) names.prefix_ = prefixes[best];
   return names;
@@ -232,6 +259,10 @@ const BoundWeight* BoundWeights::bound(const std::string& canonical) const {
 Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& checkpoint, const SourceNames& names) {
   BoundWeights weights;
   std::vector<std::string> missing;
+  std::unordered_set<std::string> missed;
+  const auto miss = [&](const std::string& name) {
+    if (missed.insert(name).second) missing.push_back(name);
+  };
   std::unordered_set<const StoredTensor*> used;
   TRY(const PartFinder finder, PartFinder::open(checkpoint, names, names_of(table, checkpoint.dialect())));
   for (const WeightRow& row : table.rows()) {
@@ -240,7 +271,7 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
       return !s.transposed && names.find(name_of_expert(s.name, 0)) != nullptr;
     });
     if (source == sources.end()) {
-      if (!row.optional) missing.push_back(names.prefix() + name_of_expert(sources.front().name, 0));
+      if (!row.optional) miss(names.prefix() + name_of_expert(sources.front().name, 0));
       continue;
     }
     const WeightShape shape = shape_of_stored(row.shape, *source);
@@ -251,15 +282,15 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
       const std::string name = name_of_expert(source->name, i);
       const StoredTensor* one = names.find(name);
       if (one == nullptr) {
-        missing.push_back(names.prefix() + name);
+        miss(names.prefix() + name);
         continue;
       }
-      TRY(const ElementView view, finder.view(name, *one));
+      TRY(const ElementView view, finder.view(name, *one, shape));
       TRY_STATUS(check_shape(checkpoint, *one, view, stored_shape(row.shape, *source)));
       TRY(FoundParts beside, finder.find(name, *one, shape));
       used.insert(one);
       used.insert(beside.tensors.begin(), beside.tensors.end());
-      TRY(TensorSource elements, whole_tensor(checkpoint, *one, shape, view.format, std::move(beside.parts)));
+      TRY(TensorSource elements, whole_tensor(checkpoint, *one, shape, view.format, std::move(beside)));
       stored.push_back(one);
       found.push_back(std::move(elements));
     }
@@ -278,7 +309,7 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
   }
   if (!missing.empty()) return missing_tensors(checkpoint, missing);
   for (const auto& [name, stored] : names.all()) {
-    if (used.contains(stored) || table.ignores(checkpoint.dialect(), name)) continue;
+    if (used.contains(stored) || is_ignored(table, checkpoint.dialect(), name)) continue;
     weights.unread_.push_back(stored->name);
     if (!table.in_tower(checkpoint.dialect(), name)) weights.unknown_.push_back(stored->name);
   }

@@ -121,8 +121,8 @@ struct BoundWeight {
   TensorSource tensor;  // the weight: `whole` or some of its rows
 };
 
-// Tensors by the names that a table uses: the stored name without the first of `prefixes` that it begins with, and
-// without "_packed" (parts.h). Fails when two tensors come to one name.
+// Tensors by the names that a table uses: the stored name without the first of `prefixes` that it begins with, without
+// "_packed", and with ".weight" for ".qweight" (parts.h). Fails when two tensors come to one name.
 class SourceNames {
  public:
   static Result<SourceNames> read(const Checkpoint& checkpoint, const std::vector<std::string>& prefixes);

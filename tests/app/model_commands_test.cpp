@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "tests/app/json_fields.h"
 #include "tests/app/program.h"
+#include "tests/model/quantised_folder.h"
 
 namespace sluice {
 namespace {
@@ -50,6 +51,28 @@ TEST(Inspect, SaysWhatTheModelIs) {
 TEST(Inspect, ListsTensorsInFileOrder) {
   const ProgramResult result = run_sluice({"inspect", "demo", "--tensors"});
   EXPECT_THAT(result.out, HasSubstr("\ntoken_embd.weight  q8_0  [4096, 256]  1.1 MB  demo-gemma4-q8_0.gguf at "));
+}
+
+TEST(Inspect, NamesAFewUnknownTensorsOnOneLine) {
+  quantising::Tensors tensors;
+  const Checkpoint moe = *open_checkpoint(kMoe);
+  for (const StoredTensor& tensor : moe.tensors()) {
+    const std::span<const std::byte> bytes = tensor.bytes;
+    tensors[tensor.name] = {format_info(tensor.format).safetensors_name,
+                            tensor.shape,
+                            {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+  }
+  for (const char* name : {"z.1", "z.2", "z.3", "z.4", "z.5"})
+    tensors[name] = quantising::stored("F32", {}, std::vector<float>{1});
+  const TemporaryFolder folder;
+  quantising::write_folder(folder.path(), *read_file(kMoe + "/config.json", 1 << 20), tensors);
+  EXPECT_THAT(run_sluice({"inspect", folder.path()}).out, HasSubstr("\nunknown         z.1, z.2, z.3 and 2 more\n"));
+  EXPECT_EQ(json_of(run_sluice({"inspect", folder.path(), "--json"}))
+                .find("model")
+                ->find("unknown_tensors")
+                ->as_array()
+                .size(),
+            5u);
 }
 
 // A copy of a model directory whose config.json is changed.

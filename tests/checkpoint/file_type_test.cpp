@@ -44,5 +44,17 @@ TEST_F(FormatLabel, OfAnMlxDirectoryIsItsQuantization) {
   EXPECT_EQ(format_label(*open_checkpoint(SLUICE_TEST_DATA "/qwen3_5_moe_mlx2")), "mlx-4bit");
 }
 
+TEST_F(FormatLabel, OfPackedIntegersIsTheToolThatPackedThem) {
+  const std::string header = R"({"w.qweight": {"dtype": "I32", "shape": [1, 2], "data_offsets": [0, 8]}})";
+  const uint64_t length = header.size();
+  put("model.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header + zeros(8));
+  put("config.json", R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})");
+  EXPECT_EQ(format_label(*open_checkpoint(folder_)), "gptq-4bit");
+  put("config.json", R"({"quantization_config": {"quant_method": "compressed-tensors"}})");
+  EXPECT_EQ(format_label(*open_checkpoint(folder_)), "compressed-tensors");
+  put("config.json", "{}");
+  EXPECT_EQ(format_label(*open_checkpoint(folder_)), "i32");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -110,7 +110,9 @@ TEST_P(HeldWeightsTest, GiveTheBitsOfMappedOnes) {
 
 INSTANTIATE_TEST_SUITE_P(Models, HeldWeightsTest,
                          testing::Values("gemma4_dense", "gemma4_moe", "gemma4_moe q8_0 packed", "qwen3_5_moe",
-                                         "qwen3_5_moe_mlx2", "deepseek_v3", "deepseek_v3_mlx4"),
+                                         "qwen3_5_moe_mlx2", "deepseek_v3", "deepseek_v3_mlx4",
+                                         "gemma4_moe as gptq_order", "gemma4_moe as awq",
+                                         "gemma4_moe as packed_int4_group"),
                          real_model_name);
 
 }  // namespace

@@ -19,8 +19,8 @@
 
 namespace sluice {
 
-// "gemma4_dense", "gemma4_moe", or the same converted: "gemma4_dense q8_0", "gemma4_moe q8_0 packed". Kept for the
-// whole program.
+// "gemma4_dense", "gemma4_moe", or the same converted: "gemma4_dense q8_0", "gemma4_moe q8_0 packed"; or quantised,
+// with a tensor an expert: "gemma4_moe as gptq" (tests/model/quantised_folder.h). Kept for the whole program.
 const Model& real_model(const std::string& name);
 // Windows in integers, windows, slots, latents.
 inline constexpr const char* kEveryStateKind[] = {"gemma4_dense q8_0", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"};

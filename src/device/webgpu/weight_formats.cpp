@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -7,6 +8,8 @@
 
 namespace sluice::webgpu {
 namespace {
+
+constexpr uint32_t kRowsAtOnce = 16;  // decoded together
 
 // Of a row: at least 16 elements' worth.
 uint64_t row_blocks(Format format, uint32_t columns) {
@@ -191,11 +194,15 @@ void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64
       format.pack_row(stored + i * source.row_stride, columns, words + i * row_words);
     return;
   }
-  std::vector<float> decoded(columns);
-  for (uint32_t i = 0; i < rows.count; ++i) {
-    decode_weight_row(source, rows.expert, rows.first + i, decoded.data());
-    weight_format(Format::f32)
-        ->pack_row(reinterpret_cast<const std::byte*>(decoded.data()), columns, words + i * row_words);
+  const ExpertRows of_expert(source, rows.expert);
+  const WeightFormat& floats = *weight_format(Format::f32);
+  std::vector<float> decoded(size_t{std::min(rows.count, kRowsAtOnce)} * columns);
+  for (uint32_t i = 0; i < rows.count; i += kRowsAtOnce) {
+    const uint32_t count = std::min(rows.count - i, kRowsAtOnce);
+    of_expert.decode(rows.first + i, count, decoded.data());
+    for (uint32_t row = 0; row < count; ++row)
+      floats.pack_row(reinterpret_cast<const std::byte*>(decoded.data() + uint64_t{row} * columns), columns,
+                      words + (i + row) * row_words);
   }
 }
 

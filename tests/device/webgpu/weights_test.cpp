@@ -128,6 +128,50 @@ TEST(WebGpuWeights, EveryFormatIsDecodedAsByTheProcessor) {
   for (const Format format : block_formats()) expect_decoded(**host, format, 3 * format_info(format).block_elements);
 }
 
+// Elements in words by column, scales column by column, groups in any order; more rows than are decoded at once.
+TEST(WebGpuWeights, RowsThatLieInGridsArePackedAsTheirNumbers) {
+  constexpr uint32_t kRows = 40, kColumns = 32, kFirst = 5, kCount = 19;
+  std::vector<uint32_t> words(kColumns / 8 * kRows);
+  for (size_t i = 0; i < words.size(); ++i) words[i] = static_cast<uint32_t>(i) * 2654435761u;
+  std::vector<float> scales(2 * kRows);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = 1.0f + static_cast<float>(i);
+  std::vector<uint32_t> groups(kColumns);
+  for (uint32_t i = 0; i < kColumns; ++i) groups[i] = i % 3 == 0;
+  TensorSource source{.shape = {1, kRows, kColumns},
+                      .format = Format::u4,
+                      .bytes = std::as_bytes(std::span(words)).data(),
+                      .row_stride = kColumns / 2,
+                      .owner = nullptr};
+  source.grid = NumberGrid{.word = NumberGrid::Word::of_columns,
+                           .bits = 4,
+                           .row_step = 4,
+                           .column_step = 4 * kRows,
+                           .bytes = words.size() * 4};
+  WeightPart part;
+  part.role = PartRole::factor;
+  part.format = Format::f32;
+  part.bytes = std::as_bytes(std::span(scales)).data();
+  part.block_columns = kColumns / 2;
+  part.grid = NumberGrid{.row_step = 4, .column_step = 4 * kRows, .bytes = scales.size() * 4};
+  part.groups = {std::make_shared<const std::vector<uint32_t>>(groups)};
+  source.parts.push_back(part);
+
+  const WeightFormat& floats = *weight_format(Format::f32);
+  const uint64_t row_words = floats.row_words(kColumns);
+  std::vector<uint32_t> packed(kCount * row_words), wanted(row_words);
+  pack_weight_rows(source, {.first = kFirst, .count = kCount}, row_words, packed.data());
+  for (uint32_t row = 0; row < kCount; ++row) {
+    std::vector<float> numbers;
+    for (uint32_t i = 0; i < kColumns; ++i) {
+      const uint32_t q = words[i / 8 * kRows + kFirst + row] >> i % 8 * 4 & 15;
+      numbers.push_back(static_cast<float>(q) * scales[groups[i] * kRows + kFirst + row]);
+    }
+    floats.pack_row(std::as_bytes(std::span(numbers)).data(), kColumns, wanted.data());
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), packed.begin() + static_cast<ptrdiff_t>(row * row_words)))
+        << row;
+  }
+}
+
 TEST(WebGpuWeights, EveryFormatOfTheProcessorIsKnown) {
   for (const FormatInfo& info : all_formats())
     EXPECT_EQ(weight_format(info.format) != nullptr, info.decodable) << info.name;

@@ -98,18 +98,23 @@ struct Product {
   // Panel by panel, decoded to f32 first.
   template <auto kDecode>
   static void decoded_product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
-    each_panel(a, first, last, scratch, [&](uint32_t output, float* row) {
-      kDecode(a.weight + output * a.weight_stride, row, a.columns, 1.0f);
+    each_panel(a, first, last, scratch, [&](uint32_t begin, uint32_t end, float* panel) {
+      for (uint32_t o = begin; o < end; ++o)
+        kDecode(a.weight + o * a.weight_stride, panel + uint64_t{o - begin} * a.columns, a.columns, 1.0f);
     });
   }
 
   // The same for weights in parts.
   static void product_in_parts(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
-    each_panel(a, first, last, scratch, [&](uint32_t output, float* row) {
-      if (a.affine.group != 0)
-        Affine<S>::decode(a.affine, a.weight + output * a.weight_stride, output, a.columns, row);
-      else
-        decode_weight_row(*a.source, a.expert, output, row);
+    if (a.affine.group == 0) {
+      const ExpertRows rows(*a.source, a.expert);
+      return each_panel(a, first, last, scratch,
+                        [&](uint32_t begin, uint32_t end, float* panel) { rows.decode(begin, end - begin, panel); });
+    }
+    each_panel(a, first, last, scratch, [&](uint32_t begin, uint32_t end, float* panel) {
+      for (uint32_t o = begin; o < end; ++o)
+        Affine<S>::decode(a.affine, a.weight + o * a.weight_stride, o, a.columns,
+                          panel + uint64_t{o - begin} * a.columns);
     });
   }
 
@@ -132,16 +137,15 @@ struct Product {
       if (k < end) S::store(to, View::load16(row, k, static_cast<int>(end - k)));
   }
 
-  // decode_row(output, to) for the rows of a panel, which then meets the rows of x.
+  // decode(begin, end, to) for the rows of a panel, which then meets the rows of x.
   template <class Decode>
-  static void each_panel(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch,
-                         const Decode& decode_row) {
+  static void each_panel(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch, const Decode& decode) {
     float* panel = scratch + kBlockScratch;
     const auto* bytes = reinterpret_cast<const std::byte*>(panel);
     const uint64_t stride = uint64_t{a.columns} * sizeof(float);
     for (uint32_t o = first; o < last; o += kPanelOutputs) {
       const uint32_t end = o + kPanelOutputs < last ? o + kPanelOutputs : last;
-      for (uint32_t i = o; i < end; ++i) decode_row(i, panel + uint64_t{i - o} * a.columns);
+      decode(o, end, panel);
       if (a.rows >= Blocks::kFewestRows)
         Blocks::template product<1>(a, o, end, scratch, [&](uint32_t output, uint32_t k, uint32_t n, float* to) {
           slice<F32View<S>>(bytes + (output - o) * stride, k, n, to);
