@@ -253,3 +253,29 @@ TEST(DeviceMemory, IsBoundedWhereTheDeviceHasItsOwn) {
 
 }  // namespace
 }  // namespace sluice
+// Bandwidth was measured with four times the last cache, 1.6 GB on large processors.
+TEST(PlannedMemory, ASmallModelIsPlannedInLittleMemory) {
+#if defined(SLUICE_ADDRESS_SANITIZER)
+  GTEST_SKIP() << missing_for_tests();
+#endif
+  const ProgramResult planned = run_sluice({"plan", "demo", "--threads", "2"}, {.address_space = 900'000'000});
+  EXPECT_EQ(planned.status, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr("tokens/s foreseen"));
+}
+
+TEST(PlannedMemory, ARoutingFileIsLookedAtAlsoWhereNoExpertIsRead) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("routing");
+  ASSERT_TRUE(write_file(path, "sluice routing 1: 1 layers, 4 experts, 2 a token\n0 1\n"));
+  const auto refusal = [](const std::string& model, const std::string& routing) {
+    const ProgramResult result = run_sluice({"plan", model, "--routing", routing});
+    EXPECT_EQ(result.status, 1);
+    return result.err;
+  };
+  EXPECT_EQ(refusal("demo", "/dev/zero"), "sluice: /dev/zero: not a file: want a regular file\n");
+  EXPECT_EQ(refusal("demo", path),
+            cat("sluice: ", path, ": found a trace of experts: want none, since the model has none\n"));
+  EXPECT_THAT(refusal(SLUICE_TEST_DATA "/qwen3_5_moe", path),
+              StartsWith(cat("sluice: ", path, ": found 1 layers of 4 experts, 2 a token: want the model's ")));
+}
+
