@@ -266,6 +266,8 @@ Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, 
       options.repack = plan->repack;
     }
   }
+  // While a weight is packed behind answers its stored form is read, too, and a large head would stand twice.
+  if (machine.host_bounded && options.repack == Repack::behind) options.repack = Repack::first;
   const ProgressLine progress(console, cat("loading ", printable(model.checkpoint().path())));
   return Engine::create(model, device, machine.budget, options);
 }
@@ -321,7 +323,8 @@ OptionSpec repack_option(const char* fallback) {
           .fallback = fallback,
           .help =
               "whether weights are also kept in the device's own form, where memory allows: made behind the first "
-              "tokens of an answer, before the first, or not; no answer changes by it"};
+              "tokens of an answer, before the first, or not; within --memory, behind is first, since no weight may "
+              "stand there twice; no answer changes by it"};
 }
 
 Repack repack(const Arguments& arguments) {

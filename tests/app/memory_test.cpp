@@ -42,12 +42,13 @@ constexpr uint64_t kBound = 130'000'000;  // the file has four times as much
 const std::vector<std::string> kBounded = {"--memory", "130M"};
 
 // One layer of 256 experts, half a gigabyte, with few words.
-Status write_model(const std::string& path) {
+Status write_model(const std::string& path, int vocabulary = 1024, int experts = 256, const char* mix = "q4_k_m") {
   TRY(ShapeConfig config, find_shape("qwen3.6-35b-a3b:1"));
   for (auto& [name, value] : config.config.as_object()) {
-    if (name == "vocab_size") value = 1024;
+    if (name == "vocab_size") value = vocabulary;
+    if (name == "num_experts") value = experts;
   }
-  TRY(const SyntheticModel synthetic, SyntheticModel::make(config, *find_mix("q4_k_m"), Routing{1.0}));
+  TRY(const SyntheticModel synthetic, SyntheticModel::make(config, *find_mix(mix), Routing{1.0}));
   Console console;
   return write_synthetic(synthetic, path, console);
 }
@@ -148,6 +149,27 @@ TEST_F(Memory, AnswersWithinABoundAsWithout) {
   EXPECT_LE(static_cast<uint64_t>(json.find("peak_memory_bytes")->as_integer()), promised);
 }
 
+// A head was read where it lies in the file while its packed form was made behind the answer: it stood in memory twice.
+TEST_F(Memory, AHeadThatIsPackedDoesNotStandThereTwice) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("head.gguf");
+  const Status written = write_model(path, /*vocabulary=*/65536, /*experts=*/8, "q8_0");
+  ASSERT_TRUE(written) << written.error().text;
+  const ProgramResult bounded = run_sluice({"run", path, "ab ba aba", "--raw", "--greedy", "--max-tokens", "40",
+                                            "--context", "256", "--threads", "2", "--json", "--memory", "500M"});
+  ASSERT_EQ(bounded.status, 0) << bounded.err;
+  uint64_t promised = 0, packed = 0;
+  const Json json = json_of(bounded);
+  for (const Json& line : json.find("memory")->as_array()) {
+    const auto bytes = static_cast<uint64_t>(line.find("peak_bytes")->as_integer());
+    promised += bytes;
+    if (line.find("purpose")->as_string() == "packed weights") packed = bytes;
+  }
+  EXPECT_GT(packed, 130'000'000u);
+  EXPECT_LE(promised, 500'000'000u);
+  EXPECT_LE(static_cast<uint64_t>(json.find("peak_memory_bytes")->as_integer()), promised);
+}
+
 TEST_F(Memory, AnswersInAControlGroupOfAQuarterOfTheModel) {
   const MemoryGroup group(kBound);
   if (!group.is_here()) GTEST_SKIP() << "this machine has no control groups (version 1) for memory to write to";
@@ -245,14 +267,6 @@ TEST_F(Memory, PlanNeedsTheHeaderAlone) {
   EXPECT_EQ(run_sluice(header_words).status, 1);
 }
 
-TEST(DeviceMemory, IsBoundedWhereTheDeviceHasItsOwn) {
-  const ProgramResult refused = run_sluice({"run", "demo", "hi", "--device-memory", "3M"});
-  EXPECT_EQ(refused.status, 1);
-  EXPECT_EQ(refused.err, "sluice: --device-memory: cpu computes in the host's memory: want --memory\n");
-}
-
-}  // namespace
-}  // namespace sluice
 // Bandwidth was measured with four times the last cache, 1.6 GB on large processors.
 TEST(PlannedMemory, ASmallModelIsPlannedInLittleMemory) {
 #if defined(SLUICE_ADDRESS_SANITIZER)
@@ -279,3 +293,11 @@ TEST(PlannedMemory, ARoutingFileIsLookedAtAlsoWhereNoExpertIsRead) {
               StartsWith(cat("sluice: ", path, ": found 1 layers of 4 experts, 2 a token: want the model's ")));
 }
 
+TEST(DeviceMemory, IsBoundedWhereTheDeviceHasItsOwn) {
+  const ProgramResult refused = run_sluice({"run", "demo", "hi", "--device-memory", "3M"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.err, "sluice: --device-memory: cpu computes in the host's memory: want --memory\n");
+}
+
+}  // namespace
+}  // namespace sluice
