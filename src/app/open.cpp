@@ -220,9 +220,9 @@ Result<std::string> model_path(const std::string& name) {
   return files.path;
 }
 
-Result<Model> open_model(const std::string& path) {
+Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory) {
   TRY(Checkpoint checkpoint, open_checkpoint(path));
-  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)));
+  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)), std::move(memory));
 }
 
 // The program, and its own memory less what the budget knows of.

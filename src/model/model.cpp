@@ -1,19 +1,17 @@
 #include "model/model.h"
 
-#include <algorithm>
 #include <type_traits>
 #include <unordered_set>
 
-#include "base/checksum.h"
+#include "base/mutex.h"
 #include "base/sha256.h"
+#include "checkpoint/contents.h"
 #include "model/draft_weights.h"
 #include "model/facts.h"
 #include "model/family.h"
 
 namespace sluice {
 namespace {
-
-constexpr uint64_t kDigestBytes = 64 << 10;  // of each weight
 
 template <class T>
 void add_bytes(Sha256& sha, const T& value) {
@@ -40,24 +38,13 @@ void add_value(Sha256& sha, const GgufArray<T>& values) {
   for (size_t i = 0; i < values.size(); ++i) add_value<T>(sha, values[i]);
 }
 
-// Its bytes go into `bytes`: there may be gigabytes of them.
-void add_weight(Sha256& sha, Checksum& bytes, const BoundWeight& weight) {
+void add_weight(Sha256& sha, const BoundWeight& weight) {
   const TensorSource& tensor = weight.tensor;
   add_text(sha, weight.row.name);
   add_text(sha, format_name(tensor.format));
   add_bytes(sha, tensor.shape.experts);
   add_bytes(sha, tensor.shape.rows);
   add_bytes(sha, tensor.shape.columns);
-  const auto add_first = [&](const StoredAt& stored, uint64_t size) {
-    const auto count = static_cast<size_t>(std::min<uint64_t>(kDigestBytes, size));
-    std::vector<std::byte> room;
-    bytes.add(std::span(stored.read(count, room), count));
-  };
-  add_first(tensor.bytes, tensor.shape.rows * tensor.row_stride);
-  for (const WeightPart& part : tensor.parts) {
-    const uint64_t rows = (uint64_t{tensor.shape.rows} + part.row_shift - 1) / part.block_rows + 1;
-    add_first(part.bytes, rows * part.row_stride);
-  }
 }
 
 }  // namespace
@@ -72,6 +59,9 @@ struct Model::Data {
   std::optional<Error> draft_problem;  // of a head that is not whole
   std::vector<std::string> unread;
   ModelFacts facts;
+  std::shared_ptr<ContentsMemory> memory;
+  mutable Mutex digesting;
+  mutable std::string digest;  // "": nobody asked
 };
 
 const ModelFacts& Model::facts() const { return data_->facts; }
@@ -106,7 +96,10 @@ Result<Program> Model::record_text(const TextOptions& options) const {
   return program;
 }
 
-std::string Model::digest() const {
+const std::string& Model::digest() const {
+  const MutexLock lock(data_->digesting);
+  std::string& digest = data_->digest;
+  if (!digest.empty()) return digest;
   Sha256 sha;
   add_text(sha, data_->family->name);
   for (const auto& [name, value] : data_->model->gguf_config()) {
@@ -114,13 +107,13 @@ std::string Model::digest() const {
     std::visit([&](const auto& v) { add_value(sha, v); }, value);
   }
   for (const MadeTensor& made : data_->model->gguf_made_tensors()) add_value(sha, made.values);
-  Checksum bytes;
-  for (const BoundWeight& weight : data_->weights.all()) add_weight(sha, bytes, weight);
-  sha.add(bytes.value());
-  return sha.finish_hex();
+  for (const BoundWeight& weight : data_->weights.all()) add_weight(sha, weight);
+  sha.add(contents_of(checkpoint(), data_->memory.get()));
+  digest = sha.finish_hex();
+  return digest;
 }
 
-Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint) {
+Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory) {
   auto data = std::make_shared<Model::Data>();
   TRY(data->family, find_family(*checkpoint));
   const bool prefixed = checkpoint->dialect() == Dialect::hugging_face;
@@ -146,6 +139,7 @@ Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint) {
   for (const MadeTensor& tensor : data->model->gguf_made_tensors()) made += tensor.values.size();
   TRY_STATUS(read_facts(*checkpoint, data->weights, made, data->facts));
   data->checkpoint = std::move(checkpoint);
+  data->memory = std::move(memory);
   return Model(std::move(data));
 }
 

@@ -152,7 +152,7 @@ TEST(Conversation, WhatCannotBeLoadedIsOneSentenceAndChangesNothing) {
   }
   EXPECT_EQ(refusal("{}"), refused + ": no conversation: want a file that /save wrote");
   EXPECT_EQ(refusal("[1]"), refused + ": no conversation: want a file that /save wrote");
-  EXPECT_EQ(changed("conversation\": 1", "conversation\": 2"), refused + ": is of version 2: want 1");
+  EXPECT_EQ(changed("conversation\": 2", "conversation\": 1"), refused + ": is of version 1: want 2");
   EXPECT_EQ(changed("\"role\": \"user\"", "\"role\": \"robot\""),
             refused + ": message 0: role is missing or wrong: want user, assistant or system");
   EXPECT_EQ(changed("\"system\": \"\"", "\"system\": 1"), refused + ": system is missing or wrong: want a text");
