@@ -1,5 +1,12 @@
 #include "app/chat_history.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
 #include "base/file.h"
 #include "base/kept_files.h"
 #include "base/text.h"
@@ -28,6 +35,27 @@ std::string unescaped(const std::string& line) {
   return entry;
 }
 
+// Keeps other chats out of a folder while it lasts. The folder stands for the file in it, which is replaced each time.
+// Where a file system has no locks, chats that write in the same moment lose lines, and that is all.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder)
+      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FolderLock() {
+    if (descriptor_ >= 0) {
+      ::close(descriptor_);
+    }
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 }  // namespace
 
 std::vector<std::string> read_history(const std::string& path) {
@@ -48,6 +76,9 @@ Status add_to_history(const std::string& path, const std::string& entry) {
   if (entry.empty() || entry.size() > kMaxHistoryEntryBytes || !is_utf8(entry)) {
     return {};
   }
+  const std::string folder = path.substr(0, path.rfind('/'));
+  TRY_STATUS(make_own_folder(folder));
+  const FolderLock lock(folder);
   std::vector<std::string> entries = read_history(path);
   if (!entries.empty() && entries.back() == entry) {
     return {};
@@ -57,8 +88,7 @@ Status add_to_history(const std::string& path, const std::string& entry) {
   for (size_t i = entries.size() - std::min(entries.size(), kHistoryEntries); i < entries.size(); ++i) {
     text += escaped(entries[i]) + '\n';
   }
-  TRY_STATUS(make_own_folder(path.substr(0, path.rfind('/'))));
-  return write_file(path, text);
+  return write_file(path, text, FileAccess::owner_only);
 }
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
 // The lines typed in chats, kept in a file between them: one entry a line, a line's end in it as "\n", a backslash as
-// "\\". Several chats may run at once: every entry is added to what the file holds by then.
+// "\\". Several chats may run at once: every entry is added to what the file holds by then, one chat after the other.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ namespace sluice {
 namespace {
 
 constexpr const char* kMark = "sluice_conversation";
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 constexpr size_t kShownDigits = 12;
 
 std::string state_path(const std::string& path) { return path + ".state"; }
@@ -26,12 +26,7 @@ Result<std::string> state_checksum(const std::string& path) {
     return error(ErrorKind::corrupt, path, ": is ", source->size(), " bytes: want a saved state");
   }
   TRY_STATUS(source->read_at(source->size() - hash.size(), hash));
-  std::string digits;
-  for (const std::byte one : hash) {
-    digits += "0123456789abcdef"[std::to_integer<unsigned>(one) >> 4];
-    digits += "0123456789abcdef"[std::to_integer<unsigned>(one) & 15];
-  }
-  return digits;
+  return hex_of(hash);
 }
 
 Json message_json(const ChatMessage& message) {

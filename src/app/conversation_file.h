@@ -1,7 +1,7 @@
 // Conversations in files: FILE, a JSON object that anybody can read, and FILE.state, what the engine has computed of
 // it, so that the next turn computes only what is new. FILE alone is enough: the state is then computed again.
 //
-//   {"sluice_conversation": 1, "model": {"name", "digest"}, "raw", "system", "think", "max_tokens", "stop": [],
+//   {"sluice_conversation": 2, "model": {"name", "digest"}, "raw", "system", "think", "max_tokens", "stop": [],
 //    "sampling": {}, "messages": [{"role", "content", "thinking", "history"}...], "state": checksum of FILE.state or
 //    null}
 #pragma once

@@ -1,7 +1,8 @@
 // sluice convert: a model's text part as a GGUF file or several, in llama.cpp's names and keys.
 //
 // Streams: rows pass through some at a time, so that a model larger than memory can be converted. Files are written
-// beside their names and renamed when all are written.
+// beside their names and renamed when all are written. The digest of several files stands in the header of each: it is
+// put there last.
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -14,6 +15,7 @@
 #include "app/open.h"
 #include "app/progress.h"
 #include "app/tokenizer_keys.h"
+#include "base/checksum.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
@@ -36,6 +38,40 @@ struct OutputFile {
   std::string path;
   std::vector<GgufMetadata::Entry> keys;
   std::span<const ExportTensor> tensors;
+
+  Result<GgufWriter> begin(ByteSink& sink) const {
+    GgufWriter writer;
+    for (const GgufMetadata::Entry& key : keys) writer.add_key(key.name, key.value);
+    for (const ExportTensor& tensor : tensors) writer.add_tensor(tensor.name, tensor.format, tensor.shape);
+    TRY_STATUS(writer.begin(sink));
+    return writer;
+  }
+};
+
+// What passes through to a file, added to a digest.
+class SummedFile final : public ByteSink {
+ public:
+  SummedFile(AtomicFile& file, Checksum& sum) : file_(file), sum_(sum) {}
+  Status write(std::span<const std::byte> bytes) override {
+    sum_.add(bytes);
+    return file_.write(bytes);
+  }
+
+ private:
+  AtomicFile& file_;
+  Checksum& sum_;
+};
+
+class Bytes final : public ByteSink {
+ public:
+  Status write(std::span<const std::byte> bytes) override {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return {};
+  }
+  std::span<const std::byte> all() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
 };
 
 // "PATTERN=FORMAT"; a pattern may hold '=' itself.
@@ -109,21 +145,17 @@ class Writer {
   Writer(ThreadPool& pool, ProgressLine& progress, uint64_t bytes) : pool_(pool), progress_(progress), bytes_(bytes) {}
 
   Result<AtomicFile> write(const OutputFile& output) {
-    GgufWriter writer;
-    for (const GgufMetadata::Entry& key : output.keys) {
-      writer.add_key(key.name, key.value);
-    }
-    for (const ExportTensor& tensor : output.tensors) {
-      writer.add_tensor(tensor.name, tensor.format, tensor.shape);
-    }
     TRY(AtomicFile file, AtomicFile::create(output.path));
-    TRY_STATUS(writer.begin(file));
+    SummedFile summed(file, sum_);
+    TRY(GgufWriter writer, output.begin(summed));
     for (const ExportTensor& tensor : output.tensors) {
       TRY_STATUS(convert_rows(tensor, pool_, [&](std::span<const std::byte> piece) { return put(writer, piece); }));
     }
     writer.finish();
     return file;
   }
+  // Of all that was written.
+  ChecksumValue digest() const { return sum_.value(); }
 
  private:
   Status put(GgufWriter& writer, std::span<const std::byte> piece) {
@@ -138,7 +170,18 @@ class Writer {
   ThreadPool& pool_;
   ProgressLine& progress_;
   uint64_t bytes_, written_ = 0;
+  Checksum sum_;
 };
+
+// Puts the digest of a set into the header of one of its files; a file by itself has none.
+Status name_set(OutputFile& output, const ChecksumValue& digest, size_t parts, AtomicFile& file) {
+  const auto key = std::ranges::find(output.keys, kSplitIdKey, &GgufMetadata::Entry::name);
+  if (key == output.keys.end()) return {};
+  key->value = split_id(parts, digest);
+  Bytes header;
+  TRY_STATUS(output.begin(header));
+  return file.write_start(header.all());
+}
 
 Result<Converted> convert(const Arguments& arguments, Console& console) {
   TRY(const std::vector<FormatRule> rules, parse_rules(arguments));
@@ -148,7 +191,7 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
   TRY(GgufExport out, export_gguf(model, *find_mix(arguments.text("--to")), rules, layout));
   TRY(const std::vector<GgufMetadata::Entry> keys, tokenizer_keys(model));
   out.keys.insert(out.keys.end(), keys.begin(), keys.end());
-  TRY(const std::vector<OutputFile> outputs, plan_files(arguments, out));
+  TRY(std::vector<OutputFile> outputs, plan_files(arguments, out));
   Converted done{.files = {}, .tensors = out.tensors.size(), .left_out = out.left_out.size()};
   for (const uint64_t bytes : sizes_of(out.tensors)) {
     done.bytes += bytes;
@@ -163,8 +206,12 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
     done.files.push_back(output.path);
   }
   TRY_STATUS(model.checkpoint().check_unchanged());
-  for (AtomicFile& file : files) {
-    TRY_STATUS(file.commit());
+  for (size_t i = 0; i < files.size(); ++i) {
+    TRY_STATUS(name_set(outputs[i], writer.digest(), files.size(), files[i]));
+  }
+  // The first last: without a digest in it, as others write it, none of the later ones may have one.
+  for (auto file = files.rbegin(); file != files.rend(); ++file) {
+    TRY_STATUS(file->commit());
   }
   return done;
 }

@@ -63,7 +63,7 @@ std::vector<TableRow> environment_rows() {
       {"HUGGINGFACE_HUB_CACHE", "the same, by its older name"},
       {"HF_HOME", "the folder above it: hub in there"},
       {"XDG_CACHE_HOME", "the folder above that: huggingface/hub in there; without any, ~/.cache"},
-      {"XDG_STATE_HOME", "where history and lists of experts are kept; without it ~/.local/state"},
+      {"XDG_STATE_HOME", "where history, digests of models and lists of experts are kept; without it ~/.local/state"},
       {"HOME", "what ~ stands for here"},
       {"SLUICE_WEBGPU_LIBRARY", "Dawn's C interface for --device webgpu, as --webgpu-library"},
       {"VK_DRIVER_FILES, VK_ICD_FILENAMES", "Vulkan's drivers for --device webgpu, as its loader takes them"},
@@ -74,6 +74,7 @@ std::vector<TableRow> environment_rows() {
 std::vector<TableRow> file_rows() {
   return {
       {"~/.local/state/sluice/history", "the lines typed in chats"},
+      {"~/.local/state/sluice/models", "digests of models whose states were saved or loaded"},
       {"~/.local/state/sluice/experts/*", "which experts a model larger than memory used most"},
       {"FILE and FILE.state", "a conversation that /save wrote, and what is computed of it"},
   };

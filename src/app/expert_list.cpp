@@ -20,13 +20,7 @@ constexpr size_t kNameDigits = 32;
 std::string checksum_line(std::string_view text) {
   Checksum sum;
   sum.add(std::as_bytes(std::span(text)));
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string line(kChecksum);
-  for (const std::byte byte : sum.value()) {
-    line += kDigits[std::to_integer<int>(byte) >> 4];
-    line += kDigits[std::to_integer<int>(byte) & 15];
-  }
-  return line + '\n';
+  return cat(kChecksum, hex_of(sum.value()), '\n');
 }
 
 std::optional<HotExpert> parse_line(const std::string& line) {

@@ -5,8 +5,8 @@
 //   LAYER EXPERT USES     a line for each, the most used first
 //   checksum HEX          of all lines before (base/checksum.h)
 //
-// A list is found by its model's file names and sizes: a digest of the weights would read 64 KiB of every tensor, and a
-// list that is another model's costs no more than none.
+// A list is found by its model's file names and sizes: a digest of the weights would read all of them, and a list that
+// is another model's costs no more than none.
 #pragma once
 
 #include <span>

@@ -18,8 +18,9 @@ namespace {
 // What decoding makes of the bandwidth of plain reading: with packed weights, and with those as they are stored, as
 // experts are that are read (docs/benchmarks.md).
 constexpr double kPackedShare = 0.95, kStoredShare = 0.65;
-constexpr double kForeseen = 0.65;        // of experts read ahead are used
-constexpr uint32_t kAssumedTokens = 192;  // of which the first half fills the slots
+constexpr double kForeseen = 0.65;                                         // of experts read ahead are used
+constexpr uint32_t kAssumedTokens = 192;                                   // of which the first half fills the slots
+constexpr uint64_t kLeastMeasured = 256 << 20, kRead = uint64_t{1} << 30;  // bytes: of a buffer, and through it in all
 
 // Bytes that a token reads: of experts; of what stands between a router and them, and so is computed while they are
 // read; and of all else.
@@ -79,6 +80,8 @@ std::unique_ptr<Replacement> replacement_of(const ExpertRoom& experts) {
 }
 
 Status check_routing(const RoutingTrace& trace, const ExpertRoom& experts, const std::string& path) {
+  if (experts.layers == 0)
+    return error(ErrorKind::invalid, path, ": found a trace of experts: want none, since the model has none");
   if (trace.layers == experts.layers && trace.experts == experts.experts && trace.used == experts.used) {
     return {};
   }
@@ -86,15 +89,24 @@ Status check_routing(const RoutingTrace& trace, const ExpertRoom& experts, const
                trace.used, " a token: want the model's ", experts.layers, " of ", experts.experts, ", ", experts.used);
 }
 
-Result<Bandwidths> measure(const WeightFiles& files, const MemoryPlan& plan, const ForecastSources& sources,
-                           Machine& machine) {
+// A small model is measured with a small buffer, which may lie in a cache in part, as such a model does.
+Result<double> measure_memory(const Model& model, Machine& machine) {
+  uint64_t stored = 0;
+  for (const StoredTensor& tensor : model.checkpoint().tensors()) stored += tensor.bytes.size();
+  const uint64_t most = std::min(std::max(kLeastMeasured, stored), machine.budget.left(Domain::host) / 2);
+  TRY(ReadBandwidth memory, ReadBandwidth::open(*machine.pool, machine.budget, most));
+  double best = 0;
+  for (uint64_t read = 0; read == 0 || read < kRead; read += memory.bytes()) best = std::max(best, memory.measure());
+  return best;
+}
+
+Result<Bandwidths> measure(const Model& model, const WeightFiles& files, const MemoryPlan& plan,
+                           const ForecastSources& sources, Machine& machine) {
   Bandwidths bandwidths;
   if (plan.domain != Domain::host) {
     bandwidths.memory = machine.device->measure_copying(nanoseconds);
   } else {
-    TRY(ReadBandwidth memory,
-        ReadBandwidth::open(*machine.pool, machine.budget, machine.budget.left(Domain::host) / 2));
-    bandwidths.memory = std::max(memory.measure(), memory.measure());
+    TRY(bandwidths.memory, measure_memory(model, machine));
   }
   if (sources.disk) {
     bandwidths.disk = *sources.disk;
@@ -113,7 +125,7 @@ Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine&
   const MeteredDevice device(*machine.device, meter);
   TRY(MemoryPlan plan, plan_memory(model, files, device, machine.budget, machine.memory_limit, options));
   Measured measured;
-  TRY(measured.bandwidths, measure(files, plan, sources, machine));
+  TRY(measured.bandwidths, measure(model, files, plan, sources, machine));
   std::string unknown;
   if (plan.domain != Domain::host) {
     Result<Rehearsal> rehearsal = plan.needed() <= plan.limit ? rehearse(plan, files, machine, options, sources)
@@ -146,11 +158,13 @@ Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const 
   Forecast foreseen{.bandwidths = bandwidths, .rehearsal = measured.rehearsal};
   const TokenBytes bytes = token_bytes(facts, sources.depth);
   const ExpertRoom& experts = plan.experts;
+  RoutingTrace trace;
+  if (recorded) {  // looked at also where no expert is read
+    TRY(trace, read_routing(*recorded));
+    TRY_STATUS(check_routing(trace, experts, *recorded));
+  }
   if (plan.streams()) {
-    RoutingTrace trace;
     if (recorded) {
-      TRY(trace, read_routing(*recorded));
-      TRY_STATUS(check_routing(trace, experts, *recorded));
       foreseen.routing = cat("recorded in ", printable(*recorded));
     } else {
       trace = assumed_routing(experts);

@@ -266,9 +266,9 @@ Result<std::string> model_path(const std::string& name) {
   return files.path;
 }
 
-Result<Model> open_model(const std::string& path) {
+Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory) {
   TRY(Checkpoint checkpoint, open_checkpoint(path));
-  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)));
+  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)), std::move(memory));
 }
 
 // The program, and its own memory less what the budget knows of.
@@ -312,6 +312,8 @@ Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, 
       options.repack = plan->repack;
     }
   }
+  // While a weight is packed behind answers its stored form is read, too, and a large head would stand twice.
+  if (machine.host_bounded && options.repack == Repack::behind) options.repack = Repack::first;
   const ProgressLine progress(console, cat("loading ", printable(model.checkpoint().path())));
   return Engine::create(model, device, machine.budget, options);
 }
@@ -367,7 +369,8 @@ OptionSpec repack_option(const char* fallback) {
           .fallback = fallback,
           .help =
               "whether weights are also kept in the device's own form, where memory allows: made behind the first "
-              "tokens of an answer, before the first, or not; no answer changes by it"};
+              "tokens of an answer, before the first, or not; within --memory, behind is first, since no weight may "
+              "stand there twice; no answer changes by it"};
 }
 
 Repack repack(const Arguments& arguments) {

@@ -13,6 +13,7 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "base/threads.h"
+#include "checkpoint/contents.h"
 #include "checkpoint/model_files.h"
 #include "device/device.h"
 #include "engine/engine.h"
@@ -61,7 +62,8 @@ Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, C
 inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);
 Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
-Result<Model> open_model(const std::string& path);
+// `memory`: of what its files hold, for Model::digest(); null: they are read for it.
+Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory = nullptr);
 // On the machine's device or one around it. Within a bound experts that find no room are read as they are chosen.
 // Shows progress: weights may have to be packed.
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,

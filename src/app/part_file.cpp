@@ -16,6 +16,7 @@ namespace sluice {
 namespace {
 
 constexpr uint64_t kMaxNoteBytes = 1 << 16;
+constexpr uint64_t kNotOurs = UINT64_MAX;  // the size of a part that is not locked: whoever has it locked removes it
 
 PartNote parse_note(const std::string& path) {
   const Result<std::string> text = read_file(path, kMaxNoteBytes);
@@ -61,21 +62,32 @@ PartFile::~PartFile() {
   ::close(descriptor_);
 }
 
-Result<PartFile> PartFile::open(const std::string& path) {
+Result<PartFile> PartFile::open(const std::string& path, const std::function<void()>& before_lock) {
   const std::string part = path + ".part";
+  const auto busy = [&] { return error(ErrorKind::io, part, ": another process is fetching it: want to be alone"); };
   const int descriptor = ::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor < 0) {
     return system_error(part, "create", errno);
   }
   PartFile file(path, descriptor);
-  struct stat facts = {};
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 || ::fstat(descriptor, &facts) != 0) {
-    const int reason = errno;
-    ::close(std::exchange(file.descriptor_, -1));
-    return reason == EWOULDBLOCK ? error(ErrorKind::io, part, ": another process is fetching it: want to be alone")
-                                 : system_error(part, "lock", reason);
+  file.size_ = kNotOurs;
+  if (before_lock) {
+    before_lock();
   }
-  file.size_ = static_cast<uint64_t>(facts.st_size);
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? busy() : system_error(part, "lock", errno);
+  }
+  struct stat locked = {}, named = {};
+  if (::fstat(descriptor, &locked) != 0) {
+    return system_error(part, "look at", errno);
+  }
+  if (::lstat(part.c_str(), &named) != 0 || named.st_dev != locked.st_dev || named.st_ino != locked.st_ino) {
+    return busy();
+  }
+  file.size_ = static_cast<uint64_t>(locked.st_size);
+  if (path_kind(path) != PathKind::missing) {
+    return error(ErrorKind::io, path, ": another process has fetched it: want no second time");
+  }
   file.note_ = parse_note(file.note_path_);
   if (::lseek(descriptor, 0, SEEK_END) < 0) {
     return system_error(part, "read", errno);
@@ -119,14 +131,15 @@ Status PartFile::commit() {
   if (std::rename(part_.c_str(), path_.c_str()) != 0) {
     return system_error(path_, "rename to", errno);
   }
-  ::close(std::exchange(descriptor_, -1));
   ::unlink(note_path_.c_str());
+  ::close(std::exchange(descriptor_, -1));
   return {};
 }
 
 void PartFile::discard() {
-  ::unlink(part_.c_str());
+  // The note first: once the part's name is free another process may begin anew and write a note of its own.
   ::unlink(note_path_.c_str());
+  ::unlink(part_.c_str());
   ::close(std::exchange(descriptor_, -1));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,8 +21,10 @@ struct PartNote {
 
 class PartFile {
  public:
-  // Opens what is there or begins anew, and keeps other processes out.
-  static Result<PartFile> open(const std::string& path);
+  // Opens what is there or begins anew, and keeps other processes out. A lock is on a file, not on its name: by the
+  // time it is taken the file may have got its finished name, or none, and is left alone then. `before_lock` is for
+  // tests: what another process does between opening and locking.
+  static Result<PartFile> open(const std::string& path, const std::function<void()>& before_lock = {});
   PartFile(PartFile&& other) noexcept;
   PartFile& operator=(PartFile&&) = delete;
   // Leaves what has come where it is, for the next time; nothing when that is nothing.

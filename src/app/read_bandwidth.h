@@ -14,6 +14,7 @@ class ReadBandwidth {
  public:
   // Takes a buffer that no cache holds, of at most so many bytes; `pool` outlives it.
   static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget, uint64_t most = UINT64_MAX);
+  uint64_t bytes() const { return words_ * sizeof(uint64_t); }
   // Bytes a second of one reading of the buffer.
   double measure();
 

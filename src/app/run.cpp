@@ -129,6 +129,10 @@ Result<int> run(const Arguments& arguments, Console& console) {
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
   open_states(arguments, machine, console);
   TRY(std::unique_ptr<Talker> talker, open_talker(std::move(files), arguments, machine, console));
+  // Now, so that what it takes to read the model has a progress line of its own.
+  if (machine.states != nullptr && machine.states->keeps()) {
+    talker->model.digest();
+  }
   auto conversation = std::make_unique<Conversation>(talker->text, *talker->engine, talker->settings);
   if (arguments.flag("--verbose")) {
     console.err(verbose_text(*talker, machine, *conversation));
@@ -192,7 +196,9 @@ std::vector<OptionSpec> engine_options() {
       {.name = "--state-dir",
        .argument = "DIR",
        .kind = OptionKind::text,
-       .help = "keeps what is computed there, so that a prompt that begins alike goes on from it after a restart"},
+       .help = "keeps what is computed there, so that a prompt that begins alike goes on from it after a restart; a "
+               "folder that "
+               "others may write to is not used; the model is read whole once, and remembered while its files stay"},
       {.name = "--state-dir-size",
        .argument = "BYTES",
        .kind = OptionKind::bytes,

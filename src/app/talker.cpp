@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/contents_file.h"
 #include "app/environment.h"
 #include "app/expert_list.h"
 #include "app/sampling_options.h"
@@ -86,7 +87,8 @@ Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments
 
 Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& arguments, Machine& machine,
                                             Console& console) {
-  TRY(Model model, open_model(files.path));
+  auto memory = std::make_shared<ContentsFile>(contents_path(state_folder()), files.path, console);
+  TRY(Model model, open_model(files.path, std::move(memory)));
   TRY(TextParts text, open_text(model, {.chat_template_path = arguments.text("--chat-template")}));
   TRY(const StoreSettings stored,
       read_store_settings(files, model.facts().vocabulary, sampling_of_file(model.facts().sampling)));

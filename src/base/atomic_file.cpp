@@ -30,16 +30,17 @@ void remove_unfinished_files() {
   }
 }
 
-Result<AtomicFile> AtomicFile::create(const std::string& path) {
+Result<AtomicFile> AtomicFile::create(const std::string& path, FileAccess access) {
   static std::atomic<uint32_t> count{0};
   // Renaming over /dev/null would replace the device.
   const PathKind kind = path_kind(path);
   if (kind == PathKind::directory || kind == PathKind::other) {
     return error(ErrorKind::invalid, path, ": not a file: want the name of a regular file");
   }
+  const mode_t mode = access == FileAccess::owner_only ? 0600 : 0666;
   for (;;) {
     auto part = std::make_unique<const std::string>(cat(path, ".part-", ::getpid(), "-", count++));
-    const int descriptor = ::open(part->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int descriptor = ::open(part->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor >= 0) return AtomicFile(path, std::move(part), descriptor);
     if (errno != EEXIST) return system_error(path, "create", errno);  // EEXIST: left behind by a killed process
   }
@@ -67,6 +68,18 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return system_error(path_, "write", errno);
     bytes = bytes.subspan(static_cast<size_t>(put));
+  }
+  return {};
+}
+
+Status AtomicFile::write_start(std::span<const std::byte> bytes) {
+  CHECK(descriptor_ >= 0);
+  for (off_t offset = 0; !bytes.empty();) {
+    const ssize_t put = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return system_error(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<size_t>(put));
+    offset += put;
   }
   return {};
 }

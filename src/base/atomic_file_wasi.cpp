@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,7 +19,7 @@ std::map<int, std::vector<std::byte>>& drafts() {
 
 }  // namespace
 
-Result<AtomicFile> AtomicFile::create(const std::string& path) {
+Result<AtomicFile> AtomicFile::create(const std::string& path, FileAccess) {
   if (path_kind(path) == PathKind::directory) {
     return error(ErrorKind::invalid, path, ": not a file: want the name of a regular file");
   }
@@ -39,6 +40,14 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
   CHECK(descriptor_ >= 0);
   std::vector<std::byte>& draft = drafts()[descriptor_];
   draft.insert(draft.end(), bytes.begin(), bytes.end());
+  return {};
+}
+
+Status AtomicFile::write_start(std::span<const std::byte> bytes) {
+  CHECK(descriptor_ >= 0);
+  std::vector<std::byte>& draft = drafts()[descriptor_];
+  CHECK(bytes.size() <= draft.size());
+  std::copy(bytes.begin(), bytes.end(), draft.begin());
   return {};
 }
 

@@ -29,4 +29,14 @@ ChecksumValue Checksum::value() const {
   return value;
 }
 
+std::string hex_of(const ChecksumValue& value) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string digits;
+  for (const std::byte byte : value) {
+    digits += kDigits[std::to_integer<int>(byte) >> 4];
+    digits += kDigits[std::to_integer<int>(byte) & 15];
+  }
+  return digits;
+}
+
 }  // namespace sluice

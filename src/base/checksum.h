@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace sluice {
 
 inline constexpr size_t kChecksumBytes = 16;
 using ChecksumValue = std::array<std::byte, kChecksumBytes>;  // most significant byte first, as xxhsum prints it
+std::string hex_of(const ChecksumValue& value);
 
 class Checksum {
  public:

@@ -38,8 +38,8 @@ Result<std::string> read_file(const std::string& path, uint64_t limit) {
   return text;
 }
 
-Status write_file(const std::string& path, std::string_view text) {
-  TRY(AtomicFile file, AtomicFile::create(path));
+Status write_file(const std::string& path, std::string_view text, FileAccess access) {
+  TRY(AtomicFile file, AtomicFile::create(path, access));
   TRY_STATUS(file.write(std::as_bytes(std::span(text))));
   return file.commit();
 }

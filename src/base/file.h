@@ -82,6 +82,10 @@ class Mapping {
   StoredBytes stored() const;
   // An error when the file has been written to since it was mapped; one that was replaced by renaming is still whole.
   Status check_unchanged() const;
+  // Text that another file, or this one once its bytes were changed, does not have: device, number, size and times of
+  // writing. "" where times cannot tell: in a page, and of a file that was written to in the last seconds, whose next
+  // change might get the same time.
+  std::string version() const;
 
  private:
   struct File;
@@ -98,17 +102,21 @@ void give_back_mapped(std::span<const std::byte> bytes);
 // For a handler of SIGBUS: the path of the file that is mapped at `address`, or null.
 const char* mapped_file_at(const void* address);
 
+// Who may read and write a new file: whom the process lets (its umask), or its owner alone.
+enum class FileAccess : uint8_t { usual, owner_only };
 // A file that appears whole or not at all: written as "path.part-<process>-<n>", synced and renamed by commit(),
 // removed on destruction when commit() was not reached. For a handler of a signal that ends the program at once:
 // remove_unfinished_files().
 class AtomicFile final : public ByteSink {
  public:
-  static Result<AtomicFile> create(const std::string& path);
+  static Result<AtomicFile> create(const std::string& path, FileAccess access = FileAccess::usual);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile() override;
 
   Status write(std::span<const std::byte> bytes) override;
+  // The first bytes of what was written, once it is known what they are to be.
+  Status write_start(std::span<const std::byte> bytes);
   Status commit();
 
  private:
@@ -129,7 +137,7 @@ Result<std::vector<std::string>> list_directory(const std::string& path);
 // A whole file of at most `limit` bytes.
 Result<std::string> read_file(const std::string& path, uint64_t limit);
 // Writes `text` as an AtomicFile.
-Status write_file(const std::string& path, std::string_view text);
+Status write_file(const std::string& path, std::string_view text, FileAccess access = FileAccess::usual);
 std::string join_path(std::string_view folder, std::string_view name);
 // Last part of a path: "model.gguf" of "models/model.gguf".
 std::string_view file_name(std::string_view path);

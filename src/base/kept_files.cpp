@@ -42,11 +42,26 @@ Status rename_file(const std::string& from, const std::string& to) {
   return {};
 }
 
+// Its own mode from the beginning: between making a folder and closing it somebody could enter.
 Status make_own_folder(const std::string& path) {
   if (path_kind(path) == PathKind::directory) return {};
-  TRY_STATUS(make_folders(path));
-  if (::chmod(path.c_str(), S_IRWXU) != 0) return system_error(path, "set permissions", errno);
-  return {};
+  const std::string named = path.substr(0, path.find_last_not_of('/') + 1);
+  const size_t slash = named.rfind('/');
+  const std::string above = slash == std::string::npos ? "" : named.substr(0, slash);
+  if (!above.empty() && path_kind(above) == PathKind::missing) TRY_STATUS(make_folders(above));
+  if (::mkdir(named.c_str(), S_IRWXU) == 0) return {};
+  // Another process may have made it.
+  return errno == EEXIST && path_kind(path) == PathKind::directory ? Status() : system_error(path, "create", errno);
+}
+
+Status check_own_folder(const std::string& path) {
+  struct stat facts{};
+  if (::stat(path.c_str(), &facts) != 0) return system_error(path, "look at", errno);
+  if (facts.st_uid != ::geteuid()) {
+    return error(ErrorKind::invalid, path, ": belongs to another user: want a folder of your own");
+  }
+  if ((facts.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
+  return error(ErrorKind::invalid, path, ": others may write to it: want a folder that is yours alone (chmod 700)");
 }
 
 }  // namespace sluice

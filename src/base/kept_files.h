@@ -24,5 +24,7 @@ void remove_file(const std::string& path);
 Status rename_file(const std::string& from, const std::string& to);
 // A folder that only its owner may look into, and those above it as far as they are missing. One that is there stays.
 Status make_own_folder(const std::string& path);
+// An error unless the folder belongs to this process's user and nobody else may write to it.
+Status check_own_folder(const std::string& path);
 
 }  // namespace sluice

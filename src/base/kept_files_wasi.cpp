@@ -27,5 +27,6 @@ Status rename_file(const std::string& from, const std::string& to) {
 }
 
 Status make_own_folder(const std::string&) { return {}; }
+Status check_own_folder(const std::string&) { return {}; }
 
 }  // namespace sluice

@@ -9,9 +9,9 @@ namespace sluice {
 // Containers
 inline constexpr uint64_t kMaxTensors = 1u << 20;
 inline constexpr uint64_t kMaxKeys = 1u << 16;
-inline constexpr uint64_t kMaxStringBytes = 1u << 30;      // of GGUF metadata
+inline constexpr uint64_t kMaxGgufStrings = 1u << 22;      // in all arrays of a file: 32 bytes each, if it is empty
 inline constexpr uint64_t kMaxArrayElements = 1u << 26;    // of GGUF metadata
-inline constexpr uint64_t kMaxGgufHeaderBytes = 1u << 30;  // keys and tensor infos
+inline constexpr uint64_t kMaxGgufHeaderBytes = 1u << 28;  // keys and tensor infos
 inline constexpr uint32_t kMaxDimensions = 8;              // of a safetensors tensor
 inline constexpr uint32_t kMaxGgufDimensions = 4;          // of a GGUF tensor
 inline constexpr uint64_t kMaxGgufNameBytes = 63;          // of a GGUF tensor's name

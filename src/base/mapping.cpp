@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <functional>
 #include <mutex>
 
@@ -21,9 +23,16 @@ struct Mapping::File {
   ~File();
 
   const std::string path;
-  const struct stat facts;  // when it was mapped
+  const struct stat facts;          // when it was mapped
+  const int64_t mapped_at = now();  // seconds of the clock that files' times are of
   const std::span<const std::byte> bytes;
   std::atomic<File*> next{nullptr};
+
+  static int64_t now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec;
+  }
 
   static std::mutex changing;
   static std::atomic<File*> first;
@@ -102,6 +111,15 @@ Status Mapping::check_unchanged() const {
   if (::stat(file_->path.c_str(), &now) != 0 || now.st_dev != then.st_dev || now.st_ino != then.st_ino) return {};
   if (now.st_size == then.st_size && same_time(now.st_mtim, then.st_mtim)) return {};
   return error(ErrorKind::io, file_->path, ": was changed while it was read: want a file that nothing writes to");
+}
+
+std::string Mapping::version() const {
+  constexpr int64_t kGrain = 3;  // seconds: no file system in use counts in coarser steps than two
+  const struct stat& facts = file_->facts;
+  const int64_t last = std::max(facts.st_mtim.tv_sec, facts.st_ctim.tv_sec);
+  if (file_->mapped_at - last < kGrain) return {};  // also of a file from the future
+  return cat(facts.st_dev, ' ', facts.st_ino, ' ', facts.st_size, ' ', facts.st_mtim.tv_sec, '.', facts.st_mtim.tv_nsec,
+             ' ', facts.st_ctim.tv_sec, '.', facts.st_ctim.tv_nsec);
 }
 
 StoredBytes Mapping::stored() const { return bytes_; }

@@ -26,6 +26,8 @@ Status Mapping::check_unchanged() const {
   return {};
 }
 
+std::string Mapping::version() const { return {}; }
+
 void give_back_mapped(std::span<const std::byte>) {}
 
 Mapping::Mapping(std::unique_ptr<File> file) : bytes_(file->file->bytes()), file_(std::move(file)) {}

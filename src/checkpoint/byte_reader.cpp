@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/limits.h"
-
 namespace sluice {
 
 namespace {
@@ -16,9 +14,7 @@ ByteReader::ByteReader(const ByteSource& source, std::string where, uint64_t lim
 
 Result<std::string> ByteReader::string(std::string_view what) {
   TRY(const uint64_t length, number<uint64_t>(what));
-  if (length > std::min(kMaxStringBytes, remaining())) {
-    return corrupt(what, " has ", length, " bytes: want at most ", std::min(kMaxStringBytes, remaining()));
-  }
+  if (length > remaining()) return corrupt(what, " has ", length, " bytes: want at most ", remaining());
   std::string text(static_cast<size_t>(length), '\0');
   TRY_STATUS(fill(std::as_writable_bytes(std::span(text)), what));
   return text;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/limits.h"
+#include "base/sha256.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shard_index.h"
 #include "checkpoint/split_gguf.h"
@@ -67,6 +68,16 @@ std::optional<FilePlace> Checkpoint::place_of(const StoredAt& byte) const {
 Status Checkpoint::check_unchanged() const {
   for (const auto& mapping : mappings_) TRY_STATUS(mapping->check_unchanged());
   return {};
+}
+
+std::string Checkpoint::version() const {
+  Sha256 versions;
+  for (const auto& mapping : mappings_) {
+    const std::string version = mapping->version();
+    if (version.empty()) return {};
+    versions.add(version + "\n");
+  }
+  return mappings_.empty() ? "" : versions.finish_hex();
 }
 
 const Json* Checkpoint::document(std::string_view file_name) const {

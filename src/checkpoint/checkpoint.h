@@ -52,6 +52,8 @@ class Checkpoint {
   const StoredTensor* find(std::string_view name) const;
   // An error when one of the files has been written to since it was opened: what was read of it cannot be trusted.
   Status check_unchanged() const;
+  // 64 hexadecimal digits of its files' versions (Mapping::version); "" where one has none.
+  std::string version() const;
   // Where a byte of a tensor lies; none of a checkpoint in no file.
   std::optional<FilePlace> place_of(const StoredAt& byte) const;
   // Keeps the tensor's bytes where they are.

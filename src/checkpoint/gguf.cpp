@@ -62,16 +62,26 @@ constexpr uint64_t kLeastBytes<bool> = 1;
 template <>
 constexpr uint64_t kLeastBytes<std::string> = 8;
 
+// A file of zeros has 8 bytes for a string that takes 32 in memory: so strings are counted through all arrays.
+struct KeyReader : ByteReader {
+  using ByteReader::ByteReader;
+  uint64_t strings_left = kMaxGgufStrings;
+};
+
 template <class T>
-Result<GgufValue> read_array(ByteReader& reader) {
+Result<GgufValue> read_array(KeyReader& reader) {
+  constexpr bool kStrings = std::is_same_v<T, std::string>;
   TRY(const auto count, reader.number<uint64_t>("an array's length"));
-  const uint64_t most = std::min(kMaxArrayElements, reader.remaining() / kLeastBytes<T>);
+  const uint64_t limit = kStrings ? std::min(kMaxArrayElements, reader.strings_left) : kMaxArrayElements;
+  const uint64_t most = std::min(limit, reader.remaining() / kLeastBytes<T>);
   if (count > most) return reader.corrupt("an array has ", count, " elements: want at most ", most);
   std::vector<T> values;
   if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
     values.resize(static_cast<size_t>(count));
     TRY_STATUS(reader.fill(std::as_writable_bytes(std::span(values)), "an array"));
   } else {
+    if (kStrings) reader.strings_left -= count;
+    values.reserve(static_cast<size_t>(count));
     for (uint64_t i = 0; i < count; ++i) {
       TRY(T value, read_scalar<T>(reader));
       values.push_back(std::move(value));
@@ -81,13 +91,13 @@ Result<GgufValue> read_array(ByteReader& reader) {
 }
 
 template <class T>
-Result<GgufValue> read_typed(ByteReader& reader, bool array) {
+Result<GgufValue> read_typed(KeyReader& reader, bool array) {
   if (array) return read_array<T>(reader);
   TRY(T value, read_scalar<T>(reader));
   return GgufValue(std::move(value));
 }
 
-Result<GgufValue> read_elements(ByteReader& reader, uint32_t type, bool array) {
+Result<GgufValue> read_elements(KeyReader& reader, uint32_t type, bool array) {
   switch (static_cast<GgufType>(type)) {
     case GgufType::u8: return read_typed<uint8_t>(reader, array);
     case GgufType::i8: return read_typed<int8_t>(reader, array);
@@ -106,14 +116,14 @@ Result<GgufValue> read_elements(ByteReader& reader, uint32_t type, bool array) {
   return reader.corrupt("value type ", type, ": want 0 to ", kGgufTypes - 1);
 }
 
-Result<GgufValue> read_value(ByteReader& reader) {
+Result<GgufValue> read_value(KeyReader& reader) {
   TRY(const auto type, reader.number<uint32_t>("a value type"));
   if (type != static_cast<uint32_t>(GgufType::array)) return read_elements(reader, type, false);
   TRY(const auto element, reader.number<uint32_t>("an element type"));
   return read_elements(reader, element, true);
 }
 
-Result<GgufMetadata> read_keys(ByteReader& reader, int64_t count, const std::string& where) {
+Result<GgufMetadata> read_keys(KeyReader& reader, int64_t count, const std::string& where) {
   GgufMetadata metadata(where);
   for (int64_t i = 0; i < count; ++i) {
     TRY(std::string name, reader.string("a key"));
@@ -229,7 +239,7 @@ Status check_count(const ByteReader& reader, std::string_view what, int64_t coun
 }  // namespace
 
 Result<GgufHeader> parse_gguf(const ByteSource& source, const std::string& where) {
-  ByteReader reader(source, where, kMaxGgufHeaderBytes);
+  KeyReader reader(source, where, kMaxGgufHeaderBytes);
   TRY_STATUS(check_start(reader));
   TRY(const auto tensors, reader.number<int64_t>("the tensor count"));
   TRY(const auto keys, reader.number<int64_t>("the key count"));

@@ -67,10 +67,26 @@ Result<SplitName> name_of_part(const std::string& path, const SplitKeys& keys) {
                ", by which the others are found");
 }
 
+// "" where there is none, or one of a set of another number of parts.
+Result<std::string> id_of_set(const GgufMetadata& metadata, uint32_t count) {
+  if (metadata.find(kSplitIdKey) == nullptr) return std::string();
+  TRY(std::string id, metadata.get_string(kSplitIdKey));
+  return starts_with(id, cat(count, '-')) ? id : std::string();
+}
+
+// Where a set is written over another, what stops between two renamings leaves parts of both.
+Status check_set(const GgufMetadata& first, const GgufMetadata& later, const SplitName& name, uint32_t number) {
+  TRY(const std::string wanted, id_of_set(first, name.count));
+  TRY(const std::string found, id_of_set(later, name.count));
+  if (found == wanted) return {};
+  return error(ErrorKind::corrupt, name.path(number), ": is of another set than ", file_name(name.path(1)),
+               ": want parts that were written together");
+}
+
 // A later part repeats no key with another value; the alignment of its data is its own.
 Status check_later_keys(const GgufMetadata& first, const GgufMetadata& later, const std::string& path) {
   for (const auto& [name, value] : later.entries()) {
-    if (name == kNumberKey || name == kGgufAlignmentKey) continue;
+    if (name == kNumberKey || name == kGgufAlignmentKey || name == kSplitIdKey) continue;
     const GgufValue* known = first.find(name);
     if (known != nullptr && *known == value) continue;
     return error(ErrorKind::corrupt, path, ": key ", printable(name),
@@ -111,6 +127,7 @@ Result<GgufParts> read_all_parts(const SplitName& name) {
     TRY(GgufHeader part, read_part(name, number));
     TRY(const SplitKeys part_keys, read_keys(part.metadata, name.path(number)));
     TRY_STATUS(name_of_part(name.path(number), part_keys));
+    TRY_STATUS(check_set(all.metadata, part.metadata, name, number));
     TRY_STATUS(check_later_keys(all.metadata, part.metadata, name.path(number)));
     all.parts.push_back({name.path(number), std::move(part.tensors)});
   }
@@ -150,10 +167,13 @@ std::vector<size_t> split_tensors(const std::vector<uint64_t>& bytes, const Spli
   return counts;
 }
 
+std::string split_id(size_t parts, const ChecksumValue& digest) { return cat(parts, '-', hex_of(digest)); }
+
 std::vector<GgufMetadata::Entry> split_keys(const SplitName& part, size_t tensors) {
   return {{std::string(kNumberKey), static_cast<uint16_t>(part.number - 1)},
           {std::string(kCountKey), static_cast<uint16_t>(part.count)},
-          {std::string(kTensorsKey), static_cast<int32_t>(tensors)}};
+          {std::string(kTensorsKey), static_cast<int32_t>(tensors)},
+          {std::string(kSplitIdKey), split_id(part.count, {})}};
 }
 
 Result<GgufParts> read_gguf_parts(const std::string& path) {

@@ -5,6 +5,9 @@
 //   split.no           u16, numbered from 0
 //   split.count        u16; 0 or 1: the file is whole (merging leaves 0 behind)
 //   split.tensors.count  i32, of all parts together
+//   sluice.split.id    string, ours: parts of one set have the same, "3-" and a digest of all 3 parts. Sets of other
+//                      programs have none. One that such a program merged and split again has it in the first part
+//                      alone, most likely with another number of parts, and then it counts for nothing.
 //
 // The first part carries the model's keys and may hold no tensor. Every part is a GGUF file of its own.
 #pragma once
@@ -15,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/result.h"
 #include "checkpoint/gguf_value.h"
 #include "checkpoint/tensor_entry.h"
@@ -51,8 +55,11 @@ struct SplitLimits {
 // How many tensors each part gets, of tensors with so many bytes in this order; at least one, which may be larger than
 // the limit.
 std::vector<size_t> split_tensors(const std::vector<uint64_t>& bytes, const SplitLimits& limits);
-// The keys that make a file that part of a model of so many tensors.
+// The keys that make a file that part of a model of so many tensors; the id is that of no digest yet.
 std::vector<GgufMetadata::Entry> split_keys(const SplitName& part, size_t tensors);
+inline constexpr std::string_view kSplitIdKey = "sluice.split.id";
+// Of a set of so many parts. As long for every digest.
+std::string split_id(size_t parts, const ChecksumValue& digest);
 
 // The headers of a GGUF file and, when it is a part of a split model, of all other parts: any of them may be given.
 Result<GgufParts> read_gguf_parts(const std::string& path);

@@ -36,7 +36,7 @@ Result<History> EngineImpl::history(SequenceId sequence) const {
   return error(ErrorKind::not_found, "sequence ", sequence, ": is not open: want one that was kept");
 }
 
-// It takes a while: 64 KiB of each tensor are read.
+// It takes a while: the model's files are read whole, unless somebody remembers them.
 const std::string& EngineImpl::digest() {
   if (digest_.empty()) digest_ = model_->digest();
   return digest_;

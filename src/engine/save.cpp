@@ -13,7 +13,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are written as memory lies");
 
 constexpr char kMagic[9] = "SLUICESQ";
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr uint64_t kTokenBytes = 5;
 constexpr size_t kPiece = size_t{1} << 17;  // bytes read or written while they are in a cache for their checksum
 

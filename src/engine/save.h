@@ -2,7 +2,7 @@
 //
 //   offset  bytes           what
 //   0       8               "SLUICESQ"
-//   8       4               version, 2
+//   8       4               version, 3
 //   12      4               groups of pages
 //   16      8               tokens in the history
 //   24      8               positions that the pages hold, a multiple of 64

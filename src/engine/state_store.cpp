@@ -83,19 +83,20 @@ uint64_t StoredState::bytes() const {
 }
 
 StateStore::StateStore(std::string folder, uint64_t limit_bytes) : folder_(std::move(folder)), limit_(limit_bytes) {
-  const Status made = make_own_folder(folder_);
-  if (made) {
+  Status usable = make_own_folder(folder_);
+  if (usable) usable = check_own_folder(folder_);
+  if (usable) {
     evict();  // the limit may be lower than it was
   } else {
-    keeps_ = false;
-    notes_.push_back(made.error().text + " (no states are kept)");
+    keeps_ = finds_ = false;
+    notes_.push_back(usable.error().text + " (no states are kept)");
   }
 }
 
 // Of the states at 64, 128, ... up to `most` positions.
 std::vector<std::string> StateStore::paths(const StateIdentity& identity, const History& history, uint32_t most) const {
   Sha256 hash;
-  add_text(hash, "sluice state 2");
+  add_text(hash, "sluice state 3");
   add_text(hash, identity.digest);
   add_text(hash, identity.numerics_id);
   std::vector<std::string> paths;
@@ -114,6 +115,7 @@ std::vector<std::string> StateStore::paths(const StateIdentity& identity, const 
 }
 
 StoredState StateStore::find(const StateIdentity& identity, const History& history, uint32_t least, uint32_t most) {
+  if (!finds_) return {};
   const std::vector<std::string> names = paths(identity, history, most);
   for (auto length = static_cast<uint32_t>(names.size() * kCut); length > least; length -= kCut) {
     if (!file_facts(names[length / kCut - 1])) continue;
@@ -187,7 +189,7 @@ void StateStore::keep(const StateIdentity& identity, const History& history, uin
 }
 
 Status StateStore::write(const SavedSequence& saved, const std::string& path, const PageWriter& pages) {
-  TRY(AtomicFile file, AtomicFile::create(path));
+  TRY(AtomicFile file, AtomicFile::create(path, FileAccess::owner_only));
   SaveWriter writer(file);
   TRY_STATUS(writer.begin(saved));
   TRY_STATUS(pages(writer, saved.begins));

@@ -7,9 +7,10 @@
 //
 // Nothing in a file is believed: identity, history, layout and checksums must be right, else it is set aside under
 // another name, with one sentence, and its tokens are computed as if it had never been there. Who may write to the
-// folder and makes checksums right can change answers, so it is its owner's alone. Several processes may share it:
-// files appear whole by renaming, and one that is gone is no error. The least recently used go when all are larger than
-// the limit. Not thread safe.
+// folder and makes checksums right can change answers, so it is its owner's alone: one that belongs to another user, or
+// that others may write to, is not used, and files are 0600. Several processes may share it: files appear whole by
+// renaming, and one that is gone is no error. The least recently used go when all are larger than the limit. Not thread
+// safe.
 #pragma once
 
 #include <array>
@@ -49,7 +50,7 @@ struct StoredState {
 
 class StateStore {
  public:
-  // Makes the folder. What cannot be done is a note, and nothing is kept then.
+  // Makes the folder. What cannot be done is a note, and nothing is kept or found then.
   StateStore(std::string folder, uint64_t limit_bytes);
 
   // The longest state of more than `least` and at most `most` positions that `history` begins with.
@@ -74,7 +75,7 @@ class StateStore {
 
   std::string folder_;
   uint64_t limit_;
-  bool keeps_ = true;
+  bool keeps_ = true, finds_ = true;
   bool said_large_ = false;
   std::vector<std::string> notes_;
 };

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "checkpoint/file_type.h"
+#include "checkpoint/split_gguf.h"
 #include "model/expert_names.h"
 #include "model/facts.h"
 #include "model/family.h"
@@ -198,8 +199,9 @@ std::vector<GgufMetadata::Entry> keys_of_hugging_face(const Family& family, cons
 
 std::vector<GgufMetadata::Entry> keys_of_gguf(const GgufMetadata& metadata) {
   std::vector<GgufMetadata::Entry> keys;
-  std::ranges::copy_if(metadata.entries(), std::back_inserter(keys),
-                       [](const auto& entry) { return !starts_with(entry.name, "split."); });
+  std::ranges::copy_if(metadata.entries(), std::back_inserter(keys), [](const auto& entry) {
+    return !starts_with(entry.name, "split.") && entry.name != kSplitIdKey;
+  });
   return keys;
 }
 

@@ -1,19 +1,17 @@
 #include "model/model.h"
 
-#include <algorithm>
 #include <type_traits>
 #include <unordered_set>
 
-#include "base/checksum.h"
+#include "base/mutex.h"
 #include "base/sha256.h"
+#include "checkpoint/contents.h"
 #include "model/draft_weights.h"
 #include "model/facts.h"
 #include "model/family.h"
 
 namespace sluice {
 namespace {
-
-constexpr uint64_t kDigestBytes = 64 << 10;  // of each weight
 
 template <class T>
 void add_bytes(Sha256& sha, const T& value) {
@@ -40,21 +38,28 @@ void add_value(Sha256& sha, const GgufArray<T>& values) {
   for (size_t i = 0; i < values.size(); ++i) add_value<T>(sha, values[i]);
 }
 
-// Its bytes go into `bytes`: there may be gigabytes of them.
-void add_weight(Sha256& sha, Checksum& bytes, const BoundWeight& weight) {
+// What the configuration says of how numbers are read; where they lie the tensors say.
+void add_grid(Sha256& sha, const NumberGrid& grid) {
+  add_bytes(sha, grid.word);
+  add_bytes(sha, grid.interleaved);
+  add_bytes(sha, grid.bits);
+  add_bytes(sha, grid.added);
+}
+
+void add_weight(Sha256& sha, const BoundWeight& weight) {
   const TensorSource& tensor = weight.tensor;
   add_text(sha, weight.row.name);
   add_text(sha, format_name(tensor.format));
   add_bytes(sha, tensor.shape.experts);
   add_bytes(sha, tensor.shape.rows);
   add_bytes(sha, tensor.shape.columns);
-  const auto add_first = [&](const StoredAt& stored, uint64_t size) {
-    const auto count = static_cast<size_t>(std::min<uint64_t>(kDigestBytes, size));
-    std::vector<std::byte> room;
-    bytes.add(std::span(stored.read(count, room), count));
-  };
-  add_first(tensor.bytes, expert_bytes(tensor));
-  for (const WeightPart& part : tensor.parts) add_first(part.bytes, expert_bytes(tensor, part));
+  for (const WeightPart& part : tensor.parts) {
+    add_bytes(sha, part.role);
+    add_text(sha, format_name(part.format));
+    add_bytes(sha, part.block_rows);
+    add_bytes(sha, part.block_columns);
+    if (part.grid) add_grid(sha, *part.grid);
+  }
 }
 
 }  // namespace
@@ -69,6 +74,9 @@ struct Model::Data {
   std::optional<Error> draft_problem;  // of a head that is not whole
   std::vector<std::string> unread;
   ModelFacts facts;
+  std::shared_ptr<ContentsMemory> memory;
+  mutable Mutex digesting;
+  mutable std::string digest;  // "": nobody asked
 };
 
 const ModelFacts& Model::facts() const { return data_->facts; }
@@ -103,7 +111,10 @@ Result<Program> Model::record_text(const TextOptions& options) const {
   return program;
 }
 
-std::string Model::digest() const {
+const std::string& Model::digest() const {
+  const MutexLock lock(data_->digesting);
+  std::string& digest = data_->digest;
+  if (!digest.empty()) return digest;
   Sha256 sha;
   add_text(sha, data_->family->name);
   for (const auto& [name, value] : data_->model->gguf_config()) {
@@ -111,13 +122,13 @@ std::string Model::digest() const {
     std::visit([&](const auto& v) { add_value(sha, v); }, value);
   }
   for (const MadeTensor& made : data_->model->gguf_made_tensors()) add_value(sha, made.values);
-  Checksum bytes;
-  for (const BoundWeight& weight : data_->weights.all()) add_weight(sha, bytes, weight);
-  sha.add(bytes.value());
-  return sha.finish_hex();
+  for (const BoundWeight& weight : data_->weights.all()) add_weight(sha, weight);
+  sha.add(contents_of(checkpoint(), data_->memory.get()));
+  digest = sha.finish_hex();
+  return digest;
 }
 
-Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint) {
+Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory) {
   auto data = std::make_shared<Model::Data>();
   TRY(data->family, find_family(*checkpoint));
   const bool prefixed = checkpoint->dialect() == Dialect::hugging_face;
@@ -143,6 +154,7 @@ Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint) {
   for (const MadeTensor& tensor : data->model->gguf_made_tensors()) made += tensor.values.size();
   TRY_STATUS(read_facts(*checkpoint, data->weights, made, data->facts));
   data->checkpoint = std::move(checkpoint);
+  data->memory = std::move(memory);
   return Model(std::move(data));
 }
 

@@ -23,6 +23,7 @@
 namespace sluice {
 
 struct Family;
+class ContentsMemory;
 class FamilyModel;
 
 // What the file itself asks for; nothing where it says nothing.
@@ -75,9 +76,9 @@ class Model {
   const std::vector<std::string>& unread_tensors() const;
   const std::vector<std::string>& unknown_tensors() const { return weights().unknown(); }
 
-  // 64 hexadecimal digits that differ between models: of names, shapes, configuration and the first 64 KiB of each
-  // weight. Reads that much of the file.
-  std::string digest() const;
+  // 64 hexadecimal digits that differ between models: of names, shapes, configuration and every byte of every tensor.
+  // The first call reads all of the files, or asks the memory that resolve() was given; later ones repeat it.
+  const std::string& digest() const;
 
   // For export.h.
   const Family& family() const;
@@ -87,7 +88,7 @@ class Model {
  private:
   struct Data;
   explicit Model(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
-  friend Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint);
+  friend Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory);
 
   std::shared_ptr<const Data> data_;
 };
@@ -95,6 +96,6 @@ class Model {
 // Finds the family by general.architecture or config.json's model_type, reads its configuration and finds its weights.
 // One sentence when the architecture is unknown, the configuration out of range, or a tensor missing, misshapen or in a
 // format that is not computed with.
-Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint);
+Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory = nullptr);
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "app/chat_history.h"
 #include "app/commands.h"
@@ -151,7 +152,7 @@ TEST(Conversation, WhatCannotBeLoadedIsOneSentenceAndChangesNothing) {
   }
   EXPECT_EQ(refusal("{}"), refused + ": no conversation: want a file that /save wrote");
   EXPECT_EQ(refusal("[1]"), refused + ": no conversation: want a file that /save wrote");
-  EXPECT_EQ(changed("conversation\": 1", "conversation\": 2"), refused + ": is of version 2: want 1");
+  EXPECT_EQ(changed("conversation\": 2", "conversation\": 1"), refused + ": is of version 1: want 2");
   EXPECT_EQ(changed("\"role\": \"user\"", "\"role\": \"robot\""),
             refused + ": message 0: role is missing or wrong: want user, assistant or system");
   EXPECT_EQ(changed("\"system\": \"\"", "\"system\": 1"), refused + ": system is missing or wrong: want a text");
@@ -220,6 +221,30 @@ TEST(ChatHistory, KeepsLinesOfSeveralChats) {
   EXPECT_EQ(read_history(file).back(), "last");
   ASSERT_TRUE(write_file(file, "\xff\n"));
   EXPECT_TRUE(read_history(file).empty());
+}
+
+TEST(ChatHistory, ChatsThatWriteAtOnceLoseNoLine) {
+  constexpr int kChats = 4, kLines = 25;
+  const TemporaryFolder folder;
+  const std::string file = folder.path("state/sluice/history");
+  std::vector<std::thread> chats;
+  for (int chat = 0; chat < kChats; ++chat) {
+    chats.emplace_back([&file, chat] {
+      for (int line = 0; line < kLines; ++line) EXPECT_TRUE(add_to_history(file, cat("chat ", chat, " line ", line)));
+    });
+  }
+  for (std::thread& chat : chats) chat.join();
+  const std::vector<std::string> entries = read_history(file);
+  EXPECT_EQ(entries.size(), size_t{kChats * kLines});
+  for (int chat = 0; chat < kChats; ++chat) {
+    std::vector<std::string> own;
+    for (const std::string& entry : entries) {
+      if (starts_with(entry, cat("chat ", chat, " "))) own.push_back(entry);
+    }
+    ASSERT_EQ(own.size(), size_t{kLines});
+    for (int line = 0; line < kLines; ++line)
+      EXPECT_EQ(own[static_cast<size_t>(line)], cat("chat ", chat, " line ", line));
+  }
 }
 
 }  // namespace

@@ -43,12 +43,13 @@ constexpr uint64_t kBound = 130'000'000;  // the file has four times as much
 const std::vector<std::string> kBounded = {"--memory", "130M"};
 
 // One layer of 256 experts, half a gigabyte, with few words.
-Status write_model(const std::string& path) {
+Status write_model(const std::string& path, int vocabulary = 1024, int experts = 256, const char* mix = "q4_k_m") {
   TRY(ShapeConfig config, find_shape("qwen3.6-35b-a3b:1"));
   for (auto& [name, value] : config.config.as_object()) {
-    if (name == "vocab_size") value = 1024;
+    if (name == "vocab_size") value = vocabulary;
+    if (name == "num_experts") value = experts;
   }
-  TRY(const SyntheticModel synthetic, SyntheticModel::make(config, *find_mix("q4_k_m"), Routing{1.0}));
+  TRY(const SyntheticModel synthetic, SyntheticModel::make(config, *find_mix(mix), Routing{1.0}));
   Console console;
   return write_synthetic(synthetic, path, console);
 }
@@ -188,6 +189,27 @@ TEST_F(Memory, AnswersWithinABoundAsWithout) {
   EXPECT_LE(static_cast<uint64_t>(json.find("peak_memory_bytes")->as_integer()), promised);
 }
 
+// A head was read where it lies in the file while its packed form was made behind the answer: it stood in memory twice.
+TEST_F(Memory, AHeadThatIsPackedDoesNotStandThereTwice) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("head.gguf");
+  const Status written = write_model(path, /*vocabulary=*/65536, /*experts=*/8, "q8_0");
+  ASSERT_TRUE(written) << written.error().text;
+  const ProgramResult bounded = run_sluice({"run", path, "ab ba aba", "--raw", "--greedy", "--max-tokens", "40",
+                                            "--context", "256", "--threads", "2", "--json", "--memory", "500M"});
+  ASSERT_EQ(bounded.status, 0) << bounded.err;
+  uint64_t promised = 0, packed = 0;
+  const Json json = json_of(bounded);
+  for (const Json& line : json.find("memory")->as_array()) {
+    const auto bytes = static_cast<uint64_t>(line.find("peak_bytes")->as_integer());
+    promised += bytes;
+    if (line.find("purpose")->as_string() == "packed weights") packed = bytes;
+  }
+  EXPECT_GT(packed, 130'000'000u);
+  EXPECT_LE(promised, 500'000'000u);
+  EXPECT_LE(static_cast<uint64_t>(json.find("peak_memory_bytes")->as_integer()), promised);
+}
+
 TEST_F(Memory, AnswersInAControlGroupOfAQuarterOfTheModel) {
   const MemoryGroup group(kBound);
   if (!group.is_here()) GTEST_SKIP() << group.missing();
@@ -288,6 +310,32 @@ TEST_F(Memory, PlanNeedsTheHeaderAlone) {
   unsetenv("VK_ICD_FILENAMES");
   std::filesystem::resize_file(header, 100);
   EXPECT_EQ(run_sluice(header_words).status, 1);
+}
+
+// Bandwidth was measured with four times the last cache, 1.6 GB on large processors.
+TEST(PlannedMemory, ASmallModelIsPlannedInLittleMemory) {
+#if defined(SLUICE_ADDRESS_SANITIZER)
+  GTEST_SKIP() << missing_for_tests();
+#endif
+  const ProgramResult planned = run_sluice({"plan", "demo", "--threads", "2"}, {.address_space = 900'000'000});
+  EXPECT_EQ(planned.status, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr("tokens/s foreseen"));
+}
+
+TEST(PlannedMemory, ARoutingFileIsLookedAtAlsoWhereNoExpertIsRead) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("routing");
+  ASSERT_TRUE(write_file(path, "sluice routing 1: 1 layers, 4 experts, 2 a token\n0 1\n"));
+  const auto refusal = [](const std::string& model, const std::string& routing) {
+    const ProgramResult result = run_sluice({"plan", model, "--routing", routing});
+    EXPECT_EQ(result.status, 1);
+    return result.err;
+  };
+  EXPECT_EQ(refusal("demo", "/dev/zero"), "sluice: /dev/zero: not a file: want a regular file\n");
+  EXPECT_EQ(refusal("demo", path),
+            cat("sluice: ", path, ": found a trace of experts: want none, since the model has none\n"));
+  EXPECT_THAT(refusal(SLUICE_TEST_DATA "/qwen3_5_moe", path),
+              StartsWith(cat("sluice: ", path, ": found 1 layers of 4 experts, 2 a token: want the model's ")));
 }
 
 TEST(DeviceMemory, IsBoundedWhereTheDeviceHasItsOwn) {

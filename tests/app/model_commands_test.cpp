@@ -232,6 +232,32 @@ TEST(Convert, SplitFilesAreTheWholeFileInParts) {
   EXPECT_TRUE(*read_file(joined, 1 << 24) == *read_file(whole, 1 << 24));
 }
 
+TEST(Convert, ASplitSetThatWasWrittenHalfOverAnotherIsRefused) {
+  const TemporaryFolder folder;
+  const auto convert = [&](const std::string& to, const std::string& format) {
+    std::filesystem::create_directory(folder.path(to));
+    return run_sluice({"convert", kMoe, folder.path(to + "/m.gguf"), "--to", format, "--split-max-tensors", "50"});
+  };
+  ASSERT_EQ(convert("old", "q8_0").status, 0);
+  ASSERT_EQ(convert("new", "bf16").status, 0);
+  ASSERT_EQ(convert("again", "bf16").status, 0);
+  const std::vector<std::string> names = *list_directory(folder.path("old"));
+  ASSERT_EQ(names.size(), 3u);
+  const auto at = [&](const char* set, size_t part) { return folder.path(cat(set, "/", names[part])); };
+  for (size_t part = 0; part < 3; ++part) {
+    EXPECT_TRUE(*read_file(at("again", part), 1 << 24) == *read_file(at("new", part), 1 << 24)) << "part " << part;
+  }
+  // Parts get their names from the last one to the first.
+  for (const size_t renamed : {2, 1}) {
+    std::filesystem::copy_file(at("new", renamed), at("old", renamed),
+                               std::filesystem::copy_options::overwrite_existing);
+    EXPECT_EQ(sentence({"inspect", at("old", 0)}), cat("sluice: ", at("old", renamed), ": is of another set than ",
+                                                       names[0], ": want parts that were written together\n"));
+  }
+  std::filesystem::copy_file(at("new", 0), at("old", 0), std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(tensors_of(at("old", 0)), tensors_of(at("new", 0)));
+}
+
 TEST(Convert, PackedExpertsAreTensorsOfTheirOwnAndComeBackTheSame) {
   const TemporaryFolder folder;
   const std::string stacked = folder.path("stacked.gguf"), packed = folder.path("packed.gguf");

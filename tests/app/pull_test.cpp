@@ -183,6 +183,26 @@ TEST_F(Pull, AServerThatIgnoresIfRangeIsNotBelieved) {
   EXPECT_EQ(content("m.gguf"), content_);
 }
 
+// Where nobody has said how long the file is, its ETag alone tells two apart.
+TEST_F(Pull, AnotherEtagIsAnotherFileAlsoWhereNoLengthIsKnown) {
+  const HttpServer server([&](const ServerRequest& asked) {
+    ServerReply reply;
+    const bool rest = asked.headers.contains("range");
+    reply.status = rest ? 206 : 200;
+    reply.headers = {"ETag: \"new\""};
+    if (rest) reply.headers.emplace_back("Content-Range: bytes 100000-299999/*");
+    reply.body = rest ? content_.substr(100'000) : content_;
+    return reply;
+  });
+  PullRequest wanted = request(server.url("/m.gguf"));
+  ASSERT_TRUE(write_file(folder_.path("m.gguf.part"), std::string(100'000, 'x')).ok());
+  const std::string note = cat(R"({"url":")", wanted.url, R"(","validator":"\"old\""})");
+  ASSERT_TRUE(write_file(folder_.path("m.gguf.part.json"), note).ok());
+  EXPECT_EQ(refusal(wanted), wanted.url + ": the file on the server has changed");
+  EXPECT_EQ(refusal(wanted), "pulled");
+  EXPECT_EQ(content("m.gguf"), content_);
+}
+
 TEST_F(Pull, APartThatCannotBeToldIsBegunAnew) {
   const HttpServer server(cut_once(100'000, "W/\"weak\"", "W/\"weak\""));
   EXPECT_THAT(refusal(request(server.url("/m.gguf"))), EndsWith("goes on from there)"));
@@ -391,6 +411,45 @@ TEST_F(Pull, TwoProcessesDoNotFetchTheSameFile) {
   ASSERT_TRUE(other.ok());
   EXPECT_EQ(refusal(request(server.url("/m.gguf"))),
             folder_.path("m.gguf.part") + ": another process is fetching it: want to be alone");
+}
+
+// Between opening a part and locking it another process may finish: the lock is then one on the finished file.
+TEST_F(Pull, APartThatWasFinishedBeforeItsLockIsLeftWhole) {
+  const std::string path = folder_.path("m.gguf");
+  Result<PartFile> first = PartFile::open(path);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(first->restart({"http://127.0.0.1/m.gguf", kEtag, content_.size()}).ok());
+  ASSERT_TRUE(first->append(std::as_bytes(std::span(content_))).ok());
+  const Result<PartFile> second = PartFile::open(path, [&] { ASSERT_TRUE(first->commit().ok()); });
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().text, path + ".part: another process is fetching it: want to be alone");
+  EXPECT_THAT(files(), ElementsAre("m.gguf"));
+  EXPECT_EQ(content("m.gguf"), content_);
+}
+
+TEST_F(Pull, APartThatWasDroppedBeforeItsLockIsLeftToWhoBeganAnew) {
+  const std::string path = folder_.path("m.gguf");
+  Result<PartFile> first = PartFile::open(path);
+  ASSERT_TRUE(first.ok());
+  const auto begin_anew = [&] {
+    first->discard();
+    ASSERT_TRUE(write_file(path + ".part", "of a third process").ok());
+    ASSERT_TRUE(write_file(path + ".part.json", "{}").ok());
+  };
+  const Result<PartFile> second = PartFile::open(path, begin_anew);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().text, path + ".part: another process is fetching it: want to be alone");
+  EXPECT_THAT(files(), ElementsAre("m.gguf.part", "m.gguf.part.json"));
+  EXPECT_EQ(content("m.gguf.part"), "of a third process");
+}
+
+// Between looking for the finished file and opening a part another process may have put it there.
+TEST_F(Pull, AFileThatCameMeanwhileIsNotFetchedAgain) {
+  const std::string path = folder_.path("m.gguf");
+  const Result<PartFile> late = PartFile::open(path, [&] { ASSERT_TRUE(write_file(path, content_).ok()); });
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().text, path + ": another process has fetched it: want no second time");
+  EXPECT_THAT(files(), ElementsAre("m.gguf"));
 }
 
 TEST_F(Pull, WhatDoesNotFitOnTheDiskIsNotBegun) {

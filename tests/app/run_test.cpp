@@ -6,6 +6,7 @@
 #include "app/commands.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
 #include "tests/app/json_fields.h"
 #include "tests/app/program.h"
 
@@ -93,6 +94,28 @@ TEST(Run, AStateDirectoryGivesARestartedProgramWhatItHadComputed) {
   const ProgramResult stats = ask({"demo", "What is a violin?", "--greedy", "--max-tokens", "2", "--stats",
                                    "--state-dir", folder.path("states"), "--system", long_question()});
   EXPECT_THAT(stats.err, HasSubstr(" from the state directory)"));
+}
+
+TEST(Run, AModelThatDiffersInOneByteTakesNoStateOfTheOther) {
+  const TemporaryFolder folder;
+  const std::string one = folder.path("one.gguf"), other = folder.path("other.gguf");
+  ASSERT_EQ(run_sluice({"convert", "demo", one, "--to", "q8_0"}).status, 0);
+  const auto restored = [&](const std::string& model) {
+    const ProgramResult result = ask({model, "What is a violin?", "--greedy", "--max-tokens", "4", "--json",
+                                      "--state-dir", folder.path("states"), "--system", long_question()});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return parse_json(result.out, "run")->find("restored_tokens")->as_integer();
+  };
+  EXPECT_EQ(restored(one), 0);
+  EXPECT_GT(restored(one), 0);
+  std::string bytes = *read_file(one, uint64_t{1} << 30);
+  const Checkpoint checkpoint = *open_checkpoint(one);
+  const StoredTensor& large = *checkpoint.find("token_embd.weight");
+  ASSERT_GT(large.bytes.size(), 1u << 17);
+  bytes[large.offset + large.bytes.size() - 1] ^= 1;
+  ASSERT_TRUE(write_file(other, bytes));
+  EXPECT_EQ(restored(other), 0);
+  EXPECT_GT(restored(one), 0);
 }
 
 TEST(Run, AStateDirectoryThatCannotBeIsOneSentenceBesideTheAnswer) {

@@ -99,6 +99,18 @@ TEST_F(File, AMappedFileThatIsReplacedOrRemovedIsStillWhole) {
   EXPECT_EQ(text_of(mapping.bytes()), "12345");
 }
 
+TEST_F(File, AMappingOfAnOldFileHasAVersionAndOneThatWasJustWrittenHasNone) {
+  const std::string old = SLUICE_TEST_DATA "/gemma4/tokenizer.json", other = SLUICE_TEST_DATA "/gemma4/golden.json";
+  const std::string version = Mapping::open(old)->version();
+  EXPECT_FALSE(version.empty());
+  EXPECT_EQ(Mapping::open(old)->version(), version);
+  EXPECT_NE(Mapping::open(other)->version(), version);
+  ASSERT_TRUE(write_file(path("a"), "new").ok());
+  EXPECT_EQ(Mapping::open(path("a"))->version(), "");
+  std::filesystem::last_write_time(path("a"), std::filesystem::last_write_time(old));
+  EXPECT_EQ(Mapping::open(path("a"))->version(), "") << "a time that was set says nothing";
+}
+
 TEST_F(File, AnAddressInAMappingGivesItsFile) {
   ASSERT_TRUE(write_file(path("a"), "aa").ok());
   ASSERT_TRUE(write_file(path("b"), "bb").ok());
@@ -175,6 +187,21 @@ TEST_F(File, AnAtomicFileAppearsOnlyWhenCommitted) {
     EXPECT_THAT(names(), ElementsAre("a"));
   }
   EXPECT_EQ(*read_file(path("a"), 10), "new");
+}
+
+TEST_F(File, TheStartOfAnAtomicFileMayBeWrittenAgain) {
+  AtomicFile file = *AtomicFile::create(path("a"));
+  ASSERT_TRUE(file.write(bytes_of("????the")).ok());
+  ASSERT_TRUE(file.write_start(bytes_of("this")).ok());
+  ASSERT_TRUE(file.write(bytes_of(" rest")).ok());
+  ASSERT_TRUE(file.commit().ok());
+  EXPECT_EQ(*read_file(path("a"), 100), "thisthe rest");
+}
+
+TEST_F(File, AnAtomicFileMayBeItsOwnersAlone) {
+  ASSERT_TRUE(write_file(path("a"), "mine", FileAccess::owner_only).ok());
+  EXPECT_EQ(std::filesystem::status(path("a")).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
 TEST_F(File, AnAbandonedAtomicFileLeavesTheOldOneAlone) {

@@ -320,7 +320,18 @@ TEST(Gguf, ALimitHoldsWhereTheFileWouldHaveRoom) {
   EXPECT_EQ(parse_zeros(gguf_start(0, 1) + gguf_key("a", 9, u32(0) + u64(kMaxArrayElements + 1))),
             "m: byte 49: an array has 67108865 elements: want at most 67108864 (key a)");
   EXPECT_EQ(parse_zeros(gguf_start(0, 1) + u64(uint64_t{1} << 30)),
-            "m: byte 32: a key has 1073741824 bytes: want at most 1073741792");
+            "m: byte 32: a key has 1073741824 bytes: want at most 268435424");
+}
+
+// 512 MB of zeros, which a disk keeps in one block, would be 2^26 strings of 32 bytes.
+TEST(Gguf, EmptyStringsAreCountedThroughAllArrays) {
+  const auto parse_zeros = [](const std::string& start) { return parse_gguf(ZeroSource(start), "m").error().text; };
+  const auto strings = [](uint64_t count) { return gguf_key("a", 9, u32(8) + u64(count)); };
+  EXPECT_EQ(parse_zeros(gguf_start(0, 1) + strings(kMaxGgufStrings + 1)),
+            "m: byte 49: an array has 4194305 elements: want at most 4194304 (key a)");
+  const std::string some(8 * 1000, '\0');
+  EXPECT_EQ(parse_zeros(gguf_start(0, 2) + strings(1000) + some + gguf_key("b", 9, u32(8) + u64(kMaxGgufStrings))),
+            "m: byte 8074: an array has 4194304 elements: want at most 4193304 (key b)");
 }
 
 }  // namespace

@@ -151,6 +151,28 @@ TEST_F(SplitGguf, PartsOfDifferentModelsAreRefused) {
   EXPECT_EQ(refusal(), part(2) + ": key general.architecture is not as in the first part: want parts of one model");
 }
 
+// A set that is written over another, and is stopped between two parts, has some of each.
+TEST_F(SplitGguf, PartsOfTwoSetsAreRefused) {
+  const auto put_ids = [&](const std::string& first, const std::string& later) {
+    const auto key = [](const std::string& id) { return id.empty() ? "" : string_key("sluice.split.id", id); };
+    put_part(1, part_of(1, first.empty() ? 4 : 5,
+                        architecture() + split_keys(0, 2, 2) + key(first) + gguf_info("a", {2}), floats(1)));
+    put_part(2, part_of(1, later.empty() ? 3 : 4, split_keys(1, 2, 2) + key(later) + gguf_info("b", {2}), floats(2)));
+  };
+  const std::string refused =
+      part(2) + ": is of another set than m-00001-of-00002.gguf: want parts that were written together";
+  put_ids("2-aa", "2-aa");
+  EXPECT_EQ(refusal(), "accepted");
+  put_ids("2-aa", "2-ab");
+  EXPECT_EQ(refusal(), refused);
+  put_ids("", "2-aa");
+  EXPECT_EQ(refusal(), refused) << "written over a set of another program";
+  put_ids("2-aa", "");
+  EXPECT_EQ(refusal(), refused);
+  put_ids("3-aa", "");
+  EXPECT_EQ(refusal(), "accepted") << "merged and split again by another program";
+}
+
 TEST_F(SplitGguf, ALaterPartMayRepeatKeysAndHasItsOwnAlignment) {
   put_part(2,
            part_of(1, 5, split_keys(1, 2, 2) + architecture() + u32_key("general.alignment", 32) + gguf_info("b", {2}),
@@ -236,13 +258,22 @@ TEST(SplitTensors, PartsHoldNoMoreThanTheirLimits) {
 
 TEST(SplitTensors, KeysAreLlamaCpps) {
   const std::vector<GgufMetadata::Entry> keys = sluice::split_keys(SplitName{"m", 2, 3}, 70);
-  ASSERT_EQ(keys.size(), 3u);
+  ASSERT_EQ(keys.size(), 4u);
   EXPECT_EQ(keys[0].name, "split.no");
   EXPECT_TRUE(keys[0].value == GgufValue(uint16_t{1}));
   EXPECT_EQ(keys[1].name, "split.count");
   EXPECT_TRUE(keys[1].value == GgufValue(uint16_t{3}));
   EXPECT_EQ(keys[2].name, "split.tensors.count");
   EXPECT_TRUE(keys[2].value == GgufValue(int32_t{70}));
+}
+
+TEST(SplitTensors, AndOneKeyIsOurs) {
+  const GgufMetadata::Entry key = sluice::split_keys(SplitName{"m", 2, 3}, 70)[3];
+  EXPECT_EQ(key.name, "sluice.split.id");
+  EXPECT_TRUE(key.value == GgufValue(std::string("3-00000000000000000000000000000000")));
+  ChecksumValue digest{};
+  digest[0] = std::byte{0xa1};
+  EXPECT_EQ(split_id(12, digest), "12-a1000000000000000000000000000000");
 }
 
 }  // namespace

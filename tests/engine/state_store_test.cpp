@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -174,6 +175,63 @@ TEST_F(StateStoreTest, AnotherModelOrDeviceFindsNothing) {
   EXPECT_EQ((*engine)->collect(id)->restored_tokens, 0u);
 }
 
+// Both are kept side by side: what one computed does not push out what the other did.
+TEST_F(StateStoreTest, StatesOfTwoNumericsIdsHaveTwoNames) {
+  const Request request = greedy(prompt_of(400, 1), 5);
+  fake::Script other;
+  other.numerics = "fake/2";
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_EQ(talk({request})[0].restored_tokens, run == 0 ? 0u : 384u);
+    EXPECT_THAT(notes, IsEmpty());
+    EXPECT_EQ(talk({request}, other)[0].restored_tokens, run == 0 ? 0u : 384u);
+    EXPECT_THAT(notes, IsEmpty());
+    EXPECT_THAT(files(), SizeIs(2));
+    EXPECT_THAT(files(".damaged"), IsEmpty());
+  }
+}
+
+// ---- whose folder it is
+
+using std::filesystem::perms;
+
+TEST_F(StateStoreTest, FolderAndFilesAreTheirOwnersAlone) {
+  const mode_t before = ::umask(0);
+  talk({greedy(prompt_of(200, 1), 5)});
+  const StateStore below(folder + "/not/yet/", kRoom);
+  ::umask(before);
+  EXPECT_EQ(std::filesystem::status(folder).permissions(), perms::owner_all);
+  EXPECT_EQ(std::filesystem::status(folder + "/not/yet").permissions(), perms::owner_all);
+  ASSERT_THAT(files(), SizeIs(1));
+  EXPECT_EQ(std::filesystem::status(files()[0]).permissions(), perms::owner_read | perms::owner_write);
+}
+
+TEST_F(StateStoreTest, AFolderThatOthersMayWriteToIsNotUsed) {
+  const Request request = greedy(prompt_of(400, 1), 5);
+  talk({request});
+  ASSERT_THAT(files(), SizeIs(1));
+  for (const perms more : {perms::group_write, perms::others_write}) {
+    std::filesystem::permissions(folder, perms::owner_all | more);
+    EXPECT_EQ(talk({request, greedy(prompt_of(200, 2), 5)})[0].restored_tokens, 0u);
+    ASSERT_THAT(notes, SizeIs(1));
+    EXPECT_EQ(notes[0], cat(folder, ": others may write to it: want a folder that is yours alone (chmod 700) ",
+                            "(no states are kept)"));
+    EXPECT_THAT(files(), SizeIs(1));
+  }
+  std::filesystem::permissions(folder, perms::owner_all | perms::group_read | perms::others_read);
+  EXPECT_EQ(talk({request})[0].restored_tokens, 384u) << "who may only list it reads no file in it";
+  EXPECT_THAT(notes, IsEmpty());
+}
+
+TEST_F(StateStoreTest, AFolderOfAnotherUserIsNotUsed) {
+  std::filesystem::create_directory(folder);
+  std::filesystem::permissions(folder, perms::owner_all);
+  if (::chown(folder.c_str(), 65534, 65534) != 0) GTEST_SKIP() << "only root gives folders away";
+  talk({greedy(prompt_of(200, 1), 5)});
+  ASSERT_THAT(notes, SizeIs(1));
+  EXPECT_EQ(notes[0], folder + ": belongs to another user: want a folder of your own (no states are kept)");
+  EXPECT_THAT(files(""), IsEmpty());
+}
+
 TEST_F(StateStoreTest, DamageAnywhereIsSetAsideWithOneSentence) {
   const Request request = greedy(prompt_of(200, 1), 5);
   talk({request});
@@ -208,7 +266,7 @@ TEST_F(StateStoreTest, TruncatedAndForeignFilesAreSetAside) {
   put_file(path, other_version);
   talk({request});
   ASSERT_THAT(notes, SizeIs(1));
-  EXPECT_THAT(notes[0], HasSubstr("is of version 7: want 2"));
+  EXPECT_THAT(notes[0], HasSubstr("is of version 7: want 3"));
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
   talk({request});

@@ -1,0 +1,52 @@
+#include "checkpoint/contents.h"
+
+#include <algorithm>
+
+#include "base/checksum.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint64_t kPieceBytes = 4 << 20;
+
+// Pages of the file stay the system's: within --memory a model that is read whole takes nothing.
+void add_tensor(Checksum& sum, const StoredTensor& tensor, const auto& read) {
+  const std::string about =
+      cat(tensor.name.size(), ' ', tensor.name, ' ', format_name(tensor.format), ' ', format_shape(tensor.shape), '\n');
+  sum.add(std::as_bytes(std::span(about)));
+  std::vector<std::byte> room;
+  StoredAt at = tensor.bytes.data();
+  for (uint64_t left = tensor.bytes.size(); left > 0;) {
+    const uint64_t count = std::min(left, kPieceBytes);
+    const std::span piece(at.read(count, room), static_cast<size_t>(count));
+    sum.add(piece);
+    if (at.in_memory()) give_back_mapped(piece);
+    at += count;
+    left -= count;
+    read(count);
+  }
+}
+
+}  // namespace
+
+std::string contents_of(const Checkpoint& checkpoint, ContentsMemory* memory) {
+  const std::string version = memory == nullptr ? "" : checkpoint.version();
+  if (!version.empty()) {
+    if (std::optional<std::string> known = memory->find(version)) return *std::move(known);
+  }
+  uint64_t all = 0, done = 0;
+  for (const StoredTensor& tensor : checkpoint.tensors()) all += tensor.bytes.size();
+  Checksum sum;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    add_tensor(sum, tensor, [&](uint64_t bytes) {
+      done += bytes;
+      if (memory != nullptr) memory->reading(done, all);
+    });
+  }
+  std::string contents = hex_of(sum.value());
+  // What was read while somebody wrote is no file's.
+  if (!version.empty() && checkpoint.check_unchanged()) memory->keep(version, contents);
+  return contents;
+}
+
+}  // namespace sluice
