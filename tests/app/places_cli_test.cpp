@@ -104,6 +104,21 @@ TEST_F(PlacesCli, ListShowsWhatRunsAndWhyNot) {
   expect_all_fields(*find_command("list"), seen);
 }
 
+// A model whose tokenizer is not known would be refused by run.
+TEST_F(PlacesCli, AModelWhoseTokenizerIsUnknownDoesNotRun) {
+  std::string strange = model_;
+  const size_t at = strange.find("gemma4", strange.find("tokenizer.ggml.model"));
+  ASSERT_NE(at, std::string::npos);
+  strange.replace(at, 6, "gemma9");
+  put_ollama("strange/latest", strange);
+  const std::string problem = "tokenizer.ggml.model is \"gemma9\": want gpt2, gemma4 or llama";
+  EXPECT_THAT(run_sluice({"run", "strange", "Hi"}).err, HasSubstr(problem));
+  EXPECT_THAT(run_sluice({"list"}).out, HasSubstr("does not run: " + problem));
+  EXPECT_THAT(run_sluice({"inspect", "strange"}).out, HasSubstr(problem));
+  const ProgramResult json = run_sluice({"inspect", "--json", "strange"});
+  EXPECT_EQ(parse_json(json.out, "inspect")->find("problem")->as_string(), problem);
+}
+
 TEST_F(PlacesCli, CommandsTakeTheNamesOfList) {
   put_ollama("tiny/moe", model_);
   const ProgramResult inspected = run_sluice({"inspect", "tiny:moe"});
