@@ -268,8 +268,16 @@ TEST_F(PlacesCli, InspectJsonHasTheDocumentedMembers) {
   put_ollama("a/b", ollamas_file(),
              {{"projector", projector_file()}, {"params", R"({"top_k": 5, "mirostat": 1})"}, {"system", "S"}});
   std::set<std::string> seen;
+  std::filesystem::copy(SLUICE_TEST_DATA "/gemma4_moe", folder_.path("advised"));
+  put("advised/generation_config.json", R"({"top_p": 1.5, "top_k": 16777216})");
+  const std::string ignored = folder_.path("advised/generation_config.json") + ": top_p is 1.5: want 0 to 1";
+  const std::string text = run_sluice({"inspect", folder_.path("advised")}).out;
+  EXPECT_THAT(text, HasSubstr("top_k 16777216\n"));
+  EXPECT_THAT(text, HasSubstr(ignored + "\n"));
+  EXPECT_THAT(run_sluice({"run", folder_.path("advised"), "Hi", "--max-tokens", "1"}).err,
+              HasSubstr("sluice: " + ignored + ": not used\n"));
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"inspect", SLUICE_TEST_DATA "/gemma4_moe", "--json", "--tensors"},
+       {std::vector<std::string>{"inspect", folder_.path("advised"), "--json", "--tensors"},
         {"inspect", "demo", "--json"},
         {"inspect", "a:b", "--json", "--tensors"}}) {
     const ProgramResult result = run_sluice(words);
