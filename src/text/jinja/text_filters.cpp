@@ -66,12 +66,13 @@ Result<Value> indent(Machine& machine, const Value& input, const Arguments& argu
   const std::string ended = text.bytes + '\n';  // so that a last empty line counts
   Writer out(machine);
   bool begun = false;
-  TRY_STATUS(split_lines(ended, false, [&](std::string_view line) -> Status {
+  const auto add_line = [&](std::string_view line) -> Status {
     if (begun) TRY_STATUS(out.add("\n"));
     if (begun ? blank || !line.empty() : first) TRY_STATUS(out.add(*margin.bytes()));
     begun = true;
     return out.add(line);
-  }));
+  };
+  TRY_STATUS(split_lines(ended, false, add_line));
   return out.take(text.safe);
 }
 
