@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/text_files.h"
+#include "model/facts.h"
 #include "model/model.h"
 
 namespace sluice {
@@ -28,10 +29,10 @@ struct Inspection {
   std::shared_ptr<const Checkpoint> checkpoint;
   std::optional<Checkpoint> projector;  // the towers' own file, where there is one
   std::optional<Model> model;           // else `problem` says why not
-  std::string problem;
-  std::string chat_name;             // of the template that sluice run would use; "": none
-  std::vector<FormatShare> formats;  // largest first
-  uint64_t bytes = 0;                // of all tensors
+  std::string problem;                  // why sluice run refuses it; "": it does not
+  std::string chat_name;                // of the template that sluice run would use; "": none
+  std::vector<FormatShare> formats;     // largest first
+  uint64_t bytes = 0;                   // of all tensors
 };
 
 using PackedElements = std::unordered_map<const std::byte*, Format>;
@@ -61,6 +62,7 @@ Result<Inspection> inspect(ModelFiles files) {
     found.model = *model;
     const Result<TextParts> text = open_text(*model);
     found.chat_name = text ? text->chat_name : "";
+    found.problem = text ? "" : text.error().text;
   } else {
     found.problem = model.error().text;
   }
@@ -97,7 +99,7 @@ std::vector<std::pair<std::string, double>> sampling_of(const SamplingDefaults& 
     }
   };
   add("temperature", defaults.temperature);
-  add("top_k", defaults.top_k ? std::optional<float>(static_cast<float>(*defaults.top_k)) : std::nullopt);
+  if (defaults.top_k) known.emplace_back("top_k", static_cast<double>(*defaults.top_k));
   add("top_p", defaults.top_p);
   add("min_p", defaults.min_p);
   add("repeat_penalty", defaults.repeat_penalty);
@@ -120,9 +122,12 @@ std::string model_lines(const Model& model) {
   }
   std::string sampling;
   for (const auto& [name, value] : sampling_of(facts.sampling)) {
-    sampling += cat(sampling.empty() ? "" : ", ", name, ' ', value);
+    sampling += cat(sampling.empty() ? "" : ", ", name, ' ', sampling_text(value));
   }
   out += line("sampling", sampling.empty() ? "the file says nothing" : sampling);
+  for (const std::string& ignored : facts.ignored) {
+    out += line("ignored", ignored);
+  }
   return out;
 }
 
@@ -235,7 +240,8 @@ std::string as_text(const Inspection& found, const StoreSettings& stored, bool t
     out += line("format", cat(format_name(share.format), ": ", share.tensors, " tensors, ", format_bytes(share.bytes)));
   }
   out += line("chat template", has_chat_template(checkpoint) ? "yes" : "none in the file");
-  out += found.model ? model_lines(*found.model) : line("not supported", found.problem);
+  out += found.model ? model_lines(*found.model) : "";
+  out += found.problem.empty() ? "" : line("not supported", found.problem);
   out += tower_lines(found) + store_lines(found, stored);
   return tensors ? out + tensor_lines(found) : out;
 }
@@ -274,6 +280,7 @@ Json json_of_model(const Model& model) {
                       {"context_length", int64_t{facts.context_length}},
                       {"details", std::move(details)},
                       {"sampling", std::move(sampling)},
+                      {"ignored_sampling", Json::Array(facts.ignored.begin(), facts.ignored.end())},
                       {"unread_tensors", static_cast<int64_t>(model.unread_tensors().size())},
                       {"unknown_tensors", Json::Array(unknown.begin(), unknown.end())}};
 }
@@ -312,7 +319,7 @@ Json as_json(const Inspection& found, const StoreSettings& stored, bool tensors)
                            {"formats", std::move(formats)},
                            {"chat_template", has_chat_template(checkpoint)},
                            {"model", found.model ? json_of_model(*found.model) : Json()},
-                           {"problem", found.model ? Json() : Json(found.problem)},
+                           {"problem", found.problem.empty() ? Json() : Json(found.problem)},
                            {"projector", found.projector ? json_of_projector(*found.projector) : Json()},
                            {"store", found.files.origin == Origin::path ? Json() : json_of_store(found.files, stored)}};
   if (tensors) {
@@ -377,6 +384,7 @@ CommandSpec inspect_command() {
               {"model.context_length", "integer", "positions the model was made for"},
               {"model.details.*", "string", "what else the family has to say"},
               {"model.sampling.*", "number", "sampling defaults of the file"},
+              {"model.ignored_sampling[]", "string", "those that are out of range, which set nothing"},
               {"model.unread_tensors", "integer", "tensors the text model does not read"},
               {"model.unknown_tensors[]", "string", "those of them that are no towers' either"},
               {"problem", "string or null", "why the model cannot run"},

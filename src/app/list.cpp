@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/file_type.h"
+#include "engine/text_files.h"
 #include "model/model.h"
 
 namespace sluice {
@@ -54,6 +55,9 @@ void describe(Row& row, const ModelFiles& files) {
   const Result<Model> model = resolve(checkpoint);
   if (model) {
     row.family = model->facts().family;
+    if (const Status words = check_vocabulary(*checkpoint); !words) {
+      row.problem = words.error().text;
+    }
   } else {
     row.problem = model.error().text;
   }

@@ -92,6 +92,9 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
   TRY(TextParts text, open_text(model, {.chat_template_path = arguments.text("--chat-template")}));
   TRY(const StoreSettings stored,
       read_store_settings(files, model.facts().vocabulary, sampling_of_file(model.facts().sampling)));
+  for (const std::string& ignored : model.facts().ignored) {
+    console.err(cat("sluice: ", ignored, ": not used\n"));
+  }
   TRY(ConversationSettings settings, settings_of(arguments, stored, model, text.chat.has_value()));
   if (!settings.system.empty() && !text.chat) {
     return error(ErrorKind::invalid, "run: --system: this model has no chat template: want --chat-template FILE");

@@ -40,10 +40,11 @@ inline constexpr uint64_t kMaxScoredTokenBytes = 1024;  // of a token merged by 
 inline constexpr int kMaxJsonDepth = 128;               // lists and objects in one another
 
 // Chat templates, far above what a real one needs for a conversation of a million tokens
-inline constexpr uint64_t kMaxTemplateBytes = 1u << 20;
-inline constexpr uint64_t kMaxTemplateSteps = 50'000'000;  // nodes evaluated, items looked at, every 64 bytes handled
-inline constexpr uint64_t kMaxTemplateMadeBytes = 256u << 20;  // all that one rendering makes, also what it drops again
-inline constexpr uint64_t kMaxTemplateOutputBytes = 64u << 20;
+inline constexpr uint64_t kMaxTemplateBytes = 1u << 18;    // a rendering's tree takes up to a hundred times as much
+inline constexpr uint64_t kMaxTemplateSteps = 16'000'000;  // nodes evaluated, items and every 16 bytes looked at
+inline constexpr uint64_t kTemplateStepBytes = 16;
+inline constexpr uint64_t kMaxTemplateMemoryBytes = 128'000'000;  // at a time
+inline constexpr uint64_t kMaxTemplateTextBytes = 16'000'000;     // of each text and of what is printed
 inline constexpr int kMaxTemplateHeight = 100;   // expressions and blocks in one another, as they are written
 inline constexpr int kMaxTemplateDepth = 400;    // and as they run, macro calls too; a schema of 30 levels takes 260
 inline constexpr int kMaxTemplateNesting = 200;  // containers in one another, which recursions over a value follow

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/ollama_name.h"
 #include "checkpoint/split_gguf.h"
 
@@ -28,6 +29,38 @@ std::string first_part(const std::string& path) {
   return split ? split->path(1) : path;
 }
 
+// Files beside a model that cannot run by themselves, by how their names begin or what is in them.
+struct SideFile {
+  std::string_view mark;
+  bool begins;
+  const char* what;
+};
+
+constexpr SideFile kSideFiles[] = {
+    {"mtp-", true, "a head for multi-token prediction"},
+    {"dspark-", true, "a draft model"},
+    {"dflash-", true, "a draft model"},
+    {"imatrix", false, "an importance matrix"},
+};
+constexpr const char* kAssistant = "a draft model";  // general.architecture gemma4-assistant
+
+const SideFile* side_file(std::string_view path) {
+  const std::string name = lower(file_name(path));
+  const auto* found = std::ranges::find_if(kSideFiles, [&](const SideFile& side) {
+    return side.begins ? starts_with(name, side.mark) : name.find(side.mark) != std::string::npos;
+  });
+  return found == std::end(kSideFiles) ? nullptr : found;
+}
+
+// Gemma's draft models are called as models are; only files whose name says so are opened to see.
+bool is_assistant(const std::string& path) {
+  if (lower(file_name(path)).find("assistant") == std::string::npos) return false;
+  const Result<Checkpoint> opened = open_checkpoint(path);
+  if (!opened) return false;
+  const Result<std::string> architecture = opened->metadata().get_string("general.architecture");
+  return architecture && starts_with(*architecture, "gemma4-assistant");
+}
+
 void add_once(std::vector<std::string>& list, std::string item) {
   if (std::ranges::find(list, item) == list.end()) list.push_back(std::move(item));
 }
@@ -41,10 +74,11 @@ Status collect(ModelFolder& folder, const std::string& below, int depth) {
       if (depth < kMaxFolderDepth && is_folder_name(name)) static_cast<void>(collect(folder, path, depth + 1));
     } else if (!ends_with(lower(name), kGguf)) {
       continue;
-    } else if (lower(name).find("mmproj") == std::string::npos) {
-      add_once(folder.ggufs, first_part(path));
-    } else if (folder.projector.empty()) {
-      folder.projector = std::move(path);
+    } else if (lower(name).find("mmproj") != std::string::npos) {
+      if (folder.projector.empty()) folder.projector = std::move(path);
+    } else {
+      const bool side = side_file(path) != nullptr || is_assistant(join_path(folder.path, path));
+      add_once(side ? folder.sides : folder.ggufs, first_part(path));
     }
   }
   return {};
@@ -142,6 +176,12 @@ Result<ModelFiles> choose_model(const ModelFolder& folder, std::string_view want
   std::vector<std::string> fitting;
   std::ranges::copy_if(folder.ggufs, std::back_inserter(fitting), [&](const auto& path) { return fits(path, wanted); });
   if (fitting.size() == 1) return files_of(folder, fitting.front());
+  const auto side = std::ranges::find(folder.sides, first_part(std::string(wanted)));
+  if (side != folder.sides.end()) {
+    const SideFile* kind = side_file(*side);
+    return error(ErrorKind::unsupported, folder.name, ": ", *side, " is ", kind == nullptr ? kAssistant : kind->what,
+                 ": want the model that it lies beside");
+  }
   if (fitting.empty()) {
     std::vector<std::string> known;
     for (const ModelFiles& files : all_models(folder)) known.push_back(files.name);

@@ -1,6 +1,6 @@
 // A folder of model files as repositories of Hugging Face and LM Studio have them: a Hugging Face directory, or GGUF
 // files of one model in several formats, some of them split, some in folders of their own, with their towers
-// ("mmproj") beside them.
+// ("mmproj") and other files that are no models beside them.
 #pragma once
 
 #include <optional>
@@ -20,6 +20,7 @@ struct ModelFolder {
   bool checkpoint = false;         // the folder itself is a model: config.json and safetensors
   std::vector<std::string> ggufs;  // paths within the folder, sorted; of a split model its first part
   std::string projector;           // the same; the first when there are several formats of it
+  std::vector<std::string> sides;  // the same: draft heads, importance matrices, which are no models by themselves
 };
 
 Result<ModelFolder> read_model_folder(const std::string& path, std::string name, Origin origin);

@@ -129,6 +129,10 @@ void add_special_tokens(const Vocabulary& vocabulary, SpecialTokens& tokens) {
   add("mask_token", vocabulary.mask);
 }
 
+Error no_tokenizer(const Checkpoint& checkpoint) {
+  return error(ErrorKind::not_found, checkpoint.path(), ": no tokenizer.json: want the model's tokenizer beside it");
+}
+
 }  // namespace
 
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint) {
@@ -137,7 +141,20 @@ Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint) {
   if (tokenizer != nullptr) {
     return vocabulary_from_huggingface(*tokenizer, checkpoint.document("tokenizer_config.json"));
   }
-  return error(ErrorKind::not_found, checkpoint.path(), ": no tokenizer.json: want the model's tokenizer beside it");
+  return no_tokenizer(checkpoint);
+}
+
+Status check_vocabulary(const Checkpoint& checkpoint) {
+  if (checkpoint.dialect() != Dialect::gguf) {
+    return checkpoint.document("tokenizer.json") != nullptr ? Status() : no_tokenizer(checkpoint);
+  }
+  GgufVocabulary stored;
+  VocabularyKeys keys(checkpoint.metadata());
+  keys.text("tokenizer.ggml.model", stored.model);
+  keys.text("tokenizer.ggml.pre", stored.pre);
+  keys.list("tokenizer.ggml.merges", stored.merges);
+  TRY_STATUS(keys.status());
+  return check_gguf_kind(stored);
 }
 
 Result<std::optional<ChatSource>> stored_chat_template(const Checkpoint& checkpoint, bool has_tools) {

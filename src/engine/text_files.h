@@ -45,6 +45,8 @@ Result<TextParts> open_text(const Model& model, const TextFilesOptions& options 
 
 // The parts of it. The vocabulary comes from tokenizer.json or tokenizer.ggml.*.
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint);
+// Whether the vocabulary is of a kind that can be read, without reading it: a list of models has no time for more.
+Status check_vocabulary(const Checkpoint& checkpoint);
 Result<std::optional<ChatSource>> stored_chat_template(const Checkpoint& checkpoint, bool has_tools);
 
 }  // namespace sluice

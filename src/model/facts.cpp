@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/json.h"
 #include "base/limits.h"
 
 namespace sluice {
 namespace {
 
-// One default for sampling, as generation_config.json and GGUF name it.
+// One default for sampling, as generation_config.json and GGUF name it. -1 is what others write for "off", where our
+// 0 is that.
 struct SamplingField {
   const char* hugging_face;
   const char* gguf;
@@ -35,38 +37,37 @@ std::optional<double> scalar(const GgufValue& value) {
       value);
 }
 
-Status store_sampling(const SamplingField& field, const std::string& where, const char* name,
-                      std::optional<double> value, SamplingDefaults& sampling) {
+// A default is advice: one that means nothing here does not refuse the model.
+void store_sampling(const SamplingField& field, const std::string& where, const char* name, std::optional<double> value,
+                    ModelFacts& facts) {
   const bool whole = field.whole != nullptr;
-  if (!value || !(*value >= field.least && *value <= field.most) || (whole && std::floor(*value) != *value))
-    return error(ErrorKind::invalid, where, ": ", name, " is ", value ? cat(*value) : "no number", ": want ",
-                 field.least, " to ", field.most);
-  if (whole)
-    sampling.*field.whole = static_cast<uint32_t>(*value);
-  else
-    sampling.*field.real = static_cast<float>(*value);
-  return {};
+  if (whole && value == -1) value = 0;
+  if (!value || !(*value >= field.least && *value <= field.most) || (whole && std::floor(*value) != *value)) {
+    facts.ignored.push_back(cat(where, ": ", name, " is ", value ? sampling_text(*value) : "no number", ": want ",
+                                sampling_text(field.least), " to ", sampling_text(field.most)));
+  } else if (whole) {
+    facts.sampling.*field.whole = static_cast<uint32_t>(*value);
+  } else {
+    facts.sampling.*field.real = static_cast<float>(*value);
+  }
 }
 
-Status read_sampling_json(const Json& config, const std::string& where, SamplingDefaults& sampling) {
+void read_sampling_json(const Json& config, const std::string& where, ModelFacts& facts) {
   for (const SamplingField& field : kSampling) {
     const Json* value = config.find(field.hugging_face);
     if (value == nullptr || value->is_null()) continue;
     const auto number = value->is_number() ? std::optional(value->as_number()) : std::nullopt;
-    TRY_STATUS(store_sampling(field, where, field.hugging_face, number, sampling));
+    store_sampling(field, where, field.hugging_face, number, facts);
   }
   const Json* do_sample = config.find("do_sample");
-  if (do_sample != nullptr && do_sample->is_bool() && !do_sample->as_bool()) sampling.temperature = 0.0f;
-  return {};
+  if (do_sample != nullptr && do_sample->is_bool() && !do_sample->as_bool()) facts.sampling.temperature = 0.0f;
 }
 
-Status read_sampling_gguf(const Checkpoint& checkpoint, SamplingDefaults& sampling) {
+void read_sampling_gguf(const Checkpoint& checkpoint, ModelFacts& facts) {
   for (const SamplingField& field : kSampling) {
     const GgufValue* value = checkpoint.key(field.gguf);
-    if (value == nullptr) continue;
-    TRY_STATUS(store_sampling(field, checkpoint.path(), field.gguf, scalar(*value), sampling));
+    if (value != nullptr) store_sampling(field, checkpoint.path(), field.gguf, scalar(*value), facts);
   }
-  return {};
 }
 
 // A token outside the vocabulary never occurs, so it needs neither stop nor suppression.
@@ -114,7 +115,7 @@ Status read_hugging_face(const Checkpoint& checkpoint, ModelFacts& facts) {
   const Json* generation = checkpoint.document("generation_config.json");
   if (generation != nullptr) {
     const std::string where = join_path(checkpoint.path(), "generation_config.json");
-    TRY_STATUS(read_sampling_json(*generation, where, facts.sampling));
+    read_sampling_json(*generation, where, facts);
     TRY_STATUS(add_tokens(facts.eos_ids, *generation, "eos_token_id", where, facts));
     TRY_STATUS(add_tokens(facts.suppress_tokens, *generation, "suppress_tokens", where, facts));
   }
@@ -135,7 +136,8 @@ Status read_gguf(const Checkpoint& checkpoint, ModelFacts& facts) {
   for (const char* key : {"eos_token_id", "eot_token_id", "eom_token_id", "eos_token_ids"})
     TRY_STATUS(add_tokens(facts.eos_ids, checkpoint, cat("tokenizer.ggml.", key), facts));
   TRY_STATUS(add_tokens(facts.suppress_tokens, checkpoint, "tokenizer.ggml.suppress_tokens", facts));
-  return read_sampling_gguf(checkpoint, facts.sampling);
+  read_sampling_gguf(checkpoint, facts);
+  return {};
 }
 
 // "8.5M", "27B": two digits or more.
@@ -166,6 +168,11 @@ void count_parameters(const BoundWeights& weights, uint64_t made, ModelFacts& fa
 }
 
 }  // namespace
+
+std::string sampling_text(double value) {
+  const bool whole = std::floor(value) == value && std::fabs(value) < 1e15;
+  return whole ? cat(static_cast<int64_t>(value)) : format_number(value);
+}
 
 Status read_facts(const Checkpoint& checkpoint, const BoundWeights& weights, uint64_t made, ModelFacts& facts) {
   count_parameters(weights, made, facts);

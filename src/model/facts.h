@@ -1,6 +1,7 @@
 // What a checkpoint says about itself beside its family's configuration: name, size, sampling, tokens that end answers.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -17,6 +18,9 @@ inline constexpr const char* kAssumed = "assumed";
 // Fills name, size_label, parameters, sampling, eos_ids and suppress_tokens; the family has filled the rest.
 // `made`: elements of the tensors that only GGUF has, which llama.cpp's size label counts too.
 Status read_facts(const Checkpoint& checkpoint, const BoundWeights& weights, uint64_t made, ModelFacts& facts);
+
+// A sampling default as files have it: 64, 0.95.
+std::string sampling_text(double value);
 
 // The sampling defaults as GGUF keys, general.sampling.*; those that are set.
 std::vector<GgufMetadata::Entry> gguf_sampling(const SamplingDefaults& sampling);

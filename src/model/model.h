@@ -49,6 +49,7 @@ struct ModelFacts {
   std::vector<int32_t> eos_ids;          // tokens that end an answer, as far as the configuration says
   std::vector<int32_t> suppress_tokens;  // never to be sampled
   SamplingDefaults sampling;
+  std::vector<std::string> ignored;  // sampling defaults that mean nothing here, each with what would
 };
 
 struct TextOptions {

@@ -13,6 +13,22 @@ std::tm local_time() {
   return out;
 }
 
+// Whether to think has two names: DeepSeek's own templates read the first, others the second. Who sets one sets both.
+constexpr std::string_view kThinkingNames[] = {"thinking", "enable_thinking"};
+
+void add_thinking(Json::Object& variables) {
+  const auto find = [&](std::string_view name) {
+    return std::find_if(variables.begin(), variables.end(),
+                        [&](const auto& variable) { return variable.first == name; });
+  };
+  const auto first = find(kThinkingNames[0]);
+  const auto second = find(kThinkingNames[1]);
+  const auto end = variables.end();
+  if ((first == end) == (second == end)) return;
+  Json value = first == end ? second->second : first->second;
+  variables.emplace_back(std::string(kThinkingNames[first == end ? 0 : 1]), std::move(value));
+}
+
 // The variables, later ones over earlier ones of the same name.
 Result<jinja::Value> context_of(const ChatInput& input) {
   Json::Object variables;
@@ -22,6 +38,7 @@ Result<jinja::Value> context_of(const ChatInput& input) {
     const Json::Object& extra = input.extra.as_object();
     variables.insert(variables.end(), extra.begin(), extra.end());
   }
+  add_thinking(variables);
   variables.emplace_back("messages", input.messages);
   variables.emplace_back("tools", input.tools);
   variables.emplace_back("documents", none);

@@ -28,7 +28,8 @@ struct ChatInput {
   bool add_generation_prompt = true;
   // "bos_token", "eos_token", ... with their text; those the tokenizer has.
   std::vector<std::pair<std::string, std::string>> special_tokens = {};
-  Json extra = {};                            // object of further variables: {"enable_thinking": false}; or null
+  // Object of further variables: {"enable_thinking": false}, which is set as "thinking", too; or null.
+  Json extra = {};
   std::optional<std::tm> now = std::nullopt;  // what strftime_now shows; the local time when not set
 };
 

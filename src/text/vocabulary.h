@@ -87,6 +87,8 @@ struct GgufVocabulary {
 // post_processor, as they do in transformers.
 Result<Vocabulary> vocabulary_from_huggingface(const Json& tokenizer, const Json* config);
 Result<Vocabulary> vocabulary_from_gguf(GgufVocabulary gguf);
+// Whether its kind and pre-tokenizer are known, by `model`, `pre` and `merges` alone.
+Status check_gguf_kind(const GgufVocabulary& gguf);
 // `rows`: how many tokens the model's embedding has; missing ones become unused "[PAD<id>]". An error when no
 // tokenizer.ggml.pre means what this vocabulary does.
 Result<GgufVocabulary> to_gguf(const Vocabulary& vocabulary, int64_t rows = 0);

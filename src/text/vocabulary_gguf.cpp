@@ -86,15 +86,19 @@ void default_ids(Vocabulary& vocabulary) {
   if (!vocabulary.eos && vocabulary.has(2)) vocabulary.eos = 2;
 }
 
+// nullptr where the kind of vocabulary has none.
+Result<const PreTokenizer*> pre_tokenizer_of(const GgufVocabulary& gguf, VocabularyKind kind) {
+  if (kind != VocabularyKind::byte_level) return nullptr;
+  if (const PreTokenizer* pre = find_pre_tokenizer(gguf.pre.empty() ? "default" : gguf.pre)) return pre;
+  return error(ErrorKind::unsupported, "tokenizer.ggml.pre is \"", printable(gguf.pre),
+               "\": want a pre-tokenizer that Sluice knows");
+}
+
 // Word cutting, and what depends on the family rather than on a key.
 Status read_rules(const GgufVocabulary& gguf, Vocabulary& vocabulary) {
   bool adds_bos = true;
-  if (vocabulary.kind == VocabularyKind::byte_level) {
-    const PreTokenizer* pre = find_pre_tokenizer(gguf.pre.empty() ? "default" : gguf.pre);
-    if (pre == nullptr) {
-      return error(ErrorKind::unsupported, "tokenizer.ggml.pre is \"", printable(gguf.pre),
-                   "\": want a pre-tokenizer that Sluice knows");
-    }
+  TRY(const PreTokenizer* pre, pre_tokenizer_of(gguf, vocabulary.kind));
+  if (pre != nullptr) {
     vocabulary.splits = pre->splits;
     vocabulary.ignore_merges = pre->ignore_merges;
     adds_bos = pre->adds_bos;
@@ -212,6 +216,12 @@ Status write_names(const Vocabulary& vocabulary, GgufVocabulary& gguf) {
 }
 
 }  // namespace
+
+Status check_gguf_kind(const GgufVocabulary& gguf) {
+  TRY(const VocabularyKind kind, kind_of(gguf));
+  TRY_STATUS(pre_tokenizer_of(gguf, kind));
+  return {};
+}
 
 Result<Vocabulary> vocabulary_from_gguf(GgufVocabulary gguf) {
   Vocabulary vocabulary;

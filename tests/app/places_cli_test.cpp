@@ -104,6 +104,21 @@ TEST_F(PlacesCli, ListShowsWhatRunsAndWhyNot) {
   expect_all_fields(*find_command("list"), seen);
 }
 
+// A model whose tokenizer is not known would be refused by run.
+TEST_F(PlacesCli, AModelWhoseTokenizerIsUnknownDoesNotRun) {
+  std::string strange = model_;
+  const size_t at = strange.find("gemma4", strange.find("tokenizer.ggml.model"));
+  ASSERT_NE(at, std::string::npos);
+  strange.replace(at, 6, "gemma9");
+  put_ollama("strange/latest", strange);
+  const std::string problem = "tokenizer.ggml.model is \"gemma9\": want gpt2, gemma4 or llama";
+  EXPECT_THAT(run_sluice({"run", "strange", "Hi"}).err, HasSubstr(problem));
+  EXPECT_THAT(run_sluice({"list"}).out, HasSubstr("does not run: " + problem));
+  EXPECT_THAT(run_sluice({"inspect", "strange"}).out, HasSubstr(problem));
+  const ProgramResult json = run_sluice({"inspect", "--json", "strange"});
+  EXPECT_EQ(parse_json(json.out, "inspect")->find("problem")->as_string(), problem);
+}
+
 TEST_F(PlacesCli, CommandsTakeTheNamesOfList) {
   put_ollama("tiny/moe", model_);
   const ProgramResult inspected = run_sluice({"inspect", "tiny:moe"});
@@ -253,8 +268,16 @@ TEST_F(PlacesCli, InspectJsonHasTheDocumentedMembers) {
   put_ollama("a/b", ollamas_file(),
              {{"projector", projector_file()}, {"params", R"({"top_k": 5, "mirostat": 1})"}, {"system", "S"}});
   std::set<std::string> seen;
+  std::filesystem::copy(SLUICE_TEST_DATA "/gemma4_moe", folder_.path("advised"));
+  put("advised/generation_config.json", R"({"top_p": 1.5, "top_k": 16777216})");
+  const std::string ignored = folder_.path("advised/generation_config.json") + ": top_p is 1.5: want 0 to 1";
+  const std::string text = run_sluice({"inspect", folder_.path("advised")}).out;
+  EXPECT_THAT(text, HasSubstr("top_k 16777216\n"));
+  EXPECT_THAT(text, HasSubstr(ignored + "\n"));
+  EXPECT_THAT(run_sluice({"run", folder_.path("advised"), "Hi", "--max-tokens", "1"}).err,
+              HasSubstr("sluice: " + ignored + ": not used\n"));
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"inspect", SLUICE_TEST_DATA "/gemma4_moe", "--json", "--tensors"},
+       {std::vector<std::string>{"inspect", folder_.path("advised"), "--json", "--tensors"},
         {"inspect", "demo", "--json"},
         {"inspect", "a:b", "--json", "--tensors"}}) {
     const ProgramResult result = run_sluice(words);

@@ -137,6 +137,28 @@ TEST_F(FindModel, TheOnlyGgufOfARepositoryNeedsNoName) {
   EXPECT_EQ(files->projector, snapshot("org--repo") + "/mmproj-F16.gguf");
 }
 
+// Draft heads and importance matrices make no name ambiguous, and are told for what they are where they are named.
+TEST_F(FindModel, FilesBesideAModelAreNoModels) {
+  for (const char* file : {"m-Q4_K_M.gguf", "mtp-m-Q8_0.gguf", "dspark-m.gguf", "dflash-m.gguf", "m.imatrix.gguf",
+                           "imatrix_unsloth.gguf"}) {
+    add_hub_file("org--repo", file, tiny_gguf());
+  }
+  add_hub_file("org--repo", "m-it-assistant-Q8_0.gguf",
+               std::string("GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24) +
+                   std::string("\24\0\0\0\0\0\0\0general.architecture\10\0\0\0\20\0\0\0\0\0\0\0gemma4-assistant", 56));
+  EXPECT_EQ(refusal("org/repo"), cat("found ", snapshot("org--repo"), "/m-Q4_K_M.gguf"));
+  EXPECT_EQ(find("org/repo")->name, "org/repo");
+  EXPECT_EQ(refusal("org/repo/mtp-m-Q8_0.gguf"),
+            "org/repo: mtp-m-Q8_0.gguf is a head for multi-token prediction: want the model that it lies beside");
+  EXPECT_EQ(refusal("org/repo/m.imatrix.gguf"),
+            "org/repo: m.imatrix.gguf is an importance matrix: want the model that it lies beside");
+  EXPECT_EQ(refusal("org/repo/m-it-assistant-Q8_0.gguf"),
+            "org/repo: m-it-assistant-Q8_0.gguf is a draft model: want the model that it lies beside");
+  // A model may be called an assistant.
+  add_hub_file("org--other", "my-assistant-Q8_0.gguf", tiny_gguf());
+  EXPECT_EQ(refusal("org/other"), cat("found ", snapshot("org--other"), "/my-assistant-Q8_0.gguf"));
+}
+
 TEST_F(FindModel, OneOfSeveralGgufsIsNamedByFileOrFormat) {
   for (const char* file : {"m-Q4_K_M.gguf", "m-Q8_0.gguf", "BF16/m-BF16-00001-of-00002.gguf",
                            "BF16/m-BF16-00002-of-00002.gguf", "m-UD-Q4_K_XL.gguf"}) {

@@ -95,7 +95,13 @@ TEST_F(HostileKeys, NumbersOutOfRange) {
             "gemma4.rope.freq_base is inf: want 1 to 1000000000000");
   EXPECT_EQ(with("gemma4.attention.layer_norm_rms_epsilon", -1e-6f),
             "gemma4.attention.layer_norm_rms_epsilon is -1e-06: want 1e-12 to 1");
-  EXPECT_EQ(with("general.sampling.top_p", std::nanf("")), "general.sampling.top_p is nan: want 0 to 1");
+}
+
+// What a file advises about sampling refuses no model: out of range it is left out.
+TEST_F(HostileKeys, SamplingDefaultsOutOfRangeAreLeftOut) {
+  EXPECT_EQ(with("general.sampling.top_p", std::nanf("")), "");
+  EXPECT_EQ(with("general.sampling.top_k", int32_t{-1}), "");
+  EXPECT_EQ(with("general.sampling.temp", std::string("hot")), "");
 }
 
 TEST_F(HostileKeys, TypesThatAreWrong) {
@@ -149,7 +155,7 @@ TEST_F(HostileKeys, ATemplateThatIsNone) {
   EXPECT_EQ(with("tokenizer.chat_template", std::string("{% for %}")),
             "tokenizer.chat_template:1: found %}: want a name");
   EXPECT_EQ(with("tokenizer.chat_template", std::string(2000000, 'a')),
-            "tokenizer.chat_template: found a template of 2.0 MB: want 1.0 MB at most");
+            "tokenizer.chat_template: found a template of 2.0 MB: want 262.1 kB at most");
 }
 
 }  // namespace

@@ -277,8 +277,28 @@ TEST_F(Gemma4Config, DefaultsForSampling) {
 
   put("generation_config.json", R"({"do_sample": false, "temperature": 0.5})");
   EXPECT_EQ(open_model(folder_)->facts().sampling.temperature, 0.0f);
-  put("generation_config.json", R"({"top_p": 1.5})");
-  EXPECT_EQ(open_model(folder_).error().text, path("generation_config.json") + ": top_p is 1.5: want 0 to 1");
+}
+
+// top_k = -1 is what others write for "off".
+TEST_F(Gemma4Config, ASamplingDefaultOutOfRangeDoesNotRefuseTheModel) {
+  put_model(TinyShape{});
+  put("generation_config.json", R"({"top_k": -1, "temperature": 0.5})");
+  Result<Model> model = open_model(folder_);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->facts().sampling.top_k, 0u);
+  EXPECT_EQ(model->facts().sampling.temperature, 0.5f);
+  EXPECT_EQ(model->facts().ignored, std::vector<std::string>());
+
+  put("generation_config.json", R"({"top_p": 1.5, "top_k": 16777217, "min_p": "low", "temperature": 0.5})");
+  model = open_model(folder_);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->facts().sampling.top_p, std::nullopt);
+  EXPECT_EQ(model->facts().sampling.top_k, std::nullopt);
+  EXPECT_EQ(model->facts().sampling.temperature, 0.5f);
+  const std::string where = path("generation_config.json");
+  EXPECT_EQ(model->facts().ignored, (std::vector<std::string>{where + ": top_k is 16777217: want 0 to 16777216",
+                                                              where + ": top_p is 1.5: want 0 to 1",
+                                                              where + ": min_p is no number: want 0 to 1"}));
 }
 
 }  // namespace

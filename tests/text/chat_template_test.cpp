@@ -102,6 +102,28 @@ TEST(BuiltInTemplate, IsChosenByTheVocabularysTurnMarkers) {
   EXPECT_FALSE(built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), false));
 }
 
+// The branch of DeepSeek-V3.1's own template, which reads "thinking" where other templates read "enable_thinking".
+TEST(ChatTemplate, ThinkingIsSetUnderBothItsNames) {
+  const ChatTemplate chat = template_of(
+      "{% if not thinking is defined %}{% set thinking = false %}{% endif %}"
+      "{% for message in messages %}{{ '<｜User｜>' + message['content'] }}{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<｜Assistant｜>' }}"
+      "{% if not thinking %}{{ '</think>' }}{% else %}{{ '<think>' }}{% endif %}{% endif %}");
+  const auto rendered = [](const ChatTemplate& of, Json extra) {
+    ChatInput input;
+    input.messages = parsed(R"([{"role": "user", "content": "Hi"}])");
+    input.extra = std::move(extra);
+    return outcome(of.render(input));
+  };
+  EXPECT_EQ(rendered(chat, Json()), "<｜User｜>Hi<｜Assistant｜></think>");
+  EXPECT_EQ(rendered(chat, parsed(R"({"enable_thinking": true})")), "<｜User｜>Hi<｜Assistant｜><think>");
+  EXPECT_EQ(rendered(chat, parsed(R"({"enable_thinking": false})")), "<｜User｜>Hi<｜Assistant｜></think>");
+  const ChatTemplate other = template_of("{{ thinking is defined }} {{ enable_thinking }}");
+  EXPECT_EQ(rendered(other, Json()), "False ");
+  EXPECT_EQ(rendered(other, parsed(R"({"thinking": true})")), "True True");
+  EXPECT_EQ(rendered(other, parsed(R"({"thinking": true, "enable_thinking": false})")), "True False");
+}
+
 // What the six reference conversations do not have.
 constexpr std::string_view kOddChats[] = {
     R"({"messages": [{"role": "developer", "content": "Dev."}, {"role": "user", "content": "Hi"}]})",

@@ -25,6 +25,17 @@ std::string refusal_of(GgufVocabulary gguf) {
   return vocabulary ? "accepted" : vocabulary.error().text;
 }
 
+// A list of models asks for the kind alone, and says what reading the whole would say.
+TEST(GgufVocabularyKind, IsCheckedWithoutTheTokens) {
+  EXPECT_TRUE(check_gguf_kind(test::gguf_of("gpt2", "qwen2", {})).ok());
+  EXPECT_EQ(check_gguf_kind(test::gguf_of("gpt2", "unheard-of", {})).error().text,
+            "tokenizer.ggml.pre is \"unheard-of\": want a pre-tokenizer that Sluice knows");
+  EXPECT_EQ(vocabulary_from_gguf(test::gguf_of("gpt2", "unheard-of", {"a"})).error().text,
+            "tokenizer.ggml.pre is \"unheard-of\": want a pre-tokenizer that Sluice knows");
+  EXPECT_EQ(check_gguf_kind(test::gguf_of("none", "", {})).error().text,
+            "tokenizer.ggml.model is \"none\": want gpt2, gemma4 or llama");
+}
+
 TEST(HuggingFace, ReadsBothKinds) {
   const Vocabulary bytes = value_of(read_tokenizer(kByteLevel));
   EXPECT_EQ(bytes.kind, VocabularyKind::byte_level);

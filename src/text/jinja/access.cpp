@@ -14,13 +14,15 @@ Error not_iterable(const Machine& machine, const Value& value) {
 }
 
 Result<std::shared_ptr<const List>> items_of_text(Machine& machine, const Text& text) {
-  TRY_STATUS(machine.can_make(uint64_t{text.bytes.size()} * (sizeof(Value) + sizeof(Text))));
-  std::vector<Value> items;
-  for (const std::string_view character : characters(text.bytes)) {
-    TRY(Value item, machine.text(std::string(character)));
-    items.push_back(std::move(item));
+  TRY_STATUS(machine.look(text.bytes.size()));
+  ListMaker items(machine);
+  for (std::string_view rest = text.bytes; !rest.empty();) {
+    const size_t bytes = character_bytes(rest);
+    TRY(Value item, machine.text(std::string(rest.substr(0, bytes))));
+    TRY_STATUS(items.add(std::move(item)));
+    rest.remove_prefix(bytes);
   }
-  TRY(const Value list, machine.list(std::move(items)));
+  TRY(const Value list, items.take());
   return list.list_pointer();
 }
 
@@ -56,7 +58,7 @@ Result<int64_t> length(Machine& machine, const Value& value) {
     case Kind::text: {
       const Text& text = value.as_text();
       if (text.ascii) return static_cast<int64_t>(text.bytes.size());
-      TRY_STATUS(machine.handle(text.bytes.size()));
+      TRY_STATUS(machine.look(value));
       return static_cast<int64_t>(count_characters(text.bytes));
     }
     case Kind::list:
@@ -71,69 +73,107 @@ bool can_be_key(const Value& key) {
   return !key.is(Kind::dict) && (!key.is(Kind::list) || key.as_list().flavour != Flavour::list);
 }
 
-Result<const Value*> find_member(Machine& machine, std::span<const Dict::Member> members, const Value& key) {
+namespace {
+
+// The index of the member, or how many there are.
+Result<size_t> index_of(Machine& machine, std::span<const Dict::Member> members, std::string_view key) {
   TRY_STATUS(machine.step(members.size() / 8));
-  if (const std::string* name = key.bytes()) return find_member(members, *name);
-  if (!can_be_key(key)) {
-    return machine.fail("a ", key.type_name(), " cannot be a key: want a string");
+  for (size_t i = 0; i < members.size(); ++i) {
+    const std::string* name = members[i].first.bytes();
+    if (name == nullptr || name->size() != key.size()) continue;
+    if (key.size() > kTemplateStepBytes) TRY_STATUS(machine.look(key.size()));
+    if (*name == key) return i;
   }
-  for (const auto& [name, value] : members) {
-    TRY(const bool same, equal(machine, name, key));
-    if (same) return &value;
-  }
-  return nullptr;
+  return members.size();
 }
 
-Status DictMaker::add(Value key, Value value) {
-  TRY(const Value* found, find_member(machine_, members_, key));
-  for (auto& [name, old] : members_) {
-    if (&old != found) continue;
-    old = std::move(value);
-    return {};
+Result<size_t> index_of(Machine& machine, std::span<const Dict::Member> members, const Value& key) {
+  if (const std::string* name = key.bytes()) return index_of(machine, members, std::string_view(*name));
+  if (!can_be_key(key)) return machine.fail("a ", key.type_name(), " cannot be a key: want a string");
+  for (size_t i = 0; i < members.size(); ++i) {
+    TRY(const bool same, equal(machine, members[i].first, key));
+    if (same) return i;
   }
-  TRY_STATUS(machine_.charge(sizeof(Dict::Member)));
+  return members.size();
+}
+
+}  // namespace
+
+Result<const Value*> find_member(Machine& machine, std::span<const Dict::Member> members, const Value& key) {
+  TRY(const size_t at, index_of(machine, members, key));
+  return at < members.size() ? &members[at].second : nullptr;
+}
+
+Result<const Value*> find_member(Machine& machine, std::span<const Dict::Member> members, std::string_view key) {
+  TRY(const size_t at, index_of(machine, members, key));
+  return at < members.size() ? &members[at].second : nullptr;
+}
+
+Status DictMaker::append(Value key, Value value) {
+  if (members_.size() == members_.capacity()) {
+    const size_t count = members_.empty() ? 4 : 2 * members_.size();
+    TRY(Room room, machine_.room(count * sizeof(Dict::Member)));
+    members_.reserve(count);
+    room_ = std::move(room);
+  }
   members_.emplace_back(std::move(key), std::move(value));
   return {};
 }
 
+Status DictMaker::add(Value key, Value value) {
+  TRY(const size_t at, index_of(machine_, members_, key));
+  if (at == members_.size()) return append(std::move(key), std::move(value));
+  members_[at].second = std::move(value);
+  return {};
+}
+
 Result<bool> DictMaker::add_new(Value key) {
-  TRY(const Value* found, find_member(machine_, members_, key));
-  if (found != nullptr) return false;
-  TRY_STATUS(add(std::move(key), None{}));
+  TRY(const size_t at, index_of(machine_, members_, key));
+  if (at < members_.size()) return false;
+  TRY_STATUS(append(std::move(key), None{}));
   return true;
 }
 
+Result<Value> DictMaker::take() {
+  room_.release();
+  return machine_.dict(std::move(members_));
+}
+
 Result<Value> key_view(Machine& machine, const Dict& dict) {
-  std::vector<Value> keys;
-  keys.reserve(dict.members.size());
-  for (const auto& [key, value] : dict.members) keys.push_back(key);
-  return machine.list(std::move(keys), Flavour::view, "dict_keys");
+  ListMaker keys(machine);
+  TRY_STATUS(keys.reserve(dict.members.size()));
+  for (const auto& [key, value] : dict.members) TRY_STATUS(keys.add(key));
+  return keys.take(Flavour::view, "dict_keys");
 }
 
 Result<Value> value_view(Machine& machine, const Dict& dict) {
-  std::vector<Value> values;
-  values.reserve(dict.members.size());
-  for (const auto& [key, value] : dict.members) values.push_back(value);
-  return machine.list(std::move(values), Flavour::view, "dict_values");
+  ListMaker values(machine);
+  TRY_STATUS(values.reserve(dict.members.size()));
+  for (const auto& [key, value] : dict.members) TRY_STATUS(values.add(value));
+  return values.take(Flavour::view, "dict_values");
 }
 
 Result<Value> item_view(Machine& machine, const Dict& dict) {
-  std::vector<Value> items;
+  ListMaker items(machine);
   for (const auto& [key, value] : dict.members) {
     TRY(Value item, machine.tuple(key, value));
-    items.push_back(std::move(item));
+    TRY_STATUS(items.add(std::move(item)));
   }
-  return machine.list(std::move(items), Flavour::view, "dict_items");
+  return items.take(Flavour::view, "dict_items");
 }
 
 namespace {
 
-Value no_item(const Value& object, const Value& key) {
-  const std::string* name = key.bytes();
-  const std::string_view type = object.is(Kind::none) ? "None" : object.type_name();
-  if (name != nullptr) return Value::undefined(cat("'", type, " object' has no attribute '", printable(*name), "'"));
-  return Value::undefined(key.is_integral() ? cat("'", type, " object' has no element ", key.as_integer())
-                                            : cat("'", type, " object' has no such element"));
+std::string_view type_of(const Value& object) { return object.is(Kind::none) ? "None" : object.type_name(); }
+
+Result<Value> no_attribute(Machine& machine, const Value& object, std::string_view name) {
+  return machine.undefined("'", type_of(object), " object' has no attribute '", printable(name), "'");
+}
+
+Result<Value> no_item(Machine& machine, const Value& object, const Value& key) {
+  if (const std::string* name = key.bytes()) return no_attribute(machine, object, *name);
+  if (!key.is_integral()) return machine.undefined("'", type_of(object), " object' has no such element");
+  return machine.undefined("'", type_of(object), " object' has no element ", key.as_integer());
 }
 
 bool indexable(const Value& object) {
@@ -150,7 +190,7 @@ Result<std::optional<Value>> item_at(Machine& machine, const Value& object, int6
   const auto at = static_cast<size_t>(index);
   if (object.is(Kind::list)) return std::optional<Value>(object.as_list().items[at]);
   const Text& text = object.as_text();
-  if (!text.ascii) TRY_STATUS(machine.handle(text.bytes.size()));
+  if (!text.ascii) TRY_STATUS(machine.look(object));
   const size_t start = text.ascii ? at : character_offset(text.bytes, at);
   const size_t bytes = text.ascii ? 1 : character_bytes(std::string_view(text.bytes).substr(start));
   TRY(Value character, machine.text(text.bytes.substr(start, bytes), text.safe));
@@ -173,7 +213,7 @@ Result<Value> get_item(Machine& machine, const Value& object, const Value& key) 
     TRY(std::optional<Value> method, find_method(machine, object, *name));
     if (method) return *std::move(method);
   }
-  return no_item(object, key);
+  return no_item(machine, object, key);
 }
 
 Result<Value> get_attribute(Machine& machine, const Value& object, std::string_view name) {
@@ -184,10 +224,10 @@ Result<Value> get_attribute(Machine& machine, const Value& object, std::string_v
   TRY(std::optional<Value> method, find_method(machine, object, name));
   if (method) return *std::move(method);
   if (object.is(Kind::dict)) {
-    TRY_STATUS(machine.step(object.as_dict().members.size() / 8));
-    if (const Value* member = find_member(object.as_dict().members, name)) return *member;
+    TRY(const Value* member, find_member(machine, object.as_dict().members, name));
+    if (member != nullptr) return *member;
   }
-  return no_item(object, Value(std::string(name)));
+  return no_attribute(machine, object, name);
 }
 
 namespace {
@@ -222,17 +262,29 @@ Result<Range> slice_range(Machine& machine, int64_t size, const Value& start, co
   return Range{first, by, static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) / stride) + 1};
 }
 
+// Goes through the text once, from the first character to the last one, forward or backward.
 Result<Value> slice_text(Machine& machine, const Text& text, const Range& range) {
-  TRY_STATUS(machine.handle(text.bytes.size()));
-  if (text.ascii && range.step == 1) {
-    return machine.text(text.bytes.substr(static_cast<size_t>(range.start), static_cast<size_t>(range.count)),
-                        text.safe);
+  if (range.count == 0) return machine.text("", text.safe);
+  const std::string_view bytes = text.bytes;
+  TRY_STATUS(machine.look(bytes.size()));
+  const auto start = static_cast<size_t>(range.start);
+  size_t at = text.ascii ? start : character_offset(bytes, start);
+  Writer out(machine);
+  if (range.step == 1) {
+    const std::string_view rest = bytes.substr(at);
+    const auto count = static_cast<size_t>(range.count);
+    TRY_STATUS(out.add(rest.substr(0, text.ascii ? count : character_offset(rest, count))));
+    return out.take(text.safe);
   }
-  TRY_STATUS(machine.can_make(uint64_t{text.bytes.size()} * sizeof(std::string_view)));
-  const std::vector<std::string_view> all = characters(text.bytes);
-  std::string out;
-  for (int64_t i = 0; i < range.count; ++i) out += all[static_cast<size_t>(range.start + i * range.step)];
-  return machine.text(std::move(out), text.safe);
+  const uint64_t stride =
+      range.step > 0 ? static_cast<uint64_t>(range.step) : uint64_t{0} - static_cast<uint64_t>(range.step);
+  for (int64_t i = 0;;) {
+    TRY_STATUS(out.add(bytes.substr(at, character_bytes(bytes.substr(at)))));
+    if (++i == range.count) return out.take(text.safe);
+    for (uint64_t step = 0; step < stride; ++step) {
+      at = range.step > 0 ? at + character_bytes(bytes.substr(at)) : last_character(bytes.substr(0, at));
+    }
+  }
 }
 
 }  // namespace
@@ -245,13 +297,12 @@ Result<Value> get_slice(Machine& machine, const Value& object, const Value& star
   TRY(const Range range, slice_range(machine, size, start, stop, step));
   if (object.is(Kind::text)) return slice_text(machine, object.as_text(), range);
   const List& list = object.as_list();
-  TRY_STATUS(machine.can_make(static_cast<uint64_t>(range.count) * sizeof(Value)));
-  std::vector<Value> items;
-  items.reserve(static_cast<size_t>(range.count));
+  ListMaker items(machine);
+  TRY_STATUS(items.reserve(static_cast<uint64_t>(range.count)));
   for (int64_t i = 0; i < range.count; ++i) {
-    items.push_back(list.items[static_cast<size_t>(range.start + i * range.step)]);
+    TRY_STATUS(items.add(list.items[static_cast<size_t>(range.start + i * range.step)]));
   }
-  return machine.list(std::move(items), list.flavour == Flavour::tuple ? Flavour::tuple : Flavour::list);
+  return items.take(list.flavour == Flavour::tuple ? Flavour::tuple : Flavour::list);
 }
 
 }  // namespace sluice::jinja

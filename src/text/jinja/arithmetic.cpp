@@ -94,16 +94,17 @@ Result<Value> int_calculate(const Machine& machine, BinaryOperator op, int64_t a
 Result<Value> join_texts(Machine& machine, const Text& a, const Text& b) {
   const bool safe = a.safe || b.safe;
   Writer out(machine);
-  TRY_STATUS(out.add(safe && !a.safe ? escape_html(a.bytes) : a.bytes));
-  TRY_STATUS(out.add(safe && !b.safe ? escape_html(b.bytes) : b.bytes));
+  TRY_STATUS(safe && !a.safe ? escape_html(out, a.bytes) : out.add(a.bytes));
+  TRY_STATUS(safe && !b.safe ? escape_html(out, b.bytes) : out.add(b.bytes));
   return out.take(safe);
 }
 
 Result<Value> join_lists(Machine& machine, const List& a, const List& b) {
-  TRY_STATUS(machine.can_make((a.items.size() + b.items.size()) * sizeof(Value)));
-  std::vector<Value> items = a.items;
-  items.insert(items.end(), b.items.begin(), b.items.end());
-  return machine.list(std::move(items), a.flavour);
+  ListMaker items(machine);
+  TRY_STATUS(items.reserve(a.items.size() + b.items.size()));
+  for (const Value& item : a.items) TRY_STATUS(items.add(item));
+  for (const Value& item : b.items) TRY_STATUS(items.add(item));
+  return items.take(a.flavour);
 }
 
 bool joinable(const Value& a, const Value& b) {
@@ -115,22 +116,24 @@ bool joinable(const Value& a, const Value& b) {
 Result<Value> repeat(Machine& machine, const Value& value, int64_t times) {
   const uint64_t count = times > 0 ? static_cast<uint64_t>(times) : 0;
   const bool is_text = value.is(Kind::text);
-  const uint64_t bytes = is_text ? value.as_text().bytes.size() : value.as_list().items.size() * sizeof(Value);
+  const uint64_t size = is_text ? value.as_text().bytes.size() : value.as_list().items.size();
   uint64_t total = 0;
-  if (__builtin_mul_overflow(bytes, count, &total)) total = UINT64_MAX;
-  TRY_STATUS(machine.can_make(total));
-  TRY_STATUS(machine.handle(total));
+  if (__builtin_mul_overflow(size, count, &total)) total = UINT64_MAX;
   if (is_text) {
+    TRY_STATUS(machine.may_be_text(total));
+    TRY(const Room room, machine.room(total));
     std::string text;
     text.reserve(static_cast<size_t>(total));
-    for (uint64_t i = 0; i < count && bytes > 0; ++i) text += value.as_text().bytes;
+    for (uint64_t i = 0; i < count && size > 0; ++i) text += value.as_text().bytes;
     return machine.text(std::move(text), value.as_text().safe);
   }
   const List& list = value.as_list();
-  std::vector<Value> items;
-  items.reserve(static_cast<size_t>(total / sizeof(Value)));
-  for (uint64_t i = 0; i < count && bytes > 0; ++i) items.insert(items.end(), list.items.begin(), list.items.end());
-  return machine.list(std::move(items), list.flavour);
+  ListMaker items(machine);
+  TRY_STATUS(items.reserve(total));
+  for (uint64_t i = 0; i < count && size > 0; ++i) {
+    for (const Value& item : list.items) TRY_STATUS(items.add(item));
+  }
+  return items.take(list.flavour);
 }
 
 bool repeatable(const Value& value) {

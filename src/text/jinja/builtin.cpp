@@ -15,7 +15,7 @@ Result<Arguments> bind(Machine& machine, const Builtin& builtin, const Arguments
   if (given.positional.size() > names.size()) {
     return machine.fail(builtin.name, ": found ", given.positional.size(), " arguments: want at most ", names.size());
   }
-  Arguments bound{given.positional, {}};
+  Arguments bound{.positional = given.positional};
   std::vector<bool> filled(names.size());
   std::fill_n(filled.begin(), given.positional.size(), true);
   bound.positional.resize(names.size());
@@ -54,15 +54,40 @@ const Builtin* find_builtin(std::span<const Builtin> table, std::string_view nam
   return found == table.end() ? nullptr : &*found;
 }
 
+namespace {
+
+// What a builtin takes on its way, besides what it makes: copies, tables, items beside their keys.
+constexpr uint64_t kWorkingCopies = 4;
+
+Result<Room> charge(Machine& machine, const Builtin& builtin, const Value& self, const Arguments& arguments) {
+  TRY_STATUS(machine.step(4));  // to find the row and bind the arguments
+  if (builtin.looks == Looks::at_little) return Room();
+  uint64_t bytes = Machine::bytes_of(self);
+  for (const Value& value : arguments.positional) bytes += Machine::bytes_of(value);
+  for (const auto& [name, value] : arguments.named) bytes += Machine::bytes_of(value);
+  TRY_STATUS(machine.look(bytes));
+  return machine.room(kWorkingCopies * bytes);
+}
+
+}  // namespace
+
 Result<Value> call_builtin(Machine& machine, const Builtin& builtin, const Value& self, const Arguments& arguments) {
-  TRY_STATUS(machine.step());
+  // Some builtins call others: map('map', 'map', ...).
+  Machine::Visit visit(machine, machine.line());
+  TRY_STATUS(visit.allowed());
+  TRY(const Room room, charge(machine, builtin, self, arguments));
   if (builtin.parameters == "*") return builtin.body(machine, self, arguments);
   TRY(const Arguments bound, bind(machine, builtin, arguments));
   return builtin.body(machine, self, bound);
 }
 
-Value function_value(const Builtin& builtin, Value self) {
-  return Value(std::static_pointer_cast<Object>(std::make_shared<Function>(builtin, std::move(self))));
+Result<Value> function_value(Machine& machine, const Builtin& builtin, Value self) {
+  TRY(auto made, machine.object<Function>(0, builtin, std::move(self)));
+  return Value(std::static_pointer_cast<Object>(std::move(made)));
+}
+
+Value function_value(const Builtin& builtin) {
+  return Value(std::static_pointer_cast<Object>(std::make_shared<Function>(builtin, Value())));
 }
 
 Result<int64_t> integer_or(Machine& machine, const Value& value, int64_t otherwise, std::string_view where) {
@@ -72,7 +97,10 @@ Result<int64_t> integer_or(Machine& machine, const Value& value, int64_t otherwi
 }
 
 Result<const std::string*> want_text(Machine& machine, const Value& value, std::string_view where) {
-  if (const std::string* bytes = value.bytes()) return bytes;
+  if (const std::string* bytes = value.bytes()) {
+    TRY_STATUS(machine.look(bytes->size()));
+    return bytes;
+  }
   if (value.is(Kind::undefined)) return machine.fail(where, ": ", value.reason());
   return machine.fail(where, ": found a ", value.type_name(), ": want a string");
 }
@@ -80,7 +108,6 @@ Result<const std::string*> want_text(Machine& machine, const Value& value, std::
 Result<std::string> text_or(Machine& machine, const Value& value, std::string_view otherwise, std::string_view where) {
   if (!given(value)) return std::string(otherwise);
   TRY(const std::string* text, want_text(machine, value, where));
-  TRY_STATUS(machine.can_make(text->size()));
   return *text;
 }
 

@@ -16,23 +16,31 @@ namespace sluice::jinja {
 // where none was given; or as they came where the parameters are "*".
 using Body = Result<Value> (*)(Machine& machine, const Value& self, const Arguments& arguments);
 
+// How far a builtin looks at its object and arguments, which is what a call is charged for.
+enum class Looks : uint8_t {
+  at_everything,  // at each byte and item, some times over
+  at_little,      // in a time that does not depend on their size, except through operators, which charge for themselves
+};
+
 struct Builtin {
   std::string_view name;
   Body body;
   std::string_view parameters = "";  // "old,new,count"
   size_t required = 0;
+  Looks looks = Looks::at_everything;
 };
 
 const Builtin* find_builtin(std::span<const Builtin> table, std::string_view name);
 Result<Value> call_builtin(Machine& machine, const Builtin& builtin, const Value& self, const Arguments& arguments);
 
 // A builtin as a value, bound to its object: what "text.split" is before it is called. The row must outlive it.
-Value function_value(const Builtin& builtin, Value self = {});
+Result<Value> function_value(Machine& machine, const Builtin& builtin, Value self);
+Value function_value(const Builtin& builtin);
 
 // Readers of bound arguments; `builtin` and `parameter` stand in errors.
 Result<int64_t> integer_or(Machine& machine, const Value& value, int64_t otherwise, std::string_view where);
 Result<std::string> text_or(Machine& machine, const Value& value, std::string_view otherwise, std::string_view where);
-// The text itself; anything else is an error.
+// The text itself, charged for being looked at; anything else is an error.
 Result<const std::string*> want_text(Machine& machine, const Value& value, std::string_view where);
 bool truth_or(const Value& value, bool otherwise);
 inline bool given(const Value& value) { return !value.is(Kind::undefined) && !value.is(Kind::none); }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "text/jinja/operators.h"
+#include "text/jinja/strings.h"
 
 namespace sluice::jinja {
 
@@ -63,8 +64,10 @@ Result<bool> equal(Machine& machine, const Value& a, const Value& b) {
   switch (a.kind()) {
     case Kind::text: {
       const std::string& left = a.as_text().bytes;
-      TRY_STATUS(machine.handle(left.size()));
-      return left == b.as_text().bytes;
+      const std::string& right = b.as_text().bytes;
+      if (left.size() != right.size()) return false;
+      TRY_STATUS(machine.look(a));
+      return left == right;
     }
     case Kind::list: return equal_lists(machine, a.as_list(), b.as_list());
     case Kind::dict: return equal_dicts(machine, a.as_dict(), b.as_dict());
@@ -78,7 +81,7 @@ Result<bool> less(Machine& machine, const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) return a.as_integer() < b.as_integer();
   if (a.is_number() && b.is_number()) return a.as_number() < b.as_number();
   if (a.is(Kind::text) && b.is(Kind::text)) {
-    TRY_STATUS(machine.handle(a.as_text().bytes.size()));
+    TRY_STATUS(machine.look(std::min(a.as_text().bytes.size(), b.as_text().bytes.size())));
     return a.as_text().bytes < b.as_text().bytes;  // UTF-8 sorts as its code points do
   }
   if (is_sequence(a) && is_sequence(b) && a.as_list().flavour == b.as_list().flavour) {
@@ -106,14 +109,19 @@ Result<bool> compare(Machine& machine, Comparison op, const Value& a, const Valu
   return false;
 }
 
+Result<size_t> find_text(Machine& machine, std::string_view text, std::string_view wanted, bool last) {
+  TRY_STATUS(machine.look(text.size() + wanted.size()));
+  TRY(const Room room, machine.room(wanted.size() * sizeof(uint32_t)));
+  return Search(wanted, last ? Search::From::right : Search::From::left).in(text);
+}
+
 Result<bool> contains(Machine& machine, const Value& container, const Value& wanted) {
   if (container.is(Kind::text)) {
     if (!wanted.is(Kind::text)) {
       return machine.fail("found \"in\" with a ", wanted.type_name(), " and a str: want two strings");
     }
-    const std::string& text = container.as_text().bytes;
-    TRY_STATUS(machine.search(text.size(), wanted.as_text().bytes.size()));
-    return text.find(wanted.as_text().bytes) != std::string::npos;
+    TRY(const size_t at, find_text(machine, container.as_text().bytes, wanted.as_text().bytes));
+    return at != std::string_view::npos;
   }
   if (container.is(Kind::dict)) {
     TRY(const Value* member, find_member(machine, container.as_dict().members, wanted));

@@ -20,8 +20,9 @@ Result<Value> Interpreter::evaluate_or(const ExpressionPtr& tree, Value otherwis
 Result<Value> Interpreter::eval(const Literal& node) { return node.value; }
 
 Result<Value> Interpreter::eval(const NameOf& node) {
-  if (const Value* value = scope_->find(node.name)) return *value;
-  return Value::undefined(cat("'", printable(node.name), "' is undefined"));
+  TRY(const Value* value, scope_->find(machine_, node.name));
+  if (value != nullptr) return *value;
+  return machine_.undefined("'", printable(node.name), "' is undefined");
 }
 
 Result<Value> Interpreter::eval(const AttributeOf& node) {
@@ -46,8 +47,10 @@ Result<Value> Interpreter::eval(const SliceOf& node) {
 Status Interpreter::spread(const ExpressionPtr& tree, Arguments& out) {
   TRY(const Value values, evaluate(*tree));
   TRY(const auto items, items_of(machine_, values));
+  TRY_STATUS(machine_.step(items->items.size()));
+  TRY_STATUS(machine_.grow(out.room, 2 * items->items.size() * sizeof(Value)));
   out.positional.insert(out.positional.end(), items->items.begin(), items->items.end());
-  return machine_.step(items->items.size());
+  return {};
 }
 
 Status Interpreter::spread_named(const ExpressionPtr& tree, Arguments& out) {
@@ -55,13 +58,19 @@ Status Interpreter::spread_named(const ExpressionPtr& tree, Arguments& out) {
   if (!values.is(Kind::dict)) return machine_.fail("found ** before a ", values.type_name(), ": want a dict");
   for (const auto& [key, value] : values.as_dict().members) {
     if (!key.is(Kind::text)) return machine_.fail("found a ", key.type_name(), " as an argument's name: want a string");
+    TRY_STATUS(machine_.look(key));
+    TRY_STATUS(machine_.grow(out.room, 2 * sizeof(out.named[0]) + key.as_text().bytes.size()));
     out.named.emplace_back(key.as_text().bytes, value);
   }
-  return machine_.step(values.as_dict().members.size());
+  return {};
 }
 
 Result<Arguments> Interpreter::evaluate(const CallArguments& arguments) {
   Arguments out;
+  const size_t size = arguments.positional.size() * sizeof(Value) + arguments.named.size() * sizeof(out.named[0]);
+  TRY_STATUS(machine_.grow(out.room, size));
+  out.positional.reserve(arguments.positional.size());
+  out.named.reserve(arguments.named.size());
   for (const ExpressionPtr& tree : arguments.positional) {
     TRY(Value value, evaluate(*tree));
     out.positional.push_back(std::move(value));
@@ -134,8 +143,8 @@ Result<Value> Interpreter::eval(const Concat& node) {
   Writer out(machine_);
   for (const ExpressionPtr& part : node.parts) {
     TRY(const Value value, evaluate(*part));
-    TRY(const std::string text, to_text(machine_, value));
-    TRY_STATUS(out.add(text));
+    TRY(const Value text, to_text(machine_, value));
+    TRY_STATUS(out.add(*text.bytes()));
   }
   return out.take();
 }
@@ -144,17 +153,17 @@ Result<Value> Interpreter::eval(const Conditional& node) {
   TRY(const Value condition, evaluate(*node.condition));
   if (condition.truthy()) return evaluate(*node.yes);
   if (node.no) return evaluate(*node.no);
-  return Value::undefined("the condition does not hold and there is no else");
+  return machine_.undefined("the condition does not hold and there is no else");
 }
 
 Result<Value> Interpreter::eval(const ListOf& node) {
-  std::vector<Value> items;
-  items.reserve(node.items.size());
+  ListMaker items(machine_);
+  TRY_STATUS(items.reserve(node.items.size()));
   for (const ExpressionPtr& tree : node.items) {
     TRY(Value item, evaluate(*tree));
-    items.push_back(std::move(item));
+    TRY_STATUS(items.add(std::move(item)));
   }
-  return machine_.list(std::move(items), node.is_tuple ? Flavour::tuple : Flavour::list);
+  return items.take(node.is_tuple ? Flavour::tuple : Flavour::list);
 }
 
 Result<Value> Interpreter::eval(const DictOf& node) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "text/jinja/format_spec.h"
 #include "text/jinja/operators.h"
@@ -11,51 +12,55 @@
 
 namespace sluice::jinja {
 
-Result<Value> pad(Machine& machine, const Text& text, std::string_view fill, int64_t left, int64_t right) {
-  const auto times = [](int64_t count) { return static_cast<uint64_t>(count); };
-  // Four bytes are the longest character, and a width beyond the limit fails before it is multiplied.
-  TRY_STATUS(machine.can_make(std::max(times(left), times(right))));
-  TRY_STATUS(machine.can_make(text.bytes.size() + (times(left) + times(right)) * fill.size()));
+Result<Value> pad(Machine& machine, std::string_view text, std::string_view fill, int64_t left, int64_t right,
+                  bool safe) {
+  // A width beyond the limit fails before it is multiplied.
+  const auto most = static_cast<int64_t>(machine.limits().text_bytes) + 1;
+  left = std::min(left, most);
+  right = std::min(right, most);
+  const uint64_t bytes = text.size() + static_cast<uint64_t>(left + right) * fill.size();
+  TRY_STATUS(machine.may_be_text(bytes));
+  TRY(const Room room, machine.room(bytes));
   std::string out;
+  out.reserve(static_cast<size_t>(bytes));
   for (int64_t i = 0; i < left; ++i) out += fill;
-  out += text.bytes;
+  out += text;
   for (int64_t i = 0; i < right; ++i) out += fill;
-  return machine.text(std::move(out), text.safe);
+  return machine.text(std::move(out), safe);
 }
 
 namespace {
 
 // With an empty `old`, before every character and at the end.
-Result<Value> spread(Machine& machine, const Text& text, std::string_view with, int64_t most) {
+Result<Value> spread(Machine& machine, std::string_view text, std::string_view with, int64_t most, bool safe) {
   Writer out(machine);
-  std::string_view rest = text.bytes;
   for (; most != 0; --most) {
     TRY_STATUS(out.add(with));
-    if (rest.empty()) break;
-    const size_t bytes = character_bytes(rest);
-    TRY_STATUS(out.add(rest.substr(0, bytes)));
-    rest.remove_prefix(bytes);
+    if (text.empty()) break;
+    const size_t bytes = character_bytes(text);
+    TRY_STATUS(out.add(text.substr(0, bytes)));
+    text.remove_prefix(bytes);
   }
-  TRY_STATUS(out.add(rest));
-  return out.take(text.safe);
+  TRY_STATUS(out.add(text));
+  return out.take(safe);
 }
 
 }  // namespace
 
-Result<Value> replace(Machine& machine, const Text& text, std::string_view old, std::string_view with, int64_t most) {
-  if (old.empty()) return spread(machine, text, with, most);
-  TRY_STATUS(machine.search(text.bytes.size(), old.size()));
+Result<Value> replace(Machine& machine, std::string_view text, std::string_view old, std::string_view with,
+                      int64_t most, bool safe) {
+  if (old.empty()) return spread(machine, text, with, most, safe);
+  const Search search(old);
   Writer out(machine);
-  std::string_view rest = text.bytes;
   for (; most != 0; --most) {
-    const size_t at = rest.find(old);
+    const size_t at = search.in(text);
     if (at == std::string_view::npos) break;
-    TRY_STATUS(out.add(rest.substr(0, at)));
+    TRY_STATUS(out.add(text.substr(0, at)));
     TRY_STATUS(out.add(with));
-    rest.remove_prefix(at + old.size());
+    text.remove_prefix(at + old.size());
   }
-  TRY_STATUS(out.add(rest));
-  return out.take(text.safe);
+  TRY_STATUS(out.add(text));
+  return out.take(safe);
 }
 
 namespace {
@@ -67,7 +72,7 @@ class PercentFormatter {
  public:
   PercentFormatter(Machine& machine, const Text& format, const Value& arguments)
       : machine_(machine), rest_(format.bytes), arguments_(arguments), out_(machine) {
-    positional_ = is_tuple(arguments) ? arguments.as_list().items : std::vector<Value>{arguments};
+    positional_ = is_tuple(arguments) ? std::span<const Value>(arguments.as_list().items) : std::span(&arguments, 1);
   }
 
   Result<Value> run(bool safe) {
@@ -92,7 +97,7 @@ class PercentFormatter {
   Machine& machine_;
   std::string_view rest_;
   const Value& arguments_;
-  std::vector<Value> positional_;
+  std::span<const Value> positional_;
   size_t next_ = 0;
   Writer out_;
 };
@@ -103,7 +108,7 @@ Result<Value> PercentFormatter::argument(std::string_view name, bool named) {
     return positional_[next_++];
   }
   if (!arguments_.is(Kind::dict)) return machine_.fail("%: found %(", printable(name), "): want a dict of arguments");
-  const Value* member = find_member(arguments_.as_dict().members, name);
+  TRY(const Value* member, find_member(machine_, arguments_.as_dict().members, name));
   if (member == nullptr) return machine_.fail("%: there is no argument \"", printable(name), "\"");
   return *member;
 }
@@ -111,9 +116,9 @@ Result<Value> PercentFormatter::argument(std::string_view name, bool named) {
 // The value as its conversion wants it: %s and %r print, %d cuts a float.
 Result<Value> PercentFormatter::converted(Value value, FormatSpec& spec) {
   if (spec.type == 's' || spec.type == 'r') {
-    TRY(std::string text, spec.type == 's' ? to_text(machine_, value) : to_repr(machine_, value));
+    const bool plain = spec.type == 's';
     spec.type = 's';
-    return machine_.text(std::move(text));
+    return plain ? to_text(machine_, value) : to_repr(machine_, value);
   }
   if (spec.type == 'i' || spec.type == 'u') spec.type = 'd';
   const double number = value.is(Kind::number) ? value.as_number() : 0;
@@ -155,8 +160,8 @@ Status PercentFormatter::conversion() {
   TRY(Value value, argument(name, named));
   TRY(value, converted(std::move(value), spec));
   if (spec.align == '=') spec.fill.assign(1, value.is_number() ? '0' : ' ');
-  TRY(const std::string text, format_value(machine_, value, spec));
-  return out_.add(text);
+  TRY(const Value text, format_value(machine_, value, spec));
+  return out_.add(*text.bytes());
 }
 
 // str.format: {}, {0}, {name.attribute[key]!r:spec}, {{ and }}.
@@ -206,6 +211,7 @@ Status BraceFormatter::brace() {
 Result<Value> BraceFormatter::first(std::string_view name) {
   size_t index = next_;
   if (!name.empty() && (name[0] < '0' || name[0] > '9')) {
+    TRY_STATUS(machine_.step(arguments_.named.size() / 8));
     for (const auto& [key, value] : arguments_.named) {
       if (key == name) return value;
     }
@@ -233,7 +239,8 @@ Result<Value> BraceFormatter::path(Value value, std::string_view steps) {
       continue;
     }
     const auto index = parse_integer(name);
-    TRY(value, get_item(machine_, value, index ? Value(*index) : Value(std::string(name))));
+    TRY(const Value key, index ? Result<Value>(Value(*index)) : machine_.text(std::string(name)));
+    TRY(value, get_item(machine_, value, key));
     if (!steps.empty() && steps[0] != '.' && steps[0] != '[') {
       return machine_.fail("format: found \"", printable(steps), "\" after \"]\": want \".\" or \"[\"");
     }
@@ -251,12 +258,11 @@ Status BraceFormatter::field(std::string_view text) {
   TRY(Value value, first(name.substr(0, steps)));
   TRY(value, path(std::move(value), name.substr(steps)));
   if (repr) {
-    TRY(std::string shown, to_repr(machine_, value));
-    TRY(value, machine_.text(std::move(shown)));
+    TRY(value, to_repr(machine_, value));
   }
   TRY(const FormatSpec spec, parse_spec(machine_, spec_text));
-  TRY(const std::string shown, format_value(machine_, value, spec));
-  return out_.add(shown);
+  TRY(const Value shown, format_value(machine_, value, spec));
+  return out_.add(*shown.bytes());
 }
 
 }  // namespace

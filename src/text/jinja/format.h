@@ -14,8 +14,10 @@ Result<Value> format_percent(Machine& machine, const Text& format, const Value& 
 Result<Value> format_braces(Machine& machine, const Text& format, const Arguments& arguments);
 
 // `text` with `fill` so many times at its sides.
-Result<Value> pad(Machine& machine, const Text& text, std::string_view fill, int64_t left, int64_t right);
+Result<Value> pad(Machine& machine, std::string_view text, std::string_view fill, int64_t left, int64_t right,
+                  bool safe = false);
 // str.replace; `most` replacements, or all when negative.
-Result<Value> replace(Machine& machine, const Text& text, std::string_view old, std::string_view with, int64_t most);
+Result<Value> replace(Machine& machine, std::string_view text, std::string_view old, std::string_view with,
+                      int64_t most, bool safe = false);
 
 }  // namespace sluice::jinja

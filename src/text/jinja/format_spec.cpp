@@ -142,18 +142,21 @@ NumberParts float_parts(double value, const FormatSpec& spec) {
   return parts;
 }
 
-Result<std::string> padded(Machine& machine, const std::string& head, const std::string& text, const FormatSpec& spec,
-                           char usual) {
+Result<Value> padded(Machine& machine, const std::string& head, std::string_view text, const FormatSpec& spec,
+                     char usual) {
   const auto size = static_cast<int64_t>(count_characters(head) + count_characters(text));
   const int64_t missing = std::max<int64_t>(spec.width - size, 0);
   const char align = spec.align == '\0' ? usual : spec.align;
   const bool inner = align == '=';
   const int64_t left = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
-  TRY(const Value out, pad(machine, Text{inner ? text : head + text}, spec.fill, left, missing - left));
-  return inner ? head + out.as_text().bytes : out.as_text().bytes;
+  if (head.empty()) return pad(machine, text, spec.fill, left, missing - left);
+  const std::string whole = cat(head, text);
+  if (!inner) return pad(machine, whole, spec.fill, left, missing - left);
+  TRY(const Value filled, pad(machine, text, spec.fill, left, missing - left));
+  return machine.text(cat(head, *filled.bytes()));
 }
 
-Result<std::string> format_number_parts(Machine& machine, const NumberParts& parts, const FormatSpec& spec) {
+Result<Value> format_number_parts(Machine& machine, const NumberParts& parts, const FormatSpec& spec) {
   const std::string sign = parts.negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
   return padded(machine, sign + parts.prefix, parts.digits, spec, '>');
 }
@@ -162,12 +165,14 @@ bool is_one_of(char type, std::string_view types) { return types.find(type) != s
 
 }  // namespace
 
-Result<std::string> format_value(Machine& machine, const Value& value, const FormatSpec& spec) {
+Result<Value> format_value(Machine& machine, const Value& value, const FormatSpec& spec) {
   const char type = spec.type;
   const bool plain = type == '\0';
   if (value.is_integral() && (is_one_of(type, "dxXob") || (plain && !value.is(Kind::boolean)))) {
     return format_number_parts(machine, int_parts(value.as_integer(), spec), spec);
   }
+  if (spec.precision > 0)
+    TRY_STATUS(machine.step(static_cast<uint64_t>(std::min(spec.precision, kMaxFormatPrecision)) / 8));
   if (value.is_number() && (is_one_of(type, "fFeEgG%") || (plain && value.is(Kind::number)))) {
     return format_number_parts(machine, float_parts(value.as_number(), spec), spec);
   }
@@ -177,8 +182,9 @@ Result<std::string> format_value(Machine& machine, const Value& value, const For
   if (!unformatted && !prints && !is_text) {
     return machine.fail("format: \"", plain ? 's' : type, "\" does not fit a ", value.type_name());
   }
-  TRY(std::string text, to_text(machine, value));
-  if (spec.precision >= 0) text.resize(character_offset(text, static_cast<size_t>(spec.precision)));
+  TRY(const Value printed, to_text(machine, value));
+  std::string_view text = *printed.bytes();
+  if (spec.precision >= 0) text = text.substr(0, character_offset(text, static_cast<size_t>(spec.precision)));
   return padded(machine, "", text, spec, '<');
 }
 

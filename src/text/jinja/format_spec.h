@@ -26,6 +26,6 @@ Result<FormatSpec> parse_spec(Machine& machine, std::string_view text);
 // A width or precision at the start of `text`, which moves behind it; `otherwise` when there is none.
 Result<int64_t> take_count(Machine& machine, std::string_view& text, int64_t otherwise);
 
-Result<std::string> format_value(Machine& machine, const Value& value, const FormatSpec& spec);
+Result<Value> format_value(Machine& machine, const Value& value, const FormatSpec& spec);
 
 }  // namespace sluice::jinja

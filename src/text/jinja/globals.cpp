@@ -31,11 +31,11 @@ Result<Value> range(Machine& machine, const Value&, const Arguments& arguments) 
   const uint64_t count = empty ? 0 : (high - low - 1) / stride + 1;
   if (count > kMaxTemplateRange)
     return machine.fail("range: found ", count, " numbers: want ", kMaxTemplateRange, " at most");
-  std::vector<Value> numbers;
-  numbers.reserve(static_cast<size_t>(count));
-  for (uint64_t i = 0; i < count; ++i) numbers.emplace_back(start + static_cast<int64_t>(i) * step);
+  ListMaker numbers(machine);
+  TRY_STATUS(numbers.reserve(count));
+  for (uint64_t i = 0; i < count; ++i) TRY_STATUS(numbers.add(Value(start + static_cast<int64_t>(i) * step)));
   std::string shown = cat("range(", start, ", ", stop, step == 1 ? "" : cat(", ", step), ")");
-  return machine.list(std::move(numbers), Flavour::range, std::move(shown));
+  return numbers.take(Flavour::range, std::move(shown));
 }
 
 // dict(a dict or pairs, name=value)
@@ -55,14 +55,16 @@ Result<Value> dict(Machine& machine, const Value&, const Arguments& arguments) {
       TRY_STATUS(maker.add(parts->items[0], parts->items[1]));
     }
   }
-  for (const auto& [name, value] : arguments.named) TRY_STATUS(maker.add(Value(name), value));
+  for (const auto& [name, value] : arguments.named) {
+    TRY(Value key, machine.text(name));
+    TRY_STATUS(maker.add(std::move(key), value));
+  }
   return maker.take();
 }
 
 Result<Value> make_namespace(Machine& machine, const Value& self, const Arguments& arguments) {
   TRY(const Value members, dict(machine, self, arguments));
-  auto made = std::make_shared<Namespace>();
-  TRY_STATUS(machine.charge(sizeof(Namespace)));
+  TRY(auto made, machine.object<Namespace>(2 * sizeof(std::shared_ptr<Namespace>)));
   machine.keep(made);
   for (const auto& [key, value] : members.as_dict().members) {
     TRY(const std::string* name, want_text(machine, key, "namespace"));
@@ -73,8 +75,7 @@ Result<Value> make_namespace(Machine& machine, const Value& self, const Argument
 
 Result<Value> cycler(Machine& machine, const Value&, const Arguments& arguments) {
   if (arguments.positional.empty()) return machine.fail("cycler: want one item at least");
-  TRY_STATUS(machine.charge(sizeof(Cycler) + arguments.positional.size() * sizeof(Value)));
-  auto made = std::make_shared<Cycler>(arguments.positional);
+  TRY(auto made, machine.object<Cycler>(arguments.positional.size() * sizeof(Value), arguments.positional));
   TRY_STATUS(machine.may_nest(made->nesting()));
   return Value(std::static_pointer_cast<Object>(std::move(made)));
 }
@@ -82,12 +83,13 @@ Result<Value> cycler(Machine& machine, const Value&, const Arguments& arguments)
 Result<Value> joiner(Machine& machine, const Value&, const Arguments& arguments) {
   TRY(std::string separator, text_or(machine, arguments.positional[0], ", ", "joiner"));
   TRY(Value text, machine.text(std::move(separator)));
-  return Value(std::static_pointer_cast<Object>(std::make_shared<Joiner>(std::move(text))));
+  TRY(auto made, machine.object<Joiner>(0, std::move(text)));
+  return Value(std::static_pointer_cast<Object>(std::move(made)));
 }
 
 Result<Value> raise_exception(Machine& machine, const Value&, const Arguments& arguments) {
-  TRY(const std::string message, to_text(machine, arguments.positional[0]));
-  return machine.fail("the template refuses this conversation: ", printable(message, 500));
+  TRY(const Value message, to_text(machine, arguments.positional[0]));
+  return machine.fail("the template refuses this conversation: ", printable(*message.bytes(), 500));
 }
 
 // One conversion, "%d" or "%-d". The C library's month and day names are English, since no locale is ever set.

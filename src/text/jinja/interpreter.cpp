@@ -46,10 +46,10 @@ class MacroObject final : public Object {
 
 }  // namespace
 
-Interpreter::Interpreter(Machine& machine, const Dict& context) : machine_(machine) {
+Interpreter::Interpreter(Machine& machine, const Dict& context) : machine_(machine), output_(machine) {
   auto globals = std::make_shared<Scope>(nullptr);
-  for (const Builtin& function : global_functions()) globals->set(function.name, function_value(function));
-  for (const auto& [name, value] : context.members) globals->set(name.as_text().bytes, value);
+  for (const Builtin& function : global_functions()) globals->preset(function.name, function_value(function));
+  for (const auto& [name, value] : context.members) globals->preset(name.as_text().bytes, value);
   scope_ = std::make_shared<Scope>(std::move(globals));
 }
 
@@ -59,7 +59,7 @@ Interpreter::~Interpreter() {
 
 Result<std::string> Interpreter::run(const Block& block) {
   TRY_STATUS(execute(block));
-  return std::move(output_);
+  return output_.take_bytes();
 }
 
 Result<Interpreter::Flow> Interpreter::execute(const Block& block) {
@@ -77,28 +77,23 @@ Result<Interpreter::Flow> Interpreter::execute_in(const Block& block, std::share
   return execute(block);
 }
 
-Result<Interpreter::Flow> Interpreter::capture(const Block& block, std::shared_ptr<Scope> scope, std::string& text) {
-  std::string* const outer = std::exchange(out_, &text);
+Result<Interpreter::Flow> Interpreter::capture(const Block& block, std::shared_ptr<Scope> scope, Writer& text) {
+  Writer* const outer = std::exchange(out_, &text);
   Result<Flow> flow = execute_in(block, std::move(scope));
   out_ = outer;
   return flow;
 }
 
 Status Interpreter::print(std::string_view text) {
-  const size_t bytes = out_->size() + text.size();
-  if (bytes > machine_.limits().output_bytes) {
-    return machine_.fail("the template prints more than ", format_bytes(machine_.limits().output_bytes));
+  if (out_ == &output_ && output_.size() + text.size() > machine_.limits().text_bytes) {
+    return machine_.fail("the template prints more than ", format_bytes(machine_.limits().text_bytes));
   }
-  if (out_ != &output_) TRY_STATUS(machine_.can_make(bytes));
-  TRY_STATUS(machine_.handle(text.size()));
-  *out_ += text;
-  return {};
+  return out_->add(text);
 }
 
 Status Interpreter::print(const Value& value) {
-  if (const std::string* bytes = value.bytes()) return print(std::string_view(*bytes));
-  TRY(const std::string text, to_text(machine_, value));
-  return print(std::string_view(text));
+  TRY(const Value text, to_text(machine_, value));
+  return print(std::string_view(*text.bytes()));
 }
 
 Result<Interpreter::Flow> Interpreter::exec(const Data& node) {
@@ -133,21 +128,21 @@ Result<Interpreter::Flow> Interpreter::exec(const For& node) {
 Result<Value> Interpreter::chosen_items(const For& node, const Value& iterable) {
   TRY(auto items, items_of(machine_, iterable));
   if (!node.condition) return Value(std::move(items));
-  std::vector<Value> chosen;
+  ListMaker chosen(machine_);
   const Inside inside(*this, inner_scope());
   for (const Value& item : items->items) {
     TRY_STATUS(assign(node.target, item));
     TRY(const Value condition, evaluate(*node.condition));
-    if (condition.truthy()) chosen.push_back(item);
+    if (condition.truthy()) TRY_STATUS(chosen.add(item));
   }
-  return machine_.list(std::move(chosen));
+  return chosen.take();
 }
 
 Result<Interpreter::Flow> Interpreter::run_loop(const For& node, const Value& iterable, int depth) {
   TRY(const Value chosen, chosen_items(node, iterable));
   const std::shared_ptr<const List>& items = chosen.list_pointer();
-  const auto loop = std::make_shared<Loop>(*this, node, scope_, items, depth);
-  const Value loop_value{std::static_pointer_cast<Object>(loop)};
+  TRY(auto loop, machine_.object<Loop>(2 * sizeof(Scope), *this, node, scope_, items, depth));
+  Value loop_value{std::static_pointer_cast<Object>(loop)};
   std::shared_ptr<Scope> scope;
   bool any_whole = false;  // jinja2's "else" is for loops without a turn that got to its end
   for (size_t i = 0; i < items->items.size(); ++i) {
@@ -158,27 +153,29 @@ Result<Interpreter::Flow> Interpreter::run_loop(const For& node, const Value& it
     } else {
       scope = inner_scope();
     }
-    scope->set("loop", loop_value);
+    TRY_STATUS(scope->set(machine_, "loop", loop_value));
     const Inside inside(*this, scope);
     TRY_STATUS(assign(node.target, items->items[i]));
     TRY(const Flow flow, execute(node.body));
     if (flow == Flow::leave_loop) break;
     any_whole |= flow == Flow::on;
   }
+  scope.reset();
+  if (loop.use_count() > 2) keep(scope_);  // a variable holds the loop, which holds this scope
   return any_whole ? Flow::on : execute_in(node.otherwise, inner_scope());
 }
 
 Result<Value> Interpreter::repeat_loop(const For& loop, const std::shared_ptr<Scope>& around, const Value& items,
                                        int depth) {
-  std::string text;
-  std::string* const outer = std::exchange(out_, &text);
+  Writer text(machine_);
+  Writer* const outer = std::exchange(out_, &text);
   Result<Flow> flow = [&] {
     const Inside inside(*this, around);
     return run_loop(loop, items, depth);
   }();
   out_ = outer;
   TRY_STATUS(flow);
-  return machine_.text(std::move(text));
+  return text.take();
 }
 
 Status Interpreter::assign(const Target& target, const Value& value) {
@@ -192,10 +189,9 @@ Status Interpreter::assign(const Target& target, const Value& value) {
     return {};
   }
   if (target.attribute.empty()) {
-    scope_->set(target.name, value);
-    return {};
+    return scope_->set(machine_, target.name, value);
   }
-  const Value* object = scope_->find(target.name);
+  TRY(const Value* object, scope_->find(machine_, target.name));
   auto* space = object != nullptr && object->is(Kind::object) && object->as_object().type_name() == "Namespace"
                     ? static_cast<Namespace*>(&object->as_object())
                     : nullptr;
@@ -212,33 +208,35 @@ Result<Interpreter::Flow> Interpreter::exec(const Set& node) {
   return Flow::on;
 }
 
-Result<Value> Interpreter::filtered(const ExpressionPtr& filter, std::string text) {
-  TRY(Value value, machine_.text(std::move(text)));
+Result<Value> Interpreter::filtered(const ExpressionPtr& filter, Writer& text) {
+  TRY(Value value, text.take());
   block_text_ = value;
   return evaluate_or(filter, std::move(value));
 }
 
 Result<Interpreter::Flow> Interpreter::exec(const SetBlock& node) {
-  std::string text;
+  Writer text(machine_);
   TRY(const Flow flow, capture(node.body, inner_scope(), text));
   if (flow != Flow::on) return flow;
-  TRY(const Value value, filtered(node.filter, std::move(text)));
+  TRY(const Value value, filtered(node.filter, text));
   TRY_STATUS(assign(node.target, value));
   return Flow::on;
 }
 
 Result<Interpreter::Flow> Interpreter::exec(const FilterBlock& node) {
-  std::string text;
+  Writer text(machine_);
   TRY(const Flow flow, capture(node.body, inner_scope(), text));
   if (flow != Flow::on) return flow;
-  TRY(const Value value, filtered(node.filter, std::move(text)));
+  TRY(const Value value, filtered(node.filter, text));
   TRY_STATUS(print(value));
   return Flow::on;
 }
 
 // The values are those of the scope around, also when a name is given anew.
 Result<Interpreter::Flow> Interpreter::exec(const With& node) {
+  TRY(const Room room, machine_.room(node.variables.size() * sizeof(Value)));
   std::vector<Value> values;
+  values.reserve(node.variables.size());
   for (const auto& [target, tree] : node.variables) {
     TRY(Value value, evaluate(*tree));
     values.push_back(std::move(value));
@@ -249,14 +247,18 @@ Result<Interpreter::Flow> Interpreter::exec(const With& node) {
 }
 
 Result<Value> Interpreter::macro_value(const Macro& macro) {
-  TRY_STATUS(machine_.charge(sizeof(MacroObject) + sizeof(Scope)));
-  if (kept_.empty() || kept_.back() != scope_) kept_.push_back(scope_);
-  return Value(std::static_pointer_cast<Object>(std::make_shared<MacroObject>(*this, macro, scope_)));
+  TRY(auto made, machine_.object<MacroObject>(2 * sizeof(Scope), *this, macro, scope_));
+  keep(scope_);
+  return Value(std::static_pointer_cast<Object>(std::move(made)));
+}
+
+void Interpreter::keep(const std::shared_ptr<Scope>& scope) {
+  if (kept_.empty() || kept_.back() != scope) kept_.push_back(scope);
 }
 
 Result<Interpreter::Flow> Interpreter::exec(const Macro& node) {
   TRY(Value macro, macro_value(node));
-  scope_->set(node.name, std::move(macro));
+  TRY_STATUS(scope_->set(machine_, node.name, std::move(macro)));
   return Flow::on;
 }
 
@@ -283,32 +285,34 @@ bool has_parameter(const Macro& macro, std::string_view name) {
 // Arguments beyond the parameters: varargs, kwargs and caller, for macros that use those names.
 Status Interpreter::bind_rest(const Macro& macro, const Arguments& arguments) {
   const size_t count = macro.parameters.size();
-  std::vector<Value> varargs;
-  for (size_t i = count; i < arguments.positional.size(); ++i) varargs.push_back(arguments.positional[i]);
-  if (!varargs.empty() && !macro.uses_varargs) {
+  ListMaker varargs(machine_);
+  for (size_t i = count; i < arguments.positional.size(); ++i) TRY_STATUS(varargs.add(arguments.positional[i]));
+  if (varargs.size() > 0 && !macro.uses_varargs) {
     return machine_.fail("the macro \"", macro.name, "\" got ", arguments.positional.size(),
                          " arguments: want at most ", count);
   }
-  std::vector<Dict::Member> kwargs;
-  Value caller = Value::undefined("'caller' is undefined");
+  DictMaker kwargs(machine_);
+  TRY(Value caller, machine_.undefined("'caller' is undefined"));
   for (const auto& [name, value] : arguments.named) {
+    TRY_STATUS(machine_.step(macro.parameters.size() / 8));
     if (has_parameter(macro, name)) continue;
     if (name == "caller" && macro.uses_caller) {
       caller = value;
     } else if (macro.uses_kwargs) {
-      kwargs.emplace_back(Value(name), value);
+      TRY(Value key, machine_.text(name));
+      TRY_STATUS(kwargs.add(std::move(key), value));
     } else {
       return machine_.fail("the macro \"", macro.name, "\" has no parameter \"", printable(name), "\"");
     }
   }
-  if (macro.uses_caller) scope_->set("caller", std::move(caller));
+  if (macro.uses_caller) TRY_STATUS(scope_->set(machine_, "caller", std::move(caller)));
   if (macro.uses_varargs) {
-    TRY(Value list, machine_.list(std::move(varargs), Flavour::tuple));
-    scope_->set("varargs", std::move(list));
+    TRY(Value list, varargs.take(Flavour::tuple));
+    TRY_STATUS(scope_->set(machine_, "varargs", std::move(list)));
   }
   if (macro.uses_kwargs) {
-    TRY(Value dict, machine_.dict(std::move(kwargs)));
-    scope_->set("kwargs", std::move(dict));
+    TRY(Value dict, kwargs.take());
+    TRY_STATUS(scope_->set(machine_, "kwargs", std::move(dict)));
   }
   return {};
 }
@@ -317,6 +321,7 @@ Status Interpreter::bind_parameters(const Macro& macro, const Arguments& argumen
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
     const Parameter& parameter = macro.parameters[i];
     const bool positional = i < arguments.positional.size();
+    TRY_STATUS(machine_.step(arguments.named.size() / 8));
     const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),
                                     [&](const auto& argument) { return argument.first == parameter.name; });
     if (positional && named != arguments.named.end()) {
@@ -327,11 +332,12 @@ Status Interpreter::bind_parameters(const Macro& macro, const Arguments& argumen
       value = arguments.positional[i];
     } else if (named != arguments.named.end()) {
       value = named->second;
+    } else if (parameter.preset) {
+      TRY(value, evaluate(*parameter.preset));
     } else {
-      TRY(value,
-          evaluate_or(parameter.preset, Value::undefined(cat("parameter '", parameter.name, "' was not given"))));
+      TRY(value, machine_.undefined("parameter '", parameter.name, "' was not given"));
     }
-    scope_->set(parameter.name, std::move(value));
+    TRY_STATUS(scope_->set(machine_, parameter.name, std::move(value)));
   }
   return bind_rest(macro, arguments);
 }
@@ -340,9 +346,9 @@ Result<Value> Interpreter::call_macro(const Macro& macro, const std::shared_ptr<
                                       const Arguments& arguments) {
   const Inside inside(*this, std::make_shared<Scope>(around));
   TRY_STATUS(bind_parameters(macro, arguments));
-  std::string text;
+  Writer text(machine_);
   TRY_STATUS(capture(macro.body, scope_, text));
-  return machine_.text(std::move(text));
+  return text.take();
 }
 
 }  // namespace sluice::jinja

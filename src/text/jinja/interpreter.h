@@ -57,7 +57,7 @@ class Interpreter {
   Result<Flow> execute(const Block& block);
   Result<Flow> execute_in(const Block& block, std::shared_ptr<Scope> scope);
   // Into a text of its own instead of the output.
-  Result<Flow> capture(const Block& block, std::shared_ptr<Scope> scope, std::string& text);
+  Result<Flow> capture(const Block& block, std::shared_ptr<Scope> scope, Writer& text);
   Result<Flow> exec(const Data& node);
   Result<Flow> exec(const Output& node);
   Result<Flow> exec(const If& node);
@@ -71,22 +71,24 @@ class Interpreter {
   Result<Flow> exec(const LoopControl& node);
   Result<Flow> run_loop(const For& node, const Value& iterable, int depth);
   Result<Value> chosen_items(const For& node, const Value& iterable);
-  Result<Value> filtered(const ExpressionPtr& filter, std::string text);
+  Result<Value> filtered(const ExpressionPtr& filter, Writer& text);
 
   Status assign(const Target& target, const Value& value);
   Status bind_parameters(const Macro& macro, const Arguments& arguments);
   Status bind_rest(const Macro& macro, const Arguments& arguments);
   Result<Value> macro_value(const Macro& macro);
+  void keep(const std::shared_ptr<Scope>& scope);
   std::shared_ptr<Scope> inner_scope() const { return std::make_shared<Scope>(scope_); }
   Status print(const Value& value);
   Status print(std::string_view text);
 
   Machine& machine_;
   std::shared_ptr<Scope> scope_;
-  std::vector<std::shared_ptr<Scope>> kept_;  // scopes a macro was defined in: the macro holds the scope that holds it
-  Value block_text_;                          // what the filters of a block work on
-  std::string output_;
-  std::string* out_ = &output_;
+  // Scopes that a macro or a loop holds, which may be held by them: emptied when the rendering ends.
+  std::vector<std::shared_ptr<Scope>> kept_;
+  Value block_text_;  // what the filters of a block work on
+  Writer output_;
+  Writer* out_ = &output_;
 };
 
 }  // namespace sluice::jinja

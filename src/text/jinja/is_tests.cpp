@@ -11,7 +11,7 @@ namespace sluice::jinja {
 
 namespace {
 
-// A test of the value alone.
+// A test of the value alone, which looks at its kind, not at what it holds: it is charged a step.
 using Predicate = bool (*)(const Value& value);
 
 bool is_sequence(const Value& v) {
@@ -82,8 +82,8 @@ Result<bool> is_same(Machine&, const Value& value, const Value& other) { return 
 
 template <bool (*test)(std::string_view)>
 Result<bool> case_is(Machine& machine, const Value& value, const Value&) {
-  TRY(const std::string text, to_text(machine, value));
-  return test(text);
+  TRY(const Value text, to_text(machine, value));
+  return test(*text.bytes());
 }
 
 struct TestRow {
@@ -139,6 +139,7 @@ Result<bool> apply_test(Machine& machine, std::string_view name, const Value& va
                        : arguments.positional.empty() ? arguments.named[0].second
                                                       : arguments.positional[0];
   if (predicate != nullptr) return predicate->second(value);
+  if (test != nullptr) TRY_STATUS(machine.look(Machine::bytes_of(value) + Machine::bytes_of(other)));
   return comparison != nullptr ? compare(machine, comparison->second, value, other) : test->test(machine, value, other);
 }
 

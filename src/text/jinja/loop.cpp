@@ -20,7 +20,7 @@ Result<Value> changed(Machine& machine, const Value& self, const Arguments& argu
   return Value(differs);
 }
 
-constexpr Builtin kMethods[] = {{"cycle", cycle, "*"}, {"changed", changed, "*"}};
+constexpr Builtin kMethods[] = {{"cycle", cycle, "*", 0, Looks::at_little}, {"changed", changed, "*"}};
 
 }  // namespace
 
@@ -50,13 +50,13 @@ Result<Value> Loop::attribute(Machine& machine, std::string_view name) {
   if (name == "depth") return Value(int64_t{depth_});
   if (name == "depth0") return Value(int64_t{depth_} - 1);
   if (name == "previtem")
-    return index_ == 0 ? Value::undefined("there is no previous item") : items_->items[index_ - 1];
+    return index_ == 0 ? machine.undefined("there is no previous item") : items_->items[index_ - 1];
   if (name == "nextitem") {
-    return index_ + 1 == size ? Value::undefined("there is no next item") : items_->items[index_ + 1];
+    return index_ + 1 == size ? machine.undefined("there is no next item") : items_->items[index_ + 1];
   }
   const Builtin* method = find_builtin(kMethods, name);
   if (method == nullptr) return Object::attribute(machine, name);
-  return function_value(*method, Value(std::static_pointer_cast<Object>(shared_from_this())));
+  return function_value(machine, *method, Value(std::static_pointer_cast<Object>(shared_from_this())));
 }
 
 }  // namespace sluice::jinja

@@ -15,34 +15,51 @@ Status Machine::may_nest(int nesting) const {
   return fail("a value is nested deeper than ", kMaxTemplateNesting);
 }
 
-Status Machine::step(uint64_t units) {
-  steps_ += units;
-  if (steps_ <= limits_.steps) return {};
-  return fail("the template takes more than ", limits_.steps, " steps");
+Error Machine::too_many_steps() const { return fail("the template takes more than ", limits_.steps, " steps"); }
+
+uint64_t Machine::bytes_of(const Value& value) {
+  switch (value.kind()) {
+    case Kind::text: return value.as_text().bytes.size();
+    case Kind::list: return value.as_list().items.size() * sizeof(Value);
+    case Kind::dict: return value.as_dict().members.size() * sizeof(Dict::Member);
+    default: return 0;
+  }
 }
 
-Status Machine::can_make(uint64_t bytes) const {
-  if (bytes <= limits_.made_bytes && made_ <= limits_.made_bytes - bytes) return {};
-  return fail("the template makes more than ", format_bytes(limits_.made_bytes), " of strings and lists");
+Status Machine::grow(Room& room, uint64_t bytes) {
+  if (room.grow(memory_, bytes)) return {};
+  return fail("the template takes more than ", format_bytes(limits_.memory_bytes), " of memory");
 }
 
-Status Machine::charge(uint64_t bytes) {
-  TRY_STATUS(can_make(bytes));
-  made_ += bytes;
-  return handle(bytes);
+Result<Room> Machine::room(uint64_t bytes) {
+  Room room;
+  TRY_STATUS(grow(room, bytes));
+  return room;
+}
+
+Status Machine::may_be_text(uint64_t bytes) const {
+  if (bytes <= limits_.text_bytes) return {};
+  return fail("the template makes a text of more than ", format_bytes(limits_.text_bytes));
 }
 
 Result<Value> Machine::text(std::string bytes, bool safe) {
-  TRY_STATUS(charge(sizeof(Text) + bytes.size()));
-  return Value(std::move(bytes), safe);
+  TRY_STATUS(may_be_text(bytes.size()));
+  TRY_STATUS(look(bytes.size()));
+  TRY(Room room, this->room(sizeof(Text) + kHeldBytes + bytes.capacity()));
+  return Value(std::move(bytes), safe, std::move(room));
 }
 
 Result<Value> Machine::list(std::vector<Value> items, Flavour flavour, std::string shown) {
-  TRY_STATUS(charge(sizeof(List) + items.size() * sizeof(Value)));
+  TRY_STATUS(look(items.size() * sizeof(Value)));
+  TRY(Room room, this->room(sizeof(List) + kHeldBytes + items.capacity() * sizeof(Value) + shown.capacity()));
   int nesting = 1;
   for (const Value& item : items) nesting = std::max(nesting, 1 + item.nesting());
   TRY_STATUS(may_nest(nesting));
-  return Value(std::make_shared<const List>(List{std::move(items), flavour, std::move(shown), nesting}));
+  return Value(std::make_shared<const List>(List{.items = std::move(items),
+                                                 .flavour = flavour,
+                                                 .shown = std::move(shown),
+                                                 .nesting = nesting,
+                                                 .room = std::move(room)}));
 }
 
 Result<Value> Machine::tuple(Value first, Value second) {
@@ -54,11 +71,12 @@ Result<Value> Machine::tuple(Value first, Value second) {
 }
 
 Result<Value> Machine::dict(std::vector<Dict::Member> members) {
-  TRY_STATUS(charge(sizeof(Dict) + members.size() * sizeof(Dict::Member)));
+  TRY_STATUS(look(members.size() * sizeof(Dict::Member)));
+  TRY(Room room, this->room(sizeof(Dict) + kHeldBytes + members.capacity() * sizeof(Dict::Member)));
   int nesting = 1;
   for (const auto& [key, value] : members) nesting = std::max({nesting, 1 + key.nesting(), 1 + value.nesting()});
   TRY_STATUS(may_nest(nesting));
-  return Value(std::make_shared<const Dict>(Dict{std::move(members), nesting}));
+  return Value(std::make_shared<const Dict>(Dict{std::move(members), nesting, std::move(room)}));
 }
 
 Status Machine::Visit::allowed() {
@@ -69,10 +87,35 @@ Status Machine::Visit::allowed() {
 }
 
 Status Writer::add(std::string_view piece) {
-  TRY_STATUS(machine_.can_make(text_.size() + piece.size()));
-  TRY_STATUS(machine_.handle(piece.size()));
+  const size_t size = text_.size() + piece.size();
+  TRY_STATUS(machine_.may_be_text(size));
+  TRY_STATUS(machine_.look(piece.size()));
+  if (size > text_.capacity()) {
+    // While it moves both blocks are there.
+    TRY(Room room, machine_.room(std::max<uint64_t>(size, 2 * text_.capacity())));
+    text_.reserve(std::max(size, 2 * text_.capacity()));
+    room_ = std::move(room);
+  }
   text_ += piece;
   return {};
+}
+
+Result<Value> Writer::take(bool safe) {
+  room_.release();
+  return machine_.text(std::move(text_), safe);
+}
+
+Status ListMaker::reserve(uint64_t count) {
+  const uint64_t bytes = count > UINT64_MAX / sizeof(Value) ? UINT64_MAX : count * sizeof(Value);
+  TRY(Room room, machine_.room(bytes));
+  items_.reserve(static_cast<size_t>(count));
+  room_ = std::move(room);
+  return {};
+}
+
+Result<Value> ListMaker::take(Flavour flavour, std::string shown) {
+  room_.release();
+  return machine_.list(std::move(items_), flavour, std::move(shown));
 }
 
 }  // namespace sluice::jinja

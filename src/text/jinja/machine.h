@@ -1,13 +1,21 @@
-// What one rendering may use, and has used: steps, bytes, depth. Every function of the interpreter gets the Machine,
+// What one rendering may use, and has used: steps, memory, depth. Every function of the interpreter gets the Machine,
 // makes its values through it and fails through it, so that no template - hostile or just broken - can run for long,
 // fill the memory or overflow the stack, and every error names the template's line.
+//
+// One rule keeps time and memory bounded, also for the builtin that is written next. What a builtin is given, its
+// object and arguments, is charged in steps where builtins are called (call_builtin), for each 16 bytes; some times as
+// much memory is set aside there for what it needs on the way. What it makes is charged where it is made: here. So a
+// builtin is free to look at all it was given some times over, in linear time. What looks at more, items of items above
+// all, goes through the operators (operators.h), want_text or to_text, which charge what they look at.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/limits.h"
@@ -19,9 +27,15 @@ namespace sluice::jinja {
 struct Limits {
   uint64_t template_bytes = kMaxTemplateBytes;
   uint64_t steps = kMaxTemplateSteps;
-  uint64_t made_bytes = kMaxTemplateMadeBytes;
-  uint64_t output_bytes = kMaxTemplateOutputBytes;
+  uint64_t memory_bytes = kMaxTemplateMemoryBytes;
+  uint64_t text_bytes = kMaxTemplateTextBytes;  // of one text, and of all that is printed
   int depth = kMaxTemplateDepth;
+};
+
+// What one rendering used.
+struct Usage {
+  uint64_t steps = 0;
+  uint64_t peak_bytes = 0;
 };
 
 class Namespace;
@@ -29,25 +43,46 @@ class Namespace;
 class Machine {
  public:
   // `name` stands in errors: "chat_template.jinja". It and `now` (what strftime_now shows) must outlive the Machine.
-  Machine(std::string_view name, const Limits& limits, const std::tm& now) : name_(name), limits_(limits), now_(now) {}
+  Machine(std::string_view name, const Limits& limits, const std::tm& now)
+      : name_(name), limits_(limits), now_(now), memory_(limits.memory_bytes) {}
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
   ~Machine();
 
-  Status step(uint64_t units = 1);
-  // Steps for looking at so many bytes.
-  Status handle(uint64_t bytes) { return step(1 + bytes / 64); }
-  // Steps for looking for `wanted` bytes in a text, which at worst compares them at every place.
-  Status search(uint64_t text, uint64_t wanted) { return step(1 + text / 64 + text * wanted / 1024); }
-  // Whether so many bytes may still be made; to be asked before work whose result is larger than its input.
-  Status can_make(uint64_t bytes) const;
+  Status step(uint64_t units = 1) {
+    steps_ += units;
+    return steps_ <= limits_.steps ? Status() : too_many_steps();
+  }
+  // Steps for looking at so many bytes, and for what a value holds itself: a text's bytes, a list's items.
+  Status look(uint64_t bytes) { return step(1 + bytes / kTemplateStepBytes); }
+  Status look(const Value& value) { return look(bytes_of(value)); }
+  static uint64_t bytes_of(const Value& value);
+
+  // Memory for what is made; also set aside for work, before it begins.
+  Result<Room> room(uint64_t bytes);
+  Status grow(Room& room, uint64_t bytes);
+  Status may_be_text(uint64_t bytes) const;
 
   Result<Value> text(std::string bytes, bool safe = false);
   Result<Value> list(std::vector<Value> items, Flavour flavour = Flavour::list, std::string shown = {});
   Result<Value> tuple(Value first, Value second);
   // The keys must differ; see DictMaker (operators.h) where they may not.
   Result<Value> dict(std::vector<Dict::Member> members);
-  Status charge(uint64_t bytes);
+  // An object that holds `extra` bytes besides itself.
+  template <class T, class... Parts>
+  Result<std::shared_ptr<T>> object(uint64_t extra, Parts&&... parts) {
+    TRY(Room room, this->room(sizeof(T) + kHeldBytes + extra));
+    auto made = std::make_shared<T>(std::forward<Parts>(parts)...);
+    made->hold(std::move(room));
+    return made;
+  }
+  template <class... Parts>
+  Result<Value> undefined(const Parts&... parts) {
+    std::string reason = cat(parts...);
+    TRY(Room room, this->room(sizeof(std::string) + sizeof(Room) + kHeldBytes + reason.size()));
+    return Value::undefined(std::move(reason), std::move(room));
+  }
+
   // Whether a container of this nesting may be made.
   Status may_nest(int nesting) const;
   // A namespace can come to hold itself: it lives until the rendering ends, and is emptied then.
@@ -61,8 +96,10 @@ class Machine {
 
   const Limits& limits() const { return limits_; }
   const std::tm& now() const { return now_; }
+  int line() const { return line_; }
+  Usage usage() const { return {steps_, memory_.peak()}; }
 
-  // Stands while a node of the template is worked on.
+  // Stands while a node of the template or a builtin is worked on.
   class Visit {
    public:
     Visit(Machine& machine, int line) : machine_(machine), line_(machine.line_) {
@@ -82,28 +119,55 @@ class Machine {
     int line_;
   };
 
+  // What a shared value takes beside its own size: its counts, and what the allocator adds to one or two blocks.
+  static constexpr uint64_t kHeldBytes = 64;
+
  private:
+  Error too_many_steps() const;
+
   std::string_view name_;
   Limits limits_;
   const std::tm& now_;
   int line_ = 1;
   int depth_ = 0;
   uint64_t steps_ = 0;
-  uint64_t made_ = 0;
+  Memory memory_;  // before what holds rooms of it
   std::vector<std::shared_ptr<Namespace>> namespaces_;
 };
 
-// A string built piece by piece, never longer than may be made.
+// A text built piece by piece, which counts while it grows.
 class Writer {
  public:
   explicit Writer(Machine& machine) : machine_(machine) {}
   Status add(std::string_view piece);
-  Result<Value> take(bool safe = false) { return machine_.text(std::move(text_), safe); }
+  size_t size() const { return text_.size(); }
+  Result<Value> take(bool safe = false);
   std::string take_bytes() { return std::move(text_); }
 
  private:
   Machine& machine_;
   std::string text_;
+  Room room_;
+};
+
+// A list built item by item, which counts while it grows.
+class ListMaker {
+ public:
+  explicit ListMaker(Machine& machine) : machine_(machine) {}
+  Status reserve(uint64_t count);
+  Status add(Value item) {
+    if (items_.size() == items_.capacity()) TRY_STATUS(reserve(items_.empty() ? 4 : 2 * items_.size()));
+    items_.push_back(std::move(item));
+    return {};
+  }
+  size_t size() const { return items_.size(); }
+  void reverse() { std::reverse(items_.begin(), items_.end()); }
+  Result<Value> take(Flavour flavour = Flavour::list, std::string shown = {});
+
+ private:
+  Machine& machine_;
+  std::vector<Value> items_;
+  Room room_;
 };
 
 }  // namespace sluice::jinja

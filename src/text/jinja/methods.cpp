@@ -46,17 +46,17 @@ Result<Value> list_count(Machine& machine, const Value& self, const Arguments& a
 }
 
 constexpr Builtin kDictMethods[] = {
-    {"get", dict_get, "key,default", 1},
+    {"get", dict_get, "key,default", 1, Looks::at_little},
     {"items", dict_items},
     {"keys", dict_keys},
     {"values", dict_values},
-    {"copy", copy},
+    {"copy", copy, "", 0, Looks::at_little},
 };
 
 constexpr Builtin kListMethods[] = {
     {"index", list_index, "value", 1},
     {"count", list_count, "value", 1},
-    {"copy", copy},
+    {"copy", copy, "", 0, Looks::at_little},
 };
 
 constexpr std::string_view kDictChanges[] = {"clear", "pop", "popitem", "setdefault", "update"};
@@ -84,12 +84,13 @@ std::span<const Builtin> methods_of(const Value& object) {
 
 Result<std::optional<Value>> find_method(Machine& machine, const Value& object, std::string_view name) {
   if (would_change(object, name)) {
-    return std::optional(Value::undefined(cat("\"", name, "\" would change a ", object.type_name())));
+    TRY(Value none, machine.undefined("\"", name, "\" would change a ", object.type_name()));
+    return std::optional(std::move(none));
   }
   const Builtin* row = find_builtin(methods_of(object), name);
   if (row == nullptr) return std::optional<Value>();
-  TRY_STATUS(machine.charge(sizeof(Value)));
-  return std::optional(function_value(*row, object));
+  TRY(Value method, function_value(machine, *row, object));
+  return std::optional(std::move(method));
 }
 
 }  // namespace sluice::jinja

@@ -11,7 +11,7 @@ Result<Value> Namespace::attribute(Machine& machine, std::string_view name) {
   for (const auto& [key, value] : attributes_) {
     if (key == name) return value;
   }
-  return Value::undefined(cat("'Namespace' object has no attribute '", printable(name), "'"));
+  return machine.undefined("'Namespace' object has no attribute '", printable(name), "'");
 }
 
 Status Namespace::set(Machine& machine, const std::string& name, Value value) {
@@ -21,7 +21,7 @@ Status Namespace::set(Machine& machine, const std::string& name, Value value) {
     old = std::move(value);
     return {};
   }
-  TRY_STATUS(machine.charge(sizeof(attributes_[0]) + name.size()));
+  TRY_STATUS(machine.grow(room_, 2 * sizeof(attributes_[0]) + name.size()));  // twice, as vectors grow
   attributes_.emplace_back(name, std::move(value));
   return {};
 }
@@ -44,13 +44,11 @@ Result<Value> Cycler::attribute(Machine& machine, std::string_view name) {
   if (name == "current") return items_[at_];
   const Builtin* method = find_builtin(kCyclerMethods, name);
   if (method == nullptr) return Object::attribute(machine, name);
-  return function_value(*method, Value(std::static_pointer_cast<Object>(shared_from_this())));
+  return function_value(machine, *method, Value(std::static_pointer_cast<Object>(shared_from_this())));
 }
 
-int Cycler::nesting() const {
-  int most = 0;
-  for (const Value& item : items_) most = std::max(most, item.nesting());
-  return 1 + most;
+Cycler::Cycler(std::vector<Value> items) : items_(std::move(items)) {
+  for (const Value& item : items_) nesting_ = std::max(nesting_, 1 + item.nesting());
 }
 
 Value Cycler::next() {

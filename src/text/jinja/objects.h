@@ -25,15 +25,16 @@ class Namespace final : public Object {
 // cycler("odd", "even"): next() gives its items in turn, without end.
 class Cycler final : public Object, public std::enable_shared_from_this<Cycler> {
  public:
-  explicit Cycler(std::vector<Value> items) : items_(std::move(items)) {}
+  explicit Cycler(std::vector<Value> items);
   std::string_view type_name() const override { return "Cycler"; }
   Result<Value> attribute(Machine& machine, std::string_view name) override;
-  int nesting() const override;
+  int nesting() const override { return nesting_; }
   Value next();
   void reset() { at_ = 0; }
 
  private:
   std::vector<Value> items_;  // not empty
+  int nesting_ = 1;
   size_t at_ = 0;
 };
 

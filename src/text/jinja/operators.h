@@ -1,4 +1,5 @@
-// Python's operators on values: equality and order, arithmetic, membership, and what a value holds.
+// Python's operators on values: equality and order, arithmetic, membership, and what a value holds. Each charges what
+// it looks at, so that whoever uses them on items of items need not.
 #pragma once
 
 #include <memory>
@@ -38,6 +39,9 @@ Result<Value> get_slice(Machine& machine, const Value& object, const Value& star
 bool can_be_key(const Value& key);
 // The value of a dict's member, or nullptr.
 Result<const Value*> find_member(Machine& machine, std::span<const Dict::Member> members, const Value& key);
+Result<const Value*> find_member(Machine& machine, std::span<const Dict::Member> members, std::string_view key);
+// Where `wanted` begins in `text` for the first or the last time, or npos. Linear, whatever the two are.
+Result<size_t> find_text(Machine& machine, std::string_view text, std::string_view wanted, bool last = false);
 Result<Value> key_view(Machine& machine, const Dict& dict);
 Result<Value> value_view(Machine& machine, const Dict& dict);
 Result<Value> item_view(Machine& machine, const Dict& dict);
@@ -49,11 +53,14 @@ class DictMaker {
   Status add(Value key, Value value);
   // Whether the key was not there yet; if so it is now, with none as its value.
   Result<bool> add_new(Value key);
-  Result<Value> take() { return machine_.dict(std::move(members_)); }
+  Result<Value> take();
 
  private:
+  Status append(Value key, Value value);
+
   Machine& machine_;
   std::vector<Dict::Member> members_;
+  Room room_;
 };
 
 }  // namespace sluice::jinja

@@ -1,5 +1,6 @@
 #include "text/jinja/print.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -21,36 +22,43 @@ bool is_printable(uint32_t c) {
   return c == ' ' || (kind != Category::other && kind != Category::zs && kind != Category::zl && kind != Category::zp);
 }
 
-void append_escaped(std::string& out, uint32_t c) {
+std::string escaped(uint32_t c) {
   char digits[16];
   std::snprintf(digits, sizeof digits, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-  out += digits;
+  return digits;
+}
+
+// What stands for a character between quotes of the kind `mark`; empty where it stands for itself.
+std::string quoted(std::string_view text, const Decoded& c, char mark) {
+  if (text[0] == '\n') return "\\n";
+  if (text[0] == '\r') return "\\r";
+  if (text[0] == '\t') return "\\t";
+  if (text[0] == mark || text[0] == '\\') return {'\\', text[0]};
+  if (c.bytes == 0) return escaped(static_cast<unsigned char>(text[0]));
+  return is_printable(c.code_point) ? std::string() : escaped(c.code_point);
 }
 
 // Single quotes, unless only those are inside.
-std::string quote(std::string_view text) {
+Status quote(Writer& out, std::string_view text) {
   const bool single = text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
-  const char mark = single ? '\'' : '"';
-  std::string out(1, mark);
-  while (!text.empty()) {
-    const Decoded c = decode_utf8(text);
-    if (text[0] == '\n') {
-      out += "\\n";
-    } else if (text[0] == '\r') {
-      out += "\\r";
-    } else if (text[0] == '\t') {
-      out += "\\t";
-    } else if (text[0] == mark || text[0] == '\\') {
-      out += '\\';
-      out += text[0];
-    } else if (c.bytes == 0 || !is_printable(c.code_point)) {
-      append_escaped(out, c.bytes == 0 ? static_cast<unsigned char>(text[0]) : c.code_point);
+  const std::string_view mark = single ? "'" : "\"";
+  TRY_STATUS(out.add(mark));
+  size_t plain = 0;  // bytes that stand for themselves and are not written yet
+  while (plain < text.size()) {
+    const std::string_view rest = text.substr(plain);
+    const Decoded c = decode_utf8(rest);
+    const std::string other = quoted(rest, c, mark[0]);
+    if (!other.empty()) {
+      TRY_STATUS(out.add(text.substr(0, plain)));
+      TRY_STATUS(out.add(other));
+      text = rest.substr(std::max(c.bytes, 1u));
+      plain = 0;
     } else {
-      out += text.substr(0, c.bytes);
+      plain += c.bytes;
     }
-    text.remove_prefix(c.bytes == 0 ? 1 : c.bytes);
   }
-  return out + mark;
+  TRY_STATUS(out.add(text));
+  return out.add(mark);
 }
 
 class Printer {
@@ -58,7 +66,7 @@ class Printer {
   explicit Printer(Machine& machine) : machine_(machine), out_(machine) {}
 
   Status repr(const Value& value);
-  std::string take() { return out_.take_bytes(); }
+  Result<Value> take() { return out_.take(); }
 
  private:
   Status items(const List& list);
@@ -122,7 +130,10 @@ Status Printer::repr(const Value& value) {
     case Kind::number: return out_.add(float_text(value.as_number()));
     case Kind::text: {
       const Text& text = value.as_text();
-      return out_.add(text.safe ? cat("Markup(", quote(text.bytes), ")") : quote(text.bytes));
+      if (!text.safe) return quote(out_, text.bytes);
+      TRY_STATUS(out_.add("Markup("));
+      TRY_STATUS(quote(out_, text.bytes));
+      return out_.add(")");
     }
     case Kind::list: return list(value.as_list());
     case Kind::dict: return dict(value.as_dict());
@@ -133,17 +144,17 @@ Status Printer::repr(const Value& value) {
 
 }  // namespace
 
-Result<std::string> to_repr(Machine& machine, const Value& value) {
+Result<Value> to_repr(Machine& machine, const Value& value) {
   Printer printer(machine);
   TRY_STATUS(printer.repr(value));
   return printer.take();
 }
 
-Result<std::string> to_text(Machine& machine, const Value& value) {
-  if (value.is(Kind::undefined)) return std::string();
+Result<Value> to_text(Machine& machine, const Value& value) {
+  if (value.is(Kind::undefined)) return machine.text("");
   if (!value.is(Kind::text)) return to_repr(machine, value);
-  TRY_STATUS(machine.can_make(value.as_text().bytes.size()));
-  return value.as_text().bytes;
+  TRY_STATUS(machine.look(value));
+  return value;
 }
 
 }  // namespace sluice::jinja

@@ -9,9 +9,9 @@
 
 namespace sluice::jinja {
 
-// Without a copy when the value is a text; undefined prints nothing.
-Result<std::string> to_text(Machine& machine, const Value& value);
-Result<std::string> to_repr(Machine& machine, const Value& value);
+// A text each. What is a text prints as it is, undefined prints nothing.
+Result<Value> to_text(Machine& machine, const Value& value);
+Result<Value> to_repr(Machine& machine, const Value& value);
 
 struct JsonDumps {
   bool ensure_ascii = false;
@@ -20,7 +20,7 @@ struct JsonDumps {
   std::string item_separator = ", ";
   std::string key_separator = ": ";
 };
-Result<std::string> to_json(Machine& machine, const Value& value, const JsonDumps& style);
+Result<Value> to_json(Machine& machine, const Value& value, const JsonDumps& style);
 
 // repr() of a float: "1.0", "1e-06", "inf".
 std::string float_text(double value);

@@ -9,42 +9,48 @@ namespace sluice::jinja {
 
 namespace {
 
-void append_unit(std::string& out, uint32_t unit) {
+std::string unit(uint32_t value) {
   char digits[16];
-  std::snprintf(digits, sizeof digits, "\\u%04x", unit);
-  out += digits;
+  std::snprintf(digits, sizeof digits, "\\u%04x", value);
+  return digits;
 }
 
-void append_json_character(std::string& out, std::string_view character, uint32_t c, bool ensure_ascii) {
+// What stands for a character in a JSON string; empty where it stands for itself.
+std::string escaped(uint32_t c, bool ensure_ascii) {
   switch (c) {
-    case '"': out += "\\\""; return;
-    case '\\': out += "\\\\"; return;
-    case '\n': out += "\\n"; return;
-    case '\r': out += "\\r"; return;
-    case '\t': out += "\\t"; return;
-    case '\b': out += "\\b"; return;
-    case '\f': out += "\\f"; return;
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\n': return "\\n";
+    case '\r': return "\\r";
+    case '\t': return "\\t";
+    case '\b': return "\\b";
+    case '\f': return "\\f";
     default: break;
   }
-  if (c >= 0x20 && (!ensure_ascii || c < 0x7f)) {
-    out += character;
-  } else if (c < 0x10000) {
-    append_unit(out, c);
-  } else {
-    append_unit(out, 0xd800 + ((c - 0x10000) >> 10));
-    append_unit(out, 0xdc00 + ((c - 0x10000) & 0x3ff));
-  }
+  if (c >= 0x20 && (!ensure_ascii || c < 0x7f)) return {};
+  if (c < 0x10000) return unit(c);
+  return unit(0xd800 + ((c - 0x10000) >> 10)) + unit(0xdc00 + ((c - 0x10000) & 0x3ff));
 }
 
-std::string quote_json(std::string_view text, bool ensure_ascii) {
-  std::string out = "\"";
-  while (!text.empty()) {
-    const Decoded c = decode_utf8(text);
+Status quote(Writer& out, std::string_view text, bool ensure_ascii) {
+  TRY_STATUS(out.add("\""));
+  size_t plain = 0;  // bytes that stand for themselves and are not written yet
+  while (plain < text.size()) {
+    const std::string_view rest = text.substr(plain);
+    const Decoded c = decode_utf8(rest);
     const size_t bytes = std::max(c.bytes, 1u);
-    append_json_character(out, text.substr(0, bytes), c.bytes == 0 ? 0xfffd : c.code_point, ensure_ascii);
-    text.remove_prefix(bytes);
+    const std::string other = escaped(c.bytes == 0 ? 0xfffd : c.code_point, ensure_ascii);
+    if (!other.empty()) {
+      TRY_STATUS(out.add(text.substr(0, plain)));
+      TRY_STATUS(out.add(other));
+      text = rest.substr(bytes);
+      plain = 0;
+    } else {
+      plain += bytes;
+    }
   }
-  return out + '"';
+  TRY_STATUS(out.add(text));
+  return out.add("\"");
 }
 
 class JsonPrinter {
@@ -52,12 +58,12 @@ class JsonPrinter {
   JsonPrinter(Machine& machine, const JsonDumps& style) : machine_(machine), style_(style), out_(machine) {}
 
   Status value(const Value& value);
-  std::string take() { return out_.take_bytes(); }
+  Result<Value> take() { return out_.take(); }
 
  private:
   Status newline();
   Status separator(bool first);
-  Status list(const List& list);
+  Status list(const Value& value);
   Status dict(const Dict& dict);
   Status key(const Value& key);
 
@@ -79,9 +85,10 @@ Status JsonPrinter::separator(bool first) {
   return newline();
 }
 
-Status JsonPrinter::list(const List& list) {
+Status JsonPrinter::list(const Value& value) {
+  const List& list = value.as_list();
   if (list.flavour == Flavour::generator || list.flavour == Flavour::view || list.flavour == Flavour::range) {
-    return machine_.fail("tojson: found a ", Value(std::make_shared<const List>(list)).type_name(),
+    return machine_.fail("tojson: found a ", value.type_name(),
                          ": want lists, dicts, strings, numbers, true, false or none");
   }
   if (list.items.empty()) return out_.add("[]");
@@ -89,7 +96,7 @@ Status JsonPrinter::list(const List& list) {
   ++level_;
   for (const Value& item : list.items) {
     TRY_STATUS(separator(&item == list.items.data()));
-    TRY_STATUS(value(item));
+    TRY_STATUS(this->value(item));
   }
   --level_;
   TRY_STATUS(newline());
@@ -108,11 +115,13 @@ Status JsonPrinter::key(const Value& key) {
 
 Status JsonPrinter::dict(const Dict& dict) {
   if (dict.members.empty()) return out_.add("{}");
+  TRY(const Room room, machine_.room(dict.members.size() * sizeof(const Dict::Member*)));
   std::vector<const Dict::Member*> members;
   members.reserve(dict.members.size());
   for (const Dict::Member& member : dict.members) members.push_back(&member);
   if (style_.sort_keys) {
     for (const auto& [name, member] : dict.members) {
+      TRY_STATUS(machine_.look(name));
       if (!name.is(Kind::text)) return machine_.fail("tojson: sort_keys found a ", name.type_name(), ": want strings");
     }
     std::sort(members.begin(), members.end(),
@@ -138,8 +147,8 @@ Status JsonPrinter::value(const Value& value) {
     case Kind::boolean: return out_.add(value.as_bool() ? "true" : "false");
     case Kind::integer: return out_.add(cat(value.as_integer()));
     case Kind::number: return out_.add(format_number(value.as_number()));
-    case Kind::text: return out_.add(quote_json(value.as_text().bytes, style_.ensure_ascii));
-    case Kind::list: return list(value.as_list());
+    case Kind::text: return quote(out_, value.as_text().bytes, style_.ensure_ascii);
+    case Kind::list: return list(value);
     case Kind::dict: return dict(value.as_dict());
     case Kind::undefined: return machine_.fail("tojson: ", value.reason());
     case Kind::object: break;
@@ -150,7 +159,7 @@ Status JsonPrinter::value(const Value& value) {
 
 }  // namespace
 
-Result<std::string> to_json(Machine& machine, const Value& value, const JsonDumps& style) {
+Result<Value> to_json(Machine& machine, const Value& value, const JsonDumps& style) {
   JsonPrinter printer(machine, style);
   TRY_STATUS(printer.value(value));
   return printer.take();

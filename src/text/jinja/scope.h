@@ -1,5 +1,5 @@
 // Variables by name. A scope sees those of the scopes around it and sets only its own: Jinja's rule, by which what a
-// loop sets is gone after each turn.
+// loop sets is gone after each turn. A template can have many names: looking for one takes steps.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja/value.h"
+#include "text/jinja/machine.h"
 
 namespace sluice::jinja {
 
@@ -16,8 +16,9 @@ class Scope {
   explicit Scope(std::shared_ptr<Scope> around) : around_(std::move(around)) {}
 
   // nullptr when neither this scope nor one around it has the name.
-  const Value* find(std::string_view name) const {
+  Result<const Value*> find(Machine& machine, std::string_view name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->around_.get()) {
+      TRY_STATUS(machine.step(scope->variables_.size() / kNamesPerStep));
       for (const auto& [key, value] : scope->variables_) {
         if (key == name) return &value;
       }
@@ -26,7 +27,20 @@ class Scope {
   }
 
   // `name` must outlive the scope: it is in the tree or in the caller's input.
-  void set(std::string_view name, Value value) {
+  Status set(Machine& machine, std::string_view name, Value value) {
+    TRY_STATUS(machine.step(variables_.size() / kNamesPerStep));
+    for (auto& [key, old] : variables_) {
+      if (key != name) continue;
+      old = std::move(value);
+      return {};
+    }
+    TRY_STATUS(machine.grow(room_, 2 * sizeof(variables_[0])));  // twice, as vectors grow
+    variables_.emplace_back(name, std::move(value));
+    return {};
+  }
+
+  // What is there before a rendering begins, in a scope of its own: not charged. A later one replaces an earlier one.
+  void preset(std::string_view name, Value value) {
     for (auto& [key, old] : variables_) {
       if (key != name) continue;
       old = std::move(value);
@@ -35,10 +49,15 @@ class Scope {
     variables_.emplace_back(name, std::move(value));
   }
 
-  void clear() { variables_.clear(); }
+  void clear() {
+    variables_.clear();
+    room_.release();
+  }
 
  private:
+  static constexpr size_t kNamesPerStep = 16;
   std::shared_ptr<Scope> around_;
+  Room room_;
   std::vector<std::pair<std::string_view, Value>> variables_;
 };
 

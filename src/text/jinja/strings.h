@@ -1,18 +1,23 @@
 // Python's string operations on UTF-8, by characters (code points). A byte that belongs to no character counts as one.
-// Results are never much longer than their input, so nothing here is bounded; what multiplies text asks a Machine.
+// All of them take a time linear in their input and return no more than three times of it, so that what a builtin is
+// charged when it is called (machine.h) pays for them; what makes more goes to a Writer or, part by part, to a Sink.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "text/jinja/machine.h"
 
 namespace sluice::jinja {
 
 // Bytes of the first character of `text`, which is not empty.
 size_t character_bytes(std::string_view text);
 size_t count_characters(std::string_view text);
-std::vector<std::string_view> characters(std::string_view text);
+// Where the last character of `text` begins, which is not empty.
+size_t last_character(std::string_view text);
 // Byte offset of character `index`, or the text's size.
 size_t character_offset(std::string_view text, size_t index);
 
@@ -26,12 +31,30 @@ enum class Side : uint8_t { left, right, both };
 std::string_view strip(std::string_view text, Side side);
 std::string_view strip(std::string_view text, Side side, std::string_view set);
 
-// str.split and str.rsplit; `most` splits, or all of them when negative. An empty separator is the caller's error.
-std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, int64_t most);
-std::vector<std::string_view> split_at_right(std::string_view text, std::string_view separator, int64_t most);
-std::vector<std::string_view> split_blanks(std::string_view text, int64_t most);
-std::vector<std::string_view> split_blanks_right(std::string_view text, int64_t most);
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends = false);
+// Looks for a text in others, by Knuth, Morris and Pratt's table of where to go on after a mismatch: std::string's find
+// takes the product of both lengths at worst.
+class Search {
+ public:
+  enum class From : uint8_t { left, right };
+  explicit Search(std::string_view wanted, From from = From::left);
+  // Where `wanted`, which must still be there, begins for the first time from that side; or npos.
+  size_t in(std::string_view text) const;
+  size_t size() const { return wanted_.size(); }
+
+ private:
+  char wanted_at(size_t i) const { return wanted_[from_ == From::left ? i : wanted_.size() - 1 - i]; }
+
+  std::string_view wanted_;
+  From from_;
+  std::vector<uint32_t> shorter_;  // of the first i + 1 bytes: the longest beginning that is their end, too
+};
+
+// Takes the parts of a text, in order; from the last one on where the function's name says "right".
+using Sink = std::function<Status(std::string_view)>;
+// str.split and str.rsplit without a separator; `most` splits, or all of them when negative.
+Status split_blanks(std::string_view text, int64_t most, const Sink& sink);
+Status split_blanks_right(std::string_view text, int64_t most, const Sink& sink);
+Status split_lines(std::string_view text, bool keep_ends, const Sink& sink);
 
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
@@ -50,6 +73,6 @@ bool is_upper_case(std::string_view text);
 bool is_lower_case(std::string_view text);
 
 // markupsafe.escape
-std::string escape_html(std::string_view text);
+Status escape_html(Writer& out, std::string_view text);
 
 }  // namespace sluice::jinja

@@ -16,10 +16,12 @@ Result<Template> Template::parse(std::string_view text, std::string_view name, c
   return Template(std::string(name), limits, std::move(block));
 }
 
-Result<std::string> Template::render(const Value& context, const std::tm& now) const {
+Result<std::string> Template::render(const Value& context, const std::tm& now, Usage* usage) const {
   CHECK(context.is(Kind::dict));
   Machine machine(name_, limits_, now);
-  return Interpreter(machine, context.as_dict()).run(block_);
+  Result<std::string> text = Interpreter(machine, context.as_dict()).run(block_);
+  if (usage != nullptr) *usage = machine.usage();
+  return text;
 }
 
 }  // namespace sluice::jinja

@@ -20,8 +20,9 @@ class Template {
   // `name` stands in errors, before the line: "chat_template.jinja:12: ...".
   static Result<Template> parse(std::string_view text, std::string_view name, const Limits& limits = {});
 
-  // `context` is a dict whose keys are texts; `now` is what strftime_now shows.
-  Result<std::string> render(const Value& context, const std::tm& now) const;
+  // `context` is a dict whose keys are texts; `now` is what strftime_now shows. `usage` is set where it is given, also
+  // where rendering fails.
+  Result<std::string> render(const Value& context, const std::tm& now, Usage* usage = nullptr) const;
 
  private:
   Template(std::string name, const Limits& limits, Block block)

@@ -10,51 +10,45 @@ namespace sluice::jinja {
 
 namespace {
 
-// What the filter works on: the input printed; markup stays markup.
-Result<Text> text_of(Machine& machine, const Value& input) {
-  if (input.is(Kind::text)) return input.as_text();
-  TRY(std::string text, to_text(machine, input));
-  return Text{std::move(text)};
-}
+bool is_safe(const Value& input) { return input.is(Kind::text) && input.as_text().safe; }
 
+// What the filter works on is the input printed; markup stays markup.
 template <std::string (*change)(std::string_view)>
 Result<Value> changed(Machine& machine, const Value& input, const Arguments&) {
-  TRY(const Text text, text_of(machine, input));
-  return machine.text(change(text.bytes), text.safe);
+  TRY(const Value text, to_text(machine, input));
+  return machine.text(change(*text.bytes()), is_safe(input));
 }
 
-Result<Value> as_string(Machine& machine, const Value& input, const Arguments&) {
-  if (input.is(Kind::text)) return input;
-  TRY(std::string text, to_text(machine, input));
-  return machine.text(std::move(text));
-}
+Result<Value> as_string(Machine& machine, const Value& input, const Arguments&) { return to_text(machine, input); }
 
 Result<Value> trim(Machine& machine, const Value& input, const Arguments& arguments) {
-  TRY(const Text text, text_of(machine, input));
+  TRY(const Value text, to_text(machine, input));
   if (!given(arguments.positional[0])) {
-    return machine.text(std::string(strip(text.bytes, Side::both)), text.safe);
+    return machine.text(std::string(strip(*text.bytes(), Side::both)), is_safe(input));
   }
   TRY(const std::string* set, want_text(machine, arguments.positional[0], "trim"));
-  TRY_STATUS(machine.search(text.bytes.size(), set->size()));
-  return machine.text(std::string(strip(text.bytes, Side::both, *set)), text.safe);
+  return machine.text(std::string(strip(*text.bytes(), Side::both, *set)), is_safe(input));
 }
 
 Result<Value> mark_safe(Machine& machine, const Value& input, const Arguments&) {
-  TRY(std::string text, to_text(machine, input));
-  return machine.text(std::move(text), true);
+  TRY(const Value text, to_text(machine, input));
+  return machine.text(*text.bytes(), true);
 }
 
 Result<Value> escape(Machine& machine, const Value& input, const Arguments&) {
-  TRY(const Text text, text_of(machine, input));
-  return machine.text(text.safe ? text.bytes : escape_html(text.bytes), true);
+  if (is_safe(input)) return input;
+  TRY(const Value text, to_text(machine, input));
+  Writer out(machine);
+  TRY_STATUS(escape_html(out, *text.bytes()));
+  return out.take(true);
 }
 
 Result<Value> replaced(Machine& machine, const Value& input, const Arguments& arguments) {
-  TRY(const std::string text, to_text(machine, input));
-  TRY(const std::string old, to_text(machine, arguments.positional[0]));
-  TRY(const std::string with, to_text(machine, arguments.positional[1]));
+  TRY(const Value text, to_text(machine, input));
+  TRY(const Value old, to_text(machine, arguments.positional[0]));
+  TRY(const Value with, to_text(machine, arguments.positional[1]));
   TRY(const int64_t most, integer_or(machine, arguments.positional[2], -1, "replace"));
-  return replace(machine, Text{text}, old, with, most);
+  return replace(machine, *text.bytes(), *old.bytes(), *with.bytes(), most);
 }
 
 // Lines after the first are indented, blank ones only if asked to.
@@ -62,35 +56,33 @@ Result<Value> indent(Machine& machine, const Value& input, const Arguments& argu
   TRY_STATUS(want_text(machine, input, "indent"));
   const Text& text = input.as_text();
   const Value& width = arguments.positional[0];
-  std::string margin = "    ";
-  if (width.is(Kind::text)) {
-    margin = width.as_text().bytes;
-  } else if (given(width)) {
+  Value margin = width;
+  if (!width.is(Kind::text)) {
     TRY(const int64_t blanks, integer_or(machine, width, 4, "indent"));
-    TRY(const Value spaces, pad(machine, Text{}, " ", std::max<int64_t>(blanks, 0), 0));
-    margin = spaces.as_text().bytes;
+    TRY(margin, pad(machine, "", " ", std::max<int64_t>(blanks, 0), 0));
   }
   const bool first = truth_or(arguments.positional[1], false);
   const bool blank = truth_or(arguments.positional[2], false);
   const std::string ended = text.bytes + '\n';  // so that a last empty line counts
   Writer out(machine);
   bool begun = false;
-  for (const std::string_view line : split_lines(ended)) {
+  const auto add_line = [&](std::string_view line) -> Status {
     if (begun) TRY_STATUS(out.add("\n"));
-    if (begun ? blank || !line.empty() : first) TRY_STATUS(out.add(margin));
+    if (begun ? blank || !line.empty() : first) TRY_STATUS(out.add(*margin.bytes()));
     begun = true;
-    TRY_STATUS(out.add(line));
-  }
+    return out.add(line);
+  };
+  TRY_STATUS(split_lines(ended, false, add_line));
   return out.take(text.safe);
 }
 
 Result<Value> center(Machine& machine, const Value& input, const Arguments& arguments) {
-  TRY(const Text text, text_of(machine, input));
+  TRY(const Value text, to_text(machine, input));
   TRY(const int64_t width, integer_or(machine, arguments.positional[0], 80, "center"));
-  const auto size = static_cast<int64_t>(count_characters(text.bytes));
+  const auto size = static_cast<int64_t>(count_characters(*text.bytes()));
   const int64_t missing = std::max<int64_t>(width - size, 0);
   const int64_t left = missing / 2 + (missing & width & 1);
-  return pad(machine, text, " ", left, missing - left);
+  return pad(machine, *text.bytes(), " ", left, missing - left, is_safe(input));
 }
 
 Result<Value> truncate(Machine& machine, const Value& input, const Arguments& arguments) {
@@ -110,28 +102,33 @@ Result<Value> truncate(Machine& machine, const Value& input, const Arguments& ar
 }
 
 Result<Value> word_count(Machine& machine, const Value& input, const Arguments&) {
-  TRY(const Text text, text_of(machine, input));
+  TRY(const Value text, to_text(machine, input));
   int64_t count = 0;
   bool inside = false;
-  for (const std::string_view character : characters(text.bytes)) {
+  for (std::string_view rest = *text.bytes(); !rest.empty();) {
+    const std::string_view character = rest.substr(0, character_bytes(rest));
     const bool word = all_of(character, Class::alnum) || character == "_";
     count += word && !inside ? 1 : 0;
     inside = word;
+    rest.remove_prefix(character.size());
   }
   return Value(count);
 }
 
 Result<Value> formatted(Machine& machine, const Value& input, const Arguments& arguments) {
-  TRY(const Text text, text_of(machine, input));
+  TRY(const Value text, to_text(machine, input));
   if (arguments.named.empty()) {
     TRY(const Value list, machine.list(arguments.positional, Flavour::tuple));
-    return format_percent(machine, text, list);
+    return format_percent(machine, text.as_text(), list);
   }
   if (!arguments.positional.empty()) return machine.fail("format: found both kinds of arguments: want one of them");
   DictMaker maker(machine);
-  for (const auto& [name, value] : arguments.named) TRY_STATUS(maker.add(Value(name), value));
+  for (const auto& [name, value] : arguments.named) {
+    TRY(Value key, machine.text(name));
+    TRY_STATUS(maker.add(std::move(key), value));
+  }
   TRY(const Value dict, maker.take());
-  return format_percent(machine, text, dict);
+  return format_percent(machine, text.as_text(), dict);
 }
 
 bool stays_in_url(char c) {
@@ -142,9 +139,9 @@ bool stays_in_url(char c) {
 Result<Value> url_encode(Machine& machine, const Value& input, const Arguments&) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
   if (input.is(Kind::list) || input.is(Kind::dict)) TRY_STATUS(want_text(machine, input, "urlencode"));
-  TRY(const std::string text, to_text(machine, input));
-  std::string out;
-  for (const char c : text) {
+  TRY(const Value text, to_text(machine, input));
+  std::string out;  // three times as long at most
+  for (const char c : *text.bytes()) {
     if (stays_in_url(c)) {
       out += c;
       continue;

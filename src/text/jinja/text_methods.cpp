@@ -1,6 +1,7 @@
 #include "text/jinja/text_methods.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "text/jinja/format.h"
@@ -38,37 +39,62 @@ template <Side side>
 Result<Value> stripped(Machine& machine, const Value& self, const Arguments& arguments) {
   if (!given(arguments.positional[0])) return made(machine, self, strip(bytes_of(self), side));
   TRY(const std::string* set, want_text(machine, arguments.positional[0], "strip"));
-  TRY_STATUS(machine.step(1 + uint64_t{bytes_of(self).size()} * (1 + set->size()) / 64));
   return made(machine, self, strip(bytes_of(self), side, *set));
 }
 
-Result<Value> list_of(Machine& machine, const Value& self, const std::vector<std::string_view>& parts) {
-  TRY_STATUS(machine.can_make(uint64_t{parts.size()} * (sizeof(Value) + sizeof(Text))));
-  std::vector<Value> items;
-  items.reserve(parts.size());
-  for (const std::string_view part : parts) {
-    TRY(Value item, made(machine, self, part));
-    items.push_back(std::move(item));
+// Collects parts of a text.
+class PartList {
+ public:
+  PartList(Machine& machine, const Value& self) : machine_(machine), self_(self), items_(machine) {}
+  Status add(std::string_view part) {
+    TRY(Value item, made(machine_, self_, part));
+    return items_.add(std::move(item));
   }
-  return machine.list(std::move(items));
+  Sink sink() {
+    return [this](std::string_view part) { return add(part); };
+  }
+  void reverse() { items_.reverse(); }
+  Result<Value> take(Flavour flavour = Flavour::list) { return items_.take(flavour); }
+
+ private:
+  Machine& machine_;
+  const Value& self_;
+  ListMaker items_;
+};
+
+// Adds the parts between separators, from the left or from the right.
+Status split_at(std::string_view text, const Search& separator, int64_t most, bool from_right, PartList& parts) {
+  for (; most != 0; --most) {
+    const size_t at = separator.in(text);
+    if (at == std::string_view::npos) break;
+    const std::string_view after = text.substr(at + separator.size());
+    TRY_STATUS(parts.add(from_right ? after : text.substr(0, at)));
+    text = from_right ? text.substr(0, at) : after;
+  }
+  return parts.add(text);
 }
 
 template <bool from_right>
 Result<Value> split_text(Machine& machine, const Value& self, const Arguments& arguments) {
+  constexpr Search::From kFrom = from_right ? Search::From::right : Search::From::left;
   TRY(const int64_t most, integer_or(machine, arguments.positional[1], -1, "split"));
   const std::string& text = bytes_of(self);
-  TRY_STATUS(machine.can_make(text.size()));
-  if (!given(arguments.positional[0])) {
-    return list_of(machine, self, from_right ? split_blanks_right(text, most) : split_blanks(text, most));
+  PartList parts(machine, self);
+  if (given(arguments.positional[0])) {
+    TRY(const std::string* separator, want_text(machine, arguments.positional[0], "split"));
+    if (separator->empty()) return machine.fail("split: found an empty separator: want a character at least");
+    TRY_STATUS(split_at(text, Search(*separator, kFrom), most, from_right, parts));
+  } else {
+    TRY_STATUS(from_right ? split_blanks_right(text, most, parts.sink()) : split_blanks(text, most, parts.sink()));
   }
-  TRY(const std::string* separator, want_text(machine, arguments.positional[0], "split"));
-  if (separator->empty()) return machine.fail("split: found an empty separator: want a character at least");
-  TRY_STATUS(machine.search(text.size(), separator->size()));
-  return list_of(machine, self, from_right ? split_at_right(text, *separator, most) : split_at(text, *separator, most));
+  if (from_right) parts.reverse();
+  return parts.take();
 }
 
 Result<Value> lines_of(Machine& machine, const Value& self, const Arguments& arguments) {
-  return list_of(machine, self, split_lines(bytes_of(self), truth_or(arguments.positional[0], false)));
+  PartList lines(machine, self);
+  TRY_STATUS(split_lines(bytes_of(self), truth_or(arguments.positional[0], false), lines.sink()));
+  return lines.take();
 }
 
 template <bool from_right>
@@ -76,16 +102,16 @@ Result<Value> partition(Machine& machine, const Value& self, const Arguments& ar
   TRY(const std::string* separator, want_text(machine, arguments.positional[0], "partition"));
   if (separator->empty()) return machine.fail("partition: found an empty separator: want a character at least");
   const std::string_view text = bytes_of(self);
-  TRY_STATUS(machine.search(text.size(), separator->size()));
-  const size_t at = from_right ? text.rfind(*separator) : text.find(*separator);
-  std::vector<std::string_view> parts = {text, "", ""};
+  TRY(const size_t at, find_text(machine, text, *separator, from_right));
+  std::array<std::string_view, 3> parts = {text, "", ""};
   if (at != std::string_view::npos) {
     parts = {text.substr(0, at), *separator, text.substr(at + separator->size())};
   } else if (from_right) {
     parts = {"", "", text};
   }
-  TRY(const Value list, list_of(machine, self, parts));
-  return machine.list(list.as_list().items, Flavour::tuple);
+  PartList list(machine, self);
+  for (const std::string_view part : parts) TRY_STATUS(list.add(part));
+  return list.take(Flavour::tuple);
 }
 
 // The part of the text between the optional arguments "start" and "end", which count characters.
@@ -112,8 +138,9 @@ template <bool at_end>
 Result<Value> has_affix(Machine& machine, const Value& self, const Arguments& arguments) {
   TRY(const Window window, window_of(machine, self, arguments.positional[1], arguments.positional[2]));
   const Value& wanted = arguments.positional[0];
-  std::vector<Value> affixes = {wanted};
-  if (wanted.is(Kind::list) && wanted.as_list().flavour == Flavour::tuple) affixes = wanted.as_list().items;
+  const bool several = wanted.is(Kind::list) && wanted.as_list().flavour == Flavour::tuple;
+  const std::span<const Value> affixes =
+      several ? std::span<const Value>(wanted.as_list().items) : std::span(&wanted, 1);
   for (const Value& affix : affixes) {
     TRY(const std::string* text, want_text(machine, affix, at_end ? "endswith" : "startswith"));
     if (window.start >= 0 && (at_end ? ends_with(window.text, *text) : starts_with(window.text, *text))) {
@@ -128,14 +155,13 @@ Result<int64_t> position(Machine& machine, const Value& self, const Arguments& a
   TRY(const std::string* wanted, want_text(machine, arguments.positional[0], "find"));
   TRY(const Window window, window_of(machine, self, arguments.positional[1], arguments.positional[2]));
   if (window.start < 0) return int64_t{-1};
-  TRY_STATUS(machine.search(window.text.size(), wanted->size()));
-  const size_t at = from_right ? window.text.rfind(*wanted) : window.text.find(*wanted);
+  TRY(const size_t at, find_text(machine, window.text, *wanted, from_right));
   if (at == std::string_view::npos) return int64_t{-1};
   return window.start + static_cast<int64_t>(count_characters(window.text.substr(0, at)));
 }
 
 template <bool from_right, bool must_be_there>
-Result<Value> find_text(Machine& machine, const Value& self, const Arguments& arguments) {
+Result<Value> find_in(Machine& machine, const Value& self, const Arguments& arguments) {
   TRY(const int64_t at, position(machine, self, arguments, from_right));
   if (at < 0 && must_be_there) return machine.fail("index: the string has no such part");
   return Value(at);
@@ -145,11 +171,12 @@ Result<Value> count_text(Machine& machine, const Value& self, const Arguments& a
   TRY(const std::string* wanted, want_text(machine, arguments.positional[0], "count"));
   TRY(const Window window, window_of(machine, self, arguments.positional[1], arguments.positional[2]));
   if (window.start < 0) return Value(int64_t{0});
-  TRY_STATUS(machine.search(window.text.size(), wanted->size()));
   if (wanted->empty()) return Value(static_cast<int64_t>(count_characters(window.text)) + 1);
+  const Search search(*wanted);
+  std::string_view rest = window.text;
   int64_t count = 0;
-  for (size_t at = window.text.find(*wanted); at != std::string_view::npos; ++count) {
-    at = window.text.find(*wanted, at + wanted->size());
+  for (size_t at = search.in(rest); at != std::string_view::npos; ++count, at = search.in(rest)) {
+    rest.remove_prefix(at + wanted->size());
   }
   return Value(count);
 }
@@ -158,7 +185,7 @@ Result<Value> replace_text(Machine& machine, const Value& self, const Arguments&
   TRY(const std::string* old, want_text(machine, arguments.positional[0], "replace"));
   TRY(const std::string* with, want_text(machine, arguments.positional[1], "replace"));
   TRY(const int64_t most, integer_or(machine, arguments.positional[2], -1, "replace"));
-  return replace(machine, self.as_text(), *old, *with, most);
+  return replace(machine, bytes_of(self), *old, *with, most, self.as_text().safe);
 }
 
 Result<Value> join_items(Machine& machine, const Value& self, const Arguments& arguments) {
@@ -186,17 +213,16 @@ Result<Value> aligned(Machine& machine, const Value& self, const Arguments& argu
   // Where the padding is odd, Python puts the larger half left if the width is odd.
   const int64_t half = missing / 2 + (missing & width & 1);
   const int64_t left = alignment == Alignment::left ? 0 : alignment == Alignment::right ? missing : half;
-  return pad(machine, self.as_text(), fill, left, missing - left);
+  return pad(machine, bytes_of(self), fill, left, missing - left, self.as_text().safe);
 }
 
 Result<Value> zero_filled(Machine& machine, const Value& self, const Arguments& arguments) {
   TRY(const int64_t width, integer_or(machine, arguments.positional[0], 0, "zfill"));
   TRY(const int64_t size, length(machine, self));
-  const std::string& text = bytes_of(self);
-  const bool sign = !text.empty() && (text[0] == '-' || text[0] == '+');
-  Text digits{text.substr(sign ? 1 : 0)};
-  TRY(const Value filled, pad(machine, digits, "0", std::max<int64_t>(width - size, 0), 0));
-  return made(machine, self, text.substr(0, sign ? 1 : 0) + bytes_of(filled));
+  const std::string_view text = bytes_of(self);
+  const size_t sign = starts_with(text, "-") || starts_with(text, "+") ? 1 : 0;
+  TRY(const Value filled, pad(machine, text.substr(sign), "0", std::max<int64_t>(width - size, 0), 0));
+  return made(machine, self, cat(text.substr(0, sign), bytes_of(filled)));
 }
 
 template <bool at_end>
@@ -234,10 +260,10 @@ constexpr Builtin kMethods[] = {
     {"endswith", has_affix<true>, "suffix,start,end", 1},
     {"removeprefix", without_affix<false>, "prefix", 1},
     {"removesuffix", without_affix<true>, "suffix", 1},
-    {"find", find_text<false, false>, "sub,start,end", 1},
-    {"rfind", find_text<true, false>, "sub,start,end", 1},
-    {"index", find_text<false, true>, "sub,start,end", 1},
-    {"rindex", find_text<true, true>, "sub,start,end", 1},
+    {"find", find_in<false, false>, "sub,start,end", 1},
+    {"rfind", find_in<true, false>, "sub,start,end", 1},
+    {"index", find_in<false, true>, "sub,start,end", 1},
+    {"rindex", find_in<true, true>, "sub,start,end", 1},
     {"count", count_text, "sub,start,end", 1},
     {"replace", replace_text, "old,new,count", 2},
     {"join", join_items, "iterable", 1},

@@ -14,14 +14,14 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
-Value::Value(std::string text, bool safe) {
+Value::Value(std::string text, bool safe, Room room) {
   const bool ascii = is_ascii(text);
-  held_ = std::make_shared<const Text>(Text{std::move(text), safe, ascii});
+  held_ = std::make_shared<const Text>(Text{std::move(text), safe, ascii, std::move(room)});
 }
 
-Value Value::undefined(std::string reason) {
+Value Value::undefined(std::string reason, Room room) {
   Value value;
-  value.held_ = std::make_shared<const std::string>(std::move(reason));
+  value.held_ = std::make_shared<const ReasonText>(ReasonText{std::move(reason), std::move(room)});
   return value;
 }
 
@@ -59,7 +59,7 @@ Object& Value::as_object() const { return *object_pointer(); }
 
 std::string_view Value::reason() const {
   const auto* reason = std::get_if<Reason>(&held_);
-  return reason != nullptr && *reason ? std::string_view(**reason) : "the value is undefined";
+  return reason != nullptr && *reason ? std::string_view((*reason)->text) : "the value is undefined";
 }
 
 const std::string* Value::bytes() const { return is(Kind::text) ? &as_text().bytes : nullptr; }
@@ -109,27 +109,27 @@ int Value::nesting() const {
 
 bool Value::same_as(const Value& other) const { return held_ == other.held_; }
 
-const Value* find_member(std::span<const Dict::Member> members, std::string_view key) {
-  for (const auto& [name, value] : members) {
-    const std::string* bytes = name.bytes();
-    if (bytes != nullptr && *bytes == key) return &value;
-  }
-  return nullptr;
-}
-
 Result<Value> Object::call(Machine& machine, const Arguments&) {
   return machine.fail("a ", type_name(), " is called: want a function or a macro");
 }
 
-Result<Value> Object::attribute(Machine&, std::string_view name) {
-  return Value::undefined(cat("'", type_name(), " object' has no attribute '", printable(name), "'"));
+Result<Value> Object::attribute(Machine& machine, std::string_view name) {
+  return machine.undefined("'", type_name(), " object' has no attribute '", printable(name), "'");
 }
 
 namespace {
 
-Result<Value> convert(const Json& json, int depth);
+// A value made by the machine, which counts it, or without one.
+struct Converter {
+  Machine* machine;
 
-Result<Value> convert_array(const Json::Array& array, int depth) {
+  Result<Value> text(const std::string& bytes) const { return machine ? machine->text(bytes) : Value(bytes); }
+  Result<Value> array(const Json::Array& array, int depth) const;
+  Result<Value> object(const Json::Object& object, int depth) const;
+  Result<Value> convert(const Json& json, int depth) const;
+};
+
+Result<Value> Converter::array(const Json::Array& array, int depth) const {
   List list;
   list.items.reserve(array.size());
   for (const Json& item : array) {
@@ -137,21 +137,24 @@ Result<Value> convert_array(const Json::Array& array, int depth) {
     list.nesting = std::max(list.nesting, 1 + value.nesting());
     list.items.push_back(std::move(value));
   }
+  if (machine != nullptr) return machine->list(std::move(list.items));
   return Value(std::make_shared<const List>(std::move(list)));
 }
 
-Result<Value> convert_object(const Json::Object& object, int depth) {
+Result<Value> Converter::object(const Json::Object& object, int depth) const {
   Dict dict;
   dict.members.reserve(object.size());
   for (const auto& [name, member] : object) {
+    TRY(Value key, text(name));
     TRY(Value value, convert(member, depth + 1));
     dict.nesting = std::max(dict.nesting, 1 + value.nesting());
-    dict.members.emplace_back(Value(name), std::move(value));
+    dict.members.emplace_back(std::move(key), std::move(value));
   }
+  if (machine != nullptr) return machine->dict(std::move(dict.members));
   return Value(std::make_shared<const Dict>(std::move(dict)));
 }
 
-Result<Value> convert(const Json& json, int depth) {
+Result<Value> Converter::convert(const Json& json, int depth) const {
   if (depth > kMaxTemplateNesting) {
     return error(ErrorKind::invalid, "a template's input is nested deeper than ", kMaxTemplateNesting);
   }
@@ -159,12 +162,12 @@ Result<Value> convert(const Json& json, int depth) {
   if (json.is_bool()) return Value(json.as_bool());
   if (json.is_integer()) return Value(json.as_integer());
   if (json.is_number()) return Value(json.as_number());
-  if (json.is_string()) return Value(json.as_string());
-  return json.is_array() ? convert_array(json.as_array(), depth) : convert_object(json.as_object(), depth);
+  if (json.is_string()) return text(json.as_string());
+  return json.is_array() ? array(json.as_array(), depth) : object(json.as_object(), depth);
 }
 
 }  // namespace
 
-Result<Value> to_value(const Json& json) { return convert(json, 1); }
+Result<Value> to_value(const Json& json, Machine* machine) { return Converter{machine}.convert(json, 1); }
 
 }  // namespace sluice::jinja

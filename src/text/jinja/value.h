@@ -2,7 +2,7 @@
 //
 // Strings, lists and dicts are shared and never change once made (the sandbox transformers renders in forbids it), so
 // copying a Value is cheap and containers hold no cycles. What does change - namespaces, loops, cyclers - is an Object.
-// Values are made through Machine (machine.h), which counts their bytes; the constructors here are for what the
+// Values are made through Machine (machine.h), which counts what they take; the constructors here are for what the
 // template or the caller already holds. Source: jinja2 3.1 (runtime, sandbox) and CPython's str().
 #pragma once
 
@@ -17,6 +17,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/jinja/memory.h"
 
 namespace sluice::jinja {
 
@@ -44,10 +45,10 @@ class Value {
   Value(std::shared_ptr<const List> value) : held_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Value(std::shared_ptr<const Dict> value) : held_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Value(std::shared_ptr<Object> value) : held_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
-  explicit Value(std::string text, bool safe = false);
+  explicit Value(std::string text, bool safe = false, Room room = {});
 
   // `reason` is what an error about it says: "'tool' is undefined".
-  static Value undefined(std::string reason);
+  static Value undefined(std::string reason, Room room = {});
 
   Kind kind() const { return static_cast<Kind>(held_.index()); }
   bool is(Kind kind) const { return this->kind() == kind; }
@@ -78,7 +79,11 @@ class Value {
   bool same_as(const Value& other) const;
 
  private:
-  using Reason = std::shared_ptr<const std::string>;
+  struct ReasonText {
+    std::string text;
+    Room room;
+  };
+  using Reason = std::shared_ptr<const ReasonText>;
   std::variant<Reason, None, bool, int64_t, double, std::shared_ptr<const Text>, std::shared_ptr<const List>,
                std::shared_ptr<const Dict>, std::shared_ptr<Object>>
       held_;
@@ -89,6 +94,7 @@ struct Text {
   std::string bytes;
   bool safe = false;
   bool ascii = true;  // then characters are bytes
+  Room room = {};
 };
 
 // What Python would call the list: it decides printing, truth and which operations there are.
@@ -100,20 +106,20 @@ struct List {
   std::string shown;  // how a range, view or generator prints: "range(0, 3)", "dict_keys"
   int nesting = 1;
   mutable bool consumed = false;  // a generator yields its items once
+  Room room = {};
 };
 
 struct Dict {
   using Member = std::pair<Value, Value>;
   std::vector<Member> members;  // keys differ; in the order of insertion
   int nesting = 1;
+  Room room = {};
 };
 
-// The value of the member whose key is that text, or nullptr.
-const Value* find_member(std::span<const Dict::Member> members, std::string_view key);
-
 struct Arguments {
-  std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
+  std::vector<Value> positional = {};
+  std::vector<std::pair<std::string, Value>> named = {};
+  Room room = {};
 };
 
 // What changes or can be called.
@@ -129,11 +135,16 @@ class Object {
   virtual Result<Value> call(Machine& machine, const Arguments& arguments);
   // Undefined when there is no such attribute.
   virtual Result<Value> attribute(Machine& machine, std::string_view name);
-  // Containers below this one, as Value::nesting().
+  // Containers below this one, as Value::nesting(). Takes no time that depends on what the object holds.
   virtual int nesting() const { return 0; }
+
+  void hold(Room room) { room_ = std::move(room); }
+
+ protected:
+  Room room_;
 };
 
-// The Python value of a JSON document.
-Result<Value> to_value(const Json& json);
+// The Python value of a JSON document; `machine` counts what it takes, where there is one.
+Result<Value> to_value(const Json& json, Machine* machine = nullptr);
 
 }  // namespace sluice::jinja

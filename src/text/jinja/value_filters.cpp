@@ -28,7 +28,7 @@ Result<Value> length_of(Machine& machine, const Value& input, const Arguments&) 
 
 Result<Value> attribute_of(Machine& machine, const Value& input, const Arguments& arguments) {
   TRY(const std::string* name, want_text(machine, arguments.positional[0], "attr"));
-  if (input.is(Kind::dict)) return Value::undefined(cat("'dict object' has no attribute '", printable(*name), "'"));
+  if (input.is(Kind::dict)) return machine.undefined("'dict object' has no attribute '", printable(*name), "'");
   return get_attribute(machine, input, *name);
 }
 
@@ -57,22 +57,29 @@ Result<JsonDumps> json_style(Machine& machine, const Arguments& arguments) {
 
 Result<Value> json_of(Machine& machine, const Value& input, const Arguments& arguments) {
   TRY(const JsonDumps style, json_style(machine, arguments));
-  TRY(std::string text, to_json(machine, input, style));
-  return machine.text(std::move(text));
+  return to_json(machine, input, style);
 }
 
 Result<Value> from_json(Machine& machine, const Value& input, const Arguments&) {
   TRY(const std::string* text, want_text(machine, input, "from_json"));
-  // A value is some tens of times the text that says it.
-  TRY_STATUS(machine.charge(uint64_t{text->size()} * 64));
+  // A document is some tens of times the text that says it.
+  TRY(const Room room, machine.room(uint64_t{text->size()} * 64));
+  TRY_STATUS(machine.look(uint64_t{text->size()} * 8));
   const Result<Json> json = parse_json(*text, "from_json");
   if (!json) return machine.fail(json.error().text);
-  return to_value(*json);
+  return to_value(*json, &machine);
 }
 
-// int() and float() of a text: blanks around it and "_" between digits are allowed.
+// What int() and float() read: without blanks around it, and empty, which is no number, where it is longer than any.
+std::string_view number_text(std::string_view text) {
+  constexpr size_t kMostDigits = 1000;
+  const std::string_view digits = strip(text, Side::both);
+  return digits.size() <= kMostDigits ? digits : std::string_view();
+}
+
+// int() and float() of a text: "_" between digits is allowed.
 std::optional<int64_t> parse_int(std::string_view text, int64_t base) {
-  std::string_view digits = strip(text, Side::both);
+  std::string_view digits = number_text(text);
   const bool negative = starts_with(digits, "-");
   if (negative || starts_with(digits, "+")) digits.remove_prefix(1);
   std::string plain(digits);
@@ -88,7 +95,7 @@ std::optional<int64_t> parse_int(std::string_view text, int64_t base) {
 }
 
 std::optional<double> parse_float(std::string_view text) {
-  std::string_view digits = strip(text, Side::both);
+  std::string_view digits = number_text(text);
   const bool negative = starts_with(digits, "-");
   if (negative || starts_with(digits, "+")) digits.remove_prefix(1);
   const std::string word = lower(digits);
@@ -133,6 +140,8 @@ Result<Value> absolute(Machine& machine, const Value& input, const Arguments&) {
   return negate(machine, input);
 }
 
+constexpr uint64_t kStepsForDigits = 40;  // a number of hundreds of digits is printed and read
+
 // Half to even on the exact value, as Python's round() and C's printf do.
 double round_half_even(double value, int64_t digits) {
   if (digits < 0) {
@@ -148,6 +157,7 @@ Result<Value> rounded(Machine& machine, const Value& input, const Arguments& arg
   if (!input.is_number()) return machine.fail("round: found a ", input.type_name(), ": want a number");
   TRY(const int64_t digits, integer_or(machine, arguments.positional[0], 0, "round"));
   TRY(const std::string method, text_or(machine, arguments.positional[1], "common", "round"));
+  TRY_STATUS(machine.step(kStepsForDigits));
   if (digits < -300 || digits > 300) return machine.fail("round: found ", digits, " digits: want -300 to 300");
   const double value = input.as_number();
   const double scale = std::pow(10.0, static_cast<double>(digits));
@@ -163,10 +173,10 @@ Result<Value> rounded(Machine& machine, const Value& input, const Arguments& arg
 }
 
 constexpr Builtin kFilters[] = {
-    {"default", or_default, "default_value,boolean"},
-    {"d", or_default, "default_value,boolean"},
-    {"length", length_of},
-    {"count", length_of},
+    {"default", or_default, "default_value,boolean", 0, Looks::at_little},
+    {"d", or_default, "default_value,boolean", 0, Looks::at_little},
+    {"length", length_of, "", 0, Looks::at_little},
+    {"count", length_of, "", 0, Looks::at_little},
     {"attr", attribute_of, "name", 1},
     {"tojson", json_of, "ensure_ascii,indent,separators,sort_keys"},
     {"from_json", from_json},

@@ -1,0 +1,63 @@
+// What one rendering holds of memory: whatever a template makes counts from when it is made until it is gone.
+//
+// A Room is a part of a Memory. Texts, lists, dicts, objects and arguments each have theirs as a member, so what they
+// take is given back with them and cannot be counted twice. A Memory outlives its Rooms; neither locks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace sluice::jinja {
+
+class Memory {
+ public:
+  explicit Memory(uint64_t limit) : limit_(limit) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  uint64_t peak() const { return peak_; }
+
+ private:
+  friend class Room;
+  uint64_t limit_;
+  uint64_t held_ = 0;  // at most limit_
+  uint64_t peak_ = 0;
+};
+
+class Room {
+ public:
+  Room() = default;
+  Room(Room&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Room& operator=(Room&& other) noexcept {
+    if (this != &other) {
+      release();
+      memory_ = std::exchange(other.memory_, nullptr);
+      bytes_ = std::exchange(other.bytes_, 0);
+    }
+    return *this;
+  }
+  ~Room() { release(); }
+
+  // Takes so many bytes more. False, and nothing taken, where that is beyond the memory's limit.
+  [[nodiscard]] bool grow(Memory& memory, uint64_t bytes) {
+    if (bytes > memory.limit_ - memory.held_) return false;
+    memory.held_ += bytes;
+    memory.peak_ = std::max(memory.peak_, memory.held_);
+    memory_ = &memory;
+    bytes_ += bytes;
+    return true;
+  }
+
+  void release() {
+    if (memory_ != nullptr) memory_->held_ -= bytes_;
+    bytes_ = 0;
+  }
+
+ private:
+  Memory* memory_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace sluice::jinja
