@@ -1,23 +1,25 @@
 # Thin over the presets of CMakePresets.json: installs what is missing, configures, builds, runs.
-#   make run | run-web | test | build | install | check | format | clean
+#   make run | run-web | test | build | install | check | check-long | format | clean
+# make test and make check are for each change; make check-long is for a release. tools/stages.sh prints what each stage took.
 PROMPT ?= What is a violin?
 JOBS   ?= $(shell nproc)
 # The model and golden tests run in seconds; a test that hangs should not hold a machine for hours.
 CTEST  := ctest --output-on-failure --timeout 1800 -j $(JOBS)
-# What sanitizers and the second compiler run: all but the goldens from every source, and the models of tests/data only.
+# What sanitizers run: all but the goldens from every source, and the models of tests/data only.
 QUICK  := env -u SLUICE_REFERENCE_MODELS $(CTEST) -LE slow
-
-# The programs that tests/peer/check.sh runs.
-PEER   := sluice peer_vocabularies peer_tokens peer_blocks peer_greedy peer_render
+TIMED  := tools/timed.sh
+MAKE_  := $(MAKE) --no-print-directory
 
 # Paths in the compiler cache are relative to the clone, so that another clone finds what this one compiled.
 export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
+# Longest first, so that no stage is left alone at the end.
+CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
+
 .DEFAULT_GOAL := build
-.PHONY: run run-web test test-webgpu test-chromium test-web web wasm-module screenshots build install check deps test-deps check-deps \
-        format clean \
-        check-format check-includes check-tidy check-peer check-asan check-tsan check-gcc check-fuzz check-wasm check-neon
+.PHONY: run run-web test test-programs test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
+        test-deps check-deps neon-deps format clean check-neon check-fuzz-long $(addprefix check-,$(CHECKS))
 
 run: build
 	build/release/sluice run demo "$(PROMPT)"
@@ -49,25 +51,28 @@ install:
 	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
 test: test-deps
+	@$(TIMED) "test: build" $(MAKE_) test-programs
+	@$(TIMED) "test: run" $(CTEST) --test-dir build/release
+	@tools/tests_not_run.sh build/release
+	@$(TIMED) "test: page's module" $(MAKE_) wasm-module
+	@$(TIMED) "test: page" $(MAKE_) test-web
+	@$(TIMED) "test: Chromium on WebGPU" $(MAKE_) test-chromium MODELS=gemma4_moe:short17
+	@tools/stages.sh
+
+test-programs: test-deps
 	cmake --preset release
-	cmake --build build/release -j $(JOBS)
-	$(CTEST) --test-dir build/release
-	@tools/goldens_not_run.sh build/release
-	@$(MAKE) --no-print-directory test-web
-	@tools/fetch_node_webgpu.sh build
-	tools/check_chromium.sh build/wasm build gemma4_dense gemma4_moe:short17 qwen3_5_moe deepseek_v3
+	cmake --build build/release -j $(JOBS) --target sluice tests
 
 # All of the WebGPU device's tests, and the one-answer list for all families: an hour where there is no GPU.
-test-webgpu: test-deps
-	cmake --preset release
-	cmake --build build/release -j $(JOBS)
+test-webgpu: test-programs
 	build/release/webgpu_test
 	LP_NATIVE_VECTOR_WIDTH=128 GALLIVM_PERF=nopt build/release/one_answer_test --gtest_filter='*/webgpu*'
 
-# All small models' goldens in Chromium, on WebGPU; `make test` has one of each family.
+# The small models' goldens in Chromium, on WebGPU; `make test` has one case.
+MODELS ?=
 test-chromium: test-deps wasm-module
 	@tools/fetch_node_webgpu.sh build
-	tools/check_chromium.sh build/wasm build
+	tools/check_chromium.sh build/wasm build $(MODELS)
 
 # The page in Chromium, as a user drives it; says so where npm's registry cannot be reached.
 test-web: test-deps wasm-module
@@ -77,8 +82,25 @@ test-web: test-deps wasm-module
 screenshots: test-deps wasm-module
 	SCREENSHOTS=docs/images tests/web/run.sh
 
-check: check-format check-includes check-tidy check-peer check-gcc check-asan check-tsan check-fuzz check-wasm check-neon
+# Two stages at a time: while one links or waits, the other computes.
+check: check-deps
+	@$(MAKE_) -j 2 --output-sync=target $(addprefix timed-check-,$(CHECKS))
+	@tools/stages.sh
 	@echo "check: all of it holds"
+
+timed-check-fuzz: timed-check-asan  # both use build/asan
+
+timed-%:
+	@echo "$*:"
+	@$(TIMED) "$*" $(MAKE_) $*
+
+# What takes long, before a release: docs/testing.md lists it.
+check-long: check-deps
+	@$(TIMED) "test-webgpu" $(MAKE_) test-webgpu
+	@$(TIMED) "test-chromium" $(MAKE_) test-chromium
+	@$(TIMED) "check-neon" $(MAKE_) check-neon
+	@$(TIMED) "check-fuzz-long" $(MAKE_) check-fuzz-long
+	@tools/stages.sh
 
 check-format: check-deps
 	tools/format.sh --check
@@ -87,36 +109,41 @@ check-includes: check-deps
 	tools/check_includes.py
 
 check-tidy: check-deps
-	cmake --preset release
-	tools/tidy.py build/release $(JOBS)
+	cmake --preset tidy
+	tools/tidy.py build/tidy $(JOBS)
 
-# Beside llama.cpp, where npm can fetch it; says so where not.
+# Beside llama.cpp, where npm can fetch it; says so where not. Benchmarks are built here, too.
 check-peer: check-deps
 	cmake --preset release
-	cmake --build build/release -j $(JOBS) --target $(PEER)
+	cmake --build build/release -j $(JOBS)
 	tests/peer/check.sh build/release
 
-# The other compiler of the two that must take the sources; its answers are held to the same tests.
+# The other compiler of the two that must take the sources: where its code could compute something else.
 check-gcc: check-deps
 	cmake --preset gcc
-	cmake --build build/gcc -j $(JOBS)
-	$(QUICK) --test-dir build/gcc
+	cmake --build build/gcc -j $(JOBS) --target sluice device_test format_test graph_test
+	$(QUICK) --test-dir build/gcc -R '^(device|format|graph)_'
 
 check-asan: check-deps
 	cmake --preset asan
-	cmake --build build/asan -j $(JOBS)
+	cmake --build build/asan -j $(JOBS) --target sluice tests
 	$(QUICK) --test-dir build/asan
 
 # Only what runs on several threads: the pool, the CPU device, the engine.
 check-tsan: check-deps
 	cmake --preset tsan
 	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test
-	$(QUICK) --test-dir build/tsan -R '^(base|device|device_rest|engine|one_answer)$$'
+	$(QUICK) --test-dir build/tsan -R '^(base|device|engine|one_answer)_[0-9]'
 
 check-fuzz: check-deps
 	cmake --preset asan
 	cmake --build build/asan -j $(JOBS)
 	tools/fuzz.sh build/asan 30
+
+check-fuzz-long: check-deps
+	cmake --preset asan
+	cmake --build build/asan -j $(JOBS)
+	tools/fuzz.sh build/asan 3600
 
 # src/ less files, threads and sockets as a page loads it, and the goldens there.
 check-wasm: check-deps
@@ -127,7 +154,7 @@ check-wasm: check-deps
 	tools/check_wasm.sh build/wasm build
 
 # The kernels for Arm, under an emulator.
-check-neon: check-deps
+check-neon: neon-deps
 	tools/check_neon.sh $(JOBS)
 
 deps:
@@ -140,6 +167,9 @@ test-deps:
 
 check-deps:
 	@tools/install_packages.sh build check
+
+neon-deps:
+	@tools/install_packages.sh build neon
 
 format: check-deps
 	tools/format.sh

@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-using namespace sluice::testing;  // NOLINT(google-build-using-namespace)
+using namespace sluice::tests;  // NOLINT(google-build-using-namespace)
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 
-namespace sluice::testing {
+namespace sluice::tests {
 
 inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -127,4 +127,4 @@ class Folder : public ::testing::Test {
   std::string folder_;
 };
 
-}  // namespace sluice::testing
+}  // namespace sluice::tests

@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-using namespace sluice::testing;  // NOLINT(google-build-using-namespace)
+using namespace sluice::tests;  // NOLINT(google-build-using-namespace)
 
 TEST(FileType, NumbersAreLlamaCpps) {
   EXPECT_EQ(file_type_name(0), "f32");

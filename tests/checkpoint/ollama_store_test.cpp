@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-using namespace sluice::testing;  // NOLINT(google-build-using-namespace)
+using namespace sluice::tests;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 

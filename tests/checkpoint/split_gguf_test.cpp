@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-using namespace sluice::testing;  // NOLINT(google-build-using-namespace)
+using namespace sluice::tests;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 
 // ---- names

@@ -10,7 +10,7 @@
 #include "checkpoint/places.h"
 #include "tests/checkpoint/bytes.h"
 
-namespace sluice::testing {
+namespace sluice::tests {
 
 // A GGUF file that opens: one tensor of four floats.
 inline std::string tiny_gguf() { return gguf_of(gguf_info("t", {4})); }
@@ -76,4 +76,4 @@ class Stores : public Folder {
   Places places_;
 };
 
-}  // namespace sluice::testing
+}  // namespace sluice::tests

@@ -13,7 +13,7 @@ Result<Model> open_folder(const std::string& path) {
 }
 
 struct Engines {
-  Engines(const std::string& base, const std::string& name, const testing::DraftCheckpoint::Values& values)
+  Engines(const std::string& base, const std::string& name, const tests::DraftCheckpoint::Values& values)
       : files(base, name, values), model(open_folder(files.path())) {
     EXPECT_TRUE(model) << model.error().text;
   }
@@ -21,7 +21,7 @@ struct Engines {
     return unwrap(Engine::create(*model, *machine.device, budget, options));
   }
 
-  testing::DraftCheckpoint files;
+  tests::DraftCheckpoint files;
   Result<Model> model;
   RealDevice machine{"cpu", 1};
   Budget budget;
@@ -59,7 +59,7 @@ Progress answer(Engine& engine, const Request& request) {
 class DraftHeadEngine : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(DraftHeadEngine, IsCountedByThePlan) {
-  Engines engines(GetParam(), cat(GetParam(), "_draft_plan"), testing::nothing_replaced);
+  Engines engines(GetParam(), cat(GetParam(), "_draft_plan"), tests::nothing_replaced);
   const EngineOptions how = options(DraftKind::mtp);
   const Result<MemoryPlan> plan = plan_memory(*engines.model, weight_files(*engines.model), *engines.machine.device,
                                               engines.budget, UINT64_MAX, how);
@@ -75,7 +75,7 @@ TEST_P(DraftHeadEngine, IsCountedByThePlan) {
 }
 
 TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
-  Engines engines(GetParam(), cat(GetParam(), "_draft_random"), testing::nothing_replaced);
+  Engines engines(GetParam(), cat(GetParam(), "_draft_random"), tests::nothing_replaced);
   const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
   const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp, 3));
   std::vector<RequestId> ids;
@@ -92,7 +92,7 @@ TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
 }
 
 TEST_P(DraftHeadEngine, AHeadThatForetellsTheTextIsAccepted) {
-  Engines engines(GetParam(), cat(GetParam(), "_draft_counting"), testing::counting);
+  Engines engines(GetParam(), cat(GetParam(), "_draft_counting"), tests::counting);
   const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
   const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp));
   Request asked = request(70, 2, 300);
@@ -105,7 +105,7 @@ TEST_P(DraftHeadEngine, AHeadThatForetellsTheTextIsAccepted) {
 
 // Forked, truncated, gone on from a snapshot: the head begins anew where it was not given the text.
 TEST_P(DraftHeadEngine, GoesOnWhereASequenceDoes) {
-  Engines engines(GetParam(), cat(GetParam(), "_draft_turns"), testing::counting);
+  Engines engines(GetParam(), cat(GetParam(), "_draft_turns"), tests::counting);
   const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
   const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp));
   std::vector<Progress> last[2];
@@ -131,7 +131,7 @@ TEST_P(DraftHeadEngine, GoesOnWhereASequenceDoes) {
 }
 
 TEST_P(DraftHeadEngine, KeepsNothingOfClosedSequences) {
-  Engines engines(GetParam(), cat(GetParam(), "_draft_closed"), testing::counting);
+  Engines engines(GetParam(), cat(GetParam(), "_draft_closed"), tests::counting);
   const std::unique_ptr<Engine> engine = engines.engine(options(DraftKind::mtp, 2));
   const DraftHead& head = *static_cast<const EngineImpl&>(*engine).draft_head();
   Request kept = request(20, 2, 10);

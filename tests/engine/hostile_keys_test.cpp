@@ -17,7 +17,7 @@ namespace {
 
 const std::string kFile = SLUICE_TEST_DATA "/peer/gemma4_moe-bf16.gguf";
 
-class HostileKeys : public testing::Folder {
+class HostileKeys : public tests::Folder {
  protected:
   // The refusal of the model with `key` as given, without the file's name; "" when it opens.
   std::string with(const std::string& key, GgufValue value) const {
@@ -27,7 +27,7 @@ class HostileKeys : public testing::Folder {
     }
     writer.add_key(key, std::move(value));
     for (const StoredTensor& tensor : model_.tensors()) writer.add_tensor(tensor.name, tensor.format, tensor.shape);
-    testing::MemorySink sink;
+    tests::MemorySink sink;
     CHECK(writer.begin(sink).ok());
     for (const StoredTensor& tensor : model_.tensors()) CHECK(writer.write(tensor.bytes).ok());
     std::ofstream(path("m.gguf"), std::ios::binary) << sink.written();

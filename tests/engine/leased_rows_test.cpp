@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-using testing::TinyModel;
+using tests::TinyModel;
 
 EngineOptions options_of() {
   EngineOptions options;
@@ -82,7 +82,7 @@ TEST(LeasedTables, AreNoneWhereTheModelHasNone) {
 class PerLayerRows : public TinyModel {
  protected:
   PerLayerRows() {
-    testing::TinyShape shape = testing::like_e4b();
+    tests::TinyShape shape = tests::like_e4b();
     shape.vocabulary = 700;
     put_model(shape);
     model =

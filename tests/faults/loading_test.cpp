@@ -51,7 +51,7 @@ void expect_sentence(const Error& refused) {
   EXPECT_EQ(refused.text.find('\n'), std::string::npos) << refused.text;
 }
 
-class Loading : public testing::Stores {
+class Loading : public tests::Stores {
  protected:
   // Every call in turn; returns how many there are.
   uint64_t fail_each(Kind kind, const std::string& name) const {
@@ -106,7 +106,7 @@ class Loading : public testing::Stores {
         index.emplace_back(tensor.name, name);
       }
       const std::string text = write_json(header);
-      put(name, testing::u64(text.size()) + text + data);
+      put(name, tests::u64(text.size()) + text + data);
     }
     put("model.safetensors.index.json", write_json(Json::Object{{"weight_map", std::move(index)}}));
     return folder_;
@@ -143,7 +143,7 @@ TEST_F(Loading, ASplitGgufFile) { fail_every_read(put_split_model(), 4); }
 TEST_F(Loading, AModelOfOllamasStore) {
   const std::string content = *read_file(kFile, 1 << 24);
   add_manifest("registry.ollama.ai/library/tiny/latest",
-               testing::manifest_json({add_layer("model", content), add_layer("params", "{}")},
+               tests::manifest_json({add_layer("model", content), add_layer("params", "{}")},
                                       add_blob("application/json", R"({"model_family":"gemma4"})")));
   fail_every_read("tiny", 5);
 }

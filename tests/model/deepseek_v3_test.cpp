@@ -17,7 +17,7 @@ namespace {
 
 const std::string kModel = std::string(SLUICE_TEST_DATA) + "/deepseek_v3";
 
-class DeepseekV3 : public testing::TinyModel {
+class DeepseekV3 : public tests::TinyModel {
  protected:
   static Json own_config() { return *parse_json(*read_file(kModel + "/config.json", 1 << 20), "config.json"); }
   // The same with `value` at a path of names joined by dots.

@@ -91,10 +91,10 @@ std::set<std::string> telling_fields(const std::string& path) {
   return telling;
 }
 
-class Digest : public testing::TinyModel {};
+class Digest : public tests::TinyModel {};
 
 TEST_F(Digest, EachFieldOfGemma4sConfigCounts) {
-  put_model(testing::like_26b());
+  put_model(tests::like_26b());
   const std::string ropes = "text_config.rope_parameters.";
   EXPECT_THAT((std::set<std::string>{"text_config.rms_norm_eps", "text_config.sliding_window",
                                      "text_config.final_logit_softcapping", "text_config.top_k_experts",
@@ -120,7 +120,7 @@ TEST_F(Digest, EachFieldOfDeepSeekV3sConfigCounts) {
 
 // Also those behind the first 64 KiB, which was all that counted once.
 TEST_F(Digest, EachByteOfEachTensorCounts) {
-  testing::TinyShape shape = testing::like_e4b();
+  tests::TinyShape shape = tests::like_e4b();
   shape.vocabulary = 1024;  // 128 KiB of embeddings
   put_model(shape);
   const Changeable source(path(""));
@@ -180,7 +180,7 @@ TEST_F(Digest, AFileIsReadOnce) {
 
 // The next change within the clock's grain would leave the same times.
 TEST_F(Digest, AFileThatWasJustWrittenIsNotRemembered) {
-  put_model(testing::like_12b());
+  put_model(tests::like_12b());
   std::filesystem::last_write_time(path("model.safetensors"),
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(1000));
   const auto memory = std::make_shared<FakeMemory>();
@@ -195,7 +195,7 @@ TEST_F(Digest, AFileThatWasJustWrittenIsNotRemembered) {
 }
 
 TEST_F(Digest, OfTheSameTensorsInOneFileOrInPartsIsTheSame) {
-  put_model(testing::like_12b());
+  put_model(tests::like_12b());
   const Checkpoint whole = *open_checkpoint(path(""));
   const std::string contents = contents_of(whole, nullptr);
   EXPECT_EQ(contents.size(), 32u);

@@ -18,7 +18,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-namespace sluice::testing {
+namespace sluice::tests {
 
 // Numbers of [-1, 1), each exact in f32, from a name.
 inline std::vector<float> draft_numbers(const std::string& name, size_t count) {
@@ -169,4 +169,4 @@ inline std::optional<std::vector<float>> counting(const DraftTensor& tensor) {
   return std::vector<float>(tensor.count(), plus_one ? 0.0f : 1.0f);
 }
 
-}  // namespace sluice::testing
+}  // namespace sluice::tests

@@ -27,7 +27,7 @@ void expect_golden(const Model& model, std::unique_ptr<Device> device) {
   TextBench bench(model, *std::move(program), static_cast<uint32_t>(tokens.size()), std::move(device),
                   &model.draft_weights());
   const std::vector<float> logits = bench.play(tokens, wanted, {find_value(bench.program(), "logits")},
-                                               testing::draft_numbers("hidden", tokens.size() * 64))[0];
+                                               tests::draft_numbers("hidden", tokens.size() * 64))[0];
   size_t at = 0;
   double largest = 0;
   for (const Json& row : golden.find("logits")->as_array()) {
@@ -40,7 +40,7 @@ void expect_golden(const Model& model, std::unique_ptr<Device> device) {
 }
 
 TEST_P(DraftHeadModel, LogitsAreThoseOfTheIndependentScript) {
-  const testing::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_logits"), testing::nothing_replaced);
+  const tests::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_logits"), tests::nothing_replaced);
   const Result<Model> model = open_model(files.path());
   ASSERT_TRUE(model) << model.error().text;
   ASSERT_TRUE(model->has_draft_head());
@@ -50,7 +50,7 @@ TEST_P(DraftHeadModel, LogitsAreThoseOfTheIndependentScript) {
 }
 
 TEST_P(DraftHeadModel, IsNotAmongTheTextModelsWeightsNorUnread) {
-  const testing::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_facts"), testing::nothing_replaced);
+  const tests::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_facts"), tests::nothing_replaced);
   const Result<Model> model = open_model(files.path()), plain = open_model(cat(SLUICE_TEST_DATA, "/", GetParam()));
   ASSERT_TRUE(model && plain);
   EXPECT_FALSE(plain->has_draft_head());
@@ -59,7 +59,7 @@ TEST_P(DraftHeadModel, IsNotAmongTheTextModelsWeightsNorUnread) {
 }
 
 TEST_P(DraftHeadModel, IsKeptInGguf) {
-  const testing::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_gguf"), testing::nothing_replaced);
+  const tests::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_gguf"), tests::nothing_replaced);
   const Result<Model> model = open_model(files.path());
   ASSERT_TRUE(model) << model.error().text;
   const Result<GgufExport> out = export_gguf(*model, *find_mix("f32"));
@@ -132,7 +132,7 @@ GgufExport as_of_ollama(const Model& model) {
 }
 
 TEST(DraftHeadFile, NormsOfOllamasMtpNeedOneMore) {
-  const testing::DraftCheckpoint files("qwen3_5_moe", "draft_ollama", testing::nothing_replaced);
+  const tests::DraftCheckpoint files("qwen3_5_moe", "draft_ollama", tests::nothing_replaced);
   const Result<Model> folder = open_model(files.path());
   ASSERT_TRUE(folder) << folder.error().text;
   const Result<Model> model = open_model(written_gguf(as_of_ollama(*folder), join_path(files.path(), "ollama.gguf")));
@@ -157,7 +157,7 @@ TEST(DraftHeadFile, NormsOfOllamasMtpNeedOneMore) {
 
 // The text model is there without it; asking for it says what is missing.
 TEST(DraftHeadFile, AHeadThatIsNotWholeIsNone) {
-  testing::DraftCheckpoint files("qwen3_5_moe", "draft_part", testing::nothing_replaced);
+  tests::DraftCheckpoint files("qwen3_5_moe", "draft_part", tests::nothing_replaced);
   std::string whole = *read_file(join_path(files.path(), "model.safetensors"), 1 << 24);
   const std::string name = "mtp.layers.0.self_attn.k_proj.weight";
   whole.replace(whole.find(name), name.size(), "mtp.layers.9.self_attn.k_proj.weight");

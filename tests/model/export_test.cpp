@@ -15,10 +15,10 @@
 namespace sluice {
 namespace {
 
-using testing::like_12b;
-using testing::like_26b;
-using testing::like_e4b;
-using testing::TinyShape;
+using tests::like_12b;
+using tests::like_26b;
+using tests::like_e4b;
+using tests::TinyShape;
 
 const std::string kMoe = std::string(SLUICE_TEST_DATA) + "/gemma4_moe";
 const std::string kMoeOfThePeer = std::string(SLUICE_TEST_DATA) + "/peer/gemma4_moe-bf16.gguf";
@@ -57,7 +57,7 @@ ExportTensor tensor_of(std::vector<float> values, uint32_t rows, Format format) 
   return {"blk.0.attn_q.weight", {rows, columns}, format, source};
 }
 
-class Export : public testing::TinyModel {
+class Export : public tests::TinyModel {
  protected:
   std::string written(const GgufExport& out) const { return written_gguf(out, path("out.gguf")); }
   Model model_of(const TinyShape& shape) {

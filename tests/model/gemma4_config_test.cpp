@@ -7,14 +7,14 @@
 namespace sluice {
 namespace {
 
-using testing::like_12b;
-using testing::like_26b;
-using testing::like_e4b;
-using testing::tiny_config;
-using testing::tiny_tensors;
-using testing::TinyShape;
+using tests::like_12b;
+using tests::like_26b;
+using tests::like_e4b;
+using tests::tiny_config;
+using tests::tiny_tensors;
+using tests::TinyShape;
 
-class Gemma4Config : public testing::TinyModel {
+class Gemma4Config : public tests::TinyModel {
  protected:
   // The member at a path of names joined by dots.
   static Json& at(Json& config, const std::string& path) {

@@ -8,9 +8,9 @@
 namespace sluice {
 namespace {
 
-using testing::TinyShape;
+using tests::TinyShape;
 
-class Gemma4Gguf : public testing::TinyModel {
+class Gemma4Gguf : public tests::TinyModel {
  protected:
   // A small model with keys of "gemma4." changed or added.
   GgufExport exported(const TinyShape& shape, const std::vector<GgufMetadata::Entry>& changed = {}) const {
@@ -56,7 +56,7 @@ TEST_F(Gemma4Gguf, TheWidthOfNoPerLayerEmbeddingsMayBeMissing) {
   const std::string key = "gemma4.embedding_length_per_layer_input";
   EXPECT_EQ(std::erase_if(out.keys, [&](const auto& entry) { return entry.name == key; }), 1u) << "it is written as 0";
   EXPECT_EQ(said(out), "");
-  GgufExport with = exported(testing::like_e4b());
+  GgufExport with = exported(tests::like_e4b());
   std::erase_if(with.keys, [&](const auto& entry) { return entry.name == key; });
   EXPECT_EQ(said(with), "/out.gguf: " + key + " is missing or 0: want the width of per_layer_token_embd.weight");
 }

@@ -7,12 +7,12 @@
 namespace sluice {
 namespace {
 
-using testing::like_12b;
-using testing::like_26b;
-using testing::like_e4b;
-using testing::TinyShape;
+using tests::like_12b;
+using tests::like_26b;
+using tests::like_e4b;
+using tests::TinyShape;
 
-class Gemma4Program : public testing::TinyModel {
+class Gemma4Program : public tests::TinyModel {
  protected:
   Model model_of(const TinyShape& shape) {
     put_model(shape);

@@ -50,7 +50,7 @@ std::vector<float> numbers_of(const Stored& tensor) {
 
 std::string text_of(const std::string& file) { return *read_file(file, 1 << 20); }
 
-class Mlx : public testing::TinyModel {
+class Mlx : public tests::TinyModel {
  protected:
   Result<Model> open_with(const std::string& config, const Tensors& tensors) const {
     Json::Object header;

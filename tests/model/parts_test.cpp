@@ -67,7 +67,7 @@ std::vector<float> logits_of(const Model& model, const std::vector<int32_t>& tok
   return bench.play(tokens, {5, 11}, {find_value(bench.program(), "logits")})[0];
 }
 
-class Parts : public testing::TinyModel {
+class Parts : public tests::TinyModel {
  protected:
   Model converted(const Model& model, const char* mix) {
     const GgufExport out = *export_gguf(model, *find_mix(mix));

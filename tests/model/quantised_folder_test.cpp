@@ -45,7 +45,7 @@ std::vector<float> logits_of(const Model& model, std::unique_ptr<Device> device)
   return bench.play(tokens, {5, 11}, {find_value(bench.program(), "logits")})[0];
 }
 
-class QuantisedFolders : public testing::TinyModel {
+class QuantisedFolders : public tests::TinyModel {
  protected:
   Result<Model> open(const std::string& config, const Tensors& tensors, const std::string& name = "model") {
     const std::string folder = path(name);
@@ -182,7 +182,7 @@ TEST_F(QuantisedFolders, HeadsShareOneMatrixInWords) {
 // --- tensors that are known and not used
 
 TEST_F(QuantisedFolders, ScalesOfCachesAndOfUnusedLayersAreNoStrangers) {
-  const testing::TinyShape shape = testing::like_e4b();
+  const tests::TinyShape shape = tests::like_e4b();
   put_model(shape);
   const Checkpoint checkpoint = *open_checkpoint(folder_);
   Tensors tensors;

@@ -30,7 +30,7 @@ std::vector<float> decoded(Format format, std::span<const std::byte> bytes) {
   return values;
 }
 
-class Qwen35 : public testing::TinyModel {
+class Qwen35 : public tests::TinyModel {
  protected:
   // The model of tests/data with a changed config.json.
   Result<Model> with(const std::string& from, const std::string& to) {

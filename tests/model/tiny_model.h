@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/json.h"
 
-namespace sluice::testing {
+namespace sluice::tests {
 
 struct TinyShape {
   std::string kinds = "ssf";  // of the layers: s sliding, f full
@@ -188,4 +188,4 @@ class TinyModel : public ::testing::Test {
   std::string folder_;
 };
 
-}  // namespace sluice::testing
+}  // namespace sluice::tests

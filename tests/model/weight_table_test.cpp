@@ -8,15 +8,15 @@
 namespace sluice {
 namespace {
 
-using testing::like_26b;
-using testing::like_e4b;
-using testing::tiny_config;
-using testing::tiny_safetensors;
-using testing::tiny_tensors;
-using testing::TinyShape;
-using testing::TinyTensor;
+using tests::like_26b;
+using tests::like_e4b;
+using tests::tiny_config;
+using tests::tiny_safetensors;
+using tests::tiny_tensors;
+using tests::TinyShape;
+using tests::TinyTensor;
 
-class Weights : public testing::TinyModel {
+class Weights : public tests::TinyModel {
  protected:
   std::string error_with(const std::vector<TinyTensor>& tensors, const TinyShape& shape = {}) {
     put_model(tiny_config(shape), tensors);
