@@ -1,5 +1,6 @@
 // main() of every test program. The tests run in a child process: where one of them aborts or hangs, it alone fails,
-// and another child runs those that are left. Under a debugger use --gtest_break_on_failure, which keeps one process.
+// and another child runs those that are left. Programs may run beside each other: each has a folder of its own for
+// temporary files. Under a debugger use --gtest_break_on_failure, which keeps one process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -150,8 +152,13 @@ int main(int argc, char** argv) {
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);
   sigprocmask(SIG_BLOCK, &ended, nullptr);
+  std::string folder = testing::TempDir() + "sluice-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) return std::perror("tests: mkdtemp"), 1;
+  setenv("TEST_TMPDIR", folder.c_str(), 1);
   int status = 0;
   while (run_in_child(status)) {
   }
+  std::error_code left;
+  std::filesystem::remove_all(folder, left);
   return status;
 }

@@ -26,7 +26,7 @@ uint32_t most_pages() {
 }
 
 // A request waits behind one that runs, of whose pages `free` are not held.
-bool starts_with(uint32_t free) {
+bool request_starts(uint32_t free) {
   constexpr uint32_t kHeld = 3;
   const uint32_t pages[] = {kHeld + free};
   Cache cache({kWindowed}, pages, false);
@@ -49,8 +49,8 @@ bool starts_with(uint32_t free) {
 TEST(Admission, ARequestStartsOnceItsWindowFindsRoomWhereverItsRowsBegin) {
   const uint32_t most = most_pages();
   EXPECT_EQ(most, 4u);
-  EXPECT_FALSE(starts_with(most - 1));
-  EXPECT_TRUE(starts_with(most));
+  EXPECT_FALSE(request_starts(most - 1));
+  EXPECT_TRUE(request_starts(most));
 }
 
 }  // namespace

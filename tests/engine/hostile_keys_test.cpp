@@ -79,7 +79,7 @@ TEST_F(HostileKeys, OneValueALayer) {
   EXPECT_EQ(with(kv, GgufArray<int32_t>{2, 2, 0, 2, 1}), kv + "[2] is 0: want 1 to 4096");
   EXPECT_EQ(with(kv, GgufArray<std::string>(5, "2")), kv + "[0] is array of string: want 1 to 4096");
   EXPECT_EQ(with("gemma4.attention.sliding_window_pattern", GgufArray<uint32_t>{1, 1, 0, 1, 7}),
-            "gemma4.attention.sliding_window_pattern[4] is 7: want full_attention or sliding_attention");
+            "gemma4.attention.sliding_window_pattern[4] is 7: want true or false");
 }
 
 TEST_F(HostileKeys, NumbersOutOfRange) {

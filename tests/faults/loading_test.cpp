@@ -144,7 +144,7 @@ TEST_F(Loading, AModelOfOllamasStore) {
   const std::string content = *read_file(kFile, 1 << 24);
   add_manifest("registry.ollama.ai/library/tiny/latest",
                tests::manifest_json({add_layer("model", content), add_layer("params", "{}")},
-                                      add_blob("application/json", R"({"model_family":"gemma4"})")));
+                                    add_blob("application/json", R"({"model_family":"gemma4"})")));
   fail_every_read("tiny", 5);
 }
 

@@ -59,7 +59,7 @@ std::vector<float> row_of(const TensorSource& source, uint32_t expert, uint32_t 
 
 const std::vector<int32_t> kTokens = {3, 14, 15, 42, 61, 35, 9, 27, 32, 38, 46, 26};
 
-std::vector<float> logits_of(const Model& model, const std::vector<int32_t>& tokens = kTokens,
+std::vector<float> logits_at(const Model& model, const std::vector<int32_t>& tokens = kTokens,
                              std::unique_ptr<Device> device = make_reference_device()) {
   Result<Program> program = model.record_text();
   EXPECT_TRUE(program) << program.error().text;
@@ -117,9 +117,9 @@ TEST_F(Parts, LogitsAreThoseOfTheDecodedFile) {
     const Model decoded = converted(model, "f32");
     std::vector<int32_t> tokens = kTokens;
     for (int32_t& token : tokens) token %= static_cast<int32_t>(model.facts().vocabulary);
-    const std::vector<float> wanted = logits_of(decoded, tokens);
-    EXPECT_EQ(logits_of(model, tokens), wanted);
-    const auto cpu = [&](const Model& one) { return logits_of(one, tokens, make_cpu_device({.pool = &pool})); };
+    const std::vector<float> wanted = logits_at(decoded, tokens);
+    EXPECT_EQ(logits_at(model, tokens), wanted);
+    const auto cpu = [&](const Model& one) { return logits_at(one, tokens, make_cpu_device({.pool = &pool})); };
     EXPECT_EQ(cpu(model), cpu(decoded));
     EXPECT_GT(*std::ranges::max_element(wanted) - *std::ranges::min_element(wanted), 1.0f);
   }
@@ -172,7 +172,7 @@ TEST_F(Parts, AGgufsNvfp4HasItsScaleBeside) {
   for (float& x : wanted) x *= 0.75f;
   EXPECT_EQ(row_of(scaled.weights().bound("layer.0.o_proj")->tensor, 0, 7), wanted);
   const Model decoded = converted(scaled, "f32");
-  EXPECT_EQ(logits_of(scaled), logits_of(decoded));
+  EXPECT_EQ(logits_at(scaled), logits_at(decoded));
 }
 
 // What files could say and must not be believed.
