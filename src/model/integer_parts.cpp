@@ -23,7 +23,7 @@ constexpr uint64_t kWordBytes = 4;
 
 // Which of `kBits` makes `words` words of `columns` integers; 4 where none does, so that the shape is found wrong.
 uint32_t bits_of(int64_t words, uint32_t columns) {
-  const auto* bits = std::ranges::find_if(kBits, [&](uint32_t some) {
+  const auto bits = std::ranges::find_if(kBits, [&](uint32_t some) {
     return words <= INT64_MAX / kWordBits && words * kWordBits == int64_t{columns} * some;
   });
   return bits == kBits.end() ? kBits[0] : *bits;
