@@ -51,12 +51,12 @@ install:
 	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
 test: test-deps
-	@$(TIMED) "test: build" $(MAKE_) test-programs
+	+@$(TIMED) "test: build" $(MAKE_) test-programs
 	@$(TIMED) "test: run" $(CTEST) --test-dir build/release
 	@tools/tests_not_run.sh build/release
-	@$(TIMED) "test: page's module" $(MAKE_) wasm-module
-	@$(TIMED) "test: page" $(MAKE_) test-web
-	@$(TIMED) "test: Chromium on WebGPU" $(MAKE_) test-chromium MODELS=gemma4_moe:short17
+	+@$(TIMED) "test: page's module" $(MAKE_) wasm-module
+	+@$(TIMED) "test: page" $(MAKE_) test-web
+	+@$(TIMED) "test: Chromium on WebGPU" $(MAKE_) test-chromium MODELS="gemma4_dense:short17 gemma4_moe:short17 qwen3_5_moe:short17 deepseek_v3:short17"
 	@tools/stages.sh
 
 test-programs: test-deps
@@ -68,7 +68,7 @@ test-webgpu: test-programs
 	build/release/webgpu_test
 	LP_NATIVE_VECTOR_WIDTH=128 GALLIVM_PERF=nopt build/release/one_answer_test --gtest_filter='*/webgpu*'
 
-# The small models' goldens in Chromium, on WebGPU; `make test` has one case.
+# The small models' goldens in Chromium, on WebGPU; `make test` has a case of each family.
 MODELS ?=
 test-chromium: test-deps wasm-module
 	@tools/fetch_node_webgpu.sh build
@@ -84,7 +84,7 @@ screenshots: test-deps wasm-module
 
 # Two stages at a time: while one links or waits, the other computes.
 check: check-deps
-	@$(MAKE_) -j 2 --output-sync=target $(addprefix timed-check-,$(CHECKS))
+	+@$(MAKE_) -j 2 --output-sync=target $(addprefix timed-check-,$(CHECKS))
 	@tools/stages.sh
 	@echo "check: all of it holds"
 
@@ -92,14 +92,14 @@ timed-check-fuzz: timed-check-asan  # both use build/asan
 
 timed-%:
 	@echo "$*:"
-	@$(TIMED) "$*" $(MAKE_) $*
+	+@$(TIMED) "$*" $(MAKE_) $*
 
 # What takes long, before a release: docs/testing.md lists it.
 check-long: check-deps
-	@$(TIMED) "test-webgpu" $(MAKE_) test-webgpu
-	@$(TIMED) "test-chromium" $(MAKE_) test-chromium
-	@$(TIMED) "check-neon" $(MAKE_) check-neon
-	@$(TIMED) "check-fuzz-long" $(MAKE_) check-fuzz-long
+	+@$(TIMED) "test-webgpu" $(MAKE_) test-webgpu
+	+@$(TIMED) "test-chromium" $(MAKE_) test-chromium
+	+@$(TIMED) "check-neon" $(MAKE_) check-neon
+	+@$(TIMED) "check-fuzz-long" $(MAKE_) check-fuzz-long
 	@tools/stages.sh
 
 check-format: check-deps

@@ -37,7 +37,9 @@ std::string state_folder() {
 std::string webgpu_library_variable() { return variable("SLUICE_WEBGPU_LIBRARY"); }
 
 std::vector<std::string> vulkan_driver_folders() {
-  const auto or_else = [](std::string value, const std::string& fallback) { return value.empty() ? fallback : value; };
+  const auto or_else = [](const std::string& value, const std::string& fallback) {
+    return value.empty() ? fallback : value;
+  };
   const std::string home = variable("HOME");
   const std::string above = cat(or_else(variable("XDG_CONFIG_HOME"), home + "/.config"), ':',
                                 or_else(variable("XDG_CONFIG_DIRS"), "/etc/xdg"),

@@ -91,6 +91,7 @@ Result<TensorSource> stacked(const Checkpoint& checkpoint, const std::vector<con
   }
   for (size_t part = 0; part < all.parts.size(); ++part) {
     std::vector<ColumnGroups> groups;
+    groups.reserve(experts.size());
     for (const TensorSource& one : experts)
       groups.push_back(one.parts[part].groups.empty() ? nullptr : one.parts[part].groups[0]);
     if (std::ranges::any_of(groups, [](const ColumnGroups& one) { return one != nullptr; }))

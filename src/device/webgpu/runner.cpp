@@ -333,7 +333,10 @@ std::optional<NonFinite> WebGpuRunner::find_non_finite(const Started& started) c
     const ValueType& type = program().values[id].type;
     if (std::exchange(done, true) || type.element != Element::f32) return;
     row /= type.extent.ratio;
-    if (type.extent.symbol == Symbol::wanted) row = static_cast<uint32_t>(started.looked_at->wanted_rows()[row]);
+    if (type.extent.symbol != Symbol::wanted) return;
+    // A number that a GPU wrote is no index to be trusted.
+    const std::span<const int32_t> wanted = started.looked_at->wanted_rows();
+    if (row < wanted.size()) row = static_cast<uint32_t>(wanted[row]);
   };
   for_each_output(program().ops[op], to_step_row);
   return NonFinite{
