@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "tests/model/quantised_folder.h"
 #include "tests/model/tiny_model.h"
 #include "tests/model/written_gguf.h"
 
@@ -13,12 +14,8 @@ namespace {
 
 const std::string kData = SLUICE_TEST_DATA "/";
 
-struct Stored {
-  std::string dtype;
-  std::vector<int64_t> shape;
-  std::string bytes;
-};
-using Tensors = std::map<std::string, Stored>;
+using quantising::Stored;
+using quantising::Tensors;
 
 template <class T>
 std::string bytes_of(const std::vector<T>& values) {
@@ -53,19 +50,7 @@ std::string text_of(const std::string& file) { return *read_file(file, 1 << 20);
 class Mlx : public tests::TinyModel {
  protected:
   Result<Model> open_with(const std::string& config, const Tensors& tensors) const {
-    Json::Object header;
-    std::string data;
-    for (const auto& [name, tensor] : tensors) {
-      const auto begin = static_cast<int64_t>(data.size());
-      data += tensor.bytes;
-      header.emplace_back(name, Json::Object{{"dtype", tensor.dtype},
-                                             {"shape", Json::Array(tensor.shape.begin(), tensor.shape.end())},
-                                             {"data_offsets", Json::Array{begin, static_cast<int64_t>(data.size())}}});
-    }
-    const std::string text = write_json(header);
-    const uint64_t length = text.size();
-    put("config.json", config);
-    put("model.safetensors", std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data);
+    quantising::write_folder(folder_, config, tensors);
     return open_model(folder_);
   }
 };
