@@ -66,9 +66,8 @@ struct Run {
 
 Request prompt_of(const Model& model, uint32_t tokens) {
   Request request;
-  for (uint32_t i = 0; i < tokens; ++i) {
+  for (uint32_t i = 0; i < tokens; ++i)
     request.prompt.push_back(static_cast<int32_t>((uint64_t{i} * i + 7 * i) % model.facts().vocabulary));
-  }
   request.max_tokens = 1;
   request.sampling.temperature = 0;
   request.keep_sequence = true;

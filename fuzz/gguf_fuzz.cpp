@@ -37,9 +37,8 @@ void write_again(const GgufHeader& header, std::span<const std::byte> file) {
   CHECK(again.ok());
   CHECK(again->metadata.entries().size() == header.metadata.entries().size());
   CHECK(again->tensors.size() == header.tensors.size());
-  for (size_t i = 0; i < header.tensors.size(); ++i) {
+  for (size_t i = 0; i < header.tensors.size(); ++i)
     CHECK(again->tensors[i].name == header.tensors[i].name && again->tensors[i].bytes == header.tensors[i].bytes);
-  }
 }
 
 }  // namespace
@@ -48,9 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto file = std::as_bytes(std::span(data, size));
   const auto header = parse_gguf(MemorySource("file", file), "file");
   if (!header) return 0;
-  for (const TensorEntry& tensor : header->tensors) {
+  for (const TensorEntry& tensor : header->tensors)
     CHECK(tensor.offset <= size && tensor.bytes <= size - tensor.offset);
-  }
   write_again(*header, file);
   return 0;
 }

@@ -15,9 +15,8 @@ void check_digest(const sluice::OllamaBlob& blob) {
 }
 
 void check_inside(const std::string& path) {
-  for (const std::string& part : sluice::split(path, '/')) {
+  for (const std::string& part : sluice::split(path, '/'))
     CHECK(!part.empty() && part.front() != '.' && part.find('\0') == std::string::npos);
-  }
 }
 
 }  // namespace

@@ -127,9 +127,8 @@ bool run_in_child(int& status) {
               names[told.running].c_str());
   status = 1;
   std::string left;
-  for (size_t i = 0; i < names.size(); ++i) {
+  for (size_t i = 0; i < names.size(); ++i)
     if (!told.began[i]) left += (left.empty() ? "" : ":") + names[i];
-  }
   munmap(shared, sizeof(Told));
   if (left.empty()) return false;
   std::printf("tests: going on behind it\n");

@@ -21,9 +21,7 @@ Error usage(const CommandSpec& command, std::string_view why) {
 }
 
 std::string range_text(const OptionSpec& option) {
-  if (option.most >= 1e18) {
-    return cat("at least ", option.least);
-  }
+  if (option.most >= 1e18) return cat("at least ", option.least);
   return cat(option.least, " to ", option.most);
 }
 
@@ -55,9 +53,7 @@ std::string want_of(const OptionSpec& option, const std::string& value) {
 
 std::string positional_names(const CommandSpec& command) {
   std::string names;
-  for (const PositionalSpec& positional : command.positionals) {
-    names += cat(names.empty() ? "" : " ", positional.name);
-  }
+  for (const PositionalSpec& positional : command.positionals) names += cat(names.empty() ? "" : " ", positional.name);
   return names;
 }
 
@@ -81,9 +77,7 @@ std::optional<uint64_t> parse_bytes(std::string_view text) {
       {"", 1},
   };
   for (const Unit& unit : kUnits) {
-    if (!ends_with(text, unit.suffix)) {
-      continue;
-    }
+    if (!ends_with(text, unit.suffix)) continue;
     const auto number = parse_number(text.substr(0, text.size() - unit.suffix.size()));
     const double bytes = number.value_or(-1) * unit.factor;
     return bytes >= 0 && bytes < 9e18 ? std::optional<uint64_t>(static_cast<uint64_t>(std::llround(bytes)))
@@ -98,13 +92,12 @@ Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::
   bool options_ended = false;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (options_ended || word.size() < 2 || word[0] != '-') {
+    if (options_ended || word.size() < 2 || word[0] != '-')
       arguments.positionals_.push_back(word);
-    } else if (word == "--") {
+    else if (word == "--")
       options_ended = true;
-    } else {
+    else
       TRY_STATUS(arguments.take_option(words, i));
-    }
   }
   TRY_STATUS(arguments.check_positionals());
   TRY_STATUS(arguments.check_required());
@@ -116,38 +109,30 @@ Status Arguments::take_option(std::span<const std::string> words, size_t& at) {
   const size_t equals = word.find('=');
   const std::string name = word.substr(0, equals);
   const OptionSpec* option = find_option(*command_, name);
-  if (option == nullptr) {
-    return usage(*command_, cat("unknown option ", printable(name)));
-  }
+  if (option == nullptr) return usage(*command_, cat("unknown option ", printable(name)));
   if (option->kind == OptionKind::flag) {
     given_[name].emplace_back();
     return equals == std::string::npos ? Status() : usage(*command_, cat(name, " takes no value"));
   }
-  if (equals == std::string::npos && at + 1 == words.size()) {
+  if (equals == std::string::npos && at + 1 == words.size())
     return usage(*command_, cat(name, " wants a value: ", option->argument));
-  }
   std::string value = equals == std::string::npos ? words[++at] : word.substr(equals + 1);
-  if (const std::string want = want_of(*option, value); !want.empty()) {
+  if (const std::string want = want_of(*option, value); !want.empty())
     return usage(*command_, cat(name, " is ", printable(value), ": want ", want));
-  }
   std::vector<std::string>& values = given_[name];
-  if (!option->repeated) {
-    values.clear();
-  }
+  if (!option->repeated) values.clear();
   values.push_back(std::move(value));
   return {};
 }
 
 Status Arguments::check_positionals() const {
   const std::vector<PositionalSpec>& wanted = command_->positionals;
-  if (positionals_.size() < wanted.size() && wanted[positionals_.size()].required) {
+  if (positionals_.size() < wanted.size() && wanted[positionals_.size()].required)
     return usage(*command_, cat("missing ", wanted[positionals_.size()].name));
-  }
   for (size_t i = 0; i < std::min(positionals_.size(), wanted.size()); ++i) {
     const std::vector<std::string> choices = split(wanted[i].name, '|');
-    if (choices.size() > 1 && std::find(choices.begin(), choices.end(), positionals_[i]) == choices.end()) {
+    if (choices.size() > 1 && std::find(choices.begin(), choices.end(), positionals_[i]) == choices.end())
       return usage(*command_, cat(printable(positionals_[i]), ": want ", wanted[i].name));
-    }
   }
   if (positionals_.size() > wanted.size()) {
     const std::string names = positional_names(*command_);
@@ -158,11 +143,9 @@ Status Arguments::check_positionals() const {
 }
 
 Status Arguments::check_required() const {
-  for (const OptionSpec& option : command_->options) {
-    if (option.required && !given(option.name)) {
+  for (const OptionSpec& option : command_->options)
+    if (option.required && !given(option.name))
       return usage(*command_, cat("missing ", option.name, ' ', option.argument));
-    }
-  }
   return {};
 }
 
@@ -190,9 +173,7 @@ bool Arguments::given(std::string_view name) const {
 int64_t Arguments::integer(std::string_view name) const {
   const OptionSpec* option = find_option(*command_, name);
   CHECK(option != nullptr);
-  if (option->kind == OptionKind::bytes) {
-    return static_cast<int64_t>(parse_bytes(value(*option)).value_or(0));
-  }
+  if (option->kind == OptionKind::bytes) return static_cast<int64_t>(parse_bytes(value(*option)).value_or(0));
   CHECK(option->kind == OptionKind::integer);
   return parse_integer(value(*option)).value_or(0);
 }

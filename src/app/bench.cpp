@@ -162,9 +162,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   // Held beside the model, so that within a bound it is a small part.
   const uint64_t most = machine.host_bounded ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
   std::optional<ReadBandwidth> of_host;
-  if (on_host) {
-    TRY(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
-  }
+  if (on_host) TRY(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
   const BenchYardsticks yardsticks{
       .memory = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); },
       .disk = [&](uint64_t block) { return measure_disk(model.checkpoint().files(), block); }};

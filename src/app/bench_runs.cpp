@@ -39,9 +39,7 @@ Result<BenchResult> BenchRunner::run(const BenchTest& test, uint32_t rounds, con
   for (uint32_t i = 0; i < rounds; ++i) {
     reads.push_back(yardsticks.memory());
     double disk = 0;
-    if (block != 0) {
-      TRY(disk, yardsticks.disk(block));
-    }
+    if (block != 0) TRY(disk, yardsticks.disk(block));
     TRY(const Round one, round(test));
     speeds.push_back(static_cast<double>(one.tokens) / one.seconds);
     disk_rates.push_back(static_cast<double>(one.disk_bytes) / one.seconds);

@@ -81,9 +81,8 @@ const std::vector<Chat::Command>& Chat::commands() {
 int Chat::run() {
   console_.out("/help lists the commands\n");
   LineEditor editor([this] { return talker_->engine->warm_up(); });
-  for (const std::string& entry : history_path_.empty() ? std::vector<std::string>() : read_history(history_path_)) {
+  for (const std::string& entry : history_path_.empty() ? std::vector<std::string>() : read_history(history_path_))
     editor.remember(entry);
-  }
   bool interrupted_before = false;  // the last thing was a Ctrl-C
   while (console_.status().ok() && !leaving_) {
     clear_interrupts();
@@ -118,14 +117,11 @@ void Chat::keep(const PromptLines& typed) {
 
 void Chat::handle(const PromptLines& typed) {
   const size_t first = typed.text().find_first_not_of(" \t\n");
-  if (first == std::string::npos) {
-    return;
-  }
-  if (typed.quoted() || typed.text()[first] != '/') {
+  if (first == std::string::npos) return;
+  if (typed.quoted() || typed.text()[first] != '/')
     answer(typed.text());
-  } else {
+  else
     say(run_command(typed.text().substr(first)));
-  }
 }
 
 Status Chat::run_command(const std::string& line) {
@@ -133,21 +129,16 @@ Status Chat::run_command(const std::string& line) {
   const size_t begin = line.find_first_not_of(" \t", name.size()), end = line.find_last_not_of(" \t");
   const std::string argument = begin == std::string::npos ? "" : line.substr(begin, end + 1 - begin);
   for (const Command& command : commands()) {
-    if (command.name != name) {
-      continue;
-    }
-    if (command.argument[0] == '\0' && !argument.empty()) {
+    if (command.name != name) continue;
+    if (command.argument[0] == '\0' && !argument.empty())
       return error(ErrorKind::invalid, name, ": unexpected ", printable(argument), ": want nothing after it");
-    }
     return (this->*command.run)(argument);
   }
   return error(ErrorKind::invalid, "no command ", printable(name), ": /help lists them");
 }
 
 void Chat::say(const Status& status) {
-  if (!status) {
-    console_.err(cat("sluice: ", status.error().text, '\n'));
-  }
+  if (!status) console_.err(cat("sluice: ", status.error().text, '\n'));
 }
 
 void Chat::answer(const std::string& text) {
@@ -161,9 +152,7 @@ void Chat::answer(const std::string& text) {
   }
   last_ = *std::move(reply);
   say(talker_->model.checkpoint().check_unchanged());
-  if (options_.stats) {
-    console_.err(stats_text(*last_, budget_, *talker_->engine, talker_->model, talker_->foreseen));
-  }
+  if (options_.stats) console_.err(stats_text(*last_, budget_, *talker_->engine, talker_->model, talker_->foreseen));
 }
 
 Status Chat::help(const std::string&) {
@@ -179,9 +168,8 @@ Status Chat::system(const std::string& text) {
     console_.out(conversation_->system().empty() ? "no system message\n" : conversation_->system() + "\n");
     return {};
   }
-  if (!conversation_->has_template()) {
+  if (!conversation_->has_template())
     return error(ErrorKind::invalid, "/system: this model has no chat template, so it takes no system message");
-  }
   conversation_->set_system(text);
   conversation_->clear();
   return {};
@@ -199,18 +187,14 @@ Status Chat::clear(const std::string&) {
 }
 
 Status Chat::save(const std::string& path) {
-  if (path.empty()) {
-    return error(ErrorKind::invalid, "/save: no FILE: want a file's name");
-  }
+  if (path.empty()) return error(ErrorKind::invalid, "/save: no FILE: want a file's name");
   TRY_STATUS(save_conversation(*conversation_, talker_->model, talker_->files.name, path));
   console_.out(cat("saved ", conversation_->messages().size(), " messages\n"));
   return {};
 }
 
 Status Chat::load(const std::string& path) {
-  if (path.empty()) {
-    return error(ErrorKind::invalid, "/load: no FILE: want a file that /save wrote");
-  }
+  if (path.empty()) return error(ErrorKind::invalid, "/load: no FILE: want a file that /save wrote");
   std::string note;
   TRY_STATUS(load_conversation(*conversation_, talker_->model, path, &note));
   console_.out(cat("loaded ", conversation_->messages().size(), " messages\n", note, note.empty() ? "" : "\n"));
@@ -232,9 +216,7 @@ Status Chat::model(const std::string& name) {
   }
   auto conversation = std::make_unique<Conversation>(next->text, *next->engine, settings);
   std::vector<ChatMessage> messages = conversation_->messages();
-  for (ChatMessage& message : messages) {
-    message.history = 0;
-  }
+  for (ChatMessage& message : messages) message.history = 0;
   conversation->replace(std::move(settings), std::move(messages));
   conversation_ = std::move(conversation);
   options_.close(*talker_);
@@ -266,9 +248,8 @@ Result<int> chat(std::unique_ptr<Talker> talker, std::unique_ptr<Conversation> c
 
 std::vector<TableRow> chat_commands() {
   std::vector<TableRow> rows;
-  for (const Chat::Command& command : Chat::commands()) {
+  for (const Chat::Command& command : Chat::commands())
     rows.push_back({cat(command.name, command.argument[0] == '\0' ? "" : " ", command.argument), command.help});
-  }
   return rows;
 }
 

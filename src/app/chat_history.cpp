@@ -19,9 +19,8 @@ constexpr uint64_t kMaxHistoryBytes = uint64_t{2} * kHistoryEntries * kMaxHistor
 
 std::string escaped(const std::string& entry) {
   std::string line;
-  for (const char c : entry) {
+  for (const char c : entry)
     line += c == '\n' ? std::string("\\n") : c == '\\' ? std::string("\\\\") : std::string(1, c);
-  }
   return line;
 }
 
@@ -45,9 +44,7 @@ class FolderLock {
     }
   }
   ~FolderLock() {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
+    if (descriptor_ >= 0) ::close(descriptor_);
   }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
@@ -60,34 +57,24 @@ class FolderLock {
 
 std::vector<std::string> read_history(const std::string& path) {
   const Result<std::string> text = read_file(path, kMaxHistoryBytes);
-  if (!text || !is_utf8(*text)) {
-    return {};
-  }
+  if (!text || !is_utf8(*text)) return {};
   std::vector<std::string> entries;
-  for (const std::string& line : split(*text, '\n')) {
-    if (!line.empty()) {
-      entries.push_back(unescaped(line));
-    }
-  }
+  for (const std::string& line : split(*text, '\n'))
+    if (!line.empty()) entries.push_back(unescaped(line));
   return entries;
 }
 
 Status add_to_history(const std::string& path, const std::string& entry) {
-  if (entry.empty() || entry.size() > kMaxHistoryEntryBytes || !is_utf8(entry)) {
-    return {};
-  }
+  if (entry.empty() || entry.size() > kMaxHistoryEntryBytes || !is_utf8(entry)) return {};
   const std::string folder = path.substr(0, path.rfind('/'));
   TRY_STATUS(make_own_folder(folder));
   const FolderLock lock(folder);
   std::vector<std::string> entries = read_history(path);
-  if (!entries.empty() && entries.back() == entry) {
-    return {};
-  }
+  if (!entries.empty() && entries.back() == entry) return {};
   entries.push_back(entry);
   std::string text;
-  for (size_t i = entries.size() - std::min(entries.size(), kHistoryEntries); i < entries.size(); ++i) {
+  for (size_t i = entries.size() - std::min(entries.size(), kHistoryEntries); i < entries.size(); ++i)
     text += escaped(entries[i]) + '\n';
-  }
   return write_file(path, text, FileAccess::owner_only);
 }
 

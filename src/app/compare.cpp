@@ -13,9 +13,7 @@ namespace {
 double log_sum_exp(std::span<const float> row) {
   const double largest = *std::max_element(row.begin(), row.end());
   double sum = 0;
-  for (const float value : row) {
-    sum += std::exp(value - largest);
-  }
+  for (const float value : row) sum += std::exp(value - largest);
   return largest + std::log(sum);
 }
 
@@ -51,9 +49,8 @@ LogitErrors compare_logits(std::span<const float> got, std::span<const float> wa
     errors.row_relative.push_back(relative_norm(ours, theirs));
     errors.kl += kl_of_row(ours, theirs) / static_cast<double>(errors.rows);
     equal += arg_max(ours) == arg_max(theirs) ? 1 : 0;
-    for (size_t i = 0; i < vocabulary; ++i) {
+    for (size_t i = 0; i < vocabulary; ++i)
       errors.largest = std::max(errors.largest, std::abs(double{ours[i]} - double{theirs[i]}));
-    }
   }
   errors.top_equal = errors.rows == 0 ? 1 : static_cast<double>(equal) / static_cast<double>(errors.rows);
   errors.relative = relative_norm(got, want);
@@ -74,14 +71,10 @@ int32_t arg_max(std::span<const float> row) {
 }
 
 float best_margin(std::span<const float> row) {
-  if (row.size() < 2) {
-    return 0;
-  }
+  if (row.size() < 2) return 0;
   const auto best = static_cast<size_t>(arg_max(row));
   float second = -std::numeric_limits<float>::infinity();
-  for (size_t i = 0; i < row.size(); ++i) {
-    second = i == best ? second : std::max(second, row[i]);
-  }
+  for (size_t i = 0; i < row.size(); ++i) second = i == best ? second : std::max(second, row[i]);
   return row[best] - second;
 }
 
@@ -92,9 +85,8 @@ double log_probability(std::span<const float> row, int32_t token) {
 double perplexity_of(std::span<const float> rows, std::span<const int32_t> tokens, size_t vocabulary) {
   CHECK(tokens.size() > 1 && rows.size() >= (tokens.size() - 1) * vocabulary);
   double sum = 0;
-  for (size_t i = 1; i < tokens.size(); ++i) {
+  for (size_t i = 1; i < tokens.size(); ++i)
     sum -= log_probability(rows.subspan((i - 1) * vocabulary, vocabulary), tokens[i]);
-  }
   return std::exp(sum / static_cast<double>(tokens.size() - 1));
 }
 
@@ -113,9 +105,8 @@ GreedyResult compare_greedy(std::span<const int32_t> got, std::span<const int32_
                             std::span<const float> margins) {
   CHECK(want.size() == margins.size());
   GreedyResult result;
-  while (result.equal < want.size() && result.equal < got.size() && got[result.equal] == want[result.equal]) {
+  while (result.equal < want.size() && result.equal < got.size() && got[result.equal] == want[result.equal])
     ++result.equal;
-  }
   result.parted = result.equal < want.size();
   result.margin = result.parted ? margins[result.equal] : 0;
   return result;

@@ -23,30 +23,18 @@ struct Word {
 
 std::string command_names() {
   std::string names;
-  for (const CommandSpec& command : all_commands()) {
-    names += cat(names.empty() ? "" : " ", command.name);
-  }
+  for (const CommandSpec& command : all_commands()) names += cat(names.empty() ? "" : " ", command.name);
   return names;
 }
 
 Word word_of(std::string_view name) {
-  if (name == "MODEL") {
-    return {WordKind::models};
-  }
-  if (starts_with(name, "FILE")) {
-    return {WordKind::files};
-  }
-  if (name == "DIR") {
-    return {WordKind::folders};
-  }
-  if (name == "COMMAND") {
-    return {WordKind::words, command_names()};
-  }
+  if (name == "MODEL") return {WordKind::models};
+  if (starts_with(name, "FILE")) return {WordKind::files};
+  if (name == "DIR") return {WordKind::folders};
+  if (name == "COMMAND") return {WordKind::words, command_names()};
   std::string words;
   const std::vector<std::string> choices = split(name, '|');
-  for (const std::string& choice : choices) {
-    words += cat(words.empty() ? "" : " ", choice);
-  }
+  for (const std::string& choice : choices) words += cat(words.empty() ? "" : " ", choice);
   return choices.size() == 1 ? Word{} : Word{WordKind::words, words};
 }
 
@@ -57,13 +45,11 @@ bool takes_value(const OptionSpec& option) { return option.kind != OptionKind::f
 // In single quotes; `close` ends them, puts a quote and opens them again.
 std::string quoted(std::string_view text, std::string_view escaped = "", std::string_view quote = "'\\''") {
   std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') {
+  for (const char c : text)
+    if (c == '\'')
       out += quote;
-    } else {
+    else
       out += escaped.find(c) == std::string_view::npos ? std::string(1, c) : cat('\\', c);
-    }
-  }
   return out + "'";
 }
 
@@ -135,9 +121,7 @@ std::string bash_row(std::string_view command, std::string_view word, std::strin
 
 std::string bash_word(std::string_view command, std::string_view name, const Word& word) {
   static constexpr const char* kNames[] = {"free", "models", "files", "folders", "words"};
-  if (word.kind == WordKind::free) {
-    return "";
-  }
+  if (word.kind == WordKind::free) return "";
   const std::string reply = cat(kNames[static_cast<size_t>(word.kind)], word.words.empty() ? "" : " ", word.words);
   return bash_row(command, name, reply);
 }
@@ -152,12 +136,10 @@ std::string bash_completion() {
     }
     out += bash_row(command.name, "options", options);
     out += valued.empty() ? "" : bash_row(command.name, "valued", valued);
-    for (const OptionSpec& option : command.options) {
+    for (const OptionSpec& option : command.options)
       out += takes_value(option) ? bash_word(command.name, option.name, word_of(values_of(option))) : "";
-    }
-    for (size_t i = 0; i < command.positionals.size(); ++i) {
+    for (size_t i = 0; i < command.positionals.size(); ++i)
       out += bash_word(command.name, cat(i), word_of(command.positionals[i].name));
-    }
   }
   return out + kBashTail;
 }
@@ -210,23 +192,19 @@ std::string zsh_action(const Word& word) {
 
 std::string zsh_option(const OptionSpec& option) {
   std::string spec = cat(option.repeated ? "*" : "", option.name, takes_value(option) ? "=" : "", '[');
-  for (const char* c = option.help; *c != '\0'; ++c) {
+  for (const char* c = option.help; *c != '\0'; ++c)
     spec += *c == '[' || *c == ']' || *c == '\\' ? cat('\\', *c) : std::string(1, *c);
-  }
   return spec + (takes_value(option) ? cat("]:value:", zsh_action(word_of(values_of(option)))) : "]");
 }
 
 std::string zsh_completion() {
   std::string out = kZshHead;
-  for (const CommandSpec& command : all_commands()) {
+  for (const CommandSpec& command : all_commands())
     out += cat("      ", quoted(cat(command.name, ':', command.summary)), '\n');
-  }
   out += kZshMiddle;
   for (const CommandSpec& command : all_commands()) {
     out += cat("    ", command.name, ") _arguments '--help[says how it is used]'");
-    for (const OptionSpec& option : command.options) {
-      out += cat(" \\\n      ", quoted(zsh_option(option)));
-    }
+    for (const OptionSpec& option : command.options) out += cat(" \\\n      ", quoted(zsh_option(option)));
     for (size_t i = 0; i < command.positionals.size(); ++i) {
       const PositionalSpec& positional = command.positionals[i];
       out +=

@@ -58,9 +58,8 @@ void ContentsFile::keep(const std::string& version, const std::string& contents)
   std::erase_if(lines, [&](const Line& line) { return line.version == version; });
   lines.push_back({contents, version});
   std::string text = cat(kFirstLine, '\n');
-  for (size_t i = lines.size() - std::min(lines.size(), kRememberedContents); i < lines.size(); ++i) {
+  for (size_t i = lines.size() - std::min(lines.size(), kRememberedContents); i < lines.size(); ++i)
     text += cat(lines[i].contents, ' ', lines[i].version, '\n');
-  }
   static_cast<void>(write_file(path_, text, FileAccess::owner_only).ok());
 }
 

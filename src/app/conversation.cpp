@@ -20,18 +20,14 @@ Json message_json(const std::string& role, const std::string& content) {
 
 std::vector<int32_t> tokens_of(const History& history) {
   std::vector<int32_t> tokens;
-  for (const HistoryToken& one : history) {
-    tokens.push_back(one.token);
-  }
+  for (const HistoryToken& one : history) tokens.push_back(one.token);
   return tokens;
 }
 
 }  // namespace
 
 const char* Reply::finish() const {
-  if (stopped || run.finish == Finish::stop_token) {
-    return "stop";
-  }
+  if (stopped || run.finish == Finish::stop_token) return "stop";
   return run.finish == Finish::length ? "length" : "interrupted";
 }
 
@@ -51,16 +47,12 @@ void Conversation::clear() {
 std::optional<std::string> Conversation::undo() {
   const auto is_question = [](const ChatMessage& message) { return message.role == "user"; };
   const auto last = std::find_if(messages_.rbegin(), messages_.rend(), is_question);
-  if (last == messages_.rend()) {
-    return std::nullopt;
-  }
+  if (last == messages_.rend()) return std::nullopt;
   std::string question = std::move(last->content);
   const size_t before = last->history;
   messages_.erase(last.base() - 1, messages_.end());
   const Result<History> history = session_.history();
-  if (!history || !session_.truncate(std::min(before, history->size()))) {
-    session_.clear();
-  }
+  if (!history || !session_.truncate(std::min(before, history->size()))) session_.clear();
   return question;
 }
 
@@ -78,12 +70,8 @@ void Conversation::set_system(std::string system) { settings_.system = std::move
 
 Json Conversation::with_question(const std::string& text) const {
   Json::Array messages;
-  if (!settings_.system.empty()) {
-    messages.push_back(message_json("system", settings_.system));
-  }
-  for (const ChatMessage& message : messages_) {
-    messages.push_back(message_json(message.role, message.content));
-  }
+  if (!settings_.system.empty()) messages.push_back(message_json("system", settings_.system));
+  for (const ChatMessage& message : messages_) messages.push_back(message_json(message.role, message.content));
   messages.push_back(message_json("user", text));
   return messages;
 }
@@ -91,9 +79,7 @@ Json Conversation::with_question(const std::string& text) const {
 // Of a conversation without a template, where messages follow each other as they are.
 std::string Conversation::text_so_far() const {
   std::string text;
-  for (const ChatMessage& message : messages_) {
-    text += message.content;
-  }
+  for (const ChatMessage& message : messages_) text += message.content;
   return text;
 }
 
@@ -101,9 +87,7 @@ Result<Conversation::Prompt> Conversation::render(const Json& messages) const {
   ChatInput input;
   input.messages = messages;
   input.special_tokens = text_->special_tokens;
-  if (settings_.think) {
-    input.extra = Json::Object{{"enable_thinking", *settings_.think}};
-  }
+  if (settings_.think) input.extra = Json::Object{{"enable_thinking", *settings_.think}};
   TRY(std::string rendered, text_->chat->render(input));
   std::vector<int32_t> ids = text_->tokenizer.encode(rendered);
   return Prompt{std::move(rendered), std::move(ids)};
@@ -144,25 +128,17 @@ Result<Request> Conversation::make_request(const std::vector<int32_t>& ids) {
 // Where a new conversation's first question begins, as far as other questions have the same tokens before them: from
 // there others with the same opening go on.
 std::vector<uint32_t> Conversation::opening_end(const std::string& question, const std::vector<int32_t>& ids) const {
-  if (!has_template() || (settings_.system.empty() && messages_.empty()) || has_state()) {
-    return {};
-  }
+  if (!has_template() || (settings_.system.empty() && messages_.empty()) || has_state()) return {};
   const Result<Prompt> other = render(with_question(starts_with(question, "?") ? "!" : "?"));
-  if (!other) {
-    return {};
-  }
+  if (!other) return {};
   const auto end = std::mismatch(ids.begin(), ids.end(), other->ids.begin(), other->ids.end()).first;
   return {static_cast<uint32_t>(end - ids.begin())};
 }
 
 Result<Reply> Conversation::ask(const std::string& text, const ReplyWatch& watch) {
-  if (!is_utf8(text)) {
-    return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
-  }
+  if (!is_utf8(text)) return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
   TRY(const Prompt prompt, has_template() ? render(with_question(text)) : go_on(text));
-  if (prompt.ids.empty()) {
-    return error(ErrorKind::invalid, "the prompt is empty: want some text");
-  }
+  if (prompt.ids.empty()) return error(ErrorKind::invalid, "the prompt is empty: want some text");
   TRY(Request request, make_request(prompt.ids));
   request.message_ends = opening_end(text, prompt.ids);
   const size_t before = prompt.ids.size() - request.prompt.size();

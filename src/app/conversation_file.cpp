@@ -22,21 +22,16 @@ std::string state_path(const std::string& path) { return path + ".state"; }
 Result<std::string> state_checksum(const std::string& path) {
   TRY(const auto source, FileSource::open(path));
   ChecksumValue hash{};  // at the end of a saved state (engine/save.h)
-  if (source->size() < hash.size()) {
+  if (source->size() < hash.size())
     return error(ErrorKind::corrupt, path, ": is ", source->size(), " bytes: want a saved state");
-  }
   TRY_STATUS(source->read_at(source->size() - hash.size(), hash));
   return hex_of(hash);
 }
 
 Json message_json(const ChatMessage& message) {
   Json::Object object = {{"role", message.role}, {"content", message.content}};
-  if (!message.thinking.empty()) {
-    object.emplace_back("thinking", message.thinking);
-  }
-  if (message.history != 0) {
-    object.emplace_back("history", static_cast<int64_t>(message.history));
-  }
+  if (!message.thinking.empty()) object.emplace_back("thinking", message.thinking);
+  if (message.history != 0) object.emplace_back("history", static_cast<int64_t>(message.history));
   return object;
 }
 
@@ -44,9 +39,7 @@ Json conversation_json(const Conversation& conversation, const Model& model, con
                        Json state) {
   const ConversationSettings& settings = conversation.settings();
   Json::Array stops(settings.stops.begin(), settings.stops.end()), messages;
-  for (const ChatMessage& message : conversation.messages()) {
-    messages.push_back(message_json(message));
-  }
+  for (const ChatMessage& message : conversation.messages()) messages.push_back(message_json(message));
   return Json::Object{{kMark, kVersion},
                       {"model", Json::Object{{"name", model_name}, {"digest", model.digest()}}},
                       {"raw", settings.raw},
@@ -94,9 +87,7 @@ class Reader {
     return found;
   }
   void fail(const char* name, const char* want) {
-    if (!problem_) {
-      problem_ = error(ErrorKind::corrupt, where_, ": ", name, " is missing or wrong: want ", want);
-    }
+    if (!problem_) problem_ = error(ErrorKind::corrupt, where_, ": ", name, " is missing or wrong: want ", want);
   }
   Status status() const { return problem_ ? Status(*problem_) : Status(); }
 
@@ -112,9 +103,8 @@ Result<ChatMessage> read_message(const Json& json, const std::string& where) {
                       .content = reader.text("content"),
                       .thinking = reader.text("thinking", /*required=*/false),
                       .history = reader.count("history", /*required=*/false)};
-  if (message.role != "user" && message.role != "assistant" && message.role != "system") {
+  if (message.role != "user" && message.role != "assistant" && message.role != "system")
     reader.fail("role", "user, assistant or system");
-  }
   TRY_STATUS(reader.status());
   return message;
 }
@@ -131,9 +121,8 @@ Status read_lists(Reader& reader, const std::string& path, Stored& stored) {
   const Json* messages = reader.member("messages", true, &Json::is_array, "a list");
   TRY_STATUS(reader.status());
   for (const Json& stop : stops->as_array()) {
-    if (!stop.is_string()) {
+    if (!stop.is_string())
       return error(ErrorKind::corrupt, path, ": stop is ", printable(write_json(stop)), ": want a text");
-    }
     stored.settings.stops.push_back(stop.as_string());
   }
   TRY(stored.messages, read_messages(*messages, path));
@@ -145,12 +134,10 @@ Result<Stored> read_stored(const std::string& path, uint32_t vocabulary, const C
   TRY(const std::string text, read_file(path, kMaxDocumentBytes));
   TRY(const Json json, parse_json(text, path));
   const Json* version = json.find(kMark);
-  if (version == nullptr || !version->is_integer()) {
+  if (version == nullptr || !version->is_integer())
     return error(ErrorKind::invalid, path, ": no conversation: want a file that /save wrote");
-  }
-  if (version->as_integer() != kVersion) {
+  if (version->as_integer() != kVersion)
     return error(ErrorKind::unsupported, path, ": is of version ", version->as_integer(), ": want ", kVersion);
-  }
   Stored stored{.model_name = {}, .digest = {}, .settings = now, .messages = {}, .state = {}};
   Reader reader(json, path);
   ConversationSettings& settings = stored.settings;
@@ -177,15 +164,14 @@ std::string take_state(Conversation& conversation, const Stored& stored, const s
   std::string note;
   const std::string file = state_path(path);
   const Result<std::string> checksum = state_checksum(file);
-  if (!checksum) {
+  if (!checksum)
     note = checksum.error().text;
-  } else if (*checksum != stored.state) {
+  else if (*checksum != stored.state)
     note = cat(file, ": is not the state that was saved with ", path);
-  } else if (const Status loaded = conversation.load_state(file, &note); !loaded) {
+  else if (const Status loaded = conversation.load_state(file, &note); !loaded)
     note = loaded.error().text;
-  } else {
+  else
     return note;
-  }
   conversation.clear();
   return note + ": all is computed again";
 }
@@ -214,11 +200,10 @@ Status load_conversation(Conversation& conversation, const Model& model, const s
     return error(ErrorKind::invalid, path, ": was saved ", stored.settings.raw ? "with" : "without",
                  " --raw: want the chat begun so");
   }
-  if (stored.state.empty()) {
+  if (stored.state.empty())
     conversation.clear();
-  } else {
+  else
     *note = take_state(conversation, stored, path);
-  }
   conversation.replace(std::move(stored.settings), std::move(stored.messages));
   return {};
 }

@@ -77,18 +77,14 @@ class Bytes final : public ByteSink {
 // "PATTERN=FORMAT"; a pattern may hold '=' itself.
 Result<FormatRule> parse_rule(const std::string& text) {
   const size_t sign = text.rfind('=');
-  if (sign == std::string::npos || sign == 0) {
+  if (sign == std::string::npos || sign == 0)
     return error(ErrorKind::invalid, "--tensor ", printable(text), ": want PATTERN=FORMAT");
-  }
   const std::string name = text.substr(sign + 1);
   const auto format = format_by_name(name);
-  if (format && format_info(*format).encode != nullptr) {
-    return FormatRule{text.substr(0, sign), *format};
-  }
+  if (format && format_info(*format).encode != nullptr) return FormatRule{text.substr(0, sign), *format};
   std::string known;
-  for (const FormatInfo& info : all_formats()) {
+  for (const FormatInfo& info : all_formats())
     if (info.encode != nullptr) known += cat(known.empty() ? "" : ", ", info.name);
-  }
   return error(ErrorKind::invalid, "--tensor ", printable(text), ": cannot write ", printable(name), ": want one of ",
                known);
 }
@@ -114,15 +110,13 @@ Result<std::vector<OutputFile>> plan_files(const Arguments& arguments, const Ggu
   const std::string& to = arguments.positionals()[1];
   SplitLimits limits;
   if (arguments.given("--split-max-size")) limits.bytes = static_cast<uint64_t>(arguments.integer("--split-max-size"));
-  if (arguments.given("--split-max-tensors")) {
+  if (arguments.given("--split-max-tensors"))
     limits.tensors = static_cast<uint64_t>(arguments.integer("--split-max-tensors"));
-  }
   const std::span<const ExportTensor> all = out.tensors;
   if (limits.bytes == 0 && limits.tensors == 0) return std::vector<OutputFile>{{to, out.keys, all}};
   const std::vector<size_t> counts = split_tensors(sizes_of(out.tensors), limits);
-  if (counts.size() > kMaxShards) {
+  if (counts.size() > kMaxShards)
     return error(ErrorKind::invalid, printable(to), ": ", counts.size(), " parts: want at most ", kMaxShards);
-  }
   SplitName name{to, 0, static_cast<uint32_t>(counts.size())};
   if (ends_with(to, kGgufSuffix)) name.prefix.resize(to.size() - kGgufSuffix.size());
   std::vector<OutputFile> files;
@@ -148,9 +142,8 @@ class Writer {
     TRY(AtomicFile file, AtomicFile::create(output.path));
     SummedFile summed(file, sum_);
     TRY(GgufWriter writer, output.begin(summed));
-    for (const ExportTensor& tensor : output.tensors) {
+    for (const ExportTensor& tensor : output.tensors)
       TRY_STATUS(convert_rows(tensor, pool_, [&](std::span<const std::byte> piece) { return put(writer, piece); }));
-    }
     writer.finish();
     return file;
   }
@@ -159,9 +152,7 @@ class Writer {
 
  private:
   Status put(GgufWriter& writer, std::span<const std::byte> piece) {
-    if (interrupted()) {
-      return error(ErrorKind::cancelled, "convert: stopped");
-    }
+    if (interrupted()) return error(ErrorKind::cancelled, "convert: stopped");
     written_ += piece.size();
     progress_.update(written_, bytes_);
     return writer.write(piece);
@@ -193,9 +184,7 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
   out.keys.insert(out.keys.end(), keys.begin(), keys.end());
   TRY(std::vector<OutputFile> outputs, plan_files(arguments, out));
   Converted done{.files = {}, .tensors = out.tensors.size(), .left_out = out.left_out.size()};
-  for (const uint64_t bytes : sizes_of(out.tensors)) {
-    done.bytes += bytes;
-  }
+  for (const uint64_t bytes : sizes_of(out.tensors)) done.bytes += bytes;
   ProgressLine progress(console, cat("converting to ", printable(arguments.positionals()[1])), "bytes");
   ThreadPool pool(thread_count(arguments));
   Writer writer(pool, progress, done.bytes);
@@ -206,13 +195,9 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
     done.files.push_back(output.path);
   }
   TRY_STATUS(model.checkpoint().check_unchanged());
-  for (size_t i = 0; i < files.size(); ++i) {
-    TRY_STATUS(name_set(outputs[i], writer.digest(), files.size(), files[i]));
-  }
+  for (size_t i = 0; i < files.size(); ++i) TRY_STATUS(name_set(outputs[i], writer.digest(), files.size(), files[i]));
   // The first last: without a digest in it, as others write it, none of the later ones may have one.
-  for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    TRY_STATUS(file->commit());
-  }
+  for (auto file = files.rbegin(); file != files.rend(); ++file) TRY_STATUS(file->commit());
   return done;
 }
 

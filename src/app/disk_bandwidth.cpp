@@ -38,14 +38,10 @@ class Places {
 }  // namespace
 
 Result<double> measure_disk(const std::vector<std::string>& paths, uint64_t block_bytes) {
-  if (paths.empty()) {
-    return 0.0;
-  }
+  if (paths.empty()) return 0.0;
   const uint64_t block = (block_bytes + kReadAlignment - 1) / kReadAlignment * kReadAlignment;
   TRY(const auto file, FileSource::open(paths.front()));
-  if (file->size() < kLeastBytes + block) {
-    return 0.0;
-  }
+  if (file->size() < kLeastBytes + block) return 0.0;
   TRY(const auto queue, open_read_queue({paths.front()}));
   const uint32_t depth = std::min<uint32_t>(queue->depth(), 32);
   const std::unique_ptr<std::byte, Free> memory(

@@ -22,9 +22,8 @@ constexpr uint32_t kMaxPauseSeconds = 30;
 void pause_before_retry(uint32_t failures) {
   using std::chrono::milliseconds;
   const uint32_t seconds = failures < 2 ? 0 : std::min(1u << std::min(failures - 2, 5u), kMaxPauseSeconds);
-  for (uint32_t tenth = 0; tenth < 10 * seconds && !interrupted(); ++tenth) {
+  for (uint32_t tenth = 0; tenth < 10 * seconds && !interrupted(); ++tenth)
     std::this_thread::sleep_for(milliseconds(100));
-  }
 }
 
 uint64_t free_bytes(const std::string& path) {
@@ -34,9 +33,7 @@ uint64_t free_bytes(const std::string& path) {
 
 // What a later request can show to get the rest of the same file. A weak ETag promises too little.
 std::string validator_of(const HttpReply& reply) {
-  if (!reply.etag.empty() && !starts_with(reply.etag, "W/")) {
-    return reply.etag;
-  }
+  if (!reply.etag.empty() && !starts_with(reply.etag, "W/")) return reply.etag;
   return reply.last_modified;
 }
 
@@ -49,9 +46,7 @@ Status add_file(const std::string& path, Sha256& sum, ProgressLine& progress) {
     sum.add(bytes);
     at += bytes.size();
     progress.update(at, source->size());
-    if (interrupted()) {
-      return error(ErrorKind::cancelled, path, ": stopped");
-    }
+    if (interrupted()) return error(ErrorKind::cancelled, path, ": stopped");
   }
   return {};
 }
@@ -103,9 +98,7 @@ Status Download::take_up() {
   const bool known = !note.validator.empty() || !request_.sha256.empty();
   const bool same = note.url == request_.url && (!request_.bytes || !note.total || *note.total == *request_.bytes);
   total_ = request_.bytes ? request_.bytes : note.total;
-  if (part_.size() == 0 || !known || !same || part_.size() > total_.value_or(UINT64_MAX)) {
-    return restart(nothing_yet());
-  }
+  if (part_.size() == 0 || !known || !same || part_.size() > total_.value_or(UINT64_MAX)) return restart(nothing_yet());
   return add_file(part_.part_path(), sum_, progress_);
 }
 
@@ -117,16 +110,13 @@ Status Download::restart(const PartNote& note) {
 
 Status Download::check_room(uint64_t bytes) {
   const uint64_t room = free_bytes(part_.part_path());
-  if (bytes <= room) {
-    return {};
-  }
+  if (bytes <= room) return {};
   return ours(error(ErrorKind::io, request_.path, ": ", format_bytes(room), " are free: want ", format_bytes(bytes)));
 }
 
 Status Download::begin_anew(const HttpReply& reply) {
-  if (request_.bytes && reply.body_bytes && *reply.body_bytes != *request_.bytes) {
+  if (request_.bytes && reply.body_bytes && *reply.body_bytes != *request_.bytes)
     return fault(ErrorKind::corrupt, "the server has ", *reply.body_bytes, " bytes: want ", *request_.bytes);
-  }
   const std::optional<uint64_t> total = request_.bytes ? request_.bytes : reply.body_bytes;
   TRY_STATUS(restart({request_.url, validator_of(reply), total}));
   return check_room(total.value_or(0));
@@ -148,16 +138,14 @@ Status Download::begin_rest(const HttpReply& reply) {
 }
 
 Status Download::begin(const HttpReply& reply) {
-  if (starts_with(reply.content_type, "text/html")) {
+  if (starts_with(reply.content_type, "text/html"))
     return fault(ErrorKind::unsupported, "a web page: want the address of the file itself");
-  }
   return reply.status == 206 ? begin_rest(reply) : begin_anew(reply);
 }
 
 Status Download::take(std::span<const std::byte> piece) {
-  if (total_ && piece.size() > *total_ - part_.size()) {
+  if (total_ && piece.size() > *total_ - part_.size())
     return fault(ErrorKind::corrupt, "more than ", *total_, " bytes: want no more");
-  }
   TRY_STATUS(ours(part_.append(piece)));
   sum_.add(piece);
   fetched_ += piece.size();
@@ -177,18 +165,12 @@ Status Download::no_more(const HttpReply& reply) {
 }
 
 Status Download::try_once() {
-  if (complete()) {
-    return {};
-  }
+  if (complete()) return {};
   const HttpRequest request = {
       request_.url, {}, part_.size(), part_.note().validator, request_.options.timeout_seconds};
   TRY(const HttpReply reply, http_get(request, *this));
-  if (reply.status == 416) {
-    return no_more(reply);
-  }
-  if (total_ && part_.size() != *total_) {
-    return fault(ErrorKind::io, "the connection ends before the file does");
-  }
+  if (reply.status == 416) return no_more(reply);
+  if (total_ && part_.size() != *total_) return fault(ErrorKind::io, "the connection ends before the file does");
   return {};
 }
 
@@ -196,9 +178,7 @@ Status Download::fetch() {
   uint64_t furthest = part_.size();
   for (uint32_t failures = 0;;) {
     Status done = try_once();
-    if (done) {
-      return done;
-    }
+    if (done) return done;
     failures = part_.size() > furthest ? 1 : failures + 1;
     furthest = std::max(furthest, part_.size());
     const bool may_pass = done.error().kind == ErrorKind::io && !disk_failed_ && !interrupted();
@@ -206,9 +186,7 @@ Status Download::fetch() {
       pause_before_retry(failures);
       continue;
     }
-    if (part_.size() == 0) {
-      return done;
-    }
+    if (part_.size() == 0) return done;
     return error(done.error().kind, done.error().text, " (", format_bytes(part_.size()),
                  " are kept: the same command goes on from there)");
   }
@@ -237,9 +215,8 @@ class TextBody final : public HttpBody {
     return {};
   }
   Status take(std::span<const std::byte> piece) override {
-    if (piece.size() > limit_ - text_.size()) {
+    if (piece.size() > limit_ - text_.size())
       return error(ErrorKind::unsupported, url_, ": more than ", format_bytes(limit_), ": want a manifest");
-    }
     text_.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     return {};
   }
@@ -270,12 +247,8 @@ Result<std::string> fetch_text(const std::string& url, const std::vector<std::st
   const HttpRequest request = {url, headers, 0, "", options.timeout_seconds};
   for (uint32_t failures = 0;;) {
     const Result<HttpReply> reply = http_get(request, body);
-    if (reply) {
-      return body.text();
-    }
-    if (reply.error().kind != ErrorKind::io || ++failures > options.retries || interrupted()) {
-      return reply.error();
-    }
+    if (reply) return body.text();
+    if (reply.error().kind != ErrorKind::io || ++failures > options.retries || interrupted()) return reply.error();
     pause_before_retry(failures);
   }
 }

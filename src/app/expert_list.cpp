@@ -25,15 +25,11 @@ std::string checksum_line(std::string_view text) {
 
 std::optional<HotExpert> parse_line(const std::string& line) {
   const std::vector<std::string> words = split(line, ' ');
-  if (words.size() != 3) {
-    return std::nullopt;
-  }
+  if (words.size() != 3) return std::nullopt;
   uint64_t numbers[3];
   for (size_t i = 0; i < 3; ++i) {
     const auto number = parse_integer(words[i]);
-    if (!number || *number < 0 || (i < 2 && *number > std::numeric_limits<uint32_t>::max())) {
-      return std::nullopt;
-    }
+    if (!number || *number < 0 || (i < 2 && *number > std::numeric_limits<uint32_t>::max())) return std::nullopt;
     numbers[i] = static_cast<uint64_t>(*number);
   }
   return HotExpert{static_cast<uint32_t>(numbers[0]), static_cast<uint32_t>(numbers[1]), numbers[2]};
@@ -51,9 +47,7 @@ Result<std::string> expert_list_path(const std::string& state_folder, const std:
 }
 
 Result<std::vector<HotExpert>> read_expert_list(const std::string& path) {
-  if (path_kind(path) == PathKind::missing) {
-    return error(ErrorKind::not_found, path, ": no such file");
-  }
+  if (path_kind(path) == PathKind::missing) return error(ErrorKind::not_found, path, ": no such file");
   TRY(const std::string text, read_file(path, kMostBytes));
   const auto damaged = [&] { return error(ErrorKind::corrupt, path, ": no list of experts, or a damaged one"); };
   const size_t end = text.rfind(kChecksum);
@@ -63,13 +57,9 @@ Result<std::vector<HotExpert>> read_expert_list(const std::string& path) {
   }
   std::vector<HotExpert> hot;
   for (const std::string& line : split(text.substr(kFirstLine.size(), end - kFirstLine.size()), '\n')) {
-    if (line.empty()) {
-      continue;
-    }
+    if (line.empty()) continue;
     const auto one = parse_line(line);
-    if (!one) {
-      return damaged();
-    }
+    if (!one) return damaged();
     hot.push_back(*one);
   }
   return hot;
@@ -77,9 +67,7 @@ Result<std::vector<HotExpert>> read_expert_list(const std::string& path) {
 
 Status write_expert_list(const std::string& path, std::span<const HotExpert> hot) {
   std::string text(kFirstLine);
-  for (const HotExpert& one : hot) {
-    text += cat(one.layer, ' ', one.expert, ' ', one.uses, '\n');
-  }
+  for (const HotExpert& one : hot) text += cat(one.layer, ' ', one.expert, ' ', one.uses, '\n');
   text += checksum_line(text);
   const std::string folder = path.substr(0, path.rfind('/'));
   TRY_STATUS(make_own_folder(folder.substr(0, folder.rfind('/'))));

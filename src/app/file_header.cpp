@@ -50,21 +50,13 @@ Result<std::shared_ptr<const void>> zeros(uint64_t bytes, const std::string& pat
 }  // namespace
 
 Result<std::optional<HeaderOnly>> open_header(const std::string& path) {
-  if (path_kind(path) != PathKind::file) {
-    return std::optional<HeaderOnly>{};
-  }
+  if (path_kind(path) != PathKind::file) return std::optional<HeaderOnly>{};
   TRY(const auto file, FileSource::open(path));
-  if (!is_gguf(*file)) {
-    return std::optional<HeaderOnly>{};
-  }
+  if (!is_gguf(*file)) return std::optional<HeaderOnly>{};
   TRY(GgufHeader header, parse_gguf(WholeFile(*file), path));
   uint64_t end = 1;
-  for (const TensorEntry& entry : header.tensors) {
-    end = std::max(end, entry.offset + entry.bytes);
-  }
-  if (end <= file->size()) {
-    return std::optional<HeaderOnly>{};
-  }
+  for (const TensorEntry& entry : header.tensors) end = std::max(end, entry.offset + entry.bytes);
+  if (end <= file->size()) return std::optional<HeaderOnly>{};
   MadeCheckpoint made{.dialect = Dialect::gguf,
                       .name = path,
                       .documents = {},

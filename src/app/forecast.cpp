@@ -82,9 +82,7 @@ std::unique_ptr<Replacement> replacement_of(const ExpertRoom& experts) {
 Status check_routing(const RoutingTrace& trace, const ExpertRoom& experts, const std::string& path) {
   if (experts.layers == 0)
     return error(ErrorKind::invalid, path, ": found a trace of experts: want none, since the model has none");
-  if (trace.layers == experts.layers && trace.experts == experts.experts && trace.used == experts.used) {
-    return {};
-  }
+  if (trace.layers == experts.layers && trace.experts == experts.experts && trace.used == experts.used) return {};
   return error(ErrorKind::invalid, path, ": found ", trace.layers, " layers of ", trace.experts, " experts, ",
                trace.used, " a token: want the model's ", experts.layers, " of ", experts.experts, ", ", experts.used);
 }
@@ -103,16 +101,14 @@ Result<double> measure_memory(const Model& model, Machine& machine) {
 Result<Bandwidths> measure(const Model& model, const WeightFiles& files, const MemoryPlan& plan,
                            const ForecastSources& sources, Machine& machine) {
   Bandwidths bandwidths;
-  if (plan.domain != Domain::host) {
+  if (plan.domain != Domain::host)
     bandwidths.memory = machine.device->measure_copying(nanoseconds);
-  } else {
+  else
     TRY(bandwidths.memory, measure_memory(model, machine));
-  }
-  if (sources.disk) {
+  if (sources.disk)
     bandwidths.disk = *sources.disk;
-  } else if (plan.streams() && !sources.header_only) {
+  else if (plan.streams() && !sources.header_only)
     TRY(bandwidths.disk, measure_disk(files.paths, plan.experts.read_bytes / plan.experts.reads));
-  }
   return bandwidths;
 }
 
@@ -182,9 +178,7 @@ Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const 
   const std::optional<Rehearsal>& played = measured.rehearsal;
   const bool timed = on_host ? bandwidths.memory > 0 : played.has_value();
   const bool read = on_host ? bandwidths.disk > 0 : played && played->reads;
-  if (!timed || (foreseen.disk_bytes > 0 && !read)) {
-    return foreseen;
-  }
+  if (!timed || (foreseen.disk_bytes > 0 && !read)) return foreseen;
   const auto tokens_per_second = [&](double hit_rate) {
     return 1 / (on_host ? token_seconds(plan, bytes, bandwidths, hit_rate) : token_seconds(plan, *played, hit_rate));
   };

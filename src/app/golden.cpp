@@ -28,9 +28,7 @@ class Members {
 
   Result<const Json::Array*> array(std::string_view name) const {
     const Json* member = object_->find(name);
-    if (member == nullptr || !member->is_array()) {
-      return fault(name, "an array");
-    }
+    if (member == nullptr || !member->is_array()) return fault(name, "an array");
     return &member->as_array();
   }
 
@@ -38,14 +36,10 @@ class Members {
   template <class T>
   Result<std::vector<T>> numbers(std::string_view name) const {
     std::vector<T> values;
-    if (object_->find(name) == nullptr) {
-      return values;
-    }
+    if (object_->find(name) == nullptr) return values;
     TRY(const Json::Array* members, array(name));
     for (const Json& member : *members) {
-      if (!member.is_number() || !in_range<T>(member.as_number())) {
-        return fault(name, "an array of numbers");
-      }
+      if (!member.is_number() || !in_range<T>(member.as_number())) return fault(name, "an array of numbers");
       values.push_back(static_cast<T>(member.as_number()));
     }
     return values;
@@ -53,9 +47,7 @@ class Members {
 
   Result<std::optional<double>> number(std::string_view name) const {
     const Json* member = object_->find(name);
-    if (member == nullptr) {
-      return std::optional<double>();
-    }
+    if (member == nullptr) return std::optional<double>();
     return member->is_number() ? Result<std::optional<double>>(member->as_number()) : fault(name, "a number");
   }
 
@@ -88,16 +80,10 @@ Status check_positions(const GoldenCase& read, const Members& members) {
 
 Status read_tensor_names(const Json& object, const Members& members, GoldenCase& read) {
   const Json* tensors = object.find("tensors");
-  if (tensors == nullptr) {
-    return {};
-  }
-  if (!tensors->is_object()) {
-    return members.fault("tensors", "an object");
-  }
+  if (tensors == nullptr) return {};
+  if (!tensors->is_object()) return members.fault("tensors", "an object");
   for (const auto& [name, key] : tensors->as_object()) {
-    if (!key.is_string()) {
-      return members.fault("tensors", "an object of strings");
-    }
+    if (!key.is_string()) return members.fault("tensors", "an object of strings");
     read.tensors.emplace_back(name, key.as_string());
   }
   return {};
@@ -119,9 +105,8 @@ Status read_chat(const Json& object, const Members& members, GoldenCase& read) {
   TRY(read.text, members.text("text"));
   TRY_STATUS(members.array("messages"));
   read.messages = *object.find("messages");
-  if (const Json* kwargs = object.find("template_kwargs"); kwargs != nullptr && kwargs->is_object()) {
+  if (const Json* kwargs = object.find("template_kwargs"); kwargs != nullptr && kwargs->is_object())
     read.template_kwargs = *kwargs;
-  }
   return {};
 }
 
@@ -133,13 +118,9 @@ Result<GoldenCase> read_case(const Json& object, const std::string& where) {
   // Cases of other kinds are only listed; their members may have other shapes.
   if (!reason_not_run(read.kind)) {
     TRY_STATUS(read_numbers(object, members, read));
-    if (read.input_ids.empty()) {
-      return members.fault("input_ids", "at least one token");
-    }
+    if (read.input_ids.empty()) return members.fault("input_ids", "at least one token");
   }
-  if (read.kind == "chat") {
-    TRY_STATUS(read_chat(object, members, read));
-  }
+  if (read.kind == "chat") TRY_STATUS(read_chat(object, members, read));
   return read;
 }
 
@@ -150,9 +131,7 @@ std::string tensors_path(const std::string& path) {
 template <class T>
 std::vector<T> copy_elements(const StoredTensor& stored) {
   std::vector<T> elements(stored.bytes.size() / sizeof(T));
-  if (!elements.empty()) {
-    std::memcpy(elements.data(), stored.bytes.data(), elements.size() * sizeof(T));
-  }
+  if (!elements.empty()) std::memcpy(elements.data(), stored.bytes.data(), elements.size() * sizeof(T));
   return elements;
 }
 
@@ -175,9 +154,7 @@ Result<Golden> Golden::open(const std::string& path) {
 
 Result<GoldenTensor> Golden::tensor(const GoldenCase& golden_case, const std::string& name) const {
   for (const auto& [known, key] : golden_case.tensors) {
-    if (known != name) {
-      continue;
-    }
+    if (known != name) continue;
     const StoredTensor* stored = tensors_.find(key);
     if (stored == nullptr) {
       return error(ErrorKind::corrupt, tensors_.path(), ": no tensor ", printable(key), ": want the ", name,
@@ -205,14 +182,9 @@ std::optional<std::string> reason_not_run(std::string_view kind) {
       {"lora", "adapters are not supported yet"},
       {"train", "training is not supported yet"},
   };
-  if (kind == "text" || kind == "chat") {
-    return std::nullopt;
-  }
-  for (const Missing& missing : kMissing) {
-    if (kind == missing.kind) {
-      return missing.why;
-    }
-  }
+  if (kind == "text" || kind == "chat") return std::nullopt;
+  for (const Missing& missing : kMissing)
+    if (kind == missing.kind) return missing.why;
   return cat("cases of kind ", printable(kind), " are not known");
 }
 

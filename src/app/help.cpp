@@ -45,73 +45,52 @@ std::string option_head(const OptionSpec& option) {
 
 std::string option_help(const OptionSpec& option) {
   std::string help = option.help;
-  if (option.fallback[0] != '\0') {
-    help += cat(" (default ", option.fallback, ")");
-  }
+  if (option.fallback[0] != '\0') help += cat(" (default ", option.fallback, ")");
   return help;
 }
 
 // As one sentence.
 std::string exit_text() {
   std::string out;
-  for (const TableRow& row : exit_rows()) {
-    out += cat(out.empty() ? "Exit status: " : "; ", row.head, ' ', row.text);
-  }
+  for (const TableRow& row : exit_rows()) out += cat(out.empty() ? "Exit status: " : "; ", row.head, ' ', row.text);
   return out + ".";
 }
 
 Rows command_rows() {
   Rows rows;
-  for (const CommandSpec& command : all_commands()) {
-    rows.push_back({command.name, command.summary});
-  }
+  for (const CommandSpec& command : all_commands()) rows.push_back({command.name, command.summary});
   return rows;
 }
 
 std::string cell(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    out += c == '|' ? std::string("\\|") : std::string(1, c);
-  }
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
   return out;
 }
 
 std::string markdown_rows(const char* left, const char* right, const Rows& rows) {
   std::string out = cat("| ", left, " | ", right, " |\n|---|---|\n");
-  for (const auto& [head, text] : rows) {
-    out += cat("| `", cell(head), "` | ", cell(text), " |\n");
-  }
+  for (const auto& [head, text] : rows) out += cat("| `", cell(head), "` | ", cell(text), " |\n");
   return out + "\n";
 }
 
 std::string markdown_json(const CommandSpec& command) {
   std::string out = "With `--json` one object is printed:\n\n| member | type | meaning |\n|---|---|---|\n";
-  for (const JsonField& field : command.json) {
+  for (const JsonField& field : command.json)
     out += cat("| `", field.name, "` | ", cell(field.type), " | ", cell(field.meaning), " |\n");
-  }
   return out + "\n";
 }
 
 std::string markdown_section(const CommandSpec& command) {
   std::string out =
       cat("## sluice ", command.name, "\n\n", command.summary, ".\n\n```\n", usage_line(command), "\n```\n\n");
-  if (command.text[0] != '\0') {
-    out += cat(command.text, "\n\n");
-  }
-  if (!command.positionals.empty()) {
-    out += markdown_rows("argument", "meaning", positional_rows(command));
-  }
-  if (!command.options.empty()) {
-    out += markdown_rows("option", "meaning", option_rows(command));
-  }
-  for (const TableSpec& table : command.tables) {
-    out += markdown_rows(table.title, "meaning", table.rows);
-  }
+  if (command.text[0] != '\0') out += cat(command.text, "\n\n");
+  if (!command.positionals.empty()) out += markdown_rows("argument", "meaning", positional_rows(command));
+  if (!command.options.empty()) out += markdown_rows("option", "meaning", option_rows(command));
+  for (const TableSpec& table : command.tables) out += markdown_rows(table.title, "meaning", table.rows);
   if (!command.examples.empty()) {
     out += "```sh\n";
-    for (const ExampleSpec& example : command.examples) {
-      out += cat("# ", example.what, '\n', example.line, '\n');
-    }
+    for (const ExampleSpec& example : command.examples) out += cat("# ", example.what, '\n', example.line, '\n');
     out += "```\n\n";
   }
   return command.json.empty() ? out : out + markdown_json(command);
@@ -119,9 +98,7 @@ std::string markdown_section(const CommandSpec& command) {
 
 std::string paragraphs(std::string_view text) {
   std::string out;
-  for (const std::string& line : split(text, '\n')) {
-    out += wrapped(line, 0) + "\n";
-  }
+  for (const std::string& line : split(text, '\n')) out += wrapped(line, 0) + "\n";
   return out;
 }
 
@@ -136,9 +113,8 @@ Result<int> help(const Arguments& arguments, Console& console) {
   }
   const std::string& name = arguments.positionals()[0];
   const CommandSpec* command = find_command(name);
-  if (command == nullptr) {
+  if (command == nullptr)
     return error(ErrorKind::not_found, "help: no command ", printable(name), ": want one that sluice help lists");
-  }
   console.out(help_text(*command));
   return 0;
 }
@@ -147,27 +123,22 @@ Result<int> help(const Arguments& arguments, Console& console) {
 
 std::string usage_line(const CommandSpec& command) {
   std::string line = cat("sluice ", command.name);
-  for (const PositionalSpec& positional : command.positionals) {
+  for (const PositionalSpec& positional : command.positionals)
     line += positional.required ? cat(' ', positional.name) : cat(" [", positional.name, ']');
-  }
   return command.options.empty() ? line : line + " [OPTIONS]";
 }
 
 std::vector<TableRow> option_rows(const CommandSpec& command) {
   std::vector<TableRow> rows;
   rows.reserve(command.options.size());
-  for (const OptionSpec& option : command.options) {
-    rows.push_back({option_head(option), option_help(option)});
-  }
+  for (const OptionSpec& option : command.options) rows.push_back({option_head(option), option_help(option)});
   return rows;
 }
 
 std::vector<TableRow> positional_rows(const CommandSpec& command) {
   std::vector<TableRow> rows;
   rows.reserve(command.positionals.size());
-  for (const PositionalSpec& positional : command.positionals) {
-    rows.push_back({positional.name, positional.help});
-  }
+  for (const PositionalSpec& positional : command.positionals) rows.push_back({positional.name, positional.help});
   return rows;
 }
 
@@ -182,9 +153,7 @@ std::vector<TableRow> exit_rows() {
 std::string table_text(const std::vector<TableRow>& rows) {
   constexpr size_t kWidest = 26;
   size_t width = 0;
-  for (const auto& [head, text] : rows) {
-    width = head.size() > kWidest ? width : std::max(width, head.size());
-  }
+  for (const auto& [head, text] : rows) width = head.size() > kWidest ? width : std::max(width, head.size());
   std::string out;
   for (const auto& [head, text] : rows) {
     out += cat("  ", padded(head, width), head.size() > width ? cat('\n', std::string(width + 2, ' ')) : "", "  ",
@@ -206,23 +175,14 @@ std::string help_overview() {
 
 std::string help_text(const CommandSpec& command) {
   std::string out = cat(command.summary, ".\n\nUsage: ", usage_line(command), "\n");
-  if (command.text[0] != '\0') {
-    out += cat('\n', paragraphs(command.text));
-  }
-  if (!command.positionals.empty()) {
-    out += cat("\nArguments:\n", table_text(positional_rows(command)));
-  }
-  if (!command.options.empty()) {
-    out += cat("\nOptions:\n", table_text(option_rows(command)));
-  }
-  for (const TableSpec& table : command.tables) {
-    out += cat('\n', table.title, ":\n", table_text(table.rows));
-  }
+  if (command.text[0] != '\0') out += cat('\n', paragraphs(command.text));
+  if (!command.positionals.empty()) out += cat("\nArguments:\n", table_text(positional_rows(command)));
+  if (!command.options.empty()) out += cat("\nOptions:\n", table_text(option_rows(command)));
+  for (const TableSpec& table : command.tables) out += cat('\n', table.title, ":\n", table_text(table.rows));
   if (!command.examples.empty()) {
     out += "\nExamples:\n";
-    for (const ExampleSpec& example : command.examples) {
+    for (const ExampleSpec& example : command.examples)
       out += cat("  ", example.line, "\n      ", wrapped(example.what, 6), '\n');
-    }
   }
   return out;
 }
@@ -232,9 +192,7 @@ std::string help_markdown() {
       cat("# The command line\n\nGenerated by `sluice help --markdown` from the tables in `src/app/`; a test holds the "
           "two equal.\n\n",
           exit_text(), "\n\n", markdown_rows("command", "what it does", command_rows()));
-  for (const CommandSpec& command : all_commands()) {
-    out += markdown_section(command);
-  }
+  for (const CommandSpec& command : all_commands()) out += markdown_section(command);
   out += "## Environment and files\n\n";
   out += markdown_rows("variable", "meaning", environment_rows()) + markdown_rows("file", "meaning", file_rows());
   out.pop_back();

@@ -30,12 +30,8 @@ std::string lower(std::string_view text) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
-    text.remove_suffix(1);
-  }
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
   return text;
 }
 
@@ -106,22 +102,19 @@ void Transfer::take_header(std::string_view line) {
     return;
   }
   const size_t colon = line.find(':');
-  if (colon == std::string_view::npos) {
-    return;
-  }
+  if (colon == std::string_view::npos) return;
   const std::string name = lower(line.substr(0, colon));
   const std::string_view value = trimmed(line.substr(colon + 1));
-  if (name == "etag") {
+  if (name == "etag")
     reply_.etag = value;
-  } else if (name == "last-modified") {
+  else if (name == "last-modified")
     reply_.last_modified = value;
-  } else if (name == "content-type") {
+  else if (name == "content-type")
     reply_.content_type = lower(value);
-  } else if (name == "content-length") {
+  else if (name == "content-length")
     reply_.body_bytes = parse_size(value);
-  } else if (name == "content-range") {
+  else if (name == "content-range")
     read_content_range(value, reply_);
-  }
 }
 
 Status Transfer::begin() {
@@ -130,24 +123,16 @@ Status Transfer::begin() {
 }
 
 Status Transfer::take_body(std::span<const std::byte> piece) {
-  if (!wants_body()) {
-    return {};
-  }
-  if (!begun_) {
-    TRY_STATUS(begin());
-  }
+  if (!wants_body()) return {};
+  if (!begun_) TRY_STATUS(begin());
   return body_.take(piece);
 }
 
 Headers Transfer::header_list() const {
   std::vector<std::string> lines = request_.headers;
-  if (request_.from > 0 && !request_.if_range.empty()) {
-    lines.push_back("If-Range: " + request_.if_range);
-  }
+  if (request_.from > 0 && !request_.if_range.empty()) lines.push_back("If-Range: " + request_.if_range);
   curl_slist* list = nullptr;
-  for (const std::string& line : lines) {
-    list = curl_slist_append(list, line.c_str());
-  }
+  for (const std::string& line : lines) list = curl_slist_append(list, line.c_str());
   return {list, curl_slist_free_all};
 }
 
@@ -165,9 +150,7 @@ void Transfer::set_up(CURL* curl, const Headers& headers) {
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min(timeout, kMaxConnectSeconds));
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail_);
-  if (request_.from > 0) {
-    curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());  // copied
-  }
+  if (request_.from > 0) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());  // copied
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
@@ -179,9 +162,8 @@ void Transfer::set_up(CURL* curl, const Headers& headers) {
 
 Error Transfer::transport_error(CURLcode code) const {
   const std::string& url = request_.url;
-  if (silent_ || code == CURLE_OPERATION_TIMEDOUT) {
+  if (silent_ || code == CURLE_OPERATION_TIMEDOUT)
     return error(ErrorKind::io, url, ": the server says nothing for ", request_.timeout_seconds, " s");
-  }
   switch (code) {
     case CURLE_ABORTED_BY_CALLBACK: return error(ErrorKind::cancelled, url, ": stopped");
     case CURLE_TOO_MANY_REDIRECTS:
@@ -211,38 +193,29 @@ Status Transfer::check_status() const {
     case 410: return error(ErrorKind::not_found, url, ": not on the server (status ", status, ")");
     default: break;
   }
-  if (status == 429 || status >= 500) {
-    return error(ErrorKind::io, url, ": the server fails (status ", status, ")");
-  }
+  if (status == 429 || status >= 500) return error(ErrorKind::io, url, ": the server fails (status ", status, ")");
   return error(ErrorKind::unsupported, url, ": status ", status, ": want 200");
 }
 
 Result<HttpReply> Transfer::run() {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   const Handle curl(curl_easy_init(), curl_easy_cleanup);
-  if (ready != CURLE_OK || curl == nullptr) {
+  if (ready != CURLE_OK || curl == nullptr)
     return error(ErrorKind::out_of_memory, request_.url, ": cannot set up libcurl");
-  }
   const Headers headers = header_list();
   set_up(curl.get(), headers);
   const CURLcode code = curl_easy_perform(curl.get());
   TRY_STATUS(failed_);
-  if (code != CURLE_OK) {
-    return transport_error(code);
-  }
+  if (code != CURLE_OK) return transport_error(code);
   TRY_STATUS(check_status());
-  if (wants_body() && !begun_) {
-    TRY_STATUS(begin());
-  }
+  if (wants_body() && !begun_) TRY_STATUS(begin());
   return std::move(reply_);
 }
 
 // A part of a URL; "" when it has none.
 std::string url_part(CURLU* url, CURLUPart part, unsigned flags) {
   char* text = nullptr;
-  if (curl_url_get(url, part, &text, flags) != CURLUE_OK) {
-    return {};
-  }
+  if (curl_url_get(url, part, &text, flags) != CURLUE_OK) return {};
   std::string copy = text;
   curl_free(text);
   return copy;
@@ -253,9 +226,7 @@ std::optional<std::string> decoded(const std::string& part) {
   int bytes = 0;
   const std::unique_ptr<char, decltype(&curl_free)> text(
       curl_easy_unescape(nullptr, part.c_str(), static_cast<int>(part.size()), &bytes), curl_free);
-  if (text == nullptr) {
-    return std::nullopt;
-  }
+  if (text == nullptr) return std::nullopt;
   std::string out(text.get(), static_cast<size_t>(bytes));
   const bool control = std::any_of(out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   return control ? std::nullopt : std::optional(std::move(out));
@@ -268,9 +239,7 @@ const char* redirect_protocols(std::string_view scheme) { return scheme == "http
 void read_content_range(std::string_view value, HttpReply& reply) {
   constexpr std::string_view kUnit = "bytes ";
   const size_t slash = value.find('/');
-  if (!starts_with(lower(value.substr(0, kUnit.size())), kUnit) || slash == std::string_view::npos) {
-    return;
-  }
+  if (!starts_with(lower(value.substr(0, kUnit.size())), kUnit) || slash == std::string_view::npos) return;
   reply.range_total = parse_size(value.substr(slash + 1));
   const std::string_view range = value.substr(kUnit.size(), slash - kUnit.size());
   reply.range_from = parse_size(range.substr(0, range.find('-')));
@@ -282,21 +251,15 @@ Result<Url> parse_url(const std::string& url) {
   const UrlHandle handle(curl_url(), curl_url_cleanup);
   const Error malformed =
       error(ErrorKind::invalid, printable(url, 200), ": want a URL that begins with http:// or https://");
-  if (handle == nullptr || curl_url_set(handle.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) {
-    return malformed;
-  }
+  if (handle == nullptr || curl_url_set(handle.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return malformed;
   Url parts;
   parts.scheme = url_part(handle.get(), CURLUPART_SCHEME, 0);
-  if (parts.scheme != "http" && parts.scheme != "https") {
-    return malformed;
-  }
+  if (parts.scheme != "http" && parts.scheme != "https") return malformed;
   const std::string port = url_part(handle.get(), CURLUPART_PORT, CURLU_NO_DEFAULT_PORT);
   parts.host = lower(url_part(handle.get(), CURLUPART_HOST, 0)) + (port.empty() ? "" : ":" + port);
   for (const std::string& part : split(url_part(handle.get(), CURLUPART_PATH, 0).substr(1), '/')) {
     std::optional<std::string> plain = decoded(part);
-    if (!plain) {
-      return malformed;
-    }
+    if (!plain) return malformed;
     parts.path.push_back(*std::move(plain));
   }
   return parts;

@@ -53,9 +53,7 @@ Result<Inspection> inspect(ModelFiles files) {
   TRY(Checkpoint opened, open_checkpoint(files.path));
   Inspection found;
   found.files = std::move(files);
-  if (!found.files.projector.empty()) {
-    TRY(found.projector, open_checkpoint(found.files.projector));
-  }
+  if (!found.files.projector.empty()) TRY(found.projector, open_checkpoint(found.files.projector));
   found.checkpoint = std::make_shared<const Checkpoint>(std::move(opened));
   Result<Model> model = resolve(found.checkpoint);
   if (model) {
@@ -72,9 +70,7 @@ Result<Inspection> inspect(ModelFiles files) {
     const Format format = elements == packed.end() ? tensor.format : elements->second;
     auto share = std::find_if(found.formats.begin(), found.formats.end(),
                               [&](const FormatShare& s) { return s.format == format; });
-    if (share == found.formats.end()) {
-      share = found.formats.insert(share, {format, 0, 0});
-    }
+    if (share == found.formats.end()) share = found.formats.insert(share, {format, 0, 0});
     share->tensors += 1;
     share->bytes += tensor.bytes.size();
     found.bytes += tensor.bytes.size();
@@ -117,25 +113,18 @@ std::string model_lines(const Model& model) {
                     line("parameters", cat(facts.parameters, " (", facts.size_label, ")")) +
                     line("layers", cat(facts.layers)) + line("hidden", cat(facts.hidden)) +
                     line("vocabulary", cat(facts.vocabulary)) + line("context", cat(facts.context_length));
-  for (const auto& [name, text] : facts.details) {
-    out += line(name, text);
-  }
+  for (const auto& [name, text] : facts.details) out += line(name, text);
   std::string sampling;
-  for (const auto& [name, value] : sampling_of(facts.sampling)) {
+  for (const auto& [name, value] : sampling_of(facts.sampling))
     sampling += cat(sampling.empty() ? "" : ", ", name, ' ', sampling_text(value));
-  }
   out += line("sampling", sampling.empty() ? "the file says nothing" : sampling);
-  for (const std::string& ignored : facts.ignored) {
-    out += line("ignored", ignored);
-  }
+  for (const std::string& ignored : facts.ignored) out += line("ignored", ignored);
   return out;
 }
 
 uint64_t bytes_of(const Checkpoint& checkpoint) {
   uint64_t bytes = 0;
-  for (const StoredTensor& tensor : checkpoint.tensors()) {
-    bytes += tensor.bytes.size();
-  }
+  for (const StoredTensor& tensor : checkpoint.tensors()) bytes += tensor.bytes.size();
   return bytes;
 }
 
@@ -145,12 +134,8 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 // What a tensor of the model's own files is for; "": not known, since no family knows the model.
 const char* role_of(const Inspection& found, const StoredTensor& tensor) {
-  if (!found.model) {
-    return "";
-  }
-  if (!contains(found.model->unread_tensors(), tensor.name)) {
-    return "text";
-  }
+  if (!found.model) return "";
+  if (!contains(found.model->unread_tensors(), tensor.name)) return "text";
   return contains(found.model->unknown_tensors(), tensor.name) ? "unknown" : "tower";
 }
 
@@ -158,9 +143,7 @@ const char* role_of(const Inspection& found, const StoredTensor& tensor) {
 std::string few_names(const std::vector<std::string>& names) {
   static constexpr size_t kNames = 3;
   std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kNames); ++i) {
-    list += cat(i == 0 ? "" : ", ", printable(names[i]));
-  }
+  for (size_t i = 0; i < std::min(names.size(), kNames); ++i) list += cat(i == 0 ? "" : ", ", printable(names[i]));
   return names.size() > kNames ? cat(list, " and ", names.size() - kNames, " more") : list;
 }
 
@@ -173,13 +156,9 @@ std::string tower_lines(const Inspection& found) {
     const std::string_view role = role_of(found, tensor);
     towers += role == "tower" ? 1 : 0;
     bytes += role == "tower" ? tensor.bytes.size() : 0;
-    if (role == "unknown") {
-      unknown.push_back(tensor.name);
-    }
+    if (role == "unknown") unknown.push_back(tensor.name);
   }
-  if (towers > 0) {
-    out += line("towers", cat(towers, " tensors, ", format_bytes(bytes), ", known and not run"));
-  }
+  if (towers > 0) out += line("towers", cat(towers, " tensors, ", format_bytes(bytes), ", known and not run"));
   if (found.projector) {
     out += line("towers", cat(found.projector->path(), ": ", found.projector->tensors().size(), " tensors, ",
                               format_bytes(bytes_of(*found.projector)), ", known and not run"));
@@ -191,22 +170,15 @@ std::string tower_lines(const Inspection& found) {
 std::string store_lines(const Inspection& found, const StoreSettings& stored) {
   const ModelFiles& files = found.files;
   std::string out = files.origin == Origin::path ? "" : line("store", cat(origin_name(files.origin), ", ", files.name));
-  if (!files.system.empty()) {
-    out += line("system", printable(files.system, 200));
-  }
+  if (!files.system.empty()) out += line("system", printable(files.system, 200));
   if (files.params.is_object()) {
     std::string unused;
-    for (const std::string& name : stored.unused) {
+    for (const std::string& name : stored.unused)
       unused += cat(unused.empty() ? "; not used: " : ", ", printable(name));
-    }
     out += line("params", printable(write_json(files.params), 400) + unused);
   }
-  if (!stored.messages.empty()) {
-    out += line("messages", cat(stored.messages.size(), " to begin with"));
-  }
-  if (!files.go_template.empty()) {
-    out += line("store template", go_template_note(files, found.chat_name));
-  }
+  if (!stored.messages.empty()) out += line("messages", cat(stored.messages.size(), " to begin with"));
+  if (!files.go_template.empty()) out += line("store template", go_template_note(files, found.chat_name));
   return out;
 }
 
@@ -221,12 +193,9 @@ std::string tensor_lines(const Inspection& found) {
                                 : "",
             '\n');
   };
-  for (const StoredTensor& tensor : found.checkpoint->tensors()) {
-    add(*found.checkpoint, tensor, role_of(found, tensor));
-  }
-  for (const StoredTensor& tensor : found.projector ? found.projector->tensors() : std::vector<StoredTensor>()) {
+  for (const StoredTensor& tensor : found.checkpoint->tensors()) add(*found.checkpoint, tensor, role_of(found, tensor));
+  for (const StoredTensor& tensor : found.projector ? found.projector->tensors() : std::vector<StoredTensor>())
     add(*found.projector, tensor, "tower");
-  }
   return out;
 }
 
@@ -236,9 +205,8 @@ std::string as_text(const Inspection& found, const StoreSettings& stored, bool t
                     line("source", cat(dialect_name(checkpoint.dialect()), ", ", checkpoint.files().size(), " file",
                                        checkpoint.files().size() == 1 ? "" : "s", ", ", checkpoint.tensors().size(),
                                        " tensors, ", format_bytes(found.bytes)));
-  for (const FormatShare& share : found.formats) {
+  for (const FormatShare& share : found.formats)
     out += line("format", cat(format_name(share.format), ": ", share.tensors, " tensors, ", format_bytes(share.bytes)));
-  }
   out += line("chat template", has_chat_template(checkpoint) ? "yes" : "none in the file");
   out += found.model ? model_lines(*found.model) : "";
   out += found.problem.empty() ? "" : line("not supported", found.problem);
@@ -248,9 +216,7 @@ std::string as_text(const Inspection& found, const StoreSettings& stored, bool t
 
 Json json_of_tensor(const Checkpoint& checkpoint, const StoredTensor& tensor, const std::string& role) {
   Json::Array shape;
-  for (const int64_t dimension : tensor.shape) {
-    shape.emplace_back(dimension);
-  }
+  for (const int64_t dimension : tensor.shape) shape.emplace_back(dimension);
   return Json::Object{{"name", tensor.name},
                       {"format", format_name(tensor.format)},
                       {"shape", std::move(shape)},
@@ -264,12 +230,8 @@ Json json_of_model(const Model& model) {
   const ModelFacts& facts = model.facts();
   const std::vector<std::string>& unknown = model.unknown_tensors();
   Json::Object details, sampling;
-  for (const auto& [name, text] : facts.details) {
-    details.emplace_back(name, text);
-  }
-  for (const auto& [name, value] : sampling_of(facts.sampling)) {
-    sampling.emplace_back(name, value);
-  }
+  for (const auto& [name, text] : facts.details) details.emplace_back(name, text);
+  for (const auto& [name, value] : sampling_of(facts.sampling)) sampling.emplace_back(name, value);
   return Json::Object{{"family", facts.family},
                       {"name", facts.name},
                       {"size_label", facts.size_label},
@@ -304,9 +266,7 @@ Json json_of_projector(const Checkpoint& projector) {
 Json as_json(const Inspection& found, const StoreSettings& stored, bool tensors) {
   const Checkpoint& checkpoint = *found.checkpoint;
   Json::Array files, formats;
-  for (const std::string& file : checkpoint.files()) {
-    files.emplace_back(file);
-  }
+  for (const std::string& file : checkpoint.files()) files.emplace_back(file);
   for (const FormatShare& share : found.formats) {
     formats.emplace_back(Json::Object{{"format", format_name(share.format)},
                                       {"tensors", static_cast<int64_t>(share.tensors)},
@@ -324,12 +284,10 @@ Json as_json(const Inspection& found, const StoreSettings& stored, bool tensors)
                            {"store", found.files.origin == Origin::path ? Json() : json_of_store(found.files, stored)}};
   if (tensors) {
     Json::Array list;
-    for (const StoredTensor& tensor : checkpoint.tensors()) {
+    for (const StoredTensor& tensor : checkpoint.tensors())
       list.push_back(json_of_tensor(checkpoint, tensor, role_of(found, tensor)));
-    }
-    for (const StoredTensor& tensor : found.projector ? found.projector->tensors() : std::vector<StoredTensor>()) {
+    for (const StoredTensor& tensor : found.projector ? found.projector->tensors() : std::vector<StoredTensor>())
       list.push_back(json_of_tensor(*found.projector, tensor, "tower"));
-    }
     json.add("tensors", std::move(list));
   }
   return json;
@@ -340,11 +298,10 @@ Result<int> run(const Arguments& arguments, Console& console) {
   TRY(const Inspection found, inspect(std::move(files)));
   const uint32_t vocabulary = found.model ? found.model->facts().vocabulary : kMaxVocabulary;
   TRY(const StoreSettings stored, read_store_settings(found.files, vocabulary, {}));
-  if (arguments.flag("--json")) {
+  if (arguments.flag("--json"))
     console.json(as_json(found, stored, arguments.flag("--tensors")));
-  } else {
+  else
     console.out(as_text(found, stored, arguments.flag("--tensors")));
-  }
   return 0;
 }
 

@@ -50,9 +50,7 @@ void LineEditor::State::leave_line_mode() {
     mode.c_cc[VTIME] = 0;
     tcsetattr(STDIN_FILENO, TCSANOW, &mode);
   }
-  if (ioctl(STDIN_FILENO, FIONREAD, &typed_ahead) != 0) {
-    typed_ahead = 0;
-  }
+  if (ioctl(STDIN_FILENO, FIONREAD, &typed_ahead) != 0) typed_ahead = 0;
 }
 
 // False when a Ctrl-C comes first. One that came between the last look and here is seen too: the signal is let in by
@@ -74,9 +72,7 @@ bool LineEditor::State::wait_for_byte() const {
 
 // As read(): 1, 0 at the end of input, -1.
 int LineEditor::State::read_byte(char& byte) {
-  if (!wait_for_byte()) {
-    return -1;
-  }
+  if (!wait_for_byte()) return -1;
   const auto got = static_cast<int>(::read(STDIN_FILENO, &byte, 1));
   // A Ctrl-D typed at a terminal in its own line mode reads as a null character once that mode is left.
   if (got == 1 && typed_ahead > 0) {
@@ -92,13 +88,9 @@ int LineEditor::State::read_character(EditLine* editor, wchar_t* character) {
   for (;;) {
     char byte = 0;
     const int got = state.read_byte(byte);
-    if (got != 1) {
-      return got;
-    }
+    if (got != 1) return got;
     const size_t used = std::mbrtowc(character, &byte, 1, &shift);
-    if (used <= 1) {
-      return 1;
-    }
+    if (used <= 1) return 1;
     if (used == static_cast<size_t>(-1)) {  // no character: shown as what stands for one
       *character = L'\uFFFD';
       return 1;
@@ -109,9 +101,8 @@ int LineEditor::State::read_character(EditLine* editor, wchar_t* character) {
 LineEditor::LineEditor(std::function<bool()> idle) : state_(std::make_unique<State>()) {
   state_->idle = std::move(idle);
   // Characters beyond ASCII need a multi-byte locale; a machine without one set gets plain UTF-8.
-  if (std::setlocale(LC_CTYPE, "") == nullptr || std::string_view(std::setlocale(LC_CTYPE, nullptr)) == "C") {
+  if (std::setlocale(LC_CTYPE, "") == nullptr || std::string_view(std::setlocale(LC_CTYPE, nullptr)) == "C")
     std::setlocale(LC_CTYPE, "C.UTF-8");
-  }
   state_->editor = el_init("sluice", stdin, stdout, stderr);
   state_->history = history_init();
   history(state_->history, &state_->event, H_SETSIZE, static_cast<int>(kHistoryEntries));
@@ -132,35 +123,23 @@ LineEditor::End LineEditor::read_one(const std::string& prompt, std::string& lin
   state_->leave_line_mode();
   int count = 0;
   const char* typed = el_gets(state_->editor, &count);
-  if (interrupted()) {
-    return End::interrupted;
-  }
-  if (typed == nullptr || count <= 0) {
-    return End::closed;
-  }
+  if (interrupted()) return End::interrupted;
+  if (typed == nullptr || count <= 0) return End::closed;
   line = typed;
-  if (!line.empty() && line.back() == '\n') {
-    line.pop_back();
-  }
+  if (!line.empty() && line.back() == '\n') line.pop_back();
   return End::line;
 }
 
 LineEditor::End LineEditor::read(const std::string& prompt, PromptLines& typed) {
   std::string line;
   End end = read_one(prompt, line);
-  while (end == End::line && !typed.add(line)) {
-    end = read_one("... ", line);
-  }
-  if (end == End::line) {
-    remember(typed.text());
-  }
+  while (end == End::line && !typed.add(line)) end = read_one("... ", line);
+  if (end == End::line) remember(typed.text());
   return end;
 }
 
 void LineEditor::remember(const std::string& entry) {
-  if (!entry.empty()) {
-    history(state_->history, &state_->event, H_ENTER, entry.c_str());
-  }
+  if (!entry.empty()) history(state_->history, &state_->event, H_ENTER, entry.c_str());
 }
 
 }  // namespace sluice

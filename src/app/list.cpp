@@ -29,9 +29,7 @@ uint64_t file_bytes(const std::string& path) {
 
 // What the file says it is, when no family knows it.
 std::string architecture_of(const Checkpoint& checkpoint) {
-  if (const auto architecture = checkpoint.metadata().get_string("general.architecture")) {
-    return *architecture;
-  }
+  if (const auto architecture = checkpoint.metadata().get_string("general.architecture")) return *architecture;
   const Json* config = checkpoint.document("config.json");
   const Json* type = config == nullptr ? nullptr : config->find("model_type");
   return type != nullptr && type->is_string() ? type->as_string() : "";
@@ -49,15 +47,11 @@ void describe(Row& row, const ModelFiles& files) {
   const auto checkpoint = std::make_shared<const Checkpoint>(*std::move(opened));
   row.format = format_label(*checkpoint);
   row.family = architecture_of(*checkpoint);
-  for (const std::string& file : checkpoint->files()) {
-    row.bytes += file == files.path ? 0 : file_bytes(file);
-  }
+  for (const std::string& file : checkpoint->files()) row.bytes += file == files.path ? 0 : file_bytes(file);
   const Result<Model> model = resolve(checkpoint);
   if (model) {
     row.family = model->facts().family;
-    if (const Status words = check_vocabulary(*checkpoint); !words) {
-      row.problem = words.error().text;
-    }
+    if (const Status words = check_vocabulary(*checkpoint); !words) row.problem = words.error().text;
   } else {
     row.problem = model.error().text;
   }
@@ -71,11 +65,10 @@ std::vector<Row> all_rows(Console& console) {
     Row row;
     row.name = model.name;
     row.origin = origin_name(model.origin);
-    if (model.files) {
+    if (model.files)
       describe(row, *model.files);
-    } else {
+    else
       row.problem = model.files.error().text;
-    }
     rows.push_back(std::move(row));
     progress.update(rows.size(), models.size());
   }
@@ -97,9 +90,7 @@ std::string as_text(const std::vector<Row>& rows) {
     std::string text;
     for (size_t column = 0; column + 1 < line.size(); ++column) {
       size_t width = 0;
-      for (const Cells& other : lines) {
-        width = std::max(width, other[column].size());
-      }
+      for (const Cells& other : lines) width = std::max(width, other[column].size());
       text += line[column] + std::string(width - line[column].size() + 2, ' ');
     }
     text += line.back();
@@ -128,9 +119,7 @@ Json as_json(const std::vector<Row>& rows) {
 // No model file is read: shells ask for these while somebody types.
 std::string all_names() {
   std::string out;
-  for (const ListedModel& model : list_models(machine_places())) {
-    out += printable(model.name, 200) + "\n";
-  }
+  for (const ListedModel& model : list_models(machine_places())) out += printable(model.name, 200) + "\n";
   return out;
 }
 
@@ -140,13 +129,12 @@ Result<int> run(const Arguments& arguments, Console& console) {
     return 0;
   }
   const std::vector<Row> rows = all_rows(console);
-  if (arguments.flag("--json")) {
+  if (arguments.flag("--json"))
     console.json(as_json(rows));
-  } else if (rows.empty()) {
+  else if (rows.empty())
     console.err("no models in Ollama's store, the Hugging Face cache and LM Studio's folders\n");
-  } else {
+  else
     console.out(as_text(rows));
-  }
   return 0;
 }
 

@@ -23,12 +23,8 @@ bool is_help(const std::string& word) { return word == "--help" || word == "-h";
 
 bool asks_for_help(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
-    if (word == "--") {
-      return false;
-    }
-    if (is_help(word)) {
-      return true;
-    }
+    if (word == "--") return false;
+    if (is_help(word)) return true;
   }
   return false;
 }
@@ -39,9 +35,7 @@ int run_command(const CommandSpec& command, const std::vector<std::string>& word
     return 0;
   }
   const Result<Arguments> arguments = parse_arguments(command, words);
-  if (!arguments) {
-    return fail(console, arguments.error().text, kUsageExit);
-  }
+  if (!arguments) return fail(console, arguments.error().text, kUsageExit);
   const Result<int> status = command.run(*arguments, console);
   return status ? *status : fail(console, status.error().text, kFailedExit);
 }
@@ -60,9 +54,8 @@ int dispatch(const std::vector<std::string>& words, Console& console) {
     return 0;
   }
   const CommandSpec* command = find_command(words[0]);
-  if (command == nullptr) {
+  if (command == nullptr)
     return fail(console, "no command " + printable(words[0]) + ": want one that sluice --help lists", kUsageExit);
-  }
   return run_command(*command, {words.begin() + 1, words.end()}, console);
 }
 

@@ -11,9 +11,7 @@ namespace {
 // `text` for roff: no escapes and no requests in it, hyphens that can be copied.
 std::string roff(std::string_view text) {
   std::string out = starts_with(text, ".") || starts_with(text, "'") ? "\\&" : "";
-  for (const char c : text) {
-    out += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
-  }
+  for (const char c : text) out += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
   return out;
 }
 
@@ -26,13 +24,9 @@ std::string roff_lines(std::string_view text) {
     line.clear();
   };
   for (const std::string& word : split(text, ' ')) {
-    if (line.size() + 1 + word.size() > kWidth) {
-      flush();
-    }
+    if (line.size() + 1 + word.size() > kWidth) flush();
     line += cat(line.empty() ? "" : " ", word);
-    if (ends_with(word, ".") && word.size() > 1) {
-      flush();
-    }
+    if (ends_with(word, ".") && word.size() > 1) flush();
   }
   flush();
   return out;
@@ -40,17 +34,14 @@ std::string roff_lines(std::string_view text) {
 
 std::string paragraphs(std::string_view text) {
   std::string out;
-  for (const std::string& paragraph : split(text, '\n')) {
+  for (const std::string& paragraph : split(text, '\n'))
     out += paragraph.empty() ? "" : ".PP\n" + roff_lines(paragraph);
-  }
   return out;
 }
 
 std::string rows(const std::vector<TableRow>& table) {
   std::string out;
-  for (const TableRow& row : table) {
-    out += cat(".TP\n.B ", roff(row.head), '\n', roff_lines(row.text));
-  }
+  for (const TableRow& row : table) out += cat(".TP\n.B ", roff(row.head), '\n', roff_lines(row.text));
   return out;
 }
 
@@ -63,9 +54,7 @@ std::string section(const CommandSpec& command) {
   out += paragraphs(cat(command.summary, '.'));
   out += paragraphs(command.text);
   out += titled("Arguments", positional_rows(command)) + titled("Options", option_rows(command));
-  for (const TableSpec& table : command.tables) {
-    out += titled(table.title, table.rows);
-  }
+  for (const TableSpec& table : command.tables) out += titled(table.title, table.rows);
   for (const ExampleSpec& example : command.examples) {
     out += cat(&example == command.examples.data() ? ".PP\nExamples:\n" : "", ".PP\n.nf\n    ", roff(example.line),
                "\n.fi\n.RS\n", roff_lines(example.what), ".RE\n");
@@ -85,9 +74,7 @@ std::string man_page() {
       ".B sluice\n.I COMMAND\n.RI [ ARGUMENTS ]\n.RI [ OPTIONS ]\n"
       ".PP\n.B sluice \\-\\-help\n.PP\n.B sluice \\-\\-version\n"
       ".SH COMMANDS\n";
-  for (const CommandSpec& command : all_commands()) {
-    out += section(command);
-  }
+  for (const CommandSpec& command : all_commands()) out += section(command);
   out += cat(".SH EXIT STATUS\n", rows(exit_rows()));
   out += cat(".SH ENVIRONMENT\n", rows(environment_rows()));
   return out + cat(".SH FILES\n", rows(file_rows()));

@@ -29,15 +29,12 @@ Result<std::string> demo_path() {
   std::error_code failed;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
   const std::filesystem::path folder = program.parent_path();
-  for (const auto& assets : {folder / "assets", folder.parent_path() / "share" / "sluice"}) {
-    if (const std::string installed = (assets / kDemoFile).string(); path_kind(installed) == PathKind::file) {
+  for (const auto& assets : {folder / "assets", folder.parent_path() / "share" / "sluice"})
+    if (const std::string installed = (assets / kDemoFile).string(); path_kind(installed) == PathKind::file)
       return installed;
-    }
-  }
   const std::string built = join_path(SLUICE_ASSETS, kDemoFile);
-  if (path_kind(built) == PathKind::missing) {
+  if (path_kind(built) == PathKind::missing)
     return error(ErrorKind::not_found, built, ": no such file: want the demo model there, or a MODEL");
-  }
   return built;
 }
 
@@ -73,9 +70,7 @@ Status limit_memory(const Arguments& arguments, Machine& machine) {
 
 // The level of --simd, which this processor must have.
 Result<SimdLevel> simd_limit(const Arguments& arguments) {
-  if (!arguments.given("--simd")) {
-    return default_simd_level();
-  }
+  if (!arguments.given("--simd")) return default_simd_level();
   const std::string name = arguments.text("--simd");
   TRY(const SimdLevel level, parse_simd_level(name));
   if (std::ranges::count(simd_levels(), level) == 0) {
@@ -119,9 +114,7 @@ Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool
   std::optional<DeviceNeeds> needs;
   const GpuAbsence absence =
       arguments.given("--simd") ? GpuAbsence{.why = "--simd is about the processor"} : gpu_absence(machine_gpu_signs());
-  if (absence.why.empty()) {
-    TRY(needs, needs_of());
-  }
+  if (absence.why.empty()) TRY(needs, needs_of());
   const GpuCandidate webgpu{.name = "webgpu",
                             .absent = absence.why,
                             .no_gpu = absence.no_gpu,
@@ -134,9 +127,7 @@ Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool
                             .proven = [&] { return check_products(needs->model, *gpu, needs->options.arithmetic); }};
   const DeviceChoice choice = choose_device({&webgpu, 1}, needs ? file_bytes(needs->model.checkpoint()) : 0);
   std::unique_ptr<Device> device = std::move(gpu);
-  if (choice.name == "cpu") {
-    TRY(device, open_cpu(arguments, pool));
-  }
+  if (choice.name == "cpu") TRY(device, open_cpu(arguments, pool));
   if (!choice.plain || arguments.given("--device"))
     console.remark(cat("device  ", choice.name, ": ", device->info().description,
                        choice.why.empty() ? "" : cat(" (", choice.why, ')')));
@@ -146,9 +137,8 @@ Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool
 Result<std::unique_ptr<Device>> open_device(const Arguments& arguments, ThreadPool* pool) {
   const std::string name = arguments.text("--device");
   if (name == "reference") {
-    if (arguments.given("--simd")) {
+    if (arguments.given("--simd"))
       return error(ErrorKind::invalid, "--simd: the reference device has no instruction sets: want --device cpu");
-    }
     return make_reference_device();
   }
   if (name == "webgpu" || name == "gpu") {
@@ -177,9 +167,7 @@ std::string simd_choices(bool unproven_only, const char* between) {
   std::string names;
   for (int i = 0; i < kSimdLevels; ++i) {
     const auto level = static_cast<SimdLevel>(i);
-    if (unproven_only && simd_proven(level)) {
-      continue;
-    }
+    if (unproven_only && simd_proven(level)) continue;
     names += cat(names.empty() ? "" : between, simd_name(level));
   }
   return names;
@@ -236,9 +224,7 @@ std::vector<OptionSpec> device_options(bool answers) {
 
 std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>& tables) {
   std::vector<OptionSpec> all;
-  for (const std::vector<OptionSpec>& table : tables) {
-    all.insert(all.end(), table.begin(), table.end());
-  }
+  for (const std::vector<OptionSpec>& table : tables) all.insert(all.end(), table.begin(), table.end());
   return all;
 }
 
@@ -252,9 +238,7 @@ Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, C
 }
 
 Result<ModelFiles> model_files(const std::string& name) {
-  if (name != kDemoName) {
-    return find_model(name, machine_places());
-  }
+  if (name != kDemoName) return find_model(name, machine_places());
   ModelFiles demo;
   demo.name = name;
   TRY(demo.path, demo_path());
@@ -347,9 +331,7 @@ OptionSpec expert_memory_option() {
 
 ExpertOptions expert_options(const Arguments& arguments) {
   ExpertOptions options;
-  if (arguments.given("--expert-memory")) {
-    options.bytes = static_cast<uint64_t>(arguments.integer("--expert-memory"));
-  }
+  if (arguments.given("--expert-memory")) options.bytes = static_cast<uint64_t>(arguments.integer("--expert-memory"));
   return options;
 }
 

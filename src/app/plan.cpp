@@ -57,11 +57,10 @@ Result<int> run(const Arguments& arguments, Console& console) {
                           .parameters = planned.model.facts().parameters,
                           .plan = &foreseen.plan,
                           .forecast = foreseen.forecast};
-  if (arguments.flag("--json")) {
+  if (arguments.flag("--json"))
     console.json(plan_json(report));
-  } else {
+  else
     console.out(plan_text(report));
-  }
   TRY_STATUS(check_room(foreseen.plan, machine));
   return 0;
 }

@@ -54,18 +54,14 @@ void ProgressLine::show(double seconds) {
 }
 
 void ProgressLine::finish() {
-  if (!watcher_.joinable()) {
-    return;
-  }
+  if (!watcher_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     finished_ = true;
   }
   wake_.notify_one();
   watcher_.join();
-  if (shown_ && console_->err_is_terminal()) {
-    console_->err(kClearLine);
-  }
+  if (shown_ && console_->err_is_terminal()) console_->err(kClearLine);
 }
 
 }  // namespace sluice

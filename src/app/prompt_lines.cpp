@@ -11,9 +11,8 @@ constexpr std::string_view kBlank = " \t";
 // Where a block begins in a prompt's first line: at its start, or after a command's name. npos: no block.
 size_t mark_at(std::string_view line) {
   size_t at = line.find_first_not_of(kBlank);
-  if (at != std::string_view::npos && line[at] == '/') {
+  if (at != std::string_view::npos && line[at] == '/')
     at = line.find_first_not_of(kBlank, line.find_first_of(kBlank, at));
-  }
   return at != std::string_view::npos && starts_with(line.substr(at), kMark) ? at : std::string_view::npos;
 }
 

@@ -18,17 +18,15 @@ constexpr size_t kMaxNameBytes = 200;  // leaves room for ".part.json" in what f
 Result<std::string> name_of_file(const std::string& url) {
   TRY(const Url parts, parse_url(url));
   const std::string name = parts.path.empty() ? "" : parts.path.back();
-  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos || name.size() > kMaxNameBytes) {
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos || name.size() > kMaxNameBytes)
     return error(ErrorKind::invalid, printable(url, 200), ": names no file: want a URL that ends in a file's name");
-  }
   return name;
 }
 
 // A file under the finished name is only taken for the one wanted when its digest says so.
 Result<Pulled> already_there(const std::string& path, const std::string& sha256, Console& console) {
-  if (sha256.empty()) {
+  if (sha256.empty())
     return error(ErrorKind::invalid, path, ": is there already: want another --to, or --sha256 to check it");
-  }
   ProgressLine progress(console, cat("checking ", printable(path)), "bytes");
   TRY(const std::string found, file_sha256(path, progress));
   if (found != sha256) {
@@ -40,14 +38,11 @@ Result<Pulled> already_there(const std::string& path, const std::string& sha256,
 }
 
 Result<std::string> wanted_sha256(const Arguments& arguments) {
-  if (!arguments.given("--sha256")) {
-    return std::string();
-  }
+  if (!arguments.given("--sha256")) return std::string();
   const std::string given = arguments.text("--sha256");
   const auto hex = parse_digest(starts_with(given, "sha256") ? given : "sha256:" + given);
-  if (!hex) {
+  if (!hex)
     return error(ErrorKind::invalid, "--sha256: found ", printable(given), ": want 64 hexadecimal digits, lower case");
-  }
   return *hex;
 }
 
@@ -56,12 +51,8 @@ Result<PullRequest> read_request(const Arguments& arguments, bool manifest) {
   request.url = arguments.positionals()[0];
   TRY(request.sha256, wanted_sha256(arguments));
   request.folder = arguments.text("--to");
-  if (request.folder.empty() && !manifest) {
-    request.folder = ".";
-  }
-  if (request.folder.empty()) {
-    request.folder = machine_places().ollama.front();
-  }
+  if (request.folder.empty() && !manifest) request.folder = ".";
+  if (request.folder.empty()) request.folder = machine_places().ollama.front();
   request.options.timeout_seconds = static_cast<uint32_t>(arguments.integer("--timeout"));
   request.options.retries = static_cast<uint32_t>(arguments.integer("--retries"));
   return request;
@@ -91,11 +82,10 @@ Result<int> run(const Arguments& arguments, Console& console) {
     return kInterruptedExit;
   }
   TRY_STATUS(pulled);
-  if (arguments.flag("--json")) {
+  if (arguments.flag("--json"))
     console.json(as_json(*pulled));
-  } else {
+  else
     console.out(as_text(*pulled));
-  }
   return 0;
 }
 
@@ -105,9 +95,7 @@ Result<Pulled> pull_file(const PullRequest& request, Console& console) {
   TRY(const std::string name, name_of_file(request.url));
   TRY_STATUS(make_folders(request.folder));
   const std::string path = request.folder == "." ? name : join_path(request.folder, name);
-  if (path_kind(path) != PathKind::missing) {
-    return already_there(path, request.sha256, console);
-  }
+  if (path_kind(path) != PathKind::missing) return already_there(path, request.sha256, console);
   ProgressLine progress(console, cat("pulling ", printable(name)), "bytes");
   TRY(const Downloaded done, download({request.url, path, request.sha256, {}, request.options}, progress));
   return Pulled{path, path, done.bytes, done.fetched, done.sha256};

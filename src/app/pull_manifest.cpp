@@ -27,9 +27,7 @@ std::string sha256_of(std::string_view text) {
 // The name a manifest's URL stands for; nothing when it is no manifest's.
 std::optional<OllamaName> name_of_manifest(const std::string& url) {
   const Result<Url> parts = parse_url(url);
-  if (!parts || parts->path.size() != 5 || parts->path[0] != "v2" || parts->path[3] != "manifests") {
-    return std::nullopt;
-  }
+  if (!parts || parts->path.size() != 5 || parts->path[0] != "v2" || parts->path[3] != "manifests") return std::nullopt;
   return make_ollama_name(parts->host, parts->path[1], parts->path[2], parts->path[4]);
 }
 
@@ -65,9 +63,8 @@ Result<std::string> ManifestPull::fetch_manifest(const std::string& url, const s
       "application/vnd.oci.image.index.v1+json"};
   TRY(std::string text, fetch_text(url, headers, kMaxStoreTextBytes, request_.options));
   const std::string found = sha256_of(text);
-  if (!sha256.empty() && found != sha256) {
+  if (!sha256.empty() && found != sha256)
     return error(ErrorKind::corrupt, url, ": SHA-256 is ", found, ": want ", sha256);
-  }
   return text;
 }
 
@@ -93,32 +90,22 @@ Result<OllamaManifest> ManifestPull::first_with_model(const OllamaManifest& list
 
 // Whether the blob is there whole. Its digest is looked at again: a damaged one is fetched anew.
 Result<bool> ManifestPull::have(const OllamaBlob& blob, const std::string& path) {
-  if (path_kind(path) == PathKind::missing) {
-    return false;
-  }
+  if (path_kind(path) == PathKind::missing) return false;
   ProgressLine progress(console_, cat("checking ", blob.hex.substr(0, 12)), "bytes");
   TRY(const std::string found, file_sha256(path, progress));
-  if (found == blob.hex) {
-    return true;
-  }
+  if (found == blob.hex) return true;
   std::error_code failed;
   std::filesystem::remove(path, failed);
-  if (failed) {
-    return system_error(path, "remove", failed.value());
-  }
+  if (failed) return system_error(path, "remove", failed.value());
   return false;
 }
 
 Status ManifestPull::pull_blob(const OllamaBlob& blob) {
-  if (!pulled_.insert(blob.hex).second) {
-    return {};
-  }
+  if (!pulled_.insert(blob.hex).second) return {};
   result_.bytes += blob.bytes;
   const std::string path = ollama_blob_path(request_.folder, blob);
   TRY(const bool there, have(blob, path));
-  if (there) {
-    return {};
-  }
+  if (there) return {};
   const std::string_view kind = blob.layer_kind();
   ProgressLine progress(console_, cat("pulling ", name_.text(), ", ", kind.empty() ? "config" : kind), "bytes");
   const std::string url = cat(base_, "/blobs/sha256:", blob.hex);
@@ -130,19 +117,12 @@ Status ManifestPull::pull_blob(const OllamaBlob& blob) {
 Result<Pulled> ManifestPull::run() {
   TRY(const std::string text, fetch_manifest(request_.url, request_.sha256));
   TRY(OllamaManifest manifest, parse_ollama_manifest(text, request_.url));
-  if (manifest.is_list()) {
-    TRY(manifest, first_with_model(manifest));
-  }
-  if (manifest.layer("model") == nullptr) {
+  if (manifest.is_list()) TRY(manifest, first_with_model(manifest));
+  if (manifest.layer("model") == nullptr)
     return error(ErrorKind::unsupported, request_.url, ": a model without a GGUF file: want a model layer");
-  }
   TRY_STATUS(make_folders(join_path(request_.folder, "blobs")));
-  for (const OllamaBlob& layer : manifest.layers) {
-    TRY_STATUS(pull_blob(layer));
-  }
-  if (manifest.config) {
-    TRY_STATUS(pull_blob(*manifest.config));
-  }
+  for (const OllamaBlob& layer : manifest.layers) TRY_STATUS(pull_blob(layer));
+  if (manifest.config) TRY_STATUS(pull_blob(*manifest.config));
   TRY_STATUS(write_at(ollama_manifest_path(request_.folder, name_), text));
   TRY(const ModelFiles files, open_ollama_model(request_.folder, name_));
   result_.path = files.path;
@@ -157,9 +137,7 @@ bool is_manifest_url(const std::string& url) { return name_of_manifest(url).has_
 
 Result<Pulled> pull_manifest(const PullRequest& request, Console& console) {
   const std::optional<OllamaName> name = name_of_manifest(request.url);
-  if (!name) {
-    return error(ErrorKind::invalid, printable(request.url, 200), ": no manifest's URL");
-  }
+  if (!name) return error(ErrorKind::invalid, printable(request.url, 200), ": no manifest's URL");
   return ManifestPull(request, *name, console).run();
 }
 

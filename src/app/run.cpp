@@ -31,40 +31,28 @@ struct Words {
 // One word alone is the model, unless it has a space in it and no file has that name: then it is a question to the
 // demo.
 Words split_words(const std::vector<std::string>& words) {
-  if (words.size() == 1 && words[0].find(' ') != std::string::npos && path_kind(words[0]) == PathKind::missing) {
+  if (words.size() == 1 && words[0].find(' ') != std::string::npos && path_kind(words[0]) == PathKind::missing)
     return {kDemoName, words[0]};
-  }
   Words split;
-  if (!words.empty()) {
-    split.model = words[0];
-  }
-  if (words.size() > 1) {
-    split.prompt = words[1];
-  }
+  if (!words.empty()) split.model = words[0];
+  if (words.size() > 1) split.prompt = words[1];
   return split;
 }
 
 Result<std::string> piped_prompt(Console& console) {
   TRY(std::string text, console.read_in(kMaxPrompt));
-  if (ends_with(text, "\n")) {
-    text.pop_back();
-  }
-  if (text.empty()) {
-    return error(ErrorKind::invalid, "run: standard input is empty: want a prompt");
-  }
+  if (ends_with(text, "\n")) text.pop_back();
+  if (text.empty()) return error(ErrorKind::invalid, "run: standard input is empty: want a prompt");
   return text;
 }
 
 Status check_options(const Arguments& arguments) {
-  if (arguments.flag("--think") && arguments.flag("--no-think")) {
+  if (arguments.flag("--think") && arguments.flag("--no-think"))
     return error(ErrorKind::invalid, "run: --think and --no-think: want one of them");
-  }
   if (arguments.flag("--raw")) {
-    for (const char* name : {"--system", "--chat-template", "--think", "--no-think"}) {
-      if (arguments.given(name)) {
+    for (const char* name : {"--system", "--chat-template", "--think", "--no-think"})
+      if (arguments.given(name))
         return error(ErrorKind::invalid, "run: --raw and ", name, ": want one of them, since --raw uses no template");
-      }
-    }
   }
   return {};
 }
@@ -78,9 +66,7 @@ std::string verbose_text(const Talker& talker, const Machine& machine, const Con
 }
 
 void open_states(const Arguments& arguments, Machine& machine, Console& console) {
-  if (!arguments.given("--state-dir")) {
-    return;
-  }
+  if (!arguments.given("--state-dir")) return;
   const auto limit = static_cast<uint64_t>(arguments.integer("--state-dir-size"));
   machine.states = std::make_unique<StateStore>(arguments.text("--state-dir"), limit);
   say_notes(machine.states.get(), console);
@@ -94,15 +80,9 @@ Result<int> answer_once(Conversation& conversation, const Machine& machine, cons
   TRY(const Reply reply, conversation.ask(prompt, speaker.watch()));
   speaker.finish();
   say_notes(machine.states.get(), console);
-  if (json) {
-    console.json(reply_json(facts, reply, budget));
-  }
-  if (arguments.flag("--stats")) {
-    console.err(stats_text(reply, budget, *talker.engine, talker.model, talker.foreseen));
-  }
-  if (talker.meter) {
-    TRY_STATUS(write_routing(recorded_routing(*talker.meter), arguments.text("--record-routing")));
-  }
+  if (json) console.json(reply_json(facts, reply, budget));
+  if (arguments.flag("--stats")) console.err(stats_text(reply, budget, *talker.engine, talker.model, talker.foreseen));
+  if (talker.meter) TRY_STATUS(write_routing(recorded_routing(*talker.meter), arguments.text("--record-routing")));
   return interrupted() ? kInterruptedExit : 0;
 }
 
@@ -115,32 +95,22 @@ std::string history_path(const Arguments& arguments) {
 Result<int> run(const Arguments& arguments, Console& console) {
   TRY_STATUS(check_options(arguments));
   Words words = split_words(arguments.positionals());
-  if (words.prompt && words.prompt->empty()) {
-    return error(ErrorKind::invalid, "run: PROMPT is empty: want a prompt");
-  }
+  if (words.prompt && words.prompt->empty()) return error(ErrorKind::invalid, "run: PROMPT is empty: want a prompt");
   TRY(ModelFiles files, model_files(words.model));
   const bool talks = !words.prompt && console.in_is_terminal();
-  if (talks && arguments.flag("--json")) {
+  if (talks && arguments.flag("--json"))
     return error(ErrorKind::invalid, "run: --json without a prompt: want one, since a chat is no JSON");
-  }
-  if (!words.prompt && !talks) {
-    TRY(words.prompt, piped_prompt(console));
-  }
+  if (!words.prompt && !talks) TRY(words.prompt, piped_prompt(console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
   open_states(arguments, machine, console);
   TRY(std::unique_ptr<Talker> talker, open_talker(std::move(files), arguments, machine, console));
   // Now, so that what it takes to read the model has a progress line of its own.
-  if (machine.states != nullptr && machine.states->keeps()) {
-    talker->model.digest();
-  }
+  if (machine.states != nullptr && machine.states->keeps()) talker->model.digest();
   auto conversation = std::make_unique<Conversation>(talker->text, *talker->engine, talker->settings);
-  if (arguments.flag("--verbose")) {
-    console.err(verbose_text(*talker, machine, *conversation));
-  }
+  if (arguments.flag("--verbose")) console.err(verbose_text(*talker, machine, *conversation));
   const std::string note = go_template_note(talker->files, talker->text.chat_name);
-  if (!note.empty() && (arguments.flag("--verbose") || arguments.flag("--stats"))) {
+  if (!note.empty() && (arguments.flag("--verbose") || arguments.flag("--stats")))
     console.err(cat("store template  ", note, '\n'));
-  }
   watch_interrupts();
   if (talks) {
     const auto open = [&](const std::string& name) -> Result<std::unique_ptr<Talker>> {

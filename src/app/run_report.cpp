@@ -45,9 +45,7 @@ std::string assumed_line(const ModelFacts& facts) {
 }  // namespace
 
 std::string plan_line(const Forecast& foreseen, double seen) {
-  if (foreseen.tokens_per_second <= 0 || seen <= 0) {
-    return "";
-  }
+  if (foreseen.tokens_per_second <= 0 || seen <= 0) return "";
   return cat("plan    ", fixed(foreseen.tokens_per_second, 1), " tokens/s foreseen, ",
              fixed(seen / foreseen.tokens_per_second, 2), " times that seen",
              foreseen.routing.empty() ? "" : cat("; ", fixed(100 * foreseen.hit_rate, 1), " % of experts in memory"),
@@ -55,12 +53,8 @@ std::string plan_line(const Forecast& foreseen, double seen) {
 }
 
 void say_notes(StateStore* states, Console& console) {
-  if (states == nullptr) {
-    return;
-  }
-  for (const std::string& note : states->take_notes()) {
-    console.err(cat("sluice: ", note, '\n'));
-  }
+  if (states == nullptr) return;
+  for (const std::string& note : states->take_notes()) console.err(cat("sluice: ", note, '\n'));
 }
 
 std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine, const Model& model,

@@ -10,20 +10,13 @@ namespace {
 // "123=-2.5" or "123=-inf".
 std::optional<std::pair<int32_t, float>> parse_bias(std::string_view text, uint32_t vocabulary) {
   const size_t equals = text.find('=');
-  if (equals == std::string_view::npos) {
-    return std::nullopt;
-  }
+  if (equals == std::string_view::npos) return std::nullopt;
   const auto token = parse_integer(text.substr(0, equals));
-  if (!token || *token < 0 || *token >= int64_t{vocabulary}) {
-    return std::nullopt;
-  }
-  if (text.substr(equals + 1) == "-inf") {
+  if (!token || *token < 0 || *token >= int64_t{vocabulary}) return std::nullopt;
+  if (text.substr(equals + 1) == "-inf")
     return std::pair(static_cast<int32_t>(*token), -std::numeric_limits<float>::infinity());
-  }
   const auto value = parse_number(text.substr(equals + 1));
-  if (!value || !(*value >= -1e30 && *value <= 1e30)) {
-    return std::nullopt;
-  }
+  if (!value || !(*value >= -1e30 && *value <= 1e30)) return std::nullopt;
   return std::pair(static_cast<int32_t>(*token), static_cast<float>(*value));
 }
 
@@ -89,9 +82,7 @@ std::vector<OptionSpec> sampling_options() {
 
 Result<SamplingSettings> sampling_settings(const Arguments& arguments, uint32_t vocabulary, SamplingSettings settings) {
   const auto take = [&](const char* name, float& into) {
-    if (arguments.given(name)) {
-      into = static_cast<float>(arguments.number(name));
-    }
+    if (arguments.given(name)) into = static_cast<float>(arguments.number(name));
   };
   take("--temperature", settings.temperature);
   take("--top-p", settings.top_p);
@@ -99,15 +90,9 @@ Result<SamplingSettings> sampling_settings(const Arguments& arguments, uint32_t 
   take("--repeat-penalty", settings.repeat_penalty);
   take("--presence-penalty", settings.presence_penalty);
   take("--frequency-penalty", settings.frequency_penalty);
-  if (arguments.given("--top-k")) {
-    settings.top_k = static_cast<uint32_t>(arguments.integer("--top-k"));
-  }
-  if (arguments.flag("--greedy")) {
-    settings.temperature = 0;
-  }
-  if (arguments.given("--seed")) {
-    settings.seed = static_cast<uint64_t>(arguments.integer("--seed"));
-  }
+  if (arguments.given("--top-k")) settings.top_k = static_cast<uint32_t>(arguments.integer("--top-k"));
+  if (arguments.flag("--greedy")) settings.temperature = 0;
+  if (arguments.given("--seed")) settings.seed = static_cast<uint64_t>(arguments.integer("--seed"));
   for (const std::string& text : arguments.all("--logit-bias")) {
     const auto bias = parse_bias(text, vocabulary);
     if (!bias) {

@@ -19,23 +19,17 @@ Result<ConversationSettings> settings_of(const Arguments& arguments, const Store
                                          bool has_template) {
   ConversationSettings settings;
   settings.raw = arguments.flag("--raw");
-  if (arguments.flag("--think") || arguments.flag("--no-think")) {
-    settings.think = arguments.flag("--think");
-  }
+  if (arguments.flag("--think") || arguments.flag("--no-think")) settings.think = arguments.flag("--think");
   if (has_template && !settings.raw) {
     settings.system = stored.system;
     settings.opening = stored.messages;
   }
-  if (arguments.given("--system")) {
-    settings.system = arguments.text("--system");
-  }
+  if (arguments.given("--system")) settings.system = arguments.text("--system");
   TRY(settings.sampling, sampling_settings(arguments, model.facts().vocabulary, stored.sampling));
   const auto max_tokens = static_cast<uint32_t>(arguments.integer("--max-tokens"));
   settings.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
   settings.stops = stored.stops;
-  for (std::string& stop : arguments.all("--stop")) {
-    settings.stops.push_back(std::move(stop));
-  }
+  for (std::string& stop : arguments.all("--stop")) settings.stops.push_back(std::move(stop));
   return settings;
 }
 
@@ -43,24 +37,16 @@ Result<ConversationSettings> settings_of(const Arguments& arguments, const Store
 std::string expert_list_of(const Arguments& arguments, const Machine& machine, const Model& model) {
   const std::string folder = state_folder();
   const bool streams = machine.must_fit || arguments.given("--expert-memory");
-  if (!streams || folder.empty() || arguments.flag("--no-expert-list")) {
-    return "";
-  }
+  if (!streams || folder.empty() || arguments.flag("--no-expert-list")) return "";
   const Result<std::string> path = expert_list_path(folder, model.checkpoint().files());
   return path ? *path : "";
 }
 
 std::vector<HotExpert> hot_the_last_time(const std::string& path, Console& console) {
-  if (path.empty()) {
-    return {};
-  }
+  if (path.empty()) return {};
   Result<std::vector<HotExpert>> hot = read_expert_list(path);
-  if (hot) {
-    return *std::move(hot);
-  }
-  if (hot.error().kind != ErrorKind::not_found) {
-    console.err(cat("sluice: ", hot.error().text, ": not used\n"));
-  }
+  if (hot) return *std::move(hot);
+  if (hot.error().kind != ErrorKind::not_found) console.err(cat("sluice: ", hot.error().text, ": not used\n"));
   return {};
 }
 
@@ -68,12 +54,9 @@ std::vector<HotExpert> hot_the_last_time(const std::string& path, Console& conso
 
 void keep_hot_experts(const Talker& talker, Console& console) {
   const std::vector<HotExpert> hot = talker.engine->hot_experts();
-  if (talker.expert_list.empty() || hot.empty()) {
-    return;
-  }
-  if (const Status kept = write_expert_list(talker.expert_list, hot); !kept) {
+  if (talker.expert_list.empty() || hot.empty()) return;
+  if (const Status kept = write_expert_list(talker.expert_list, hot); !kept)
     console.err(cat("sluice: ", kept.error().text, " (which experts were used is not kept)\n"));
-  }
 }
 
 Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments) {
@@ -92,13 +75,10 @@ Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& a
   TRY(TextParts text, open_text(model, {.chat_template_path = arguments.text("--chat-template")}));
   TRY(const StoreSettings stored,
       read_store_settings(files, model.facts().vocabulary, sampling_of_file(model.facts().sampling)));
-  for (const std::string& ignored : model.facts().ignored) {
-    console.err(cat("sluice: ", ignored, ": not used\n"));
-  }
+  for (const std::string& ignored : model.facts().ignored) console.err(cat("sluice: ", ignored, ": not used\n"));
   TRY(ConversationSettings settings, settings_of(arguments, stored, model, text.chat.has_value()));
-  if (!settings.system.empty() && !text.chat) {
+  if (!settings.system.empty() && !text.chat)
     return error(ErrorKind::invalid, "run: --system: this model has no chat template: want --chat-template FILE");
-  }
   EngineOptions options = engine_options_of(arguments, model.facts(), stored.context);
   options.states = machine.states.get();
   options.experts = expert_options(arguments);

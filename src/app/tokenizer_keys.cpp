@@ -14,19 +14,13 @@ class Keys {
   void add(const char* name, GgufValue value) { entries_.push_back({cat("tokenizer.", name), std::move(value)}); }
   template <class T>
   void add_list(const char* name, std::vector<T> values) {
-    if (!values.empty()) {
-      add(name, std::move(values));
-    }
+    if (!values.empty()) add(name, std::move(values));
   }
   void add_id(const char* name, const std::optional<int64_t>& id) {
-    if (id) {
-      add(name, static_cast<uint32_t>(*id));
-    }
+    if (id) add(name, static_cast<uint32_t>(*id));
   }
   void add_flag(const char* name, const std::optional<bool>& flag) {
-    if (flag) {
-      add(name, *flag);
-    }
+    if (flag) add(name, *flag);
   }
   std::vector<GgufMetadata::Entry> take() { return std::move(entries_); }
 
@@ -36,9 +30,7 @@ class Keys {
 
 void add_vocabulary(GgufVocabulary vocabulary, Keys& keys) {
   keys.add("ggml.model", std::move(vocabulary.model));
-  if (!vocabulary.pre.empty()) {
-    keys.add("ggml.pre", std::move(vocabulary.pre));
-  }
+  if (!vocabulary.pre.empty()) keys.add("ggml.pre", std::move(vocabulary.pre));
   keys.add("ggml.tokens", std::move(vocabulary.tokens));
   keys.add_list("ggml.scores", std::move(vocabulary.scores));
   keys.add_list("ggml.token_type", std::move(vocabulary.token_type));
@@ -70,16 +62,12 @@ std::vector<GgufMetadata::Entry> vocabulary_keys(GgufVocabulary vocabulary) {
 Result<std::vector<GgufMetadata::Entry>> tokenizer_keys(const Model& model) {
   const Checkpoint& checkpoint = model.checkpoint();
   Keys keys;
-  if (checkpoint.dialect() == Dialect::gguf) {
-    return keys.take();
-  }
+  if (checkpoint.dialect() == Dialect::gguf) return keys.take();
   TRY(const Vocabulary vocabulary, read_vocabulary(checkpoint));
   TRY(GgufVocabulary written, to_gguf(vocabulary, model.facts().vocabulary));
   add_vocabulary(std::move(written), keys);
   TRY(std::optional<ChatSource> chat, stored_chat_template(checkpoint, /*has_tools=*/false));
-  if (chat) {
-    keys.add("chat_template", std::move(chat->text));
-  }
+  if (chat) keys.add("chat_template", std::move(chat->text));
   return keys.take();
 }
 

@@ -36,9 +36,7 @@ FileKind kind_of_file(const Model& model) {
 // Positions that the longest of these cases needs, greedy tokens included.
 uint32_t longest_case(const std::vector<const GoldenCase*>& cases) {
   size_t longest = 1;
-  for (const GoldenCase* one : cases) {
-    longest = std::max(longest, one->input_ids.size() + one->greedy.size());
-  }
+  for (const GoldenCase* one : cases) longest = std::max(longest, one->input_ids.size() + one->greedy.size());
   return static_cast<uint32_t>(longest);
 }
 
@@ -73,9 +71,7 @@ class Verifier {
     TRY(const CaseRun ours, run_case(*engine_, golden_case, vocabulary));
     TRY(const Judgement golden, judge_by_golden(golden_, golden_case, vocabulary));
     std::optional<Judgement> reference;
-    if (needs_reference(golden_case)) {
-      TRY(reference, judge_by_reference(*reference_, golden_case, vocabulary, ours));
-    }
+    if (needs_reference(golden_case)) TRY(reference, judge_by_reference(*reference_, golden_case, vocabulary, ours));
     CaseReport report = report_case(golden_case, ours, golden, reference ? &*reference : nullptr, vocabulary, bars_);
     TRY_STATUS(add_trace(golden_case, report));
     return report;
@@ -90,14 +86,11 @@ class Verifier {
 
   Status add_trace(const GoldenCase& golden_case, CaseReport& report) {
     TRY(Trace judge, golden_values(golden_, golden_case));
-    if (judge.empty()) {
-      return {};
-    }
+    if (judge.empty()) return {};
     TRY(const Trace ours,
         trace(model_, *machine_.device, machine_.budget, arithmetic_, std::span(golden_case.input_ids)));
-    if (reference_device_) {
+    if (reference_device_)
       TRY(judge, trace(model_, *reference_device_, machine_.budget, Arithmetic::exact, golden_case.input_ids));
-    }
     report_trace(report, compare_traces(ours, judge, bars_), bars_);
     return {};
   }
@@ -160,20 +153,14 @@ Result<std::unique_ptr<Subject>> open_subject(const Arguments& arguments) {
   const FileKind file = kind_of_file(model);
   auto subject = std::make_unique<Subject>(Subject{std::move(golden), {}, std::move(model), std::nullopt, file});
   TRY(subject->selection, select_cases(subject->golden, arguments.text("--cases")));
-  if (subject->selection.has_chat) {
-    TRY(subject->text, open_text(subject->model));
-  }
+  if (subject->selection.has_chat) TRY(subject->text, open_text(subject->model));
   return subject;
 }
 
 Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const GoldenCase& golden_case) {
-  if (reason_not_run(golden_case.kind)) {
-    return not_run_report(golden_case);
-  }
+  if (reason_not_run(golden_case.kind)) return not_run_report(golden_case);
   TRY(CaseReport report, verifier.run(golden_case));
-  if (subject.text) {
-    check_chat(*subject.text, golden_case, report);
-  }
+  if (subject.text) check_chat(*subject.text, golden_case, report);
   return report;
 }
 
@@ -196,9 +183,7 @@ Result<VerifyRun> verify(const Subject& subject, Machine& machine, const ExpertO
 }
 
 std::vector<Arithmetic> parse_arithmetics(const std::string& name) {
-  if (name == "both") {
-    return {Arithmetic::exact, Arithmetic::fast};
-  }
+  if (name == "both") return {Arithmetic::exact, Arithmetic::fast};
   return {parse_arithmetic(name)};
 }
 
@@ -216,11 +201,10 @@ Result<int> run(const Arguments& arguments, Console& console) {
     report.runs.push_back(std::move(run));
   }
   TRY_STATUS(subject->model.checkpoint().check_unchanged());
-  if (arguments.flag("--json")) {
+  if (arguments.flag("--json"))
     console.json(report_json(report));
-  } else {
+  else
     console.out(report_text(report));
-  }
   return count_cases(report).missed == 0 ? 0 : 1;
 }
 

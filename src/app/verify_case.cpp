@@ -61,9 +61,7 @@ void take_rows(const GoldenCase& golden_case, const WantedRows& wanted, std::vec
 std::string number(double value) { return cat(value); }
 
 void hold(CaseReport& report, const char* what, double found, const std::optional<double>& bar) {
-  if (bar && !(found <= *bar)) {
-    report.misses.push_back(cat(what, ": ", number(found), ": want at most ", number(*bar)));
-  }
+  if (bar && !(found <= *bar)) report.misses.push_back(cat(what, ": ", number(found), ": want at most ", number(*bar)));
 }
 
 void hold_greedy(CaseReport& report, const std::optional<double>& bar) {
@@ -94,9 +92,7 @@ Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, uint32_t
   TRY(Answer answer, session.run(std::move(request)));
   CaseRun run;
   take_rows(golden_case, wanted, std::move(answer.logits), vocabulary, run.rows, run.perplexity);
-  for (const SampleResult& token : answer.tokens) {
-    run.greedy.push_back(token.token);
-  }
+  for (const SampleResult& token : answer.tokens) run.greedy.push_back(token.token);
   return run;
 }
 
@@ -119,11 +115,9 @@ Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden
   request.logits_at = wanted.at;
   if (!ours.greedy.empty()) {
     request.prompt.insert(request.prompt.end(), ours.greedy.begin(), ours.greedy.end() - 1);
-    for (size_t position = tokens - 1; position < request.prompt.size(); ++position) {
-      if (request.logits_at.empty() || request.logits_at.back() < position) {
+    for (size_t position = tokens - 1; position < request.prompt.size(); ++position)
+      if (request.logits_at.empty() || request.logits_at.back() < position)
         request.logits_at.push_back(static_cast<uint32_t>(position));
-      }
-    }
   }
   const size_t asked = request.logits_at.size();
   Session session(reference);
@@ -145,9 +139,7 @@ Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden
 Result<Trace> golden_values(const Golden& golden, const GoldenCase& golden_case) {
   Trace values;
   for (const auto& [name, key] : golden_case.tensors) {
-    if (name == "logits") {
-      continue;
-    }
+    if (name == "logits") continue;
     TRY(GoldenTensor tensor, golden.tensor(golden_case, name));
     const size_t rows = tensor.shape.empty() ? 0 : static_cast<size_t>(tensor.shape[0]);
     const size_t elements = tensor.floats.size() + tensor.integers.size();
@@ -164,18 +156,14 @@ CaseReport report_case(const GoldenCase& golden_case, const CaseRun& ours, const
   report.name = golden_case.name;
   report.kind = golden_case.kind;
   report.golden = compare_logits(ours.rows, golden.rows, vocabulary);
-  if (reference != nullptr) {
-    report.judge = compare_logits(ours.rows, reference->rows, vocabulary);
-  }
+  if (reference != nullptr) report.judge = compare_logits(ours.rows, reference->rows, vocabulary);
   report.greedy = compare_greedy(ours.greedy, judge.greedy, judge.margins);
   report.greedy_tokens = judge.greedy.size();
   report.perplexity = ours.perplexity;
   report.judge_perplexity = judge.perplexity;
 
   const LogitErrors& judged = report.judge ? *report.judge : report.golden;
-  if (std::isnan(judged.largest)) {
-    report.misses.emplace_back("logits: a value is not finite: want finite ones");
-  }
+  if (std::isnan(judged.largest)) report.misses.emplace_back("logits: a value is not finite: want finite ones");
   hold(report, "largest logit difference", judged.largest, bars.logit_bar(golden_case.float64_difference));
   hold_greedy(report, bars.greedy_bar(golden_case.float64_difference));
   hold_perplexity(report, bars);
@@ -183,12 +171,10 @@ CaseReport report_case(const GoldenCase& golden_case, const CaseRun& ours, const
 }
 
 void report_trace(CaseReport& report, TraceErrors errors, const Bars& bars) {
-  for (const Difference& difference : errors.judged) {
+  for (const Difference& difference : errors.judged)
     hold(report, difference.name.c_str(), difference.error, bars.intermediate);
-  }
-  if (errors.experts_misses > 0) {
+  if (errors.experts_misses > 0)
     report.misses.push_back(cat("chosen experts: ", errors.experts_misses, " tokens differ beyond ties: want none"));
-  }
   report.trace = std::move(errors);
 }
 

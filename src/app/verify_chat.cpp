@@ -33,9 +33,7 @@ void compare_ids(const std::vector<int32_t>& got, const std::vector<int32_t>& wa
 }  // namespace
 
 void check_chat(const TextParts& text, const GoldenCase& golden_case, CaseReport& report) {
-  if (golden_case.kind != "chat") {
-    return;
-  }
+  if (golden_case.kind != "chat") return;
   if (!text.chat) {
     report.misses.emplace_back("chat template: none in the model: want one that renders the messages");
     return;

@@ -38,30 +38,20 @@ std::string table_line(const std::vector<std::string>& cells) {
 }
 
 std::string greedy_cell(const CaseReport& report) {
-  if (report.greedy_tokens == 0) {
-    return "-";
-  }
-  if (!report.greedy.parted) {
-    return cat(report.greedy_tokens, " equal");
-  }
+  if (report.greedy_tokens == 0) return "-";
+  if (!report.greedy.parted) return cat(report.greedy_tokens, " equal");
   return cat("part at ", report.greedy.equal, " (", report.greedy.margin, ")");
 }
 
 std::string trace_cell(const CaseReport& report) {
-  if (!report.trace) {
-    return "-";
-  }
-  if (report.trace->over.empty()) {
-    return cat("none of ", report.trace->compared);
-  }
+  if (!report.trace) return "-";
+  if (report.trace->over.empty()) return cat("none of ", report.trace->compared);
   const Difference& first = report.trace->over.front();
   return cat(first.name, ' ', scientific(first.error));
 }
 
 std::string case_line(const CaseReport& report) {
-  if (!report.not_run.empty()) {
-    return table_line({report.name, "not run", report.not_run});
-  }
+  if (!report.not_run.empty()) return table_line({report.name, "not run", report.not_run});
   const LogitErrors& judged = report.judge ? *report.judge : report.golden;
   return table_line({report.name, report.misses.empty() ? "holds" : "MISSED", scientific(judged.largest),
                      scientific(judged.relative), scientific(report.golden.kl), percent(report.golden.top_equal),
@@ -70,17 +60,12 @@ std::string case_line(const CaseReport& report) {
 
 std::string details(const CaseReport& report) {
   std::string out;
-  for (const std::string& miss : report.misses) {
-    out += cat("  missed: ", miss, '\n');
-  }
-  if (report.trace && report.trace->tokens_with_other_experts > 0) {
+  for (const std::string& miss : report.misses) out += cat("  missed: ", miss, '\n');
+  if (report.trace && report.trace->tokens_with_other_experts > 0)
     out += cat("  other experts chosen for ", report.trace->tokens_with_other_experts, " tokens, summed over layers\n");
-  }
   if (report.trace && !report.trace->not_compared.empty()) {
     out += "  not compared:";
-    for (const std::string& name : report.trace->not_compared) {
-      out += cat(' ', name);
-    }
+    for (const std::string& name : report.trace->not_compared) out += cat(' ', name);
     out += '\n';
   }
   return out;
@@ -88,13 +73,9 @@ std::string details(const CaseReport& report) {
 
 std::string mean_line(const VerifyRun& run) {
   std::string line = cat("mean KL over ", run.kl_cases, " cases: ", scientific(run.mean_kl));
-  if (!run.bars.mean_kl) {
-    return line + "\n";
-  }
+  if (!run.bars.mean_kl) return line + "\n";
   const std::string bar = cat(scientific(*run.bars.mean_kl), ", over ", run.bars.kl_cases, " cases");
-  if (run.kl_cases != run.bars.kl_cases) {
-    return cat(line, " (not judged: the bar is ", bar, ")\n");
-  }
+  if (run.kl_cases != run.bars.kl_cases) return cat(line, " (not judged: the bar is ", bar, ")\n");
   return cat(line, run.kl_miss.empty() ? " (holds: " : " (MISSED: ", "the bar is ", bar, ")\n");
 }
 
@@ -108,17 +89,12 @@ std::string median_line(const VerifyRun& run) {
 
 std::string run_text(const VerifyRun& run) {
   std::string out = cat("\n", arithmetic_name(run.arithmetic), " arithmetic (", run.numerics_id, ")\n");
-  if (run.bars.judge == Judge::reference) {
+  if (run.bars.judge == Judge::reference)
     out += "largest, relative, greedy: from the reference device on the same file; KL, top: from the golden\n";
-  }
   std::vector<std::string> heads;
-  for (const Column& column : kColumns) {
-    heads.emplace_back(column.head);
-  }
+  for (const Column& column : kColumns) heads.emplace_back(column.head);
   out += table_line(heads);
-  for (const CaseReport& report : run.cases) {
-    out += case_line(report) + details(report);
-  }
+  for (const CaseReport& report : run.cases) out += case_line(report) + details(report);
   return out + mean_line(run) + median_line(run);
 }
 
@@ -136,25 +112,18 @@ Json errors_json(const LogitErrors& errors) {
 Json optional_number(const std::optional<double>& value) { return value ? finite(*value) : Json(); }
 
 Json greedy_json(const CaseReport& report) {
-  if (report.greedy_tokens == 0) {
-    return {};
-  }
+  if (report.greedy_tokens == 0) return {};
   return Json::Object{{"tokens", static_cast<int64_t>(report.greedy_tokens)},
                       {"equal", static_cast<int64_t>(report.greedy.equal)},
                       {"margin", report.greedy.parted ? Json(double{report.greedy.margin}) : Json()}};
 }
 
 Json trace_json(const std::optional<TraceErrors>& trace) {
-  if (!trace) {
-    return {};
-  }
+  if (!trace) return {};
   Json::Array over, not_compared;
-  for (const Difference& difference : trace->over) {
+  for (const Difference& difference : trace->over)
     over.emplace_back(Json::Object{{"name", difference.name}, {"error", finite(difference.error)}});
-  }
-  for (const std::string& name : trace->not_compared) {
-    not_compared.emplace_back(name);
-  }
+  for (const std::string& name : trace->not_compared) not_compared.emplace_back(name);
   return Json::Object{{"compared", static_cast<int64_t>(trace->compared)},
                       {"different", std::move(over)},
                       {"not_compared", std::move(not_compared)},
@@ -167,9 +136,7 @@ Json case_json(const CaseReport& report) {
         {"name", report.name}, {"kind", report.kind}, {"result", "not run"}, {"reason", report.not_run}};
   }
   Json::Array misses;
-  for (const std::string& miss : report.misses) {
-    misses.emplace_back(miss);
-  }
+  for (const std::string& miss : report.misses) misses.emplace_back(miss);
   return Json::Object{{"name", report.name},
                       {"kind", report.kind},
                       {"result", report.misses.empty() ? "holds" : "missed"},
@@ -184,9 +151,7 @@ Json case_json(const CaseReport& report) {
 
 Json run_json(const VerifyRun& run) {
   Json::Array cases;
-  for (const CaseReport& report : run.cases) {
-    cases.push_back(case_json(report));
-  }
+  for (const CaseReport& report : run.cases) cases.push_back(case_json(report));
   return Json::Object{{"arithmetic", arithmetic_name(run.arithmetic)},
                       {"numerics", run.numerics_id},
                       {"judge", run.bars.judge == Judge::golden ? "golden" : "reference"},
@@ -219,9 +184,8 @@ void sum_up(VerifyRun& run) {
     }
   }
   run.mean_kl = run.kl_cases == 0 ? 0 : sum / run.kl_cases;
-  if (run.bars.mean_kl && run.kl_cases == run.bars.kl_cases && !(run.mean_kl <= *run.bars.mean_kl)) {
+  if (run.bars.mean_kl && run.kl_cases == run.bars.kl_cases && !(run.mean_kl <= *run.bars.mean_kl))
     run.kl_miss = cat("mean KL is ", run.mean_kl, ": want at most ", *run.bars.mean_kl);
-  }
   run.rows = relative.size();
   run.median_relative = median(std::move(relative));
   if (run.bars.median_relative && run.rows >= kMedianRows && !(run.median_relative <= *run.bars.median_relative)) {
@@ -233,9 +197,8 @@ void sum_up(VerifyRun& run) {
 VerifyCounts count_cases(const VerifyReport& report) {
   VerifyCounts counts;
   for (const VerifyRun& run : report.runs) {
-    for (const CaseReport& one : run.cases) {
+    for (const CaseReport& one : run.cases)
       (one.not_run.empty() ? one.misses.empty() ? counts.held : counts.missed : counts.not_run) += 1;
-    }
     counts.missed += (run.kl_miss.empty() ? 0 : 1) + (run.median_miss.empty() ? 0 : 1);
   }
   return counts;
@@ -252,17 +215,13 @@ std::string report_text(const VerifyReport& report) {
   std::string out = cat("model   ", report.model, " (", format_name(report.file.format),
                         report.file.quantised ? ", quantised)" : ", the golden's weights)", "\ngolden  ", report.golden,
                         " (", printable(report.golden_model), ")\ndevice  ", report.device, '\n');
-  for (const VerifyRun& run : report.runs) {
-    out += run_text(run);
-  }
+  for (const VerifyRun& run : report.runs) out += run_text(run);
   return cat(out, summary_line(count_cases(report)), '\n');
 }
 
 Json report_json(const VerifyReport& report) {
   Json::Array runs;
-  for (const VerifyRun& run : report.runs) {
-    runs.push_back(run_json(run));
-  }
+  for (const VerifyRun& run : report.runs) runs.push_back(run_json(run));
   const VerifyCounts counts = count_cases(report);
   return Json::Object{{"model", report.model},
                       {"format", format_name(report.file.format)},

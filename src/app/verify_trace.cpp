@@ -30,20 +30,14 @@ std::vector<int32_t> sorted_row(const TracedValue& chosen, size_t row) {
 // Rows whose chosen experts are the same set in both; all of them where the layer has no experts.
 std::vector<bool> agreeing_rows(const TracedValue* ours, const TracedValue* judge, size_t rows) {
   std::vector<bool> agree(rows, true);
-  if (ours == nullptr || judge == nullptr || !same_shape(*ours, *judge) || ours->rows != rows) {
-    return agree;
-  }
-  for (size_t row = 0; row < rows; ++row) {
-    agree[row] = sorted_row(*ours, row) == sorted_row(*judge, row);
-  }
+  if (ours == nullptr || judge == nullptr || !same_shape(*ours, *judge) || ours->rows != rows) return agree;
+  for (size_t row = 0; row < rows; ++row) agree[row] = sorted_row(*ours, row) == sorted_row(*judge, row);
   return agree;
 }
 
 std::vector<double> softmax(std::span<const float> row) {
   std::vector<double> p(row.size());
-  for (size_t i = 0; i < row.size(); ++i) {
-    p[i] = std::exp(log_probability(row, static_cast<int32_t>(i)));
-  }
+  for (size_t i = 0; i < row.size(); ++i) p[i] = std::exp(log_probability(row, static_cast<int32_t>(i)));
   return p;
 }
 
@@ -55,9 +49,7 @@ bool is_tie(const std::vector<int32_t>& ours, const std::vector<int32_t>& judge,
   std::set_symmetric_difference(ours.begin(), ours.end(), judge.begin(), judge.end(), std::back_inserter(disputed));
   double least = 1, most = 0;
   for (const int32_t expert : disputed) {
-    if (expert < 0 || static_cast<size_t>(expert) >= scores.size()) {
-      return false;
-    }
+    if (expert < 0 || static_cast<size_t>(expert) >= scores.size()) return false;
     least = std::min(least, scores[static_cast<size_t>(expert)]);
     most = std::max(most, scores[static_cast<size_t>(expert)]);
   }
@@ -68,9 +60,7 @@ void compare_experts(const TracedValue& ours, const TracedValue& judge, const Tr
                      TraceErrors& errors) {
   for (size_t row = 0; row < ours.rows; ++row) {
     const std::vector<int32_t> got = sorted_row(ours, row), want = sorted_row(judge, row);
-    if (got == want) {
-      continue;
-    }
+    if (got == want) continue;
     ++errors.tokens_with_other_experts;
     const bool tie =
         bars.experts_tie && logits != nullptr && logits->rows == ours.rows &&
@@ -84,13 +74,9 @@ TracedValue by_expert(TracedValue weights, const TracedValue& chosen) {
   const size_t k = chosen.columns;
   for (size_t row = 0; row < chosen.rows; ++row) {
     std::vector<std::pair<int32_t, float>> pairs;
-    for (size_t i = row * k; i < (row + 1) * k; ++i) {
-      pairs.emplace_back(chosen.integers[i], weights.floats[i]);
-    }
+    for (size_t i = row * k; i < (row + 1) * k; ++i) pairs.emplace_back(chosen.integers[i], weights.floats[i]);
     std::sort(pairs.begin(), pairs.end());
-    for (size_t i = 0; i < k; ++i) {
-      weights.floats[row * k + i] = pairs[i].second;
-    }
+    for (size_t i = 0; i < k; ++i) weights.floats[row * k + i] = pairs[i].second;
   }
   return weights;
 }
@@ -110,9 +96,7 @@ double error_over(const TracedValue& ours, const TracedValue& judge, const std::
 
 // "layer.3.q" -> "layer.3."; "hidden.4" -> "layer.3.", the layer it comes out of.
 std::string layer_prefix(const std::string& name) {
-  if (starts_with(name, "layer.")) {
-    return name.substr(0, name.find('.', 6) + 1);
-  }
+  if (starts_with(name, "layer.")) return name.substr(0, name.find('.', 6) + 1);
   const auto number = starts_with(name, "hidden.") ? parse_integer(name.substr(7)) : std::nullopt;
   return number && *number > 0 ? cat("layer.", *number - 1, ".") : "";
 }
@@ -128,9 +112,7 @@ class Comparison {
   TraceErrors run() {
     for (const TracedValue& want : judge_) {
       const TracedValue* got = find_named(ours_, want.name);
-      if (got == nullptr || !same_shape(*got, want)) {
-        errors_.not_compared.push_back(want.name);
-      }
+      if (got == nullptr || !same_shape(*got, want)) errors_.not_compared.push_back(want.name);
     }
     for (const TracedValue& got : ours_) {
       const TracedValue* want = find_named(judge_, got.name);
@@ -159,9 +141,7 @@ class Comparison {
                                  : error_over(got, want, rows);
     if (!(error <= bars_.intermediate)) {
       errors_.over.push_back({got.name, error});
-      if (is_judged(got.name, bars_.judged_names)) {
-        errors_.judged.push_back({got.name, error});
-      }
+      if (is_judged(got.name, bars_.judged_names)) errors_.judged.push_back({got.name, error});
     }
   }
 

@@ -25,18 +25,16 @@ void exchange_part(const std::string* old, const std::string* now) {
 }  // namespace
 
 void remove_unfinished_files() {
-  for (const std::atomic<const std::string*>& slot : live_parts) {
+  for (const std::atomic<const std::string*>& slot : live_parts)
     if (const std::string* part = slot.load()) ::unlink(part->c_str());
-  }
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, FileAccess access) {
   static std::atomic<uint32_t> count{0};
   // Renaming over /dev/null would replace the device.
   const PathKind kind = path_kind(path);
-  if (kind == PathKind::directory || kind == PathKind::other) {
+  if (kind == PathKind::directory || kind == PathKind::other)
     return error(ErrorKind::invalid, path, ": not a file: want the name of a regular file");
-  }
   const mode_t mode = access == FileAccess::owner_only ? 0600 : 0666;
   for (;;) {
     auto part = std::make_unique<const std::string>(cat(path, ".part-", ::getpid(), "-", count++));

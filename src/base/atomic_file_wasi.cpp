@@ -20,9 +20,8 @@ std::map<int, std::vector<std::byte>>& drafts() {
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, FileAccess) {
-  if (path_kind(path) == PathKind::directory) {
+  if (path_kind(path) == PathKind::directory)
     return error(ErrorKind::invalid, path, ": not a file: want the name of a regular file");
-  }
   static int last_descriptor = 0;
   drafts()[++last_descriptor] = {};
   return AtomicFile(path, nullptr, last_descriptor);

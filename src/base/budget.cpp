@@ -50,9 +50,8 @@ std::string Budget::State::shortage(Domain domain) const {
 }
 
 Status Budget::State::take(Domain domain, Purpose purpose, uint64_t bytes) {
-  if (counts(domain, purpose) && bytes > left(domain)) {
+  if (counts(domain, purpose) && bytes > left(domain))
     return error(ErrorKind::out_of_memory, shortage(domain), format_bytes(bytes), " for ", purpose_name(purpose));
-  }
   uint64_t& line = held[static_cast<size_t>(domain)][static_cast<size_t>(purpose)];
   uint64_t& peak = peaks[static_cast<size_t>(domain)][static_cast<size_t>(purpose)];
   line += bytes;
@@ -161,11 +160,10 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
 Status Reservation::resize(uint64_t bytes) {
   CHECK(state_ != nullptr);
   const MutexLock lock(state_->mutex);
-  if (bytes > bytes_) {
+  if (bytes > bytes_)
     TRY_STATUS(state_->take(domain_, purpose_, bytes - bytes_));
-  } else {
+  else
     state_->held[static_cast<size_t>(domain_)][static_cast<size_t>(purpose_)] -= bytes_ - bytes;
-  }
   bytes_ = bytes;
   return {};
 }

@@ -32,9 +32,8 @@ Status FileSource::read_at(uint64_t offset, std::span<std::byte> into) const {
     const ssize_t got = ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error(path_, "read", errno);
-    if (got == 0) {
+    if (got == 0)
       return error(ErrorKind::corrupt, path_, ": ends at byte ", offset, ": want ", into.size(), " bytes more");
-    }
     offset += static_cast<uint64_t>(got);
     into = into.subspan(static_cast<size_t>(got));
   }

@@ -26,11 +26,10 @@ Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
   const auto free = std::find(files.begin(), files.end(), nullptr);
   const auto descriptor = static_cast<int>(free - files.begin());
   const uint64_t size = file->size();
-  if (free == files.end()) {
+  if (free == files.end())
     files.push_back(std::move(file));
-  } else {
+  else
     *free = std::move(file);
-  }
   return std::unique_ptr<FileSource>(new FileSource(path, descriptor, size));
 }
 

@@ -47,9 +47,8 @@ Json::Object& Json::as_object() {
 const Json* Json::find(std::string_view name) const {
   const auto* object = std::get_if<Object>(&value_);
   if (object == nullptr) return nullptr;
-  for (const auto& [key, value] : *object) {
+  for (const auto& [key, value] : *object)
     if (key == name) return &value;
-  }
   return nullptr;
 }
 
@@ -116,13 +115,12 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
     return put(std::move(done));
   }
   bool put(Json value) {
-    if (open_.empty()) {
+    if (open_.empty())
       root_ = std::move(value);
-    } else if (open_.back().is_array()) {
+    else if (open_.back().is_array())
       open_.back().as_array().push_back(std::move(value));
-    } else {
+    else
       open_.back().as_object().emplace_back(std::move(keys_.back()), std::move(value));
-    }
     return true;
   }
 
@@ -212,9 +210,8 @@ void write(std::string& out, const Json& value, JsonStyle style, int depth) {
 
 Result<Json> parse_json(std::string_view text, std::string_view where) {
   Builder builder;
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder))
     return error(ErrorKind::corrupt, where, ": ", builder.problem());
-  }
   return builder.take();
 }
 
@@ -234,9 +231,8 @@ std::string format_number(double value) {
   }
   std::snprintf(digits, sizeof digits, "%.*e", precision - 1, value);
   const int exponent = std::atoi(std::strchr(digits, 'e') + 1);
-  if (exponent >= -4 && exponent < 16) {
+  if (exponent >= -4 && exponent < 16)
     std::snprintf(digits, sizeof digits, "%.*f", std::max(precision - 1 - exponent, 1), value);
-  }
   return digits;
 }
 

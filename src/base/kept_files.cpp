@@ -57,9 +57,8 @@ Status make_own_folder(const std::string& path) {
 Status check_own_folder(const std::string& path) {
   struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return system_error(path, "look at", errno);
-  if (facts.st_uid != ::geteuid()) {
+  if (facts.st_uid != ::geteuid())
     return error(ErrorKind::invalid, path, ": belongs to another user: want a folder of your own");
-  }
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
   return error(ErrorKind::invalid, path, ": others may write to it: want a folder that is yours alone (chmod 700)");
 }

@@ -22,15 +22,14 @@ Decoded decode_utf8(std::string_view text) {
 
 void append_utf8(std::string& out, uint32_t c) {
   const auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
-  if (c < 0x80) {
+  if (c < 0x80)
     put(c);
-  } else if (c < 0x800) {
+  else if (c < 0x800)
     put(0xc0 | c >> 6), put(0x80 | (c & 0x3f));
-  } else if (c < 0x10000) {
+  else if (c < 0x10000)
     put(0xe0 | c >> 12), put(0x80 | (c >> 6 & 0x3f)), put(0x80 | (c & 0x3f));
-  } else {
+  else
     put(0xf0 | c >> 18), put(0x80 | (c >> 12 & 0x3f)), put(0x80 | (c >> 6 & 0x3f)), put(0x80 | (c & 0x3f));
-  }
 }
 
 bool is_utf8(std::string_view text) {
@@ -56,11 +55,10 @@ std::string replace_invalid_utf8(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const Decoded c = decode_utf8(text);
-    if (c.bytes == 0) {
+    if (c.bytes == 0)
       append_utf8(out, 0xfffd);
-    } else {
+    else
       out += text.substr(0, c.bytes);
-    }
     text.remove_prefix(c.bytes == 0 ? 1 : c.bytes);
   }
   return out;

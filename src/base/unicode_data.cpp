@@ -57,9 +57,8 @@ bool decompose_syllable(uint32_t c, std::vector<uint32_t>& out) {
 }
 
 std::optional<uint32_t> compose_syllable(uint32_t first, uint32_t second) {
-  if (first - kLeadings < kLeadingCount && second - kVowels < kVowelCount) {
+  if (first - kLeadings < kLeadingCount && second - kVowels < kVowelCount)
     return kSyllables + ((first - kLeadings) * kVowelCount + second - kVowels) * kTrailingCount;
-  }
   const uint32_t index = first - kSyllables, trailing = second - kTrailings;
   const bool open = index < kSyllableCount && index % kTrailingCount == 0;
   if (open && trailing > 0 && trailing < kTrailingCount) return first + trailing;
@@ -84,13 +83,11 @@ void order(std::vector<uint32_t>& chars) {
     for (size_t i = 0; i < marks.size(); ++i) chars[end - marks.size() + i] = marks[i] & 0x1fffff;
     marks.clear();
   };
-  for (size_t i = 0; i < chars.size(); ++i) {
-    if (const uint64_t own_class = combining_class(chars[i]); own_class != 0) {
+  for (size_t i = 0; i < chars.size(); ++i)
+    if (const uint64_t own_class = combining_class(chars[i]); own_class != 0)
       marks.push_back(own_class << 53 | uint64_t{marks.size()} << 21 | chars[i]);
-    } else {
+    else
       put_back(i);
-    }
-  }
   put_back(chars.size());
 }
 

@@ -21,9 +21,8 @@ Result<std::string> ByteReader::string(std::string_view what) {
 }
 
 Status ByteReader::fill(std::span<std::byte> into, std::string_view what) {
-  if (into.size() > remaining()) {
+  if (into.size() > remaining())
     return corrupt("the header ends inside ", what, ": want ", into.size(), " bytes, found ", remaining());
-  }
   while (!into.empty()) {
     const bool held = position_ >= ahead_offset_ && position_ < ahead_offset_ + ahead_.size();
     if (!held) {

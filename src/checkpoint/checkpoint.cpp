@@ -36,12 +36,10 @@ std::vector<std::string> with_suffix(const std::vector<std::string>& names, std:
 Error not_a_checkpoint(const std::string& path, const std::vector<std::string>& names) {
   if (names.empty()) return error(ErrorKind::not_found, path, ": an empty directory: want config.json and safetensors");
   const auto ggufs = with_suffix(names, ".gguf");
-  if (!ggufs.empty()) {
+  if (!ggufs.empty())
     return error(ErrorKind::invalid, path, ": a directory of GGUF files: want one of them, such as ", ggufs.front());
-  }
-  if (!with_suffix(names, ".bin").empty() || !with_suffix(names, ".pt").empty()) {
+  if (!with_suffix(names, ".bin").empty() || !with_suffix(names, ".pt").empty())
     return error(ErrorKind::unsupported, path, ": weights of PyTorch's pickle format: want safetensors");
-  }
   const char* missing = contains(names, kConfigName) ? "*.safetensors" : "config.json";
   return error(ErrorKind::not_found, path, ": no ", missing, ": want a Hugging Face directory or a GGUF file");
 }
@@ -81,16 +79,14 @@ std::string Checkpoint::version() const {
 }
 
 const Json* Checkpoint::document(std::string_view file_name) const {
-  for (const auto& [name, json] : documents_) {
+  for (const auto& [name, json] : documents_)
     if (name == file_name) return &json;
-  }
   return nullptr;
 }
 
 const std::string* Checkpoint::text_file(std::string_view file_name) const {
-  for (const auto& [name, text] : texts_) {
+  for (const auto& [name, text] : texts_)
     if (name == file_name) return &text;
-  }
   return nullptr;
 }
 
@@ -122,12 +118,10 @@ Status CheckpointBuilder::add_file(const std::string& path, std::vector<TensorEn
   const StoredBytes bytes = shared->stored();
   const auto file = static_cast<uint32_t>(built_.files_.size());
   for (TensorEntry& entry : entries) {
-    if (entry.offset > bytes.size() || entry.bytes > bytes.size() - entry.offset) {
+    if (entry.offset > bytes.size() || entry.bytes > bytes.size() - entry.offset)
       return error(ErrorKind::io, path, ": the file became shorter while it was opened");
-    }
-    if (!built_.index_.emplace(entry.name, built_.tensors_.size()).second) {
+    if (!built_.index_.emplace(entry.name, built_.tensors_.size()).second)
       return error(ErrorKind::corrupt, path, ": tensor ", printable(entry.name), " stands in another file too");
-    }
     const StoredBytes held(bytes.data() + entry.offset, entry.bytes);
     built_.tensors_.push_back({std::move(entry.name), entry.format, std::move(entry.shape), held, file, entry.offset});
   }
@@ -155,9 +149,8 @@ Status CheckpointBuilder::add_shards(const std::string& folder, const std::vecto
   TRY(const auto weight_map, parse_shard_index(text, index_path));
   std::set<std::string> shards;
   for (const auto& [tensor, file] : weight_map) shards.insert(file);
-  if (shards.empty() || shards.size() > kMaxShards) {
+  if (shards.empty() || shards.size() > kMaxShards)
     return error(ErrorKind::corrupt, index_path, ": ", shards.size(), " files: want 1 to ", kMaxShards);
-  }
   for (const std::string& shard : shards) {
     if (!contains(names, shard)) {
       return error(ErrorKind::not_found, join_path(folder, shard), ": missing: want every file that ", kIndexName,
@@ -233,9 +226,8 @@ Result<Checkpoint> open_file(const std::string& path) {
     TRY_STATUS(builder.add_gguf(path));
     return builder.take();
   }
-  if (ends_with(path, ".safetensors")) {
+  if (ends_with(path, ".safetensors"))
     return error(ErrorKind::invalid, path, ": weights without their config.json: want the directory they lie in");
-  }
   return error(ErrorKind::unsupported, path, ": not a GGUF file: want a GGUF file or a Hugging Face directory");
 }
 

@@ -58,9 +58,8 @@ std::string format_label(const Checkpoint& checkpoint) {
   const auto id = checkpoint.metadata().get_u32(kFileTypeKey);
   if (const auto name = id ? file_type_name(*id) : std::nullopt) return std::string(*name);
   std::array<uint64_t, kFormats> bytes{};
-  for (const StoredTensor& tensor : checkpoint.tensors()) {
+  for (const StoredTensor& tensor : checkpoint.tensors())
     bytes[static_cast<size_t>(tensor.format)] += tensor.bytes.size();
-  }
   const auto most = std::ranges::max_element(bytes);
   const auto format = static_cast<Format>(most - bytes.begin());
   if (format == Format::u32) {

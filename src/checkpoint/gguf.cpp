@@ -30,9 +30,8 @@ constexpr ForkType kForkTypes[] = {
 std::string describe_unknown_type(int32_t id) {
   const bool interleaved = id >= kInterleaved + 2;
   const int64_t base = interleaved ? id - kInterleaved : id;
-  for (const ForkType& type : kForkTypes) {
+  for (const ForkType& type : kForkTypes)
     if (type.id == base) return cat(id, " (", type.name, interleaved ? ", row-interleaved" : "", ", of a fork)");
-  }
   const auto known = interleaved ? format_by_ggml_type(base) : std::nullopt;
   if (known) return cat(id, " (", format_name(*known), ", row-interleaved, of a fork)");
   return cat(id);
@@ -139,9 +138,8 @@ Result<GgufMetadata> read_keys(KeyReader& reader, int64_t count, const std::stri
 Result<uint64_t> read_alignment(const GgufMetadata& metadata, const std::string& where) {
   if (metadata.find(kGgufAlignmentKey) == nullptr) return uint64_t{kGgufAlignment};
   TRY(const uint32_t alignment, metadata.get_u32(kGgufAlignmentKey));
-  if (!std::has_single_bit(alignment)) {
+  if (!std::has_single_bit(alignment))
     return error(ErrorKind::corrupt, where, ": ", kGgufAlignmentKey, " is ", alignment, ": want a power of two");
-  }
   return uint64_t{alignment};
 }
 
@@ -154,9 +152,8 @@ struct TensorInfo {
 
 Result<std::vector<int64_t>> read_shape(ByteReader& reader, const std::string& name) {
   TRY(const auto dimensions, reader.number<uint32_t>("a tensor info"));
-  if (dimensions > kMaxGgufDimensions) {
+  if (dimensions > kMaxGgufDimensions)
     return reader.corrupt(name, " has ", dimensions, " dimensions: want at most ", kMaxGgufDimensions);
-  }
   std::vector<int64_t> shape(dimensions);
   TRY_STATUS(reader.fill(std::as_writable_bytes(std::span(shape)), "a tensor info"));
   return std::vector<int64_t>(shape.rbegin(), shape.rend());
@@ -166,9 +163,8 @@ Result<TensorInfo> read_info(ByteReader& reader) {
   TensorInfo info;
   TRY(info.entry.name, reader.string("a tensor name"));
   const std::string name = cat("tensor ", printable(info.entry.name));
-  if (info.entry.name.size() > kMaxGgufNameBytes) {
+  if (info.entry.name.size() > kMaxGgufNameBytes)
     return reader.corrupt(name, " has a name of ", info.entry.name.size(), " bytes: want at most ", kMaxGgufNameBytes);
-  }
   TRY(info.entry.shape, read_shape(reader, name));
   TRY(const auto type, reader.number<int32_t>("a tensor info"));
   TRY(info.in_data, reader.number<uint64_t>("a tensor info"));
@@ -190,9 +186,8 @@ Result<std::vector<TensorInfo>> read_infos(ByteReader& reader, int64_t count) {
   std::unordered_set<std::string> names;
   for (int64_t i = 0; i < count; ++i) {
     TRY(TensorInfo info, read_info(reader));
-    if (!names.insert(info.entry.name).second) {
+    if (!names.insert(info.entry.name).second)
       return reader.corrupt("tensor ", printable(info.entry.name), " stands twice");
-    }
     infos.push_back(std::move(info));
   }
   return infos;

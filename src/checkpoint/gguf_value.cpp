@@ -36,11 +36,10 @@ size_t element_count(const GgufValue& value) {
   return std::visit(
       [](const auto& held) -> size_t {
         using T = std::decay_t<decltype(held)>;
-        if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+        if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>)
           return 1;
-        } else {
+        else
           return held.size();
-        }
       },
       value);
 }
@@ -128,15 +127,14 @@ Result<std::vector<uint32_t>> GgufMetadata::get_per_layer(std::string_view name,
   };
   if (value == nullptr) return mismatch(name, "u32 or one a layer");
   if (const auto* one = std::get_if<uint32_t>(value)) return std::vector<uint32_t>(layers, *one);
-  if (const auto* numbers = std::get_if<GgufArray<uint32_t>>(value)) {
+  if (const auto* numbers = std::get_if<GgufArray<uint32_t>>(value))
     put_all(*numbers);
-  } else if (const auto* integers = std::get_if<GgufArray<int32_t>>(value)) {
+  else if (const auto* integers = std::get_if<GgufArray<int32_t>>(value))
     put_all(*integers);
-  } else if (const auto* flags = std::get_if<GgufArray<bool>>(value)) {
+  else if (const auto* flags = std::get_if<GgufArray<bool>>(value))
     put_all(*flags);
-  } else {
+  else
     return mismatch(name, "u32 or one a layer");
-  }
   if (negative) return error(ErrorKind::invalid, where_, ": key ", name, " holds a negative number: want none");
   if (out.size() != layers) {
     return error(ErrorKind::invalid, where_, ": key ", name, " has ", out.size(), " elements: want ", layers,

@@ -24,13 +24,12 @@ void append_string(std::string& out, std::string_view text) {
 
 template <class T>
 void append_element(std::string& out, const T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
+  if constexpr (std::is_same_v<T, std::string>)
     append_string(out, value);
-  } else if constexpr (std::is_same_v<T, bool>) {
+  else if constexpr (std::is_same_v<T, bool>)
     append_number<uint8_t>(out, value ? 1 : 0);
-  } else {
+  else
     append_number(out, value);
-  }
 }
 
 template <class T>
@@ -44,11 +43,10 @@ void append_value(std::string& out, const GgufValue& value) {
   if (is_array(value)) append_number<uint64_t>(out, element_count(value));
   std::visit(
       [&]<class T>(const T& held) {
-        if constexpr (requires { typename T::allocator_type; } && !std::is_same_v<T, std::string>) {
+        if constexpr (requires { typename T::allocator_type; } && !std::is_same_v<T, std::string>)
           append_elements(out, held);
-        } else {
+        else
           append_element(out, held);
-        }
       },
       value);
 }
@@ -87,9 +85,8 @@ Status GgufWriter::check_tensor(Tensor& tensor) const {
     return error(ErrorKind::invalid, name, " has a name of ", tensor.name.size(), " bytes: want at most ",
                  kMaxGgufNameBytes);
   }
-  if (format_info(tensor.format).ggml_type < 0) {
+  if (format_info(tensor.format).ggml_type < 0)
     return error(ErrorKind::invalid, name, " is ", format_name(tensor.format), ": want a format that GGUF has");
-  }
   const auto bytes = tensor_bytes(tensor.format, tensor.shape);
   if (!bytes || stored_dimensions(tensor.shape).size() > kMaxGgufDimensions) {
     return error(ErrorKind::invalid, name, " is ", format_name(tensor.format), " ", format_shape(tensor.shape),
@@ -108,9 +105,8 @@ Status GgufWriter::check() {
   for (Tensor& tensor : tensors_) {
     TRY_STATUS(check_tensor(tensor));
     data = (data + tensor.bytes).aligned(alignment_);
-    if (!names.insert(tensor.name).second) {
+    if (!names.insert(tensor.name).second)
       return error(ErrorKind::invalid, "GGUF: tensor ", printable(tensor.name), " stands twice");
-    }
   }
   if (data.fits(INT64_MAX)) return {};
   return error(ErrorKind::invalid, "GGUF: the tensors together have more than 2^63 bytes");

@@ -22,9 +22,8 @@ bool is_commit(std::string_view text) {
 Result<std::string> snapshot_of_main(const std::string& folder, const std::string& ref) {
   TRY(std::string commit, read_file(ref, kMaxRefBytes));
   while (!commit.empty() && (commit.back() == '\n' || commit.back() == '\r')) commit.pop_back();
-  if (!is_commit(commit)) {
+  if (!is_commit(commit))
     return error(ErrorKind::corrupt, ref, ": ", printable(commit), ": want a commit of 40 hexadecimal digits");
-  }
   std::string snapshot = join_path(join_path(folder, "snapshots"), commit);
   if (path_kind(snapshot) == PathKind::directory) return snapshot;
   return error(ErrorKind::not_found, snapshot, ": missing: want the snapshot that refs/main names");

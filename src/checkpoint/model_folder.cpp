@@ -135,9 +135,8 @@ bool is_folder_name(std::string_view name) {
 }
 
 std::optional<RepositoryName> parse_repository_name(std::string_view given) {
-  for (const std::string_view host : kHosts) {
+  for (const std::string_view host : kHosts)
     if (starts_with(given, host)) given.remove_prefix(host.size());
-  }
   std::string_view format;
   if (const size_t colon = given.rfind(':'); colon != std::string_view::npos) {
     format = given.substr(colon + 1);

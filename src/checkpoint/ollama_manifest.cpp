@@ -42,9 +42,8 @@ Result<OllamaBlob> read_blob(const Json& json, const std::string& where) {
 }
 
 Result<std::vector<OllamaBlob>> read_blobs(const Json& list, std::string_view name, const std::string& where) {
-  if (!list.is_array() || list.as_array().empty()) {
+  if (!list.is_array() || list.as_array().empty())
     return error(ErrorKind::corrupt, where, ": member ", name, " is empty or no list: want at least one blob");
-  }
   std::vector<OllamaBlob> blobs;
   for (const Json& item : list.as_array()) {
     TRY(OllamaBlob blob, read_blob(item, where));
@@ -68,9 +67,8 @@ Result<OllamaManifest> read_list(const Json& entries, const std::string& where) 
   OllamaManifest list;
   TRY(const auto manifests, read_blobs(entries, "manifests", where));
   for (const int wanted : {0, 1, 2}) {
-    for (size_t i = 0; i < manifests.size(); ++i) {
+    for (size_t i = 0; i < manifests.size(); ++i)
       if (strangeness(entries.as_array()[i]) == wanted) list.manifests.push_back(manifests[i]);
-    }
   }
   return list;
 }
@@ -103,14 +101,11 @@ Result<OllamaManifest> parse_ollama_manifest(std::string_view text, const std::s
   if (layers == nullptr) return error(ErrorKind::corrupt, where, ": no layers: want a manifest of Ollama's form");
   OllamaManifest manifest;
   // A model that runs elsewhere has none.
-  if (!layers->is_null() && !(layers->is_array() && layers->as_array().empty())) {
+  if (!layers->is_null() && !(layers->is_array() && layers->as_array().empty()))
     TRY(manifest.layers, read_blobs(*layers, "layers", where));
-  }
   const Json* config = json.find("config");
   const std::string* digest = config == nullptr ? nullptr : string_member(*config, "digest");
-  if (digest != nullptr && !digest->empty()) {
-    TRY(manifest.config, read_blob(*config, where));
-  }
+  if (digest != nullptr && !digest->empty()) TRY(manifest.config, read_blob(*config, where));
   return manifest;
 }
 

@@ -42,9 +42,8 @@ class Reader {
 // Its path, when it is there whole.
 Result<std::string> Reader::blob(const OllamaBlob& blob) const {
   std::string path = ollama_blob_path(root_, blob);
-  if (path_kind(path) != PathKind::file) {
+  if (path_kind(path) != PathKind::file)
     return error(ErrorKind::not_found, path, ": missing: want the blob that the manifest of ", files_.name, " names");
-  }
   TRY(const auto source, FileSource::open(path));
   if (source->size() == blob.bytes) return path;
   return error(ErrorKind::corrupt, path, ": ", source->size(), " bytes: want ", blob.bytes, ", as the manifest of ",
@@ -77,9 +76,8 @@ Status Reader::read_config(const OllamaBlob& config) {
   };
   add_family(json.find("model_family"));
   const Json* families = json.find("model_families");
-  if (families != nullptr && families->is_array()) {
+  if (families != nullptr && families->is_array())
     for (const Json& family : families->as_array()) add_family(&family);
-  }
   const Json* format = json.find("file_type");
   if (format != nullptr && format->is_string()) files_.format = format->as_string();
   const Json* remote = json.find("remote_host");
@@ -89,9 +87,8 @@ Status Reader::read_config(const OllamaBlob& config) {
 
 Status Reader::read_layer(const OllamaBlob& layer) {
   const std::string_view kind = layer.layer_kind();
-  if (kind == "model" && !files_.path.empty()) {
+  if (kind == "model" && !files_.path.empty())
     return error(ErrorKind::unsupported, files_.name, ": several model layers: want one");
-  }
   if (kind == "model") {
     TRY(files_.path, blob(layer));
   } else if (kind == "projector") {
@@ -106,15 +103,13 @@ Status Reader::read_layer(const OllamaBlob& layer) {
   } else if (kind == "params") {
     TRY(const std::string content, text(layer));
     TRY(files_.params, parse_json(content, ollama_blob_path(root_, layer)));
-    if (!files_.params.is_object()) {
+    if (!files_.params.is_object())
       return error(ErrorKind::corrupt, ollama_blob_path(root_, layer), ": no object: want sampling settings");
-    }
   } else if (kind == "messages") {
     TRY(const std::string content, text(layer));
     TRY(files_.messages, parse_json(content, ollama_blob_path(root_, layer)));
-    if (!files_.messages.is_array()) {
+    if (!files_.messages.is_array())
       return error(ErrorKind::corrupt, ollama_blob_path(root_, layer), ": no list: want messages");
-    }
   }
   return {};
 }
@@ -135,9 +130,7 @@ Result<ModelFiles> Reader::read() {
   const std::string path = ollama_manifest_path(root_, name_);
   TRY(const std::string content, read_file(path, kMaxStoreTextBytes));
   TRY(OllamaManifest manifest, parse_ollama_manifest(content, path));
-  if (manifest.is_list()) {
-    TRY(manifest, first_with_model(manifest));
-  }
+  if (manifest.is_list()) TRY(manifest, first_with_model(manifest));
   if (manifest.config) TRY_STATUS(read_config(*manifest.config));
   if (manifest.layer("model") == nullptr) return no_model(manifest);
   for (const OllamaBlob& layer : manifest.layers) TRY_STATUS(read_layer(layer));

@@ -28,9 +28,8 @@ std::vector<std::string> ollama_folders(const Environment& environment) {
 }
 
 std::vector<std::string> hub_folders(const Environment& environment) {
-  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
     if (std::string folder = variable(environment, name); !folder.empty()) return {std::move(folder)};
-  }
   if (const std::string home = variable(environment, "HF_HOME"); !home.empty()) return {join_path(home, "hub")};
   const std::string cache = variable(environment, "XDG_CACHE_HOME");
   if (!cache.empty()) return {join_path(cache, "huggingface/hub")};

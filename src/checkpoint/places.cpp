@@ -78,15 +78,13 @@ Result<ModelFiles> only_one(const std::string& given, const std::vector<Result<M
                             const Places& places) {
   if (findings.empty()) return not_found(given, places);
   std::vector<ModelFiles> whole;
-  for (const auto& finding : findings) {
+  for (const auto& finding : findings)
     if (finding) whole.push_back(*finding);
-  }
   if (whole.empty()) return findings.front();
   if (whole.size() == 1) return whole.front();
   std::string paths;
-  for (const ModelFiles& files : whole) {
+  for (const ModelFiles& files : whole)
     paths += cat(paths.empty() ? "" : " and ", files.path, " (", origin_name(files.origin), ')');
-  }
   return error(ErrorKind::invalid, printable(given), ": ", whole.size(), " models of that name, ", paths,
                ": want the path of one");
 }
@@ -105,11 +103,9 @@ bool is_only_a_path(const std::string& given) {
 // ---- listing
 
 void list_ollama(const Places& places, std::vector<ListedModel>& models) {
-  for (const std::string& root : places.ollama) {
-    for (const OllamaName& name : list_ollama_models(root)) {
+  for (const std::string& root : places.ollama)
+    for (const OllamaName& name : list_ollama_models(root))
       models.push_back({name.text(), Origin::ollama, open_ollama_model(root, name)});
-    }
-  }
 }
 
 void list_folder(const Result<std::string>& folder, const RepositoryName& name, Origin origin,

@@ -122,15 +122,14 @@ Result<QuantizationConfig> QuantizationConfig::read(const Json& config, const st
     return not_read(where, cat("by ", read.method), kWantMethods);
   if (const Json* bits = member(*found, "bits"); bits != nullptr && bits->is_integer())
     read.bits = static_cast<uint32_t>(std::clamp<int64_t>(bits->as_integer(), 0, kMostBits));
-  if (read.method == "compressed-tensors") {
+  if (read.method == "compressed-tensors")
     TRY_STATUS(check_compressed_tensors(*found, where));
-  } else if (read.method == "gptq") {
+  else if (read.method == "gptq")
     TRY(read.words, gptq_layout(*found, where));
-  } else if (read.method == "awq") {
+  else if (read.method == "awq")
     TRY(read.words, awq_layout(*found, where));
-  } else if (read.method == "auto-round") {
+  else if (read.method == "auto-round")
     TRY(read.words, auto_round_layout(*found, where));
-  }
   return read;
 }
 

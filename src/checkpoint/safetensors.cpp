@@ -15,15 +15,13 @@ constexpr uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadataName = "__metadata__";
 
 Result<Json> read_header(const ByteSource& source, const std::string& where, uint64_t& data_offset) {
-  if (source.size() < kLengthBytes) {
+  if (source.size() < kLengthBytes)
     return error(ErrorKind::corrupt, where, ": ", source.size(), " bytes: want a header length of ", kLengthBytes);
-  }
   uint64_t length = 0;
   TRY_STATUS(source.read_at(0, std::as_writable_bytes(std::span(&length, 1))));
   const uint64_t most = std::min(kMaxHeaderBytes, source.size() - kLengthBytes);
-  if (length > most) {
+  if (length > most)
     return error(ErrorKind::corrupt, where, ": the header has ", length, " bytes: want at most ", most);
-  }
   std::string text(static_cast<size_t>(length), '\0');
   TRY_STATUS(source.read_at(kLengthBytes, std::as_writable_bytes(std::span(text))));
   if (!starts_with(text, "{")) return error(ErrorKind::corrupt, where, ": the header does not begin with {");
@@ -50,17 +48,14 @@ Result<TensorEntry> read_tensor(const std::string& name, const Json& description
   const Json* dtype = description.find("dtype");
   if (dtype == nullptr || !dtype->is_string()) return error(ErrorKind::corrupt, tensor, " has no dtype");
   const auto format = format_by_safetensors_name(dtype->as_string());
-  if (!format) {
+  if (!format)
     return error(ErrorKind::unsupported, tensor, " has dtype ", printable(dtype->as_string()), ": want a known dtype");
-  }
   TRY(std::vector<int64_t> shape, read_integers(description.find("shape"), cat(tensor, ": shape")));
   TRY(const auto offsets, read_integers(description.find("data_offsets"), cat(tensor, ": data_offsets")));
-  if (shape.size() > kMaxDimensions) {
+  if (shape.size() > kMaxDimensions)
     return error(ErrorKind::unsupported, tensor, " has ", shape.size(), " dimensions: want at most ", kMaxDimensions);
-  }
-  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+  if (offsets.size() != 2 || offsets[0] > offsets[1])
     return error(ErrorKind::corrupt, tensor, ": data_offsets are ", format_shape(offsets), ": want begin and end");
-  }
   const auto bytes = tensor_bytes(*format, shape);
   const auto held = static_cast<uint64_t>(offsets[1] - offsets[0]);
   if (bytes != held) {
@@ -106,9 +101,8 @@ Result<std::vector<TensorEntry>> parse_safetensors(const ByteSource& source, con
     TRY(TensorEntry entry, read_tensor(name, description, where));
     entries.push_back(std::move(entry));
   }
-  if (entries.size() > kMaxTensors) {
+  if (entries.size() > kMaxTensors)
     return error(ErrorKind::unsupported, where, ": ", entries.size(), " tensors: want at most ", kMaxTensors);
-  }
   TRY_STATUS(check_contiguous(entries, source.size() - data_offset, where));
   for (TensorEntry& entry : entries) entry.offset += data_offset;
   return entries;

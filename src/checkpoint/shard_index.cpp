@@ -16,9 +16,8 @@ bool is_plain_name(const Json& file) {
 Result<std::map<std::string, std::string>> parse_shard_index(std::string_view text, const std::string& where) {
   TRY(const Json index, parse_json(text, where));
   const Json* weight_map = index.find("weight_map");
-  if (weight_map == nullptr || !weight_map->is_object()) {
+  if (weight_map == nullptr || !weight_map->is_object())
     return error(ErrorKind::corrupt, where, ": no weight_map: want tensor names with file names");
-  }
   std::map<std::string, std::string> shards;
   for (const auto& [tensor, file] : weight_map->as_object()) {
     if (!is_plain_name(file)) {

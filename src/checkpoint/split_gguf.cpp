@@ -42,12 +42,10 @@ Result<SplitKeys> read_keys(const GgufMetadata& metadata, const std::string& pat
     return error(ErrorKind::corrupt, path, ": key ", kNumberKey, " is ", number, ": want less than ", kCountKey, ", ",
                  count);
   }
-  if (count > kMaxShards) {
+  if (count > kMaxShards)
     return error(ErrorKind::corrupt, path, ": key ", kCountKey, " is ", count, ": want at most ", kMaxShards);
-  }
-  if (tensors < 0 || static_cast<uint64_t>(tensors) > kMaxTensors) {
+  if (tensors < 0 || static_cast<uint64_t>(tensors) > kMaxTensors)
     return error(ErrorKind::corrupt, path, ": key ", kTensorsKey, " is ", tensors, ": want 0 to ", kMaxTensors);
-  }
   return SplitKeys{number + 1u, count, static_cast<uint32_t>(tensors)};
 }
 
@@ -102,9 +100,8 @@ Result<GgufHeader> read_header(const std::string& path) {
 
 Result<GgufHeader> read_part(const SplitName& name, uint32_t number) {
   const std::string path = name.path(number);
-  if (path_kind(path) == PathKind::missing) {
+  if (path_kind(path) == PathKind::missing)
     return error(ErrorKind::not_found, path, ": missing: want all ", name.count, " parts of the split model");
-  }
   return read_header(path);
 }
 

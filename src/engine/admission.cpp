@@ -76,9 +76,8 @@ void Admission::drop(Job& job) {
 
 bool Admission::provide(Job& job, Portion& portion, std::vector<PageCopy>& copies) {
   CachedHistory& text = board_->sequence_of(job).text;
-  if (portion.drafts > 0 && cache_->provide(text, portion.end + portion.drafts, 1 + portion.drafts, copies)) {
+  if (portion.drafts > 0 && cache_->provide(text, portion.end + portion.drafts, 1 + portion.drafts, copies))
     return true;
-  }
   portion.drafts = 0;
   while (!cache_->provide(text, portion.end, 1, copies)) {
     if (reclaim()) continue;

@@ -78,9 +78,8 @@ void Cache::resume(CachedHistory& sequence, uint32_t bound) {
     restored(sequence, snapshot->length);
   } else if (own > 0) {
     settle(sequence);
-    for (uint32_t g = 0; g < groups(); ++g) {
+    for (uint32_t g = 0; g < groups(); ++g)
       if (!is_slots(g)) sequence.tables[g].drop_from(pages_for(own));
-    }
     if (own != sequence.cached) restored(sequence, own);
   } else {
     drop(sequence);
@@ -118,18 +117,16 @@ bool Cache::provide(CachedHistory& sequence, uint32_t end, uint32_t kept, std::v
       if (!copy) return false;
       copies.push_back({g, copy->from, copy->to});
     }
-    while (table.end() < pages_for(end)) {
+    while (table.end() < pages_for(end))
       if (!table.grow()) return false;
-    }
   }
   sequence.provided = end;
   return true;
 }
 
 bool Cache::provide_slots(PageTable& next, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; ++i)
     if (!next.grow()) return false;
-  }
   return true;
 }
 
@@ -148,9 +145,8 @@ void Cache::advance(CachedHistory& sequence, uint32_t end, std::span<const Snaps
     const uint32_t at = mark.position;
     if (at > begin && at <= end && (!has_slots_ || at == end)) insert(sequence, mark);
   }
-  for (uint32_t g = 0; g < groups(); ++g) {
+  for (uint32_t g = 0; g < groups(); ++g)
     if (!is_slots(g)) sequence.tables[g].drop_before(first_seen_page(group(g).window, cut_below(end)));
-  }
 }
 
 uint32_t Cache::whole_blocks(const CachedHistory& sequence) const {

@@ -30,9 +30,8 @@ std::vector<int32_t> ngram_draft(const History& history, uint32_t most) {
   std::vector<int32_t> draft;
   if (found == size) return draft;
   draft.reserve(most);
-  for (size_t i = found; draft.size() < most; ++i) {
+  for (size_t i = found; draft.size() < most; ++i)
     draft.push_back(i < size ? history[i].token : draft[i - size]);  // a text that repeats itself goes on so
-  }
   return draft;
 }
 

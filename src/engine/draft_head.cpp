@@ -81,9 +81,8 @@ DraftHead::DraftHead(std::unique_ptr<DraftModel> model, std::unique_ptr<Runner> 
 Status DraftHead::find_ports() {
   const Program& program = model_->program;
   const auto find = [](const std::vector<NamedValue>& list, const char* name) -> Result<uint32_t> {
-    for (uint32_t i = 0; i < list.size(); ++i) {
+    for (uint32_t i = 0; i < list.size(); ++i)
       if (list[i].name == name) return i;
-    }
     return error(ErrorKind::unsupported, "draft head: has no value ", name,
                  ": want tokens, hidden, wanted, and sample, hidden");
   };
@@ -132,9 +131,8 @@ DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
 
 // Pages for so many rows behind the last; those of drafts before are written again.
 bool DraftHead::provide(State& state, uint32_t rows) {
-  while (state.pages.end() < pages_for(state.end - state.base + rows)) {
+  while (state.pages.end() < pages_for(state.end - state.base + rows))
     if (!state.pages.grow()) return false;
-  }
   return true;
 }
 

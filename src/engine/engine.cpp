@@ -100,9 +100,8 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
       results_(placed_.layout.maxima.wanted) {}
 
 Status EngineImpl::reserve_buffers() {
-  if (options_.states != nullptr) {
+  if (options_.states != nullptr)
     admission_.set_recall([this](const CachedHistory& text, uint32_t bound) { return recall(text, bound); });
-  }
   const uint64_t bytes = step_.words().size_bytes() + results_.size() * sizeof(SampleResult);
   TRY(Reservation reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
   reserved_.push_back(std::move(reservation));
@@ -116,9 +115,8 @@ Status EngineImpl::add_expert_store(ExpertPlaces places, uint32_t slots) {
   TRY(auto reads, options_.experts.open_reads(places.paths()));
   auto replacement = make_replacement(options_.experts.replacement, {places.layers(), places.experts()});
   std::optional<ReadRoom> room;
-  if (memory->slot_memory(0).empty()) {
+  if (memory->slot_memory(0).empty())
     TRY(room, ReadRoom::take(places.slot_bytes(), memory->packed_bytes(), slots, *budget_));
-  }
   store_ = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(room), std::move(reads),
                                          std::move(replacement));
   store_->warm_up(options_.experts.warm);
@@ -140,9 +138,8 @@ Status EngineImpl::check_request(const Request& request, size_t history_before) 
 
 Result<OpenSequence*> EngineImpl::idle_sequence(SequenceId id) {
   const auto found = board_.sequences.find(id);
-  if (found == board_.sequences.end()) {
+  if (found == board_.sequences.end())
     return error(ErrorKind::not_found, "sequence ", id, ": is not open: want one that was kept");
-  }
   if (found->second.request == 0) return &found->second;
   return error(ErrorKind::invalid, "sequence ", id, ": is extended by request ", found->second.request,
                ": want an idle one");
@@ -191,9 +188,8 @@ Result<RequestId> EngineImpl::submit(Request request) {
   sequence->keep = job.request.keep_sequence;
   sequence->request = job.id;
   sequence->last_used = ++clock_;
-  for (const SnapshotMark& mark : job.marks) {
+  for (const SnapshotMark& mark : job.marks)
     if (mark.at_boundary && options_.states != nullptr) sequence->boundaries.push_back(mark.position);
-  }
   const RequestId request_id = job.id;
   board_.jobs.emplace(request_id, std::move(job));
   return request_id;
@@ -219,11 +215,10 @@ bool EngineImpl::in_flight(RequestId id) const {
 void EngineImpl::cancel(RequestId id) {
   const auto found = board_.jobs.find(id);
   if (found == board_.jobs.end() || found->second.state == Job::State::finished) return;
-  if (in_flight(id)) {
+  if (in_flight(id))
     found->second.cancelled = true;
-  } else {
+  else
     finish(found->second, Finish::cancelled);
-  }
 }
 
 void EngineImpl::finish(Job& job, Finish how) {

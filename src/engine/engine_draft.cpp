@@ -64,9 +64,8 @@ void EngineImpl::feed_head(const Job& job, const FlightPart& part) {
 // True when the head has ended something.
 bool EngineImpl::run_head() {
   const bool progressed = head_->poll();
-  if (!head_->busy() && fed_class_ == TokenClass::decode && gauge_.drafts()) {
+  if (!head_->busy() && fed_class_ == TokenClass::decode && gauge_.drafts())
     head_seconds_ += std::chrono::duration<double>(Clock::now() - head_started_).count();
-  }
   return progressed;
 }
 
@@ -92,9 +91,8 @@ std::vector<SampleResult> EngineImpl::standing_results(const FlightPart& part) c
   const size_t drafts = part.drafts.size();
   const std::span rows = std::span(results_).subspan(part.first_wanted + part.wanted.size() - 1 - drafts, 1 + drafts);
   size_t standing = 1;
-  while (standing <= drafts && rows[standing - 1].token == part.drafts[standing - 1] && rows[standing].finite != 0) {
+  while (standing <= drafts && rows[standing - 1].token == part.drafts[standing - 1] && rows[standing].finite != 0)
     ++standing;
-  }
   return {rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(standing)};
 }
 
@@ -108,9 +106,8 @@ void EngineImpl::take_results(Job& job, const FlightPart& part, TokenClass token
   stats_.accepted += accepted;
   job.progress.drafted += drafted;
   job.progress.accepted += accepted;
-  if (options_.draft.kind != DraftKind::none && token_class == TokenClass::decode && !drafting()) {
+  if (options_.draft.kind != DraftKind::none && token_class == TokenClass::decode && !drafting())
     ++job.progress.undrafted_steps;
-  }
   std::reverse(results.begin(), results.end());
   const SampleResult first = results.back();
   results.pop_back();
@@ -137,9 +134,8 @@ bool EngineImpl::take_verified() {
 void EngineImpl::learn_pace(const Flight& flight) {
   if (options_.draft.kind == DraftKind::none || flight.token_class != TokenClass::decode) return;
   uint64_t tokens = 0;
-  for (const FlightPart& part : flight.parts) {
+  for (const FlightPart& part : flight.parts)
     if (part.samples) tokens += standing_results(part).size();
-  }
   const std::chrono::duration<double> taken = Clock::now() - flight.started;
   gauge_.learn(tokens, taken.count() + std::exchange(head_seconds_, 0.0));
 }

@@ -14,9 +14,8 @@ Result<SequenceId> EngineImpl::fork(SequenceId sequence) {
 Status EngineImpl::truncate(SequenceId sequence, size_t tokens) {
   TRY(OpenSequence * open, idle_sequence(sequence));
   History& history = open->text.history;
-  if (tokens > history.size()) {
+  if (tokens > history.size())
     return error(ErrorKind::invalid, "sequence ", sequence, ": has ", history.size(), " tokens: cannot keep ", tokens);
-  }
   // Now, so that what lies behind gives its pages back.
   cache_.resume(open->text, static_cast<uint32_t>(tokens));
   history.resize(tokens);
@@ -112,12 +111,9 @@ Result<bool> EngineImpl::save_without_waiting(SequenceId sequence, const std::st
 }
 
 Status EngineImpl::check_saved(const SavedSequence& saved, const std::string& path) {
-  if (saved.digest != digest()) {
-    return error(ErrorKind::invalid, path, ": was saved with another model");
-  }
-  if (saved.begins > 0) {
+  if (saved.digest != digest()) return error(ErrorKind::invalid, path, ": was saved with another model");
+  if (saved.begins > 0)
     return error(ErrorKind::invalid, path, ": begins at token ", saved.begins, ": want a file that /save wrote");
-  }
   if (saved.history.size() > context()) {
     return error(ErrorKind::invalid, path, ": has ", saved.history.size(), " tokens: want at most the context of ",
                  context());
@@ -127,9 +123,8 @@ Status EngineImpl::check_saved(const SavedSequence& saved, const std::string& pa
     if (token >= 0 && static_cast<uint32_t>(token) < model_->vocabulary) continue;
     return error(ErrorKind::corrupt, path, ": token ", i, " is ", token, ": want 0 to ", model_->vocabulary - 1);
   }
-  if (saved.numerics_id == placed_.numerics_id && saved.groups != saved_pages(0, saved.cached)) {
+  if (saved.numerics_id == placed_.numerics_id && saved.groups != saved_pages(0, saved.cached))
     return error(ErrorKind::corrupt, path, ": its pages are not those of ", saved.cached, " positions of this model");
-  }
   return {};
 }
 

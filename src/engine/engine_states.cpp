@@ -11,13 +11,12 @@ namespace sluice {
 Status EngineImpl::wait(Ticket ticket) {
   for (;;) {
     const std::optional<Completion> completion = placed_.runner->poll();
-    if (!completion) {
+    if (!completion)
       wait_a_moment();
-    } else if (completion->ticket == ticket) {
+    else if (completion->ticket == ticket)
       return completion->status;
-    } else {
+    else
       complete(*completion);
-    }
   }
 }
 

@@ -165,13 +165,12 @@ void EngineImpl::complete(const Completion& completion) {
   flight_->stopped = completion.stopped;
   if (flight_->stopped) return;
   const Flight flight = *std::exchange(flight_, std::nullopt);
-  if (flight.failure) {
+  if (flight.failure)
     fail_all(flight, *flight.failure);
-  } else if (flight.diagnosing) {
+  else if (flight.diagnosing)
     end_diagnosis(flight.parts.front(), completion.non_finite);
-  } else {
+  else
     land(flight);
-  }
 }
 
 void EngineImpl::land(const Flight& flight) {
@@ -204,17 +203,15 @@ void EngineImpl::accept(const FlightPart& part, TokenClass token_class) {
   if (part.portion.complete) cache_.advance(text, part.portion.end, job.marks);
   Progress& progress = job.progress;
   const uint32_t computed = std::min(text.cached, progress.prompt_tokens);
-  if (computed > progress.reused_tokens) {
+  if (computed > progress.reused_tokens)
     progress.computed_prompt_tokens = std::max(progress.computed_prompt_tokens, computed - progress.reused_tokens);
-  }
   if (head_ && part.portion.complete && !job.cancelled) feed_head(job, part);
-  if (job.cancelled) {
+  if (job.cancelled)
     finish(job, Finish::cancelled);
-  } else if (part.samples) {
+  else if (part.samples)
     take_results(job, part, token_class);
-  } else if (job.done(text)) {
+  else if (job.done(text))
     finish(job, Finish::length);
-  }
 }
 
 void EngineImpl::take_logits(Job& job, const FlightPart& part) {
@@ -231,11 +228,10 @@ void EngineImpl::take_token(Job& job, const SampleResult& result) {
   job.progress.tokens.push_back(result);
   --job.tokens_left;
   const std::vector<int32_t>& stops = job.request.stop_tokens;
-  if (std::find(stops.begin(), stops.end(), result.token) != stops.end()) {
+  if (std::find(stops.begin(), stops.end(), result.token) != stops.end())
     finish(job, Finish::stop_token);
-  } else if (job.tokens_left == 0) {
+  else if (job.tokens_left == 0)
     finish(job, Finish::length);
-  }
 }
 
 // The rows of one sequence alone: its bits do not depend on the others.

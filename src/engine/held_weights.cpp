@@ -108,9 +108,8 @@ Result<std::shared_ptr<const void>> hold(const std::string& name, Runs runs) {
 // The parts' pieces that come and go are not held.
 Status hold_weight(const std::string& name, TensorSource& source, bool comes_and_goes) {
   const std::vector<ExpertPiece> moving = comes_and_goes ? expert_pieces(source) : std::vector<ExpertPiece>{};
-  if (const Runs elements = elements_of(source); !comes_and_goes && !elements.in_memory()) {
+  if (const Runs elements = elements_of(source); !comes_and_goes && !elements.in_memory())
     TRY(source.owner, hold(name, elements));
-  }
   for (size_t i = 0; i < source.parts.size(); ++i) {
     const Runs part = part_of(source.shape, source.parts[i]);
     const bool moves = std::ranges::count(moving, static_cast<int>(i), &ExpertPiece::part) > 0;

@@ -19,19 +19,16 @@ constexpr uint32_t kFewSnapshots = 2;       // where what they leave goes to exp
 constexpr uint32_t kUsualAdjustments = 64;  // of a sequence: a default penalty window
 
 Status check_options(const TextModel& model, const EngineOptions& options) {
-  if (options.sequences == 0 || options.sequences > kMaxSequences) {
+  if (options.sequences == 0 || options.sequences > kMaxSequences)
     return error(ErrorKind::invalid, "sequences are ", options.sequences, ": want 1 to ", kMaxSequences);
-  }
   if (options.prompt_chunk == 0 || options.prompt_chunk % kCut != 0 || options.prompt_chunk > kMaxChunk) {
     return error(ErrorKind::invalid, "prompt chunk is ", options.prompt_chunk, " rows: want a multiple of ", kCut,
                  " up to ", kMaxChunk);
   }
-  if (options.logits_rows == 0 || options.logits_rows > options.prompt_chunk) {
+  if (options.logits_rows == 0 || options.logits_rows > options.prompt_chunk)
     return error(ErrorKind::invalid, "logits rows are ", options.logits_rows, ": want 1 to ", options.prompt_chunk);
-  }
-  if (options.draft.kind != DraftKind::none && (options.draft.tokens == 0 || options.draft.tokens > kMaxDraftTokens)) {
+  if (options.draft.kind != DraftKind::none && (options.draft.tokens == 0 || options.draft.tokens > kMaxDraftTokens))
     return error(ErrorKind::invalid, "draft tokens are ", options.draft.tokens, ": want 1 to ", kMaxDraftTokens);
-  }
   if (options.context > model.context) {
     return error(ErrorKind::invalid, "context is ", options.context, " tokens: want at most the model's ",
                  model.context);
@@ -86,9 +83,8 @@ Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const T
   PlacedText placed{
       .layout = std::move(layout), .numerics_id = plan->numerics_id(), .page_bytes = {}, .held = {}, .runner = {}};
   for (uint32_t g = 0; g < model.program.groups.size(); ++g) placed.page_bytes.push_back(plan->page_bytes(g));
-  if (device.info().memory == Domain::host) {
+  if (device.info().memory == Domain::host)
     TRY(placed.held, HeldWeights::take(model.program, *model.weights, streams, budget));
-  }
   const WeightSource* const weights = placed.held != nullptr ? placed.held.get() : model.weights;
   TRY(placed.runner, device.place(std::move(plan), *weights, budget));
   return placed;
@@ -118,9 +114,8 @@ Result<TextModel> text_model(const Model& model, bool hidden) {
 Result<TextPorts> find_ports(const Program& program) {
   TextPorts ports;
   const auto index_of = [](const std::vector<NamedValue>& list, const char* name) -> Result<uint32_t> {
-    for (uint32_t i = 0; i < list.size(); ++i) {
+    for (uint32_t i = 0; i < list.size(); ++i)
       if (list[i].name == name) return i;
-    }
     return error(ErrorKind::unsupported, "text program: has no value ", name, ": want tokens, wanted, logits, sample");
   };
   TRY(ports.tokens, index_of(program.inputs, "tokens"));

@@ -159,16 +159,12 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
     for (const Repack repack : {options.repack, Repack::never}) {
       tried.repack = repack;
       TRY(plan, plan_in(budget, /*streams=*/false));
-      if (plan.streams()) {
-        TRY(plan, plan_in(budget, /*streams=*/true));
-      }
+      if (plan.streams()) TRY(plan, plan_in(budget, /*streams=*/true));
       if (plan.needed() <= limit) break;
     }
   } while (plan.needed() > limit && tried.prompt_chunk > kCut);
   // Sizes were chosen without what comes beside them.
-  if (plan.needed() > limit && floor <= limit) {
-    TRY(plan, plan_smallest());
-  }
+  if (plan.needed() > limit && floor <= limit) TRY(plan, plan_smallest());
   plan.floor = floor;
   return plan;
 }

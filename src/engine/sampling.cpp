@@ -23,12 +23,10 @@ Status check_biases(const SamplingSettings& settings, uint32_t vocabulary) {
                  kMaxLogitBiases);
   }
   for (const auto& [token, bias] : settings.logit_bias) {
-    if (token < 0 || static_cast<uint32_t>(token) >= vocabulary) {
+    if (token < 0 || static_cast<uint32_t>(token) >= vocabulary)
       return error(ErrorKind::invalid, "logit bias names token ", token, ": want one from 0 to ", vocabulary - 1);
-    }
-    if (std::isnan(bias) || bias == std::numeric_limits<float>::infinity()) {
+    if (std::isnan(bias) || bias == std::numeric_limits<float>::infinity())
       return error(ErrorKind::invalid, "logit bias of token ", token, " is ", double{bias}, ": want a number or -inf");
-    }
   }
   return {};
 }
@@ -36,9 +34,8 @@ Status check_biases(const SamplingSettings& settings, uint32_t vocabulary) {
 // The tokens of the window with their number of times, ascending.
 std::vector<std::pair<int32_t, uint32_t>> count_tokens(const History& history, size_t window) {
   std::vector<int32_t> tokens;
-  for (size_t i = history.size() - std::min(window, history.size()); i < history.size(); ++i) {
+  for (size_t i = history.size() - std::min(window, history.size()); i < history.size(); ++i)
     tokens.push_back(history[i].token);
-  }
   std::sort(tokens.begin(), tokens.end());
   std::vector<std::pair<int32_t, uint32_t>> counts;
   for (const int32_t token : tokens) {

@@ -45,21 +45,16 @@ Json bias_json(const SamplingSettings& settings) {
 // A whole number of at least -1, where -1 stands for `all`.
 Status read_count(const Json& object, const std::string& where, const char* name, uint32_t all, uint32_t& into) {
   const Json* value = object.find(name);
-  if (value == nullptr) {
-    return {};
-  }
-  if (!value->is_integer() || value->as_integer() < -1 || value->as_integer() > std::numeric_limits<int32_t>::max()) {
+  if (value == nullptr) return {};
+  if (!value->is_integer() || value->as_integer() < -1 || value->as_integer() > std::numeric_limits<int32_t>::max())
     return wrong(where, name, *value, "a whole number");
-  }
   into = value->as_integer() == -1 ? all : static_cast<uint32_t>(value->as_integer());
   return {};
 }
 
 Status read_bias(const Json& object, const std::string& where, SamplingSettings& settings) {
   const Json* list = object.find(kBias);
-  if (list == nullptr) {
-    return {};
-  }
+  if (list == nullptr) return {};
   constexpr const char* kWant = "a list of [token, number or \"-inf\"]";
   settings.logit_bias.clear();
   for (const Json& pair : list->is_array() ? list->as_array() : Json::Array{*list}) {
@@ -67,9 +62,7 @@ Status read_bias(const Json& object, const std::string& where, SamplingSettings&
     const Json token = two ? pair.as_array()[0] : Json(), bias = two ? pair.as_array()[1] : Json();
     const bool forbidden = bias.is_string() && bias.as_string() == kForbidden;
     const bool fits = token.is_integer() && token.as_integer() >= 0 && token.as_integer() < (int64_t{1} << 31);
-    if (!fits || !(forbidden || bias.is_number())) {
-      return wrong(where, kBias, pair, kWant);
-    }
+    if (!fits || !(forbidden || bias.is_number())) return wrong(where, kBias, pair, kWant);
     settings.logit_bias.emplace_back(
         static_cast<int32_t>(token.as_integer()),
         forbidden ? -std::numeric_limits<float>::infinity() : static_cast<float>(bias.as_number()));
@@ -91,9 +84,7 @@ SamplingSettings sampling_of_file(const SamplingDefaults& defaults) {
 
 Json sampling_json(const SamplingSettings& settings) {
   Json::Object object;
-  for (const NumberRow& row : kNumbers) {
-    object.emplace_back(row.name, number_json(settings.*row.member));
-  }
+  for (const NumberRow& row : kNumbers) object.emplace_back(row.name, number_json(settings.*row.member));
   object.emplace_back(kTopK, int64_t{settings.top_k});
   object.emplace_back(kWindow, int64_t{settings.penalty_window});
   object.emplace_back(kSeed, static_cast<int64_t>(settings.seed));
@@ -105,24 +96,19 @@ Status read_sampling(const Json& object, const std::string& where, uint32_t voca
   SamplingSettings read = settings;
   for (const NumberRow& row : kNumbers) {
     if (const Json* value = object.find(row.name)) {
-      if (!value->is_number()) {
-        return wrong(where, row.name, *value, "a number");
-      }
+      if (!value->is_number()) return wrong(where, row.name, *value, "a number");
       read.*row.member = static_cast<float>(value->as_number());
     }
   }
   TRY_STATUS(read_count(object, where, kTopK, 0, read.top_k));
   TRY_STATUS(read_count(object, where, kWindow, kMaxPenaltyWindow, read.penalty_window));
   if (const Json* seed = object.find(kSeed)) {
-    if (!seed->is_integer()) {
-      return wrong(where, kSeed, *seed, "a whole number");
-    }
+    if (!seed->is_integer()) return wrong(where, kSeed, *seed, "a whole number");
     read.seed = static_cast<uint64_t>(seed->as_integer());
   }
   TRY_STATUS(read_bias(object, where, read));
-  if (const Status fits = check_sampling(read, vocabulary); !fits) {
+  if (const Status fits = check_sampling(read, vocabulary); !fits)
     return error(fits.error().kind, where, ": ", fits.error().text);
-  }
   settings = std::move(read);
   return {};
 }

@@ -128,29 +128,25 @@ Status SaveReader::read(uint64_t offset, std::span<std::byte> into, Checksum& su
 
 Status SaveReader::check_lengths(const SavedLengths& lengths) const {
   if (std::memcmp(lengths.magic, kMagic, sizeof lengths.magic) != 0) return corrupt("no saved sequence", kMagic);
-  if (lengths.version != kVersion) {
+  if (lengths.version != kVersion)
     return error(ErrorKind::unsupported, name_, ": is of version ", lengths.version, ": want ", kVersion);
-  }
   if (lengths.groups > kMaxSavedGroups)
     return corrupt(cat(lengths.groups, " page groups"), cat("at most ", kMaxSavedGroups));
   if (lengths.digest_bytes > kMaxSavedNameBytes || lengths.numerics_bytes > kMaxSavedNameBytes) {
     return corrupt(cat("names of ", lengths.digest_bytes, " and ", lengths.numerics_bytes, " bytes"),
                    cat("at most ", kMaxSavedNameBytes));
   }
-  if (lengths.cached > lengths.tokens || lengths.cached % kCut != 0 || lengths.tokens > UINT32_MAX) {
+  if (lengths.cached > lengths.tokens || lengths.cached % kCut != 0 || lengths.tokens > UINT32_MAX)
     return corrupt(cat(lengths.cached, " of ", lengths.tokens, " tokens computed"), cat("a multiple of ", kCut));
-  }
-  if (lengths.begins > lengths.cached || lengths.begins % kCut != 0) {
+  if (lengths.begins > lengths.cached || lengths.begins % kCut != 0)
     return corrupt(cat("begins at token ", lengths.begins, " of ", lengths.cached), cat("a multiple of ", kCut));
-  }
   return {};
 }
 
 Status SaveReader::read_header(Checksum& sum) {
   SavedLengths lengths{};
-  if (source_->size() < sizeof lengths + sums_bytes(0)) {
+  if (source_->size() < sizeof lengths + sums_bytes(0))
     return corrupt(cat("is ", source_->size(), " bytes"), cat("at least ", sizeof lengths + sums_bytes(0)));
-  }
   TRY_STATUS(read(0, std::as_writable_bytes(std::span(&lengths, 1)), sum));
   TRY_STATUS(check_lengths(lengths));
   std::string names(static_cast<size_t>(lengths.digest_bytes + lengths.numerics_bytes), '\0');

@@ -11,9 +11,8 @@ namespace {
 template <class Wanted>
 std::vector<size_t> ring(std::span<const Pending> pending, uint64_t last, const Wanted& wanted) {
   std::vector<size_t> order;
-  for (size_t i = 0; i < pending.size(); ++i) {
+  for (size_t i = 0; i < pending.size(); ++i)
     if (wanted(pending[i])) order.push_back(i);
-  }
   const auto start = std::find_if(order.begin(), order.end(), [&](size_t i) { return pending[i].id > last; });
   std::rotate(order.begin(), start, order.end());
   return order;
@@ -74,9 +73,7 @@ Batch Schedule::chunk(std::span<const Pending> pending) {
   order.resize(std::min<size_t>(order.size(), limits_.sequences));
 
   Draft draft;
-  for (const size_t i : order) {
-    batch.portions.push_back({.of = i, .begin = pending[i].next, .end = pending[i].next});
-  }
+  for (const size_t i : order) batch.portions.push_back({.of = i, .begin = pending[i].next, .end = pending[i].next});
   for (bool grown = true; grown;) {
     grown = false;
     for (Portion& portion : batch.portions) grown |= extend(draft, pending[portion.of], portion);

@@ -30,9 +30,8 @@ Status check_content(const StateIdentity& identity, const History& history, uint
     return error(ErrorKind::corrupt, path, ": its ", what, " is not what its name says");
   };
   if (saved.digest != identity.digest || saved.numerics_id != identity.numerics_id) return differs("model or device");
-  if (saved.cached != length || saved.begins >= length || saved.begins + saved.history.size() != length) {
+  if (saved.cached != length || saved.begins >= length || saved.begins + saved.history.size() != length)
     return differs("length");
-  }
   for (size_t i = 0; i < saved.history.size(); ++i) {
     const HistoryToken &want = history[saved.begins + i], &found = saved.history[i];
     if (want.token != found.token || class_in(identity, want) != class_in(identity, found)) return differs("history");

@@ -57,9 +57,8 @@ void fill_pages(StepBuffer& step, uint32_t sequence, const StepPart& part) {
     }
     CHECK(table.end() - table.first() <= pages.size());
     step.first_page(g, sequence) = static_cast<int32_t>(table.first());
-    for (uint32_t i = table.first(); i < table.end(); ++i) {
+    for (uint32_t i = table.first(); i < table.end(); ++i)
       pages[i - table.first()] = static_cast<int32_t>(table.page(i));
-    }
   }
 }
 
@@ -71,9 +70,8 @@ uint32_t adjustments_of(const StepPart& part) {
 
 void fill_wanted(StepBuffer& step, uint32_t wanted_port, const StepPart& part, const Cursor& at) {
   const std::span<int32_t> wanted = step.input_i32(wanted_port);
-  for (uint32_t i = 0; i < part.wanted.size(); ++i) {
+  for (uint32_t i = 0; i < part.wanted.size(); ++i)
     wanted[at.wanted + i] = static_cast<int32_t>(at.row + part.wanted[i] - part.begin);
-  }
   uint32_t adjustment = at.adjustment;
   auto row =
       step.sample_rows().begin() + at.wanted + static_cast<std::ptrdiff_t>(part.wanted.size() - part.sampling.size());

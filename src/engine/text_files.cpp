@@ -138,16 +138,14 @@ Error no_tokenizer(const Checkpoint& checkpoint) {
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint) {
   if (checkpoint.dialect() == Dialect::gguf) return read_gguf_vocabulary(checkpoint.metadata());
   const Json* tokenizer = checkpoint.document("tokenizer.json");
-  if (tokenizer != nullptr) {
+  if (tokenizer != nullptr)
     return vocabulary_from_huggingface(*tokenizer, checkpoint.document("tokenizer_config.json"));
-  }
   return no_tokenizer(checkpoint);
 }
 
 Status check_vocabulary(const Checkpoint& checkpoint) {
-  if (checkpoint.dialect() != Dialect::gguf) {
+  if (checkpoint.dialect() != Dialect::gguf)
     return checkpoint.document("tokenizer.json") != nullptr ? Status() : no_tokenizer(checkpoint);
-  }
   GgufVocabulary stored;
   VocabularyKeys keys(checkpoint.metadata());
   keys.text("tokenizer.ggml.model", stored.model);
@@ -158,12 +156,9 @@ Status check_vocabulary(const Checkpoint& checkpoint) {
 }
 
 Result<std::optional<ChatSource>> stored_chat_template(const Checkpoint& checkpoint, bool has_tools) {
-  if (const std::string* file = checkpoint.text_file("chat_template.jinja")) {
+  if (const std::string* file = checkpoint.text_file("chat_template.jinja"))
     return std::optional<ChatSource>({"chat_template.jinja", *file});
-  }
-  if (const Json* config = checkpoint.document("tokenizer_config.json")) {
-    return template_of_config(*config, has_tools);
-  }
+  if (const Json* config = checkpoint.document("tokenizer_config.json")) return template_of_config(*config, has_tools);
   if (checkpoint.key("tokenizer.chat_template") == nullptr) return std::optional<ChatSource>();
   TRY(std::string text, checkpoint.metadata().get_string("tokenizer.chat_template"));
   return std::optional<ChatSource>({"tokenizer.chat_template", std::move(text)});
@@ -178,9 +173,8 @@ Result<TextParts> open_text(const Model& model, const TextFilesOptions& options)
   }
   for (const int32_t id : model.facts().eos_ids) vocabulary.add_end(id);
   TextParts parts{.tokenizer = Tokenizer(std::move(vocabulary))};
-  if (const Json* config = checkpoint.document("tokenizer_config.json")) {
+  if (const Json* config = checkpoint.document("tokenizer_config.json"))
     parts.special_tokens = special_tokens_of_config(*config);
-  }
   add_special_tokens(parts.tokenizer.vocabulary(), parts.special_tokens);
   parts.ends = parts.tokenizer.ends();
   TRY(const std::optional<ChatSource> source, choose_chat_template(model, parts.tokenizer, options));

@@ -37,11 +37,10 @@ void decode_blocks(const std::byte* from, float* to, size_t count) {
   for (size_t i = 0; i < count; i += Trait::kBlockElements) {
     typename Trait::Block block;
     std::memcpy(&block, from, sizeof block);
-    if constexpr (requires { &Trait::decode; }) {
+    if constexpr (requires { &Trait::decode; })
       Trait::decode(block, to + i);
-    } else {
+    else
       for (uint32_t part = 0; part < Trait::kBlockElements / 16; ++part) Trait::load16(block, part, to + i + 16 * part);
-    }
     from += sizeof block;
   }
 }
@@ -149,18 +148,16 @@ constexpr std::array<FormatInfo, kFormats> kTable = {
 };
 
 constexpr bool in_order() {
-  for (size_t i = 0; i < kTable.size(); ++i) {
+  for (size_t i = 0; i < kTable.size(); ++i)
     if (static_cast<size_t>(kTable[i].format) != i) return false;
-  }
   return true;
 }
 static_assert(in_order());
 
 template <class Condition>
 std::optional<Format> find_format(Condition&& condition) {
-  for (const FormatInfo& info : kTable) {
+  for (const FormatInfo& info : kTable)
     if (condition(info)) return info.format;
-  }
   return std::nullopt;
 }
 

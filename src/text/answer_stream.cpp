@@ -24,9 +24,7 @@ AnswerStream::AnswerStream(const Tokenizer& tokenizer, const ChatDialect& dialec
       show_(std::move(show)) {}
 
 bool AnswerStream::push(int32_t id) {
-  if (tokenizer_->is_end(id)) {
-    return !stopped();
-  }
+  if (tokenizer_->is_end(id)) return !stopped();
   std::string text = detokenizer_.push(id);
   const TokenKind kind = tokenizer_->vocabulary().tokens[static_cast<size_t>(id)].kind;
   if (kind != TokenKind::control && kind != TokenKind::user_defined && kind != TokenKind::unknown) {
@@ -37,35 +35,27 @@ bool AnswerStream::push(int32_t id) {
   const std::string token(tokenizer_->text(id));
   take(splitter_.push(std::string_view(text).substr(0, text.size() - token.size())));
   const bool marker = token == dialect_->open || token == dialect_->close;
-  if (marker || !tokenizer_->is_special(id)) {
-    take(splitter_.push(token, /*is_token=*/true));
-  }
+  if (marker || !tokenizer_->is_special(id)) take(splitter_.push(token, /*is_token=*/true));
   return !stopped();
 }
 
 void AnswerStream::finish() {
-  if (stopped()) {
-    return;
-  }
+  if (stopped()) return;
   take(splitter_.push(detokenizer_.flush()));
   take(splitter_.flush());
   show(Channel::answer, stops_.flush());
 }
 
 void AnswerStream::take(const std::vector<ChannelText>& texts) {
-  for (const ChannelText& piece : texts) {
-    if (piece.channel == Channel::thinking) {
+  for (const ChannelText& piece : texts)
+    if (piece.channel == Channel::thinking)
       show(Channel::thinking, piece.text);
-    } else {
+    else
       show(Channel::answer, stops_.push(piece.text));
-    }
-  }
 }
 
 void AnswerStream::show(Channel channel, const std::string& text) {
-  if (text.empty()) {
-    return;
-  }
+  if (text.empty()) return;
   (channel == Channel::thinking ? thinking_ : answer_) += text;
   show_(channel, text);
 }

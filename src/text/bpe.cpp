@@ -133,11 +133,10 @@ const Bpe::Pair* Bpe::find(int32_t left, int32_t right) const { return pairs_.fi
 // Symbols are appended to `ids` and merged where they stand, so that a word costs no allocation.
 void Bpe::encode(std::string_view text, std::vector<int32_t>& ids) const {
   const size_t begin = ids.size();
-  if (byte_level_) {
+  if (byte_level_)
     bytes_to_symbols(text, ids);
-  } else {
+  else
     characters_to_symbols(text, ids);
-  }
   size_t done = begin;
   size_t run = begin;
   for (size_t i = begin + 1; i <= ids.size(); ++i) {
@@ -165,11 +164,10 @@ void Bpe::characters_to_symbols(std::string_view text, std::vector<int32_t>& sym
     const size_t length = std::max<size_t>(c.bytes, 1);
     const int32_t* wide = space ? mark : byte < 0x80 || c.bytes == 0 ? nullptr : character_symbols_.find(c.code_point);
     const int32_t symbol = wide != nullptr ? *wide : space || byte >= 0x80 ? -1 : ascii_symbols_[byte];
-    if (symbol >= 0) {
+    if (symbol >= 0)
       symbols.push_back(symbol);
-    } else {
+    else
       unknown_to_symbols(space ? kSpaceMark : text.substr(at, length), begin, symbols);
-    }
     at += length;
   }
 }
@@ -196,9 +194,8 @@ size_t Bpe::merge_short(const int32_t* symbols, size_t count, int32_t* ids) cons
   for (size_t i = 0; i + 1 < count; ++i) pairs[i] = find(parts[i], parts[i + 1]);
   for (;;) {
     size_t best = count;
-    for (size_t i = 0; i + 1 < count; ++i) {
+    for (size_t i = 0; i + 1 < count; ++i)
       if (pairs[i] != nullptr && (best == count || pairs[i]->rank < pairs[best]->rank)) best = i;
-    }
     if (best == count) break;
     parts[best] = pairs[best]->result;
     std::copy(parts + best + 2, parts + count, parts + best + 1);

@@ -54,9 +54,8 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view text, std::string_view
 }
 
 Result<std::string> ChatTemplate::render(const ChatInput& input) const {
-  if (!input.messages.is_array()) {
+  if (!input.messages.is_array())
     return error(ErrorKind::invalid, "chat: the messages are no array: want an array of objects with role and content");
-  }
   TRY(const jinja::Value context, context_of(input));
   return parsed_.render(context, input.now ? *input.now : local_time());
 }

@@ -74,16 +74,14 @@ std::optional<Split> find_split(std::string_view regex) {
 }
 
 const PreTokenizer* find_pre_tokenizer(std::string_view name) {
-  for (const PreTokenizer& row : table()) {
+  for (const PreTokenizer& row : table())
     if (row.name == name) return &row;
-  }
   return nullptr;
 }
 
 const PreTokenizer* find_pre_tokenizer(const std::vector<Split>& splits, bool ignore_merges) {
-  for (const PreTokenizer& row : table()) {
+  for (const PreTokenizer& row : table())
     if (row.splits == splits && row.ignore_merges == ignore_merges) return &row;
-  }
   return nullptr;
 }
 

@@ -165,18 +165,16 @@ size_t space_before_word(std::string_view text, size_t at) {
 // \s*[\r\n]+|\s+(?!\S)|\s+
 size_t space_by_lines(std::string_view text, size_t at) {
   const size_t end = skip(text, at, kSpace);
-  for (size_t i = end; i > at; --i) {
+  for (size_t i = end; i > at; --i)
     if (text[i - 1] == '\n' || text[i - 1] == '\r') return i;
-  }
   return space_before_word(text, at);
 }
 
 size_t match_gpt2(std::string_view text, size_t at) {
   if (const size_t end = contraction(text, at, Case::exact); end > at) return end;
   const size_t begin = after_one_space(text, at);
-  for (const uint32_t kind : {kLetter, kNumber}) {
+  for (const uint32_t kind : {kLetter, kNumber})
     if (const size_t end = skip(text, begin, kind); end > begin) return end;
-  }
   if (const size_t end = others_after_space(text, at, kSpace | kLetter | kNumber); end > at) return end;
   return space_before_word(text, at);
 }
@@ -186,9 +184,8 @@ size_t match_words(std::string_view text, size_t at, uint32_t word, int most_dig
   if (const size_t end = contraction(text, at, Case::any); end > at) return end;
   if (const size_t end = word_with_lead(text, at, kNewline | kLetter | kNumber, word); end > at) return end;
   if (const size_t end = digits_at(text, at, most_digits); end > at) return end;
-  if (const size_t end = others_after_space(text, at, kSpace | word | kNumber); end > at) {
+  if (const size_t end = others_after_space(text, at, kSpace | word | kNumber); end > at)
     return skip(text, end, kNewline);
-  }
   return space_by_lines(text, at);
 }
 size_t match_qwen2(std::string_view text, size_t at) { return match_words(text, at, kLetter, 1); }
@@ -317,9 +314,8 @@ size_t match_digits(std::string_view text, size_t at) { return skip(text, at, kN
 size_t match_digits_up_to_3(std::string_view text, size_t at) { return digits_at(text, at, 3); }
 
 size_t match_ascii_digits_3(std::string_view text, size_t at) {
-  for (size_t i = at; i < at + 3; ++i) {
+  for (size_t i = at; i < at + 3; ++i)
     if (i >= text.size() || text[i] < '0' || text[i] > '9') return at;
-  }
   return at + 3;
 }
 
@@ -353,9 +349,8 @@ Match find_trailing_space(std::string_view text, size_t from) {
   while (from < text.size()) {
     const size_t end = skip(text, from, kSpace);
     if (end > from && end == text.size()) return {from, end};
-    for (size_t i = end; i-- > from + 1;) {
+    for (size_t i = end; i-- > from + 1;)
       if (text[i] == '\n') return {from, i};
-    }
     from = end > from ? end : end + char_at(text, end).bytes;
   }
   return {};
@@ -415,9 +410,8 @@ const SplitPattern& split_pattern(Split split) {
 }
 
 const SplitPattern* find_split_pattern(std::string_view regex) {
-  for (const SplitPattern& pattern : kPatterns) {
+  for (const SplitPattern& pattern : kPatterns)
     if (pattern.regex == regex) return &pattern;
-  }
   return nullptr;
 }
 

@@ -20,9 +20,8 @@ std::optional<size_t> StopStrings::ending(std::string_view text) const {
 size_t StopStrings::undecided(std::string_view text) const {
   size_t most = 0;
   for (const std::string& stop : stops_) {
-    for (size_t n = std::min(stop.size(), text.size() + 1); n-- > most + 1;) {
+    for (size_t n = std::min(stop.size(), text.size() + 1); n-- > most + 1;)
       if (ends_with(text, std::string_view(stop).substr(0, n))) most = n;
-    }
   }
   return most;
 }

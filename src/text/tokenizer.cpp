@@ -55,15 +55,14 @@ void Tokenizer::learn_pieces() {
   piece_begins_.reserve(vocabulary_.tokens.size() + 1);
   for (const Token& token : vocabulary_.tokens) {
     piece_begins_.push_back(pieces_.size());
-    if (token.kind == TokenKind::byte) {
+    if (token.kind == TokenKind::byte)
       pieces_ += static_cast<char>(*byte_of(token.text));
-    } else if (vocabulary_.kind != VocabularyKind::byte_level) {
+    else if (vocabulary_.kind != VocabularyKind::byte_level)
       append_with_spaces(token.text, pieces_);
-    } else if (is_written_out(token)) {
+    else if (is_written_out(token))
       pieces_ += token.text;
-    } else {
+    else
       append_alphabet_bytes(token.text, pieces_);
-    }
   }
   piece_begins_.push_back(pieces_.size());
 }
@@ -137,9 +136,8 @@ void Tokenizer::encode_word(std::string_view word, std::vector<int32_t>& ids) co
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
   if (vocabulary_.kind != VocabularyKind::byte_level) return decode_characters(ids, skip_special);
   std::string out;
-  for (const int32_t id : ids) {
+  for (const int32_t id : ids)
     if (!(skip_special && is_special(id))) out += bytes(id);
-  }
   return lossy_utf8(out);
 }
 
@@ -148,11 +146,10 @@ std::string Tokenizer::decode_characters(std::span<const int32_t> ids, bool skip
   std::string out;
   std::string run;
   const auto end_run = [&] {
-    if (is_utf8(run)) {
+    if (is_utf8(run))
       out += run;
-    } else {
+    else
       for (size_t i = 0; i < run.size(); ++i) append_utf8(out, kReplacement);
-    }
     run.clear();
   };
   for (const int32_t id : ids) {

@@ -47,9 +47,8 @@ std::optional<uint32_t> hex_digit(char c) {
 
 void type_bytes(Vocabulary& vocabulary) {
   if (vocabulary.kind == VocabularyKind::byte_level) return;
-  for (Token& token : vocabulary.tokens) {
+  for (Token& token : vocabulary.tokens)
     if (token.kind == TokenKind::normal && byte_of(token.text)) token.kind = TokenKind::byte;
-  }
 }
 
 void find_ends(Vocabulary& vocabulary) {
@@ -58,12 +57,10 @@ void find_ends(Vocabulary& vocabulary) {
     if (text == "</s>" && vocabulary.kind == VocabularyKind::sentencepiece) continue;
     if (const auto id = vocabulary.find(text)) vocabulary.add_end(*id);
   }
-  for (const std::string_view text : kTurnEnds) {
+  for (const std::string_view text : kTurnEnds)
     if (!vocabulary.eot) vocabulary.eot = vocabulary.find(text);
-  }
-  for (const auto& id : {vocabulary.eos, vocabulary.eot, vocabulary.eom}) {
+  for (const auto& id : {vocabulary.eos, vocabulary.eot, vocabulary.eom})
     if (id) vocabulary.add_end(*id);
-  }
 }
 
 }  // namespace

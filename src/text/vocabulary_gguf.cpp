@@ -27,9 +27,8 @@ Status check_length(std::string_view key, size_t found, size_t want, bool option
 
 Status read_tokens(GgufVocabulary& gguf, Vocabulary& vocabulary) {
   const size_t count = gguf.tokens.size();
-  if (count == 0 || count > kMaxVocabulary) {
+  if (count == 0 || count > kMaxVocabulary)
     return error(ErrorKind::corrupt, "tokenizer.ggml.tokens has ", count, " entries: want 1 to ", kMaxVocabulary);
-  }
   TRY_STATUS(check_length("token_type", gguf.token_type.size(), count, true));
   TRY_STATUS(check_length("scores", gguf.scores.size(), count, vocabulary.kind != VocabularyKind::scored));
   vocabulary.tokens.resize(count);
@@ -39,9 +38,8 @@ Status read_tokens(GgufVocabulary& gguf, Vocabulary& vocabulary) {
     if (token.text.empty()) token.text = cat("[EMPTY_", id, "]");
     if (!gguf.scores.empty()) token.score = gguf.scores[id];
     const int32_t type = gguf.token_type.empty() ? 1 : gguf.token_type[id];
-    if (type < 1 || type > 6) {
+    if (type < 1 || type > 6)
       return error(ErrorKind::corrupt, "tokenizer.ggml.token_type of token ", id, " is ", type, ": want 1 to 6");
-    }
     token.kind = static_cast<TokenKind>(type);
     token.special = token.kind == TokenKind::control || token.kind == TokenKind::unknown;
     if (token.kind == TokenKind::byte && !byte_of(token.text)) {
@@ -73,9 +71,8 @@ Status read_ids(const GgufVocabulary& gguf, Vocabulary& v) {
   TRY(const auto fim_pad, read_id(v, "fim_pad_token_id", gguf.fim_pad_token_id));
   TRY(const auto fim_rep, read_id(v, "fim_rep_token_id", gguf.fim_rep_token_id));
   TRY(const auto fim_sep, read_id(v, "fim_sep_token_id", gguf.fim_sep_token_id));
-  for (const auto& id : {fim_pad, fim_rep, fim_sep}) {
+  for (const auto& id : {fim_pad, fim_rep, fim_sep})
     if (id) v.add_end(*id);
-  }
   return {};
 }
 
@@ -108,9 +105,8 @@ Status read_rules(const GgufVocabulary& gguf, Vocabulary& vocabulary) {
   }
   vocabulary.nfc = gguf.nfc.value_or(false);
   if (vocabulary.kind == VocabularyKind::scored) default_ids(vocabulary);
-  if (gguf.add_bos_token.value_or(false) && !vocabulary.bos) {
+  if (gguf.add_bos_token.value_or(false) && !vocabulary.bos)
     return error(ErrorKind::corrupt, "tokenizer.ggml.add_bos_token is true: want a tokenizer.ggml.bos_token_id");
-  }
   // Gemma 4 needs its <bos>, though some files deny it.
   const bool forced = vocabulary.kind == VocabularyKind::sentencepiece;
   vocabulary.add_bos = vocabulary.bos && (forced || gguf.add_bos_token.value_or(adds_bos));

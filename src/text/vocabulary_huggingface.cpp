@@ -94,46 +94,39 @@ Status Reader::check_model(const Json& model) const {
   const bool bpe = type == nullptr ? member(model, "merges") != nullptr : type_of(model) == "BPE";
   if (!bpe) return unsupported("model.type", quoted(type_of(model)), "\"BPE\"");
   const Json* dropout = member(model, "dropout");
-  if (dropout != nullptr && (!dropout->is_number() || dropout->as_number() != 0)) {
+  if (dropout != nullptr && (!dropout->is_number() || dropout->as_number() != 0))
     return unsupported("model.dropout", write_json(*dropout), "none");
-  }
-  for (const std::string_view affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+  for (const std::string_view affix : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (!text_of(model, affix).empty()) return unsupported(cat("model.", affix), quoted(text_of(model, affix)), "none");
-  }
   return {};
 }
 
 Status Reader::read_model() {
   const Json* model = member(root_, "model");
-  if (model == nullptr || !model->is_object()) {
+  if (model == nullptr || !model->is_object())
     return error(ErrorKind::corrupt, kFile, ": there is no model: want an object with vocab and merges");
-  }
   TRY_STATUS(check_model(*model));
   const Json* vocab = member(*model, "vocab");
-  if (vocab == nullptr || !vocab->is_object() || vocab->as_object().empty()) {
+  if (vocab == nullptr || !vocab->is_object() || vocab->as_object().empty())
     return error(ErrorKind::corrupt, kFile, ": model.vocab is missing or empty: want an object of tokens and ids");
-  }
   unknown_ = text_of(*model, "unk_token");
   byte_fallback_ = flag(*model, "byte_fallback");
   vocabulary_.fuse_unknown = flag(*model, "fuse_unk");
   vocabulary_.ignore_merges = flag(*model, "ignore_merges");
   TRY_STATUS(read_tokens(*vocab));
   const Json* merges = member(*model, "merges");
-  if (merges == nullptr || !merges->is_array()) {
+  if (merges == nullptr || !merges->is_array())
     return error(ErrorKind::corrupt, kFile, ": model.merges is missing: want a list");
-  }
   return read_merges(*merges);
 }
 
 Status Reader::read_tokens(const Json& vocab) {
   const Json* added = member(root_, "added_tokens");
-  if (added != nullptr && !added->is_array()) {
+  if (added != nullptr && !added->is_array())
     return error(ErrorKind::corrupt, kFile, ": added_tokens is no list: want a list of objects");
-  }
   const size_t count = vocab.as_object().size() + (added == nullptr ? 0 : added->as_array().size());
-  if (count > kMaxVocabulary) {
+  if (count > kMaxVocabulary)
     return error(ErrorKind::corrupt, kFile, ": there are ", count, " tokens: want at most ", kMaxVocabulary);
-  }
   vocabulary_.tokens.resize(count);
   placed_.resize(count);
   for (const auto& [text, id] : vocab.as_object()) {
@@ -141,9 +134,8 @@ Status Reader::read_tokens(const Json& vocab) {
         text, &id,
         Token{.text = text, .kind = text == unknown_ ? TokenKind::unknown : TokenKind::normal, .special = false}));
   }
-  if (added != nullptr) {
+  if (added != nullptr)
     for (const Json& token : added->as_array()) TRY_STATUS(read_added(token));
-  }
   TRY_STATUS(check_dense());
   return index_tokens(vocabulary_, kFile);
 }
@@ -168,10 +160,9 @@ Status Reader::place(std::string_view text, const Json* id, const Token& token) 
 Status Reader::read_added(const Json& added) {
   const std::string text = text_of(added, "content");
   if (text.empty()) return error(ErrorKind::corrupt, kFile, ": an added token has no content: want its text");
-  for (const std::string_view option : {"single_word", "lstrip", "rstrip"}) {
+  for (const std::string_view option : {"single_word", "lstrip", "rstrip"})
     if (flag(added, option))
       return unsupported(cat(option, " of added token \"", printable(text), "\""), "true", "false");
-  }
   const bool special = flag(added, "special");
   const bool control = special || looks_special(text);
   return place(text, added.find("id"),
@@ -211,15 +202,14 @@ Status Reader::read_merges(const Json& merges) {
 Status Reader::read_normalizer() {
   for (const Json* part : parts_of(root_, "normalizer", "normalizers")) {
     const std::string type = type_of(*part);
-    if (type == "NFC") {
+    if (type == "NFC")
       vocabulary_.nfc = true;
-    } else if (type == "Replace" && pattern_of(*part, "String") == " " && text_of(*part, "content") == kSpaceMark) {
+    else if (type == "Replace" && pattern_of(*part, "String") == " " && text_of(*part, "content") == kSpaceMark)
       marks_spaces_ = true;
-    } else if (type == "Prepend" && text_of(*part, "prepend") == kSpaceMark) {
+    else if (type == "Prepend" && text_of(*part, "prepend") == kSpaceMark)
       vocabulary_.space_prefix = true;
-    } else {
+    else
       return unsupported("normalizer", write_json(*part), "NFC, or U+2581 put for spaces or before the text");
-    }
   }
   return {};
 }
@@ -234,9 +224,8 @@ Status Reader::read_split(const Json& part) {
     return unsupported("pre_tokenizer",
                        cat("a split by ", write_json(part.find("pattern") == nullptr ? Json() : *part.find("pattern"))),
                        "a pattern that Sluice knows");
-  if (behavior != "Isolated" || flag(part, "invert")) {
+  if (behavior != "Isolated" || flag(part, "invert"))
     return unsupported("pre_tokenizer", cat("a split with behavior ", quoted(behavior)), "\"Isolated\", not inverted");
-  }
   vocabulary_.splits.push_back(*split);
   return {};
 }
@@ -314,11 +303,10 @@ Status Reader::read_template(const Json& part) {
 Status Reader::read_post_processor() {
   for (const Json* part : parts_of(root_, "post_processor", "processors")) {
     const std::string type = type_of(*part);
-    if (type == "TemplateProcessing") {
+    if (type == "TemplateProcessing")
       TRY_STATUS(read_template(*part));
-    } else if (type != "ByteLevel") {
+    else if (type != "ByteLevel")
       return unsupported("post_processor", quoted(type), "TemplateProcessing or ByteLevel");
-    }
   }
   return {};
 }
@@ -329,9 +317,8 @@ Status Reader::read_named(std::string_view name, std::optional<int32_t>& id) con
   if (token == nullptr) return {};
   const std::string text = token->is_string() ? token->as_string() : text_of(*token, "content");
   const auto found = vocabulary_.find(text);
-  if (!found) {
+  if (!found)
     return error(ErrorKind::corrupt, kConfigFile, ": ", name, " is \"", printable(text), "\": want a token of ", kFile);
-  }
   if (id && *id != *found) {
     return error(ErrorKind::unsupported, kConfigFile, ": ", name, " is \"", printable(text), "\", but ", kFile,
                  " adds \"", printable(vocabulary_.tokens[static_cast<size_t>(*id)].text), "\": want the same");

@@ -24,9 +24,8 @@ class AnswerReader {
 
   // No tokens: the answer has ended. What follows a stop string is not shown.
   Json read(std::span<const int32_t> tokens) {
-    for (const int32_t token : tokens) {
+    for (const int32_t token : tokens)
       if (!stream_.push(token)) break;
-    }
     if (tokens.empty()) stream_.finish();
     return Json::Object{
         {"text", std::exchange(text_, {})}, {"thinking", std::exchange(thinking_, {})}, {"stopped", stream_.stopped()}};

@@ -105,9 +105,7 @@ TEST(ParseBytes, UnitsAreDecimalAndBinary) {
   EXPECT_EQ(parse_bytes("2Gi"), 2147483648u);
   EXPECT_EQ(parse_bytes("1.5k"), 1500u);
   EXPECT_EQ(parse_bytes("0"), 0u);
-  for (const char* bad : {"", "M", "-1", "1Q", "1e30G", "nan", "inf"}) {
-    EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
-  }
+  for (const char* bad : {"", "M", "-1", "1Q", "1e30G", "nan", "inf"}) EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
 }
 
 }  // namespace

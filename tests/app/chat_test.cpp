@@ -244,9 +244,8 @@ TEST(Readme, TheVerificationIsReal) {
   const auto masked = [](const std::vector<std::string>& lines) {
     static const std::regex measured("[0-9.]+e-[0-9]+ *|cpu/[a-z0-9]+/");
     std::string text;
-    for (const std::string& line : lines) {
+    for (const std::string& line : lines)
       text += starts_with(line, "device ") ? "" : std::regex_replace(line, measured, "# ") + "\n";
-    }
     return text;
   };
   EXPECT_EQ(masked(split(run_sluice(split(command, ' ')).out, '\n')), masked(shown_in_readme(command)) + "\n");

@@ -31,9 +31,7 @@ void expect_fails(const std::vector<std::string>& words, int status, const std::
 TEST(Cli, HelpListsEveryCommand) {
   const ProgramResult result = run_sluice({"--help"});
   EXPECT_EQ(result.status, 0);
-  for (const CommandSpec& command : all_commands()) {
-    EXPECT_THAT(result.out, HasSubstr(cat("\n  ", command.name, " ")));
-  }
+  for (const CommandSpec& command : all_commands()) EXPECT_THAT(result.out, HasSubstr(cat("\n  ", command.name, " ")));
   EXPECT_EQ(run_sluice({"help"}).out, result.out);
 }
 
@@ -42,19 +40,15 @@ TEST(Cli, EveryCommandHasHelpWithAllItsOptionsAndAnExample) {
     const ProgramResult result = run_sluice({command.name, "--help"});
     EXPECT_EQ(result.status, 0);
     EXPECT_THAT(result.out, HasSubstr("Examples:\n"));
-    for (const OptionSpec& option : command.options) {
-      EXPECT_THAT(result.out, HasSubstr(cat("\n  ", option.name)));
-    }
+    for (const OptionSpec& option : command.options) EXPECT_THAT(result.out, HasSubstr(cat("\n  ", option.name)));
     EXPECT_EQ(run_sluice({"help", command.name}).out, result.out);
   }
 }
 
 TEST(Cli, HelpFitsALineOfAHundred) {
-  for (const CommandSpec& command : all_commands()) {
-    for (const std::string& line : split(run_sluice({command.name, "--help"}).out, '\n')) {
+  for (const CommandSpec& command : all_commands())
+    for (const std::string& line : split(run_sluice({command.name, "--help"}).out, '\n'))
       EXPECT_LE(line.size(), starts_with(line, "  sluice ") ? 140u : 100u) << line;
-    }
-  }
 }
 
 TEST(Cli, DocsAreTheGeneratedPage) {
@@ -88,9 +82,7 @@ TEST(Cli, AWrongCommandLineIsStatusTwo) {
 
 TEST(Cli, AMissingModelIsOneSentence) {
   const std::string path = "./" + kData + "/none.gguf";  // else the stores are asked for it too
-  for (const char* command : {"run", "inspect"}) {
-    expect_fails({command, path}, 1, path + ": no such file or directory");
-  }
+  for (const char* command : {"run", "inspect"}) expect_fails({command, path}, 1, path + ": no such file or directory");
 }
 
 TEST(Cli, ADeviceThatIsNotThereIsNeverReplaced) {

@@ -23,9 +23,8 @@ std::string output_of(const std::string& line) {
   EXPECT_NE(pipe, nullptr);
   std::string out;
   char piece[4096];
-  for (size_t got = fread(piece, 1, sizeof piece, pipe); got > 0; got = fread(piece, 1, sizeof piece, pipe)) {
+  for (size_t got = fread(piece, 1, sizeof piece, pipe); got > 0; got = fread(piece, 1, sizeof piece, pipe))
     out.append(piece, got);
-  }
   EXPECT_EQ(pclose(pipe), 0) << line << '\n' << out;
   return out;
 }
@@ -102,11 +101,9 @@ TEST_F(Completion, ZshTakesItsScript) {
 TEST_F(Completion, EveryOptionIsInEveryScript) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = run_sluice({"completion", shell}).out;
-    for (const CommandSpec& command : all_commands()) {
-      for (const OptionSpec& option : command.options) {
+    for (const CommandSpec& command : all_commands())
+      for (const OptionSpec& option : command.options)
         EXPECT_THAT(script, HasSubstr(shell == std::string("fish") ? cat("-l ", option.name + 2) : option.name));
-      }
-    }
   }
 }
 

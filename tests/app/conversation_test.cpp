@@ -147,9 +147,8 @@ TEST(Conversation, WhatCannotBeLoadedIsOneSentenceAndChangesNothing) {
     return refusal(text.replace(text.find(from), from.size(), to));
   };
   const std::string refused = "refused: " + bad;
-  for (const size_t bytes : {size_t{0}, size_t{1}, good.size() / 2, good.size() - 3}) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, good.size() / 2, good.size() - 3})
     EXPECT_THAT(refusal(good.substr(0, bytes)), StartsWith(refused)) << bytes;
-  }
   EXPECT_EQ(refusal("{}"), refused + ": no conversation: want a file that /save wrote");
   EXPECT_EQ(refusal("[1]"), refused + ": no conversation: want a file that /save wrote");
   EXPECT_EQ(changed("conversation\": 2", "conversation\": 1"), refused + ": is of version 1: want 2");
@@ -206,9 +205,8 @@ TEST(ChatHistory, KeepsLinesOfSeveralChats) {
   const TemporaryFolder folder;
   const std::string file = folder.path("state/sluice/history");
   EXPECT_TRUE(read_history(file).empty());
-  for (const char* entry : {"one", "two\nlines \\n", "two\nlines \\n", "", "\xff"}) {
+  for (const char* entry : {"one", "two\nlines \\n", "two\nlines \\n", "", "\xff"})
     EXPECT_TRUE(add_to_history(file, entry));
-  }
   EXPECT_EQ(read_history(file), (std::vector<std::string>{"one", "two\nlines \\n"}));
   const auto owner_only = std::filesystem::perms::owner_all;
   EXPECT_EQ(std::filesystem::status(folder.path("state/sluice")).permissions(), owner_only);
@@ -238,9 +236,8 @@ TEST(ChatHistory, ChatsThatWriteAtOnceLoseNoLine) {
   EXPECT_EQ(entries.size(), size_t{kChats * kLines});
   for (int chat = 0; chat < kChats; ++chat) {
     std::vector<std::string> own;
-    for (const std::string& entry : entries) {
+    for (const std::string& entry : entries)
       if (starts_with(entry, cat("chat ", chat, " "))) own.push_back(entry);
-    }
     ASSERT_EQ(own.size(), size_t{kLines});
     for (int line = 0; line < kLines; ++line)
       EXPECT_EQ(own[static_cast<size_t>(line)], cat("chat ", chat, " line ", line));

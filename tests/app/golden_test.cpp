@@ -22,9 +22,7 @@ class GoldenFile : public testing::Test {
     EXPECT_TRUE(
         write_file(cat(testing::TempDir(), getpid(), "_golden.safetensors"), std::string("\2\0\0\0\0\0\0\0{}", 10)));
     const Result<Golden> golden = Golden::open(path);
-    if (golden) {
-      return "";
-    }
+    if (golden) return "";
     const std::string& sentence = golden.error().text;
     return starts_with(sentence, path) ? sentence.substr(path.size()) : sentence;
   }

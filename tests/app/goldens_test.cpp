@@ -189,9 +189,7 @@ TEST(Goldens, FullReferenceModels) {
   const std::string folder = reference_models();
   if (folder.empty()) {
     std::string names;
-    for (const FullCase& full : kFullCases) {
-      names += cat(names.empty() ? "" : ", ", full.model);
-    }
+    for (const FullCase& full : kFullCases) names += cat(names.empty() ? "" : ", ", full.model);
     std::printf(
         "golden cases not run, because SLUICE_REFERENCE_MODELS is not set: those of %s, and gemma4 through "
         "converted files\n",
@@ -201,19 +199,16 @@ TEST(Goldens, FullReferenceModels) {
   for (const FullCase& full : kFullCases) {
     const std::string model = cat(folder, '/', full.model), golden = cat(folder, '/', full.golden, "/golden.json");
     SCOPED_TRACE(model);
-    if (full.every_level) {
+    if (full.every_level)
       expect_holds_at_every_level(model, golden, {}, full.expected);
-    } else {
+    else
       expect_holds(model, golden, {}, full.expected);
-    }
   }
 }
 
 TEST(Goldens, DemoThroughConvertedFiles) {
   const std::string folder = reference_models();
-  if (folder.empty()) {
-    GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the demo's goldens did not run";
-  }
+  if (folder.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the demo's goldens did not run";
   const TemporaryFolder temporary;
   for (const char* format : {"bf16", "f32"}) {
     SCOPED_TRACE(format);
@@ -225,9 +220,7 @@ TEST(Goldens, DemoThroughConvertedFiles) {
 
 TEST(Goldens, BuiltInDemoIsTheReferenceModelConverted) {
   const std::string folder = reference_models();
-  if (folder.empty()) {
-    GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the demo's goldens did not run";
-  }
+  if (folder.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the demo's goldens did not run";
   const TemporaryFolder temporary;
   const std::string file = temporary.path("demo.gguf");
   ASSERT_EQ(run_sluice({"convert", folder + "/gemma4", file, "--to", "q8_0"}).status, 0);

@@ -88,9 +88,8 @@ TEST_F(HostileFiles, OneOfEachClassOfSafetensors) {
 // Any of these lengths but the whole.
 TEST_F(HostileFiles, ModelsThatAreCutShort) {
   const std::string demo = *read_file(kDemo, uint64_t{1} << 26);
-  for (const size_t part : {1u, 12u, 24u, 36u}) {
+  for (const size_t part : {1u, 12u, 24u, 36u})
     expect_refused(put("demo.gguf", std::string_view(demo).substr(0, demo.size() * part / 37)), "");
-  }
 }
 
 // ---- files that change while they are mapped

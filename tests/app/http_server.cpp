@@ -20,9 +20,7 @@ ServerRequest parse_request(const std::string& text) {
   request.path = split(lines[0], ' ').at(1);
   for (const std::string& line : lines) {
     const size_t colon = line.find(": ");
-    if (colon == std::string::npos) {
-      continue;
-    }
+    if (colon == std::string::npos) continue;
     std::string name = line.substr(0, colon);
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     request.headers[name] = line.substr(colon + 2, line.size() - colon - 3);
@@ -35,9 +33,7 @@ std::string receive_request(int connection) {
   char piece[4096];
   while (text.find("\r\n\r\n") == std::string::npos) {
     const ssize_t got = ::recv(connection, piece, sizeof piece, 0);
-    if (got <= 0) {
-      return "";
-    }
+    if (got <= 0) return "";
     text.append(piece, static_cast<size_t>(got));
   }
   return text;
@@ -46,9 +42,7 @@ std::string receive_request(int connection) {
 void send_all(int connection, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL);
-    if (put <= 0) {
-      return;  // the client has gone
-    }
+    if (put <= 0) return;  // the client has gone
     text.remove_prefix(static_cast<size_t>(put));
   }
 }
@@ -89,9 +83,7 @@ std::vector<ServerRequest> HttpServer::requests() const {
 void HttpServer::serve() {
   while (true) {
     const int connection = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) {
-      return;
-    }
+    if (connection < 0) return;
     talk(connection);
     ::close(connection);
   }
@@ -99,9 +91,7 @@ void HttpServer::serve() {
 
 void HttpServer::talk(int connection) {
   const std::string text = receive_request(connection);
-  if (text.empty()) {
-    return;
-  }
+  if (text.empty()) return;
   const ServerRequest request = parse_request(text);
   {
     const std::lock_guard lock(mutex_);
@@ -110,9 +100,7 @@ void HttpServer::talk(int connection) {
   const ServerReply reply = answer_(request);
   const int64_t said = reply.said_bytes < 0 ? static_cast<int64_t>(reply.body.size()) : reply.said_bytes;
   std::string head = cat("HTTP/1.1 ", reply.status, " x\r\nConnection: close\r\nContent-Length: ", said, "\r\n");
-  for (const std::string& header : reply.headers) {
-    head += header + "\r\n";
-  }
+  for (const std::string& header : reply.headers) head += header + "\r\n";
   send_all(connection, head + "\r\n");
   send_all(connection, std::string_view(reply.body).substr(0, reply.sent_bytes));
   std::unique_lock lock(mutex_);
@@ -125,13 +113,9 @@ ServerReply file_reply(const ServerRequest& request, const std::string& content,
   reply.body = content;
   const auto range = request.headers.find("range");
   const auto condition = request.headers.find("if-range");
-  if (range == request.headers.end() || (condition != request.headers.end() && condition->second != etag)) {
-    return reply;
-  }
+  if (range == request.headers.end() || (condition != request.headers.end() && condition->second != etag)) return reply;
   const size_t from = static_cast<size_t>(*parse_integer(range->second.substr(6, range->second.size() - 7)));
-  if (from >= content.size()) {
-    return {416, {cat("Content-Range: bytes */", content.size())}, ""};
-  }
+  if (from >= content.size()) return {416, {cat("Content-Range: bytes */", content.size())}, ""};
   reply.status = 206;
   reply.headers.push_back(cat("Content-Range: bytes ", from, "-", content.size() - 1, "/", content.size()));
   reply.body = content.substr(from);

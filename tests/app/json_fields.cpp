@@ -39,15 +39,13 @@ void walk(const CommandSpec& command, const Json& json, const std::string& path,
     seen.insert(field->name);
     EXPECT_TRUE(type_allows(field->type, type_of(json))) << path << " is " << type_of(json) << ": want " << field->type;
   }
-  if (json.is_object()) {
-    for (const auto& [name, value] : json.as_object()) {
+  if (json.is_object())
+    for (const auto& [name, value] : json.as_object())
       walk(command, value, path.empty() ? name : cat(path, '.', name), seen);
-    }
-  } else if (json.is_array()) {
+  else if (json.is_array())
     for (const Json& value : json.as_array()) walk(command, value, path + "[]", seen);
-  } else {
+  else
     EXPECT_NE(field, nullptr) << path << " is not in the table of sluice " << command.name;
-  }
 }
 
 }  // namespace
@@ -58,9 +56,8 @@ void expect_known_fields(const CommandSpec& command, const Json& json, std::set<
 }
 
 void expect_all_fields(const CommandSpec& command, const std::set<std::string>& seen) {
-  for (const JsonField& field : command.json) {
+  for (const JsonField& field : command.json)
     EXPECT_EQ(seen.count(field.name), 1u) << field.name << " of sluice " << command.name << " was never printed";
-  }
 }
 
 }  // namespace sluice

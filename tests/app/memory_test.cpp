@@ -155,15 +155,14 @@ class MemoryGroup {
       return;
     }
     folder_ = folder;
-    if (path_kind(cat(folder, "/", limit)) == PathKind::missing) {
+    if (path_kind(cat(folder, "/", limit)) == PathKind::missing)
       missing_ = cat("groups in ", parent, " have no ", limit);
-    } else if (!put(bytes, cat(folder, "/", limit))) {
+    else if (!put(bytes, cat(folder, "/", limit)))
       missing_ = cat(limit, " of a group in ", parent, " cannot be written");
-    } else if (!put(0, processes())) {
+    else if (!put(0, processes()))
       missing_ = cat("no process can be moved to a group in ", parent);
-    } else {
+    else
       return;
-    }
     remove();
   }
   void remove() {

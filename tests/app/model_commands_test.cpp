@@ -80,9 +80,8 @@ class Copied {
  public:
   explicit Copied(const std::string& model) {
     const Result<std::vector<std::string>> names = list_directory(model);
-    for (const std::string& name : *names) {
+    for (const std::string& name : *names)
       std::filesystem::create_symlink(join_path(std::filesystem::absolute(model).string(), name), folder_.path(name));
-    }
   }
   void replace(const std::string& name, const std::string& text) {
     std::filesystem::remove(folder_.path(name));
@@ -91,9 +90,8 @@ class Copied {
   void remove(const std::string& name) { std::filesystem::remove(folder_.path(name)); }
   std::string config_with(const std::string& from, const std::string& to) const {
     std::string text = *read_file(folder_.path("config.json"), 1 << 20);
-    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
       text.replace(at, from.size(), to);
-    }
     return text;
   }
   const std::string& path() const { return folder_.path(); }
@@ -170,9 +168,8 @@ TEST(Convert, JsonHasTheDocumentedMembers) {
 std::map<std::string, std::string> tensors_of(const std::string& path) {
   std::map<std::string, std::string> found;
   const Json json = json_of(run_sluice({"inspect", path, "--json", "--tensors"}));
-  for (const Json& tensor : json.find("tensors")->as_array()) {
+  for (const Json& tensor : json.find("tensors")->as_array())
     found[tensor.find("name")->as_string()] = write_json(*tensor.find("shape")) + tensor.find("format")->as_string();
-  }
   return found;
 }
 
@@ -244,9 +241,8 @@ TEST(Convert, ASplitSetThatWasWrittenHalfOverAnotherIsRefused) {
   const std::vector<std::string> names = *list_directory(folder.path("old"));
   ASSERT_EQ(names.size(), 3u);
   const auto at = [&](const char* set, size_t part) { return folder.path(cat(set, "/", names[part])); };
-  for (size_t part = 0; part < 3; ++part) {
+  for (size_t part = 0; part < 3; ++part)
     EXPECT_TRUE(*read_file(at("again", part), 1 << 24) == *read_file(at("new", part), 1 << 24)) << "part " << part;
-  }
   // Parts get their names from the last one to the first.
   for (const size_t renamed : {2, 1}) {
     std::filesystem::copy_file(at("new", renamed), at("old", renamed),
@@ -313,9 +309,8 @@ TEST(Convert, AFileThatCannotBeWrittenIsOneSentenceAndLeavesNothing) {
 TEST(Convert, AFullDiskIsOneSentenceAndLeavesNothing) {
   const TemporaryFolder folder;
   // A disk of 256 kB, where this process may mount one.
-  if (mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0) {
+  if (mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0)
     GTEST_SKIP() << "no right to mount a small disk";
-  }
   const std::string said = sentence({"convert", kMoe, folder.path("x.gguf"), "--to", "f32"});
   const std::vector<std::string> left = *list_directory(folder.path());
   umount(folder.path().c_str());
@@ -364,9 +359,8 @@ TEST(Verify, JsonHasTheDocumentedMembers) {
   const TemporaryFolder folder;
   const std::string file = folder.path("q8_0.gguf"), golden = kData + "/gemma4_dense/golden.json";
   ASSERT_EQ(run_sluice({"convert", kData + "/gemma4_dense", file, "--to", "q8_0"}).status, 0);
-  for (const std::string& model : {file, kMoe}) {  // one quantised, and one that misses
+  for (const std::string& model : {file, kMoe})  // one quantised, and one that misses
     expect_known_fields(verify_command(), json_of(run_sluice({"verify", model, "--golden", golden, "--json"})), seen);
-  }
   expect_all_fields(verify_command(), seen);
 }
 

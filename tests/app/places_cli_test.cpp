@@ -143,9 +143,8 @@ std::string with_towers(const Checkpoint* text) {
   if (text == nullptr) {
     writer.add_key("general.architecture", std::string("clip"));
   } else {
-    for (const GgufMetadata::Entry& entry : text->metadata().entries()) {
+    for (const GgufMetadata::Entry& entry : text->metadata().entries())
       if (entry.name != "tokenizer.ggml.model") writer.add_key(entry.name, entry.value);
-    }
     writer.add_key("tokenizer.ggml.model", std::string("llama"));
     writer.add_key("tokenizer.ggml.pre", std::string("gemma4"));
   }
@@ -157,9 +156,8 @@ std::string with_towers(const Checkpoint* text) {
   for (const char* name : kTowers) writer.add_tensor(name, *format_by_name("f32"), {4, 4});
   Result<AtomicFile> file = AtomicFile::create(folder.path("m.gguf"));
   EXPECT_TRUE(writer.begin(*file).ok());
-  for (const StoredTensor& tensor : text == nullptr ? std::vector<StoredTensor>() : text->tensors()) {
+  for (const StoredTensor& tensor : text == nullptr ? std::vector<StoredTensor>() : text->tensors())
     EXPECT_TRUE(writer.write(tensor.bytes).ok());
-  }
   const std::vector<std::byte> zeros(64);
   for (size_t i = 0; i < std::size(kTowers); ++i) EXPECT_TRUE(writer.write(zeros).ok());
   writer.finish();
@@ -193,9 +191,8 @@ TEST_F(PlacesCli, BothDialectsOfTowersAnswerAsTheTextModelAlone) {
     const ProgramResult shown = run_sluice({"inspect", name, "--tensors"});
     EXPECT_THAT(shown.out, HasSubstr("3 tensors, 192 bytes, known and not run\n")) << name;
     EXPECT_THAT(shown.out, testing::Not(HasSubstr("unknown")));
-    for (const char* tower : kTowers) {
+    for (const char* tower : kTowers)
       EXPECT_THAT(shown.out, testing::ContainsRegex(cat("\n", tower, "  f32  .4, 4.  64 bytes  .*, tower, not run\n")));
-    }
   }
   EXPECT_THAT(run_sluice({"inspect", "two:files"}).out,
               HasSubstr(cat("\ntowers          ", folder_.path("ollama/blobs/sha256-"), hex_of(projector_file()))));

@@ -40,9 +40,7 @@ struct Pipe {
 [[noreturn]] void become_program(const std::vector<std::string>& arguments, const ProgramSetup& setup, Pipe& in,
                                  Pipe& out, Pipe& err) {
   std::vector<char*> words = {const_cast<char*>(setup.program.empty() ? SLUICE_PROGRAM : setup.program.c_str())};
-  for (const std::string& argument : arguments) {
-    words.push_back(const_cast<char*>(argument.c_str()));
-  }
+  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   const int to = setup.out_path.empty() ? out.write : open(setup.out_path.c_str(), O_WRONLY | O_CLOEXEC);
   const bool ready =
@@ -54,18 +52,14 @@ struct Pipe {
     if (write(group, "0", 1) != 1) _exit(126);  // 0: the writer itself
   }
   const rlimit room{setup.address_space, setup.address_space};
-  if (ready && (setup.address_space == 0 || setrlimit(RLIMIT_AS, &room) == 0)) {
-    execv(words[0], words.data());
-  }
+  if (ready && (setup.address_space == 0 || setrlimit(RLIMIT_AS, &room) == 0)) execv(words[0], words.data());
   _exit(127);
 }
 
 // Feeds and drains all pipes at once, so that none can block another.
 void exchange(Pipe& in, Pipe& out, Pipe& err, std::string_view input, ProgramResult& result) {
   while (out.read >= 0 || err.read >= 0) {
-    if (input.empty()) {
-      Pipe::close_end(in.write);
-    }
+    if (input.empty()) Pipe::close_end(in.write);
     pollfd ends[] = {{in.write, POLLOUT, 0}, {out.read, POLLIN, 0}, {err.read, POLLIN, 0}};
     if (poll(ends, 3, -1) < 0) {
       CHECK(errno == EINTR);
@@ -77,15 +71,12 @@ void exchange(Pipe& in, Pipe& out, Pipe& err, std::string_view input, ProgramRes
     }
     const auto drain = [](const pollfd& end, int& descriptor, std::string& into) {
       char piece[4096];
-      if (end.revents == 0) {
-        return;
-      }
+      if (end.revents == 0) return;
       const ssize_t got = read(descriptor, piece, sizeof piece);
-      if (got > 0) {
+      if (got > 0)
         into.append(piece, static_cast<size_t>(got));
-      } else {
+      else
         Pipe::close_end(descriptor);
-      }
     };
     drain(ends[1], out.read, result.out);
     drain(ends[2], err.read, result.err);
@@ -120,15 +111,11 @@ ProgramResult run_sluice(const std::vector<std::string>& arguments, const Progra
   Pipe in, out, err;
   const pid_t child = fork();
   CHECK(child >= 0);
-  if (child == 0) {
-    become_program(arguments, setup, in, out, err);
-  }
+  if (child == 0) become_program(arguments, setup, in, out, err);
   Pipe::close_end(in.read);
   Pipe::close_end(out.write);
   Pipe::close_end(err.write);
-  if (setup.close_out) {
-    Pipe::close_end(out.read);
-  }
+  if (setup.close_out) Pipe::close_end(out.read);
   ProgramResult result;
   exchange(in, out, err, setup.input, result);
   result.err = without_progress(result.err);

@@ -40,9 +40,7 @@ class PullManifest : public testing::Test {
 
   ServerReply answer(const ServerRequest& asked) {
     const auto found = served_.find(asked.path);
-    if (found == served_.end()) {
-      return {404, {}, ""};
-    }
+    if (found == served_.end()) return {404, {}, ""};
     ServerReply reply = file_reply(asked, found->second, '"' + hex_of(found->second) + '"');
     const auto cut = cut_.find(asked.path);
     if (cut != cut_.end()) {

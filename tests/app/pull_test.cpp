@@ -32,9 +32,7 @@ std::string hex_of(std::string_view content) {
 // Bytes that differ from place to place, so that a piece in the wrong place shows.
 std::string long_content(size_t bytes = 300'000) {
   std::string content(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i) {
-    content[i] = static_cast<char>((i * 2654435761u) >> 13);
-  }
+  for (size_t i = 0; i < bytes; ++i) content[i] = static_cast<char>((i * 2654435761u) >> 13);
   return content;
 }
 
@@ -58,9 +56,7 @@ class Pull : public testing::Test {
   HttpServer::Answer cut_once(size_t sent, std::string etag_before = kEtag, std::string etag_after = kEtag) {
     return [this, sent, etag_before, etag_after](const ServerRequest& asked) {
       ServerReply reply = file_reply(asked, content_, cut_ ? etag_after : etag_before);
-      if (!cut_) {
-        reply.sent_bytes = sent;
-      }
+      if (!cut_) reply.sent_bytes = sent;
       cut_ = true;
       return reply;
     };
@@ -268,9 +264,7 @@ TEST_F(Pull, AServerThatSaysTooLittleIsFoundOutByTheDigest) {
 TEST_F(Pull, BytesFromElsewhereAreRefused) {
   const HttpServer server([&](const ServerRequest& asked) {
     ServerReply reply = file_reply(asked, content_, kEtag);
-    if (cut_) {
-      reply.headers[1] = cat("Content-Range: bytes 5-", content_.size() - 1, "/", content_.size());
-    }
+    if (cut_) reply.headers[1] = cat("Content-Range: bytes 5-", content_.size() - 1, "/", content_.size());
     reply.sent_bytes = 100'000;
     cut_ = true;
     return reply;
@@ -332,9 +326,7 @@ TEST_F(Pull, AFailingServerIsAskedAgainAMissingFileIsNot) {
 
 TEST_F(Pull, RedirectsAreFollowedButNotForever) {
   const HttpServer server([&](const ServerRequest& asked) {
-    if (asked.path == "/there") {
-      return file_reply(asked, content_, kEtag);
-    }
+    if (asked.path == "/there") return file_reply(asked, content_, kEtag);
     const std::string to = asked.path == "/circle" ? "/circle"
                            : asked.path == "/file" ? "file:///etc/passwd"
                                                    : "/there";
@@ -384,9 +376,8 @@ TEST_F(Pull, AUrlMustNameAFile) {
         "http://127.0.0.1:1/.bashrc", "http://127.0.0.1:1/a%2e%2e/%2e%2e"}) {
     EXPECT_EQ(refusal(request(url)), cat(url, ": names no file: want a URL that ends in a file's name"));
   }
-  for (const char* url : {"", "m.gguf", "ftp://127.0.0.1/m.gguf", "file:///etc/passwd", "http://", "http://a/b%00c"}) {
+  for (const char* url : {"", "m.gguf", "ftp://127.0.0.1/m.gguf", "file:///etc/passwd", "http://", "http://a/b%00c"})
     EXPECT_EQ(refusal(request(url)), cat(url, ": want a URL that begins with http:// or https://"));
-  }
   EXPECT_THAT(files(), IsEmpty());
 }
 

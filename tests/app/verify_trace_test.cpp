@@ -27,9 +27,7 @@ TracedValue integers(const char* name, size_t rows, std::vector<int32_t> values)
 
 std::vector<std::string> names_of(const std::vector<Difference>& differences) {
   std::vector<std::string> names;
-  for (const Difference& difference : differences) {
-    names.push_back(difference.name);
-  }
+  for (const Difference& difference : differences) names.push_back(difference.name);
   return names;
 }
 
@@ -61,9 +59,7 @@ TEST(CompareTraces, OnlyTheFirstLayerIsJudgedWhereTheBarsSaySo) {
   const Trace judge = {floats("hidden.0", 1, {1}),  floats("layer.0.q", 1, {1}),  floats("hidden.1", 1, {1}),
                        floats("layer.1.q", 1, {1}), floats("layer.10.q", 1, {1}), floats("hidden.2", 1, {1})};
   Trace ours = judge;
-  for (TracedValue& value : ours) {
-    value.floats[0] = 2;
-  }
+  for (TracedValue& value : ours) value.floats[0] = 2;
   const TraceErrors errors = compare_traces(ours, judge, bars(1e-2, JudgedNames::first_layer));
   EXPECT_EQ(errors.over.size(), 6u);
   EXPECT_THAT(names_of(errors.judged), ElementsAre("layer.0.q", "hidden.1"));

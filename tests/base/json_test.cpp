@@ -34,9 +34,8 @@ TEST(Json, DepthIsBounded) {
 TEST(Json, WhatEndsTooEarlyIsRefused) {
   const std::string whole = R"({"a": [1, true, "x\u00e9"], "b": {"c": null}})";
   ASSERT_TRUE(parse_json(whole, "m.json").ok());
-  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes)
     EXPECT_EQ(refusal(std::string_view(whole).substr(0, bytes)).rfind("m.json: no JSON at byte ", 0), 0u) << bytes;
-  }
   EXPECT_EQ(refusal("\"abc"), "m.json: no JSON at byte 5");
   EXPECT_EQ(refusal("{\"a"), "m.json: no JSON at byte 4");
 }

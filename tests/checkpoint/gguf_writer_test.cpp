@@ -147,13 +147,12 @@ class Draw {
   }
   template <class T>
   T scalar() {
-    if constexpr (std::is_same_v<T, std::string>) {
+    if constexpr (std::is_same_v<T, std::string>)
       return string(20);
-    } else if constexpr (std::is_same_v<T, bool>) {
+    else if constexpr (std::is_same_v<T, bool>)
       return below(2) == 1;
-    } else {
+    else
       return static_cast<T>(static_cast<int64_t>(below(1u << 30)) - (1 << 29));
-    }
   }
 
  private:

@@ -24,9 +24,8 @@ TEST(OllamaName, DefaultsStandForWhatIsMissing) {
 }
 
 TEST(OllamaName, IsWrittenAsShortAsItReadsBack) {
-  for (const char* text : {"gemma4:e2b", "me/mine:v1", "hf.co/org/repo:Q4_K_M", "localhost:5000/library/b:latest"}) {
+  for (const char* text : {"gemma4:e2b", "me/mine:v1", "hf.co/org/repo:Q4_K_M", "localhost:5000/library/b:latest"})
     EXPECT_EQ(parse_ollama_name(text)->text(), text);
-  }
   EXPECT_EQ(parse_ollama_name("registry.ollama.ai/library/gemma4")->text(), "gemma4:latest");
 }
 

@@ -216,9 +216,8 @@ TEST_F(SplitGguf, ARealModelInPartsIsTheModel) {
   const size_t begins[] = {0, 0, count / 2, count};
   for (uint16_t number = 0; number < 3; ++number) {
     GgufWriter writer;
-    if (number == 0) {
+    if (number == 0)
       for (const auto& [name, value] : whole.metadata().entries()) writer.add_key(name, value);
-    }
     writer.add_key("split.no", number);
     writer.add_key("split.count", uint16_t{3});
     writer.add_key("split.tensors.count", static_cast<int32_t>(count));

@@ -98,11 +98,10 @@ TEST(ExpertGuesses, AreRightWhereTheHiddenStateStaysAndChangeNoBit) {
     }
     const SlotFiller& filler = streamed.filler();
     EXPECT_EQ(filler.guesses(), plain.steps.size());
-    if (same_hidden) {
+    if (same_hidden)
       EXPECT_EQ(filler.right_guesses(), filler.guesses());
-    } else {
+    else
       EXPECT_LT(filler.right_guesses(), filler.guesses());
-    }
   }
 }
 

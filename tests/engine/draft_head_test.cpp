@@ -39,9 +39,8 @@ EngineOptions options(DraftKind kind, uint32_t sequences = 1) {
 
 Request request(size_t tokens, int32_t seed, uint32_t max_tokens) {
   Request request;
-  for (size_t i = 0; i < tokens; ++i) {
+  for (size_t i = 0; i < tokens; ++i)
     request.prompt.push_back(static_cast<int32_t>((i * i + 7 * i + static_cast<size_t>(seed) * 31) % 768));
-  }
   request.max_tokens = max_tokens;
   request.sampling.temperature = seed % 2 == 0 ? 0.0f : 0.7f;
   request.sampling.repeat_penalty = seed % 3 == 0 ? 1.1f : 1.0f;
@@ -85,9 +84,8 @@ TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
     ids.push_back(*drafting->submit(asked.back()));
   }
   run_until_idle(*drafting);
-  for (size_t i = 0; i < ids.size(); ++i) {
+  for (size_t i = 0; i < ids.size(); ++i)
     EXPECT_TRUE(same_bits(*drafting->collect(ids[i]), answer(*plain, asked[i]))) << i;
-  }
   EXPECT_GT(drafting->stats().drafted, 200u);
 }
 

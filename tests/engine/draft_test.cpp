@@ -109,9 +109,8 @@ TEST_P(Drafting, SequencesOfABatchDraftToDifferentLengths) {
   EXPECT_GT(stats.accepted, 300u);
   EXPECT_GT(stats.drafted, stats.accepted);
   bool different = false;
-  for (const auto& step : fake.script.steps) {
+  for (const auto& step : fake.script.steps)
     different |= step.rows_of.size() == 4 && step.rows_of[0] != step.rows_of[2] && step.rows_of[0] > 1;
-  }
   EXPECT_TRUE(different);
   EXPECT_EQ(fake.held_pages(), 0u);
 }

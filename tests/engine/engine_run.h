@@ -48,9 +48,8 @@ struct FakeEngine {
 // Tokens below fake::kPoison, other ones for other seeds.
 inline std::vector<int32_t> prompt_of(size_t tokens, int32_t seed) {
   std::vector<int32_t> prompt;
-  for (size_t i = 0; i < tokens; ++i) {
+  for (size_t i = 0; i < tokens; ++i)
     prompt.push_back(static_cast<int32_t>((i * i + 3 * i + static_cast<size_t>(seed) * 17) % 49));
-  }
   return prompt;
 }
 

@@ -457,9 +457,8 @@ TEST(Engine, ANonFiniteResultEndsThatSequenceWithStepLayerAndOp) {
   EXPECT_THAT(tokens_of(later), ElementsAre(fake::kPoison));
   History history;
   EXPECT_EQ(tokens_of(fake.collect(b)), oracle_answer(history, well));
-  for (const fake::Script::Step& step : fake.script.steps) {
+  for (const fake::Script::Step& step : fake.script.steps)
     EXPECT_TRUE(!step.diagnosing || step.rows_of.size() == 1u) << "alone";
-  }
 }
 
 TEST(Engine, NothingOfAFailedSequenceIsReused) {

@@ -137,9 +137,8 @@ uint64_t FakeRunner::compute_row(const StepBuffer& step, uint32_t row, uint32_t 
   uint64_t h = row_key(token, step.token_class(), position, cut, script_->classes_bit_equal);
   if (token == kPoison) h = kPoisoned;
   for (uint32_t j = 0; j < position; ++j) h = see(h, cell(step, 0, sequence, j));
-  for (uint32_t j = position + 1 > kWindow ? position + 1 - kWindow : 0; j < position; ++j) {
+  for (uint32_t j = position + 1 > kWindow ? position + 1 - kWindow : 0; j < position; ++j)
     h = see(h, cell(step, 1, sequence, j));
-  }
   if (script_->slots) {
     h = see(h, written_slot(step, sequence));
     written_slot(step, sequence) = see(h, 11);
@@ -167,9 +166,8 @@ void FakeRunner::log(const StepBuffer& step, bool diagnosing) {
 Ticket FakeRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
   log(step, options.find_non_finite);
   if (script_->starts++ == script_->fail_step) {
-    for (auto& group : pages_) {
+    for (auto& group : pages_)
       for (Page& page : group) page.assign(64, 0xbadull);
-    }
     return done(error(ErrorKind::io, "fake: the device was lost"));
   }
   std::vector<uint64_t> rows;

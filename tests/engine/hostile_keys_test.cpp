@@ -22,9 +22,8 @@ class HostileKeys : public tests::Folder {
   // The refusal of the model with `key` as given, without the file's name; "" when it opens.
   std::string with(const std::string& key, GgufValue value) const {
     GgufWriter writer;
-    for (const auto& [name, stored] : model_.metadata().entries()) {
+    for (const auto& [name, stored] : model_.metadata().entries())
       if (name != key) writer.add_key(name, stored);
-    }
     writer.add_key(key, std::move(value));
     for (const StoredTensor& tensor : model_.tensors()) writer.add_tensor(tensor.name, tensor.format, tensor.shape);
     tests::MemorySink sink;

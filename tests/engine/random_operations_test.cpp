@@ -104,9 +104,8 @@ class RandomOperations {
     request.sampling.seed = below(5);
     request.sampling.repeat_penalty = below(2) == 0 ? 1.0f : 1.3f;
     request.choice = static_cast<uint32_t>(below(2));
-    for (uint32_t i = 0; i < request.prompt.size() && below(3) == 0; i += 1 + static_cast<uint32_t>(below(9))) {
+    for (uint32_t i = 0; i < request.prompt.size() && below(3) == 0; i += 1 + static_cast<uint32_t>(below(9)))
       request.logits_at.push_back(i);
-    }
     const size_t total = started.before.size() + request.prompt.size() + (request.max_tokens > 0 ? 1 : 0);
     const Result<RequestId> id = fake_.engine->submit(request);
     ASSERT_EQ(id.ok(), total <= fake_.engine->context());
@@ -197,9 +196,8 @@ class RandomOperations {
       }
       history = oracle.history();
       const size_t room = fake_.engine->context() - (history.size() - started.tokens.size());
-      if (progress.finish == Finish::length) {
+      if (progress.finish == Finish::length)
         EXPECT_EQ(started.tokens.size(), std::min<size_t>(started.request.max_tokens, room));
-      }
     }
     if (started.request.keep_sequence) idle_[progress.sequence] = history;
   }

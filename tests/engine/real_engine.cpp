@@ -26,9 +26,8 @@ Status write_gguf(const Model& model, const Mix& mix, ExpertLayout layout, const
   TRY(AtomicFile file, AtomicFile::create(path));
   TRY_STATUS(writer.begin(file));
   ThreadPool pool(1);
-  for (const ExportTensor& tensor : made.tensors) {
+  for (const ExportTensor& tensor : made.tensors)
     TRY_STATUS(convert_rows(tensor, pool, [&](std::span<const std::byte> piece) { return writer.write(piece); }));
-  }
   writer.finish();
   return file.commit();
 }

@@ -106,9 +106,8 @@ TEST(Save, ReadsWhatItWrote) {
 
 TEST(Save, EveryTruncationIsRefused) {
   const std::vector<std::byte> bytes = written(example());
-  for (size_t size = 0; size < bytes.size(); ++size) {
+  for (size_t size = 0; size < bytes.size(); ++size)
     EXPECT_NE(problem({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}), "") << size << " bytes";
-  }
   EXPECT_EQ(problem({bytes.begin(), bytes.begin() + 10}), "x.state: is 10 bytes: want at least 64");
   EXPECT_EQ(problem({bytes.begin(), bytes.begin() + 493}), "x.state: is 493 bytes: want 494 as its header says");
 }

@@ -20,9 +20,7 @@ inline std::vector<std::byte> with_checksums(std::vector<std::byte> bytes) {
   const uint64_t sums_bytes = (uint64_t{lengths.groups} + 1) * kChecksumBytes;
   if (lengths.groups > kMaxSavedGroups || groups_end + sums_bytes > bytes.size()) return bytes;
   std::vector<SavedPages> groups(lengths.groups);
-  if (!groups.empty()) {
-    std::memcpy(groups.data(), bytes.data() + groups_at, groups.size() * sizeof(SavedPages));
-  }
+  if (!groups.empty()) std::memcpy(groups.data(), bytes.data() + groups_at, groups.size() * sizeof(SavedPages));
   const uint64_t sums_at = bytes.size() - sums_bytes;
   uint64_t end = sums_at;
   for (size_t g = groups.size(); g-- > 0;) {

@@ -16,9 +16,8 @@ Pending answer(uint64_t id, uint32_t position) {
 
 std::string text(const Batch& batch) {
   std::string out = batch.token_class == TokenClass::prompt ? "prompt" : "decode";
-  for (const Portion& portion : batch.portions) {
+  for (const Portion& portion : batch.portions)
     out += cat(" ", portion.of, ":", portion.begin, "-", portion.end, portion.complete ? "" : "?");
-  }
   return out;
 }
 

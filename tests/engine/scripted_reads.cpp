@@ -14,9 +14,7 @@ namespace {
 class ScriptedReads final : public ReadQueue {
  public:
   ScriptedReads(const std::vector<std::string>& paths, ReadScript& script) : script_(script) {
-    for (const std::string& path : paths) {
-      files_.push_back(unwrap(Mapping::open(path)));
-    }
+    for (const std::string& path : paths) files_.push_back(unwrap(Mapping::open(path)));
   }
 
   std::string description() const override { return "scripted"; }
@@ -37,12 +35,11 @@ class ScriptedReads final : public ReadQueue {
   void take_ended(std::vector<ReadEnd>& ended, bool) override {
     for (size_t i = pending_.size(); i > 1; --i) std::swap(pending_[i - 1], pending_[draw(i)]);
     std::vector<Pending> left;
-    for (Pending& one : pending_) {
+    for (Pending& one : pending_)
       if (one.turns-- > 0)
         left.push_back(one);
       else
         ended.push_back({.id = one.read.id, .bytes = read(one)});
-    }
     pending_ = std::move(left);
   }
 

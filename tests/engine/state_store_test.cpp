@@ -78,9 +78,8 @@ class StateStoreTest : public testing::Test {
   std::vector<std::string> files(const std::string& ending = ".state") const {
     std::vector<std::string> found;
     const Result<std::vector<std::string>> names = list_directory(folder);
-    for (const std::string& name : names ? *names : std::vector<std::string>()) {
+    for (const std::string& name : names ? *names : std::vector<std::string>())
       if (ends_with(name, ending)) found.push_back(join_path(folder, name));
-    }
     return found;
   }
   uint64_t bytes() const {
@@ -398,9 +397,8 @@ TEST_F(StateStoreTest, TwoAtATimeShareAFolder) {
   std::vector<std::vector<std::string>> said(2);
   const auto work = [&](size_t which) {
     StateStore store(folder, limit);
-    for (int32_t round = 0; round < 12; ++round) {
+    for (int32_t round = 0; round < 12; ++round)
       talk(store, {greedy(prompt_of(300 + static_cast<size_t>(round) * 10, round % 4), 3)});
-    }
     said[which] = store.take_notes();
   };
   std::thread other(work, 1);
@@ -435,9 +433,8 @@ class RestartTest : public testing::TestWithParam<const char*> {
 
 TEST_P(RestartTest, GivesTheSameBitsFromFewRows) {
   Request request;
-  for (uint32_t i = 0; i < 1000; ++i) {
+  for (uint32_t i = 0; i < 1000; ++i)
     request.prompt.push_back(static_cast<int32_t>((i * i + 7 * i) % real_model(GetParam()).facts().vocabulary));
-  }
   request.max_tokens = 40;
   request.message_ends = {333};
   request.logits_at = {970, 999};

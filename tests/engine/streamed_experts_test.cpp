@@ -85,11 +85,10 @@ TEST_P(StreamedExperts, GiveTheBitsOfResidentOnes) {
       const ExpertStats stats = *engine.engine->expert_stats();
       EXPECT_GE(script.most_under_way, std::min<uint64_t>(2, slots * reads_of_expert));
       EXPECT_EQ(stats.slots, std::min(slots, stats.experts));
-      if (slots > stats.experts) {
+      if (slots > stats.experts)
         EXPECT_LE(stats.misses, stats.experts) << "nothing has to be given up";
-      } else {
+      else
         EXPECT_GT(stats.misses, stats.experts) << slots;
-      }
     }
   }
 }
@@ -136,9 +135,7 @@ TEST_P(PackedExperts, AreOneReadEach) {
       ASSERT_EQ(place.reads.size(), 1u);
       const ExpertRead& read = place.reads[0];
       EXPECT_EQ(read.from.offset % kReadAlignment, 0u);
-      if (behind != 0) {
-        EXPECT_EQ(read.from.offset, behind);
-      }
+      if (behind != 0) EXPECT_EQ(read.from.offset, behind);
       behind = read.from.offset + read.bytes;
       EXPECT_GT(apart.place(layer, expert).reads.size(), 1u);
     }

@@ -84,9 +84,8 @@ class Loading : public tests::Stores {
   // The directory's model in two files, with their index.
   std::string put_shards() const {
     const Checkpoint whole = *open_checkpoint(kDirectory);
-    for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"}) {
+    for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"})
       std::filesystem::copy_file(join_path(kDirectory, name), path(name));
-    }
     Json::Object index;
     for (const char* name : {"one.safetensors", "two.safetensors"}) {
       const size_t half = whole.tensors().size() / 2;
@@ -117,9 +116,8 @@ class Loading : public tests::Stores {
     const size_t half = whole.tensors().size() / 2;
     for (uint32_t part = 0; part < 2; ++part) {
       GgufWriter writer;
-      if (part == 0) {
+      if (part == 0)
         for (const auto& [key, value] : whole.metadata().entries()) writer.add_key(key, value);
-      }
       writer.add_key("split.no", static_cast<uint16_t>(part));
       writer.add_key("split.count", uint16_t{2});
       writer.add_key("split.tensors.count", static_cast<int32_t>(whole.tensors().size()));

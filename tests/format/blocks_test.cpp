@@ -155,11 +155,10 @@ TEST(F8, DecodesEveryPattern) {
     const int exponent = bits >> 3 & 15, mantissa = bits & 7;
     const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
     const float found = f32_from_e4m3(static_cast<uint8_t>(bits));
-    if ((bits & 0x7f) == 0x7f) {
+    if ((bits & 0x7f) == 0x7f)
       EXPECT_TRUE(std::isnan(found)) << bits;
-    } else {
+    else
       EXPECT_EQ(found, static_cast<float>(bits & 0x80 ? -magnitude : magnitude)) << bits;
-    }
   }
   for (int bits = 0; bits < 255; ++bits)
     EXPECT_EQ(decode(Format::f8_e8m0, {static_cast<std::byte>(bits)}, 1)[0], std::ldexp(1.0f, bits - 127)) << bits;

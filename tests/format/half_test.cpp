@@ -18,11 +18,10 @@ TEST(Half, EveryF16DecodesAsTheCompilerSays) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float ours = f32_from_f16(static_cast<uint16_t>(bits));
     const float theirs = native_from_f16(static_cast<uint16_t>(bits));
-    if (std::isnan(theirs)) {
+    if (std::isnan(theirs))
       ASSERT_TRUE(std::isnan(ours)) << bits;
-    } else {
+    else
       ASSERT_EQ(std::bit_cast<uint32_t>(ours), std::bit_cast<uint32_t>(theirs)) << bits;
-    }
   }
 }
 
@@ -86,9 +85,8 @@ TEST(Half, Bf16IsTheNearestOfItsNeighbours) {
     const uint16_t rounded = bf16_from_f32(value);
     const double error = std::abs(double{f32_from_bf16(rounded)} - value);
     const auto below = static_cast<uint16_t>(bits >> 16 & 0xbfff);
-    for (const uint16_t other : {below, static_cast<uint16_t>(below + 1)}) {
+    for (const uint16_t other : {below, static_cast<uint16_t>(below + 1)})
       ASSERT_LE(error, std::abs(double{f32_from_bf16(other)} - value)) << value;
-    }
   }
 }
 

@@ -30,9 +30,8 @@ StepMaxima maxima() { return {.rows = 5, .wanted = 3, .sequences = 2, .pages_per
 
 template <class T>
 void fill(std::span<T> span, int32_t word) {
-  for (T& one : span) {
+  for (T& one : span)
     for (size_t i = 0; i < sizeof(T) / 4; ++i) std::memcpy(reinterpret_cast<char*>(&one) + 4 * i, &word, 4);
-  }
 }
 template <class T>
 bool holds(std::span<const T> span, int32_t word) {

@@ -158,11 +158,8 @@ TEST_F(DeepseekV3, TheRealShapeTurnsAndScalesAsTheReference) {
   const Model model =
       *resolve(std::make_shared<const Checkpoint>(made.checkpoint({memory.get(), made.memory_bytes()}, memory)));
   const Program program = *model.record_text();
-  for (const Op& op : program.ops) {
-    if (const auto* attention = std::get_if<Attention>(&op)) {
-      EXPECT_FLOAT_EQ(attention->scale, 0.1352337788608801f);
-    }
-  }
+  for (const Op& op : program.ops)
+    if (const auto* attention = std::get_if<Attention>(&op)) EXPECT_FLOAT_EQ(attention->scale, 0.1352337788608801f);
   ASSERT_EQ(program.ropes.size(), 1u);
   EXPECT_EQ(program.ropes[0].pairing, Pairing::adjacent_to_halves);
   EXPECT_EQ(program.ropes[0].magnitude, 1.0f);

@@ -51,13 +51,12 @@ class Changeable {
 
 // Every number and flag, by its path: "text_config.rope_parameters.full_attention.rope_theta".
 void collect(Json& json, const std::string& path, std::map<std::string, Json*>& leaves) {
-  if (json.is_object()) {
+  if (json.is_object())
     for (auto& [name, value] : json.as_object()) collect(value, path.empty() ? name : cat(path, ".", name), leaves);
-  } else if (json.is_array()) {
+  else if (json.is_array())
     for (size_t i = 0; i < json.as_array().size(); ++i) collect(json.as_array()[i], cat(path, ".", i), leaves);
-  } else if (json.is_number() || json.is_bool()) {
+  else if (json.is_number() || json.is_bool())
     leaves[path] = &json;
-  }
 }
 
 std::vector<Json> other_values(const Json& value) {

@@ -30,11 +30,9 @@ void expect_golden(const Model& model, std::unique_ptr<Device> device) {
                                                tests::draft_numbers("hidden", tokens.size() * 64))[0];
   size_t at = 0;
   double largest = 0;
-  for (const Json& row : golden.find("logits")->as_array()) {
-    for (const Json& logit : row.as_array()) {
+  for (const Json& row : golden.find("logits")->as_array())
+    for (const Json& logit : row.as_array())
       largest = std::max(largest, std::abs(static_cast<double>(logits.at(at++)) - logit.as_number()));
-    }
-  }
   EXPECT_EQ(at, logits.size());
   EXPECT_LT(largest, 1e-3);
 }

@@ -158,9 +158,7 @@ TEST_F(Parts, AGgufsNvfp4HasItsScaleBeside) {
     ThreadPool pool(1);
     for (const ExportTensor& tensor : out.tensors)
       EXPECT_TRUE(convert_rows(tensor, pool, [&](auto piece) { return writer.write(piece); }));
-    if (scale) {
-      EXPECT_TRUE(writer.write(std::as_bytes(std::span(&*scale, 1))));
-    }
+    if (scale) EXPECT_TRUE(writer.write(std::as_bytes(std::span(&*scale, 1))));
     writer.finish();
     EXPECT_TRUE(file->commit());
     return *open_model(path("out.gguf"));

@@ -190,11 +190,9 @@ TEST_F(Qwen35, GgufHasTheKeysThatLlamaCppWants) {
   EXPECT_EQ(value("qwen35moe.ssm.time_step_rank"), GgufValue(4u));
   EXPECT_EQ(value("qwen35moe.ssm.inner_size"), GgufValue(128u));
   EXPECT_EQ(value("qwen35moe.expert_shared_feed_forward_length"), GgufValue(64u));
-  for (const ExportTensor& tensor : out->tensors) {
-    if (tensor.name.find("conv1d") != std::string::npos || tensor.name.find("inp") != std::string::npos) {
+  for (const ExportTensor& tensor : out->tensors)
+    if (tensor.name.find("conv1d") != std::string::npos || tensor.name.find("inp") != std::string::npos)
       EXPECT_EQ(tensor.format, Format::f32) << tensor.name;
-    }
-  }
 }
 
 TEST_F(Qwen35, AFileWithBlocksOfMultiTokenPredictionIsReadWithoutThem) {

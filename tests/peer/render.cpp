@@ -31,9 +31,8 @@ Result<std::string> rendered(const std::string& line) {
                   .add_generation_prompt = request.find("add_generation_prompt")->as_bool(),
                   .extra = *request.find("extra"),
                   .now = fixed_time()};
-  for (const auto& [name, token] : request.find("tokens")->as_object()) {
+  for (const auto& [name, token] : request.find("tokens")->as_object())
     input.special_tokens.emplace_back(name, token.as_string());
-  }
   return chat.render(input);
 }
 

@@ -21,9 +21,8 @@ constexpr const char* kNames[] = {"gemma-4",   "qwen35", "qwen2",     "deepseek-
 std::vector<std::string> pieces_of(const std::string& text, const std::string& separator) {
   std::vector<std::string> pieces;
   size_t at = 0;
-  for (size_t end; (end = text.find(separator, at)) != std::string::npos; at = end + separator.size()) {
+  for (size_t end; (end = text.find(separator, at)) != std::string::npos; at = end + separator.size())
     pieces.push_back(text.substr(at, end - at));
-  }
   pieces.push_back(text.substr(at));
   return pieces;
 }
@@ -43,9 +42,8 @@ Result<size_t> differing(const std::string& file) {
   TRY(const std::string ids, read_file(file + ".out", kMaxDocumentBytes));
   std::vector<std::string> inputs = pieces_of(texts, "\n__ggml_vocab_test__\n");
   std::vector<std::string> wanted = pieces_of(ids, "\n");
-  for (auto* list : {&inputs, &wanted}) {
+  for (auto* list : {&inputs, &wanted})
     if (list->back().empty()) list->pop_back();
-  }
   if (inputs.size() != wanted.size() || inputs.size() < 10) {
     return error(ErrorKind::corrupt, file, ": ", inputs.size(), " texts and ", wanted.size(),
                  " lines of ids: want one each");

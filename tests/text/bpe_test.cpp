@@ -24,9 +24,8 @@ std::vector<int32_t> merge_by_definition(const Vocabulary& vocabulary, std::vect
   for (;;) {
     size_t best = 0;
     int64_t lowest = INT64_MAX;
-    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    for (size_t i = 0; i + 1 < parts.size(); ++i)
       if (rank(i) < lowest) lowest = rank(i), best = i;
-    }
     if (lowest == INT64_MAX) break;
     parts[best] += parts[best + 1];
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(best) + 1);

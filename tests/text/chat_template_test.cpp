@@ -55,9 +55,8 @@ ChatInput input_of(const Json& chat, const std::string& model) {
 void expect_vectors(const std::string& vectors, const std::string& model, const ChatTemplate& chat) {
   const Json document = parsed(read_text(vectors));
   ASSERT_EQ(document.find("chats")->as_array().size(), 6u);
-  for (const Json& entry : document.find("chats")->as_array()) {
+  for (const Json& entry : document.find("chats")->as_array())
     EXPECT_EQ(outcome(chat.render(input_of(entry, model))), entry.find("rendered")->as_string());
-  }
 }
 
 struct Family {

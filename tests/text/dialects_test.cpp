@@ -24,30 +24,26 @@ const ChatDialect& dialect(std::string_view name) {
 // Neighbours of one channel joined, so that only what came out counts, not in which pieces.
 Texts joined(const Texts& texts) {
   Texts out;
-  for (const ChannelText& text : texts) {
-    if (!out.empty() && out.back().channel == text.channel) {
+  for (const ChannelText& text : texts)
+    if (!out.empty() && out.back().channel == text.channel)
       out.back().text += text.text;
-    } else {
+    else
       out.push_back(text);
-    }
-  }
   return out;
 }
 
 Texts split_in_pieces(const ChatDialect& syntax, std::string_view text, size_t piece, Channel start) {
   ChannelSplitter splitter(syntax, start);
   Texts all;
-  for (size_t at = 0; at < text.size(); at += piece) {
+  for (size_t at = 0; at < text.size(); at += piece)
     for (ChannelText& part : splitter.push(text.substr(at, piece))) all.push_back(std::move(part));
-  }
   for (ChannelText& part : splitter.flush()) all.push_back(std::move(part));
   return joined(all);
 }
 
 void expect_split(std::string_view name, std::string_view text, const Texts& want, Channel start = Channel::answer) {
-  for (size_t piece = 1; piece <= text.size() + 1; ++piece) {
+  for (size_t piece = 1; piece <= text.size() + 1; ++piece)
     EXPECT_EQ(split_in_pieces(dialect(name), text, piece, start), want) << text << " in pieces of " << piece;
-  }
 }
 
 ChannelText thinking(std::string text) { return {Channel::thinking, std::move(text)}; }

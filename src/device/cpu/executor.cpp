@@ -211,11 +211,10 @@ void Executor::route_row(const Route& op, uint64_t row, float* scratch) {
   float* weights = result(op.weight, row);
   const bool sigmoid = op.scoring == Scoring::sigmoid;
   const float* choice = sigmoid ? biased_scores(op, logits, scratch + 2 * op.groups) : logits;
-  if (op.groups_used < op.groups) {
+  if (op.groups_used < op.groups)
     choose_in_groups(op, choice, experts, scratch, chosen);
-  } else {
+  else
     choose(choice, experts, op.k, chosen, [](int32_t) { return true; });
-  }
   for (uint32_t i = 0; i < op.k; ++i) weights[i] = logits[chosen[i]];
   float sum = 1.0f;
   if (sigmoid) {

@@ -189,12 +189,11 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
   host.upload(placed_->counts(), 0, std::as_bytes(std::span(&counts, 1)));
   upload(at.positions, step.positions());
   upload(at.row_sequences, step.row_sequences());
-  for (uint32_t i = 0; i < program().inputs.size(); ++i) {
+  for (uint32_t i = 0; i < program().inputs.size(); ++i)
     if (program().values[program().inputs[i].value].type.element == Element::i32)
       upload(at.inputs[i], step.input_i32(i));
     else
       upload(at.inputs[i], step.input_f32(i));
-  }
   for (RopeId rope = 0; rope < program().ropes.size(); ++rope) {
     upload(at.cosines[rope], step.cosines(rope));
     upload(at.sines[rope], step.sines(rope));

@@ -157,13 +157,12 @@ void WeightFormat::pack_row(const std::byte* row, uint32_t columns, uint32_t* wo
     const uint64_t count = words_of(all_blocks * piece.bytes);
     auto* to = reinterpret_cast<std::byte*>(words);
     std::memset(to + size_t{blocks} * piece.bytes, 0, static_cast<size_t>(count * 4 - uint64_t{blocks} * piece.bytes));
-    if (piece.repack != nullptr) {
+    if (piece.repack != nullptr)
       for (size_t i = 0; i < blocks; ++i) piece.repack(row + i * info.block_bytes, to + i * piece.bytes);
-    } else if (piece.bytes == info.block_bytes) {
+    else if (piece.bytes == info.block_bytes)
       std::memcpy(to, row, size_t{blocks} * piece.bytes);
-    } else {
+    else
       copy_pieces(row + piece.offset, info.block_bytes, blocks, piece.bytes, to);
-    }
     words += count;
   }
 }

@@ -28,12 +28,10 @@ const ChatDialect* find_dialect(std::string_view name);
 // are. "plain" when neither knows any.
 template <class HasToken>
 const ChatDialect& detect_dialect(std::string_view template_text, HasToken has_token) {
-  for (const ChatDialect& dialect : dialects()) {
+  for (const ChatDialect& dialect : dialects())
     if (!dialect.open.empty() && template_text.find(dialect.close) != std::string_view::npos) return dialect;
-  }
-  for (const ChatDialect& dialect : dialects()) {
+  for (const ChatDialect& dialect : dialects())
     if (!dialect.open.empty() && has_token(dialect.open) && has_token(dialect.close)) return dialect;
-  }
   return dialects().back();
 }
 

@@ -217,9 +217,8 @@ Result<Value> get_item(Machine& machine, const Value& object, const Value& key) 
 }
 
 Result<Value> get_attribute(Machine& machine, const Value& object, std::string_view name) {
-  if (object.is(Kind::undefined)) {
+  if (object.is(Kind::undefined))
     return machine.fail(object.reason(), ", so it has no attribute \"", printable(name), "\"");
-  }
   if (object.is(Kind::object)) return object.as_object().attribute(machine, name);
   TRY(std::optional<Value> method, find_method(machine, object, name));
   if (method) return *std::move(method);
@@ -281,9 +280,8 @@ Result<Value> slice_text(Machine& machine, const Text& text, const Range& range)
   for (int64_t i = 0;;) {
     TRY_STATUS(out.add(bytes.substr(at, character_bytes(bytes.substr(at)))));
     if (++i == range.count) return out.take(text.safe);
-    for (uint64_t step = 0; step < stride; ++step) {
+    for (uint64_t step = 0; step < stride; ++step)
       at = range.step > 0 ? at + character_bytes(bytes.substr(at)) : last_character(bytes.substr(0, at));
-    }
   }
 }
 
@@ -299,9 +297,8 @@ Result<Value> get_slice(Machine& machine, const Value& object, const Value& star
   const List& list = object.as_list();
   ListMaker items(machine);
   TRY_STATUS(items.reserve(static_cast<uint64_t>(range.count)));
-  for (int64_t i = 0; i < range.count; ++i) {
+  for (int64_t i = 0; i < range.count; ++i)
     TRY_STATUS(items.add(list.items[static_cast<size_t>(range.start + i * range.step)]));
-  }
   return items.take(list.flavour == Flavour::tuple ? Flavour::tuple : Flavour::list);
 }
 

@@ -130,9 +130,8 @@ Result<Value> repeat(Machine& machine, const Value& value, int64_t times) {
   const List& list = value.as_list();
   ListMaker items(machine);
   TRY_STATUS(items.reserve(total));
-  for (uint64_t i = 0; i < count && size > 0; ++i) {
+  for (uint64_t i = 0; i < count && size > 0; ++i)
     for (const Value& item : list.items) TRY_STATUS(items.add(item));
-  }
   return items.take(list.flavour);
 }
 

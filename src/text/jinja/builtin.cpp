@@ -12,9 +12,8 @@ std::vector<std::string> parameter_names(const Builtin& builtin) {
 
 Result<Arguments> bind(Machine& machine, const Builtin& builtin, const Arguments& given) {
   const std::vector<std::string> names = parameter_names(builtin);
-  if (given.positional.size() > names.size()) {
+  if (given.positional.size() > names.size())
     return machine.fail(builtin.name, ": found ", given.positional.size(), " arguments: want at most ", names.size());
-  }
   Arguments bound{.positional = given.positional};
   std::vector<bool> filled(names.size());
   std::fill_n(filled.begin(), given.positional.size(), true);

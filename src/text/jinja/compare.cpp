@@ -84,9 +84,8 @@ Result<bool> less(Machine& machine, const Value& a, const Value& b) {
     TRY_STATUS(machine.look(std::min(a.as_text().bytes.size(), b.as_text().bytes.size())));
     return a.as_text().bytes < b.as_text().bytes;  // UTF-8 sorts as its code points do
   }
-  if (is_sequence(a) && is_sequence(b) && a.as_list().flavour == b.as_list().flavour) {
+  if (is_sequence(a) && is_sequence(b) && a.as_list().flavour == b.as_list().flavour)
     return less_lists(machine, a.as_list(), b.as_list());
-  }
   return no_order(machine, a, b);
 }
 
@@ -117,9 +116,8 @@ Result<size_t> find_text(Machine& machine, std::string_view text, std::string_vi
 
 Result<bool> contains(Machine& machine, const Value& container, const Value& wanted) {
   if (container.is(Kind::text)) {
-    if (!wanted.is(Kind::text)) {
+    if (!wanted.is(Kind::text))
       return machine.fail("found \"in\" with a ", wanted.type_name(), " and a str: want two strings");
-    }
     TRY(const size_t at, find_text(machine, container.as_text().bytes, wanted.as_text().bytes));
     return at != std::string_view::npos;
   }

@@ -76,9 +76,7 @@ Result<ExpressionPtr> ExpressionParser::conditional() {
     Conditional node;
     node.yes = std::move(tree);
     TRY(node.condition, operand(kOr));
-    if (tokens_.take_name("else")) {
-      TRY(node.no, expression());
-    }
+    if (tokens_.take_name("else")) TRY(node.no, expression());
     const int below = tallest({height(node.yes), height(node.condition), height(node.no)});
     TRY(tree, make(line, std::move(node), below));
   }
@@ -127,11 +125,10 @@ Result<ExpressionPtr> ExpressionParser::binary(int level) {
     tokens_.take();
     TRY(ExpressionPtr right, operand(level + 1));
     const int below = tallest({height(tree), height(right)});
-    if (logical) {
+    if (logical)
       TRY(tree, make(line, Logical{level == kAnd, std::move(tree), std::move(right)}, below));
-    } else {
+    else
       TRY(tree, make(line, Binary{found->op, std::move(tree), std::move(right)}, below));
-    }
   }
 }
 
@@ -150,9 +147,8 @@ std::optional<Comparison> ExpressionParser::take_comparison() {
       {"==", Comparison::equal},      {"!=", Comparison::not_equal}, {"<", Comparison::less},
       {"<=", Comparison::less_equal}, {">", Comparison::greater},    {">=", Comparison::greater_equal},
   };
-  for (const auto& [symbol, op] : kSymbols) {
+  for (const auto& [symbol, op] : kSymbols)
     if (tokens_.take_symbol(symbol)) return op;
-  }
   if (tokens_.take_name("in")) return Comparison::in;
   if (!tokens_.at_name("not") || !tokens_.after_next().is_name("in")) return std::nullopt;
   tokens_.take();
@@ -280,17 +276,15 @@ Result<ExpressionPtr> ExpressionParser::dict() {
 }
 
 Result<ExpressionPtr> ExpressionParser::postfix(ExpressionPtr of) {
-  for (;;) {
-    if (tokens_.at_symbol(".")) {
+  for (;;)
+    if (tokens_.at_symbol("."))
       TRY(of, attribute(std::move(of)));
-    } else if (tokens_.at_symbol("[")) {
+    else if (tokens_.at_symbol("["))
       TRY(of, subscript(std::move(of)));
-    } else if (tokens_.at_symbol("(")) {
+    else if (tokens_.at_symbol("("))
       TRY(of, call(std::move(of)));
-    } else {
+    else
       return of;
-    }
-  }
 }
 
 Result<ExpressionPtr> ExpressionParser::attribute(ExpressionPtr of) {
@@ -306,9 +300,7 @@ Result<ExpressionPtr> ExpressionParser::attribute(ExpressionPtr of) {
 Result<ExpressionPtr> ExpressionParser::subscript(ExpressionPtr of) {
   const int line = tokens_.take().line;
   ExpressionPtr key;
-  if (!tokens_.at_symbol(":")) {
-    TRY(key, tuple());
-  }
+  if (!tokens_.at_symbol(":")) TRY(key, tuple());
   if (tokens_.at_symbol(":")) return slice(std::move(of), std::move(key), line);
   TRY_STATUS(tokens_.expect_symbol("]"));
   const int below = tallest({height(of), height(key)});
@@ -330,23 +322,19 @@ Result<ExpressionPtr> ExpressionParser::slice(ExpressionPtr of, ExpressionPtr st
 }
 
 Result<ExpressionPtr> ExpressionParser::filters_and_tests(ExpressionPtr input) {
-  for (;;) {
-    if (tokens_.take_symbol("|")) {
+  for (;;)
+    if (tokens_.take_symbol("|"))
       TRY(input, one_filter(std::move(input)));
-    } else if (tokens_.take_name("is")) {
+    else if (tokens_.take_name("is"))
       TRY(input, test(std::move(input)));
-    } else if (tokens_.at_symbol("(")) {
+    else if (tokens_.at_symbol("("))
       TRY(input, call(std::move(input)));
-    } else {
+    else
       return input;
-    }
-  }
 }
 
 Result<ExpressionPtr> ExpressionParser::filters(ExpressionPtr input) {
-  while (tokens_.take_symbol("|")) {
-    TRY(input, one_filter(std::move(input)));
-  }
+  while (tokens_.take_symbol("|")) TRY(input, one_filter(std::move(input)));
   return input;
 }
 
@@ -360,9 +348,7 @@ Result<ExpressionPtr> ExpressionParser::one_filter(ExpressionPtr input) {
   FilterOf node;
   node.input = std::move(input);
   TRY(node.name, tokens_.expect_name());
-  if (tokens_.at_symbol("(")) {
-    TRY(node.arguments, arguments());
-  }
+  if (tokens_.at_symbol("(")) TRY(node.arguments, arguments());
   const int below = tallest({height(node.input), tallest(node.arguments)});
   return make(line, std::move(node), below);
 }
@@ -418,9 +404,8 @@ Result<CallArguments> ExpressionParser::arguments() {
 
 Status ExpressionParser::argument(CallArguments& out) {
   const int line = tokens_.line();
-  if (out.spread_named || (out.spread && tokens_.at_symbol("*"))) {
+  if (out.spread_named || (out.spread && tokens_.at_symbol("*")))
     return tokens_.fail(line, "found an argument after *list or **dict: want none");
-  }
   if (tokens_.take_symbol("*")) {
     TRY(out.spread, expression());
   } else if (tokens_.take_symbol("**")) {
@@ -431,9 +416,8 @@ Status ExpressionParser::argument(CallArguments& out) {
     TRY(ExpressionPtr value, expression());
     out.named.emplace_back(std::move(name), std::move(value));
   } else {
-    if (!out.named.empty() || out.spread) {
+    if (!out.named.empty() || out.spread)
       return tokens_.fail(line, "found a positional argument after a named one: want them first");
-    }
     TRY(ExpressionPtr value, expression());
     out.positional.push_back(std::move(value));
   }

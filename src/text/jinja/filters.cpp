@@ -3,9 +3,8 @@
 namespace sluice::jinja {
 
 const Builtin* find_filter(std::string_view name) {
-  for (const std::span<const Builtin> table : {text_filters(), value_filters(), list_filters()}) {
+  for (const std::span<const Builtin> table : {text_filters(), value_filters(), list_filters()})
     if (const Builtin* row = find_builtin(table, name)) return row;
-  }
   return nullptr;
 }
 

@@ -83,9 +83,7 @@ class PercentFormatter {
       if (!rest_.empty()) TRY_STATUS(conversion());
     }
     const bool by_key = arguments_.is(Kind::dict) || (arguments_.is(Kind::list) && !is_tuple(arguments_));
-    if (next_ < positional_.size() && !by_key) {
-      return machine_.fail("%: the format does not use all its arguments");
-    }
+    if (next_ < positional_.size() && !by_key) return machine_.fail("%: the format does not use all its arguments");
     return out_.take(safe);
   }
 
@@ -152,9 +150,8 @@ Status PercentFormatter::conversion() {
     rest_.remove_prefix(1);
     TRY(spec.precision, take_count(machine_, rest_, 0));
   }
-  if (rest_.empty() || std::string_view("sdiurfFeEgGxXo").find(rest_[0]) == std::string_view::npos) {
+  if (rest_.empty() || std::string_view("sdiurfFeEgGxXo").find(rest_[0]) == std::string_view::npos)
     return machine_.fail("%: \"", printable(rest_.substr(0, 1)), "\" is no conversion: want one of sdiurfeEgGxXo");
-  }
   spec.type = rest_[0];
   rest_.remove_prefix(1);
   TRY(Value value, argument(name, named));
@@ -200,9 +197,8 @@ Status BraceFormatter::brace() {
     return out_.add(std::string_view(&brace, 1));
   }
   const size_t end = rest_.find('}');
-  if (brace == '}' || end == std::string_view::npos) {
+  if (brace == '}' || end == std::string_view::npos)
     return machine_.fail("format: found a single \"", brace, "\": want a pair, or two of them for one");
-  }
   const std::string_view text = rest_.substr(1, end - 1);
   rest_.remove_prefix(end + 1);
   return field(text);
@@ -212,16 +208,14 @@ Result<Value> BraceFormatter::first(std::string_view name) {
   size_t index = next_;
   if (!name.empty() && (name[0] < '0' || name[0] > '9')) {
     TRY_STATUS(machine_.step(arguments_.named.size() / 8));
-    for (const auto& [key, value] : arguments_.named) {
+    for (const auto& [key, value] : arguments_.named)
       if (key == name) return value;
-    }
     return machine_.fail("format: there is no argument \"", printable(name), "\"");
   }
-  if (name.empty()) {
+  if (name.empty())
     ++next_;
-  } else {
+  else
     index = static_cast<size_t>(parse_integer(name).value_or(INT64_MAX));
-  }
   if (index >= arguments_.positional.size()) return machine_.fail("format: the format wants more arguments");
   return arguments_.positional[index];
 }
@@ -241,9 +235,8 @@ Result<Value> BraceFormatter::path(Value value, std::string_view steps) {
     const auto index = parse_integer(name);
     TRY(const Value key, index ? Result<Value>(Value(*index)) : machine_.text(std::string(name)));
     TRY(value, get_item(machine_, value, key));
-    if (!steps.empty() && steps[0] != '.' && steps[0] != '[') {
+    if (!steps.empty() && steps[0] != '.' && steps[0] != '[')
       return machine_.fail("format: found \"", printable(steps), "\" after \"]\": want \".\" or \"[\"");
-    }
   }
   return value;
 }
@@ -257,9 +250,7 @@ Status BraceFormatter::field(std::string_view text) {
   const size_t steps = std::min(name.find_first_of(".["), name.size());
   TRY(Value value, first(name.substr(0, steps)));
   TRY(value, path(std::move(value), name.substr(steps)));
-  if (repr) {
-    TRY(value, to_repr(machine_, value));
-  }
+  if (repr) TRY(value, to_repr(machine_, value));
   TRY(const FormatSpec spec, parse_spec(machine_, spec_text));
   TRY(const Value shown, format_value(machine_, value, spec));
   return out_.add(*shown.bytes());

@@ -47,18 +47,16 @@ Result<FormatSpec> parse_spec(Machine& machine, std::string_view text) {
     spec.align = text[0];
     text.remove_prefix(1);
   }
-  for (const char sign : {'+', '-', ' '}) {
+  for (const char sign : {'+', '-', ' '})
     if (take(text, sign)) spec.sign = sign;
-  }
   spec.alternate = take(text, '#');
   if (take(text, '0') && spec.align == '\0') {
     spec.fill.assign(1, '0');
     spec.align = '=';
   }
   TRY(spec.width, take_count(machine, text, 0));
-  for (const char grouping : {',', '_'}) {
+  for (const char grouping : {',', '_'})
     if (take(text, grouping)) spec.grouping = grouping;
-  }
   if (take(text, '.')) {
     TRY(spec.precision, take_count(machine, text, -1));
     if (spec.precision < 0)
@@ -103,9 +101,8 @@ NumberParts int_parts(int64_t value, const FormatSpec& spec) {
   const char type = spec.type;
   const int base = type == 'x' || type == 'X' ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
   parts.digits = digits_of(size, base, type == 'X');
-  if (base == 10 && spec.precision > static_cast<int64_t>(parts.digits.size())) {
+  if (base == 10 && spec.precision > static_cast<int64_t>(parts.digits.size()))
     parts.digits.insert(0, static_cast<size_t>(spec.precision) - parts.digits.size(), '0');
-  }
   if (spec.alternate && base != 10) parts.prefix = std::string("0") + type;
   if (spec.grouping != '\0') parts.digits = group_digits(parts.digits, spec.grouping, base == 10 ? 3 : 4);
   return parts;
@@ -168,20 +165,17 @@ bool is_one_of(char type, std::string_view types) { return types.find(type) != s
 Result<Value> format_value(Machine& machine, const Value& value, const FormatSpec& spec) {
   const char type = spec.type;
   const bool plain = type == '\0';
-  if (value.is_integral() && (is_one_of(type, "dxXob") || (plain && !value.is(Kind::boolean)))) {
+  if (value.is_integral() && (is_one_of(type, "dxXob") || (plain && !value.is(Kind::boolean))))
     return format_number_parts(machine, int_parts(value.as_integer(), spec), spec);
-  }
   if (spec.precision > 0)
     TRY_STATUS(machine.step(static_cast<uint64_t>(std::min(spec.precision, kMaxFormatPrecision)) / 8));
-  if (value.is_number() && (is_one_of(type, "fFeEgG%") || (plain && value.is(Kind::number)))) {
+  if (value.is_number() && (is_one_of(type, "fFeEgG%") || (plain && value.is(Kind::number))))
     return format_number_parts(machine, float_parts(value.as_number(), spec), spec);
-  }
   const bool prints = plain && (value.is(Kind::boolean) || value.is(Kind::none) || value.is(Kind::undefined));
   const bool unformatted = plain && spec.width == 0 && spec.precision < 0;
   const bool is_text = value.is(Kind::text) && (plain || type == 's');
-  if (!unformatted && !prints && !is_text) {
+  if (!unformatted && !prints && !is_text)
     return machine.fail("format: \"", plain ? 's' : type, "\" does not fit a ", value.type_name());
-  }
   TRY(const Value printed, to_text(machine, value));
   std::string_view text = *printed.bytes();
   if (spec.precision >= 0) text = text.substr(0, character_offset(text, static_cast<size_t>(spec.precision)));

@@ -13,9 +13,8 @@ namespace {
 
 Result<Value> range(Machine& machine, const Value&, const Arguments& arguments) {
   const auto& given_values = arguments.positional;
-  if (given_values.empty() || given_values.size() > 3 || !arguments.named.empty()) {
+  if (given_values.empty() || given_values.size() > 3 || !arguments.named.empty())
     return machine.fail("range: want one to three integers");
-  }
   int64_t parts[3] = {0, 0, 1};  // start, stop, step
   for (size_t i = 0; i < given_values.size(); ++i) {
     if (!given_values[i].is_integral())
@@ -98,9 +97,8 @@ Result<std::string> show_time(Machine& machine, std::string_view conversion) {
   if (conversion == "%%") return std::string("%");
   if (conversion == "%f") return std::string("000000");
   if (conversion == "%z" || conversion == "%Z") return std::string();  // a local time has no zone
-  if (conversion.size() < 2 || kKnown.find(conversion.back()) == std::string_view::npos) {
+  if (conversion.size() < 2 || kKnown.find(conversion.back()) == std::string_view::npos)
     return machine.fail("strftime_now: \"", printable(conversion), "\" is not known");
-  }
   const std::string format(conversion);
   char text[128];
   return std::string(text, std::strftime(text, sizeof text, format.c_str(), &machine.now()));

@@ -85,9 +85,8 @@ Result<Interpreter::Flow> Interpreter::capture(const Block& block, std::shared_p
 }
 
 Status Interpreter::print(std::string_view text) {
-  if (out_ == &output_ && output_.size() + text.size() > machine_.limits().text_bytes) {
+  if (out_ == &output_ && output_.size() + text.size() > machine_.limits().text_bytes)
     return machine_.fail("the template prints more than ", format_bytes(machine_.limits().text_bytes));
-  }
   return out_->add(text);
 }
 
@@ -148,11 +147,10 @@ Result<Interpreter::Flow> Interpreter::run_loop(const For& node, const Value& it
   for (size_t i = 0; i < items->items.size(); ++i) {
     loop->go_to(i);
     // Each turn has a fresh scope; the old one serves again unless a macro holds it.
-    if (scope && scope.use_count() == 1) {
+    if (scope && scope.use_count() == 1)
       scope->clear();
-    } else {
+    else
       scope = inner_scope();
-    }
     TRY_STATUS(scope->set(machine_, "loop", loop_value));
     const Inside inside(*this, scope);
     TRY_STATUS(assign(node.target, items->items[i]));
@@ -188,9 +186,7 @@ Status Interpreter::assign(const Target& target, const Value& value) {
     for (size_t i = 0; i < target.parts.size(); ++i) TRY_STATUS(assign(target.parts[i], items->items[i]));
     return {};
   }
-  if (target.attribute.empty()) {
-    return scope_->set(machine_, target.name, value);
-  }
+  if (target.attribute.empty()) return scope_->set(machine_, target.name, value);
   TRY(const Value* object, scope_->find(machine_, target.name));
   auto* space = object != nullptr && object->is(Kind::object) && object->as_object().type_name() == "Namespace"
                     ? static_cast<Namespace*>(&object->as_object())
@@ -324,19 +320,17 @@ Status Interpreter::bind_parameters(const Macro& macro, const Arguments& argumen
     TRY_STATUS(machine_.step(arguments.named.size() / 8));
     const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),
                                     [&](const auto& argument) { return argument.first == parameter.name; });
-    if (positional && named != arguments.named.end()) {
+    if (positional && named != arguments.named.end())
       return machine_.fail("the macro \"", macro.name, "\" got two values for \"", parameter.name, "\"");
-    }
     Value value;
-    if (positional) {
+    if (positional)
       value = arguments.positional[i];
-    } else if (named != arguments.named.end()) {
+    else if (named != arguments.named.end())
       value = named->second;
-    } else if (parameter.preset) {
+    else if (parameter.preset)
       TRY(value, evaluate(*parameter.preset));
-    } else {
+    else
       TRY(value, machine_.undefined("parameter '", parameter.name, "' was not given"));
-    }
     TRY_STATUS(scope_->set(machine_, parameter.name, std::move(value)));
   }
   return bind_rest(macro, arguments);

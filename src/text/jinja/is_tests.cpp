@@ -104,11 +104,10 @@ constexpr TestRow kTests[] = {
 template <class Row, size_t n>
 const Row* find_row(const Row (&table)[n], std::string_view name) {
   const auto named = [&](const Row& row) {
-    if constexpr (std::is_same_v<Row, TestRow>) {
+    if constexpr (std::is_same_v<Row, TestRow>)
       return row.name == name;
-    } else {
+    else
       return row.first == name;
-    }
   };
   const Row* found = std::find_if(std::begin(table), std::end(table), named);
   return found == std::end(table) ? nullptr : found;
@@ -126,14 +125,11 @@ Result<bool> apply_test(Machine& machine, std::string_view name, const Value& va
   const auto* predicate = find_row(kPredicates, name);
   const auto* comparison = find_row(kComparisons, name);
   const TestRow* test = find_row(kTests, name);
-  if (predicate == nullptr && comparison == nullptr && test == nullptr) {
+  if (predicate == nullptr && comparison == nullptr && test == nullptr)
     return machine.fail("the test \"", printable(name), "\" is not known");
-  }
   const size_t wanted = comparison != nullptr ? 1 : test != nullptr ? test->arguments : 0;
   const size_t found = arguments.positional.size() + arguments.named.size();
-  if (found != wanted) {
-    return machine.fail("the test \"", name, "\" got ", found, " arguments: want ", wanted);
-  }
+  if (found != wanted) return machine.fail("the test \"", name, "\" got ", found, " arguments: want ", wanted);
   const Value none;
   const Value& other = found == 0                     ? none
                        : arguments.positional.empty() ? arguments.named[0].second

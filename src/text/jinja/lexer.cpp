@@ -15,13 +15,11 @@ namespace {
 std::string normalize_lines(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\r') {
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '\r')
       out += text[i];
-    } else if (i + 1 == text.size() || text[i + 1] != '\n') {
+    else if (i + 1 == text.size() || text[i + 1] != '\n')
       out += '\n';
-    }
-  }
   if (ends_with(out, "\n")) out.pop_back();
   return out;
 }
@@ -130,11 +128,10 @@ Status Lexer::data_and_tag() {
 
 // What follows the closing mark of a block or comment: "-" drops all white space, "+" nothing, else one newline goes.
 void Lexer::after_block(bool minus, bool plus) {
-  if (minus) {
+  if (minus)
     skip_blanks();
-  } else if (!plus) {
+  else if (!plus)
     take("\n");
-  }
 }
 
 Status Lexer::comment() {
@@ -228,9 +225,8 @@ Status Lexer::one_token() {
     skip(length);
     return {};
   }
-  for (const std::string_view symbol : kSymbols) {
+  for (const std::string_view symbol : kSymbols)
     if (starts_with(rest_, symbol)) return bracket(symbol);
-  }
   return fail("found the character \"", printable(rest_.substr(0, c.bytes)), "\", which no expression has");
 }
 

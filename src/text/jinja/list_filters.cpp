@@ -208,9 +208,8 @@ Result<Value> first(Machine& machine, const Value& input, const Arguments&) {
 }
 
 Result<Value> last(Machine& machine, const Value& input, const Arguments&) {
-  if (input.is(Kind::list) && input.as_list().flavour == Flavour::generator) {
+  if (input.is(Kind::list) && input.as_list().flavour == Flavour::generator)
     return machine.fail("last: found a generator: want a list");
-  }
   TRY(const Items items, items_of(machine, input));
   if (items->items.empty()) return machine.undefined("the last of no items is undefined");
   return items->items.back();
@@ -330,9 +329,8 @@ Result<Value> batch(Machine& machine, const Value& input, const Arguments& argum
   for (size_t at = 0; at < items->items.size();) {
     ListMaker part(machine);
     if (given(fill)) TRY_STATUS(part.reserve(static_cast<uint64_t>(size)));
-    while (at < items->items.size() && static_cast<int64_t>(part.size()) < size) {
+    while (at < items->items.size() && static_cast<int64_t>(part.size()) < size)
       TRY_STATUS(part.add(items->items[at++]));
-    }
     while (given(fill) && static_cast<int64_t>(part.size()) < size) TRY_STATUS(part.add(fill));
     TRY(Value list, part.take());
     TRY_STATUS(out.add(std::move(list)));

@@ -19,9 +19,8 @@ int digit_value(char c) {
 // Up to `most` digits of `base` from text[at] on; moves `at` behind them.
 uint32_t read_digits(std::string_view text, size_t& at, size_t most, int base, size_t& found) {
   uint32_t value = 0;
-  for (found = 0; found < most && at < text.size() && digit_value(text[at]) < base; ++found, ++at) {
+  for (found = 0; found < most && at < text.size() && digit_value(text[at]) < base; ++found, ++at)
     value = value * static_cast<uint32_t>(base) + static_cast<uint32_t>(digit_value(text[at]));
-  }
   return value;
 }
 

@@ -51,9 +51,8 @@ Result<Value> Loop::attribute(Machine& machine, std::string_view name) {
   if (name == "depth0") return Value(int64_t{depth_} - 1);
   if (name == "previtem")
     return index_ == 0 ? machine.undefined("there is no previous item") : items_->items[index_ - 1];
-  if (name == "nextitem") {
+  if (name == "nextitem")
     return index_ + 1 == size ? machine.undefined("there is no next item") : items_->items[index_ + 1];
-  }
   const Builtin* method = find_builtin(kMethods, name);
   if (method == nullptr) return Object::attribute(machine, name);
   return function_value(machine, *method, Value(std::static_pointer_cast<Object>(shared_from_this())));

@@ -80,9 +80,8 @@ Result<Value> Machine::dict(std::vector<Dict::Member> members) {
 }
 
 Status Machine::Visit::allowed() {
-  if (machine_.depth_ > machine_.limits_.depth) {
+  if (machine_.depth_ > machine_.limits_.depth)
     return machine_.fail("expressions, statements and macro calls are nested deeper than ", machine_.limits_.depth);
-  }
   return machine_.step();
 }
 

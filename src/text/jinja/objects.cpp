@@ -8,9 +8,8 @@ namespace sluice::jinja {
 
 Result<Value> Namespace::attribute(Machine& machine, std::string_view name) {
   TRY_STATUS(machine.step(attributes_.size() / 8));
-  for (const auto& [key, value] : attributes_) {
+  for (const auto& [key, value] : attributes_)
     if (key == name) return value;
-  }
   return machine.undefined("'Namespace' object has no attribute '", printable(name), "'");
 }
 

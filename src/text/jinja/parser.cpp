@@ -75,9 +75,8 @@ Result<Block> Parser::block_of(std::string_view of, int line, Names ends) {
   tokens_.take_symbol(":");
   TRY_STATUS(tokens_.expect(TokenKind::block_end));
   TRY(Block out, block(ends));
-  if (tokens_.at(TokenKind::end)) {
+  if (tokens_.at(TokenKind::end))
     return tokens_.fail(line, "the block \"", of, "\" is not closed: want {% ", *(ends.end() - 1), " %}");
-  }
   return out;
 }
 
@@ -127,9 +126,8 @@ Status Parser::tag(Block& out) {
   }
   if (!tokens_.at(TokenKind::name)) return tokens_.unexpected("the name of a tag");
   const Token& name = tokens_.next();
-  if (starts_with(name.text, "end") || name.text == "else" || name.text == "elif") {
+  if (starts_with(name.text, "end") || name.text == "else" || name.text == "elif")
     return tokens_.fail(name.line, "found {% ", name.text, " %}, which closes nothing");
-  }
   return tokens_.fail(name.line, "the tag \"", printable(name.text), "\" is not known");
 }
 
@@ -157,16 +155,12 @@ Result<Statement> Parser::for_loop() {
   TRY(node.target, target());
   TRY_STATUS(tokens_.expect_name("in"));
   TRY(node.iterable, expressions_.tuple(ExpressionParser::Form::without_conditional));
-  if (tokens_.take_name("if")) {
-    TRY(node.condition, expressions_.expression());
-  }
+  if (tokens_.take_name("if")) TRY(node.condition, expressions_.expression());
   node.recursive = tokens_.take_name("recursive");
   ++loops_;
   TRY(node.body, block_of("for", line, {"else", "endfor"}));
   --loops_;
-  if (tokens_.take().text == "else") {
-    TRY(node.otherwise, body("for", line, "endfor"));
-  }
+  if (tokens_.take().text == "else") TRY(node.otherwise, body("for", line, "endfor"));
   return statement(line, std::move(node));
 }
 
@@ -278,9 +272,8 @@ Result<Statement> Parser::call_block() {
   node.caller.name = "caller";
   if (tokens_.at_symbol("(")) TRY_STATUS(parameters(node.caller));
   TRY(node.call, expressions_.expression());
-  if (!std::holds_alternative<CallOf>(node.call->node)) {
+  if (!std::holds_alternative<CallOf>(node.call->node))
     return tokens_.fail(line, "found no call in {% call %}: want a macro with its arguments");
-  }
   TRY(node.caller, macro_body(std::move(node.caller), "call", "endcall"));
   return statement(line, std::move(node));
 }

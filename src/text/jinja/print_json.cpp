@@ -105,9 +105,8 @@ Status JsonPrinter::list(const Value& value) {
 
 Status JsonPrinter::key(const Value& key) {
   if (key.is(Kind::text)) return value(key);
-  if (!key.is_number() && !key.is(Kind::none)) {
+  if (!key.is_number() && !key.is(Kind::none))
     return machine_.fail("tojson: a key is a ", key.type_name(), ": want a string");
-  }
   TRY_STATUS(out_.add("\""));
   TRY_STATUS(value(key));
   return out_.add("\"");

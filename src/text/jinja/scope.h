@@ -19,9 +19,8 @@ class Scope {
   Result<const Value*> find(Machine& machine, std::string_view name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->around_.get()) {
       TRY_STATUS(machine.step(scope->variables_.size() / kNamesPerStep));
-      for (const auto& [key, value] : scope->variables_) {
+      for (const auto& [key, value] : scope->variables_)
         if (key == name) return &value;
-      }
     }
     return nullptr;
   }

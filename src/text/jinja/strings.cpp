@@ -48,9 +48,8 @@ size_t count_characters(std::string_view text) {
 
 size_t last_character(std::string_view text) {
   if (is_ascii(text.back())) return text.size() - 1;
-  for (size_t n = 2; n <= 4 && n <= text.size(); ++n) {
+  for (size_t n = 2; n <= 4 && n <= text.size(); ++n)
     if (decode_utf8(text.substr(text.size() - n)).bytes == n) return text.size() - n;
-  }
   return text.size() - 1;
 }
 
@@ -185,11 +184,10 @@ std::string map_characters(std::string_view text, Change change) {
   uint32_t before = 0;
   while (!text.empty()) {
     const Decoded c = decode(text);
-    if (c.bytes == 0) {
+    if (c.bytes == 0)
       out += text[0];
-    } else {
+    else
       append_utf8(out, change(c.code_point, before));
-    }
     before = c.code_point;
     text.remove_prefix(std::max(c.bytes, 1u));
   }
@@ -258,9 +256,8 @@ bool all_of(std::string_view text, Class wanted) {
     return false;
   };
   const bool any = !text.empty();
-  for (; !text.empty(); text.remove_prefix(character_bytes(text))) {
+  for (; !text.empty(); text.remove_prefix(character_bytes(text)))
     if (!fits(code_point(text))) return false;
-  }
   return any;
 }
 

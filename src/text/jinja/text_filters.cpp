@@ -23,9 +23,8 @@ Result<Value> as_string(Machine& machine, const Value& input, const Arguments&) 
 
 Result<Value> trim(Machine& machine, const Value& input, const Arguments& arguments) {
   TRY(const Value text, to_text(machine, input));
-  if (!given(arguments.positional[0])) {
+  if (!given(arguments.positional[0]))
     return machine.text(std::string(strip(*text.bytes(), Side::both)), is_safe(input));
-  }
   TRY(const std::string* set, want_text(machine, arguments.positional[0], "trim"));
   return machine.text(std::string(strip(*text.bytes(), Side::both, *set)), is_safe(input));
 }

@@ -104,11 +104,10 @@ Result<Value> partition(Machine& machine, const Value& self, const Arguments& ar
   const std::string_view text = bytes_of(self);
   TRY(const size_t at, find_text(machine, text, *separator, from_right));
   std::array<std::string_view, 3> parts = {text, "", ""};
-  if (at != std::string_view::npos) {
+  if (at != std::string_view::npos)
     parts = {text.substr(0, at), *separator, text.substr(at + separator->size())};
-  } else if (from_right) {
+  else if (from_right)
     parts = {"", "", text};
-  }
   PartList list(machine, self);
   for (const std::string_view part : parts) TRY_STATUS(list.add(part));
   return list.take(Flavour::tuple);
@@ -143,9 +142,8 @@ Result<Value> has_affix(Machine& machine, const Value& self, const Arguments& ar
       several ? std::span<const Value>(wanted.as_list().items) : std::span(&wanted, 1);
   for (const Value& affix : affixes) {
     TRY(const std::string* text, want_text(machine, affix, at_end ? "endswith" : "startswith"));
-    if (window.start >= 0 && (at_end ? ends_with(window.text, *text) : starts_with(window.text, *text))) {
+    if (window.start >= 0 && (at_end ? ends_with(window.text, *text) : starts_with(window.text, *text)))
       return Value(true);
-    }
   }
   return Value(false);
 }
@@ -175,9 +173,8 @@ Result<Value> count_text(Machine& machine, const Value& self, const Arguments& a
   const Search search(*wanted);
   std::string_view rest = window.text;
   int64_t count = 0;
-  for (size_t at = search.in(rest); at != std::string_view::npos; ++count, at = search.in(rest)) {
+  for (size_t at = search.in(rest); at != std::string_view::npos; ++count, at = search.in(rest))
     rest.remove_prefix(at + wanted->size());
-  }
   return Value(count);
 }
 
@@ -229,11 +226,10 @@ template <bool at_end>
 Result<Value> without_affix(Machine& machine, const Value& self, const Arguments& arguments) {
   TRY(const std::string* affix, want_text(machine, arguments.positional[0], "affix"));
   std::string_view text = bytes_of(self);
-  if (at_end && ends_with(text, *affix)) {
+  if (at_end && ends_with(text, *affix))
     text.remove_suffix(affix->size());
-  } else if (!at_end && starts_with(text, *affix)) {
+  else if (!at_end && starts_with(text, *affix))
     text.remove_prefix(affix->size());
-  }
   return made(machine, self, text);
 }
 

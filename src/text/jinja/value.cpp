@@ -155,9 +155,8 @@ Result<Value> Converter::object(const Json::Object& object, int depth) const {
 }
 
 Result<Value> Converter::convert(const Json& json, int depth) const {
-  if (depth > kMaxTemplateNesting) {
+  if (depth > kMaxTemplateNesting)
     return error(ErrorKind::invalid, "a template's input is nested deeper than ", kMaxTemplateNesting);
-  }
   if (json.is_null()) return Value(None{});
   if (json.is_bool()) return Value(json.as_bool());
   if (json.is_integer()) return Value(json.as_integer());

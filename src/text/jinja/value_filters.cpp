@@ -101,9 +101,8 @@ std::optional<double> parse_float(std::string_view text) {
   const std::string word = lower(digits);
   if (word == "inf" || word == "infinity") return negative ? -HUGE_VAL : HUGE_VAL;
   if (word == "nan") return NAN;
-  if (digits.empty() || (digits[0] != '.' && (digits[0] < '0' || digits[0] > '9')) || base_prefixed(digits)) {
+  if (digits.empty() || (digits[0] != '.' && (digits[0] < '0' || digits[0] > '9')) || base_prefixed(digits))
     return std::nullopt;
-  }
   const auto value = read_float(digits);
   return value && negative ? -*value : value;
 }
@@ -163,9 +162,8 @@ Result<Value> rounded(Machine& machine, const Value& input, const Arguments& arg
   const double scale = std::pow(10.0, static_cast<double>(digits));
   if (method == "ceil") return Value(std::ceil(value * scale) / scale);
   if (method == "floor") return Value(std::floor(value * scale) / scale);
-  if (method != "common") {
+  if (method != "common")
     return machine.fail("round: found the method \"", printable(method), "\": want common, ceil or floor");
-  }
   if (std::isnan(value) || std::isinf(value)) return input;
   if (!input.is_integral()) return Value(round_half_even(value, digits));
   if (digits >= 0) return Value(input.as_integer());

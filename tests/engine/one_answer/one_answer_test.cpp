@@ -139,9 +139,8 @@ TEST_P(OneAnswer, HoweverManyCandidatesAreAskedFor) {
 TEST_P(OneAnswer, AnyChunkThatIsAMultipleOf64) {
   const Request asked = request(210, 2, 4);
   const Progress want = alone(asked);
-  for (const uint32_t chunk : {64u, 192u, 512u}) {
+  for (const uint32_t chunk : {64u, 192u, 512u})
     EXPECT_TRUE(same_bits(engine(options(1, chunk)).answer(asked), want)) << "chunks of " << chunk;
-  }
 }
 
 // So long that attention is merged from parts of the history.
@@ -411,9 +410,8 @@ TEST_P(Golden, GreedyAnswersAreTransformers) {
     for (const Json& one : golden.find("cases")->as_array()) {
       if (one.find("kind")->as_string() == "image") continue;
       Request request;
-      for (const Json& id : one.find("input_ids")->as_array()) {
+      for (const Json& id : one.find("input_ids")->as_array())
         request.prompt.push_back(static_cast<int32_t>(id.as_integer()));
-      }
       request.sampling.temperature = 0;
       const Json::Array& greedy = one.find("greedy")->as_array();
       request.max_tokens = static_cast<uint32_t>(greedy.size());

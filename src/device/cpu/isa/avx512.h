@@ -131,11 +131,10 @@ struct Avx512 {
     }
   }
   static I dot(I accumulator, I weights, I x) {
-    if constexpr (kVnni) {
+    if constexpr (kVnni)
       return {_mm512_dpbusd_epi32(accumulator.v, weights.v, x.v)};
-    } else {
+    else
       return {_mm512_add_epi32(accumulator.v, _mm512_madd_epi16(weights.v, x.v))};
-    }
   }
   static F to_float(I x) { return {_mm512_cvtepi32_ps(x.v)}; }
   static void store_quants(Quant* to, F x) {

@@ -38,11 +38,10 @@ struct Elementwise {
         n, [&](size_t i) { add_square(S::load(x + i)); },
         [&](size_t i, int rest) { add_square(S::load(x + i, rest)); });
     const F inverse = S::splat(1.0f / __builtin_sqrtf(S::sum(squares) / static_cast<float>(n) + eps));
-    if (weight == nullptr) {
+    if (weight == nullptr)
       map(x, out, n, [&](F v) { return v * inverse; });
-    } else {
+    else
       map(x, weight, out, n, [&](F v, F w) { return v * inverse * w; });
-    }
   }
 
   static void l2_norm(const float* x, float eps, float* out, size_t n) {

@@ -139,12 +139,11 @@ struct Product8Bit {
     }
     for (int b = 0; b < count; ++b) {
       I dots[2][X];
-      for (int half = 0; half < kHalves<View>; ++half) {
+      for (int half = 0; half < kHalves<View>; ++half)
         if constexpr (S::kPairs)
           pair_dots<View>(turned[b], blocks, b, half, dots[half]);
         else
           row_dots<View>(turned[b], blocks, b, half, dots[half]);
-      }
       for (int j = 0; j < X; ++j) {
         const I block_dots[] = {dots[0][j], dots[kHalves<View> - 1][j]};
         sum[j] = add_block<View>(turned[b], blocks[j][b], block_dots, sum[j]);

@@ -55,9 +55,8 @@ BindingId RecordingHost::bind(PipelineId pipeline, std::span<const BoundRange> s
     for (size_t j = 0; j < i; ++j) {
       if (text.storage[i] == Access::read && text.storage[j] == Access::read) continue;
       EXPECT_FALSE(overlap(storage[i], storage[j])) << "bindings " << j << " and " << i << " overlap";
-      if (text.storage[i] != text.storage[j]) {
+      if (text.storage[i] != text.storage[j])
         EXPECT_NE(storage[i].buffer, storage[j].buffer) << "bindings " << j << " and " << i << " read and write";
-      }
     }
   }
   check_range(dynamic, BufferUse::uniform, adapter_.uniform_alignment, "parameters");
