@@ -21,7 +21,7 @@
 #include "bench/peer_engine.h"
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
-#include "engine/memory_plan.h"
+#include "engine/plan/memory_plan.h"
 #include "engine/session.h"
 #include "model/model.h"
 

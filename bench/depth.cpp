@@ -15,7 +15,7 @@
 #include "base/budget.h"
 #include "base/threads.h"
 #include "device/cpu/cpu.h"
-#include "engine/layout.h"
+#include "engine/plan/layout.h"
 #include "format/format.h"
 #include "model/model.h"
 #include "model/synthetic.h"

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string>
 
-#include "engine/drawn_routing.h"
-#include "engine/replay.h"
+#include "engine/experts/drawn_routing.h"
+#include "engine/experts/replay.h"
 
 namespace sluice {
 namespace {

@@ -22,7 +22,7 @@
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "engine/session.h"
-#include "engine/state_store.h"
+#include "engine/state/state_store.h"
 #include "model/model.h"
 
 namespace sluice {

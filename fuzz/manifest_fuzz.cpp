@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "checkpoint/hub_cache.h"
-#include "checkpoint/ollama_manifest.h"
-#include "checkpoint/ollama_name.h"
+#include "checkpoint/places/hub_cache.h"
+#include "checkpoint/places/ollama_manifest.h"
+#include "checkpoint/places/ollama_name.h"
 #include "checkpoint/split_gguf.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/engine_impl.h"
-#include "engine/save.h"
+#include "engine/state/save.h"
 #include "fuzz/files.h"
 #include "fuzz/small_engine.h"
 #include "tests/engine/fake_device.h"

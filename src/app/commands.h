@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/args.h"
+#include "app/cli/args.h"
 
 namespace sluice {
 

@@ -5,11 +5,11 @@
 #include <system_error>
 #include <vector>
 
-#include "app/args.h"
+#include "app/cli/args.h"
+#include "app/cli/console.h"
+#include "app/cli/help.h"
+#include "app/cli/last_words.h"
 #include "app/commands.h"
-#include "app/console.h"
-#include "app/help.h"
-#include "app/last_words.h"
 
 namespace sluice {
 namespace {

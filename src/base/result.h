@@ -105,8 +105,17 @@ using Status = Result<void>;
   if (!temporary) return std::move(temporary).error(); \
   declaration = *std::move(temporary)
 
-// TRY(declaration, expression): assigns the value of a Result, or returns its error from this function.
+// TRY(declaration, expression): declares a variable with the value of a Result, or returns its error from this
+// function. It is two statements, so that a branch of one statement takes TRY_ASSIGN.
 #define TRY(declaration, ...) SLUICE_TRY_(SLUICE_JOIN(try_result_, __COUNTER__), declaration, __VA_ARGS__)
+
+// TRY_ASSIGN(variable, expression): the same for a variable that exists; one statement.
+#define TRY_ASSIGN(variable, ...)                          \
+  do {                                                     \
+    auto try_result = (__VA_ARGS__);                       \
+    if (!try_result) return std::move(try_result).error(); \
+    variable = *std::move(try_result);                     \
+  } while (false)
 
 // TRY_STATUS(expression): returns the error of a Status (or of any Result, whose value is dropped).
 #define TRY_STATUS(...)                                    \

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/files/stored_bytes.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "base/stored_bytes.h"
 #include "checkpoint/gguf_value.h"
 #include "format/format.h"
 

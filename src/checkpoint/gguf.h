@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/result.h"
 #include "checkpoint/gguf_value.h"
 #include "checkpoint/tensor_entry.h"

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/result.h"
 #include "checkpoint/gguf_value.h"
 #include "format/format.h"

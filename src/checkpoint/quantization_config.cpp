@@ -125,11 +125,11 @@ Result<QuantizationConfig> QuantizationConfig::read(const Json& config, const st
   if (read.method == "compressed-tensors")
     TRY_STATUS(check_compressed_tensors(*found, where));
   else if (read.method == "gptq")
-    TRY(read.words, gptq_layout(*found, where));
+    TRY_ASSIGN(read.words, gptq_layout(*found, where));
   else if (read.method == "awq")
-    TRY(read.words, awq_layout(*found, where));
+    TRY_ASSIGN(read.words, awq_layout(*found, where));
   else if (read.method == "auto-round")
-    TRY(read.words, auto_round_layout(*found, where));
+    TRY_ASSIGN(read.words, auto_round_layout(*found, where));
   return read;
 }
 

@@ -116,7 +116,7 @@ Status EngineImpl::add_expert_store(ExpertPlaces places, uint32_t slots) {
   auto replacement = make_replacement(options_.experts.replacement, {places.layers(), places.experts()});
   std::optional<ReadRoom> room;
   if (memory->slot_memory(0).empty())
-    TRY(room, ReadRoom::take(places.slot_bytes(), memory->packed_bytes(), slots, *budget_));
+    TRY_ASSIGN(room, ReadRoom::take(places.slot_bytes(), memory->packed_bytes(), slots, *budget_));
   store_ = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(room), std::move(reads),
                                          std::move(replacement));
   store_->warm_up(options_.experts.warm);

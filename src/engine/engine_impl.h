@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "engine/admission.h"
-#include "engine/draft_head.h"
-#include "engine/layout.h"
-#include "engine/row_store.h"
-#include "engine/save.h"
-#include "engine/state_store.h"
+#include "engine/draft/draft_head.h"
+#include "engine/experts/row_store.h"
+#include "engine/plan/layout.h"
+#include "engine/state/save.h"
+#include "engine/state/state_store.h"
 #include "engine/step_fill.h"
 
 namespace sluice {

@@ -5,9 +5,9 @@
 #include <map>
 #include <vector>
 
-#include "engine/cache.h"
 #include "engine/engine.h"
 #include "engine/schedule.h"
+#include "engine/state/cache.h"
 
 namespace sluice {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/cache.h"
-#include "engine/layout.h"
+#include "engine/plan/layout.h"
+#include "engine/state/cache.h"
 #include "graph/step.h"
 
 namespace sluice {

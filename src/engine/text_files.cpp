@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/limits.h"
 #include "text/dialects/built_in.h"
 #include "text/vocabulary.h"

@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "base/threads.h"
-#include "engine/layout.h"
-#include "engine/pages.h"
+#include "engine/plan/layout.h"
+#include "engine/state/pages.h"
 #include "engine/step_fill.h"
 
 namespace sluice {

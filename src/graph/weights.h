@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/files/stored_bytes.h"
 #include "base/result.h"
-#include "base/stored_bytes.h"
 #include "format/format.h"
 
 namespace sluice {

@@ -297,8 +297,8 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
     }
     if (found.size() != tensors) continue;
     TensorSource whole = found[0];
-    if (tensors > 1) TRY(whole, stacked(checkpoint, stored, found));
-    if (source->one_matrix) TRY(whole, divided(checkpoint, *stored[0], std::move(whole), row.shape.experts));
+    if (tensors > 1) TRY_ASSIGN(whole, stacked(checkpoint, stored, found));
+    if (source->one_matrix) TRY_ASSIGN(whole, divided(checkpoint, *stored[0], std::move(whole), row.shape.experts));
     TensorSource tensor = rows_of(whole, source->first_row, row.shape.rows);
     weights.index_.emplace(row.name, weights.all_.size());
     if (source->transform != Transform::none) whole = tensor = transformed(tensor, source->transform);

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <limits>
 
-#include "base/memory_files.h"
+#include "base/files/memory_files.h"
 #include "base/unicode.h"
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
-#include "engine/memory_plan.h"
+#include "engine/plan/memory_plan.h"
 #include "engine/sampling_json.h"
 #include "wasm/page_gpu.h"
 
@@ -112,7 +112,7 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(const uint64_t memory, bytes_of(options, "memory"));
 
   std::unique_ptr<webgpu::HostFactory> gpu;
-  if (device.empty() || device == "webgpu") TRY(gpu, page_gpu());
+  if (device.empty() || device == "webgpu") TRY_ASSIGN(gpu, page_gpu());
   TRY(Checkpoint checkpoint, open_checkpoint(path));
   TRY(Model model, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
   TRY(TextParts text, open_text(model));
@@ -176,7 +176,7 @@ Status Instance::fit_memory(uint64_t memory, EngineOptions& options) {
 
 Result<Json> Instance::load() {
   WebGpuDevice::Loaded loaded;
-  if (gpu_ != nullptr) TRY(loaded, gpu_->load(kLoadBytes));
+  if (gpu_ != nullptr) TRY_ASSIGN(loaded, gpu_->load(kLoadBytes));
   TRY_STATUS(model_.checkpoint().check_unchanged());
   loaded_ = loaded.bytes == loaded.of;
   return Json(Json::Object{{"bytes", static_cast<int64_t>(loaded.bytes)}, {"of", static_cast<int64_t>(loaded.of)}});

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/memory_files.h"
+#include "base/files/memory_files.h"
 #include "wasm/instance.h"
 
 namespace sluice::wasm {

@@ -7,13 +7,13 @@
 #include <cstdio>
 #include <set>
 
-#include "app/bench_model.h"
-#include "app/bench_ops.h"
-#include "app/bench_routing.h"
-#include "app/bench_runs.h"
+#include "app/bench/bench_model.h"
+#include "app/bench/bench_ops.h"
+#include "app/bench/bench_routing.h"
+#include "app/bench/bench_runs.h"
 #include "app/commands.h"
-#include "app/read_bandwidth.h"
-#include "base/file.h"
+#include "app/plan/read_bandwidth.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"

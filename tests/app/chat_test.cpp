@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "tests/app/program.h"
 #include "tests/app/terminal.h"

@@ -1,4 +1,4 @@
-#include "app/compare.h"
+#include "app/verify/compare.h"
 
 #include <gtest/gtest.h>
 

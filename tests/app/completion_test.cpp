@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "app/cli/environment.h"
 #include "app/commands.h"
-#include "app/environment.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "tests/app/program.h"
 

@@ -1,11 +1,11 @@
-#include "app/contents_file.h"
+#include "app/open/contents_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "tests/app/program.h"
 
 namespace sluice {

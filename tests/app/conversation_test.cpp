@@ -1,5 +1,5 @@
 // Conversations taken back, saved and loaded, without a terminal: what each turn computes, and what is refused.
-#include "app/conversation.h"
+#include "app/run/conversation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <thread>
 
-#include "app/chat_history.h"
 #include "app/commands.h"
-#include "app/conversation_file.h"
-#include "app/talker.h"
-#include "base/file.h"
+#include "app/run/chat_history.h"
+#include "app/run/conversation_file.h"
+#include "app/run/talker.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "tests/app/program.h"
 

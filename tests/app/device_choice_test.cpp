@@ -1,5 +1,5 @@
 // What --device auto takes, by a table of candidates: no GPU is wanted.
-#include "app/device_choice.h"
+#include "app/open/device_choice.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,11 +8,11 @@
 #include <fstream>
 #include <optional>
 
-#include "app/gpu.h"
-#include "app/held_errors.h"
-#include "app/open.h"
-#include "app/self_check.h"
-#include "base/file.h"
+#include "app/open/gpu.h"
+#include "app/open/held_errors.h"
+#include "app/open/open.h"
+#include "app/open/self_check.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "device/cpu/cpu.h"

@@ -1,12 +1,12 @@
 // Which experts were hot the last time: kept, read before they are chosen, and left alone when damaged.
-#include "app/expert_list.h"
+#include "app/run/expert_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "tests/app/program.h"
 

@@ -1,9 +1,9 @@
 // What a forecast makes of numbers that were measured: here made up.
-#include "app/forecast.h"
+#include "app/plan/forecast.h"
 
 #include <gtest/gtest.h>
 
-#include "app/run_report.h"
+#include "app/run/run_report.h"
 #include "tests/app/program.h"
 
 namespace sluice {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "tests/app/program.h"

@@ -1,11 +1,11 @@
-#include "app/golden.h"
+#include "app/verify/golden.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/text.h"
 
 namespace sluice {

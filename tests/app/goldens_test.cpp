@@ -1,6 +1,6 @@
 // The goldens through `sluice verify`: every source format, every SIMD level of this machine, both arithmetics, held to
-// the bars of app/verify_bars.h. Models of tests/data always; the full set when SLUICE_REFERENCE_MODELS names its
-// folder.
+// the bars of app/verify/verify_bars.h. Models of tests/data always; the full set when SLUICE_REFERENCE_MODELS names
+// its folder.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "device/cpu/cpu.h"

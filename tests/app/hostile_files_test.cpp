@@ -8,8 +8,8 @@
 #include <new>
 #include <thread>
 
-#include "app/last_words.h"
-#include "base/file.h"
+#include "app/cli/last_words.h"
+#include "base/files/file.h"
 #include "tests/app/program.h"
 #include "tests/checkpoint/bytes.h"
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "app/args.h"
+#include "app/cli/args.h"
 #include "base/json.h"
 
 namespace sluice {

@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "app/bench_model.h"
+#include "app/bench/bench_model.h"
+#include "app/cli/console.h"
 #include "app/commands.h"
-#include "app/console.h"
-#include "app/machine_memory.h"
-#include "base/file.h"
+#include "app/open/machine_memory.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/routing_trace.h"
+#include "engine/experts/routing_trace.h"
 #include "tests/app/json_fields.h"
 #include "tests/app/program.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "app/commands.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "tests/app/json_fields.h"
 #include "tests/app/program.h"

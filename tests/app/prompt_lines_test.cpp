@@ -1,4 +1,4 @@
-#include "app/prompt_lines.h"
+#include "app/run/prompt_lines.h"
 
 #include <gtest/gtest.h>
 

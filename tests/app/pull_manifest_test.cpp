@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <map>
 
-#include "app/pull.h"
-#include "base/file.h"
+#include "app/files/pull.h"
+#include "base/files/file.h"
 #include "base/sha256.h"
-#include "checkpoint/ollama_store.h"
-#include "checkpoint/places.h"
+#include "checkpoint/places/ollama_store.h"
+#include "checkpoint/places/places.h"
 #include "tests/app/http_server.h"
 #include "tests/app/program.h"
 

@@ -1,4 +1,4 @@
-#include "app/pull.h"
+#include "app/files/pull.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "app/http.h"
-#include "app/part_file.h"
-#include "base/file.h"
+#include "app/files/http.h"
+#include "app/files/part_file.h"
+#include "base/files/file.h"
 #include "base/sha256.h"
 #include "tests/app/http_server.h"
 #include "tests/app/program.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "app/commands.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "tests/app/json_fields.h"

@@ -1,10 +1,10 @@
-#include "app/verify_bars.h"
+#include "app/verify/verify_bars.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "app/verify_report.h"
+#include "app/verify/verify_report.h"
 
 namespace sluice {
 namespace {

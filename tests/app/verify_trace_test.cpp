@@ -1,4 +1,4 @@
-#include "app/verify_trace.h"
+#include "app/verify/verify_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "base/read_queue.h"
+#include "base/files/read_queue.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <memory>
 #include <numeric>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace sluice {
 namespace {

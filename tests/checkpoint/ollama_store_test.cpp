@@ -1,4 +1,4 @@
-#include "checkpoint/ollama_store.h"
+#include "checkpoint/places/ollama_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "checkpoint/places.h"
+#include "checkpoint/places/places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

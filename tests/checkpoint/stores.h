@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "checkpoint/places.h"
+#include "checkpoint/places/places.h"
 #include "tests/checkpoint/bytes.h"
 
 namespace sluice::tests {

@@ -1,6 +1,6 @@
 // Drafting by a model's own head: exactly the tokens without it, and mostly right where the head is.
 #include "engine/engine_impl.h"
-#include "engine/memory_plan.h"
+#include "engine/plan/memory_plan.h"
 #include "tests/engine/real_engine.h"
 #include "tests/model/draft_checkpoint.h"
 

@@ -1,4 +1,4 @@
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // The expert store over memory that only counts what is done with it.
-#include "engine/expert_store.h"
+#include "engine/experts/expert_store.h"
 
 #include <cstdlib>
 #include <set>
 
-#include "engine/layout.h"
+#include "engine/plan/layout.h"
 #include "tests/engine/real_engine.h"
 #include "tests/engine/scripted_reads.h"
 

@@ -14,7 +14,7 @@
 
 #include "device/device.h"
 #include "engine/history.h"
-#include "engine/layout.h"
+#include "engine/plan/layout.h"
 #include "engine/sampling.h"
 
 namespace sluice::fake {

@@ -1,6 +1,6 @@
 // Weights in files that no address reaches, as in a page, under a device that computes with what lies in memory: the
 // bits are those of mapped files, whether experts come and go or not.
-#include "engine/held_weights.h"
+#include "engine/experts/held_weights.h"
 
 #include "engine/engine_impl.h"
 #include "tests/engine/real_engine.h"

@@ -2,7 +2,7 @@
 // one sentence, after which the next request is right.
 #include <cerrno>
 
-#include "engine/memory_plan.h"
+#include "engine/plan/memory_plan.h"
 #include "tests/engine/real_engine.h"
 #include "tests/engine/scripted_reads.h"
 #include "tests/model/tiny_model.h"

@@ -1,5 +1,5 @@
 // What a model is said to take, before it is loaded.
-#include "engine/memory_plan.h"
+#include "engine/plan/memory_plan.h"
 
 #include <algorithm>
 

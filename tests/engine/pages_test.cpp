@@ -1,4 +1,4 @@
-#include "engine/pages.h"
+#include "engine/state/pages.h"
 
 #include <gtest/gtest.h>
 

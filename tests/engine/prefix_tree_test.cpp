@@ -1,4 +1,4 @@
-#include "engine/prefix_tree.h"
+#include "engine/state/prefix_tree.h"
 
 #include <gtest/gtest.h>
 

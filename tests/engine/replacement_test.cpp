@@ -1,4 +1,4 @@
-#include "engine/replacement.h"
+#include "engine/experts/replacement.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/text.h"
-#include "engine/drawn_routing.h"
-#include "engine/replay.h"
+#include "engine/experts/drawn_routing.h"
+#include "engine/experts/replay.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/routing_trace.h"
+#include "engine/experts/routing_trace.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/text.h"
-#include "engine/drawn_routing.h"
+#include "engine/experts/drawn_routing.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/save.h"
+#include "engine/state/save.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

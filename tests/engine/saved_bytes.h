@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/limits.h"
-#include "engine/save.h"
+#include "engine/state/save.h"
 
 namespace sluice {
 

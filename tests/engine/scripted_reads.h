@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "base/read_queue.h"
+#include "base/files/file.h"
+#include "base/files/read_queue.h"
 
 namespace sluice {
 

@@ -1,6 +1,6 @@
 // States on disk, over the device that betrays every wrong page: after a restart the same answer from few rows, and
 // with damaged, foreign, hostile or missing files the same answer all the same.
-#include "engine/state_store.h"
+#include "engine/state/state_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/kept_files.h"
+#include "base/files/kept_files.h"
 #include "engine/session.h"
 #include "tests/engine/engine_run.h"
 #include "tests/engine/real_engine.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "tests/unwrap.h"
 
 namespace sluice {

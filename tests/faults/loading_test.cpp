@@ -9,7 +9,7 @@
 
 #include "base/budget.h"
 #include "checkpoint/gguf_writer.h"
-#include "checkpoint/places.h"
+#include "checkpoint/places/places.h"
 #include "device/cpu/cpu.h"
 #include "engine/engine.h"
 #include "engine/text_files.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "checkpoint/gguf_writer.h"
 #include "graph/step.h"
 #include "model/export.h"

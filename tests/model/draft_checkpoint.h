@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "base/text.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/threads.h"
 #include "checkpoint/gguf_writer.h"
 #include "model/export.h"

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "app/args.h"
-#include "app/console.h"
-#include "app/golden.h"
-#include "app/open.h"
-#include "app/verify_case.h"
+#include "app/cli/args.h"
+#include "app/cli/console.h"
+#include "app/open/open.h"
+#include "app/verify/golden.h"
+#include "app/verify/verify_case.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/limits.h"
 #include "text/chat_template.h"
 

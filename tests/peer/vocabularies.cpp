@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/limits.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/text_files.h"

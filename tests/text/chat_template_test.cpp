@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "tests/text/vocabularies.h"
 #include "text/dialects/built_in.h"
 

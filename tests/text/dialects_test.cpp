@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "text/dialects/channel_splitter.h"
 #include "text/dialects/dialect.h"
 #include "text/dialects/gemma4.h"

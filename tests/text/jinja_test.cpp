@@ -3,7 +3,7 @@
 #include <ctime>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "text/jinja/template.h"
 
 namespace sluice::jinja {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "text/tokenizer.h"
 

@@ -1,4 +1,4 @@
-// The files of a page (base/memory_files.h) through the calls that the rest of the engine makes. A module, run by
+// The files of a page (base/files/memory_files.h) through the calls that the rest of the engine makes. A module, run by
 // cpp_test.mjs.
 #include <cstdio>
 #include <cstdlib>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "base/memory_files.h"
+#include "base/files/file.h"
+#include "base/files/memory_files.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-// A golden (golden.json and golden.safetensors, src/app/golden.h says what they hold) and how far an answer is from it.
+// A golden (golden.json and golden.safetensors, src/app/verify/golden.h says what they hold) and how far an answer is from it.
 export class Golden {
   // The bytes of the two files.
   constructor(text, safetensors) {

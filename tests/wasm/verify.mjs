@@ -1,5 +1,5 @@
 // How the goldens are held in the module, on any device, in Node and in a browser. The bars are those of
-// app/verify_bars.h; what has no peer's number there is held in exact arithmetic only.
+// app/verify/verify_bars.h; what has no peer's number there is held in exact arithmetic only.
 import { compareLogits, greedyOf, parting, perplexityOf } from './golden.mjs';
 
 const kExactLogits = 1e-3, kFloat64Factor = 10, kExactGreedyFactor = 2, kExactLnPerplexity = 1e-3, kPeerFactor = 3;

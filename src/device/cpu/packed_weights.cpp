@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "device/cpu/packing.h"
 #include "device/cpu/share_out.h"
 

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "device/webgpu/formats/weight_format.h"
 #include "device/webgpu/fusion.h"
 #include "device/webgpu/kernel.h"
+#include "device/webgpu/kernels/products.h"
 #include "device/webgpu/layout.h"
-#include "device/webgpu/products.h"
-#include "device/webgpu/weight_format.h"
 #include "graph/op.h"
 #include "graph/op_check.h"
 

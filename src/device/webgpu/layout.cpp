@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "device/webgpu/weight_format.h"
+#include "device/webgpu/formats/weight_format.h"
 #include "graph/operands.h"
 
 namespace sluice::webgpu {

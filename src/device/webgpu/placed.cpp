@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "device/webgpu/weight_format.h"
+#include "device/webgpu/formats/weight_format.h"
 
 namespace sluice::webgpu {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "device/webgpu/formats/weight_format.h"
 #include "device/webgpu/placed.h"
-#include "device/webgpu/weight_format.h"
 #include "graph/op_check.h"
 
 namespace sluice::webgpu {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/placing.h"
-#include "device/webgpu/copying.h"
+#include "device/webgpu/kernels/copying.h"
 #include "device/webgpu/runner.h"
 #include "graph/op_check.h"
 

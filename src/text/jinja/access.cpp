@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "text/jinja/methods.h"
+#include "text/jinja/builtins/methods.h"
+#include "text/jinja/builtins/strings.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/strings.h"
 
 namespace sluice::jinja {
 

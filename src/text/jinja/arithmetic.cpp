@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "text/jinja/format.h"
+#include "text/jinja/builtins/format.h"
+#include "text/jinja/builtins/strings.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/strings.h"
 
 namespace sluice::jinja {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "text/jinja/builtins/strings.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/strings.h"
 
 namespace sluice::jinja {
 

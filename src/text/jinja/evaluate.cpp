@@ -1,9 +1,9 @@
 // The interpreter's expressions.
-#include "text/jinja/filters.h"
+#include "text/jinja/builtins/filters.h"
+#include "text/jinja/builtins/is_tests.h"
+#include "text/jinja/builtins/print.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/is_tests.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/print.h"
 
 namespace sluice::jinja {
 

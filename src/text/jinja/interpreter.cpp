@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "text/jinja/globals.h"
+#include "text/jinja/builtins/globals.h"
+#include "text/jinja/builtins/print.h"
 #include "text/jinja/loop.h"
 #include "text/jinja/objects.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/print.h"
 
 namespace sluice::jinja {
 
@@ -328,9 +328,9 @@ Status Interpreter::bind_parameters(const Macro& macro, const Arguments& argumen
     else if (named != arguments.named.end())
       value = named->second;
     else if (parameter.preset)
-      TRY(value, evaluate(*parameter.preset));
+      TRY_ASSIGN(value, evaluate(*parameter.preset));
     else
-      TRY(value, machine_.undefined("parameter '", parameter.name, "' was not given"));
+      TRY_ASSIGN(value, machine_.undefined("parameter '", parameter.name, "' was not given"));
     TRY_STATUS(scope_->set(machine_, parameter.name, std::move(value)));
   }
   return bind_rest(macro, arguments);

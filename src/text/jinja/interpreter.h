@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "text/jinja/ast.h"
 #include "text/jinja/machine.h"
+#include "text/jinja/parse/ast.h"
 #include "text/jinja/scope.h"
 
 namespace sluice::jinja {

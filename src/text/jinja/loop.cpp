@@ -1,6 +1,6 @@
 #include "text/jinja/loop.h"
 
-#include "text/jinja/builtin.h"
+#include "text/jinja/builtins/builtin.h"
 #include "text/jinja/operators.h"
 
 namespace sluice::jinja {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/jinja/builtin.h"
+#include "text/jinja/builtins/builtin.h"
 
 namespace sluice::jinja {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "text/jinja/ast.h"
 #include "text/jinja/machine.h"
+#include "text/jinja/parse/ast.h"
 
 namespace sluice::jinja {
 

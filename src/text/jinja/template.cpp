@@ -2,7 +2,7 @@
 
 #include "base/unicode.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/parser.h"
+#include "text/jinja/parse/parser.h"
 
 namespace sluice::jinja {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "text/jinja/ast.h"
 #include "text/jinja/machine.h"
+#include "text/jinja/parse/ast.h"
 
 namespace sluice::jinja {
 

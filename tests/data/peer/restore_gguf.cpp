@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"

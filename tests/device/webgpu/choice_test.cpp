@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "app/self_check.h"
+#include "app/open/self_check.h"
 #include "checkpoint/checkpoint.h"
 #include "library.h"
 #include "model/model.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "device/webgpu/host_dawn.h"
+#include "device/webgpu/dawn/host_dawn.h"
 #include "device/webgpu/webgpu.h"
 #include "engine/engine.h"
 #include "forwarding_host.h"

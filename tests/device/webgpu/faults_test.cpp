@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "device/webgpu/host_dawn.h"
+#include "device/webgpu/dawn/host_dawn.h"
 #include "device/webgpu/webgpu.h"
 #include "engine/engine.h"
 #include "forwarding_host.h"

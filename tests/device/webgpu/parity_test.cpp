@@ -1,7 +1,7 @@
 // The parity suite on the WebGPU device.
 #include "tests/device/parity.h"
 
-#include "device/webgpu/host_dawn.h"
+#include "device/webgpu/dawn/host_dawn.h"
 #include "device/webgpu/webgpu.h"
 #include "library.h"
 

@@ -2,9 +2,9 @@
 // of experts that are all at hand.
 #include <gtest/gtest.h>
 
-#include "device/webgpu/host_dawn.h"
+#include "device/webgpu/dawn/host_dawn.h"
+#include "device/webgpu/formats/weight_format.h"
 #include "device/webgpu/webgpu.h"
-#include "device/webgpu/weight_format.h"
 #include "graph/late_experts.h"
 #include "library.h"
 #include "tests/device/slot_cases.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "device/webgpu/host_dawn.h"
+#include "device/webgpu/dawn/host_dawn.h"
+#include "device/webgpu/formats/weight_format.h"
 #include "device/webgpu/kernel.h"
-#include "device/webgpu/weight_format.h"
 #include "graph/cases.h"
 #include "library.h"
 #include "tests/device/stored_rows.h"

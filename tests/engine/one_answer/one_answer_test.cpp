@@ -7,10 +7,10 @@
 #include <ostream>
 #include <random>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "devices.h"
-#include "engine/memory_plan.h"
+#include "engine/plan/memory_plan.h"
 #include "tests/engine/real_engine.h"
 
 namespace sluice {

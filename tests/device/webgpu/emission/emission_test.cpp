@@ -9,7 +9,7 @@
 #include "adapters.h"
 #include "device/webgpu/plan.h"
 #include "device/webgpu/webgpu.h"
-#include "engine/memory_plan.h"
+#include "engine/plan/memory_plan.h"
 #include "graph/cases.h"
 #include "kernel_text.h"
 #include "model/mix.h"

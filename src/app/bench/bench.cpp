@@ -1,0 +1,281 @@
+// sluice bench: how fast a model reads prompts and answers here, and how near that is to what memory allows.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "app/bench/bench_model.h"
+#include "app/bench/bench_ops.h"
+#include "app/bench/bench_report.h"
+#include "app/bench/bench_routing.h"
+#include "app/bench/bench_runs.h"
+#include "app/cli/console.h"
+#include "app/cli/interrupt.h"
+#include "app/commands.h"
+#include "app/open/open.h"
+#include "app/plan/disk_bandwidth.h"
+#include "app/plan/read_bandwidth.h"
+#include "app/run/expert_report.h"
+#include "app/run/run_report.h"
+#include "base/text.h"
+#include "checkpoint/file_type.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kMostTokens = 1u << 24, kMostBatch = 4096;
+
+struct BenchRequest {
+  std::vector<BenchTest> tests;
+  uint32_t rounds = 3;
+  bool ops = false;
+  std::optional<SyntheticModel> synthetic;  // in place of a model file
+};
+
+// "512,4096": numbers from `least` to `most`.
+Result<std::vector<uint32_t>> parse_list(const Arguments& arguments, const char* option, uint32_t least,
+                                         uint32_t most) {
+  std::vector<uint32_t> numbers;
+  for (const std::string& part : split(arguments.text(option), ',')) {
+    const auto number = parse_integer(part);
+    if (!number || *number < least || *number > most)
+      return error(ErrorKind::invalid, "bench: ", option, ": found ", printable(part), ": want numbers from ", least,
+                   " to ", most, " with commas between them");
+    numbers.push_back(static_cast<uint32_t>(*number));
+  }
+  return numbers;
+}
+
+// Every depth with every batch: first the prompts, then the answer.
+Result<std::vector<BenchTest>> parse_tests(const Arguments& arguments) {
+  TRY(const std::vector<uint32_t> prompts, parse_list(arguments, "--prompt", 0, kMostTokens));
+  TRY(const std::vector<uint32_t> depths, parse_list(arguments, "--depth", 0, kMostTokens));
+  TRY(const std::vector<uint32_t> batches, parse_list(arguments, "--batch", 1, kMostBatch));
+  const auto answer = static_cast<uint32_t>(arguments.integer("--answer"));
+  std::vector<BenchTest> tests;
+  for (const uint32_t depth : depths)
+    for (const uint32_t batch : batches) {
+      for (const uint32_t prompt : prompts)
+        if (prompt != 0) tests.push_back({TokenClass::prompt, prompt, depth, batch});
+      if (answer != 0) tests.push_back({TokenClass::decode, answer, depth, batch});
+    }
+  if (tests.empty()) return error(ErrorKind::invalid, "bench: --prompt 0 and --answer 0: want something to measure");
+  return tests;
+}
+
+// An error is a mistake in the arguments.
+Result<BenchRequest> parse_request(const Arguments& arguments) {
+  BenchRequest request;
+  TRY(request.tests, parse_tests(arguments));
+  request.rounds = static_cast<uint32_t>(arguments.integer("--rounds"));
+  request.ops = arguments.flag("--ops");
+  if (!arguments.given("--shape")) {
+    for (const char* name : {"--format", "--routing", "--write"})
+      if (arguments.given(name))
+        return error(ErrorKind::invalid, "bench: ", name,
+                     " without --shape: want one, since it is of a synthetic model");
+    return request;
+  }
+  if (!arguments.positionals().empty()) return error(ErrorKind::invalid, "bench: --shape and MODEL: want one of them");
+  TRY(request.synthetic, synthetic_model(arguments));
+  return request;
+}
+
+EngineOptions engine_options(const BenchRequest& request, const Arguments& arguments) {
+  EngineOptions options{.arithmetic = parse_arithmetic(arguments.text("--arithmetic")),
+                        .repack = repack(arguments),
+                        .experts = expert_options(arguments)};
+  for (const BenchTest& test : request.tests) {
+    options.context = std::max(options.context, test.depth + test.length + 2);
+    options.sequences = std::max(options.sequences, test.batch);
+  }
+  return options;
+}
+
+uint64_t weight_bytes(const Model& model) {
+  uint64_t bytes = 0;
+  for (const BoundWeight& weight : model.weights().all()) {
+    const WeightShape& shape = weight.tensor.shape;
+    bytes += uint64_t{shape.experts} * shape.rows * row_bytes(weight.tensor.format, shape.columns);
+  }
+  return bytes;
+}
+
+BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments& arguments) {
+  return {.model = model.checkpoint().path(),
+          .format = format_label(model.checkpoint()),
+          .device = machine.device->info().description,
+          .arithmetic = arguments.text("--arithmetic"),
+          .numerics_id = {},
+          .threads = machine.pool->threads(),
+          .parameters = model.facts().parameters,
+          .weight_bytes = weight_bytes(model),
+          .peaks = machine.device->measure_peaks(nanoseconds),
+          .routing = {}};
+}
+
+Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, Machine& machine) {
+  if (request.synthetic) {
+    machine.host_bounded = false;  // its weights are held: there is no file
+    if (machine.device->info().memory == Domain::host) machine.bounded = machine.must_fit = false;
+    machine.budget.count_mapped(Domain::host, false);
+    return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
+  }
+  TRY(const std::string path, model_path(arguments.positionals().empty() ? kDemoName : arguments.positionals()[0]));
+  return open_model(path);
+}
+
+// The test that is foreseen: the first answer of one sequence alone.
+const BenchTest* foreseen_test(const std::vector<BenchTest>& tests) {
+  const auto found = std::ranges::find_if(
+      tests, [](const BenchTest& test) { return test.token_class == TokenClass::decode && test.batch == 1; });
+  return found == tests.end() ? nullptr : &*found;
+}
+
+// As `run --stats` has it: where memory is bounded, and on a GPU.
+Result<std::optional<Forecast>> foresee_test(const BenchTest* test, const Model& model, Machine& machine,
+                                             const EngineOptions& options) {
+  const bool on_host = machine.device->info().memory == Domain::host;
+  if (test == nullptr || options.experts.bytes != 0 || (on_host && !machine.must_fit)) return std::optional<Forecast>();
+  measure_reserve(machine);
+  TRY(Foresight foresight,
+      foresee(model, weight_files(model), machine, options, {.depth = test->depth + test->length / 2}));
+  return std::optional<Forecast>(std::move(foresight.forecast));
+}
+
+// Prints each line of the table as it is known.
+Result<BenchReport> measure(const BenchRequest& request, const Arguments& arguments, Console& console) {
+  const bool text = !arguments.flag("--json");
+  TRY(Machine machine, open_machine(arguments));
+  TRY(const Model model, model_of(request, arguments, machine));
+  const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
+  BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
+  if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // which it does not use
+  const bool on_host = machine.device->info().memory == Domain::host;
+  // A model that does not fit is not placed as a whole to trace it.
+  if (!machine.bounded) {
+    Result<RoutingShares> routing = measure_routing(model, *machine.device, machine.budget, arithmetic);
+    if (!routing && (on_host || routing.error().kind != ErrorKind::out_of_memory)) return routing.error();
+    if (routing) report.facts.routing = *std::move(routing);
+  }
+  Meter meter;
+  MeteredDevice device(*machine.device, meter);
+  // Held beside the model, so that within a bound it is a small part.
+  const uint64_t most = machine.host_bounded ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
+  std::optional<ReadBandwidth> of_host;
+  if (on_host) TRY_ASSIGN(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
+  const BenchYardsticks yardsticks{
+      .memory = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); },
+      .disk = [&](uint64_t block) { return measure_disk(model.checkpoint().files(), block); }};
+  const EngineOptions options = engine_options(request, arguments);
+  const BenchTest* const answer = foreseen_test(request.tests);
+  TRY(const std::optional<Forecast> foreseen, foresee_test(answer, model, machine, options));
+  TRY(const std::unique_ptr<Engine> engine, open_engine(model, device, machine, options, console));
+  meter.set_expert_shares(report.facts.routing.chosen);
+  report.facts.numerics_id = engine->numerics_id();
+  if (text) console.out(bench_text(report.facts) + bench_head());
+  BenchRunner runner(*engine, meter, model.facts().vocabulary);
+  for (const BenchTest& test : request.tests) {
+    TRY(const BenchResult result, runner.run(test, request.rounds, yardsticks));
+    if (text) console.out(bench_line(result));
+    report.results.push_back(result);
+  }
+  if (foreseen) {
+    report.foreseen = foreseen->tokens_per_second;
+    const auto seen = static_cast<size_t>(answer - request.tests.data());
+    if (text) console.out(plan_line(*foreseen, report.results[seen].tokens_per_second.median));
+  }
+  if (const auto experts = engine->expert_stats(); experts && experts->reads != 0) {
+    report.disk_block = runner.disk_block();
+    if (text) console.out(expert_text(*experts) + disk_text(report));
+  }
+  for (size_t i = 0; i < request.tests.size() && request.ops; ++i) {
+    TRY(const std::vector<MeteredStep> steps, runner.timed_steps(request.tests[i]));
+    report.ops.push_back(op_shares(meter.facts(), steps));
+    if (text) console.out(ops_text(report.facts, report.results[i], report.ops.back()));
+  }
+  TRY_STATUS(model.checkpoint().check_unchanged());
+  return report;
+}
+
+Result<int> run(const Arguments& arguments, Console& console) {
+  watch_interrupts();
+  const Result<BenchRequest> request = parse_request(arguments);
+  if (!request) {
+    console.err(cat("sluice: ", request.error().text, "\n"));
+    return kUsageExit;
+  }
+  if (arguments.given("--write")) {
+    const std::string path = arguments.text("--write");
+    TRY_STATUS(write_synthetic(*request->synthetic, path, console));
+    console.out(cat(path, ": ", request->synthetic->tensors().size(), " tensors, ",
+                    format_bytes(request->synthetic->bytes()), ", ", arguments.text("--format"), '\n'));
+    return 0;
+  }
+  TRY(const BenchReport report, measure(*request, arguments, console));
+  if (arguments.flag("--json")) console.json(bench_json(report));
+  return 0;
+}
+
+std::vector<OptionSpec> test_options() {
+  return {
+      {.name = "--prompt",
+       .argument = "N,...",
+       .kind = OptionKind::text,
+       .fallback = "512",
+       .help = "tokens of the prompts to read; 0 reads none"},
+      {.name = "--answer",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "128",
+       .help = "tokens to decode, one after another; 0 decodes none",
+       .most = kMostTokens},
+      {.name = "--depth",
+       .argument = "N,...",
+       .kind = OptionKind::text,
+       .fallback = "0",
+       .help = "tokens that stand before what is measured"},
+      {.name = "--batch", .argument = "N,...", .kind = OptionKind::text, .fallback = "1", .help = "sequences at once"},
+      {.name = "--rounds",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "3",
+       .help = "of each measurement, after one that does not count",
+       .least = 1,
+       .most = 1000},
+      {.name = "--ops",
+       .help = "also where the time goes, by op, format and shape; the limit is what the bytes need at that bandwidth "
+               "or the flops at the "
+               "peak, which bytes in a cache go beyond"},
+      arithmetic_option(),
+      repack_option("first"),
+      {.name = "--json", .help = "print one JSON object"},
+  };
+}
+
+}  // namespace
+
+CommandSpec bench_command() {
+  return {
+      .name = "bench",
+      .summary = "Measures speed, and its share of this machine's memory bandwidth",
+      .text =
+          "Reads prompts and decodes answers of random tokens, and says tokens a second, the median of several rounds "
+          "with the slowest and the fastest; how many bytes of weights and cache a token needs; and what part of this "
+          "machine's read bandwidth that is, measured on as many threads right before each round, or of what a GPU "
+          "copies in its own memory, read and written. Answers take the likeliest tokens, which soon repeat "
+          "themselves; "
+          "where experts are read as they are chosen, random ones. With --shape the model is made up in memory: sizes, "
+          "formats and routing are those of the real one, its words are nonsense.",
+      .positionals = {model_positional(/*required=*/false)},
+      .options = join_options({test_options(), synthetic_options(), device_options(), {expert_memory_option()}}),
+      .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},
+                   {"sluice bench model.gguf --prompt 512,4096 --depth 0,16384 --batch 1,4",
+                    "every depth with every batch"},
+                   {"sluice bench --shape gemma4-e2b --ops", "Gemma 4 E2B's sizes without its file, op by op"},
+                   {"sluice bench --shape qwen3.6-35b-a3b:8 --write part.gguf", "its first 8 layers as a file"}},
+      .json = bench_fields(),
+      .run = run,
+  };
+}
+
+}  // namespace sluice

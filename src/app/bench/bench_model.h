@@ -1,0 +1,24 @@
+// The synthetic model that sluice bench measures or writes: a named shape in a mix of formats.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/cli/args.h"
+#include "base/budget.h"
+#include "base/threads.h"
+#include "model/model.h"
+#include "model/synthetic.h"
+
+namespace sluice {
+
+std::vector<OptionSpec> synthetic_options();  // --shape, --format, --routing, --write
+// An error is a mistake in the arguments.
+Result<SyntheticModel> synthetic_model(const Arguments& arguments);
+
+// In memory taken from the budget, which goes with the model.
+Result<Model> place_synthetic(const SyntheticModel& synthetic, ThreadPool& pool, Budget& budget);
+// As a GGUF file with a vocabulary of bytes and unused tokens.
+Status write_synthetic(const SyntheticModel& synthetic, const std::string& path, Console& console);
+
+}  // namespace sluice

@@ -1,0 +1,39 @@
+// What sluice bench says: tables for people, one object for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/bench/bench_ops.h"
+#include "app/bench/bench_routing.h"
+#include "app/bench/bench_runs.h"
+#include "app/cli/args.h"
+#include "base/json.h"
+
+namespace sluice {
+
+struct BenchFacts {
+  std::string model, format, device, arithmetic, numerics_id;
+  uint32_t threads = 0;
+  uint64_t parameters = 0, weight_bytes = 0;
+  Peaks peaks;
+  RoutingShares routing;
+};
+
+struct BenchReport {
+  BenchFacts facts;
+  std::vector<BenchResult> results;
+  std::vector<std::vector<OpShare>> ops;  // of each result, where they were asked for
+  uint64_t disk_block = 0;                // bytes of a read of experts, where they are read as they are chosen
+  double foreseen = 0;                    // tokens a second of the first answer of one sequence; 0: not foreseen
+};
+
+std::string bench_text(const BenchFacts& facts);    // what is measured on what
+std::string bench_head();                           // of the table
+std::string bench_line(const BenchResult& result);  // a line of it
+std::string ops_text(const BenchFacts& facts, const BenchResult& result, const std::vector<OpShare>& shares);
+std::string disk_text(const BenchReport& report);  // a line for each result
+Json bench_json(const BenchReport& report);
+std::vector<JsonField> bench_fields();
+
+}  // namespace sluice

@@ -1,0 +1,85 @@
+// What sluice bench measures: prompts and answers of given lengths, behind texts of given depths, of several sequences
+// at once; on an engine over a metered device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "app/bench/metered_device.h"
+#include "engine/engine.h"
+
+namespace sluice {
+
+struct BenchTest {
+  TokenClass token_class{};
+  uint32_t length = 0;  // tokens of each sequence that are measured
+  uint32_t depth = 0;   // that stand before them
+  uint32_t batch = 1;   // sequences at once
+};
+
+// Of several rounds.
+struct Spread {
+  double median = 0, least = 0, most = 0;
+};
+Spread spread_of(std::vector<double> values);
+
+struct BenchResult {
+  BenchTest test;
+  Spread tokens_per_second = {};
+  Spread bandwidth = {};       // bytes a second that the memory was read at, measured before each round
+  double bytes_per_token = 0;  // weights and cache
+  double share = 0;            // of that bandwidth
+  // Where experts are read from the file as they are chosen: bytes a second of that, and of as large reads and nothing
+  // else before each round, and what part the one is of the other.
+  Spread disk_rate = {}, disk_bandwidth = {}, disk_share = {};
+};
+
+// What is measured before each round, in bytes a second; 0 where it is not known.
+struct BenchYardsticks {
+  std::function<double()> memory{};
+  std::function<Result<double>(uint64_t block)> disk{};  // of reads of so many bytes
+};
+
+class BenchRunner {
+ public:
+  BenchRunner(Engine& engine, Meter& meter, uint32_t vocabulary)
+      : engine_(engine), meter_(meter), vocabulary_(vocabulary) {}
+
+  // A round before the others, for caches and clocks to settle, does not count.
+  Result<BenchResult> run(const BenchTest& test, uint32_t rounds, const BenchYardsticks& yardsticks);
+  uint64_t disk_block() const;  // bytes of a read of experts; 0: there has been none
+  // The steps of one round with the times of their ops.
+  Result<std::vector<MeteredStep>> timed_steps(const BenchTest& test);
+
+ private:
+  struct Running {
+    RequestId id = 0;
+    SequenceId sequence = 0;
+    uint64_t tokens = 0;  // of its answer, so far
+    bool done = false;
+  };
+  struct Round {
+    double seconds = 0;
+    uint64_t tokens = 0;
+    uint64_t disk_bytes = 0;
+  };
+  Result<Round> round(const BenchTest& test);
+  uint64_t disk_bytes() const;  // read so far
+  Result<std::vector<SequenceId>> filled(const BenchTest& test);
+  Result<Running> submit(Request request);
+  // Steps until `enough` of what the requests have done.
+  template <class Enough>
+  Status step_until(std::vector<Running>& requests, const Enough& enough);
+  double bytes_per_token(uint64_t tokens) const;
+
+  Engine& engine_;
+  Meter& meter_;
+  uint32_t vocabulary_;
+  uint32_t texts_ = 0;  // drawn so far
+};
+
+// Random ids, other ones for every seed.
+std::vector<int32_t> random_tokens(uint32_t count, uint32_t vocabulary, uint32_t seed);
+
+}  // namespace sluice

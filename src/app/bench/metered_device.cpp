@@ -1,0 +1,83 @@
+#include "app/bench/metered_device.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace sluice {
+
+uint64_t nanoseconds() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+// A group's pages hold its states' keys and values, in the proportion of their widths.
+void Meter::take(const PlanRequest& request, const Plan& plan) {
+  const Program& program = *request.program;
+  facts_.program = &program;
+  facts_.formats.clear();
+  for (const PlacedShape& weight : request.weights) facts_.formats.push_back(weight.format);
+  const auto elements = [](const StateDecl& state, StateKind kind) {
+    const uint64_t position = uint64_t{state.heads} * (uint64_t{state.key_width} + state.value_width);
+    return static_cast<double>(kind == StateKind::slots ? state.slot_elements() : position);
+  };
+  std::vector<double> of_group(program.groups.size());
+  for (const StateDecl& state : program.states)
+    of_group[state.group] += elements(state, program.groups[state.group].kind);
+  facts_.state_bytes.clear();
+  for (const StateDecl& state : program.states) {
+    const StateKind kind = program.groups[state.group].kind;
+    const double page =
+        static_cast<double>(plan.page_bytes(state.group)) * elements(state, kind) / of_group[state.group];
+    facts_.state_bytes.push_back(kind == StateKind::slots ? page : page / kPagePositions);
+  }
+}
+
+class MeteredRunner final : public Runner {
+ public:
+  MeteredRunner(std::unique_ptr<Runner> runner, Meter& meter) : runner_(std::move(runner)), meter_(meter) {}
+
+  Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override {
+    StartOptions timed = options;
+    if (meter_.time_ops) timed.clock = nanoseconds;
+    const Ticket ticket = runner_->start(step, reads, timed);
+    meter_.steps_.push_back({ticket, step.token_class(), StepWork::of(step), {}, {}});
+    return ticket;
+  }
+  Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override { return runner_->copy_page(group, from, to); }
+  Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override {
+    return runner_->read_page(group, page, into);
+  }
+  Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override {
+    return runner_->write_page(group, page, from);
+  }
+  std::optional<DispatchCounts> dispatch_counts() const override { return runner_->dispatch_counts(); }
+  ExpertMemory* expert_memory() override { return runner_->expert_memory(); }
+  void resume(Ticket stopped) override { runner_->resume(stopped); }
+  std::optional<Completion> poll() override {
+    std::optional<Completion> completion = runner_->poll();
+    const bool uses = meter_.keep_uses && completion && !completion->used.empty();
+    if (!completion || (completion->op_times.empty() && !uses)) return completion;
+    const auto step = std::ranges::find(meter_.steps_, completion->ticket, &MeteredStep::ticket);
+    if (step == meter_.steps_.end()) return completion;
+    if (!completion->op_times.empty()) step->op_times = std::move(completion->op_times);
+    if (uses) step->used.insert(step->used.end(), completion->used.begin(), completion->used.end());
+    return completion;
+  }
+
+ private:
+  std::unique_ptr<Runner> runner_;
+  Meter& meter_;
+};
+
+Result<std::unique_ptr<Plan>> MeteredDevice::plan(const PlanRequest& request) const {
+  TRY(std::unique_ptr<Plan> plan, device_.plan(request));
+  meter_.take(request, *plan);
+  return plan;
+}
+
+std::unique_ptr<Runner> MeteredDevice::metered(std::unique_ptr<Runner> runner) {
+  return std::make_unique<MeteredRunner>(std::move(runner), meter_);
+}
+
+}  // namespace sluice

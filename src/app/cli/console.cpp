@@ -1,0 +1,79 @@
+#include "app/cli/console.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/files/file.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+// What the caller left closed becomes a file that cannot be used: a model opened later must not be read from, or
+// written to, in its place.
+void hold_open(int descriptor) {
+  if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
+    static_cast<void>(::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+}
+
+Error broken(const char* name, const char* doing, int error_number) {
+  return error_number == EBADF ? error(ErrorKind::io, name, ": is closed") : system_error(name, doing, error_number);
+}
+
+// Writes all of `text`; 0 or the system's error number.
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written >= 0)
+      text.remove_prefix(static_cast<size_t>(written));
+    else if (errno != EINTR)
+      return errno;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Console::Console()
+    : out_is_terminal_(isatty(STDOUT_FILENO) == 1),
+      err_is_terminal_(isatty(STDERR_FILENO) == 1),
+      in_is_terminal_(isatty(STDIN_FILENO) == 1) {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    hold_open(descriptor);  // in this order: the lowest free number is taken
+}
+
+void Console::out(std::string_view text) {
+  if (!status_) return;
+  const int failed = write_all(STDOUT_FILENO, text);
+  if (failed == EPIPE)
+    status_ = error(ErrorKind::cancelled, "standard output: the reader has gone");
+  else if (failed != 0)
+    status_ = broken("standard output", "write", failed);
+}
+
+void Console::err(std::string_view text) {
+  // Nobody is left to tell when this fails.
+  static_cast<void>(write_all(STDERR_FILENO, text));
+}
+
+void Console::remark(std::string_view line) { err(err_is_terminal_ ? cat(kDim, line, kPlain, '\n') : cat(line, '\n')); }
+
+void Console::json(const Json& value) { out(write_json(value, {.indent = 2}) + "\n"); }
+
+Result<std::string> Console::read_in(size_t limit) {
+  std::string text;
+  char piece[16384];
+  while (true) {
+    const ssize_t got = ::read(STDIN_FILENO, piece, sizeof piece);
+    if (got == 0) return text;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return broken("standard input", "read", errno);
+    if (text.size() + static_cast<size_t>(got) > limit)
+      return error(ErrorKind::invalid, "standard input: more than ", format_bytes(limit), ": want a shorter prompt");
+    text.append(piece, static_cast<size_t>(got));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,81 @@
+#include "app/cli/environment.h"
+
+#include <cstdlib>
+
+#include "base/files/file.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Places machine_places() {
+  Environment environment;
+  environment.home = variable("HOME");
+  for (const char* name : kPlaceVariables)
+    if (std::string value = variable(name); !value.empty()) environment.variables.emplace(name, std::move(value));
+  return find_places(environment);
+}
+
+std::string state_folder() {
+  const std::string state = variable("XDG_STATE_HOME"), home = variable("HOME");
+  if (!state.empty() && state[0] == '/')  // a relative one is to be ignored, the specification says
+    return join_path(state, "sluice");
+  return home.empty() ? "" : join_path(home, ".local/state/sluice");
+}
+
+std::string webgpu_library_variable() { return variable("SLUICE_WEBGPU_LIBRARY"); }
+
+std::vector<std::string> vulkan_driver_folders() {
+  const auto or_else = [](const std::string& value, const std::string& fallback) {
+    return value.empty() ? fallback : value;
+  };
+  const std::string home = variable("HOME");
+  const std::string above = cat(or_else(variable("XDG_CONFIG_HOME"), home + "/.config"), ':',
+                                or_else(variable("XDG_CONFIG_DIRS"), "/etc/xdg"),
+                                ":/usr/local/etc:/etc:", or_else(variable("XDG_DATA_HOME"), home + "/.local/share"),
+                                ':', or_else(variable("XDG_DATA_DIRS"), "/usr/local/share:/usr/share"),
+                                ":/run/opengl-driver/share");  // the last is NixOS's
+  std::vector<std::string> folders;
+  for (const std::string& folder : split(above, ':'))
+    if (!folder.empty()) folders.push_back(folder + "/vulkan/icd.d");
+  return folders;
+}
+
+bool vulkan_drivers_named() {
+  for (const char* name : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"})
+    if (!variable(name).empty()) return true;
+  return false;
+}
+
+std::vector<TableRow> environment_rows() {
+  return {
+      {"OLLAMA_MODELS", "Ollama's store; without it ~/.ollama/models, then that of Ollama's service"},
+      {"HF_HUB_CACHE", "the Hugging Face cache"},
+      {"HUGGINGFACE_HUB_CACHE", "the same, by its older name"},
+      {"HF_HOME", "the folder above it: hub in there"},
+      {"XDG_CACHE_HOME", "the folder above that: huggingface/hub in there; without any, ~/.cache"},
+      {"XDG_STATE_HOME", "where history, digests of models and lists of experts are kept; without it ~/.local/state"},
+      {"HOME", "what ~ stands for here"},
+      {"SLUICE_WEBGPU_LIBRARY", "Dawn's C interface for --device webgpu, as --webgpu-library"},
+      {"VK_DRIVER_FILES, VK_ICD_FILENAMES", "Vulkan's drivers for --device webgpu, as its loader takes them"},
+      {"http_proxy, https_proxy, no_proxy", "for sluice pull, as curl takes them"},
+  };
+}
+
+std::vector<TableRow> file_rows() {
+  return {
+      {"~/.local/state/sluice/history", "the lines typed in chats"},
+      {"~/.local/state/sluice/models", "digests of models whose states were saved or loaded"},
+      {"~/.local/state/sluice/experts/*", "which experts a model larger than memory used most"},
+      {"FILE and FILE.state", "a conversation that /save wrote, and what is computed of it"},
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,214 @@
+#include "app/cli/help.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "app/cli/console.h"
+#include "app/cli/environment.h"
+#include "app/cli/man_page.h"
+#include "app/commands.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+using Rows = std::vector<TableRow>;
+
+constexpr size_t kHelpWidth = 100;
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+// `text` in lines of at most kHelpWidth, each but the first indented.
+std::string wrapped(std::string_view text, size_t indent) {
+  std::string out;
+  size_t column = indent;
+  for (const std::string& word : split(text, ' ')) {
+    if (column + 1 + word.size() > kHelpWidth && column > indent) {
+      out += cat('\n', std::string(indent, ' '));
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+std::string option_head(const OptionSpec& option) {
+  return option.argument[0] == '\0' ? option.name : cat(option.name, ' ', option.argument);
+}
+
+std::string option_help(const OptionSpec& option) {
+  std::string help = option.help;
+  if (option.fallback[0] != '\0') help += cat(" (default ", option.fallback, ")");
+  return help;
+}
+
+// As one sentence.
+std::string exit_text() {
+  std::string out;
+  for (const TableRow& row : exit_rows()) out += cat(out.empty() ? "Exit status: " : "; ", row.head, ' ', row.text);
+  return out + ".";
+}
+
+Rows command_rows() {
+  Rows rows;
+  for (const CommandSpec& command : all_commands()) rows.push_back({command.name, command.summary});
+  return rows;
+}
+
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string markdown_rows(const char* left, const char* right, const Rows& rows) {
+  std::string out = cat("| ", left, " | ", right, " |\n|---|---|\n");
+  for (const auto& [head, text] : rows) out += cat("| `", cell(head), "` | ", cell(text), " |\n");
+  return out + "\n";
+}
+
+std::string markdown_json(const CommandSpec& command) {
+  std::string out = "With `--json` one object is printed:\n\n| member | type | meaning |\n|---|---|---|\n";
+  for (const JsonField& field : command.json)
+    out += cat("| `", field.name, "` | ", cell(field.type), " | ", cell(field.meaning), " |\n");
+  return out + "\n";
+}
+
+std::string markdown_section(const CommandSpec& command) {
+  std::string out =
+      cat("## sluice ", command.name, "\n\n", command.summary, ".\n\n```\n", usage_line(command), "\n```\n\n");
+  if (command.text[0] != '\0') out += cat(command.text, "\n\n");
+  if (!command.positionals.empty()) out += markdown_rows("argument", "meaning", positional_rows(command));
+  if (!command.options.empty()) out += markdown_rows("option", "meaning", option_rows(command));
+  for (const TableSpec& table : command.tables) out += markdown_rows(table.title, "meaning", table.rows);
+  if (!command.examples.empty()) {
+    out += "```sh\n";
+    for (const ExampleSpec& example : command.examples) out += cat("# ", example.what, '\n', example.line, '\n');
+    out += "```\n\n";
+  }
+  return command.json.empty() ? out : out + markdown_json(command);
+}
+
+std::string paragraphs(std::string_view text) {
+  std::string out;
+  for (const std::string& line : split(text, '\n')) out += wrapped(line, 0) + "\n";
+  return out;
+}
+
+Result<int> help(const Arguments& arguments, Console& console) {
+  if (arguments.flag("--markdown") || arguments.flag("--man")) {
+    console.out(arguments.flag("--man") ? man_page() : help_markdown());
+    return 0;
+  }
+  if (arguments.positionals().empty()) {
+    console.out(help_overview());
+    return 0;
+  }
+  const std::string& name = arguments.positionals()[0];
+  const CommandSpec* command = find_command(name);
+  if (command == nullptr)
+    return error(ErrorKind::not_found, "help: no command ", printable(name), ": want one that sluice help lists");
+  console.out(help_text(*command));
+  return 0;
+}
+
+}  // namespace
+
+std::string usage_line(const CommandSpec& command) {
+  std::string line = cat("sluice ", command.name);
+  for (const PositionalSpec& positional : command.positionals)
+    line += positional.required ? cat(' ', positional.name) : cat(" [", positional.name, ']');
+  return command.options.empty() ? line : line + " [OPTIONS]";
+}
+
+std::vector<TableRow> option_rows(const CommandSpec& command) {
+  std::vector<TableRow> rows;
+  rows.reserve(command.options.size());
+  for (const OptionSpec& option : command.options) rows.push_back({option_head(option), option_help(option)});
+  return rows;
+}
+
+std::vector<TableRow> positional_rows(const CommandSpec& command) {
+  std::vector<TableRow> rows;
+  rows.reserve(command.positionals.size());
+  for (const PositionalSpec& positional : command.positionals) rows.push_back({positional.name, positional.help});
+  return rows;
+}
+
+std::vector<TableRow> exit_rows() {
+  return {{"0", "done"},
+          {"1", "failed, with one sentence on standard error"},
+          {"2", "the command line is wrong"},
+          {"130", "stopped by Ctrl-C"}};
+}
+
+// A head too long for its column has a line of its own.
+std::string table_text(const std::vector<TableRow>& rows) {
+  constexpr size_t kWidest = 26;
+  size_t width = 0;
+  for (const auto& [head, text] : rows) width = head.size() > kWidest ? width : std::max(width, head.size());
+  std::string out;
+  for (const auto& [head, text] : rows) {
+    out += cat("  ", padded(head, width), head.size() > width ? cat('\n', std::string(width + 2, ' ')) : "", "  ",
+               wrapped(text, width + 4), '\n');
+  }
+  return out;
+}
+
+std::string help_overview() {
+  return cat("Sluice runs language models from the files you have.\n\nUsage: sluice COMMAND [ARGUMENTS] [OPTIONS]\n\n",
+             table_text(command_rows()),
+             "\nsluice COMMAND --help tells of a command; sluice --version of this program.\n\n"
+             "Examples:\n"
+             "  sluice run                                   chat with the built-in demo model\n"
+             "  sluice run demo \"What is a violin?\"          one answer\n"
+             "  sluice run model.gguf < question.txt         the prompt from a file\n\n",
+             wrapped(exit_text(), 0), "\n");
+}
+
+std::string help_text(const CommandSpec& command) {
+  std::string out = cat(command.summary, ".\n\nUsage: ", usage_line(command), "\n");
+  if (command.text[0] != '\0') out += cat('\n', paragraphs(command.text));
+  if (!command.positionals.empty()) out += cat("\nArguments:\n", table_text(positional_rows(command)));
+  if (!command.options.empty()) out += cat("\nOptions:\n", table_text(option_rows(command)));
+  for (const TableSpec& table : command.tables) out += cat('\n', table.title, ":\n", table_text(table.rows));
+  if (!command.examples.empty()) {
+    out += "\nExamples:\n";
+    for (const ExampleSpec& example : command.examples)
+      out += cat("  ", example.line, "\n      ", wrapped(example.what, 6), '\n');
+  }
+  return out;
+}
+
+std::string help_markdown() {
+  std::string out =
+      cat("# The command line\n\nGenerated by `sluice help --markdown` from the tables in `src/app/`; a test holds the "
+          "two equal.\n\n",
+          exit_text(), "\n\n", markdown_rows("command", "what it does", command_rows()));
+  for (const CommandSpec& command : all_commands()) out += markdown_section(command);
+  out += "## Environment and files\n\n";
+  out += markdown_rows("variable", "meaning", environment_rows()) + markdown_rows("file", "meaning", file_rows());
+  out.pop_back();
+  return out;
+}
+
+CommandSpec help_command() {
+  return {
+      .name = "help",
+      .summary = "Says how a command is used",
+      .positionals = {{"COMMAND", false, "the command; without it, the list of commands"}},
+      .options = {{.name = "--markdown", .help = "print docs/cli.md, which is all of this as one page"},
+                  {.name = "--man", .help = "print docs/sluice.1, the same as a manual page"}},
+      .examples = {{"sluice help run", "what sluice run --help prints"}},
+      .run = help,
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,35 @@
+#include "app/cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/files/file.h"
+
+namespace sluice {
+namespace {
+
+volatile std::sig_atomic_t interrupts = 0;
+
+void count_interrupt(int) {
+  interrupts = interrupts + 1;
+  if (interrupts > 1) {
+    remove_unfinished_files();
+    _exit(kInterruptedExit);
+  }
+}
+
+}  // namespace
+
+void watch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = count_interrupt;  // without SA_RESTART: a blocked read returns, so that the prompt line sees it
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+bool interrupted() { return interrupts > 0; }
+
+void clear_interrupts() { interrupts = 0; }
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// A progress line on standard error for work that takes more than a second: rewritten in place on a terminal, otherwise
+// a line every few seconds. A thread of its own looks at the clock, because loading a model does not report back.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "app/cli/console.h"
+
+namespace sluice {
+
+class ProgressLine {
+ public:
+  // "loading model.gguf"; `unit` is what update() counts: "tokens", or "bytes", which are shown as MB and GB.
+  ProgressLine(Console& console, std::string doing, std::string unit = "");
+  ~ProgressLine() { finish(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void update(uint64_t done, uint64_t total);
+  void finish();  // clears the line; nothing is shown afterwards
+
+ private:
+  void watch();
+  void show(double seconds);
+
+  Console* console_;
+  const std::string doing_, unit_;
+  std::atomic<uint64_t> done_ = 0, total_ = 0;
+  bool shown_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool finished_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace sluice

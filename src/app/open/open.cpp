@@ -1,0 +1,406 @@
+#include "app/open/open.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "app/cli/environment.h"
+#include "app/cli/progress.h"
+#include "app/open/device_choice.h"
+#include "app/open/gpu.h"
+#include "app/open/machine_memory.h"
+#include "app/open/self_check.h"
+#include "base/files/file.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "device/cpu/cpu.h"
+#include "device/reference/reference.h"
+#include "device/webgpu/host.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kDemoFile = "demo-gemma4-q8_0.gguf";
+constexpr uint64_t kSmallMemory = 16 << 20;   // stacks, texts, tables that come to be while answering
+constexpr double kDefaultMemoryShare = 0.75;  // the rest is the system's, and the page cache's for mapped weights
+constexpr double kDefaultDeviceShare = 0.9;   // of a GPU's own: the rest is its driver's and other programs'
+
+// Beside the program or in share/ of where it is installed, in the source tree when built there.
+Result<std::string> demo_path() {
+  std::error_code failed;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::filesystem::path folder = program.parent_path();
+  for (const auto& assets : {folder / "assets", folder.parent_path() / "share" / "sluice"})
+    if (const std::string installed = (assets / kDemoFile).string(); path_kind(installed) == PathKind::file)
+      return installed;
+  const std::string built = join_path(SLUICE_ASSETS, kDemoFile);
+  if (path_kind(built) == PathKind::missing)
+    return error(ErrorKind::not_found, built, ": no such file: want the demo model there, or a MODEL");
+  return built;
+}
+
+uint64_t device_memory(const Arguments& arguments, const DeviceInfo& device) {
+  if (arguments.given("--device-memory")) return static_cast<uint64_t>(arguments.integer("--device-memory"));
+  const uint64_t usual = default_device_memory(device);
+  return usual != 0 ? usual : UINT64_MAX;
+}
+
+// Mapped weights count where a bound was asked for; else the system may take their pages back.
+Status limit_memory(const Arguments& arguments, Machine& machine) {
+  machine.host_bounded = arguments.given("--memory");
+  machine.budget.count_mapped(Domain::host, machine.host_bounded);
+  const double share = kDefaultMemoryShare * static_cast<double>(machine_memory_bytes());
+  const uint64_t of_host =
+      machine.host_bounded ? static_cast<uint64_t>(arguments.integer("--memory")) : static_cast<uint64_t>(share);
+  machine.budget.set_limit(Domain::host, of_host);
+  const bool of_device = arguments.given("--device-memory");
+  if (machine.device->info().memory == Domain::host) {
+    if (of_device)
+      return error(ErrorKind::invalid, "--device-memory: ", machine.device->info().name,
+                   " computes in the host's memory: want --memory");
+    machine.bounded = machine.must_fit = machine.host_bounded;
+    machine.memory_limit = of_host;
+    return {};
+  }
+  machine.bounded = of_device;
+  machine.memory_limit = device_memory(arguments, machine.device->info());
+  machine.must_fit = machine.memory_limit != UINT64_MAX;
+  machine.budget.set_limit(machine.device->info().memory, machine.memory_limit);
+  return {};
+}
+
+// The level of --simd, which this processor must have.
+Result<SimdLevel> simd_limit(const Arguments& arguments) {
+  if (!arguments.given("--simd")) return default_simd_level();
+  const std::string name = arguments.text("--simd");
+  TRY(const SimdLevel level, parse_simd_level(name));
+  if (std::ranges::count(simd_levels(), level) == 0) {
+    return error(ErrorKind::unsupported, "--simd ", name, ": this processor has no more than ",
+                 simd_name(simd_levels().back()));
+  }
+  return level;
+}
+
+Result<std::unique_ptr<Device>> open_cpu(const Arguments& arguments, ThreadPool* pool) {
+  TRY(const SimdLevel limit, simd_limit(arguments));
+  return make_cpu_device({.pool = pool, .limit = limit});
+}
+
+// All of it, with no expert to be read as it is chosen.
+Status check_fits(const DeviceNeeds& needs, const Device& device, uint64_t limit) {
+  Budget budget;
+  budget.set_limit(device.info().memory, limit);
+  TRY(const MemoryPlan plan, plan_memory(needs.model, needs.files, device, budget, limit, needs.options));
+  TRY_STATUS(check_floor(plan));
+  if (plan.recommended() <= plan.limit) return {};
+  return error(ErrorKind::out_of_memory, device.info().name, ": ", device.info().description, " has room for ",
+               format_bytes(plan.limit), ", the model takes ", format_bytes(plan.recommended()));
+}
+
+// Of its files; of one whose beginning alone is here, what its header says.
+uint64_t file_bytes(const Checkpoint& checkpoint) {
+  uint64_t of_files = 0, of_tensors = 0;
+  for (const std::string& file : checkpoint.files()) {
+    std::error_code failed;
+    const uintmax_t size = std::filesystem::file_size(file, failed);
+    of_files += failed ? 0 : size;
+  }
+  for (const StoredTensor& tensor : checkpoint.tensors()) of_tensors += tensor.bytes.size();
+  return std::max(of_files, of_tensors);
+}
+
+Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool* pool, const NeedsOf& needs_of,
+                                          Console& console) {
+  std::unique_ptr<WebGpuDevice> gpu;
+  std::optional<DeviceNeeds> needs;
+  const GpuAbsence absence =
+      arguments.given("--simd") ? GpuAbsence{.why = "--simd is about the processor"} : gpu_absence(machine_gpu_signs());
+  if (absence.why.empty()) TRY_ASSIGN(needs, needs_of());
+  const GpuCandidate webgpu{.name = "webgpu",
+                            .absent = absence.why,
+                            .no_gpu = absence.no_gpu,
+                            .open = [&]() -> Result<GpuCandidate::Opened> {
+                              TRY(gpu, open_webgpu(arguments.text("--webgpu-library")));
+                              const webgpu::Adapter& adapter = gpu->adapter();
+                              return GpuCandidate::Opened{adapter.description, adapter.is_gpu, adapter.is_software};
+                            },
+                            .fits = [&] { return check_fits(*needs, *gpu, device_memory(arguments, gpu->info())); },
+                            .proven = [&] { return check_products(needs->model, *gpu, needs->options.arithmetic); }};
+  const DeviceChoice choice = choose_device({&webgpu, 1}, needs ? file_bytes(needs->model.checkpoint()) : 0);
+  std::unique_ptr<Device> device = std::move(gpu);
+  if (choice.name == "cpu") TRY_ASSIGN(device, open_cpu(arguments, pool));
+  if (!choice.plain || arguments.given("--device"))
+    console.remark(cat("device  ", choice.name, ": ", device->info().description,
+                       choice.why.empty() ? "" : cat(" (", choice.why, ')')));
+  return device;
+}
+
+Result<std::unique_ptr<Device>> open_device(const Arguments& arguments, ThreadPool* pool) {
+  const std::string name = arguments.text("--device");
+  if (name == "reference") {
+    if (arguments.given("--simd"))
+      return error(ErrorKind::invalid, "--simd: the reference device has no instruction sets: want --device cpu");
+    return make_reference_device();
+  }
+  if (name == "webgpu" || name == "gpu") {
+    TRY(std::unique_ptr<WebGpuDevice> gpu, open_webgpu(arguments.text("--webgpu-library")));
+    return std::unique_ptr<Device>(std::move(gpu));
+  }
+  if (name != "cpu") {
+    return error(ErrorKind::unsupported, "--device ", name,
+                 ": this build has no such device: want cpu, reference or webgpu");
+  }
+  return open_cpu(arguments, pool);
+}
+
+template <class Open>
+Result<Machine> machine_with(const Arguments& arguments, const Open& open) {
+  Machine machine;
+  machine.program_bytes = resident_memory().file;
+  machine.pool = std::make_unique<ThreadPool>(thread_count(arguments));
+  TRY(machine.device, open(machine.pool.get()));
+  TRY_STATUS(limit_memory(arguments, machine));
+  return machine;
+}
+
+// The names of all levels, or of those that nobody gets without asking.
+std::string simd_choices(bool unproven_only, const char* between) {
+  std::string names;
+  for (int i = 0; i < kSimdLevels; ++i) {
+    const auto level = static_cast<SimdLevel>(i);
+    if (unproven_only && simd_proven(level)) continue;
+    names += cat(names.empty() ? "" : between, simd_name(level));
+  }
+  return names;
+}
+
+}  // namespace
+
+uint32_t thread_count(const Arguments& arguments) {
+  return arguments.given("--threads") ? static_cast<uint32_t>(arguments.integer("--threads")) : available_processors();
+}
+
+OptionSpec threads_option() {
+  return {.name = "--threads",
+          .argument = "N",
+          .kind = OptionKind::integer,
+          .help = "threads of the cpu; without it, the processors this process may run on",
+          .least = 1,
+          .most = 1024};
+}
+
+std::vector<OptionSpec> device_options(bool answers) {
+  static const std::string simd = simd_choices(false, "|");
+  static const std::string simd_help = cat(
+      "the widest instruction set the cpu may use; without it, the widest it has, less those that were tested under an "
+      "emulator only: ",
+      simd_choices(true, ", "));
+  return {
+      {.name = "--device",
+       .argument = answers ? "auto|cpu|gpu|webgpu|reference|cuda" : "cpu|gpu|webgpu|reference|cuda",
+       .kind = OptionKind::choice,
+       .fallback = answers ? kAnsweringDevice : kMeasuredDevice,
+       .help = answers ? "what computes; gpu is webgpu; this build has no cuda; auto: a GPU in whose memory the model "
+                         "lies whole, where it multiplies the model's weights rightly, else the cpu, and says which; "
+                         "any other is taken or refused, never replaced"
+                       : "what computes; gpu is webgpu; this build has no cuda, and never takes another device than "
+                         "the one asked for"},
+      webgpu_library_option(),
+      {.name = "--simd", .argument = simd.c_str(), .kind = OptionKind::choice, .help = simd_help.c_str()},
+      threads_option(),
+      {.name = "--memory",
+       .argument = "BYTES",
+       .kind = OptionKind::bytes,
+       .help = "what may be taken of the host's memory, such as 512M or 4G, pages of the file that every token reads "
+               "among it; experts beyond are read as they are chosen; without it, three quarters of it, and pages as "
+               "the system keeps them"},
+      {.name = "--device-memory",
+       .argument = "BYTES",
+       .kind = OptionKind::bytes,
+       .help = "what may be taken of a GPU's own memory; experts beyond are read from the file as they are chosen; "
+               "without it, nine tenths of it, three quarters where it is the host's, too, or, of a GPU that does not "
+               "say how much it has, as much as it gives"},
+  };
+}
+
+std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>& tables) {
+  std::vector<OptionSpec> all;
+  for (const std::vector<OptionSpec>& table : tables) all.insert(all.end(), table.begin(), table.end());
+  return all;
+}
+
+Result<Machine> open_machine(const Arguments& arguments) {
+  return machine_with(arguments, [&](ThreadPool* pool) { return open_device(arguments, pool); });
+}
+
+Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, Console& console) {
+  if (arguments.text("--device") != "auto") return open_machine(arguments);
+  return machine_with(arguments, [&](ThreadPool* pool) { return open_auto(arguments, pool, needs, console); });
+}
+
+Result<ModelFiles> model_files(const std::string& name) {
+  if (name != kDemoName) return find_model(name, machine_places());
+  ModelFiles demo;
+  demo.name = name;
+  TRY(demo.path, demo_path());
+  return demo;
+}
+
+Result<std::string> model_path(const std::string& name) {
+  TRY(const ModelFiles files, model_files(name));
+  return files.path;
+}
+
+Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory) {
+  TRY(Checkpoint checkpoint, open_checkpoint(path));
+  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)), std::move(memory));
+}
+
+// The program, and its own memory less what the budget knows of.
+void measure_reserve(Machine& machine) {
+  uint64_t known = 0;
+  for (const BudgetLine& line : machine.budget.lines()) {
+    const bool own = line.purpose != Purpose::mapped_weights && line.purpose != Purpose::reserve;
+    known += own && line.domain == Domain::host ? line.bytes : 0;
+  }
+  const uint64_t anonymous = resident_memory().anonymous;
+  machine.budget.set_reserve(Domain::host,
+                             machine.program_bytes + anonymous - std::min(anonymous, known) + kSmallMemory);
+}
+
+uint64_t default_device_memory(const DeviceInfo& device) {
+  const double share = device.shares_memory ? kDefaultMemoryShare : kDefaultDeviceShare;
+  return static_cast<uint64_t>(share * static_cast<double>(device.memory_bytes));
+}
+
+Status check_room(const MemoryPlan& plan, const Machine& machine) {
+  Status fits = check_floor(plan);
+  if (fits || machine.bounded || plan.domain == Domain::host) return fits;
+  return error(fits.error().kind, fits.error().text, ", of the GPU's ",
+               format_bytes(machine.device->info().memory_bytes), " without --device-memory");
+}
+
+Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
+                                            Console& console) {
+  measure_reserve(machine);
+  options.lease_rows = machine.host_bounded;
+  if (options.experts.bytes == 0) {
+    const Result<MemoryPlan> plan =
+        plan_memory(model, weight_files(model), device, machine.budget, machine.memory_limit, options);
+    if (machine.must_fit && !plan) return plan.error();
+    if (machine.must_fit) TRY_STATUS(check_room(*plan, machine));
+    // Without a bound a file that memory holds is left to the page cache; the system would read a larger one again and
+    // again, by pages.
+    if (machine.must_fit || (plan && plan->streams() && plan->needed() <= plan->limit)) {
+      options.experts.bytes = plan->slot_memory();
+      options.prompt_chunk = plan->prompt_chunk;
+      options.repack = plan->repack;
+    }
+  }
+  // While a weight is packed behind answers its stored form is read, too, and a large head would stand twice.
+  if (machine.host_bounded && options.repack == Repack::behind) options.repack = Repack::first;
+  const ProgressLine progress(console, cat("loading ", printable(model.checkpoint().path())));
+  return Engine::create(model, device, machine.budget, options);
+}
+
+OptionSpec arithmetic_option() {
+  return {.name = "--arithmetic",
+          .argument = "exact|fast",
+          .kind = OptionKind::choice,
+          .fallback = "fast",
+          .help = "exact: everything in f32; fast: what the device does best"};
+}
+
+OptionSpec context_option() {
+  return {.name = "--context",
+          .argument = "N",
+          .kind = OptionKind::integer,
+          .fallback = "8192",
+          .help = "tokens a conversation may have, at most those of the model",
+          .least = 1,
+          .most = 1e9};
+}
+
+OptionSpec expert_memory_option() {
+  return {.name = "--expert-memory",
+          .argument = "BYTES",
+          .kind = OptionKind::bytes,
+          .help =
+              "reads experts from the file as they are chosen, into so much memory, such as 4G; without it, they "
+              "are used where they lie in the file, as the system keeps it in memory"};
+}
+
+ExpertOptions expert_options(const Arguments& arguments) {
+  ExpertOptions options;
+  if (arguments.given("--expert-memory")) options.bytes = static_cast<uint64_t>(arguments.integer("--expert-memory"));
+  return options;
+}
+
+OptionSpec cache_option() {
+  return {.name = "--cache",
+          .argument = "f32|f16|bf16",
+          .kind = OptionKind::choice,
+          .help =
+              "numbers in which keys, values and latents are kept; without it f32 in exact arithmetic, which takes "
+              "no other, and f16 in fast"};
+}
+
+OptionSpec repack_option(const char* fallback) {
+  return {.name = "--repack",
+          .argument = "behind|first|never",
+          .kind = OptionKind::choice,
+          .fallback = fallback,
+          .help =
+              "whether weights are also kept in the device's own form, where memory allows: made behind the first "
+              "tokens of an answer, before the first, or not; within --memory, behind is first, since no weight may "
+              "stand there twice; no answer changes by it"};
+}
+
+Repack repack(const Arguments& arguments) {
+  const std::string name = arguments.text("--repack");
+  return name == "first" ? Repack::first : name == "never" ? Repack::never : Repack::behind;
+}
+
+std::vector<OptionSpec> draft_options() {
+  return {
+      {.name = "--draft",
+       .argument = "none|ngram|mtp",
+       .kind = OptionKind::choice,
+       .fallback = "none",
+       .help = "guesses tokens ahead and checks them together, which gives the same answer, sooner where it pays; "
+               "ngram: what followed the last time; mtp: by the layer that the model has for it"},
+      {.name = "--draft-tokens",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "4",
+       .help = "the most tokens to guess at once",
+       .least = 1,
+       .most = kMaxDraftTokens},
+  };
+}
+
+DraftOptions draft_of(const Arguments& arguments) {
+  const std::string kind = arguments.text("--draft");
+  DraftOptions options;
+  options.kind = kind == "mtp" ? DraftKind::mtp : kind == "ngram" ? DraftKind::ngram : DraftKind::none;
+  options.tokens = static_cast<uint32_t>(arguments.integer("--draft-tokens"));
+  return options;
+}
+
+std::optional<Format> cache_format(const Arguments& arguments) {
+  return arguments.given("--cache") ? format_by_name(arguments.text("--cache")) : std::nullopt;
+}
+
+EngineOptions engine_options_of(const Arguments& arguments, const ModelFacts& facts, std::optional<uint32_t> context) {
+  const auto asked = static_cast<uint32_t>(arguments.integer("--context"));
+  EngineOptions options;
+  options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
+  options.cache = cache_format(arguments);
+  options.repack = repack(arguments);
+  options.context = std::min(arguments.given("--context") ? asked : context.value_or(asked), facts.context_length);
+  options.draft = draft_of(arguments);
+  return options;
+}
+
+Arithmetic parse_arithmetic(const std::string& name) { return name == "exact" ? Arithmetic::exact : Arithmetic::fast; }
+
+}  // namespace sluice

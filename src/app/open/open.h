@@ -1,0 +1,96 @@
+// What every command that runs a model opens, in one place: the budget, the device that was asked for, the model.
+// Nothing falls back: a device or instruction set that is not there is an error.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/cli/args.h"
+#include "app/cli/console.h"
+#include "base/budget.h"
+#include "base/result.h"
+#include "base/threads.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/model_files.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "engine/plan/layout.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/state/state_store.h"
+#include "model/model.h"
+
+namespace sluice {
+
+// What --device is where nobody says: of commands that measure a device, and of those that answer.
+inline constexpr const char* kMeasuredDevice = "cpu";
+inline constexpr const char* kAnsweringDevice = "cpu";  // "auto" once that has been tried on several GPUs
+// --device, --webgpu-library, --simd, --threads, --memory, ... Only commands that answer take auto.
+std::vector<OptionSpec> device_options(bool answers = false);
+OptionSpec threads_option();
+uint32_t thread_count(const Arguments& arguments);  // of --threads
+// The rows of several tables as one.
+std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>& tables);
+
+// What belongs to the process. The device uses the pool, so this stays where it is.
+struct Machine {
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Device> device;
+  Budget budget;
+  bool host_bounded = false;           // by --memory
+  bool bounded = false;                // of the device's memory: by --memory or --device-memory
+  bool must_fit = false;               // what is placed, into memory_limit: bounded, or a GPU's whose size is known
+  uint64_t memory_limit = 0;           // of the device's memory; UINT64_MAX: not known
+  uint64_t program_bytes = 0;          // of program and libraries in memory
+  std::unique_ptr<StateStore> states;  // null: none is kept
+};
+Result<Machine> open_machine(const Arguments& arguments);
+
+// What --device auto is chosen for. Asked for only where there may be a GPU to choose.
+struct DeviceNeeds {
+  Model model;
+  WeightFiles files;
+  EngineOptions options;
+};
+using NeedsOf = std::function<Result<DeviceNeeds>()>;
+// Says what auto has taken, and why where it is not a GPU; unless that is no news, and nobody asked.
+Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, Console& console);
+
+// A path, a name that sluice list shows, or "demo" for the built-in model.
+inline constexpr const char* kDemoName = "demo";
+Result<ModelFiles> model_files(const std::string& name);
+Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
+// `memory`: of what its files hold, for Model::digest(); null: they are read for it.
+Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory = nullptr);
+// On the machine's device or one around it. Within a bound experts that find no room are read as they are chosen.
+// Shows progress: weights may have to be packed.
+Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
+                                            Console& console);
+
+// check_floor(), and how the limit came about where nobody asked for it.
+Status check_room(const MemoryPlan& plan, const Machine& machine);
+// What may be taken of a GPU's memory without --device-memory; 0: its size is not known.
+uint64_t default_device_memory(const DeviceInfo& device);
+
+// Into `machine`'s budget: what nobody asks it for. To be measured when texts and tables are there.
+void measure_reserve(Machine& machine);
+
+OptionSpec arithmetic_option();                  // --arithmetic
+OptionSpec context_option();                     // --context
+OptionSpec cache_option();                       // --cache
+OptionSpec repack_option(const char* fallback);  // --repack
+Repack repack(const Arguments& arguments);
+OptionSpec expert_memory_option();  // --expert-memory
+ExpertOptions expert_options(const Arguments& arguments);
+std::vector<OptionSpec> draft_options();  // --draft, --draft-tokens
+DraftOptions draft_of(const Arguments& arguments);
+std::optional<Format> cache_format(const Arguments& arguments);
+// Those of the options above; `context`: what to take without --context.
+EngineOptions engine_options_of(const Arguments& arguments, const ModelFacts& facts,
+                                std::optional<uint32_t> context = {});
+
+Arithmetic parse_arithmetic(const std::string& name);  // "exact" or "fast", as a choice option gives it
+
+}  // namespace sluice

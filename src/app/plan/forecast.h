@@ -1,0 +1,69 @@
+// How fast a model will decode within a memory bound, from its plan and this machine's measured bandwidths, or on a GPU
+// from playing steps without weights; and how often an expert will lie in memory, from recorded routing or a stated
+// assumption.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/open/open.h"
+#include "engine/experts/routing_trace.h"
+#include "engine/plan/memory_plan.h"
+#include "graph/cost.h"
+
+namespace sluice {
+
+// On a device with memory of its own: how long a step of one token takes, and a layer in it waits that lacks experts.
+struct Rehearsal {
+  double step_seconds = 0;                     // with all its experts
+  uint32_t dispatches = 0;                     // of the step
+  bool reads = false;                          // whether lacking ones were brought
+  double first_seconds = 0, next_seconds = 0;  // that the first of them takes, and each more
+};
+
+struct Bandwidths {
+  double memory = 0;  // bytes a second; of a GPU those that it copies in its own, read and written
+  double disk = 0;    // of direct reads; 0: not known
+};
+
+struct Forecast {
+  std::string routing{};     // what the hit rates rest on; "": no experts are read
+  double hit_rate = 1;       // of an expert that a token chooses, once slots are full
+  double cold_hit_rate = 1;  // in the first kColdTokens, before which slots are empty
+  double memory_bytes = 0;   // that a token reads there
+  double disk_bytes = 0;     // and from the file, at hit_rate
+  Bandwidths bandwidths{};
+  std::optional<Rehearsal> rehearsal{};  // on a device with memory of its own
+  std::string unknown{};                 // why there is no speed, where that is not for lack of a disk
+  double tokens_per_second = 0, cold_tokens_per_second = 0;  // likewise; 0: not known
+};
+inline constexpr uint32_t kColdTokens = 32;
+inline constexpr uint32_t kForecastDepth = 256;
+
+// "zipf 1.0, 8 topics of 64 tokens", which is assumed where nothing was recorded.
+RoutingTrace assumed_routing(const ExpertRoom& experts);
+
+// Where the disk and the routing come from.
+struct ForecastSources {
+  std::optional<std::string> routing{};  // a recorded trace; none: assumed
+  std::optional<double> disk{};          // bytes a second; none: measured on the model's file
+  bool header_only = false;              // there is no file to measure with
+  uint32_t depth = kForecastDepth;       // tokens before the one that is foreseen
+};
+struct Foresight {
+  MemoryPlan plan;
+  Forecast forecast;
+};
+// Plans a model and measures the machine, which takes a second. The reserve was measured before.
+Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, EngineOptions options,
+                          const ForecastSources& sources);
+
+struct Measured {
+  Bandwidths bandwidths{};
+  std::optional<Rehearsal> rehearsal{};
+};
+// `facts`: of the planned program. An error where the recorded trace is of another model.
+Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const Measured& measured,
+                          const ForecastSources& sources);
+
+}  // namespace sluice

@@ -1,0 +1,109 @@
+// sluice plan: what a model would take of memory and how fast it would be, before it is loaded or even here.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "app/cli/console.h"
+#include "app/commands.h"
+#include "app/open/open.h"
+#include "app/plan/file_header.h"
+#include "app/plan/plan_report.h"
+#include "checkpoint/file_type.h"
+#include "engine/text_files.h"
+
+namespace sluice {
+namespace {
+
+struct PlannedModel {
+  Model model;
+  WeightFiles files;
+  bool header_only = false;
+};
+
+Result<PlannedModel> open_planned(const std::string& path) {
+  TRY(std::optional<HeaderOnly> header, open_header(path));
+  if (!header) {
+    TRY(Model model, open_model(path));
+    WeightFiles files = weight_files(model);
+    return PlannedModel{std::move(model), std::move(files)};
+  }
+  const std::byte* const first = header->zeros;
+  TRY(Model model, resolve(std::make_shared<const Checkpoint>(std::move(header->checkpoint))));
+  WeightFiles files{.paths = {path}, .place = [first](const std::byte* byte) {
+                      return std::optional(FilePlace{0, static_cast<uint64_t>(byte - first)});
+                    }};
+  return PlannedModel{std::move(model), std::move(files), true};
+}
+
+Result<int> run(const Arguments& arguments, Console& console) {
+  TRY(const std::string path, model_path(arguments.positionals()[0]));
+  TRY(const PlannedModel planned, open_planned(path));
+  EngineOptions options = engine_options_of(arguments, planned.model.facts());
+  const auto needs = [&]() -> Result<DeviceNeeds> { return DeviceNeeds{planned.model, planned.files, options}; };
+  TRY(Machine machine, open_machine(arguments, needs, console));
+  const Result<TextParts> text = open_text(planned.model);  // for what it takes of memory
+  measure_reserve(machine);
+  ForecastSources sources{.header_only = planned.header_only};
+  if (arguments.given("--routing")) sources.routing = arguments.text("--routing");
+  if (arguments.given("--disk")) sources.disk = static_cast<double>(arguments.integer("--disk"));
+  TRY(const Foresight foreseen, foresee(planned.model, planned.files, machine, options, sources));
+  const PlanReport report{.model = path,
+                          .format = format_label(planned.model.checkpoint()),
+                          .device = machine.device->info().description,
+                          .header_only = planned.header_only,
+                          .bounded = machine.bounded,
+                          .device_bytes = machine.device->info().memory_bytes,
+                          .host_held = machine.budget.used(Domain::host),
+                          .parameters = planned.model.facts().parameters,
+                          .plan = &foreseen.plan,
+                          .forecast = foreseen.forecast};
+  if (arguments.flag("--json"))
+    console.json(plan_json(report));
+  else
+    console.out(plan_text(report));
+  TRY_STATUS(check_room(foreseen.plan, machine));
+  return 0;
+}
+
+std::vector<OptionSpec> own_options() {
+  return {
+      {.name = "--routing",
+       .argument = "FILE",
+       .kind = OptionKind::text,
+       .help = "a recorded trace of chosen experts; without it a distribution is assumed, and named"},
+      {.name = "--disk",
+       .argument = "BYTES",
+       .kind = OptionKind::bytes,
+       .help = "what the disk gives in a second; without it, measured on the model's file"},
+      arithmetic_option(),
+      cache_option(),
+      repack_option("behind"),
+      context_option(),
+      {.name = "--json", .help = "print one JSON object"},
+  };
+}
+
+}  // namespace
+
+CommandSpec plan_command() {
+  return {
+      .name = "plan",
+      .summary = "Says what a model would take of memory, and how fast it would be",
+      .text =
+          "Loads nothing: says who takes how much of --memory, the floor below which the model is refused, the amount "
+          "with which all experts lie in memory, how many of the chosen ones are expected to, and the tokens a second "
+          "that this machine's memory and disk allow; on a GPU, whose memory --device-memory bounds, those that a step "
+          "takes which is played there without weights. The beginning of a GGUF file is enough, some ten megabytes "
+          "that "
+          "hold its header. Exit status 1 where the model does not fit.",
+      .positionals = {model_positional(/*required=*/true)},
+      .options = join_options({own_options(), draft_options(), device_options(/*answers=*/true)}),
+      .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},
+                   {"head -c 32M model.gguf > header.gguf && sluice plan header.gguf --disk 3G",
+                    "of a file that is elsewhere, on a disk of 3 GB/s"}},
+      .json = plan_fields(),
+      .run = run,
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#include "app/plan/read_bandwidth.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr uint64_t kLeastBytes = 256 << 20;
+constexpr uint64_t kMostBytes = uint64_t{2} << 30;
+constexpr uint64_t kCaches = 4;  // so many times the last cache
+
+// The last cache of one socket or cluster, as far as the system says; 0: it does not.
+uint64_t last_cache_bytes() {
+  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
+
+}  // namespace
+
+ReadBandwidth::ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t words)
+    : pool_(&pool), reservation_(std::move(reservation)), words_(words), buffer_(new uint64_t[words]) {
+  pool.parallel(words, 1, [&](const Share& share) {
+    std::iota(buffer_.get() + share.first, buffer_.get() + share.last, uint64_t{share.first});
+  });
+}
+
+Result<ReadBandwidth> ReadBandwidth::open(ThreadPool& pool, Budget& budget, uint64_t most) {
+  const uint64_t wanted = std::clamp(kCaches * last_cache_bytes(), kLeastBytes, kMostBytes);
+  const uint64_t bytes = std::min(wanted, most / sizeof(uint64_t) * sizeof(uint64_t));
+  TRY(Reservation reservation, budget.reserve(Domain::host, Purpose::staging, bytes));
+  return ReadBandwidth(pool, std::move(reservation), static_cast<size_t>(bytes / sizeof(uint64_t)));
+}
+
+double ReadBandwidth::measure() {
+  std::vector<uint64_t> sums(pool_->threads());
+  const auto before = std::chrono::steady_clock::now();
+  pool_->parallel(words_, 1, [&](const Share& share) {
+    sums[share.thread] = std::accumulate(buffer_.get() + share.first, buffer_.get() + share.last, uint64_t{0});
+  });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+  const uint64_t all = std::accumulate(sums.begin(), sums.end(), uint64_t{0});
+  CHECK(all == uint64_t{words_} * (words_ - 1) / 2);  // nobody may leave the reading out
+  return static_cast<double>(words_ * sizeof(uint64_t)) / seconds;
+}
+
+}  // namespace sluice

@@ -1,0 +1,256 @@
+#include "app/run/chat.h"
+
+#include <optional>
+#include <utility>
+
+#include "app/cli/help.h"
+#include "app/cli/interrupt.h"
+#include "app/run/chat_history.h"
+#include "app/run/conversation_file.h"
+#include "app/run/line_editor.h"
+#include "app/run/run_report.h"
+#include "app/run/speaker.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+class Chat {
+ public:
+  struct Command {
+    const char* name;
+    const char* argument;  // what follows it; "": nothing
+    const char* help;
+    Status (Chat::*run)(const std::string& argument);
+  };
+  static const std::vector<Command>& commands();
+
+  Chat(std::unique_ptr<Talker> talker, std::unique_ptr<Conversation> conversation, const Budget& budget,
+       Console& console, const ChatOptions& options)
+      : talker_(std::move(talker)),
+        conversation_(std::move(conversation)),
+        budget_(budget),
+        console_(console),
+        options_(options) {}
+
+  int run();
+  const Talker& talker() const { return *talker_; }
+
+ private:
+  void handle(const PromptLines& typed);
+  Status run_command(const std::string& line);
+  void answer(const std::string& text);
+  void say(const Status& status);
+  void keep(const PromptLines& typed);
+
+  Status help(const std::string&);
+  Status system(const std::string& text);
+  Status undo(const std::string&);
+  Status clear(const std::string&);
+  Status save(const std::string& path);
+  Status load(const std::string& path);
+  Status model(const std::string& name);
+  Status stats(const std::string&);
+  Status quit(const std::string&);
+
+  std::unique_ptr<Talker> talker_;
+  std::unique_ptr<Conversation> conversation_;  // points into the talker
+  const Budget& budget_;
+  Console& console_;
+  const ChatOptions options_;
+  std::string history_path_ = options_.history_path;
+  std::optional<Reply> last_;
+  bool leaving_ = false;
+};
+
+const std::vector<Chat::Command>& Chat::commands() {
+  static const std::vector<Command> table = {
+      {"/help", "", "lists the commands", &Chat::help},
+      {"/system", "TEXT", "sets the system message and begins anew; without TEXT shows it", &Chat::system},
+      {"/undo", "", "takes back the last question and its answer", &Chat::undo},
+      {"/clear", "", "begins anew", &Chat::clear},
+      {"/save", "FILE", "writes the conversation to FILE, and what is computed of it to FILE.state", &Chat::save},
+      {"/load", "FILE", "goes on with the conversation of FILE", &Chat::load},
+      {"/model", "NAME", "goes on with another model; without NAME shows which it is", &Chat::model},
+      {"/stats", "", "speed and memory of the last answer", &Chat::stats},
+      {"/quit", "", "leaves, as Ctrl-D does", &Chat::quit},
+  };
+  return table;
+}
+
+int Chat::run() {
+  console_.out("/help lists the commands\n");
+  LineEditor editor([this] { return talker_->engine->warm_up(); });
+  for (const std::string& entry : history_path_.empty() ? std::vector<std::string>() : read_history(history_path_))
+    editor.remember(entry);
+  bool interrupted_before = false;  // the last thing was a Ctrl-C
+  while (console_.status().ok() && !leaving_) {
+    clear_interrupts();
+    PromptLines typed;
+    switch (editor.read("> ", typed)) {
+      case LineEditor::End::closed: console_.out("\n"); return 0;
+      case LineEditor::End::interrupted:
+        if (interrupted_before) {
+          console_.out("\n");
+          return 0;
+        }
+        console_.out("\nCtrl-C again or /quit leaves\n");
+        interrupted_before = true;
+        continue;
+      case LineEditor::End::line: break;
+    }
+    keep(typed);
+    handle(typed);
+    interrupted_before = interrupted();
+  }
+  return 0;
+}
+
+// A history that cannot be written is said once.
+void Chat::keep(const PromptLines& typed) {
+  const Status kept = history_path_.empty() ? Status() : add_to_history(history_path_, typed.text());
+  if (!kept) {
+    say(error(kept.error().kind, kept.error().text, " (no more lines are kept)"));
+    history_path_.clear();
+  }
+}
+
+void Chat::handle(const PromptLines& typed) {
+  const size_t first = typed.text().find_first_not_of(" \t\n");
+  if (first == std::string::npos) return;
+  if (typed.quoted() || typed.text()[first] != '/')
+    answer(typed.text());
+  else
+    say(run_command(typed.text().substr(first)));
+}
+
+Status Chat::run_command(const std::string& line) {
+  const std::string name = line.substr(0, line.find_first_of(" \t"));
+  const size_t begin = line.find_first_not_of(" \t", name.size()), end = line.find_last_not_of(" \t");
+  const std::string argument = begin == std::string::npos ? "" : line.substr(begin, end + 1 - begin);
+  for (const Command& command : commands()) {
+    if (command.name != name) continue;
+    if (command.argument[0] == '\0' && !argument.empty())
+      return error(ErrorKind::invalid, name, ": unexpected ", printable(argument), ": want nothing after it");
+    return (this->*command.run)(argument);
+  }
+  return error(ErrorKind::invalid, "no command ", printable(name), ": /help lists them");
+}
+
+void Chat::say(const Status& status) {
+  if (!status) console_.err(cat("sluice: ", status.error().text, '\n'));
+}
+
+void Chat::answer(const std::string& text) {
+  Speaker speaker(console_, /*silent=*/false);
+  Result<Reply> reply = conversation_->ask(text, speaker.watch());
+  speaker.finish();
+  say_notes(options_.states, console_);
+  if (!reply) {
+    say(reply.error());
+    return;
+  }
+  last_ = *std::move(reply);
+  say(talker_->model.checkpoint().check_unchanged());
+  if (options_.stats) console_.err(stats_text(*last_, budget_, *talker_->engine, talker_->model, talker_->foreseen));
+}
+
+Status Chat::help(const std::string&) {
+  console_.out(table_text(chat_commands()));
+  console_.out(
+      "A line that ends in \\ goes on in the next; \"\"\" begins and ends a prompt of several lines. Ctrl-C stops an\n"
+      "answer; twice, it leaves.\n");
+  return {};
+}
+
+Status Chat::system(const std::string& text) {
+  if (text.empty()) {
+    console_.out(conversation_->system().empty() ? "no system message\n" : conversation_->system() + "\n");
+    return {};
+  }
+  if (!conversation_->has_template())
+    return error(ErrorKind::invalid, "/system: this model has no chat template, so it takes no system message");
+  conversation_->set_system(text);
+  conversation_->clear();
+  return {};
+}
+
+Status Chat::undo(const std::string&) {
+  const std::optional<std::string> question = conversation_->undo();
+  console_.out(question ? cat("took back: ", printable(*question), '\n') : "nothing to take back\n");
+  return {};
+}
+
+Status Chat::clear(const std::string&) {
+  conversation_->clear();
+  return {};
+}
+
+Status Chat::save(const std::string& path) {
+  if (path.empty()) return error(ErrorKind::invalid, "/save: no FILE: want a file's name");
+  TRY_STATUS(save_conversation(*conversation_, talker_->model, talker_->files.name, path));
+  console_.out(cat("saved ", conversation_->messages().size(), " messages\n"));
+  return {};
+}
+
+Status Chat::load(const std::string& path) {
+  if (path.empty()) return error(ErrorKind::invalid, "/load: no FILE: want a file that /save wrote");
+  std::string note;
+  TRY_STATUS(load_conversation(*conversation_, talker_->model, path, &note));
+  console_.out(cat("loaded ", conversation_->messages().size(), " messages\n", note, note.empty() ? "" : "\n"));
+  return {};
+}
+
+// The old model stays until the new one stands.
+Status Chat::model(const std::string& name) {
+  if (name.empty()) {
+    console_.out(cat(printable(talker_->files.name, 200), "  ", printable(talker_->files.path, 1000), '\n'));
+    return {};
+  }
+  TRY(std::unique_ptr<Talker> next, options_.open(name));
+  ConversationSettings settings = next->settings;
+  settings.system = conversation_->system();
+  if (!settings.system.empty() && !next->text.chat) {
+    return error(ErrorKind::invalid, "/model: ", printable(name),
+                 " has no chat template, so it takes no system message: want /clear and a chat without one");
+  }
+  auto conversation = std::make_unique<Conversation>(next->text, *next->engine, settings);
+  std::vector<ChatMessage> messages = conversation_->messages();
+  for (ChatMessage& message : messages) message.history = 0;
+  conversation->replace(std::move(settings), std::move(messages));
+  conversation_ = std::move(conversation);
+  options_.close(*talker_);
+  talker_ = std::move(next);
+  last_.reset();
+  return {};
+}
+
+Status Chat::stats(const std::string&) {
+  console_.out(last_ ? stats_text(*last_, budget_, *talker_->engine, talker_->model, talker_->foreseen)
+                     : "no answer yet\n");
+  return {};
+}
+
+Status Chat::quit(const std::string&) {
+  leaving_ = true;
+  return {};
+}
+
+}  // namespace
+
+Result<int> chat(std::unique_ptr<Talker> talker, std::unique_ptr<Conversation> conversation, const Budget& budget,
+                 Console& console, const ChatOptions& options) {
+  Chat talk(std::move(talker), std::move(conversation), budget, console, options);
+  const int status = talk.run();
+  options.close(talk.talker());
+  return status;
+}
+
+std::vector<TableRow> chat_commands() {
+  std::vector<TableRow> rows;
+  for (const Chat::Command& command : Chat::commands())
+    rows.push_back({cat(command.name, command.argument[0] == '\0' ? "" : " ", command.argument), command.help});
+  return rows;
+}
+
+}  // namespace sluice

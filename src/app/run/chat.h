@@ -1,0 +1,32 @@
+// A chat on the terminal: lines edited and remembered, commands that begin with a slash.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/cli/args.h"
+#include "app/cli/console.h"
+#include "app/run/conversation.h"
+#include "app/run/talker.h"
+#include "base/budget.h"
+#include "base/result.h"
+
+namespace sluice {
+
+struct ChatOptions {
+  bool stats = false;            // after every answer
+  std::string history_path;      // "": what is typed is kept until the end only
+  StateStore* states = nullptr;  // whose notes are shown
+  std::function<Result<std::unique_ptr<Talker>>(const std::string& name)> open;  // another model
+  std::function<void(const Talker&)> close;                                      // when one is left
+};
+
+// Until /quit, Ctrl-D, or Ctrl-C twice; the exit status.
+Result<int> chat(std::unique_ptr<Talker> talker, std::unique_ptr<Conversation> conversation, const Budget& budget,
+                 Console& console, const ChatOptions& options);
+// What /help lists: "/save FILE" and what it does.
+std::vector<TableRow> chat_commands();
+
+}  // namespace sluice

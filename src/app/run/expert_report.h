@@ -1,0 +1,12 @@
+// What --stats says about experts that are read as they are chosen.
+#pragma once
+
+#include <string>
+
+#include "engine/experts/expert_store.h"
+
+namespace sluice {
+
+std::string expert_text(const ExpertStats& stats);  // a line
+
+}  // namespace sluice

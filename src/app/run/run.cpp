@@ -1,0 +1,224 @@
+// sluice run: one answer, or a chat.
+#include <algorithm>
+#include <utility>
+
+#include "app/bench/bench_routing.h"
+#include "app/cli/console.h"
+#include "app/cli/environment.h"
+#include "app/cli/interrupt.h"
+#include "app/commands.h"
+#include "app/open/open.h"
+#include "app/run/chat.h"
+#include "app/run/conversation.h"
+#include "app/run/run_report.h"
+#include "app/run/sampling_options.h"
+#include "app/run/speaker.h"
+#include "app/run/store_settings.h"
+#include "app/run/talker.h"
+#include "base/files/file.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kMaxPrompt = size_t{64} << 20;  // bytes read from a pipe
+
+struct Words {
+  std::string model = kDemoName;
+  std::optional<std::string> prompt;
+};
+
+// One word alone is the model, unless it has a space in it and no file has that name: then it is a question to the
+// demo.
+Words split_words(const std::vector<std::string>& words) {
+  if (words.size() == 1 && words[0].find(' ') != std::string::npos && path_kind(words[0]) == PathKind::missing)
+    return {kDemoName, words[0]};
+  Words split;
+  if (!words.empty()) split.model = words[0];
+  if (words.size() > 1) split.prompt = words[1];
+  return split;
+}
+
+Result<std::string> piped_prompt(Console& console) {
+  TRY(std::string text, console.read_in(kMaxPrompt));
+  if (ends_with(text, "\n")) text.pop_back();
+  if (text.empty()) return error(ErrorKind::invalid, "run: standard input is empty: want a prompt");
+  return text;
+}
+
+Status check_options(const Arguments& arguments) {
+  if (arguments.flag("--think") && arguments.flag("--no-think"))
+    return error(ErrorKind::invalid, "run: --think and --no-think: want one of them");
+  if (arguments.flag("--raw")) {
+    for (const char* name : {"--system", "--chat-template", "--think", "--no-think"})
+      if (arguments.given(name))
+        return error(ErrorKind::invalid, "run: --raw and ", name, ": want one of them, since --raw uses no template");
+  }
+  return {};
+}
+
+std::string verbose_text(const Talker& talker, const Machine& machine, const Conversation& conversation) {
+  const ModelFacts& facts = talker.model.facts();
+  return cat("model     ", printable(facts.name), " (", facts.family, ", ", facts.size_label, ")\ndevice    ",
+             machine.device->info().description, "\nnumerics  ", talker.engine->numerics_id(), "\ntemplate  ",
+             conversation.has_template() ? printable(talker.text.chat_name) : "none", ", dialect ",
+             conversation.dialect().name, "\ncontext   ", talker.engine->context(), "\n", machine.budget.table());
+}
+
+void open_states(const Arguments& arguments, Machine& machine, Console& console) {
+  if (!arguments.given("--state-dir")) return;
+  const auto limit = static_cast<uint64_t>(arguments.integer("--state-dir-size"));
+  machine.states = std::make_unique<StateStore>(arguments.text("--state-dir"), limit);
+  say_notes(machine.states.get(), console);
+}
+
+Result<int> answer_once(Conversation& conversation, const Machine& machine, const std::string& prompt,
+                        const Arguments& arguments, const RunFacts& facts, const Talker& talker, Console& console) {
+  const Budget& budget = machine.budget;
+  const bool json = arguments.flag("--json");
+  Speaker speaker(console, json);
+  TRY(const Reply reply, conversation.ask(prompt, speaker.watch()));
+  speaker.finish();
+  say_notes(machine.states.get(), console);
+  if (json) console.json(reply_json(facts, reply, budget));
+  if (arguments.flag("--stats")) console.err(stats_text(reply, budget, *talker.engine, talker.model, talker.foreseen));
+  if (talker.meter) TRY_STATUS(write_routing(recorded_routing(*talker.meter), arguments.text("--record-routing")));
+  return interrupted() ? kInterruptedExit : 0;
+}
+
+// Where the chat's lines are kept; "": nowhere.
+std::string history_path(const Arguments& arguments) {
+  const std::string folder = state_folder();
+  return arguments.flag("--no-history") || folder.empty() ? "" : join_path(folder, "history");
+}
+
+Result<int> run(const Arguments& arguments, Console& console) {
+  TRY_STATUS(check_options(arguments));
+  Words words = split_words(arguments.positionals());
+  if (words.prompt && words.prompt->empty()) return error(ErrorKind::invalid, "run: PROMPT is empty: want a prompt");
+  TRY(ModelFiles files, model_files(words.model));
+  const bool talks = !words.prompt && console.in_is_terminal();
+  if (talks && arguments.flag("--json"))
+    return error(ErrorKind::invalid, "run: --json without a prompt: want one, since a chat is no JSON");
+  if (!words.prompt && !talks) TRY_ASSIGN(words.prompt, piped_prompt(console));
+  TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
+  open_states(arguments, machine, console);
+  TRY(std::unique_ptr<Talker> talker, open_talker(std::move(files), arguments, machine, console));
+  // Now, so that what it takes to read the model has a progress line of its own.
+  if (machine.states != nullptr && machine.states->keeps()) talker->model.digest();
+  auto conversation = std::make_unique<Conversation>(talker->text, *talker->engine, talker->settings);
+  if (arguments.flag("--verbose")) console.err(verbose_text(*talker, machine, *conversation));
+  const std::string note = go_template_note(talker->files, talker->text.chat_name);
+  if (!note.empty() && (arguments.flag("--verbose") || arguments.flag("--stats")))
+    console.err(cat("store template  ", note, '\n'));
+  watch_interrupts();
+  if (talks) {
+    const auto open = [&](const std::string& name) -> Result<std::unique_ptr<Talker>> {
+      TRY(ModelFiles other, model_files(name));
+      return open_talker(std::move(other), arguments, machine, console);
+    };
+    return chat(std::move(talker), std::move(conversation), machine.budget, console,
+                {.stats = arguments.flag("--stats"),
+                 .history_path = history_path(arguments),
+                 .states = machine.states.get(),
+                 .open = open,
+                 .close = [&](const Talker& left) { keep_hot_experts(left, console); }});
+  }
+  const RunFacts facts{talker->files.path, machine.device->info().description, arguments.text("--arithmetic"),
+                       talker->engine->numerics_id(), talker->settings.sampling.seed};
+  TRY(const int status, answer_once(*conversation, machine, *words.prompt, arguments, facts, *talker, console));
+  keep_hot_experts(*talker, console);
+  TRY_STATUS(talker->model.checkpoint().check_unchanged());
+  return status;
+}
+
+std::vector<OptionSpec> own_options() {
+  return {
+      {.name = "--system", .argument = "TEXT", .kind = OptionKind::text, .help = "the system message"},
+      {.name = "--chat-template",
+       .argument = "FILE",
+       .kind = OptionKind::text,
+       .help = "a Jinja template in place of the model's own"},
+      {.name = "--raw", .help = "no template: the prompt is text that the model goes on with"},
+      {.name = "--think", .help = "asks the template for thinking; it is shown apart, on standard error"},
+      {.name = "--no-think", .help = "asks the template for an answer without thinking"},
+      {.name = "--max-tokens",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "0",
+       .help = "the longest answer; 0 for what the context leaves",
+       .most = 1e9},
+      {.name = "--stop",
+       .argument = "STRING",
+       .kind = OptionKind::text,
+       .help = "ends the answer before this text; may be given several times",
+       .repeated = true},
+  };
+}
+
+std::vector<OptionSpec> engine_options() {
+  return {
+      arithmetic_option(),
+      cache_option(),
+      repack_option("behind"),
+      expert_memory_option(),
+      context_option(),
+      {.name = "--state-dir",
+       .argument = "DIR",
+       .kind = OptionKind::text,
+       .help = "keeps what is computed there, so that a prompt that begins alike goes on from it after a restart; a "
+               "folder that "
+               "others may write to is not used; the model is read whole once, and remembered while its files stay"},
+      {.name = "--state-dir-size",
+       .argument = "BYTES",
+       .kind = OptionKind::bytes,
+       .fallback = "8G",
+       .help = "what may be kept there; the least recently used goes first"},
+      {.name = "--record-routing",
+       .argument = "FILE",
+       .kind = OptionKind::text,
+       .help =
+           "writes which experts the answer's tokens chose, for sluice plan --routing; of a model whose experts are "
+           "read as they are chosen"},
+      {.name = "--stats",
+       .help = "speed and memory on standard error, after every answer, and what was assumed of a model whose file "
+               "does not say it"},
+      {.name = "--json", .help = "print one JSON object in place of the answer"},
+      {.name = "--no-expert-list",
+       .help = "neither reads at start the experts that the last run of the model used most, nor keeps which they are; "
+               "of a model whose experts are read as they are chosen"},
+      {.name = "--no-history", .help = "keeps no line of the chat in the history file"},
+      {.name = "--verbose", .help = "say on standard error what was opened"},
+  };
+}
+
+}  // namespace
+
+CommandSpec run_command() {
+  return {
+      .name = "run",
+      .summary = "Answers a prompt, or chats",
+      .text =
+          "Without a MODEL the built-in one answers. Without a prompt it chats on a terminal and takes the prompt from "
+          "a pipe otherwise. Tokens are chosen as "
+          "the model file asks, or the store it lies in, with seed 0, so that the same command gives the same answer. "
+          "Thinking goes to "
+          "standard error, never into the answer. Ctrl-C stops the answer, twice leaves.",
+      .positionals = {model_positional(/*required=*/false),
+                      {"PROMPT", false, "the question; a single argument with a space in it is one to the demo"}},
+      .options = join_options(
+          {own_options(), sampling_options(), device_options(/*answers=*/true), engine_options(), draft_options()}),
+      .tables = {{"In a chat", chat_commands()}},
+      .examples =
+          {{"sluice run", "chat with the built-in demo"},
+           {"sluice run \"What is a violin?\"", "one answer from it"},
+           {"sluice run model.gguf --system \"Answer in one sentence.\" --greedy --stats \"Why is the sky blue?\"",
+            "one answer, always the likeliest tokens, with speed and memory"},
+           {"sluice run model.gguf --json < question.txt", "the prompt from a file, the answer as JSON"},
+           {"sluice run model.gguf --raw --max-tokens 50 \"Once upon a time\"", "plain continuation"}},
+      .json = reply_fields(),
+      .run = run,
+  };
+}
+
+}  // namespace sluice

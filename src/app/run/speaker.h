@@ -1,0 +1,40 @@
+// Shows a reply as it comes: the answer on standard output, thinking on standard error, dimmed on a terminal.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/cli/console.h"
+#include "app/cli/progress.h"
+#include "app/run/conversation.h"
+
+namespace sluice {
+
+// One reply; a progress line stands until its first text.
+class Speaker {
+ public:
+  Speaker(Console& console, bool silent);
+  ~Speaker() { finish(); }
+  Speaker(const Speaker&) = delete;
+  Speaker& operator=(const Speaker&) = delete;
+
+  // Stops at Ctrl-C or when nobody reads any more.
+  ReplyWatch watch();
+  // Ends dimming and the answer's last line.
+  void finish();
+
+ private:
+  void show(Channel channel, const std::string& text);
+  void turn(Channel channel);
+
+  Console* console_;
+  bool silent_;  // --json: nothing is shown
+  std::optional<ProgressLine> progress_;
+  std::optional<Channel> channel_;  // of the last text
+  bool at_line_start_ = true;       // of that channel
+};
+
+// `text` for a terminal: control characters but newline and tab become U+FFFD, so that no answer can steer it.
+std::string harmless(const std::string& text);
+
+}  // namespace sluice

@@ -1,0 +1,254 @@
+// sluice verify: holds a model file to what another implementation computed (golden.h), by design.md's bars
+// (verify_bars.h), on the device and in the arithmetic that would answer users.
+#include <algorithm>
+#include <utility>
+
+#include "app/cli/console.h"
+#include "app/cli/progress.h"
+#include "app/commands.h"
+#include "app/open/open.h"
+#include "app/verify/compare.h"
+#include "app/verify/verify_case.h"
+#include "app/verify/verify_chat.h"
+#include "app/verify/verify_report.h"
+#include "base/text.h"
+#include "device/reference/reference.h"
+#include "engine/trace.h"
+
+namespace sluice {
+namespace {
+
+// Perplexity asks for every row; more of them in a step than users ever ask for.
+constexpr uint32_t kLogitsRows = 64;
+
+// The format of most of the weights' bytes.
+FileKind kind_of_file(const Model& model) {
+  std::vector<uint64_t> bytes(kFormats);
+  for (const BoundWeight& weight : model.weights().all()) {
+    bytes[static_cast<size_t>(weight.tensor.format)] += weight.tensor.shape.experts *
+                                                        uint64_t{weight.tensor.shape.rows} *
+                                                        row_bytes(weight.tensor.format, weight.tensor.shape.columns);
+  }
+  const auto most = std::max_element(bytes.begin(), bytes.end());
+  return kind_of_format(static_cast<Format>(most - bytes.begin()));
+}
+
+// Positions that the longest of these cases needs, greedy tokens included.
+uint32_t longest_case(const std::vector<const GoldenCase*>& cases) {
+  size_t longest = 1;
+  for (const GoldenCase* one : cases) longest = std::max(longest, one->input_ids.size() + one->greedy.size());
+  return static_cast<uint32_t>(longest);
+}
+
+// One arithmetic's engines and what its cases are judged by.
+class Verifier {
+ public:
+  // `experts`: of the engine that is held to the bars.
+  Verifier(const Model& model, const Golden& golden, Machine& machine, const ExpertOptions& experts, const Bars& bars)
+      : model_(model), golden_(golden), machine_(machine), experts_(experts), bars_(bars) {}
+
+  Status open(Arithmetic arithmetic, uint32_t context, Console& console) {
+    EngineOptions options;
+    options.arithmetic = arithmetic_ = arithmetic;
+    options.context = context;
+    options.logits_rows = kLogitsRows;
+    options.repack = Repack::behind;
+    options.experts = experts_;
+    TRY(engine_, open_engine(model_, *machine_.device, machine_, options, console));
+    if (bars_.judge == Judge::reference) {
+      reference_device_ = make_reference_device();
+      options.arithmetic = Arithmetic::exact;
+      options.experts = {};
+      TRY(reference_, open_engine(model_, *reference_device_, machine_, options, console));
+    }
+    return {};
+  }
+
+  std::string numerics_id() const { return engine_->numerics_id(); }
+
+  Result<CaseReport> run(const GoldenCase& golden_case) {
+    const uint32_t vocabulary = model_.facts().vocabulary;
+    TRY(const CaseRun ours, run_case(*engine_, golden_case, vocabulary));
+    TRY(const Judgement golden, judge_by_golden(golden_, golden_case, vocabulary));
+    std::optional<Judgement> reference;
+    if (needs_reference(golden_case))
+      TRY_ASSIGN(reference, judge_by_reference(*reference_, golden_case, vocabulary, ours));
+    CaseReport report = report_case(golden_case, ours, golden, reference ? &*reference : nullptr, vocabulary, bars_);
+    TRY_STATUS(add_trace(golden_case, report));
+    return report;
+  }
+
+ private:
+  // Whether the reference's answer is held to any bar: it is slow, and long cases are most of its time.
+  bool needs_reference(const GoldenCase& golden_case) const {
+    return reference_ &&
+           (bars_.logit_floor || bars_.ln_perplexity || bars_.median_relative || !golden_case.greedy.empty());
+  }
+
+  Status add_trace(const GoldenCase& golden_case, CaseReport& report) {
+    TRY(Trace judge, golden_values(golden_, golden_case));
+    if (judge.empty()) return {};
+    TRY(const Trace ours,
+        trace(model_, *machine_.device, machine_.budget, arithmetic_, std::span(golden_case.input_ids)));
+    if (reference_device_)
+      TRY_ASSIGN(judge, trace(model_, *reference_device_, machine_.budget, Arithmetic::exact, golden_case.input_ids));
+    report_trace(report, compare_traces(ours, judge, bars_), bars_);
+    return {};
+  }
+
+  const Model& model_;
+  const Golden& golden_;
+  Machine& machine_;
+  const ExpertOptions experts_;
+  const Bars bars_;
+  Arithmetic arithmetic_{};
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Device> reference_device_;  // and its engine: where the reference is the judge
+  std::unique_ptr<Engine> reference_;
+};
+
+struct Selection {
+  std::vector<const GoldenCase*> all, runnable;
+  bool has_chat = false;  // among the runnable: the model's tokenizer and template are needed
+};
+
+Result<Selection> select_cases(const Golden& golden, const std::string& glob) {
+  Selection selection;
+  for (const GoldenCase& one : golden.cases()) {
+    if (glob_matches(glob, one.name)) {
+      selection.all.push_back(&one);
+      if (!reason_not_run(one.kind)) {
+        selection.runnable.push_back(&one);
+        selection.has_chat |= one.kind == "chat";
+      }
+    }
+  }
+  if (selection.runnable.empty()) {
+    return error(ErrorKind::not_found, "verify: --cases ", printable(glob), " selects ", selection.all.size(),
+                 " cases and none that can be run: want another pattern");
+  }
+  return selection;
+}
+
+CaseReport not_run_report(const GoldenCase& golden_case) {
+  CaseReport report;
+  report.name = golden_case.name;
+  report.kind = golden_case.kind;
+  report.not_run = *reason_not_run(golden_case.kind);
+  return report;
+}
+
+// What is verified, and by what.
+struct Subject {
+  Golden golden;
+  Selection selection;  // points into `golden`
+  Model model;
+  std::optional<TextParts> text;  // where a chat case needs it
+  FileKind file;
+};
+
+Result<std::unique_ptr<Subject>> open_subject(const Arguments& arguments) {
+  TRY(Golden golden, Golden::open(arguments.text("--golden")));
+  TRY(const std::string path, model_path(arguments.positionals()[0]));
+  TRY(Model model, open_model(path));
+  const FileKind file = kind_of_file(model);
+  auto subject = std::make_unique<Subject>(Subject{std::move(golden), {}, std::move(model), std::nullopt, file});
+  TRY(subject->selection, select_cases(subject->golden, arguments.text("--cases")));
+  if (subject->selection.has_chat) TRY_ASSIGN(subject->text, open_text(subject->model));
+  return subject;
+}
+
+Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const GoldenCase& golden_case) {
+  if (reason_not_run(golden_case.kind)) return not_run_report(golden_case);
+  TRY(CaseReport report, verifier.run(golden_case));
+  if (subject.text) check_chat(*subject.text, golden_case, report);
+  return report;
+}
+
+Result<VerifyRun> verify(const Subject& subject, Machine& machine, const ExpertOptions& experts, Arithmetic arithmetic,
+                         Console& console) {
+  VerifyRun run;
+  run.arithmetic = arithmetic;
+  run.bars = bars_for(subject.golden.model(), subject.file, arithmetic);
+  Verifier verifier(subject.model, subject.golden, machine, experts, run.bars);
+  TRY_STATUS(verifier.open(arithmetic, longest_case(subject.selection.runnable), console));
+  run.numerics_id = verifier.numerics_id();
+  ProgressLine progress(console, cat("verifying in ", arithmetic_name(arithmetic), " arithmetic"), "cases");
+  for (const GoldenCase* one : subject.selection.all) {
+    progress.update(run.cases.size(), subject.selection.all.size());
+    TRY(CaseReport report, verify_case(subject, verifier, *one));
+    run.cases.push_back(std::move(report));
+  }
+  sum_up(run);
+  return run;
+}
+
+std::vector<Arithmetic> parse_arithmetics(const std::string& name) {
+  if (name == "both") return {Arithmetic::exact, Arithmetic::fast};
+  return {parse_arithmetic(name)};
+}
+
+Result<int> run(const Arguments& arguments, Console& console) {
+  TRY(const std::unique_ptr<Subject> subject, open_subject(arguments));
+  TRY(Machine machine, open_machine(arguments));
+  VerifyReport report;
+  report.model = arguments.positionals()[0];
+  report.golden = arguments.text("--golden");
+  report.golden_model = subject->golden.model();
+  report.device = machine.device->info().description;
+  report.file = subject->file;
+  for (const Arithmetic arithmetic : parse_arithmetics(arguments.text("--arithmetic"))) {
+    TRY(VerifyRun run, verify(*subject, machine, expert_options(arguments), arithmetic, console));
+    report.runs.push_back(std::move(run));
+  }
+  TRY_STATUS(subject->model.checkpoint().check_unchanged());
+  if (arguments.flag("--json"))
+    console.json(report_json(report));
+  else
+    console.out(report_text(report));
+  return count_cases(report).missed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+CommandSpec verify_command() {
+  return {
+      .name = "verify",
+      .summary = "Holds a model to what another implementation computed",
+      .text =
+          "Computes every text and chat case of a golden as a user's request would be and compares logits, greedy "
+          "tokens, perplexity and, in a second run that keeps them, named intermediates. Chat cases are also "
+          "rendered with the model's template and tokenised: text and ids must be the golden's. A quantised file is "
+          "judged by the reference device in exact arithmetic on the same file, others by the golden itself. Cases "
+          "that need pictures, sounds, adapters or training are not run and never count as held. The exit status "
+          "is 1 when a bar is missed.",
+      .positionals = {model_positional(/*required=*/true)},
+      .options = join_options({
+          {{.name = "--golden",
+            .argument = "FILE",
+            .kind = OptionKind::text,
+            .help = "the golden.json of the model; needed",
+            .required = true},
+           {.name = "--arithmetic",
+            .argument = "exact|fast|both",
+            .kind = OptionKind::choice,
+            .fallback = "both",
+            .help = "which of the two to hold to its bars"},
+           {.name = "--cases",
+            .argument = "GLOB",
+            .kind = OptionKind::text,
+            .fallback = "*",
+            .help = "only cases whose name matches; * and ? stand for any characters and any one"}},
+          device_options(),
+          {expert_memory_option(), {.name = "--json", .help = "print one JSON object"}},
+      }),
+      .examples =
+          {{"sluice verify model.gguf --golden golden.json", "all cases, both arithmetics"},
+           {"sluice verify ./model --golden ./model/golden.json --cases 'chat*' --arithmetic exact --device reference",
+            "the meaning of every op, without any speed"}},
+      .json = report_fields(),
+      .run = run,
+  };
+}
+
+}  // namespace sluice

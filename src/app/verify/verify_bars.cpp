@@ -1,0 +1,117 @@
+#include "app/verify/verify_bars.h"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+// exact: weights decoded to f32, everything else f32; what is left is the order of sums.
+constexpr double kExactLogits = 1e-3;
+constexpr double kExactFloat64Factor = 10;  // of the golden's own distance to float64: long cases are that sensitive
+constexpr double kExactIntermediate = 1e-4;
+constexpr double kExactLnPerplexity = 1e-3;
+constexpr double kExactExpertsTie = 1e-5;
+constexpr double kExactGreedyFactor = 2;  // both logits may be off by the bar
+
+// fast, random models: every rounding is amplified layer by layer, so intermediates are held in the first layer only.
+constexpr double kFastLayerBf16 = 2e-2;
+constexpr double kFastLayerEightBit = 5e-2;
+
+// fast, random models as a whole, weights of the golden. The golden's distance to float64 says how much a case
+// amplifies roundings to 24 bits, made in every op; the coarsest that this arithmetic allows here are of bf16, to 9
+// bits.
+constexpr double kFastFloat64Factor = 0x1p-9 / 0x1p-24;
+
+// fast, random models as a whole, 8-bit activations: those are so coarse that a token's experts may be others, after
+// which its logits say nothing; the median row is held. The bar is what a missing part does: each of n parts (attention
+// or feed-forward, two a layer) has about 1/n of the square of the last hidden state's norm, so that without it logits
+// are off by about 1/sqrt(n) of theirs, and by more where later parts follow. No golden's random model has above 8
+// layers. Of the small models' attention and experts, left out one at a time, the q8_0 files miss this bar for all but
+// the last ones of qwen3_5_moe (0.22 and 0.23); the bf16 models miss the bar above for every one.
+constexpr double kFastMedianRelative = 0.25;  // 1/sqrt(16)
+
+// fast, trained demo: three times the mean KL of llama.cpp on the same kind of file, over the same cases.
+constexpr double kPeerFactor = 3;
+constexpr int kPeerCases = 11;
+constexpr double kFastGreedyMarginBf16 = 0.05;
+constexpr double kFastGreedyMarginQuantised = 0.5;
+
+// llama.cpp v0.5.0 on the CPU, F32 caches: mean KL over the golden's text and chat cases.
+struct PeerError {
+  std::string_view golden_model;
+  Format format;
+  double mean_kl;
+};
+constexpr PeerError kPeerErrors[] = {
+    {"gemma4", Format::bf16, 1.5e-5},
+    {"gemma4", Format::q8_0, 6.5e-4},
+};
+
+const PeerError* peer_error(std::string_view golden_model, const FileKind& file) {
+  // The peer's number for bf16 stands for every file whose weights are the golden's.
+  const Format format = file.quantised ? file.format : Format::bf16;
+  const auto* found = std::find_if(std::begin(kPeerErrors), std::end(kPeerErrors), [&](const PeerError& peer) {
+    return peer.golden_model == golden_model && peer.format == format;
+  });
+  return found == std::end(kPeerErrors) ? nullptr : found;
+}
+
+Bars exact_bars(const FileKind& file) {
+  Bars bars;
+  bars.judge = file.quantised ? Judge::reference : Judge::golden;
+  bars.logit_floor = kExactLogits;
+  bars.float64_factor = file.quantised ? 0 : kExactFloat64Factor;
+  bars.intermediate = kExactIntermediate;
+  bars.judged_names = JudgedNames::all;
+  bars.experts_tie = kExactExpertsTie;
+  bars.ln_perplexity = kExactLnPerplexity;
+  bars.greedy_logit_factor = kExactGreedyFactor;
+  return bars;
+}
+
+Bars fast_bars(std::string_view golden_model, const FileKind& file) {
+  Bars bars;
+  bars.judge = file.quantised ? Judge::reference : Judge::golden;
+  bars.intermediate = file.quantised ? kFastLayerEightBit : kFastLayerBf16;
+  if (const PeerError* peer = peer_error(golden_model, file)) {
+    bars.mean_kl = kPeerFactor * peer->mean_kl;
+    bars.kl_cases = kPeerCases;
+    bars.greedy_margin = file.quantised ? kFastGreedyMarginQuantised : kFastGreedyMarginBf16;
+    return bars;
+  }
+  bars.judged_names = JudgedNames::first_layer;
+  if (file.quantised) {
+    bars.median_relative = kFastMedianRelative;
+  } else {
+    bars.logit_floor = kExactLogits;
+    bars.float64_factor = kFastFloat64Factor;
+    bars.from_float64_only = true;
+  }
+  return bars;
+}
+
+}  // namespace
+
+FileKind kind_of_format(Format format) {
+  using enum Format;
+  static constexpr Format kWhole[] = {f32, bf16, f16, u2, u3,
+                                      u4,  u5,   u6,  u8};  // u: MLX's, of whose numbers goldens are
+  const bool whole = std::ranges::find(kWhole, format) != std::end(kWhole);
+  return {.format = format, .quantised = !whole};
+}
+
+std::optional<double> Bars::logit_bar(double float64_difference) const {
+  if (!logit_floor || (from_float64_only && float64_difference == 0)) return std::nullopt;
+  return std::max(*logit_floor, float64_factor * float64_difference);
+}
+
+std::optional<double> Bars::greedy_bar(double float64_difference) const {
+  const std::optional<double> logits = logit_bar(float64_difference);
+  return greedy_logit_factor > 0 && logits ? std::optional<double>(greedy_logit_factor * *logits) : greedy_margin;
+}
+
+Bars bars_for(std::string_view golden_model, const FileKind& file, Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::exact ? exact_bars(file) : fast_bars(golden_model, file);
+}
+
+}  // namespace sluice

@@ -1,0 +1,58 @@
+// One case of a golden: computed on an engine, compared with its judge, held to its bars.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/verify/compare.h"
+#include "app/verify/golden.h"
+#include "app/verify/verify_bars.h"
+#include "app/verify/verify_trace.h"
+#include "base/result.h"
+#include "engine/engine.h"
+
+namespace sluice {
+
+// What an engine made of a case: logits at its positions, the greedy tokens after it, its perplexity where wanted.
+struct CaseRun {
+  std::vector<float> rows;
+  std::vector<int32_t> greedy;
+  std::optional<double> perplexity;
+};
+// The production variant: the same program that answers users.
+Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, uint32_t vocabulary);
+
+// What a case should have been.
+struct Judgement {
+  std::vector<float> rows;
+  std::vector<int32_t> greedy;
+  std::vector<float> margins;  // of the greedy tokens
+  std::optional<double> perplexity;
+};
+Result<Judgement> judge_by_golden(const Golden& golden, const GoldenCase& golden_case, uint32_t vocabulary);
+// `reference` follows our greedy tokens: up to the parting they are its own.
+Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden_case, uint32_t vocabulary,
+                                     const CaseRun& ours);
+// The golden's named intermediates; empty where it has none.
+Result<Trace> golden_values(const Golden& golden, const GoldenCase& golden_case);
+
+struct CaseReport {
+  std::string name, kind;
+  std::string not_run;               // why; else empty
+  LogitErrors golden;                // against the golden
+  std::optional<LogitErrors> judge;  // against the reference device, where that is the judge
+  GreedyResult greedy;
+  size_t greedy_tokens = 0;  // the judge's; 0: the golden has none
+  std::optional<double> perplexity, judge_perplexity;
+  std::optional<TraceErrors> trace;
+  std::vector<std::string> misses;  // each "what: found X: want Y"; empty: every bar holds
+};
+
+// Fills everything but `trace` and what chat cases add, and judges it.
+CaseReport report_case(const GoldenCase& golden_case, const CaseRun& ours, const Judgement& golden,
+                       const Judgement* reference, uint32_t vocabulary, const Bars& bars);
+void report_trace(CaseReport& report, TraceErrors errors, const Bars& bars);
+
+}  // namespace sluice

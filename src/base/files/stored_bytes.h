@@ -1,0 +1,68 @@
+// Where stored bytes lie: in memory, mapped or not, or in a file that no address reaches, as a page's files are, whose
+// bytes are read as they are wanted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/files/file.h"
+
+namespace sluice {
+
+// The first of some bytes. Whoever made it keeps the memory or the file.
+class StoredAt {
+ public:
+  StoredAt() = default;
+  StoredAt(const std::byte* memory) : memory_(memory) {}
+  StoredAt(const ByteSource& file, uint64_t offset) : file_(&file), offset_(offset) {}
+
+  bool in_memory() const { return file_ == nullptr; }
+  // Of what lies in memory, as all does but a page's files.
+  operator const std::byte*() const {
+    CHECK(in_memory());
+    return memory_;
+  }
+  // So many bytes: where they lie, or in `room`, which then has them. Where the file cannot be read they are zeros, and
+  // Mapping::check_unchanged() says why.
+  const std::byte* read(uint64_t bytes, std::vector<std::byte>& room) const;
+
+  StoredAt& operator+=(uint64_t bytes) {
+    if (in_memory())
+      memory_ += static_cast<size_t>(bytes);
+    else
+      offset_ += bytes;
+    return *this;
+  }
+  friend StoredAt operator+(StoredAt at, uint64_t bytes) { return at += bytes; }
+
+ private:
+  friend class StoredBytes;
+  const std::byte* memory_ = nullptr;
+  const ByteSource* file_ = nullptr;
+  uint64_t offset_ = 0;
+};
+
+class StoredBytes {
+ public:
+  StoredBytes() = default;
+  StoredBytes(std::span<const std::byte> memory) : data_(memory.data()), size_(memory.size()) {}
+  StoredBytes(StoredAt data, uint64_t size) : data_(data), size_(size) {}
+
+  StoredAt data() const { return data_; }
+  uint64_t size() const { return size_; }
+  // Where a byte lies in them; none of one that is not theirs.
+  std::optional<uint64_t> offset_of(const StoredAt& byte) const;
+  operator std::span<const std::byte>() const {
+    return {static_cast<const std::byte*>(data_), static_cast<size_t>(size_)};
+  }
+
+ private:
+  StoredAt data_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,95 @@
+#include "device/webgpu/dawn/dawn.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <vector>
+
+namespace sluice::webgpu::dawn {
+namespace {
+
+// What the instance of the release declared here says of itself.
+constexpr size_t kTimedWaitMost = 64;
+
+std::string last_error() {
+  const char* what = dlerror();
+  return what != nullptr ? what : "no reason given";
+}
+
+}  // namespace
+
+std::string text(StringView view) {
+  if (view.data == nullptr) return {};
+  return {view.data, view.length == SIZE_MAX ? std::strlen(view.data) : view.length};
+}
+
+// A library with threads and drivers of its own is not safe to unload: it stays.
+Result<std::shared_ptr<const Library>> Library::open(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    return error(ErrorKind::not_found, "WebGPU library ", path, ": cannot be opened (", last_error(),
+                 "): want Dawn's C interface");
+  auto library = std::make_shared<Library>();
+  const char* absent = nullptr;
+  const auto get = [&]<class F>(F& function, const char* name) {
+    function = reinterpret_cast<F>(dlsym(handle, name));
+    if (function == nullptr && absent == nullptr) absent = name;
+  };
+  get(library->get_instance_capabilities, "wgpuGetInstanceCapabilities");
+  get(library->create_instance, "wgpuCreateInstance");
+  get(library->process_events, "wgpuInstanceProcessEvents");
+  get(library->request_adapter, "wgpuInstanceRequestAdapter");
+  get(library->adapter_limits, "wgpuAdapterGetLimits");
+  get(library->adapter_info, "wgpuAdapterGetInfo");
+  get(library->free_memory_heaps, "wgpuAdapterPropertiesMemoryHeapsFreeMembers");
+  get(library->adapter_has_feature, "wgpuAdapterHasFeature");
+  get(library->request_device, "wgpuAdapterRequestDevice");
+  get(library->device_queue, "wgpuDeviceGetQueue");
+  get(library->create_buffer, "wgpuDeviceCreateBuffer");
+  get(library->create_shader_module, "wgpuDeviceCreateShaderModule");
+  get(library->create_bind_group_layout, "wgpuDeviceCreateBindGroupLayout");
+  get(library->create_pipeline_layout, "wgpuDeviceCreatePipelineLayout");
+  get(library->create_pipeline, "wgpuDeviceCreateComputePipelineAsync");
+  get(library->create_bind_group, "wgpuDeviceCreateBindGroup");
+  get(library->create_encoder, "wgpuDeviceCreateCommandEncoder");
+  get(library->destroy_device, "wgpuDeviceDestroy");
+  get(library->begin_pass, "wgpuCommandEncoderBeginComputePass");
+  get(library->set_pipeline, "wgpuComputePassEncoderSetPipeline");
+  get(library->set_bind_group, "wgpuComputePassEncoderSetBindGroup");
+  get(library->dispatch, "wgpuComputePassEncoderDispatchWorkgroups");
+  get(library->end_pass, "wgpuComputePassEncoderEnd");
+  get(library->copy, "wgpuCommandEncoderCopyBufferToBuffer");
+  get(library->finish, "wgpuCommandEncoderFinish");
+  get(library->submit, "wgpuQueueSubmit");
+  get(library->write_buffer, "wgpuQueueWriteBuffer");
+  get(library->work_done, "wgpuQueueOnSubmittedWorkDone");
+  get(library->map, "wgpuBufferMapAsync");
+  get(library->mapped_range, "wgpuBufferGetConstMappedRange");
+  get(library->writable_range, "wgpuBufferGetMappedRange");
+  get(library->unmap, "wgpuBufferUnmap");
+  get(library->destroy_buffer, "wgpuBufferDestroy");
+  get(library->release_instance, "wgpuInstanceRelease");
+  get(library->release_adapter, "wgpuAdapterRelease");
+  get(library->release_device, "wgpuDeviceRelease");
+  get(library->release_queue, "wgpuQueueRelease");
+  get(library->release_buffer, "wgpuBufferRelease");
+  get(library->release_shader_module, "wgpuShaderModuleRelease");
+  get(library->release_pipeline_layout, "wgpuPipelineLayoutRelease");
+  get(library->release_pipeline, "wgpuComputePipelineRelease");
+  get(library->release_bind_group_layout, "wgpuBindGroupLayoutRelease");
+  get(library->release_bind_group, "wgpuBindGroupRelease");
+  get(library->release_encoder, "wgpuCommandEncoderRelease");
+  get(library->release_pass, "wgpuComputePassEncoderRelease");
+  get(library->release_commands, "wgpuCommandBufferRelease");
+  if (absent != nullptr)
+    return error(ErrorKind::unsupported, "WebGPU library ", path, ": has no ", absent,
+                 ": want that of npm's bun-webgpu-linux-x64 0.1.7");
+  InstanceCapabilities capabilities;
+  const uint32_t status = library->get_instance_capabilities(&capabilities);
+  if (status != kSuccess || capabilities.timed_wait_most != kTimedWaitMost)
+    return error(ErrorKind::unsupported, "WebGPU library ", path, ": found another release of Dawn (status ", status,
+                 ", ", capabilities.timed_wait_most, " waits): want that of npm's bun-webgpu-linux-x64 0.1.7");
+  return std::shared_ptr<const Library>(std::move(library));
+}
+
+}  // namespace sluice::webgpu::dawn

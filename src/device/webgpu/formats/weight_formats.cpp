@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "device/webgpu/formats/weight_format.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr uint32_t kRowsAtOnce = 16;  // decoded together
+
+// Of a row: at least 16 elements' worth.
+uint64_t row_blocks(Format format, uint32_t columns) {
+  const uint32_t elements = format_info(format).block_elements;
+  return elements == 1 ? (uint64_t{columns} + 15) / 16 * 16 : columns / elements;
+}
+// Of a list: it ends where the next may begin.
+uint64_t words_of(uint64_t bytes) { return (bytes + 15) / 16 * 4; }
+
+constexpr const char* kWords = R"(
+fn $_word(i: u32) -> u32 { return $[i / 4u][i % 4u]; }
+fn $_four(i: u32) -> vec4u { return $[i / 4u]; }
+)";
+
+// Of stored numbers in the row's lists: of 16 bits, of 8; and a scale of 16.
+constexpr const char* kReads = R"(
+fn $_u16(at: u32, i: u32) -> u32 { return ($_word(at + i / 2u) >> (i % 2u * 16u)) & 0xffffu; }
+fn $_u8(at: u32, i: u32) -> u32 { return ($_word(at + i / 4u) >> (i % 4u * 8u)) & 0xffu; }
+fn $_f16(at: u32, i: u32) -> f32 { return unpack2x16float($_word(at + i / 2u))[i % 2u]; }
+)";
+
+constexpr const char* kBeginAtBegin = R"(
+const $_BEGIN = 0u;
+const $_FIRST_ROW = $_GRID_WORDS;
+)";
+constexpr const char* kBeginAnywhere = R"(
+var<private> $_BEGIN: u32;
+var<private> $_FIRST_ROW: u32;
+fn $_begin_at(at: u32) {
+  $_BEGIN = at;
+  $_FIRST_ROW = at + $_GRID_WORDS;
+}
+)";
+
+constexpr const char* kReadGrid = R"(
+fn $_entry(i: u32) -> u32 { return $_u16($_BEGIN, i); }
+)";
+
+// Numbers are bytes of constants, chosen without a table in memory.
+constexpr const char* kLookUp = R"(
+fn $_look_up(at: vec4u) -> vec4f {
+  let low = select(vec4u($_NUMBERS.x), vec4u($_NUMBERS.y), (at & vec4u(4u)) != vec4u());
+  let high = select(vec4u($_NUMBERS.z), vec4u($_NUMBERS.w), (at & vec4u(4u)) != vec4u());
+  let words = select(low, high, (at & vec4u(8u)) != vec4u());
+  return vec4f(bitcast<vec4i>(words << (24u - 8u * (at & vec4u(3u)))) >> vec4u(24u));
+}
+)";
+
+void append(std::string& text, const char* snippet, const std::string& name) {
+  for (const char* letter = snippet; *letter != 0; ++letter)
+    if (*letter == '$')
+      text += name;
+    else
+      text += *letter;
+}
+
+std::string tables(const WeightFormat& format, const std::string& name) {
+  std::string text;
+  if (format.numbers > 0) {
+    std::array<uint32_t, 4> words{};
+    for (uint32_t i = 0; i < format.numbers; ++i)
+      words[i / 4] |= static_cast<uint32_t>(static_cast<uint8_t>(static_cast<int8_t>(format.number(i)))) << i % 4 * 8;
+    text +=
+        cat("const ", name, "_NUMBERS = vec4u(", words[0], "u, ", words[1], "u, ", words[2], "u, ", words[3], "u);\n");
+    append(text, kLookUp, name);
+  }
+  if (!format.grid.empty()) append(text, kReadGrid, name);
+  return text;
+}
+
+// One behind another, in loads and stores of the piece's size where that is a usual one.
+void copy_pieces(const std::byte* from, size_t stride, size_t count, size_t bytes, std::byte* to) {
+  const auto copy = [&](auto size) {
+    for (size_t i = 0; i < count; ++i) std::memcpy(to + i * size, from + i * stride, size);
+  };
+  switch (bytes) {
+    case 2: return copy(std::integral_constant<size_t, 2>());
+    case 4: return copy(std::integral_constant<size_t, 4>());
+    case 8: return copy(std::integral_constant<size_t, 8>());
+    case 16: return copy(std::integral_constant<size_t, 16>());
+    case 32: return copy(std::integral_constant<size_t, 32>());
+    case 64: return copy(std::integral_constant<size_t, 64>());
+    default: return copy(bytes);
+  }
+}
+
+}  // namespace
+
+const char* const kAsNumbers = R"(
+fn $_16(row: u32, part: u32) -> mat4x4f {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  return mat4x4f($_numbers(begin, part, 0u), $_numbers(begin, part, 1u), $_numbers(begin, part, 2u),
+                 $_numbers(begin, part, 3u));
+}
+)";
+
+const char* const kScaled = R"(
+fn $_16(row: u32, part: u32) -> mat4x4f {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let scale = $_scale(begin, part);
+  return mat4x4f(scale * $_numbers(begin, part, 0u), scale * $_numbers(begin, part, 1u),
+                 scale * $_numbers(begin, part, 2u), scale * $_numbers(begin, part, 3u));
+}
+)";
+
+const char* const kScaledAndMoved = R"(
+fn $_16(row: u32, part: u32) -> mat4x4f {
+  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
+  let scale = $_scale(begin, part);
+  let x = vec4f(scale.x);
+  let y = vec4f(scale.y);
+  return mat4x4f(fma(x, $_numbers(begin, part, 0u), y), fma(x, $_numbers(begin, part, 1u), y),
+                 fma(x, $_numbers(begin, part, 2u), y), fma(x, $_numbers(begin, part, 3u), y));
+}
+)";
+
+// A unit of one part, as the format's decoder has it.
+constexpr const char* kUnitOfPart = R"(
+alias $_Unit = mat4x4f;
+fn $_unit(row: u32, unit: u32) -> $_Unit { return $_16(row, unit); }
+fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
+  return total(fma(own[3], x.a[3], fma(own[2], x.a[2], fma(own[1], x.a[1], own[0] * x.a[0]))));
+}
+)";
+
+const char* const kLookedUp = R"(
+fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  return $_look_up($_indices(begin, part, quad));
+}
+)";
+
+uint64_t WeightFormat::row_words(uint32_t columns) const {
+  const uint64_t blocks = row_blocks(format, columns);
+  uint64_t words = 0;
+  for (const WeightPiece& piece : pieces) words += words_of(blocks * piece.bytes);
+  return words;
+}
+
+void WeightFormat::pack_row(const std::byte* row, uint32_t columns, uint32_t* words) const {
+  const FormatInfo& info = format_info(format);
+  const uint32_t blocks = columns / info.block_elements;
+  const uint64_t all_blocks = row_blocks(format, columns);
+  for (const WeightPiece& piece : pieces) {
+    if (piece.bytes == 0) break;  // the format has no more
+    const uint64_t count = words_of(all_blocks * piece.bytes);
+    auto* to = reinterpret_cast<std::byte*>(words);
+    std::memset(to + size_t{blocks} * piece.bytes, 0, static_cast<size_t>(count * 4 - uint64_t{blocks} * piece.bytes));
+    if (piece.repack != nullptr)
+      for (size_t i = 0; i < blocks; ++i) piece.repack(row + i * info.block_bytes, to + i * piece.bytes);
+    else if (piece.bytes == info.block_bytes)
+      std::memcpy(to, row, size_t{blocks} * piece.bytes);
+    else
+      copy_pieces(row + piece.offset, info.block_bytes, blocks, piece.bytes, to);
+    words += count;
+  }
+}
+
+std::vector<uint32_t> WeightFormat::packed_grid() const {
+  std::vector<uint32_t> words(grid_words());
+  for (size_t i = 0; i < grid.size(); ++i) words[i / 2] |= uint32_t{grid[i]} << i % 2 * 16;
+  return words;
+}
+
+const WeightFormat* weight_format(Format format) {
+  for (const std::span<const WeightFormat> family : {plain_formats(), small_formats(), k_formats(), codebook_formats()})
+    for (const WeightFormat& one : family)
+      if (one.format == format) return &one;
+  return nullptr;
+}
+
+Format device_format(Format stored, bool in_parts) { return in_parts ? Format::f32 : stored; }
+
+void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words) {
+  const uint32_t columns = source.shape.columns;
+  if (source.parts.empty()) {
+    const WeightFormat& format = *weight_format(source.format);
+    const uint64_t bytes = (rows.count - 1) * source.row_stride + row_bytes(source.format, columns);
+    std::vector<std::byte> room;
+    const std::byte* const stored = source.row(rows.expert, rows.first).read(bytes, room);
+    for (uint32_t i = 0; i < rows.count; ++i)
+      format.pack_row(stored + i * source.row_stride, columns, words + i * row_words);
+    return;
+  }
+  const ExpertRows of_expert(source, rows.expert);
+  const WeightFormat& floats = *weight_format(Format::f32);
+  std::vector<float> decoded(size_t{std::min(rows.count, kRowsAtOnce)} * columns);
+  for (uint32_t i = 0; i < rows.count; i += kRowsAtOnce) {
+    const uint32_t count = std::min(rows.count - i, kRowsAtOnce);
+    of_expert.decode(rows.first + i, count, decoded.data());
+    for (uint32_t row = 0; row < count; ++row)
+      floats.pack_row(reinterpret_cast<const std::byte*>(decoded.data() + uint64_t{row} * columns), columns,
+                      words + (i + row) * row_words);
+  }
+}
+
+std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows) {
+  const WeightFormat* format = weight_format(device_format);
+  CHECK(format != nullptr);
+  std::string text =
+      cat("const ", name, "_COLUMNS = ", columns, "u;\nconst ", name, "_ROW_WORDS = ", format->row_words(columns),
+          "u;\nconst ", name, "_GRID_WORDS = ", format->grid_words(), "u;\nconst ", name,
+          "_PARTS = ", format_info(device_format).block_elements / 16, "u;\n");
+  append(text, rows == Rows::anywhere ? kBeginAnywhere : kBeginAtBegin, name);
+  uint64_t at = 0;
+  for (const WeightPiece& piece : format->pieces) {
+    if (piece.name == nullptr) continue;
+    text += cat("const ", name, "_", piece.name, " = ", at, "u;\n");
+    at += words_of(row_blocks(device_format, columns) * piece.bytes);
+  }
+  append(text, kWords, name);
+  append(text, kReads, name);
+  text += tables(*format, name);
+  for (const char* snippet : format->snippets)
+    if (snippet != nullptr) append(text, snippet, name);
+  return text;
+}
+
+UnitShape unit_shape(Format device_format) { return weight_format(device_format)->unit_shape; }
+
+std::string unit_snippet(Format device_format, const std::string& name) {
+  const WeightFormat& format = *weight_format(device_format);
+  std::string text = cat("const ", name, "_UNIT = ", format.unit_shape.parts, "u;\nconst ", name,
+                         "_UNIT_STEP = ", format.unit_shape.step, "u;\nconst ", name, "_UNITS = ((", name,
+                         "_COLUMNS + 15u) / 16u + ", name, "_UNIT - 1u) / ", name, "_UNIT;\n");
+  if (format.unit[0] == nullptr) append(text, kUnitOfPart, name);
+  for (const char* snippet : format.unit)
+    if (snippet != nullptr) append(text, snippet, name);
+  return text;
+}
+
+std::string integer_snippet(Format device_format, const std::string& name) {
+  std::string text;
+  if (const char* const integers = weight_format(device_format)->integers) append(text, integers, name);
+  return text;
+}
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,353 @@
+// linear, and runs of it. Decode steps, and wanted rows: matrix times vector (products.h), of one matrix or several
+// side by side, or a gate's and what it is multiplied with; a workgroup takes up to four rows one after another, so
+// that what it reads of the weight for the first lies in caches for the others. Prompts: tiles of 64 rows by 64
+// outputs, 32 columns at a time in ascending order. Each is one order along the columns, whatever the number of rows.
+// Tiles are smaller on processors and for few outputs; the order is the same.
+#include "base/text.h"
+#include "device/webgpu/emitter.h"
+#include "device/webgpu/formats/weight_format.h"
+#include "device/webgpu/kernels/products.h"
+#include "device/webgpu/kernels/tile_shape.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr uint32_t kRowsAtOnce = 4;
+// '$': which of the kernel's products. Rows past the last output are read again, and not kept.
+constexpr const char* kProduct = R"(
+fn product_$(block: u32, first_row: u32, row_count: u32, thread: u32) {
+  let output = first_output(block, thread);
+  let stored = first_stored(block, thread);
+  let last = p.outputs_$ - 1u;
+  for (var r = first_row; r < first_row + row_count; r++) {
+PRODUCTS
+    if (stores(thread) && stored <= last) {
+      store_some(p.out_$ + r * OUTPUTS_$ + p.first_output_$ + stored, four_sums(thread, 0u, 0u), last + 1u - stored);
+    }
+  }
+}
+)";
+
+// The gate's product, and the other's where there is one.
+constexpr const char* kGated = R"(
+fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
+  let output = first_output(block, thread);
+  let stored = first_stored(block, thread);
+  const last = OUTPUTS - 1u;
+  for (var r = first_row; r < first_row + row_count; r++) {
+PRODUCTS
+    if (stores(thread) && stored <= last) {
+      let gate = four_sums(thread, 0u, 0u);
+      let up = up_values(r, stored, thread);
+      var x: vec4f;
+      for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
+      store_some(p.out + r * OUTPUTS + stored, x, last + 1u - stored);
+    }
+  }
+}
+)";
+
+constexpr const char* kMakeRow = R"(
+    make_row(r, thread, IS_FIRST);
+)";
+
+constexpr const char* kVectorMain = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups);
+  let block = i % BLOCKS;
+  let first_row = i / BLOCKS * ROWS;
+  if (first_row >= rows()) { return; }
+  let row_count = min(ROWS, rows() - first_row);
+)";
+
+// A thread has EACH by EACH sums, SIDE apart. A tile's rows lie in workgroup memory as parts of four columns, whose
+// places are mixed so that rows beside each other are in different banks. While a tile is multiplied, each thread
+// fetches 16 columns of a row of the next.
+constexpr const char* kTiles = R"(
+const TILE = SIDE * EACH;
+const QUADS = 8u;
+const kParts = (COLUMNS + 15u) / 16u;
+var<workgroup> tile_w: array<vec4f, TILE * QUADS>;
+var<workgroup> tile_x: array<vec4f, TILE * QUADS>;
+fn place(row: u32, quad: u32) -> u32 { return row * QUADS + (quad ^ (row % QUADS)); }
+
+fn x_of(row: u32, column: u32) -> f32 {
+  if (COLUMNS % 16u != 0u && column >= COLUMNS) { return 0.0; }
+  return load(p.x + row * COLUMNS + column);
+}
+fn x_4(row: u32, column: u32) -> vec4f {
+  return vec4f(x_of(row, column), x_of(row, column + 1u), x_of(row, column + 2u), x_of(row, column + 3u));
+}
+fn x_16(row: u32, part: u32) -> mat4x4f {
+  let column = part * 16u;
+  return mat4x4f(x_4(row, column), x_4(row, column + 4u), x_4(row, column + 8u), x_4(row, column + 12u));
+}
+fn keep(is_weight: bool, row: u32, quad: u32, x: vec4f) {
+  if (is_weight) { tile_w[place(row, quad)] = x; } else { tile_x[place(row, quad)] = x; }
+}
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let blocks = (p.outputs + TILE - 1u) / TILE;
+  let i = group_index(group, groups);
+  let first_row = i / blocks * TILE;
+  let first_output = i % blocks * TILE;
+  if (first_row >= rows()) { return; }
+  let is_weight = thread < 2u * TILE;
+  let own = thread % TILE;
+  let own_part = thread / TILE % 2u;
+  let x_row = min(first_row + own, rows() - 1u);
+  let w_row = min(first_output + own, p.outputs - 1u);
+  let r = thread / SIDE;
+  let o = thread % SIDE;
+  var sums: array<array<f32, EACH>, EACH>;
+  var next = mat4x4f();
+  for (var part = 0u; part < kParts + 2u; part += 2u) {
+    if (part > 0u) {
+      workgroupBarrier();
+      keep(is_weight, own, own_part * 4u, next[0]);
+      keep(is_weight, own, own_part * 4u + 1u, next[1]);
+      keep(is_weight, own, own_part * 4u + 2u, next[2]);
+      keep(is_weight, own, own_part * 4u + 3u, next[3]);
+      workgroupBarrier();
+    }
+    if (part + own_part >= kParts) {
+      next = mat4x4f();
+    } else if (is_weight) {
+      next = w_16(w_row, part + own_part);
+    } else {
+      next = x_16(x_row, part + own_part);
+    }
+    if (part == 0u) { continue; }
+    for (var quad = 0u; quad < QUADS; quad++) {
+      var weights: array<vec4f, EACH>;
+      for (var n = 0u; n < EACH; n++) { weights[n] = tile_w[place(o + SIDE * n, quad)]; }
+      for (var j = 0u; j < EACH; j++) {
+        let x = tile_x[place(r + SIDE * j, quad)];
+        for (var n = 0u; n < EACH; n++) {
+          let w = weights[n];
+          sums[j][n] = fma(x.w, w.w, fma(x.z, w.z, fma(x.y, w.y, fma(x.x, w.x, sums[j][n]))));
+        }
+      }
+    }
+  }
+  for (var j = 0u; j < EACH; j++) {
+    let row = first_row + r + SIDE * j;
+    for (var n = 0u; n < EACH; n++) {
+      let output = first_output + o + SIDE * n;
+      if (row < rows() && output < p.outputs) { store(p.out + row * OUTPUTS + p.first_output + output, sums[j][n]); }
+    }
+  }
+}
+)";
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+}
+// Parameters have names of their own for each product.
+constexpr const char* kOut[] = {"out_0", "out_1", "out_2", "out_3"};
+constexpr const char* kFirstOutput[] = {"first_output_0", "first_output_1", "first_output_2", "first_output_3"};
+constexpr const char* kOutputs[] = {"outputs_0", "outputs_1", "outputs_2", "outputs_3"};
+constexpr const char* kAllOutputs[] = {"OUTPUTS_0", "OUTPUTS_1", "OUTPUTS_2", "OUTPUTS_3"};
+constexpr const char* kWeights[] = {"w0", "w1", "w2", "w3"};
+
+}  // namespace
+
+bool Emitter::may_make_rows(const Run& run, const ProductShape& shape, bool fours) const {
+  if (run.rows_end == run.first_op) return true;
+  // Sums and what reductions need take the rest of it.
+  const uint64_t bytes = shape.staged_bytes() + uint64_t{4} * columns(std::get<Linear>(program_.ops[run.rows_end]).x);
+  return fours && are_rows_of_fours(run.first_op, run.rows_end) && bytes + 3072 <= adapter_.workgroup_bytes;
+}
+
+// Several products of the same rows, or one of a tile of a matrix; the run's, or of one of its ops.
+bool Emitter::emit_products(std::span<const Product> products, const Run& run) {
+  const Linear& first = *products.front().op;
+  const uint32_t columns = program_.weights[first.weight].shape.columns;
+  ProductSize size{.columns = columns, .integers = true};
+  Kernel kernel{.name = "linear", .extent = type(first.x).extent};
+  kernel.constants = {{"COLUMNS", columns}, {"ROWS", kRowsAtOnce}};
+  kernel.params = {{"x", at(first.x)}};
+  kernel.bindings = {memory()};
+  bool fours = columns % 4 == 0 && at(first.x) % 4 == 0;
+  for (const Product& product : products) {
+    const Linear& op = *product.op;
+    const WeightTile& tile = layout_.matrix(op.weight).tiles[product.tile];
+    size.unit_parts = std::max(size.unit_parts, units_of(op.weight).parts);
+    size.outputs += program_.weights[op.weight].shape.rows;
+    size.integers = size.integers && has_integers(op.weight);
+    const uint64_t rows = program_.weights[op.weight].shape.rows;
+    fours =
+        fours && at(op.out) % 4 == 0 && (rows == 1 || (rows % 4 == 0 && tile.first_row % 4 == 0 && tile.rows % 4 == 0));
+  }
+  if (fours) kernel.bindings.front().element = kFours;
+  size.integers = size.integers && fours;
+  const ProductShape shape = product_shape(adapter_, size);
+  if (!may_make_rows(run, shape, fours)) return false;
+  const bool of_row = run.rows_end > run.first_op;
+  kernel.threads = shape.threads();
+  use_products(kernel, adapter_, shape, of_row);
+  if (of_row) {
+    kernel.snippets.emplace_back(kMath);
+    use_rows(kernel, run.first_op, run.rows_end, row_made(program_, run.first_op, run.rows_end, first.x), run.end_op);
+  }
+  std::string calls = kVectorMain;
+  uint64_t end = 0;
+  for (uint32_t i = 0; i < products.size(); ++i) {
+    const Linear& op = *products[i].op;
+    const WeightTile& tile = layout_.matrix(op.weight).tiles[products[i].tile];
+    kernel.constants.push_back({kAllOutputs[i], program_.weights[op.weight].shape.rows});
+    kernel.params.insert(kernel.params.end(), {{kOut[i], at(op.out)},
+                                               {kFirstOutput[i], static_cast<uint32_t>(tile.first_row)},
+                                               {kOutputs[i], static_cast<uint32_t>(tile.rows)}});
+    kernel.bindings.push_back(weight(kWeights[i], op.weight, products[i].tile));
+    kernel.snippets.push_back(product_decoder(op.weight, kWeights[i]));
+    std::string text = kProduct;
+    replace_all(text, "PRODUCTS",
+                cat(of_row ? kMakeRow : "", added_products(shape, {{kWeights[i], units_of(op.weight), "min(#, last)"}},
+                                                           of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")));
+    replace_all(text, "IS_FIRST", i == 0 ? "block == 0u" : "false");
+    replace_all(text, "$", cat(i));
+    kernel.body += text;
+    const uint64_t begin = end;
+    end += shape.blocks(tile.rows);
+    calls += cat(i == 0 ? "  if" : " else if", " (block < ", end, "u) { product_", i, "(block - ", begin,
+                 "u, first_row, row_count, thread); }");
+  }
+  kernel.constants.push_back({"BLOCKS", static_cast<uint32_t>(end)});
+  kernel.body += calls + "\n}\n";
+  kernel.grid = {.per = kRowsAtOnce, .times = end};
+  add(kernel);
+  return true;
+}
+
+void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
+  const WeightShape& shape = program_.weights[op.weight].shape;
+  const WeightTile& rows = layout_.matrix(op.weight).tiles[tile];
+  const TileShape side = tile_shape(adapter_, rows.rows);
+  Kernel kernel{.name = "linear_tiles", .body = kTiles, .extent = type(op.x).extent, .threads = side.side * side.side};
+  kernel.constants = {{"COLUMNS", shape.columns}, {"OUTPUTS", shape.rows}, {"SIDE", side.side}, {"EACH", side.each}};
+  kernel.params = {{"x", at(op.x)},
+                   {"out", at(op.out)},
+                   {"first_output", static_cast<uint32_t>(rows.first_row)},
+                   {"outputs", static_cast<uint32_t>(rows.rows)}};
+  kernel.bindings = {memory(), weight("w", op.weight, tile)};
+  kernel.snippets = {decoder(op.weight, "w")};
+  kernel.grid = {.per = side.rows(), .times = (rows.rows + side.rows() - 1) / side.rows()};
+  add(kernel);
+}
+
+// Few outputs of long rows: a tile of them takes long, and most of the GPU has none.
+bool Emitter::is_narrow(WeightId weight) const {
+  const WeightShape& shape = program_.weights[weight].shape;
+  return shape.columns >= 512 && shape.rows <= 32;
+}
+
+void Emitter::emit(const Linear& op) {
+  const bool has_few = has_few_rows(type(op.x).extent) || is_narrow(op.weight);
+  const bool in_integers = !has_few && has_integers(op.weight);
+  const uint32_t integers = in_integers ? scratch_for_integers(op.x) : 0;
+  if (in_integers) emit_integers(op.x, integers);
+  for (uint32_t tile = 0; tile < layout_.matrix(op.weight).tiles.size(); ++tile) {
+    const Product product{.op = &op, .tile = tile};
+    if (has_few)
+      emit_products({&product, 1}, {});
+    else if (in_integers)
+      emit_integer_tiles(op, tile, integers);
+    else
+      emit_tiles(op, tile);
+  }
+}
+
+bool Emitter::emit_linears(const Run& run) {
+  if (!has_few_rows(type(std::get<Linear>(program_.ops[run.rows_end]).x).extent)) return false;
+  std::vector<Product> products;
+  for (uint32_t i = run.rows_end; i < run.end_op; ++i) {
+    products.push_back({.op = &std::get<Linear>(program_.ops[i])});
+    if (layout_.matrix(products.back().op->weight).tiles.size() > 1) return false;
+  }
+  return emit_products(products, run);
+}
+
+bool Emitter::emit_gated(const Run& run) {
+  const GatedRun gated = *gated_run(program_, readers_, run.rows_end);
+  const auto is_whole = [&](const Linear* op) { return op == nullptr || layout_.matrix(op->weight).tiles.size() == 1; };
+  return has_few_rows(type(gated.gate->x).extent) && is_whole(gated.gate) && is_whole(gated.up) &&
+         emit_gated(run, gated);
+}
+
+bool Emitter::emit_gated(const Run& all, const GatedRun& run) {
+  const WeightShape& matrix = program_.weights[run.gate->weight].shape;
+  const UnitShape gate_units = units_of(run.gate->weight);
+  std::vector<RowsOf> rows = {{"w0", gate_units, "min(#, last)"}};
+  if (run.up != nullptr) rows.push_back({"up", units_of(run.up->weight), "min(#, last)"});
+  const bool fours =
+      matrix.columns % 4 == 0 && matrix.rows % 4 == 0 && at(run.gate->x) % 4 == 0 && at(run.activation->out) % 4 == 0;
+  const ProductShape shape = product_shape(adapter_, {.columns = matrix.columns,
+                                                      .outputs = matrix.rows,
+                                                      .unit_parts = std::max(gate_units.parts, rows.back().units.parts),
+                                                      .weights = static_cast<uint32_t>(rows.size()),
+                                                      .integers = fours && has_integers(run.gate->weight) &&
+                                                                  (run.up == nullptr || has_integers(run.up->weight))});
+  if (!may_make_rows(all, shape, fours)) return false;
+  const bool of_row = all.rows_end > all.first_op;
+  Kernel kernel{.name = "gated_linear", .extent = type(run.gate->x).extent, .threads = shape.threads()};
+  kernel.constants = {{"COLUMNS", matrix.columns},
+                      {"OUTPUTS", matrix.rows},
+                      {"ROWS", kRowsAtOnce},
+                      {"BLOCKS", static_cast<uint32_t>(shape.blocks(matrix.rows))}};
+  kernel.params = {{"x", at(run.gate->x)}, {"out", at(run.activation->out)}};
+  kernel.bindings = {memory(), weight("w0", run.gate->weight, 0)};
+  if (fours) kernel.bindings.front().element = kFours;
+  use_products(kernel, adapter_, shape, of_row);
+  kernel.snippets.emplace_back(kMath);
+  if (of_row)
+    use_rows(kernel, all.first_op, all.rows_end, row_made(program_, all.first_op, all.rows_end, run.gate->x),
+             all.end_op);
+  kernel.snippets.insert(kernel.snippets.end(),
+                         {activation_text(run.activation->kind), product_decoder(run.gate->weight, "w0")});
+  if (run.up != nullptr) {
+    kernel.bindings.push_back(weight("up", run.up->weight, 0));
+    kernel.snippets.push_back(product_decoder(run.up->weight, "up"));
+    kernel.snippets.emplace_back(R"(
+fn up_values(row: u32, i: u32, thread: u32) -> vec4f { return four_sums(thread, 0u, 1u); }
+)");
+  } else {
+    kernel.snippets.emplace_back(R"(
+fn up_values(row: u32, i: u32, thread: u32) -> vec4f {
+  var x: vec4f;
+  for (var j = 0u; j < 4u; j++) { x[j] = up_value(row, min(i + j, OUTPUTS - 1u)); }
+  return x;
+}
+)");
+    if (run.slice != nullptr) {
+      kernel.constants.insert(kernel.constants.end(),
+                              {{"WIDTH", type(run.slice->x).width}, {"X_COLUMNS", columns(run.slice->x)}});
+      kernel.params.insert(
+          kernel.params.end(),
+          {{"up", at(run.slice->x)}, {"first_head", run.slice->first_head}, {"stride", run.slice->stride}});
+      kernel.snippets.emplace_back(R"(
+fn up_value(row: u32, i: u32) -> f32 {
+  return load(p.up + row * X_COLUMNS + (p.first_head + i / WIDTH * p.stride) * WIDTH + i % WIDTH);
+}
+)");
+    } else {
+      kernel.params.push_back({"up", at(run.activation->up)});
+      kernel.snippets.emplace_back("fn up_value(row: u32, i: u32) -> f32 { return load(p.up + row * OUTPUTS + i); }\n");
+    }
+  }
+  std::string text = kGated;
+  replace_all(text, "PRODUCTS",
+              cat(of_row ? kMakeRow : "", added_products(shape, rows, of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")));
+  replace_all(text, "IS_FIRST", "block == 0u");
+  kernel.body = cat(text, kVectorMain, "  product_0(block, first_row, row_count, thread);\n}\n");
+  kernel.grid = {.per = kRowsAtOnce, .times = shape.blocks(matrix.rows)};
+  add(kernel);
+  return true;
+}
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,69 @@
+// Text that kernels of matrix times vector share.
+//
+// A workgroup is TEAMS teams of LANES threads. A team makes ROWS_EACH numbers, of as many rows of the weight; its lanes
+// share the columns, units of the weight's format (weight_format.h), LANES apart. Lanes load their units while the
+// vector is staged in workgroup memory, all of it or a batch at a time. The lanes' sums, over all batches, are added as
+// a tree in each subgroup, then subgroup by subgroup: an order that follows from the weight's shape and formats alone.
+//
+// Fast arithmetic stages the vector as integers where the formats of all weights have such (integer_tiles.h): products
+// of 16 columns are exact, and what a lane reads of the vector is a quarter as much.
+//
+// Tried, and slower on an H200: columns straight from `memory`, which a GPU reads past its nearest cache; 8 and 16 rows
+// a team (docs/experiments.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/webgpu/formats/weight_format.h"
+#include "device/webgpu/host.h"
+#include "device/webgpu/kernel.h"
+
+namespace sluice::webgpu {
+
+struct ProductSize {
+  uint32_t columns = 0;
+  uint64_t outputs = 0;     // of all that a row of the step is multiplied with
+  uint32_t unit_parts = 1;  // the most of its weights' formats
+  uint32_t weights = 1;     // that are multiplied at once
+  uint32_t vectors = 1;     // that have rows of the weight of their own; as many at once as there is room for
+  bool integers = false;
+};
+
+struct ProductShape {
+  uint32_t lanes = 0, teams = 1, rows_each = 4;
+  uint32_t units_each = 1;  // of a lane in a batch
+  uint32_t vectors = 1;     // multiplied at once, each by teams of its own
+  uint32_t unit_parts = 1, weights = 1;
+  bool integers = false;
+  bool rolled = false;  // one row after another: for drivers that take long over long texts
+  uint32_t threads() const { return lanes * teams; }
+  uint32_t outputs() const { return teams / vectors * rows_each; }  // of a workgroup: a multiple of four
+  uint32_t staged_bytes() const;                                    // of workgroup memory
+  uint64_t blocks(uint64_t all_outputs) const { return (all_outputs + outputs() - 1) / outputs(); }
+};
+ProductShape product_shape(const Adapter& adapter, const ProductSize& size);
+
+// What the functions of a kernel of that shape are made of:
+//   first_output(block, thread)   of the thread's team, in that block of a workgroup's outputs
+//   first_stored(block, thread)   the first of four outputs that a thread stores, if stores(thread)
+//   vector_of(thread)             of the thread's team
+//   four_sums(thread, v, k)       those, of the v-th vector and weight k
+//   store_some(at, x, count)      the first `count` of them, at most four
+// `of_row`: the vector is in row_x, from word 0 on, which the kernel fills (ops_rows.cpp); otherwise in memory.
+void use_products(Kernel& kernel, const Adapter& adapter, const ProductShape& shape, bool of_row = false);
+
+// Rows of a weight: its binding's name, and which row output '#' is made of.
+struct RowsOf {
+  std::string weight{};
+  UnitShape units{};
+  std::string row{};
+};
+// Statements, with `output`, `last` and `thread` in scope: sums that begin as zeros; what adds the products of each
+// weight's rows with the vector of `columns` at the word `x`, in which '@' stands for the vector's number; and what
+// leaves them for four_sums().
+std::string added_products(const ProductShape& shape, const std::vector<RowsOf>& weights, const std::string& x,
+                           const std::string& columns);
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,73 @@
+#include "engine/draft/draft.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr size_t kLeastMatch = 2, kLongestMatch = 16;
+
+// How many tokens before `a` are those before `b`, a < b, as far as it matters.
+size_t match(const History& history, size_t a, size_t b) {
+  size_t length = 0;
+  while (length < std::min(a, kLongestMatch) && history[a - 1 - length].token == history[b - 1 - length].token)
+    ++length;
+  return length;
+}
+
+}  // namespace
+
+std::vector<int32_t> ngram_draft(const History& history, uint32_t most) {
+  const size_t size = history.size();
+  size_t longest = kLeastMatch - 1, found = size;
+  for (size_t end = size; end-- > kLeastMatch && longest < kLongestMatch;) {
+    const size_t length = match(history, end, size);
+    if (length <= longest) continue;
+    longest = length;
+    found = end;
+  }
+  std::vector<int32_t> draft;
+  if (found == size) return draft;
+  draft.reserve(most);
+  for (size_t i = found; draft.size() < most; ++i)
+    draft.push_back(i < size ? history[i].token : draft[i - size]);  // a text that repeats itself goes on so
+  return draft;
+}
+
+void DraftLength::learn(uint32_t drafted, uint32_t accepted) {
+  if (drafted == 0) return;
+  length_ = accepted == drafted ? std::min(most_, 2 * length_) : accepted + 1;
+}
+
+void DraftGauge::learn(uint64_t tokens, double seconds) {
+  if (mode_ == Mode::plain_trial || mode_ == Mode::draft_trial) {
+    Rate& rate = mode_ == Mode::plain_trial ? plain_ : drafting_;
+    rate.tokens += tokens;
+    rate.seconds += seconds;
+  }
+  if (--steps_left_ > 0) return;
+  switch (mode_) {
+    case Mode::plain_trial: return enter(Mode::draft_trial, kDraftTrial);
+    case Mode::draft_trial: return decide();
+    case Mode::on:
+    case Mode::off: return enter(Mode::plain_trial, kPlainTrial);
+  }
+}
+
+void DraftGauge::enter(Mode mode, uint32_t steps) {
+  mode_ = mode;
+  steps_left_ = steps;
+}
+
+void DraftGauge::decide() {
+  const Rate plain = std::exchange(plain_, {}), drafting = std::exchange(drafting_, {});
+  if (static_cast<double>(drafting.tokens) * plain.seconds >= static_cast<double>(plain.tokens) * drafting.seconds) {
+    off_steps_ = kHold;
+    return enter(Mode::on, kHold);
+  }
+  enter(Mode::off, off_steps_);
+  off_steps_ = std::min(2 * off_steps_, kLongestOff);
+}
+
+}  // namespace sluice

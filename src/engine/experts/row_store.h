@@ -1,0 +1,91 @@
+// Rows of tables that stay in their file. Of a table that only `embed` reads, such as Gemma's embeddings of each layer,
+// as many rows lie in memory as a step may want, and some more: those that were used last. The program is changed to
+// name a row by where it lies there, so that no device knows of it, and no bit changes.
+//
+// Tables whose numbers are not all in one place (parts), or in no file, stay as they are. Not thread safe.
+#pragma once
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/files/read_queue.h"
+#include "base/result.h"
+#include "engine/experts/expert_places.h"
+#include "graph/step.h"
+
+namespace sluice {
+
+struct RowStats {
+  uint64_t uses = 0, misses = 0;  // a row for each token of a step
+  uint64_t read_bytes = 0;
+};
+
+// Stands before the model's own weights.
+class RowStore final : public WeightSource {
+ public:
+  using OpenReads = std::function<Result<std::unique_ptr<ReadQueue>>(const std::vector<std::string>& paths)>;
+
+  // Takes no memory yet. `program`: is changed. `tokens`: its input by which rows are named. `rows`: of a table in
+  // memory, at least those of a step. Null where no table can be leased. `weights` outlive it.
+  static Result<std::unique_ptr<RowStore>> plan(Program& program, uint32_t tokens, const WeightSource& weights,
+                                                const WeightFiles& files, uint32_t rows);
+  uint64_t bytes() const;  // of memory that it takes
+  // Takes it, and opens the files; before find() is asked for what a device is to use.
+  Status take(const OpenReads& open_reads);
+
+  Result<TensorSource> find(const std::string& name) const override;
+
+  // Fills the step's inputs that name rows in memory from its tokens, reading what is not there, and waits for it. An
+  // error is that of a read.
+  Status fetch(StepBuffer& step);
+  RowStats stats() const { return stats_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  struct Table {
+    uint32_t input = 0;  // of the program
+    std::string name{};
+    TensorSource source{};  // in the file
+    FilePlace first{};      // of its first row
+    uint64_t row_bytes = 0;
+    std::unique_ptr<std::byte, Free> memory{};  // row after row
+    std::vector<int32_t> held{};                // by row of memory; -1: nothing
+    std::vector<uint64_t> last_use{};
+    std::unordered_map<int32_t, uint32_t> row_of{};
+  };
+  struct Reading {
+    Table* table = nullptr;
+    uint32_t to = 0;  // row of memory
+    int32_t row = 0;
+    uint64_t done = 0;  // bytes, from the block on that the row begins in
+  };
+
+  explicit RowStore(const WeightSource& weights) : weights_(&weights) {}
+  uint32_t room(Table& table) const;
+  void want(Table& table, std::span<const int32_t> tokens, std::span<int32_t> rows);
+  Status read_wanted();
+  uint64_t first_byte(const Reading& reading) const;
+  void begin(size_t staging);
+  Result<bool> end(const ReadEnd& ended);
+
+  const WeightSource* weights_;
+  std::vector<std::string> paths_;
+  uint32_t tokens_ = 0;
+  std::vector<Table> tables_;
+  uint64_t clock_ = 0;
+  std::vector<Reading> wanted_;
+  std::vector<Reading> readings_;  // by block of staging memory
+  uint64_t staging_bytes_ = 0;     // of a block
+  RowStats stats_;
+  std::unique_ptr<std::byte, Free> staging_;
+  std::unique_ptr<ReadQueue> reads_;  // last: goes first, and waits for what is read into staging
+};
+
+}  // namespace sluice

@@ -1,0 +1,205 @@
+#include "engine/plan/layout.h"
+
+#include <algorithm>
+
+#include "engine/state/cache.h"
+#include "engine/state/pages.h"
+#include "graph/expert_guesses.h"
+#include "graph/late_experts.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kLeasedSteps = 4;  // whose rows of tables lie in memory
+constexpr uint32_t kMaxSequences = 4096;
+constexpr uint32_t kMaxChunk = 1u << 16;
+constexpr uint32_t kLeastContext = 256;     // below which an open context does not shrink
+constexpr uint32_t kSnapshots = 8;          // a conversation's system prompt and last turns
+constexpr uint32_t kFewSnapshots = 2;       // where what they leave goes to experts, which every token needs
+constexpr uint32_t kUsualAdjustments = 64;  // of a sequence: a default penalty window
+
+Status check_options(const TextModel& model, const EngineOptions& options) {
+  if (options.sequences == 0 || options.sequences > kMaxSequences)
+    return error(ErrorKind::invalid, "sequences are ", options.sequences, ": want 1 to ", kMaxSequences);
+  if (options.prompt_chunk == 0 || options.prompt_chunk % kCut != 0 || options.prompt_chunk > kMaxChunk) {
+    return error(ErrorKind::invalid, "prompt chunk is ", options.prompt_chunk, " rows: want a multiple of ", kCut,
+                 " up to ", kMaxChunk);
+  }
+  if (options.logits_rows == 0 || options.logits_rows > options.prompt_chunk)
+    return error(ErrorKind::invalid, "logits rows are ", options.logits_rows, ": want 1 to ", options.prompt_chunk);
+  if (options.draft.kind != DraftKind::none && (options.draft.tokens == 0 || options.draft.tokens > kMaxDraftTokens))
+    return error(ErrorKind::invalid, "draft tokens are ", options.draft.tokens, ": want 1 to ", kMaxDraftTokens);
+  if (options.context > model.context) {
+    return error(ErrorKind::invalid, "context is ", options.context, " tokens: want at most the model's ",
+                 model.context);
+  }
+  return {};
+}
+
+uint32_t drafts_of(const EngineOptions& options) {
+  return options.draft.kind == DraftKind::none ? 0 : options.draft.tokens;
+}
+
+uint32_t pages_of_sequence(const PageGroup& group, uint32_t context, const EngineOptions& options) {
+  if (group.kind == StateKind::slots) return kSlotEntries + drafts_of(options);
+  const uint32_t chunk = options.prompt_chunk;
+  const uint32_t all = pages_for(context);
+  return group.window == 0 ? all : std::min(all, pages_for(group.window) + chunk / kPagePositions + 2);
+}
+
+uint32_t pages_of_pool(const PageGroup& group, const EngineOptions& options, const LayoutSize& size) {
+  if (group.kind == StateKind::slots)
+    return options.sequences * (kSlotsOfSequence + drafts_of(options)) + size.snapshots;
+  const uint32_t window = group.window;
+  const uint32_t one = pages_of_sequence(group, size.context, options);
+  const uint64_t all = pages_for(size.cache_positions);
+  if (window == 0) return static_cast<uint32_t>(std::max<uint64_t>(one, all));
+  const uint64_t of_sequence = std::min(pages_for(size.context), pages_for(window) + 2);
+  const uint64_t wanted = (options.sequences + size.snapshots) * of_sequence + options.prompt_chunk / kPagePositions;
+  return static_cast<uint32_t>(std::max<uint64_t>(one, wanted));
+}
+
+// Sizes to try, largest first.
+std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions& options, uint32_t most_snapshots) {
+  std::vector<LayoutSize> sizes;
+  const uint32_t context = options.context != 0 ? options.context : model.context;
+  if (options.cache_positions != 0) {
+    const auto most = static_cast<uint32_t>(std::min<uint64_t>(context, options.cache_positions));
+    return {{most, options.cache_positions, most_snapshots},
+            {most, options.cache_positions, most_snapshots / 2},
+            {most, options.cache_positions, 0}};
+  }
+  const uint64_t wanted = uint64_t{context} * options.sequences;
+  for (const uint32_t snapshots : {most_snapshots, most_snapshots / 2}) sizes.push_back({context, wanted, snapshots});
+  sizes.push_back({context, wanted, 0});
+  if (options.sequences > 1) sizes.push_back({context, context, 0});
+  if (options.context != 0) return sizes;
+  for (uint32_t less = context / 2; less >= kLeastContext; less /= 2) sizes.push_back({less, less, 0});
+  return sizes;
+}
+
+Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const TextModel& model, bool streams,
+                              Device& device, Budget& budget) {
+  PlacedText placed{
+      .layout = std::move(layout), .numerics_id = plan->numerics_id(), .page_bytes = {}, .held = {}, .runner = {}};
+  for (uint32_t g = 0; g < model.program.groups.size(); ++g) placed.page_bytes.push_back(plan->page_bytes(g));
+  if (device.info().memory == Domain::host)
+    TRY_ASSIGN(placed.held, HeldWeights::take(model.program, *model.weights, streams, budget));
+  const WeightSource* const weights = placed.held != nullptr ? placed.held.get() : model.weights;
+  TRY(placed.runner, device.place(std::move(plan), *weights, budget));
+  return placed;
+}
+
+}  // namespace
+
+WeightFiles weight_files(const Model& model) {
+  return {.paths = model.checkpoint().files(),
+          .place = [model](const StoredAt& byte) { return model.checkpoint().place_of(byte); }};
+}
+
+Program streaming_program(Program program) { return with_expert_guesses(with_late_experts(std::move(program))); }
+
+Result<TextModel> text_model(const Model& model, bool hidden) {
+  TRY(Program program, model.record_text({.hidden = hidden}));
+  const ModelFacts& facts = model.facts();
+  return TextModel{.program = std::move(program),
+                   .weights = &model.weights(),
+                   .vocabulary = facts.vocabulary,
+                   .context = facts.context_length,
+                   .suppressed = facts.suppress_tokens,
+                   .digest = [model] { return model.digest(); },
+                   .files = weight_files(model)};
+}
+
+Result<TextPorts> find_ports(const Program& program) {
+  TextPorts ports;
+  const auto index_of = [](const std::vector<NamedValue>& list, const char* name) -> Result<uint32_t> {
+    for (uint32_t i = 0; i < list.size(); ++i)
+      if (list[i].name == name) return i;
+    return error(ErrorKind::unsupported, "text program: has no value ", name, ": want tokens, wanted, logits, sample");
+  };
+  TRY(ports.tokens, index_of(program.inputs, "tokens"));
+  TRY(ports.wanted, index_of(program.inputs, "wanted"));
+  TRY(const uint32_t logits, index_of(program.outputs, "logits"));
+  TRY(const uint32_t sample, index_of(program.outputs, "sample"));
+  ports.logits = program.outputs[logits].value;
+  ports.sample = program.outputs[sample].value;
+  if (const auto hidden = index_of(program.outputs, "hidden")) ports.hidden = program.outputs[*hidden].value;
+  return ports;
+}
+
+Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const WeightSource& weights) {
+  std::vector<PlacedShape> shapes;
+  for (const WeightDecl& weight : program.weights) {
+    TRY(const TensorSource tensor, weights.find(weight.name));
+    shapes.push_back({tensor.shape, tensor.format, !tensor.parts.empty(), stored_bytes(tensor)});
+  }
+  return shapes;
+}
+
+uint32_t adjustments_of_one(const TextModel& model) {
+  return kMaxPenaltyWindow + kMaxLogitBiases + static_cast<uint32_t>(model.suppressed.size());
+}
+
+// Of a decode step.
+uint32_t decoded_rows(const EngineOptions& options) { return options.sequences * (1 + drafts_of(options)); }
+
+uint32_t leased_rows(const EngineOptions& options) {
+  return kLeasedSteps * std::max(options.prompt_chunk, decoded_rows(options));
+}
+
+Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
+  Layout layout{.context = size.context, .maxima = {}, .pages = {}};
+  const uint32_t decoded = decoded_rows(options);
+  layout.maxima.rows = std::max(options.prompt_chunk, decoded);
+  layout.maxima.wanted = std::min(layout.maxima.rows, std::max(decoded, options.sequences + options.logits_rows));
+  layout.maxima.sequences = options.sequences;
+  const auto usual = kUsualAdjustments + static_cast<uint32_t>(model.suppressed.size());
+  layout.maxima.adjustments = std::max(adjustments_of_one(model), options.sequences * usual);
+  for (const PageGroup& group : model.program.groups) {
+    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(group, size.context, options));
+    layout.pages.push_back(pages_of_pool(group, options, size));
+  }
+  return layout;
+}
+
+Result<ExpertSlots> expert_slots(const ExpertPlaces& places, const TextModel& model, const Device& device,
+                                 const Budget& budget, const EngineOptions& options) {
+  TRY(const PlannedText planned, plan_text(model, device, budget, options, {.count = 1, .bytes = places.slot_bytes()}));
+  const uint64_t own = planned.plan->expert_bytes(), one = own == 0 ? places.slot_bytes() : own;
+  const uint64_t slots = std::min(options.experts.bytes / one, places.total_experts());
+  if (slots > 0) return ExpertSlots{.count = static_cast<uint32_t>(slots), .bytes = places.slot_bytes()};
+  return error(ErrorKind::out_of_memory, "experts: ", format_bytes(options.experts.bytes),
+               " for them: want at least the ", format_bytes(one), " of one");
+}
+
+Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
+                              const EngineOptions& options, const ExpertSlots& slots) {
+  TRY_STATUS(check_options(model, options));
+  PlanRequest request{.program = &model.program, .arithmetic = options.arithmetic, .maxima = {}, .pages = {}};
+  TRY(request.weights, placed_shapes(model.program, *model.weights));
+  request.cache = options.cache;
+  request.expert_slots = slots;
+  PlannedText planned;
+  for (const LayoutSize& size : sizes_to_try(model, options, slots.count == 0 ? kSnapshots : kFewSnapshots)) {
+    planned.layout = make_layout(model, options, size);
+    request.maxima = planned.layout.maxima;
+    request.pages = planned.layout.pages;
+    for (const Repack repack : {options.repack, Repack::never}) {
+      request.repack = repack;
+      TRY(planned.plan, device.plan(request));
+      planned.fits = budget.has_room(planned.plan->memory());
+      if (planned.fits) return planned;
+    }
+  }
+  return planned;
+}
+
+Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options,
+                              const ExpertSlots& slots) {
+  TRY(PlannedText planned, plan_text(model, device, budget, options, slots));
+  TRY_STATUS(std::move(planned.fits));
+  return place_plan(std::move(planned.layout), std::move(planned.plan), model, slots.count != 0, device, budget);
+}
+
+}  // namespace sluice

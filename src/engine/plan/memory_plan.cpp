@@ -1,0 +1,185 @@
+#include "engine/plan/memory_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/draft/draft_head.h"
+#include "engine/history.h"
+#include "graph/cost.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint64_t kSmallStaging = 4 << 20;  // step buffers, and what reads and answers pass through
+
+ExpertRoom expert_room(const Program& program, const std::vector<PlacedShape>& weights) {
+  ExpertRoom room;
+  for (const Op& op : program.ops) {
+    const auto* const experts = std::get_if<Experts>(&op);
+    if (experts == nullptr) continue;
+    ++room.layers;
+    room.experts = std::max(room.experts, program.weights[experts->gate].shape.experts);
+    room.used = std::max(room.used, program.values[experts->index].type.width);
+    for (const WeightId weight : {experts->gate, experts->up, experts->down}) room.bytes += weights[weight].bytes;
+  }
+  return room;
+}
+
+uint64_t table_bytes(const Program& program, const std::vector<PlacedShape>& weights) {
+  const std::vector<WeightUse> uses = weight_uses(program);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < uses.size(); ++i)
+    if (uses[i] == WeightUse::rows) bytes += weights[i].bytes;
+  return bytes;
+}
+
+// What drafting by the model's own head takes; to be asked for before the text's plan, which a meter is to see last.
+Result<std::vector<MemoryLine>> draft_memory(const Model& model, const TextModel& text, const Device& device,
+                                             const EngineOptions& options) {
+  if (options.draft.kind != DraftKind::mtp) return std::vector<MemoryLine>{};
+  TRY(Program program, model.record_draft());
+  const DraftModel head{.program = std::move(program), .weights = &model.draft_weights()};
+  const uint32_t context = options.context != 0 ? options.context : text.context;
+  const uint32_t rows = make_layout(text, options, {.context = context}).maxima.rows;
+  TRY(std::vector<MemoryLine> lines,
+      DraftHead::memory(head, device, {options.arithmetic, rows, options.sequences, context}));
+  TRY(const TextPorts ports, find_ports(text.program));
+  const uint64_t width = text.program.values[ports.hidden].type.columns();
+  lines.push_back({Domain::host, Purpose::staging, rows * width * sizeof(float)});
+  return lines;
+}
+
+void add_line(std::vector<MemoryLine>& lines, const MemoryLine& more) {
+  if (more.bytes == 0) return;
+  for (MemoryLine& line : lines) {
+    if (line.domain != more.domain || line.purpose != more.purpose) continue;
+    line.bytes += more.bytes;
+    return;
+  }
+  lines.push_back(more);
+}
+
+// With chunks as options have them. `streams`: experts are read as they are chosen, where they lie in files.
+Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
+                               const EngineOptions& options, bool streams) {
+  MemoryPlan plan;
+  plan.domain = device.info().memory;
+  TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
+  TRY(const std::vector<PlacedShape> weights, placed_shapes(text.program, *text.weights));
+  plan.experts = expert_room(text.program, weights);
+  TRY(const TextPorts ports, find_ports(text.program));
+  if (options.lease_rows) {
+    TRY(plan.rows, RowStore::plan(text.program, ports.tokens, *text.weights, files, leased_rows(options)));
+    if (plan.rows) text.weights = plan.rows.get();
+  }
+  plan.tables = table_bytes(text.program, weights);
+  ExpertSlots slots;
+  if (plan.experts.layers != 0 && device.info().expert_slots) {
+    if (const auto places = ExpertPlaces::find(text.program, *text.weights, files)) {
+      plan.experts.slot_bytes = plan.experts.read_bytes = places->slot_bytes();
+      plan.experts.reads = places->place(0, 0).reads.size();
+      if (streams) {
+        slots = {.count = plan.experts.used, .bytes = places->slot_bytes()};
+        text.program = streaming_program(std::move(text.program));
+      }
+    }
+  }
+  if (plan.domain == Domain::host) {
+    TRY(const uint64_t tables, HeldWeights::table_bytes(text.program, *text.weights));
+    add_line(plan.lines, {Domain::host, Purpose::weights, tables});
+  }
+  plan.model = std::make_unique<const TextModel>(std::move(text));
+  TRY(const std::vector<MemoryLine> draft, draft_memory(model, *plan.model, device, options));
+  TRY(const PlannedText planned, plan_text(*plan.model, device, budget, options, slots));
+  plan.context = planned.layout.context;
+  plan.prompt_chunk = options.prompt_chunk;
+  plan.repack = options.repack;
+  uint64_t unread = slots.count == 0 ? plan.experts.bytes : 0;  // experts among weights that lie in the file
+  uint64_t held = 0;                                            // among the others
+  if (const uint64_t own = planned.plan->expert_bytes(); own != 0) {
+    plan.experts.bytes = plan.experts.count() * own;
+    if (plan.experts.slot_bytes != 0) plan.experts.slot_bytes = own;
+    held = (slots.count == 0 ? plan.experts.count() : slots.count) * own;
+  } else {
+    held = slots.count * slots.bytes;
+  }
+  for (MemoryLine line : planned.plan->memory()) {
+    const bool lies = line.purpose == Purpose::mapped_weights || line.purpose == Purpose::packed_weights;
+    uint64_t& experts = lies ? unread : held;
+    if (lies || line.purpose == Purpose::weights) {
+      const uint64_t taken = std::min(line.bytes, experts);
+      line.bytes -= taken;
+      experts -= taken;
+    }
+    add_line(plan.lines, line);
+  }
+  for (const MemoryLine& line : draft) add_line(plan.lines, line);
+  if (plan.rows) add_line(plan.lines, {Domain::host, Purpose::weights, plan.rows->bytes()});
+  const uint64_t logits = uint64_t{planned.layout.maxima.wanted} * plan.model->vocabulary * sizeof(float);
+  add_line(plan.lines, {Domain::host, Purpose::staging, kSmallStaging + logits});
+  return plan;
+}
+
+}  // namespace
+
+uint64_t MemoryPlan::dense() const {
+  uint64_t bytes = held;
+  for (const MemoryLine& line : lines)
+    if (line.domain == domain) bytes += line.bytes;
+  return bytes;
+}
+
+uint64_t MemoryPlan::slots() const {
+  if (experts.slot_bytes == 0) return 0;
+  return streams() ? std::min(slot_memory() / experts.slot_bytes, experts.count()) : experts.count();
+}
+
+Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
+                               uint64_t limit, const EngineOptions& options) {
+  EngineOptions tried = options;
+  const auto plan_in = [&](const Budget& room, bool streams) -> Result<MemoryPlan> {
+    TRY(MemoryPlan plan, plan_chunks(model, files, device, room, tried, streams));
+    plan.held = budget.used(plan.domain);
+    plan.limit = limit;
+    return plan;
+  };
+  const auto plan_smallest = [&] {
+    tried.prompt_chunk = kCut;
+    tried.repack = Repack::never;
+    Budget nothing;
+    nothing.set_limit(device.info().memory, 0);
+    return plan_in(nothing, /*streams=*/true);
+  };
+  TRY(MemoryPlan plan, plan_smallest());
+  const uint64_t floor = plan.needed();
+  tried.prompt_chunk = 2 * options.prompt_chunk;
+  do {
+    tried.prompt_chunk = std::max(kCut, cut_below(tried.prompt_chunk / 2));
+    for (const Repack repack : {options.repack, Repack::never}) {
+      tried.repack = repack;
+      TRY(plan, plan_in(budget, /*streams=*/false));
+      if (plan.streams()) TRY_ASSIGN(plan, plan_in(budget, /*streams=*/true));
+      if (plan.needed() <= limit) break;
+    }
+  } while (plan.needed() > limit && tried.prompt_chunk > kCut);
+  // Sizes were chosen without what comes beside them.
+  if (plan.needed() > limit && floor <= limit) TRY_ASSIGN(plan, plan_smallest());
+  plan.floor = floor;
+  return plan;
+}
+
+Status check_floor(const MemoryPlan& plan) {
+  if (plan.needed() <= plan.limit) return {};
+  std::string parts = cat(format_bytes(plan.held), " held and in reserve");
+  for (const MemoryLine& line : plan.lines)
+    if (line.domain == plan.domain) parts += cat(", ", purpose_name(line.purpose), " ", format_bytes(line.bytes));
+  if (plan.experts.layers != 0)
+    parts += plan.experts.slot_bytes == 0
+                 ? cat(", experts ", format_bytes(plan.experts.bytes))
+                 : cat(", at least ", plan.experts.used, " experts ", format_bytes(plan.needed() - plan.dense()));
+  return error(ErrorKind::out_of_memory, domain_name(plan.domain), " memory: ", format_bytes(plan.limit),
+               " in all: want at least ", format_bytes(plan.needed()), " (", parts, ")");
+}
+
+}  // namespace sluice

@@ -1,0 +1,123 @@
+// Files of saved sequences: the history with its classes, and the pages of what is computed.
+//
+//   offset  bytes           what
+//   0       8               "SLUICESQ"
+//   8       4               version, 3
+//   12      4               groups of pages
+//   16      8               tokens in the history
+//   24      8               positions that the pages hold, a multiple of 64
+//   32      8               begins, a multiple of 64: tokens and pages before it are in another file; 0: all is here
+//   40      4               bytes of the model's digest
+//   44      4               bytes of the numerics id
+//   48                      digest, numerics id
+//           16 a group      bytes of a page u64, first page u32, pages u32
+//           5 a token       from `begins` on: ids i32, then classes u8
+//                           pages: group by group, ascending positions
+//           16 a group      checksum of its pages
+//           16              checksum of all before but the pages
+//
+// Little-endian; checksums as base/checksum.h has them. Pages are written up to the last multiple of 64 only: what
+// follows is computed again from the tokens, to the same bits, and no file carries what another conversation left in
+// the rest of a page. A group's pages are held to their checksum as they are read, so that a reader who needs one group
+// reads no other, and nothing is read twice.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/checksum.h"
+#include "base/files/file.h"
+#include "base/result.h"
+#include "engine/history.h"
+
+namespace sluice {
+
+struct SavedLengths {
+  char magic[8];
+  uint32_t version;
+  uint32_t groups;
+  uint64_t tokens;
+  uint64_t cached;
+  uint64_t begins;
+  uint32_t digest_bytes;
+  uint32_t numerics_bytes;
+};
+static_assert(sizeof(SavedLengths) == 48);
+
+struct SavedPages {
+  uint64_t page_bytes = 0;
+  uint32_t first = 0;
+  uint32_t count = 0;
+  uint64_t bytes() const { return page_bytes * count; }  // fits once a reader has seen the file's size
+  bool operator==(const SavedPages&) const = default;
+};
+static_assert(sizeof(SavedPages) == 16);
+
+struct SavedSequence {
+  std::string digest;       // of the model
+  std::string numerics_id;  // of what computed the pages
+  uint32_t begins = 0;
+  uint32_t cached = 0;
+  std::vector<SavedPages> groups;
+  History history;  // from `begins` on
+
+  uint64_t file_bytes() const;
+};
+
+// begin(), then every page in order, then finish(). The sink outlives it.
+class SaveWriter {
+ public:
+  explicit SaveWriter(ByteSink& sink) : sink_(&sink) {}
+  Status begin(const SavedSequence& saved);
+  // Of one group: pages, or pieces of them.
+  Status write(std::span<const std::byte> pages);
+  Status finish();
+
+ private:
+  Status write_header(std::span<const std::byte> bytes);
+  void close_groups();  // those that have all their pages
+
+  ByteSink* sink_;
+  Checksum header_, group_;
+  std::vector<uint64_t> left_;  // bytes of pages to come, by group
+  std::vector<ChecksumValue> sums_;
+};
+
+// Reads and checks a whole file but for its pages: lengths first, so that nothing large is allocated for a lying
+// header, then the checksum.
+class SaveReader {
+ public:
+  // `name` begins every error; `source` outlives it.
+  static Result<SaveReader> open(const ByteSource& source, const std::string& name);
+
+  const SavedSequence& saved() const { return saved_; }
+  // Reads the pages of a group in order: `place` says where one goes, in pieces, and `filled` hears that it is there.
+  // They are right when all ends without an error.
+  using PagePlace = std::function<std::vector<std::span<std::byte>>(uint32_t index)>;
+  using PageFilled = std::function<Status(uint32_t index)>;
+  Status read_pages(uint32_t group, const PagePlace& place, const PageFilled& filled) const;
+
+ private:
+  SaveReader(const ByteSource& source, std::string name) : source_(&source), name_(std::move(name)) {}
+  Status read_header(Checksum& sum);
+  Status check_lengths(const SavedLengths& lengths) const;
+  Status check_size() const;
+  Status read_sums(Checksum& sum);
+  Status read_tokens(Checksum& sum);
+  Status read(uint64_t offset, std::span<std::byte> into, Checksum& sum) const;
+  uint64_t pages_at(size_t group) const;
+  Error corrupt(const std::string& found, const std::string& want) const;
+  Error damaged() const;
+
+  const ByteSource* source_;
+  std::string name_;
+  SavedSequence saved_;
+  std::vector<ChecksumValue> sums_;  // by group
+  uint64_t tokens_ = 0;              // in the file
+  uint64_t tokens_at_ = 0;           // offset of the ids
+};
+
+}  // namespace sluice

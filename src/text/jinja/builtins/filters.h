@@ -1,0 +1,22 @@
+// The filters: jinja2's own that make sense for text, transformers' tojson, and from_json, which templates written for
+// other engines expect. Left out: those for web pages and terminals (urlize, xmlattr, striptags, wordwrap,
+// filesizeformat, pprint, random).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "text/jinja/builtins/builtin.h"
+
+namespace sluice::jinja {
+
+// nullptr when there is no such filter.
+const Builtin* find_filter(std::string_view name);
+Result<Value> apply_filter(Machine& machine, std::string_view name, const Value& input, const Arguments& arguments);
+
+// The three tables find_filter looks through.
+std::span<const Builtin> text_filters();
+std::span<const Builtin> value_filters();
+std::span<const Builtin> list_filters();
+
+}  // namespace sluice::jinja
