@@ -8,8 +8,8 @@
 #include "app/open/open.h"
 #include "app/plan/file_header.h"
 #include "app/plan/plan_report.h"
+#include "chat/text_parts.h"
 #include "checkpoint/file_type.h"
-#include "engine/text_files.h"
 
 namespace sluice {
 namespace {

@@ -7,8 +7,8 @@
 #include "app/open/contents_file.h"
 #include "app/run/expert_list.h"
 #include "app/run/sampling_options.h"
-#include "app/run/store_settings.h"
 #include "base/text.h"
+#include "chat/store_settings.h"
 #include "engine/sampling_json.h"
 
 namespace sluice {
