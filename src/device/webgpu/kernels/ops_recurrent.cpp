@@ -1,6 +1,6 @@
-// short_conv and delta_gates. A workgroup takes WIDTH channels of a row: of a run (fusion.h) a head, which it may norm,
-// and the row's last one the gates. A row's taps are rows of the step as far back as its sequence goes there, then the
-// state.
+// short_conv and delta_gates. A workgroup takes WIDTH channels of a row: of a run (graph/fusion.h) a head, which it may
+// norm, and the row's last one the gates. A row's taps are rows of the step as far back as its sequence goes there,
+// then the state.
 #include <iterator>
 
 #include "base/text.h"
@@ -129,7 +129,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 // Parameters have names of their own for each part.
 constexpr const char* kOut[] = {"out_0", "out_1", "out_2", "out_3"};
 constexpr const char* kEps[] = {"eps_0", "eps_1", "eps_2", "eps_3"};
-static_assert(std::size(kOut) == kMostConvParts && std::size(kEps) == kMostConvParts);
+static_assert(std::size(kOut) == kFusionLimits.conv_parts && std::size(kEps) == kFusionLimits.conv_parts);
 
 }  // namespace
 
