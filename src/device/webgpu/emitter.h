@@ -49,8 +49,8 @@ struct Dispatches {
   uint64_t scratch_words = 0;
 };
 
-// fn activate(x: f32) -> f32; needs kMath.
-const char* activation_text(ActivationKind kind);
+// fn NAME(x: f32) -> f32; needs kMath.
+std::string activation_text(ActivationKind kind, std::string_view name = "activate");
 
 class Emitter {
  public:
