@@ -88,6 +88,9 @@ class Checkpoint {
 // Opens a Hugging Face directory (config.json and *.safetensors, sharded or not) or a .gguf file. Any file of a split
 // model will do.
 Result<Checkpoint> open_checkpoint(const std::string& path);
+// The model's checkpoint with the tensors and keys of a draft head (multi-token prediction) from a file of its own
+// (draft_file.h). Both checkpoints share the mappings of the model's files.
+Result<Checkpoint> join_draft_head(const Checkpoint& model, const std::string& path);
 // A checkpoint without a file: a configuration alone, or a model made up in memory.
 struct MadeCheckpoint {
   Dialect dialect{};
