@@ -1,5 +1,4 @@
-// Models split over several GGUF files. Names and keys are those of llama.cpp's tools/gguf-split and of the writer in
-// its gguf-py:
+// Models split over several GGUF files, with the names and keys of llama.cpp's gguf-split and gguf-py:
 //
 //   name               prefix-00001-of-00003.gguf, numbered from 1
 //   split.no           u16, numbered from 0
