@@ -5,9 +5,8 @@
 //   split.count        u16; 0 or 1: the file is whole (merging leaves 0 behind)
 //   split.tensors.count  i32, of all parts together
 //   sluice.split.id    string, ours: all parts of one set have the same, "3-" and a digest of all 3 parts. Sets of
-//   other
-//                      programs have none. A set that such a program merged and split again has it in the first part
-//                      only, and it is ignored, because the number of parts has most likely changed.
+//                      other programs have none. A set that such a program merged and split again has it in the
+//                      first part only. It is ignored then, because the number of parts has most likely changed.
 //
 // The first part carries the model's keys and may hold no tensor. Every part is a GGUF file of its own.
 #pragma once
