@@ -1,4 +1,4 @@
-// Runs of ops over heads (fusion.h): a workgroup a head of a row, of one chain after another. What is turned or
+// Runs of ops over heads (graph/fusion.h): a workgroup a head of a row, of one chain after another. What is turned or
 // appended is read by other threads than made it, from workgroup memory.
 #include <algorithm>
 
@@ -87,8 +87,8 @@ constexpr const char* kKeepValue =
 
 }  // namespace
 
-void Emitter::emit_heads(const Run& run) {
-  const std::optional<HeadRun> heads = head_run(program_, readers_, run.first_op);
+void Emitter::emit_heads(const FusedRun& run) {
+  const std::optional<HeadRun>& heads = run.heads;
   CHECK(heads && heads->end_op == run.end_op);
   const ValueType& shape = type(heads->chains.front().result);
   Kernel kernel{.name = "heads", .extent = shape.extent};

@@ -154,7 +154,7 @@ std::string row_text(bool of_row, const char* is_first) {
 
 }  // namespace
 
-bool Emitter::may_make_rows(const Run& run, const ProductShape& shape, bool fours) const {
+bool Emitter::may_make_rows(const FusedRun& run, const ProductShape& shape, bool fours) const {
   if (run.rows_end == run.first_op) return true;
   // Sums and what reductions need take the rest of it.
   const uint64_t bytes = shape.staged_bytes() + uint64_t{4} * columns(std::get<Linear>(program_.ops[run.rows_end]).x);
@@ -162,7 +162,7 @@ bool Emitter::may_make_rows(const Run& run, const ProductShape& shape, bool four
 }
 
 // Several products of the same rows, or one of a tile of a matrix; the run's, or of one of its ops.
-bool Emitter::emit_products(std::span<const Product> products, const Run& run) {
+bool Emitter::emit_products(std::span<const Product> products, const FusedRun& run) {
   const Linear& first = *products.front().op;
   const uint32_t columns = program_.weights[first.weight].shape.columns;
   ProductSize size{.columns = columns, .integers = true};
@@ -259,7 +259,7 @@ void Emitter::emit(const Linear& op) {
   }
 }
 
-bool Emitter::emit_linears(const Run& run) {
+bool Emitter::emit_linears(const FusedRun& run) {
   if (!has_few_rows(type(std::get<Linear>(program_.ops[run.rows_end]).x).extent)) return false;
   std::vector<Product> products;
   for (uint32_t i = run.rows_end; i < run.end_op; ++i) {
@@ -269,14 +269,14 @@ bool Emitter::emit_linears(const Run& run) {
   return emit_products(products, run);
 }
 
-bool Emitter::emit_gated(const Run& run) {
-  const GatedRun gated = *gated_run(program_, readers_, run.rows_end);
+bool Emitter::emit_gated(const FusedRun& run) {
+  const GatedRun& gated = *run.gated;
   const auto is_whole = [&](const Linear* op) { return op == nullptr || layout_.matrix(op->weight).tiles.size() == 1; };
   return has_few_rows(type(gated.gate->x).extent) && is_whole(gated.gate) && is_whole(gated.up) &&
          emit_gated(run, gated);
 }
 
-bool Emitter::emit_gated(const Run& all, const GatedRun& run) {
+bool Emitter::emit_gated(const FusedRun& all, const GatedRun& run) {
   const WeightShape& matrix = program_.weights[run.gate->weight].shape;
   const UnitShape gate_units = units_of(run.gate->weight);
   std::vector<RowsOf> rows = {{"w0", gate_units, "min(${output}, last)"}};

@@ -1,6 +1,6 @@
-// Runs of ops over whole rows (fusion.h): a workgroup a row. A thread keeps elements thread, thread + THREADS, ... of
-// every value in registers - numbers, or four neighbours where the row can be read so - and only sums of squares need
-// others; they are added up in that order, then as sum_all does.
+// Runs of ops over whole rows (graph/fusion.h): a workgroup a row. A thread keeps elements thread, thread + THREADS,
+// ... of every value in registers - numbers, or four neighbours where the row can be read so - and only sums of squares
+// need others; they are added up in that order, then as sum_all does.
 //
 // Products of such a row may begin with the run itself: each workgroup makes the row again, in workgroup memory, and
 // the first one stores what others read. That costs less than a dispatch of its own and the wait behind it.
