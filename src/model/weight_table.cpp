@@ -6,7 +6,7 @@
 
 #include "model/expert_names.h"
 #include "model/integer_layout.h"
-#include "model/parts.h"
+#include "model/weight_parts.h"
 
 namespace sluice {
 namespace {
@@ -33,7 +33,7 @@ Status check_shape(const Checkpoint& checkpoint, const StoredTensor& stored, con
 
 // All of a stored tensor, whose shape that is.
 Result<TensorSource> whole_tensor(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
-                                  Format format, FoundParts beside) {
+                                  Format format, FoundWeightParts beside) {
   TensorSource whole;
   whole.shape = shape;
   whole.format = format;
@@ -265,7 +265,7 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
     if (missed.insert(name).second) missing.push_back(name);
   };
   std::unordered_set<const StoredTensor*> used;
-  TRY(const PartFinder finder, PartFinder::open(checkpoint, names, names_of(table, checkpoint.dialect())));
+  TRY(const WeightPartFinder finder, WeightPartFinder::open(checkpoint, names, names_of(table, checkpoint.dialect())));
   for (const WeightRow& row : table.rows()) {
     const std::vector<SourceName>& sources = row.sources(checkpoint.dialect());
     const auto source = std::find_if(sources.begin(), sources.end(), [&](const SourceName& s) {
@@ -288,7 +288,7 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
       }
       TRY(const ElementView view, finder.view(name, *one, shape));
       TRY_STATUS(check_shape(checkpoint, *one, view, stored_shape(row.shape, *source)));
-      TRY(FoundParts beside, finder.find(name, *one, shape));
+      TRY(FoundWeightParts beside, finder.find(name, *one, shape));
       used.insert(one);
       used.insert(beside.tensors.begin(), beside.tensors.end());
       TRY(TensorSource elements, whole_tensor(checkpoint, *one, shape, view.format, std::move(beside)));

@@ -122,7 +122,7 @@ struct BoundWeight {
 };
 
 // Tensors by the names that a table uses: the stored name without the first of `prefixes` that it begins with, without
-// "_packed", and with ".weight" for ".qweight" (parts.h). Fails when two tensors come to one name.
+// "_packed", and with ".weight" for ".qweight" (weight_parts.h). Fails when two tensors come to one name.
 class SourceNames {
  public:
   static Result<SourceNames> read(const Checkpoint& checkpoint, const std::vector<std::string>& prefixes);
