@@ -38,6 +38,9 @@ struct MlxPacking {
   bool operator==(const MlxPacking&) const = default;
 };
 
+// Whether mode affine packs elements in that format.
+bool is_affine_format(Format format);
+
 class MlxQuantization {
  public:
   // Nothing when `config` has no "quantization". `where` begins every error. `prefixes`: what may stand before the name
