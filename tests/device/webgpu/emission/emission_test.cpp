@@ -264,7 +264,7 @@ struct DecodeDispatches {
   const char* last_layer;  // of another kind, or narrowed to wanted rows
 };
 
-// Fusing keeps these low (docs/architecture.md): a kernel more in every layer is some percent of a small model's token.
+// Fusing keeps these low (docs/webgpu.md): a kernel more in every layer is some percent of a small model's token.
 TEST(Emission, ATokensDispatchesAreAsManyAsEver) {
   constexpr DecodeDispatches kWanted[] = {
       // Queries' norm and turn are attention's own; norms and sums are the next product's.
