@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/webgpu/formats/weight_format.h"
-#include "device/webgpu/placed.h"
+#include "device/webgpu/plan_objects.h"
 #include "graph/op_check.h"
 
 namespace sluice::webgpu {

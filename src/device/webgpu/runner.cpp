@@ -9,7 +9,7 @@
 namespace sluice::webgpu {
 
 WebGpuRunner::WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
-                           std::vector<Reservation> reservations, std::shared_ptr<Placed> placed)
+                           std::vector<Reservation> reservations, std::shared_ptr<PlanObjects> placed)
     : reservations_(std::move(reservations)),
       plan_(std::move(plan)),
       weights_(std::move(weights)),
@@ -48,7 +48,7 @@ void WebGpuRunner::play(size_t end) {
   Flight& flight = *flight_;
   const uint32_t most = placed_->host().adapter().workgroups;
   for (; flight.next < end; ++flight.next) {
-    const PlacedDispatch& dispatch = flight.variant->list[flight.next];
+    const BoundDispatch& dispatch = flight.variant->list[flight.next];
     const uint64_t rows = uint64_t{flight.step->count(dispatch.extent.symbol)} * dispatch.extent.ratio;
     const uint64_t count = dispatch.grid.of_sequences ? flight.step->sequences() : rows;
     const FoldedGrid grid = fold(dispatch.grid.workgroups(count, flight.last_position), most);
@@ -58,7 +58,7 @@ void WebGpuRunner::play(size_t end) {
 
 void WebGpuRunner::play_to_choice() {
   Flight& flight = *flight_;
-  const std::vector<PlacedDispatch>& list = flight.variant->list;
+  const std::vector<BoundDispatch>& list = flight.variant->list;
   if (flight.streamed == flight.variant->streamed.size()) {
     play(list.size());
     submit(std::move(flight.end), flight.reads);
@@ -72,8 +72,8 @@ void WebGpuRunner::play_to_choice() {
     return static_cast<size_t>(found - list.begin());
   };
   const auto& op = std::get<Experts>(program().ops[streamed.op]);
-  if (streamed.route != kNone) play(behind([&](const PlacedDispatch& one) { return one.op <= streamed.route; }));
-  const size_t experts = behind([&](const PlacedDispatch& one) { return one.op < streamed.op; });
+  if (streamed.route != kNone) play(behind([&](const BoundDispatch& one) { return one.op <= streamed.route; }));
+  const size_t experts = behind([&](const BoundDispatch& one) { return one.op < streamed.op; });
   if (streamed.route == kNone) play(experts);
   const ValueType& type = program().values[op.index].type;
   flight.choice.resize(flight.step->count(type.extent.symbol) * type.extent.ratio * type.columns());
@@ -128,7 +128,7 @@ void WebGpuRunner::compute_present() {
     return slot.has_value();
   });
   const size_t first = flight.next;
-  const std::vector<PlacedDispatch>& list = flight.variant->list;
+  const std::vector<BoundDispatch>& list = flight.variant->list;
   if (flight.wanted.size() < wanted) {
     placed_->host().upload(placed_->memory(), uint64_t{streamed.table} * 4, std::as_bytes(std::span(table)));
     size_t end = first;
