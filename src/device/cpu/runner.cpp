@@ -108,8 +108,7 @@ void CpuRunner::stop() {
 
 Ticket CpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) {
   const auto& op = std::get<Experts>(program().ops[expert.op]);
-  CHECK(!held_[slot]);
-  held_[slot] = expert;
+  slots_.fill(slot, expert);
   for (const WeightId weight : {op.gate, op.up, op.down}) {
     const size_t count = memory_.pieces(weight).size();
     memory_.place_expert(weight, expert.expert, pieces.first(count));
@@ -119,7 +118,7 @@ Ticket CpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::byte
 }
 
 void CpuRunner::release(uint32_t slot) {
-  const std::optional<ExpertId> held = std::exchange(held_[slot], std::nullopt);
+  const std::optional<ExpertId> held = slots_.release(slot);
   if (!held) return;
   const auto& op = std::get<Experts>(program().ops[held->op]);
   for (const WeightId weight : {op.gate, op.up, op.down}) memory_.forget_expert(weight, held->expert);

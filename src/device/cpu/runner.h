@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/cpu/executor.h"
+#include "device/expert_stretches.h"
 
 namespace sluice::cpu {
 
@@ -19,7 +20,7 @@ class CpuRunner final : public Runner, private ExpertMemory {
         memory_(std::move(memory)),
         pool_(pool),
         executor_(*plan_, memory_, pool),
-        held_(plan_->request().expert_slots.count) {
+        slots_(plan_->request().expert_slots.count) {
     if (plan_->request().repack == Repack::first) memory_.packed().pack(plan_->packed_bytes(), pool);
   }
 
@@ -29,7 +30,7 @@ class CpuRunner final : public Runner, private ExpertMemory {
   Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
   std::vector<std::span<std::byte>> page_memory(uint32_t group, uint32_t page) override;
-  ExpertMemory* expert_memory() override { return held_.empty() ? nullptr : this; }
+  ExpertMemory* expert_memory() override { return slots_.size() == 0 ? nullptr : this; }
   std::optional<Completion> poll() override;
 
  private:
@@ -62,8 +63,8 @@ class CpuRunner final : public Runner, private ExpertMemory {
   Memory memory_;
   ThreadPool& pool_;
   Executor executor_;
-  std::vector<std::optional<ExpertId>> held_;  // by slot
-  std::optional<Flight> flight_;               // that has stopped, or is being computed
+  SlotTable slots_;
+  std::optional<Flight> flight_;  // that has stopped, or is being computed
   std::deque<Completion> finished_;
   Ticket last_ticket_ = 0;
 };

@@ -38,8 +38,7 @@ struct Dispatch {
 // not to be computed with now. It is the host's, and holds from a dispatch `of_present` to the next one's.
 struct StreamedExperts {
   uint32_t op = 0;
-  uint32_t route = kNone;  // the op that chooses; kNone: whoever started the step
-  uint32_t table = 0;      // a word of `memory`
+  uint32_t table = 0;  // a word of `memory`
 };
 
 struct Dispatches {

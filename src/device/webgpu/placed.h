@@ -28,7 +28,7 @@ struct PlacedDispatch {
 };
 struct Variant {
   std::vector<PlacedDispatch> list{};
-  std::vector<StreamedExperts> streamed{};  // in the order of the program
+  std::vector<StreamedExperts> streamed{};
 };
 
 // What matrices hold: the model's weights; or nothing, where only the time of decode steps matters. Then they share one
