@@ -1,5 +1,5 @@
 // Conversations taken back, saved and loaded, without a terminal: what each turn computes, and what is refused.
-#include "app/run/conversation.h"
+#include "chat/conversation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 
 #include "app/commands.h"
 #include "app/run/chat_history.h"
-#include "app/run/conversation_file.h"
 #include "app/run/talker.h"
 #include "base/files/file.h"
 #include "base/text.h"
+#include "chat/conversation_file.h"
 #include "tests/app/program.h"
 
 namespace sluice {

@@ -48,8 +48,8 @@ struct Dispatches {
   uint64_t scratch_words = 0;
 };
 
-// fn activate(x: f32) -> f32; needs kMath.
-const char* activation_text(ActivationKind kind);
+// fn NAME(x: f32) -> f32; needs kMath.
+std::string activation_text(ActivationKind kind, std::string_view name = "activate");
 
 // What the kernels compute as one. The threads of a workgroup keep a row in registers. Beyond so many outputs, making
 // the rows again in every workgroup costs more than the dispatch that it saves.
