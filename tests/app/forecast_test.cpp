@@ -28,8 +28,8 @@ class GpuForecast : public testing::Test {
   // Of a GPU whose memory has room for so many experts of all 24.
   MemoryPlan plan_of(uint32_t slots) const {
     MemoryPlan plan;
-    plan.domain = Domain::device;
-    plan.lines = {{Domain::device, Purpose::weights, kDense}, {Domain::host, Purpose::staging, 12345}};
+    plan.domain = Domain::device();
+    plan.lines = {{Domain::device(), Purpose::weights, kDense}, {Domain::host, Purpose::staging, 12345}};
     plan.experts = {.layers = kLayers,
                     .experts = kExperts,
                     .used = kUsed,
@@ -92,9 +92,9 @@ TEST_F(GpuForecast, IsNoneWithoutWhatItRestsOn) {
 }
 
 TEST(DeviceMemory, IsMostOfWhatTheGpuSays) {
-  EXPECT_EQ(default_device_memory({.memory = Domain::device, .memory_bytes = 10'000}), 9'000u);
-  EXPECT_EQ(default_device_memory({.memory = Domain::device, .memory_bytes = 10'000, .shares_memory = true}), 7'500u);
-  EXPECT_EQ(default_device_memory({.memory = Domain::device}), 0u);
+  EXPECT_EQ(default_device_memory({.memory = Domain::device(), .memory_bytes = 10'000}), 9'000u);
+  EXPECT_EQ(default_device_memory({.memory = Domain::device(), .memory_bytes = 10'000, .shares_memory = true}), 7'500u);
+  EXPECT_EQ(default_device_memory({.memory = Domain::device()}), 0u);
 }
 
 }  // namespace

@@ -98,9 +98,9 @@ Status WebGpuPlan::check_sizes() const {
 }
 
 std::vector<MemoryLine> WebGpuPlan::memory_with(uint64_t matrix_bytes) const {
-  return {{Domain::device, Purpose::weights, matrix_bytes + layout_.slots().bytes() + layout_.factor_words() * 4},
-          {Domain::device, Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
-          {Domain::device, Purpose::activations, memory_bytes()},
+  return {{Domain::device(), Purpose::weights, matrix_bytes + layout_.slots().bytes() + layout_.factor_words() * 4},
+          {Domain::device(), Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
+          {Domain::device(), Purpose::activations, memory_bytes()},
           {Domain::host, Purpose::staging, kStagingBytes}};
 }
 

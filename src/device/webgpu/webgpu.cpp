@@ -19,7 +19,7 @@ class HostedDevice final : public WebGpuDevice {
     const Adapter& adapter = factory_->adapter();
     return {.name = "webgpu",
             .description = adapter.description,
-            .memory = Domain::device,
+            .memory = Domain::device(),
             .memory_bytes = adapter.memory_bytes,
             .shares_memory = adapter.shares_memory,
             .expert_slots = true};
