@@ -46,7 +46,7 @@ class GpuForecast : public testing::Test {
   }
   static Measured measured() {
     return {.bandwidths = {.memory = 1e12},
-            .rehearsal = Rehearsal{
+            .step_times = StepTimes{
                 .step_seconds = 0.01, .dispatches = 7, .reads = true, .first_seconds = 0.002, .next_seconds = 0.0005}};
   }
 
@@ -82,11 +82,11 @@ TEST_F(GpuForecast, LiesBetweenForSomeSlots) {
 
 TEST_F(GpuForecast, IsNoneWithoutWhatItRestsOn) {
   Measured unread = measured();
-  unread.rehearsal->reads = false;
+  unread.step_times->reads = false;
   EXPECT_EQ(foresee(kUsed, unread).tokens_per_second, 0);
   EXPECT_EQ(foresee(kLayers * kExperts, unread).tokens_per_second, 100);
   Measured unplayed = measured();
-  unplayed.rehearsal.reset();
+  unplayed.step_times.reset();
   EXPECT_EQ(foresee(kUsed, unplayed).tokens_per_second, 0);
   EXPECT_EQ(plan_line(foresee(kUsed, unplayed), 90), "");
 }

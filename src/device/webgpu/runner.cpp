@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "device/placing.h"
 #include "graph/op_check.h"
 #include "graph/operands.h"
 
@@ -26,7 +27,7 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
     flight.last_position = std::max(flight.last_position, static_cast<uint32_t>(position));
   flight.reads.reserve(reads.size() + 1);
   for (const ReadRequest& read : reads) {
-    CHECK(may_read(read.value));
+    CHECK(may_read(plan_->request(), read.value));
     flight.reads.push_back({placed_->memory(), uint64_t{plan_->layout().at(read.value)} * 4, read.into});
   }
   flight.variant = &placed_->variant(step.token_class());
@@ -174,12 +175,6 @@ void WebGpuRunner::upload_embedded(const StepBuffer& step) {
     placed_->host().upload(placed_->memory(), uint64_t{plan_->layout().at(embed->out)} * 4,
                            std::as_bytes(std::span(embedded_)));
   }
-}
-
-bool WebGpuRunner::may_read(ValueId id) const {
-  const auto is_id = [&](const NamedValue& named) { return named.value == id; };
-  return std::any_of(program().outputs.begin(), program().outputs.end(), is_id) ||
-         (plan_->request().traced && std::any_of(program().names.begin(), program().names.end(), is_id));
 }
 
 void WebGpuRunner::submit(Started started, std::span<const HostRead> reads) {

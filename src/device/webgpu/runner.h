@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "device/expert_stretches.h"
+#include "device/measured.h"
 #include "device/webgpu/placed.h"
 
 namespace sluice::webgpu {
 
-class WebGpuRunner final : public Runner, private ExpertMemory, private StretchPlayer {
+class WebGpuRunner final : public Runner, private ExpertMemory, private StretchPlayer, private MeasuredRunner {
  public:
   WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
                std::vector<Reservation> reservations, std::shared_ptr<Placed> placed);
@@ -24,7 +25,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
   ExpertMemory* expert_memory() override { return stretches_.slots().size() == 0 ? nullptr : this; }
-  std::optional<DispatchCounts> dispatch_counts() const override;
+  MeasuredRunner* measured() override { return this; }
   std::optional<Completion> poll() override;
 
  private:
@@ -57,6 +58,8 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   const Program& program() const { return plan_->program(); }
   void upload_step(const StepBuffer& step);
   void upload_embedded(const StepBuffer& step);
+  std::optional<DispatchCounts> dispatch_counts() const override;
+
   bool play_to(uint32_t end) override;
   void play_present(uint32_t op, std::span<const uint32_t> slots) override;
   void submit_choice(ValueId choice, std::span<uint32_t> into) override;
@@ -70,7 +73,6 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   // f(state, offset of its page in its buffer, bytes) for the states of a group, in the order of read_page().
   template <class F>
   void each_state(uint32_t group, uint32_t page, F&& f) const;
-  bool may_read(ValueId id) const;
 
   std::vector<Reservation> reservations_;  // given back last
   std::unique_ptr<WebGpuPlan> plan_;
