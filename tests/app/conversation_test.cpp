@@ -27,7 +27,7 @@ const std::string kMoe = SLUICE_TEST_DATA "/gemma4_moe";
 class Talk {
  public:
   explicit Talk(const std::string& model = "demo", std::vector<std::string> words = {"--greedy"}) {
-    words.insert(words.end(), {"--threads", "1", "--max-tokens", "8", "--context", "512"});
+    words.insert(words.end(), {"--device", "cpu", "--threads", "1", "--max-tokens", "8", "--context", "512"});
     static const CommandSpec command = run_command();
     const Arguments arguments = *parse_arguments(command, words);
     machine_ = std::make_unique<Machine>(*open_machine(arguments));
