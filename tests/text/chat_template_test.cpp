@@ -115,7 +115,7 @@ TEST(ChatTemplate, ThinkingIsSetUnderBothItsNames) {
   EXPECT_EQ(rendered(other, parsed(R"({"thinking": true, "enable_thinking": false})")), "True False");
 }
 
-// What the six reference conversations do not have.
+// Cases that the six reference conversations do not have.
 constexpr std::string_view kOddChats[] = {
     R"({"messages": [{"role": "developer", "content": "Dev."}, {"role": "user", "content": "Hi"}]})",
     R"({"messages": [{"role": "user", "content": [{"type": "text", "text": " See "}, {"type": "image"},

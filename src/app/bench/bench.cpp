@@ -109,7 +109,7 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
           .threads = machine.pool->threads(),
           .parameters = model.facts().parameters,
           .weight_bytes = weight_bytes(model),
-          .peaks = machine.device->measure_peaks(nanoseconds),
+          .peaks = peaks_of(*machine.device),
           .routing = {}};
 }
 
@@ -164,7 +164,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   std::optional<ReadBandwidth> of_host;
   if (on_host) TRY_ASSIGN(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
   const BenchYardsticks yardsticks{
-      .memory = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); },
+      .memory = [&] { return of_host ? of_host->measure() : copying_bandwidth(*machine.device); },
       .disk = [&](uint64_t block) { return measure_disk(model.checkpoint().files(), block); }};
   const EngineOptions options = engine_options(request, arguments);
   const BenchTest* const answer = foreseen_test(request.tests);

@@ -29,7 +29,7 @@ struct BoundDispatch {
 };
 struct Variant {
   std::vector<BoundDispatch> list{};
-  std::vector<StreamedExperts> streamed{};  // in the order of the program
+  std::vector<StreamedExperts> streamed{};
 };
 
 // What matrices hold: the model's weights; or nothing, where only the time of decode steps matters. Then they share one

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/measured.h"
 #include "device/placing.h"
 #include "device/webgpu/kernels/copying.h"
 #include "device/webgpu/runner.h"
@@ -11,7 +12,7 @@ namespace sluice {
 namespace webgpu {
 namespace {
 
-class HostedDevice final : public WebGpuDevice {
+class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
  public:
   explicit HostedDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
 
@@ -19,7 +20,7 @@ class HostedDevice final : public WebGpuDevice {
     const Adapter& adapter = factory_->adapter();
     return {.name = "webgpu",
             .description = adapter.description,
-            .memory = Domain::device,
+            .memory = Domain::device(),
             .memory_bytes = adapter.memory_bytes,
             .shares_memory = adapter.shares_memory,
             .expert_slots = true};
@@ -27,7 +28,9 @@ class HostedDevice final : public WebGpuDevice {
 
   const Adapter& adapter() const override { return factory_->adapter(); }
 
-  double measure_copying(uint64_t (*clock)()) override {
+  MeasuredDevice* measured() override { return this; }
+
+  double measure_copying(NanosecondClock clock) override {
     const Result<std::shared_ptr<Host>> opened = working_host();
     if (!opened || !(*opened)->waits()) return 0;
     Host& host = **opened;
@@ -46,7 +49,7 @@ class HostedDevice final : public WebGpuDevice {
   }
 
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
-    TRY(std::unique_ptr<WebGpuPlan> plan, WebGpuPlan::make(request, factory_->adapter()));
+    TRY(std::unique_ptr<WebGpuPlan> plan, WebGpuPlan::make(info(), request, factory_->adapter()));
     return std::unique_ptr<Plan>(std::move(plan));
   }
 
@@ -63,8 +66,8 @@ class HostedDevice final : public WebGpuDevice {
     return runner_of(std::move(plan), weights, budget, Matrices::filled, load);
   }
 
-  Result<std::unique_ptr<Runner>> rehearse(std::unique_ptr<Plan> plan, const WeightSource& weights,
-                                           Budget& budget) override {
+  Result<std::unique_ptr<Runner>> place_without_weights(std::unique_ptr<Plan> plan, const WeightSource& weights,
+                                                        Budget& budget) override {
     return runner_of(std::move(plan), weights, budget, Matrices::shared,
                      [](const std::shared_ptr<PlanObjects>& placed) { return placed->host().settle(); });
   }
