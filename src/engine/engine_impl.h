@@ -68,7 +68,10 @@ class EngineImpl final : public Engine {
   }
   std::vector<HotExpert> hot_experts() const override { return store_ ? store_->hottest() : std::vector<HotExpert>(); }
   bool warm_up() override;
-  std::optional<DispatchCounts> dispatch_counts() const override { return placed_.runner->dispatch_counts(); }
+  std::optional<DispatchCounts> dispatch_counts() const override {
+    const MeasuredRunner* const measured = placed_.runner->measured();
+    return measured == nullptr ? std::nullopt : measured->dispatch_counts();
+  }
   std::string numerics_id() const override { return placed_.numerics_id; }
   Cache& cache() { return cache_; }
   const Continuation& continuation() const { return *continuation_; }

@@ -7,12 +7,12 @@
 #include "app/cli/console.h"
 #include "app/commands.h"
 #include "app/open/open.h"
-#include "app/run/store_settings.h"
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "chat/store_settings.h"
+#include "chat/text_parts.h"
 #include "checkpoint/checkpoint.h"
-#include "engine/text_files.h"
 #include "model/facts.h"
 #include "model/model.h"
 
@@ -163,6 +163,7 @@ std::string tower_lines(const Inspection& found) {
     out += line("towers", cat(found.projector->path(), ": ", found.projector->tensors().size(), " tensors, ",
                               format_bytes(bytes_of(*found.projector)), ", known and not run"));
   }
+  if (!found.files.draft_head.empty()) out += line("drafts", cat(found.files.draft_head, ": read with --draft mtp"));
   return unknown.empty() ? out : out + line("unknown", few_names(unknown));
 }
 
@@ -281,6 +282,7 @@ Json as_json(const Inspection& found, const StoreSettings& stored, bool tensors)
                            {"model", found.model ? json_of_model(*found.model) : Json()},
                            {"problem", found.problem.empty() ? Json() : Json(found.problem)},
                            {"projector", found.projector ? json_of_projector(*found.projector) : Json()},
+                           {"draft_head", found.files.draft_head.empty() ? Json() : Json(found.files.draft_head)},
                            {"store", found.files.origin == Origin::path ? Json() : json_of_store(found.files, stored)}};
   if (tensors) {
     Json::Array list;
@@ -312,9 +314,9 @@ CommandSpec inspect_command() {
       .name = "inspect",
       .summary = "Shows what a model file holds",
       .text =
-          "Reads headers only. A model of an unknown architecture is listed too, with the reason why it cannot run. "
-          "The line `assumed` is what was taken to be so because the file does not say it: DeepSeek GGUF files made "
-          "before September 2025 leave out that 4 of 8 groups of experts are taken, as the reference does it.",
+          "Reads headers only. A model of an unknown architecture is listed too, with the reason why it cannot "
+          "run. The line `assumed` names settings that the file leaves out: DeepSeek GGUF files made before "
+          "September 2025 do not say that 4 of 8 groups of experts are taken, as the reference does.",
       .positionals = {model_positional(/*required=*/true)},
       .options = {{.name = "--tensors", .help = "list every tensor"},
                   {.name = "--json", .help = "print one JSON object"}},
@@ -339,25 +341,27 @@ CommandSpec inspect_command() {
               {"model.hidden", "integer", "width of the residual stream"},
               {"model.vocabulary", "integer", "tokens"},
               {"model.context_length", "integer", "positions the model was made for"},
-              {"model.details.*", "string", "what else the family has to say"},
+              {"model.details.*", "string", "further facts of the family"},
               {"model.sampling.*", "number", "sampling defaults of the file"},
-              {"model.ignored_sampling[]", "string", "those that are out of range, which set nothing"},
-              {"model.unread_tensors", "integer", "tensors the text model does not read"},
-              {"model.unknown_tensors[]", "string", "those of them that are no towers' either"},
+              {"model.ignored_sampling[]", "string", "defaults that are out of range and ignored"},
+              {"model.unread_tensors", "integer", "tensors that the text model does not read"},
+              {"model.unknown_tensors[]", "string", "those of them that belong to no tower"},
               {"problem", "string or null", "why the model cannot run"},
-              {"projector", "object or null", "the towers' own file, where there is one"},
+              {"projector", "object or null", "the towers' own file, if there is one"},
+              {"draft_head", "string or null", "the file of a draft head beside the model, which --draft mtp reads"},
               {"projector.path", "string", "a GGUF file"},
-              {"projector.tensors", "integer", "all of the towers, known and not run"},
-              {"projector.bytes", "integer", "of them"},
-              {"store", "object or null", "what the model's store brings; null for a path"},
+              {"projector.tensors", "integer", "tensors of the towers, which are known and not run"},
+              {"projector.bytes", "integer", "their bytes"},
+              {"store", "object or null", "facts from the model's store; null for a path"},
               {"store.origin", "string", "`Ollama`, `Hugging Face` or `LM Studio`"},
-              {"store.name", "string", "by which it is found"},
+              {"store.name", "string", "the name that finds it"},
               {"store.system", "string", "the system message to begin with, or empty"},
-              {"store.params", "object or null", "sampling settings over the file's own, as they stand there"},
+              {"store.params", "object or null", "sampling settings that replace the file's own, as they stand there"},
               {"store.params.*", "string, number, boolean, object or null", "one of them"},
-              {"store.unused_params[]", "string", "those that set nothing here"},
+              {"store.unused_params[]", "string", "params that set nothing here"},
               {"store.messages", "integer", "messages to begin with"},
-              {"store.go_template", "boolean", "whether there is a template in Go's language, which is not rendered"},
+              {"store.go_template", "boolean",
+               "whether the store has a template in Go's language, which is not rendered"},
               {"tensors[].name", "string", "with --tensors: every tensor under the file's name"},
               {"tensors[].format", "string", "as `formats[].format`"},
               {"tensors[].shape[]", "integer", "outermost dimension first"},

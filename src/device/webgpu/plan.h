@@ -12,7 +12,8 @@ namespace sluice::webgpu {
 
 class WebGpuPlan final : public Plan {
  public:
-  static Result<std::unique_ptr<WebGpuPlan>> make(const PlanRequest& request, const Adapter& adapter);
+  static Result<std::unique_ptr<WebGpuPlan>> make(const DeviceInfo& info, const PlanRequest& request,
+                                                  const Adapter& adapter);
   WebGpuPlan(const WebGpuPlan&) = delete;
   WebGpuPlan& operator=(const WebGpuPlan&) = delete;
 
@@ -40,7 +41,7 @@ class WebGpuPlan final : public Plan {
 
   PlanRequest request_;
   Adapter adapter_;
-  std::vector<Run> runs_;  // none in a traced plan, whose values are all looked at
+  std::vector<FusedRun> runs_;  // none in a traced plan, whose values are all looked at
   Layout layout_;
   Dispatches dispatches_[kTokenClasses];
   uint64_t memory_words_ = 0;

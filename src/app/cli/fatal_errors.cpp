@@ -1,0 +1,60 @@
+#include "app/cli/fatal_errors.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "base/files/file.h"
+
+namespace sluice {
+namespace {
+
+// Only what may be called in a handler of signals: no allocation, no lock.
+void say(const char* text) {
+  // Nobody is left to tell when this fails.
+  static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
+}
+
+void lose_file(int, siginfo_t* info, void*) {
+  const char* path = mapped_file_at(info->si_addr);
+  if (path == nullptr) {
+    std::signal(SIGBUS, SIG_DFL);  // the instruction is run again, and ends the program as it should
+    return;
+  }
+  if (::isatty(STDERR_FILENO) == 1) say("\r\x1b[K");  // a line of progress may stand there
+  say("sluice: ");
+  say(path);
+  say(": became shorter, or its disk failed, while it was read: want a file that nothing writes to\n");
+  remove_unfinished_files();
+  ::_exit(kFailedExit);
+}
+
+void end_without_catch() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    say(kOutOfMemory);
+    remove_unfinished_files();
+    ::_exit(kFailedExit);
+  } catch (...) {
+    std::abort();  // ours to find: it ends as it would have
+  }
+  std::abort();
+}
+
+}  // namespace
+
+void handle_fatal_errors() {
+  struct sigaction action = {};
+  action.sa_sigaction = lose_file;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, nullptr);
+  std::set_terminate(end_without_catch);
+}
+
+}  // namespace sluice

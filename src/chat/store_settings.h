@@ -1,0 +1,31 @@
+// What a store keeps beside a model's weights and `sluice run` begins with: Ollama's params, system and messages
+// layers. Its template layer is Go's, which is no Jinja: it is never rendered.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "chat/conversation.h"
+#include "checkpoint/model_files.h"
+#include "engine/sampling.h"
+
+namespace sluice {
+
+struct StoreSettings {
+  SamplingSettings sampling;
+  std::vector<std::string> stops;
+  std::optional<uint32_t> context, max_tokens;  // num_ctx, num_predict
+  std::string system;
+  std::vector<ChatMessage> messages;
+  std::vector<std::string> unused;  // params that nothing here is set by
+};
+
+// `sampling` is what the params change. A param, or a message, of a wrong kind is an error.
+Result<StoreSettings> read_store_settings(const ModelFiles& files, uint32_t vocabulary, SamplingSettings sampling);
+// One line where the store's template is not what is used; "" where it has none. `used` names the template that is.
+std::string go_template_note(const ModelFiles& files, const std::string& used);
+
+}  // namespace sluice

@@ -1,0 +1,103 @@
+// The GPU objects of one plan: buffers, which are filled from the model's file, pipelines, bindings and uniforms. All
+// are made once, before the first step.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "device/webgpu/host.h"
+#include "device/webgpu/plan.h"
+
+namespace sluice::webgpu {
+
+// Packed rows wait in memory of the host until so many bytes are there; uploads under way are bounded by the host.
+inline constexpr uint64_t kPieceBytes = uint64_t{8} << 20;
+inline constexpr uint64_t kStagingBytes = uint64_t{80} << 20;
+
+struct BoundDispatch {
+  PipelineId pipeline = 0;
+  BindingId binding = 0;
+  uint32_t uniform_offset = 0;
+  Extent extent{};
+  Grid grid{};
+  uint32_t op = 0;
+  bool of_present = false;  // as Dispatch has it
+};
+struct Variant {
+  std::vector<BoundDispatch> list{};
+  std::vector<StreamedExperts> streamed{};
+};
+
+// What matrices hold: the model's weights; or nothing, where only the time of decode steps matters. Then they share one
+// buffer, of which each has another part than those before it, so that no cache holds what a step reads.
+enum class Matrices : uint8_t { filled, shared };
+
+class PlanObjects {
+ public:
+  // `host` may be shared by several; `plan` outlives this.
+  PlanObjects(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights,
+              Matrices matrices);
+  // What matrices take that are shared, of that plan.
+  static uint64_t shared_bytes(const WebGpuPlan& plan);
+  PlanObjects(const PlanObjects&) = delete;
+  PlanObjects& operator=(const PlanObjects&) = delete;
+  ~PlanObjects();
+
+  // Packs and uploads the next piece of the matrices, of about so many bytes.
+  void fill(uint64_t bytes);
+  bool full() const { return next_.weight == matrices_.size(); }
+  uint64_t filled_bytes() const { return filled_bytes_; }
+  uint64_t all_bytes() const { return plan_.layout().matrix_bytes(); }
+
+  // As ExpertMemory::pack() and fill() have it, for an expert of that op.
+  void pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,
+                 std::span<std::byte> into) const;
+  void fill_slot(uint32_t slot, const std::byte* packed);
+
+  bool has_weights() const { return kind_ == Matrices::filled; }
+  Host& host() { return *host_; }
+  BufferId memory() const { return memory_; }
+  BufferId counts() const { return counts_; }
+  BufferId flags() const { return flags_; }
+  BufferId bounce() const { return bounce_; }
+  BufferId state(uint32_t state) const { return states_[state]; }
+  const Variant& variant(TokenClass token_class) const { return variants_[static_cast<int>(token_class)]; }
+  // Made at the first call, which waits for its pipelines.
+  Result<const Variant*> looking_variant(TokenClass token_class);
+
+ private:
+  BufferId buffer(uint64_t bytes, BufferUse use = BufferUse::storage);
+  void share_matrices();
+  void upload_factors(const std::vector<TensorSource>& weights);
+  void skip_what_is_full();
+  Variant make_variant(const Dispatches& dispatches);
+  BoundRange range(const Slot& slot) const;
+
+  // Which row comes next.
+  struct Next {
+    WeightId weight = 0;
+    uint32_t tile = 0;
+    uint64_t row = 0;  // of the tile
+  };
+
+  const WebGpuPlan& plan_;
+  std::shared_ptr<Host> host_;
+  std::vector<TensorSource> weights_;
+  Matrices kind_;
+  Next next_;
+  uint64_t filled_bytes_ = 0;
+  std::vector<BufferId> buffers_;  // all of them
+  std::vector<BindingId> all_bindings_;
+  BufferId memory_ = 0, counts_ = 0, flags_ = 0, bounce_ = 0, factors_ = 0;
+  std::vector<BufferId> states_;
+  std::vector<std::vector<BoundRange>> matrices_;  // by weight and tile
+  std::vector<BufferId> slots_;
+  Variant variants_[kTokenClasses];
+  std::optional<Variant> looking_[kTokenClasses];
+};
+
+}  // namespace sluice::webgpu
