@@ -112,12 +112,13 @@ Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool
                                           Console& console) {
   std::unique_ptr<WebGpuDevice> gpu;
   std::optional<DeviceNeeds> needs;
-  const GpuAbsence absence =
-      arguments.given("--simd") ? GpuAbsence{.why = "--simd is about the processor"} : gpu_absence(machine_gpu_signs());
+  const GpuAbsence absence = arguments.given("--simd")
+                                 ? GpuAbsence{.why = "--simd is about the processor", .expected = true}
+                                 : gpu_absence(machine_gpu_signs());
   if (absence.why.empty()) TRY_ASSIGN(needs, needs_of());
   const GpuCandidate webgpu{.name = "webgpu",
                             .absent = absence.why,
-                            .no_gpu = absence.no_gpu,
+                            .expected = absence.expected,
                             .open = [&]() -> Result<GpuCandidate::Opened> {
                               TRY(gpu, open_webgpu(arguments.text("--webgpu-library")));
                               const webgpu::Adapter& adapter = gpu->adapter();

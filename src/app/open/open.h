@@ -26,7 +26,7 @@ namespace sluice {
 
 // What --device is where nobody says: of commands that measure a device, and of those that answer.
 inline constexpr const char* kMeasuredDevice = "cpu";
-inline constexpr const char* kAnsweringDevice = "cpu";  // "auto" once that has been tried on several GPUs
+inline constexpr const char* kAnsweringDevice = "auto";
 // --device, --webgpu-library, --simd, --threads, --memory, ... Only commands that answer take auto.
 std::vector<OptionSpec> device_options(bool answers = false);
 OptionSpec threads_option();
