@@ -14,17 +14,6 @@ std::vector<int32_t> tokens_of(const History& history) {
 
 }  // namespace
 
-Result<ChatPrompt> ChatSession::render(Json messages, Json variables) const {
-  if (!text_->chat) return error(ErrorKind::not_found, "chat template: none in the model: want plain text");
-  ChatInput input;
-  input.messages = std::move(messages);
-  input.special_tokens = text_->special_tokens;
-  input.extra = std::move(variables);
-  TRY(std::string rendered, text_->chat->render(input));
-  std::vector<int32_t> ids = text_->tokenizer.encode(rendered);
-  return ChatPrompt{std::move(rendered), std::move(ids)};
-}
-
 ChatPrompt ChatSession::plain(const std::string& text) const {
   return {text, text_->tokenizer.encode(text, {.add_special = true})};
 }

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -20,19 +21,16 @@
 
 namespace sluice {
 
-struct ChatPrompt {
-  std::string text;          // an answer may begin inside a thought that it opened
-  std::vector<int32_t> ids;  // of the whole conversation
-};
-
 class ChatSession {
  public:
   // All three outlive the session.
   ChatSession(const TextParts& text, Engine& engine, const ChatDialect& dialect)
       : text_(&text), engine_(&engine), dialect_(&dialect), session_(engine) {}
 
-  // By the chat template. `variables`: further ones of the template, an object or null.
-  Result<ChatPrompt> render(Json messages, Json variables) const;
+  // As render_chat() has it.
+  Result<ChatPrompt> render(Json messages, Json variables) const {
+    return render_chat(*text_, std::move(messages), std::move(variables));
+  }
   // Text that no template renders, from the beginning of a sequence.
   ChatPrompt plain(const std::string& text) const;
   // The session's sequence with such text behind it.

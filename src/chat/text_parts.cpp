@@ -101,4 +101,15 @@ Result<TextParts> open_text(const Model& model, const TextPartsOptions& options)
   return parts;
 }
 
+Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables) {
+  if (!text.chat) return error(ErrorKind::not_found, "chat template: none in the model: want plain text");
+  ChatInput input;
+  input.messages = std::move(messages);
+  input.special_tokens = text.special_tokens;
+  input.extra = std::move(variables);
+  TRY(std::string rendered, text.chat->render(input));
+  std::vector<int32_t> ids = text.tokenizer.encode(rendered);
+  return ChatPrompt{std::move(rendered), std::move(ids)};
+}
+
 }  // namespace sluice

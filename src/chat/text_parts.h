@@ -38,7 +38,14 @@ struct TextPartsOptions {
 
 Result<TextParts> open_text(const Model& model, const TextPartsOptions& options = {});
 
-// The parts of it, as text/tokenizer_files.h has them.
+struct ChatPrompt {
+  std::string text;          // an answer may begin inside a thought that it opened
+  std::vector<int32_t> ids;  // of the whole conversation
+};
+// Messages by the chat template. `variables`: further ones of the template, an object or null.
+Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables);
+
+// The parts of open_text(), as text/tokenizer_files.h has them.
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint);
 Status check_vocabulary(const Checkpoint& checkpoint);
 Result<std::optional<ChatSource>> stored_chat_template(const Checkpoint& checkpoint, bool has_tools);
