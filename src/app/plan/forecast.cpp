@@ -10,6 +10,7 @@
 #include "app/plan/rehearsal.h"
 #include "base/text.h"
 #include "engine/experts/drawn_routing.h"
+#include "engine/experts/replacement.h"
 #include "engine/experts/replay.h"
 
 namespace sluice {
