@@ -40,8 +40,8 @@ Status GpuDevice::open() {
   } asked;
   api().request_device(connection->adapter, &descriptor,
                        {.callback =
-                            [](uint32_t status, dawn::Device device, dawn::StringView message, void* to, void*) {
-                              static_cast<Asked*>(to)->device = device;
+                            [](uint32_t status, dawn::Device given, dawn::StringView message, void* to, void*) {
+                              static_cast<Asked*>(to)->device = given;
                               raise(*static_cast<Asked*>(to), status, message);
                             },
                         .first = &asked});
