@@ -97,7 +97,7 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
       admission_(cache_, board_, options.sequences),
       schedule_(schedule_limits(options, placed_.layout.maxima)),
       step_(model_->program, placed_.layout.maxima),
-      results_(placed_.layout.maxima.wanted) {}
+      results_(placed_.layout.maxima.counts[Symbol::wanted]) {}
 
 Status EngineImpl::reserve_buffers() {
   if (options_.states != nullptr)

@@ -27,12 +27,13 @@ bool EngineImpl::drafting() const {
 Status EngineImpl::add_draft_head(DraftModel head, Device& device) {
   if (ports_.hidden == kNone)
     return error(ErrorKind::unsupported, "text program: has no value hidden: want it to draft");
-  const uint64_t elements = model_->program.values[ports_.hidden].type.columns() * placed_.layout.maxima.rows;
+  const uint64_t elements =
+      model_->program.values[ports_.hidden].type.columns() * placed_.layout.maxima.counts[Symbol::rows];
   TRY(Reservation room, budget_->reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
   reserved_.push_back(std::move(room));
   hidden_.resize(static_cast<size_t>(elements));
   const DraftHead::Limits limits{.arithmetic = options_.arithmetic,
-                                 .rows = placed_.layout.maxima.rows,
+                                 .rows = placed_.layout.maxima.counts[Symbol::rows],
                                  .sequences = options_.sequences,
                                  .context = context()};
   TRY(head_, DraftHead::create(std::move(head), device, *budget_, limits));
@@ -44,7 +45,7 @@ Status EngineImpl::add_draft_head(DraftModel head, Device& device) {
 void EngineImpl::feed_head(const Job& job, const FlightPart& part) {
   if (!options_.draft.always && gauge_.mode() == DraftGauge::Mode::off) return;
   const History& history = board_.sequence_of(job).text.history;
-  const size_t width = hidden_.size() / placed_.layout.maxima.rows;
+  const size_t width = hidden_.size() / placed_.layout.maxima.counts[Symbol::rows];
   DraftFeed feed{.sequence = job.sequence,
                  .begin = part.portion.begin,
                  .hidden = std::span(hidden_).subspan(part.first_row * width)};

@@ -146,7 +146,7 @@ void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, StartOpt
     reads.push_back({ports_.logits, std::as_writable_bytes(given)});
   }
   if (head_ && !flight.diagnosing) {
-    const size_t width = hidden_.size() / placed_.layout.maxima.rows;
+    const size_t width = hidden_.size() / placed_.layout.maxima.counts[Symbol::rows];
     reads.push_back({ports_.hidden, std::as_writable_bytes(std::span(hidden_).first(rows * width))});
   }
   flight.started = Clock::now();

@@ -38,6 +38,7 @@ struct CaseRun {
 struct CaseStep {
   std::vector<CaseRun> runs{};        // of different sequences, in the order of the batch
   std::vector<int32_t> wanted{};      // rows of the step, ascending
+  std::vector<CaseRun> media{};       // rows of the program's symbol beside rows and wanted: a run a picture or sound
   std::vector<SampleRow> sampling{};  // by wanted row; empty: greedy
   std::vector<Adjustment> adjustments{};
 };

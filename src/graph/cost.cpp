@@ -123,7 +123,7 @@ OpCost& OpCost::operator+=(const OpCost& other) {
 }
 
 StepWork StepWork::of(const StepBuffer& step) {
-  StepWork work;
+  StepWork work{.sequences = {}, .other = step.counts()};
   work.sequences.resize(step.sequences());
   const auto positions = step.positions(), sequences = step.row_sequences();
   for (size_t row = 0; row < positions.size(); ++row) {
@@ -137,6 +137,14 @@ uint64_t StepWork::rows() const {
   uint64_t sum = 0;
   for (const Sequence& sequence : sequences) sum += sequence.rows;
   return sum;
+}
+
+uint64_t StepWork::count(Symbol symbol) const {
+  switch (symbol) {
+    case Symbol::rows: return rows();
+    case Symbol::wanted: return sequences.size();
+    default: return other[symbol];
+  }
 }
 
 double experts_read(const CostFacts& facts, uint32_t experts, uint32_t used, uint64_t rows) {

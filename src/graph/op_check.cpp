@@ -6,7 +6,7 @@ namespace sluice {
 namespace {
 
 std::string describe(Extent extent) {
-  const char* symbol = extent.symbol == Symbol::rows ? "rows" : "wanted";
+  const char* symbol = symbol_name(extent.symbol);
   return extent.ratio == 1 ? symbol : cat(extent.ratio, " ", symbol);
 }
 
@@ -95,7 +95,10 @@ void OpCheck::columns(std::string_view name, ValueId id, uint64_t wanted, std::s
 void OpCheck::step_rows(std::string_view name, ValueId id) {
   const ValueType found = type_of(program_, id);
   want(found.extent.ratio == 1, name, " is ", describe(found), ": want one row for each of the step");
-  want(found.extent.symbol == Symbol::rows || wanted_input(program_) >= 0, name, " is ", describe(found),
+  const Symbol symbol = found.extent.symbol;
+  want(symbol == Symbol::rows || symbol == Symbol::wanted, name, " is ", describe(found),
+       ": want rows that have a position, of the step or wanted");
+  want(symbol != Symbol::wanted || wanted_input(program_) >= 0, name, " is ", describe(found),
        ": want an input named wanted in the program");
 }
 

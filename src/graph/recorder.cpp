@@ -130,6 +130,7 @@ Value Recorder::input(const std::string& name, ValueType type) {
   if (name == "wanted" && type != wanted) fail(cat("input wanted is ", describe(type), ": want ", describe(wanted)));
   const Value value = new_value(type);
   program_.inputs.push_back({.name = name, .value = value.id});
+  if (!has_symbol(program_, type.extent.symbol)) program_.symbols.push_back(type.extent.symbol);
   return value;
 }
 

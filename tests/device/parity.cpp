@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "device/reference/reference.h"
 #include "graph/operands.h"
@@ -110,25 +111,37 @@ const Expected& expected_outputs(const ParityCase& known, const CaseWeights& wei
   });
 }
 
-// Part of a step, to be played on its own: rows [first, first + rows of the part).
+// Part of a step, to be played on its own: rows of each symbol from `first` on.
 struct Part {
-  uint32_t first = 0;
-  uint32_t first_wanted = 0;
+  SymbolCounts first;
   CaseStep step{};
 };
 
 // The rows [first, first + count) of `run`, which begins at row `run_row` of the step.
 Part part_of(const CaseStep& step, const CaseRun& run, uint32_t run_row, uint32_t first, uint32_t count) {
-  Part part{.first = run_row + first};
+  Part part{.first = text_counts(run_row + first, 0)};
   part.step.runs = {{.sequence = run.sequence, .position = run.position + first, .rows = count, .take = run.take}};
   part.step.adjustments = step.adjustments;
   const auto row_of = [&](size_t w) { return static_cast<uint32_t>(step.wanted[w]); };
-  while (part.first_wanted < step.wanted.size() && row_of(part.first_wanted) < part.first) ++part.first_wanted;
-  for (size_t w = part.first_wanted; w < step.wanted.size() && row_of(w) < part.first + count; ++w) {
-    part.step.wanted.push_back(static_cast<int32_t>(row_of(w) - part.first));
+  const uint32_t begin = part.first[Symbol::rows];
+  uint32_t& first_wanted = part.first[Symbol::wanted];
+  while (first_wanted < step.wanted.size() && row_of(first_wanted) < begin) ++first_wanted;
+  for (size_t w = first_wanted; w < step.wanted.size() && row_of(w) < begin + count; ++w) {
+    part.step.wanted.push_back(static_cast<int32_t>(row_of(w) - begin));
     if (!step.sampling.empty()) part.step.sampling.push_back(step.sampling[w]);
   }
   return part;
+}
+
+// Each picture or sound.
+std::vector<Part> media_parts(const OpCase& one, const CaseStep& step) {
+  std::vector<Part> parts;
+  SymbolCounts first;
+  for (const CaseRun& run : step.media) {
+    parts.push_back({.first = first, .step = {.media = {run}}});
+    for (const Symbol symbol : one.program.symbols) first[symbol] += run.rows;
+  }
+  return parts;
 }
 
 // Single rows; with state in a prompt, which may be cut at multiples of 64 only, such chunks. Without state some rows
@@ -147,17 +160,19 @@ std::vector<Part> parts_of(const OpCase& one, const CaseStep& step, TokenClass t
     }
     run_row += run.rows;
   }
+  const std::vector<Part> media = media_parts(one, step);
+  parts.insert(parts.end(), media.begin(), media.end());
   return parts;
 }
 
 void expect_same_rows(const OpCase& one, const StepOutputs& batch, const StepOutputs& alone, const Part& part) {
   for (size_t i = 0; i < batch.size(); ++i) {
     const ValueType& type = one.program.values[one.program.outputs[i].value].type;
-    const uint64_t first = type.extent.symbol == Symbol::rows ? part.first : part.first_wanted;
+    const uint64_t first = part.first.rows_of(type.extent);
     const std::span<const uint32_t> rows =
         std::span<const uint32_t>(batch[i]).subspan(first * type.columns(), alone[i].size());
     EXPECT_EQ(integer_difference(alone[i], rows, type.columns()), "")
-        << one.program.outputs[i].name << ", bits from row " << part.first << " on";
+        << one.program.outputs[i].name << ", bits from row " << first << " on";
   }
 }
 
@@ -186,12 +201,17 @@ void check_integers(const OpCase& one, const StepOutputs& found, const StepOutpu
   }
 }
 
+uint64_t row_count(const OpCase& one, const CaseStep& step) {
+  const SymbolCounts counts = counts_of(one, step);
+  return std::accumulate(counts.all().begin(), counts.all().end(), uint64_t{0});
+}
+
 // The largest step that needs no history.
 const CaseStep& first_step(const OpCase& one) {
   const CaseStep* largest = &one.steps[0];
   for (const CaseStep& step : one.steps) {
     const bool begins = std::all_of(step.runs.begin(), step.runs.end(), [](CaseRun run) { return run.position == 0; });
-    if ((begins || one.program.states.empty()) && rows_of(step).size() > rows_of(*largest).size()) largest = &step;
+    if ((begins || one.program.states.empty()) && row_count(one, step) > row_count(one, *largest)) largest = &step;
   }
   return *largest;
 }

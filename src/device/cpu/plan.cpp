@@ -169,7 +169,7 @@ void CpuPlan::find_packed() {
 
 uint64_t CpuPlan::maximum_rows(ValueId id) const {
   const Extent extent = program().values[id].type.extent;
-  return uint64_t{extent.symbol == Symbol::rows ? request_.maxima.rows : request_.maxima.wanted} * extent.ratio;
+  return request_.maxima.counts.rows_of(extent);
 }
 
 void CpuPlan::size_product(uint64_t rows, WeightId weight) {

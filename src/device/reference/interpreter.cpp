@@ -39,15 +39,12 @@ Real activate(ActivationKind kind, Real x) {
 
 template <class Real>
 uint64_t Interpreter<Real>::rows(ValueId id, const StepBuffer& step) const {
-  const Extent extent = type(id).extent;
-  return uint64_t{step.count(extent.symbol)} * extent.ratio;
+  return step.rows_of(type(id).extent);
 }
 
 template <class Real>
 uint64_t Interpreter<Real>::step_row(ValueId id, uint64_t row, const StepBuffer& step) const {
-  const Extent extent = type(id).extent;
-  row /= extent.ratio;
-  return extent.symbol == Symbol::rows ? row : static_cast<uint64_t>(step.wanted_rows()[row]);
+  return step.step_row(type(id).extent, row);
 }
 
 template <class Real>

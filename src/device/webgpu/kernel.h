@@ -17,6 +17,7 @@
 // Bodies begin at `fn main`'s attributes or at functions of theirs. Numbers are 32-bit words of `memory` (layout.h).
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -102,9 +103,10 @@ struct Kernel {
   bool subgroups = false;
 };
 
-// Counts of a step, the fixed uniforms of every kernel: rows by Symbol, then sequences.
-struct StepCounts {
-  uint32_t rows[kSymbols] = {};
+// Counts of a step, the fixed uniforms of every kernel. Kernels see them as `counts`: a member for each symbol, under
+// its name, then `sequences` and `zero`.
+struct alignas(16) StepCounts {
+  std::array<uint32_t, kSymbols> rows{};  // by Symbol
   uint32_t sequences = 0;
   uint32_t zero = 0;
 };

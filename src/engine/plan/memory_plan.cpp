@@ -41,7 +41,7 @@ Result<std::vector<MemoryLine>> draft_memory(const Model& model, const TextModel
   TRY(Program program, model.record_draft());
   const DraftModel head{.program = std::move(program), .weights = &model.draft_weights()};
   const uint32_t context = options.context != 0 ? options.context : text.context;
-  const uint32_t rows = make_layout(text, options, {.context = context}).maxima.rows;
+  const uint32_t rows = make_layout(text, options, {.context = context}).maxima.counts[Symbol::rows];
   TRY(std::vector<MemoryLine> lines,
       DraftHead::memory(head, device, {options.arithmetic, rows, options.sequences, context}));
   TRY(const TextPorts ports, find_ports(text.program));
@@ -116,7 +116,8 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   }
   for (const MemoryLine& line : draft) add_line(plan.lines, line);
   if (plan.rows) add_line(plan.lines, {Domain::host, Purpose::weights, plan.rows->bytes()});
-  const uint64_t logits = uint64_t{planned.layout.maxima.wanted} * plan.model->vocabulary * sizeof(float);
+  const uint64_t logits =
+      uint64_t{planned.layout.maxima.counts[Symbol::wanted]} * plan.model->vocabulary * sizeof(float);
   add_line(plan.lines, {Domain::host, Purpose::staging, kSmallStaging + logits});
   return plan;
 }

@@ -232,8 +232,8 @@ TEST_P(RealShapes, KeepTheRulesOnEveryAdapter) {
           EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
         for (const Dispatch& dispatch : dispatches.list) {
           const StepMaxima& most = planned->layout.maxima;
-          const uint32_t rows = dispatch.extent.symbol == Symbol::rows ? most.rows : most.wanted;
-          const uint64_t count = dispatch.grid.of_sequences ? most.sequences : uint64_t{rows} * dispatch.extent.ratio;
+          const uint64_t rows = most.counts.rows_of(dispatch.extent);
+          const uint64_t count = dispatch.grid.of_sequences ? most.sequences : rows;
           const FoldedGrid grid = fold(dispatch.grid.workgroups(count, options.context - 1), one.adapter.workgroups);
           EXPECT_LE(grid.x, one.adapter.workgroups) << dispatches.texts[dispatch.text].name;
         }
