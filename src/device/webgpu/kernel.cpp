@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -188,6 +189,7 @@ PipelineText pipeline_text(const Kernel& kernel) {
               " * EXTENT_RATIO; }\n", counts_struct(), is_in_fours(kernel) ? kMemoryInFours : kMemory, kPrelude);
   for (const std::string& snippet : kernel.snippets) wgsl += snippet;
   wgsl += kernel.body;
+  wgsl = fill(wgsl, {});  // a placeholder that is left has no value
   return text;
 }
 
