@@ -36,6 +36,12 @@ StateDecl state_of(const Program& program, StateRef ref) {
   return ref.state < program.states.size() ? program.states[ref.state] : StateDecl{.key_width = 1, .value_width = 1};
 }
 
+int input_of(const Program& program, ValueId id) {
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    if (program.inputs[i].value == id) return static_cast<int>(i);
+  return -1;
+}
+
 int wanted_input(const Program& program) {
   for (size_t i = 0; i < program.inputs.size(); ++i)
     if (program.inputs[i].name == "wanted") return static_cast<int>(i);

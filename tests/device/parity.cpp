@@ -144,6 +144,12 @@ std::vector<Part> media_parts(const OpCase& one, const CaseStep& step) {
   return parts;
 }
 
+// Whether a cut before that position would part rows that see each other.
+bool is_in_span(const OpCase& one, uint32_t position) {
+  return std::any_of(one.spans.begin(), one.spans.end(),
+                     [&](const CaseSpan& span) { return span.first < position && position < span.end; });
+}
+
 // Single rows; with state in a prompt, which may be cut at multiples of 64 only, such chunks. Without state some rows
 // stand for all.
 std::vector<Part> parts_of(const OpCase& one, const CaseStep& step, TokenClass token_class) {
@@ -153,7 +159,9 @@ std::vector<Part> parts_of(const OpCase& one, const CaseStep& step, TokenClass t
   uint32_t run_row = 0;
   for (const CaseRun& run : step.runs) {
     for (uint32_t first = 0; first < run.rows;) {
-      const uint32_t count = std::min(run.rows - first, chunk - (run.position + first) % chunk);
+      uint32_t count = std::min(run.rows - first, chunk - (run.position + first) % chunk);
+      if (one.whole_runs) count = run.rows;
+      while (is_in_span(one, run.position + first + count)) count = std::min(run.rows - first, count + chunk);
       const bool chosen = state || first < 2 || first + 1 == run.rows || first % 61 == 3;
       if (chosen) parts.push_back(part_of(step, run, run_row, first, count));
       first += count;

@@ -61,6 +61,26 @@ std::vector<int32_t> integers(const OpCase& one, uint32_t input, const CaseRow& 
   return numbers;
 }
 
+// Of row `row` of all `rows`, which are a picture's as far as they are of one sequence.
+int32_t range_end_of_media(const OpCase& one, RangeEnd end, const std::vector<CaseRow>& rows, size_t row) {
+  const auto of_same = [&](size_t other) { return rows[other].sequence == rows[row].sequence; };
+  size_t first = row, last = row;
+  while (first > 0 && of_same(first - 1)) --first;
+  while (last + 1 < rows.size() && of_same(last + 1)) ++last;
+  if (one.block != 0) {
+    first += (row - first) / one.block * one.block;
+    last = std::min(last, first + one.block - 1);
+  }
+  return static_cast<int32_t>(end == RangeEnd::first ? first : last);
+}
+
+int32_t range_end(const OpCase& one, RangeEnd end, uint32_t position) {
+  if (end == RangeEnd::first) return static_cast<int32_t>(position / 50 * 50);
+  for (const CaseSpan& span : one.spans)
+    if (span.first <= position && position < span.end) return static_cast<int32_t>(span.end - 1);
+  return static_cast<int32_t>(position);
+}
+
 uint32_t pages_of(uint32_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
 
 StepMaxima maxima_of(const OpCase& one) {
@@ -314,7 +334,14 @@ void CasePlayer::fill_pages(const CaseStep& step) {
 void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Poison poison) {
   const ValueType& type = case_.program.values[case_.program.inputs[input].value].type;
   const uint64_t columns = type.columns();
+  const RangeEnd end = case_.inputs[input].end;
+  const bool is_text = type.extent.symbol == Symbol::rows || type.extent.symbol == Symbol::wanted;
   for (size_t row = 0; row < rows.size(); ++row) {
+    if (end != RangeEnd::none) {
+      step_->input_i32(input)[row] =
+          is_text ? range_end(case_, end, rows[row].position) : range_end_of_media(case_, end, rows, row);
+      continue;
+    }
     if (type.element == Element::i32) {
       const std::vector<int32_t> numbers = integers(case_, input, rows[row], columns);
       std::copy(numbers.begin(), numbers.end(),
