@@ -79,7 +79,7 @@ TEST(Unicode, RandomTextsHaveTheLibrarysNormalForm) {
 }
 
 // U+11A7 stands before the trailing consonants and is none; the library makes it vanish here, CPython does not.
-TEST(Unicode, WhatIsNoTrailingConsonantStaysBesideTheSyllable) {
+TEST(Unicode, OnlyTrailingConsonantsJoinASyllable) {
   EXPECT_EQ(to_nfc(utf8({0xac00, 0x11a7})), utf8({0xac00, 0x11a7}));
   EXPECT_EQ(to_nfc(utf8({0xac00, 0x11a8})), utf8({0xac01}));
 }

@@ -81,7 +81,7 @@ TEST_F(FindModel, APathIsTakenAsItIs) {
   EXPECT_EQ(refusal("~/none"), "~/none: no such file or directory");
 }
 
-TEST_F(FindModel, WhatIsNowhereSaysWhereWasLooked) {
+TEST_F(FindModel, AMissingModelSaysWhereItWasSought) {
   EXPECT_EQ(refusal("gemma4:e2b"),
             cat("gemma4:e2b: no file, nothing in Ollama's store (", path("ollama"), "), the Hugging Face cache (",
                 path("hub"), ") or LM Studio's folders (", path("lm"), "): want a path, or a name that is there"));
@@ -120,7 +120,7 @@ TEST_F(FindModel, ADirectoryOfTheHubWhoseFilesAreLinks) {
   EXPECT_NE(checkpoint->document("config.json"), nullptr);
 }
 
-TEST_F(FindModel, AShardWhoseBlobIsGoneIsSaid) {
+TEST_F(FindModel, AMissingBlobOfAShardIsReported) {
   add_hub_file("org--repo", "config.json", "{}");
   add_hub_file("org--repo", "model.safetensors", "x");
   std::filesystem::remove(path("hub/models--org--repo/blobs/" + hex_of("x")));
@@ -269,7 +269,7 @@ TEST_F(ListModels, ShowsAllPlacesAndBrokenOnesToo) {
 }
 
 // Links that make a circle end at a fixed depth.
-TEST_F(ListModels, CirclesOfLinksEnd) {
+TEST_F(ListModels, LoopsOfLinksEnd) {
   add_hub_file("org--repo", "m.gguf", tiny_gguf());
   std::filesystem::create_directory_symlink(snapshot("org--repo"), snapshot("org--repo") + "/again");
   EXPECT_LE(list_models(places_).size(), 4u);

@@ -266,7 +266,7 @@ TEST(SplitTensors, KeysAreLlamaCpps) {
   EXPECT_TRUE(keys[2].value == GgufValue(int32_t{70}));
 }
 
-TEST(SplitTensors, AndOneKeyIsOurs) {
+TEST(SplitTensors, OneKeyIsOurs) {
   const GgufMetadata::Entry key = sluice::split_keys(SplitName{"m", 2, 3}, 70)[3];
   EXPECT_EQ(key.name, "sluice.split.id");
   EXPECT_TRUE(key.value == GgufValue(std::string("3-00000000000000000000000000000000")));

@@ -1,4 +1,5 @@
 // Drafting by a model's own head: exactly the tokens without it, and mostly right where the head is.
+#include "engine/draft/drafts.h"
 #include "engine/engine_impl.h"
 #include "engine/plan/memory_plan.h"
 #include "tests/engine/real_engine.h"
@@ -131,7 +132,8 @@ TEST_P(DraftHeadEngine, GoesOnWhereASequenceDoes) {
 TEST_P(DraftHeadEngine, KeepsNothingOfClosedSequences) {
   Engines engines(GetParam(), cat(GetParam(), "_draft_closed"), tests::counting);
   const std::unique_ptr<Engine> engine = engines.engine(options(DraftKind::mtp, 2));
-  const DraftHead& head = *static_cast<const EngineImpl&>(*engine).draft_head();
+  const auto& drafts = static_cast<const Drafts&>(static_cast<const EngineImpl&>(*engine).continuation());
+  const DraftHead& head = *drafts.head();
   Request kept = request(20, 2, 10);
   kept.keep_sequence = true;
   const SequenceId sequence = answer(*engine, kept).sequence;

@@ -97,7 +97,7 @@ TEST_P(Encoders, EncodeZerosAsZeros) {
   EXPECT_EQ(decode(info_.format, encode(info_.format, zeros), zeros.size()), zeros);
 }
 
-TEST_P(Encoders, EncodeWhatIsConstantAlmostExactly) {
+TEST_P(Encoders, EncodeConstantsAlmostExactly) {
   for (const float constant : {1.0f, -1.0f, -384.0f}) {  // 384 = 6 * 2^6, which 4-bit floats hold too
     const std::vector<float> values(256, constant);
     EXPECT_LT(relative_error(values, decode(info_.format, encode(info_.format, values), 256)), 1e-3) << constant;

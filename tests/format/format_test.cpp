@@ -40,7 +40,7 @@ TEST(Format, TheLargestValueOfAFormatStaysFinite) {
 }
 
 // A format may be listed before any model can be computed with it, but never the other way round.
-TEST(Format, WhatModelsAreComputedWithHasADecoder) {
+TEST(Format, FormatsOfModelsHaveADecoder) {
   for (const FormatInfo& info : all_formats()) EXPECT_LE(info.decodable, info.decode != nullptr) << info.name;
 }
 

@@ -119,7 +119,7 @@ TEST(Dialects, AreKnownByTheTemplate) {
   EXPECT_EQ(detect_dialect("{{ messages }}", kNoTokens).name, "plain");
 }
 
-TEST(Dialects, AreKnownByTheTokensWhereTheTemplateIsSilent) {
+TEST(Dialects, AreKnownByTheTokensWithoutATemplate) {
   const auto gemma = [](std::string_view token) { return token == "<|channel>" || token == "<channel|>"; };
   const auto half = [](std::string_view token) { return token == "<think>"; };
   EXPECT_EQ(detect_dialect("", gemma).name, "gemma4");

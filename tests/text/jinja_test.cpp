@@ -251,7 +251,7 @@ TEST(JinjaLimits, TheTemplateItselfIsBounded) {
 
 // What a builtin or operator looks at is charged: 16 bytes a step. The text is the caller's, so that making it costs
 // nothing.
-TEST(JinjaLimits, WhatIsLookedAtTakesSteps) {
+TEST(JinjaLimits, LookingAtTextCostsSteps) {
   const auto steps = [](const std::string& expression, size_t bytes, std::string_view of) {
     const Template parsed = *Template::parse("{% set x = " + expression + " %}", "t");
     const std::string text = times(of, static_cast<int>(bytes / of.size()));
@@ -318,7 +318,7 @@ TEST(JinjaLimits, WhatIsLookedAtTakesSteps) {
 }
 
 // What needs to look at one place only takes the same few steps however long the text or list is.
-TEST(JinjaLimits, LengthsAndFirstItemsAreNotLookedThrough) {
+TEST(JinjaLimits, LengthsAndFirstItemsCostLittle) {
   const auto steps = [](size_t size) {
     Usage usage;
     const Json messages(Json::Array(size, Json("x")));
@@ -444,7 +444,7 @@ TEST(Jinja, CommentsWithPlusKeepTheirWhiteSpace) {
 }
 
 // The deepest thing that is allowed must not overflow a stack; sanitizers make frames several times larger.
-TEST(JinjaLimits, WhatIsAllowedFitsTheStack) {
+TEST(JinjaLimits, TheDeepestAllowedTemplateFitsTheStack) {
   const std::string parentheses = "{{ " + times("(", 90) + "x" + times(")", 90) + " }}";
   EXPECT_EQ(outcome(render(parentheses)), "");
   const std::string recursion = "{% macro f(n) %}{% if n %}{{ " + times("-(", 30) + "f(n - 1) | length" +

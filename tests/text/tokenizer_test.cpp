@@ -101,7 +101,7 @@ TEST(Tokenizer, TakesUserDefinedTokensFromTextAlways) {
   EXPECT_THAT(byte_level().encode("a<think>b", {.parse_special = false}), ElementsAre(0, 5, 1));
 }
 
-TEST(Tokenizer, TakesMarkersForControlWhateverTheFileSays) {
+TEST(Tokenizer, TreatsMarkersAsControlWhateverTheFileSays) {
   // DeepSeek's tokenizer.json calls its turn markers not special, but what a user types must not become one.
   const Tokenizer deepseek(test::model_vocabulary("deepseek_v3"));
   EXPECT_THAT(deepseek.encode("<｜User｜>"), ElementsAre(751));
@@ -117,7 +117,7 @@ TEST(Tokenizer, FindsTheLeftmostAndThenTheLongestSpecialToken) {
   EXPECT_THAT(tokenizer.encode("b<|end|>a"), ElementsAre(5, 0));  // the rest of <|end|> has no tokens
 }
 
-TEST(Tokenizer, EncodesWhatIsNotUtf8ByteByByte) {
+TEST(Tokenizer, EncodesInvalidUtf8ByteByByte) {
   const Tokenizer gemma(test::model_vocabulary("gemma4_dense"));
   const std::string broken = "a\xff\xe2\x82 b\xf0";
   std::string bytes;
@@ -131,7 +131,7 @@ TEST(Tokenizer, FallsBackToBytesOrElseToOneUnknownToken) {
   EXPECT_THAT(tokenizer.encode("axyz"), ElementsAre(4, 1));
 }
 
-TEST(Tokenizer, DecodesARunOfBytesThatIsNoTextAsReplacements) {
+TEST(Tokenizer, DecodesInvalidByteRunsAsReplacements) {
   const Tokenizer tokenizer = sentence_piece();
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{4, 2, 3, 6}), "aé a");
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{2, 3, 2, 4}), "\ufffd\ufffd\ufffda");
