@@ -101,10 +101,9 @@ void OpCheck::columns(std::string_view name, ValueId id, uint64_t wanted, std::s
 void OpCheck::step_rows(std::string_view name, ValueId id) {
   const ValueType found = type_of(program_, id);
   want(found.extent.ratio == 1, name, " is ", describe(found), ": want one row for each of the step");
-  const Symbol symbol = found.extent.symbol;
-  want(symbol == Symbol::rows || symbol == Symbol::wanted, name, " is ", describe(found),
+  want(has_positions(found.extent), name, " is ", describe(found),
        ": want rows that have a position, of the step or wanted");
-  want(symbol != Symbol::wanted || wanted_input(program_) >= 0, name, " is ", describe(found),
+  want(found.extent.symbol != Symbol::wanted || wanted_input(program_) >= 0, name, " is ", describe(found),
        ": want an input named wanted in the program");
 }
 

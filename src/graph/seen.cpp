@@ -24,7 +24,7 @@ uint32_t first_row(const StepBuffer& step, uint64_t row) {
 
 Seen seen(const Attention& op, const StepBuffer& step, uint64_t row) {
   const Extent& extent = step.program().values[op.q].type.extent;
-  if (extent.symbol != Symbol::rows && extent.symbol != Symbol::wanted) {
+  if (!has_positions(extent)) {
     const uint32_t first = input_at(step, op.first, row), last = input_at(step, op.last, row);
     CHECK(first <= last && last < step.rows_of(extent));
     return {.first = 0, .last = last - first, .own_begin = 0, .own_row = first};

@@ -33,6 +33,11 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+// Whether rows are tokens of the step, each with a position in a sequence.
+constexpr bool has_positions(const Extent& extent) {
+  return extent.symbol == Symbol::rows || extent.symbol == Symbol::wanted;
+}
+
 // A count for each symbol; 0 where none is given.
 class SymbolCounts {
  public:

@@ -335,7 +335,7 @@ void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Po
   const ValueType& type = case_.program.values[case_.program.inputs[input].value].type;
   const uint64_t columns = type.columns();
   const RangeEnd end = case_.inputs[input].end;
-  const bool is_text = type.extent.symbol == Symbol::rows || type.extent.symbol == Symbol::wanted;
+  const bool is_text = has_positions(type.extent);
   for (size_t row = 0; row < rows.size(); ++row) {
     if (end != RangeEnd::none) {
       step_->input_i32(input)[row] =

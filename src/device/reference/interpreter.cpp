@@ -207,8 +207,7 @@ void Interpreter<Real>::run(const Attention& op) {
 // Rows of one sequence; of a tower's rows each by itself.
 template <class Real>
 bool Interpreter<Real>::meet_same_keys(const Attention& op, uint64_t a, uint64_t b) const {
-  const Symbol symbol = type(op.q).extent.symbol;
-  if (symbol != Symbol::rows && symbol != Symbol::wanted) return a == b;
+  if (!has_positions(type(op.q).extent)) return a == b;
   return step_->row_sequences()[step_row(op.q, a)] == step_->row_sequences()[step_row(op.q, b)];
 }
 

@@ -15,14 +15,10 @@ void check_window(OpCheck& check, const Program& program, const StateDecl& state
              kept, " positions that ", state.name, " keeps");
 }
 
-bool has_positions(const ValueType& type) {
-  return type.extent.symbol == Symbol::rows || type.extent.symbol == Symbol::wanted;
-}
-
 // k and v: rows of the step for queries that have positions, else those of the queries.
 void check_own_rows(OpCheck& check, const Attention& op) {
   const ValueType q = check.value("q", op.q), k = check.value("k", op.k);
-  const Extent extent = has_positions(q) ? Extent{Symbol::rows} : q.extent;
+  const Extent extent = has_positions(q.extent) ? Extent{Symbol::rows} : q.extent;
   check.type("k", op.k, {.extent = extent, .heads = k.heads, .width = k.width});
   const ValueType v = check.value("v", op.v);
   check.type("v", op.v, {.extent = extent, .heads = k.heads, .width = v.width});
@@ -38,7 +34,7 @@ void check_range(OpCheck& check, const Attention& op, const Program& program) {
     check.want(input_of(program, id) >= 0, name, " is computed: want an input of the program");
   }
   check.want(op.first == kNone || op.window == 0, "first is given with a window: want one of them");
-  if (has_positions(q)) return check.step_rows("q", op.q);
+  if (has_positions(q.extent)) return check.step_rows("q", op.q);
   check.want(!op.has_cache(), "q is ", describe(q), ": want rows that have a position over a cache");
   check.want(op.first != kNone && op.last != kNone, "q is ", describe(q),
              ": want first and last for rows without positions");
