@@ -8,6 +8,7 @@
 // where first = first_page(g, s); entries before what a window still sees are not kept.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,8 +17,25 @@
 
 namespace sluice {
 
+// A new class is an enumerator and its name; what is kept for each class follows from the two lists.
 enum class TokenClass : uint8_t { prompt, decode };
-inline constexpr int kTokenClasses = 2;
+inline constexpr std::array<const char*, 2> kTokenClassNames = {"prompt", "decode"};
+inline constexpr std::array kTokenClasses = {TokenClass::prompt, TokenClass::decode};
+static_assert(kTokenClasses.size() == kTokenClassNames.size());
+constexpr const char* token_class_name(TokenClass token_class) {
+  return kTokenClassNames[static_cast<size_t>(token_class)];
+}
+
+// Something for each class.
+template <class T>
+class PerClass {
+ public:
+  T& operator[](TokenClass token_class) { return items_[static_cast<size_t>(token_class)]; }
+  const T& operator[](TokenClass token_class) const { return items_[static_cast<size_t>(token_class)]; }
+
+ private:
+  std::array<T, kTokenClasses.size()> items_{};
+};
 
 struct StepMaxima {
   SymbolCounts counts = text_counts(1, 1);  // of those that the program has; wanted at most rows

@@ -16,11 +16,9 @@ namespace sluice {
 namespace {
 
 constexpr Arithmetic kArithmetics[] = {Arithmetic::exact, Arithmetic::fast};
-constexpr TokenClass kClasses[] = {TokenClass::prompt, TokenClass::decode};
 
 std::string label(const OpCase& one, Arithmetic arithmetic, TokenClass token_class) {
-  return cat(one.name, arithmetic == Arithmetic::exact ? ", exact" : ", fast",
-             token_class == TokenClass::prompt ? ", prompt" : ", decode");
+  return cat(one.name, arithmetic == Arithmetic::exact ? ", exact" : ", fast", ", ", token_class_name(token_class));
 }
 
 bool is_product(const Op& op) { return std::holds_alternative<Linear>(op) || std::holds_alternative<Experts>(op); }
@@ -333,7 +331,7 @@ TEST_P(Parity, AgreesWithTheReference) {
     const std::vector<StepOutputs>& expected = expected_outputs(known, weights).steps;
     expect_something(one, expected);
     for (const Arithmetic arithmetic : kArithmetics)
-      for (const TokenClass token_class : kClasses) {
+      for (const TokenClass token_class : kTokenClasses) {
         SCOPED_TRACE(label(one, arithmetic, token_class));
         CasePlayer player(one, weights, *device_, arithmetic);
         player.poison();
@@ -349,7 +347,7 @@ TEST_P(Parity, AgreesWithTheReference) {
 TEST_P(Parity, RowsAloneEqualRowsInABatch) {
   for (const ParityCase& one : cases_)
     for (const Arithmetic arithmetic : kArithmetics)
-      for (const TokenClass token_class : kClasses)
+      for (const TokenClass token_class : kTokenClasses)
         check_rows_alone(one.op, CaseWeights(one.op), *device_, arithmetic, token_class);
 }
 

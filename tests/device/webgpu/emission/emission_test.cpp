@@ -22,7 +22,6 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr Arithmetic kArithmetics[] = {Arithmetic::exact, Arithmetic::fast};
-constexpr TokenClass kClasses[] = {TokenClass::prompt, TokenClass::decode};
 
 // A device whose host records.
 struct RecordedDevice {
@@ -40,7 +39,7 @@ class EmissionOn : public testing::TestWithParam<NamedAdapter> {};
 void play(const OpCase& one, const CaseWeights& weights, Device& device) {
   for (const Arithmetic arithmetic : kArithmetics) {
     CasePlayer player(one, weights, device, arithmetic);
-    for (const TokenClass token_class : kClasses)
+    for (const TokenClass token_class : kTokenClasses)
       for (const CaseStep& step : one.steps) player.play(step, token_class);
     CasePlayer(one, weights, device, arithmetic, {.traced = true}).play(one.steps.front(), TokenClass::prompt);
   }
@@ -226,7 +225,7 @@ TEST_P(RealShapes, KeepTheRulesOnEveryAdapter) {
       }
       ASSERT_TRUE(planned) << planned.error().text;
       const auto& plan = static_cast<const WebGpuPlan&>(*planned->plan);
-      for (const TokenClass token_class : kClasses) {
+      for (const TokenClass token_class : kTokenClasses) {
         const Dispatches& dispatches = plan.dispatches(token_class);
         for (const PipelineText& kernel : dispatches.texts)
           EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
