@@ -58,8 +58,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& devic
   const bool mtp = options.draft.kind == DraftKind::mtp;
   std::optional<DraftModel> head;
   if (mtp) {
-    TRY(Program draft, model.record_draft());
-    head = DraftModel{.program = std::move(draft), .weights = &model.draft_weights()};
+    TRY(Program draft, model.record(ProgramKind::draft_head));
+    head = DraftModel{.program = std::move(draft), .weights = &model.weights_of(ProgramKind::draft_head)};
   }
   TRY(TextModel text, text_model(model, mtp));
   TRY(std::unique_ptr<EngineImpl> engine, create_engine(std::move(text), device, budget, options, std::move(head)));

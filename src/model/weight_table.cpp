@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/limits.h"
 #include "model/expert_names.h"
 #include "model/integer_layout.h"
 #include "model/parts.h"
@@ -311,6 +312,15 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
     if (!table.in_tower(checkpoint.dialect(), name)) weights.unknown_.push_back(stored->name);
   }
   return weights;
+}
+
+Result<uint32_t> gguf_vocabulary(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden) {
+  const StoredTensor* table = names.find("token_embd.weight");
+  if (table != nullptr && table->shape.size() == 2 && table->shape[0] >= 1 && table->shape[0] <= kMaxVocabulary)
+    return static_cast<uint32_t>(table->shape[0]);
+  return error(ErrorKind::invalid, checkpoint.path(), ": token_embd.weight is ",
+               table == nullptr ? "missing" : format_shape(table->shape), ": want [1 to ", kMaxVocabulary, ", ", hidden,
+               "]");
 }
 
 Weight WeightScope::operator[](const char* name) const {

@@ -156,6 +156,9 @@ class BoundWeights final : public WeightSource {
   std::vector<std::string> unread_, unknown_;
 };
 
+// The vocabulary of a GGUF file whose keys do not say it: the rows of its embedding table, of so many columns.
+Result<uint32_t> gguf_vocabulary(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden);
+
 // Finds every row of the table in the checkpoint. Fails with one sentence when tensors are missing, have another shape,
 // or a format that no device computes with.
 Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& checkpoint, const SourceNames& names);
