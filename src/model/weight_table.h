@@ -122,7 +122,7 @@ struct BoundWeight {
 };
 
 // Tensors by the names of a table. A table's name is the stored name without the first fitting one of `prefixes`,
-// without "_packed", and with ".weight" for ".qweight" (parts.h). Fails when two tensors get one name.
+// without "_packed", and with ".weight" for ".qweight" (weight_parts.h). Fails when two tensors get one name.
 class SourceNames {
  public:
   static Result<SourceNames> read(const Checkpoint& checkpoint, const std::vector<std::string>& prefixes);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/bench/metered_device.h"
-#include "app/plan/paced_reads.h"
+#include "app/plan/simulated_disk.h"
 #include "base/threads.h"
 #include "device/measured.h"
 #include "engine/experts/expert_store.h"
@@ -147,7 +147,7 @@ Status play_misses(Player& player, const MemoryPlan& plan, const ExpertPlaces& p
                    const ForecastSources& sources, StepTimes& played) {
   if (!sources.disk && sources.header_only) return {};
   const auto open = [&]() -> Result<std::unique_ptr<ReadQueue>> {
-    if (sources.disk) return std::unique_ptr<ReadQueue>(std::make_unique<PacedReads>(*sources.disk));
+    if (sources.disk) return std::unique_ptr<ReadQueue>(std::make_unique<SimulatedDisk>(*sources.disk));
     return open_read_queue(places.paths());
   };
   const auto waited = [&](uint32_t lacking) -> Result<double> {

@@ -4,7 +4,7 @@
 
 #include "device/placing.h"
 #include "device/webgpu/formats/weight_format.h"
-#include "device/webgpu/placed.h"
+#include "device/webgpu/plan_objects.h"
 #include "graph/op_check.h"
 
 namespace sluice::webgpu {

@@ -10,7 +10,7 @@
 namespace sluice::webgpu {
 
 WebGpuRunner::WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
-                           std::vector<Reservation> reservations, std::shared_ptr<Placed> placed)
+                           std::vector<Reservation> reservations, std::shared_ptr<PlanObjects> placed)
     : reservations_(std::move(reservations)),
       plan_(std::move(plan)),
       weights_(std::move(weights)),
@@ -49,7 +49,7 @@ void WebGpuRunner::play(size_t end) {
   Flight& flight = *flight_;
   const uint32_t most = placed_->host().adapter().workgroups;
   for (; flight.next < end; ++flight.next) {
-    const PlacedDispatch& dispatch = flight.variant->list[flight.next];
+    const BoundDispatch& dispatch = flight.variant->list[flight.next];
     const uint64_t rows = uint64_t{flight.step->count(dispatch.extent.symbol)} * dispatch.extent.ratio;
     const uint64_t count = dispatch.grid.of_sequences ? flight.step->sequences() : rows;
     const FoldedGrid grid = fold(dispatch.grid.workgroups(count, flight.last_position), most);
@@ -58,8 +58,8 @@ void WebGpuRunner::play(size_t end) {
 }
 
 bool WebGpuRunner::play_to(uint32_t end) {
-  const std::vector<PlacedDispatch>& list = flight_->variant->list;
-  const auto is_behind = [&](const PlacedDispatch& dispatch) { return dispatch.op >= end; };
+  const std::vector<BoundDispatch>& list = flight_->variant->list;
+  const auto is_behind = [&](const BoundDispatch& dispatch) { return dispatch.op >= end; };
   const size_t first = flight_->next;
   play(static_cast<size_t>(std::find_if(list.begin() + static_cast<ptrdiff_t>(first), list.end(), is_behind) -
                            list.begin()));
@@ -70,7 +70,7 @@ void WebGpuRunner::play_present(uint32_t op, std::span<const uint32_t> slots) {
   const Variant& variant = *flight_->variant;
   const auto streamed = std::ranges::find(variant.streamed, op, &StreamedExperts::op);
   placed_->host().upload(placed_->memory(), uint64_t{streamed->table} * 4, std::as_bytes(slots));
-  flight_->next = static_cast<size_t>(std::ranges::find(variant.list, op, &PlacedDispatch::op) - variant.list.begin());
+  flight_->next = static_cast<size_t>(std::ranges::find(variant.list, op, &BoundDispatch::op) - variant.list.begin());
   size_t end = flight_->next;
   while (variant.list[end].of_present) ++end;
   play(end);

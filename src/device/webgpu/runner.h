@@ -10,14 +10,14 @@
 
 #include "device/expert_stretches.h"
 #include "device/measured.h"
-#include "device/webgpu/placed.h"
+#include "device/webgpu/plan_objects.h"
 
 namespace sluice::webgpu {
 
 class WebGpuRunner final : public Runner, private ExpertMemory, private StretchPlayer, private MeasuredRunner {
  public:
   WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
-               std::vector<Reservation> reservations, std::shared_ptr<Placed> placed);
+               std::vector<Reservation> reservations, std::shared_ptr<PlanObjects> placed);
 
   Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override;
   void resume(Ticket stopped) override;
@@ -77,7 +77,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   std::vector<Reservation> reservations_;  // given back last
   std::unique_ptr<WebGpuPlan> plan_;
   std::vector<TensorSource> weights_;
-  std::shared_ptr<Placed> placed_;
+  std::shared_ptr<PlanObjects> placed_;
   CommandStream commands_;
   std::vector<std::byte> uploaded_;  // the step as the GPU has it
   std::vector<float> embedded_;

@@ -55,7 +55,7 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
 
   Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                         Budget& budget) override {
-    const auto load = [&](const std::shared_ptr<Placed>& placed) -> Status {
+    const auto load = [&](const std::shared_ptr<PlanObjects>& placed) -> Status {
       if (!placed->host().waits()) {
         loading_.push_back(placed);
         return {};
@@ -69,13 +69,13 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
   Result<std::unique_ptr<Runner>> place_without_weights(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                                         Budget& budget) override {
     return runner_of(std::move(plan), weights, budget, Matrices::shared,
-                     [](const std::shared_ptr<Placed>& placed) { return placed->host().settle(); });
+                     [](const std::shared_ptr<PlanObjects>& placed) { return placed->host().settle(); });
   }
 
   Result<Loaded> load(uint64_t bytes) override {
     Loaded loaded;
-    for (const std::weak_ptr<Placed>& one : loading_) {
-      const std::shared_ptr<Placed> placed = one.lock();
+    for (const std::weak_ptr<PlanObjects>& one : loading_) {
+      const std::shared_ptr<PlanObjects> placed = one.lock();
       if (placed == nullptr) continue;
       const uint64_t before = placed->filled_bytes();
       while (!placed->full() && placed->filled_bytes() - before < bytes) placed->fill(kPieceBytes);
@@ -94,10 +94,10 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
     std::unique_ptr<WebGpuPlan> own(static_cast<WebGpuPlan*>(plan.release()));
     TRY(std::vector<TensorSource> sources, find_planned(own->request(), weights));
     const std::vector<MemoryLine> lines =
-        matrices == Matrices::filled ? own->memory() : own->memory_with(Placed::shared_bytes(*own));
+        matrices == Matrices::filled ? own->memory() : own->memory_with(PlanObjects::shared_bytes(*own));
     TRY(std::vector<Reservation> reservations, reserve_planned(budget, lines));
     TRY(std::shared_ptr<Host> host, working_host());
-    auto placed = std::make_shared<Placed>(*own, std::move(host), sources, matrices);
+    auto placed = std::make_shared<PlanObjects>(*own, std::move(host), sources, matrices);
     TRY_STATUS(load(placed));
     return std::unique_ptr<Runner>(
         std::make_unique<WebGpuRunner>(std::move(own), std::move(sources), std::move(reservations), std::move(placed)));
@@ -113,7 +113,7 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
 
   std::unique_ptr<HostFactory> factory_;
   std::shared_ptr<Host> host_;
-  std::vector<std::weak_ptr<Placed>> loading_;
+  std::vector<std::weak_ptr<PlanObjects>> loading_;
 };
 
 }  // namespace
