@@ -312,7 +312,7 @@ void Parity::SetUp() {
     cases_.push_back({.op = one, .key = cat(GetParam().subject, " ", cases_.size())});
   const std::vector<std::string> missing = device_->info().missing;
   std::erase_if(cases_, [&](const ParityCase& one) { return lacks(missing, one.op.program); });
-  if (cases_.empty()) GTEST_SKIP() << "in the device's table of missing ops";
+  if (cases_.empty()) GTEST_SKIP() << "in the " << device_->info().name << " device's table of missing ops";
   // Where a driver takes minutes to compile for all of them.
   if (const char* every = std::getenv("SLUICE_PARITY_EVERY")) {
     const size_t stride = std::max(1, std::atoi(every)), last = cases_.size() - 1;
