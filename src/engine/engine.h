@@ -2,11 +2,15 @@
 //
 //   submit(request) -> RequestId;  step() until idle;  collect(id) takes what is new
 //
-// One scheduler for chat, server and page: ragged one-class batches, prompts in chunks between decode steps, fair
-// between sequences. step() never waits for the device: it returns in_flight and is called again; only a request that
-// begins with a stored state waits until that is read. A sequence's history
-// is its list of (token, class); its logits are a function of that alone. Budget and device belong to the process and
-// are handed in. Not thread safe: one thread owns an Engine.
+// One scheduler serves chat, server and page: ragged batches of one class, prompts in chunks between decode steps, fair
+// between sequences. A sequence's history is its list of (token, class); its logits are a function of that alone.
+//
+// What step() may wait for: on a device that computes in start(), such as the CPU, the computing of one step; on others
+// nothing. It never waits for a disk. A request whose kept state or table rows are being read stays in flight while
+// other sequences step; requests look for kept states one after another. Only a step that has stopped for experts holds
+// up all, because its arena is the device's. save(), load() and keep_state() wait, as they say.
+//
+// Budget and device belong to the process and are handed in. Not thread safe: one thread owns an Engine.
 #pragma once
 
 #include <cstdint>

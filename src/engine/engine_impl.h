@@ -3,6 +3,7 @@
 //   launch: admit, schedule, provide pages, fill the step, start   (engine_step.cpp)
 //   land:   take results, advance sequences, end requests          (engine_step.cpp)
 //   experts: read while a step has stopped for them                 (engine_step.cpp)
+//   states: read by another thread before a request starts          (state/kept_states.h)
 //   guesses: asked for before a step, results of those that stand taken one a turn (continuation.h)
 //
 // A step whose logits are not finite is run again, alone for each sequence concerned, to name the first op that failed;
@@ -107,6 +108,9 @@ class EngineImpl final : public Engine {
   bool in_flight(RequestId id) const;
 
   // engine_step.cpp
+  bool take_recalled();
+  bool is_reading() const;
+  bool has_rows(Job& job, const Portion& portion);
   bool launch();
   std::vector<Pending> pending();
   FlightPart flight_part(const Job& job, const Portion& portion);
@@ -128,8 +132,7 @@ class EngineImpl final : public Engine {
   void fail_all(const Flight& flight, const Error& why);
   void forget_sequence(SequenceId sequence);
 
-  const std::string& digest();
-  ComputedBy computed_by();
+  ComputedBy computed_by() const;
 
   std::unique_ptr<TextModel> model_;
   LeasedRows leased_;  // weights of what is placed
@@ -147,7 +150,6 @@ class EngineImpl final : public Engine {
   std::vector<float> logits_;          // likewise; only of steps that give logits
   std::vector<Reservation> reserved_;
 
-  std::string digest_;  // of the model, once somebody asked
   PageFiles pages_;
   SequenceFiles files_;
   std::optional<KeptStates> states_;  // none: no state store
