@@ -23,17 +23,13 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "device/measured.h"
-#include "engine/draft/draft.h"
-#include "engine/experts/expert_store.h"
-#include "engine/experts/row_store.h"
 #include "engine/history.h"
+#include "engine/options.h"
 #include "engine/sampling.h"
 #include "graph/ops/sample.h"
 #include "model/model.h"
 
 namespace sluice {
-
-class StateStore;
 
 using SequenceId = uint64_t;
 using RequestId = uint64_t;
@@ -70,37 +66,6 @@ struct Progress {
 };
 
 enum class StepState : uint8_t { idle, in_flight, progressed };
-
-// Experts that are read from the model's files as steps choose them.
-struct ExpertOptions {
-  uint64_t bytes = 0;  // of memory for them; 0: they are used where the checkpoint has them
-  ReplacementKind replacement = ReplacementKind::next_use;
-  std::vector<HotExpert> warm = {};  // hot the last time: read before anybody chooses them
-  std::function<Result<std::unique_ptr<ReadQueue>>(const std::vector<std::string>& paths)> open_reads =
-      [](const std::vector<std::string>& paths) { return open_read_queue(paths); };
-};
-
-struct EngineOptions {
-  Arithmetic arithmetic = Arithmetic::fast;
-  std::optional<Format> cache{};  // of elements of keys, values and latents; none: what the arithmetic takes
-  Repack repack = Repack::never;  // where the budget has room for it beside the rest
-  uint32_t context = 0;           // positions a sequence may have; 0: the model's, or what fits
-  uint32_t sequences = 1;         // at once in a batch
-  uint32_t prompt_chunk = 512;    // rows of a prompt step: a multiple of 64
-  uint32_t logits_rows = 16;      // rows of logits_at in a step; a block of 64 with more of them is run several times
-  uint64_t cache_positions = 0;   // kept for all sequences and snapshots together; 0: context x sequences, or what fits
-  StateStore* states = nullptr;   // where requests find what was computed before, if anywhere; outlives the engine
-  DraftOptions draft = {};
-  ExpertOptions experts = {};
-  bool lease_rows = false;  // rows of tables are read from the file as tokens name them, and some are kept
-};
-// How many of a table lie in memory then.
-uint32_t leased_rows(const EngineOptions& options);
-
-struct EngineStats {
-  uint64_t prompt_rows = 0, decode_rows = 0, steps = 0;
-  uint64_t drafted = 0, accepted = 0;  // tokens
-};
 
 class Engine {
  public:

@@ -19,6 +19,7 @@
 #include "engine/admission.h"
 #include "engine/continuation.h"
 #include "engine/draft/draft_head.h"
+#include "engine/experts/expert_store.h"
 #include "engine/experts/row_store.h"
 #include "engine/plan/layout.h"
 #include "engine/state/kept_states.h"

@@ -70,9 +70,12 @@ TEST_P(ReferenceChats, RenderAsTransformersDoes) {
 INSTANTIATE_TEST_SUITE_P(Models, ReferenceChats, testing::ValuesIn(small_models_with_chats()),
                          [](const testing::TestParamInfo<SmallModel>& model) { return model.param.name; });
 
+const auto kNoWeights = [](std::string_view) { return false; };
+
 // The built-in template that Sluice takes for the model's vocabulary; the demo is the one with per-layer embeddings.
 BuiltInTemplate own_template(const std::string& model) {
-  auto found = built_in_template(Tokenizer(test::model_vocabulary(model)), model == "gemma4");
+  auto found =
+      built_in_template(Tokenizer(test::model_vocabulary(model)), [&](std::string_view) { return model == "gemma4"; });
   EXPECT_TRUE(found) << model;
   return found ? *std::move(found) : BuiltInTemplate{};
 }
@@ -86,11 +89,11 @@ TEST(BuiltInTemplate, IsChosenByTheVocabularysTurnMarkers) {
   EXPECT_EQ(own_template("qwen3_5").family, "qwen3_5");
   EXPECT_EQ(own_template("deepseek_v3").family, "deepseek_v3");
   GgufVocabulary gguf = test::gguf_of("gpt2", "qwen2", {"a", "<|im_start|>", "<|im_end|>"});
-  const auto old_qwen = built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), false);
+  const auto old_qwen = built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), kNoWeights);
   const ChatInput hi = input_of(parsed(R"({"messages": [{"role": "user", "content": "Hi"}]})"), "qwen3_5");
   EXPECT_EQ(outcome(template_of(old_qwen->text).render(hi)), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
   gguf.tokens.resize(1);
-  EXPECT_FALSE(built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), false));
+  EXPECT_FALSE(built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), kNoWeights));
 }
 
 // The branch of DeepSeek-V3.1's own template, which reads "thinking" where other templates read "enable_thinking".

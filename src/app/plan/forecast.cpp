@@ -10,6 +10,7 @@
 #include "app/plan/step_times.h"
 #include "base/text.h"
 #include "engine/experts/drawn_routing.h"
+#include "engine/experts/replacement.h"
 #include "engine/experts/replay.h"
 
 namespace sluice {
@@ -116,10 +117,10 @@ Result<Bandwidths> measure(const Model& model, const WeightFiles& files, const M
 
 Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, EngineOptions options,
                           const ForecastSources& sources) {
-  options.lease_rows = machine.host_bounded;
+  options.lease_rows = machine.bounds.lease_rows;
   Meter meter;
   const MeteredDevice device(*machine.device, meter);
-  TRY(MemoryPlan plan, plan_memory(model, files, device, machine.budget, machine.memory_limit, options));
+  TRY(MemoryPlan plan, plan_memory(model, files, device, machine.budget, machine.bound().bytes, options));
   Measured measured;
   TRY(measured.bandwidths, measure(model, files, plan, sources, machine));
   std::string unknown;

@@ -26,25 +26,9 @@
 #include "engine/experts/read_ahead.h"
 #include "engine/experts/read_room.h"
 #include "engine/experts/replacement.h"
+#include "engine/options.h"
 
 namespace sluice {
-
-struct ExpertStats {
-  uint64_t slots = 0, slot_bytes = 0, experts = 0;  // of the model, all layers together
-  uint64_t uses = 0, misses = 0;                    // one for all rows of a step that choose the expert
-  uint64_t reads = 0, read_bytes = 0;
-  uint64_t ahead = 0, ahead_used = 0, ahead_wasted = 0;  // prefetched; then used; evicted without a use
-  uint64_t warmed = 0;                                   // prefetched because they were hot in the last run
-  double waited_seconds = 0;                             // while no op could be computed
-  std::string reader{};
-};
-
-// How often steps used an expert.
-struct HotExpert {
-  uint32_t layer = 0, expert = 0;
-  uint64_t uses = 0;
-  bool operator==(const HotExpert&) const = default;
-};
 
 // Threads that pack experts for a device with memory of its own.
 uint32_t packing_threads();

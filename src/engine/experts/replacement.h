@@ -15,6 +15,8 @@
 #include <memory>
 #include <span>
 
+#include "engine/options.h"
+
 namespace sluice {
 
 struct ExpertCounts {
@@ -31,7 +33,6 @@ class Replacement {
   virtual double worth(uint32_t layer, uint32_t expert) const = 0;
 };
 
-enum class ReplacementKind : uint8_t { lru, lfu, next_use };
 inline constexpr ReplacementKind kReplacements[] = {ReplacementKind::lru, ReplacementKind::lfu,
                                                     ReplacementKind::next_use};
 const char* replacement_name(ReplacementKind kind);

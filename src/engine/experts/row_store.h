@@ -23,14 +23,10 @@
 #include "base/files/read_queue.h"
 #include "base/result.h"
 #include "engine/experts/expert_places.h"
+#include "engine/options.h"
 #include "graph/step.h"
 
 namespace sluice {
-
-struct RowStats {
-  uint64_t uses = 0, misses = 0;  // a row for each token of a step
-  uint64_t read_bytes = 0;
-};
 
 // Stands before the model's own weights.
 class RowStore final : public WeightSource {
