@@ -105,6 +105,7 @@ Result<Program> Model::record_draft() const {
 
 Result<Program> Model::record_text(const TextOptions& options) const {
   Recorder recorder;
+  recorder.take_adapters(options.adapters);
   data_->model->record_text(recorder, data_->weights, options);
   Result<Program> program = recorder.finish();
   if (!program) return error(program.error().kind, checkpoint().path(), ": ", program.error().text);
