@@ -1,5 +1,5 @@
 // A GGUF file from any bytes, as a model: vocabulary, chat template, configuration, weights. What each accepts is used.
-#include "engine/text_files.h"
+#include "chat/text_parts.h"
 #include "fuzz/files.h"
 #include "fuzz/small_engine.h"
 #include "text/detokenizer.h"

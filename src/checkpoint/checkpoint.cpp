@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/sha256.h"
+#include "checkpoint/draft_file.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shard_index.h"
 #include "checkpoint/split_gguf.h"
@@ -97,10 +98,12 @@ class CheckpointBuilder {
     built_.dialect_ = dialect;
     built_.path_ = path;
   }
+  explicit CheckpointBuilder(Checkpoint begun) : built_(std::move(begun)) {}
 
   Status add_safetensors(const std::string& path);
   Status add_gguf(const std::string& path);
   Status add_directory(const std::string& path);
+  Status add_draft_head(const std::string& path);
   void add_made(MadeCheckpoint made);
   Checkpoint take() { return std::move(built_); }
 
@@ -140,6 +143,17 @@ Status CheckpointBuilder::add_gguf(const std::string& path) {
   TRY(GgufParts gguf, read_gguf_parts(path));
   built_.metadata_ = std::move(gguf.metadata);
   for (GgufPart& part : gguf.parts) TRY_STATUS(add_file(part.path, std::move(part.tensors)));
+  return {};
+}
+
+Status CheckpointBuilder::add_draft_head(const std::string& path) {
+  TRY(GgufParts gguf, read_gguf_parts(path));
+  TRY(DraftFileKeys keys, join_draft_keys(built_.metadata_, built_.path_, gguf.metadata, path));
+  for (GgufPart& part : gguf.parts) {
+    std::erase_if(part.tensors, [&](const auto& entry) { return !is_draft_tensor(entry.name, keys.first_layer); });
+    TRY_STATUS(add_file(part.path, std::move(part.tensors)));
+  }
+  built_.metadata_ = std::move(keys.joined);
   return {};
 }
 
@@ -248,6 +262,14 @@ Result<Checkpoint> open_checkpoint(const std::string& path) {
 Result<Checkpoint> open_safetensors(const std::string& path) {
   CheckpointBuilder builder(Dialect::hugging_face, path);
   TRY_STATUS(builder.add_safetensors(path));
+  return builder.take();
+}
+
+Result<Checkpoint> join_draft_head(const Checkpoint& model, const std::string& path) {
+  if (model.dialect() != Dialect::gguf)
+    return error(ErrorKind::unsupported, path, ": a draft head in a file of its own: want a GGUF model beside it");
+  CheckpointBuilder builder(model);
+  TRY_STATUS(builder.add_draft_head(path));
   return builder.take();
 }
 

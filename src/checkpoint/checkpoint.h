@@ -88,6 +88,9 @@ class Checkpoint {
 // A Hugging Face directory (config.json and *.safetensors, sharded or not) or a .gguf file, of
 // a split model any of its files.
 Result<Checkpoint> open_checkpoint(const std::string& path);
+// The model's checkpoint with the tensors and keys of a head for multi-token prediction that lies in a file of its own
+// (draft_file.h). Both checkpoints share the mappings of the model's files.
+Result<Checkpoint> join_draft_head(const Checkpoint& model, const std::string& path);
 // A checkpoint that lies in no file: what a configuration alone says, or a model made up in memory.
 struct MadeCheckpoint {
   Dialect dialect{};

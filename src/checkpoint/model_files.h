@@ -21,6 +21,7 @@ struct ModelFiles {
   Origin origin{};
   std::string path;                   // a GGUF file, of a split model its first, or a Hugging Face directory
   std::string projector;              // GGUF file of the towers; "": none, or they lie in the model's own
+  std::string draft_head;             // GGUF file of a draft head alone (draft_file.h); "": none lies beside the model
   std::vector<std::string> adapters;  // LoRA files
 
   // Only Ollama's store keeps these.

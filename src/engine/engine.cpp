@@ -97,11 +97,25 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
       admission_(cache_, board_, options.sequences),
       schedule_(schedule_limits(options, placed_.layout.maxima)),
       step_(model_->program, placed_.layout.maxima),
-      results_(placed_.layout.maxima.wanted) {}
+      results_(placed_.layout.maxima.wanted),
+      pages_(cache_, *placed_.runner, placed_.page_bytes,
+             {.reclaim = [this] { return admission_.reclaim(); },
+              .complete = [this](const Completion& completion) { complete(completion); }}),
+      files_(pages_, cache_, *placed_.runner, budget, computed_by()) {
+  if (options_.states == nullptr) return;
+  states_.emplace(*options_.states, pages_, cache_, computed_by());
+  admission_.set_recall([this](const CachedHistory& text, uint32_t bound) { return states_->recall(text, bound); });
+}
+
+// The digest takes a while: the model's files are read whole, unless somebody remembers it.
+ComputedBy EngineImpl::computed_by() {
+  return {.digest = [this]() -> const std::string& { return digest(); },
+          .numerics_id = placed_.numerics_id,
+          .vocabulary = model_->vocabulary,
+          .context = context()};
+}
 
 Status EngineImpl::reserve_buffers() {
-  if (options_.states != nullptr)
-    admission_.set_recall([this](const CachedHistory& text, uint32_t bound) { return recall(text, bound); });
   const uint64_t bytes = step_.words().size_bytes() + results_.size() * sizeof(SampleResult);
   TRY(Reservation reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
   reserved_.push_back(std::move(reservation));
@@ -136,18 +150,9 @@ Status EngineImpl::check_request(const Request& request, size_t history_before) 
                ": want at most ", most, " together, the context being ", context());
 }
 
-Result<OpenSequence*> EngineImpl::idle_sequence(SequenceId id) {
-  const auto found = board_.sequences.find(id);
-  if (found == board_.sequences.end())
-    return error(ErrorKind::not_found, "sequence ", id, ": is not open: want one that was kept");
-  if (found->second.request == 0) return &found->second;
-  return error(ErrorKind::invalid, "sequence ", id, ": is extended by request ", found->second.request,
-               ": want an idle one");
-}
-
 Result<OpenSequence*> EngineImpl::sequence_for(const Request& request) {
-  if (request.sequence != kNewSequence) return idle_sequence(request.sequence);
-  OpenSequence& made = board_.sequences[++last_id_];
+  if (request.sequence != kNewSequence) return board_.idle_sequence(request.sequence);
+  OpenSequence& made = board_.sequences[++board_.last_id];
   made.text = cache_.empty();
   return &made;
 }
@@ -155,7 +160,7 @@ Result<OpenSequence*> EngineImpl::sequence_for(const Request& request) {
 Job EngineImpl::make_job(Request request, SequenceId sequence, size_t history_before) {
   const size_t known = history_before + request.prompt.size();
   Job job;
-  job.id = ++last_id_;
+  job.id = ++board_.last_id;
   job.sequence = sequence;
   job.history_before = static_cast<uint32_t>(history_before);
   job.tokens_left = static_cast<uint32_t>(std::min<size_t>(request.max_tokens, context() - known));
@@ -171,7 +176,7 @@ Job EngineImpl::make_job(Request request, SequenceId sequence, size_t history_be
 Result<RequestId> EngineImpl::submit(Request request) {
   size_t history_before = 0;
   if (request.sequence != kNewSequence) {
-    TRY(const OpenSequence* open, idle_sequence(request.sequence));
+    TRY(const OpenSequence* open, board_.idle_sequence(request.sequence));
     history_before = open->text.history.size();
   }
   TRY_STATUS(check_request(request, history_before));
@@ -182,12 +187,12 @@ Result<RequestId> EngineImpl::submit(Request request) {
     logits_.resize(static_cast<size_t>(elements));
   }
   TRY(OpenSequence * sequence, sequence_for(request));
-  const SequenceId id = request.sequence != kNewSequence ? request.sequence : last_id_;
+  const SequenceId id = request.sequence != kNewSequence ? request.sequence : board_.last_id;
   for (const int32_t token : request.prompt) sequence->text.history.push_back({token, TokenClass::prompt});
   Job job = make_job(std::move(request), id, history_before);
   sequence->keep = job.request.keep_sequence;
   sequence->request = job.id;
-  sequence->last_used = ++clock_;
+  sequence->last_used = ++board_.clock;
   for (const SnapshotMark& mark : job.marks)
     if (mark.at_boundary && options_.states != nullptr) sequence->boundaries.push_back(mark.position);
   const RequestId request_id = job.id;
@@ -228,7 +233,7 @@ void EngineImpl::finish(Job& job, Finish how) {
   OpenSequence& sequence = board_.sequence_of(job);
   cache_.settle(sequence.text);
   sequence.request = 0;
-  sequence.last_used = ++clock_;
+  sequence.last_used = ++board_.clock;
   cache_.remember(sequence.text);
   if (!sequence.keep) forget_sequence(job.sequence);
 }

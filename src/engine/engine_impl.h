@@ -19,8 +19,8 @@
 #include "engine/draft/draft_head.h"
 #include "engine/experts/row_store.h"
 #include "engine/plan/layout.h"
-#include "engine/state/save.h"
-#include "engine/state/state_store.h"
+#include "engine/state/kept_states.h"
+#include "engine/state/sequence_files.h"
 #include "engine/step_fill.h"
 
 namespace sluice {
@@ -29,16 +29,6 @@ namespace sluice {
 struct LeasedRows {
   std::unique_ptr<RowStore> store;
   Reservation reservation;
-};
-
-// A sequence on its way to a file, whose pages the device brings.
-struct Saving {
-  SequenceId sequence = 0;
-  SavedSequence saved{};
-  std::vector<std::vector<std::byte>> pages{};  // in the file's order
-  Reservation reservation{};                    // of them
-  std::vector<Ticket> under_way{};
-  Status status{};  // the first that failed
 };
 
 class EngineImpl final : public Engine {
@@ -108,7 +98,6 @@ class EngineImpl final : public Engine {
   Status check_request(const Request& request, size_t history_before) const;
   Result<OpenSequence*> sequence_for(const Request& request);
   Job make_job(Request request, SequenceId sequence, size_t history_before);
-  Result<OpenSequence*> idle_sequence(SequenceId id);
   void finish(Job& job, Finish how);
   void fail(Job& job, Error why);
   bool in_flight(RequestId id) const;
@@ -144,21 +133,8 @@ class EngineImpl final : public Engine {
   bool take_verified();
   void learn_pace(const Flight& flight);
 
-  // engine_sequences.cpp
   const std::string& digest();
-  SavedSequence saved_sequence(const OpenSequence& open);
-  Status begin_saving(SequenceId sequence);
-  bool take_saved_page(const Completion& completion);
-  Status check_saved(const SavedSequence& saved, const std::string& path);
-
-  // engine_states.cpp
-  Status wait(Ticket ticket);
-  std::vector<SavedPages> saved_pages(uint32_t begins, uint32_t length) const;
-  Status write_pages(SaveWriter& writer, const std::vector<PageTable>& tables, const std::vector<SavedPages>& pages);
-  bool take_pages(uint32_t length, CachedHistory& text);
-  Status read_pages(const SaveReader& reader, const CachedHistory& text);
-  const StateIdentity& identity();
-  uint32_t recall(const CachedHistory& text, uint32_t bound);
+  ComputedBy computed_by();
 
   std::unique_ptr<TextModel> model_;
   LeasedRows leased_;  // weights of what is placed
@@ -176,13 +152,12 @@ class EngineImpl final : public Engine {
   std::vector<float> logits_;          // likewise; only of steps that give logits
   std::vector<Reservation> reserved_;
 
-  std::string digest_;                     // of the model, once somebody asked
-  std::optional<StateIdentity> identity_;  // likewise
+  std::string digest_;  // of the model, once somebody asked
+  PageFiles pages_;
+  SequenceFiles files_;
+  std::optional<KeptStates> states_;  // none: no state store
   std::optional<Flight> flight_;
-  std::optional<Saving> saving_;
   std::vector<std::pair<FlightPart, TokenClass>> sick_;  // not finite, to be diagnosed
-  uint64_t last_id_ = 0;                                 // of requests and sequences
-  uint64_t clock_ = 0;
   EngineStats stats_;
   DraftGauge gauge_;
   std::unique_ptr<DraftHead> head_;

@@ -158,7 +158,7 @@ void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, StartOpt
 
 // Tickets end in order: those of page copies before their step's.
 void EngineImpl::complete(const Completion& completion) {
-  if (take_saved_page(completion) || !flight_) return;
+  if (files_.take(completion) || !flight_) return;
   if (!completion.status && !flight_->failure) flight_->failure = completion.status.error();
   if (completion.ticket != flight_->ticket) return;
   if (store_) store_->note(completion);

@@ -1,6 +1,7 @@
 #include "engine/jobs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 
@@ -13,6 +14,21 @@ uint32_t next_mark(const Job& job, uint32_t position) {
 }
 
 }  // namespace
+
+Result<OpenSequence*> Board::idle_sequence(SequenceId id) {
+  const auto found = sequences.find(id);
+  if (found == sequences.end())
+    return error(ErrorKind::not_found, "sequence ", id, ": is not open: want one that was kept");
+  if (found->second.request == 0) return &found->second;
+  return error(ErrorKind::invalid, "sequence ", id, ": is extended by request ", found->second.request,
+               ": want an idle one");
+}
+
+SequenceId Board::open(OpenSequence sequence) {
+  sequence.last_used = ++clock;
+  sequences.emplace(++last_id, std::move(sequence));
+  return last_id;
+}
 
 Pending pending_of(const Job& job, const CachedHistory& text, const Cache& cache, uint32_t most_adjustments) {
   const History& history = text.history;

@@ -15,7 +15,7 @@ struct OpenSequence {
   CachedHistory text = {};
   bool keep = false;
   RequestId request = 0;                  // that extends it now; 0: idle
-  uint64_t last_used = 0;                 // by a clock that counts requests
+  uint64_t last_used = 0;                 // by the board's clock
   std::vector<uint32_t> boundaries = {};  // of requests since its state was kept: multiples of 64
 };
 
@@ -46,8 +46,14 @@ struct Job {
 struct Board {
   std::map<SequenceId, OpenSequence> sequences;
   std::map<RequestId, Job> jobs;
+  uint64_t last_id = 0;  // of requests and sequences
+  uint64_t clock = 0;    // counts uses of sequences
 
   OpenSequence& sequence_of(const Job& job) { return sequences.at(job.sequence); }
+  // An open sequence that no request extends, or a sentence.
+  Result<OpenSequence*> idle_sequence(SequenceId id);
+  // One more, used just now.
+  SequenceId open(OpenSequence sequence);
 };
 
 // The rows that a running job wants next; it is not done. They end at a mark where `cache` has slots, because the state

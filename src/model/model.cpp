@@ -75,6 +75,9 @@ struct Model::Data {
   std::vector<std::string> unread;
   ModelFacts facts;
   std::shared_ptr<ContentsMemory> memory;
+  std::shared_ptr<const Data> without_head;  // null: the head, if any, lies in the model's own files
+  static Result<std::shared_ptr<Data>> read(std::shared_ptr<const Checkpoint> checkpoint,
+                                            std::shared_ptr<ContentsMemory> memory);
   mutable Mutex digesting;
   mutable std::string digest;  // "": nobody asked
 };
@@ -113,6 +116,7 @@ Result<Program> Model::record_text(const TextOptions& options) const {
 }
 
 const std::string& Model::digest() const {
+  if (data_->without_head != nullptr) return Model(data_->without_head).digest();
   const MutexLock lock(data_->digesting);
   std::string& digest = data_->digest;
   if (!digest.empty()) return digest;
@@ -129,8 +133,9 @@ const std::string& Model::digest() const {
   return digest;
 }
 
-Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory) {
-  auto data = std::make_shared<Model::Data>();
+Result<std::shared_ptr<Model::Data>> Model::Data::read(std::shared_ptr<const Checkpoint> checkpoint,
+                                                       std::shared_ptr<ContentsMemory> memory) {
+  auto data = std::make_shared<Data>();
   TRY(data->family, find_family(*checkpoint));
   const bool prefixed = checkpoint->dialect() == Dialect::hugging_face;
   TRY(const SourceNames names,
@@ -156,6 +161,19 @@ Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_
   TRY_STATUS(read_facts(*checkpoint, data->weights, made, data->facts));
   data->checkpoint = std::move(checkpoint);
   data->memory = std::move(memory);
+  return data;
+}
+
+Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory) {
+  TRY(auto data, Model::Data::read(std::move(checkpoint), std::move(memory)));
+  return Model(std::move(data));
+}
+
+Result<Model> with_draft_head(const Model& model, const std::string& path) {
+  if (model.has_draft_head()) return model;
+  TRY(Checkpoint joined, join_draft_head(model.checkpoint(), path));
+  TRY(auto data, Model::Data::read(std::make_shared<const Checkpoint>(std::move(joined)), nullptr));
+  data->without_head = model.data_;
   return Model(std::move(data));
 }
 

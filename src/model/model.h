@@ -91,6 +91,7 @@ class Model {
   struct Data;
   explicit Model(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
   friend Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory);
+  friend Result<Model> with_draft_head(const Model& model, const std::string& path);
 
   std::shared_ptr<const Data> data_;
 };
@@ -99,5 +100,9 @@ class Model {
 // One sentence when the architecture is unknown, the configuration out of range, or a tensor missing, misshapen or in a
 // format that is not computed with.
 Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory = nullptr);
+
+// The model with the head for multi-token prediction of another file (checkpoint/draft_file.h). Its digest is the
+// model's, because no answer depends on drafts. A model that has a head already stays as it is.
+Result<Model> with_draft_head(const Model& model, const std::string& path);
 
 }  // namespace sluice

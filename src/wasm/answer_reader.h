@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "engine/text_files.h"
+#include "chat/text_parts.h"
 #include "text/answer_stream.h"
 
 namespace sluice::wasm {

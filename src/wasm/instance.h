@@ -10,10 +10,10 @@
 #include "base/budget.h"
 #include "base/json.h"
 #include "base/threads.h"
+#include "chat/text_parts.h"
 #include "device/device.h"
 #include "device/webgpu/webgpu.h"
 #include "engine/engine.h"
-#include "engine/text_files.h"
 #include "wasm/answer_reader.h"
 
 namespace sluice::wasm {

@@ -1,5 +1,5 @@
 // Conversations taken back, saved and loaded, without a terminal: what each turn computes, and what is refused.
-#include "app/run/conversation.h"
+#include "chat/conversation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 
 #include "app/commands.h"
 #include "app/run/chat_history.h"
-#include "app/run/conversation_file.h"
 #include "app/run/talker.h"
 #include "base/files/file.h"
 #include "base/text.h"
+#include "chat/conversation_file.h"
 #include "tests/app/program.h"
 
 namespace sluice {
@@ -27,7 +27,7 @@ const std::string kMoe = SLUICE_TEST_DATA "/gemma4_moe";
 class Talk {
  public:
   explicit Talk(const std::string& model = "demo", std::vector<std::string> words = {"--greedy"}) {
-    words.insert(words.end(), {"--threads", "1", "--max-tokens", "8", "--context", "512"});
+    words.insert(words.end(), {"--device", "cpu", "--threads", "1", "--max-tokens", "8", "--context", "512"});
     static const CommandSpec command = run_command();
     const Arguments arguments = *parse_arguments(command, words);
     machine_ = std::make_unique<Machine>(*open_machine(arguments));

@@ -27,7 +27,7 @@ const std::string kData = SLUICE_TEST_DATA;
 
 struct Gpu {
   std::string absent{};
-  bool no_gpu = false;
+  bool expected = false;
   std::optional<Error> closed{}, unfit{}, wrong{};
   bool is_gpu = true, is_software = false;
 };
@@ -40,7 +40,7 @@ GpuCandidate candidate(const std::string& name, const Gpu& gpu, std::string& ask
   };
   return {.name = name,
           .absent = gpu.absent,
-          .no_gpu = gpu.no_gpu,
+          .expected = gpu.expected,
           .open = [=]() -> Result<GpuCandidate::Opened> {
             TRY_STATUS(status("open", gpu.closed));
             return GpuCandidate::Opened{"Example 9, Vulkan", gpu.is_gpu, gpu.is_software};
@@ -65,7 +65,7 @@ TEST(DeviceChoice, TakesAGpuThatIsRealFitsAndIsProvenAndElseSaysWhyNot) {
       {{}, kLarge, {"webgpu"}, all},
       {{}, kLeastGpuModel, {"webgpu"}, all},
       {{}, 9'600'000, {"cpu", "webgpu: a model of 9.6 MB is done sooner by the processor", true}, ""},
-      {{.absent = "this machine shows no GPU", .no_gpu = true},
+      {{.absent = "this machine shows no GPU", .expected = true},
        kLarge,
        {"cpu", "webgpu: this machine shows no GPU", true},
        ""},
@@ -101,7 +101,7 @@ TEST(DeviceChoice, TakesTheFirstOfSeveralGpusThatWillDo) {
   EXPECT_EQ(choose_device(gpus, kLarge).name, "two");
   EXPECT_EQ(asked, "one open\none fits\ntwo open\ntwo fits\ntwo proven\n");
   const GpuCandidate none[] = {candidate("one", {.unfit = unfit}, asked),
-                               candidate("two", {.absent = "not there", .no_gpu = true}, asked)};
+                               candidate("two", {.absent = "not there", .expected = true}, asked)};
   const DeviceChoice choice = choose_device(none, kLarge);
   EXPECT_EQ(choice.name, "cpu");
   EXPECT_EQ(choice.why, "one: too small; two: not there");
@@ -116,12 +116,12 @@ TEST(GpuSigns, AreSeenWithoutOpeningAnything) {
   ASSERT_TRUE(make_folders(folder.path("icd.d")));
   GpuSigns signs{.nodes = {card}, .driver_folders = {folder.path("none"), folder.path("icd.d")}};
   EXPECT_EQ(gpu_absence(signs).why, "this machine shows no GPU");
-  EXPECT_TRUE(gpu_absence(signs).no_gpu);
+  EXPECT_TRUE(gpu_absence(signs).expected);
   touch(folder.path("dev/card0"));
-  EXPECT_TRUE(gpu_absence(signs).no_gpu);
+  EXPECT_TRUE(gpu_absence(signs).expected);
   touch(folder.path("dev/renderD128"));
   EXPECT_EQ(gpu_absence(signs).why, "there is no Vulkan driver");
-  EXPECT_FALSE(gpu_absence(signs).no_gpu);
+  EXPECT_FALSE(gpu_absence(signs).expected);
   touch(folder.path("icd.d/readme.txt"));
   EXPECT_EQ(gpu_absence(signs).why, "there is no Vulkan driver");
   touch(folder.path("icd.d/example.json"));

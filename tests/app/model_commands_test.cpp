@@ -11,7 +11,10 @@
 #include "base/text.h"
 #include "tests/app/json_fields.h"
 #include "tests/app/program.h"
+#include "tests/model/draft_apart.h"
+#include "tests/model/draft_checkpoint.h"
 #include "tests/model/quantised_folder.h"
+#include "tests/model/written_gguf.h"
 
 namespace sluice {
 namespace {
@@ -394,6 +397,25 @@ TEST(Verify, WhatCannotBeVerifiedIsOneSentence) {
               HasSubstr("config.json: model is missing"));
   EXPECT_EQ(sentence({"verify", kMoe, "--golden", kData + "/gemma4/golden.json", "--cases", "short9"}),
             "sluice: case short9: token 1060: want tokens below the model's 768\n");
+}
+
+TEST(DraftHeadBesideAModel, IsShownAndPlannedWithDraftsByMtp) {
+  const tests::DraftCheckpoint files("qwen3_5_moe", "draft_beside", tests::nothing_replaced);
+  const TwoFiles two = head_apart(*export_gguf(*open_model(files.path()), *find_mix("f32")));
+  const std::string path = written_gguf(two.model, join_path(files.path(), "m-f32.gguf"));
+  const auto drafting = [&] { return run_sluice({"plan", path, "--draft", "mtp", "--device", "cpu"}); };
+  EXPECT_EQ(drafting().err,
+            cat("sluice: ", path, ": has no layer for multi-token prediction: want one to draft by mtp\n"));
+
+  const std::string head = written_gguf(two.head, join_path(files.path(), "mtp-m-f32.gguf"));
+  EXPECT_THAT(run_sluice({"inspect", path}).out, HasSubstr(cat(head, ": read with --draft mtp")));
+  EXPECT_EQ(json_of(run_sluice({"inspect", path, "--json"})).find("draft_head")->as_string(), head);
+  const ProgramResult planned = drafting();
+  EXPECT_EQ(planned.status, 0) << planned.err;
+  // Without drafts the file is not read.
+  ASSERT_TRUE(write_file(head, "no model"));
+  EXPECT_EQ(run_sluice({"plan", path, "--device", "cpu"}).status, 0);
+  EXPECT_THAT(drafting().err, HasSubstr(head));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/places/model_folder.h"
 #include "tests/checkpoint/stores.h"
 
 namespace sluice {
@@ -150,6 +151,12 @@ TEST_F(FindModel, FilesBesideAModelAreNoModels) {
   EXPECT_EQ(find("org/repo")->name, "org/repo");
   EXPECT_EQ(refusal("org/repo/mtp-m-Q8_0.gguf"),
             "org/repo: mtp-m-Q8_0.gguf is a head for multi-token prediction: want the model that it lies beside");
+  // But the draft head is known: the one in the model's format, of several.
+  EXPECT_EQ(find("org/repo")->draft_head, cat(snapshot("org--repo"), "/mtp-m-Q8_0.gguf"));
+  EXPECT_EQ(find(snapshot("org--repo") + "/m-Q4_K_M.gguf")->draft_head, cat(snapshot("org--repo"), "/mtp-m-Q8_0.gguf"));
+  EXPECT_EQ(choose_draft_head("m-Q8_0.gguf", {"x.gguf", "mtp-m-BF16.gguf", "mtp-m-Q8_0.gguf"}), "mtp-m-Q8_0.gguf");
+  EXPECT_EQ(choose_draft_head("m-Q4_0.gguf", {"x.gguf", "mtp-m-Q8_0.gguf", "mtp-m-BF16.gguf"}), "mtp-m-BF16.gguf");
+  EXPECT_EQ(choose_draft_head("m-Q4_0.gguf", {"x.gguf"}), "");
   EXPECT_EQ(refusal("org/repo/m.imatrix.gguf"),
             "org/repo: m.imatrix.gguf is an importance matrix: want the model that it lies beside");
   EXPECT_EQ(refusal("org/repo/m-it-assistant-Q8_0.gguf"),

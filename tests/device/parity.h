@@ -35,8 +35,8 @@ struct FastProducts {
 };
 
 struct ParityDevice {
-  std::string name;  // letters, digits and _
-  std::function<std::unique_ptr<Device>()> make;
+  std::string name;                               // letters, digits and _
+  std::function<std::unique_ptr<Device>()> make;  // null where this machine lacks it
   FastProducts fast;
 };
 

@@ -82,6 +82,7 @@ std::string device_name(const testing::TestParamInfo<ParityDevice>& info) { retu
 // Integers with one scale a block, with minima, and with scales of halves, which each add up activations in their way.
 TEST_P(EightBitActivations, AreRoundedToTheNearest) {
   const std::unique_ptr<Device> device = GetParam().make(), oracle = make_reference_device_f64();
+  if (device == nullptr) GTEST_SKIP() << GetParam().name << ": not here";
   for (const Format format : {Format::q8_0, Format::q4_k, Format::q6_k})
     for (const Fill& fill : {Fill{.low = 0.05f, .high = 1.0f}, Fill{.low = -1.0f, .high = -0.05f}}) {
       const OpCase one = rounding_case(format, fill);

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "base/budget.h"
+#include "chat/text_parts.h"
 #include "checkpoint/gguf_writer.h"
 #include "checkpoint/places/places.h"
 #include "device/cpu/cpu.h"
 #include "engine/engine.h"
-#include "engine/text_files.h"
 #include "tests/checkpoint/stores.h"
 #include "tests/engine/run_until_idle.h"
 #include "tests/faults/faults.h"

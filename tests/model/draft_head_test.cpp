@@ -5,6 +5,7 @@
 
 #include "device/cpu/cpu.h"
 #include "model/export.h"
+#include "tests/model/draft_apart.h"
 #include "tests/model/draft_checkpoint.h"
 #include "tests/model/text_bench.h"
 #include "tests/model/written_gguf.h"
@@ -151,6 +152,46 @@ TEST(DraftHeadFile, NormsOfOllamasMtpNeedOneMore) {
   EXPECT_EQ(again->checkpoint().find("mtp.fc.weight"), nullptr);
   ASSERT_TRUE(again->has_draft_head()) << again->record_draft().error().text;
   expect_golden(*again, make_reference_device());
+}
+
+TEST_P(DraftHeadModel, MayLieInAFileOfItsOwn) {
+  const tests::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_apart"), tests::nothing_replaced);
+  const Result<Model> folder = open_model(files.path());
+  ASSERT_TRUE(folder) << folder.error().text;
+  const GgufExport whole = *export_gguf(*folder, *find_mix("f32"));
+  const std::string architecture = architecture_of(whole);
+  const TwoFiles two = head_apart(whole);
+  const std::string path = written_gguf(two.model, join_path(files.path(), "m-f32.gguf"));
+  const std::string head = written_gguf(two.head, join_path(files.path(), "mtp-m-f32.gguf"));
+  const Result<Model> plain = open_model(path);
+  ASSERT_TRUE(plain) << plain.error().text;
+  EXPECT_FALSE(plain->has_draft_head());
+
+  const Result<Model> model = with_draft_head(*plain, head);
+  ASSERT_TRUE(model) << model.error().text;
+  EXPECT_EQ(model->facts().layers, 4u);
+  EXPECT_EQ(model->unread_tensors(), std::vector<std::string>{});
+  ASSERT_TRUE(model->has_draft_head()) << model->record_draft().error().text;
+  expect_golden(*model, make_reference_device());
+  // States of the model alone are this model's: answers do not depend on drafts.
+  EXPECT_EQ(model->digest(), plain->digest());
+
+  // The head of another model is refused.
+  GgufExport other = two.head;
+  for (auto& [name, value] : other.keys)
+    if (name == architecture + ".embedding_length") value = 128u;
+  const std::string wrong = written_gguf(other, join_path(files.path(), "mtp-other.gguf"));
+  EXPECT_EQ(with_draft_head(*plain, wrong).error().text,
+            cat(wrong, ": key ", architecture,
+                ".embedding_length differs from the model's: want a head for multi-token "
+                "prediction of ",
+                path));
+  EXPECT_EQ(with_draft_head(*plain, path).error().text,
+            cat(path, ": has no key ", architecture,
+                ".nextn_predict_layers: want a head for multi-token prediction of ", path));
+  // A model with a head of its own keeps it.
+  const Result<Model> own = open_model(written_gguf(whole, join_path(files.path(), "whole.gguf")));
+  EXPECT_EQ(&with_draft_head(*own, head)->checkpoint(), &own->checkpoint());
 }
 
 // The text model is there without it; asking for it says what is missing.

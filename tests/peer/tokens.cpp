@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/files/file.h"
+#include "chat/text_parts.h"
 #include "checkpoint/checkpoint.h"
-#include "engine/text_files.h"
 #include "tests/peer/library.h"
 #include "text/tokenizer.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/files/file.h"
 #include "base/limits.h"
+#include "chat/text_parts.h"
 #include "checkpoint/checkpoint.h"
-#include "engine/text_files.h"
 #include "text/tokenizer.h"
 
 namespace sluice {

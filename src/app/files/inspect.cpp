@@ -7,12 +7,12 @@
 #include "app/cli/console.h"
 #include "app/commands.h"
 #include "app/open/open.h"
-#include "app/run/store_settings.h"
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "chat/store_settings.h"
+#include "chat/text_parts.h"
 #include "checkpoint/checkpoint.h"
-#include "engine/text_files.h"
 #include "model/facts.h"
 #include "model/model.h"
 
@@ -163,6 +163,7 @@ std::string tower_lines(const Inspection& found) {
     out += line("towers", cat(found.projector->path(), ": ", found.projector->tensors().size(), " tensors, ",
                               format_bytes(bytes_of(*found.projector)), ", known and not run"));
   }
+  if (!found.files.draft_head.empty()) out += line("drafts", cat(found.files.draft_head, ": read with --draft mtp"));
   return unknown.empty() ? out : out + line("unknown", few_names(unknown));
 }
 
@@ -281,6 +282,7 @@ Json as_json(const Inspection& found, const StoreSettings& stored, bool tensors)
                            {"model", found.model ? json_of_model(*found.model) : Json()},
                            {"problem", found.problem.empty() ? Json() : Json(found.problem)},
                            {"projector", found.projector ? json_of_projector(*found.projector) : Json()},
+                           {"draft_head", found.files.draft_head.empty() ? Json() : Json(found.files.draft_head)},
                            {"store", found.files.origin == Origin::path ? Json() : json_of_store(found.files, stored)}};
   if (tensors) {
     Json::Array list;
@@ -346,6 +348,7 @@ CommandSpec inspect_command() {
               {"model.unknown_tensors[]", "string", "those of them that are no towers' either"},
               {"problem", "string or null", "why the model cannot run"},
               {"projector", "object or null", "the towers' own file, where there is one"},
+              {"draft_head", "string or null", "the file of a draft head beside the model, which --draft mtp reads"},
               {"projector.path", "string", "a GGUF file"},
               {"projector.tensors", "integer", "all of the towers, known and not run"},
               {"projector.bytes", "integer", "of them"},

@@ -9,8 +9,8 @@
 #include "app/commands.h"
 #include "base/files/file.h"
 #include "base/text.h"
+#include "chat/text_parts.h"
 #include "checkpoint/file_type.h"
-#include "engine/text_files.h"
 #include "model/model.h"
 
 namespace sluice {

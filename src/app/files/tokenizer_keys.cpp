@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engine/text_files.h"
+#include "chat/text_parts.h"
 
 namespace sluice {
 namespace {

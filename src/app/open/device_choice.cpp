@@ -11,7 +11,7 @@ struct Hindrance {
 };
 
 Hindrance hindrance(const GpuCandidate& gpu, uint64_t model_bytes) {
-  if (!gpu.absent.empty()) return {gpu.absent, gpu.no_gpu};
+  if (!gpu.absent.empty()) return {gpu.absent, gpu.expected};
   if (model_bytes < kLeastGpuModel)
     return {cat("a model of ", format_bytes(model_bytes), " is done sooner by the processor"), true};
   const Result<GpuCandidate::Opened> opened = gpu.open();

@@ -16,9 +16,9 @@ namespace sluice {
 
 // A GPU, and how more is found out about it: each step takes longer, and is only taken where those before it held.
 struct GpuCandidate {
-  std::string name{};    // as --device takes it
-  std::string absent{};  // why it cannot be here, seen from outside; "": it may be
-  bool no_gpu = false;   // absent, and not for want of software
+  std::string name{};     // as --device takes it
+  std::string absent{};   // why it cannot be here, seen from outside; "": it may be
+  bool expected = false;  // absent without surprise: no GPU is built in, or an option asks for the processor
   struct Opened {
     std::string description{};
     bool is_gpu = false, is_software = false;  // as webgpu::Adapter has them

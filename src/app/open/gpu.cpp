@@ -91,7 +91,7 @@ GpuSigns machine_gpu_signs() {
 GpuAbsence gpu_absence(const GpuSigns& signs) {
   const bool node =
       std::ranges::any_of(signs.nodes, [](const GpuSigns::Node& one) { return any_entry(one.folder, one.prefix, ""); });
-  if (!node && !signs.drivers_named) return {.why = "this machine shows no GPU", .no_gpu = true};
+  if (!node && !signs.drivers_named) return {.why = "this machine shows no GPU", .expected = true};
   const bool driver = std::ranges::any_of(signs.driver_folders,
                                           [](const std::string& folder) { return any_entry(folder, "", ".json"); });
   if (!driver && !signs.drivers_named) return {.why = "there is no Vulkan driver"};

@@ -32,8 +32,8 @@ struct GpuSigns {
 };
 GpuSigns machine_gpu_signs();
 struct GpuAbsence {
-  std::string why{};    // "": one may be here
-  bool no_gpu = false;  // it is not a matter of software
+  std::string why{};      // "": one may be here
+  bool expected = false;  // nobody is surprised: no software is missing
 };
 GpuAbsence gpu_absence(const GpuSigns& signs);
 

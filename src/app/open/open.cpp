@@ -112,12 +112,13 @@ Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool
                                           Console& console) {
   std::unique_ptr<WebGpuDevice> gpu;
   std::optional<DeviceNeeds> needs;
-  const GpuAbsence absence =
-      arguments.given("--simd") ? GpuAbsence{.why = "--simd is about the processor"} : gpu_absence(machine_gpu_signs());
+  const GpuAbsence absence = arguments.given("--simd")
+                                 ? GpuAbsence{.why = "--simd is about the processor", .expected = true}
+                                 : gpu_absence(machine_gpu_signs());
   if (absence.why.empty()) TRY_ASSIGN(needs, needs_of());
   const GpuCandidate webgpu{.name = "webgpu",
                             .absent = absence.why,
-                            .no_gpu = absence.no_gpu,
+                            .expected = absence.expected,
                             .open = [&]() -> Result<GpuCandidate::Opened> {
                               TRY(gpu, open_webgpu(arguments.text("--webgpu-library")));
                               const webgpu::Adapter& adapter = gpu->adapter();
@@ -255,6 +256,12 @@ Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory
   return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)), std::move(memory));
 }
 
+Result<Model> open_model(const ModelFiles& files, const Arguments& arguments, std::shared_ptr<ContentsMemory> memory) {
+  TRY(Model model, open_model(files.path, std::move(memory)));
+  const bool drafts = draft_of(arguments).kind == DraftKind::mtp;
+  return drafts && !files.draft_head.empty() ? with_draft_head(model, files.draft_head) : model;
+}
+
 // The program, and its own memory less what the budget knows of.
 void measure_reserve(Machine& machine) {
   uint64_t known = 0;
@@ -367,7 +374,8 @@ std::vector<OptionSpec> draft_options() {
        .kind = OptionKind::choice,
        .fallback = "none",
        .help = "guesses tokens ahead and checks them together, which gives the same answer, sooner where it pays; "
-               "ngram: what followed the last time; mtp: by the layer that the model has for it"},
+               "ngram: what followed the last time; mtp: by the layer that the model has for it, in its own file or in "
+               "one beside it called mtp-*.gguf"},
       {.name = "--draft-tokens",
        .argument = "N",
        .kind = OptionKind::integer,

@@ -26,7 +26,7 @@ namespace sluice {
 
 // What --device is where nobody says: of commands that measure a device, and of those that answer.
 inline constexpr const char* kMeasuredDevice = "cpu";
-inline constexpr const char* kAnsweringDevice = "cpu";  // "auto" once that has been tried on several GPUs
+inline constexpr const char* kAnsweringDevice = "auto";
 // --device, --webgpu-library, --simd, --threads, --memory, ... Only commands that answer take auto.
 std::vector<OptionSpec> device_options(bool answers = false);
 OptionSpec threads_option();
@@ -64,6 +64,9 @@ Result<ModelFiles> model_files(const std::string& name);
 Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
 // `memory`: of what its files hold, for Model::digest(); null: they are read for it.
 Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory = nullptr);
+// As `arguments` ask for drafts: a model without a draft head of its own takes the one in a file beside it.
+Result<Model> open_model(const ModelFiles& files, const Arguments& arguments,
+                         std::shared_ptr<ContentsMemory> memory = nullptr);
 // On the machine's device or one around it. Within a bound experts that find no room are read as they are chosen.
 // Shows progress: weights may have to be packed.
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,

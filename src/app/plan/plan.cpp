@@ -8,8 +8,8 @@
 #include "app/open/open.h"
 #include "app/plan/file_header.h"
 #include "app/plan/plan_report.h"
+#include "chat/text_parts.h"
 #include "checkpoint/file_type.h"
-#include "engine/text_files.h"
 
 namespace sluice {
 namespace {
@@ -20,10 +20,11 @@ struct PlannedModel {
   bool header_only = false;
 };
 
-Result<PlannedModel> open_planned(const std::string& path) {
+Result<PlannedModel> open_planned(const ModelFiles& found, const Arguments& arguments) {
+  const std::string& path = found.path;
   TRY(std::optional<HeaderOnly> header, open_header(path));
   if (!header) {
-    TRY(Model model, open_model(path));
+    TRY(Model model, open_model(found, arguments));
     WeightFiles files = weight_files(model);
     return PlannedModel{std::move(model), std::move(files)};
   }
@@ -36,8 +37,9 @@ Result<PlannedModel> open_planned(const std::string& path) {
 }
 
 Result<int> run(const Arguments& arguments, Console& console) {
-  TRY(const std::string path, model_path(arguments.positionals()[0]));
-  TRY(const PlannedModel planned, open_planned(path));
+  TRY(const ModelFiles found, model_files(arguments.positionals()[0]));
+  const std::string& path = found.path;
+  TRY(const PlannedModel planned, open_planned(found, arguments));
   EngineOptions options = engine_options_of(arguments, planned.model.facts());
   const auto needs = [&]() -> Result<DeviceNeeds> { return DeviceNeeds{planned.model, planned.files, options}; };
   TRY(Machine machine, open_machine(arguments, needs, console));

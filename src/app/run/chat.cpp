@@ -6,11 +6,11 @@
 #include "app/cli/help.h"
 #include "app/cli/interrupt.h"
 #include "app/run/chat_history.h"
-#include "app/run/conversation_file.h"
 #include "app/run/line_editor.h"
 #include "app/run/run_report.h"
 #include "app/run/speaker.h"
 #include "base/text.h"
+#include "chat/conversation_file.h"
 
 namespace sluice {
 namespace {

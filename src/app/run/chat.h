@@ -8,10 +8,10 @@
 
 #include "app/cli/args.h"
 #include "app/cli/console.h"
-#include "app/run/conversation.h"
 #include "app/run/talker.h"
 #include "base/budget.h"
 #include "base/result.h"
+#include "chat/conversation.h"
 
 namespace sluice {
 

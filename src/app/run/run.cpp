@@ -9,14 +9,14 @@
 #include "app/commands.h"
 #include "app/open/open.h"
 #include "app/run/chat.h"
-#include "app/run/conversation.h"
 #include "app/run/run_report.h"
 #include "app/run/sampling_options.h"
 #include "app/run/speaker.h"
-#include "app/run/store_settings.h"
 #include "app/run/talker.h"
 #include "base/files/file.h"
 #include "base/text.h"
+#include "chat/conversation.h"
+#include "chat/store_settings.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "app/cli/console.h"
 #include "app/cli/progress.h"
-#include "app/run/conversation.h"
+#include "chat/conversation.h"
 
 namespace sluice {
 

@@ -7,8 +7,8 @@
 #include "app/open/contents_file.h"
 #include "app/run/expert_list.h"
 #include "app/run/sampling_options.h"
-#include "app/run/store_settings.h"
 #include "base/text.h"
+#include "chat/store_settings.h"
 #include "engine/sampling_json.h"
 
 namespace sluice {
@@ -60,7 +60,7 @@ void keep_hot_experts(const Talker& talker, Console& console) {
 }
 
 Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments) {
-  TRY(Model model, open_model(files.path));
+  TRY(Model model, open_model(files, arguments));
   TRY(const StoreSettings stored,
       read_store_settings(files, model.facts().vocabulary, sampling_of_file(model.facts().sampling)));
   WeightFiles weights = weight_files(model);
@@ -71,7 +71,7 @@ Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments
 Result<std::unique_ptr<Talker>> open_talker(ModelFiles files, const Arguments& arguments, Machine& machine,
                                             Console& console) {
   auto memory = std::make_shared<ContentsFile>(contents_path(state_folder()), files.path, console);
-  TRY(Model model, open_model(files.path, std::move(memory)));
+  TRY(Model model, open_model(files, arguments, std::move(memory)));
   TRY(TextParts text, open_text(model, {.chat_template_path = arguments.text("--chat-template")}));
   TRY(const StoreSettings stored,
       read_store_settings(files, model.facts().vocabulary, sampling_of_file(model.facts().sampling)));

@@ -10,10 +10,10 @@
 #include "app/cli/console.h"
 #include "app/open/open.h"
 #include "app/plan/forecast.h"
-#include "app/run/conversation.h"
 #include "base/result.h"
+#include "chat/conversation.h"
+#include "chat/text_parts.h"
 #include "engine/engine.h"
-#include "engine/text_files.h"
 #include "model/model.h"
 
 namespace sluice {

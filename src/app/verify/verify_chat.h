@@ -4,7 +4,7 @@
 #include "app/verify/golden.h"
 #include "app/verify/verify_case.h"
 #include "base/result.h"
-#include "engine/text_files.h"
+#include "chat/text_parts.h"
 
 namespace sluice {
 

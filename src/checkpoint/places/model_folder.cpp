@@ -6,6 +6,7 @@
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/draft_file.h"
 #include "checkpoint/places/ollama_name.h"
 #include "checkpoint/split_gguf.h"
 
@@ -37,7 +38,7 @@ struct SideFile {
 };
 
 constexpr SideFile kSideFiles[] = {
-    {"mtp-", true, "a head for multi-token prediction"},
+    {"mtp-", true, "a head for multi-token prediction"},  // as is_draft_file_name()
     {"dspark-", true, "a draft model"},
     {"dflash-", true, "a draft model"},
     {"imatrix", false, "an importance matrix"},
@@ -109,6 +110,8 @@ ModelFiles files_of(const ModelFolder& folder, const std::string& gguf) {
   files.origin = folder.origin;
   files.path = join_path(folder.path, gguf);
   if (!folder.projector.empty()) files.projector = join_path(folder.path, folder.projector);
+  const std::string head = choose_draft_head(gguf, folder.sides);
+  if (!head.empty()) files.draft_head = join_path(folder.path, head);
   return files;
 }
 
@@ -132,6 +135,19 @@ bool is_folder_name(std::string_view name) {
   if (name.empty() || name.front() == '.') return false;
   return std::ranges::all_of(
       name, [](unsigned char c) { return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'); });
+}
+
+std::string choose_draft_head(const std::string& gguf, const std::vector<std::string>& beside) {
+  std::vector<std::string> heads;
+  for (const std::string& path : beside)
+    if (is_draft_file_name(path) && ends_with(lower(path), kGguf)) heads.push_back(first_part(path));
+  if (heads.empty()) return {};
+  std::ranges::sort(heads);
+  const auto same = std::ranges::find_if(heads, [&](const std::string& head) {
+    const std::string name = stem(head);
+    return has_format(gguf, name.substr(name.rfind('-') + 1));
+  });
+  return same == heads.end() ? heads.front() : *same;
 }
 
 std::optional<RepositoryName> parse_repository_name(std::string_view given) {

@@ -42,5 +42,8 @@ struct RepositoryName {
 std::optional<RepositoryName> parse_repository_name(std::string_view given);
 // A name without slash that is one folder's: letters, digits, "-_.", not beginning with a dot.
 bool is_folder_name(std::string_view name);
+// Of the files beside a GGUF model the one that holds a draft head (draft_file.h): one in the model's format where
+// there is such, else the first by name; "": none.
+std::string choose_draft_head(const std::string& gguf, const std::vector<std::string>& beside);
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/files/file.h"
+#include "checkpoint/draft_file.h"
 #include "checkpoint/places/hub_cache.h"
 #include "checkpoint/places/model_folder.h"
 #include "checkpoint/places/ollama_store.h"
@@ -93,6 +94,12 @@ ModelFiles model_at(const std::string& path) {
   ModelFiles files;
   files.name = path;
   files.path = path;
+  if (path_kind(path) != PathKind::file || is_draft_file_name(path)) return files;
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const Result<std::vector<std::string>> beside = list_directory(folder);
+  const std::string head = beside ? choose_draft_head(path, *beside) : "";
+  if (!head.empty()) files.draft_head = slash == std::string::npos ? head : join_path(folder, head);
   return files;
 }
 

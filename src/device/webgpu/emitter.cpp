@@ -31,7 +31,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }  // namespace
 
 Dispatches Emitter::emit_all(bool looking) {
-  std::span<const Run> runs = looking ? std::span<const Run>() : runs_;
+  std::span<const FusedRun> runs = looking ? std::span<const FusedRun>() : runs_;
   for (op_ = 0; op_ < program_.ops.size();) {
     // No step of this device guesses.
     const auto guess = std::ranges::find(program_.guesses, op_, &ExpertGuess::first_op);
@@ -52,31 +52,32 @@ Dispatches Emitter::emit_all(bool looking) {
   return std::move(dispatches_);
 }
 
-uint32_t Emitter::emit_run(const Run& run) {
+uint32_t Emitter::emit_run(const FusedRun& run) {
   const bool has_rows = run.rows_end > run.first_op;
   if (run.kind == RunKind::rows) {
     emit_rows(run.first_op, run.end_op);
   } else if (run.kind == RunKind::short_conv) {
-    emit_conv(*conv_run(program_, readers_, run.first_op));
+    emit_conv(*run.conv);
   } else if (run.kind == RunKind::heads && !has_rows) {
     emit_heads(run);
   } else if (run.kind == RunKind::heads && class_ == TokenClass::decode) {
-    emit_attention_in_parts(std::get<Attention>(program_.ops[run.rows_end]),
-                            head_run(program_, readers_, run.first_op));
+    emit_attention_in_parts(std::get<Attention>(program_.ops[run.rows_end]), run.heads);
   } else if (run.kind == RunKind::heads) {
-    emit_heads({.kind = run.kind, .first_op = run.first_op, .end_op = run.rows_end});
+    FusedRun queries = run;
+    queries.end_op = run.rows_end;
+    emit_heads(queries);
     return run.rows_end;
   } else if (!emit_products_of(run)) {
     if (!has_rows) return run.first_op;
     emit_rows(run.first_op, run.rows_end);
-    Run rest = run;
+    FusedRun rest = run;
     rest.first_op = run.rows_end;
     return emit_products_of(rest) ? run.end_op : run.rows_end;
   }
   return run.end_op;
 }
 
-bool Emitter::emit_products_of(const Run& run) {
+bool Emitter::emit_products_of(const FusedRun& run) {
   return run.kind == RunKind::linears ? emit_linears(run) : emit_gated(run);
 }
 

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "device/webgpu/formats/weight_format.h"
-#include "device/webgpu/fusion.h"
 #include "device/webgpu/kernel.h"
 #include "device/webgpu/kernels/products.h"
 #include "device/webgpu/layout.h"
+#include "graph/fusion.h"
 #include "graph/op.h"
 #include "graph/op_check.h"
 
@@ -49,14 +49,24 @@ struct Dispatches {
   uint64_t scratch_words = 0;
 };
 
-// fn activate(x: f32) -> f32; needs kMath.
-const char* activation_text(ActivationKind kind);
+// fn NAME(x: f32) -> f32; needs kMath.
+std::string activation_text(ActivationKind kind, std::string_view name = "activate");
+
+// What the kernels compute as one. The threads of a workgroup keep a row in registers. Beyond so many outputs, making
+// the rows again in every workgroup costs more than the dispatch that it saves.
+inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
+                                            .head_chains = 4,
+                                            .attention = true,
+                                            .linears = 4,
+                                            .gated = true,
+                                            .outputs_of_rows = 32768,
+                                            .conv_parts = 4};
 
 class Emitter {
  public:
   // `runs`: of ops that are to be one dispatch, ascending; they outlive the emitter.
   Emitter(const PlanRequest& request, const Layout& layout, const Adapter& adapter, TokenClass token_class,
-          std::span<const Run> runs)
+          std::span<const FusedRun> runs)
       : request_(request),
         program_(*request.program),
         layout_(layout),
@@ -95,16 +105,16 @@ class Emitter {
 
   // The op behind what was emitted: of its beginning, or all of it. Nothing where this class has no one dispatch for
   // it.
-  uint32_t emit_run(const Run& run);
-  bool emit_products_of(const Run& run);  // false: they are not one dispatch
-  bool emit_linears(const Run& run);
-  bool emit_gated(const Run& run);
+  uint32_t emit_run(const FusedRun& run);
+  bool emit_products_of(const FusedRun& run);  // false: they are not one dispatch
+  bool emit_linears(const FusedRun& run);
+  bool emit_gated(const FusedRun& run);
   void emit_rows(uint32_t first_op, uint32_t end_op);
   void use_rows(Kernel& kernel, uint32_t first_op, uint32_t end_op, ValueId kept, uint32_t read_to);
   bool are_rows_of_fours(uint32_t first_op, uint32_t end_op) const;
   // Whether products of that shape can make their rows first.
-  bool may_make_rows(const Run& run, const ProductShape& shape, bool fours) const;
-  void emit_heads(const Run& run);
+  bool may_make_rows(const FusedRun& run, const ProductShape& shape, bool fours) const;
+  void emit_heads(const FusedRun& run);
   void emit_conv(const ConvRun& run);
   void use_gates(Kernel& kernel, const DeltaGates& op) const;  // write_gate(i), of element i of all rows
   class RowText;
@@ -119,8 +129,8 @@ class Emitter {
   bool has_few_rows(const Extent& extent) const {
     return class_ == TokenClass::decode || extent.symbol == Symbol::wanted;
   }
-  bool emit_products(std::span<const Product> products, const Run& run);
-  bool emit_gated(const Run& run, const GatedRun& gated);
+  bool emit_products(std::span<const Product> products, const FusedRun& run);
+  bool emit_gated(const FusedRun& run, const GatedRun& gated);
   bool is_narrow(WeightId weight) const;
   void emit_tiles(const Linear& op, uint32_t tile);
   // Whether fast arithmetic multiplies its integers.
@@ -193,7 +203,7 @@ class Emitter {
   const Layout& layout_;
   const Adapter& adapter_;
   TokenClass class_;
-  std::span<const Run> runs_;
+  std::span<const FusedRun> runs_;
   Readers readers_;
   uint32_t op_ = 0;
   uint64_t scratch_taken_ = 0;  // of this op

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -183,6 +184,7 @@ PipelineText pipeline_text(const Kernel& kernel) {
               ") var<uniform> counts: vec4u;\n", is_in_fours(kernel) ? kMemoryInFours : kMemory, kPrelude);
   for (const std::string& snippet : kernel.snippets) wgsl += snippet;
   wgsl += kernel.body;
+  wgsl = fill(wgsl, {});  // a placeholder that is left has no value
   return text;
 }
 

@@ -1,20 +1,24 @@
-// A kernel: WGSL with the constants, parameters and bindings of one dispatch named in C++, from which their
-// declarations in the text are made.
+// A kernel: the WGSL of one dispatch, and the constants, parameters and bindings that it names. pipeline_text() writes
+// their declarations, so a number or a buffer is named once, in C++.
 //
+// How to write a kernel:
 //   Kernel k{.name = "scale", .body = kScaleBody, .extent = type.extent};
-//   k.constants = {{"COLUMNS", columns}};            // const COLUMNS = 64u; another value is another pipeline
-//   k.params = {{"x", at(op.x)}, {"factor", 0.5f}};  // p.x, p.factor: uniforms, at an offset of their own
-//   k.bindings = {memory()};                         // memory: array<u32>, with load(at), store(at, f32); load4(at),
-//                                                    // store4(at, vec4f); word(at), four(at), put_four(at, vec4u)
-//   k.grid = {.items = columns, .per = 256};
+//   k.constants = {{"COLUMNS", columns}};            // const COLUMNS: part of the text, a pipeline for each value
+//   k.params = {{"x", at(op.x)}, {"factor", 0.5f}};  // p.x, p.factor: uniforms; the text is the same for all values
+//   k.bindings = {memory()};                         // memory: array<u32>
+//   k.snippets = {kMath};                            // functions that the body calls
+//   k.grid = {.items = columns, .per = kThreads};
+//   add(k);                                          // Emitter
 //
-// What a kernel may use besides, all declared for it:
-//   rows()            rows of k.extent in this step, the same for every thread
-//   sequences()       of this step
-//   group_index(...)  the number of a workgroup in a folded grid; it may be beyond what there is to do
-//   a weight `w`      w_16(row, part) -> mat4x4f: elements [16 part, 16 part + 16) of a row (weight_format.h)
-//
-// Bodies begin at `fn main`'s attributes or at functions of theirs. Numbers are 32-bit words of `memory` (layout.h).
+// A body is plain WGSL with `fn main`. Prefer a constant, a parameter or a snippet to text that is put together. Where
+// names or statements differ from kernel to kernel, write ${name} in the text and fill() it (wgsl_template.h).
+// Numbers are 32-bit words of `memory` (layout.h). Always declared:
+//   THREADS                       of a workgroup
+//   rows(), sequences()           of k.extent in this step, and of the step: the same for every thread
+//   group_index(group, groups)    the workgroup's number in the folded grid; it may be beyond what there is to do
+//   load(at), store(at, f32), load4(at), word(at), four(at), put_four(at, vec4u)   words of memory; where memory is
+//                                 bound as kFours, store4(at, vec4f) in place of store()
+//   w_16(row, part) -> mat4x4f    of a weight bound as `w`: elements 16 part to 16 part + 15 (weight_format.h)
 #pragma once
 
 #include <compare>
@@ -30,7 +34,7 @@ namespace sluice::webgpu {
 
 // A named number: u32 or f32.
 struct Number {
-  const char* name = "";
+  std::string name{};
   std::variant<uint32_t, float> value{};
 
   uint32_t word() const;  // its bits

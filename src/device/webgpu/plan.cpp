@@ -62,7 +62,7 @@ Result<std::unique_ptr<WebGpuPlan>> WebGpuPlan::make(const PlanRequest& request,
 WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
     : request_(request),
       adapter_(adapter),
-      runs_(request.traced ? std::vector<Run>() : find_runs(*request.program)),
+      runs_(request.traced ? std::vector<FusedRun>() : find_runs(*request.program, kFusionLimits)),
       layout_(request_, adapter_, op_ranges(runs_)) {
   uint64_t scratch = 0;
   for (int i = 0; i < kTokenClasses; ++i) {

@@ -40,7 +40,7 @@ class WebGpuPlan final : public Plan {
 
   PlanRequest request_;
   Adapter adapter_;
-  std::vector<Run> runs_;  // none in a traced plan, whose values are all looked at
+  std::vector<FusedRun> runs_;  // none in a traced plan, whose values are all looked at
   Layout layout_;
   Dispatches dispatches_[kTokenClasses];
   uint64_t memory_words_ = 0;

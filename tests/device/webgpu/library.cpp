@@ -49,6 +49,11 @@ Device* webgpu_test_device() {
 
 std::string webgpu_test_library() { return webgpu_test_device() == nullptr ? "" : find_library(); }
 
-std::unique_ptr<Device> shared_webgpu_device() { return std::make_unique<Shared>(*webgpu_test_device()); }
+bool webgpu_test_library_is_here() { return !find_library().empty(); }
+
+std::unique_ptr<Device> shared_webgpu_device() {
+  Device* device = webgpu_test_device();
+  return device == nullptr ? nullptr : std::make_unique<Shared>(*device);
+}
 
 }  // namespace sluice

@@ -10,9 +10,11 @@
 namespace sluice {
 
 std::string webgpu_test_library();  // "": there is none, or no GPU that it knows
+// Whether there is a library file: no driver is opened for the answer.
+bool webgpu_test_library_is_here();
 // One device for all tests, so that its pipelines are made once; null where there is none.
 Device* webgpu_test_device();
-// Hands out the one device as if it were of the caller's own.
+// Hands out the one device as if it were of the caller's own; null where there is none.
 std::unique_ptr<Device> shared_webgpu_device();
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ std::span<const AnswerDevice> answer_devices() {
        .arithmetics = {Arithmetic::exact, Arithmetic::fast}},
       // One for the whole program: what costs is to compile its kernels.
       {.name = "webgpu",
-       .open = [](ThreadPool&) { return webgpu_test_device() == nullptr ? nullptr : shared_webgpu_device(); },
+       .open = [](ThreadPool&) { return shared_webgpu_device(); },
        .absent = "webgpu: no library or no GPU here: tools/fetch_webgpu.sh",
        .arithmetics = {Arithmetic::exact, Arithmetic::fast},
        .without = {{Line::threads, "a GPU computes, not the pool's threads"},

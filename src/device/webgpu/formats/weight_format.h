@@ -1,37 +1,35 @@
-// How a weight's rows lie on the GPU and are decoded there, one entry a format, grouped by family of formats
+// How a weight's rows lie on the GPU and how a kernel decodes them: one entry a format, grouped by family of formats
 // (weight_formats_*.cpp).
 //
 // A block of a file is cut into pieces (its scales, its low bits, ...). A row on the GPU has the first piece of all its
-// blocks, then the second of all of them, and so on, each of these lists from a multiple of 16 bytes on: integers can
-// then be read four words at once whatever a block's bytes are, and a number's place in its list follows from its
-// column in the row. A piece may be put into another form of its own (q4_k's scales, each a byte). Formats of one
-// element a block have columns padded to a whole number of 16, with zeros; a kernel keeps what it multiplies them with
-// at 0.
+// blocks, then the second piece of all of them, and so on. Each of these lists begins at a multiple of 16 bytes, so a
+// kernel reads four words at once whatever a block's size is, and a number's place in its list follows from its column.
+// A piece may be repacked (q4_k's scales become a byte each). Formats of one element a block have columns padded with
+// zeros to a multiple of 16; the kernel's vector is 0 there, too.
 //
-// WGSL snippets decode 16 elements at a time. They are written with '$' for the name of the binding, and have
-//   $_COLUMNS, $_ROW_WORDS, $_PARTS   constants; the last: 16 elements each, of a block
-//   $_BEGIN, $_FIRST_ROW              the words that the code-book and rows begin at
-//   $_NAME                            where the list of the piece of that name begins in a row, in words
-//   $_word(i)                         word i of the binding; rows begin behind the format's code-book
-//   $_four(i)                         words i to i + 3, where i is a multiple of 4
-//   $_look_up(vec4u) -> vec4f         the format's numbers by index, where it has them
-//   $_entry(u32) -> u32               an entry of its code-book, likewise
-// and together define
-//   fn $_16(row: u32, part: u32) -> mat4x4f   elements 16 part to 16 part + 15, four a column
-// `row` counts from the first row of what is bound; `begin`, in them, is a row's first word. The results are those of
-// decode_row(), but that a GPU may fuse a product and a sum, and take subnormal scales for 0.
+// Decoders are WGSL with the placeholder ${w}, the name of the weight's binding (wgsl_template.h). Declared for them:
+//   ${w}_COLUMNS, ${w}_ROW_WORDS     constants
+//   ${w}_PARTS                       parts of 16 elements in a block
+//   ${w}_BEGIN, ${w}_FIRST_ROW       the words at which the code-book and the rows begin
+//   ${w}_NAME                        the word of a row at which the list of the piece NAME begins
+//   ${w}_word(i), ${w}_four(i)       word i of the binding; words i to i + 3, where i is a multiple of 4
+//   ${w}_look_up(vec4u) -> vec4f     the format's numbers by index, where it has them
+//   ${w}_entry(u32) -> u32           an entry of its code-book, where it has one
+// Together they define
+//   fn ${w}_16(row: u32, part: u32) -> mat4x4f   elements 16 part to 16 part + 15, four a column
+// `row` counts from the binding's first row; `begin` is a row's first word. The results are those of decode_row(), but
+// a GPU may fuse a product and a sum, and may flush subnormal scales to 0.
 //
-// Kernels of matrix times vector take a unit at once: what a lane loads of a row while others are on their way. Its
-// snippet, which the kernel's own are in front of (products.h), defines
-//   $_Unit                                            its words
-//   fn $_unit(row: u32, unit: u32) -> $_Unit          loads them
-//   fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32   times the parts' columns x.a and x.b, whose sums are x.sums
-// A format without one has units of a part, decoded by $_16. Constants: $_UNITS of a row, of $_UNIT parts, the second
-// $_UNIT_STEP behind the first.
+// Matrix times vector works in units: what one lane loads of a row at once (products.h). A format may define
+//   ${w}_Unit                                               the unit's words
+//   fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit          loads them
+//   fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32   times columns x.a and x.b, whose sums are x.sums
+// Without these a unit is one part, decoded by ${w}_16. Constants: ${w}_UNITS in a row, of ${w}_UNIT parts each, which
+// lie ${w}_UNIT_STEP apart.
 //
-// Formats of integers say them as such, for kernels that multiply them with integers (integer_tiles.h):
-//   fn $_integers(row: u32, part: u32) -> Integers   16 signed bytes q, of elements scale * q + offset
-//   const $_OFFSETS                                  whether there are any that are not 0
+// Formats whose elements are integers may define, for products of integers (integer_tiles.h):
+//   fn ${w}_integers(row: u32, part: u32) -> Integers   16 signed bytes q of elements scale * q + offset
+//   const ${w}_OFFSETS                                  whether any offset is not 0
 #pragma once
 
 #include <array>
@@ -91,15 +89,15 @@ std::span<const WeightFormat> small_formats();     // 32 and 64 elements a block
 std::span<const WeightFormat> k_formats();         // q2_k to q6_k
 std::span<const WeightFormat> codebook_formats();  // iq1 to iq3
 
-// Definitions of $_16 from what a family's snippets define:
-//   fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f   elements 4 quad to 4 quad + 3 of a part
+// Definitions of ${w}_16 from what a family's snippets define:
+//   fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f   elements 4 quad to 4 quad + 3 of a part
 // as they are;
 extern const char* const kAsNumbers;
-// times $_scale(begin: u32, part: u32) -> f32;
+// times ${w}_scale(begin: u32, part: u32) -> f32;
 extern const char* const kScaled;
-// times x, plus y of $_scale(begin: u32, part: u32) -> vec2f.
+// times x, plus y of ${w}_scale(begin: u32, part: u32) -> vec2f.
 extern const char* const kScaledAndMoved;
-// $_numbers by $_indices(begin: u32, part: u32, quad: u32) -> vec4u.
+// ${w}_numbers by ${w}_indices(begin: u32, part: u32, quad: u32) -> vec4u.
 extern const char* const kLookedUp;
 
 // The format on the device: the file's, but f32 for weights in parts.
@@ -111,7 +109,7 @@ struct WeightRows {
 // Packed, each into `row_words` words.
 void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words);
 // The decoder of a binding of that name, where its rows, behind the code-book, lie at the binding's begin; or anywhere
-// in it: then the kernel calls $_begin_at(word) before it decodes.
+// in it: then the kernel calls ${w}_begin_at(word) before it decodes.
 enum class Rows : uint8_t { at_begin, anywhere };
 std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows = Rows::at_begin);
 // Its units, for kernels that multiply with it; behind the decoder.

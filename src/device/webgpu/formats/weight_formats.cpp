@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "device/webgpu/formats/weight_format.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -20,51 +21,43 @@ uint64_t row_blocks(Format format, uint32_t columns) {
 uint64_t words_of(uint64_t bytes) { return (bytes + 15) / 16 * 4; }
 
 constexpr const char* kWords = R"(
-fn $_word(i: u32) -> u32 { return $[i / 4u][i % 4u]; }
-fn $_four(i: u32) -> vec4u { return $[i / 4u]; }
+fn ${w}_word(i: u32) -> u32 { return ${w}[i / 4u][i % 4u]; }
+fn ${w}_four(i: u32) -> vec4u { return ${w}[i / 4u]; }
 )";
 
 // Of stored numbers in the row's lists: of 16 bits, of 8; and a scale of 16.
 constexpr const char* kReads = R"(
-fn $_u16(at: u32, i: u32) -> u32 { return ($_word(at + i / 2u) >> (i % 2u * 16u)) & 0xffffu; }
-fn $_u8(at: u32, i: u32) -> u32 { return ($_word(at + i / 4u) >> (i % 4u * 8u)) & 0xffu; }
-fn $_f16(at: u32, i: u32) -> f32 { return unpack2x16float($_word(at + i / 2u))[i % 2u]; }
+fn ${w}_u16(at: u32, i: u32) -> u32 { return (${w}_word(at + i / 2u) >> (i % 2u * 16u)) & 0xffffu; }
+fn ${w}_u8(at: u32, i: u32) -> u32 { return (${w}_word(at + i / 4u) >> (i % 4u * 8u)) & 0xffu; }
+fn ${w}_f16(at: u32, i: u32) -> f32 { return unpack2x16float(${w}_word(at + i / 2u))[i % 2u]; }
 )";
 
 constexpr const char* kBeginAtBegin = R"(
-const $_BEGIN = 0u;
-const $_FIRST_ROW = $_GRID_WORDS;
+const ${w}_BEGIN = 0u;
+const ${w}_FIRST_ROW = ${w}_GRID_WORDS;
 )";
 constexpr const char* kBeginAnywhere = R"(
-var<private> $_BEGIN: u32;
-var<private> $_FIRST_ROW: u32;
-fn $_begin_at(at: u32) {
-  $_BEGIN = at;
-  $_FIRST_ROW = at + $_GRID_WORDS;
+var<private> ${w}_BEGIN: u32;
+var<private> ${w}_FIRST_ROW: u32;
+fn ${w}_begin_at(at: u32) {
+  ${w}_BEGIN = at;
+  ${w}_FIRST_ROW = at + ${w}_GRID_WORDS;
 }
 )";
 
 constexpr const char* kReadGrid = R"(
-fn $_entry(i: u32) -> u32 { return $_u16($_BEGIN, i); }
+fn ${w}_entry(i: u32) -> u32 { return ${w}_u16(${w}_BEGIN, i); }
 )";
 
 // Numbers are bytes of constants, chosen without a table in memory.
 constexpr const char* kLookUp = R"(
-fn $_look_up(at: vec4u) -> vec4f {
-  let low = select(vec4u($_NUMBERS.x), vec4u($_NUMBERS.y), (at & vec4u(4u)) != vec4u());
-  let high = select(vec4u($_NUMBERS.z), vec4u($_NUMBERS.w), (at & vec4u(4u)) != vec4u());
+fn ${w}_look_up(at: vec4u) -> vec4f {
+  let low = select(vec4u(${w}_NUMBERS.x), vec4u(${w}_NUMBERS.y), (at & vec4u(4u)) != vec4u());
+  let high = select(vec4u(${w}_NUMBERS.z), vec4u(${w}_NUMBERS.w), (at & vec4u(4u)) != vec4u());
   let words = select(low, high, (at & vec4u(8u)) != vec4u());
   return vec4f(bitcast<vec4i>(words << (24u - 8u * (at & vec4u(3u)))) >> vec4u(24u));
 }
 )";
-
-void append(std::string& text, const char* snippet, const std::string& name) {
-  for (const char* letter = snippet; *letter != 0; ++letter)
-    if (*letter == '$')
-      text += name;
-    else
-      text += *letter;
-}
 
 std::string tables(const WeightFormat& format, const std::string& name) {
   std::string text;
@@ -74,9 +67,9 @@ std::string tables(const WeightFormat& format, const std::string& name) {
       words[i / 4] |= static_cast<uint32_t>(static_cast<uint8_t>(static_cast<int8_t>(format.number(i)))) << i % 4 * 8;
     text +=
         cat("const ", name, "_NUMBERS = vec4u(", words[0], "u, ", words[1], "u, ", words[2], "u, ", words[3], "u);\n");
-    append(text, kLookUp, name);
+    text += fill(kLookUp, {{"w", name}});
   }
-  if (!format.grid.empty()) append(text, kReadGrid, name);
+  if (!format.grid.empty()) text += fill(kReadGrid, {{"w", name}});
   return text;
 }
 
@@ -99,45 +92,45 @@ void copy_pieces(const std::byte* from, size_t stride, size_t count, size_t byte
 }  // namespace
 
 const char* const kAsNumbers = R"(
-fn $_16(row: u32, part: u32) -> mat4x4f {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  return mat4x4f($_numbers(begin, part, 0u), $_numbers(begin, part, 1u), $_numbers(begin, part, 2u),
-                 $_numbers(begin, part, 3u));
+fn ${w}_16(row: u32, part: u32) -> mat4x4f {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  return mat4x4f(${w}_numbers(begin, part, 0u), ${w}_numbers(begin, part, 1u), ${w}_numbers(begin, part, 2u),
+                 ${w}_numbers(begin, part, 3u));
 }
 )";
 
 const char* const kScaled = R"(
-fn $_16(row: u32, part: u32) -> mat4x4f {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  let scale = $_scale(begin, part);
-  return mat4x4f(scale * $_numbers(begin, part, 0u), scale * $_numbers(begin, part, 1u),
-                 scale * $_numbers(begin, part, 2u), scale * $_numbers(begin, part, 3u));
+fn ${w}_16(row: u32, part: u32) -> mat4x4f {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  let scale = ${w}_scale(begin, part);
+  return mat4x4f(scale * ${w}_numbers(begin, part, 0u), scale * ${w}_numbers(begin, part, 1u),
+                 scale * ${w}_numbers(begin, part, 2u), scale * ${w}_numbers(begin, part, 3u));
 }
 )";
 
 const char* const kScaledAndMoved = R"(
-fn $_16(row: u32, part: u32) -> mat4x4f {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  let scale = $_scale(begin, part);
+fn ${w}_16(row: u32, part: u32) -> mat4x4f {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  let scale = ${w}_scale(begin, part);
   let x = vec4f(scale.x);
   let y = vec4f(scale.y);
-  return mat4x4f(fma(x, $_numbers(begin, part, 0u), y), fma(x, $_numbers(begin, part, 1u), y),
-                 fma(x, $_numbers(begin, part, 2u), y), fma(x, $_numbers(begin, part, 3u), y));
+  return mat4x4f(fma(x, ${w}_numbers(begin, part, 0u), y), fma(x, ${w}_numbers(begin, part, 1u), y),
+                 fma(x, ${w}_numbers(begin, part, 2u), y), fma(x, ${w}_numbers(begin, part, 3u), y));
 }
 )";
 
 // A unit of one part, as the format's decoder has it.
 constexpr const char* kUnitOfPart = R"(
-alias $_Unit = mat4x4f;
-fn $_unit(row: u32, unit: u32) -> $_Unit { return $_16(row, unit); }
-fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
+alias ${w}_Unit = mat4x4f;
+fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit { return ${w}_16(row, unit); }
+fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32 {
   return total(fma(own[3], x.a[3], fma(own[2], x.a[2], fma(own[1], x.a[1], own[0] * x.a[0]))));
 }
 )";
 
 const char* const kLookedUp = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  return $_look_up($_indices(begin, part, quad));
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  return ${w}_look_up(${w}_indices(begin, part, quad));
 }
 )";
 
@@ -212,18 +205,18 @@ std::string weight_snippet(Format device_format, uint32_t columns, const std::st
       cat("const ", name, "_COLUMNS = ", columns, "u;\nconst ", name, "_ROW_WORDS = ", format->row_words(columns),
           "u;\nconst ", name, "_GRID_WORDS = ", format->grid_words(), "u;\nconst ", name,
           "_PARTS = ", format_info(device_format).block_elements / 16, "u;\n");
-  append(text, rows == Rows::anywhere ? kBeginAnywhere : kBeginAtBegin, name);
+  text += fill(rows == Rows::anywhere ? kBeginAnywhere : kBeginAtBegin, {{"w", name}});
   uint64_t at = 0;
   for (const WeightPiece& piece : format->pieces) {
     if (piece.name == nullptr) continue;
     text += cat("const ", name, "_", piece.name, " = ", at, "u;\n");
     at += words_of(row_blocks(device_format, columns) * piece.bytes);
   }
-  append(text, kWords, name);
-  append(text, kReads, name);
+  text += fill(kWords, {{"w", name}});
+  text += fill(kReads, {{"w", name}});
   text += tables(*format, name);
   for (const char* snippet : format->snippets)
-    if (snippet != nullptr) append(text, snippet, name);
+    if (snippet != nullptr) text += fill(snippet, {{"w", name}});
   return text;
 }
 
@@ -234,15 +227,15 @@ std::string unit_snippet(Format device_format, const std::string& name) {
   std::string text = cat("const ", name, "_UNIT = ", format.unit_shape.parts, "u;\nconst ", name,
                          "_UNIT_STEP = ", format.unit_shape.step, "u;\nconst ", name, "_UNITS = ((", name,
                          "_COLUMNS + 15u) / 16u + ", name, "_UNIT - 1u) / ", name, "_UNIT;\n");
-  if (format.unit[0] == nullptr) append(text, kUnitOfPart, name);
+  if (format.unit[0] == nullptr) text += fill(kUnitOfPart, {{"w", name}});
   for (const char* snippet : format.unit)
-    if (snippet != nullptr) append(text, snippet, name);
+    if (snippet != nullptr) text += fill(snippet, {{"w", name}});
   return text;
 }
 
 std::string integer_snippet(Format device_format, const std::string& name) {
   std::string text;
-  if (const char* const integers = weight_format(device_format)->integers) append(text, integers, name);
+  if (const char* const integers = weight_format(device_format)->integers) text += fill(integers, {{"w", name}});
   return text;
 }
 

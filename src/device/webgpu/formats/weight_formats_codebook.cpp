@@ -9,104 +9,104 @@ namespace {
 
 // Four of the eight elements of an entry of 2-bit digits, and the four of one of 3-bit digits.
 constexpr const char* kDigits2 = R"(
-fn $_of_entry(entry: u32, quad: u32) -> vec4f {
-  return $_look_up((vec4u($_entry(entry) >> (quad % 2u * 8u)) >> vec4u(0u, 2u, 4u, 6u)) & vec4u(3u));
+fn ${w}_of_entry(entry: u32, quad: u32) -> vec4f {
+  return ${w}_look_up((vec4u(${w}_entry(entry) >> (quad % 2u * 8u)) >> vec4u(0u, 2u, 4u, 6u)) & vec4u(3u));
 }
 )";
 constexpr const char* kDigits3 = R"(
-fn $_of_entry(entry: u32, quad: u32) -> vec4f {
-  return $_look_up((vec4u($_entry(entry)) >> vec4u(0u, 3u, 6u, 9u)) & vec4u(7u));
+fn ${w}_of_entry(entry: u32, quad: u32) -> vec4f {
+  return ${w}_look_up((vec4u(${w}_entry(entry)) >> vec4u(0u, 3u, 6u, 9u)) & vec4u(7u));
 }
 )";
 // -1 where the bit of the group's eight is set; of seven bits, the eighth makes the number of those even.
 constexpr const char* kSigns = R"(
-fn $_signs(bits: u32, quad: u32) -> vec4f {
+fn ${w}_signs(bits: u32, quad: u32) -> vec4f {
   return 1.0 - 2.0 * vec4f((vec4u(bits >> (quad % 2u * 4u)) >> vec4u(0u, 1u, 2u, 3u)) & vec4u(1u));
 }
-fn $_even_signs(seven: u32, quad: u32) -> vec4f { return $_signs(seven | ((countOneBits(seven) & 1u) << 7u), quad); }
+fn ${w}_even_signs(seven: u32, quad: u32) -> vec4f { return ${w}_signs(seven | ((countOneBits(seven) & 1u) << 7u), quad); }
 )";
 
 constexpr const char* kIq1_S = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
-  let high = $_u16(begin + $_HIGH, part / 2u);
-  return $_f16(begin + $_D, part / 16u) * f32(2u * ((high >> 12u) & 7u) + 1u);
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
+  let high = ${w}_u16(begin + ${w}_HIGH, part / 2u);
+  return ${w}_f16(begin + ${w}_D, part / 16u) * f32(2u * ((high >> 12u) & 7u) + 1u);
 }
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let high = $_u16(begin + $_HIGH, part / 2u);
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  let high = ${w}_u16(begin + ${w}_HIGH, part / 2u);
   let g = 2u * part + quad / 2u;
-  let entry = $_u8(begin + $_ENTRY, g) | (((high >> (g % 4u * 3u)) & 7u) << 8u);
-  return $_of_entry(entry, quad) + select(0.125, -0.125, (high & 0x8000u) != 0u);
+  let entry = ${w}_u8(begin + ${w}_ENTRY, g) | (((high >> (g % 4u * 3u)) & 7u) << 8u);
+  return ${w}_of_entry(entry, quad) + select(0.125, -0.125, (high & 0x8000u) != 0u);
 }
 )";
 // The top halves of the scales' four words of 16 bits are d.
 constexpr const char* kIq1_M = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
   let block = part / 16u;
   let p = part % 16u;
-  let low = $_word(begin + $_SCALES + block * 2u);
-  let high = $_word(begin + $_SCALES + block * 2u + 1u);
+  let low = ${w}_word(begin + ${w}_SCALES + block * 2u);
+  let high = ${w}_word(begin + ${w}_SCALES + block * 2u + 1u);
   let d = ((low >> 12u) & 0xfu) | ((low >> 24u) & 0xf0u) | ((high >> 4u) & 0xf00u) | ((high >> 16u) & 0xf000u);
-  let scale = ($_u16(begin + $_SCALES, block * 4u + p / 4u) >> (p % 4u * 3u)) & 7u;
+  let scale = (${w}_u16(begin + ${w}_SCALES, block * 4u + p / 4u) >> (p % 4u * 3u)) & 7u;
   return unpack2x16float(d).x * f32(2u * scale + 1u);
 }
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let high = $_u8(begin + $_HIGH, part) >> (quad / 2u * 4u);
-  let entry = $_u8(begin + $_ENTRY, 2u * part + quad / 2u) | ((high & 7u) << 8u);
-  return $_of_entry(entry, quad) + select(0.125, -0.125, (high & 8u) != 0u);
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  let high = ${w}_u8(begin + ${w}_HIGH, part) >> (quad / 2u * 4u);
+  let entry = ${w}_u8(begin + ${w}_ENTRY, 2u * part + quad / 2u) | ((high & 7u) << 8u);
+  return ${w}_of_entry(entry, quad) + select(0.125, -0.125, (high & 8u) != 0u);
 }
 )";
 
 constexpr const char* kIq2_Xxs = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
-  let bits = $_word(begin + $_PARTS32 + part / 2u * 2u + 1u);
-  return $_f16(begin + $_D, part / 16u) * (0.5 + f32(bits >> 28u)) * 0.25;
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
+  let bits = ${w}_word(begin + ${w}_PARTS32 + part / 2u * 2u + 1u);
+  return ${w}_f16(begin + ${w}_D, part / 16u) * (0.5 + f32(bits >> 28u)) * 0.25;
 }
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let at = begin + $_PARTS32 + part / 2u * 2u;
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  let at = begin + ${w}_PARTS32 + part / 2u * 2u;
   let g = part % 2u * 2u + quad / 2u;
-  return $_of_entry(($_word(at) >> (8u * g)) & 0xffu, quad) * $_even_signs(($_word(at + 1u) >> (7u * g)) & 127u, quad);
+  return ${w}_of_entry((${w}_word(at) >> (8u * g)) & 0xffu, quad) * ${w}_even_signs((${w}_word(at + 1u) >> (7u * g)) & 127u, quad);
 }
 )";
 constexpr const char* kIq2Scales = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
-  let scale = ($_u8(begin + $_SCALES, part / 2u) >> (part % 2u * 4u)) & 15u;
-  return $_f16(begin + $_D, part / 16u) * (0.5 + f32(scale)) * 0.25;
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
+  let scale = (${w}_u8(begin + ${w}_SCALES, part / 2u) >> (part % 2u * 4u)) & 15u;
+  return ${w}_f16(begin + ${w}_D, part / 16u) * (0.5 + f32(scale)) * 0.25;
 }
 )";
 constexpr const char* kIq2_Xs = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let entry = $_u16(begin + $_ENTRY, 2u * part + quad / 2u);
-  return $_of_entry(entry & 511u, quad) * $_even_signs(entry >> 9u, quad);
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  let entry = ${w}_u16(begin + ${w}_ENTRY, 2u * part + quad / 2u);
+  return ${w}_of_entry(entry & 511u, quad) * ${w}_even_signs(entry >> 9u, quad);
 }
 )";
 constexpr const char* kIq2_S = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   let g = 2u * part + quad / 2u;
-  let high = ($_u8(begin + $_HIGH, g / 4u) >> (g % 4u * 2u)) & 3u;
-  let entry = $_u8(begin + $_ENTRY, g) | (high << 8u);
-  return $_of_entry(entry, quad) * $_signs($_u8(begin + $_SIGNS, g), quad);
+  let high = (${w}_u8(begin + ${w}_HIGH, g / 4u) >> (g % 4u * 2u)) & 3u;
+  let entry = ${w}_u8(begin + ${w}_ENTRY, g) | (high << 8u);
+  return ${w}_of_entry(entry, quad) * ${w}_signs(${w}_u8(begin + ${w}_SIGNS, g), quad);
 }
 )";
 
 constexpr const char* kIq3_Xxs = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
-  return $_f16(begin + $_D, part / 16u) * (0.5 + f32($_word(begin + $_BITS + part / 2u) >> 28u)) * 0.5;
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
+  return ${w}_f16(begin + ${w}_D, part / 16u) * (0.5 + f32(${w}_word(begin + ${w}_BITS + part / 2u) >> 28u)) * 0.5;
 }
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let seven = ($_word(begin + $_BITS + part / 2u) >> (7u * (part % 2u * 2u + quad / 2u))) & 127u;
-  return $_of_entry($_u8(begin + $_ENTRY, 4u * part + quad), quad) * $_even_signs(seven, quad);
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  let seven = (${w}_word(begin + ${w}_BITS + part / 2u) >> (7u * (part % 2u * 2u + quad / 2u))) & 127u;
+  return ${w}_of_entry(${w}_u8(begin + ${w}_ENTRY, 4u * part + quad), quad) * ${w}_even_signs(seven, quad);
 }
 )";
 constexpr const char* kIq3_S = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
-  let scale = ($_u8(begin + $_SCALES, part / 4u) >> (part / 2u % 2u * 4u)) & 15u;
-  return $_f16(begin + $_D, part / 16u) * f32(2u * scale + 1u);
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
+  let scale = (${w}_u8(begin + ${w}_SCALES, part / 4u) >> (part / 2u % 2u * 4u)) & 15u;
+  return ${w}_f16(begin + ${w}_D, part / 16u) * f32(2u * scale + 1u);
 }
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   let e = 4u * part + quad;
-  let high = ($_u8(begin + $_HIGH, e / 8u) >> (e % 8u)) & 1u;
-  let entry = $_u8(begin + $_ENTRY, e) | (high << 8u);
-  return $_of_entry(entry, quad) * $_signs($_u8(begin + $_SIGNS, e / 2u), quad);
+  let high = (${w}_u8(begin + ${w}_HIGH, e / 8u) >> (e % 8u)) & 1u;
+  let entry = ${w}_u8(begin + ${w}_ENTRY, e) | (high << 8u);
+  return ${w}_of_entry(entry, quad) * ${w}_signs(${w}_u8(begin + ${w}_SIGNS, e / 2u), quad);
 }
 )";
 

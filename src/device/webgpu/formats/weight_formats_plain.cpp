@@ -6,23 +6,23 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr const char* kF32 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   let at = begin + part * 16u + quad * 4u;
-  return bitcast<vec4f>(vec4u($_word(at), $_word(at + 1u), $_word(at + 2u), $_word(at + 3u)));
+  return bitcast<vec4f>(vec4u(${w}_word(at), ${w}_word(at + 1u), ${w}_word(at + 2u), ${w}_word(at + 3u)));
 }
 )";
 
 constexpr const char* kF16 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   let at = begin + part * 8u + quad * 2u;
-  return vec4f(unpack2x16float($_word(at)), unpack2x16float($_word(at + 1u)));
+  return vec4f(unpack2x16float(${w}_word(at)), unpack2x16float(${w}_word(at + 1u)));
 }
 )";
 
 constexpr const char* kBf16 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   let at = begin + part * 8u + quad * 2u;
-  let words = vec2u($_word(at), $_word(at + 1u));
+  let words = vec2u(${w}_word(at), ${w}_word(at + 1u));
   let low = words << vec2u(16u);
   let high = words & vec2u(0xffff0000u);
   return bitcast<vec4f>(vec4u(low.x, high.x, low.y, high.y));
@@ -30,56 +30,56 @@ fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
 )";
 
 constexpr const char* kQ8_0 = R"(
-fn $_scale(begin: u32, part: u32) -> f32 { return $_f16(begin + $_D, part / 2u); }
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  return vec4f(unpack4xI8($_word(begin + $_Q + part * 4u + quad)));
+fn ${w}_scale(begin: u32, part: u32) -> f32 { return ${w}_f16(begin + ${w}_D, part / 2u); }
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  return vec4f(unpack4xI8(${w}_word(begin + ${w}_Q + part * 4u + quad)));
 }
 )";
 
 // 16 elements in two loads.
 constexpr const char* kF16Unit = R"(
-struct $_Unit { first: vec4u, second: vec4u }
-fn $_unit(row: u32, unit: u32) -> $_Unit {
-  let at = $_FIRST_ROW + row * $_ROW_WORDS + unit * 8u;
-  return $_Unit($_four(at), $_four(at + 4u));
+struct ${w}_Unit { first: vec4u, second: vec4u }
+fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit {
+  let at = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS + unit * 8u;
+  return ${w}_Unit(${w}_four(at), ${w}_four(at + 4u));
 }
-fn $_pair(words: vec2u) -> vec4f { return vec4f(unpack2x16float(words.x), unpack2x16float(words.y)); }
+fn ${w}_pair(words: vec2u) -> vec4f { return vec4f(unpack2x16float(words.x), unpack2x16float(words.y)); }
 )";
 constexpr const char* kBf16Unit = R"(
-struct $_Unit { first: vec4u, second: vec4u }
-fn $_unit(row: u32, unit: u32) -> $_Unit {
-  let at = $_FIRST_ROW + row * $_ROW_WORDS + unit * 8u;
-  return $_Unit($_four(at), $_four(at + 4u));
+struct ${w}_Unit { first: vec4u, second: vec4u }
+fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit {
+  let at = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS + unit * 8u;
+  return ${w}_Unit(${w}_four(at), ${w}_four(at + 4u));
 }
-fn $_pair(words: vec2u) -> vec4f {
+fn ${w}_pair(words: vec2u) -> vec4f {
   let low = words << vec2u(16u);
   let high = words & vec2u(0xffff0000u);
   return bitcast<vec4f>(vec4u(low.x, high.x, low.y, high.y));
 }
 )";
 constexpr const char* kPairsDot = R"(
-fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
-  let sums = fma($_pair(own.first.zw), x.a[1], $_pair(own.first.xy) * x.a[0]);
-  return total(fma($_pair(own.second.zw), x.a[3], fma($_pair(own.second.xy), x.a[2], sums)));
+fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32 {
+  let sums = fma(${w}_pair(own.first.zw), x.a[1], ${w}_pair(own.first.xy) * x.a[0]);
+  return total(fma(${w}_pair(own.second.zw), x.a[3], fma(${w}_pair(own.second.xy), x.a[2], sums)));
 }
 )";
 constexpr const char* kQ8_0Unit = R"(
-struct $_Unit { first: vec4u, second: vec4u, d: u32 }
-fn $_unit(row: u32, unit: u32) -> $_Unit {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  let at = begin + $_Q + unit * 8u;
-  return $_Unit($_four(at), $_four(at + 4u), $_word(begin + $_D + unit / 2u));
+struct ${w}_Unit { first: vec4u, second: vec4u, d: u32 }
+fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  let at = begin + ${w}_Q + unit * 8u;
+  return ${w}_Unit(${w}_four(at), ${w}_four(at + 4u), ${w}_word(begin + ${w}_D + unit / 2u));
 }
-fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
+fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32 {
   return unpack2x16float(own.d)[unit % 2u] * (dot_i8(own.first, x.a) + dot_i8(own.second, x.b));
 }
 )";
 
 constexpr const char* kQ8_0Integers = R"(
-const $_OFFSETS = false;
-fn $_integers(row: u32, part: u32) -> Integers {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  return Integers($_four(begin + $_Q + part * 4u), $_scale(begin, part), 0.0);
+const ${w}_OFFSETS = false;
+fn ${w}_integers(row: u32, part: u32) -> Integers {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  return Integers(${w}_four(begin + ${w}_Q + part * 4u), ${w}_scale(begin, part), 0.0);
 }
 )";
 

@@ -13,158 +13,158 @@ namespace {
 
 // Of 32 elements: element j in the low half of byte j, element j + 16 in the high half.
 constexpr const char* kNibbles = R"(
-fn $_nibbles(begin: u32, part: u32, quad: u32) -> vec4u {
-  return unpack4xU8(($_word(begin + $_Q + part / 2u * 4u + quad) >> (part % 2u * 4u)) & 0x0f0f0f0fu);
+fn ${w}_nibbles(begin: u32, part: u32, quad: u32) -> vec4u {
+  return unpack4xU8((${w}_word(begin + ${w}_Q + part / 2u * 4u + quad) >> (part % 2u * 4u)) & 0x0f0f0f0fu);
 }
 )";
 constexpr const char* kFifthBits = R"(
-fn $_five_bits(begin: u32, part: u32, quad: u32) -> vec4u {
-  let bits = $_word(begin + $_HIGH + part / 2u) >> (part % 2u * 16u + quad * 4u);
-  return $_nibbles(begin, part, quad) | (((vec4u(bits) >> vec4u(0u, 1u, 2u, 3u)) & vec4u(1u)) << vec4u(4u));
+fn ${w}_five_bits(begin: u32, part: u32, quad: u32) -> vec4u {
+  let bits = ${w}_word(begin + ${w}_HIGH + part / 2u) >> (part % 2u * 16u + quad * 4u);
+  return ${w}_nibbles(begin, part, quad) | (((vec4u(bits) >> vec4u(0u, 1u, 2u, 3u)) & vec4u(1u)) << vec4u(4u));
 }
 // Bits 0 to 3 of each number to bit 4 of a byte each.
-fn $_fifth(bits: vec4u) -> vec4u {
+fn ${w}_fifth(bits: vec4u) -> vec4u {
   let spread = (bits & vec4u(15u)) * vec4u(0x00204081u);
   return (spread & vec4u(0x01010101u)) << vec4u(4u);
 }
 )";
 constexpr const char* kScalePerBlock = R"(
-fn $_scale(begin: u32, part: u32) -> f32 { return $_f16(begin + $_D, part / $_PARTS); }
+fn ${w}_scale(begin: u32, part: u32) -> f32 { return ${w}_f16(begin + ${w}_D, part / ${w}_PARTS); }
 )";
 constexpr const char* kScaleAndMinimum = R"(
-fn $_scale(begin: u32, part: u32) -> vec2f { return unpack2x16float($_word(begin + $_D + part / 2u)); }
+fn ${w}_scale(begin: u32, part: u32) -> vec2f { return unpack2x16float(${w}_word(begin + ${w}_D + part / 2u)); }
 )";
 
 constexpr const char* kQ4_0 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f { return vec4f($_nibbles(begin, part, quad)) - 8.0; }
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f { return vec4f(${w}_nibbles(begin, part, quad)) - 8.0; }
 )";
 constexpr const char* kQ4_1 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f { return vec4f($_nibbles(begin, part, quad)); }
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f { return vec4f(${w}_nibbles(begin, part, quad)); }
 )";
 constexpr const char* kQ5_0 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f { return vec4f($_five_bits(begin, part, quad)) - 16.0; }
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f { return vec4f(${w}_five_bits(begin, part, quad)) - 16.0; }
 )";
 constexpr const char* kQ5_1 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f { return vec4f($_five_bits(begin, part, quad)); }
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f { return vec4f(${w}_five_bits(begin, part, quad)); }
 )";
 
 // Indices into a table.
 constexpr const char* kNibbleIndices = R"(
-fn $_indices(begin: u32, part: u32, quad: u32) -> vec4u { return $_nibbles(begin, part, quad); }
+fn ${w}_indices(begin: u32, part: u32, quad: u32) -> vec4u { return ${w}_nibbles(begin, part, quad); }
 )";
 constexpr const char* kIq4Xs = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
   let block = part / 16u;
   let s = part / 2u % 8u;
-  let low = ($_u8(begin + $_LOW, part / 4u) >> (s % 2u * 4u)) & 15u;
-  let high = ($_u16(begin + $_HIGH, block) >> (2u * s)) & 3u;
-  return $_f16(begin + $_D, block) * (f32(low | (high << 4u)) - 32.0);
+  let low = (${w}_u8(begin + ${w}_LOW, part / 4u) >> (s % 2u * 4u)) & 15u;
+  let high = (${w}_u16(begin + ${w}_HIGH, block) >> (2u * s)) & 3u;
+  return ${w}_f16(begin + ${w}_D, block) * (f32(low | (high << 4u)) - 32.0);
 }
 )";
 
 // Scales are halved, numbers doubled (fp4.h).
 constexpr const char* kMxfp4 = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
-  let e = $_u8(begin + $_E, part / 2u);
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
+  let e = ${w}_u8(begin + ${w}_E, part / 2u);
   return bitcast<f32>(select((e - 1u) << 23u, 0x200000u << e, e < 2u));
 }
 )";
 constexpr const char* kNvfp4 = R"(
-fn $_scale(begin: u32, part: u32) -> f32 {
-  let d = $_u8(begin + $_D, part);
+fn ${w}_scale(begin: u32, part: u32) -> f32 {
+  let d = ${w}_u8(begin + ${w}_D, part);
   if (d == 0x7fu) { return 0.0; }
   let exponent = (d >> 3u) & 15u;
   let mantissa = f32(d & 7u);
   if (exponent == 0u) { return mantissa * 0.0009765625; }
   return (8.0 + mantissa) * bitcast<f32>((exponent + 116u) << 23u);
 }
-fn $_indices(begin: u32, part: u32, quad: u32) -> vec4u {
-  return unpack4xU8(($_word(begin + $_Q + part * 2u + quad % 2u) >> (quad / 2u * 4u)) & 0x0f0f0f0fu);
+fn ${w}_indices(begin: u32, part: u32, quad: u32) -> vec4u {
+  return unpack4xU8((${w}_word(begin + ${w}_Q + part * 2u + quad % 2u) >> (quad / 2u * 4u)) & 0x0f0f0f0fu);
 }
 )";
 
 // A byte is a fraction of 256: its digits come off the top.
 constexpr const char* kTq1_0 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
   let block = part / 16u;
   let p = part % 16u;
-  var at = begin + $_Q + block * 12u + p % 2u * 4u + quad;
+  var at = begin + ${w}_Q + block * 12u + p % 2u * 4u + quad;
   var digit = p / 2u;
   if (p >= 10u) {
-    at = begin + $_Q + block * 12u + 8u + quad;
+    at = begin + ${w}_Q + block * 12u + 8u + quad;
     digit = p - 10u;
   }
   if (p == 15u) {
-    at = begin + $_LAST + block;
+    at = begin + ${w}_LAST + block;
     digit = quad;
   }
   var power = 1u;
   for (var i = 0u; i < digit; i++) { power *= 3u; }
-  let fraction = (unpack4xU8($_word(at)) * power) & vec4u(255u);
+  let fraction = (unpack4xU8(${w}_word(at)) * power) & vec4u(255u);
   return vec4f((fraction * 3u) >> vec4u(8u)) - 1.0;
 }
 )";
 constexpr const char* kTq2_0 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let word = $_word(begin + $_Q + part / 8u * 8u + part % 2u * 4u + quad);
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  let word = ${w}_word(begin + ${w}_Q + part / 8u * 8u + part % 2u * 4u + quad);
   return vec4f(unpack4xU8((word >> (part % 8u / 2u * 2u)) & 0x03030303u)) - 1.0;
 }
 )";
 constexpr const char* kQ1_0 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let bits = $_u16(begin + $_Q, part) >> (quad * 4u);
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  let bits = ${w}_u16(begin + ${w}_Q, part) >> (quad * 4u);
   return vec4f((vec4u(bits) >> vec4u(0u, 1u, 2u, 3u)) & vec4u(1u)) * 2.0 - 1.0;
 }
 )";
 constexpr const char* kQ2_0 = R"(
-fn $_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
-  let bits = $_word(begin + $_Q + part) >> (quad * 8u);
+fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f {
+  let bits = ${w}_word(begin + ${w}_Q + part) >> (quad * 8u);
   return vec4f((vec4u(bits) >> vec4u(0u, 2u, 4u, 6u)) & vec4u(3u)) - 1.0;
 }
 )";
 
 // A block of 16 bytes of nibbles: the low halves are a part, the high ones the next.
 constexpr const char* kQ4_0Unit = R"(
-struct $_Unit { q: vec4u, d: u32 }
-fn $_unit(row: u32, unit: u32) -> $_Unit {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  return $_Unit($_four(begin + $_Q + unit * 4u), $_word(begin + $_D + unit / 2u));
+struct ${w}_Unit { q: vec4u, d: u32 }
+fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  return ${w}_Unit(${w}_four(begin + ${w}_Q + unit * 4u), ${w}_word(begin + ${w}_D + unit / 2u));
 }
-fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
+fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32 {
   let low = own.q & vec4u(0x0f0f0f0fu);
   let high = (own.q >> vec4u(4u)) & vec4u(0x0f0f0f0fu);
   return unpack2x16float(own.d)[unit % 2u] * (dot_moved(low, 8.0, x.a) + dot_moved(high, 8.0, x.b));
 }
 )";
 constexpr const char* kQ5_0Unit = R"(
-struct $_Unit { q: vec4u, high: u32, d: u32 }
-fn $_unit(row: u32, unit: u32) -> $_Unit {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  return $_Unit($_four(begin + $_Q + unit * 4u), $_word(begin + $_HIGH + unit), $_word(begin + $_D + unit / 2u));
+struct ${w}_Unit { q: vec4u, high: u32, d: u32 }
+fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  return ${w}_Unit(${w}_four(begin + ${w}_Q + unit * 4u), ${w}_word(begin + ${w}_HIGH + unit), ${w}_word(begin + ${w}_D + unit / 2u));
 }
-fn $_dot(own: $_Unit, unit: u32, x: Columns) -> f32 {
+fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32 {
   let bits = vec4u(own.high) >> vec4u(0u, 4u, 8u, 12u);
-  let low = (own.q & vec4u(0x0f0f0f0fu)) | $_fifth(bits);
-  let high = ((own.q >> vec4u(4u)) & vec4u(0x0f0f0f0fu)) | $_fifth(bits >> vec4u(16u));
+  let low = (own.q & vec4u(0x0f0f0f0fu)) | ${w}_fifth(bits);
+  let high = ((own.q >> vec4u(4u)) & vec4u(0x0f0f0f0fu)) | ${w}_fifth(bits >> vec4u(16u));
   return unpack2x16float(own.d)[unit % 2u] * (dot_moved(low, 16.0, x.a) + dot_moved(high, 16.0, x.b));
 }
 )";
 
 constexpr const char* kQ4_0Integers = R"(
-const $_OFFSETS = false;
-fn $_integers(row: u32, part: u32) -> Integers {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  let q = ($_four(begin + $_Q + part / 2u * 4u) >> vec4u(part % 2u * 4u)) & vec4u(0x0f0f0f0fu);
-  return Integers(bytes_less(q, 0x08080808u), $_scale(begin, part), 0.0);
+const ${w}_OFFSETS = false;
+fn ${w}_integers(row: u32, part: u32) -> Integers {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  let q = (${w}_four(begin + ${w}_Q + part / 2u * 4u) >> vec4u(part % 2u * 4u)) & vec4u(0x0f0f0f0fu);
+  return Integers(bytes_less(q, 0x08080808u), ${w}_scale(begin, part), 0.0);
 }
 )";
 constexpr const char* kQ5_0Integers = R"(
-const $_OFFSETS = false;
-fn $_integers(row: u32, part: u32) -> Integers {
-  let begin = $_FIRST_ROW + row * $_ROW_WORDS;
-  let low = ($_four(begin + $_Q + part / 2u * 4u) >> vec4u(part % 2u * 4u)) & vec4u(0x0f0f0f0fu);
-  let bits = vec4u($_word(begin + $_HIGH + part / 2u) >> (part % 2u * 16u)) >> vec4u(0u, 4u, 8u, 12u);
-  return Integers(bytes_less(low | $_fifth(bits), 0x10101010u), $_scale(begin, part), 0.0);
+const ${w}_OFFSETS = false;
+fn ${w}_integers(row: u32, part: u32) -> Integers {
+  let begin = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS;
+  let low = (${w}_four(begin + ${w}_Q + part / 2u * 4u) >> vec4u(part % 2u * 4u)) & vec4u(0x0f0f0f0fu);
+  let bits = vec4u(${w}_word(begin + ${w}_HIGH + part / 2u) >> (part % 2u * 16u)) >> vec4u(0u, 4u, 8u, 12u);
+  return Integers(bytes_less(low | ${w}_fifth(bits), 0x10101010u), ${w}_scale(begin, part), 0.0);
 }
 )";
 

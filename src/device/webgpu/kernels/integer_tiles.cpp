@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -41,12 +42,12 @@ fn sum_of_products(x: vec4u, w: vec4u) -> f32 {
 }
 )";
 constexpr const char* kTileOfWeight = R"(
-var<workgroup> tile_$: array<vec4u, PARTS * W_PART>;
-var<workgroup> scales_$: array<vec2f, PARTS * W_PART>;  // and offsets
+var<workgroup> tile_${w}: array<vec4u, PARTS * W_PART>;
+var<workgroup> scales_${w}: array<vec2f, PARTS * W_PART>;  // and offsets
 
-fn add_$(sum: f32, x: vec4u, x_scale: vec2f, w: vec4u, w_scale: vec2f) -> f32 {
+fn add_${w}(sum: f32, x: vec4u, x_scale: vec2f, w: vec4u, w_scale: vec2f) -> f32 {
   var moved = sum;
-  if ($_OFFSETS) { moved = fma(w_scale.y, x_scale.y, sum); }
+  if (${w}_OFFSETS) { moved = fma(w_scale.y, x_scale.y, sum); }
   return fma(sum_of_products(x, w), x_scale.x * w_scale.x, moved);
 }
 )";
@@ -63,8 +64,8 @@ constexpr const char* kBefore = R"(
   var next_x_scale: array<vec2f, X_LOADS>;
 )";
 constexpr const char* kBeforeOfWeight = R"(
-  var next_$: array<Integers, W_LOADS>;
-  var sums_$: array<array<f32, OUTPUTS_EACH>, ROWS_EACH>;
+  var next_${w}: array<Integers, W_LOADS>;
+  var sums_${w}: array<array<f32, OUTPUTS_EACH>, ROWS_EACH>;
 )";
 constexpr const char* kKeepX = R"(
   for (var part = 0u; part < kParts + PARTS; part += PARTS) {
@@ -82,8 +83,8 @@ constexpr const char* kKeepX = R"(
 constexpr const char* kKeepWeight = R"(
       for (var l = 0u; l < W_LOADS; l++) {
         let place = own * W_PART + place_of_output((thread + l * THREADS) / PARTS);
-        tile_$[place] = next_$[l].q;
-        scales_$[place] = vec2f(next_$[l].scale, next_$[l].offset);
+        tile_${w}[place] = next_${w}[l].q;
+        scales_${w}[place] = vec2f(next_${w}[l].scale, next_${w}[l].offset);
       }
 )";
 constexpr const char* kFetchX = R"(
@@ -99,7 +100,7 @@ constexpr const char* kFetchX = R"(
 constexpr const char* kFetchWeight = R"(
       for (var l = 0u; l < W_LOADS; l++) {
         let output = first_output + (thread + l * THREADS) / PARTS;
-        next_$[l] = $_integers($_first + min(output, last_output), next);
+        next_${w}[l] = ${w}_integers(${w}_first + min(output, last_output), next);
       }
 )";
 constexpr const char* kMultiply = R"(
@@ -108,11 +109,11 @@ constexpr const char* kMultiply = R"(
     for (var k = 0u; k < PARTS; k++) {
 )";
 constexpr const char* kLoadWeight = R"(
-      var w_$: array<vec4u, OUTPUTS_EACH>;
-      var w_scales_$: array<vec2f, OUTPUTS_EACH>;
+      var w_${w}: array<vec4u, OUTPUTS_EACH>;
+      var w_scales_${w}: array<vec2f, OUTPUTS_EACH>;
       for (var n = 0u; n < OUTPUTS_EACH; n++) {
-        w_$[n] = tile_$[k * W_PART + n * OUTPUT_SIDE + o];
-        w_scales_$[n] = scales_$[k * W_PART + n * OUTPUT_SIDE + o];
+        w_${w}[n] = tile_${w}[k * W_PART + n * OUTPUT_SIDE + o];
+        w_scales_${w}[n] = scales_${w}[k * W_PART + n * OUTPUT_SIDE + o];
       }
 )";
 constexpr const char* kEachRow = R"(
@@ -123,7 +124,7 @@ constexpr const char* kEachRow = R"(
 )";
 constexpr const char* kAddWeight = R"(
           for (var n = 0u; n < OUTPUTS_EACH; n++) {
-            sums_$[j][n] = add_$(sums_$[j][n], x, scale, w_$[n], w_scales_$[n]);
+            sums_${w}[j][n] = add_${w}(sums_${w}[j][n], x, scale, w_${w}[n], w_scales_${w}[n]);
           }
 )";
 constexpr const char* kAfter = R"(
@@ -133,15 +134,10 @@ constexpr const char* kAfter = R"(
   }
 )";
 
-// The text for each of the names, which '$' stands for.
+// The text for each of the bindings' names.
 std::string for_each(std::span<const char* const> names, const char* text) {
   std::string made;
-  for (const char* const name : names)
-    for (const char* letter = text; *letter != 0; ++letter)
-      if (*letter == '$')
-        made += name;
-      else
-        made += *letter;
+  for (const char* const name : names) made += fill(text, {{"w", name}});
   return made;
 }
 

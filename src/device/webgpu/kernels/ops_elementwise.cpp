@@ -1,5 +1,6 @@
 // add, mul, scale, softcap, activation, gated_activation, gather, slice, rope: a thread an element.
 #include "device/webgpu/emitter.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -7,16 +8,16 @@ namespace {
 // gelu_tanh: 0.5 x (1 + tanh(u)) is x / (1 + exp(-2 u)), which keeps its precision for negative u.
 constexpr const char* kActivations[kActivationKinds] = {
     R"(
-fn activate(x: f32) -> f32 {
+fn ${name}(x: f32) -> f32 {
   let inner = x * fma(x * x, 0.044715, 1.0);
   return x / (1.0 + exact_exp(-1.5957691216 * inner));
 }
 )",
     R"(
-fn activate(x: f32) -> f32 { return x / (1.0 + exact_exp(-x)); }
+fn ${name}(x: f32) -> f32 { return x / (1.0 + exact_exp(-x)); }
 )",
     R"(
-fn activate(x: f32) -> f32 { return sigmoid(x); }
+fn ${name}(x: f32) -> f32 { return sigmoid(x); }
 )"};
 
 constexpr const char* kRope = R"(
@@ -39,7 +40,9 @@ fn element(i: u32) -> f32 {
 
 }  // namespace
 
-const char* activation_text(ActivationKind kind) { return kActivations[static_cast<int>(kind)]; }
+std::string activation_text(ActivationKind kind, std::string_view name) {
+  return fill(kActivations[static_cast<int>(kind)], {{"name", name}});
+}
 
 void Emitter::emit(const Add& op) {
   Kernel kernel = elementwise("add", "fn element(i: u32) -> f32 { return load(p.a + i) + load(p.b + i); }", op.out);

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "device/webgpu/kernels/experts.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -66,7 +67,7 @@ constexpr const char* kInward = R"(
   const last = WIDTH - 1u;
   let gate_row = first_of_gate(place);
   let up_row = first_of_up(place);
-PRODUCTS
+${products}
   if (stores(thread) && stored < WIDTH) {
     let gate = four_sums(thread, 0u, 0u);
     let up = four_sums(thread, 0u, 1u);
@@ -79,7 +80,7 @@ PRODUCTS
 constexpr const char* kOutwardOfOne = R"(
   const last = HIDDEN - 1u;
   let first_row = first_of_down(place);
-PRODUCTS
+${products}
   if (stores(thread) && stored < HIDDEN) {
     store_some(p.products + choice * HIDDEN + stored, four_sums(thread, 0u, 0u), HIDDEN - stored);
   }
@@ -126,7 +127,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   for (var first = 0u; first < CHOSEN; first += VECTORS) {
     let expert = order[min(first + vector_of(thread), CHOSEN - 1u)].x;
     let first_row = first_of_down(select(p.first, expert, is_here(expert)));
-PRODUCTS
+${products}
     for (var v = 0u; v < VECTORS && is_kept; v++) {
       if (first + v < CHOSEN && is_here(order[min(first + v, CHOSEN - 1u)].x)) { x += four_sums(thread, v, 0u); }
     }
@@ -139,7 +140,7 @@ fn before(at: u32, count: u32) -> vec4f {
   return x;
 }
 )";
-constexpr const char* kOrderedInner = "p.inner + order[min(first + @, CHOSEN - 1u)].y * WIDTH";
+constexpr const char* kOrderedInner = "p.inner + order[min(first + ${vector}, CHOSEN - 1u)].y * WIDTH";
 
 // A workgroup: outputs of one row, EACH a thread.
 constexpr const char* kAddChoices = R"(
@@ -169,12 +170,6 @@ const ZERO = 0.0f;
 fn load_each(at: u32) -> f32 { return load(at); }
 fn store_all(at: u32, x: f32) { store(at, x); }
 )";
-
-std::string with_products(const char* body, const std::string& products) {
-  std::string text = body;
-  const std::string_view what = "PRODUCTS\n";
-  return text.replace(text.find(what), what.size(), products);
-}
 
 PlaceRange experts_of(const WeightTile& tile, uint32_t rows) {
   return {static_cast<uint32_t>(tile.first_row / rows), static_cast<uint32_t>((tile.first_row + tile.rows) / rows)};
@@ -214,10 +209,10 @@ Kernel Emitter::ExpertsKernels::inward(const PlaceRange& places) const {
   use(kernel, in, places);
   kernel.params.insert(kernel.params.end(), {{"x", emitter.at(op.x)}, {"weight", emitter.at(op.weight)}});
   kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind)});
-  const std::vector<RowsOf> rows = {{"gate", emitter.units_of(op.gate), "gate_row + min(#, last)"},
-                                    {"up", emitter.units_of(op.up), "up_row + min(#, last)"}};
+  const std::vector<RowsOf> rows = {{"gate", emitter.units_of(op.gate), "gate_row + min(${output}, last)"},
+                                    {"up", emitter.units_of(op.up), "up_row + min(${output}, last)"}};
   const std::string sums = added_products(in, rows, "p.x + choice / CHOSEN * HIDDEN", "HIDDEN");
-  kernel.body = kOfOneChoice + with_products(kInward, sums);
+  kernel.body = kOfOneChoice + fill(kInward, {{"products", sums}});
   return kernel;
 }
 
@@ -226,9 +221,8 @@ Kernel Emitter::ExpertsKernels::outward_products(const PlaceRange& places, const
                                                  const char* body, const char* x) const {
   Kernel kernel = plain("experts_outward", shape.blocks(hidden), times);
   use(kernel, shape, places);
-  const std::vector<RowsOf> rows = {{"down", emitter.units_of(op.down), "first_row + min(#, last)"}};
-  const std::string sums = added_products(shape, rows, x, "WIDTH");
-  kernel.body = with_products(body, sums);
+  const std::vector<RowsOf> rows = {{"down", emitter.units_of(op.down), "first_row + min(${output}, last)"}};
+  kernel.body = fill(body, {{"products", added_products(shape, rows, x, "WIDTH")}});
   return kernel;
 }
 

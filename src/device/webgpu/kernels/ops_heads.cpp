@@ -1,9 +1,10 @@
-// Runs of ops over heads (fusion.h): a workgroup a head of a row, of one chain after another. What is turned or
+// Runs of ops over heads (graph/fusion.h): a workgroup a head of a row, of one chain after another. What is turned or
 // appended is read by other threads than made it, from workgroup memory.
 #include <algorithm>
 
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -22,29 +23,72 @@ fn root_of_head(eps: f32, thread: u32) -> f32 {
 }
 )";
 
-// '$': the chain's number.
+// In the texts of a chain ${n} is its number; ${element}, ${first} and ${second} are elements of the head, turned where
+// the chain has a rope.
 constexpr const char* kTurn = R"(
-fn turned_$(row: u32, at: u32) -> f32 {
-  const kPairs = PAIRS_$;
-  const kFirst = FIRST_$;
+fn turned_${n}(row: u32, at: u32) -> f32 {
+  const kPairs = PAIRS_${n};
+  const kFirst = FIRST_${n};
   if (at < kFirst || at >= kFirst + 2u * kPairs) { return head_values[at]; }
   let turned = at - kFirst;
-  let halves = PAIRING_$ != ADJACENT;
+  let halves = PAIRING_${n} != ADJACENT;
   let pair = select(turned / 2u, turned % kPairs, halves);
   let second = select(turned % 2u == 1u, turned >= kPairs, halves);
-  let a = head_values[kFirst + select(2u * pair, pair, PAIRING_$ == HALVES)];
-  let b = head_values[kFirst + select(2u * pair + 1u, pair + kPairs, PAIRING_$ == HALVES)];
+  let a = head_values[kFirst + select(2u * pair, pair, PAIRING_${n} == HALVES)];
+  let b = head_values[kFirst + select(2u * pair + 1u, pair + kPairs, PAIRING_${n} == HALVES)];
   let angle = step_row(row) * kPairs + pair;
-  let c = load(p.cosines_$ + angle);
-  let s = load(p.sines_$ + angle);
+  let c = load(p.cosines_${n} + angle);
+  let s = load(p.sines_${n} + angle);
   return select(fma(a, c, -(b * s)), fma(b, c, a * s), second);
 }
 )";
 
+constexpr const char* kChain = R"(fn chain_${n}(row: u32, head: u32, thread: u32) {
+  load_head(p.x_${n} + (row * SOURCE_HEADS_${n} + p.first_${n} + head * p.stride_${n}) * WIDTH, thread);
+  workgroupBarrier();
+)";
+
+constexpr const char* kNorm = R"(  let root = root_of_head(p.eps_${n}, thread);
+  for (var i = thread; i < WIDTH; i += THREADS) { head_values[i] = head_values[i] / root${times_weight}; }
+  workgroupBarrier();
+)";
+
+constexpr const char* kQuery = R"(  for (var word = thread; word < KEY_WORDS; word += THREADS) {
+    query[word] = ${element};
+  }
+)";
+constexpr const char* kQueryOfPairs = R"(  for (var word = thread; word < KEY_WORDS; word += THREADS) {
+    query[word].x = ${first};
+    query[word].y = 0.0;
+    if (2u * word + 1u < WIDTH) { query[word].y = ${second}; }
+  }
+)";
+
+constexpr const char* kStore = R"(  let to = p.out_${n} + (row * ${heads}u + head) * WIDTH;
+  for (var i = thread; i < WIDTH; i += THREADS) { store(to + i, ${element}); }
+)";
+
+constexpr const char* kPack = R"(    let packed = pack(${element});
+)";
+constexpr const char* kPackPairs = R"(    var second = 0.0;
+    if (2u * word + 1u < WIDTH) { second = ${second}; }
+    let packed = pack(vec2f(${first}, second));
+)";
+constexpr const char* kKeep = R"(  let at = position(step_row(row));
+  let page = page_of(sequence(step_row(row)), at / 64u) * PAGE_WORDS;
+  for (var word = thread; word < KEY_WORDS; word += THREADS) {
+${pack}${keep}  }
+)";
+constexpr const char* kKeepKey = R"(    cache[page + (head * KEY_WORDS + word) * 64u + at % 64u] = packed;
+)";
+constexpr const char* kKeepValue =
+    R"(    cache[page + VALUES_AT + (head * 64u + at % 64u) * VALUE_WORDS + word] = packed;
+)";
+
 }  // namespace
 
-void Emitter::emit_heads(const Run& run) {
-  const std::optional<HeadRun> heads = head_run(program_, readers_, run.first_op);
+void Emitter::emit_heads(const FusedRun& run) {
+  const std::optional<HeadRun>& heads = run.heads;
   CHECK(heads && heads->end_op == run.end_op);
   const ValueType& shape = type(heads->chains.front().result);
   Kernel kernel{.name = "heads", .extent = shape.extent};
@@ -89,77 +133,57 @@ void Emitter::use_heads(Kernel& kernel, uint32_t width) const {
   kernel.snippets.emplace_back(kLoad);
 }
 
-// fn chain_$(row, head, thread), with its constants and parameters.
+// fn chain_N(row, head, thread), with its constants and parameters.
 std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end) {
-  static constexpr const char* kNames[][12] = {{"x_0", "out_0", "eps_0", "weight_0", "cosines_0", "sines_0", "PAIRS_0",
-                                                "FIRST_0", "PAIRING_0", "first_0", "stride_0", "SOURCE_HEADS_0"},
-                                               {"x_1", "out_1", "eps_1", "weight_1", "cosines_1", "sines_1", "PAIRS_1",
-                                                "FIRST_1", "PAIRING_1", "first_1", "stride_1", "SOURCE_HEADS_1"},
-                                               {"x_2", "out_2", "eps_2", "weight_2", "cosines_2", "sines_2", "PAIRS_2",
-                                                "FIRST_2", "PAIRING_2", "first_2", "stride_2", "SOURCE_HEADS_2"},
-                                               {"x_3", "out_3", "eps_3", "weight_3", "cosines_3", "sines_3", "PAIRS_3",
-                                                "FIRST_3", "PAIRING_3", "first_3", "stride_3", "SOURCE_HEADS_3"}};
-  const char* const* names = kNames[number];
-  const auto param = [&](size_t name, auto value) {
-    kernel.params.push_back({names[name], value});
-    return cat("p.", names[name]);
+  const std::string n = cat(number);
+  const auto param = [&](const char* name, auto value) { kernel.params.push_back({cat(name, "_", n), value}); };
+  const auto constant = [&](const char* name, uint32_t value) {
+    kernel.constants.push_back({cat(name, "_", n), value});
   };
-  kernel.constants.push_back({names[11], columns(chain.source) / type(chain.result).width});
-  std::string text = cat("fn chain_", number, "(row: u32, head: u32, thread: u32) {\n  load_head(",
-                         param(0, at(chain.source)), " + (row * ", names[11], " + ", param(9, chain.first_head),
-                         " + head * ", param(10, chain.stride), ") * WIDTH, thread);\n  workgroupBarrier();\n");
+  constant("SOURCE_HEADS", columns(chain.source) / type(chain.result).width);
+  param("x", at(chain.source));
+  param("first", chain.first_head);
+  param("stride", chain.stride);
+  std::string text = fill(kChain, {{"n", n}});
   if (chain.norm != nullptr) {
-    std::string weight;
+    std::string times_weight;
     if (chain.norm->weight != kNone) {
       const auto is_factors = [](const Binding& binding) { return binding.slot.kind == SlotKind::factors; };
       if (std::none_of(kernel.bindings.begin(), kernel.bindings.end(), is_factors))
         kernel.bindings.push_back(factors());
-      weight = cat(" * factors[", param(3, layout_.factor(chain.norm->weight)), " + i]");
+      param("weight", layout_.factor(chain.norm->weight));
+      times_weight = cat(" * factors[p.weight_", n, " + i]");
     }
-    text += cat("  let root = root_of_head(", param(2, chain.norm->eps), ", thread);\n",
-                "  for (var i = thread; i < WIDTH; i += THREADS) { head_values[i] = head_values[i] / root", weight,
-                "; }\n  workgroupBarrier();\n");
+    param("eps", chain.norm->eps);
+    text += fill(kNorm, {{"n", n}, {"times_weight", times_weight}});
   }
   std::string turn;
   if (chain.rope != nullptr) {
     const RopeDecl& table = program_.ropes[chain.rope->table];
-    param(4, layout_.step().cosines[chain.rope->table]);
-    param(5, layout_.step().sines[chain.rope->table]);
-    kernel.constants.insert(kernel.constants.end(),
-                            {{names[6], static_cast<uint32_t>(table.inverse_frequencies.size())},
-                             {names[7], chain.rope->first},
-                             {names[8], static_cast<uint32_t>(table.pairing)}});
-    for (const char* letter = kTurn; *letter != 0; ++letter)
-      turn += *letter == '$' ? static_cast<char>('0' + number) : *letter;
+    param("cosines", layout_.step().cosines[chain.rope->table]);
+    param("sines", layout_.step().sines[chain.rope->table]);
+    constant("PAIRS", static_cast<uint32_t>(table.inverse_frequencies.size()));
+    constant("FIRST", chain.rope->first);
+    constant("PAIRING", static_cast<uint32_t>(table.pairing));
+    turn = fill(kTurn, {{"n", n}});
   }
-  const auto element_of = [&](const char* index) {
-    return chain.rope != nullptr ? cat("turned_", number, "(row, ", index, ")") : cat("head_values[", index, "]");
+  const auto element = [&](const char* index) {
+    return chain.rope != nullptr ? cat("turned_", n, "(row, ", index, ")") : cat("head_values[", index, "]");
   };
-  if (end == ChainEnd::query) {
-    const bool pairs = layout_.cache() != Format::f32;
-    text += cat("  for (var word = thread; word < KEY_WORDS; word += THREADS) {\n",
-                pairs ? cat("    query[word].x = ", element_of("2u * word"),
-                            ";\n    query[word].y = 0.0;\n    if (2u * word + 1u < WIDTH) { query[word].y = ",
-                            element_of("2u * word + 1u"), "; }\n")
-                      : cat("    query[word] = ", element_of("word"), ";\n"),
-                "  }\n");
+  const bool pairs = layout_.cache() != Format::f32;
+  const std::string first = element("2u * word"), second = element("2u * word + 1u");
+  if (end == ChainEnd::query)
+    text += pairs ? fill(kQueryOfPairs, {{"first", first}, {"second", second}})
+                  : fill(kQuery, {{"element", element("word")}});
+  if (end == ChainEnd::stored) {
+    param("out", at(chain.result));
+    text += fill(kStore, {{"n", n}, {"heads", cat(chain.heads)}, {"element", element("i")}});
   }
-  if (end == ChainEnd::stored)
-    text += cat("  let to = ", param(1, at(chain.result)), " + (row * ", chain.heads, "u + head) * WIDTH;\n",
-                "  for (var i = thread; i < WIDTH; i += THREADS) { store(to + i, ", element_of("i"), "); }\n");
   if (chain.is_key || chain.is_value) {
-    const bool pairs = layout_.cache() != Format::f32;
     const std::string pack =
-        pairs ? cat("var second = 0.0;\n    if (2u * word + 1u < WIDTH) { second = ", element_of("2u * word + 1u"),
-                    "; }\n    let packed = pack(vec2f(", element_of("2u * word"), ", second));\n")
-              : cat("let packed = pack(", element_of("word"), ");\n");
-    text += cat(
-        "  let at = position(step_row(row));\n  let page = page_of(sequence(step_row(row)), at / 64u) * PAGE_WORDS;\n",
-        "  for (var word = thread; word < KEY_WORDS; word += THREADS) {\n    ", pack);
-    if (chain.is_key) text += "    cache[page + (head * KEY_WORDS + word) * 64u + at % 64u] = packed;\n";
-    if (chain.is_value)
-      text += "    cache[page + VALUES_AT + (head * 64u + at % 64u) * VALUE_WORDS + word] = packed;\n";
-    text += "  }\n";
+        pairs ? fill(kPackPairs, {{"first", first}, {"second", second}}) : fill(kPack, {{"element", element("word")}});
+    const std::string keep = cat(chain.is_key ? kKeepKey : "", chain.is_value ? kKeepValue : "");
+    text += fill(kKeep, {{"pack", pack}, {"keep", keep}});
   }
   return turn + text + "}\n";
 }

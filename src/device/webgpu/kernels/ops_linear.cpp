@@ -8,21 +8,23 @@
 #include "device/webgpu/formats/weight_format.h"
 #include "device/webgpu/kernels/products.h"
 #include "device/webgpu/kernels/tile_shape.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kRowsAtOnce = 4;
-// '$': which of the kernel's products. Rows past the last output are read again, and not kept.
+// ${i}: which of the kernel's products. Rows past the last output are read again, and not kept.
 constexpr const char* kProduct = R"(
-fn product_$(block: u32, first_row: u32, row_count: u32, thread: u32) {
+fn product_${i}(block: u32, first_row: u32, row_count: u32, thread: u32) {
   let output = first_output(block, thread);
   let stored = first_stored(block, thread);
-  let last = p.outputs_$ - 1u;
+  let last = p.outputs_${i} - 1u;
   for (var r = first_row; r < first_row + row_count; r++) {
-PRODUCTS
+${make_row}${products}
+
     if (stores(thread) && stored <= last) {
-      store_some(p.out_$ + r * OUTPUTS_$ + p.first_output_$ + stored, four_sums(thread, 0u, 0u), last + 1u - stored);
+      store_some(p.out_${i} + r * OUTPUTS_${i} + p.first_output_${i} + stored, four_sums(thread, 0u, 0u), last + 1u - stored);
     }
   }
 }
@@ -35,7 +37,8 @@ fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
   let stored = first_stored(block, thread);
   const last = OUTPUTS - 1u;
   for (var r = first_row; r < first_row + row_count; r++) {
-PRODUCTS
+${make_row}${products}
+
     if (stores(thread) && stored <= last) {
       let gate = four_sums(thread, 0u, 0u);
       let up = up_values(r, stored, thread);
@@ -48,7 +51,7 @@ PRODUCTS
 )";
 
 constexpr const char* kMakeRow = R"(
-    make_row(r, thread, IS_FIRST);
+    make_row(r, thread, ${is_first});
 )";
 
 constexpr const char* kVectorMain = R"(
@@ -144,20 +147,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-void replace_all(std::string& text, const std::string& what, const std::string& by) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
-    text.replace(at, what.size(), by);
+// What makes the row first; empty: it is in memory.
+std::string row_text(bool of_row, const char* is_first) {
+  return of_row ? fill(kMakeRow, {{"is_first", is_first}}) : "";
 }
-// Parameters have names of their own for each product.
-constexpr const char* kOut[] = {"out_0", "out_1", "out_2", "out_3"};
-constexpr const char* kFirstOutput[] = {"first_output_0", "first_output_1", "first_output_2", "first_output_3"};
-constexpr const char* kOutputs[] = {"outputs_0", "outputs_1", "outputs_2", "outputs_3"};
-constexpr const char* kAllOutputs[] = {"OUTPUTS_0", "OUTPUTS_1", "OUTPUTS_2", "OUTPUTS_3"};
-constexpr const char* kWeights[] = {"w0", "w1", "w2", "w3"};
 
 }  // namespace
 
-bool Emitter::may_make_rows(const Run& run, const ProductShape& shape, bool fours) const {
+bool Emitter::may_make_rows(const FusedRun& run, const ProductShape& shape, bool fours) const {
   if (run.rows_end == run.first_op) return true;
   // Sums and what reductions need take the rest of it.
   const uint64_t bytes = shape.staged_bytes() + uint64_t{4} * columns(std::get<Linear>(program_.ops[run.rows_end]).x);
@@ -165,7 +162,7 @@ bool Emitter::may_make_rows(const Run& run, const ProductShape& shape, bool four
 }
 
 // Several products of the same rows, or one of a tile of a matrix; the run's, or of one of its ops.
-bool Emitter::emit_products(std::span<const Product> products, const Run& run) {
+bool Emitter::emit_products(std::span<const Product> products, const FusedRun& run) {
   const Linear& first = *products.front().op;
   const uint32_t columns = program_.weights[first.weight].shape.columns;
   ProductSize size{.columns = columns, .integers = true};
@@ -200,19 +197,18 @@ bool Emitter::emit_products(std::span<const Product> products, const Run& run) {
   for (uint32_t i = 0; i < products.size(); ++i) {
     const Linear& op = *products[i].op;
     const WeightTile& tile = layout_.matrix(op.weight).tiles[products[i].tile];
-    kernel.constants.push_back({kAllOutputs[i], program_.weights[op.weight].shape.rows});
-    kernel.params.insert(kernel.params.end(), {{kOut[i], at(op.out)},
-                                               {kFirstOutput[i], static_cast<uint32_t>(tile.first_row)},
-                                               {kOutputs[i], static_cast<uint32_t>(tile.rows)}});
-    kernel.bindings.push_back(weight(kWeights[i], op.weight, products[i].tile));
-    kernel.snippets.push_back(product_decoder(op.weight, kWeights[i]));
-    std::string text = kProduct;
-    replace_all(text, "PRODUCTS",
-                cat(of_row ? kMakeRow : "", added_products(shape, {{kWeights[i], units_of(op.weight), "min(#, last)"}},
-                                                           of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")));
-    replace_all(text, "IS_FIRST", i == 0 ? "block == 0u" : "false");
-    replace_all(text, "$", cat(i));
-    kernel.body += text;
+    const std::string w = cat("w", i);
+    kernel.constants.push_back({cat("OUTPUTS_", i), program_.weights[op.weight].shape.rows});
+    kernel.params.insert(kernel.params.end(), {{cat("out_", i), at(op.out)},
+                                               {cat("first_output_", i), static_cast<uint32_t>(tile.first_row)},
+                                               {cat("outputs_", i), static_cast<uint32_t>(tile.rows)}});
+    kernel.bindings.push_back(weight(w, op.weight, products[i].tile));
+    kernel.snippets.push_back(product_decoder(op.weight, w));
+    kernel.body +=
+        fill(kProduct, {{"i", cat(i)},
+                        {"make_row", row_text(of_row, i == 0 ? "block == 0u" : "false")},
+                        {"products", added_products(shape, {{w, units_of(op.weight), "min(${output}, last)"}},
+                                                    of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")}});
     const uint64_t begin = end;
     end += shape.blocks(tile.rows);
     calls += cat(i == 0 ? "  if" : " else if", " (block < ", end, "u) { product_", i, "(block - ", begin,
@@ -263,7 +259,7 @@ void Emitter::emit(const Linear& op) {
   }
 }
 
-bool Emitter::emit_linears(const Run& run) {
+bool Emitter::emit_linears(const FusedRun& run) {
   if (!has_few_rows(type(std::get<Linear>(program_.ops[run.rows_end]).x).extent)) return false;
   std::vector<Product> products;
   for (uint32_t i = run.rows_end; i < run.end_op; ++i) {
@@ -273,18 +269,18 @@ bool Emitter::emit_linears(const Run& run) {
   return emit_products(products, run);
 }
 
-bool Emitter::emit_gated(const Run& run) {
-  const GatedRun gated = *gated_run(program_, readers_, run.rows_end);
+bool Emitter::emit_gated(const FusedRun& run) {
+  const GatedRun& gated = *run.gated;
   const auto is_whole = [&](const Linear* op) { return op == nullptr || layout_.matrix(op->weight).tiles.size() == 1; };
   return has_few_rows(type(gated.gate->x).extent) && is_whole(gated.gate) && is_whole(gated.up) &&
          emit_gated(run, gated);
 }
 
-bool Emitter::emit_gated(const Run& all, const GatedRun& run) {
+bool Emitter::emit_gated(const FusedRun& all, const GatedRun& run) {
   const WeightShape& matrix = program_.weights[run.gate->weight].shape;
   const UnitShape gate_units = units_of(run.gate->weight);
-  std::vector<RowsOf> rows = {{"w0", gate_units, "min(#, last)"}};
-  if (run.up != nullptr) rows.push_back({"up", units_of(run.up->weight), "min(#, last)"});
+  std::vector<RowsOf> rows = {{"w0", gate_units, "min(${output}, last)"}};
+  if (run.up != nullptr) rows.push_back({"up", units_of(run.up->weight), "min(${output}, last)"});
   const bool fours =
       matrix.columns % 4 == 0 && matrix.rows % 4 == 0 && at(run.gate->x) % 4 == 0 && at(run.activation->out) % 4 == 0;
   const ProductShape shape = product_shape(adapter_, {.columns = matrix.columns,
@@ -340,11 +336,10 @@ fn up_value(row: u32, i: u32) -> f32 {
       kernel.snippets.emplace_back("fn up_value(row: u32, i: u32) -> f32 { return load(p.up + row * OUTPUTS + i); }\n");
     }
   }
-  std::string text = kGated;
-  replace_all(text, "PRODUCTS",
-              cat(of_row ? kMakeRow : "", added_products(shape, rows, of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")));
-  replace_all(text, "IS_FIRST", "block == 0u");
-  kernel.body = cat(text, kVectorMain, "  product_0(block, first_row, row_count, thread);\n}\n");
+  kernel.body =
+      fill(kGated, {{"make_row", row_text(of_row, "block == 0u")},
+                    {"products", added_products(shape, rows, of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")}});
+  kernel.body += cat(kVectorMain, "  product_0(block, first_row, row_count, thread);\n}\n");
   kernel.grid = {.per = kRowsAtOnce, .times = shape.blocks(matrix.rows)};
   add(kernel);
   return true;

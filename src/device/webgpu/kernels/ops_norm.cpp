@@ -34,7 +34,7 @@ Kernel Emitter::norm(const char* name, ValueId x, ValueId out, float eps) const 
 }
 
 void Emitter::emit(const RmsNorm& op) {
-  if (type(op.x).heads == 1 && is_row(program_, op.out)) return emit_rows(op_, op_ + 1);
+  if (type(op.x).heads == 1 && is_row(program_, kFusionLimits, op.out)) return emit_rows(op_, op_ + 1);
   Kernel kernel = norm("rms_norm", op.x, op.out, op.eps);
   kernel.constants.push_back({"DIVISOR", static_cast<float>(type(op.x).width)});
   if (op.weight == kNone) {

@@ -1,8 +1,6 @@
-// short_conv and delta_gates. A workgroup takes WIDTH channels of a row: of a run (fusion.h) a head, which it may norm,
-// and the row's last one the gates. A row's taps are rows of the step as far back as its sequence goes there, then the
-// state.
-#include <iterator>
-
+// short_conv and delta_gates. A workgroup takes WIDTH channels of a row: of a run (graph/fusion.h) a head, which it may
+// norm, and the row's last one the gates. A row's taps are rows of the step as far back as its sequence goes there,
+// then the state.
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 
@@ -126,11 +124,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// Parameters have names of their own for each part.
-constexpr const char* kOut[] = {"out_0", "out_1", "out_2", "out_3"};
-constexpr const char* kEps[] = {"eps_0", "eps_1", "eps_2", "eps_3"};
-static_assert(std::size(kOut) == kMostConvParts && std::size(kEps) == kMostConvParts);
-
 }  // namespace
 
 void Emitter::use_slots(Kernel& kernel, uint32_t state_id) const {
@@ -171,9 +164,9 @@ void Emitter::emit_conv(const ConvRun& run) {
   for (uint32_t i = 0; i < run.parts.size(); ++i) {
     const ConvPart& part = run.parts[i];
     const uint32_t own = columns(part.result);
-    kernel.params.insert(kernel.params.end(),
-                         {{kOut[i], at(part.result)}, {kEps[i], part.norm == nullptr ? -1.0f : part.norm->eps}});
-    const std::string value = cat("ConvPart(p.", kOut[i], ", ", first, "u, ", own, "u, p.", kEps[i], ");\n");
+    kernel.params.insert(kernel.params.end(), {{cat("out_", i), at(part.result)},
+                                               {cat("eps_", i), part.norm == nullptr ? -1.0f : part.norm->eps}});
+    const std::string value = cat("ConvPart(p.out_", i, ", ", first, "u, ", own, "u, p.eps_", i, ");\n");
     first += own;
     parts += i + 1 == run.parts.size()
                  ? cat("  return ", value, "}\n")

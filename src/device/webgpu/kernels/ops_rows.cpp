@@ -1,6 +1,6 @@
-// Runs of ops over whole rows (fusion.h): a workgroup a row. A thread keeps elements thread, thread + THREADS, ... of
-// every value in registers - numbers, or four neighbours where the row can be read so - and only sums of squares need
-// others; they are added up in that order, then as sum_all does.
+// Runs of ops over whole rows (graph/fusion.h): a workgroup a row. A thread keeps elements thread, thread + THREADS,
+// ... of every value in registers - numbers, or four neighbours where the row can be read so - and only sums of squares
+// need others; they are added up in that order, then as sum_all does.
 //
 // Products of such a row may begin with the run itself: each workgroup makes the row again, in workgroup memory, and
 // the first one stores what others read. That costs less than a dispatch of its own and the wait behind it.
@@ -132,10 +132,8 @@ class Emitter::RowText {
   }
   template <class T>
   std::string param(T number) {
-    CHECK(params_ < std::size(kParams));
-    const char* name = kParams[params_++];
-    kernel_.params.push_back({name, number});
-    return cat("p.", name);
+    kernel_.params.push_back({cat("a", params_++), number});
+    return cat("p.", kernel_.params.back().name);
   }
   std::string factor(WeightId id, bool one) {
     if (!has_factors_) {
@@ -149,10 +147,8 @@ class Emitter::RowText {
   std::string activation(ActivationKind kind) {
     const std::string name = cat("row_activation_", static_cast<int>(kind));
     if (activations_.find(name) == std::string::npos) {
-      std::string text = activation_text(kind);
-      text.replace(text.find("activate"), std::string_view("activate").size(), cat(name, "_of_one"));
-      activations_ += text;
       const std::string one = cat(name, "_of_one");
+      activations_ += activation_text(kind, one);
       activations_ += cat(
           "fn ", name, "(x: Element) -> Element {\n  return ",
           in_fours_ ? cat("vec4f(", one, "(x.x), ", one, "(x.y), ", one, "(x.z), ", one, "(x.w))") : cat(one, "(x)"),
@@ -161,16 +157,12 @@ class Emitter::RowText {
     return name;
   }
 
-  static constexpr const char* kParams[] = {"a0",  "a1",  "a2",  "a3",  "a4",  "a5",  "a6",  "a7",  "a8",  "a9",  "a10",
-                                            "a11", "a12", "a13", "a14", "a15", "a16", "a17", "a18", "a19", "a20", "a21",
-                                            "a22", "a23", "a24", "a25", "a26", "a27", "a28", "a29", "a30", "a31"};
-
   Emitter& emitter_;
   Kernel& kernel_;
   bool in_fours_ = false, has_factors_ = false;
   std::string text_, activations_;
   std::vector<std::pair<ValueId, std::string>> values_;  // by storage
-  size_t params_ = 0;
+  uint32_t params_ = 0;
 };
 
 // Whether all of the ops' values, but single numbers of rows, are of whole fours.

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "device/webgpu/kernels/integer_tiles.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -159,17 +160,9 @@ fn store_some(at: u32, x: vec4f, count: u32) {
 
 uint32_t divide_up(uint32_t number, uint32_t by) { return (number + by - 1) / by; }
 
-std::string replaced(const std::string& text, char what, const std::string& by) {
-  std::string result;
-  for (const char letter : text)
-    if (letter == what)
-      result += by;
-    else
-      result += letter;
-  return result;
-}
-std::string with_output(const std::string& row, const std::string& output) {
-  return replaced(row, '#', cat("output + ", output));
+// The row of the weight that the team's output of that number is made of.
+std::string row_of(const RowsOf& weight, const std::string& output) {
+  return fill(weight.row, {{"output", cat("output + ", output)}});
 }
 
 // Stages the batch's columns: all are on their way before the first has come.
@@ -178,7 +171,7 @@ std::string staged(const ProductShape& shape, uint32_t parts, const std::string&
   const std::string barrier = "      workgroupBarrier();\n";
   // `each` are staged of a vector: from where the one `at` is, and its number there.
   const auto from = [&](const std::string& at, uint32_t each) {
-    return replaced(x, '@', cat("(", at, ") / ", each, "u"));
+    return has_placeholder(x, "vector") ? fill(x, {{"vector", cat("(", at, ") / ", each, "u")}}) : x;
   };
   const auto number = [&](const std::string& at, uint32_t each) {
     return cat("batch * ", each, "u + ", shape.vectors == 1 ? at : cat("(", at, ") % ", each, "u"));
@@ -280,7 +273,7 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
       for (size_t at = from; at < std::min(from + kMostLoads, loads.size()); ++at) {
         const Load& load = loads[at];
         made += cat("      let ", name_of(load), " = ", weights[load.k].weight, "_unit(",
-                    with_output(weights[load.k].row, cat(load.i, "u")), ", ", unit(load.e), ");\n");
+                    row_of(weights[load.k], cat(load.i, "u")), ", ", unit(load.e), ");\n");
       }
       return made;
     };
@@ -304,8 +297,8 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
               first, "_UNITS - 1u);\n      let x = ", columns_text("e"), ";\n");
       for (size_t k = begin; k < end; ++k)
         made += cat("      for (var o = 0u; o < min(ROWS_EACH, last + 1u - min(output, last)); o++) {\n        s", k,
-                    "[o] += ", weights[k].weight, "_dot(", weights[k].weight, "_unit(",
-                    with_output(weights[k].row, "o"), ", unit), unit, x);\n      }\n");
+                    "[o] += ", weights[k].weight, "_dot(", weights[k].weight, "_unit(", row_of(weights[k], "o"),
+                    ", unit), unit, x);\n      }\n");
       return made + "      }\n";
     };
     text += cat("    for (var batch = 0u; batch * UNITS_EACH * LANES < ", first, "_UNITS; batch++) {\n",
@@ -322,7 +315,7 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
     for (uint32_t i = 0; !shape.rolled && i < shape.rows_each; ++i)
       text += cat("    keep(", k * shape.rows_each + i, "u, s", k, "[", i, "u], thread);\n");
   }
-  return text + "    workgroupBarrier();\n";
+  return text + "    workgroupBarrier();";
 }
 
 }  // namespace sluice::webgpu

@@ -54,15 +54,15 @@ ProductShape product_shape(const Adapter& adapter, const ProductSize& size);
 // `of_row`: the vector is in row_x, from word 0 on, which the kernel fills (ops_rows.cpp); otherwise in memory.
 void use_products(Kernel& kernel, const Adapter& adapter, const ProductShape& shape, bool of_row = false);
 
-// Rows of a weight: its binding's name, and which row output '#' is made of.
+// Rows of a weight: its binding's name, and the row that output ${output} is made of.
 struct RowsOf {
   std::string weight{};
   UnitShape units{};
   std::string row{};
 };
 // Statements, with `output`, `last` and `thread` in scope: sums that begin as zeros; what adds the products of each
-// weight's rows with the vector of `columns` at the word `x`, in which '@' stands for the vector's number; and what
-// leaves them for four_sums().
+// weight's rows with the vector of `columns` at the word `x`; and what leaves them for four_sums(). Where a row has
+// several vectors, ${vector} in `x` is the vector's number.
 std::string added_products(const ProductShape& shape, const std::vector<RowsOf>& weights, const std::string& x,
                            const std::string& columns);
 

@@ -8,8 +8,8 @@
 #include <limits>
 #include <string>
 
+#include "chat/text_parts.h"
 #include "checkpoint/gguf_writer.h"
-#include "engine/text_files.h"
 #include "tests/checkpoint/bytes.h"
 
 namespace sluice {

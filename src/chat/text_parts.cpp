@@ -1,4 +1,4 @@
-#include "engine/text_files.h"
+#include "chat/text_parts.h"
 
 #include <algorithm>
 #include <string_view>
@@ -93,7 +93,7 @@ std::optional<ChatSource> built_in_source(const Model& model, const Tokenizer& t
 }
 
 Result<std::optional<ChatSource>> choose_chat_template(const Model& model, const Tokenizer& tokenizer,
-                                                       const TextFilesOptions& options) {
+                                                       const TextPartsOptions& options) {
   if (!options.chat_template_path.empty()) {
     TRY(std::string text, read_file(options.chat_template_path, kMaxDocumentBytes));
     return std::optional<ChatSource>({options.chat_template_path, std::move(text)});
@@ -164,7 +164,7 @@ Result<std::optional<ChatSource>> stored_chat_template(const Checkpoint& checkpo
   return std::optional<ChatSource>({"tokenizer.chat_template", std::move(text)});
 }
 
-Result<TextParts> open_text(const Model& model, const TextFilesOptions& options) {
+Result<TextParts> open_text(const Model& model, const TextPartsOptions& options) {
   const Checkpoint& checkpoint = model.checkpoint();
   TRY(Vocabulary vocabulary, read_vocabulary(checkpoint));
   if (vocabulary.tokens.size() > model.facts().vocabulary) {

@@ -11,8 +11,8 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "chat/text_parts.h"
 #include "engine/session.h"
-#include "engine/text_files.h"
 #include "text/answer_stream.h"
 
 namespace sluice {

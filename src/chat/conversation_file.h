@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "app/run/conversation.h"
 #include "base/result.h"
+#include "chat/conversation.h"
 #include "model/model.h"
 
 namespace sluice {

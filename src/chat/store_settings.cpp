@@ -1,10 +1,10 @@
-#include "app/run/store_settings.h"
+#include "chat/store_settings.h"
 
 #include <limits>
 #include <utility>
 
-#include "app/run/conversation_file.h"
 #include "base/text.h"
+#include "chat/conversation_file.h"
 #include "engine/sampling_json.h"
 
 namespace sluice {

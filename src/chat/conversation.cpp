@@ -1,4 +1,4 @@
-#include "app/run/conversation.h"
+#include "chat/conversation.h"
 
 #include <algorithm>
 #include <utility>

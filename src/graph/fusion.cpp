@@ -1,19 +1,12 @@
-#include "device/webgpu/fusion.h"
+#include "graph/fusion.h"
 
 #include <algorithm>
 
 #include "graph/op_check.h"
 #include "graph/operands.h"
 
-namespace sluice::webgpu {
+namespace sluice {
 namespace {
-
-// Elements that a workgroup's threads keep in registers.
-constexpr uint64_t kMostRowColumns = 8192;
-constexpr uint32_t kMostLinears = 4;
-constexpr size_t kMostChains = 4;
-// Outputs of products that begin with rows: of more, making the rows again and again costs more than it saves.
-constexpr uint64_t kMostOutputsOfRows = 32768;
 
 bool is_same(const Program& program, ValueId a, ValueId b) {
   return program.values[a].storage == program.values[b].storage;
@@ -30,9 +23,9 @@ ValueId row_result(const Program& program, const Op& op) {
   return kNone;
 }
 
-uint32_t end_of_rows(const Program& program, uint32_t first) {
+uint32_t end_of_rows(const Program& program, const FusionLimits& limits, uint32_t first) {
   const ValueId begin = row_result(program, program.ops[first]);
-  if (begin == kNone || !is_row(program, begin)) return first;
+  if (begin == kNone || !is_row(program, limits, begin)) return first;
   uint32_t end = first + 1;
   for (; end < program.ops.size(); ++end) {
     const ValueId next = row_result(program, program.ops[end]);
@@ -43,11 +36,11 @@ uint32_t end_of_rows(const Program& program, uint32_t first) {
   return end;
 }
 
-uint32_t end_of_linears(const Program& program, uint32_t first) {
+uint32_t end_of_linears(const Program& program, const FusionLimits& limits, uint32_t first) {
   const auto* begin = std::get_if<Linear>(&program.ops[first]);
   if (begin == nullptr) return first;
   uint32_t end = first + 1;
-  while (end < program.ops.size() && end - first < kMostLinears) {
+  while (end < program.ops.size() && end - first < limits.linears) {
     const auto* next = std::get_if<Linear>(&program.ops[end]);
     if (next == nullptr || !is_same(program, next->x, begin->x) ||
         type_of(program, next->x).extent != type_of(program, begin->x).extent)
@@ -60,7 +53,7 @@ uint32_t end_of_linears(const Program& program, uint32_t first) {
 // Chains grow by one op after another.
 class HeadChains {
  public:
-  HeadChains(const Program& program, HeadRun& run) : program_(program), run_(run) {}
+  HeadChains(const Program& program, size_t most, HeadRun& run) : program_(program), most_(most), run_(run) {}
 
   bool take(const Op& op) {
     if (const auto* slice = std::get_if<Slice>(&op)) return take_slice(*slice);
@@ -82,7 +75,7 @@ class HeadChains {
     return begin(value, value, 0, 1);
   }
   HeadChain* begin(ValueId source, ValueId result, uint32_t first_head, uint32_t stride) {
-    if (run_.chains.size() == kMostChains) return nullptr;
+    if (run_.chains.size() == most_) return nullptr;
     if (!run_.chains.empty()) {
       const ValueType& other = type(run_.chains.front().result);
       if (type(result).width != other.width || type(result).extent != other.extent) return nullptr;
@@ -120,6 +113,7 @@ class HeadChains {
   }
 
   const Program& program_;
+  size_t most_;
   HeadRun& run_;
 };
 
@@ -137,7 +131,9 @@ bool keeps_to_itself(const Program& program, const Readers& readers, const HeadR
 
 }  // namespace
 
-bool is_row(const Program& program, ValueId value) { return type_of(program, value).columns() <= kMostRowColumns; }
+bool is_row(const Program& program, const FusionLimits& limits, ValueId value) {
+  return type_of(program, value).columns() <= limits.row_columns;
+}
 
 Readers::Readers(const Program& program) : program_(program), ops_(program.values.size()) {
   for (uint32_t op = 0; op < program.ops.size(); ++op)
@@ -150,11 +146,15 @@ bool Readers::outside(ValueId value, uint32_t first, uint32_t end) const {
   return std::any_of(ops.begin(), ops.end(), [&](uint32_t op) { return op < first || op >= end; });
 }
 
-std::optional<HeadRun> head_run(const Program& program, const Readers& readers, uint32_t first_op) {
+namespace {
+
+// The longest run of heads that begins with that op; none: of less than two ops.
+std::optional<HeadRun> head_run(const Program& program, const FusionLimits& limits, const Readers& readers,
+                                uint32_t first_op) {
   HeadRun run{.chains = {}, .append = nullptr, .end_op = first_op};
   while (run.end_op < program.ops.size()) {
     HeadRun longer = run;
-    if (!HeadChains(program, longer).take(program.ops[run.end_op])) break;
+    if (!HeadChains(program, limits.head_chains, longer).take(program.ops[run.end_op])) break;
     ++longer.end_op;
     run = std::move(longer);
   }
@@ -162,7 +162,9 @@ std::optional<HeadRun> head_run(const Program& program, const Readers& readers, 
   return run;
 }
 
-std::optional<GatedRun> gated_run(const Program& program, const Readers& readers, uint32_t first_op) {
+std::optional<GatedRun> gated_run(const Program& program, const FusionLimits& limits, const Readers& readers,
+                                  uint32_t first_op) {
+  if (!limits.gated) return std::nullopt;
   GatedRun run{.gate = std::get_if<Linear>(&program.ops[first_op]), .end_op = first_op + 1};
   if (run.gate == nullptr || run.end_op + 1 >= program.ops.size()) return std::nullopt;
   run.up = std::get_if<Linear>(&program.ops[run.end_op]);
@@ -185,17 +187,15 @@ std::optional<GatedRun> gated_run(const Program& program, const Readers& readers
   return run;
 }
 
-namespace {
-
 // Whether the op is of the run, which then has it.
-bool take_of_conv(const Program& program, ConvRun& run, const Op& op) {
+bool take_of_conv(const Program& program, size_t most_parts, ConvRun& run, const Op& op) {
   const auto part_of = [&](ValueId value) {
     return std::ranges::find_if(run.parts, [&](const ConvPart& part) { return is_same(program, part.result, value); });
   };
   if (const auto* slice = std::get_if<Slice>(&op)) {
     uint64_t taken = 0;
     for (const ConvPart& part : run.parts) taken += type_of(program, part.result).columns();
-    if (!is_same(program, slice->x, run.conv->out) || slice->stride != 1 || run.parts.size() == kMostConvParts ||
+    if (!is_same(program, slice->x, run.conv->out) || slice->stride != 1 || run.parts.size() == most_parts ||
         uint64_t{slice->first_head} * type_of(program, slice->x).width != taken)
       return false;
     run.parts.push_back({.norm = nullptr, .result = slice->out});
@@ -218,12 +218,13 @@ bool take_of_conv(const Program& program, ConvRun& run, const Op& op) {
   return false;
 }
 
-}  // namespace
-
-std::optional<ConvRun> conv_run(const Program& program, const Readers& readers, uint32_t first_op) {
+// None: of less than two ops, or of no norm.
+std::optional<ConvRun> conv_run(const Program& program, const FusionLimits& limits, const Readers& readers,
+                                uint32_t first_op) {
   ConvRun run{.conv = std::get_if<ShortConv>(&program.ops[first_op]), .end_op = first_op + 1};
   if (run.conv == nullptr) return std::nullopt;
-  while (run.end_op < program.ops.size() && take_of_conv(program, run, program.ops[run.end_op])) ++run.end_op;
+  while (run.end_op < program.ops.size() && take_of_conv(program, limits.conv_parts, run, program.ops[run.end_op]))
+    ++run.end_op;
   uint64_t taken = 0;
   bool is_whole = run.width > 0;
   for (const ConvPart& part : run.parts) {
@@ -244,6 +245,8 @@ std::optional<ConvRun> conv_run(const Program& program, const Readers& readers, 
   return is_whole ? std::optional(run) : std::nullopt;
 }
 
+}  // namespace
+
 ValueId row_made(const Program& program, uint32_t first, uint32_t end, ValueId value) {
   for (uint32_t op = first; op < end; ++op)
     if (const ValueId made = row_result(program, program.ops[op]); made != kNone && is_same(program, made, value))
@@ -254,17 +257,18 @@ ValueId row_made(const Program& program, uint32_t first, uint32_t end, ValueId v
 namespace {
 
 // Whether a run of heads makes the queries of the attention behind it, and nothing else.
-bool is_query_of_attention(const Program& program, const Readers& readers, uint32_t first, uint32_t end) {
-  const std::optional<HeadRun> run = head_run(program, readers, first);
-  if (!run || run->end_op != end || end == program.ops.size() || run->chains.size() != 1) return false;
+bool is_query_of_attention(const Program& program, const Readers& readers, const HeadRun& run, uint32_t first) {
+  const uint32_t end = run.end_op;
+  if (end == program.ops.size() || run.chains.size() != 1) return false;
   const auto* attention = std::get_if<Attention>(&program.ops[end]);
-  const ValueId made = run->chains.front().result;
-  return attention != nullptr && !attention->expand && run->append == nullptr && is_same(program, attention->q, made) &&
+  const ValueId made = run.chains.front().result;
+  return attention != nullptr && !attention->expand && run.append == nullptr && is_same(program, attention->q, made) &&
          type_of(program, attention->q).heads == type_of(program, made).heads && !readers.outside(made, first, end + 1);
 }
 
 // Products of what the ops from `first` to `rows_end` make.
-std::optional<Run> products_of_rows(const Program& program, const Readers& readers, uint32_t first, uint32_t rows_end) {
+std::optional<FusedRun> products_of_rows(const Program& program, const FusionLimits& limits, const Readers& readers,
+                                         uint32_t first, uint32_t rows_end) {
   if (rows_end == first || rows_end == program.ops.size()) return std::nullopt;
   const auto* linear = std::get_if<Linear>(&program.ops[rows_end]);
   if (linear == nullptr) return std::nullopt;
@@ -272,11 +276,16 @@ std::optional<Run> products_of_rows(const Program& program, const Readers& reade
   if (made == kNone || type_of(program, made).columns() != type_of(program, linear->x).columns() ||
       type_of(program, made).extent != type_of(program, linear->x).extent)
     return std::nullopt;
-  Run run{
-      .kind = RunKind::linears, .first_op = first, .end_op = end_of_linears(program, rows_end), .rows_end = rows_end};
-  if (const std::optional<GatedRun> gated = gated_run(program, readers, rows_end)) {
+  FusedRun run{.kind = RunKind::linears,
+               .first_op = first,
+               .end_op = end_of_linears(program, limits, rows_end),
+               .rows_end = rows_end};
+  if (std::optional<GatedRun> gated = gated_run(program, limits, readers, rows_end)) {
     run.kind = RunKind::gated;
     run.end_op = gated->end_op;
+    run.gated = gated;
+  } else if (limits.linears == 0) {
+    return std::nullopt;
   }
   uint64_t outputs = 0;
   bool is_of_row_alone = true;  // or of what the dispatch finds in memory
@@ -288,36 +297,43 @@ std::optional<Run> products_of_rows(const Program& program, const Readers& reade
       is_of_row_alone = is_of_row_alone && (is_row || row_made(program, first, rows_end, id) == kNone);
     });
   }
-  if (outputs > kMostOutputsOfRows || !is_of_row_alone) return std::nullopt;
+  if (outputs > limits.outputs_of_rows || !is_of_row_alone) return std::nullopt;
+  return run;
+}
+
+// The run that begins with that op; of fewer than two ops it is none.
+FusedRun run_at(const Program& program, const FusionLimits& limits, const Readers& readers, uint32_t op) {
+  FusedRun run{.kind = RunKind::rows, .first_op = op, .end_op = end_of_rows(program, limits, op)};
+  if (std::optional<HeadRun> heads = head_run(program, limits, readers, op); heads && heads->end_op > run.end_op)
+    run = {.kind = RunKind::heads, .first_op = op, .end_op = heads->end_op, .heads = std::move(heads)};
+  if (std::optional<ConvRun> conv = conv_run(program, limits, readers, op))
+    return {.kind = RunKind::short_conv, .first_op = op, .end_op = conv->end_op, .conv = std::move(conv)};
+  if (std::optional<GatedRun> gated = gated_run(program, limits, readers, op))
+    return {.kind = RunKind::gated, .first_op = op, .end_op = gated->end_op, .gated = gated};
+  if (const uint32_t end = end_of_linears(program, limits, op); end > run.end_op)
+    return {.kind = RunKind::linears, .first_op = op, .end_op = end};
+  if (run.kind == RunKind::heads && limits.attention && is_query_of_attention(program, readers, *run.heads, op)) {
+    run.rows_end = run.end_op;
+    ++run.end_op;
+  }
+  if (run.kind == RunKind::rows)
+    if (std::optional<FusedRun> products = products_of_rows(program, limits, readers, op, run.end_op))
+      return std::move(*products);
   return run;
 }
 
 }  // namespace
 
-std::vector<Run> find_runs(const Program& program) {
+std::vector<FusedRun> find_runs(const Program& program, const FusionLimits& limits) {
   const Readers readers(program);
-  std::vector<Run> runs;
+  std::vector<FusedRun> runs;
   for (uint32_t op = 0; op < program.ops.size();) {
-    Run run{.kind = RunKind::rows, .first_op = op, .end_op = end_of_rows(program, op)};
-    if (const std::optional<HeadRun> heads = head_run(program, readers, op); heads && heads->end_op > run.end_op)
-      run = {.kind = RunKind::heads, .first_op = op, .end_op = heads->end_op};
-    if (const std::optional<ConvRun> conv = conv_run(program, readers, op))
-      run = {.kind = RunKind::short_conv, .first_op = op, .end_op = conv->end_op};
-    else if (const std::optional<GatedRun> gated = gated_run(program, readers, op))
-      run = {.kind = RunKind::gated, .first_op = op, .end_op = gated->end_op};
-    else if (const uint32_t end = end_of_linears(program, op); end > run.end_op)
-      run = {.kind = RunKind::linears, .first_op = op, .end_op = end};
-    if (run.kind == RunKind::heads && is_query_of_attention(program, readers, op, run.end_op)) {
-      run.rows_end = run.end_op;
-      ++run.end_op;
-    }
-    if (run.kind == RunKind::rows)
-      if (const std::optional<Run> products = products_of_rows(program, readers, op, run.end_op)) run = *products;
-    if (run.end_op >= op + 2) runs.push_back(run);
+    FusedRun run = run_at(program, limits, readers, op);
     op = std::max(run.end_op, op + 1);
+    if (run.end_op >= run.first_op + 2) runs.push_back(std::move(run));
   }
   // Guesses are not played.
-  std::erase_if(runs, [&](const Run& run) {
+  std::erase_if(runs, [&](const FusedRun& run) {
     return std::ranges::any_of(program.guesses, [&](const ExpertGuess& guess) {
       return run.first_op < guess.end_op && guess.first_op < run.end_op;
     });
@@ -325,11 +341,11 @@ std::vector<Run> find_runs(const Program& program) {
   return runs;
 }
 
-std::vector<OpRange> op_ranges(std::span<const Run> runs) {
+std::vector<OpRange> op_ranges(std::span<const FusedRun> runs) {
   std::vector<OpRange> ranges;
   ranges.reserve(runs.size());
-  for (const Run& run : runs) ranges.push_back({.first_op = run.first_op, .end_op = run.end_op});
+  for (const FusedRun& run : runs) ranges.push_back({.first_op = run.first_op, .end_op = run.end_op});
   return ranges;
 }
 
-}  // namespace sluice::webgpu
+}  // namespace sluice

@@ -1,5 +1,5 @@
-// Which neighbouring ops become one dispatch, by programs of a few ops.
-#include "device/webgpu/fusion.h"
+// Which neighbouring ops a device may fuse, by programs of a few ops.
+#include "graph/fusion.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "graph/recorder.h"
 
-namespace sluice::webgpu {
+namespace sluice {
 namespace {
 
 constexpr uint32_t kWidth = 32;
@@ -17,15 +17,24 @@ Weight matrix(Recorder& r, const char* name, uint32_t outputs, uint32_t columns 
   return r.weight(name, {.rows = outputs, .columns = columns});
 }
 
-std::vector<Run> runs_of(const std::function<void(Recorder&)>& record) {
+constexpr FusionLimits kAll{.row_columns = 8192,
+                            .head_chains = 4,
+                            .attention = true,
+                            .linears = 4,
+                            .gated = true,
+                            .outputs_of_rows = 32768,
+                            .conv_parts = 4};
+
+// Kinds and ops alone: what the runs point to is gone with its program.
+std::vector<FusedRun> runs_of(const std::function<void(Recorder&)>& record, const FusionLimits& limits = kAll) {
   Recorder r;
   record(r);
   const Result<Program> program = r.finish();
   EXPECT_TRUE(program.ok()) << program.error().text;
-  return program ? find_runs(*program) : std::vector<Run>();
+  return program ? find_runs(*program, limits) : std::vector<FusedRun>();
 }
 
-void expect_run(const Run& run, RunKind kind, uint32_t first_op, uint32_t rows_end, uint32_t end_op) {
+void expect_run(const FusedRun& run, RunKind kind, uint32_t first_op, uint32_t rows_end, uint32_t end_op) {
   EXPECT_EQ(run.kind, kind);
   EXPECT_EQ(run.first_op, first_op);
   EXPECT_EQ(run.rows_end, rows_end);
@@ -148,5 +157,66 @@ TEST(Fusion, AConvolutionOfWhichChannelsAreLeftOutIsMadeAlone) {
     EXPECT_NE(run.kind, RunKind::short_conv);
 }
 
+// A gate and its `up` behind the norm of their row, then a convolution and queries with their attention.
+void record_every_kind(Recorder& r) {
+  const Value x = rms_norm(rows(r, "row"), 1e-6f);
+  r.output(gated_activation(linear(x, matrix(r, "gate", 64)), linear(x, matrix(r, "up", 64)), ActivationKind::silu),
+           "gated");
+  record_convolution(r, 1, false);
+  record_queries(r, false);
+}
+
+TEST(Fusion, ADeviceWithoutFusedKernelsGetsNoRuns) { EXPECT_TRUE(runs_of(record_every_kind, {}).empty()); }
+
+TEST(Fusion, OfEachKindARunIsFound) {
+  const auto runs = runs_of(record_every_kind);
+  ASSERT_EQ(runs.size(), 3u);
+  expect_run(runs[0], RunKind::gated, 0, 1, 4);
+  expect_run(runs[1], RunKind::short_conv, 4, 4, 9);
+  expect_run(runs[2], RunKind::heads, 9, 11, 12);
+}
+
+TEST(Fusion, AKindThatADeviceLacksIsLeftOut) {
+  FusionLimits limits = kAll;
+  limits.gated = false;
+  limits.conv_parts = 0;
+  limits.attention = false;
+  const auto runs = runs_of(record_every_kind, limits);
+  ASSERT_EQ(runs.size(), 3u);
+  expect_run(runs[0], RunKind::linears, 0, 1, 3);
+  expect_run(runs[1], RunKind::heads, 5, 5, 7);  // the convolution's slices
+  expect_run(runs[2], RunKind::heads, 9, 9, 11);
+}
+
+TEST(Fusion, ProductsMayBeginWithRowsWhereThereIsAKernelForThem) {
+  FusionLimits limits = kAll;
+  limits.outputs_of_rows = 0;
+  const auto apart = runs_of(record_every_kind, limits);
+  ASSERT_EQ(apart.size(), 3u);
+  expect_run(apart[0], RunKind::gated, 1, 1, 4);
+  limits = kAll;
+  limits.gated = false;
+  limits.linears = 0;
+  for (const FusedRun& run : runs_of(record_every_kind, limits)) EXPECT_GE(run.first_op, 4u);
+}
+
+TEST(Fusion, ARunNamesItsOperands) {
+  Recorder r;
+  record_every_kind(r);
+  const Result<Program> program = r.finish();
+  ASSERT_TRUE(program.ok());
+  const auto runs = find_runs(*program, kAll);
+  ASSERT_EQ(runs.size(), 3u);
+  ASSERT_TRUE(runs[0].gated && runs[1].conv && runs[2].heads);
+  EXPECT_EQ(runs[0].gated->gate, &std::get<Linear>(program->ops[1]));
+  EXPECT_EQ(runs[0].gated->up, &std::get<Linear>(program->ops[2]));
+  EXPECT_EQ(runs[1].conv->conv, &std::get<ShortConv>(program->ops[4]));
+  EXPECT_EQ(runs[1].conv->parts.size(), 2u);
+  EXPECT_NE(runs[1].conv->gates, nullptr);
+  ASSERT_EQ(runs[2].heads->chains.size(), 1u);
+  EXPECT_EQ(runs[2].heads->chains[0].rope, &std::get<Rope>(program->ops[10]));
+  EXPECT_EQ(runs[2].heads->end_op, 11u);
+}
+
 }  // namespace
-}  // namespace sluice::webgpu
+}  // namespace sluice

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "app/run/conversation.h"
 #include "base/result.h"
+#include "chat/conversation.h"
 #include "checkpoint/model_files.h"
 #include "engine/sampling.h"
 

@@ -36,12 +36,12 @@ struct TextParts {
   std::vector<int32_t> ends = {};
 };
 
-struct TextFilesOptions {
+struct TextPartsOptions {
   std::string chat_template_path;  // the user's; empty: the model's own
   bool has_tools = false;          // of several templates the one for tools
 };
 
-Result<TextParts> open_text(const Model& model, const TextFilesOptions& options = {});
+Result<TextParts> open_text(const Model& model, const TextPartsOptions& options = {});
 
 // The parts of it. The vocabulary comes from tokenizer.json or tokenizer.ggml.*.
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint);

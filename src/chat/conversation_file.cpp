@@ -1,4 +1,4 @@
-#include "app/run/conversation_file.h"
+#include "chat/conversation_file.h"
 
 #include <limits>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/text_files.h"
+#include "chat/text_parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ void expect_golden_chat(const TextParts& parts, const std::string& folder) {
   EXPECT_GT(cases, 0);
 }
 
-TEST(TextFiles, AHuggingFaceDirectoryGivesTheGoldensTextAndIds) {
+TEST(TextParts, AHuggingFaceDirectoryGivesTheGoldensTextAndIds) {
   for (const char* name : {"gemma4_dense", "gemma4_moe"}) {
     const std::string folder = join_path(kData, name);
     const Result<TextParts> parts = open_text(model_at(folder));
@@ -53,7 +53,7 @@ TEST(TextFiles, AHuggingFaceDirectoryGivesTheGoldensTextAndIds) {
   }
 }
 
-TEST(TextFiles, AGgufFileGivesTheSame) {
+TEST(TextParts, AGgufFileGivesTheSame) {
   const Result<TextParts> parts = open_text(model_at(join_path(kData, "peer/gemma4_moe-bf16.gguf")));
   ASSERT_TRUE(parts) << parts.error().text;
   EXPECT_THAT(parts->ends, ElementsAre(1, 9, 16));
@@ -61,8 +61,8 @@ TEST(TextFiles, AGgufFileGivesTheSame) {
   expect_golden_chat(*parts, join_path(kData, "gemma4_moe"));
 }
 
-TEST(TextFiles, TheUsersTemplateWins) {
-  const std::string path = testing::TempDir() + "text_files_test.jinja";
+TEST(TextParts, TheUsersTemplateWins) {
+  const std::string path = testing::TempDir() + "text_parts_test.jinja";
   std::ofstream(path) << "{{ bos_token }}{{ messages[0].content }}!";
   const Model model = model_at(join_path(kData, "gemma4_moe"));
   const Result<TextParts> parts = open_text(model, {.chat_template_path = path});
@@ -80,7 +80,7 @@ TEST(TextFiles, TheUsersTemplateWins) {
 // A copy of the model without some of its files.
 class Stripped {
  public:
-  explicit Stripped(const std::vector<std::string>& without) : folder_(testing::TempDir() + "text_files_stripped") {
+  explicit Stripped(const std::vector<std::string>& without) : folder_(testing::TempDir() + "text_parts_stripped") {
     ::system(cat("rm -rf '", folder_, "' && cp -r '", kData, "/gemma4_moe' '", folder_, "'").c_str());
     for (const std::string& file : without) std::remove(join_path(folder_, file).c_str());
   }
@@ -91,7 +91,7 @@ class Stripped {
   std::string folder_;
 };
 
-TEST(TextFiles, WithoutATemplateTheFamilysOwnIsUsed) {
+TEST(TextParts, WithoutATemplateTheFamilysOwnIsUsed) {
   const Stripped stripped({"chat_template.jinja"});
   const Result<TextParts> parts = open_text(model_at(stripped.folder()));
   ASSERT_TRUE(parts) << parts.error().text;
@@ -99,7 +99,7 @@ TEST(TextFiles, WithoutATemplateTheFamilysOwnIsUsed) {
   expect_golden_chat(*parts, join_path(kData, "gemma4_moe"));
 }
 
-TEST(TextFiles, AMissingTokenizerIsOneSentence) {
+TEST(TextParts, AMissingTokenizerIsOneSentence) {
   const Stripped stripped({"tokenizer.json"});
   const Result<TextParts> parts = open_text(model_at(stripped.folder()));
   ASSERT_FALSE(parts);
