@@ -6,6 +6,7 @@
 // only where that is asked for, since the system may take them back at the price of reading them again.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,9 +17,32 @@
 
 namespace sluice {
 
-enum class Domain : uint8_t { host, pinned, device, wasm_heap, disk };
-inline constexpr int kDomains = 5;
-const char* domain_name(Domain domain);
+// Where memory is: a kind, and of devices which one.
+class Domain {
+ public:
+  enum class Kind : uint8_t { host, pinned, device, wasm_heap, disk };
+
+  constexpr Domain() = default;  // host
+  static const Domain host, pinned, wasm_heap, disk;
+  // The memory of device `number`, the first being 0.
+  static constexpr Domain device(uint32_t number = 0) { return {Kind::device, number}; }
+
+  constexpr Kind kind() const { return kind_; }
+  constexpr uint32_t number() const { return number_; }  // of a device; else 0
+  constexpr auto operator<=>(const Domain&) const = default;
+
+ private:
+  constexpr Domain(Kind kind, uint32_t number) : kind_(kind), number_(number) {}
+
+  Kind kind_ = Kind::host;
+  uint32_t number_ = 0;
+};
+inline constexpr Domain Domain::host{Kind::host, 0};
+inline constexpr Domain Domain::pinned{Kind::pinned, 0};
+inline constexpr Domain Domain::wasm_heap{Kind::wasm_heap, 0};
+inline constexpr Domain Domain::disk{Kind::disk, 0};
+// "host", "wasm heap"; of devices "device", and from the second on "device 1".
+std::string domain_name(Domain domain);
 
 enum class Purpose : uint8_t {
   weights,

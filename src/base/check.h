@@ -1,5 +1,5 @@
-// CHECK: our own mistakes, never reachable by input. Prints the condition and place, then aborts; on in every build,
-// because a wrong answer costs more than a branch.
+// CHECK is for our own mistakes. No input may reach one. It prints the condition and its place, then aborts. It is on
+// in every build, because a wrong answer costs more than a branch.
 #pragma once
 
 namespace sluice {

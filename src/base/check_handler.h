@@ -1,10 +1,10 @@
-// What a failed CHECK does instead of aborting: for test programs, in which one broken promise is to fail one test and
-// not hide all that come behind it.
+// A handler that replaces the abort of a failed CHECK. Test programs set one, so that a failed CHECK fails one test and
+// the tests behind it still run.
 #pragma once
 
 namespace sluice {
 
-// Called with what CHECK would print; does not return: throws, or ends the process.
+// Gets the text that CHECK would print. It must not return: it throws or ends the process.
 using CheckHandler = void (*)(const char* condition, const char* file, int line);
 
 // Null: print and abort, as without a handler. Set before threads begin.

@@ -1,6 +1,6 @@
-// CheckedSize: sizes and offsets computed from what a file says. Overflow sticks: once a sum or product leaves 64 bits
-// every later value is "none", so one look at the end is enough and cannot be forgotten, because there is no other way
-// to get the number out.
+// CheckedSize holds sizes and offsets that are computed from numbers of a file. Overflow sticks: once a sum or product
+// leaves 64 bits, every later value is "none". So one check at the end is enough, and it cannot be forgotten, because
+// the number comes out by that check alone.
 //
 //   const CheckedSize end = CheckedSize(offset) + CheckedSize(rows) * columns * 4;
 //   if (!end.fits(file_bytes)) return error(...);
@@ -36,7 +36,7 @@ class CheckedSize {
 
   constexpr bool overflown() const { return overflown_; }
   constexpr bool fits(uint64_t limit) const { return !overflown_ && value_ <= limit; }
-  // Nothing after an overflow.
+  // None after an overflow.
   constexpr std::optional<uint64_t> value() const {
     return overflown_ ? std::nullopt : std::optional<uint64_t>(value_);
   }

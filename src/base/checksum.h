@@ -1,5 +1,5 @@
-// Checksums of 128 bits for files that we wrote ourselves: they notice damage, not forgery. XXH3, because SHA-256 in
-// portable code is several times slower than a disk, and this one about as fast as memory.
+// Checksums of 128 bits for files that we wrote ourselves. They notice damage, not forgery. XXH3 is about as fast as
+// memory, while portable SHA-256 is several times slower than a disk.
 // Source: https://github.com/Cyan4973/xxHash/blob/v0.8.1/doc/xxhash_spec.md; the code is the header of libxxhash-dev.
 #pragma once
 
@@ -24,7 +24,7 @@ class Checksum {
   ~Checksum();
 
   void add(std::span<const std::byte> bytes);
-  ChecksumValue value() const;  // of all that was added so far
+  ChecksumValue value() const;  // of everything added so far
   void restart();
 
  private:

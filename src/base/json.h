@@ -1,8 +1,8 @@
 // JSON documents: a value type that keeps the order of members, a bounded parser, a writer.
 //
-// The parser is nlohmann's SAX reader behind this header (json.cpp is the only file that includes it); the value type
-// is ours, because chat templates, tokenizers and command output all need ordered members and no exceptions. Duplicate
-// member names are an error. Depth is bounded (kMaxJsonDepth).
+// The parser is nlohmann's SAX reader; only json.cpp includes it. The value type is our own, because chat templates,
+// tokenizers and command output need ordered members and no exceptions. Duplicate member names are an error. Depth is
+// bounded (kMaxJsonDepth).
 #pragma once
 
 #include <cstdint>
@@ -51,9 +51,9 @@ class Json {
   Array& as_array();
   Object& as_object();
 
-  // Member of an object, or nullptr (also when this is no object).
+  // A member of an object. Null when it is missing, or when this is no object.
   const Json* find(std::string_view name) const;
-  // Appends to an object (made from null when needed); does not look for an earlier member of that name.
+  // Appends to an object; null becomes an object. Does not look for an earlier member of the same name.
   void add(std::string name, Json value);
 
  private:

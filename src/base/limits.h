@@ -1,5 +1,5 @@
-// Every bound on what a file may hold, in one place. They stand far above any real model and far below what would
-// exhaust the machine; a file beyond one is refused with a sentence that names it.
+// Every limit on what a file may hold, in one place. A limit is far above any real model and far below what would
+// exhaust the machine. A file that exceeds one is refused with a sentence that names the limit.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace sluice {
 // Containers
 inline constexpr uint64_t kMaxTensors = 1u << 20;
 inline constexpr uint64_t kMaxKeys = 1u << 16;
-inline constexpr uint64_t kMaxGgufStrings = 1u << 22;      // in all arrays of a file: 32 bytes each, if it is empty
+inline constexpr uint64_t kMaxGgufStrings = 1u << 22;      // in all arrays of a file; an empty one takes 32 bytes
 inline constexpr uint64_t kMaxArrayElements = 1u << 26;    // of GGUF metadata
 inline constexpr uint64_t kMaxGgufHeaderBytes = 1u << 28;  // keys and tensor infos
 inline constexpr uint32_t kMaxDimensions = 8;              // of a safetensors tensor
@@ -19,7 +19,7 @@ inline constexpr uint64_t kMaxHeaderBytes = 100000000;     // of a safetensors h
 inline constexpr uint64_t kMaxShards = 10000;              // files of one checkpoint
 inline constexpr uint64_t kMaxDocumentBytes = 1u << 28;    // of one JSON or text file beside the weights
 inline constexpr uint64_t kMaxStoreTextBytes = 1u << 24;   // of a manifest, prompt or template in Ollama's store
-inline constexpr int kMaxFolderDepth = 3;                  // of folders in a repository; links may make circles
+inline constexpr int kMaxFolderDepth = 3;                  // of folders in a repository; links may form a loop
 
 // Models
 inline constexpr uint32_t kMaxLayers = 512;
@@ -29,26 +29,27 @@ inline constexpr uint32_t kMaxWidth = 1u << 20;         // of the residual strea
 inline constexpr uint32_t kMaxHeads = 1u << 12;         // of a layer
 inline constexpr uint32_t kMaxHeadDim = 1u << 14;       // elements of a head
 inline constexpr uint32_t kMaxContext = 1u << 28;       // positions
-inline constexpr uint64_t kMaxListedTokens = 1u << 14;  // that end an answer, or are never sampled
+inline constexpr uint64_t kMaxListedTokens = 1u << 14;  // tokens that end an answer, or are never sampled
 
 // Programs
 inline constexpr uint64_t kMaxColumns = uint64_t{1} << 24;         // elements of a row of a value or a weight
 inline constexpr uint64_t kMaxWeightElements = uint64_t{1} << 48;  // of all experts together
 
 // Text
-inline constexpr uint64_t kMaxScoredTokenBytes = 1024;  // of a token merged by score, whose every cut is looked up
-inline constexpr int kMaxJsonDepth = 128;               // lists and objects in one another
+inline constexpr uint64_t kMaxScoredTokenBytes = 1024;  // of a token merged by score; every cut of it is looked up
+inline constexpr int kMaxJsonDepth = 128;               // nested lists and objects
 
-// Chat templates, far above what a real one needs for a conversation of a million tokens
-inline constexpr uint64_t kMaxTemplateBytes = 1u << 18;    // a rendering's tree takes up to a hundred times as much
+// Chat templates: far above what a conversation of a million tokens needs
+inline constexpr uint64_t kMaxTemplateBytes = 1u << 18;    // the parsed tree takes up to a hundred times as much
 inline constexpr uint64_t kMaxTemplateSteps = 16'000'000;  // nodes evaluated, items and every 16 bytes looked at
 inline constexpr uint64_t kTemplateStepBytes = 16;
 inline constexpr uint64_t kMaxTemplateMemoryBytes = 128'000'000;  // at a time
 inline constexpr uint64_t kMaxTemplateTextBytes = 16'000'000;     // of each text and of what is printed
-inline constexpr int kMaxTemplateHeight = 100;   // expressions and blocks in one another, as they are written
-inline constexpr int kMaxTemplateDepth = 400;    // and as they run, macro calls too; a schema of 30 levels takes 260
-inline constexpr int kMaxTemplateNesting = 200;  // containers in one another, which recursions over a value follow
-inline constexpr uint64_t kMaxTemplateRange = 100000;  // numbers of range(): the bound of jinja2's sandbox
+inline constexpr int kMaxTemplateHeight = 100;                    // nested expressions and blocks in the text
+inline constexpr int kMaxTemplateDepth =
+    400;  // the same at run time, with macro calls; a schema of 30 levels takes 260
+inline constexpr int kMaxTemplateNesting = 200;        // nested containers; recursion over a value goes as deep
+inline constexpr uint64_t kMaxTemplateRange = 100000;  // numbers of range(): the limit of jinja2's sandbox
 inline constexpr int64_t kMaxFormatWidth = 1'000'000;  // of '%9d' and the like
 inline constexpr int64_t kMaxFormatPrecision = 400;    // more digits than a double has
 

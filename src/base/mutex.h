@@ -1,4 +1,4 @@
-// A mutex, and its holder for a scope. The page's module has one thread, and its library no std::mutex.
+// A mutex, and a lock that holds it for a scope. The page's module has one thread and no std::mutex.
 #pragma once
 
 #if !defined(__wasi__)

@@ -1,5 +1,5 @@
-// Counter-based random numbers: every draw is a pure function of what it is for, so that neither threads, batch slots
-// nor the order of work can change it. Devices share these, bit for bit.
+// Counter-based random numbers. Each draw is a pure function of its keys, so threads, batch slots and the order of work
+// cannot change it. All devices use these, bit for bit.
 //
 // Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3" (Philox4x32, 10 rounds).
 #pragma once
@@ -24,15 +24,16 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// Standard Gumbel noise of one 32-bit draw: -log(E) with E = -log(1 - v) exponential and v = (bits + 1/2) / 2^32, so
-// that the large values, which decide, keep their full resolution. In double, rounded once. In (-3.2, 22.9).
+// Standard Gumbel noise from one 32-bit draw: -log(E) with E = -log(1 - v) exponential and v = (bits + 1/2) / 2^32.
+// This form keeps full resolution for the large values, which decide. Computed in double and rounded once. Values lie
+// in (-3.2, 22.9).
 float gumbel_from_bits(uint32_t bits);
 
-// What `sample` adds to a token's logit: keyed by the request's seed, the choice and the position of the row whose
-// logits are sampled. Four neighbouring tokens share one draw of Philox: counter (token / 4, position, choice, 0), key
-// (low, high half of the seed), word token % 4.
+// The noise that `sample` adds to a token's logit. Its keys are the request's seed, the choice, and the position of the
+// sampled row. Four neighbouring tokens share one draw of Philox: counter (token / 4, position, choice, 0), key (low,
+// high half of the seed), word token % 4.
 float gumbel(uint64_t seed, uint32_t choice, uint32_t position, uint32_t token);
-// The draw of Philox that tokens 4 group to 4 group + 3 share.
+// The draw of Philox that the tokens 4 group to 4 group + 3 share.
 PhiloxCounter gumbel_draw(uint64_t seed, uint32_t choice, uint32_t position, uint32_t group);
 
 }  // namespace sluice

@@ -1,8 +1,8 @@
-// Result<T>: a value or an Error with one sentence a person can act on.
+// Result<T> is a value, or an Error with one sentence that a person can act on.
 //
-// Errors are values at parsing, I/O and device boundaries; programming mistakes are CHECKs (check.h). Nothing in src/
-// throws, because the same sources compile for wasm without exceptions. Our own type: std::expected is C++23, which
-// nvcc and g++ 12's library do not give us whole.
+// Parsing, I/O and device calls return errors as values; programming mistakes are CHECKs (check.h). Nothing in src/
+// throws, because the same sources compile for wasm without exceptions. The type is our own, because std::expected is
+// C++23, which nvcc and the library of g++ 12 do not have whole.
 //
 //   Result<Config> read_config(std::string_view text) {
 //     TRY(const Json json, parse_json(text));        // declares json, or returns the error
@@ -24,7 +24,7 @@ namespace sluice {
 
 enum class ErrorKind : uint8_t { not_found, corrupt, unsupported, out_of_memory, invalid, io, cancelled };
 
-// `text` is one line without a final stop: "where: found X: want Y".
+// `text` is one line without a full stop: "where: found X: want Y".
 struct Error {
   ErrorKind kind = ErrorKind::invalid;
   std::string text;
@@ -106,10 +106,10 @@ using Status = Result<void>;
   declaration = *std::move(temporary)
 
 // TRY(declaration, expression): declares a variable with the value of a Result, or returns its error from this
-// function. It is two statements, so that a branch of one statement takes TRY_ASSIGN.
+// function. It expands to two statements, so a branch of one statement needs TRY_ASSIGN.
 #define TRY(declaration, ...) SLUICE_TRY_(SLUICE_JOIN(try_result_, __COUNTER__), declaration, __VA_ARGS__)
 
-// TRY_ASSIGN(variable, expression): the same for a variable that exists; one statement.
+// TRY_ASSIGN(variable, expression): the same for an existing variable. It is one statement.
 #define TRY_ASSIGN(variable, ...)                          \
   do {                                                     \
     auto try_result = (__VA_ARGS__);                       \

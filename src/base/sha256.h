@@ -1,4 +1,4 @@
-// SHA-256: names the contents of a model, so that a saved state is never used with another one.
+// SHA-256. It names the contents of a model, so that a saved state is never used with another model.
 // Source: FIPS 180-4 (https://doi.org/10.6028/NIST.FIPS.180-4), sections 4.1.2, 5.1.1 and 6.2.
 #pragma once
 
@@ -15,7 +15,7 @@ class Sha256 {
  public:
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text) { add(std::as_bytes(std::span(text.data(), text.size()))); }
-  // The digest of all that was added; nothing may be added afterwards.
+  // The digest of everything added. Nothing may be added afterwards.
   std::array<uint8_t, 32> finish();
   std::string finish_hex();  // 64 lower-case digits
 

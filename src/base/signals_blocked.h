@@ -1,5 +1,5 @@
-// Threads that are started while one of these lives take no signals but those of their own faults: the others are for
-// threads that wait for them.
+// While an object of this type lives, new threads block all signals except those of their own faults. The threads that
+// wait for signals get the others.
 #pragma once
 
 #if defined(__linux__)

@@ -1,5 +1,5 @@
-// Small string helpers: cat() joins strings and numbers, number parsing without locale or exceptions.
-// Ours because std::format is missing from libstdc++ 12, which both release compilers use.
+// Small string helpers: cat() joins strings and numbers; numbers are parsed without locale or exceptions.
+// They are our own, because libstdc++ 12, which both compilers use, has no std::format.
 #pragma once
 
 #include <charconv>
@@ -23,7 +23,7 @@ void append_part(std::string& out, I part) {
   const auto end = std::to_chars(digits, digits + sizeof digits, part);
   out.append(digits, end.ptr);
 }
-// Shortest of %.6g; for exact round trips use format_number (json.h).
+// The text of %.6g. For exact round trips use format_number (json.h).
 void append_part(std::string& out, double part);
 
 // cat("blk.", 3, ": ", 0.5) == "blk.3: 0.5"
@@ -34,7 +34,7 @@ std::string cat(const Parts&... parts) {
   return out;
 }
 
-// The whole of `text` as a number, or nothing. Decimal, no leading spaces or plus sign.
+// All of `text` as a decimal number without leading spaces or plus sign; else none.
 std::optional<int64_t> parse_integer(std::string_view text);
 std::optional<double> parse_number(std::string_view text);
 
@@ -45,7 +45,7 @@ bool ends_with(std::string_view text, std::string_view suffix);
 std::string format_bytes(uint64_t bytes);
 // "[4096, 512]"
 std::string format_shape(const std::vector<int64_t>& shape);
-// `text` with control characters and bytes that are not UTF-8 escaped, cut at `limit` bytes, for error sentences.
+// `text` for error sentences: control characters and bytes that are not UTF-8 escaped, cut at `limit` bytes.
 std::string printable(std::string_view text, size_t limit = 80);
 
 }  // namespace sluice

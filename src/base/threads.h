@@ -1,10 +1,10 @@
 // A fixed team of threads for loops whose shares are known beforehand.
 //
-// The caller is one of the team: a pool of one starts no thread. A loop is cut into one contiguous share a thread, so
-// which thread computes what depends on the count alone. Between loops the others spin for some microseconds, because
-// the next loop of a decode step usually follows at once, and then sleep.
-// A pool belongs to the process; loops of several callers run one after another. A body must not start a loop itself.
-// In a page (threads_wasi.cpp) there are no threads: every pool is a pool of one.
+// The caller belongs to the team, so a pool of one starts no thread. Each thread gets one contiguous share of a loop;
+// which share depends on the count alone. Between loops the threads spin for some microseconds, because the next loop
+// of a decode step usually follows at once; then they sleep.
+// A pool belongs to the process. Loops of several callers run one after another. A body must not start a loop.
+// A page has no threads (threads_wasi.cpp), so every pool there is a pool of one.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// What one thread does of a loop over [0, count): the indices [first, last), which may be none.
+// One thread's part of a loop over [0, count): the indices [first, last), possibly none.
 struct Share {
   uint32_t thread = 0;
   size_t first = 0;
@@ -22,7 +22,7 @@ struct Share {
 
 class ThreadPool {
  public:
-  // At least 1, the caller among them. Throws what std::thread does when the system gives no more: std::system_error.
+  // At least 1, the caller included. Throws std::system_error, as std::thread does, when the system gives no more.
   explicit ThreadPool(uint32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -30,8 +30,8 @@ class ThreadPool {
 
   uint32_t threads() const { return threads_; }
 
-  // Calls body(Share) once on every thread and returns when all are done; on the caller alone, with the whole range,
-  // when there are at most `grain` indices: too little work to wake anybody for.
+  // Calls body(Share) once on every thread and returns when all are done. With at most `grain` indices the caller alone
+  // takes the whole range, because waking the others would cost more.
   template <class Body>
   void parallel(size_t count, size_t grain, const Body& body) {
     if (threads_ == 1 || count <= grain) return body(Share{0, 0, count});
@@ -54,9 +54,9 @@ class ThreadPool {
 // Processors this process may run on.
 uint32_t available_processors();
 
-// Lets go of the processor for some 50 microseconds, while a device works by itself.
+// Sleeps for some 50 microseconds, while a device works on its own.
 void wait_a_moment();
-// Lets other threads run that are ready, for less than that.
+// Lets other ready threads run, for less than that.
 void yield_processor();
 
 }  // namespace sluice

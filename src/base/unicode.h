@@ -1,5 +1,5 @@
-// UTF-8, general categories, simple case and NFC. The data is utf8proc's, written out as tables when the build is
-// configured (tools/unicode_tables.cpp), so that every build, a page's too, has the same.
+// UTF-8, general categories, simple case mapping and NFC. The data come from utf8proc. They are written as tables when
+// the build is configured (tools/unicode_tables.cpp), so every build has the same, pages included.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ struct Decoded {
   uint32_t bytes = 0;  // 1 to 4; 0 when the text does not begin with a well-formed character
 };
 
-// First character of `text`. Over-long forms, surrogates and values above 10FFFF are not well-formed.
+// The first character of `text`. Over-long forms, surrogates and values above 10FFFF are not well-formed.
 Decoded decode_utf8(std::string_view text);
 void append_utf8(std::string& out, uint32_t code_point);
 bool is_utf8(std::string_view text);
-// Bytes at the end of `text` that begin a character whose other bytes are still to come (0 to 3).
+// The number of bytes at the end of `text` that begin an unfinished character (0 to 3).
 size_t incomplete_tail(std::string_view text);
 // `text` with every byte that is not part of a well-formed character replaced by U+FFFD.
 std::string replace_invalid_utf8(std::string_view text);
@@ -61,7 +61,7 @@ bool is_space(uint32_t code_point);        // \s: White_Space
 uint32_t to_upper(uint32_t code_point);    // simple case mapping
 uint32_t to_lower(uint32_t code_point);
 
-// Canonical composition; text that is not UTF-8 comes back unchanged.
+// Canonical composition. Text that is not UTF-8 is returned unchanged.
 std::string to_nfc(std::string_view text);
 
 }  // namespace sluice

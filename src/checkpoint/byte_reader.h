@@ -1,5 +1,6 @@
-// A cursor over a ByteSource for binary headers: little-endian numbers and length-prefixed strings, each checked
-// against what is left before anything is allocated. Reads ahead in pieces, so that small reads are cheap.
+// A cursor over a ByteSource for binary headers: little-endian numbers and length-prefixed strings. Each length is
+// checked against the remaining bytes before anything is allocated. The cursor reads ahead in pieces, so small reads
+// are cheap.
 #pragma once
 
 #include <bit>
@@ -19,13 +20,13 @@ static_assert(std::endian::native == std::endian::little, "numbers are read as t
 
 class ByteReader {
  public:
-  // Reads at most the first `limit` bytes of `source`, which outlives the reader. `where` begins every error.
+  // Reads at most the first `limit` bytes of `source`, which must outlive the reader. Every error begins with `where`.
   ByteReader(const ByteSource& source, std::string where, uint64_t limit);
 
   uint64_t position() const { return position_; }
   uint64_t remaining() const { return end_ - position_; }
 
-  // `what` names the thing in the error of a file that ends too early: "key length".
+  // `what` names the number in the error of a file that ends too early: "key length".
   template <class T>
   Result<T> number(std::string_view what) {
     T value{};

@@ -1,8 +1,8 @@
-// A checkpoint: a model's tensors under the names the source gives them, its metadata, and which dialect it speaks.
+// A checkpoint: a model's tensors under the names that the source gives them, its metadata, and its dialect.
 //
-// Read in place: opening reads headers and small documents, the tensors stay in read-only mappings. Nothing here knows
-// a model family; model/ turns source names into canonical ones. A Checkpoint may be dropped while its tensors are
-// used, as long as owner() of their file is held.
+// Opening reads headers and small documents; tensors stay in read-only mappings. Nothing here knows a model family:
+// model/ turns source names into canonical ones. A Checkpoint may be dropped while its tensors are in use, as long as
+// someone holds owner() of their file.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct StoredTensor {
   uint64_t offset = 0;         // of the first byte in that file
 };
 
-// A byte of one of a checkpoint's files.
+// The position of a byte in one of a checkpoint's files.
 struct FilePlace {
   uint32_t file = 0;  // index into Checkpoint::files
   uint64_t offset = 0;
@@ -50,23 +50,23 @@ class Checkpoint {
   const std::vector<std::string>& files() const { return files_; }       // those with tensors
   const std::vector<StoredTensor>& tensors() const { return tensors_; }  // in the order of the files
   const StoredTensor* find(std::string_view name) const;
-  // An error when one of the files has been written to since it was opened: what was read of it cannot be trusted.
+  // An error when a file has been written to since it was opened. Data read from it cannot be trusted then.
   Status check_unchanged() const;
-  // 64 hexadecimal digits of its files' versions (Mapping::version); "" where one has none.
+  // 64 hexadecimal digits that stand for the versions of all files (Mapping::version); "" where a file has none.
   std::string version() const;
-  // Where a byte of a tensor lies; none of a checkpoint in no file.
+  // The file position of a byte of a tensor; none when the checkpoint lies in no file.
   std::optional<FilePlace> place_of(const StoredAt& byte) const;
-  // Keeps the tensor's bytes where they are.
+  // Keeps the mapping of the tensor's bytes alive.
   std::shared_ptr<const void> owner(const StoredTensor& tensor) const {
     return memory_ != nullptr ? memory_ : mappings_[tensor.file];
   }
 
   // Hugging Face: "config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json" ...; null when the
-  // directory has none. text_file: "chat_template.jinja".
+  // directory has no such file. text_file: "chat_template.jinja".
   const Json* document(std::string_view file_name) const;
   const std::string* text_file(std::string_view file_name) const;
 
-  // GGUF, of a split model its first file's; empty for other dialects.
+  // GGUF keys; those of the first file of a split model. Empty for other dialects.
   const GgufMetadata& metadata() const { return metadata_; }
   const GgufValue* key(std::string_view name) const { return metadata_.find(name); }
 
@@ -85,13 +85,13 @@ class Checkpoint {
   GgufMetadata metadata_;
 };
 
-// A Hugging Face directory (config.json and *.safetensors, sharded or not) or a .gguf file, of
-// a split model any of its files.
+// Opens a Hugging Face directory (config.json and *.safetensors, sharded or not) or a .gguf file. Any file of a split
+// model will do.
 Result<Checkpoint> open_checkpoint(const std::string& path);
-// The model's checkpoint with the tensors and keys of a head for multi-token prediction that lies in a file of its own
+// The model's checkpoint with the tensors and keys of a draft head (multi-token prediction) from a file of its own
 // (draft_file.h). Both checkpoints share the mappings of the model's files.
 Result<Checkpoint> join_draft_head(const Checkpoint& model, const std::string& path);
-// A checkpoint that lies in no file: what a configuration alone says, or a model made up in memory.
+// A checkpoint without a file: a configuration alone, or a model made up in memory.
 struct MadeCheckpoint {
   Dialect dialect{};
   std::string name;  // in the place of a path
@@ -101,7 +101,7 @@ struct MadeCheckpoint {
   std::shared_ptr<const void> memory;  // owns their bytes
 };
 Checkpoint make_checkpoint(MadeCheckpoint made);
-// One safetensors file by itself, without documents: goldens, adapters.
+// One safetensors file without documents: goldens, adapters.
 Result<Checkpoint> open_safetensors(const std::string& path);
 
 }  // namespace sluice

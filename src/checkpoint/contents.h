@@ -1,9 +1,8 @@
-// What a checkpoint's tensors hold, in 32 hexadecimal digits that differ when one byte of one tensor does, or a name, a
-// format or a shape. XXH3 (base/checksum.h): models differ by chance, nobody forges one.
+// A digest of a checkpoint's tensors in 32 hexadecimal digits. It changes when a byte of a tensor, a name, a format or
+// a shape changes. It uses XXH3 (base/checksum.h), because models differ by accident and nobody forges one.
 //
-// All files are read for it, which takes as long as the disk does: so a ContentsMemory keeps the digits by the version
-// of the files (Mapping::version). In a page files have no versions, and the digits are made anew for each opened
-// model.
+// The digest reads all files, at the speed of the disk. So a ContentsMemory keeps digests by the version of the files
+// (Mapping::version). In a page files have no versions, and each opened model is digested anew.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +13,13 @@
 
 namespace sluice {
 
-// From one run to the next. What it says is believed: a wrong answer makes a model pass for another.
+// A memory that lasts from one run to the next. Its answers are trusted: a wrong one makes one model pass for another.
 class ContentsMemory {
  public:
   virtual ~ContentsMemory() = default;
   virtual std::optional<std::string> find(const std::string& version) = 0;
   virtual void keep(const std::string& version, const std::string& contents) = 0;
-  // While files are read, and at the end.
+  // Called while files are read, and at the end.
   virtual void reading(uint64_t done, uint64_t all) = 0;
 };
 

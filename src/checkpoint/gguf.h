@@ -24,7 +24,7 @@ struct GgufHeader {
   std::vector<TensorEntry> tensors;
 };
 
-// `where` begins every error: "model.gguf". Every tensor of the result lies within `source`.
+// Every error begins with `where`: "model.gguf". Every tensor of the result lies within `source`.
 Result<GgufHeader> parse_gguf(const ByteSource& source, const std::string& where);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Metadata of a GGUF file: keys with values whose types are kept exactly, so that a file can be written again as it
-// was. Source: the GGUF v3 layout of ggml (ggml/include/gguf.h).
+// Metadata of a GGUF file. Keys keep the exact types of their values, so a file can be written again unchanged. Source:
+// the GGUF v3 layout of ggml (ggml/include/gguf.h).
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class GgufMetadata {
   };
 
   GgufMetadata() = default;
-  // `where` begins every error: "model.gguf".
+  // Every error begins with `where`: "model.gguf".
   explicit GgufMetadata(std::string where) : where_(std::move(where)) {}
 
   // False when the key is there already.
@@ -61,7 +61,8 @@ class GgufMetadata {
   // A pointer into this metadata. T: float, int32_t, uint32_t, std::string, bool ...
   template <class T>
   Result<const std::vector<T>*> get_array(std::string_view name) const;
-  // One value a layer from a scalar (for all) or an array of exactly `layers`; u32, i32 >= 0 or bool.
+  // One value for each layer. The key holds a scalar for all layers or an array of exactly `layers` values, each u32,
+  // i32 >= 0 or bool.
   Result<std::vector<uint32_t>> get_per_layer(std::string_view name, uint32_t layers) const;
 
  private:

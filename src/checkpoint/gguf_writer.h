@@ -1,5 +1,5 @@
-// Writes GGUF v3: keys in the order they were added, tensor infos, zero padding, then tensor data as it streams in, so
-// that a model larger than memory passes through. Source: ggml/include/gguf.h, layout only.
+// Writes GGUF v3: keys in the order of adding, tensor infos, zero padding, then tensor data as it streams in. So a
+// model larger than memory can be written. Source: ggml/include/gguf.h, layout only.
 //
 //   GgufWriter writer;
 //   writer.add_key("general.architecture", std::string("gemma4"));
@@ -26,13 +26,13 @@ namespace sluice {
 class GgufWriter {
  public:
   void add_key(std::string name, GgufValue value);
-  // `shape` outermost first, at most four dimensions.
+  // `shape` is outermost first, with at most four dimensions.
   void add_tensor(std::string name, Format format, std::vector<int64_t> shape);
 
-  // Writes all that stands before the data. Fails when a name, key or shape cannot be written. Alignment is 32 or the
-  // value of the key general.alignment. `sink` outlives finish().
+  // Writes everything before the data. Fails when a name, key or shape cannot be written. The alignment is 32, or the
+  // value of the key general.alignment. `sink` must live until finish().
   Status begin(ByteSink& sink);
-  // The next bytes of the data; a piece ends where its tensor ends or before.
+  // Writes the next bytes of the data. A piece must not go beyond the end of its tensor.
   Status write(std::span<const std::byte> piece);
   void finish() const;  // CHECKs that every tensor is complete
 
@@ -50,7 +50,7 @@ class GgufWriter {
   Status check_alignment();
   Status check_tensor(Tensor& tensor) const;
   std::string header() const;
-  uint64_t padding(uint64_t bytes) const;  // zeros after so many bytes
+  uint64_t padding(uint64_t bytes) const;  // zeros that must follow so many bytes
   Status put_zeros(uint64_t count);
   Status advance();
 

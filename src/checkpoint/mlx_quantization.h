@@ -10,10 +10,9 @@
 //   mxfp8    8                 32            f8_e4m3     f8_e8m0   none
 //   nvfp4    4                 16            f4          f8_e4m3   none
 //
-// Entries for modules that the model does not have are of no account: files keep them of parts that were dropped. An
-// entry may spell a module's path with another prefix than the tensors have, "model." for "language_model.model.":
-// tools move modules and leave the entries as they were. The same spelling counts before another one. Source: mlx
-// (mlx/ops.cpp) and mlx-lm (utils.py).
+// Entries for modules that the model lacks are ignored: files keep them for parts that were dropped. An entry may spell
+// a module's path with another prefix than the tensors, "model." for "language_model.model.", because tools move
+// modules without changing entries. An exact spelling wins. Source: mlx (mlx/ops.cpp) and mlx-lm (utils.py).
 #pragma once
 
 #include <optional>
@@ -33,28 +32,31 @@ struct MlxPacking {
   const char* mode = "affine";
   uint32_t bits = 4, group = 64;
   Format elements = Format::u4;
-  std::optional<Format> scales{};  // which a file keeps as u8; none: f32, f16 or bf16, as it says
+  std::optional<Format> scales{};  // set where files keep scales as u8; none: f32, f16 or bf16 as the tensor says
   bool offsets = true;
   bool operator==(const MlxPacking&) const = default;
 };
 
+// Whether mode affine packs elements in that format.
+bool is_affine_format(Format format);
+
 class MlxQuantization {
  public:
-  // Nothing when `config` has no "quantization". `where` begins every error. `prefixes`: what may stand before the name
-  // of a module, the first that fits being the one.
+  // None when `config` has no "quantization". Every error begins with `where`. `prefixes` may stand before the name of
+  // a module; the first one that fits is used.
   static Result<std::optional<MlxQuantization>> read(const Json& config, const std::string& where,
                                                      std::span<const std::string> prefixes = {});
 
   const MlxPacking& usual() const { return usual_; }
-  // Of the module of that path, "model.layers.0.mlp.gate"; null: it is not quantised. Fails where entries of other
-  // spellings differ.
+  // The packing of the module with that path, "model.layers.0.mlp.gate"; null when it is not quantised. Fails when
+  // entries of other spellings disagree.
   Result<const MlxPacking*> of(const std::string& path) const;
 
  private:
   struct Other {
     std::optional<MlxPacking> packing;
     std::string path;
-    std::string rival{};  // an entry for the same module that says something else; "": none
+    std::string rival{};  // an entry for the same module with another value; "": none
   };
 
   std::string without_prefix(const std::string& path) const;

@@ -1,4 +1,4 @@
-// Where a model lies: what the stores of other programs come down to.
+// The files of a model: the result of looking into the stores of other programs.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ inline const char* origin_name(Origin origin) {
 }
 
 struct ModelFiles {
-  std::string name;  // by which it is found again: "gemma4:e2b", "org/repo", a path
+  std::string name;  // the name to find it again: "gemma4:e2b", "org/repo", a path
   Origin origin{};
-  std::string path;                   // a GGUF file, of a split model its first, or a Hugging Face directory
-  std::string projector;              // GGUF file of the towers; "": none, or they lie in the model's own
+  std::string path;                   // a GGUF file (the first of a split model) or a Hugging Face directory
+  std::string projector;              // GGUF file of the towers; "": none, or the model's own file has them
   std::string draft_head;             // GGUF file of a draft head alone (draft_file.h); "": none lies beside the model
   std::vector<std::string> adapters;  // LoRA files
 
   // Only Ollama's store keeps these.
-  std::string go_template;            // Go's text/template, which is not rendered: the model's own is
+  std::string go_template;            // a template of Go's text/template; it is not rendered, the model's own is
   std::string system;                 // the system prompt to begin with
   Json params;                        // an object of sampling settings, or null
   Json messages;                      // a list of messages to begin with, or null

@@ -1,5 +1,6 @@
-// Reads the header of a safetensors file. Source: the format page of huggingface/safetensors, whose reference reader's
-// rules are kept: offsets contiguous from 0 to the end of the file, sizes that follow from shape and dtype.
+// Reads the header of a safetensors file. Source: the format page of huggingface/safetensors. The rules of its
+// reference reader hold here: offsets are contiguous from 0 to the end of the file, and sizes follow from shape and
+// dtype.
 //
 //   u64 bytes of the header | the header, JSON | data
 //   {"name": {"dtype": "BF16", "shape": [4, 2], "data_offsets": [begin, end]}, ..., "__metadata__": {"key": "value"}}
@@ -16,7 +17,7 @@
 
 namespace sluice {
 
-// Tensors in the order of their offsets. `where` begins every error. Every tensor lies within `source`.
+// Tensors in the order of their offsets. Every error begins with `where`. Every tensor lies within `source`.
 Result<std::vector<TensorEntry>> parse_safetensors(const ByteSource& source, const std::string& where);
 
 }  // namespace sluice

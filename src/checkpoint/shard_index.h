@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// Tensor name -> name of a safetensors file, a plain name without folders. `where` begins every error.
+// Tensor name -> name of a safetensors file, a plain name without folders. Every error begins with `where`.
 Result<std::map<std::string, std::string>> parse_shard_index(std::string_view text, const std::string& where);
 
 }  // namespace sluice

@@ -1,13 +1,12 @@
-// Models split over several GGUF files. Source: llama.cpp's tools/gguf-split and the writer of its gguf-py, whose names
-// and keys are kept:
+// Models split over several GGUF files, with the names and keys of llama.cpp's gguf-split and gguf-py:
 //
 //   name               prefix-00001-of-00003.gguf, numbered from 1
 //   split.no           u16, numbered from 0
 //   split.count        u16; 0 or 1: the file is whole (merging leaves 0 behind)
 //   split.tensors.count  i32, of all parts together
-//   sluice.split.id    string, ours: parts of one set have the same, "3-" and a digest of all 3 parts. Sets of other
-//                      programs have none. One that such a program merged and split again has it in the first part
-//                      alone, most likely with another number of parts, and then it counts for nothing.
+//   sluice.split.id    string, ours: all parts of one set have the same, "3-" and a digest of all 3 parts. Sets of
+//                      other programs have none. A set that such a program merged and split again has it in the
+//                      first part only. It is ignored then, because the number of parts has most likely changed.
 //
 // The first part carries the model's keys and may hold no tensor. Every part is a GGUF file of its own.
 #pragma once
@@ -25,7 +24,7 @@
 
 namespace sluice {
 
-// A path that is named as a part: "models/m-00002-of-00003.gguf" is part 2 of 3 of "models/m".
+// A path with the name of a part: "models/m-00002-of-00003.gguf" is part 2 of 3 of "models/m".
 struct SplitName {
   std::string prefix;
   uint32_t number = 0;  // from 1
@@ -47,21 +46,21 @@ struct GgufParts {
   std::vector<GgufPart> parts;
 };
 
-// What one part may hold; 0: any number.
+// The limits of one part; 0: no limit.
 struct SplitLimits {
   uint64_t bytes = 0;  // of tensor data
   uint64_t tensors = 0;
 };
-// How many tensors each part gets, of tensors with so many bytes in this order; at least one, which may be larger than
-// the limit.
+// How many tensors each part gets, for tensors of these sizes in this order. Each part gets at least one, even if it is
+// larger than the limit.
 std::vector<size_t> split_tensors(const std::vector<uint64_t>& bytes, const SplitLimits& limits);
-// The keys that make a file that part of a model of so many tensors; the id is that of no digest yet.
+// The keys that make a file this part of a model with so many tensors. The id does not contain a digest yet.
 std::vector<GgufMetadata::Entry> split_keys(const SplitName& part, size_t tensors);
 inline constexpr std::string_view kSplitIdKey = "sluice.split.id";
-// Of a set of so many parts. As long for every digest.
+// The id of a set of so many parts. Its length does not depend on the digest.
 std::string split_id(size_t parts, const ChecksumValue& digest);
 
-// The headers of a GGUF file and, when it is a part of a split model, of all other parts: any of them may be given.
+// The headers of a GGUF file and, for a split model, of all other parts. Any part may be given.
 Result<GgufParts> read_gguf_parts(const std::string& path);
 
 }  // namespace sluice

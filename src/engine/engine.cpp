@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/checked.h"
+#include "engine/draft/drafts.h"
 #include "engine/engine_impl.h"
 
 namespace sluice {
@@ -102,6 +103,10 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
              {.reclaim = [this] { return admission_.reclaim(); },
               .complete = [this](const Completion& completion) { complete(completion); }}),
       files_(pages_, cache_, *placed_.runner, budget, computed_by()) {
+  if (options_.draft.kind == DraftKind::none)
+    continuation_ = std::make_unique<OneToken>();
+  else
+    continuation_ = std::make_unique<Drafts>(options_.draft);
   if (options_.states == nullptr) return;
   states_.emplace(*options_.states, pages_, cache_, computed_by());
   admission_.set_recall([this](const CachedHistory& text, uint32_t bound) { return states_->recall(text, bound); });
@@ -119,6 +124,16 @@ Status EngineImpl::reserve_buffers() {
   const uint64_t bytes = step_.words().size_bytes() + results_.size() * sizeof(SampleResult);
   TRY(Reservation reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
   reserved_.push_back(std::move(reservation));
+  return {};
+}
+
+Status EngineImpl::add_draft_head(DraftModel head, Device& device) {
+  const DraftHead::Limits limits{.arithmetic = options_.arithmetic,
+                                 .rows = placed_.layout.maxima.rows,
+                                 .sequences = options_.sequences,
+                                 .context = context()};
+  TRY(continuation_,
+      Drafts::with_head(options_.draft, std::move(head), model_->program, ports_.hidden, limits, device, *budget_));
   return {};
 }
 
@@ -168,7 +183,6 @@ Job EngineImpl::make_job(Request request, SequenceId sequence, size_t history_be
   job.marks = snapshot_marks(request, history_before, known, known + job.tokens_left);
   job.progress.sequence = sequence;
   job.progress.prompt_tokens = static_cast<uint32_t>(known);
-  job.draft_length = DraftLength(options_.draft.tokens);
   job.request = std::move(request);
   return job;
 }
@@ -211,6 +225,12 @@ Result<Progress> EngineImpl::collect(RequestId id) {
   return taken;
 }
 
+EngineStats EngineImpl::stats() const {
+  EngineStats stats = stats_;
+  continuation_->add_to(stats);
+  return stats;
+}
+
 bool EngineImpl::in_flight(RequestId id) const {
   const auto concerns = [id](const FlightPart& part) { return part.job == id; };
   return (flight_ && std::any_of(flight_->parts.begin(), flight_->parts.end(), concerns)) ||
@@ -229,7 +249,7 @@ void EngineImpl::cancel(RequestId id) {
 void EngineImpl::finish(Job& job, Finish how) {
   job.progress.finish = how;
   job.state = Job::State::finished;
-  job.verified.clear();
+  continuation_->forget(job);
   OpenSequence& sequence = board_.sequence_of(job);
   cache_.settle(sequence.text);
   sequence.request = 0;
@@ -240,7 +260,7 @@ void EngineImpl::finish(Job& job, Finish how) {
 
 void EngineImpl::forget_sequence(SequenceId sequence) {
   board_.sequences.erase(sequence);
-  if (head_) head_->forget(sequence);
+  continuation_->forget_sequence(sequence);
 }
 
 void EngineImpl::fail(Job& job, Error why) {

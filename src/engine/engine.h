@@ -18,7 +18,7 @@
 
 #include "base/budget.h"
 #include "base/result.h"
-#include "device/device.h"
+#include "device/measured.h"
 #include "engine/draft/draft.h"
 #include "engine/experts/expert_store.h"
 #include "engine/experts/row_store.h"
@@ -136,7 +136,7 @@ class Engine {
   // While no request runs: takes in experts that are read before they are chosen, and reads more; does not wait. False:
   // there is nothing to be read.
   virtual bool warm_up() = 0;
-  virtual std::optional<DispatchCounts> dispatch_counts() const = 0;  // as the device's Runner has them
+  virtual std::optional<DispatchCounts> dispatch_counts() const = 0;  // as the device has them
   virtual std::string numerics_id() const = 0;
 };
 

@@ -3,7 +3,7 @@
 //   launch: admit, schedule, provide pages, fill the step, start   (engine_step.cpp)
 //   land:   take results, advance sequences, end requests          (engine_step.cpp)
 //   experts: read while a step has stopped for them                 (engine_step.cpp)
-//   drafts: proposed before a step, kept behind it one a turn       (engine_draft.cpp)
+//   guesses: asked for before a step, results of those that stand taken one a turn (continuation.h)
 //
 // A step whose logits are not finite is run again, alone for each sequence concerned, to name the first op that failed;
 // the rows it writes again are provisional, since nothing was advanced over them.
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/admission.h"
+#include "engine/continuation.h"
 #include "engine/draft/draft_head.h"
 #include "engine/experts/row_store.h"
 #include "engine/plan/layout.h"
@@ -57,7 +58,7 @@ class EngineImpl final : public Engine {
   void keep_state(SequenceId sequence) override;
 
   uint32_t context() const override { return placed_.layout.context; }
-  EngineStats stats() const override { return stats_; }
+  EngineStats stats() const override;
   std::optional<ExpertStats> expert_stats() const override {
     return store_ ? std::optional(store_->stats()) : std::nullopt;
   }
@@ -66,10 +67,13 @@ class EngineImpl final : public Engine {
   }
   std::vector<HotExpert> hot_experts() const override { return store_ ? store_->hottest() : std::vector<HotExpert>(); }
   bool warm_up() override;
-  std::optional<DispatchCounts> dispatch_counts() const override { return placed_.runner->dispatch_counts(); }
+  std::optional<DispatchCounts> dispatch_counts() const override {
+    const MeasuredRunner* const measured = placed_.runner->measured();
+    return measured == nullptr ? std::nullopt : measured->dispatch_counts();
+  }
   std::string numerics_id() const override { return placed_.numerics_id; }
   Cache& cache() { return cache_; }
-  const DraftHead* draft_head() const { return head_.get(); }
+  const Continuation& continuation() const { return *continuation_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -78,7 +82,7 @@ class EngineImpl final : public Engine {
   struct FlightPart {
     RequestId job = 0;
     Portion portion;
-    std::vector<int32_t> drafts = {};   // rows behind the portion's
+    std::vector<int32_t> guesses = {};  // rows behind the portion's
     std::vector<uint32_t> wanted = {};  // positions
     uint32_t first_wanted = 0;
     uint32_t first_row = 0;
@@ -113,25 +117,16 @@ class EngineImpl final : public Engine {
   bool fetch_experts(bool wait);
   void land(const Flight& flight);
   bool finite(const FlightPart& part) const;
-  void accept(const FlightPart& part, TokenClass token_class);
+  void accept(const FlightPart& part, TokenClass token_class, const EndedRows& ended);
   void take_logits(Job& job, const FlightPart& part);
+  EndedRows ended_rows(const FlightPart& part) const;
+  bool take_next_results();
   void take_token(Job& job, const SampleResult& result);
   void diagnose_next();
   void end_diagnosis(const FlightPart& part, const std::optional<NonFinite>& found);
   std::string describe(const FlightPart& part, const std::optional<NonFinite>& found) const;
   void fail_all(const Flight& flight, const Error& why);
   void forget_sequence(SequenceId sequence);
-
-  // engine_draft.cpp
-  void propose_drafts();
-  bool drafting() const;
-  void feed_head(const Job& job, const FlightPart& part);
-  bool run_head();
-  std::vector<RowSampling> samplings(const Job& job, std::span<const int32_t> drafts) const;
-  std::vector<SampleResult> standing_results(const FlightPart& part) const;
-  void take_results(Job& job, const FlightPart& part, TokenClass token_class);
-  bool take_verified();
-  void learn_pace(const Flight& flight);
 
   const std::string& digest();
   ComputedBy computed_by();
@@ -159,14 +154,9 @@ class EngineImpl final : public Engine {
   std::optional<Flight> flight_;
   std::vector<std::pair<FlightPart, TokenClass>> sick_;  // not finite, to be diagnosed
   EngineStats stats_;
-  DraftGauge gauge_;
-  std::unique_ptr<DraftHead> head_;
+  std::unique_ptr<Continuation> continuation_;
   std::unique_ptr<ExpertStore> store_;  // reads into the runner's memory: goes first
-  std::vector<float> hidden_;           // rows of the last step that the head may take
-  TokenClass fed_class_{};
-  Clock::duration decode_took_ = {};  // the last step
-  Clock::time_point head_started_ = {};
-  double head_seconds_ = 0;  // that drafting took since the last decode step
+  Clock::duration decode_took_ = {};    // the last step
 };
 
 // The engine over any program, as tests with a fake device make it.

@@ -12,8 +12,8 @@ constexpr auto kNearTheEnd = std::chrono::microseconds(300);
 }  // namespace
 
 StepState EngineImpl::step() {
-  if (head_ && head_->busy()) return run_head() ? StepState::progressed : StepState::in_flight;
-  if (!flight_ && take_verified()) return StepState::progressed;
+  if (continuation_->busy()) return continuation_->poll() ? StepState::progressed : StepState::in_flight;
+  if (!flight_ && take_next_results()) return StepState::progressed;
   if (!flight_ && !launch()) return StepState::idle;
   bool progressed = !flight_;
   while (const std::optional<Completion> completion = placed_.runner->poll()) {
@@ -63,10 +63,7 @@ bool EngineImpl::fetch_experts(bool wait) {
 
 // False when no request is left to run.
 bool EngineImpl::launch() {
-  if (head_ && head_->start(fed_class_)) {
-    head_started_ = Clock::now();
-    return true;
-  }
+  if (continuation_->start()) return true;
   admission_.admit();
   bool finished_any = false;
   for (auto& [id, job] : board_.jobs) {
@@ -74,7 +71,6 @@ bool EngineImpl::launch() {
     finish(job, Finish::length);
     finished_any = true;
   }
-  propose_drafts();
   const std::vector<Pending> wanting = pending();
   if (wanting.empty()) return finished_any;
   Batch batch = schedule_.next(wanting);
@@ -95,7 +91,10 @@ std::vector<Pending> EngineImpl::pending() {
   for (auto& [id, job] : board_.jobs) {
     if (job.state != Job::State::running) continue;
     const uint32_t adjustments = most_adjustments(job.request.sampling, model_->suppressed);
-    wanting.push_back(pending_of(job, board_.sequence_of(job).text, cache_, adjustments));
+    const CachedHistory& text = board_.sequence_of(job).text;
+    Pending& one = wanting.emplace_back(pending_of(job, text, cache_, adjustments));
+    job.guesses = one.generating ? continuation_->next_rows(job, text.history) : std::vector<int32_t>();
+    one.drafts = static_cast<uint32_t>(job.guesses.size());
   }
   return wanting;
 }
@@ -105,7 +104,7 @@ EngineImpl::FlightPart EngineImpl::flight_part(const Job& job, const Portion& po
   for (uint32_t i = 0; i < portion.logits; ++i) part.wanted.push_back(job.logits_at[job.logits_given + i]);
   // The last row is always looked at, so that what is not finite is found in the step that computed it.
   if (part.wanted.empty() || part.wanted.back() != portion.end - 1) part.wanted.push_back(portion.end - 1);
-  part.drafts.assign(job.drafts.begin(), job.drafts.begin() + portion.drafts);
+  part.guesses.assign(job.guesses.begin(), job.guesses.begin() + portion.drafts);
   for (uint32_t i = 0; i < portion.drafts; ++i) part.wanted.push_back(portion.end + i);
   part.samples = portion.complete && job.tokens_left > 0 && portion.end == board_.sequence_of(job).text.history.size();
   return part;
@@ -115,11 +114,13 @@ StepPart EngineImpl::step_part(const FlightPart& part) {
   const Job& job = board_.jobs.at(part.job);
   const CachedHistory& text = board_.sequence_of(job).text;
   StepPart step{.sequence = &text,
-                .drafts = part.drafts,
+                .drafts = part.guesses,
                 .begin = part.portion.begin,
-                .end = part.portion.end + static_cast<uint32_t>(part.drafts.size()),
+                .end = part.portion.end + static_cast<uint32_t>(part.guesses.size()),
                 .wanted = part.wanted};
-  if (part.samples) step.sampling = samplings(job, part.drafts);
+  if (part.samples)
+    step.sampling =
+        row_samplings(job.request.sampling, job.request.choice, text.history, part.guesses, model_->suppressed);
   return step;
 }
 
@@ -145,10 +146,7 @@ void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, StartOpt
     const std::span<float> given = std::span(logits_).first(size_t{wanted} * model_->vocabulary);
     reads.push_back({ports_.logits, std::as_writable_bytes(given)});
   }
-  if (head_ && !flight.diagnosing) {
-    const size_t width = hidden_.size() / placed_.layout.maxima.rows;
-    reads.push_back({ports_.hidden, std::as_writable_bytes(std::span(hidden_).first(rows * width))});
-  }
+  if (!flight.diagnosing) continuation_->add_reads(rows, reads);
   flight.started = Clock::now();
   if (store_) how.guess_experts = store_->begin_step() && !how.find_non_finite;
   flight.ticket = placed_.runner->start(step_, reads, how);
@@ -174,42 +172,57 @@ void EngineImpl::complete(const Completion& completion) {
 }
 
 void EngineImpl::land(const Flight& flight) {
-  learn_pace(flight);
-  if (flight.token_class == TokenClass::decode) decode_took_ = Clock::now() - flight.started;
-  fed_class_ = flight.token_class;
-  for (const FlightPart& part : flight.parts) {
+  const Clock::duration took = Clock::now() - flight.started;
+  if (flight.token_class == TokenClass::decode) decode_took_ = took;
+  std::vector<EndedRows> ended;
+  ended.reserve(flight.parts.size());
+  for (const FlightPart& part : flight.parts) ended.push_back(ended_rows(part));
+  continuation_->end_step(flight.token_class, std::chrono::duration<double>(took).count(), ended);
+  for (size_t i = 0; i < flight.parts.size(); ++i) {
+    const FlightPart& part = flight.parts[i];
     if (finite(part)) {
-      accept(part, flight.token_class);
+      accept(part, flight.token_class, ended[i]);
       continue;
     }
     FlightPart& sick = sick_.emplace_back(part, flight.token_class).first;
-    sick.wanted.resize(sick.wanted.size() - sick.drafts.size());
-    sick.drafts.clear();
+    sick.wanted.resize(sick.wanted.size() - sick.guesses.size());
+    sick.guesses.clear();
   }
   diagnose_next();
 }
 
 bool EngineImpl::finite(const FlightPart& part) const {
-  const std::span rows = std::span(results_).subspan(part.first_wanted, part.wanted.size() - part.drafts.size());
+  const std::span rows = std::span(results_).subspan(part.first_wanted, part.wanted.size() - part.guesses.size());
   return std::all_of(rows.begin(), rows.end(), [](const SampleResult& row) { return row.finite != 0; });
 }
 
-void EngineImpl::accept(const FlightPart& part, TokenClass token_class) {
+EndedRows EngineImpl::ended_rows(const FlightPart& part) const {
+  EndedRows ended{.begin = part.portion.begin,
+                  .end = part.portion.end,
+                  .first_row = part.first_row,
+                  .guesses = part.guesses,
+                  .complete = part.portion.complete};
+  const size_t sampled = 1 + part.guesses.size();
+  if (part.samples)
+    ended.results = std::span(results_).subspan(part.first_wanted + part.wanted.size() - sampled, sampled);
+  return ended;
+}
+
+void EngineImpl::accept(const FlightPart& part, TokenClass token_class, const EndedRows& ended) {
   Job& job = board_.jobs.at(part.job);
   CachedHistory& text = board_.sequence_of(job).text;
   (token_class == TokenClass::prompt ? stats_.prompt_rows : stats_.decode_rows) +=
-      part.portion.end - part.portion.begin + part.drafts.size();
+      part.portion.end - part.portion.begin + part.guesses.size();
   take_logits(job, part);
   if (part.portion.complete) cache_.advance(text, part.portion.end, job.marks);
   Progress& progress = job.progress;
   const uint32_t computed = std::min(text.cached, progress.prompt_tokens);
   if (computed > progress.reused_tokens)
     progress.computed_prompt_tokens = std::max(progress.computed_prompt_tokens, computed - progress.reused_tokens);
-  if (head_ && part.portion.complete && !job.cancelled) feed_head(job, part);
-  if (job.cancelled)
-    finish(job, Finish::cancelled);
-  else if (part.samples)
-    take_results(job, part, token_class);
+  if (job.cancelled) return finish(job, Finish::cancelled);
+  continuation_->take_rows(job, text.history, token_class, ended);
+  if (part.samples)
+    take_token(job, ended.results.front());
   else if (job.done(text))
     finish(job, Finish::length);
 }
@@ -232,6 +245,19 @@ void EngineImpl::take_token(Job& job, const SampleResult& result) {
     finish(job, Finish::stop_token);
   else if (job.tokens_left == 0)
     finish(job, Finish::length);
+}
+
+// False when there are none.
+bool EngineImpl::take_next_results() {
+  if (!continuation_->has_results()) return false;
+  for (auto& [id, job] : board_.jobs) {
+    const std::optional<SampleResult> result = continuation_->next_result(id);
+    if (!result) continue;
+    CachedHistory& text = board_.sequence_of(job).text;
+    cache_.advance(text, text.cached + 1, job.marks);
+    take_token(job, *result);
+  }
+  return true;
 }
 
 // The rows of one sequence alone: its bits do not depend on the others.
@@ -266,8 +292,7 @@ void EngineImpl::fail_all(const Flight& flight, const Error& why) {
   sick_.clear();
   for (const FlightPart& part : flight.parts) fail(board_.jobs.at(part.job), why);
   cache_.forget_snapshots();
-  if (head_) head_->forget_all();
-  for (auto& [id, job] : board_.jobs) job.verified.clear();
+  continuation_->forget_all();
   for (auto& [id, sequence] : board_.sequences) cache_.drop(sequence.text);
 }
 

@@ -40,7 +40,6 @@ Pending pending_of(const Job& job, const CachedHistory& text, const Cache& cache
   if (pending.generating) {
     pending.end = size;
     pending.token_class = TokenClass::decode;
-    pending.drafts = static_cast<uint32_t>(job.drafts.size());
   } else {
     pending.end = run_end(history, text.cached, cache.any_class());
     if (cache.has_slots()) pending.end = std::min(pending.end, next_mark(job, text.cached));

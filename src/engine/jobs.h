@@ -33,9 +33,7 @@ struct Job {
   std::vector<uint32_t> logits_at;  // positions in the history
   size_t logits_given = 0;
   std::vector<SnapshotMark> marks;  // ascending
-  std::vector<int32_t> drafts;      // for the next step
-  DraftLength draft_length{0};
-  std::vector<SampleResult> verified;  // behind rows that stand already, the next one last
+  std::vector<int32_t> guesses;     // whose rows may join the next step, behind the known ones
   Progress progress;
 
   bool done(const CachedHistory& text) const {

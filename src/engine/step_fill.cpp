@@ -96,6 +96,23 @@ Status check_tokens(std::string_view where, std::span<const int32_t> tokens, uin
   return {};
 }
 
+std::vector<RowSampling> row_samplings(const SamplingSettings& settings, uint32_t choice, const History& history,
+                                       std::span<const int32_t> guesses, std::span<const int32_t> suppressed) {
+  const auto sampling = [&](const History& before) {
+    return RowSampling{.row = sample_row(settings, choice),
+                       .adjustments = sample_adjustments(settings, before, suppressed)};
+  };
+  std::vector<RowSampling> rows{sampling(history)};
+  if (guesses.empty()) return rows;
+  const size_t kept = std::min<size_t>(history.size(), kMaxPenaltyWindow);  // no adjustment looks further back
+  History recent(history.end() - static_cast<std::ptrdiff_t>(kept), history.end());
+  for (const int32_t guess : guesses) {
+    recent.push_back({guess, TokenClass::decode});
+    rows.push_back(sampling(recent));
+  }
+  return rows;
+}
+
 void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class, std::span<const StepPart> parts) {
   Cursor total;
   for (const StepPart& part : parts) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/plan/layout.h"
+#include "engine/sampling.h"
 #include "engine/state/cache.h"
 #include "graph/step.h"
 
@@ -20,6 +21,10 @@ struct RowSampling {
   SampleRow row = {};
   std::vector<Adjustment> adjustments = {};
 };
+
+// As if each of the `guesses` were part of the history for what follows it: the row behind the history, then theirs.
+std::vector<RowSampling> row_samplings(const SamplingSettings& settings, uint32_t choice, const History& history,
+                                       std::span<const int32_t> guesses, std::span<const int32_t> suppressed);
 
 // Rows [begin, end) of a sequence, whose pages are provided. Behind its history come drafts.
 struct StepPart {

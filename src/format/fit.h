@@ -1,6 +1,6 @@
-// Least squares fits of scales, as the encoders of the k and iq4 formats use them: each tries some roundings of a few
-// elements to integers and keeps the scale whose weighted squared error is least. Parameters and order of the tries are
-// ggml's (ggml-quants.c), so that errors are.
+// Least squares fits of scales for the encoders of the k and iq4 formats. A fit tries several roundings of a few
+// elements to integers and keeps the scale with the least weighted squared error. Parameters and order of the tries are
+// ggml's (ggml-quants.c), so the errors equal ggml's.
 #pragma once
 
 #include <cmath>
@@ -132,7 +132,7 @@ float fit_signed(const float* x, const float* w) {
   return kept.scale();
 }
 
-// As fit_signed with weights x * x, by moving single elements to other integers while that helps, five times at most.
+// Like fit_signed with weights x * x, but moves single elements to other integers while that helps, five times at most.
 template <int kLevels, int N>
 float fit_one_by_one(const float* x) {
   const float farthest = farthest_from_0(x, N);

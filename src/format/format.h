@@ -1,10 +1,10 @@
-// Formats of stored elements: the table all of Sluice derives block sizes, names and decoding from.
+// Formats of stored elements. Block sizes, names and decoding in all of Sluice derive from this table.
 //
-// A trait, in a header of its own or its family's (q8_0.h, iq2.h), says all about a format: its constants, Block as it
-// lies in files, and load16(block, part, to), which decodes elements [16 part, 16 part + 16); formats of one element a
-// block have decode(block, to) instead; encode(from) where files are written in it. Formats without a trait are known
-// by name and size, so that any file can be listed and refused by name. Rows are never padded: row i of a matrix begins
-// at i * row_bytes(format, columns).
+// A trait describes one format, in a header of its own or of its family (q8_0.h, iq2.h): its constants, Block as it
+// lies in files, and load16(block, part, to), which decodes elements [16 part, 16 part + 16). Formats of one element a
+// block have decode(block, to) instead. Formats that we write have encode(from). Formats without a trait are known by
+// name and size, so any file can be listed and refused by name. Rows are not padded: row i begins at i *
+// row_bytes(format, columns).
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ struct FormatInfo {
   uint32_t block_bytes = 1;                //
   int ggml_type = -1;                      // id in GGUF; -1: none
   const char* safetensors_name = nullptr;  // dtype in safetensors; null: none
-  bool decodable = false;                  // models may have weights in it
-  float largest = 0;                       // magnitude up to which encode_row gives finite blocks
+  bool decodable = false;                  // models may store weights in this format
+  float largest = 0;                       // encode_row gives finite blocks up to this magnitude
   // `count` elements, a whole number of blocks; the stored side may lie at any address. Null: not possible.
   void (*decode)(const std::byte* from, float* to, size_t count) = nullptr;
   void (*encode)(const float* from, std::byte* to, size_t count) = nullptr;
@@ -54,14 +54,15 @@ std::optional<Format> format_by_safetensors_name(std::string_view name);
 
 // Bytes of a row of `columns` elements, a whole number of blocks.
 uint64_t row_bytes(Format format, uint64_t columns);
-// Bytes of a tensor, innermost dimension last: nothing when a dimension is negative, a row is not a whole number of
-// blocks, or the size leaves 63 bits. No dimensions: one element. For shapes read from files.
+// Bytes of a tensor, innermost dimension last, for shapes read from files. None when a dimension is negative, when a
+// row is no whole number of blocks, or when the size leaves 63 bits. A tensor without dimensions has one element.
 std::optional<uint64_t> tensor_bytes(Format format, std::span<const int64_t> shape);
 
 // `format` has a decoder, `count` is a whole number of blocks. Stored bytes may lie at any address.
 void decode_row(Format format, const std::byte* from, float* to, size_t count);
-// `format` has an encoder. The floats round to nearest, ties to even; the others as their headers say. Elements beyond
-// `largest` become infinite or, as NaN does in blocks, meaningless: callers who write files look at their input first.
+// `format` must have an encoder. Floats round to nearest, ties to even; the other formats round as their headers say.
+// Elements beyond `largest` become infinite, and NaN makes a block meaningless, so callers who write files check their
+// input first.
 void encode_row(Format format, const float* from, std::byte* to, size_t count);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// i8: signed integers of 8 bits, one element a block. What they mean, scales in tensors of their own say.
+// i8: signed integers of 8 bits, one element a block. Their scales lie in tensors of their own.
 #pragma once
 
 #include "format/format.h"

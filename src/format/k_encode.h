@@ -1,5 +1,5 @@
-// What the encoders of q4_k and q5_k share, ggml's without importances: scales and minima of each 32 elements, and the
-// integers that follow from them.
+// Shared by the encoders of q4_k and q5_k, which are ggml's without importances: the scales and minima of each 32
+// elements, and the integers that follow from them.
 #pragma once
 
 #include "format/fit.h"

@@ -1,5 +1,5 @@
-// How encoders turn numbers into integers. What comes in may be infinite or NaN and must not reach a conversion as
-// such; NaN becomes `low`.
+// How encoders turn numbers into integers. The input may be infinite or NaN, which must not reach a conversion. NaN
+// becomes `low`.
 #pragma once
 
 #include <cmath>
@@ -23,8 +23,8 @@ inline int truncated(float x, int low, int high) {
 
 inline float inverse_or_0(float x) { return x != 0.0f ? 1.0f / x : 0.0f; }
 
-// The element of largest magnitude, with its sign; the first of equals. In two steps, since clang 19 (-O3) miscompiles
-// the one loop that keeps the farthest so far.
+// The element of largest magnitude, with its sign; the first of equal ones. It takes two loops, because clang 19 (-O3)
+// miscompiles one loop that keeps the largest so far.
 inline float farthest_from_0(const float* x, uint32_t n) {
   float largest = 0;
   for (uint32_t i = 0; i < n; ++i) largest = std::fmax(largest, std::fabs(x[i]));

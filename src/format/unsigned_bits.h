@@ -1,5 +1,5 @@
-// u2 ... u6: unsigned integers of few bits, as MLX packs them into 32-bit words; and u8. What they mean, scales and
-// offsets in tensors of their own say.
+// u2 ... u6: unsigned integers of few bits, as MLX packs them into 32-bit words; and u8. Their scales and offsets lie
+// in tensors of their own.
 //
 //   uN, 32 elements
 //     byte  0   u8    q[4 N]   one string of bits, lowest first: element j is bits N j to N j + N - 1

@@ -1,5 +1,5 @@
-// Typed configuration: one row a field, naming it in both dialects, so that reading a Hugging Face config.json, reading
-// GGUF keys and writing GGUF keys all derive from the same table.
+// Typed configuration. One table row describes a field and its name in both dialects. Reading a Hugging Face
+// config.json, reading GGUF keys and writing GGUF keys all use that table.
 //
 //   std::vector<ConfigField> fields(Config& c) {
 //     return {{"num_hidden_layers", "block_count", &c.layers, 1, kMaxLayers}, ...};
@@ -8,7 +8,7 @@
 // Rules, the same for every family:
 //   - a number outside [least, most], or a fraction where a whole number belongs, is refused with its name and range;
 //   - a missing field takes `otherwise`, or is refused; Hugging Face's null is 0 where the range holds 0;
-//   - a field of one value a layer may be a single value for all or an array of exactly as many as there are layers;
+//   - a field with one value a layer may be a single value for all layers or an array with exactly one for each;
 //   - Hugging Face may write a 0/1 field as one of two words.
 #pragma once
 
@@ -25,6 +25,8 @@
 
 namespace sluice {
 
+class SourceNames;
+
 struct ConfigField {
   using Target = std::variant<uint32_t*, float*, bool*, std::vector<uint32_t>*>;
 
@@ -32,9 +34,9 @@ struct ConfigField {
   const char* gguf = nullptr;                      // key after "<architecture>."; null: not there
   Target target;                                   // in a family's config, which outlives the row
   double least = 0, most = 0;                      // of numbers; a bool has no range
-  std::optional<double> otherwise = std::nullopt;  // value of a missing field; nothing: the field must be there
+  std::optional<double> otherwise = std::nullopt;  // value of a missing field; none: the field is required
   std::array<const char*, 2> words = {};           // what Hugging Face writes for 0 and 1
-  bool at_root = false;                            // config.json may have it outside of the text config, too
+  bool at_root = false;                            // config.json may also have it outside the text config
 };
 
 class ConfigReader {
@@ -42,22 +44,22 @@ class ConfigReader {
   // `architecture` prefixes GGUF keys. Fails when a Hugging Face checkpoint has no config.json.
   static Result<ConfigReader> open(const Checkpoint& checkpoint, const std::string& architecture);
 
-  // Fills the targets of the rows that this dialect has. `layers` is the target of an earlier row than every field of
-  // one value a layer.
+  // Fills the targets of the rows that this dialect has. The row of `layers` must come before every field with one
+  // value a layer.
   Status read(std::span<const ConfigField> fields, const uint32_t& layers) const;
 
-  // Hugging Face only: a field that must be exactly this word when it is there and not null.
+  // Hugging Face only: a field that must be exactly this word, unless it is missing or null.
   Status require_word(const char* path, const char* wanted) const;
 
-  // What stands at a path below the text config; null: nothing, or the source is GGUF.
+  // The value at a path below the text config; null when there is none, or the source is GGUF.
   const Json* member(const char* path) const { return text_config_ == nullptr ? nullptr : find_json(path); }
-  // A key after "<architecture>."; null: there is none, or the source is Hugging Face.
+  // The value of the key after "<architecture>."; null when there is none, or the source is Hugging Face.
   const GgufValue* key(const std::string& name) const { return is_gguf() ? checkpoint_->key(prefix_ + name) : nullptr; }
   bool is_gguf() const { return text_config_ == nullptr; }
 
   // An error about the field with that target: "model.gguf: gemma4.attention.head_count is 3: want ...".
   Error complain(std::span<const ConfigField> fields, ConfigField::Target target, const std::string& text) const;
-  // The same about what is named so in this dialect.
+  // The same about the field with this name in this dialect.
   Error refuse(ErrorKind kind, const std::string& name, const std::string& text) const {
     return error(kind, where_, ": ", prefix_, name, " ", text);
   }
@@ -66,9 +68,9 @@ class ConfigReader {
   struct Found {
     bool array = false;
     bool null = false;
-    uint64_t count = 1;  // of an array: its elements, whose numbers are read only where layers could be so many
+    uint64_t count = 1;           // elements of an array; their numbers are read only if there could be so many layers
     std::vector<double> numbers;  // NaN: no number
-    std::string text;             // as the file writes it; of an array: its first entry that is no number
+    std::string text;             // as the file writes it; for an array, its first entry that is no number
   };
 
   std::string name(const ConfigField& field) const;
@@ -81,13 +83,16 @@ class ConfigReader {
 
   const Checkpoint* checkpoint_ = nullptr;
   const Json* text_config_ = nullptr;  // of Hugging Face
-  const Json* root_ = nullptr;         // what it lies in, or itself
+  const Json* root_ = nullptr;         // the document around it, or itself
   std::string where_;                  // begins every error
   std::string prefix_;                 // of every name: "text_config." or "gemma4."
 };
 
-// The rows as GGUF keys. Left out: rows GGUF does not have, and those whose value is an `otherwise` of 0. A field of
-// one value a layer is written as one number when all layers agree.
+// The rows as GGUF keys. Rows that GGUF lacks are left out, and so are values that equal an `otherwise` of 0. A field
+// with one value a layer is written as one number when all layers agree.
 std::vector<GgufMetadata::Entry> gguf_keys(std::span<const ConfigField> fields, const std::string& architecture);
+
+// The tokens of a GGUF file that has no key for them: rows of its embedding table, which is `hidden` wide.
+Result<uint32_t> gguf_vocabulary(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What a checkpoint says about itself beside its family's configuration: name, size, sampling, tokens that end answers.
+// A checkpoint's facts beside its family's configuration: name, size, sampling defaults, tokens that end answers.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace sluice {
 
-// The detail (ModelFacts::details) that says what a family took to be so where a file does not say it, and another
-// program may take otherwise.
+// The detail (ModelFacts::details) that names what a family assumed because the file does not say it. Another program
+// may assume something else.
 inline constexpr const char* kAssumed = "assumed";
 
 // Fills name, size_label, parameters, sampling, eos_ids and suppress_tokens; the family has filled the rest.
-// `made`: elements of the tensors that only GGUF has, which llama.cpp's size label counts too.
+// `made` counts elements of tensors that only GGUF has, which llama.cpp's size label includes.
 Status read_facts(const Checkpoint& checkpoint, const BoundWeights& weights, uint64_t made, ModelFacts& facts);
 
-// A sampling default as files have it: 64, 0.95.
+// A sampling default as a file writes it: 64, 0.95.
 std::string sampling_text(double value);
 
-// The sampling defaults as GGUF keys, general.sampling.*; those that are set.
+// The sampling defaults that are set, as GGUF keys (general.sampling.*).
 std::vector<GgufMetadata::Entry> gguf_sampling(const SamplingDefaults& sampling);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Names and formats of integers of 4 or 8 bits that checkpoints pack into words of 32.
+// Names and formats of 4- and 8-bit integers that checkpoints pack into 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace sluice {
 
 inline constexpr uint32_t kWordBits = 32;
-inline constexpr std::string_view kPackedSuffix = "_packed";  // compressed-tensors: words of neighbours in a row
-inline constexpr std::string_view kWordsSuffix = ".qweight";  // GPTQ and AWQ: a matrix that lies column by column
+inline constexpr std::string_view kPackedSuffix = "_packed";  // compressed-tensors: words hold neighbours of a row
+inline constexpr std::string_view kWordsSuffix = ".qweight";  // GPTQ and AWQ: a matrix stored column by column
 inline constexpr std::string_view kWeightSuffix = ".weight";
 
 inline bool lies_in_words(const StoredTensor& tensor) { return ends_with(tensor.name, kWordsSuffix); }

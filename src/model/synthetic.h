@@ -1,12 +1,12 @@
-// A synthetic model: the shape of a real one (shapes.h), tensor by tensor in the formats that a converted file of it
-// would have, with weights made up: for measuring speed and memory, where only sizes and routing count.
+// A synthetic model has the shape of a real one (shapes.h), tensor by tensor in the formats of a converted file, but
+// made-up weights. It is for measuring speed and memory, where only sizes and routing count.
 //
-// Matrices hold normal numbers of variance 1 / columns, so that what goes through them keeps its size; norms and scales
-// hold ones, biases zeros. All matrices of one format and width are cuts of one pattern of 1021 blocks of 256
-// elements, encoded once, so that a gigabyte is made as fast as it is copied.
+// Matrices hold normal numbers of variance 1 / columns, so activations keep their size; norms and scales hold ones,
+// biases zeros. All matrices of one format and width are cuts of one pattern of 1021 blocks of 256 elements, encoded
+// once, so a gigabyte is made as fast as it is copied.
 //
-// Routing: the router's row of an expert is as long as it takes for normal logits to choose that expert as often as
-// wanted. Half of normal logits are negative, so no expert is chosen for more than kMostChosen of the tokens.
+// Routing: the length of an expert's row in the router decides how often normal logits choose that expert. Half of
+// normal logits are negative, so no expert is chosen for more than kMostChosen of the tokens.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +25,23 @@
 
 namespace sluice {
 
-// How often experts are chosen: that of rank r in proportion to r^-exponent, or to what was recorded of it. Ranks are
+// How often experts are chosen: the expert of rank r in proportion to r^-exponent, or to its recorded use. Ranks are
 // spread over the experts.
 struct Routing {
   double exponent = 0;                // 0: all alike
-  std::vector<double> recorded = {};  // by rank, the favourite first, each above 0; none: by the exponent
+  std::vector<double> recorded = {};  // by rank, the favourite first, each above 0; empty: use the exponent
 };
 inline constexpr double kMostChosen = 0.4;
 
 // "zipf:1.0" or "uniform".
 Result<Routing> parse_routing(const std::string& text);
-// How often each rank is chosen - as many as were recorded, where any were -, `used` of all experts for a token.
+// The frequency of each rank, when a token uses `used` of all experts. There are as many ranks as were recorded, if
+// any.
 std::vector<double> chosen_shares(const Routing& routing, uint32_t experts, uint32_t used);
 
 class SyntheticModel {
  public:
-  // invalid: as many experts were not recorded as the shape has.
+  // Fails with `invalid` when the recorded number of experts is not the shape's.
   static Result<SyntheticModel> make(const ShapeConfig& shape, const Mix& mix, const Routing& routing);
 
   struct Tensor {
@@ -55,21 +56,21 @@ class SyntheticModel {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   uint64_t bytes() const;  // of all tensors
 
-  // The bytes of a tensor from `first` on, a multiple of 4. From any thread.
+  // The bytes of a tensor from `first` on, which must be a multiple of 4. Any thread may call it.
   void fill(size_t tensor, uint64_t first, std::span<std::byte> into) const;
 
-  // The model as a checkpoint, whose tensors lie one after another in `memory`, each at a multiple of kAlignment.
+  // The model as a checkpoint. Its tensors lie one after another in `memory`, each at a multiple of kAlignment.
   static constexpr uint64_t kAlignment = 64;
   uint64_t memory_bytes() const;
   Checkpoint checkpoint(std::span<const std::byte> memory, std::shared_ptr<const void> owner) const;
 
  private:
-  // Where a tensor's bytes come from.
+  // The source of a tensor's bytes.
   struct Content {
     const std::vector<std::byte>* pattern = nullptr;
     uint64_t start = 0;              // in the pattern
     std::vector<float> factors;      // of each row, of an f32 pattern; none: 1
-    std::vector<float> values = {};  // without a pattern: all there is
+    std::vector<float> values = {};  // without a pattern: all values
   };
 
   const std::vector<std::byte>& pattern(Format format, uint64_t columns);
@@ -79,7 +80,7 @@ class SyntheticModel {
   std::vector<GgufMetadata::Entry> keys_;
   std::vector<Tensor> tensors_;
   std::vector<Content> contents_;
-  // By format and width; where they lie stays.
+  // By format and width; their addresses stay.
   std::map<std::pair<Format, uint64_t>, std::unique_ptr<const std::vector<std::byte>>> patterns_;
   std::vector<float> normal_;
 };

@@ -1,7 +1,7 @@
-// From generated ids to what a reader sees: whole characters, thinking apart from the answer, cut at stop strings.
+// Turns generated ids into what a reader sees: whole characters, thinking apart from the answer, cut at stop strings.
 //
-// Ids that end an answer and special tokens that are no markers of the dialect do not show. Stop strings are looked
-// for in the answer alone.
+// Ids that end an answer are not shown, nor are special tokens that are no markers of the dialect. Stop strings count
+// in the answer only, not in thinking.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,14 @@ class AnswerStream {
  public:
   using Show = std::function<void(Channel, const std::string&)>;
 
-  // `tokenizer` and `dialect` outlive the stream. `prompt` is the rendered text: an answer may begin inside a thought.
+  // `tokenizer` and `dialect` must outlive the stream. `prompt` is the rendered text, because it decides whether the
+  // answer begins inside a thought.
   AnswerStream(const Tokenizer& tokenizer, const ChatDialect& dialect, const std::string& prompt,
                std::vector<std::string> stops, Show show);
 
   // False when a stop string has ended the answer.
   bool push(int32_t id);
-  // Shows what was held back, unless a stop string has ended the answer.
+  // Shows the text that was held back, unless a stop string has ended the answer.
   void finish();
 
   bool stopped() const { return stops_.stopped().has_value(); }

@@ -1,10 +1,9 @@
-// Byte-pair encoding: text to symbols, then the pair of lowest rank is merged, the leftmost on ties, until none is left
-// (Sennrich et al., arXiv:1508.07909; the order is that of huggingface/tokenizers' models/bpe/word.rs).
+// Byte-pair encoding (Sennrich et al., arXiv:1508.07909). Text becomes symbols. Then the pair of lowest rank is merged,
+// the leftmost on ties, until no pair is left; the order is that of huggingface/tokenizers' models/bpe/word.rs.
 //
-// Gemma's vocabulary has no words, so a prompt is one run of symbols. It is cut wherever no merge of the vocabulary can
-// ever reach across - where no merge joins a token that ends in this symbol to one that begins with that one - which
-// changes no id and leaves pieces of word size. Short pieces merge by scanning, long ones with a heap: n log n.
-// Immutable after construction.
+// Gemma's vocabulary has no words, so a prompt is one run of symbols. The run is cut between two symbols when no merge
+// joins a token ending in the first one to a token beginning with the second one. The cuts change no id and leave
+// pieces of word size. Short pieces merge by scanning, long ones with a heap in n log n. Immutable after construction.
 #pragma once
 
 #include <array>
@@ -19,14 +18,14 @@ namespace sluice {
 
 // The bytes in GPT-2's alphabet: printable characters stand for themselves, the others for U+0100 and on.
 uint32_t alphabet_character(uint8_t byte);
-// The byte of such a character, or -1.
+// The byte that such a character stands for, or -1.
 int32_t alphabet_byte(uint32_t code_point);
 
 class Bpe {
  public:
   explicit Bpe(const Vocabulary& vocabulary);
 
-  // Appends the ids of `text`, which holds no special tokens and is not cut further.
+  // Appends the ids of `text`. The text has no special tokens and is not cut into words here.
   void encode(std::string_view text, std::vector<int32_t>& ids) const;
 
  private:
@@ -45,7 +44,7 @@ class Bpe {
   void bytes_to_symbols(std::string_view text, std::vector<int32_t>& symbols) const;
   void characters_to_symbols(std::string_view text, std::vector<int32_t>& symbols) const;
   void unknown_to_symbols(std::string_view character, size_t begin, std::vector<int32_t>& symbols) const;
-  // Write the merged ids, which may begin where the symbols do, and return how many they are.
+  // Write the merged ids, possibly over the symbols themselves, and return their number.
   size_t merge(const int32_t* symbols, size_t count, int32_t* ids) const;
   size_t merge_short(const int32_t* symbols, size_t count, int32_t* ids) const;
   size_t merge_long(const int32_t* symbols, size_t count, int32_t* ids) const;
@@ -57,7 +56,7 @@ class Bpe {
   std::array<int32_t, 128> ascii_symbols_{};  // -1: none
   FlatMap<int32_t> character_symbols_;        // by code point, beyond ASCII
   FlatMap<Pair> pairs_;                       // by left and right id
-  std::vector<uint64_t> joints_;              // a bit per hash of (left, right); empty: everything may join
+  std::vector<uint64_t> joints_;              // a bit per hash of (left, right); empty: every pair may join
 };
 
 }  // namespace sluice

@@ -1,11 +1,11 @@
-// Chat templates: a conversation to the text a model was trained on, as transformers' apply_chat_template renders it.
+// Chat templates render a conversation as the text that a model was trained on, like transformers' apply_chat_template.
 //
 //   TRY(const ChatTemplate chat, ChatTemplate::parse(text, "chat_template.jinja"));
 //   TRY(const std::string prompt, chat.render({.messages = messages, .special_tokens = {{"bos_token", "<bos>"}}}));
 //
-// The rendered text holds its special tokens, <bos> too: encode it without adding any. Immutable, so threads may share
-// it. The language is Jinja (jinja/template.h); a template that fails or runs too long gives one sentence with its
-// line.
+// The rendered text contains its special tokens, <bos> included, so encode it without adding any. A template is
+// immutable, so threads may share it. The language is Jinja (jinja/template.h). A template that fails or runs too long
+// gives one sentence with its line.
 #pragma once
 
 #include <ctime>
@@ -28,14 +28,14 @@ struct ChatInput {
   bool add_generation_prompt = true;
   // "bos_token", "eos_token", ... with their text; those the tokenizer has.
   std::vector<std::pair<std::string, std::string>> special_tokens = {};
-  // Object of further variables: {"enable_thinking": false}, which is set as "thinking", too; or null.
+  // An object with further variables, or null: {"enable_thinking": false}. "thinking" gets the same value.
   Json extra = {};
   std::optional<std::tm> now = std::nullopt;  // what strftime_now shows; the local time when not set
 };
 
 class ChatTemplate {
  public:
-  // `name` stands in errors, before the line.
+  // Errors begin with `name` and the line.
   static Result<ChatTemplate> parse(std::string_view text, std::string_view name);
   Result<std::string> render(const ChatInput& input) const;
   const std::string& text() const { return text_; }
@@ -52,9 +52,11 @@ struct NamedTemplate {
   std::string text;
 };
 
-// The field "chat_template" of tokenizer_config.json: a string (named "default"), or a list of {"name", "template"}.
+// The field "chat_template" of tokenizer_config.json: a string (then named "default"), or a list of {"name",
+// "template"}.
 Result<std::vector<NamedTemplate>> named_templates(const Json& field, std::string_view where);
-// "tool_use" when there are tools and a template for them, else "default", else an only one; nullptr when none fits.
+// "tool_use" when there are tools and a template for them, else "default", else the only template. nullptr if none
+// fits.
 const NamedTemplate* choose_template(std::span<const NamedTemplate> templates, bool has_tools);
 
 }  // namespace sluice

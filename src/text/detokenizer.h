@@ -1,9 +1,9 @@
-// Detokenizer: ids to text one by one, for an answer that is shown as it comes.
+// Detokenizer: turns ids into text one by one, so that an answer can be shown while it is generated.
 //
-// Only whole characters come out; the beginning of one is held back until its other bytes are there. Bytes that can
-// never become a character come out as U+FFFD: of a byte-level vocabulary as Rust's from_utf8_lossy replaces them, of
-// one with byte tokens one per byte. The pieces together are Tokenizer::decode's text, except that decode turns a whole
-// run of byte tokens into U+FFFD when any of it is not UTF-8, and here the characters before have been shown by then.
+// Only whole characters come out: an unfinished one is held back until its other bytes arrive. Bytes that can never
+// become a character come out as U+FFFD. A byte-level vocabulary replaces them as Rust's from_utf8_lossy does; one with
+// byte tokens replaces each byte. The pieces together equal Tokenizer::decode's text, with one exception. decode turns
+// a whole run of byte tokens into U+FFFD when any of it is not UTF-8; here earlier characters have been shown by then.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ class Tokenizer;
 
 inline constexpr uint32_t kReplacement = 0xfffd;
 
-// `text` with every longest beginning of a character that is never finished replaced by one U+FFFD.
+// `text` with each unfinished character, taken as long as possible, replaced by one U+FFFD.
 std::string lossy_utf8(std::string_view text);
 
 class Detokenizer {
  public:
-  // Keeps a reference to the tokenizer.
+  // The tokenizer must outlive the object.
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = true)
       : tokenizer_(tokenizer), skip_special_(skip_special) {}
 
   // The text that `id` completes, often empty.
   std::string push(int32_t id);
-  // What is still held back, as U+FFFD; then ready for another text.
+  // The text still held back, as U+FFFD. Afterwards the object is ready for another text.
   std::string flush();
 
  private:
@@ -35,7 +35,7 @@ class Detokenizer {
 
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  bool at_start_ = true;  // nothing has come out yet
+  bool at_start_ = true;  // no text has come out yet
   std::string pending_;
 };
 

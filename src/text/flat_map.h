@@ -1,4 +1,4 @@
-// An open-addressed hash map from 64-bit keys, filled once and then only read. The key ~0 is not allowed.
+// An open-addressed hash map with 64-bit keys. It is filled once and then only read. The key ~0 is not allowed.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class FlatMap {
     while (slots < most * 2) slots *= 2;
     slots_.assign(slots, {kNone, Value{}});
   }
-  // Replaces an earlier value; no more keys than the constructor was told.
+  // Replaces an earlier value. There may be no more keys than the constructor was told.
   void set(uint64_t key, Value value) { slots_[slot_of(key)] = {key, value}; }
   const Value* find(uint64_t key) const {
     const auto& slot = slots_[slot_of(key)];

@@ -1,10 +1,10 @@
-// Pre-tokenizers: how byte-level vocabularies cut text into words before merging.
+// Pre-tokenizers cut text into words before byte-level vocabularies merge it.
 //
-// tokenizer.json gives regular expressions, GGUF a name (tokenizer.ggml.pre) that stands for a list of them. Sluice has
-// no regular-expression engine: each known expression is written down once (split_patterns.cpp) beside a hand-written
-// matcher, and an unknown one is an error. Every expression is applied to the pieces of the one before it; what lies
-// between two matches is a piece of its own (Hugging Face's "Isolated"). Matchers follow Oniguruma, the engine of
-// Hugging Face's tokenizers, so \s is Unicode's White_Space and (?i:'s) also takes the long s.
+// tokenizer.json has regular expressions; GGUF has a name (tokenizer.ggml.pre) for a list of them. Sluice has no
+// regular-expression engine. Each known expression stands in split_patterns.cpp beside a hand-written matcher, and an
+// unknown one is an error. Each expression is applied to the pieces of the one before. Text between two matches is a
+// piece of its own (Hugging Face's "Isolated"). Matchers follow Oniguruma, the engine of Hugging Face's tokenizers: \s
+// is Unicode's White_Space, and (?i:'s) also takes the long s.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ enum class Split : uint8_t {
   ascii_digits_3,
 };
 
-// The expression, spelled as in `regex` up to control characters and needless escapes; nothing when it is not known.
+// The known expression that is spelled like `regex`, apart from control characters and needless escapes; else none.
 std::optional<Split> find_split(std::string_view regex);
 
-// A named list of expressions. `ignore_merges`: a word that is a token needs no merges. `adds_bos`: when
+// A named list of expressions. `ignore_merges`: a word that is a token needs no merges. `adds_bos` counts when
 // tokenizer.ggml.add_bos_token is missing.
 struct PreTokenizer {
   std::string_view name;
@@ -49,10 +49,10 @@ struct PreTokenizer {
   bool adds_bos = false;
 };
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
-// The first name that means just this, or nullptr.
+// The first name with exactly this meaning, or nullptr.
 const PreTokenizer* find_pre_tokenizer(const std::vector<Split>& splits, bool ignore_merges);
 
-// Replaces `pieces` by the pieces of `text`, in order; none is empty, and together they are `text`.
+// Replaces `pieces` by the pieces of `text`, in order. No piece is empty, and together they are `text`.
 void split_text(std::string_view text, const std::vector<Split>& splits, std::vector<std::string_view>& pieces);
 
 }  // namespace sluice

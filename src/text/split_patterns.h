@@ -1,4 +1,4 @@
-// The known expressions and their matchers; private to pre_tokenizer.cpp.
+// The known expressions and their matchers, for pre_tokenizer.cpp only.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ struct Match {
 struct SplitPattern {
   Split split;
   std::string_view regex;
-  // The first match in `text` at or after `from`. Look-ahead sees the end of `text` as the end of everything.
+  // The first match in `text` at or after `from`. Look-ahead treats the end of `text` as the end of the input.
   Match (*find)(std::string_view text, size_t from);
 };
 

@@ -1,7 +1,8 @@
-// Stop strings over a stream of text: the text comes out up to where the first of them begins.
+// Stop strings in a stream of text. The text comes out up to the beginning of the first stop string.
 //
-// Text that may be the beginning of a stop string is held back until it is decided. The stop string that is complete
-// first counts, of several complete at once the longest, so how the text was cut into pieces makes no difference.
+// Text that may begin a stop string is held back until it is clear. The stop string that is complete first counts;
+// among several complete at once, the longest counts. So the result does not depend on how the text was cut into
+// pieces.
 #pragma once
 
 #include <optional>
@@ -18,7 +19,7 @@ class StopStrings {
 
   // The text that may be shown now. After a stop string nothing more comes out.
   std::string push(std::string_view text);
-  // What is still held back, when the text ends without a stop string; then ready for another text.
+  // The text still held back when it ends without a stop string. Afterwards the object is ready for another text.
   std::string flush();
   // The index of the stop string that was found.
   std::optional<size_t> stopped() const { return stopped_; }
@@ -26,7 +27,7 @@ class StopStrings {
  private:
   // The longest stop string that ends where `text` ends.
   std::optional<size_t> ending(std::string_view text) const;
-  // How much of the end of `text` may be the beginning of a stop string.
+  // How many bytes at the end of `text` may begin a stop string.
   size_t undecided(std::string_view text) const;
 
   std::vector<std::string> stops_;

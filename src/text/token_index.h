@@ -1,4 +1,4 @@
-// A hash table from token text to id over a vocabulary's token list, which owns the texts and is handed in each time.
+// A hash table from token text to id. The vocabulary's token list owns the texts and is passed to every call.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Token;
 
 class TokenIndex {
  public:
-  // Adds tokens[id]; nothing when its text is new, else the id that has it already.
+  // Adds tokens[id]. None when its text is new, else the id that already has it.
   std::optional<int32_t> insert(int32_t id, const std::vector<Token>& tokens);
   std::optional<int32_t> find(std::string_view text, const std::vector<Token>& tokens) const;
 
@@ -21,7 +21,7 @@ class TokenIndex {
     uint32_t hash = 0;
     int32_t id = -1;
   };
-  // The slot of `text`, or the empty one where it would go.
+  // The slot of `text`, or the empty slot where it would go.
   size_t slot_of(std::string_view text, uint32_t hash, const std::vector<Token>& tokens) const;
   void grow();
 

@@ -1,8 +1,8 @@
-// Tokenizer: text to ids and back over a Vocabulary.
+// Tokenizer: text to ids and back, over a Vocabulary.
 //
-// Ids follow Hugging Face's tokenizers: special tokens are found first, leftmost, the longest of those at one place;
-// the text between them is composed (where the vocabulary says so), cut into words and merged. Text that is not UTF-8
-// is encoded byte by byte and nothing of it is lost. Immutable after construction, so threads may share it.
+// Ids are those of Hugging Face's tokenizers. Special tokens are found first: the leftmost, and the longest at one
+// place. The text between them is composed (where the vocabulary says so), cut into words and merged. Text that is not
+// UTF-8 is encoded byte by byte, and nothing is lost. Immutable after construction, so threads may share it.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ namespace sluice {
 
 struct EncodeOptions {
   bool add_special = false;  // <bos> before, <eos> after, where the vocabulary adds them
-  // Control tokens written out in the text become those tokens: for rendered chat templates, not for what a stranger
-  // typed.
+  // Control tokens written in the text become tokens. Set it for rendered chat templates, never for text that a
+  // stranger typed.
   bool parse_special = true;
 };
 
@@ -30,13 +30,14 @@ class Tokenizer {
   explicit Tokenizer(Vocabulary vocabulary);
 
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
-  // All ids at once, exactly as Hugging Face decodes; ids that are no tokens are left out. For a stream: Detokenizer.
+  // Decodes all ids at once, exactly as Hugging Face does. Ids that are no tokens are left out. For a stream use
+  // Detokenizer.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   int32_t size() const { return static_cast<int32_t>(vocabulary_.tokens.size()); }
   std::optional<int32_t> find(std::string_view text) const { return vocabulary_.find(text); }
-  // The token as the vocabulary spells it, and the bytes it stands for; empty when there is no such id.
+  // The token as the vocabulary spells it, and the bytes that it stands for; empty for an unknown id.
   std::string_view text(int32_t id) const;
   std::string_view bytes(int32_t id) const;
 
@@ -46,7 +47,7 @@ class Tokenizer {
   const std::vector<int32_t>& ends() const { return vocabulary_.ends; }
   bool is_end(int32_t id) const;
   bool is_special(int32_t id) const;
-  // A single byte of a character that has no token of its own.
+  // One byte of a character that has no token of its own.
   bool is_byte(int32_t id) const;
 
  private:
@@ -66,7 +67,7 @@ class Tokenizer {
   Bpe bpe_;
   std::string pieces_;  // the bytes of all tokens, one after another
   std::vector<size_t> piece_begins_;
-  // By first byte: the lengths of the tokens that text is searched for, longest first.
+  // By first byte: the lengths of the tokens to search for, longest first.
   std::array<std::vector<size_t>, 256> special_lengths_;
 };
 

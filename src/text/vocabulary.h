@@ -1,8 +1,8 @@
-// A tokenizer's vocabulary, whatever file it came from: tokens, merges, how text is cut, special ids.
+// A tokenizer's vocabulary from any file: tokens, merges, how text is cut, special ids.
 //
-// Read from Hugging Face's tokenizer.json (with tokenizer_config.json) or from GGUF's tokenizer.ggml.* keys, and turned
-// back into those keys for the writer. Both readers check everything - ids dense and in range, texts unique, merges
-// between known tokens - so that a Vocabulary can be trusted: Tokenizer's constructor cannot fail.
+// It is read from Hugging Face's tokenizer.json (with tokenizer_config.json) or from GGUF's tokenizer.ggml.* keys, and
+// turned back into those keys for the writer. Both readers check everything: ids are dense and in range, texts are
+// unique, merges join known tokens. So a Vocabulary can be trusted, and Tokenizer's constructor cannot fail.
 // Formats: huggingface/tokenizers (tokenizer.json), llama.cpp's src/llama-vocab.cpp and conversion/ (keys, types).
 #pragma once
 
@@ -29,19 +29,19 @@ enum class VocabularyKind : uint8_t {
 enum class TokenKind : uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
 struct Token {
-  std::string text;  // as the file spells it: of byte-level normal tokens in GPT-2's alphabet
+  std::string text;  // as the file spells it; normal tokens of byte-level vocabularies in GPT-2's alphabet
   float score = 0;
-  // What of a prompt may become this token: control and unknown only where special tokens are parsed, user-defined
+  // Decides which text may become this token: control and unknown only when special tokens are parsed, user-defined
   // always, others by merging.
   TokenKind kind = TokenKind::normal;
-  bool special = false;  // left out where decoding skips special tokens
+  bool special = false;  // left out when decoding skips special tokens
 };
 
 struct Merge {
   int32_t left = 0;
   int32_t right = 0;
   int32_t result = 0;
-  uint32_t rank = 0;  // lowest first; merges by score share ranks
+  uint32_t rank = 0;  // lowest is merged first; merges by score may share a rank
 };
 
 struct Vocabulary {
@@ -57,13 +57,13 @@ struct Vocabulary {
   bool add_bos = false;
   bool add_eos = false;
   std::optional<int32_t> bos, eos, unk, pad, mask, eot, eom;
-  // Ids that end an answer: eos, eot, eom and tokens known by their text, ascending. Ids from generation_config.json
-  // are to be added with add_end().
+  // Ids that end an answer, ascending: eos, eot, eom and tokens known by their text. Callers add those of
+  // generation_config.json with add_end().
   std::vector<int32_t> ends;
 
   std::optional<int32_t> find(std::string_view text) const;
   bool has(int64_t id) const { return id >= 0 && id < static_cast<int64_t>(tokens.size()); }
-  // An id that is no token is left out.
+  // Ignores an id that is no token.
   void add_end(int64_t id);
 };
 
@@ -78,19 +78,19 @@ struct GgufVocabulary {
   std::optional<int64_t> bos_token_id, eos_token_id, unknown_token_id, padding_token_id, mask_token_id;
   std::optional<int64_t> eot_token_id, eom_token_id, fim_pad_token_id, fim_rep_token_id, fim_sep_token_id;
   std::optional<bool> add_bos_token, add_eos_token, add_space_prefix;
-  // tokenizer.sluice.nfc, our own key: llama.cpp's files cannot say that text is composed first, as tokenizer.json
-  // does, and llama.cpp never does it.
+  // tokenizer.sluice.nfc is our own key: text is composed first. tokenizer.json can say so; llama.cpp's keys cannot,
+  // and llama.cpp never composes text.
   std::optional<bool> nfc;
 };
 
-// `config` is tokenizer_config.json, or nullptr. Its add_bos_token and add_eos_token win over tokenizer.json's
-// post_processor, as they do in transformers.
+// `config` is tokenizer_config.json, or nullptr. Its add_bos_token and add_eos_token win over the post_processor of
+// tokenizer.json, as in transformers.
 Result<Vocabulary> vocabulary_from_huggingface(const Json& tokenizer, const Json* config);
 Result<Vocabulary> vocabulary_from_gguf(GgufVocabulary gguf);
-// Whether its kind and pre-tokenizer are known, by `model`, `pre` and `merges` alone.
+// Whether the kind of vocabulary and the pre-tokenizer are known, from `model`, `pre` and `merges` alone.
 Status check_gguf_kind(const GgufVocabulary& gguf);
-// `rows`: how many tokens the model's embedding has; missing ones become unused "[PAD<id>]". An error when no
-// tokenizer.ggml.pre means what this vocabulary does.
+// `rows` is the number of tokens in the model's embedding. Missing ones become unused "[PAD<id>]". An error when no
+// tokenizer.ggml.pre has the meaning of this vocabulary's cuts.
 Result<GgufVocabulary> to_gguf(const Vocabulary& vocabulary, int64_t rows = 0);
 
 }  // namespace sluice

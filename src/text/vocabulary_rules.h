@@ -1,4 +1,4 @@
-// What the readers of vocabularies share; private to vocabulary*.cpp.
+// Code that the readers of vocabularies share, for vocabulary*.cpp only.
 #pragma once
 
 #include <string_view>
@@ -11,17 +11,17 @@ namespace sluice {
 // U+2581, which stands for a space in SentencePiece vocabularies.
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
-// Fills the index; two tokens of one text are an error.
+// Fills the index. Two tokens with the same text are an error.
 Status index_tokens(Vocabulary& vocabulary, std::string_view where);
-// Adds the next merge in rank; `where` names its list.
+// Adds the next merge in rank. `where` names the list in errors.
 Status add_merge(Vocabulary& vocabulary, std::string_view left, std::string_view right, std::string_view where);
 // The same for "left right", cut at the first space that is not the first character.
 Status add_merge(Vocabulary& vocabulary, std::string_view pair, std::string_view where);
 // The byte that "<0x41>" stands for.
 std::optional<uint8_t> byte_of(std::string_view text);
-// Gemma 4's markers that llama.cpp's files type as user-defined, so that its chat parser sees them in the text.
+// Gemma 4's markers that llama.cpp's files declare as user-defined, so that its chat parser sees them in the text.
 bool is_visible_marker(std::string_view text);
-// Byte tokens, and the tokens that end an answer by their text. Last step of a reader.
+// Marks byte tokens, and tokens that end an answer by their text. It is a reader's last step.
 void complete(Vocabulary& vocabulary);
 
 }  // namespace sluice

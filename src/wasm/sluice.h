@@ -1,4 +1,4 @@
-// What the page's module exports (docs/architecture.md, "The page's module"). The host is JavaScript with one thread.
+// What the page's module exports (docs/wasm.md). The host is JavaScript with one thread.
 //
 // Addresses and sizes are 32-bit numbers of the module's memory; texts are UTF-8, of which the caller says how many
 // bytes. Every call that can fail returns 1, or 0 for failure; sluice_reply() and sluice_reply_bytes() then give its

@@ -50,7 +50,7 @@ TEST_F(File, ReadsBackWhatWasWritten) {
   EXPECT_EQ(std::string(part, 4), "byte");
 }
 
-TEST_F(File, BytesGivenBackAreReadAgain) {
+TEST_F(File, ReleasedPagesAreReadAgain) {
   const std::string text(20'000, 'x');
   ASSERT_TRUE(write_file(path("a"), text).ok());
   const Mapping mapping = *Mapping::open(path("a"));
@@ -77,7 +77,7 @@ TEST_F(File, AMappingMovesAndMayReplaceAnother) {
   EXPECT_EQ(text_of(second.bytes()), "bb");
 }
 
-TEST_F(File, AMappingKnowsThatItsFileWasWrittenTo) {
+TEST_F(File, AMappingNoticesWritesToItsFile) {
   ASSERT_TRUE(write_file(path("a"), "12345").ok());
   const Mapping mapping = *Mapping::open(path("a"));
   EXPECT_TRUE(mapping.check_unchanged().ok());
@@ -99,7 +99,7 @@ TEST_F(File, AMappedFileThatIsReplacedOrRemovedIsStillWhole) {
   EXPECT_EQ(text_of(mapping.bytes()), "12345");
 }
 
-TEST_F(File, AMappingOfAnOldFileHasAVersionAndOneThatWasJustWrittenHasNone) {
+TEST_F(File, OnlyAFileThatIsNotNewHasAVersion) {
   const std::string old = SLUICE_TEST_DATA "/gemma4/tokenizer.json", other = SLUICE_TEST_DATA "/gemma4/golden.json";
   const std::string version = Mapping::open(old)->version();
   EXPECT_FALSE(version.empty());
@@ -149,7 +149,7 @@ TEST_F(File, MissingFilesAndDirectoriesAreNamed) {
   EXPECT_EQ(Mapping::open(folder_).error().text, cat(folder_, ": not a file: want a regular file"));
 }
 
-// Opening one for reading waits for a writer, which may never come.
+// Opening a pipe for reading waits for a writer, which may never come.
 TEST_F(File, APipeIsRefusedAtOnce) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(read_file(path("pipe"), 10).error().text, path("pipe") + ": not a file: want a regular file");
@@ -198,7 +198,7 @@ TEST_F(File, TheStartOfAnAtomicFileMayBeWrittenAgain) {
   EXPECT_EQ(*read_file(path("a"), 100), "thisthe rest");
 }
 
-TEST_F(File, AnAtomicFileMayBeItsOwnersAlone) {
+TEST_F(File, AnAtomicFileMayBePrivate) {
   ASSERT_TRUE(write_file(path("a"), "mine", FileAccess::owner_only).ok());
   EXPECT_EQ(std::filesystem::status(path("a")).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
@@ -214,7 +214,7 @@ TEST_F(File, AnAbandonedAtomicFileLeavesTheOldOneAlone) {
   EXPECT_EQ(*read_file(path("a"), 10), "old");
 }
 
-TEST_F(File, TwoWritersOfOneNameDoNotMeet) {
+TEST_F(File, TwoWritersOfOneNameDoNotCollide) {
   AtomicFile first = *AtomicFile::create(path("a"));
   AtomicFile second = *AtomicFile::create(path("a"));
   ASSERT_TRUE(first.write(bytes_of("first")).ok());
@@ -224,7 +224,7 @@ TEST_F(File, TwoWritersOfOneNameDoNotMeet) {
   EXPECT_EQ(*read_file(path("a"), 10), "first");
 }
 
-TEST_F(File, UnfinishedFilesAreRemovedForAHandlerAndFinishedOnesStay) {
+TEST_F(File, AHandlerRemovesOnlyUnfinishedFiles) {
   AtomicFile first = *AtomicFile::create(path("a"));
   AtomicFile second = *AtomicFile::create(path("b"));
   AtomicFile moved(std::move(second));
@@ -257,7 +257,7 @@ TEST_F(File, AWriteThatFailsLeavesNothingBehind) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST(SystemError, SaysWhatTheNumberMeans) {
+TEST(SystemError, ExplainsTheNumber) {
   EXPECT_EQ(system_error("m.gguf", "write", ENOSPC).text, "m.gguf: cannot write: the disk is full");
   EXPECT_EQ(system_error("m.gguf", "write", EDQUOT).text, "m.gguf: cannot write: the disk is full");
   EXPECT_EQ(system_error("m.gguf", "open", EACCES).text, "m.gguf: cannot open: permission denied");

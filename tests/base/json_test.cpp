@@ -31,7 +31,7 @@ TEST(Json, DepthIsBounded) {
   EXPECT_EQ(refusal(times("[{\"a\":", 1000000)), "m.json: nested deeper than 128");
 }
 
-TEST(Json, WhatEndsTooEarlyIsRefused) {
+TEST(Json, TruncatedDocumentsAreRefused) {
   const std::string whole = R"({"a": [1, true, "x\u00e9"], "b": {"c": null}})";
   ASSERT_TRUE(parse_json(whole, "m.json").ok());
   for (size_t bytes = 0; bytes < whole.size(); ++bytes)
@@ -40,7 +40,7 @@ TEST(Json, WhatEndsTooEarlyIsRefused) {
   EXPECT_EQ(refusal("{\"a"), "m.json: no JSON at byte 4");
 }
 
-TEST(Json, WhatIsNoTextIsRefused) {
+TEST(Json, BrokenStringsAreRefused) {
   EXPECT_EQ(refusal("\"\xff\""), "m.json: no JSON at byte 2");
   EXPECT_EQ(refusal("\"\xc3\""), "m.json: no JSON at byte 3");
   EXPECT_EQ(refusal("\"\xed\xa0\x80\""), "m.json: no JSON at byte 3");  // a lone surrogate, as UTF-8
@@ -50,17 +50,17 @@ TEST(Json, WhatIsNoTextIsRefused) {
   EXPECT_EQ(refusal(std::string_view("\"a\0b\"", 5)), "m.json: no JSON at byte 3");
 }
 
-TEST(Json, ANameStandsOnceInAnObject) {
+TEST(Json, DuplicateNamesAreRefused) {
   EXPECT_EQ(refusal(R"({"a":1,"b":2,"a":3})"), "m.json: the name \"a\" stands twice in one object");
   EXPECT_EQ(refusal(R"([{"x":{"\u0061":1,"a":2}}])"), "m.json: the name \"a\" stands twice in one object");
   EXPECT_EQ(refusal(R"({"a":{"a":1}})"), R"(accepted: {"a": {"a": 1}})");
-  // Found in n log n: half a million names would take minutes otherwise.
+  // Duplicates must be found in n log n: half a million names would take minutes otherwise.
   std::string many = "{";
   for (int i = 0; i < 200000; ++i) many += cat("\"", i, "\":0,");
   EXPECT_EQ(refusal(many + "\"77\":0}"), "m.json: the name \"77\" stands twice in one object");
 }
 
-TEST(Json, NumbersBeyondTheirTypesAreSaidOrRounded) {
+TEST(Json, HugeNumbersAreRefusedOrRounded) {
   EXPECT_EQ(refusal("1e999"), "m.json: no JSON at byte 5");
   EXPECT_EQ(refusal("-1e999"), "m.json: no JSON at byte 6");
   EXPECT_EQ(refusal("NaN"), "m.json: no JSON at byte 1");
@@ -78,7 +78,7 @@ TEST(Json, NumbersBeyondTheirTypesAreSaidOrRounded) {
   EXPECT_TRUE(std::signbit(parse_json("-0.0", "m")->as_number()));
 }
 
-TEST(Json, WhatFollowsTheDocumentIsRefused) {
+TEST(Json, TrailingTextIsRefused) {
   EXPECT_EQ(refusal("{} {}"), "m.json: no JSON at byte 4");
   EXPECT_EQ(refusal("[]]"), "m.json: no JSON at byte 3");
   EXPECT_EQ(refusal("// x\n1"), "m.json: no JSON at byte 1");

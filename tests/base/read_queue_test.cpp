@@ -74,7 +74,7 @@ TEST_P(ReadQueueTest, ReadsAsManyAsItsDepth) {
   EXPECT_EQ(std::memcmp(memory.bytes.get(), text.data(), count * kReadAlignment), 0);
 }
 
-TEST_P(ReadQueueTest, EndsWhereTheFileDoes) {
+TEST_P(ReadQueueTest, StopsAtTheEndOfTheFile) {
   const std::string text = content();
   const Blocks memory(4);
   queue_->begin({.id = 7, .offset = (kBlocks - 1) * kReadAlignment, .into = memory.span()});
@@ -87,14 +87,14 @@ TEST_P(ReadQueueTest, EndsWhereTheFileDoes) {
   EXPECT_EQ(all(1)[0].bytes, 0);
 }
 
-TEST_P(ReadQueueTest, GoesWhenItsReadsHaveEnded) {
+TEST_P(ReadQueueTest, DestructionWaitsForReads) {
   const Blocks memory(queue_->depth());
   for (size_t i = 0; i < queue_->depth(); ++i)
     queue_->begin({.id = i, .into = memory.span().subspan(i * kReadAlignment, kReadAlignment)});
   queue_.reset();
 }
 
-TEST_P(ReadQueueTest, WithNothingUnderWayNothingIsWaitedFor) {
+TEST_P(ReadQueueTest, AnEmptyQueueDoesNotWait) {
   std::vector<ReadEnd> ended;
   queue_->take_ended(ended, true);
   EXPECT_TRUE(ended.empty());
@@ -103,7 +103,7 @@ TEST_P(ReadQueueTest, WithNothingUnderWayNothingIsWaitedFor) {
 INSTANTIATE_TEST_SUITE_P(Methods, ReadQueueTest, testing::Values(ReadMethod::uring, ReadMethod::threads),
                          [](const auto& method) { return method.param == ReadMethod::uring ? "uring" : "threads"; });
 
-TEST(ReadQueue, ReadsFromThePageCacheWhatLiesThere) {
+TEST(ReadQueue, ReadsCachedFilesFromThePageCache) {
   const std::string path = cat(testing::TempDir(), ::getpid(), "_cached_read_queue_test");
   ASSERT_TRUE(write_file(path, content()));
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -117,7 +117,7 @@ TEST(ReadQueue, ReadsFromThePageCacheWhatLiesThere) {
   EXPECT_EQ(description.substr(description.find(',')), ", through the page cache");
 }
 
-TEST(ReadQueue, AFileThatIsNotThereIsSaid) {
+TEST(ReadQueue, AMissingFileIsNamed) {
   const auto queue = open_read_queue({"/nowhere/at/all"});
   ASSERT_FALSE(queue);
   EXPECT_EQ(queue.error().text, "/nowhere/at/all: cannot open: no such file or directory");

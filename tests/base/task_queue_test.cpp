@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-TEST(TaskQueue, DoesEveryTaskOnceAndSaysWhichHaveEnded) {
+TEST(TaskQueue, RunsEveryTaskOnceAndReportsIt) {
   for (const uint32_t threads : {1u, 3u}) {
     std::vector<int> done(100);
     TaskQueue tasks(threads);
@@ -28,7 +28,7 @@ TEST(TaskQueue, DoesEveryTaskOnceAndSaysWhichHaveEnded) {
   }
 }
 
-TEST(TaskQueue, EndsWhenAllThatWasBegunIsDone) {
+TEST(TaskQueue, DestructionWaitsForTasks) {
   std::atomic<int> done = 0;
   {
     TaskQueue tasks(2);

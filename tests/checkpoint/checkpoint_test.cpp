@@ -233,7 +233,7 @@ TEST_F(CheckpointDirectory, SeveralFilesNeedTheirIndex) {
 
 // ---- paths that are no checkpoint
 
-TEST_F(CheckpointFile, WhatIsNoCheckpointIsSaidInOneSentence) {
+TEST_F(CheckpointFile, PathsThatAreNoCheckpointGiveOneSentence) {
   EXPECT_EQ(refusal(path("none")), path("none") + ": no such file or directory");
   EXPECT_EQ(open_checkpoint(path("none")).error().kind, ErrorKind::not_found);
   EXPECT_EQ(refusal(folder_), folder_ + ": an empty directory: want config.json and safetensors");

@@ -24,14 +24,14 @@ TEST(FileType, NumbersAreLlamaCpps) {
 
 using FormatLabel = Folder;
 
-TEST_F(FormatLabel, IsTheFilesOwnWord) {
+TEST_F(FormatLabel, IsTheFilesOwnName) {
   EXPECT_EQ(format_label(*open_checkpoint(SLUICE_TEST_DATA "/peer/gemma4_moe-bf16.gguf")), "bf16");
   const std::string mixed =
       put("m.gguf", padded(gguf_start(1, 1) + u32_key("general.file_type", 15) + gguf_info("t", {4})) + zeros(32));
   EXPECT_EQ(format_label(*open_checkpoint(mixed)), "q4_k_m");
 }
 
-TEST_F(FormatLabel, IsElseThatOfMostBytes) {
+TEST_F(FormatLabel, IsElseTheFormatOfMostBytes) {
   EXPECT_EQ(format_label(*open_checkpoint(SLUICE_TEST_DATA "/gemma4_moe")), "bf16");
   const std::string two = put("two.gguf", padded(gguf_start(2, 1) + u32_key("general.file_type", 4) +
                                                  gguf_info("a", {16}) + gguf_info("b", {64}, 8, 64)) +

@@ -179,7 +179,7 @@ TEST(Gguf, ReadsATensorWhereItLies) {
   EXPECT_EQ(*header->metadata.get_string("general.architecture"), "x");
 }
 
-TEST(Gguf, AcceptsWhatIsOddButRight) {
+TEST(Gguf, AcceptsOddButValidFiles) {
   const auto version_2 = padded(gguf_start(1, 1, 2) + architecture() + gguf_info("t", {4})) + zeros(32);
   const std::vector<std::pair<const char*, std::string>> files = {
       {"nothing at all", gguf_start(0, 0)},
@@ -248,7 +248,7 @@ TEST(Gguf, ADimensionOfZeroHasNoBytes) {
   }
 }
 
-TEST(Gguf, FormatsThatAreNotComputedWithAreListed) {
+TEST(Gguf, UnsupportedFormatsAreListed) {
   const auto header = parse(gguf_of(gguf_info("t", {256}, 12), 144));
   ASSERT_TRUE(header.ok()) << header.error().text;
   EXPECT_EQ(header->tensors[0].format, Format::q4_k);
@@ -296,7 +296,7 @@ TEST(Gguf, AFileCutWhileItIsReadIsOneSentence) {
   EXPECT_THAT(parse_gguf(source, "m").error().text, StartsWith("disk: ends at byte 100: want "));
 }
 
-// A sparse file costs its maker nothing; what is allocated for it must stay bounded too.
+// A sparse file costs its maker nothing, so the memory allocated for it must be bounded too.
 class ZeroSource final : public ByteSource {
  public:
   explicit ZeroSource(std::string start) : start_(std::move(start)) {}
@@ -313,7 +313,7 @@ class ZeroSource final : public ByteSource {
   std::string start_;
 };
 
-TEST(Gguf, ALimitHoldsWhereTheFileWouldHaveRoom) {
+TEST(Gguf, ALimitHoldsEvenIfTheFileHasRoom) {
   const auto parse_zeros = [](const std::string& start) { return parse_gguf(ZeroSource(start), "m").error().text; };
   EXPECT_EQ(parse_zeros(gguf_start(kMaxTensors + 1, 0)), "m: byte 24: 1048577 tensors: want 0 to 1048576");
   EXPECT_EQ(parse_zeros(gguf_start(0, kMaxKeys + 1)), "m: byte 24: 65537 keys: want 0 to 65536");

@@ -78,7 +78,7 @@ TEST(GgufWriter, AlignsByTheKeyItCarries) {
   EXPECT_EQ(sink.written()[header->tensors[1].offset], 'b');
 }
 
-TEST(GgufWriter, WhatTheFormatCannotHoldIsRefused) {
+TEST(GgufWriter, UnrepresentableValuesAreRefused) {
   const auto refusal = [](auto&& declare) {
     GgufWriter writer;
     declare(writer);
@@ -117,7 +117,7 @@ TEST(GgufWriter, WhatTheFormatCannotHoldIsRefused) {
             "GGUF: the tensors together have more than 2^63 bytes");
 }
 
-TEST(GgufWriter, AFullDiskIsOneSentenceWhereverItStrikes) {
+TEST(GgufWriter, AFullDiskGivesOneSentenceAnywhere) {
   for (const uint64_t room : {0u, 100u, 170u, 200u, 300u}) {
     GgufWriter writer;
     writer.add_key("general.architecture", std::string("x"));

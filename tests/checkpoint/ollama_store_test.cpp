@@ -23,7 +23,7 @@ TEST(OllamaName, DefaultsStandForWhatIsMissing) {
   EXPECT_EQ(parse_ollama_name("localhost:5000/a/b")->path(), "localhost:5000/a/b/latest");
 }
 
-TEST(OllamaName, IsWrittenAsShortAsItReadsBack) {
+TEST(OllamaName, IsWrittenInItsShortestForm) {
   for (const char* text : {"gemma4:e2b", "me/mine:v1", "hf.co/org/repo:Q4_K_M", "localhost:5000/library/b:latest"})
     EXPECT_EQ(parse_ollama_name(text)->text(), text);
   EXPECT_EQ(parse_ollama_name("registry.ollama.ai/library/gemma4")->text(), "gemma4:latest");
@@ -49,7 +49,7 @@ TEST(OllamaDigest, IsSha256AndLowerCaseHexOnly) {
 }
 
 // CVE-2024-37032: a digest that is a path was opened as one.
-TEST(OllamaDigest, APathIsNone) {
+TEST(OllamaDigest, APathIsNoDigest) {
   const std::string hex(64, 'a');
   for (const std::string& text : std::vector<std::string>{
            std::string(), std::string("sha256:"), "sha256:" + hex + "a", "sha256:" + hex.substr(1), "sha256" + hex,
@@ -214,7 +214,7 @@ TEST_F(OllamaStore, ABlobOfAnotherSizeIsRefused) {
                                  ", as the manifest of tiny:latest says"));
 }
 
-TEST_F(OllamaStore, ModelsWithoutWeightsHereSayWhy) {
+TEST_F(OllamaStore, ModelsWithoutLocalWeightsSayWhy) {
   add_manifest(kTiny, manifest_json({}, add_blob(kConfig, R"({"remote_host":"https://ollama.com:443"})")));
   EXPECT_EQ(refusal("tiny"),
             "tiny:latest: runs at https://ollama.com:443 and has no weights here: want a model that lies on this "

@@ -81,7 +81,7 @@ TEST_F(FindModel, APathIsTakenAsItIs) {
   EXPECT_EQ(refusal("~/none"), "~/none: no such file or directory");
 }
 
-TEST_F(FindModel, WhatIsNowhereSaysWhereWasLooked) {
+TEST_F(FindModel, AMissingModelSaysWhereItWasSought) {
   EXPECT_EQ(refusal("gemma4:e2b"),
             cat("gemma4:e2b: no file, nothing in Ollama's store (", path("ollama"), "), the Hugging Face cache (",
                 path("hub"), ") or LM Studio's folders (", path("lm"), "): want a path, or a name that is there"));
@@ -120,7 +120,7 @@ TEST_F(FindModel, ADirectoryOfTheHubWhoseFilesAreLinks) {
   EXPECT_NE(checkpoint->document("config.json"), nullptr);
 }
 
-TEST_F(FindModel, AShardWhoseBlobIsGoneIsSaid) {
+TEST_F(FindModel, AMissingBlobOfAShardIsReported) {
   add_hub_file("org--repo", "config.json", "{}");
   add_hub_file("org--repo", "model.safetensors", "x");
   std::filesystem::remove(path("hub/models--org--repo/blobs/" + hex_of("x")));
@@ -138,7 +138,7 @@ TEST_F(FindModel, TheOnlyGgufOfARepositoryNeedsNoName) {
   EXPECT_EQ(files->projector, snapshot("org--repo") + "/mmproj-F16.gguf");
 }
 
-// Draft heads and importance matrices make no name ambiguous, and are told for what they are where they are named.
+// Draft heads and importance matrices make no name ambiguous. Naming one gives a sentence that says what it is.
 TEST_F(FindModel, FilesBesideAModelAreNoModels) {
   for (const char* file : {"m-Q4_K_M.gguf", "mtp-m-Q8_0.gguf", "dspark-m.gguf", "dflash-m.gguf", "m.imatrix.gguf",
                            "imatrix_unsloth.gguf"}) {
@@ -227,7 +227,7 @@ TEST_F(FindModel, OneNameInTwoPlacesIsAmbiguous) {
   const std::string file = put_deep("lm/org/repo/m.gguf", tiny_gguf());
   EXPECT_EQ(refusal("org/repo"), cat("org/repo: 2 models of that name, ", snapshot("org--repo"),
                                      "/m.gguf (Hugging Face) and ", file, " (LM Studio): want the path of one"));
-  // What cannot be read is no second one.
+  // An unreadable model does not count as a second one.
   put("lm/org/repo/n.gguf", tiny_gguf());
   EXPECT_EQ(refusal("org/repo"), cat("found ", snapshot("org--repo"), "/m.gguf"));
 }
@@ -268,8 +268,8 @@ TEST_F(ListModels, ShowsAllPlacesAndBrokenOnesToo) {
                                  "org/repo/m-Q8_0.gguf, Hugging Face", "org/repo, LM Studio"));
 }
 
-// Links that make a circle end at a fixed depth.
-TEST_F(ListModels, CirclesOfLinksEnd) {
+// A loop of links ends at a fixed depth.
+TEST_F(ListModels, LoopsOfLinksEnd) {
   add_hub_file("org--repo", "m.gguf", tiny_gguf());
   std::filesystem::create_directory_symlink(snapshot("org--repo"), snapshot("org--repo") + "/again");
   EXPECT_LE(list_models(places_).size(), 4u);

@@ -1,8 +1,10 @@
 // Drafting by a model's own head: exactly the tokens without it, and mostly right where the head is.
+#include "engine/draft/drafts.h"
 #include "engine/engine_impl.h"
 #include "engine/plan/memory_plan.h"
 #include "tests/engine/real_engine.h"
 #include "tests/model/draft_checkpoint.h"
+#include "tests/small_models.h"
 
 namespace sluice {
 namespace {
@@ -131,7 +133,8 @@ TEST_P(DraftHeadEngine, GoesOnWhereASequenceDoes) {
 TEST_P(DraftHeadEngine, KeepsNothingOfClosedSequences) {
   Engines engines(GetParam(), cat(GetParam(), "_draft_closed"), tests::counting);
   const std::unique_ptr<Engine> engine = engines.engine(options(DraftKind::mtp, 2));
-  const DraftHead& head = *static_cast<const EngineImpl&>(*engine).draft_head();
+  const auto& drafts = static_cast<const Drafts&>(static_cast<const EngineImpl&>(*engine).continuation());
+  const DraftHead& head = *drafts.head();
   Request kept = request(20, 2, 10);
   kept.keep_sequence = true;
   const SequenceId sequence = answer(*engine, kept).sequence;
@@ -151,7 +154,7 @@ TEST(DraftHead, AModelWithoutAHeadIsRefused) {
                                    "to draft by mtp"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DraftHeadEngine, ::testing::Values("qwen3_5_moe", "deepseek_v3"),
+INSTANTIATE_TEST_SUITE_P(Families, DraftHeadEngine, ::testing::ValuesIn(small_models_with_draft_heads()),
                          [](const auto& variant) { return std::string(variant.param); });
 
 }  // namespace

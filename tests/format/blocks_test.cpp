@@ -77,7 +77,7 @@ TEST_P(Encoders, EncodeTheGoldenBlocksToThePeersBits) {
   EXPECT_EQ(hex(encode(info_.format, values)), golden[1]);
 }
 
-// Sums in another order change a block here and there, so that another compiler may miss the CRC, not the error.
+// Another compiler may sum in another order, which changes single blocks: then the CRC differs, but not the error.
 TEST_P(Encoders, EncodeTheGoldenMatricesWithThePeersError) {
   const auto golden = golden_line("golden_blocks.txt", name_);
   ASSERT_EQ(golden.size(), 10u);
@@ -97,7 +97,7 @@ TEST_P(Encoders, EncodeZerosAsZeros) {
   EXPECT_EQ(decode(info_.format, encode(info_.format, zeros), zeros.size()), zeros);
 }
 
-TEST_P(Encoders, EncodeWhatIsConstantAlmostExactly) {
+TEST_P(Encoders, EncodeConstantsAlmostExactly) {
   for (const float constant : {1.0f, -1.0f, -384.0f}) {  // 384 = 6 * 2^6, which 4-bit floats hold too
     const std::vector<float> values(256, constant);
     EXPECT_LT(relative_error(values, decode(info_.format, encode(info_.format, values), 256)), 1e-3) << constant;
@@ -167,7 +167,7 @@ TEST(F8, DecodesEveryPattern) {
   EXPECT_EQ(decode(Format::f8_e5m2, wide, 4), (std::vector<float>{1.0f, -5.0f, 0x1p-16f, 57344.0f}));
 }
 
-// The first element is in the low half, and zero may have a sign that nobody sees.
+// The first element is in the low half. The sign of zero does not matter.
 TEST(F4, DecodesEveryPattern) {
   const float numbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   for (int low = 0; low < 16; ++low)

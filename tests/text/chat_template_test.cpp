@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files/file.h"
+#include "tests/small_models.h"
 #include "tests/text/vocabularies.h"
 #include "text/dialects/built_in.h"
 
@@ -59,24 +60,15 @@ void expect_vectors(const std::string& vectors, const std::string& model, const 
     EXPECT_EQ(outcome(chat.render(input_of(entry, model))), entry.find("rendered")->as_string());
 }
 
-struct Family {
-  const char* vectors;
-  const char* model;
-};
-
-class ReferenceChats : public testing::TestWithParam<Family> {};
+class ReferenceChats : public testing::TestWithParam<SmallModel> {};
 
 TEST_P(ReferenceChats, RenderAsTransformersDoes) {
-  const std::string model = GetParam().model;
-  expect_vectors(GetParam().vectors, model, template_of(read_text(model + "/chat_template.jinja")));
+  const std::string model = GetParam().name;
+  expect_vectors(GetParam().chat, model, template_of(read_text(model + "/chat_template.jinja")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ReferenceChats,
-                         testing::Values(Family{"gemma4/tokenizer_vectors.json", "gemma4"},
-                                         Family{"tokenizers/gemma4/tokenizer_vectors.json", "gemma4_dense"},
-                                         Family{"tokenizers/qwen3_5/tokenizer_vectors.json", "qwen3_5"},
-                                         Family{"tokenizers/deepseek_v3/tokenizer_vectors.json", "deepseek_v3"}),
-                         [](const auto& family) { return std::string(family.param.model); });
+INSTANTIATE_TEST_SUITE_P(Models, ReferenceChats, testing::ValuesIn(small_models_with_chats()),
+                         [](const testing::TestParamInfo<SmallModel>& model) { return model.param.name; });
 
 // The built-in template that Sluice takes for the model's vocabulary; the demo is the one with per-layer embeddings.
 BuiltInTemplate own_template(const std::string& model) {
@@ -86,7 +78,7 @@ BuiltInTemplate own_template(const std::string& model) {
 }
 
 TEST_P(ReferenceChats, RenderTheSameWithTheBuiltInTemplate) {
-  expect_vectors(GetParam().vectors, GetParam().model, template_of(own_template(GetParam().model).text));
+  expect_vectors(GetParam().chat, GetParam().name, template_of(own_template(GetParam().name).text));
 }
 
 TEST(BuiltInTemplate, IsChosenByTheVocabularysTurnMarkers) {
@@ -123,7 +115,7 @@ TEST(ChatTemplate, ThinkingIsSetUnderBothItsNames) {
   EXPECT_EQ(rendered(other, parsed(R"({"thinking": true, "enable_thinking": false})")), "True False");
 }
 
-// What the six reference conversations do not have.
+// Cases that the six reference conversations do not have.
 constexpr std::string_view kOddChats[] = {
     R"({"messages": [{"role": "developer", "content": "Dev."}, {"role": "user", "content": "Hi"}]})",
     R"({"messages": [{"role": "user", "content": [{"type": "text", "text": " See "}, {"type": "image"},

@@ -52,7 +52,7 @@ TEST(StopStrings, WithoutStopStringsEverythingPasses) {
   EXPECT_EQ(empty.stopped(), std::nullopt);
 }
 
-TEST(StopStrings, HowTheTextIsCutMakesNoDifference) {
+TEST(StopStrings, PiecesMakeNoDifference) {
   const std::vector<std::string> words = {"aba", "bb", "abab", "caab"};
   std::mt19937 random(1);
   size_t stopped = 0;

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/small_models.h"
 #include "tests/text/vocabularies.h"
 #include "text/detokenizer.h"
 
@@ -15,17 +16,13 @@ using test::value_of;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-struct Family {
-  const char* model;
-  const char* vectors;
-  // Whether GGUF says which tokens decoding skips as tokenizer.json does: it types DeepSeek's turn markers as control.
-  bool skips_alike;
-};
+// Whether GGUF says which tokens decoding skips as tokenizer.json does: it types DeepSeek's turn markers as control.
+bool skips_alike(const SmallModel& model) { return model.family != "deepseek2"; }
 
-class Reference : public testing::TestWithParam<Family> {
+class Reference : public testing::TestWithParam<SmallModel> {
  protected:
-  Json vectors_ = test::read_data(GetParam().vectors);
-  Tokenizer direct_{test::model_vocabulary(GetParam().model)};
+  Json vectors_ = test::read_data(GetParam().chat);
+  Tokenizer direct_{test::model_vocabulary(GetParam().name)};
   Tokenizer through_gguf_{value_of(vocabulary_from_gguf(value_of(to_gguf(direct_.vocabulary()))))};
 };
 
@@ -48,7 +45,7 @@ TEST_P(Reference, IdsHaveTheirText) {
     const auto plain = ids_of(*row.find("ids"));
     for (const Tokenizer* tokenizer : {&direct_, &through_gguf_}) {
       EXPECT_EQ(tokenizer->decode(plain), row.find("decoded")->as_string());
-      if (tokenizer == &through_gguf_ && !GetParam().skips_alike) continue;
+      if (tokenizer == &through_gguf_ && !skips_alike(GetParam())) continue;
       EXPECT_EQ(tokenizer->decode(ids, true), row.find("decoded_skip_special")->as_string());
     }
   }
@@ -72,12 +69,8 @@ TEST_P(Reference, RenderedChatsHaveTheirIds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Reference,
-                         testing::Values(Family{"gemma4", "gemma4/tokenizer_vectors.json", true},
-                                         Family{"gemma4_dense", "tokenizers/gemma4/tokenizer_vectors.json", true},
-                                         Family{"qwen3_5", "tokenizers/qwen3_5/tokenizer_vectors.json", true},
-                                         Family{"deepseek_v3", "tokenizers/deepseek_v3/tokenizer_vectors.json", false}),
-                         [](const testing::TestParamInfo<Family>& family) { return std::string(family.param.model); });
+INSTANTIATE_TEST_SUITE_P(Families, Reference, testing::ValuesIn(small_models_with_chats()),
+                         [](const testing::TestParamInfo<SmallModel>& model) { return model.param.name; });
 
 Tokenizer byte_level() { return Tokenizer(value_of(test::read_tokenizer(test::kByteLevel))); }
 Tokenizer sentence_piece() { return Tokenizer(value_of(test::read_tokenizer(test::kSentencePiece))); }
@@ -101,7 +94,7 @@ TEST(Tokenizer, TakesUserDefinedTokensFromTextAlways) {
   EXPECT_THAT(byte_level().encode("a<think>b", {.parse_special = false}), ElementsAre(0, 5, 1));
 }
 
-TEST(Tokenizer, TakesMarkersForControlWhateverTheFileSays) {
+TEST(Tokenizer, TreatsMarkersAsControlWhateverTheFileSays) {
   // DeepSeek's tokenizer.json calls its turn markers not special, but what a user types must not become one.
   const Tokenizer deepseek(test::model_vocabulary("deepseek_v3"));
   EXPECT_THAT(deepseek.encode("<｜User｜>"), ElementsAre(751));
@@ -117,7 +110,7 @@ TEST(Tokenizer, FindsTheLeftmostAndThenTheLongestSpecialToken) {
   EXPECT_THAT(tokenizer.encode("b<|end|>a"), ElementsAre(5, 0));  // the rest of <|end|> has no tokens
 }
 
-TEST(Tokenizer, EncodesWhatIsNotUtf8ByteByByte) {
+TEST(Tokenizer, EncodesInvalidUtf8ByteByByte) {
   const Tokenizer gemma(test::model_vocabulary("gemma4_dense"));
   const std::string broken = "a\xff\xe2\x82 b\xf0";
   std::string bytes;
@@ -131,7 +124,7 @@ TEST(Tokenizer, FallsBackToBytesOrElseToOneUnknownToken) {
   EXPECT_THAT(tokenizer.encode("axyz"), ElementsAre(4, 1));
 }
 
-TEST(Tokenizer, DecodesARunOfBytesThatIsNoTextAsReplacements) {
+TEST(Tokenizer, DecodesInvalidByteRunsAsReplacements) {
   const Tokenizer tokenizer = sentence_piece();
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{4, 2, 3, 6}), "aé a");
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{2, 3, 2, 4}), "\ufffd\ufffd\ufffda");

@@ -128,7 +128,7 @@ TEST(HuggingFace, RefusesMergesOfUnknownTokens) {
             "tokenizer.json: model.merges is missing: want a list");
 }
 
-TEST(HuggingFace, RefusesPartsItDoesNotHonour) {
+TEST(HuggingFace, RefusesUnsupportedParts) {
   EXPECT_EQ(refusal(with(kByteLevel, R"("normalizer": null)", R"("normalizer": {"type": "Lowercase"})")),
             "tokenizer.json: normalizer is {\"type\": \"Lowercase\"}: want NFC, or U+2581 put for spaces or before the "
             "text");
@@ -223,7 +223,7 @@ TEST(Gguf, RefusesIdsBeyondTheTokens) {
   EXPECT_EQ(refusal_of(gguf), "accepted");
 }
 
-TEST(Gguf, RefusesTypesThatAreNone) {
+TEST(Gguf, RefusesUnknownTypes) {
   GgufVocabulary gguf = small_gguf();
   gguf.token_type[1] = 7;
   EXPECT_EQ(refusal_of(gguf), "tokenizer.ggml.token_type of token 1 is 7: want 1 to 6");

@@ -109,7 +109,7 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
           .threads = machine.pool->threads(),
           .parameters = model.facts().parameters,
           .weight_bytes = weight_bytes(model),
-          .peaks = machine.device->measure_peaks(nanoseconds),
+          .peaks = peaks_of(*machine.device),
           .routing = {}};
 }
 
@@ -164,7 +164,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   std::optional<ReadBandwidth> of_host;
   if (on_host) TRY_ASSIGN(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
   const BenchYardsticks yardsticks{
-      .memory = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); },
+      .memory = [&] { return of_host ? of_host->measure() : copying_bandwidth(*machine.device); },
       .disk = [&](uint64_t block) { return measure_disk(model.checkpoint().files(), block); }};
   const EngineOptions options = engine_options(request, arguments);
   const BenchTest* const answer = foreseen_test(request.tests);
@@ -233,19 +233,19 @@ std::vector<OptionSpec> test_options() {
        .argument = "N,...",
        .kind = OptionKind::text,
        .fallback = "0",
-       .help = "tokens that stand before what is measured"},
+       .help = "tokens of history before the measured ones"},
       {.name = "--batch", .argument = "N,...", .kind = OptionKind::text, .fallback = "1", .help = "sequences at once"},
       {.name = "--rounds",
        .argument = "N",
        .kind = OptionKind::integer,
        .fallback = "3",
-       .help = "of each measurement, after one that does not count",
+       .help = "rounds of each measurement, after one that does not count",
        .least = 1,
        .most = 1000},
       {.name = "--ops",
-       .help = "also where the time goes, by op, format and shape; the limit is what the bytes need at that bandwidth "
-               "or the flops at the "
-               "peak, which bytes in a cache go beyond"},
+       .help =
+           "also show the time by op, format and shape; `of limit` compares with the time that the bytes need at that "
+           "bandwidth or the flops at the peak; data in a cache can exceed it"},
       arithmetic_option(),
       repack_option("first"),
       {.name = "--json", .help = "print one JSON object"},
@@ -259,13 +259,13 @@ CommandSpec bench_command() {
       .name = "bench",
       .summary = "Measures speed, and its share of this machine's memory bandwidth",
       .text =
-          "Reads prompts and decodes answers of random tokens, and says tokens a second, the median of several rounds "
-          "with the slowest and the fastest; how many bytes of weights and cache a token needs; and what part of this "
-          "machine's read bandwidth that is, measured on as many threads right before each round, or of what a GPU "
-          "copies in its own memory, read and written. Answers take the likeliest tokens, which soon repeat "
-          "themselves; "
-          "where experts are read as they are chosen, random ones. With --shape the model is made up in memory: sizes, "
-          "formats and routing are those of the real one, its words are nonsense.",
+          "Computes prompts and decodes answers of random tokens. Prints tokens a second (the median of several "
+          "rounds, the slowest and the fastest), the bytes of weights and cache that a token needs, and their "
+          "share of this machine's read bandwidth. The bandwidth is measured with as many threads right before "
+          "each round; on a GPU it is that of copying in its own memory, reads and writes together. Answers take "
+          "the likeliest tokens, which soon repeat themselves; where experts are read as they are chosen, answers "
+          "take random tokens. With --shape the model is made up in memory: sizes, formats and routing are those "
+          "of the real one, its words are nonsense.",
       .positionals = {model_positional(/*required=*/false)},
       .options = join_options({test_options(), synthetic_options(), device_options(), {expert_memory_option()}}),
       .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},

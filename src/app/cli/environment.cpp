@@ -56,15 +56,15 @@ bool vulkan_drivers_named() {
 
 std::vector<TableRow> environment_rows() {
   return {
-      {"OLLAMA_MODELS", "Ollama's store; without it ~/.ollama/models, then that of Ollama's service"},
+      {"OLLAMA_MODELS", "Ollama's store; without it ~/.ollama/models, then the store of Ollama's service"},
       {"HF_HUB_CACHE", "the Hugging Face cache"},
       {"HUGGINGFACE_HUB_CACHE", "the same, by its older name"},
-      {"HF_HOME", "the folder above it: hub in there"},
-      {"XDG_CACHE_HOME", "the folder above that: huggingface/hub in there; without any, ~/.cache"},
+      {"HF_HOME", "the folder with hub/ in it"},
+      {"XDG_CACHE_HOME", "the folder with huggingface/hub/ in it; without any of these, ~/.cache"},
       {"XDG_STATE_HOME", "where history, digests of models and lists of experts are kept; without it ~/.local/state"},
-      {"HOME", "what ~ stands for here"},
+      {"HOME", "the folder that ~ stands for"},
       {"SLUICE_WEBGPU_LIBRARY", "Dawn's C interface for --device webgpu, as --webgpu-library"},
-      {"VK_DRIVER_FILES, VK_ICD_FILENAMES", "Vulkan's drivers for --device webgpu, as its loader takes them"},
+      {"VK_DRIVER_FILES, VK_ICD_FILENAMES", "Vulkan drivers for --device webgpu, as Vulkan's loader takes them"},
       {"http_proxy, https_proxy, no_proxy", "for sluice pull, as curl takes them"},
   };
 }
@@ -73,8 +73,8 @@ std::vector<TableRow> file_rows() {
   return {
       {"~/.local/state/sluice/history", "the lines typed in chats"},
       {"~/.local/state/sluice/models", "digests of models whose states were saved or loaded"},
-      {"~/.local/state/sluice/experts/*", "which experts a model larger than memory used most"},
-      {"FILE and FILE.state", "a conversation that /save wrote, and what is computed of it"},
+      {"~/.local/state/sluice/experts/*", "experts that a model larger than memory used most"},
+      {"FILE and FILE.state", "a conversation that /save wrote, and its computed state"},
   };
 }
 

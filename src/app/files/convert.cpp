@@ -225,27 +225,24 @@ Result<int> run(const Arguments& arguments, Console& console) {
 
 CommandSpec convert_command() {
   static const std::string mixes = mix_names("|");
-  static const std::string to_help = cat("the weight format of the matrices, or a mix; needed: ", mix_names(", "));
+  static const std::string to_help = cat("the weight format of the matrices, or a mix; required: ", mix_names(", "));
   return {
       .name = "convert",
       .summary = "Writes a model's text part as GGUF",
       .text =
-          "Names and keys are llama.cpp's, so that other programs read the file too, and so is the choice of formats: "
-          "bf16, f16, f32 and q8_0 are the format of every matrix; the others are mixes, in which the head and, "
-          "layer by layer, values and down projections get a finer format than the rest. Vectors and routers stay "
-          "f32; rows that are no whole number of a format's blocks get one of smaller blocks, at last f16. --tensor "
-          "names another format for the matrices whose GGUF name fits its pattern, in which * stands for any "
-          "characters and ? for one; of several the first that fits counts, and the choice for the others stays as "
-          "it was. --pack-experts is for models that are larger than memory: it makes every expert one run in the "
-          "file, "
-          "which --memory reads at once where it lies in three places otherwise; each of an expert's matrices then is "
-          "a "
-          "tensor of its own, which other programs do not look for: they say that a tensor is missing. Patterns fit "
-          "names as they are without it. With a --split option FILE.gguf becomes FILE-00001-of-00003.gguf and so on, "
-          "each of which opens "
-          "the whole. Towers for pictures and sounds are left out.",
+          "Names, keys and the choice of formats are llama.cpp's, so other programs read the file. bf16, f16, f32 "
+          "and q8_0 give every matrix that format. The other formats are mixes: the head and, in some layers, "
+          "values and down projections get a finer format than the rest. Vectors and routers stay f32. Rows that "
+          "are no whole number of a format's blocks get a format with smaller blocks, at last f16. --tensor names "
+          "another format for matrices whose GGUF name fits its pattern, in which * stands for any characters and "
+          "? for one; the first pattern that fits counts. --pack-experts is for models larger than memory: each "
+          "expert becomes one run in the file, so that one read brings it. Its matrices are then tensors of their "
+          "own. Other programs do not look for them and say that a tensor is missing. Patterns fit the names "
+          "without --pack-experts. With a --split option FILE.gguf becomes FILE-00001-of-00003.gguf and so on, and "
+          "any of them opens the whole. Towers for pictures and sounds are left out.",
       .positionals = {{"MODEL", true, "a Hugging Face directory or a GGUF file; demo is the built-in model"},
-                      {"FILE.gguf", true, "the file to write; replaced when it exists, and only by a whole one"}},
+                      {"FILE.gguf", true,
+                       "the file to write; an existing file is replaced once the new one is complete"}},
       .options = {{.name = "--to",
                    .argument = "FORMAT",
                    .choices = mixes.c_str(),
@@ -255,13 +252,15 @@ CommandSpec convert_command() {
                   {.name = "--tensor",
                    .argument = "PATTERN=FORMAT",
                    .kind = OptionKind::text,
-                   .help = "the format of matrices by name, before the mix's",
+                   .help = "another format for matrices by name, instead of the mix's",
                    .repeated = true},
-                  {.name = "--pack-experts", .help = "each expert's matrices side by side, to be read at once"},
+                  {.name = "--pack-experts",
+                   .help = "puts each expert's matrices side by side, so that one read brings them"},
                   {.name = "--split-max-size",
                    .argument = "BYTES",
                    .kind = OptionKind::bytes,
-                   .help = "several files with at most so much tensor data each, such as 4G; a larger tensor is alone"},
+                   .help = "several files with at most so much tensor data each, such as 4G; a larger tensor gets a "
+                           "file of its own"},
                   {.name = "--split-max-tensors",
                    .argument = "N",
                    .kind = OptionKind::integer,
@@ -271,14 +270,14 @@ CommandSpec convert_command() {
                   {.name = "--json", .help = "print one JSON object"}},
       .examples = {{"sluice convert ./gemma gemma-q8_0.gguf --to q8_0",
                     "a quarter of the memory of f32, nearly its answers"},
-                   {"sluice convert ./gemma gemma-q4_k_m.gguf --to q4_k_m", "what most downloads are in"},
+                   {"sluice convert ./gemma gemma-q4_k_m.gguf --to q4_k_m", "the format of most downloads"},
                    {"sluice convert ./gemma g.gguf --to q4_k_m --tensor 'blk.*.ffn_down*=q8_0' --split-max-size 4G",
                     "one kind of tensor in a finer format, in files of 4 GB"}},
       .json = {{"files[]", "string", "the files written"},
                {"format", "string", "as --to gave it"},
                {"tensors", "integer", "tensors written"},
                {"bytes", "integer", "of the tensors, without padding"},
-               {"left_out", "integer", "tensors of the model that are no part of its text model"}},
+               {"left_out", "integer", "tensors that are no part of the text model"}},
       .run = run,
   };
 }

@@ -143,7 +143,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
 CommandSpec list_command() {
   return {
       .name = "list",
-      .summary = "Lists the models that lie on this machine",
+      .summary = "Lists the models on this machine",
       .text =
           "Looks into Ollama's store, the Hugging Face cache and LM Studio's folders. Every command takes the names "
           "it shows. A model that cannot run is listed with the reason.",
@@ -151,15 +151,15 @@ CommandSpec list_command() {
                   {.name = "--json", .help = "print one JSON object"}},
       .examples = {{"sluice list", "names, formats, sizes, and whether they run"},
                    {"OLLAMA_MODELS=/data/ollama sluice list", "another store of Ollama's"}},
-      .json = {{"models[].name", "string", "as every command takes it for MODEL"},
+      .json = {{"models[].name", "string", "the name that every command takes for MODEL"},
                {"models[].origin", "string", "`Ollama`, `Hugging Face` or `LM Studio`"},
                {"models[].path", "string", "the GGUF file or the directory"},
-               {"models[].projector", "string or null", "the file of its towers, where they have one of their own"},
-               {"models[].format", "string", "such as `q4_k_m`; empty when it cannot be told"},
+               {"models[].projector", "string or null", "the towers' own file, if there is one"},
+               {"models[].format", "string", "such as `q4_k_m`; empty when unknown"},
                {"models[].family", "string", "the architecture the file names"},
                {"models[].bytes", "integer", "of its files with weights"},
                {"models[].runs", "boolean", ""},
-               {"models[].problem", "string or null", "why it does not run"}},
+               {"models[].problem", "string or null", "the reason why it does not run"}},
       .run = run,
   };
 }

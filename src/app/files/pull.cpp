@@ -106,15 +106,15 @@ CommandSpec pull_command() {
       .name = "pull",
       .summary = "Fetches a model over HTTP",
       .text =
-          "A file goes into a folder under its own name. The URL of a manifest, as Ollama's registry and others have "
-          "them (.../v2/NAMESPACE/MODEL/manifests/TAG), brings a whole model with the digests of its files, and goes "
-          "into a store of Ollama's form. What was fetched of a file is kept when the connection fails: the same "
-          "command goes on from there. Nothing stands under a finished name before its length and digest are right.",
+          "A file goes into a folder under its own name. The URL of a manifest, as Ollama's registry and others "
+          "have them (.../v2/NAMESPACE/MODEL/manifests/TAG), fetches a whole model with the digests of its files "
+          "into a store of Ollama's form. When the connection fails, the fetched part is kept, and the same "
+          "command continues from there. A file gets its final name only when its length and digest are right.",
       .positionals = {{"URL", true, "http:// or https://, of a file or a manifest"}},
       .options = {{.name = "--sha256",
                    .argument = "HEX",
                    .kind = OptionKind::text,
-                   .help = "the digest the file, or the manifest, must have"},
+                   .help = "the digest that the file or the manifest must have"},
                   {.name = "--to",
                    .argument = "DIR",
                    .kind = OptionKind::text,
@@ -124,24 +124,24 @@ CommandSpec pull_command() {
                    .argument = "N",
                    .kind = OptionKind::integer,
                    .fallback = "5",
-                   .help = "failed attempts in a row, without getting further, before it gives up",
+                   .help = "attempts in a row that bring no byte before it gives up",
                    .most = 1000},
                   {.name = "--timeout",
                    .argument = "SECONDS",
                    .kind = OptionKind::integer,
                    .fallback = "60",
-                   .help = "how long the server may say nothing",
+                   .help = "how long the server may be silent",
                    .least = 1,
                    .most = 86400},
                   {.name = "--json", .help = "print one JSON object"}},
       .examples = {{"sluice pull https://example.org/model-Q4_K_M.gguf", "one file, into the current folder"},
                    {"sluice pull https://registry.ollama.ai/v2/library/gemma4/manifests/e2b",
                     "a model of Ollama's registry, as gemma4:e2b"}},
-      .json = {{"path", "string", "the file; of a manifest its model's"},
-               {"name", "string", "by which other commands find the model"},
-               {"bytes", "integer", "of all its files"},
-               {"fetched", "integer", "of them over the network this time"},
-               {"sha256", "string", "of the file, or of the manifest"}},
+      .json = {{"path", "string", "the file; for a manifest the model's file"},
+               {"name", "string", "the name by which other commands find the model"},
+               {"bytes", "integer", "bytes of all files"},
+               {"fetched", "integer", "bytes fetched over the network this time"},
+               {"sha256", "string", "the digest of the file or the manifest"}},
       .run = run,
   };
 }

@@ -72,11 +72,11 @@ std::vector<OptionSpec> own_options() {
       {.name = "--routing",
        .argument = "FILE",
        .kind = OptionKind::text,
-       .help = "a recorded trace of chosen experts; without it a distribution is assumed, and named"},
+       .help = "a recorded trace of chosen experts; without it, an assumed distribution, which the output names"},
       {.name = "--disk",
        .argument = "BYTES",
        .kind = OptionKind::bytes,
-       .help = "what the disk gives in a second; without it, measured on the model's file"},
+       .help = "the disk's bytes a second; without it, measured on the model's file"},
       arithmetic_option(),
       cache_option(),
       repack_option("behind"),
@@ -90,19 +90,18 @@ std::vector<OptionSpec> own_options() {
 CommandSpec plan_command() {
   return {
       .name = "plan",
-      .summary = "Says what a model would take of memory, and how fast it would be",
+      .summary = "Says how much memory a model needs, and how fast it will be",
       .text =
-          "Loads nothing: says who takes how much of --memory, the floor below which the model is refused, the amount "
-          "with which all experts lie in memory, how many of the chosen ones are expected to, and the tokens a second "
-          "that this machine's memory and disk allow; on a GPU, whose memory --device-memory bounds, those that a step "
-          "takes which is played there without weights. The beginning of a GGUF file is enough, some ten megabytes "
-          "that "
-          "hold its header. Exit status 1 where the model does not fit.",
+          "Loads nothing. Says who takes how much of --memory, below which amount the model is refused, with which "
+          "amount all experts lie in memory, how many of the chosen experts will probably lie there, and how many "
+          "tokens a second this machine's memory and disk allow. On a GPU, whose memory --device-memory limits, it "
+          "times decode steps without weights. The header of a GGUF file is enough: its first ten megabytes or so. "
+          "Exit status 1 when the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
       .options = join_options({own_options(), draft_options(), device_options(/*answers=*/true)}),
       .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},
                    {"head -c 32M model.gguf > header.gguf && sluice plan header.gguf --disk 3G",
-                    "of a file that is elsewhere, on a disk of 3 GB/s"}},
+                    "for a file that lies elsewhere, on a disk of 3 GB/s"}},
       .json = plan_fields(),
       .run = run,
   };

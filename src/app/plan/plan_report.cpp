@@ -89,7 +89,7 @@ std::string limit_text(const PlanReport& report) {
 }
 
 // Of a GPU: what was played there.
-std::string rehearsal_text(const Rehearsal& played) {
+std::string step_times_text(const StepTimes& played) {
   std::string text = cat("a step      ", fixed(played.step_seconds * 1e3, 2), " ms for ", played.dispatches,
                          " dispatches, played here without weights\n");
   if (played.reads)
@@ -127,13 +127,14 @@ std::string plan_text(const PlanReport& report) {
              format_bytes(static_cast<uint64_t>(foreseen.disk_bytes)), " of the disk\nbandwidth   memory ",
              bandwidth_text(foreseen.bandwidths.memory), plan.domain == Domain::host ? "" : " copied, read and written",
              ", disk ", bandwidth_text(foreseen.bandwidths.disk), "\n",
-             foreseen.rehearsal ? rehearsal_text(*foreseen.rehearsal) : "", "speed       ", speed_text(report), '\n');
+             foreseen.step_times ? step_times_text(*foreseen.step_times) : "", "speed       ", speed_text(report),
+             '\n');
 }
 
 Json plan_json(const PlanReport& report) {
   const MemoryPlan& plan = *report.plan;
   const Forecast& foreseen = report.forecast;
-  const Rehearsal played = foreseen.rehearsal.value_or(Rehearsal{});
+  const StepTimes played = foreseen.step_times.value_or(StepTimes{});
   Json::Array memory;
   memory.reserve(plan.lines.size());
   for (const MemoryLine& one : plan.lines) {
@@ -176,38 +177,39 @@ Json plan_json(const PlanReport& report) {
 std::vector<JsonField> plan_fields() {
   return {
       {"model", "string", "the file"},
-      {"header_only", "boolean", "whether tensors lie beyond the file's end, as before a download"},
-      {"format", "string", "of the weights, as a whole"},
+      {"header_only", "boolean", "whether tensors lie beyond the file's end, as in a header alone"},
+      {"format", "string", "the weight format of the whole model"},
       {"device", "string", "processor, instruction set, threads"},
-      {"limit_bytes", "integer", "what may be taken"},
-      {"reserve_bytes", "integer", "of it for what nobody asks for: measured"},
+      {"limit_bytes", "integer", "the limit on memory"},
+      {"reserve_bytes", "integer", "the part kept for the program itself, measured"},
       {"memory[].domain", "string", "`host`, or `device` for a GPU's own"},
       {"memory[].purpose", "string", "as in run's table; all but the experts"},
       {"memory[].bytes", "integer", ""},
-      {"table_bytes", "integer", "of tables that tokens read rows of; they stay in the file and are not counted"},
-      {"context", "integer", "tokens a conversation may have"},
-      {"floor_bytes", "integer", "below which the model is refused"},
-      {"recommended_bytes", "integer", "with which every expert lies in memory"},
+      {"table_bytes", "integer", "of tables whose rows tokens read; they stay in the file and do not count"},
+      {"context", "integer", "longest conversation in tokens"},
+      {"floor_bytes", "integer", "the amount below which the model is refused"},
+      {"recommended_bytes", "integer", "the amount with which every expert lies in memory"},
       {"experts.count", "integer", "of all layers"},
       {"experts.bytes", "integer", "of all of them"},
       {"experts.streamed", "boolean", "whether they are read as they are chosen"},
-      {"experts.slots", "integer", "that find room"},
-      {"experts.slot_bytes", "integer", "of one that is read; 0 where they lie in no file"},
-      {"hit_rate", "number", "of chosen experts that lie in memory, expected once there is no more room"},
-      {"cold_hit_rate", "number", "the same of the first 32 tokens, before which none lies there"},
-      {"routing", "string", "what that rests on; empty where no expert is read"},
+      {"experts.slots", "integer", "experts that find room"},
+      {"experts.slot_bytes", "integer", "of one expert that is read; 0 if experts lie in no file"},
+      {"hit_rate", "number", "expected share of chosen experts that lie in memory, once all slots are full"},
+      {"cold_hit_rate", "number", "the same for the first 32 tokens, when slots begin empty"},
+      {"routing", "string", "the basis of that; empty if no expert is read"},
       {"memory_bytes_per_token", "number", ""},
       {"disk_bytes_per_token", "number", ""},
-      {"memory_bandwidth", "number", "bytes a second, measured; of a GPU copied there, read and written"},
-      {"disk_bandwidth", "number", "the same of direct reads; 0 where there was nothing to measure with"},
-      {"step_seconds", "number", "of a step of one token, played on a GPU without weights; 0: on the processor"},
+      {"memory_bandwidth", "number",
+       "bytes a second, measured; for a GPU those copied in its memory, read and written"},
+      {"disk_bandwidth", "number", "the same for direct reads; 0 without a file to measure with"},
+      {"step_seconds", "number", "time of a decode step, timed on a GPU without weights; 0 on the processor"},
       {"dispatches_per_token", "integer", "of that step"},
-      {"misses_played", "boolean", "whether experts were lacking in some of those steps, and read"},
+      {"misses_played", "boolean", "whether some of those steps lacked experts and read them"},
       {"first_miss_seconds", "number",
        "that a layer waits on a GPU for one expert that it lacks, played with reads of the file, or of zeros as fast "
        "as --disk says"},
-      {"next_miss_seconds", "number", "the same for each more"},
-      {"tokens_per_second", "number", "foreseen for decoding at hit_rate; 0 where it is not known"},
+      {"next_miss_seconds", "number", "the same for each further one"},
+      {"tokens_per_second", "number", "forecast for decoding at hit_rate; 0 if unknown"},
       {"cold_tokens_per_second", "number", "the same at cold_hit_rate"},
   };
 }

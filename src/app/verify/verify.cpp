@@ -214,26 +214,26 @@ Result<int> run(const Arguments& arguments, Console& console) {
 CommandSpec verify_command() {
   return {
       .name = "verify",
-      .summary = "Holds a model to what another implementation computed",
+      .summary = "Compares a model with numbers of another implementation",
       .text =
-          "Computes every text and chat case of a golden as a user's request would be and compares logits, greedy "
-          "tokens, perplexity and, in a second run that keeps them, named intermediates. Chat cases are also "
-          "rendered with the model's template and tokenised: text and ids must be the golden's. A quantised file is "
-          "judged by the reference device in exact arithmetic on the same file, others by the golden itself. Cases "
-          "that need pictures, sounds, adapters or training are not run and never count as held. The exit status "
-          "is 1 when a bar is missed.",
+          "Computes every text and chat case of a golden like a user's request. Compares logits, greedy tokens, "
+          "perplexity and, in a second run that keeps them, named intermediates. Chat cases are also rendered with "
+          "the model's template and tokenised: text and ids must be the golden's. A quantised file is compared "
+          "with the reference device in exact arithmetic on the same file, other files with the golden itself. "
+          "Cases that need pictures, sounds, adapters or training are not run and never count as held. The exit "
+          "status is 1 when a bar is missed.",
       .positionals = {model_positional(/*required=*/true)},
       .options = join_options({
           {{.name = "--golden",
             .argument = "FILE",
             .kind = OptionKind::text,
-            .help = "the golden.json of the model; needed",
+            .help = "the golden.json of the model; required",
             .required = true},
            {.name = "--arithmetic",
             .argument = "exact|fast|both",
             .kind = OptionKind::choice,
             .fallback = "both",
-            .help = "which of the two to hold to its bars"},
+            .help = "the arithmetic to test"},
            {.name = "--cases",
             .argument = "GLOB",
             .kind = OptionKind::text,
@@ -245,7 +245,7 @@ CommandSpec verify_command() {
       .examples =
           {{"sluice verify model.gguf --golden golden.json", "all cases, both arithmetics"},
            {"sluice verify ./model --golden ./model/golden.json --cases 'chat*' --arithmetic exact --device reference",
-            "the meaning of every op, without any speed"}},
+            "the reference device: slow, but the meaning of every op"}},
       .json = report_fields(),
       .run = run,
   };

@@ -1,7 +1,7 @@
-// Files: reading at an offset, read-only mappings, and writing beside a name and renaming.
+// Files: reading at an offset, read-only mappings, and writing under a temporary name that is renamed at the end.
 //
-// Parsers ask for a ByteSource and writers for a ByteSink, so that tests can stand in for a disk that fails. The rest
-// is POSIX's, and in a page that of memory_files.h.
+// Parsers take a ByteSource and writers a ByteSink, so that tests can imitate a failing disk. The rest uses POSIX, and
+// memory_files.h in a page.
 #pragma once
 
 #include <cstddef>
@@ -21,20 +21,20 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
   virtual uint64_t size() const = 0;
-  // Fills all of `into`, or fails with a sentence that names the file.
+  // Fills `into` completely, or fails with a sentence that names the file.
   virtual Status read_at(uint64_t offset, std::span<std::byte> into) const = 0;
 };
 
 class StoredBytes;
 
-// Where bytes are appended.
+// A target to which bytes are appended.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
   virtual Status write(std::span<const std::byte> bytes) = 0;
 };
 
-// Bytes in memory as a source; `name` is what errors call them. The bytes outlive it.
+// Bytes in memory as a source. Errors call them `name`. The bytes must outlive the source.
 class MemorySource final : public ByteSource {
  public:
   MemorySource(std::string name, std::span<const std::byte> bytes) : name_(std::move(name)), bytes_(bytes) {}
@@ -65,11 +65,11 @@ class FileSource final : public ByteSource {
   uint64_t size_;
 };
 
-// A whole file mapped for reading; unmapped on destruction. An empty file has no bytes. A mapping shows the file as it
-// is: who reads beyond the end of a file that was cut meanwhile is stopped by SIGBUS (see mapped_file_at), and bytes
-// that were overwritten are as they are now, which check_unchanged() says.
+// A whole file mapped for reading, and unmapped on destruction. An empty file has no bytes. A mapping follows changes
+// of the file. Reading beyond the end of a file that was cut meanwhile raises SIGBUS (see mapped_file_at). Overwritten
+// bytes show their new values; check_unchanged() notices that.
 //
-// A page maps nothing. A file that the page reads stays where it is: then bytes() are none, and stored() reads them
+// A page maps nothing. A file that the page reads stays where it is: bytes() is empty, and stored() reads the file
 // (memory_files.h).
 class Mapping {
  public:
@@ -78,13 +78,13 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
   std::span<const std::byte> bytes() const { return bytes_; }
-  // All of the file; not to be used longer than this.
+  // The whole file. The bytes must not be used after this object is gone.
   StoredBytes stored() const;
-  // An error when the file has been written to since it was mapped; one that was replaced by renaming is still whole.
+  // An error when the file has been written to since it was mapped. A file replaced by renaming is still whole.
   Status check_unchanged() const;
-  // Text that another file, or this one once its bytes were changed, does not have: device, number, size and times of
-  // writing. "" where times cannot tell: in a page, and of a file that was written to in the last seconds, whose next
-  // change might get the same time.
+  // A text that no other file has, nor this file after a change: device, number, size and times of writing. It is ""
+  // where times cannot tell: in a page, and for a file written in the last seconds, because its next change might get
+  // the same time.
   std::string version() const;
 
  private:
@@ -96,16 +96,16 @@ class Mapping {
 
   friend const char* mapped_file_at(const void* address);
 };
-// Bytes that nobody will read soon: where they lie in a mapping, their whole pages are left to the system, which reads
-// them again when they are asked for. Elsewhere nothing happens.
+// Tells the system that nobody will read these bytes soon. Whole pages of a mapping are given back, and are read again
+// when they are needed. Other memory is left alone.
 void give_back_mapped(std::span<const std::byte> bytes);
-// For a handler of SIGBUS: the path of the file that is mapped at `address`, or null.
+// For a SIGBUS handler: the path of the file that is mapped at `address`, or null.
 const char* mapped_file_at(const void* address);
 
-// Who may read and write a new file: whom the process lets (its umask), or its owner alone.
+// Who may read and write a new file: everyone the umask of the process allows, or its owner alone.
 enum class FileAccess : uint8_t { usual, owner_only };
-// A file that appears whole or not at all: written as "path.part-<process>-<n>", synced and renamed by commit(),
-// removed on destruction when commit() was not reached. For a handler of a signal that ends the program at once:
+// A file that appears whole or not at all. It is written as "path.part-<process>-<n>"; commit() syncs and renames it.
+// Without commit() the destructor removes it. A signal handler that ends the program at once calls
 // remove_unfinished_files().
 class AtomicFile final : public ByteSink {
  public:
@@ -115,7 +115,7 @@ class AtomicFile final : public ByteSink {
   ~AtomicFile() override;
 
   Status write(std::span<const std::byte> bytes) override;
-  // The first bytes of what was written, once it is known what they are to be.
+  // Overwrites the first bytes, once their values are known.
   Status write_start(std::span<const std::byte> bytes);
   Status commit();
 
@@ -130,19 +130,19 @@ void remove_unfinished_files();
 
 enum class PathKind : uint8_t { missing, file, directory, other };
 PathKind path_kind(const std::string& path);
-// A folder and those above it, as far as they are missing.
+// Makes a folder and the missing ones above it.
 Status make_folders(const std::string& path);
 // Names in a directory, sorted, without "." and "..".
 Result<std::vector<std::string>> list_directory(const std::string& path);
-// A whole file of at most `limit` bytes.
+// Reads a whole file of at most `limit` bytes.
 Result<std::string> read_file(const std::string& path, uint64_t limit);
 // Writes `text` as an AtomicFile.
 Status write_file(const std::string& path, std::string_view text, FileAccess access = FileAccess::usual);
 std::string join_path(std::string_view folder, std::string_view name);
-// Last part of a path: "model.gguf" of "models/model.gguf".
+// The last part of a path: "model.gguf" of "models/model.gguf".
 std::string_view file_name(std::string_view path);
 
-// What the system's error number means for the file: "model.gguf: cannot write: the disk is full".
+// The system's error number as a sentence about the file: "model.gguf: cannot write: the disk is full".
 Error system_error(std::string_view path, std::string_view doing, int error_number);
 
 }  // namespace sluice

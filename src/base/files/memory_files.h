@@ -1,9 +1,9 @@
-// Files of a page, under names: what the page gives to read (page_files_wasi.cpp) and what the module itself has
-// written. FileSource, Mapping and AtomicFile (the *_wasi.cpp files) read and write them, so that nothing above base/
-// knows the difference.
+// Files of a page, by name: those that the page reads for the module (page_files_wasi.cpp), and those that the module
+// has written. FileSource, Mapping and AtomicFile (*_wasi.cpp) read and write them, so code above base/ sees no
+// difference.
 //
-// A name is a path; the folders are those that names begin with. A file that is open or mapped keeps its bytes when it
-// is replaced or removed.
+// A name is a path. A folder exists when a name begins with it. An open or mapped file keeps its bytes when it is
+// replaced or removed.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ namespace sluice {
 
 class PageFile : public ByteSource {
  public:
-  // Where the file lies in memory; none where it does not.
+  // The file's bytes in memory; none when the page reads the file.
   virtual std::span<const std::byte> bytes() const { return {}; }
-  // The first read that failed.
+  // The error of the first failed read.
   virtual std::optional<Error> failure() const { return std::nullopt; }
 };
 
-// Bytes of one malloc'd block, freed with it.
+// One block from malloc, freed with this object.
 class MemoryBlock final : public PageFile {
  public:
   MemoryBlock(std::string name, std::byte* bytes, size_t size) : name_(std::move(name)), bytes_(bytes), size_(size) {}
@@ -45,11 +45,11 @@ class MemoryBlock final : public PageFile {
 
 using MemoryFiles = std::map<std::string, std::shared_ptr<const PageFile>>;
 
-// All there are. One thread owns them.
+// All files. One thread owns them.
 MemoryFiles& memory_files();
 std::shared_ptr<const PageFile> find_memory_file(const std::string& path);  // null: no such file
 
-// A file that the page reads for the module, by its number there; `size` in bytes.
+// A file that the page reads for the module, by the page's number for it. `size` is in bytes.
 std::shared_ptr<const PageFile> make_page_file(std::string name, uint32_t number, uint64_t size);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Where stored bytes lie: in memory, mapped or not, or in a file that no address reaches, as a page's files are, whose
-// bytes are read as they are wanted.
+// A reference to stored bytes. They lie in memory, mapped or not, or in a file that has no addresses, as in a page;
+// such bytes are read when they are needed.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// The first of some bytes. Whoever made it keeps the memory or the file.
+// The first of some bytes. The creator keeps the memory or the file alive.
 class StoredAt {
  public:
   StoredAt() = default;
@@ -21,12 +21,12 @@ class StoredAt {
   StoredAt(const ByteSource& file, uint64_t offset) : file_(&file), offset_(offset) {}
 
   bool in_memory() const { return file_ == nullptr; }
-  // Of what lies in memory, as all does but a page's files.
+  // For bytes in memory: all except a page's files.
   operator const std::byte*() const {
     CHECK(in_memory());
     return memory_;
   }
-  // So many bytes: where they lie, or in `room`, which then has them. Where the file cannot be read they are zeros, and
+  // So many bytes, in place or copied into `room`. When the file cannot be read they are zeros, and
   // Mapping::check_unchanged() says why.
   const std::byte* read(uint64_t bytes, std::vector<std::byte>& room) const;
 
@@ -54,7 +54,7 @@ class StoredBytes {
 
   StoredAt data() const { return data_; }
   uint64_t size() const { return size_; }
-  // Where a byte lies in them; none of one that is not theirs.
+  // The position of a byte among them; none if it is not one of them.
   std::optional<uint64_t> offset_of(const StoredAt& byte) const;
   operator std::span<const std::byte>() const {
     return {static_cast<const std::byte*>(data_), static_cast<size_t>(size_)};

@@ -2,7 +2,7 @@
 //
 //   <root>/models--<organisation>--<repository>/
 //     refs/main              the commit, 40 hexadecimal digits
-//     snapshots/<commit>/    the files, mostly links into blobs/; perhaps only some of the repository's
+//     snapshots/<commit>/    the files, mostly links into blobs/, possibly only some of the repository's
 //     blobs/
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace sluice {
 
-// The folder of a repository's snapshot: that of refs/main, or without refs the newest. Nothing when the cache does not
-// know the repository.
+// The folder of a repository's snapshot: the one of refs/main, or without refs the newest. None when the cache does not
+// have the repository.
 std::optional<Result<std::string>> hub_snapshot(const std::string& root, const std::string& organisation,
                                                 const std::string& repository);
-// "organisation", "repository" of each model repository, sorted; none where there is no cache.
+// Organisation and repository of each model in the cache, sorted; empty without a cache.
 std::vector<RepositoryName> list_hub_repositories(const std::string& root);
 
 }  // namespace sluice

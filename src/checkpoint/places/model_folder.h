@@ -1,6 +1,6 @@
-// A folder of model files as repositories of Hugging Face and LM Studio have them: a Hugging Face directory, or GGUF
-// files of one model in several formats, some of them split, some in folders of their own, with their towers
-// ("mmproj") and other files that are no models beside them.
+// A folder of model files, as in repositories of Hugging Face and LM Studio. It is a Hugging Face directory, or has
+// GGUF files of one model in several formats. Files may be split or lie in folders of their own. Towers ("mmproj") and
+// other files that are no models may lie beside them.
 #pragma once
 
 #include <optional>
@@ -18,29 +18,29 @@ struct ModelFolder {
   Origin origin{};
   std::string path;
   bool checkpoint = false;         // the folder itself is a model: config.json and safetensors
-  std::vector<std::string> ggufs;  // paths within the folder, sorted; of a split model its first part
-  std::string projector;           // the same; the first when there are several formats of it
-  std::vector<std::string> sides;  // the same: draft heads, importance matrices, which are no models by themselves
+  std::vector<std::string> ggufs;  // paths within the folder, sorted; the first part of a split model
+  std::string projector;           // likewise; the first one when it comes in several formats
+  std::vector<std::string> sides;  // likewise: draft heads and importance matrices, which are no models by themselves
 };
 
 Result<ModelFolder> read_model_folder(const std::string& path, std::string name, Origin origin);
 
-// `wanted` is empty for the only model there is, a GGUF file's path within the folder ("x.gguf"), or a format that its
-// name ends with ("Q4_K_M"). Not one model fits: a sentence that lists those there are.
+// Chooses one model. `wanted` is empty (the folder must have one model), a GGUF file's path within the folder
+// ("x.gguf"), or a format at the end of its name ("Q4_K_M"). If no single model fits, the error lists the models.
 Result<ModelFiles> choose_model(const ModelFolder& folder, std::string_view wanted);
-// Each model with the name by which it is chosen.
+// Each model with the name to choose it by.
 std::vector<ModelFiles> all_models(const ModelFolder& folder);
 
-// "org/repo", "org/repo/file.gguf", "org/repo:Q4_K_M", also after "hf.co/" or "huggingface.co/".
+// Parses "org/repo", "org/repo/file.gguf" and "org/repo:Q4_K_M", also after "hf.co/" or "huggingface.co/".
 struct RepositoryName {
   std::string organisation, repository;
   std::string wanted;  // as choose_model takes it
 
   std::string text() const { return organisation + "/" + repository; }
 };
-// Nothing when `given` cannot be such a name. No part of the result leaves its folder.
+// None when `given` cannot be such a name. No part of the result points outside its folder.
 std::optional<RepositoryName> parse_repository_name(std::string_view given);
-// A name without slash that is one folder's: letters, digits, "-_.", not beginning with a dot.
+// Whether a name is a single folder's: letters, digits and "-_.", without slash, not beginning with a dot.
 bool is_folder_name(std::string_view name);
 // Of the files beside a GGUF model the one that holds a draft head (draft_file.h): one in the model's format where
 // there is such, else the first by name; "": none.

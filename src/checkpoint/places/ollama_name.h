@@ -10,8 +10,8 @@ namespace sluice {
 
 inline constexpr std::string_view kOllamaTag = "latest";  // when none is given
 
-// Parts begin with a letter, digit or '_' and go on with these and "-."; a host may have ':' too. None can leave the
-// folder it names a file in.
+// A part begins with a letter, digit or '_' and goes on with these and "-.". A host may have ':' too. No part can point
+// outside its folder.
 struct OllamaName {
   std::string host, name_space, model, tag;
 
@@ -20,9 +20,9 @@ struct OllamaName {
   bool on_default_host() const;
 };
 
-// Nothing when `text` cannot be such a name.
+// None when `text` cannot be such a name.
 std::optional<OllamaName> parse_ollama_name(std::string_view text);
-// Nothing when a part is no such part.
+// None when a part has other characters.
 std::optional<OllamaName> make_ollama_name(std::string_view host, std::string_view name_space, std::string_view model,
                                            std::string_view tag);
 

@@ -3,7 +3,7 @@
 //   <root>/manifests/<host>/<namespace>/<model>/<tag>   JSON, see ollama_manifest.h
 //   <root>/blobs/sha256-<64 hex>                        the model's GGUF file, and what goes with it
 //
-// Blobs are held to the sizes their manifest gives; their digests are checked where they are fetched.
+// Blobs must have the sizes that their manifest gives. Their digests are checked when they are fetched.
 #pragma once
 
 #include <optional>
@@ -20,11 +20,11 @@ namespace sluice {
 std::string ollama_manifest_path(const std::string& root, const OllamaName& name);
 std::string ollama_blob_path(const std::string& root, const OllamaBlob& blob);
 
-// The model's files, or why it cannot be read. A missing manifest is an error too.
+// The model's files, or the reason why they cannot be read. A missing manifest is an error.
 Result<ModelFiles> open_ollama_model(const std::string& root, const OllamaName& name);
 // All names with a manifest, sorted; none where there is no store.
 std::vector<OllamaName> list_ollama_models(const std::string& root);
-// Those of `name`'s model, whatever their tags.
+// The names of the same model with any tag.
 std::vector<OllamaName> list_ollama_tags(const std::string& root, const OllamaName& name);
 
 }  // namespace sluice

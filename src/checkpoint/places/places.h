@@ -1,11 +1,11 @@
-// The places where models lie on a machine, and finding a model in them by name.
+// The places where models lie on a machine, and how a name is found in them.
 //
 //   gemma4:e2b, namespace/model:tag      Ollama's store (ollama_store.h)
 //   org/repo, org/repo:Q4_K_M,
 //   org/repo/file.gguf                   the Hugging Face cache (hub_cache.h) and LM Studio's folders
 //   anything that is there               a path
 //
-// The environment is not read here: whoever calls hands it in.
+// The environment is not read here: the caller hands it in.
 #pragma once
 
 #include <map>
@@ -25,24 +25,25 @@ struct Environment {
 inline constexpr const char* kPlaceVariables[] = {"OLLAMA_MODELS", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME",
                                                   "XDG_CACHE_HOME"};
 
-// Folders, whether they are there or not; earlier ones win.
+// Folders, existing or not. Earlier ones win.
 struct Places {
   std::vector<std::string> ollama;
   std::vector<std::string> hugging_face;
   std::vector<std::string> lm_studio;  // <folder>/<publisher>/<model>/
 };
-// Where these programs keep their models. Reads LM Studio's settings.
+// The folders in which these programs keep their models. Reads LM Studio's settings.
 Places find_places(const Environment& environment);
 
-// Not found, found in two places, or not one model: a sentence that says where was looked and what is there.
+// Fails when a name is not found, is found in two places, or stands for several models. The error says where it looked
+// and what is there.
 Result<ModelFiles> find_model(const std::string& given, const Places& places);
 
 struct ListedModel {
   std::string name;
   Origin origin{};
-  Result<ModelFiles> files;  // or why it cannot be used
+  Result<ModelFiles> files;  // or the reason why it cannot be used
 };
-// All models of all places, place by place, sorted by name. A broken one is listed with its error.
+// All models, place by place, sorted by name. A broken model is listed with its error.
 std::vector<ListedModel> list_models(const Places& places);
 
 }  // namespace sluice

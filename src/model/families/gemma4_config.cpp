@@ -214,12 +214,7 @@ Status sliding_of_gguf(Config& c, const ConfigReader& reader) {
 
 // GGUF has no key for these: the vocabulary is the embedding table's, values are keys where a full layer has none.
 Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& names) {
-  const StoredTensor* table = names.find("token_embd.weight");
-  if (table == nullptr || table->shape.size() != 2 || table->shape[0] < 1 || table->shape[0] > kMaxVocabulary)
-    return error(ErrorKind::invalid, checkpoint.path(), ": token_embd.weight is ",
-                 table == nullptr ? "missing" : format_shape(table->shape), ": want [1 to ", kMaxVocabulary, ", ",
-                 c.hidden, "]");
-  c.vocabulary = static_cast<uint32_t>(table->shape[0]);
+  TRY(c.vocabulary, gguf_vocabulary(checkpoint, names, c.hidden));
   c.value_is_key.assign(c.layers, 0);
   c.scaled = std::ranges::any_of(
       names.all(), [](const auto& tensor) { return ends_with(tensor.first, ".layer_output_scale.weight"); });

@@ -87,12 +87,7 @@ void finish_hugging_face(Config& c, const Spelling& s, const SourceNames& names)
 }
 
 Status finish_gguf(Config& c, const Spelling& s, const Checkpoint& checkpoint, const SourceNames& names) {
-  const StoredTensor* table = names.find("token_embd.weight");
-  if (table == nullptr || table->shape.size() != 2 || table->shape[0] < 1 || table->shape[0] > kMaxVocabulary)
-    return error(ErrorKind::invalid, checkpoint.path(), ": token_embd.weight is ",
-                 table == nullptr ? "missing" : format_shape(table->shape), ": want [1 to ", kMaxVocabulary, ", ",
-                 c.hidden, "]");
-  c.vocabulary = static_cast<uint32_t>(table->shape[0]);
+  TRY(c.vocabulary, gguf_vocabulary(checkpoint, names, c.hidden));
   c.tied = names.find("output.weight") == nullptr;
   c.key_heads = KeyHeads::tiled;
   c.delta_value_dim = s.inner / c.delta_value_heads;

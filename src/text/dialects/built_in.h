@@ -1,4 +1,5 @@
-// Chat templates for files that come without one, one a family. Own text, the conventions of the published templates.
+// Chat templates for files without one, one for each family. The texts are our own; the conventions are those of the
+// published templates.
 //
 //   gemma4       <|turn>role\n...<turn|>\n, thoughts of earlier answers left out (gemma4.h)
 //   qwen3_5      <|im_start|>role\n...<|im_end|>\n, thoughts kept after the last question only (qwen3_5.h)
@@ -18,7 +19,7 @@ struct BuiltInTemplate {
   std::string text;
 };
 
-// The one whose turn markers the vocabulary has, if any. `per_layer_embeddings`: the model has them (gemma4.h).
+// The template whose turn markers the vocabulary has, if any. `per_layer_embeddings`: the model has them (gemma4.h).
 std::optional<BuiltInTemplate> built_in_template(const Tokenizer& tokenizer, bool per_layer_embeddings);
 
 }  // namespace sluice

@@ -1,8 +1,8 @@
-// Splits generated text into thinking and answer while it streams in, whatever the pieces' borders.
+// Splits generated text into thinking and answer while it streams in, wherever pieces begin and end.
 //
-// A marker sets the channel and never comes out; text that may be the beginning of a marker is held back until it is
-// clear. Where the caller knows which pieces are tokens of their own, only those are markers, so that an answer may
-// talk about "<think>" in plain letters.
+// A marker switches the channel and is not shown. Text that may begin a marker is held back until it is clear. Where
+// the caller knows which pieces are tokens of their own, only those count as markers, so an answer may mention
+// "<think>" in plain letters.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ class ChannelSplitter {
   explicit ChannelSplitter(const ChatDialect& dialect, Channel start = Channel::answer,
                            Markers markers = Markers::in_text);
 
-  // What the piece settles: neighbours differ in their channel, no text is empty. `is_token`: the piece is the whole
-  // text of one of the vocabulary's special or added tokens.
+  // The text that the piece settles. Neighbouring parts differ in their channel, and no part is empty. `is_token`: the
+  // piece is the whole text of a special or added token.
   std::vector<ChannelText> push(std::string_view piece, bool is_token = false);
-  // What was held back; then the splitter is as new, in the channel it is in.
+  // The text held back. Afterwards the splitter is as new, in its current channel.
   std::vector<ChannelText> flush();
 
   Channel channel() const { return channel_; }
@@ -53,7 +53,7 @@ class ChannelSplitter {
   std::string held_;        // may begin a marker
   std::string head_;        // may be the header of a thought
   std::string newlines_;    // at the end of a thought, where they may belong to its closing marker
-  bool in_header_ = false;  // nothing but (part of) a header has come since the opening marker
+  bool in_header_ = false;  // since the opening marker only a header, or a part of one, has come
   bool skip_newlines_ = false;
   std::vector<ChannelText> out_;
 };

@@ -1,6 +1,6 @@
-// The chat template for DeepSeek-V3 and R1 files that come without one. Own text, the conventions of the published
-// templates: all system messages first, then <｜User｜>question<｜Assistant｜>answer<｜end▁of▁sentence｜>, thoughts of
-// earlier answers left out; calls and outputs between their own markers, after which the same answer goes on.
+// The chat template for DeepSeek-V3 and R1 files without one. The text is our own, the conventions are published: all
+// system messages first, then <｜User｜>question<｜Assistant｜>answer<｜end▁of▁sentence｜>. Thoughts of earlier answers
+// are left out. Calls and outputs stand between their own markers, and the same answer goes on after them.
 #pragma once
 
 #include <string>

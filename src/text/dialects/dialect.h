@@ -1,5 +1,5 @@
-// What thinking looks like in a model's text, by name. Sources: the chat templates of Gemma 4, Qwen3.5 and
-// DeepSeek-R1/V3.1.
+// How thinking is marked in a model's text, by the name of the dialect. Sources: the chat templates of Gemma 4, Qwen3.5
+// and DeepSeek-R1/V3.1.
 //
 //   gemma4   <|channel>thought\n ... <channel|>answer
 //   think    <think>\n ... \n</think>\n\nanswer       (Qwen, DeepSeek and most others)
@@ -13,19 +13,19 @@ namespace sluice {
 
 struct ChatDialect {
   std::string_view name;
-  std::string_view open;    // before a thought; empty where the model does not think
+  std::string_view open;    // before a thought; empty when the model does not think
   std::string_view close;   // after it
-  std::string_view header;  // what follows `open` and is no part of the thought
+  std::string_view header;  // follows `open` and is no part of the thought
   bool own_lines = false;   // newlines before and after `close` are no part of thought or answer
 };
 
 // "plain" is the last one.
 std::span<const ChatDialect> dialects();
-// nullptr when there is none of that name.
+// nullptr for an unknown name.
 const ChatDialect* find_dialect(std::string_view name);
 
-// By the markers the chat template writes, else by the tokens the vocabulary has; `has_token(text)` says which those
-// are. "plain" when neither knows any.
+// Finds the dialect by the markers that the chat template writes, else by the tokens of the vocabulary, which
+// `has_token(text)` tells. "plain" when neither has markers.
 template <class HasToken>
 const ChatDialect& detect_dialect(std::string_view template_text, HasToken has_token) {
   for (const ChatDialect& dialect : dialects())

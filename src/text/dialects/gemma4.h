@@ -1,14 +1,14 @@
-// The chat template for Gemma 4 files that come without one. Own text, the conventions of the published templates:
-// turns <|turn>role\n...<turn|>\n, thoughts of earlier answers left out, tools and calls in Gemma's notation (keys
-// sorted, strings between <|"|>), a model's answer after a tool's response going on in the same turn.
+// The chat template for Gemma 4 files without one. The text is our own, the conventions are published: turns
+// <|turn>role\n...<turn|>\n; thoughts of earlier answers left out; tools and calls in Gemma's notation (keys sorted,
+// strings between <|"|>); after a tool's response the model's answer goes on in the same turn.
 #pragma once
 
 #include <string>
 
 namespace sluice {
 
-// `empty_thought`: where the answer is to come without thinking, the prompt ends with a thought already closed, as the
-// 26B and 31B models (those without per-layer embeddings) were trained; the small ones were not.
+// `empty_thought`: for an answer without thinking, the prompt ends with an empty, closed thought. The 26B and 31B
+// models (those without per-layer embeddings) were trained that way; the small ones were not.
 std::string gemma4_chat_template(bool empty_thought);
 
 }  // namespace sluice

@@ -1,13 +1,13 @@
-// The chat template for Qwen files that come without one. Own text, the conventions of the published templates: turns
-// <|im_start|>role\n...<|im_end|>\n, thoughts between <think> and </think> and kept only after the last question, tools
-// as lines of JSON, calls as <function=name> with a <parameter=name> each, responses in a user's turn.
+// The chat template for Qwen files without one. The text is our own, the conventions are published: turns
+// <|im_start|>role\n...<|im_end|>\n; thoughts between <think> and </think>, kept only after the last question; tools as
+// lines of JSON; calls as <function=name> with a <parameter=name> for each value; responses in a user's turn.
 #pragma once
 
 #include <string>
 
 namespace sluice {
 
-// `thinks`: the model has tokens for thoughts; those before Qwen3 have not, and their turns hold answers only.
+// `thinks`: the model has tokens for thoughts. Models before Qwen3 have none, and their turns hold answers only.
 std::string qwen3_5_chat_template(bool thinks);
 
 }  // namespace sluice

@@ -14,7 +14,7 @@ namespace sluice::jinja {
 
 class Interpreter {
  public:
-  // Everything must outlive the Interpreter; the keys of `context` are texts.
+  // All arguments must outlive the Interpreter. The keys of `context` are texts.
   Interpreter(Machine& machine, const Dict& context);
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -22,14 +22,14 @@ class Interpreter {
 
   Result<std::string> run(const Block& block);
 
-  // What a macro of this template does when called, in the scope it was defined in.
+  // Calls a macro of this template, in the scope of its definition.
   Result<Value> call_macro(const Macro& macro, const std::shared_ptr<Scope>& around, const Arguments& arguments);
-  // loop(items) of a recursive loop: its text.
+  // The text of loop(items) in a recursive loop.
   Result<Value> repeat_loop(const For& loop, const std::shared_ptr<Scope>& around, const Value& items, int depth);
 
  private:
   enum class Flow : uint8_t { on, next_turn, leave_loop };
-  class Inside;  // stands while another scope is current
+  class Inside;  // while one lives, another scope is current
 
   Result<Value> evaluate(const Expression& tree);
   Result<Value> evaluate_or(const ExpressionPtr& tree, Value otherwise);
@@ -56,7 +56,7 @@ class Interpreter {
 
   Result<Flow> execute(const Block& block);
   Result<Flow> execute_in(const Block& block, std::shared_ptr<Scope> scope);
-  // Into a text of its own instead of the output.
+  // Prints into a separate text, not the output.
   Result<Flow> capture(const Block& block, std::shared_ptr<Scope> scope, Writer& text);
   Result<Flow> exec(const Data& node);
   Result<Flow> exec(const Output& node);
@@ -84,9 +84,9 @@ class Interpreter {
 
   Machine& machine_;
   std::shared_ptr<Scope> scope_;
-  // Scopes that a macro or a loop holds, which may be held by them: emptied when the rendering ends.
+  // Scopes that macros or loops hold, and that may hold them. They are emptied when the rendering ends, to free cycles.
   std::vector<std::shared_ptr<Scope>> kept_;
-  Value block_text_;  // what the filters of a block work on
+  Value block_text_;  // the input of a block's filters
   Writer output_;
   Writer* out_ = &output_;
 };

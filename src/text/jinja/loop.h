@@ -10,7 +10,7 @@ namespace sluice::jinja {
 
 class Loop final : public Object, public std::enable_shared_from_this<Loop> {
  public:
-  // `depth` is 1, and more in what a recursive loop calls. The Interpreter outlives every value.
+  // `depth` is 1, and higher inside a recursive loop. The Interpreter must outlive every value.
   Loop(Interpreter& interpreter, const For& node, std::shared_ptr<Scope> around, std::shared_ptr<const List> items,
        int depth)
       : interpreter_(interpreter), node_(node), around_(std::move(around)), items_(std::move(items)), depth_(depth) {}

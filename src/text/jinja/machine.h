@@ -1,12 +1,11 @@
-// What one rendering may use, and has used: steps, memory, depth. Every function of the interpreter gets the Machine,
-// makes its values through it and fails through it, so that no template - hostile or just broken - can run for long,
-// fill the memory or overflow the stack, and every error names the template's line.
+// The Machine counts what a rendering uses: steps, memory, depth. Every function of the interpreter gets the Machine,
+// makes its values through it and fails through it. So no template, hostile or broken, can run for long, fill the
+// memory or overflow the stack, and every error names the template's line.
 //
-// One rule keeps time and memory bounded, also for the builtin that is written next. What a builtin is given, its
-// object and arguments, is charged in steps where builtins are called (call_builtin), for each 16 bytes; some times as
-// much memory is set aside there for what it needs on the way. What it makes is charged where it is made: here. So a
-// builtin is free to look at all it was given some times over, in linear time. What looks at more, items of items above
-// all, goes through the operators (operators.h), want_text or to_text, which charge what they look at.
+// Three rules bound time and memory for every builtin, future ones too. call_builtin charges a step for each 16 bytes
+// of the object and the arguments, and sets several times as much memory aside. Values are charged where they are made:
+// here. A builtin may look at its input several times, in linear time; whatever looks at more, such as items of items,
+// uses the operators (operators.h), want_text or to_text, which charge for it.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +22,12 @@
 
 namespace sluice::jinja {
 
-// What one template may use; tests have smaller ones.
+// The limits of one template; tests set smaller ones.
 struct Limits {
   uint64_t template_bytes = kMaxTemplateBytes;
   uint64_t steps = kMaxTemplateSteps;
   uint64_t memory_bytes = kMaxTemplateMemoryBytes;
-  uint64_t text_bytes = kMaxTemplateTextBytes;  // of one text, and of all that is printed
+  uint64_t text_bytes = kMaxTemplateTextBytes;  // of one text, and of all printed text
   int depth = kMaxTemplateDepth;
 };
 
@@ -53,12 +52,12 @@ class Machine {
     steps_ += units;
     return steps_ <= limits_.steps ? Status() : too_many_steps();
   }
-  // Steps for looking at so many bytes, and for what a value holds itself: a text's bytes, a list's items.
+  // Steps for looking at so many bytes, or at a value's own contents: a text's bytes, a list's items.
   Status look(uint64_t bytes) { return step(1 + bytes / kTemplateStepBytes); }
   Status look(const Value& value) { return look(bytes_of(value)); }
   static uint64_t bytes_of(const Value& value);
 
-  // Memory for what is made; also set aside for work, before it begins.
+  // Memory for new values; also set aside before work begins.
   Result<Room> room(uint64_t bytes);
   Status grow(Room& room, uint64_t bytes);
   Status may_be_text(uint64_t bytes) const;
@@ -85,7 +84,7 @@ class Machine {
 
   // Whether a container of this nesting may be made.
   Status may_nest(int nesting) const;
-  // A namespace can come to hold itself: it lives until the rendering ends, and is emptied then.
+  // A namespace may hold itself. It lives until the rendering ends, and is emptied then.
   void keep(std::shared_ptr<Namespace> made) { namespaces_.push_back(std::move(made)); }
 
   // An error at the line being worked on.
@@ -99,7 +98,7 @@ class Machine {
   int line() const { return line_; }
   Usage usage() const { return {steps_, memory_.peak()}; }
 
-  // Stands while a node of the template or a builtin is worked on.
+  // While one lives, a node of the template or a builtin is being worked on.
   class Visit {
    public:
     Visit(Machine& machine, int line) : machine_(machine), line_(machine.line_) {
@@ -119,7 +118,7 @@ class Machine {
     int line_;
   };
 
-  // What a shared value takes beside its own size: its counts, and what the allocator adds to one or two blocks.
+  // The memory of a shared value beyond its own size: its counters, and the overhead of one or two allocations.
   static constexpr uint64_t kHeldBytes = 64;
 
  private:

@@ -1,7 +1,7 @@
-// What one rendering holds of memory: whatever a template makes counts from when it is made until it is gone.
+// The memory that one rendering holds. Everything that a template makes counts from its creation until it is gone.
 //
-// A Room is a part of a Memory. Texts, lists, dicts, objects and arguments each have theirs as a member, so what they
-// take is given back with them and cannot be counted twice. A Memory outlives its Rooms; neither locks.
+// A Room is a part of a Memory. Each text, list, dict, object and argument has a Room as a member, so its memory is
+// returned with it and is never counted twice. A Memory must outlive its Rooms. Neither locks.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Room {
   }
   ~Room() { release(); }
 
-  // Takes so many bytes more. False, and nothing taken, where that is beyond the memory's limit.
+  // Takes so many more bytes. Returns false and takes none when that exceeds the memory's limit.
   [[nodiscard]] bool grow(Memory& memory, uint64_t bytes) {
     if (bytes > memory.limit_ - memory.held_) return false;
     memory.held_ += bytes;

@@ -1,5 +1,5 @@
-// Python's operators on values: equality and order, arithmetic, membership, and what a value holds. Each charges what
-// it looks at, so that whoever uses them on items of items need not.
+// Python's operators on values: equality, order, arithmetic, membership, and access to items. Each operator charges for
+// what it looks at, so a builtin that uses them on items of items need not charge again.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ Result<Value> negate(Machine& machine, const Value& value);
 
 // len()
 Result<int64_t> length(Machine& machine, const Value& value);
-// What a loop over the value sees: items of a list, keys of a dict, characters of a text, nothing of undefined.
+// The values that a loop sees: items of a list, keys of a dict, characters of a text, none of undefined.
 Result<std::shared_ptr<const List>> items_of(Machine& machine, const Value& value);
 bool is_iterable(const Value& value);
 
@@ -31,7 +31,7 @@ bool is_iterable(const Value& value);
 Result<Value> get_attribute(Machine& machine, const Value& object, std::string_view name);
 // object[key]: the item, else the attribute of that name, else undefined.
 Result<Value> get_item(Machine& machine, const Value& object, const Value& key);
-// object[start:stop:step]; a part that is not there is undefined or none.
+// object[start:stop:step]. A missing part is undefined or none.
 Result<Value> get_slice(Machine& machine, const Value& object, const Value& start, const Value& stop,
                         const Value& step);
 
@@ -40,18 +40,18 @@ bool can_be_key(const Value& key);
 // The value of a dict's member, or nullptr.
 Result<const Value*> find_member(Machine& machine, std::span<const Dict::Member> members, const Value& key);
 Result<const Value*> find_member(Machine& machine, std::span<const Dict::Member> members, std::string_view key);
-// Where `wanted` begins in `text` for the first or the last time, or npos. Linear, whatever the two are.
+// The first or last position of `wanted` in `text`, or npos. Always linear in time.
 Result<size_t> find_text(Machine& machine, std::string_view text, std::string_view wanted, bool last = false);
 Result<Value> key_view(Machine& machine, const Dict& dict);
 Result<Value> value_view(Machine& machine, const Dict& dict);
 Result<Value> item_view(Machine& machine, const Dict& dict);
 
-// Collects members, where a later one replaces an earlier one of the same key.
+// Collects members. A later member replaces an earlier one with the same key.
 class DictMaker {
  public:
   explicit DictMaker(Machine& machine) : machine_(machine) {}
   Status add(Value key, Value value);
-  // Whether the key was not there yet; if so it is now, with none as its value.
+  // Adds a missing key with the value none. Returns whether it was missing.
   Result<bool> add_new(Value key);
   Result<Value> take();
 

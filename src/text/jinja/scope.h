@@ -1,5 +1,5 @@
-// Variables by name. A scope sees those of the scopes around it and sets only its own: Jinja's rule, by which what a
-// loop sets is gone after each turn. A template can have many names: looking for one takes steps.
+// Variables by name. A scope sees the variables of the scopes around it and sets only its own. That is Jinja's rule: a
+// variable set inside a loop is gone after each turn. A template can have many names, so a look-up costs steps.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class Scope {
  public:
   explicit Scope(std::shared_ptr<Scope> around) : around_(std::move(around)) {}
 
-  // nullptr when neither this scope nor one around it has the name.
+  // nullptr if no scope has the name, this one or one around it.
   Result<const Value*> find(Machine& machine, std::string_view name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->around_.get()) {
       TRY_STATUS(machine.step(scope->variables_.size() / kNamesPerStep));
@@ -38,7 +38,7 @@ class Scope {
     return {};
   }
 
-  // What is there before a rendering begins, in a scope of its own: not charged. A later one replaces an earlier one.
+  // Sets a variable before the rendering begins, in a scope of its own, without charge. It replaces an earlier one.
   void preset(std::string_view name, Value value) {
     for (auto& [key, old] : variables_) {
       if (key != name) continue;

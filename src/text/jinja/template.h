@@ -3,7 +3,7 @@
 //   TRY(const jinja::Template hello, jinja::Template::parse("Hello {{ name }}!", "hello.jinja"));
 //   TRY(const std::string text, hello.render(context));   // context: a dict of the variables
 //
-// Not there: include, import, extends, block, autoescape, do, and integers beyond 64 bits.
+// Not supported: include, import, extends, block, autoescape, do, and integers beyond 64 bits.
 #pragma once
 
 #include <ctime>
@@ -17,11 +17,11 @@ namespace sluice::jinja {
 
 class Template {
  public:
-  // `name` stands in errors, before the line: "chat_template.jinja:12: ...".
+  // Errors begin with `name` and the line: "chat_template.jinja:12: ...".
   static Result<Template> parse(std::string_view text, std::string_view name, const Limits& limits = {});
 
-  // `context` is a dict whose keys are texts; `now` is what strftime_now shows. `usage` is set where it is given, also
-  // where rendering fails.
+  // `context` is a dict whose keys are texts. `now` is the time for strftime_now. `usage`, if given, is set even when
+  // rendering fails.
   Result<std::string> render(const Value& context, const std::tm& now, Usage* usage = nullptr) const;
 
  private:

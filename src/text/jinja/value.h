@@ -1,9 +1,9 @@
-// The values a template works on: Python's, as far as Jinja shows them.
+// The values of a template: Python's, as far as Jinja shows them.
 //
-// Strings, lists and dicts are shared and never change once made (the sandbox transformers renders in forbids it), so
-// copying a Value is cheap and containers hold no cycles. What does change - namespaces, loops, cyclers - is an Object.
-// Values are made through Machine (machine.h), which counts what they take; the constructors here are for what the
-// template or the caller already holds. Source: jinja2 3.1 (runtime, sandbox) and CPython's str().
+// Strings, lists and dicts are shared and never change, because the sandbox of transformers forbids it. So copying a
+// Value is cheap and containers have no cycles. Namespaces, loops and cyclers do change; each is an Object.
+// Machine (machine.h) makes values and counts their memory. The constructors here are for values that the template or
+// the caller already holds. Source: jinja2 3.1 (runtime, sandbox) and CPython's str().
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class Value {
   Value(std::shared_ptr<Object> value) : held_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
   explicit Value(std::string text, bool safe = false, Room room = {});
 
-  // `reason` is what an error about it says: "'tool' is undefined".
+  // `reason` is the text of errors about it: "'tool' is undefined".
   static Value undefined(std::string reason, Room room = {});
 
   Kind kind() const { return static_cast<Kind>(held_.index()); }

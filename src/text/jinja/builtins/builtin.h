@@ -1,5 +1,5 @@
-// Functions written in C++ that a template can call: filters, methods, globals. Each is a row of a table with its
-// parameters, so that binding arguments, defaults and the errors about them are written once.
+// Functions in C++ that a template can call: filters, methods, globals. Each is a table row with its parameters, so
+// that binding arguments, defaults and errors is written once.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 
 namespace sluice::jinja {
 
-// `self` is a filter's input or a method's object. The arguments are bound: one per parameter, in order, undefined
-// where none was given; or as they came where the parameters are "*".
+// `self` is a filter's input or a method's object. Arguments are bound in order, one for each parameter, undefined
+// where none was given. With the parameters "*" they come as they were written.
 using Body = Result<Value> (*)(Machine& machine, const Value& self, const Arguments& arguments);
 
-// How far a builtin looks at its object and arguments, which is what a call is charged for.
+// How far a builtin looks at its object and arguments. A call is charged for that.
 enum class Looks : uint8_t {
-  at_everything,  // at each byte and item, some times over
+  at_everything,  // at each byte and item, several times
   at_little,      // in a time that does not depend on their size, except through operators, which charge for themselves
 };
 
@@ -33,14 +33,14 @@ struct Builtin {
 const Builtin* find_builtin(std::span<const Builtin> table, std::string_view name);
 Result<Value> call_builtin(Machine& machine, const Builtin& builtin, const Value& self, const Arguments& arguments);
 
-// A builtin as a value, bound to its object: what "text.split" is before it is called. The row must outlive it.
+// A builtin as a value, bound to its object, such as "text.split" before its call. The row must outlive it.
 Result<Value> function_value(Machine& machine, const Builtin& builtin, Value self);
 Value function_value(const Builtin& builtin);
 
 // Readers of bound arguments; `builtin` and `parameter` stand in errors.
 Result<int64_t> integer_or(Machine& machine, const Value& value, int64_t otherwise, std::string_view where);
 Result<std::string> text_or(Machine& machine, const Value& value, std::string_view otherwise, std::string_view where);
-// The text itself, charged for being looked at; anything else is an error.
+// The text itself, charged as looked at. Anything but a text is an error.
 Result<const std::string*> want_text(Machine& machine, const Value& value, std::string_view where);
 bool truth_or(const Value& value, bool otherwise);
 inline bool given(const Value& value) { return !value.is(Kind::undefined) && !value.is(Kind::none); }

@@ -1,5 +1,5 @@
-// The filters: jinja2's own that make sense for text, transformers' tojson, and from_json, which templates written for
-// other engines expect. Left out: those for web pages and terminals (urlize, xmlattr, striptags, wordwrap,
+// The filters: those of jinja2 that make sense for text, transformers' tojson, and from_json, which templates for other
+// engines expect. Filters for web pages and terminals are left out (urlize, xmlattr, striptags, wordwrap,
 // filesizeformat, pprint, random).
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace sluice::jinja {
 
-// nullptr when there is no such filter.
+// nullptr for an unknown filter.
 const Builtin* find_filter(std::string_view name);
 Result<Value> apply_filter(Machine& machine, std::string_view name, const Value& input, const Arguments& arguments);
 

@@ -1,5 +1,5 @@
-// Text from formats and replacements: "%" and str.format, padding, replacing. All of it can multiply its input, so all
-// of it asks the Machine first.
+// Text from formats and replacements: "%", str.format, padding, replacing. All of these can multiply their input, so
+// they ask the Machine for memory first.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ Result<Value> format_percent(Machine& machine, const Text& format, const Value& 
 // format.format(arguments)
 Result<Value> format_braces(Machine& machine, const Text& format, const Arguments& arguments);
 
-// `text` with `fill` so many times at its sides.
+// `text` with `fill` repeated so many times on each side.
 Result<Value> pad(Machine& machine, std::string_view text, std::string_view fill, int64_t left, int64_t right,
                   bool safe = false);
 // str.replace; `most` replacements, or all when negative.

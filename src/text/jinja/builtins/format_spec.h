@@ -1,5 +1,5 @@
-// One conversion of a format, "%-8.3f" or "{:>8,}": how wide, aligned, signed, and of which type. Source: Python's
-// "Format Specification Mini-Language" and "printf-style String Formatting".
+// One conversion of a format, "%-8.3f" or "{:>8,}": width, alignment, sign and type. Source: Python's "Format
+// Specification Mini-Language" and "printf-style String Formatting".
 #pragma once
 
 #include <optional>
@@ -21,9 +21,9 @@ struct FormatSpec {
   char type = '\0';
 };
 
-// What stands after the colon in braces.
+// Parses the text after the colon in braces.
 Result<FormatSpec> parse_spec(Machine& machine, std::string_view text);
-// A width or precision at the start of `text`, which moves behind it; `otherwise` when there is none.
+// Reads a width or precision at the start of `text` and moves `text` behind it; `otherwise` when there is none.
 Result<int64_t> take_count(Machine& machine, std::string_view& text, int64_t otherwise);
 
 Result<Value> format_value(Machine& machine, const Value& value, const FormatSpec& spec);

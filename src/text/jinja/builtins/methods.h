@@ -1,5 +1,5 @@
-// Methods of strings, lists and dicts. Those that would change a list or dict are known only to be refused, as the
-// sandbox transformers renders in does: they are undefined, and say why when they are called.
+// Methods of strings, lists and dicts. Methods that would change a list or dict are refused, as in the sandbox of
+// transformers: they are undefined, and calling one says why.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace sluice::jinja {
 
-// The method bound to `object`, or nothing when its type has none of that name.
+// The method bound to `object`; none if its type has no such method.
 Result<std::optional<Value>> find_method(Machine& machine, const Value& object, std::string_view name);
 
 }  // namespace sluice::jinja

@@ -9,14 +9,14 @@
 
 namespace sluice::jinja {
 
-// A text each. What is a text prints as it is, undefined prints nothing.
+// Each returns a text. A text prints as it is; undefined prints nothing.
 Result<Value> to_text(Machine& machine, const Value& value);
 Result<Value> to_repr(Machine& machine, const Value& value);
 
 struct JsonDumps {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  std::optional<std::string> indent;  // of one level; without it all stands on one line
+  std::optional<std::string> indent;  // of one level; none: everything on one line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
 };

@@ -1,6 +1,6 @@
-// Python's string operations on UTF-8, by characters (code points). A byte that belongs to no character counts as one.
-// All of them take a time linear in their input and return no more than three times of it, so that what a builtin is
-// charged when it is called (machine.h) pays for them; what makes more goes to a Writer or, part by part, to a Sink.
+// Python's string operations on UTF-8, by characters (code points). A byte outside any character counts as one.
+// Each takes linear time and returns at most three times its input, so the charge for the call of a builtin (machine.h)
+// covers it. Operations that make more write to a Writer or, part by part, to a Sink.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace sluice::jinja {
 
-// Bytes of the first character of `text`, which is not empty.
+// The number of bytes of the first character of `text`, which must not be empty.
 size_t character_bytes(std::string_view text);
 size_t count_characters(std::string_view text);
-// Where the last character of `text` begins, which is not empty.
+// The position of the last character of `text`, which must not be empty.
 size_t last_character(std::string_view text);
-// Byte offset of character `index`, or the text's size.
+// The byte offset of character `index`, or the text's size.
 size_t character_offset(std::string_view text, size_t index);
 
 // str.isspace() of one character: Unicode's white space and the separators U+001C to U+001F.
@@ -27,17 +27,17 @@ bool is_blank(uint32_t code_point);
 bool is_name_byte(char byte);
 
 enum class Side : uint8_t { left, right, both };
-// Without white space at the sides, or without the characters of `set`.
+// Removes white space, or the characters of `set`, at the sides.
 std::string_view strip(std::string_view text, Side side);
 std::string_view strip(std::string_view text, Side side, std::string_view set);
 
-// Looks for a text in others, by Knuth, Morris and Pratt's table of where to go on after a mismatch: std::string's find
-// takes the product of both lengths at worst.
+// Searches for a text with Knuth, Morris and Pratt's table. std::string's find takes the product of both lengths in the
+// worst case.
 class Search {
  public:
   enum class From : uint8_t { left, right };
   explicit Search(std::string_view wanted, From from = From::left);
-  // Where `wanted`, which must still be there, begins for the first time from that side; or npos.
+  // The first position of `wanted` from that side, or npos. The text of `wanted` must still be alive.
   size_t in(std::string_view text) const;
   size_t size() const { return wanted_.size(); }
 
@@ -46,10 +46,10 @@ class Search {
 
   std::string_view wanted_;
   From from_;
-  std::vector<uint32_t> shorter_;  // of the first i + 1 bytes: the longest beginning that is their end, too
+  std::vector<uint32_t> shorter_;  // for the first i + 1 bytes: the longest prefix that is also their end
 };
 
-// Takes the parts of a text, in order; from the last one on where the function's name says "right".
+// Takes the parts of a text, in order; the last one first if the function's name says "right".
 using Sink = std::function<Status(std::string_view)>;
 // str.split and str.rsplit without a separator; `most` splits, or all of them when negative.
 Status split_blanks(std::string_view text, int64_t most, const Sink& sink);
@@ -65,10 +65,10 @@ std::string title(std::string_view text);
 // The filter "title": a word ends at white space and - ( { [ <.
 std::string title_words(std::string_view text);
 
-// str.isalpha() and its like: every character is of the class and there is one.
+// str.isalpha() and its like: there is a character, and each belongs to the class.
 enum class Class : uint8_t { alpha, digit, decimal, numeric, alnum, space };
 bool all_of(std::string_view text, Class wanted);
-// str.isupper(), str.islower(): at least one letter with case and none of the other.
+// str.isupper(), str.islower(): at least one letter with case, and none of the other case.
 bool is_upper_case(std::string_view text);
 bool is_lower_case(std::string_view text);
 

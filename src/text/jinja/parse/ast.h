@@ -1,5 +1,5 @@
-// A template as a tree. Expressions and statements are variants, so that a visitor that forgets one does not compile.
-// Trees are no deeper than the parser allows (kMaxTemplateHeight), which bounds every recursion over them.
+// A template as a tree. Expressions and statements are variants, so a visitor that forgets one does not compile. The
+// parser limits the depth of a tree (kMaxTemplateHeight), and so the depth of every recursion over it.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@ struct CallOf {
   ExpressionPtr callee;
   CallArguments arguments;
 };
-struct FilterOf {  // input | name(arguments); input is null for the text of the block the filter belongs to
+struct FilterOf {  // input | name(arguments); input is null for the text of the filter's block
   ExpressionPtr input;
   std::string name;
   CallArguments arguments;
@@ -104,7 +104,7 @@ struct Expression {
 struct Statement;
 using Block = std::vector<Statement>;
 
-// What is assigned to: a name, an attribute of a namespace (name.attribute), or several targets.
+// A target of an assignment: a name, an attribute of a namespace (name.attribute), or several targets.
 struct Target {
   std::string name;
   std::string attribute;

@@ -14,7 +14,7 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
 
-  // With the conditional form "a if b else c", or without it where "if" means something else.
+  // With the conditional form "a if b else c", or without it when "if" means something else.
   enum class Form : uint8_t { with_conditional, without_conditional };
   Result<ExpressionPtr> expression(Form form = Form::with_conditional);
   // One expression, or several with commas: a tuple.
@@ -32,7 +32,7 @@ class ExpressionParser {
   };
   std::vector<MacroNames>& macros() { return macros_; }
 
-  // One level deeper while it lives; false when that is too deep.
+  // Goes one level deeper while it lives; false when that is too deep.
   class Nested {
    public:
     explicit Nested(ExpressionParser& parser) : parser_(parser) { ++parser_.depth_; }
@@ -75,7 +75,7 @@ class ExpressionParser {
   std::optional<Comparison> take_comparison();
   bool at_test_operand() const;
   bool at_tuple_end() const;
-  // A node above children of at most this height.
+  // A node above children of the given height.
   template <class Node>
   Result<ExpressionPtr> make(int line, Node node, int below);
 

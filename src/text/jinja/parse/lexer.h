@@ -1,6 +1,6 @@
-// Template text to tokens, with the white space rules of transformers' environment: trim_blocks (the newline after a
-// block or comment is dropped), lstrip_blocks (blanks before a block or comment that begins its line are dropped), the
-// signs - and + inside tags, and one final newline of the template dropped. Source: jinja2 3.1 lexer.
+// Turns template text into tokens, with the white space rules of transformers: trim_blocks drops the newline after a
+// block or comment; lstrip_blocks drops blanks before a block or comment that begins its line; the signs - and + inside
+// tags; one final newline of the template is dropped. Source: jinja2 3.1 lexer.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Token {
   bool is_symbol(std::string_view wanted) const { return is(TokenKind::symbol, wanted); }
 };
 
-// The last token is `end`. `name` stands in errors.
+// The last token is `end`. Errors begin with `name`.
 Result<std::vector<Token>> tokenize(std::string_view text, std::string_view name);
 
 }  // namespace sluice::jinja

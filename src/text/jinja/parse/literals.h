@@ -1,4 +1,4 @@
-// Strings and numbers as a template writes them (Python's literals, as jinja2's lexer takes them).
+// Strings and numbers in a template: Python's literals, as jinja2's lexer takes them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace sluice::jinja {
 
-// The inside of a quoted string. Nothing, and `problem`, when an escape is broken; unknown escapes stay as they are.
+// The inside of a quoted string. None, with `problem` set, for a broken escape. Unknown escapes stay as they are.
 std::optional<std::string> unescape(std::string_view quoted, std::string& problem);
 
 struct NumberText {
@@ -17,7 +17,7 @@ struct NumberText {
 };
 // The number at the start of `text`, which begins with a digit.
 NumberText scan_number(std::string_view text, bool may_be_float);
-// Digits with "_" between them; integers also with 0x, 0o, 0b. Nothing when the value does not fit.
+// Digits with "_" between them; integers also with 0x, 0o, 0b. None when the value does not fit.
 std::optional<int64_t> read_integer(std::string_view digits);
 std::optional<double> read_float(std::string_view digits);
 // Whether the text begins as 0x, 0o or 0b do.

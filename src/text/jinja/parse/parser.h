@@ -1,6 +1,6 @@
-// Tokens to a tree, by jinja2's grammar and precedences. Statements: if, for (with if, else, recursive), set, macro,
-// call, filter, with, raw (in the lexer), break and continue (extension loopcontrols), and generation (transformers'
-// own block, which marks what an assistant said and prints its body). There is nothing to include or extend from, so
+// Parses tokens into a tree, by jinja2's grammar and precedences. Statements: if, for (with if, else, recursive), set,
+// macro, call, filter, with, raw (in the lexer), break and continue (extension loopcontrols), and generation
+// (transformers' own block, which marks an assistant's text and prints it). No other template can be loaded, so
 // include, import, extends and block are errors.
 #pragma once
 

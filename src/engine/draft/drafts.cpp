@@ -1,0 +1,132 @@
+#include "engine/draft/drafts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+// How many results stand: the one behind the last known row, and those behind guesses that were sampled, too. A row of
+// a guess that is not finite ends them: the next step finds it again where it counts.
+size_t count_standing(const EndedRows& rows) {
+  if (rows.results.empty()) return 0;
+  size_t standing = 1;
+  while (standing <= rows.guesses.size() && rows.results[standing - 1].token == rows.guesses[standing - 1] &&
+         rows.results[standing].finite != 0)
+    ++standing;
+  return standing;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Drafts>> Drafts::with_head(const DraftOptions& options, DraftModel head, const Program& program,
+                                                  ValueId hidden, const DraftHead::Limits& limits, Device& device,
+                                                  Budget& budget) {
+  if (hidden == kNone) return error(ErrorKind::unsupported, "text program: has no value hidden: want it to draft");
+  auto drafts = std::make_unique<Drafts>(options);
+  drafts->hidden_value_ = hidden;
+  drafts->width_ = program.values[hidden].type.columns();
+  const uint64_t elements = uint64_t{drafts->width_} * limits.rows;
+  TRY(drafts->reserved_, budget.reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
+  drafts->hidden_.resize(static_cast<size_t>(elements));
+  TRY(drafts->head_, DraftHead::create(std::move(head), device, budget, limits));
+  return drafts;
+}
+
+// Never more than the answer may still have behind the token that is sampled anyway.
+std::vector<int32_t> Drafts::next_rows(const Job& job, const History& history) {
+  if (job.tokens_left < 2 || !drafting()) return {};
+  const uint32_t most = std::min(answer(job.id).length.length(), job.tokens_left - 1);
+  std::vector<int32_t> guesses = head_ ? head_->draft(job.sequence, history.size()) : ngram_draft(history, most);
+  guesses.resize(std::min<size_t>(guesses.size(), most));
+  return guesses;
+}
+
+void Drafts::take_rows(Job& job, const History& history, TokenClass token_class, const EndedRows& rows) {
+  const size_t standing = count_standing(rows);
+  if (head_ && rows.complete) feed_head(job, history, rows, standing);
+  if (standing == 0) return;
+  Answer& of = answer(job.id);
+  const auto drafted = static_cast<uint32_t>(rows.guesses.size()), accepted = static_cast<uint32_t>(standing - 1);
+  of.length.learn(drafted, accepted);
+  drafted_ += drafted;
+  accepted_ += accepted;
+  job.progress.drafted += drafted;
+  job.progress.accepted += accepted;
+  if (token_class == TokenClass::decode && !drafting()) ++job.progress.undrafted_steps;
+  const std::span behind = rows.results.subspan(1, accepted);
+  of.standing.assign(behind.rbegin(), behind.rend());
+}
+
+bool Drafts::has_results() const {
+  return std::ranges::any_of(answers_, [](const auto& answer) { return !answer.second.standing.empty(); });
+}
+
+std::optional<SampleResult> Drafts::next_result(RequestId job) {
+  const auto found = answers_.find(job);
+  if (found == answers_.end() || found->second.standing.empty()) return std::nullopt;
+  const SampleResult result = found->second.standing.back();
+  found->second.standing.pop_back();
+  return result;
+}
+
+void Drafts::add_reads(uint32_t rows, std::vector<ReadRequest>& reads) {
+  if (head_) reads.push_back({hidden_value_, std::as_writable_bytes(std::span(hidden_).first(rows * width_))});
+}
+
+// The head is given the rows that stood with the tokens behind them, as far as they are known. While drafting is off
+// for long it is given nothing.
+void Drafts::feed_head(const Job& job, const History& history, const EndedRows& rows, size_t standing) {
+  if (!options_.always && gauge_.mode() == DraftGauge::Mode::off) return;
+  DraftFeed feed{
+      .sequence = job.sequence, .begin = rows.begin, .hidden = std::span(hidden_).subspan(rows.first_row * width_)};
+  const size_t end = std::min<size_t>(history.size(), rows.end + 1);
+  feed.tokens.reserve(end - rows.begin + rows.guesses.size());
+  for (size_t i = rows.begin + 1; i < end; ++i) feed.tokens.push_back(history[i].token);
+  for (const SampleResult& result : rows.results.first(standing)) feed.tokens.push_back(result.token);
+  if (standing > 0) {
+    const auto taken = static_cast<uint32_t>(feed.tokens.size()) + rows.begin + 1 - rows.end;
+    const uint32_t left = job.tokens_left > taken ? job.tokens_left - taken : 0;
+    if (drafting() && left > 1) feed.drafts = std::min(answer(job.id).length.length(), left - 1);
+    feed.sampling = sample_row(job.request.sampling, job.request.choice);
+  }
+  head_->feed(std::move(feed));
+}
+
+bool Drafts::start() {
+  if (!head_ || !head_->start(fed_class_)) return false;
+  head_started_ = Clock::now();
+  return true;
+}
+
+bool Drafts::poll() {
+  const bool progressed = head_->poll();
+  if (!head_->busy() && fed_class_ == TokenClass::decode && gauge_.drafts())
+    head_seconds_ += std::chrono::duration<double>(Clock::now() - head_started_).count();
+  return progressed;
+}
+
+// The gauge learns how many tokens a decode step gave in its time and the head's.
+void Drafts::end_step(TokenClass token_class, double seconds, std::span<const EndedRows> parts) {
+  fed_class_ = token_class;
+  if (token_class != TokenClass::decode) return;
+  uint64_t tokens = 0;
+  for (const EndedRows& rows : parts) tokens += count_standing(rows);
+  gauge_.learn(tokens, seconds + std::exchange(head_seconds_, 0.0));
+}
+
+void Drafts::forget_sequence(SequenceId sequence) {
+  if (head_) head_->forget(sequence);
+}
+
+void Drafts::forget_all() {
+  if (head_) head_->forget_all();
+  for (auto& [id, answer] : answers_) answer.standing.clear();
+}
+
+void Drafts::add_to(EngineStats& stats) const {
+  stats.drafted += drafted_;
+  stats.accepted += accepted_;
+}
+
+}  // namespace sluice

@@ -1,0 +1,74 @@
+// Drafts: a Continuation that guesses tokens, from the text itself (n-grams) or by the model's draft head.
+//
+// The head runs between two steps of the text, on hidden rows that the steps leave. A gauge times steps with and
+// without drafts and turns drafting off while it does not pay.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/continuation.h"
+#include "engine/draft/draft.h"
+#include "engine/draft/draft_head.h"
+#include "engine/plan/layout.h"
+
+namespace sluice {
+
+class Drafts final : public Continuation {
+ public:
+  // By n-grams.
+  explicit Drafts(const DraftOptions& options) : options_(options) {}
+  // By the head, where `program` is the text program, `hidden` is its value that feeds the head and `limits` are those
+  // of its steps.
+  static Result<std::unique_ptr<Drafts>> with_head(const DraftOptions& options, DraftModel head, const Program& program,
+                                                   ValueId hidden, const DraftHead::Limits& limits, Device& device,
+                                                   Budget& budget);
+  const DraftHead* head() const { return head_.get(); }
+
+  std::vector<int32_t> next_rows(const Job& job, const History& history) override;
+  void take_rows(Job& job, const History& history, TokenClass token_class, const EndedRows& rows) override;
+  bool has_results() const override;
+  std::optional<SampleResult> next_result(RequestId job) override;
+  void add_reads(uint32_t rows, std::vector<ReadRequest>& reads) override;
+  void end_step(TokenClass token_class, double seconds, std::span<const EndedRows> parts) override;
+  bool start() override;
+  bool busy() const override { return head_ && head_->busy(); }
+  bool poll() override;
+  void forget(const Job& job) override { answers_.erase(job.id); }
+  void forget_sequence(SequenceId sequence) override;
+  void forget_all() override;
+  void add_to(EngineStats& stats) const override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Of a request.
+  struct Answer {
+    DraftLength length;
+    std::vector<SampleResult> standing = {};  // results behind rows that stand already, the next one last
+  };
+
+  bool drafting() const { return options_.always || gauge_.drafts(); }
+  Answer& answer(RequestId job) {
+    return answers_.try_emplace(job, Answer{DraftLength(options_.tokens)}).first->second;
+  }
+  void feed_head(const Job& job, const History& history, const EndedRows& rows, size_t standing);
+
+  DraftOptions options_;
+  std::map<RequestId, Answer> answers_;
+  DraftGauge gauge_;
+  uint64_t drafted_ = 0, accepted_ = 0;  // tokens
+
+  std::unique_ptr<DraftHead> head_;  // null: n-grams
+  ValueId hidden_value_ = kNone;
+  size_t width_ = 0;
+  std::vector<float> hidden_;  // rows of the last step that the head may take
+  Reservation reserved_;       // of them
+  TokenClass fed_class_{};
+  Clock::time_point head_started_ = {};
+  double head_seconds_ = 0;  // that the head took since the last decode step
+};
+
+}  // namespace sluice
