@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "device/placing.h"
 #include "device/reference/reference.h"
 #include "graph/operands.h"
 #include "parity_compare.h"
@@ -276,9 +277,8 @@ OpCase with_zeros(OpCase one, const std::string& input) {
 }
 
 bool lacks(const std::vector<std::string>& missing, const Program& program) {
-  return std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
-    return std::find(missing.begin(), missing.end(), op_name(op)) != missing.end();
-  });
+  return std::any_of(program.ops.begin(), program.ops.end(),
+                     [&](const Op& op) { return !lacking_of(missing, op).empty(); });
 }
 
 }  // namespace
