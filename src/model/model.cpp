@@ -141,6 +141,7 @@ Result<Program> Model::record(ProgramKind kind, const TextOptions& options) cons
                  ": has no layer for multi-token prediction: want one to draft by mtp");
   if (found->problem) return *found->problem;
   Recorder recorder;
+  if (kind == ProgramKind::text) recorder.take_adapters(options.adapters);
   found->program->record(recorder, weights(), found->own, options);
   Result<Program> program = recorder.finish();
   if (program) return program;
