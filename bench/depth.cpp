@@ -15,6 +15,7 @@
 #include "base/budget.h"
 #include "base/threads.h"
 #include "device/cpu/cpu.h"
+#include "device/measured.h"
 #include "engine/plan/layout.h"
 #include "format/format.h"
 #include "model/model.h"
@@ -72,15 +73,16 @@ void fill_step(StepBuffer& step, uint32_t depth) {
   step.fill_ropes();
 }
 
-Status measure(const Program& program, Runner& runner, uint64_t (*clock)(), StepBuffer& step, uint32_t depth,
+Status measure(const Program& program, Runner& runner, NanosecondClock clock, StepBuffer& step, uint32_t depth,
                Times* times) {
   fill_step(step, depth);
-  runner.start(step, {}, {.clock = clock});
+  runner.measured()->time_ops(clock);
+  const Ticket ticket = runner.start(step, {});
   std::optional<Completion> done = runner.poll();
   while (!done) done = runner.poll();
   TRY_STATUS(std::move(done->status));
   double layers = 0, outside = 0;
-  for (const OpTime& time : done->op_times)
+  for (const OpTime& time : runner.measured()->take_op_times(ticket))
     (program.layers[time.first_op] < 0 ? outside : layers) += static_cast<double>(time.nanoseconds) / 1e6;
   if (times == nullptr) return {};
   times->layers.push_back(layers);

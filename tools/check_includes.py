@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the includes of src/ to tools/include_table.txt: a folder includes only the folders its line names."""
+"""Holds the includes of src/ to tools/include_table.txt: a folder includes only the folders its line names, and of a
+folder that offers a list of headers only those."""
 
 import pathlib
 import re
@@ -11,43 +12,59 @@ TABLE = ROOT / "tools" / "include_table.txt"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-def read_table():
-    table = {}
-    for line in TABLE.read_text().splitlines():
-        line = line.split("#")[0].strip()
-        if line:
-            folder, _, allowed = line.partition(":")
-            table[folder.strip()] = allowed.split()
-    for folder, words in table.items():
-        allowed = {word for word in words if not word.startswith("-")}
-        if "all" in allowed:
-            allowed = set(table)
-        table[folder] = (allowed | {folder}) - {word[1:] for word in words if word.startswith("-")}
-    return table
+class Table:
+    def __init__(self, text):
+        self.may = {}  # by folder: the folders that it may include
+        self.offers, self.takes = {}, {}  # by folder: headers
+        for line in text.splitlines():
+            line = line.split("#")[0].strip()
+            if not line:
+                continue
+            subject, _, words = line.partition(":")
+            folder, _, verb = subject.strip().partition(" ")
+            lists = {"": self.may, "offers": self.offers, "takes": self.takes}[verb]
+            lists.setdefault(folder, []).extend(words.split())
+        for folder, words in self.may.items():
+            allowed = {word for word in words if not word.startswith("-")}
+            if "all" in allowed:
+                allowed = set(self.may)
+            self.may[folder] = (allowed | {folder}) - {word[1:] for word in words if word.startswith("-")}
+        for header in sum([*self.offers.values(), *self.takes.values()], []):
+            if not (SRC / header).is_file():
+                sys.exit(f"{TABLE}: {header}: no such header")
+
+    def hides(self, header, here, name):
+        """Whether `header` is not offered to src/`name`, which lies in the folder `here`."""
+        owner = next((folder for folder in self.offers if header.startswith(folder + "/")), None)
+        if owner is None or here == owner or header in self.offers[owner]:
+            return False
+        return not any(name.startswith(folder + "/") and header in headers for folder, headers in self.takes.items())
 
 
-def folder_of(path, table):
-    """The most specific folder of the table that holds `path` (relative to src/)."""
+def folder_of(path, folders):
+    """The most specific of the folders that holds `path` (relative to src/)."""
     parents = [str(parent) for parent in pathlib.PurePosixPath(path).parents]
-    return next((parent for parent in parents if parent in table), None)
+    return next((parent for parent in parents if parent in folders), None)
 
 
 def faults_of(source, table):
     name = source.relative_to(SRC).as_posix()
-    here = folder_of(name, table)
+    here = folder_of(name, table.may)
     if here is None:
         yield f"src/{name}: its folder is not in tools/include_table.txt"
         return
     for target in INCLUDE.findall(source.read_text()):
-        there = folder_of(target, table)
+        there = folder_of(target, table.may)
         if there is None or not (SRC / target).is_file():
             yield f'src/{name} includes "{target}": want a path relative to src/ that exists'
-        elif there not in table[here]:
-            yield f'src/{name} includes "{target}": {here} may include {" ".join(sorted(table[here]))}'
+        elif there not in table.may[here]:
+            yield f'src/{name} includes "{target}": {here} may include {" ".join(sorted(table.may[here]))}'
+        elif table.hides(target, here, name):
+            yield f'src/{name} includes "{target}": want one of the headers that {there} offers, or a line "takes"'
 
 
 def main():
-    table = read_table()
+    table = Table(TABLE.read_text())
     sources = sorted(path for path in SRC.rglob("*") if path.suffix in (".h", ".cpp", ".inc"))
     faults = [fault for source in sources for fault in faults_of(source, table)]
     for fault in faults:

@@ -7,8 +7,8 @@
 
 #include "app/cli/args.h"
 #include "app/cli/console.h"
+#include "app/cli/fatal_errors.h"
 #include "app/cli/help.h"
-#include "app/cli/last_words.h"
 #include "app/commands.h"
 
 namespace sluice {
@@ -62,7 +62,7 @@ int dispatch(const std::vector<std::string>& words, Console& console) {
 int guarded_main(const std::vector<std::string>& words) {
   // A closed pipe is then a failed write, which ends the program quietly and after its files are cleaned up.
   std::signal(SIGPIPE, SIG_IGN);
-  prepare_last_words();
+  handle_fatal_errors();
   Console console;
   const int status = dispatch(words, console);
   if (!console.status() && status == 0) {

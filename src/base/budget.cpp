@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <map>
 
 #include "base/mutex.h"
 
@@ -10,16 +10,19 @@ namespace sluice {
 
 struct Budget::State {
   mutable Mutex mutex;
-  std::array<std::optional<uint64_t>, kDomains> limits;
-  std::array<bool, kDomains> counts_mapped{};
-  std::array<std::array<uint64_t, kPurposes>, kDomains> held{};
-  std::array<std::array<uint64_t, kPurposes>, kDomains> peaks{};
+  struct Account {
+    uint64_t limit = UINT64_MAX;
+    bool counts_mapped = false;
+    std::array<uint64_t, kPurposes> held{}, peaks{};
+  };
+  std::map<Domain, Account> accounts;  // those that were spoken of
 
   // All of these are called with the mutex held.
+  const Account& account(Domain domain) const;
   bool counts(Domain domain, Purpose purpose) const {
-    return purpose != Purpose::mapped_weights || counts_mapped[static_cast<size_t>(domain)];
+    return purpose != Purpose::mapped_weights || account(domain).counts_mapped;
   }
-  uint64_t limit(Domain domain) const { return limits[static_cast<size_t>(domain)].value_or(UINT64_MAX); }
+  uint64_t limit(Domain domain) const { return account(domain).limit; }
   uint64_t used(Domain domain) const;
   uint64_t left(Domain domain) const { return limit(domain) - std::min(limit(domain), used(domain)); }
   std::string holders(Domain domain) const;
@@ -27,17 +30,23 @@ struct Budget::State {
   Status take(Domain domain, Purpose purpose, uint64_t bytes);
 };
 
+const Budget::State::Account& Budget::State::account(Domain domain) const {
+  static const Account none;
+  const auto found = accounts.find(domain);
+  return found == accounts.end() ? none : found->second;
+}
+
 uint64_t Budget::State::used(Domain domain) const {
   uint64_t sum = 0;
   for (size_t i = 0; i < kPurposes; ++i)
-    if (counts(domain, static_cast<Purpose>(i))) sum += held[static_cast<size_t>(domain)][i];
+    if (counts(domain, static_cast<Purpose>(i))) sum += account(domain).held[i];
   return sum;
 }
 
 std::string Budget::State::holders(Domain domain) const {
   std::string text;
   for (int i = 0; i < kPurposes; ++i) {
-    const uint64_t bytes = held[static_cast<size_t>(domain)][static_cast<size_t>(i)];
+    const uint64_t bytes = account(domain).held[static_cast<size_t>(i)];
     if (bytes == 0 || !counts(domain, static_cast<Purpose>(i))) continue;
     text += cat(text.empty() ? "" : ", ", purpose_name(static_cast<Purpose>(i)), " ", format_bytes(bytes));
   }
@@ -52,16 +61,17 @@ std::string Budget::State::shortage(Domain domain) const {
 Status Budget::State::take(Domain domain, Purpose purpose, uint64_t bytes) {
   if (counts(domain, purpose) && bytes > left(domain))
     return error(ErrorKind::out_of_memory, shortage(domain), format_bytes(bytes), " for ", purpose_name(purpose));
-  uint64_t& line = held[static_cast<size_t>(domain)][static_cast<size_t>(purpose)];
-  uint64_t& peak = peaks[static_cast<size_t>(domain)][static_cast<size_t>(purpose)];
+  uint64_t& line = accounts[domain].held[static_cast<size_t>(purpose)];
+  uint64_t& peak = accounts[domain].peaks[static_cast<size_t>(purpose)];
   line += bytes;
   peak = std::max(peak, line);
   return {};
 }
 
-const char* domain_name(Domain domain) {
-  static constexpr const char* kNames[kDomains] = {"host", "pinned", "device", "wasm heap", "disk"};
-  return kNames[static_cast<size_t>(domain)];
+std::string domain_name(Domain domain) {
+  static constexpr const char* kNames[] = {"host", "pinned", "device", "wasm heap", "disk"};
+  const char* kind = kNames[static_cast<size_t>(domain.kind())];
+  return domain.number() == 0 ? kind : cat(kind, " ", domain.number());
 }
 
 const char* purpose_name(Purpose purpose) {
@@ -74,19 +84,20 @@ Budget::Budget() : state_(std::make_shared<State>()) {}
 
 void Budget::set_limit(Domain domain, uint64_t bytes) {
   const MutexLock lock(state_->mutex);
-  state_->limits[static_cast<size_t>(domain)] = bytes;
+  state_->accounts[domain].limit = bytes;
 }
 
 void Budget::count_mapped(Domain domain, bool counted) {
   const MutexLock lock(state_->mutex);
-  state_->counts_mapped[static_cast<size_t>(domain)] = counted;
+  state_->accounts[domain].counts_mapped = counted;
 }
 
 void Budget::set_reserve(Domain domain, uint64_t bytes) {
   const MutexLock lock(state_->mutex);
   const auto line = static_cast<size_t>(Purpose::reserve);
-  uint64_t& peak = state_->peaks[static_cast<size_t>(domain)][line];
-  state_->held[static_cast<size_t>(domain)][line] = bytes;
+  State::Account& account = state_->accounts[domain];
+  uint64_t& peak = account.peaks[line];
+  account.held[line] = bytes;
   peak = std::max(peak, bytes);
 }
 
@@ -98,19 +109,18 @@ Result<Reservation> Budget::reserve(Domain domain, Purpose purpose, uint64_t byt
 
 Status Budget::has_room(const std::vector<MemoryLine>& wanted) const {
   const MutexLock lock(state_->mutex);
-  std::array<uint64_t, kDomains> sums{};
+  std::map<Domain, uint64_t> sums;
   for (const MemoryLine& line : wanted)
-    if (state_->counts(line.domain, line.purpose)) sums[static_cast<size_t>(line.domain)] += line.bytes;
-  for (size_t d = 0; d < kDomains; ++d) {
-    const auto domain = static_cast<Domain>(d);
-    if (sums[d] <= state_->left(domain)) continue;
+    if (state_->counts(line.domain, line.purpose)) sums[line.domain] += line.bytes;
+  for (const auto& [domain, sum] : sums) {
+    if (sum <= state_->left(domain)) continue;
     std::string parts;
     for (const MemoryLine& line : wanted) {
       if (line.domain != domain || line.bytes == 0 || !state_->counts(domain, line.purpose)) continue;
       parts += cat(parts.empty() ? "" : ", ", format_bytes(line.bytes), " for ", purpose_name(line.purpose));
     }
     const bool several = parts.find(',') != std::string::npos;
-    return error(ErrorKind::out_of_memory, state_->shortage(domain), several ? format_bytes(sums[d]) + ", of it " : "",
+    return error(ErrorKind::out_of_memory, state_->shortage(domain), several ? format_bytes(sum) + ", of it " : "",
                  parts);
   }
   return {};
@@ -129,12 +139,9 @@ uint64_t Budget::used(Domain domain) const {
 std::vector<BudgetLine> Budget::lines() const {
   const MutexLock lock(state_->mutex);
   std::vector<BudgetLine> lines;
-  for (size_t d = 0; d < kDomains; ++d) {
-    for (size_t p = 0; p < kPurposes; ++p) {
-      if (state_->peaks[d][p] == 0) continue;
-      lines.push_back({static_cast<Domain>(d), static_cast<Purpose>(p), state_->held[d][p], state_->peaks[d][p]});
-    }
-  }
+  for (const auto& [domain, account] : state_->accounts)
+    for (size_t p = 0; p < kPurposes; ++p)
+      if (account.peaks[p] > 0) lines.push_back({domain, static_cast<Purpose>(p), account.held[p], account.peaks[p]});
   return lines;
 }
 
@@ -163,7 +170,7 @@ Status Reservation::resize(uint64_t bytes) {
   if (bytes > bytes_)
     TRY_STATUS(state_->take(domain_, purpose_, bytes - bytes_));
   else
-    state_->held[static_cast<size_t>(domain_)][static_cast<size_t>(purpose_)] -= bytes_ - bytes;
+    state_->accounts[domain_].held[static_cast<size_t>(purpose_)] -= bytes_ - bytes;
   bytes_ = bytes;
   return {};
 }
@@ -171,7 +178,7 @@ Status Reservation::resize(uint64_t bytes) {
 void Reservation::release() {
   if (state_ == nullptr) return;
   const MutexLock lock(state_->mutex);
-  state_->held[static_cast<size_t>(domain_)][static_cast<size_t>(purpose_)] -= std::exchange(bytes_, 0);
+  state_->accounts[domain_].held[static_cast<size_t>(purpose_)] -= std::exchange(bytes_, 0);
 }
 
 }  // namespace sluice

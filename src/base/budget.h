@@ -1,11 +1,12 @@
-// The budget: every large piece of memory is reserved here before it is allocated, so that --memory is kept and a
-// model that does not fit fails at load, saying who holds what.
+// The budget. Every large piece of memory is reserved here before it is allocated. So --memory holds, and a model that
+// does not fit fails at load with a list of who holds what.
 //
-// A Budget belongs to the process and is handed to devices and engines; several engines share one. Safe from several
-// threads. It counts, it does not allocate. Mapped file pages are the page cache's: they stand in the table, but count
-// only where that is asked for, since the system may take them back at the price of reading them again.
+// A Budget belongs to the process and is handed to devices and engines; several engines share one. It counts and does
+// not allocate. Pages of mapped files belong to the page cache: they stand in the table, but count only on request,
+// because the system may drop them and read them again. Safe from several threads.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,19 +17,42 @@
 
 namespace sluice {
 
-enum class Domain : uint8_t { host, pinned, device, wasm_heap, disk };
-inline constexpr int kDomains = 5;
-const char* domain_name(Domain domain);
+// The place of memory: a kind, and for devices the device's number.
+class Domain {
+ public:
+  enum class Kind : uint8_t { host, pinned, device, wasm_heap, disk };
+
+  constexpr Domain() = default;  // host
+  static const Domain host, pinned, wasm_heap, disk;
+  // The memory of device `number`, the first being 0.
+  static constexpr Domain device(uint32_t number = 0) { return {Kind::device, number}; }
+
+  constexpr Kind kind() const { return kind_; }
+  constexpr uint32_t number() const { return number_; }  // of a device; else 0
+  constexpr auto operator<=>(const Domain&) const = default;
+
+ private:
+  constexpr Domain(Kind kind, uint32_t number) : kind_(kind), number_(number) {}
+
+  Kind kind_ = Kind::host;
+  uint32_t number_ = 0;
+};
+inline constexpr Domain Domain::host{Kind::host, 0};
+inline constexpr Domain Domain::pinned{Kind::pinned, 0};
+inline constexpr Domain Domain::wasm_heap{Kind::wasm_heap, 0};
+inline constexpr Domain Domain::disk{Kind::disk, 0};
+// "host", "wasm heap"; of devices "device", and from the second on "device 1".
+std::string domain_name(Domain domain);
 
 enum class Purpose : uint8_t {
   weights,
-  mapped_weights,  // that every step reads where they lie in the file
+  mapped_weights,  // weights that every step reads in the mapped file
   packed_weights,
   state,
   snapshots,
   activations,
   staging,
-  reserve,  // what nobody asks for here: the program, its libraries, small memory
+  reserve,  // memory that is not reserved here: the program, its libraries, small allocations
 };
 inline constexpr int kPurposes = 8;
 const char* purpose_name(Purpose purpose);
@@ -56,24 +80,24 @@ class Budget {
   void set_limit(Domain domain, uint64_t bytes);
   // Whether mapped weights count against the limit; at first they do not.
   void count_mapped(Domain domain, bool counted);
-  // What the reserve holds from now on, be there room or not: it is measured, not asked for.
+  // Sets the size of the reserve, even without room for it: it is measured, not asked for.
   void set_reserve(Domain domain, uint64_t bytes);
-  // out_of_memory with one sentence: what was asked, what is left, who holds how much.
+  // Fails with out_of_memory and one sentence: the wanted bytes, the bytes left, and who holds how much.
   Result<Reservation> reserve(Domain domain, Purpose purpose, uint64_t bytes);
-  // Whether all of `wanted` has room now, without keeping it; else one sentence with every line of that domain.
+  // Whether all of `wanted` has room now, without reserving it. Else one sentence with every line of that domain.
   Status has_room(const std::vector<MemoryLine>& wanted) const;
 
-  uint64_t used(Domain domain) const;     // as far as it counts
-  uint64_t left(Domain domain) const;     // without a limit: UINT64_MAX
-  std::vector<BudgetLine> lines() const;  // those that ever held something
-  std::string table() const;              // lines() as text, a line each
+  uint64_t used(Domain domain) const;     // bytes that count
+  uint64_t left(Domain domain) const;     // UINT64_MAX without a limit
+  std::vector<BudgetLine> lines() const;  // all lines that ever held something
+  std::string table() const;              // lines() as text, one a line
   struct State;
 
  private:
   std::shared_ptr<State> state_;
 };
 
-// Bytes held; given back on destruction. May outlive its Budget.
+// Reserved bytes, returned on destruction. It may outlive its Budget.
 class Reservation {
  public:
   Reservation() = default;  // holds nothing
@@ -86,7 +110,7 @@ class Reservation {
   ~Reservation() { release(); }
 
   uint64_t bytes() const { return bytes_; }
-  // Grows or shrinks; when growing fails nothing has changed.
+  // Grows or shrinks. If growing fails, nothing has changed.
   Status resize(uint64_t bytes);
   void release();
 

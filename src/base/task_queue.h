@@ -1,4 +1,4 @@
-// Tasks that threads of its own do beside the caller, several at once and in any order. A queue belongs to one thread.
+// Runs tasks on threads of its own, several at once and in any order, beside the caller. A queue belongs to one thread.
 // In a page (task_queue_wasi.cpp) a task is done when it begins.
 #pragma once
 
@@ -12,14 +12,14 @@ namespace sluice {
 class TaskQueue {
  public:
   explicit TaskQueue(uint32_t threads);  // at least 1
-  ~TaskQueue();                          // when all that was begun is done
+  ~TaskQueue();                          // waits for all tasks
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
-  // `id`: the caller's. What the task uses is its own until it has ended.
+  // `id` is the caller's. Nobody else may use the task's data until it has ended.
   void begin(uint64_t id, std::function<void()> task);
-  bool busy() const { return under_way_ > 0; }  // some have not been taken yet
-  // Appends the ids of what has ended; where `wait` is set and tasks are under way, waits for the first.
+  bool busy() const { return under_way_ > 0; }  // some tasks have not been taken yet
+  // Appends the ids of tasks that have ended. With `wait` and tasks under way, waits for the first one.
   void take_ended(std::vector<uint64_t>& ended, bool wait);
 
  private:

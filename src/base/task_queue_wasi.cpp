@@ -1,3 +1,4 @@
+// Tasks in a page, which has no threads: each runs when it is begun.
 #include "base/check.h"
 #include "base/task_queue.h"
 

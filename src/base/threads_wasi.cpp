@@ -1,3 +1,4 @@
+// A page has no threads: pools have one, the caller's.
 #include "base/check.h"
 #include "base/threads.h"
 

@@ -1,7 +1,9 @@
-// A conversation: messages rendered by the model's chat template, answered by a session, kept for the next turn.
+// A conversation: messages rendered by the model's chat template, answered by an engine, kept for the next turn.
 //
-// Each turn renders all messages and keeps of the session what still agrees with them, token by token, so that only
-// what is new is computed. Without a template (base models, --raw) the text goes on where it ended.
+// Each turn renders all messages and keeps of the engine's sequence what still agrees with them, token by token, so
+// that only what is new is computed. Without a template (base models, --raw) the text goes on where it ended.
+//
+// ask() waits for the answer. A caller that may not wait begins the turn, and steps until it is over.
 #pragma once
 
 #include <functional>
@@ -11,39 +13,36 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "chat/chat_session.h"
 #include "chat/text_parts.h"
-#include "engine/session.h"
-#include "text/answer_stream.h"
+#include "chat/turn.h"
 
 namespace sluice {
 
 struct ChatMessage {
   std::string role, content;
   std::string thinking = {};  // that led to an answer; no template is given it again
-  size_t history = 0;         // of a question: the session's tokens before it
+  size_t history = 0;         // of a question: the sequence's tokens before it
 };
 
 struct ConversationSettings {
   bool raw = false;
   std::optional<bool> think;  // nothing: as the template does by itself
   std::string system;
-  SamplingSettings sampling;
-  uint32_t max_tokens = 0;  // 0: what the context leaves
-  std::vector<std::string> stops;
+  TurnSettings turn;
   std::vector<ChatMessage> opening = {};  // what a new conversation begins with
 };
 
 struct Reply {
   std::string answer, thinking;
-  Answer run;                  // tokens, times, counts
-  bool stopped = false;        // by a stop string
-  const char* finish() const;  // "stop", "length" or "interrupted"
+  TurnEnd end{};
+  Usage usage;
 };
 
 // What happens while a reply is made. Either may be empty.
-struct ReplyWatch {
-  AnswerStream::Show show;
-  std::function<bool(uint32_t computed, uint32_t prompt)> keep_going;  // tokens of the prompt; false stops
+struct TurnWatch {
+  std::function<void(const TurnEvent&)> event = {};
+  std::function<bool(const Usage&)> keep_going = {};  // after every step of the engine; false cancels the answer
 };
 
 class Conversation {
@@ -52,8 +51,20 @@ class Conversation {
   Conversation(const TextParts& text, Engine& engine, ConversationSettings settings);
   const Engine& engine() const { return *engine_; }
 
-  // A failed turn leaves the conversation as it was; an interrupted one keeps what was said.
-  Result<Reply> ask(const std::string& prompt, const ReplyWatch& watch);
+  // Waits until the answer is there. A failed turn leaves the conversation as it was; an interrupted one keeps what was
+  // said.
+  Result<Reply> ask(const std::string& question, const TurnWatch& watch);
+
+  // The same without waiting: begin(), then step() until running() is false, with take_events() in between. Nothing
+  // else may be done to the conversation meanwhile, but cancel().
+  Status begin(const std::string& question);
+  Result<StepState> step();
+  Status collect();  // for callers that step the engine themselves: what it has made since
+  std::vector<TurnEvent> take_events() { return session_.take_events(); }
+  void cancel() { session_.cancel(); }
+  bool running() const { return session_.running(); }
+  Usage usage() const { return session_.usage(); }
+
   void clear();  // all but the system message and the opening
   // Takes back the last question with what followed, and gives it; nothing when there is none. What stood before it is
   // not computed again.
@@ -66,29 +77,24 @@ class Conversation {
   void replace(ConversationSettings settings, std::vector<ChatMessage> messages);
   // The engine's state: what is computed of this conversation.
   bool has_state() const;
-  Status save_state(const std::string& path) { return session_.save(path); }
-  Status load_state(const std::string& path, std::string* note) { return session_.load(path, note); }
+  Result<History> history() const { return session_.sequence().history(); }
+  Status save_state(const std::string& path) { return session_.sequence().save(path); }
+  Status load_state(const std::string& path, std::string* note) { return session_.sequence().load(path, note); }
   bool has_template() const { return !settings_.raw && text_->chat.has_value(); }
-  const ChatDialect& dialect() const { return *dialect_; }
+  const ChatDialect& dialect() const { return session_.dialect(); }
 
  private:
-  struct Prompt {
-    std::string text;
-    std::vector<int32_t> ids;  // of the whole conversation
-  };
-  Result<Prompt> render(const Json& messages) const;
-  Result<Prompt> go_on(const std::string& text) const;
-  Result<Request> make_request(const std::vector<int32_t>& ids);
+  Result<ChatPrompt> prompt_of(const std::string& question) const;
+  Result<ChatPrompt> render(const std::string& question) const;
   std::vector<uint32_t> opening_end(const std::string& question, const std::vector<int32_t>& ids) const;
-  Json with_question(const std::string& text) const;
   std::string text_so_far() const;
 
   const TextParts* text_;
   Engine* engine_;
-  Session session_;
+  ChatSession session_;
   ConversationSettings settings_;
-  const ChatDialect* dialect_;
   std::vector<ChatMessage> messages_;
+  std::string question_;  // of the turn that runs
 };
 
 }  // namespace sluice

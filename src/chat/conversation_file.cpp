@@ -38,16 +38,16 @@ Json message_json(const ChatMessage& message) {
 Json conversation_json(const Conversation& conversation, const Model& model, const std::string& model_name,
                        Json state) {
   const ConversationSettings& settings = conversation.settings();
-  Json::Array stops(settings.stops.begin(), settings.stops.end()), messages;
+  Json::Array stops(settings.turn.stops.begin(), settings.turn.stops.end()), messages;
   for (const ChatMessage& message : conversation.messages()) messages.push_back(message_json(message));
   return Json::Object{{kMark, kVersion},
                       {"model", Json::Object{{"name", model_name}, {"digest", model.digest()}}},
                       {"raw", settings.raw},
                       {"system", settings.system},
                       {"think", settings.think ? Json(*settings.think) : Json()},
-                      {"max_tokens", int64_t{settings.max_tokens}},
+                      {"max_tokens", int64_t{settings.turn.max_tokens}},
                       {"stop", std::move(stops)},
-                      {"sampling", sampling_json(settings.sampling)},
+                      {"sampling", sampling_json(settings.turn.sampling)},
                       {"messages", std::move(messages)},
                       {"state", std::move(state)}};
 }
@@ -123,7 +123,7 @@ Status read_lists(Reader& reader, const std::string& path, Stored& stored) {
   for (const Json& stop : stops->as_array()) {
     if (!stop.is_string())
       return error(ErrorKind::corrupt, path, ": stop is ", printable(write_json(stop)), ": want a text");
-    stored.settings.stops.push_back(stop.as_string());
+    stored.settings.turn.stops.push_back(stop.as_string());
   }
   TRY(stored.messages, read_messages(*messages, path));
   return {};
@@ -144,8 +144,8 @@ Result<Stored> read_stored(const std::string& path, uint32_t vocabulary, const C
   settings.raw = reader.flag("raw");
   settings.system = reader.text("system");
   settings.think = reader.flag_or_null("think");
-  settings.max_tokens = reader.count("max_tokens");
-  settings.stops.clear();
+  settings.turn.max_tokens = reader.count("max_tokens");
+  settings.turn.stops.clear();
   const Json* model = reader.member("model", true, &Json::is_object, "an object");
   const Json* sampling = reader.member("sampling", true, &Json::is_object, "an object");
   const Json* state = json.find("state");
@@ -155,7 +155,7 @@ Result<Stored> read_stored(const std::string& path, uint32_t vocabulary, const C
   stored.model_name = of_model.text("name");
   stored.digest = of_model.text("digest");
   TRY_STATUS(of_model.status());
-  TRY_STATUS(read_sampling(*sampling, path, vocabulary, settings.sampling));
+  TRY_STATUS(read_sampling(*sampling, path, vocabulary, settings.turn.sampling));
   return stored;
 }
 

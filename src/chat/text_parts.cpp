@@ -1,6 +1,5 @@
 #include "chat/text_parts.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "base/files/file.h"
@@ -11,83 +10,51 @@
 namespace sluice {
 namespace {
 
-// Keys of one GGUF file, some of which may be missing; the first that has a wrong type is kept as an error.
-class VocabularyKeys {
+// A checkpoint as text/ asks it for its tokenizer.
+class CheckpointFiles final : public TokenizerFiles {
  public:
-  explicit VocabularyKeys(const GgufMetadata& metadata) : metadata_(metadata) {}
+  explicit CheckpointFiles(const Checkpoint& checkpoint) : checkpoint_(checkpoint), keys_(checkpoint.metadata()) {}
 
-  template <class T>
-  void list(const char* name, std::vector<T>& into) {
-    if (metadata_.find(name) == nullptr) return;
-    Result<const std::vector<T>*> found = metadata_.get_array<T>(name);
-    found ? void(into = **found) : keep(std::move(found).error());
+  const std::string& where() const override { return checkpoint_.path(); }
+  const Json* document(std::string_view file_name) const override { return checkpoint_.document(file_name); }
+  const std::string* text_file(std::string_view file_name) const override { return checkpoint_.text_file(file_name); }
+  bool has_keys() const override { return checkpoint_.dialect() == Dialect::gguf; }
+  Status key(const char* name, std::optional<std::string>& into) const override {
+    return take(name, into, keys_.get_string(name));
   }
-  void text(const char* name, std::string& into) {
-    if (metadata_.find(name) == nullptr) return;
-    Result<std::string> found = metadata_.get_string(name);
-    found ? void(into = *std::move(found)) : keep(std::move(found).error());
+  Status key(const char* name, std::optional<bool>& into) const override {
+    return take(name, into, keys_.get_bool(name));
   }
-  void flag(const char* name, std::optional<bool>& into) {
-    if (metadata_.find(name) == nullptr) return;
-    const Result<bool> found = metadata_.get_bool(name);
-    found ? void(into = *found) : keep(found.error());
+  Status key(const char* name, std::optional<int64_t>& into) const override {
+    return take(name, into, keys_.get_u32(name));
   }
-  void id(const char* name, std::optional<int64_t>& into) {
-    if (metadata_.find(name) == nullptr) return;
-    const Result<uint32_t> found = metadata_.get_u32(name);
-    found ? void(into = *found) : keep(found.error());
-  }
-  Status status() const { return problem_ ? Status(*problem_) : Status(); }
+  Status key(const char* name, std::vector<std::string>& into) const override { return list(name, into); }
+  Status key(const char* name, std::vector<int32_t>& into) const override { return list(name, into); }
+  Status key(const char* name, std::vector<float>& into) const override { return list(name, into); }
 
  private:
-  void keep(Error problem) {
-    if (!problem_) problem_ = std::move(problem);
+  template <class T, class Found>
+  Status take(const char* name, T& into, Result<Found> found) const {
+    if (checkpoint_.key(name) == nullptr) return {};
+    if (!found) return std::move(found).error();
+    into = *std::move(found);
+    return {};
+  }
+  template <class T>
+  Status list(const char* name, std::vector<T>& into) const {
+    if (checkpoint_.key(name) == nullptr) return {};
+    TRY(const std::vector<T>* found, keys_.get_array<T>(name));
+    into = *found;
+    return {};
   }
 
-  const GgufMetadata& metadata_;
-  std::optional<Error> problem_;
+  const Checkpoint& checkpoint_;
+  const GgufMetadata& keys_;
 };
 
-Result<Vocabulary> read_gguf_vocabulary(const GgufMetadata& metadata) {
-  GgufVocabulary stored;
-  VocabularyKeys keys(metadata);
-  keys.text("tokenizer.ggml.model", stored.model);
-  keys.text("tokenizer.ggml.pre", stored.pre);
-  keys.list("tokenizer.ggml.tokens", stored.tokens);
-  keys.list("tokenizer.ggml.token_type", stored.token_type);
-  keys.list("tokenizer.ggml.scores", stored.scores);
-  keys.list("tokenizer.ggml.merges", stored.merges);
-  keys.id("tokenizer.ggml.bos_token_id", stored.bos_token_id);
-  keys.id("tokenizer.ggml.eos_token_id", stored.eos_token_id);
-  keys.id("tokenizer.ggml.unknown_token_id", stored.unknown_token_id);
-  keys.id("tokenizer.ggml.padding_token_id", stored.padding_token_id);
-  keys.id("tokenizer.ggml.mask_token_id", stored.mask_token_id);
-  keys.id("tokenizer.ggml.eot_token_id", stored.eot_token_id);
-  keys.id("tokenizer.ggml.eom_token_id", stored.eom_token_id);
-  keys.id("tokenizer.ggml.fim_pad_token_id", stored.fim_pad_token_id);
-  keys.id("tokenizer.ggml.fim_rep_token_id", stored.fim_rep_token_id);
-  keys.id("tokenizer.ggml.fim_sep_token_id", stored.fim_sep_token_id);
-  keys.flag("tokenizer.ggml.add_bos_token", stored.add_bos_token);
-  keys.flag("tokenizer.ggml.add_eos_token", stored.add_eos_token);
-  keys.flag("tokenizer.ggml.add_space_prefix", stored.add_space_prefix);
-  keys.flag("tokenizer.sluice.nfc", stored.nfc);
-  TRY_STATUS(keys.status());
-  return vocabulary_from_gguf(std::move(stored));
-}
-
-// The first template that fits, of one or several as tokenizer_config.json keeps them.
-Result<std::optional<ChatSource>> template_of_config(const Json& config, bool has_tools) {
-  const Json* field = config.find("chat_template");
-  if (field == nullptr || field->is_null()) return std::optional<ChatSource>();
-  TRY(const std::vector<NamedTemplate> templates, named_templates(*field, "tokenizer_config.json"));
-  const NamedTemplate* chosen = choose_template(templates, has_tools);
-  if (chosen == nullptr) return std::optional<ChatSource>();
-  return std::optional<ChatSource>({cat("tokenizer_config.json: template ", chosen->name), chosen->text});
-}
-
 std::optional<ChatSource> built_in_source(const Model& model, const Tokenizer& tokenizer) {
-  const bool per_layer_embeddings = model.weights().bound("per_layer_embed") != nullptr;
-  std::optional<BuiltInTemplate> found = built_in_template(tokenizer, per_layer_embeddings);
+  const auto has_weight = [&](std::string_view name) { return model.weights().bound(std::string(name)) != nullptr; };
+  std::optional<BuiltInTemplate> found = built_in_template(tokenizer, has_weight);
   if (!found) return std::nullopt;
   return ChatSource{cat("built-in template of ", found->family), std::move(found->text)};
 }
@@ -102,66 +69,16 @@ Result<std::optional<ChatSource>> choose_chat_template(const Model& model, const
   return stored ? stored : built_in_source(model, tokenizer);
 }
 
-using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
-
-// Members like "bos_token": "<bos>", or {"content": "<bos>"}, as transformers hands them to templates.
-SpecialTokens special_tokens_of_config(const Json& config) {
-  SpecialTokens tokens;
-  if (!config.is_object()) return tokens;
-  for (const auto& [name, value] : config.as_object()) {
-    if (!ends_with(name, "_token")) continue;
-    const Json* content = value.is_string() ? &value : value.find("content");
-    if (content != nullptr && content->is_string()) tokens.emplace_back(name, content->as_string());
-  }
-  return tokens;
-}
-
-void add_special_tokens(const Vocabulary& vocabulary, SpecialTokens& tokens) {
-  const auto add = [&](const char* name, const std::optional<int32_t>& id) {
-    const auto has_name = [&](const auto& token) { return token.first == name; };
-    if (!id || std::any_of(tokens.begin(), tokens.end(), has_name)) return;
-    tokens.emplace_back(name, vocabulary.tokens[static_cast<size_t>(*id)].text);
-  };
-  add("bos_token", vocabulary.bos);
-  add("eos_token", vocabulary.eos);
-  add("unk_token", vocabulary.unk);
-  add("pad_token", vocabulary.pad);
-  add("mask_token", vocabulary.mask);
-}
-
-Error no_tokenizer(const Checkpoint& checkpoint) {
-  return error(ErrorKind::not_found, checkpoint.path(), ": no tokenizer.json: want the model's tokenizer beside it");
-}
-
 }  // namespace
 
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint) {
-  if (checkpoint.dialect() == Dialect::gguf) return read_gguf_vocabulary(checkpoint.metadata());
-  const Json* tokenizer = checkpoint.document("tokenizer.json");
-  if (tokenizer != nullptr)
-    return vocabulary_from_huggingface(*tokenizer, checkpoint.document("tokenizer_config.json"));
-  return no_tokenizer(checkpoint);
+  return read_vocabulary(CheckpointFiles(checkpoint));
 }
 
-Status check_vocabulary(const Checkpoint& checkpoint) {
-  if (checkpoint.dialect() != Dialect::gguf)
-    return checkpoint.document("tokenizer.json") != nullptr ? Status() : no_tokenizer(checkpoint);
-  GgufVocabulary stored;
-  VocabularyKeys keys(checkpoint.metadata());
-  keys.text("tokenizer.ggml.model", stored.model);
-  keys.text("tokenizer.ggml.pre", stored.pre);
-  keys.list("tokenizer.ggml.merges", stored.merges);
-  TRY_STATUS(keys.status());
-  return check_gguf_kind(stored);
-}
+Status check_vocabulary(const Checkpoint& checkpoint) { return check_vocabulary(CheckpointFiles(checkpoint)); }
 
 Result<std::optional<ChatSource>> stored_chat_template(const Checkpoint& checkpoint, bool has_tools) {
-  if (const std::string* file = checkpoint.text_file("chat_template.jinja"))
-    return std::optional<ChatSource>({"chat_template.jinja", *file});
-  if (const Json* config = checkpoint.document("tokenizer_config.json")) return template_of_config(*config, has_tools);
-  if (checkpoint.key("tokenizer.chat_template") == nullptr) return std::optional<ChatSource>();
-  TRY(std::string text, checkpoint.metadata().get_string("tokenizer.chat_template"));
-  return std::optional<ChatSource>({"tokenizer.chat_template", std::move(text)});
+  return stored_chat_template(CheckpointFiles(checkpoint), has_tools);
 }
 
 Result<TextParts> open_text(const Model& model, const TextPartsOptions& options) {
@@ -173,9 +90,7 @@ Result<TextParts> open_text(const Model& model, const TextPartsOptions& options)
   }
   for (const int32_t id : model.facts().eos_ids) vocabulary.add_end(id);
   TextParts parts{.tokenizer = Tokenizer(std::move(vocabulary))};
-  if (const Json* config = checkpoint.document("tokenizer_config.json"))
-    parts.special_tokens = special_tokens_of_config(*config);
-  add_special_tokens(parts.tokenizer.vocabulary(), parts.special_tokens);
+  parts.special_tokens = special_tokens_of(CheckpointFiles(checkpoint), parts.tokenizer.vocabulary());
   parts.ends = parts.tokenizer.ends();
   TRY(const std::optional<ChatSource> source, choose_chat_template(model, parts.tokenizer, options));
   parts.dialect = &detect_dialect(source ? std::string_view(source->text) : std::string_view(),
@@ -184,6 +99,17 @@ Result<TextParts> open_text(const Model& model, const TextPartsOptions& options)
   TRY(parts.chat, ChatTemplate::parse(source->text, source->name));
   parts.chat_name = source->name;
   return parts;
+}
+
+Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables) {
+  if (!text.chat) return error(ErrorKind::not_found, "chat template: none in the model: want plain text");
+  ChatInput input;
+  input.messages = std::move(messages);
+  input.special_tokens = text.special_tokens;
+  input.extra = std::move(variables);
+  TRY(std::string rendered, text.chat->render(input));
+  std::vector<int32_t> ids = text.tokenizer.encode(rendered);
+  return ChatPrompt{std::move(rendered), std::move(ids)};
 }
 
 }  // namespace sluice

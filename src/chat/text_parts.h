@@ -1,8 +1,8 @@
-// What turns a model's ids into conversations: tokenizer, chat template, special tokens, the ids that end an answer -
-// joined here, because text/ knows no checkpoint and a checkpoint knows no text.
+// What turns a model's ids into conversations: tokenizer, chat template, special tokens and the ids that end an answer.
+// They are joined here, because text/ knows no checkpoint and a checkpoint knows no text.
 //
-// The chat template is the user's file, else chat_template.jinja, else the one in tokenizer_config.json or the GGUF
-// keys, else the built-in one for the vocabulary's turn markers, else there is none.
+// The chat template is the user's file, else the model's own (text/tokenizer_files.h), else the built-in one for the
+// vocabulary's turn markers (text/dialects/built_in.h), else there is none.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,17 @@
 #include "text/chat_template.h"
 #include "text/dialects/dialect.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
 
 namespace sluice {
-
-struct ChatSource {
-  std::string name;  // for errors and for people: "chat_template.jinja", "built-in template of gemma4"
-  std::string text;
-};
 
 struct TextParts {
   Tokenizer tokenizer;
   std::optional<ChatTemplate> chat = {};
   std::string chat_name = {};            // of ChatSource; empty without a template
   const ChatDialect* dialect = nullptr;  // of thinking; never null
-  // "bos_token" and the like with their text, as ChatInput takes them.
-  std::vector<std::pair<std::string, std::string>> special_tokens = {};
-  // Ids that end an answer: the tokenizer's, and those of generation_config.json or config.json.
+  SpecialTokens special_tokens = {};
+  // Ids that end an answer: the tokenizer's, and those that the model's configuration names.
   std::vector<int32_t> ends = {};
 };
 
@@ -43,9 +38,15 @@ struct TextPartsOptions {
 
 Result<TextParts> open_text(const Model& model, const TextPartsOptions& options = {});
 
-// The parts of it. The vocabulary comes from tokenizer.json or tokenizer.ggml.*.
+struct ChatPrompt {
+  std::string text;          // an answer may begin inside a thought that it opened
+  std::vector<int32_t> ids;  // of the whole conversation
+};
+// Messages by the chat template. `variables`: further ones of the template, an object or null.
+Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables);
+
+// The parts of open_text(), as text/tokenizer_files.h has them.
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint);
-// Whether the vocabulary is of a kind that can be read, without reading it: a list of models has no time for more.
 Status check_vocabulary(const Checkpoint& checkpoint);
 Result<std::optional<ChatSource>> stored_chat_template(const Checkpoint& checkpoint, bool has_tools);
 

@@ -78,6 +78,10 @@ Result<MlxPacking> read_packing(const Json& entry, const std::string& where) {
 
 }  // namespace
 
+bool is_affine_format(Format format) {
+  return std::ranges::find(kWidths, format, &Width::elements) != std::end(kWidths);
+}
+
 std::string MlxQuantization::without_prefix(const std::string& path) const {
   const auto prefix = std::ranges::find_if(prefixes_, [&](const auto& known) { return starts_with(path, known); });
   return prefix == prefixes_.end() ? path : path.substr(prefix->size());

@@ -37,6 +37,9 @@ struct MlxPacking {
   bool operator==(const MlxPacking&) const = default;
 };
 
+// Whether mode affine packs elements in that format.
+bool is_affine_format(Format format);
+
 class MlxQuantization {
  public:
   // None when `config` has no "quantization". Every error begins with `where`. `prefixes` may stand before the name of

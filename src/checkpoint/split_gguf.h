@@ -1,14 +1,12 @@
-// Models split over several GGUF files. Names and keys are those of llama.cpp's tools/gguf-split and of the writer in
-// its gguf-py:
+// Models split over several GGUF files, with the names and keys of llama.cpp's gguf-split and gguf-py:
 //
 //   name               prefix-00001-of-00003.gguf, numbered from 1
 //   split.no           u16, numbered from 0
 //   split.count        u16; 0 or 1: the file is whole (merging leaves 0 behind)
 //   split.tensors.count  i32, of all parts together
 //   sluice.split.id    string, ours: all parts of one set have the same, "3-" and a digest of all 3 parts. Sets of
-//   other
-//                      programs have none. A set that such a program merged and split again has it in the first part
-//                      only, and it is ignored, because the number of parts has most likely changed.
+//                      other programs have none. A set that such a program merged and split again has it in the
+//                      first part only. It is ignored then, because the number of parts has most likely changed.
 //
 // The first part carries the model's keys and may hold no tensor. Every part is a GGUF file of its own.
 #pragma once

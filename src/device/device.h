@@ -6,6 +6,7 @@
 //   Runner::start   one step; Runner::poll says when it is done. Nothing here blocks on hardware.
 //
 // A Runner belongs to one thread at a time. The step and all read targets must stay untouched until the ticket is done.
+// What a device says of its speed is an optional face of it (measured.h).
 #pragma once
 
 #include <cstddef>
@@ -97,12 +98,6 @@ struct NonFinite {
   std::string what{};  // "rms_norm" ...
 };
 
-// How long an op took, or several that are computed as one: those from first_op to before end_op.
-struct OpTime {
-  uint32_t first_op = 0, end_op = 0;
-  uint64_t nanoseconds = 0;
-};
-
 struct ExpertId {
   uint32_t op = 0;  // of the program: an `experts`
   uint32_t expert = 0;
@@ -125,14 +120,11 @@ struct Completion {
   std::vector<ExpertUse> used{};          // of ops that were reached since the step's last completion
   std::optional<ExpertUse> guessed{};     // what a coming op may choose; only of steps started with guess_experts
   std::optional<NonFinite> non_finite{};  // only of steps started with find_non_finite
-  std::vector<OpTime> op_times{};         // only of steps started with a clock; in the order of the program
 };
 
 struct StartOptions {
   bool find_non_finite = false;  // look at every op's result; slower
   bool guess_experts = false;    // play the guesses of the program, and say what they give
-  // Nanoseconds that only go forward: time every op by them, or by the device's own clock. Null: time none.
-  uint64_t (*clock)() = nullptr;
 };
 
 // Gate, up and down.
@@ -158,13 +150,8 @@ class ExpertMemory {
   virtual void release(uint32_t slot) = 0;  // holds no expert any more
 };
 
-// Of a device that plays a program as dispatches of kernels.
-struct DispatchCounts {
-  uint32_t token = 0;      // of a decode step
-  uint32_t in_layers = 0;  // those of them that belong to a layer
-  uint32_t layers = 0;
-  uint32_t pipelines = 0;  // compiled so far, for all that the device has placed
-};
+class MeasuredDevice;
+class MeasuredRunner;
 
 class Runner {
  public:
@@ -183,38 +170,20 @@ class Runner {
   virtual ExpertMemory* expert_memory() { return nullptr; }  // null: planned without slots
   virtual void resume(Ticket /*stopped*/) {}                 // a step that lacked experts
 
-  virtual std::optional<DispatchCounts> dispatch_counts() const { return std::nullopt; }  // none: it has no dispatches
+  virtual MeasuredRunner* measured() { return nullptr; }  // device/measured.h; null: it says nothing of its speed
 
   // The next finished ticket or stopped step, in the order of starting; nothing while the device works on.
   virtual std::optional<Completion> poll() = 0;
-};
-
-// Multiplications and additions a second that a device does at most, a fused one being two; 0: not known.
-struct Peaks {
-  double f32 = 0;
-  double integers = 0;  // of 8 bits
 };
 
 class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceInfo info() const = 0;
-  // Takes some hundredths of a second; `clock` as that of StartOptions.
-  virtual Peaks measure_peaks([[maybe_unused]] uint64_t (*clock)()) const { return {}; }
-  // Bytes a second, read and written, that a kernel copies in the device's own memory, by `clock`; 0: it computes in
-  // the host's, or cannot say. Takes some hundredths of a second.
-  virtual double measure_copying(uint64_t (* /*clock*/)()) { return 0; }
   virtual Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const = 0;
   virtual Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                                 Budget& budget) = 0;
-  // A runner of `plan` that starts decode steps alone, with nothing in the place of weights, to learn how long they
-  // take before there are any: what they give means nothing, of the plan's memory matrices share a part, and a slot
-  // may be filled with no pieces, which takes no time. `weights`: their shapes and formats. Null: the device computes
-  // in the host's memory.
-  virtual Result<std::unique_ptr<Runner>> rehearse(std::unique_ptr<Plan> /*plan*/, const WeightSource& /*weights*/,
-                                                   Budget& /*budget*/) {
-    return std::unique_ptr<Runner>();
-  }
+  virtual MeasuredDevice* measured() { return nullptr; }  // device/measured.h; null: it says nothing of its speed
 };
 
 }  // namespace sluice

@@ -1,11 +1,45 @@
 #include "device/placing.h"
 
+#include <algorithm>
 #include <string>
 
 #include "format/format.h"
 #include "graph/op_check.h"
 
 namespace sluice {
+
+Status check_planned(const DeviceInfo& info, const PlanRequest& request, const char* wanted,
+                     const std::function<bool(WeightId)>& takes) {
+  const Program& program = *request.program;
+  CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
+  for (const Op& op : program.ops)
+    if (std::ranges::find(info.missing, op_name(op)) != info.missing.end())
+      return error(ErrorKind::unsupported, "program: found ", op_name(op), ": want an op that the ", info.name,
+                   " device has");
+  if (request.expert_slots.count != 0 && !info.expert_slots)
+    return error(ErrorKind::unsupported, "experts: found ", request.expert_slots.count,
+                 " slots to hold them: want all in memory on the ", info.name, " device");
+  for (WeightId id = 0; id < program.weights.size(); ++id) {
+    const WeightDecl& decl = program.weights[id];
+    const PlacedShape& placed = request.weights[id];
+    const FormatInfo& format = format_info(placed.format);
+    if (placed.shape != decl.shape)
+      return error(ErrorKind::invalid, "weight ", decl.name, ": found ", describe(placed.shape), ": want ",
+                   describe(decl.shape));
+    if (!takes(id))
+      return error(ErrorKind::unsupported, "weight ", decl.name, ": found format ", format.name, ": want ", wanted);
+    if (decl.shape.columns % format.block_elements != 0)
+      return error(ErrorKind::invalid, "weight ", decl.name, ": found ", decl.shape.columns, " columns of ",
+                   format.name, ": want a multiple of ", format.block_elements);
+  }
+  return {};
+}
+
+bool may_read(const PlanRequest& request, ValueId value) {
+  const auto is_value = [&](const NamedValue& named) { return named.value == value; };
+  return std::ranges::any_of(request.program->outputs, is_value) ||
+         (request.traced && std::ranges::any_of(request.program->names, is_value));
+}
 
 Result<std::vector<TensorSource>> find_planned(const PlanRequest& request, const WeightSource& weights) {
   std::vector<TensorSource> sources;

@@ -1,6 +1,7 @@
-// What every device does when it places a plan.
+// What every device does when it plans, places a plan and plays it.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "base/budget.h"
@@ -9,6 +10,14 @@
 #include "graph/weights.h"
 
 namespace sluice {
+
+// What plan() refuses on every device: an op of DeviceInfo::missing, slots for experts where it has none, and weights
+// with another shape than the program's, a format that `takes` does not, or rows that are not whole blocks. `wanted`
+// ends the sentence about a format: "one that the CPU computes with".
+Status check_planned(const DeviceInfo& info, const PlanRequest& request, const char* wanted,
+                     const std::function<bool(WeightId)>& takes);
+// Whether a step of that plan may be asked for the value.
+bool may_read(const PlanRequest& request, ValueId value);
 
 // The weights of the request's program, in its order; an error where one is not as it was planned for.
 Result<std::vector<TensorSource>> find_planned(const PlanRequest& request, const WeightSource& weights);

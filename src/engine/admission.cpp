@@ -6,20 +6,23 @@ namespace sluice {
 
 void Admission::admit() {
   uint32_t running = 0;
-  for (const auto& [id, job] : board_->jobs) running += job.state == Job::State::running ? 1 : 0;
+  for (const auto& [id, job] : board_->jobs)
+    running += job.state == Job::State::running || job.state == Job::State::reading ? 1 : 0;
   for (auto& [id, job] : board_->jobs) {
     if (job.state != Job::State::waiting) continue;
     if (running == sequences_ || (running > 0 && !has_room(job))) return;
-    start(job);
     ++running;
+    const CachedHistory& text = board_->sequence_of(job).text;
+    if (states_ != nullptr && states_->recall(job.id, text, resume_bound(job, text)))
+      job.state = Job::State::reading;
+    else
+      start(job, 0);
   }
 }
 
-void Admission::start(Job& job) {
+void Admission::start(Job& job, uint32_t recalled) {
   CachedHistory& text = board_->sequence_of(job).text;
-  const uint32_t bound = resume_bound(job, text);
-  const uint32_t recalled = recall_ ? recall_(text, bound) : 0;
-  cache_->resume(text, bound);
+  cache_->resume(text, resume_bound(job, text));
   if (!job.started) {
     job.progress.reused_tokens = text.cached;
     job.progress.restored_tokens = recalled;
@@ -28,7 +31,7 @@ void Admission::start(Job& job) {
   job.state = Job::State::running;
 }
 
-// Distinct pages that running sequences hold.
+// Distinct pages that running sequences hold, or will when they are filled.
 uint32_t Admission::pages_of_running(uint32_t group) const {
   std::vector<bool> held(cache_->pool(group).size(), false);
   for (const auto& [id, sequence] : board_->sequences) {
@@ -37,6 +40,7 @@ uint32_t Admission::pages_of_running(uint32_t group) const {
     for (const PageTable* table : {&sequence.text.tables[group], &slots.now, &slots.next})
       for (uint32_t i = table->first(); i < table->end(); ++i) held[table->page(i)] = true;
   }
+  if (states_ != nullptr) states_->mark_pages(group, held);
   return static_cast<uint32_t>(std::count(held.begin(), held.end(), true));
 }
 
@@ -81,6 +85,7 @@ bool Admission::provide(Job& job, Portion& portion, std::vector<PageCopy>& copie
   portion.drafts = 0;
   while (!cache_->provide(text, portion.end, 1, copies)) {
     if (reclaim()) continue;
+    if (states_ != nullptr && states_->stop_reading()) return false;  // its pages come back soon
     const auto youngest = std::find_if(board_->jobs.rbegin(), board_->jobs.rend(),
                                        [](const auto& entry) { return entry.second.state == Job::State::running; });
     drop(youngest->second);

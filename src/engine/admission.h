@@ -3,14 +3,14 @@
 // Requests start in the order of submission, each when pages for its prompt and all its new tokens could be had at
 // that moment. Running ones may still outgrow the pools together; then snapshots go first, then idle sequences, then
 // the youngest running request: its pages are dropped and it waits, to be computed again in its classes, to the same
-// bits. The oldest always goes on, so all end.
+// bits. The oldest always goes on, so all end. Pages that are being filled from a file are given up before that.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "engine/jobs.h"
+#include "engine/state/kept_states.h"
 
 namespace sluice {
 
@@ -18,13 +18,13 @@ class Admission {
  public:
   // `sequences`: running at once. Cache and board outlive it.
   Admission(Cache& cache, Board& board, uint32_t sequences) : cache_(&cache), board_(&board), sequences_(sequences) {}
-  // Called before a job starts whose sequence is to go on at `bound` at the latest: makes a snapshot of what is stored
-  // elsewhere, and returns its length, or 0.
-  using Recall = std::function<uint32_t(const CachedHistory& text, uint32_t bound)>;
-  void set_recall(Recall recall) { recall_ = std::move(recall); }
+  // Where to look for what was computed of a sequence before its job starts. Outlives it.
+  void set_states(KeptStates& states) { states_ = &states; }
 
-  // Starts waiting jobs.
+  // Starts waiting jobs, or begins to read what is kept of their histories.
   void admit();
+  // Starts one of which so much was read, or nothing.
+  void start(Job& job, uint32_t recalled);
   // Pages for the job's rows, taken from younger jobs if need be; false when it must wait itself. Drafts get only what
   // is free, or are left out.
   bool provide(Job& job, Portion& portion, std::vector<PageCopy>& copies);
@@ -35,13 +35,12 @@ class Admission {
   bool is_running(const OpenSequence& sequence) const;
   bool has_room(const Job& job) const;
   uint32_t pages_of_running(uint32_t group) const;
-  void start(Job& job);
   void drop(Job& job);
 
   Cache* cache_;
   Board* board_;
   uint32_t sequences_;
-  Recall recall_;
+  KeptStates* states_ = nullptr;  // null: nothing is kept
 };
 
 }  // namespace sluice

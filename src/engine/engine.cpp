@@ -109,12 +109,11 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
     continuation_ = std::make_unique<Drafts>(options_.draft);
   if (options_.states == nullptr) return;
   states_.emplace(*options_.states, pages_, cache_, computed_by());
-  admission_.set_recall([this](const CachedHistory& text, uint32_t bound) { return states_->recall(text, bound); });
+  admission_.set_states(*states_);
 }
 
-// The digest takes a while: the model's files are read whole, unless somebody remembers it.
-ComputedBy EngineImpl::computed_by() {
-  return {.digest = [this]() -> const std::string& { return digest(); },
+ComputedBy EngineImpl::computed_by() const {
+  return {.digest = model_->digest,
           .numerics_id = placed_.numerics_id,
           .vocabulary = model_->vocabulary,
           .context = context()};
@@ -250,6 +249,8 @@ void EngineImpl::finish(Job& job, Finish how) {
   job.progress.finish = how;
   job.state = Job::State::finished;
   continuation_->forget(job);
+  if (states_) states_->stop(job.id);
+  if (leased_.store) leased_.store->release(job.id);
   OpenSequence& sequence = board_.sequence_of(job);
   cache_.settle(sequence.text);
   sequence.request = 0;

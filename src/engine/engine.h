@@ -2,11 +2,15 @@
 //
 //   submit(request) -> RequestId;  step() until idle;  collect(id) takes what is new
 //
-// One scheduler for chat, server and page: ragged one-class batches, prompts in chunks between decode steps, fair
-// between sequences. step() never waits for the device: it returns in_flight and is called again; only a request that
-// begins with a stored state waits until that is read. A sequence's history
-// is its list of (token, class); its logits are a function of that alone. Budget and device belong to the process and
-// are handed in. Not thread safe: one thread owns an Engine.
+// One scheduler serves chat, server and page: ragged batches of one class, prompts in chunks between decode steps, fair
+// between sequences. A sequence's history is its list of (token, class); its logits are a function of that alone.
+//
+// What step() may wait for: on a device that computes in start(), such as the CPU, the computing of one step; on others
+// nothing. It never waits for a disk. A request whose kept state or table rows are being read stays in flight while
+// other sequences step; requests look for kept states one after another. Only a step that has stopped for experts holds
+// up all, because its arena is the device's. save(), load() and keep_state() wait, as they say.
+//
+// Budget and device belong to the process and are handed in. Not thread safe: one thread owns an Engine.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +22,14 @@
 
 #include "base/budget.h"
 #include "base/result.h"
-#include "device/device.h"
-#include "engine/draft/draft.h"
-#include "engine/experts/expert_store.h"
-#include "engine/experts/row_store.h"
+#include "device/measured.h"
 #include "engine/history.h"
+#include "engine/options.h"
 #include "engine/sampling.h"
 #include "graph/ops/sample.h"
 #include "model/model.h"
 
 namespace sluice {
-
-class StateStore;
 
 using SequenceId = uint64_t;
 using RequestId = uint64_t;
@@ -66,37 +66,6 @@ struct Progress {
 };
 
 enum class StepState : uint8_t { idle, in_flight, progressed };
-
-// Experts that are read from the model's files as steps choose them.
-struct ExpertOptions {
-  uint64_t bytes = 0;  // of memory for them; 0: they are used where the checkpoint has them
-  ReplacementKind replacement = ReplacementKind::next_use;
-  std::vector<HotExpert> warm = {};  // hot the last time: read before anybody chooses them
-  std::function<Result<std::unique_ptr<ReadQueue>>(const std::vector<std::string>& paths)> open_reads =
-      [](const std::vector<std::string>& paths) { return open_read_queue(paths); };
-};
-
-struct EngineOptions {
-  Arithmetic arithmetic = Arithmetic::fast;
-  std::optional<Format> cache{};  // of elements of keys, values and latents; none: what the arithmetic takes
-  Repack repack = Repack::never;  // where the budget has room for it beside the rest
-  uint32_t context = 0;           // positions a sequence may have; 0: the model's, or what fits
-  uint32_t sequences = 1;         // at once in a batch
-  uint32_t prompt_chunk = 512;    // rows of a prompt step: a multiple of 64
-  uint32_t logits_rows = 16;      // rows of logits_at in a step; a block of 64 with more of them is run several times
-  uint64_t cache_positions = 0;   // kept for all sequences and snapshots together; 0: context x sequences, or what fits
-  StateStore* states = nullptr;   // where requests find what was computed before, if anywhere; outlives the engine
-  DraftOptions draft = {};
-  ExpertOptions experts = {};
-  bool lease_rows = false;  // rows of tables are read from the file as tokens name them, and some are kept
-};
-// How many of a table lie in memory then.
-uint32_t leased_rows(const EngineOptions& options);
-
-struct EngineStats {
-  uint64_t prompt_rows = 0, decode_rows = 0, steps = 0;
-  uint64_t drafted = 0, accepted = 0;  // tokens
-};
 
 class Engine {
  public:
@@ -136,7 +105,7 @@ class Engine {
   // While no request runs: takes in experts that are read before they are chosen, and reads more; does not wait. False:
   // there is nothing to be read.
   virtual bool warm_up() = 0;
-  virtual std::optional<DispatchCounts> dispatch_counts() const = 0;  // as the device's Runner has them
+  virtual std::optional<DispatchCounts> dispatch_counts() const = 0;  // as the device has them
   virtual std::string numerics_id() const = 0;
 };
 

@@ -3,6 +3,7 @@
 //   launch: admit, schedule, provide pages, fill the step, start   (engine_step.cpp)
 //   land:   take results, advance sequences, end requests          (engine_step.cpp)
 //   experts: read while a step has stopped for them                 (engine_step.cpp)
+//   states: read by another thread before a request starts          (state/kept_states.h)
 //   guesses: asked for before a step, results of those that stand taken one a turn (continuation.h)
 //
 // A step whose logits are not finite is run again, alone for each sequence concerned, to name the first op that failed;
@@ -18,6 +19,7 @@
 #include "engine/admission.h"
 #include "engine/continuation.h"
 #include "engine/draft/draft_head.h"
+#include "engine/experts/expert_store.h"
 #include "engine/experts/row_store.h"
 #include "engine/plan/layout.h"
 #include "engine/state/kept_states.h"
@@ -67,7 +69,10 @@ class EngineImpl final : public Engine {
   }
   std::vector<HotExpert> hot_experts() const override { return store_ ? store_->hottest() : std::vector<HotExpert>(); }
   bool warm_up() override;
-  std::optional<DispatchCounts> dispatch_counts() const override { return placed_.runner->dispatch_counts(); }
+  std::optional<DispatchCounts> dispatch_counts() const override {
+    const MeasuredRunner* const measured = placed_.runner->measured();
+    return measured == nullptr ? std::nullopt : measured->dispatch_counts();
+  }
   std::string numerics_id() const override { return placed_.numerics_id; }
   Cache& cache() { return cache_; }
   const Continuation& continuation() const { return *continuation_; }
@@ -104,6 +109,9 @@ class EngineImpl final : public Engine {
   bool in_flight(RequestId id) const;
 
   // engine_step.cpp
+  bool take_recalled();
+  bool is_reading() const;
+  bool has_rows(Job& job, const Portion& portion);
   bool launch();
   std::vector<Pending> pending();
   FlightPart flight_part(const Job& job, const Portion& portion);
@@ -125,8 +133,7 @@ class EngineImpl final : public Engine {
   void fail_all(const Flight& flight, const Error& why);
   void forget_sequence(SequenceId sequence);
 
-  const std::string& digest();
-  ComputedBy computed_by();
+  ComputedBy computed_by() const;
 
   std::unique_ptr<TextModel> model_;
   LeasedRows leased_;  // weights of what is placed
@@ -144,7 +151,6 @@ class EngineImpl final : public Engine {
   std::vector<float> logits_;          // likewise; only of steps that give logits
   std::vector<Reservation> reserved_;
 
-  std::string digest_;  // of the model, once somebody asked
   PageFiles pages_;
   SequenceFiles files_;
   std::optional<KeptStates> states_;  // none: no state store

@@ -34,11 +34,6 @@ Result<History> EngineImpl::history(SequenceId sequence) const {
   return error(ErrorKind::not_found, "sequence ", sequence, ": is not open: want one that was kept");
 }
 
-const std::string& EngineImpl::digest() {
-  if (digest_.empty()) digest_ = model_->digest();
-  return digest_;
-}
-
 Status EngineImpl::save(SequenceId sequence, const std::string& path) {
   TRY(const OpenSequence* open, board_.idle_sequence(sequence));
   return files_.save(open->text, path);

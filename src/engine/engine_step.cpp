@@ -12,10 +12,13 @@ constexpr auto kNearTheEnd = std::chrono::microseconds(300);
 }  // namespace
 
 StepState EngineImpl::step() {
-  if (continuation_->busy()) return continuation_->poll() ? StepState::progressed : StepState::in_flight;
+  bool progressed = take_recalled();
+  if (leased_.store) leased_.store->advance(/*wait=*/false);
+  if (continuation_->busy()) return continuation_->poll() || progressed ? StepState::progressed : StepState::in_flight;
   if (!flight_ && take_next_results()) return StepState::progressed;
-  if (!flight_ && !launch()) return StepState::idle;
-  bool progressed = !flight_;
+  const bool launched = !flight_ && launch();
+  if (!flight_ && !launched && !progressed && !is_reading()) return StepState::idle;
+  progressed |= launched && !flight_;
   while (const std::optional<Completion> completion = placed_.runner->poll()) {
     complete(*completion);
     progressed = true;
@@ -24,13 +27,33 @@ StepState EngineImpl::step() {
   return progressed ? StepState::progressed : StepState::in_flight;
 }
 
+// States or rows, for requests whose next step waits for them.
+bool EngineImpl::is_reading() const {
+  return (states_ && states_->busy()) || (leased_.store && leased_.store->reading());
+}
+
 void EngineImpl::wait() {
   if (flight_ && flight_->stopped)
     fetch_experts(true);
   else if (flight_ && flight_->token_class == TokenClass::decode && is_near_the_end(*flight_))
     yield_processor();
+  else if (!flight_ && leased_.store && leased_.store->reading())
+    leased_.store->advance(/*wait=*/true);
   else
     wait_a_moment();
+}
+
+// Requests whose states have been read, or not found, start.
+bool EngineImpl::take_recalled() {
+  if (!states_) return false;
+  bool any = false;
+  while (const auto recalled = states_->advance()) {
+    any = true;
+    const auto job = board_.jobs.find(recalled->request);
+    if (job != board_.jobs.end() && job->second.state == Job::State::reading)
+      admission_.start(job->second, recalled->length);
+  }
+  return any;
 }
 
 // Of a step that takes as long as the last one: a sleep would be too long by then.
@@ -61,7 +84,7 @@ bool EngineImpl::fetch_experts(bool wait) {
   return true;
 }
 
-// False when no request is left to run.
+// False when nothing can be run now.
 bool EngineImpl::launch() {
   if (continuation_->start()) return true;
   admission_.admit();
@@ -76,20 +99,36 @@ bool EngineImpl::launch() {
   Batch batch = schedule_.next(wanting);
   Flight flight{.token_class = batch.token_class};
   std::vector<PageCopy> copies;
+  bool progressed = finished_any;
   for (Portion& portion : batch.portions) {
     Job& job = board_.jobs.at(wanting[portion.of].id);
     // Jobs come oldest first, and what they need is taken from the youngest: never from one that is in the flight.
-    if (job.state != Job::State::running || !admission_.provide(job, portion, copies)) continue;
-    flight.parts.push_back(flight_part(job, portion));
+    if (job.state == Job::State::running && has_rows(job, portion) && admission_.provide(job, portion, copies))
+      flight.parts.push_back(flight_part(job, portion));
+    progressed |= job.state != Job::State::running;
   }
-  if (!flight.parts.empty()) start(std::move(flight), copies, {});
+  if (flight.parts.empty()) return progressed || !is_reading();  // the next batch is of others
+  start(std::move(flight), copies, {});
   return true;
+}
+
+// Whether all rows of tables that the portion needs lie in memory; else they are read now, and others go on.
+bool EngineImpl::has_rows(Job& job, const Portion& portion) {
+  if (!leased_.store) return true;
+  const StepPart part{.sequence = &board_.sequence_of(job).text,
+                      .drafts = std::span(job.guesses).first(portion.drafts),
+                      .begin = portion.begin,
+                      .end = portion.end + portion.drafts};
+  const Result<bool> there = leased_.store->hold(job.id, input_tokens(model_->program, part));
+  if (!there) fail(job, there.error());
+  return there && *there;
 }
 
 std::vector<Pending> EngineImpl::pending() {
   std::vector<Pending> wanting;
   for (auto& [id, job] : board_.jobs) {
-    if (job.state != Job::State::running) continue;
+    if (leased_.store && job.state != Job::State::running) leased_.store->release(id);
+    if (job.state != Job::State::running || (leased_.store && leased_.store->waits(id))) continue;
     const uint32_t adjustments = most_adjustments(job.request.sampling, model_->suppressed);
     const CachedHistory& text = board_.sequence_of(job).text;
     Pending& one = wanting.emplace_back(pending_of(job, text, cache_, adjustments));
@@ -138,9 +177,7 @@ void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, StartOpt
     rows += parts.back().end - parts.back().begin;
   }
   fill_step(step_, ports_, flight.token_class, parts);
-  if (leased_.store) {
-    if (const Status read = leased_.store->fetch(step_); !read) return fail_all(flight, read.error());
-  }
+  if (leased_.store) leased_.store->fill(step_);
   std::vector<ReadRequest> reads{{ports_.sample, std::as_writable_bytes(std::span(results_).first(wanted))}};
   if (with_logits) {
     const std::span<float> given = std::span(logits_).first(size_t{wanted} * model_->vocabulary);
@@ -156,7 +193,7 @@ void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, StartOpt
 
 // Tickets end in order: those of page copies before their step's.
 void EngineImpl::complete(const Completion& completion) {
-  if (files_.take(completion) || !flight_) return;
+  if (files_.take(completion) || (states_ && states_->take(completion)) || !flight_) return;
   if (!completion.status && !flight_->failure) flight_->failure = completion.status.error();
   if (completion.ticket != flight_->ticket) return;
   if (store_) store_->note(completion);
@@ -219,6 +256,7 @@ void EngineImpl::accept(const FlightPart& part, TokenClass token_class, const En
   const uint32_t computed = std::min(text.cached, progress.prompt_tokens);
   if (computed > progress.reused_tokens)
     progress.computed_prompt_tokens = std::max(progress.computed_prompt_tokens, computed - progress.reused_tokens);
+  if (leased_.store) leased_.store->release(job.id);
   if (job.cancelled) return finish(job, Finish::cancelled);
   continuation_->take_rows(job, text.history, token_class, ended);
   if (part.samples)
@@ -291,6 +329,7 @@ std::string EngineImpl::describe(const FlightPart& part, const std::optional<Non
 void EngineImpl::fail_all(const Flight& flight, const Error& why) {
   sick_.clear();
   for (const FlightPart& part : flight.parts) fail(board_.jobs.at(part.job), why);
+  if (states_) states_->stop_reading();
   cache_.forget_snapshots();
   continuation_->forget_all();
   for (auto& [id, sequence] : board_.sequences) cache_.drop(sequence.text);

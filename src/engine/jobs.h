@@ -20,7 +20,8 @@ struct OpenSequence {
 };
 
 struct Job {
-  enum class State : uint8_t { waiting, running, finished };
+  // reading: of what is kept of its history, before it runs.
+  enum class State : uint8_t { waiting, reading, running, finished };
 
   RequestId id = 0;  // the larger, the younger
   Request request;

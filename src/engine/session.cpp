@@ -1,21 +1,21 @@
 #include "engine/session.h"
 
 #include <algorithm>
-#include <chrono>
+#include <utility>
 
 namespace sluice {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 // One turn of the engine; a device or a disk that works by itself is waited for.
 void turn(Engine& engine) {
   if (engine.step() == StepState::in_flight) engine.wait();
 }
 
-void take(Answer& answer, Progress& progress) {
+void take(Answer& answer, const Progress& progress) {
   answer.tokens.insert(answer.tokens.end(), progress.tokens.begin(), progress.tokens.end());
   answer.logits.insert(answer.logits.end(), progress.logits.begin(), progress.logits.end());
   answer.finish = progress.finish;
@@ -33,34 +33,65 @@ void take(Answer& answer, Progress& progress) {
 Session::~Session() { clear(); }
 
 void Session::clear() {
+  for (cancel(); running_;) {
+    static_cast<void>(collect());
+    if (running_) turn(*engine_);
+  }
   if (sequence_ == kNewSequence) return;
-  CHECK(engine_->close(sequence_));  // idle: run() returns when its request has ended
+  CHECK(engine_->close(sequence_));
   sequence_ = kNewSequence;
 }
 
-Result<Answer> Session::run(Request request, const TokenSink& sink, const ProgressSink& watch) {
+void Session::abandon() {
+  running_.reset();
+  sequence_ = kNewSequence;
+}
+
+void Session::adopt(SequenceId sequence) {
+  if (sequence != sequence_) clear();
+  sequence_ = sequence;
+}
+
+void Session::cancel() {
+  if (running_) engine_->cancel(*running_);
+}
+
+Status Session::begin(Request request) {
+  if (running_) return error(ErrorKind::invalid, "conversation: an answer is being made: want it to end first");
   request.sequence = sequence_;
   request.keep_sequence = true;
-  const Clock::time_point start = Clock::now();
-  TRY(const RequestId id, engine_->submit(std::move(request)));
-  Answer answer;
-  Clock::time_point answer_start = start;
-  while (answer.finish == Finish::running) {
-    turn(*engine_);
-    TRY(Progress progress, engine_->collect(id));
-    sequence_ = progress.sequence;
-    if (answer.tokens.empty() && (!progress.tokens.empty() || progress.finish != Finish::running)) {
-      answer.prompt_seconds = seconds_since(start);
-      answer_start = Clock::now();
-    }
-    const bool wanted = !sink || std::ranges::all_of(progress.tokens, [&](const SampleResult& t) { return sink(t); });
-    if (!wanted || (watch && !watch(progress))) engine_->cancel(id);
-    take(answer, progress);
-    if (progress.failure) return *std::move(progress.failure);
+  start_ = answer_start_ = Clock::now();
+  TRY(running_, engine_->submit(std::move(request)));
+  answer_ = {};
+  return {};
+}
+
+Result<Progress> Session::collect() {
+  CHECK(running_);
+  Result<Progress> progress = engine_->collect(*running_);
+  if (!progress || progress->finish != Finish::running) running_.reset();
+  if (!progress) return progress;
+  sequence_ = progress->sequence;
+  if (answer_.tokens.empty() && (!progress->tokens.empty() || !running_)) {
+    answer_.prompt_seconds = seconds_since(start_);
+    answer_start_ = Clock::now();
   }
-  if (!answer.tokens.empty()) answer.answer_seconds = seconds_since(answer_start);
-  engine_->keep_state(sequence_);
-  return answer;
+  take(answer_, *progress);
+  if (progress->failure) return *std::move(progress->failure);
+  if (!answer_.tokens.empty()) answer_.answer_seconds = seconds_since(answer_start_);
+  if (!running_) engine_->keep_state(sequence_);
+  return progress;
+}
+
+Result<Answer> Session::run(Request request, const TokenSink& sink, const ProgressSink& watch) {
+  TRY_STATUS(begin(std::move(request)));
+  while (running_) {
+    turn(*engine_);
+    TRY(const Progress progress, collect());
+    const bool wanted = !sink || std::ranges::all_of(progress.tokens, [&](const SampleResult& t) { return sink(t); });
+    if (!wanted || (watch && !watch(progress))) cancel();
+  }
+  return std::exchange(answer_, {});
 }
 
 Result<History> Session::history() const {

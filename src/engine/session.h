@@ -1,7 +1,10 @@
-// Session: one conversation on an Engine, for callers that may wait. Waiting is a loop over Engine::step().
+// Session: one conversation on an Engine. begin() and collect() never wait, for a page or a server that steps the
+// engine itself; run() waits, which is a loop over Engine::step() and collect().
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,19 +34,39 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Runs `request` on this session's sequence (its `sequence` and `keep_sequence` are set here), then keeps its state.
-  // A failed answer is an Error; the history then stands as it was before.
+  // Submits `request` on this session's sequence (its `sequence` and `keep_sequence` are set here). While another
+  // request runs it is refused.
+  Status begin(Request request);
+  // What is new since the last call, while a request runs. A failed request is an Error, and is over; the history then
+  // stands as it was before. The end of an answer keeps its state, where the engine has a store.
+  Result<Progress> collect();
+  void cancel();  // as Engine::cancel
+  bool running() const { return running_.has_value(); }
+  // Of the request that runs, so far, or of the last one.
+  const Answer& answer() const { return answer_; }
+
+  // begin() and collect() to the end.
   Result<Answer> run(Request request, const TokenSink& sink = {}, const ProgressSink& watch = {});
 
   Result<History> history() const;
+  SequenceId sequence() const { return sequence_; }
   Status truncate(size_t tokens);
   Status save(const std::string& path);
   Status load(const std::string& path, std::string* note);  // replaces this session's sequence
+  void adopt(SequenceId sequence);                          // likewise, with an idle one of the engine
+  // A running request is cancelled, and the step that computes for it is waited for.
   void clear();
+  // Leaves the sequence to the engine, for a host that may not wait and drops the engine next.
+  void abandon();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   Engine* engine_;
   SequenceId sequence_ = kNewSequence;
+  std::optional<RequestId> running_;
+  Answer answer_;
+  Clock::time_point start_, answer_start_;  // of the request, of the answer's first token
 };
 
 }  // namespace sluice

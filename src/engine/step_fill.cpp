@@ -16,14 +16,9 @@ struct Cursor {
 };
 
 void fill_rows(StepBuffer& step, uint32_t tokens_port, uint32_t sequence, const StepPart& part, uint32_t row) {
-  const std::span<int32_t> tokens = step.input_i32(tokens_port);
-  const Placeholders& placeholders = step.program().placeholders;
+  const std::vector<int32_t> tokens = input_tokens(step.program(), part);
+  std::copy(tokens.begin(), tokens.end(), step.input_i32(tokens_port).begin() + row);
   for (uint32_t position = part.begin; position < part.end; ++position, ++row) {
-    const History& history = part.sequence->history;
-    const int32_t token = position < history.size() ? history[position].token : part.drafts[position - history.size()];
-    const bool stands_in =
-        std::find(placeholders.tokens.begin(), placeholders.tokens.end(), token) != placeholders.tokens.end();
-    tokens[row] = stands_in ? placeholders.read_as : token;
     step.positions()[row] = static_cast<int32_t>(position);
     step.row_sequences()[row] = static_cast<int32_t>(sequence);
   }
@@ -94,6 +89,19 @@ Status check_tokens(std::string_view where, std::span<const int32_t> tokens, uin
     return error(ErrorKind::invalid, where, ": token ", i, " is ", tokens[i], ": want 0 to ", vocabulary - 1);
   }
   return {};
+}
+
+std::vector<int32_t> input_tokens(const Program& program, const StepPart& part) {
+  const auto& [placeholders, read_as] = program.placeholders;
+  const History& history = part.sequence->history;
+  std::vector<int32_t> tokens;
+  tokens.reserve(part.end - part.begin);
+  for (uint32_t position = part.begin; position < part.end; ++position) {
+    const int32_t token = position < history.size() ? history[position].token : part.drafts[position - history.size()];
+    const bool stands_in = std::find(placeholders.begin(), placeholders.end(), token) != placeholders.end();
+    tokens.push_back(stands_in ? read_as : token);
+  }
+  return tokens;
 }
 
 std::vector<RowSampling> row_samplings(const SamplingSettings& settings, uint32_t choice, const History& history,

@@ -36,6 +36,9 @@ struct StepPart {
   std::vector<RowSampling> sampling = {};  // of the last ones; what others sample is not looked at
 };
 
+// The tokens that the program is given for the part's rows.
+std::vector<int32_t> input_tokens(const Program& program, const StepPart& part);
+
 // Parts become the step's sequences in their order; wanted rows and their results follow part by part.
 void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class, std::span<const StepPart> parts);
 

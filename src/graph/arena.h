@@ -1,9 +1,9 @@
-// Where values lie in a device's one arena of activations: values alive at different times share memory.
+// The layout of a device's one arena of activations. Values that live at different times share memory.
 //
-// A value lives from the op that writes it to the last op that reads it or a view of it; outputs, and in a traced plan
-// named values, live to the end. The ops of a block count as one moment, and so do those of each range that a device
-// asks for, so that it may fuse them or run them in any order; an op's result never lies where one of its operands
-// does. Views have the place of their storage. Program inputs lie in the step buffer and have no place here.
+// A value lives from the op that writes it to the last op that reads it or a view of it. Outputs live to the end, and
+// so do named values in a traced plan. The ops of a block count as one moment, as do those of each range that a device
+// asks for, so that it may fuse them or run them in any order. An op's result never overlaps one of its operands. A
+// view lies where its storage lies. Program inputs lie in the step buffer, not here.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct OpRange {
 
 struct Lifetime {
   ValueId value = kNone;  // its own storage
-  uint32_t first = 0;     // moments: op indices, with the ops of a block or range all at its first
+  uint32_t first = 0;     // moments are op indices; the ops of a block or range all count as its first
   uint32_t last = 0;      // inclusive; kNone: the end of the step
 };
 

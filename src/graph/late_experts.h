@@ -1,6 +1,6 @@
-// A program whose experts have to be fetched, in an order that gives them time: each `experts` is moved behind all that
-// does not need its result, such as a shared expert, so that a device which says at `route` what it lacks computes
-// those in the meantime. Ops are pure, so that no bit changes.
+// Reorders a program whose experts are read, to give the reads time. Each `experts` op moves behind all ops that do not
+// need its result, such as a shared expert. A device that reports missing experts at `route` computes those ops
+// meanwhile. Ops are pure, so no bit changes.
 #pragma once
 
 #include "graph/program.h"

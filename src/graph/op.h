@@ -1,4 +1,4 @@
-// The catalogue of operators. A device that forgets one does not compile; one that is missing on purpose stands in the
+// The catalogue of operators. A device that forgets one does not link; one that is missing on purpose stands in the
 // device's visible table.
 #pragma once
 
@@ -17,9 +17,42 @@
 
 namespace sluice {
 
-using Op =
-    std::variant<Embed, Linear, RmsNorm, L2Norm, Add, Mul, Scale, Softcap, Activation, GatedActivation, Rope, Append,
-                 Attention, Expand, ShortConv, DeltaGates, DeltaRule, Route, Experts, Gather, Slice, Sample>;
+// The list of ops, written once. X(op, with) for each.
+#define SLUICE_EACH_OP(X, with) \
+  X(Embed, with)                \
+  X(Linear, with)               \
+  X(RmsNorm, with)              \
+  X(L2Norm, with)               \
+  X(Add, with)                  \
+  X(Mul, with)                  \
+  X(Scale, with)                \
+  X(Softcap, with)              \
+  X(Activation, with)           \
+  X(GatedActivation, with)      \
+  X(Rope, with)                 \
+  X(Append, with)               \
+  X(Attention, with)            \
+  X(Expand, with)               \
+  X(ShortConv, with)            \
+  X(DeltaGates, with)           \
+  X(DeltaRule, with)            \
+  X(Route, with)                \
+  X(Experts, with)              \
+  X(Gather, with)               \
+  X(Slice, with)                \
+  X(Sample, with)
+
+// Declares `void f(const Embed& op)` and so on: what a class has to define that plays every op.
+#define SLUICE_OP_OVERLOAD(O, f) void f(const O& op);
+#define SLUICE_OP_OVERLOADS(f) SLUICE_EACH_OP(SLUICE_OP_OVERLOAD, f) static_assert(true)
+
+template <class /*Before*/, class... Ops>
+struct OpVariant {
+  using Type = std::variant<Ops...>;
+};
+#define SLUICE_OP_BEHIND(O, before) , O
+using Op = OpVariant<void SLUICE_EACH_OP(SLUICE_OP_BEHIND, )>::Type;
+#undef SLUICE_OP_BEHIND
 
 inline const OpDoc& op_doc(const Op& op) {
   return std::visit([](const auto& o) -> const OpDoc& { return o.kDoc; }, op);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/limits.h"
+#include "model/weight_table.h"
 
 namespace sluice {
 namespace {
@@ -216,6 +217,15 @@ std::vector<GgufMetadata::Entry> gguf_keys(std::span<const ConfigField> fields, 
   for (const ConfigField& field : fields)
     if (!left_out(field)) keys.push_back({cat(architecture, ".", field.gguf), gguf_value(field)});
   return keys;
+}
+
+Result<uint32_t> gguf_vocabulary(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden) {
+  const StoredTensor* table = names.find("token_embd.weight");
+  if (table == nullptr || table->shape.size() != 2 || table->shape[0] < 1 || table->shape[0] > kMaxVocabulary)
+    return error(ErrorKind::invalid, checkpoint.path(), ": token_embd.weight is ",
+                 table == nullptr ? "missing" : format_shape(table->shape), ": want [1 to ", kMaxVocabulary, ", ",
+                 hidden, "]");
+  return static_cast<uint32_t>(table->shape[0]);
 }
 
 }  // namespace sluice

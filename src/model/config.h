@@ -25,6 +25,8 @@
 
 namespace sluice {
 
+class SourceNames;
+
 struct ConfigField {
   using Target = std::variant<uint32_t*, float*, bool*, std::vector<uint32_t>*>;
 
@@ -89,5 +91,8 @@ class ConfigReader {
 // The rows as GGUF keys. Rows that GGUF lacks are left out, and so are values that equal an `otherwise` of 0. A field
 // with one value a layer is written as one number when all layers agree.
 std::vector<GgufMetadata::Entry> gguf_keys(std::span<const ConfigField> fields, const std::string& architecture);
+
+// The tokens of a GGUF file that has no key for them: rows of its embedding table, which is `hidden` wide.
+Result<uint32_t> gguf_vocabulary(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden);
 
 }  // namespace sluice

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_set>
 
-#include "base/limits.h"
 #include "model/expert_names.h"
 #include "model/integer_layout.h"
-#include "model/parts.h"
+#include "model/weight_parts.h"
 
 namespace sluice {
 namespace {
@@ -34,7 +34,7 @@ Status check_shape(const Checkpoint& checkpoint, const StoredTensor& stored, con
 
 // All of a stored tensor, whose shape that is.
 Result<TensorSource> whole_tensor(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
-                                  Format format, FoundParts beside) {
+                                  Format format, FoundWeightParts beside) {
   TensorSource whole;
   whole.shape = shape;
   whole.format = format;
@@ -166,6 +166,90 @@ Error missing_tensors(const Checkpoint& checkpoint, const std::vector<std::strin
                list);
 }
 
+// Finds a table's weights among a checkpoint's tensors, one row of the table after another, and keeps account of what
+// is missing and which tensors were used.
+class WeightFinder {
+ public:
+  static Result<WeightFinder> open(const WeightTable& table, const Checkpoint& checkpoint, const SourceNames& names) {
+    TRY(WeightPartFinder parts, WeightPartFinder::open(checkpoint, names, names_of(table, checkpoint.dialect())));
+    return WeightFinder(checkpoint, names, std::move(parts));
+  }
+
+  // Nothing: the checkpoint lacks the weight, which then is among missing(), or was optional.
+  Result<std::optional<BoundWeight>> find(const WeightRow& row) {
+    const SourceName* source = present_source(row);
+    if (source == nullptr) return std::optional<BoundWeight>();
+    TRY(Stored stored, find_stored(row, *source));
+    if (stored.tensors.size() < tensors_of(row, *source)) return std::optional<BoundWeight>();
+    TensorSource whole = stored.sources[0];
+    if (stored.sources.size() > 1) TRY_ASSIGN(whole, stacked(checkpoint_, stored.tensors, stored.sources));
+    if (source->one_matrix)
+      TRY_ASSIGN(whole, divided(checkpoint_, *stored.tensors[0], std::move(whole), row.shape.experts));
+    TensorSource tensor = rows_of(whole, source->first_row, row.shape.rows);
+    if (source->transform != Transform::none) whole = tensor = transformed(tensor, source->transform);
+    return std::optional(BoundWeight{row, *source, stored.tensors[0], std::move(whole), std::move(tensor)});
+  }
+
+  const std::vector<std::string>& missing() const { return missing_; }
+  bool has_used(const StoredTensor* stored) const { return used_.contains(stored); }
+
+ private:
+  WeightFinder(const Checkpoint& checkpoint, const SourceNames& names, WeightPartFinder parts)
+      : checkpoint_(checkpoint), names_(names), parts_(std::move(parts)) {}
+
+  // The tensor that a weight is kept in, or those of its experts.
+  struct Stored {
+    std::vector<const StoredTensor*> tensors;
+    std::vector<TensorSource> sources;
+  };
+
+  static uint32_t tensors_of(const WeightRow& row, const SourceName& source) {
+    return is_of_each_expert(source.name) ? row.shape.experts : 1;
+  }
+
+  // The first of the row's names that the checkpoint has; null: none.
+  const SourceName* present_source(const WeightRow& row) {
+    const std::vector<SourceName>& sources = row.sources(checkpoint_.dialect());
+    for (const SourceName& source : sources)
+      if (!source.transposed && names_.find(name_of_expert(source.name, 0)) != nullptr) return &source;
+    if (!row.optional) miss(name_of_expert(sources.front().name, 0));
+    return nullptr;
+  }
+
+  Result<Stored> find_stored(const WeightRow& row, const SourceName& source) {
+    const WeightShape shape = shape_of_stored(row.shape, source);
+    Stored stored;
+    for (uint32_t i = 0; i < tensors_of(row, source); ++i) {
+      const std::string name = name_of_expert(source.name, i);
+      const StoredTensor* one = names_.find(name);
+      if (one == nullptr) {
+        miss(name);
+        continue;
+      }
+      TRY(const ElementView view, parts_.view(name, *one, shape));
+      TRY_STATUS(check_shape(checkpoint_, *one, view, stored_shape(row.shape, source)));
+      TRY(FoundWeightParts beside, parts_.find(name, *one, shape));
+      used_.insert(one);
+      used_.insert(beside.tensors.begin(), beside.tensors.end());
+      TRY(TensorSource elements, whole_tensor(checkpoint_, *one, shape, view.format, std::move(beside)));
+      stored.tensors.push_back(one);
+      stored.sources.push_back(std::move(elements));
+    }
+    return stored;
+  }
+
+  void miss(const std::string& name) {
+    if (missed_.insert(name).second) missing_.push_back(names_.prefix() + name);
+  }
+
+  const Checkpoint& checkpoint_;
+  const SourceNames& names_;
+  WeightPartFinder parts_;
+  std::vector<std::string> missing_;        // in the table's order
+  std::unordered_set<std::string> missed_;  // the same
+  std::unordered_set<const StoredTensor*> used_;
+};
+
 }  // namespace
 
 std::vector<int64_t> stored_shape(const WeightShape& shape, const SourceName& source) {
@@ -260,67 +344,20 @@ const BoundWeight* BoundWeights::bound(const std::string& canonical) const {
 
 Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& checkpoint, const SourceNames& names) {
   BoundWeights weights;
-  std::vector<std::string> missing;
-  std::unordered_set<std::string> missed;
-  const auto miss = [&](const std::string& name) {
-    if (missed.insert(name).second) missing.push_back(name);
-  };
-  std::unordered_set<const StoredTensor*> used;
-  TRY(const PartFinder finder, PartFinder::open(checkpoint, names, names_of(table, checkpoint.dialect())));
+  TRY(WeightFinder finder, WeightFinder::open(table, checkpoint, names));
   for (const WeightRow& row : table.rows()) {
-    const std::vector<SourceName>& sources = row.sources(checkpoint.dialect());
-    const auto source = std::find_if(sources.begin(), sources.end(), [&](const SourceName& s) {
-      return !s.transposed && names.find(name_of_expert(s.name, 0)) != nullptr;
-    });
-    if (source == sources.end()) {
-      if (!row.optional) miss(names.prefix() + name_of_expert(sources.front().name, 0));
-      continue;
-    }
-    const WeightShape shape = shape_of_stored(row.shape, *source);
-    const uint32_t tensors = is_of_each_expert(source->name) ? row.shape.experts : 1;
-    std::vector<const StoredTensor*> stored;
-    std::vector<TensorSource> found;
-    for (uint32_t i = 0; i < tensors; ++i) {
-      const std::string name = name_of_expert(source->name, i);
-      const StoredTensor* one = names.find(name);
-      if (one == nullptr) {
-        miss(names.prefix() + name);
-        continue;
-      }
-      TRY(const ElementView view, finder.view(name, *one, shape));
-      TRY_STATUS(check_shape(checkpoint, *one, view, stored_shape(row.shape, *source)));
-      TRY(FoundParts beside, finder.find(name, *one, shape));
-      used.insert(one);
-      used.insert(beside.tensors.begin(), beside.tensors.end());
-      TRY(TensorSource elements, whole_tensor(checkpoint, *one, shape, view.format, std::move(beside)));
-      stored.push_back(one);
-      found.push_back(std::move(elements));
-    }
-    if (found.size() != tensors) continue;
-    TensorSource whole = found[0];
-    if (tensors > 1) TRY_ASSIGN(whole, stacked(checkpoint, stored, found));
-    if (source->one_matrix) TRY_ASSIGN(whole, divided(checkpoint, *stored[0], std::move(whole), row.shape.experts));
-    TensorSource tensor = rows_of(whole, source->first_row, row.shape.rows);
+    TRY(std::optional<BoundWeight> weight, finder.find(row));
+    if (!weight) continue;
     weights.index_.emplace(row.name, weights.all_.size());
-    if (source->transform != Transform::none) whole = tensor = transformed(tensor, source->transform);
-    weights.all_.push_back({row, *source, stored[0], std::move(whole), std::move(tensor)});
+    weights.all_.push_back(*std::move(weight));
   }
-  if (!missing.empty()) return missing_tensors(checkpoint, missing);
+  if (!finder.missing().empty()) return missing_tensors(checkpoint, finder.missing());
   for (const auto& [name, stored] : names.all()) {
-    if (used.contains(stored) || is_ignored(table, checkpoint.dialect(), name)) continue;
+    if (finder.has_used(stored) || is_ignored(table, checkpoint.dialect(), name)) continue;
     weights.unread_.push_back(stored->name);
     if (!table.in_tower(checkpoint.dialect(), name)) weights.unknown_.push_back(stored->name);
   }
   return weights;
-}
-
-Result<uint32_t> gguf_vocabulary(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden) {
-  const StoredTensor* table = names.find("token_embd.weight");
-  if (table != nullptr && table->shape.size() == 2 && table->shape[0] >= 1 && table->shape[0] <= kMaxVocabulary)
-    return static_cast<uint32_t>(table->shape[0]);
-  return error(ErrorKind::invalid, checkpoint.path(), ": token_embd.weight is ",
-               table == nullptr ? "missing" : format_shape(table->shape), ": want [1 to ", kMaxVocabulary, ", ", hidden,
-               "]");
 }
 
 Weight WeightScope::operator[](const char* name) const {

@@ -122,7 +122,7 @@ struct BoundWeight {
 };
 
 // Tensors by the names of a table. A table's name is the stored name without the first fitting one of `prefixes`,
-// without "_packed", and with ".weight" for ".qweight" (parts.h). Fails when two tensors get one name.
+// without "_packed", and with ".weight" for ".qweight" (weight_parts.h). Fails when two tensors get one name.
 class SourceNames {
  public:
   static Result<SourceNames> read(const Checkpoint& checkpoint, const std::vector<std::string>& prefixes);
@@ -155,9 +155,6 @@ class BoundWeights final : public WeightSource {
   std::unordered_map<std::string, size_t> index_;
   std::vector<std::string> unread_, unknown_;
 };
-
-// The vocabulary of a GGUF file whose keys do not say it: the rows of its embedding table, of so many columns.
-Result<uint32_t> gguf_vocabulary(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden);
 
 // Finds every row of the table in the checkpoint. Fails with one sentence when tensors are missing, have another shape,
 // or a format that no device computes with.

@@ -4,21 +4,12 @@
 #include <limits>
 
 #include "base/limits.h"
+#include "text/gguf_tokenizers.h"
 #include "text/vocabulary.h"
 #include "text/vocabulary_rules.h"
 
 namespace sluice {
 namespace {
-
-Result<VocabularyKind> kind_of(const GgufVocabulary& gguf) {
-  if (gguf.model == "gpt2") return VocabularyKind::byte_level;
-  if (gguf.model == "gemma4") return VocabularyKind::sentencepiece;
-  // Ollama writes Gemma 4 as "llama" with merges.
-  if (gguf.model == "llama" && gguf.pre == "gemma4" && !gguf.merges.empty()) return VocabularyKind::sentencepiece;
-  if (gguf.model == "llama") return VocabularyKind::scored;
-  return error(ErrorKind::unsupported, "tokenizer.ggml.model is \"", printable(gguf.model),
-               "\": want gpt2, gemma4 or llama");
-}
 
 Status check_length(std::string_view key, size_t found, size_t want, bool optional) {
   if (found == want || (optional && found == 0)) return {};
@@ -92,7 +83,7 @@ Result<const PreTokenizer*> pre_tokenizer_of(const GgufVocabulary& gguf, Vocabul
 }
 
 // Word cutting, and what depends on the family rather than on a key.
-Status read_rules(const GgufVocabulary& gguf, Vocabulary& vocabulary) {
+Status read_rules(const GgufVocabulary& gguf, bool forces_bos, Vocabulary& vocabulary) {
   bool adds_bos = true;
   TRY(const PreTokenizer* pre, pre_tokenizer_of(gguf, vocabulary.kind));
   if (pre != nullptr) {
@@ -107,9 +98,7 @@ Status read_rules(const GgufVocabulary& gguf, Vocabulary& vocabulary) {
   if (vocabulary.kind == VocabularyKind::scored) default_ids(vocabulary);
   if (gguf.add_bos_token.value_or(false) && !vocabulary.bos)
     return error(ErrorKind::corrupt, "tokenizer.ggml.add_bos_token is true: want a tokenizer.ggml.bos_token_id");
-  // Gemma 4 needs its <bos>, though some files deny it.
-  const bool forced = vocabulary.kind == VocabularyKind::sentencepiece;
-  vocabulary.add_bos = vocabulary.bos && (forced || gguf.add_bos_token.value_or(adds_bos));
+  vocabulary.add_bos = vocabulary.bos && (forces_bos || gguf.add_bos_token.value_or(adds_bos));
   vocabulary.add_eos = vocabulary.eos && gguf.add_eos_token.value_or(false);
   return {};
 }
@@ -147,7 +136,7 @@ Status merge_by_score(Vocabulary& vocabulary) {
   return {};
 }
 
-// llama.cpp's files show Gemma 4's markers as plain text; here they are markers.
+// Markers that llama.cpp's files have as plain text become markers.
 void hide_markers(Vocabulary& vocabulary) {
   for (Token& token : vocabulary.tokens) {
     if (token.kind != TokenKind::user_defined || !is_visible_marker(token.text)) continue;
@@ -159,10 +148,10 @@ void hide_markers(Vocabulary& vocabulary) {
 std::optional<int64_t> written_id(std::optional<int32_t> id) { return id ? std::optional<int64_t>(*id) : std::nullopt; }
 
 void write_tokens(const Vocabulary& vocabulary, size_t count, GgufVocabulary& gguf) {
-  const bool marked = vocabulary.kind == VocabularyKind::sentencepiece;
+  const GgufTokenizer& tokenizer = gguf_tokenizer(vocabulary.kind);
   for (const Token& token : vocabulary.tokens) {
     gguf.tokens.push_back(token.text);
-    const bool shown = marked && is_visible_marker(token.text);
+    const bool shown = tokenizer.shows_markers && is_visible_marker(token.text);
     gguf.token_type.push_back(static_cast<int32_t>(shown ? TokenKind::user_defined : token.kind));
     if (vocabulary.kind == VocabularyKind::scored) gguf.scores.push_back(token.score);
   }
@@ -172,7 +161,7 @@ void write_tokens(const Vocabulary& vocabulary, size_t count, GgufVocabulary& gg
     if (vocabulary.kind == VocabularyKind::scored) gguf.scores.push_back(-1000);
   }
   // As in the files of llama.cpp's converter, though its merges need no scores.
-  if (marked) gguf.scores.assign(gguf.tokens.size(), -1000);
+  if (tokenizer.writes_scores) gguf.scores.assign(gguf.tokens.size(), -1000);
 }
 
 Status write_merges(const Vocabulary& vocabulary, GgufVocabulary& gguf) {
@@ -190,13 +179,14 @@ Status write_merges(const Vocabulary& vocabulary, GgufVocabulary& gguf) {
 }
 
 Status write_names(const Vocabulary& vocabulary, GgufVocabulary& gguf) {
+  const GgufTokenizer& tokenizer = gguf_tokenizer(vocabulary.kind);
+  gguf.model = tokenizer.model;
   if (vocabulary.kind == VocabularyKind::byte_level) {
     const PreTokenizer* pre = find_pre_tokenizer(vocabulary.splits, vocabulary.ignore_merges);
     if (pre == nullptr) {
       return error(ErrorKind::unsupported, "no tokenizer.ggml.pre stands for this vocabulary's rules",
                    vocabulary.ignore_merges ? " with whole words" : "", ": want those of a named pre-tokenizer");
     }
-    gguf.model = "gpt2";
     gguf.pre = pre->name;
     return {};
   }
@@ -204,9 +194,7 @@ Status write_names(const Vocabulary& vocabulary, GgufVocabulary& gguf) {
     return error(ErrorKind::unsupported,
                  "no tokenizer.ggml.model stands for merges over U+2581 with a space before the text: want none");
   }
-  const bool merged = vocabulary.kind == VocabularyKind::sentencepiece;
-  gguf.model = merged ? "gemma4" : "llama";
-  gguf.pre = merged ? "gemma4" : "default";
+  gguf.pre = tokenizer.pre;
   gguf.add_space_prefix = vocabulary.space_prefix;
   return {};
 }
@@ -214,18 +202,19 @@ Status write_names(const Vocabulary& vocabulary, GgufVocabulary& gguf) {
 }  // namespace
 
 Status check_gguf_kind(const GgufVocabulary& gguf) {
-  TRY(const VocabularyKind kind, kind_of(gguf));
-  TRY_STATUS(pre_tokenizer_of(gguf, kind));
+  TRY(const GgufTokenizer* tokenizer, find_gguf_tokenizer(gguf));
+  TRY_STATUS(pre_tokenizer_of(gguf, tokenizer->kind));
   return {};
 }
 
 Result<Vocabulary> vocabulary_from_gguf(GgufVocabulary gguf) {
   Vocabulary vocabulary;
-  TRY(vocabulary.kind, kind_of(gguf));
+  TRY(const GgufTokenizer* tokenizer, find_gguf_tokenizer(gguf));
+  vocabulary.kind = tokenizer->kind;
   TRY_STATUS(read_tokens(gguf, vocabulary));
   TRY_STATUS(read_ids(gguf, vocabulary));
-  TRY_STATUS(read_rules(gguf, vocabulary));
-  if (vocabulary.kind == VocabularyKind::sentencepiece) hide_markers(vocabulary);
+  TRY_STATUS(read_rules(gguf, tokenizer->forces_bos, vocabulary));
+  if (tokenizer->shows_markers) hide_markers(vocabulary);
   if (vocabulary.kind == VocabularyKind::scored) {
     TRY_STATUS(merge_by_score(vocabulary));
   } else {

@@ -7,10 +7,8 @@
 
 #include "base/files/memory_files.h"
 #include "base/unicode.h"
-#include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
-#include "engine/plan/memory_plan.h"
 #include "engine/sampling_json.h"
 #include "wasm/page_gpu.h"
 
@@ -23,8 +21,6 @@ constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
 // That the module's malloc gives at once is less than 2 GiB, and slots in the heap are one block.
 constexpr uint64_t kMostSlotBytes = (uint64_t{1} << 31) - (uint64_t{1} << 20);
 constexpr double kMostBytes = 1e15;
-// Positions where nobody says how many and experts come and go: the longest context would leave them no memory.
-constexpr uint32_t kStreamedContext = 8192;
 // At once, so that the page may wait for them to arrive.
 constexpr uint64_t kLoadBytes = uint64_t{32} << 20;
 // Where a state lies while it is saved or restored.
@@ -73,6 +69,18 @@ Result<uint64_t> bytes_of(const Json& options, std::string_view name) {
   return error(ErrorKind::invalid, name, ": found ", write_json(*options.find(name)), ": want a number of bytes");
 }
 
+// A string stands for an array of it.
+Result<std::vector<std::string>> strings_of(const Json& object, std::string_view name) {
+  std::vector<std::string> strings;
+  const Json* member = object.find(name);
+  if (member == nullptr) return strings;
+  for (const Json& one : member->is_array() ? member->as_array() : Json::Array{*member}) {
+    if (!one.is_string()) return error(ErrorKind::invalid, name, ": found ", write_json(one), ": want strings");
+    strings.push_back(one.as_string());
+  }
+  return strings;
+}
+
 Json json_of(const std::vector<int32_t>& numbers) {
   Json::Array array;
   for (const int32_t number : numbers) array.emplace_back(int64_t{number});
@@ -82,6 +90,11 @@ Json json_of(const std::vector<int32_t>& numbers) {
 const char* name_of(Finish finish) {
   static constexpr const char* kNames[] = {"running", "stop_token", "length", "cancelled", "failed"};
   return kNames[static_cast<size_t>(finish)];
+}
+
+const char* name_of(TurnEnd end) {
+  static constexpr const char* kNames[] = {"stop", "length", "cancelled"};
+  return kNames[static_cast<size_t>(end)];
 }
 
 Result<Arithmetic> arithmetic_of(const std::string& name) {
@@ -113,14 +126,28 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
 
   std::unique_ptr<webgpu::HostFactory> gpu;
   if (device.empty() || device == "webgpu") TRY_ASSIGN(gpu, page_gpu());
-  TRY(Checkpoint checkpoint, open_checkpoint(path));
-  TRY(Model model, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
-  TRY(TextParts text, open_text(model));
-  std::unique_ptr<Instance> opened(new Instance(std::move(model), std::move(text)));
+  std::unique_ptr<Instance> opened(new Instance);
   TRY_STATUS(opened->make_device(device, std::move(gpu)));
-  TRY_STATUS(opened->fit_memory(memory, engine));
-  TRY(opened->engine_, Engine::create(opened->model_, *opened->device_, opened->budget_, engine));
+  const MemoryBounds bounds = opened->bounds(memory);
+  opened->budget_.set_reserve(Domain::host, kReserveBytes);
+  bounds.limit(opened->budget_, opened->device_->info().memory);
+  // A page has one setting for all models: one without experts takes no memory for them.
+  const auto options_for = [&](const ChatModel& chat) -> Result<EngineOptions> {
+    TRY(const Program program, chat.model.record_text());
+    if (std::ranges::none_of(program.ops, [](const Op& op) { return std::holds_alternative<Experts>(op); }))
+      engine.experts.bytes = 0;
+    return engine;
+  };
+  TRY(opened->chat_,
+      open_chat_model({.files = files_at(path), .options = options_for}, *opened->device_, opened->budget_, bounds));
+  const ChatModel& chat = *opened->chat_;
+  opened->session_ = std::make_unique<ChatSession>(chat.text, *chat.engine, *chat.text.dialect);
   return opened;
+}
+
+// The engine goes next, and on a page's GPU nothing ends while this waits.
+Instance::~Instance() {
+  if (session_) session_->sequence().abandon();
 }
 
 // Unnamed: the page's GPU where it has one.
@@ -140,100 +167,109 @@ Status Instance::make_device(const std::string& name, std::unique_ptr<webgpu::Ho
   return {};
 }
 
-// `memory`: bytes of the device's, 0 for all there are. Experts that find no room in them are to be read as they are
-// chosen, unless options say into how much. A model without experts asks for no memory for them.
-Status Instance::fit_memory(uint64_t memory, EngineOptions& options) {
-  const Domain domain = device_->info().memory;
-  budget_.set_limit(Domain::host, kHeapBytes);
-  budget_.set_reserve(Domain::host, kReserveBytes);
-  budget_.count_mapped(Domain::host, true);
-  uint64_t limit = domain == Domain::host ? kHeapBytes : UINT64_MAX;  // how much a GPU has nobody says
-  if (memory != 0) limit = std::min(limit, memory);
-  if (limit != UINT64_MAX) budget_.set_limit(domain, limit);
-  options.lease_rows = domain == Domain::host;
-  const auto shorten = [&] {
-    if (options.context == 0) options.context = std::min(model_.facts().context_length, kStreamedContext);
-  };
-  TRY(const Program program, model_.record_text());
-  if (std::ranges::none_of(program.ops, [](const Op& op) { return std::holds_alternative<Experts>(op); }))
-    options.experts.bytes = 0;
-  if (options.experts.bytes != 0) {
-    shorten();
-  } else if (limit != UINT64_MAX) {
-    const auto plan_it = [&] { return plan_memory(model_, weight_files(model_), *device_, budget_, limit, options); };
-    TRY(MemoryPlan plan, plan_it());
-    if (plan.streams()) {
-      shorten();
-      TRY(plan, plan_it());
-    }
-    TRY_STATUS(check_floor(plan));
-    options.experts.bytes = plan.slot_memory();
-    options.prompt_chunk = plan.prompt_chunk;
-  }
-  if (domain == Domain::host) options.experts.bytes = std::min(options.experts.bytes, kMostSlotBytes);
-  return {};
+// `memory`: bytes of the device's, 0 for all there are. The heap ends at 4 GiB; how much a GPU has nobody says. Tables
+// of a model on a GPU stay whole in the files, which the host reads without the heap.
+MemoryBounds Instance::bounds(uint64_t memory) const {
+  const bool on_host = device_->info().memory == Domain::host;
+  MemoryBounds bounds{.host = {.by = MemoryBound::By::size, .bytes = kHeapBytes},
+                      .lease_rows = on_host,
+                      .most_expert_bytes = kMostSlotBytes};
+  if (!on_host) bounds.device = MemoryBound{};
+  if (memory == 0) return bounds;
+  MemoryBound& bound = on_host ? bounds.host : *bounds.device;
+  bound = {.by = MemoryBound::By::request, .bytes = std::min(bound.bytes, memory)};
+  return bounds;
 }
 
 Result<Json> Instance::load() {
   WebGpuDevice::Loaded loaded;
   if (gpu_ != nullptr) TRY_ASSIGN(loaded, gpu_->load(kLoadBytes));
-  TRY_STATUS(model_.checkpoint().check_unchanged());
+  TRY_STATUS(chat_->model.checkpoint().check_unchanged());
   loaded_ = loaded.bytes == loaded.of;
   return Json(Json::Object{{"bytes", static_cast<int64_t>(loaded.bytes)}, {"of", static_cast<int64_t>(loaded.of)}});
 }
 
 Json Instance::describe() const {
   const DeviceInfo device = device_->info();
-  return Json::Object{{"name", model_.facts().name},
+  return Json::Object{{"name", chat_->model.facts().name},
                       {"device", device.name},
                       {"device_description", device.description},
-                      {"numerics_id", engine_->numerics_id()},
-                      {"vocabulary", int64_t{model_.facts().vocabulary}},
-                      {"context", int64_t{engine_->context()}},
-                      {"ends", json_of(text_.ends)},
-                      {"has_chat_template", text_.chat.has_value()},
-                      {"sampling", sampling_json(sampling_of_file(model_.facts().sampling))}};
+                      {"numerics_id", chat_->engine->numerics_id()},
+                      {"vocabulary", int64_t{chat_->model.facts().vocabulary}},
+                      {"context", int64_t{chat_->engine->context()}},
+                      {"ends", json_of(chat_->text.ends)},
+                      {"has_chat_template", chat_->text.chat.has_value()},
+                      {"sampling", sampling_json(chat_->settings.sampling)}};
 }
 
 Result<std::string> Instance::render(const Json& chat) const {
-  if (!text_.chat) return error(ErrorKind::not_found, "chat template: none in the model: want one");
   const Json *messages = chat.find("messages"), *extra = chat.find("extra");
   if (messages == nullptr) return error(ErrorKind::invalid, "messages: are missing: want an array of objects");
-  ChatInput input;
-  input.messages = *messages;
-  input.special_tokens = text_.special_tokens;
-  if (extra != nullptr) input.extra = *extra;
-  return text_.chat->render(input);
+  TRY(ChatPrompt prompt, session_->render(*messages, extra != nullptr ? *extra : Json()));
+  return std::move(prompt.text);
 }
 
-Result<std::vector<int32_t>> Instance::read_answer(const Json& reading) {
-  TRY(const std::string prompt, text_of(reading, "prompt", ""));
-  if (!is_utf8(prompt)) return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
-  std::vector<std::string> stops;
-  if (const Json* stop = reading.find("stop")) {
-    for (const Json& one : stop->is_array() ? stop->as_array() : Json::Array{*stop}) {
-      if (!one.is_string()) return error(ErrorKind::invalid, "stop: found ", write_json(one), ": want strings");
-      stops.push_back(one.as_string());
-    }
-  }
-  const Json* special = reading.find("add_special");
-  const bool add = special != nullptr && special->is_bool() && special->as_bool();
-  reader_ = std::make_unique<AnswerReader>(text_, prompt, std::move(stops));
-  return text_.tokenizer.encode(prompt, {.add_special = add});
+Status Instance::check_ready() const {
+  if (running_ || session_->running())
+    return error(ErrorKind::invalid, "an answer is being made: want it to end first");
+  if (!loaded_) return error(ErrorKind::invalid, "the model is not loaded: want sluice_load until it is");
+  return {};
 }
 
-Result<Json> Instance::read_tokens(std::span<const int32_t> tokens) {
-  if (!reader_) return error(ErrorKind::invalid, "read_tokens: no answer is read: want read_answer first");
-  for (const int32_t token : tokens) {
-    if (token >= 0 && token < text_.tokenizer.size()) continue;
-    return error(ErrorKind::invalid, "token ", token, ": want one below ", text_.tokenizer.size());
+// What could not be read of a file went into the answer as zeros.
+Status Instance::check_files() {
+  const Status whole = chat_->model.checkpoint().check_unchanged();
+  if (!whole) cancel();
+  return whole;
+}
+
+Status Instance::begin(const Json& json) {
+  TRY_STATUS(check_ready());
+  const Json *messages = json.find("messages"), *variables = json.find("variables");
+  ChatPrompt prompt;
+  if (messages != nullptr) {
+    TRY_ASSIGN(prompt, session_->render(*messages, variables != nullptr ? *variables : Json()));
+  } else {
+    TRY(const std::string text, text_of(json, "prompt", ""));
+    if (!is_utf8(text)) return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
+    prompt = session_->plain(text);
   }
-  return reader_->read(tokens);
+  TurnSettings settings;
+  TRY(settings.max_tokens, number_of<uint32_t>(json, "max_tokens", 0));
+  TRY(settings.stops, strings_of(json, "stop"));
+  settings.sampling.temperature = 0;
+  TRY_STATUS(read_sampling(json, "begin", chat_->model.facts().vocabulary, settings.sampling));
+  return session_->begin(prompt, settings);
+}
+
+Result<std::optional<Json>> Instance::go_on() {
+  if (!session_->running()) return error(ErrorKind::invalid, "go_on: no answer is being made: want one begun");
+  TRY(const StepState state, session_->step());
+  if (state == StepState::in_flight && session_->running()) return std::optional<Json>();
+  if (const Status whole = check_files(); !whole) {
+    static_cast<void>(session_->collect());  // the end of what is cancelled
+    return whole.error();
+  }
+  std::string text, thinking, finish = "running";
+  for (const TurnEvent& event : session_->take_events()) {
+    if (const auto* piece = std::get_if<TextEvent>(&event)) text += piece->text;
+    if (const auto* piece = std::get_if<ThinkingEvent>(&event)) thinking += piece->text;
+    if (const auto* done = std::get_if<DoneEvent>(&event)) finish = name_of(done->end);
+  }
+  const Usage usage = session_->usage();
+  return std::optional(Json(Json::Object{{"text", std::move(text)},
+                                         {"thinking", std::move(thinking)},
+                                         {"finish", std::move(finish)},
+                                         {"prompt_tokens", int64_t{usage.prompt_tokens}},
+                                         {"reused_tokens", int64_t{usage.reused_tokens}},
+                                         {"computed_tokens", int64_t{usage.computed_tokens}},
+                                         {"answer_tokens", int64_t{usage.answer_tokens}},
+                                         {"prompt_seconds", usage.prompt_seconds},
+                                         {"answer_seconds", usage.answer_seconds}}));
 }
 
 Status Instance::submit(const Json& json) {
-  if (running_) return error(ErrorKind::invalid, "submit: an answer is being made: want it collected first");
-  if (!loaded_) return error(ErrorKind::invalid, "submit: the model is not loaded: want sluice_load until it is");
+  TRY_STATUS(check_ready());
   Request request;
   TRY(request.prompt, numbers_of<int32_t>(json, "prompt"));
   TRY(request.max_tokens, number_of<uint32_t>(json, "max_tokens", 0));
@@ -243,23 +279,22 @@ Status Instance::submit(const Json& json) {
   TRY(request.sequence, number_of<uint32_t>(json, "sequence", 0));
   if (const Json* keep = json.find("keep_sequence")) request.keep_sequence = keep->is_bool() && keep->as_bool();
   request.sampling.temperature = 0;
-  TRY_STATUS(read_sampling(json, "submit", model_.facts().vocabulary, request.sampling));
-  TRY(running_, engine_->submit(std::move(request)));
+  TRY_STATUS(read_sampling(json, "submit", chat_->model.facts().vocabulary, request.sampling));
+  TRY(running_, chat_->engine->submit(std::move(request)));
   return {};
 }
 
 void Instance::cancel() {
-  if (running_) engine_->cancel(*running_);
+  session_->cancel();
+  if (running_) chat_->engine->cancel(*running_);
 }
 
 Result<Json> Instance::collect() {
   if (!running_) return error(ErrorKind::invalid, "collect: no answer is being made: want one submitted");
-  TRY(Progress progress, engine_->collect(*running_));
+  TRY(Progress progress, chat_->engine->collect(*running_));
   if (progress.finish != Finish::running) running_.reset();
   if (progress.failure) return *std::move(progress.failure);
-  // What could not be read of a file went into the answer as zeros.
-  if (const Status whole = model_.checkpoint().check_unchanged(); !whole) {
-    cancel();
+  if (const Status whole = check_files(); !whole) {
     running_.reset();
     return whole.error();
   }
@@ -275,7 +310,7 @@ Result<Json> Instance::collect() {
 }
 
 Result<std::optional<std::string>> Instance::save(SequenceId sequence) {
-  const Result<bool> saved = engine_->save_without_waiting(sequence, kStatePath);
+  const Result<bool> saved = chat_->engine->save_without_waiting(sequence, kStatePath);
   saving_ = saved && !*saved;
   if (!saved) return saved.error();
   if (saving_) return std::optional<std::string>();
@@ -287,17 +322,17 @@ Result<std::optional<std::string>> Instance::save(SequenceId sequence) {
 
 Result<Json> Instance::restore(std::span<const std::byte> state) {
   // The engine waits for what is under way, and on a page's GPU nothing ends meanwhile.
-  if (gpu_ != nullptr && (running_ || saving_))
+  if (gpu_ != nullptr && (running_ || session_->running() || saving_))
     return error(ErrorKind::invalid, "restore: the GPU is at work on an answer or a state: want that to end first");
   auto* const bytes = static_cast<std::byte*>(std::malloc(state.size() + 1));  // never of nothing
   if (bytes == nullptr) return error(ErrorKind::out_of_memory, "state: no room for ", state.size(), " bytes");
   std::copy(state.begin(), state.end(), bytes);
   memory_files()[kStatePath] = std::make_shared<const MemoryBlock>("state", bytes, state.size());
   std::string note;
-  const Result<SequenceId> restored = engine_->load(kStatePath, &note);
+  const Result<SequenceId> restored = chat_->engine->load(kStatePath, &note);
   memory_files().erase(kStatePath);
   if (!restored) return restored.error();
-  TRY(const History history, engine_->history(*restored));
+  TRY(const History history, chat_->engine->history(*restored));
   std::vector<int32_t> tokens;
   tokens.reserve(history.size());
   for (const auto& entry : history) tokens.push_back(entry.token);
@@ -305,8 +340,8 @@ Result<Json> Instance::restore(std::span<const std::byte> state) {
 }
 
 Json Instance::stats() const {
-  const EngineStats stats = engine_->stats();
-  const DispatchCounts counts = engine_->dispatch_counts().value_or(DispatchCounts{});
+  const EngineStats stats = chat_->engine->stats();
+  const DispatchCounts counts = chat_->engine->dispatch_counts().value_or(DispatchCounts{});
   Json::Array memory;
   for (const BudgetLine& line : budget_.lines())
     memory.emplace_back(Json::Object{{"domain", domain_name(line.domain)},
@@ -314,7 +349,7 @@ Json Instance::stats() const {
                                      {"bytes", static_cast<int64_t>(line.bytes)},
                                      {"peak", static_cast<int64_t>(line.peak)}});
   Json experts;
-  if (const std::optional<ExpertStats> found = engine_->expert_stats())
+  if (const std::optional<ExpertStats> found = chat_->engine->expert_stats())
     experts = Json::Object{
         {"slots", static_cast<int64_t>(found->slots)},     {"slot_bytes", static_cast<int64_t>(found->slot_bytes)},
         {"experts", static_cast<int64_t>(found->experts)}, {"uses", static_cast<int64_t>(found->uses)},

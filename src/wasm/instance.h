@@ -1,4 +1,6 @@
-// One model in a page: its device, its engine, its text, and the answer that is being made.
+// One model in a page: its device, what chat/ opened on it, and the conversation that the page goes on with.
+//
+// Nothing waits here: the host steps an answer, and lets its GPU settle in between.
 #pragma once
 
 #include <memory>
@@ -10,11 +12,10 @@
 #include "base/budget.h"
 #include "base/json.h"
 #include "base/threads.h"
-#include "chat/text_parts.h"
+#include "chat/chat_session.h"
+#include "chat/open_model.h"
 #include "device/device.h"
 #include "device/webgpu/webgpu.h"
-#include "engine/engine.h"
-#include "wasm/answer_reader.h"
 
 namespace sluice::wasm {
 
@@ -22,45 +23,50 @@ class Instance {
  public:
   // As sluice_open takes them.
   static Result<std::unique_ptr<Instance>> open(const Json& options);
+  ~Instance();
 
   // Uploads some more of the model to the GPU.
   Result<Json> load();
   Json describe() const;
-  std::vector<int32_t> encode(std::string_view text) const { return text_.tokenizer.encode(text); }
-  std::string decode(std::span<const int32_t> tokens) const { return text_.tokenizer.decode(tokens); }
+  std::vector<int32_t> encode(std::string_view text) const { return chat_->text.tokenizer.encode(text); }
+  std::string decode(std::span<const int32_t> tokens) const { return chat_->text.tokenizer.decode(tokens); }
   Result<std::string> render(const Json& chat) const;
-  Result<std::vector<int32_t>> read_answer(const Json& reading);
-  Result<Json> read_tokens(std::span<const int32_t> tokens);
 
-  Status submit(const Json& request);
-  StepState step() { return engine_->step(); }
+  // The page's conversation.
+  Status begin(const Json& turn);
+  // None: the device computes, and nothing has happened.
+  Result<std::optional<Json>> go_on();
   void cancel();
+  SequenceId sequence() const { return session_->sequence().sequence(); }
+  void adopt(SequenceId sequence) { session_->sequence().adopt(sequence); }
+
+  // The engine itself: tokens in, tokens and logits out.
+  Status submit(const Json& request);
+  StepState step() { return chat_->engine->step(); }
   Result<Json> collect();
   const std::vector<float>& logits() const { return logits_; }
 
-  Status truncate(SequenceId sequence, size_t tokens) { return engine_->truncate(sequence, tokens); }
-  Status forget(SequenceId sequence) { return engine_->close(sequence); }
   // As a file has it; none while the GPU brings it.
   Result<std::optional<std::string>> save(SequenceId sequence);
   Result<Json> restore(std::span<const std::byte> state);
   Json stats() const;
 
  private:
+  Instance() = default;
   Status make_device(const std::string& name, std::unique_ptr<webgpu::HostFactory> page_gpu);
-  Status fit_memory(uint64_t memory, EngineOptions& options);
-  Instance(Model model, TextParts text) : model_(std::move(model)), text_(std::move(text)) {}
+  MemoryBounds bounds(uint64_t memory) const;
+  Status check_ready() const;
+  Status check_files();
 
-  Model model_;
-  TextParts text_;
-  std::unique_ptr<AnswerReader> reader_;
   Budget budget_;
   ThreadPool pool_{1};
   std::unique_ptr<Device> device_;
   WebGpuDevice* gpu_ = nullptr;  // device_, where it is one
   bool loaded_ = true;
-  std::unique_ptr<Engine> engine_;
-  std::optional<RequestId> running_;
-  bool saving_ = false;  // the GPU brings a state
+  std::unique_ptr<ChatModel> chat_;
+  std::unique_ptr<ChatSession> session_;
+  std::optional<RequestId> running_;  // of submit()
+  bool saving_ = false;               // the GPU brings a state
   std::vector<float> logits_;
 };
 

@@ -9,6 +9,9 @@
 namespace sluice::wasm {
 namespace {
 
+// A call that has to be made again when the device has done something.
+constexpr int kInFlight = 2;
+
 // What the last call answered.
 std::string& reply() {
   static std::string text;
@@ -40,6 +43,7 @@ using sluice::Json;
 using sluice::Result;
 using sluice::wasm::answer;
 using sluice::wasm::Instance;
+using sluice::wasm::kInFlight;
 using sluice::wasm::reply;
 
 // NOLINTBEGIN(cppcoreguidelines-no-malloc): the host's memory has no type
@@ -89,17 +93,20 @@ int sluice_render(Instance* instance, const char* chat, size_t bytes) {
   return answer(render());
 }
 
-int sluice_read_answer(Instance* instance, const char* reading, size_t bytes) {
-  const auto read = [&]() -> Result<std::vector<int32_t>> {
-    TRY(const Json json, sluice::parse_json({reading, bytes}, "read_answer"));
-    return instance->read_answer(json);
+int sluice_begin(Instance* instance, const char* turn, size_t bytes) {
+  const auto begin = [&]() -> sluice::Status {
+    TRY(const Json json, sluice::parse_json({turn, bytes}, "begin"));
+    return instance->begin(json);
   };
-  const auto tokens = read();
-  return tokens ? answer(std::as_bytes(std::span(*tokens))) : answer(Result<std::string>(tokens.error()));
+  return answer(begin());
 }
-int sluice_read_tokens(Instance* instance, const int32_t* tokens, size_t count) {
-  return answer(instance->read_tokens({tokens, count}));
+int sluice_go_on(Instance* instance) {
+  const Result<std::optional<Json>> news = instance->go_on();
+  if (!news) return answer(sluice::Status(news.error()));
+  return *news ? answer(**news) : kInFlight;
 }
+uint32_t sluice_sequence(Instance* instance) { return static_cast<uint32_t>(instance->sequence()); }
+void sluice_adopt(Instance* instance, uint32_t sequence) { instance->adopt(sequence); }
 
 int sluice_submit(Instance* instance, const char* request, size_t bytes) {
   const auto submit = [&]() -> sluice::Status {
@@ -120,14 +127,10 @@ void sluice_cancel(Instance* instance) { instance->cancel(); }
 int sluice_collect(Instance* instance) { return answer(instance->collect()); }
 int sluice_logits(Instance* instance) { return answer(std::as_bytes(std::span(instance->logits()))); }
 
-int sluice_truncate(Instance* instance, uint32_t sequence, size_t tokens) {
-  return answer(instance->truncate(sequence, tokens));
-}
-int sluice_forget(Instance* instance, uint32_t sequence) { return answer(instance->forget(sequence)); }
 int sluice_save(Instance* instance, uint32_t sequence) {
   Result<std::optional<std::string>> state = instance->save(sequence);
   if (!state) return answer(sluice::Status(state.error()));
-  if (!*state) return 2;
+  if (!*state) return kInFlight;
   return answer(**std::move(state));
 }
 int sluice_restore(Instance* instance, const void* state, size_t bytes) {

@@ -1,4 +1,4 @@
-// What the page's module exports (docs/architecture.md, "The page's module"). The host is JavaScript with one thread.
+// What the page's module exports (docs/wasm.md). The host is JavaScript with one thread.
 //
 // Addresses and sizes are 32-bit numbers of the module's memory; texts are UTF-8, of which the caller says how many
 // bytes. Every call that can fail returns 1, or 0 for failure; sluice_reply() and sluice_reply_bytes() then give its
@@ -53,15 +53,23 @@ int SLUICE_EXPORT(sluice_decode)(sluice::wasm::Instance* instance, const int32_t
 // chat: {"messages": [...], "extra": {...}}, the latter for further variables of the template. Replies text.
 int SLUICE_EXPORT(sluice_render)(sluice::wasm::Instance* instance, const char* chat, size_t bytes);
 
-// What an answer's tokens look like to a reader: whole characters, thinking apart from the answer, cut at a stop
-// string. reading: {"prompt": text, "add_special": bool, "stop": [strings]}; all but the prompt may be left out.
-// "add_special" is for text that no template rendered. Replies the prompt's tokens as i32.
-int SLUICE_EXPORT(sluice_read_answer)(sluice::wasm::Instance* instance, const char* reading, size_t bytes);
-// The answer's next tokens; none of them: it has ended. Replies {"text", "thinking", "stopped": by a stop string}, what
-// is new of each.
-int SLUICE_EXPORT(sluice_read_tokens)(sluice::wasm::Instance* instance, const int32_t* tokens, size_t count);
+// ---- the page's conversation: one answer at a time, each going on from what the one before has computed
 
-// ---- answers, one at a time
+// turn: {"messages": [...], "variables": {...}: further ones of the chat template, or "prompt": text that no template
+// renders, "stop": [strings], "max_tokens": n, 0 for what the context leaves, and further settings under their names in
+// engine/sampling_json.h, "temperature" being 0}; all but the messages or the prompt may be left out.
+int SLUICE_EXPORT(sluice_begin)(sluice::wasm::Instance* instance, const char* turn, size_t bytes);
+// One step of the answer. Replies what is new: {"text", "thinking": whole characters, thinking apart from the answer,
+// cut at a stop string, "finish": "running" | "stop" | "length" | "cancelled"}, and the counts of the whole turn:
+// {"prompt_tokens", "reused_tokens", "computed_tokens": of the prompt, "answer_tokens", "prompt_seconds",
+// "answer_seconds"}. 2: the device computes, and nothing has happened. An answer that fails is over.
+int SLUICE_EXPORT(sluice_go_on)(sluice::wasm::Instance* instance);
+// The kept sequence of the conversation, for sluice_save; 0: it has none.
+uint32_t SLUICE_EXPORT(sluice_sequence)(sluice::wasm::Instance* instance);
+// Goes on from another kept sequence, as sluice_restore gives it. No answer is under way.
+void SLUICE_EXPORT(sluice_adopt)(sluice::wasm::Instance* instance, uint32_t sequence);
+
+// ---- the engine itself, one request at a time: tokens in, tokens and logits out
 
 // request: {"prompt": tokens, "max_tokens": n, "stop_tokens": tokens, "logits_at", "message_ends": ascending indices
 // into the prompt, "sequence": one to go on from, "keep_sequence": bool, "temperature": 0, and further settings under
@@ -70,7 +78,7 @@ int SLUICE_EXPORT(sluice_submit)(sluice::wasm::Instance* instance, const char* r
 // One turn of the engine; the host calls it until sluice_collect says that the answer is finished. 0: there is nothing
 // to do, 1: the device computes, and nothing has happened, 2: something has.
 int SLUICE_EXPORT(sluice_step)(sluice::wasm::Instance* instance);
-// Ends the answer after the step at hand.
+// Ends the answer, of the conversation or of the engine, after the step at hand.
 void SLUICE_EXPORT(sluice_cancel)(sluice::wasm::Instance* instance);
 // Replies {"finish": "running" | "stop_token" | "length" | "cancelled", "sequence", "tokens": those that are new,
 // "prompt_tokens", "reused_tokens", "computed_prompt_tokens"}. An answer that fails is over.
@@ -80,9 +88,6 @@ int SLUICE_EXPORT(sluice_logits)(sluice::wasm::Instance* instance);
 
 // ---- sequences that were kept
 
-// Back to its first tokens.
-int SLUICE_EXPORT(sluice_truncate)(sluice::wasm::Instance* instance, uint32_t sequence, size_t tokens);
-int SLUICE_EXPORT(sluice_forget)(sluice::wasm::Instance* instance, uint32_t sequence);
 // Replies the sequence's state, as a file has it. 2: the GPU is about to bring it; the host calls again when the GPU
 // has done something, and gets the state of the first call.
 int SLUICE_EXPORT(sluice_save)(sluice::wasm::Instance* instance, uint32_t sequence);

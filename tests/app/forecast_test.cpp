@@ -28,8 +28,8 @@ class GpuForecast : public testing::Test {
   // Of a GPU whose memory has room for so many experts of all 24.
   MemoryPlan plan_of(uint32_t slots) const {
     MemoryPlan plan;
-    plan.domain = Domain::device;
-    plan.lines = {{Domain::device, Purpose::weights, kDense}, {Domain::host, Purpose::staging, 12345}};
+    plan.domain = Domain::device();
+    plan.lines = {{Domain::device(), Purpose::weights, kDense}, {Domain::host, Purpose::staging, 12345}};
     plan.experts = {.layers = kLayers,
                     .experts = kExperts,
                     .used = kUsed,
@@ -46,7 +46,7 @@ class GpuForecast : public testing::Test {
   }
   static Measured measured() {
     return {.bandwidths = {.memory = 1e12},
-            .rehearsal = Rehearsal{
+            .step_times = StepTimes{
                 .step_seconds = 0.01, .dispatches = 7, .reads = true, .first_seconds = 0.002, .next_seconds = 0.0005}};
   }
 
@@ -82,19 +82,19 @@ TEST_F(GpuForecast, LiesBetweenForSomeSlots) {
 
 TEST_F(GpuForecast, IsNoneWithoutWhatItRestsOn) {
   Measured unread = measured();
-  unread.rehearsal->reads = false;
+  unread.step_times->reads = false;
   EXPECT_EQ(foresee(kUsed, unread).tokens_per_second, 0);
   EXPECT_EQ(foresee(kLayers * kExperts, unread).tokens_per_second, 100);
   Measured unplayed = measured();
-  unplayed.rehearsal.reset();
+  unplayed.step_times.reset();
   EXPECT_EQ(foresee(kUsed, unplayed).tokens_per_second, 0);
   EXPECT_EQ(plan_line(foresee(kUsed, unplayed), 90), "");
 }
 
 TEST(DeviceMemory, IsMostOfWhatTheGpuSays) {
-  EXPECT_EQ(default_device_memory({.memory = Domain::device, .memory_bytes = 10'000}), 9'000u);
-  EXPECT_EQ(default_device_memory({.memory = Domain::device, .memory_bytes = 10'000, .shares_memory = true}), 7'500u);
-  EXPECT_EQ(default_device_memory({.memory = Domain::device}), 0u);
+  EXPECT_EQ(default_device_memory({.memory = Domain::device(), .memory_bytes = 10'000}), 9'000u);
+  EXPECT_EQ(default_device_memory({.memory = Domain::device(), .memory_bytes = 10'000, .shares_memory = true}), 7'500u);
+  EXPECT_EQ(default_device_memory({.memory = Domain::device()}), 0u);
 }
 
 }  // namespace

@@ -3,17 +3,20 @@
 // its folder.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/files/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "device/cpu/cpu.h"
 #include "tests/app/program.h"
 #include "tests/reference_models.h"
+#include "tests/small_models.h"
 
 namespace sluice {
 namespace {
@@ -64,8 +67,14 @@ void expect_holds_from_every_format(const std::string& model, const std::string&
 }
 
 // Both arithmetics: twice the golden's cases.
-constexpr Expected kDense{2 * 6, 2 * 1}, kMoe{2 * 6, 0}, kLatents{2 * 6, 0}, kDemo{2 * 11, 2 * 7}, kQwen{2 * 6, 2 * 1},
-    kMlx{2 * 6, 0}, kUnified{2 * 1, 2 * 5};
+Expected expected_of(std::string_view model) {
+  const auto known = std::ranges::find(small_models(), model, &SmallModel::name);
+  CHECK(known != small_models().end());
+  return {2 * known->golden_held, 2 * known->golden_not_run};
+}
+const Expected kDense = expected_of("gemma4_dense"), kMoe = expected_of("gemma4_moe"),
+               kLatents = expected_of("deepseek_v3"), kDemo = expected_of("gemma4"), kQwen = expected_of("qwen3_5_moe"),
+               kMlx = expected_of("qwen3_5_moe_mlx2");
 
 TEST(Goldens, DenseModelFromEveryFormatAtEveryLevel) {
   expect_holds_from_every_format(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", kDense);
@@ -126,15 +135,12 @@ TEST(Goldens, PackedExpertsThatAreReadAsTheyAreChosen) {
 
 TEST(Goldens, RandomModelsOnTheReferenceDevice) {
   const std::vector<std::string> options = {"--device", "reference", "--arithmetic", "exact"};
-  expect_holds(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", options, {6, 1});
-  expect_holds(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", options, {6, 0});
-  expect_holds(kData + "/qwen3_5_moe", kData + "/qwen3_5_moe/golden.json", options, {6, 1});
-  expect_holds(kData + "/deepseek_v3", kData + "/deepseek_v3/golden.json", options, {6, 0});
   const TemporaryFolder folder;
-  for (const auto& [model, other] :
-       {std::pair("qwen3_5_moe_mlx2", "qwen3_5_moe"), {"deepseek_v3_mlx4", "deepseek_v3"}}) {
-    const std::string mlx = with_tokenizer(folder, model, other);
-    expect_holds(mlx, mlx + "/golden.json", options, {6, 0});
+  for (const SmallModel& one : small_models()) {
+    if (!one.weights_here) continue;
+    const std::string model =
+        one.tokenizer_of.empty() ? cat(kData, "/", one.name) : with_tokenizer(folder, one.name, one.tokenizer_of);
+    expect_holds(model, model + "/golden.json", options, {one.golden_held, one.golden_not_run});
   }
 }
 
@@ -164,39 +170,33 @@ TEST(Goldens, AModelThatIsNotTheGoldensMisses) {
 
 // --- the full set
 
+// A model of the full set, and the golden that it is held to.
 struct FullCase {
-  const char* model;
-  const char* golden;
+  std::string model, golden;
   Expected expected;
-  bool every_level;
+  bool every_level = false;
 };
-constexpr FullCase kFullCases[] = {
-    {"gemma4", "gemma4", kDemo, true},
-    {"gemma4_dense", "gemma4_dense", kDense, false},
-    {"gemma4_moe", "gemma4_moe", kMoe, false},
-    {"gemma4_unified", "gemma4_unified", kUnified, false},
-    {"qwen3_5", "qwen3_5", kQwen, true},
-    {"qwen3_5_moe", "qwen3_5_moe", kQwen, false},
-    {"deepseek_v3", "deepseek_v3", kLatents, false},
-    {"qwen3_5_moe_mlx4", "qwen3_5_moe_mlx4", kMlx, true},
-    {"qwen3_5_moe_mlx2", "qwen3_5_moe_mlx2", kMlx, false},
-    {"deepseek_v3_mlx4", "deepseek_v3_mlx4", kMlx, false},
-    {"peer/gemma4_dense-bf16.gguf", "gemma4_dense", kDense, true},
-    {"peer/gemma4_moe-bf16.gguf", "gemma4_moe", kMoe, false},
-};
+std::vector<FullCase> full_cases() {
+  std::vector<FullCase> all;
+  for (const SmallModel& one : small_models())
+    all.push_back({one.name, one.name, expected_of(one.name), one.every_level});
+  all.push_back({"peer/gemma4_dense-bf16.gguf", "gemma4_dense", kDense, true});
+  all.push_back({"peer/gemma4_moe-bf16.gguf", "gemma4_moe", kMoe, false});
+  return all;
+}
 
 TEST(Goldens, FullReferenceModels) {
   const std::string folder = reference_models();
   if (folder.empty()) {
     std::string names;
-    for (const FullCase& full : kFullCases) names += cat(names.empty() ? "" : ", ", full.model);
+    for (const FullCase& full : full_cases()) names += cat(names.empty() ? "" : ", ", full.model);
     std::printf(
         "golden cases not run, because SLUICE_REFERENCE_MODELS is not set: those of %s, and gemma4 through "
         "converted files\n",
         names.c_str());
     GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the full set of goldens did not run";
   }
-  for (const FullCase& full : kFullCases) {
+  for (const FullCase& full : full_cases()) {
     const std::string model = cat(folder, '/', full.model), golden = cat(folder, '/', full.golden, "/golden.json");
     SCOPED_TRACE(model);
     if (full.every_level)

@@ -8,7 +8,7 @@
 #include <new>
 #include <thread>
 
-#include "app/cli/last_words.h"
+#include "app/cli/fatal_errors.h"
 #include "base/files/file.h"
 #include "tests/app/program.h"
 #include "tests/checkpoint/bytes.h"
@@ -97,7 +97,7 @@ TEST_F(HostileFiles, ModelsThatAreCutShort) {
 TEST_F(HostileFiles, AModelThatShrinksUnderTheProgramEndsItWithASentence) {
   const std::string model = put("m.gguf", std::string(1 << 16, 'x'));
   const auto lose = [&] {
-    prepare_last_words();
+    handle_fatal_errors();
     const Mapping mapping = *Mapping::open(model);
     AtomicFile unfinished = *AtomicFile::create(path("out.gguf"));
     std::filesystem::resize_file(model, 100);
@@ -113,18 +113,18 @@ TEST_F(HostileFiles, AModelThatShrinksUnderTheProgramEndsItWithASentence) {
   EXPECT_THAT(*list_directory(folder_), ElementsAre("m.gguf"));
 }
 
-TEST(LastWords, AFaultThatIsNoMappedFilesEndsAsItWould) {
+TEST(FatalErrors, AFaultThatIsNoMappedFilesEndsAsItWould) {
   const auto fault = [] {
-    prepare_last_words();
+    handle_fatal_errors();
     std::raise(SIGBUS);
     std::raise(SIGBUS);
   };
   EXPECT_EXIT(fault(), KilledBySignal(SIGBUS), "^$");
 }
 
-TEST(LastWords, MemoryThatRunsOutOnAnotherThreadIsOneSentence) {
+TEST(FatalErrors, MemoryThatRunsOutOnAnotherThreadIsOneSentence) {
   const auto run_out = [] {
-    prepare_last_words();
+    handle_fatal_errors();
     std::thread([] { throw std::bad_alloc(); }).join();
   };
   EXPECT_EXIT(run_out(), ExitedWithCode(1),

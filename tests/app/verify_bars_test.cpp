@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "app/verify/verify_report.h"
+#include "base/text.h"
 
 namespace sluice {
 namespace {
@@ -18,6 +19,10 @@ TEST(VerifyBars, OnlyBlockFormatsAreQuantised) {
   EXPECT_FALSE(kind_of_format(Format::f16).quantised);
   EXPECT_TRUE(kind_of_format(Format::q8_0).quantised);
   EXPECT_FALSE(kind_of_format(Format::u4).quantised);  // an MLX directory's golden is of the numbers it holds
+  std::string whole;
+  for (const FormatInfo& info : all_formats())
+    if (!kind_of_format(info.format).quantised) whole += cat(info.name, " ");
+  EXPECT_EQ(whole, "f32 f16 bf16 u8 u2 u3 u4 u5 u6 ");
 }
 
 TEST(VerifyBars, ExactFollowsTheCasesOwnFloat64Difference) {

@@ -34,14 +34,14 @@ TEST(Budget, RefusesWhatDoesNotFitAndSaysWhoHoldsWhat) {
   EXPECT_EQ(refused.error().text,
             "host memory: 1.5 kB left of 8.0 kB (weights 5.0 kB, state 1.5 kB): want 1.6 kB for packed weights");
   EXPECT_TRUE(budget.reserve(Domain::host, Purpose::packed_weights, 1500).ok());
-  EXPECT_TRUE(budget.reserve(Domain::device, Purpose::weights, 9000).ok());  // another domain, no limit
+  EXPECT_TRUE(budget.reserve(Domain::device(), Purpose::weights, 9000).ok());  // another domain, no limit
 }
 
 TEST(Budget, ALimitOfNothingRefusesEverything) {
   Budget budget;
-  budget.set_limit(Domain::device, 0);
-  EXPECT_TRUE(budget.reserve(Domain::device, Purpose::state, 0).ok());
-  const auto refused = budget.reserve(Domain::device, Purpose::state, 1);
+  budget.set_limit(Domain::device(), 0);
+  EXPECT_TRUE(budget.reserve(Domain::device(), Purpose::state, 0).ok());
+  const auto refused = budget.reserve(Domain::device(), Purpose::state, 1);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().text, "device memory: 0 bytes left of 0 bytes (nothing held): want 1 bytes for state");
 }
@@ -77,7 +77,7 @@ TEST(Budget, SaysOfSeveralThingsWhatEachWouldTake) {
   const Reservation weights = reserve(budget, Purpose::weights, 5000);
   const std::vector<MemoryLine> wanted = {{Domain::host, Purpose::state, 2000},
                                           {Domain::host, Purpose::packed_weights, 0},
-                                          {Domain::device, Purpose::state, 1 << 30},
+                                          {Domain::device(), Purpose::state, 1 << 30},
                                           {Domain::host, Purpose::mapped_weights, 9000},
                                           {Domain::host, Purpose::activations, 1000}};
   EXPECT_TRUE(budget.has_room(wanted).ok());
@@ -155,6 +155,35 @@ TEST(Budget, CountsFromSeveralThreads) {
   work();
   other.join();
   EXPECT_EQ(budget.used(Domain::host), 0u);
+}
+
+TEST(Budget, EachDeviceHasALimitOfItsOwn) {
+  Budget budget;
+  budget.set_limit(Domain::device(0), 1000);
+  budget.set_limit(Domain::device(1), 2000);
+  const auto first = budget.reserve(Domain::device(0), Purpose::weights, 900);
+  const auto second = budget.reserve(Domain::device(1), Purpose::weights, 1500);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(budget.left(Domain::device(0)), 100u);
+  EXPECT_EQ(budget.left(Domain::device(1)), 500u);
+  EXPECT_EQ(budget.left(Domain::device(2)), UINT64_MAX) << "of which nothing was said";
+  EXPECT_EQ(budget.reserve(Domain::device(0), Purpose::state, 500).error().text,
+            "device memory: 100 bytes left of 1.0 kB (weights 900 bytes): want 500 bytes for state");
+  EXPECT_EQ(budget.reserve(Domain::device(1), Purpose::state, 501).error().text,
+            "device 1 memory: 500 bytes left of 2.0 kB (weights 1.5 kB): want 501 bytes for state");
+  EXPECT_FALSE(budget.has_room({{Domain::device(0), Purpose::state, 50}, {Domain::device(1), Purpose::state, 501}}));
+  EXPECT_TRUE(budget.has_room({{Domain::device(0), Purpose::state, 50}, {Domain::device(1), Purpose::state, 500}}));
+  const std::vector<BudgetLine> lines = budget.lines();
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].domain, Domain::device(1));
+  EXPECT_EQ(lines[1].bytes, 1500u);
+}
+
+TEST(Budget, NamesDomains) {
+  EXPECT_EQ(domain_name(Domain()), "host");
+  EXPECT_EQ(domain_name(Domain::wasm_heap), "wasm heap");
+  EXPECT_EQ(domain_name(Domain::device()), "device") << "that of a machine with one";
+  EXPECT_EQ(domain_name(Domain::device(3)), "device 3");
 }
 
 }  // namespace

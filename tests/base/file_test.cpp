@@ -149,7 +149,7 @@ TEST_F(File, MissingFilesAndDirectoriesAreNamed) {
   EXPECT_EQ(Mapping::open(folder_).error().text, cat(folder_, ": not a file: want a regular file"));
 }
 
-// Opening one for reading waits for a writer, which may never come.
+// Opening a pipe for reading waits for a writer, which may never come.
 TEST_F(File, APipeIsRefusedAtOnce) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(read_file(path("pipe"), 10).error().text, path("pipe") + ": not a file: want a regular file");

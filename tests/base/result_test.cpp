@@ -11,7 +11,7 @@ namespace {
 
 const Result<int> kError = error(ErrorKind::invalid, "file: found 3: want 4");
 
-// It once ended the program, and hid every test behind it.
+// Such a use once ended the program, and every later test was skipped.
 TEST(Result, UsingAnErrorAsAValueFailsOneTestOnly) { EXPECT_THROW(static_cast<void>(*kError), std::logic_error); }
 
 TEST(Result, UnwrappingAnErrorFailsTheTestWithItsSentence) {

@@ -78,7 +78,7 @@ TEST(Unicode, RandomTextsHaveTheLibrarysNormalForm) {
   EXPECT_GT(changed, 10000u);
 }
 
-// U+11A7 stands before the trailing consonants and is none; the library makes it vanish here, CPython does not.
+// U+11A7 stands right before the trailing consonants but is none. The library drops it here; CPython does not.
 TEST(Unicode, OnlyTrailingConsonantsJoinASyllable) {
   EXPECT_EQ(to_nfc(utf8({0xac00, 0x11a7})), utf8({0xac00, 0x11a7}));
   EXPECT_EQ(to_nfc(utf8({0xac00, 0x11a8})), utf8({0xac01}));

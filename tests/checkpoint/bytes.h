@@ -80,7 +80,7 @@ class FailingSource final : public ByteSource {
   mutable int reads_ = 0;
 };
 
-// Says it has more bytes than it can give, as a file does that is cut while it is read.
+// Claims more bytes than it can give, like a file that is cut while it is read.
 class ShortSource final : public ByteSource {
  public:
   ShortSource(std::string_view bytes, uint64_t claimed) : memory_("disk", bytes_of(bytes)), claimed_(claimed) {}
@@ -92,7 +92,7 @@ class ShortSource final : public ByteSource {
   uint64_t claimed_;
 };
 
-// Keeps what is written; the write that would pass `room` bytes fails as a full disk does.
+// Keeps the written bytes. A write beyond `room` bytes fails like a full disk.
 class MemorySink final : public ByteSink {
  public:
   explicit MemorySink(uint64_t room = UINT64_MAX) : room_(room) {}

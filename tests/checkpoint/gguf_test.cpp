@@ -296,7 +296,7 @@ TEST(Gguf, AFileCutWhileItIsReadIsOneSentence) {
   EXPECT_THAT(parse_gguf(source, "m").error().text, StartsWith("disk: ends at byte 100: want "));
 }
 
-// A sparse file costs its maker nothing; what is allocated for it must stay bounded too.
+// A sparse file costs its maker nothing, so the memory allocated for it must be bounded too.
 class ZeroSource final : public ByteSource {
  public:
   explicit ZeroSource(std::string start) : start_(std::move(start)) {}

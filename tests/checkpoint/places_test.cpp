@@ -138,7 +138,7 @@ TEST_F(FindModel, TheOnlyGgufOfARepositoryNeedsNoName) {
   EXPECT_EQ(files->projector, snapshot("org--repo") + "/mmproj-F16.gguf");
 }
 
-// Draft heads and importance matrices make no name ambiguous, and are told for what they are where they are named.
+// Draft heads and importance matrices make no name ambiguous. Naming one gives a sentence that says what it is.
 TEST_F(FindModel, FilesBesideAModelAreNoModels) {
   for (const char* file : {"m-Q4_K_M.gguf", "mtp-m-Q8_0.gguf", "dspark-m.gguf", "dflash-m.gguf", "m.imatrix.gguf",
                            "imatrix_unsloth.gguf"}) {
@@ -227,7 +227,7 @@ TEST_F(FindModel, OneNameInTwoPlacesIsAmbiguous) {
   const std::string file = put_deep("lm/org/repo/m.gguf", tiny_gguf());
   EXPECT_EQ(refusal("org/repo"), cat("org/repo: 2 models of that name, ", snapshot("org--repo"),
                                      "/m.gguf (Hugging Face) and ", file, " (LM Studio): want the path of one"));
-  // What cannot be read is no second one.
+  // An unreadable model does not count as a second one.
   put("lm/org/repo/n.gguf", tiny_gguf());
   EXPECT_EQ(refusal("org/repo"), cat("found ", snapshot("org--repo"), "/m.gguf"));
 }
@@ -268,7 +268,7 @@ TEST_F(ListModels, ShowsAllPlacesAndBrokenOnesToo) {
                                  "org/repo/m-Q8_0.gguf, Hugging Face", "org/repo, LM Studio"));
 }
 
-// Links that make a circle end at a fixed depth.
+// A loop of links ends at a fixed depth.
 TEST_F(ListModels, LoopsOfLinksEnd) {
   add_hub_file("org--repo", "m.gguf", tiny_gguf());
   std::filesystem::create_directory_symlink(snapshot("org--repo"), snapshot("org--repo") + "/again");

@@ -60,7 +60,7 @@ class SplitGguf : public Folder {
   }
   std::string part(int number, int count = 2) const { return path(cat("m-0000", number, "-of-0000", count, ".gguf")); }
   void put_part(int number, const std::string& content) const { put(file_name(part(number)), content); }
-  // What opening the first part says.
+  // The error of opening the first part.
   std::string refusal() const {
     const auto checkpoint = open_checkpoint(part(1));
     return checkpoint ? "accepted" : checkpoint.error().text;
@@ -151,7 +151,7 @@ TEST_F(SplitGguf, PartsOfDifferentModelsAreRefused) {
   EXPECT_EQ(refusal(), part(2) + ": key general.architecture is not as in the first part: want parts of one model");
 }
 
-// A set that is written over another, and is stopped between two parts, has some of each.
+// A set that is written over another one and is interrupted has parts of both.
 TEST_F(SplitGguf, PartsOfTwoSetsAreRefused) {
   const auto put_ids = [&](const std::string& first, const std::string& later) {
     const auto key = [](const std::string& id) { return id.empty() ? "" : string_key("sluice.split.id", id); };

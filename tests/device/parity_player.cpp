@@ -99,14 +99,14 @@ StepMaxima maxima_of(const OpCase& one) {
   return maxima;
 }
 
+}  // namespace
+
 std::vector<PlacedShape> placed_shapes(const OpCase& one) {
   std::vector<PlacedShape> shapes;
   for (size_t id = 0; id < one.weights.size(); ++id)
     shapes.push_back({.shape = one.program.weights[id].shape, .format = one.weights[id].format});
   return shapes;
 }
-
-}  // namespace
 
 std::vector<CaseRow> rows_of(const CaseStep& step) { return rows_of(step, Symbol::rows); }
 

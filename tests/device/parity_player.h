@@ -25,6 +25,9 @@ SymbolCounts counts_of(const OpCase& one, const CaseStep& step);
 // What an f32 input of the case has in that row.
 std::vector<float> input_row(const OpCase& one, uint32_t input, const CaseRow& row);
 
+// Of its weights, as a plan is asked for.
+std::vector<PlacedShape> placed_shapes(const OpCase& one);
+
 // The weights of a case, encoded in its formats. Every second one begins at an odd address and has gaps between rows,
 // as slices of mapped tensors may.
 class CaseWeights : public WeightSource {

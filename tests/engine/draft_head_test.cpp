@@ -4,6 +4,7 @@
 #include "engine/plan/memory_plan.h"
 #include "tests/engine/real_engine.h"
 #include "tests/model/draft_checkpoint.h"
+#include "tests/small_models.h"
 
 namespace sluice {
 namespace {
@@ -153,7 +154,7 @@ TEST(DraftHead, AModelWithoutAHeadIsRefused) {
                                    "to draft by mtp"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DraftHeadEngine, ::testing::Values("qwen3_5_moe", "deepseek_v3"),
+INSTANTIATE_TEST_SUITE_P(Families, DraftHeadEngine, ::testing::ValuesIn(small_models_with_draft_heads()),
                          [](const auto& variant) { return std::string(variant.param); });
 
 }  // namespace

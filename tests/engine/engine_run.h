@@ -16,13 +16,17 @@
 namespace sluice {
 
 struct FakeEngine {
-  explicit FakeEngine(EngineOptions options = {}, fake::Script given = {}, uint32_t model_context = 1024)
-      : script(std::move(given)), device(fake::make_device(script)) {
-    engine = unwrap(create_engine(fake::model(model_context, script.slots), *device, budget, options));
+  explicit FakeEngine(const EngineOptions& options = {}, const fake::Script& given = {}, uint32_t model_context = 1024)
+      : FakeEngine(options, given, fake::model(model_context, given.slots)) {}
+  FakeEngine(const EngineOptions& options, fake::Script given, TextModel model)
+      : script(std::move(given)),
+        waiting(options.states == nullptr ? Waiting::no : Waiting::yes),
+        device(fake::make_device(script)) {
+    engine = unwrap(create_engine(std::move(model), *device, budget, options));
   }
 
   RequestId submit(Request request) { return unwrap(engine->submit(std::move(request))); }
-  void run() { run_until_idle(*engine); }
+  void run() { run_until_idle(*engine, waiting); }
   Progress collect(RequestId id) { return unwrap(engine->collect(id)); }
   Progress answer(Request request) {
     const RequestId id = submit(std::move(request));
@@ -40,6 +44,7 @@ struct FakeEngine {
   }
 
   fake::Script script;
+  Waiting waiting;  // for states that are read by another thread
   Budget budget;
   std::unique_ptr<Device> device;
   std::unique_ptr<EngineImpl> engine;

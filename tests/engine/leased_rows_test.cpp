@@ -151,5 +151,47 @@ TEST_F(PerLayerRows, OfAFileThatBecameShorterAreOneSentence) {
   EXPECT_TRUE(same_bits(leasing.answer(asked), resident.answer(asked)));
 }
 
+TEST_F(PerLayerRows, ThatAreReadHoldUpNoOtherRequest) {
+  RealEngine resident = engine(options_of());
+  Request at_hand = request(*model, 256 - 8, 1);
+  std::ranges::fill(at_hand.prompt, 5);
+  at_hand.max_tokens = 0;
+  const Request slow = request(*model, 100, 7);
+  Request known;
+  known.prompt = {5};
+  ReadScript script;
+  RealEngine leasing = engine(leased(script));
+  EXPECT_FALSE(leasing.answer(known).failure);
+  script.stalled = true;
+  const RequestId waits = leasing.submit(slow), goes_on = leasing.submit(at_hand);
+  Progress done = leasing.collect(goes_on);
+  std::vector<float> logits;
+  for (int steps = 0; steps < 1000 && done.finish == Finish::running; ++steps) {
+    leasing.engine->step();
+    done = leasing.collect(goes_on);
+    logits.insert(logits.end(), done.logits.begin(), done.logits.end());
+  }
+  EXPECT_EQ(done.finish, Finish::length);
+  EXPECT_EQ(logits, resident.answer(at_hand).logits);
+  EXPECT_EQ(leasing.collect(waits).computed_prompt_tokens, 0u);
+  EXPECT_EQ(leasing.engine->step(), StepState::in_flight);
+  script.stalled = false;
+  leasing.run();
+  EXPECT_TRUE(same_bits(leasing.collect(waits), resident.answer(slow)));
+}
+
+TEST_F(PerLayerRows, ThatAreReadForACancelledRequestAreLeftToOthers) {
+  RealEngine resident = engine(options_of());
+  ReadScript script{.stalled = true};
+  RealEngine leasing = engine(leased(script));
+  const Request asked = request(*model, 100, 8);
+  const RequestId cancelled = leasing.submit(asked);
+  EXPECT_EQ(leasing.engine->step(), StepState::in_flight);
+  leasing.engine->cancel(cancelled);
+  EXPECT_EQ(leasing.collect(cancelled).finish, Finish::cancelled);
+  script.stalled = false;
+  EXPECT_TRUE(same_bits(leasing.answer(asked), resident.answer(asked)));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -56,15 +56,11 @@ std::vector<std::byte> written(const SavedSequence& saved) {
 Result<std::string> read_group(const SaveReader& reader, uint32_t group) {
   std::string text;
   std::vector<std::byte> buffer(4);
-  const auto place = [&](uint32_t) -> std::vector<std::span<std::byte>> {
-    return {std::span(buffer).first(1), std::span(buffer).subspan(1)};
-  };
-  const auto filled = [&](uint32_t index) -> Status {
-    EXPECT_EQ(index, text.size() / 4);
+  const std::array pieces{std::span(buffer).first(1), std::span(buffer).subspan(1)};
+  for (SaveReader::GroupReading at{.group = group}; at.next < reader.saved().groups[group].count;) {
+    TRY_STATUS(reader.read_page(at, pieces));
     for (const std::byte one : buffer) text += static_cast<char>(one);
-    return {};
-  };
-  TRY_STATUS(reader.read_pages(group, place, filled));
+  }
   return text;
 }
 

@@ -33,6 +33,7 @@ class ScriptedReads final : public ReadQueue {
   }
 
   void take_ended(std::vector<ReadEnd>& ended, bool) override {
+    if (script_.stalled) return;
     for (size_t i = pending_.size(); i > 1; --i) std::swap(pending_[i - 1], pending_[draw(i)]);
     std::vector<Pending> left;
     for (Pending& one : pending_)

@@ -16,6 +16,7 @@ struct ReadScript {
   uint32_t turns = 0;  // the most that a read takes, in calls of take_ended()
   uint32_t depth = 4;
   bool in_background = true;
+  bool stalled = false;                // none ends
   bool short_reads = false;            // most end before they are whole, behind a block or within one
   int64_t failing = -1;                // the read of that number ends with `error_number`
   int error_number = 5;                // EIO

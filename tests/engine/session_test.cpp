@@ -38,6 +38,41 @@ TEST(Session, IsOneConversation) {
   }
 }
 
+TEST(Session, SteppedByItsCallerItGivesTheSameAnswer) {
+  fake::Script slow;
+  slow.polls_until_done = 2;
+  FakeEngine fake({}, slow);
+  Session session(*fake.engine);
+  const Request request = greedy(prompt_of(40, 1), 6);
+  History history;
+  const std::vector<int32_t> want = oracle_answer(history, request);
+  ASSERT_TRUE(session.begin(request));
+  EXPECT_EQ(session.begin(request).error().text, "conversation: an answer is being made: want it to end first");
+  std::vector<int32_t> seen;
+  for (int steps = 0; session.running() && steps < 1000; ++steps) {
+    fake.engine->step();
+    const Result<Progress> news = session.collect();
+    ASSERT_TRUE(news);
+    for (const SampleResult& token : news->tokens) seen.push_back(token.token);
+  }
+  EXPECT_EQ(seen, want);
+  EXPECT_EQ(tokens_of(session.answer()), want);
+  EXPECT_EQ(*session.history(), history);
+}
+
+TEST(Session, ClearedWhileARequestRunsItGivesItsPagesBack) {
+  fake::Script slow;
+  slow.polls_until_done = 2;
+  FakeEngine fake({}, slow);
+  {
+    Session session(*fake.engine);
+    ASSERT_TRUE(session.begin(greedy(prompt_of(200, 1), 50)));
+    fake.engine->step();
+    EXPECT_EQ(fake.engine->step(), StepState::in_flight);
+  }
+  EXPECT_EQ(fake.held_pages(), 0u);
+}
+
 TEST(Session, TheSinkSeesEachTokenAndMayStop) {
   FakeEngine fake;
   Session session(*fake.engine);

@@ -170,7 +170,7 @@ TEST_F(StateStoreTest, AnotherModelOrDeviceFindsNothing) {
   model.digest = [] { return std::string("another model"); };
   const auto engine = create_engine(std::move(model), *device, budget, options(store));
   const RequestId id = *(*engine)->submit(request);
-  run_until_idle(**engine);
+  run_until_idle(**engine, Waiting::yes);
   EXPECT_EQ((*engine)->collect(id)->restored_tokens, 0u);
 }
 

@@ -77,7 +77,7 @@ TEST_P(Encoders, EncodeTheGoldenBlocksToThePeersBits) {
   EXPECT_EQ(hex(encode(info_.format, values)), golden[1]);
 }
 
-// Sums in another order change a block here and there, so that another compiler may miss the CRC, not the error.
+// Another compiler may sum in another order, which changes single blocks: then the CRC differs, but not the error.
 TEST_P(Encoders, EncodeTheGoldenMatricesWithThePeersError) {
   const auto golden = golden_line("golden_blocks.txt", name_);
   ASSERT_EQ(golden.size(), 10u);
@@ -167,7 +167,7 @@ TEST(F8, DecodesEveryPattern) {
   EXPECT_EQ(decode(Format::f8_e5m2, wide, 4), (std::vector<float>{1.0f, -5.0f, 0x1p-16f, 57344.0f}));
 }
 
-// The first element is in the low half, and zero may have a sign that nobody sees.
+// The first element is in the low half. The sign of zero does not matter.
 TEST(F4, DecodesEveryPattern) {
   const float numbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   for (int low = 0; low < 16; ++low)

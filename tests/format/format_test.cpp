@@ -23,7 +23,7 @@ TEST(Format, EveryEncoderRoundTripsItsOwnValuesAtAnyAddress) {
     encode_row(info.format, once.data(), shifted.data() + 1, once.size());
     std::vector<float> again(once.size());
     decode_row(info.format, shifted.data() + 1, again.data(), again.size());
-    // Numbers settle at once; scales go through f16, and least squares may find other ones.
+    // Formats of numbers are stable after one round. Scales go through f16, and least squares may find other ones.
     EXPECT_LE(relative_error(once, again), info.block_elements == 1 ? 0.0 : 0.75 * relative_error(values, once))
         << info.name;
   }
@@ -39,7 +39,7 @@ TEST(Format, TheLargestValueOfAFormatStaysFinite) {
   }
 }
 
-// A format may be listed before any model can be computed with it, but never the other way round.
+// A format may be listed before models can use it, but never the other way round.
 TEST(Format, FormatsOfModelsHaveADecoder) {
   for (const FormatInfo& info : all_formats()) EXPECT_LE(info.decodable, info.decode != nullptr) << info.name;
 }

@@ -33,7 +33,7 @@ TEST(Half, EveryF16RoundTrips) {
   }
 }
 
-// Every f16, the middles between neighbours, and their f32 neighbours: all the ties and all that is next to one.
+// Every f16, the middles between neighbours, and the f32 numbers next to those: all ties and their neighbours.
 TEST(Half, EncodesF16ToNearestEvenAtEveryTie) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const double low = f32_from_f16(static_cast<uint16_t>(bits));

@@ -9,6 +9,7 @@
 #include "tests/model/draft_checkpoint.h"
 #include "tests/model/text_bench.h"
 #include "tests/model/written_gguf.h"
+#include "tests/small_models.h"
 
 namespace sluice {
 namespace {
@@ -209,7 +210,7 @@ TEST(DraftHeadFile, AHeadThatIsNotWholeIsNone) {
   EXPECT_FALSE(export_gguf(*model, *find_mix("f32")).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DraftHeadModel, ::testing::Values("qwen3_5_moe", "deepseek_v3"),
+INSTANTIATE_TEST_SUITE_P(Families, DraftHeadModel, ::testing::ValuesIn(small_models_with_draft_heads()),
                          [](const auto& variant) { return std::string(variant.param); });
 
 }  // namespace

@@ -19,17 +19,9 @@ mkdirSync(work, {recursive: true});
 // The error llama.cpp has on its own converter's files: largest logit difference over all cases, mean KL divergence.
 // Gemma's is that of its half-precision GELU table. The demo's was stated for a bf16 file, and as a mean KL only. Of
 // Qwen3.5 and of MLX directories there was no file of its own: the bar is that of `sluice verify` in exact arithmetic.
-const PEERS_OWN = {
-  gemma4: {largest: Infinity, kl: 1.5e-5},
-  gemma4_dense: {largest: 2.6e-2, kl: 2.3e-6},
-  gemma4_moe: {largest: 1.7e-2, kl: 1.7e-6},
-  deepseek_v3: {largest: 6.5e-5, kl: 1.8e-11},
-  qwen3_5: {largest: 1e-3, kl: 1e-8},
-  qwen3_5_moe: {largest: 1e-3, kl: 1e-8},
-  qwen3_5_moe_mlx4: {largest: 1e-3, kl: 1e-8},
-  qwen3_5_moe_mlx2: {largest: 1e-3, kl: 1e-8},
-  deepseek_v3_mlx4: {largest: 1e-3, kl: 1e-8},
-};
+// They stand in the manifest of small models; a bar that is null is not held.
+const MODELS = JSON.parse(readFileSync(join(repository, "tests/data/models.json"))).models.filter(({peer}) => peer);
+const PEERS_OWN = Object.fromEntries(MODELS.map(({name, peer}) => [name, {largest: peer.largest ?? Infinity, kl: peer.kl}]));
 const MORE = 1.1;
 // Best logit minus second best, below which two programs may choose differently.
 const CLOSE = {bf16: 0.05, q8_0: 0.5, q4_k_m: 0.5};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files/file.h"
+#include "tests/small_models.h"
 #include "tests/text/vocabularies.h"
 #include "text/dialects/built_in.h"
 
@@ -59,34 +60,28 @@ void expect_vectors(const std::string& vectors, const std::string& model, const 
     EXPECT_EQ(outcome(chat.render(input_of(entry, model))), entry.find("rendered")->as_string());
 }
 
-struct Family {
-  const char* vectors;
-  const char* model;
-};
-
-class ReferenceChats : public testing::TestWithParam<Family> {};
+class ReferenceChats : public testing::TestWithParam<SmallModel> {};
 
 TEST_P(ReferenceChats, RenderAsTransformersDoes) {
-  const std::string model = GetParam().model;
-  expect_vectors(GetParam().vectors, model, template_of(read_text(model + "/chat_template.jinja")));
+  const std::string model = GetParam().name;
+  expect_vectors(GetParam().chat, model, template_of(read_text(model + "/chat_template.jinja")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ReferenceChats,
-                         testing::Values(Family{"gemma4/tokenizer_vectors.json", "gemma4"},
-                                         Family{"tokenizers/gemma4/tokenizer_vectors.json", "gemma4_dense"},
-                                         Family{"tokenizers/qwen3_5/tokenizer_vectors.json", "qwen3_5"},
-                                         Family{"tokenizers/deepseek_v3/tokenizer_vectors.json", "deepseek_v3"}),
-                         [](const auto& family) { return std::string(family.param.model); });
+INSTANTIATE_TEST_SUITE_P(Models, ReferenceChats, testing::ValuesIn(small_models_with_chats()),
+                         [](const testing::TestParamInfo<SmallModel>& model) { return model.param.name; });
+
+const auto kNoWeights = [](std::string_view) { return false; };
 
 // The built-in template that Sluice takes for the model's vocabulary; the demo is the one with per-layer embeddings.
 BuiltInTemplate own_template(const std::string& model) {
-  auto found = built_in_template(Tokenizer(test::model_vocabulary(model)), model == "gemma4");
+  auto found =
+      built_in_template(Tokenizer(test::model_vocabulary(model)), [&](std::string_view) { return model == "gemma4"; });
   EXPECT_TRUE(found) << model;
   return found ? *std::move(found) : BuiltInTemplate{};
 }
 
 TEST_P(ReferenceChats, RenderTheSameWithTheBuiltInTemplate) {
-  expect_vectors(GetParam().vectors, GetParam().model, template_of(own_template(GetParam().model).text));
+  expect_vectors(GetParam().chat, GetParam().name, template_of(own_template(GetParam().name).text));
 }
 
 TEST(BuiltInTemplate, IsChosenByTheVocabularysTurnMarkers) {
@@ -94,11 +89,11 @@ TEST(BuiltInTemplate, IsChosenByTheVocabularysTurnMarkers) {
   EXPECT_EQ(own_template("qwen3_5").family, "qwen3_5");
   EXPECT_EQ(own_template("deepseek_v3").family, "deepseek_v3");
   GgufVocabulary gguf = test::gguf_of("gpt2", "qwen2", {"a", "<|im_start|>", "<|im_end|>"});
-  const auto old_qwen = built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), false);
+  const auto old_qwen = built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), kNoWeights);
   const ChatInput hi = input_of(parsed(R"({"messages": [{"role": "user", "content": "Hi"}]})"), "qwen3_5");
   EXPECT_EQ(outcome(template_of(old_qwen->text).render(hi)), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
   gguf.tokens.resize(1);
-  EXPECT_FALSE(built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), false));
+  EXPECT_FALSE(built_in_template(Tokenizer(*vocabulary_from_gguf(gguf)), kNoWeights));
 }
 
 // The branch of DeepSeek-V3.1's own template, which reads "thinking" where other templates read "enable_thinking".
@@ -123,7 +118,7 @@ TEST(ChatTemplate, ThinkingIsSetUnderBothItsNames) {
   EXPECT_EQ(rendered(other, parsed(R"({"thinking": true, "enable_thinking": false})")), "True False");
 }
 
-// What the six reference conversations do not have.
+// Cases that the six reference conversations do not have.
 constexpr std::string_view kOddChats[] = {
     R"({"messages": [{"role": "developer", "content": "Dev."}, {"role": "user", "content": "Hi"}]})",
     R"({"messages": [{"role": "user", "content": [{"type": "text", "text": " See "}, {"type": "image"},

@@ -21,7 +21,7 @@ const ChatDialect& dialect(std::string_view name) {
   return *found;
 }
 
-// Neighbours of one channel joined, so that only what came out counts, not in which pieces.
+// Joins neighbouring parts of one channel, so that only the text counts, not its pieces.
 Texts joined(const Texts& texts) {
   Texts out;
   for (const ChannelText& text : texts)

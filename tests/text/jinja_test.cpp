@@ -157,7 +157,7 @@ TEST(JinjaLimits, OutputIsBounded) {
             "t:1: the template prints more than 20 bytes");
 }
 
-// What a template made and no longer has does not count.
+// Values that a template no longer holds do not count.
 TEST(JinjaLimits, MemoryIsBounded) {
   const auto made = [](std::string_view text) {
     return error_of(text, {.memory_bytes = 4000000, .text_bytes = 1000000});
@@ -249,8 +249,8 @@ TEST(JinjaLimits, TheTemplateItselfIsBounded) {
   EXPECT_EQ(error_of(times("a", 2000000)), "t: found a template of 2.0 MB: want 262.1 kB at most");
 }
 
-// What a builtin or operator looks at is charged: 16 bytes a step. The text is the caller's, so that making it costs
-// nothing.
+// Builtins and operators are charged a step for each 16 bytes that they look at. The text here is the caller's, so
+// making it costs nothing.
 TEST(JinjaLimits, LookingAtTextCostsSteps) {
   const auto steps = [](const std::string& expression, size_t bytes, std::string_view of) {
     const Template parsed = *Template::parse("{% set x = " + expression + " %}", "t");
@@ -317,7 +317,7 @@ TEST(JinjaLimits, LookingAtTextCostsSteps) {
     expect_charged(expression, "é");
 }
 
-// What needs to look at one place only takes the same few steps however long the text or list is.
+// Operations that look at one place take the same few steps for any length.
 TEST(JinjaLimits, LengthsAndFirstItemsCostLittle) {
   const auto steps = [](size_t size) {
     Usage usage;
@@ -346,7 +346,7 @@ constexpr char kMemory[] = "t:1: the template takes more than 8.0 MB of memory";
 #define SLUICE_LONG "{% set s = 'a' * 900000 %}"
 #define SLUICE_WIDE "{% set s = 'é' * 450000 %}"
 
-// Each of these once ran for minutes or took gigabytes, or would with a limit less.
+// Each of these once ran for minutes or took gigabytes, or would do so without one of the limits.
 constexpr HostileTemplate kHostile[] = {
     {SLUICE_LONG "{% set d = {s: 1} %}" SLUICE_FOREVER("s in d"), kSteps},
     {SLUICE_LONG "{% set d = {s: 1} %}" SLUICE_FOREVER("d[s]"), kSteps},
@@ -403,13 +403,13 @@ TEST(JinjaLimits, HostileTemplatesEndSoonWithinTheirMemory) {
     EXPECT_EQ(outcome(parsed->render(*to_value(Json(Json::Object{})), some_time(), &usage)),
               std::string("error: ") + hostile.ends_with)
         << hostile.text;
-    // What is charged at once is at most all that can be held.
+    // A single charge is at most the whole limit.
     EXPECT_LE(usage.steps, limits.steps + limits.memory_bytes / kTemplateStepBytes) << hostile.text;
     EXPECT_LE(usage.peak_bytes, limits.memory_bytes) << hostile.text;
   }
 }
 
-// Names, parameters and arguments can be as many as a template is long.
+// A template can have as many names, parameters and arguments as its length allows.
 TEST(JinjaLimits, ManyNamesTakeSteps) {
   std::string names;
   std::string parameters;
@@ -423,7 +423,7 @@ TEST(JinjaLimits, ManyNamesTakeSteps) {
             "t:1: the template takes more than 500000 steps");
 }
 
-// A loop's variable can be held, with the scope around the loop, by that scope's next turn.
+// The next turn of a scope can hold a loop's variable and the scope around the loop.
 TEST(JinjaLimits, AChainOfHeldLoopsEndsWithoutTheStack) {
   EXPECT_EQ(outcome(render("{% set ns = namespace() %}{% for i in range(50000) %}{% set before = ns.held %}"
                            "{% for x in [1] %}{% set ns.held = loop %}{% endfor %}{% endfor %}done")),
@@ -433,7 +433,7 @@ TEST(JinjaLimits, AChainOfHeldLoopsEndsWithoutTheStack) {
             "done");
 }
 
-// A signed comment's end keeps or drops what follows as a block's does.
+// The sign at the end of a comment keeps or drops the following white space, as for a block.
 TEST(Jinja, CommentsWithPlusKeepTheirWhiteSpace) {
   EXPECT_EQ(outcome(render("a\n  {#+ x +#}\nb")), "a\n  \nb");
   EXPECT_EQ(outcome(render("a\n  {# x #}\nb")), "a\nb");
@@ -443,7 +443,7 @@ TEST(Jinja, CommentsWithPlusKeepTheirWhiteSpace) {
   EXPECT_EQ(outcome(render("a\n  {#+#}\nb")), "a\n  b");
 }
 
-// The deepest thing that is allowed must not overflow a stack; sanitizers make frames several times larger.
+// The deepest allowed template must not overflow the stack. Sanitizers make frames several times larger.
 TEST(JinjaLimits, TheDeepestAllowedTemplateFitsTheStack) {
   const std::string parentheses = "{{ " + times("(", 90) + "x" + times(")", 90) + " }}";
   EXPECT_EQ(outcome(render(parentheses)), "");

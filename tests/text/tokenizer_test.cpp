@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/small_models.h"
 #include "tests/text/vocabularies.h"
 #include "text/detokenizer.h"
 
@@ -15,17 +16,13 @@ using test::value_of;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-struct Family {
-  const char* model;
-  const char* vectors;
-  // Whether GGUF says which tokens decoding skips as tokenizer.json does: it types DeepSeek's turn markers as control.
-  bool skips_alike;
-};
+// Whether GGUF says which tokens decoding skips as tokenizer.json does: it types DeepSeek's turn markers as control.
+bool skips_alike(const SmallModel& model) { return model.family != "deepseek2"; }
 
-class Reference : public testing::TestWithParam<Family> {
+class Reference : public testing::TestWithParam<SmallModel> {
  protected:
-  Json vectors_ = test::read_data(GetParam().vectors);
-  Tokenizer direct_{test::model_vocabulary(GetParam().model)};
+  Json vectors_ = test::read_data(GetParam().chat);
+  Tokenizer direct_{test::model_vocabulary(GetParam().name)};
   Tokenizer through_gguf_{value_of(vocabulary_from_gguf(value_of(to_gguf(direct_.vocabulary()))))};
 };
 
@@ -48,7 +45,7 @@ TEST_P(Reference, IdsHaveTheirText) {
     const auto plain = ids_of(*row.find("ids"));
     for (const Tokenizer* tokenizer : {&direct_, &through_gguf_}) {
       EXPECT_EQ(tokenizer->decode(plain), row.find("decoded")->as_string());
-      if (tokenizer == &through_gguf_ && !GetParam().skips_alike) continue;
+      if (tokenizer == &through_gguf_ && !skips_alike(GetParam())) continue;
       EXPECT_EQ(tokenizer->decode(ids, true), row.find("decoded_skip_special")->as_string());
     }
   }
@@ -72,12 +69,8 @@ TEST_P(Reference, RenderedChatsHaveTheirIds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Reference,
-                         testing::Values(Family{"gemma4", "gemma4/tokenizer_vectors.json", true},
-                                         Family{"gemma4_dense", "tokenizers/gemma4/tokenizer_vectors.json", true},
-                                         Family{"qwen3_5", "tokenizers/qwen3_5/tokenizer_vectors.json", true},
-                                         Family{"deepseek_v3", "tokenizers/deepseek_v3/tokenizer_vectors.json", false}),
-                         [](const testing::TestParamInfo<Family>& family) { return std::string(family.param.model); });
+INSTANTIATE_TEST_SUITE_P(Families, Reference, testing::ValuesIn(small_models_with_chats()),
+                         [](const testing::TestParamInfo<SmallModel>& model) { return model.param.name; });
 
 Tokenizer byte_level() { return Tokenizer(value_of(test::read_tokenizer(test::kByteLevel))); }
 Tokenizer sentence_piece() { return Tokenizer(value_of(test::read_tokenizer(test::kSentencePiece))); }

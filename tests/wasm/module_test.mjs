@@ -160,6 +160,48 @@ const tests = {
     model.close();
     files.delete(kDemo);
   },
+  async 'a conversation goes on from what it has computed, may be stopped, and is saved'() {
+    addFile(kDemo, demo);
+    const model = await module.open({ model: kDemo, context: 512 });
+    const answerTo = async (turn) => {
+      model.begin({ max_tokens: 8, ...turn });
+      assert.throws(() => model.begin(turn), /^EngineError: an answer is being made: want it to end first$/);
+      let text = '';
+      for (;;) {
+        const news = await model.goOn();
+        text += news?.text ?? '';
+        if (news !== null && news.finish !== 'running') return { ...news, text };
+      }
+    };
+    assert.equal(model.sequence, 0);
+    const question = { role: 'user', content: 'What is a violin?' };
+    const first = await answerTo({ messages: [question] });
+    assert.match(first.text, /^violin \(noun\): bow/);
+    assert.deepEqual([first.finish, first.answer_tokens, first.reused_tokens], ['length', 8, 0]);
+    assert.equal(first.computed_tokens, first.prompt_tokens);
+    const messages = [question, { role: 'assistant', content: first.text }, { role: 'user', content: 'And a cello?' }];
+    const second = await answerTo({ messages });
+    assert.ok(second.reused_tokens > 0);
+    // Once more from a state that was saved before, by a sequence of its own.
+    const state = await model.saveState(model.sequence);
+    model.sequence = 0;
+    model.sequence = model.restoreState(state).sequence;
+    assert.equal((await answerTo({ messages })).text, second.text);
+    const stopped = await answerTo({ messages, stop: [second.text.slice(2, 4)] });
+    assert.deepEqual([stopped.finish, stopped.text], ['stop', second.text.slice(0, second.text.indexOf(second.text.slice(2, 4)))]);
+    assert.equal((await answerTo({ prompt: 'violin' })).prompt_tokens, 2);
+    assert.throws(() => model.begin({ messages: [{ role: 'user', content: 'violin '.repeat(600) }] }),
+                  /the conversation has \d+ tokens: want less than the context of 512$/);
+    assert.throws(() => model.begin({ prompt: '\0', stop: [7] }), /stop: found 7: want strings/);
+    model.begin({ messages });
+    model.cancel();
+    let last = null;
+    while ((last = await model.goOn()) === null || last.finish === 'running');
+    assert.equal(last.finish, 'cancelled');
+    model.begin({ messages }); // closed while an answer runs
+    model.close();
+    files.delete(kDemo);
+  },
   async 'the module answers after all that'() {
     addFile(kDemo, demo);
     const model = await module.open({ model: kDemo });

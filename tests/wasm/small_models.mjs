@@ -1,16 +1,15 @@
 // The small models of the tests, every family's, and which files each consists of.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
 export const kData = 'tests/data';
 const kTexts = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'generation_config.json'];
 const isGolden = (file) => file.startsWith('golden');
 
+// The manifest (tests/small_models.h says what its entries mean).
+const models = JSON.parse(readFileSync(`${kData}/models.json`)).models;
+
 // Those with weights and a golden.
-export function smallModels() {
-  const isModel = (file) => file.endsWith('.safetensors') && !isGolden(file);
-  return readdirSync(kData).filter((name) => existsSync(`${kData}/${name}/golden.json`) &&
-                                             readdirSync(`${kData}/${name}`).some(isModel));
-}
+export const smallModels = () => models.filter((one) => one.weights_here).map(({ name }) => name);
 
 // "MODEL" or "MODEL:CASE,CASE": the model's name, and its golden's cases that are wanted, none of them for all.
 export function chosenModels(texts) {
@@ -26,12 +25,14 @@ export function textAndWeights(folder) {
     .map((file) => [file, `${folder}/${file}`]);
 }
 
-// Of a small model. An MLX directory's tokenizer is that of the model it is named after: they are the same files.
+// Of a small model, some of whose texts may be another one's.
 export function filesOf(name) {
-  const folder = `${kData}/${name}`, sibling = `${kData}/${name.replace(/_mlx\d$/, '')}`;
+  const owner = models.find((one) => one.name === name)?.tokenizer_of ?? name;
+  const folder = `${kData}/${name}`, sibling = `${kData}/${owner}`;
   const missing = kTexts.filter((file) => !existsSync(`${folder}/${file}`) && existsSync(`${sibling}/${file}`));
   return [...textAndWeights(folder), ...missing.map((file) => [file, `${sibling}/${file}`])];
 }
 
 // Of those, mixtures whose experts are also read as they are chosen.
-export const kStreamed = ['gemma4_moe', 'qwen3_5_moe', 'deepseek_v3'];
+export const kStreamed = models.filter((one) => one.weights_here && one.experts && one.format === 'bf16')
+  .map(({ name }) => name);

@@ -109,14 +109,15 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
           .threads = machine.pool->threads(),
           .parameters = model.facts().parameters,
           .weight_bytes = weight_bytes(model),
-          .peaks = machine.device->measure_peaks(nanoseconds),
+          .peaks = peaks_of(*machine.device),
           .routing = {}};
 }
 
 Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, Machine& machine) {
   if (request.synthetic) {
-    machine.host_bounded = false;  // its weights are held: there is no file
-    if (machine.device->info().memory == Domain::host) machine.bounded = machine.must_fit = false;
+    // Its weights are held: there is no file.
+    machine.bounds.host.by = MemoryBound::By::share;
+    machine.bounds.lease_rows = false;
     machine.budget.count_mapped(Domain::host, false);
     return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
   }
@@ -135,7 +136,8 @@ const BenchTest* foreseen_test(const std::vector<BenchTest>& tests) {
 Result<std::optional<Forecast>> foresee_test(const BenchTest* test, const Model& model, Machine& machine,
                                              const EngineOptions& options) {
   const bool on_host = machine.device->info().memory == Domain::host;
-  if (test == nullptr || options.experts.bytes != 0 || (on_host && !machine.must_fit)) return std::optional<Forecast>();
+  if (test == nullptr || options.experts.bytes != 0 || (on_host && !machine.bound().strict()))
+    return std::optional<Forecast>();
   measure_reserve(machine);
   TRY(Foresight foresight,
       foresee(model, weight_files(model), machine, options, {.depth = test->depth + test->length / 2}));
@@ -152,7 +154,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // which it does not use
   const bool on_host = machine.device->info().memory == Domain::host;
   // A model that does not fit is not placed as a whole to trace it.
-  if (!machine.bounded) {
+  if (machine.bound().by != MemoryBound::By::request) {
     Result<RoutingShares> routing = measure_routing(model, *machine.device, machine.budget, arithmetic);
     if (!routing && (on_host || routing.error().kind != ErrorKind::out_of_memory)) return routing.error();
     if (routing) report.facts.routing = *std::move(routing);
@@ -160,11 +162,11 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   Meter meter;
   MeteredDevice device(*machine.device, meter);
   // Held beside the model, so that within a bound it is a small part.
-  const uint64_t most = machine.host_bounded ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
+  const uint64_t most = machine.bounds.host.strict() ? machine.budget.left(Domain::host) / 16 : UINT64_MAX;
   std::optional<ReadBandwidth> of_host;
   if (on_host) TRY_ASSIGN(of_host, ReadBandwidth::open(*machine.pool, machine.budget, most));
   const BenchYardsticks yardsticks{
-      .memory = [&] { return of_host ? of_host->measure() : machine.device->measure_copying(nanoseconds); },
+      .memory = [&] { return of_host ? of_host->measure() : copying_bandwidth(*machine.device); },
       .disk = [&](uint64_t block) { return measure_disk(model.checkpoint().files(), block); }};
   const EngineOptions options = engine_options(request, arguments);
   const BenchTest* const answer = foreseen_test(request.tests);

@@ -1,4 +1,4 @@
-// What sluice bench says: tables for people, one object for programs.
+// The output of sluice bench: tables for people, one JSON object for programs.
 #pragma once
 
 #include <string>
@@ -23,9 +23,9 @@ struct BenchFacts {
 struct BenchReport {
   BenchFacts facts;
   std::vector<BenchResult> results;
-  std::vector<std::vector<OpShare>> ops;  // of each result, where they were asked for
-  uint64_t disk_block = 0;                // bytes of a read of experts, where they are read as they are chosen
-  double foreseen = 0;                    // tokens a second of the first answer of one sequence; 0: not foreseen
+  std::vector<std::vector<OpShare>> ops;  // of each result, if asked for
+  uint64_t disk_block = 0;                // bytes of one read of experts, if experts are read
+  double foreseen = 0;                    // forecast tokens a second of one sequence's first answer; 0: none
 };
 
 std::string bench_text(const BenchFacts& facts);    // what is measured on what

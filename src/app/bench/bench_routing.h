@@ -1,4 +1,4 @@
-// How a model with experts routes: measured, since the bytes that a batch reads depend on it.
+// How a model with experts routes. It is measured, because the bytes that a batch reads depend on it.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace sluice {
 
-// How often the experts of a layer are chosen, the favourite first; averaged over the layers by rank.
+// How often the experts of a layer are chosen, the most used first, averaged over the layers by rank.
 struct RoutingShares {
-  std::vector<double> chosen;  // by so many of the tokens; none: the model has no experts
-  uint32_t used = 0;           // by a token
-  uint32_t tokens = 0;         // that were looked at
+  std::vector<double> chosen;  // the share of tokens that choose the expert; empty: the model has no experts
+  uint32_t used = 0;           // experts that a token uses in a layer
+  uint32_t tokens = 0;         // tokens that were counted
 
-  // Of all choices, those of the favourite eighth of the experts.
+  // The share of choices that the most used eighth of the experts gets.
   double favourites() const;
 };
 
-// Of a recorded trace, each expert counted once more than it was chosen.
+// From a recorded trace. Each expert counts once more than it was chosen.
 RoutingShares shares_of(const RoutingTrace& trace);
-// By a trace of random tokens.
+// From a trace of random tokens.
 Result<RoutingShares> measure_routing(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic);
 
-// What the decoded tokens chose, of a meter that kept the uses; no tokens where every expert lay in memory.
+// From the decoded tokens of a meter that kept the uses. There are no tokens if every expert lay in memory.
 RoutingTrace recorded_routing(const Meter& meter);
 
 }  // namespace sluice

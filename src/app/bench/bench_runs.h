@@ -1,5 +1,5 @@
-// What sluice bench measures: prompts and answers of given lengths, behind texts of given depths, of several sequences
-// at once; on an engine over a metered device.
+// The measurements of sluice bench: prompts and answers of given lengths, behind histories of given depths, of several
+// sequences at once, on an engine over a metered device.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace sluice {
 
 struct BenchTest {
   TokenClass token_class{};
-  uint32_t length = 0;  // tokens of each sequence that are measured
-  uint32_t depth = 0;   // that stand before them
+  uint32_t length = 0;  // measured tokens of each sequence
+  uint32_t depth = 0;   // tokens of history before them
   uint32_t batch = 1;   // sequences at once
 };
 
@@ -27,15 +27,15 @@ Spread spread_of(std::vector<double> values);
 struct BenchResult {
   BenchTest test;
   Spread tokens_per_second = {};
-  Spread bandwidth = {};       // bytes a second that the memory was read at, measured before each round
+  Spread bandwidth = {};       // read bandwidth of the memory in bytes a second, measured before each round
   double bytes_per_token = 0;  // weights and cache
   double share = 0;            // of that bandwidth
-  // Where experts are read from the file as they are chosen: bytes a second of that, and of as large reads and nothing
-  // else before each round, and what part the one is of the other.
+  // If experts are read as they are chosen: their bytes a second, those of equally large reads alone before each round,
+  // and the first divided by the second.
   Spread disk_rate = {}, disk_bandwidth = {}, disk_share = {};
 };
 
-// What is measured before each round, in bytes a second; 0 where it is not known.
+// Measurements before each round, in bytes a second; 0: unknown.
 struct BenchYardsticks {
   std::function<double()> memory{};
   std::function<Result<double>(uint64_t block)> disk{};  // of reads of so many bytes
@@ -46,7 +46,7 @@ class BenchRunner {
   BenchRunner(Engine& engine, Meter& meter, uint32_t vocabulary)
       : engine_(engine), meter_(meter), vocabulary_(vocabulary) {}
 
-  // A round before the others, for caches and clocks to settle, does not count.
+  // The first round lets caches and clocks settle and does not count.
   Result<BenchResult> run(const BenchTest& test, uint32_t rounds, const BenchYardsticks& yardsticks);
   uint64_t disk_block() const;  // bytes of a read of experts; 0: there has been none
   // The steps of one round with the times of their ops.
@@ -68,7 +68,7 @@ class BenchRunner {
   uint64_t disk_bytes() const;  // read so far
   Result<std::vector<SequenceId>> filled(const BenchTest& test);
   Result<Running> submit(Request request);
-  // Steps until `enough` of what the requests have done.
+  // Steps until `enough` says that the requests have done enough.
   template <class Enough>
   Status step_until(std::vector<Running>& requests, const Enough& enough);
   double bytes_per_token(uint64_t tokens) const;
@@ -79,7 +79,7 @@ class BenchRunner {
   uint32_t texts_ = 0;  // drawn so far
 };
 
-// Random ids, other ones for every seed.
+// Random ids, different for every seed.
 std::vector<int32_t> random_tokens(uint32_t count, uint32_t vocabulary, uint32_t seed);
 
 }  // namespace sluice

@@ -11,6 +11,16 @@ uint64_t nanoseconds() {
           .count());
 }
 
+Peaks peaks_of(Device& device) {
+  MeasuredDevice* const measured = device.measured();
+  return measured == nullptr ? Peaks() : measured->measure_peaks(nanoseconds);
+}
+
+double copying_bandwidth(Device& device) {
+  MeasuredDevice* const measured = device.measured();
+  return measured == nullptr ? 0 : measured->measure_copying(nanoseconds);
+}
+
 // A group's pages hold its states' keys and values, in the proportion of their widths.
 void Meter::take(const PlanRequest& request, const Plan& plan) {
   const Program& program = *request.program;
@@ -38,9 +48,9 @@ class MeteredRunner final : public Runner {
   MeteredRunner(std::unique_ptr<Runner> runner, Meter& meter) : runner_(std::move(runner)), meter_(meter) {}
 
   Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override {
-    StartOptions timed = options;
-    if (meter_.time_ops) timed.clock = nanoseconds;
-    const Ticket ticket = runner_->start(step, reads, timed);
+    MeasuredRunner* const measured = runner_->measured();
+    if (measured != nullptr) measured->time_ops(meter_.time_ops ? nanoseconds : nullptr);
+    const Ticket ticket = runner_->start(step, reads, options);
     meter_.steps_.push_back({ticket, step.token_class(), StepWork::of(step), {}, {}});
     return ticket;
   }
@@ -51,16 +61,20 @@ class MeteredRunner final : public Runner {
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override {
     return runner_->write_page(group, page, from);
   }
-  std::optional<DispatchCounts> dispatch_counts() const override { return runner_->dispatch_counts(); }
+  MeasuredRunner* measured() override { return runner_->measured(); }
   ExpertMemory* expert_memory() override { return runner_->expert_memory(); }
   void resume(Ticket stopped) override { runner_->resume(stopped); }
   std::optional<Completion> poll() override {
     std::optional<Completion> completion = runner_->poll();
-    const bool uses = meter_.keep_uses && completion && !completion->used.empty();
-    if (!completion || (completion->op_times.empty() && !uses)) return completion;
+    if (!completion) return completion;
+    MeasuredRunner* const measured = runner_->measured();
+    std::vector<OpTime> op_times;
+    if (measured != nullptr && !completion->stopped) op_times = measured->take_op_times(completion->ticket);
+    const bool uses = meter_.keep_uses && !completion->used.empty();
+    if (op_times.empty() && !uses) return completion;
     const auto step = std::ranges::find(meter_.steps_, completion->ticket, &MeteredStep::ticket);
     if (step == meter_.steps_.end()) return completion;
-    if (!completion->op_times.empty()) step->op_times = std::move(completion->op_times);
+    if (!op_times.empty()) step->op_times = std::move(op_times);
     if (uses) step->used.insert(step->used.end(), completion->used.begin(), completion->used.end());
     return completion;
   }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "device/device.h"
+#include "device/measured.h"
 #include "graph/cost.h"
 
 namespace sluice {
@@ -41,14 +41,17 @@ class Meter {
 // Nanoseconds of a clock that only goes forward.
 uint64_t nanoseconds();
 
+// What the device says of itself by that clock; 0: nothing.
+Peaks peaks_of(Device& device);
+double copying_bandwidth(Device& device);
+
 // `device` and `meter` outlive it and its runners.
 class MeteredDevice final : public Device {
  public:
   MeteredDevice(Device& device, Meter& meter) : device_(device), meter_(meter) {}
 
   DeviceInfo info() const override { return device_.info(); }
-  Peaks measure_peaks(uint64_t (*clock)()) const override { return device_.measure_peaks(clock); }
-  double measure_copying(uint64_t (*clock)()) override { return device_.measure_copying(clock); }
+  MeasuredDevice* measured() override { return device_.measured(); }
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override;
   Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                         Budget& budget) override {

@@ -1,9 +1,9 @@
-// Options of a command, written down once: parsing, usage errors, --help and docs/cli.md all derive from CommandSpec.
+// The options of a command. Parsing, usage errors, --help and docs/cli.md all derive from CommandSpec.
 //
 //   const Arguments arguments = parse_arguments(spec, words)  ->  arguments.integer("--max-tokens")
 //
-// Long options only: "--name value", "--name=value", "--flag", "--no-flag" where the table has one; "--" ends them.
-// What an option may hold is checked while parsing, so that the getters cannot fail.
+// Long options only: "--name value", "--name=value", "--flag", and "--no-flag" if the table has one; "--" ends them.
+// Parsing checks the values, so the getters cannot fail.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ enum class OptionKind : uint8_t { flag, text, integer, number, bytes, choice };
 
 struct OptionSpec {
   const char* name = "";      // "--max-tokens"
-  const char* argument = "";  // "N"; of a choice its values: "exact|fast"; of a flag nothing
-  const char* choices = "";   // the values of a choice whose argument is a name, since they are too many for a line
+  const char* argument = "";  // "N"; the values of a choice: "exact|fast"; "" for a flag
+  const char* choices = "";   // the values of a choice that are too many for a line, so that its argument is a name
   OptionKind kind = OptionKind::flag;
   const char* fallback = "";  // the default as one would write it; "": none
   const char* help = "";
   double least = 0, most = 1e18;  // of integers and numbers
-  bool repeated = false;          // may stand several times
+  bool repeated = false;          // may be given several times
   bool required = false;
 };
 
@@ -40,7 +40,7 @@ struct PositionalSpec {
   const char* help = "";
 };
 
-// A head on the left, what it means on the right.
+// A term on the left, its meaning on the right.
 struct TableRow {
   std::string head, text;
 };
@@ -69,7 +69,7 @@ struct CommandSpec {
   const char* text = "";     // a paragraph or two; may be empty
   std::vector<PositionalSpec> positionals = {};
   std::vector<OptionSpec> options = {};
-  std::vector<TableSpec> tables = {};  // what else there is to know
+  std::vector<TableSpec> tables = {};  // further tables of the help
   std::vector<ExampleSpec> examples = {};
   std::vector<JsonField> json = {};  // empty: the command has no --json
   // The exit status, or the sentence to fail with.
@@ -78,7 +78,7 @@ struct CommandSpec {
 
 class Arguments {
  public:
-  // By the option's name in the table; CHECKs that the table has it, of that kind.
+  // By the option's name in the table. CHECKs that the table has it with that kind.
   bool flag(std::string_view name) const;
   bool given(std::string_view name) const;
   int64_t integer(std::string_view name) const;  // integers and bytes; needs a default or given()
@@ -100,7 +100,7 @@ class Arguments {
   std::vector<std::string> positionals_;
 };
 
-// `words` stand after the command's name. An error is a usage error: one sentence.
+// `words` follow the command's name. An error is a usage error: one sentence.
 Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::string> words);
 
 // "512M", "1.5G", "4096": bytes, with k, M, G, T meaning powers of 1000 and Ki, Mi, Gi, Ti of 1024.

@@ -96,7 +96,7 @@ _sluice() {
   COMPREPLY=()
   case "$kind" in
     words) mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current") ;;
-    models) mapfile -t COMPREPLY < <(compgen -W "demo $(sluice list --names 2> /dev/null)" -- "$current") ;;
+    models) mapfile -t COMPREPLY < <(compgen -W "@DEMO@ $(sluice list --names 2> /dev/null)" -- "$current") ;;
     folders) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
   esac
   if [[ $kind == files || ($kind == models && ${#COMPREPLY[@]} -eq 0) ]]; then
@@ -150,7 +150,7 @@ constexpr const char* kZshHead = R"sh(#compdef sluice
 # Completes sluice in zsh: a file _sluice in a folder of $fpath, or source <(sluice completion zsh)
 _sluice_models() {
   local -a names
-  names=(demo ${(f)"$(sluice list --names 2> /dev/null)"})
+  names=(@DEMO@ ${(f)"$(sluice list --names 2> /dev/null)"})
   _alternative 'models:model:compadd -a names' 'files:file:_files'
 }
 
@@ -220,7 +220,7 @@ std::string zsh_completion() {
 
 constexpr const char* kFishHead = R"sh(# Completes sluice in fish: sluice completion fish | source
 function __sluice_models
-  echo demo
+  echo @DEMO@
   sluice list --names 2> /dev/null
   __fish_complete_path (commandline -ct)
 end
@@ -264,9 +264,16 @@ std::string fish_completion() {
   return out;
 }
 
+// The scripts name the built-in model @DEMO@.
+std::string with_demo(std::string script) {
+  constexpr std::string_view kMark = "@DEMO@";
+  for (size_t at = 0; (at = script.find(kMark, at)) != std::string::npos;) script.replace(at, kMark.size(), kDemoName);
+  return script;
+}
+
 Result<int> run(const Arguments& arguments, Console& console) {
   const std::string& shell = arguments.positionals()[0];
-  console.out(shell == "bash" ? bash_completion() : shell == "zsh" ? zsh_completion() : fish_completion());
+  console.out(with_demo(shell == "bash" ? bash_completion() : shell == "zsh" ? zsh_completion() : fish_completion()));
   return 0;
 }
 

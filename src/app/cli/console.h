@@ -1,5 +1,5 @@
-// What a command prints to and reads from: standard output, standard error and standard input, and whether each is a
-// terminal. The only place that writes to them; a failed write to standard output is remembered and ends the command.
+// A command's standard output, standard error and standard input, and whether each is a terminal. No other place writes
+// to them. A failed write to standard output is remembered and ends the command.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ class Console {
  public:
   Console();
 
-  // Written through at once, so that an answer appears as it is made.
+  // Written at once, so that an answer appears while it is generated.
   void out(std::string_view text);
   void err(std::string_view text);
   void remark(std::string_view line);  // on standard error, dim on a terminal
   void json(const Json& value);        // indented, with a line's end
-  // The first failure of out(). A reader that went away (cancelled) is no fault of ours: see main.cpp.
+  // The first failure of out(). A reader that went away (cancelled) is not our fault: see main.cpp.
   const Status& status() const { return status_; }
 
   bool out_is_terminal() const { return out_is_terminal_; }

@@ -1,5 +1,5 @@
-// The one place that reads the environment: where models lie (checkpoint/places/places.h), where our own files go, and
-// where a library is.
+// The only place that reads the environment: the folders of models (checkpoint/places/places.h), of our own files, and
+// of libraries.
 #pragma once
 
 #include <string>
@@ -11,15 +11,14 @@
 namespace sluice {
 
 Places machine_places();
-// XDG_STATE_HOME/sluice, else ~/.local/state/sluice, whether it is there or not; "" when neither is set.
+// XDG_STATE_HOME/sluice, else ~/.local/state/sluice, existing or not; "" when neither variable is set.
 std::string state_folder();
 std::string webgpu_library_variable();  // SLUICE_WEBGPU_LIBRARY, or ""
-// Where Vulkan's loader looks for drivers, and whether a variable names those that it is to take.
+// The folders in which Vulkan's loader looks for drivers, and whether a variable names the drivers to take.
 std::vector<std::string> vulkan_driver_folders();
 bool vulkan_drivers_named();
 
-// For people: every variable that is read, by us or by the libraries under us, and every file that is not named on the
-// command line.
+// For people: every variable that we or our libraries read, and every file that is not named on the command line.
 std::vector<TableRow> environment_rows();
 std::vector<TableRow> file_rows();
 

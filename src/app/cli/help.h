@@ -11,7 +11,7 @@ std::string help_overview();
 std::string help_text(const CommandSpec& command);
 std::string help_markdown();
 
-// The parts of it, for the manual page.
+// Parts of it, for the manual page.
 std::string usage_line(const CommandSpec& command);
 std::vector<TableRow> option_rows(const CommandSpec& command);
 std::vector<TableRow> positional_rows(const CommandSpec& command);

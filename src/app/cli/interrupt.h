@@ -1,14 +1,14 @@
-// Ctrl-C: the first stops what is being answered, the second leaves. A signal handler counts; loops ask.
+// Ctrl-C: the first one stops the answer, the second one leaves. A signal handler counts; loops ask.
 #pragma once
 
 namespace sluice {
 
 inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, as shells have it
 
-// From here on SIGINT is counted instead of ending the process; a second one within one counting ends it at once.
+// From here on SIGINT is counted instead of ending the process. A second one before clearing ends it at once.
 void watch_interrupts();
 bool interrupted();
-// What was counted is dealt with.
+// Clears the count, once it has been handled.
 void clear_interrupts();
 
 }  // namespace sluice

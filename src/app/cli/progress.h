@@ -1,5 +1,5 @@
-// A progress line on standard error for work that takes more than a second: rewritten in place on a terminal, otherwise
-// a line every few seconds. A thread of its own looks at the clock, because loading a model does not report back.
+// A progress line on standard error for work of more than a second. A terminal shows it in place, other outputs get a
+// line every few seconds. A separate thread looks at the clock, because loading a model does not report back.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Fetches one file over HTTP: goes on where an earlier attempt or process stopped, checks length and SHA-256, and lets
-// the finished name appear only when all of it is right. A part whose digest is wrong is thrown away.
+// Fetches one file over HTTP. It continues where an earlier attempt or process stopped, and checks length and SHA-256.
+// The finished name appears only when both are right. A part with a wrong digest is thrown away.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,29 @@ namespace sluice {
 
 struct FetchOptions {
   uint32_t timeout_seconds = 60;  // without a byte
-  uint32_t retries = 5;           // in a row without getting further, after failures that may pass
+  uint32_t retries = 5;           // attempts in a row that bring no byte, after failures that may be temporary
 };
 
 struct DownloadRequest {
   std::string url;
-  std::string path;               // the finished file; its folder is there
+  std::string path;               // the finished file; its folder must exist
   std::string sha256;             // 64 digits; "": unknown
-  std::optional<uint64_t> bytes;  // what it must have; nothing: unknown
+  std::optional<uint64_t> bytes;  // the length that it must have; none: unknown
   FetchOptions options;
 };
 
 struct Downloaded {
   uint64_t bytes = 0;
-  uint64_t fetched = 0;  // of them in this call, the rest was there
-  std::string sha256;    // of the whole
+  uint64_t fetched = 0;  // bytes of this call; the rest was there before
+  std::string sha256;    // of the whole file
 };
 
 Result<Downloaded> download(const DownloadRequest& request, ProgressLine& progress);
 
-// The SHA-256 of a file that is there.
+// The SHA-256 of an existing file.
 Result<std::string> file_sha256(const std::string& path, ProgressLine& progress);
 
-// A small document of at most `limit` bytes, tried again as downloads are.
+// Fetches a small document of at most `limit` bytes, with the retries of downloads.
 Result<std::string> fetch_text(const std::string& url, const std::vector<std::string>& headers, uint64_t limit,
                                const FetchOptions& options);
 

@@ -1,4 +1,4 @@
-// HTTP and HTTPS GET, over libcurl, which no other file knows. Each failure is one sentence that begins with the URL.
+// HTTP and HTTPS GET over libcurl, which no other file uses. Each failure is one sentence that begins with the URL.
 //
 // Source: RFC 9110 (https://www.rfc-editor.org/rfc/rfc9110), sections 13.1.5 (If-Range) and 14 (ranges). Redirects are
 // followed, from https to https only; certificates are checked; proxies are those of curl's environment variables.
@@ -19,20 +19,20 @@ struct HttpRequest {
   std::string url;
   std::vector<std::string> headers;  // "Accept: text/plain"
   uint64_t from = 0;                 // asks for the bytes from here to the end
-  std::string if_range;              // the ETag or date of what is there already; "": none
+  std::string if_range;              // the ETag or date of the existing part; "": none
   uint32_t timeout_seconds = 60;     // without a byte
 };
 
-// The head of the last reply, redirects followed.
+// The head of the last reply, after redirects.
 struct HttpReply {
   int status = 0;  // 200, 206 or 416; all others are errors
   std::string etag, last_modified, content_type;
   std::optional<uint64_t> body_bytes;  // Content-Length
-  // Of Content-Range: the first byte (206) and the size of the whole, where it says them.
+  // From Content-Range: the first byte (206) and the size of the whole, if given.
   std::optional<uint64_t> range_from, range_total;
 };
 
-// Takes the body of a reply with status 200 or 206. An error ends the transfer and is what http_get returns.
+// Takes the body of a reply with status 200 or 206. An error ends the transfer, and http_get returns it.
 class HttpBody {
  public:
   virtual ~HttpBody() = default;
@@ -49,10 +49,10 @@ struct Url {
   std::vector<std::string> path;  // parts, decoded
 };
 Result<Url> parse_url(const std::string& url);
-// What a redirect may lead to, as curl takes it: "https" stays https.
+// The protocols that a redirect may lead to, as curl takes them: "https" stays https.
 const char* redirect_protocols(std::string_view scheme);
 
-// "bytes 5-9/10" or "bytes */10" into the reply; what does not read so is left out.
+// Reads "bytes 5-9/10" or "bytes */10" into the reply. Anything else is ignored.
 void read_content_range(std::string_view value, HttpReply& reply);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// A download on its way: what has come lies in "<path>.part", and "<path>.part.json" says of what it is a part, so that
-// a later process can go on. The finished name appears by renaming, once everything is checked and on the disk.
+// A download in progress. "<path>.part" has the bytes so far, and "<path>.part.json" describes the whole, so that a
+// later process can continue. Renaming gives the finished name, once everything is checked and on the disk.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// What a part is a part of.
+// The download to which a part belongs.
 struct PartNote {
   std::string url;
   std::string validator;          // the ETag or date that the server gave; "": none
@@ -21,20 +21,20 @@ struct PartNote {
 
 class PartFile {
  public:
-  // Opens what is there or begins anew, and keeps other processes out. A lock is on a file, not on its name: by the
-  // time it is taken the file may have got its finished name, or none, and is left alone then. `before_lock` is for
-  // tests: what another process does between opening and locking.
+  // Opens an existing part or begins a new one, and locks out other processes. A lock belongs to a file, not to its
+  // name. If the file has been renamed or removed when the lock is taken, it is left alone. `before_lock` is for tests:
+  // the action of another process between opening and locking.
   static Result<PartFile> open(const std::string& path, const std::function<void()>& before_lock = {});
   PartFile(PartFile&& other) noexcept;
   PartFile& operator=(PartFile&&) = delete;
-  // Leaves what has come where it is, for the next time; nothing when that is nothing.
+  // Keeps the bytes so far for the next time, if there are any.
   ~PartFile();
 
   uint64_t size() const { return size_; }
   const PartNote& note() const { return note_; }  // empty when there was none
   const std::string& part_path() const { return part_; }
 
-  Status restart(const PartNote& note);  // drops what has come
+  Status restart(const PartNote& note);  // drops the bytes so far
   Status append(std::span<const std::byte> bytes);
   Status commit();
   void discard();  // removes the part and its note

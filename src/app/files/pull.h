@@ -1,4 +1,4 @@
-// What sluice pull does, without the command line: a file into a folder, or a model of an Ollama registry into a store.
+// `sluice pull` without its command line: fetches a file into a folder, or a model of an Ollama registry into a store.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ namespace sluice {
 struct PullRequest {
   std::string url;
   std::string sha256;  // 64 digits; "": unknown
-  std::string folder;  // where a file goes; of a manifest the store's root
+  std::string folder;  // the folder of the file; for a manifest the store's root
   FetchOptions options;
 };
 
 struct Pulled {
-  std::string path;      // the file; of a manifest its model's
-  std::string name;      // by which other commands find it; of a file its path
+  std::string path;      // the file; for a manifest the model's file
+  std::string name;      // the name by which other commands find it; for a file its path
   uint64_t bytes = 0;    // of all files
-  uint64_t fetched = 0;  // of them over the network in this call
+  uint64_t fetched = 0;  // bytes fetched over the network in this call
   std::string sha256;    // of the file, or of the manifest
 };
 
-// ".../v2/<namespace>/<model>/manifests/<tag>" is one of Ollama's registry.
+// Whether a URL is a manifest of Ollama's registry: ".../v2/<namespace>/<model>/manifests/<tag>".
 bool is_manifest_url(const std::string& url);
 Result<Pulled> pull_file(const PullRequest& request, Console& console);
 Result<Pulled> pull_manifest(const PullRequest& request, Console& console);

@@ -12,8 +12,8 @@ namespace sluice {
 
 // tokenizer.ggml.* of a vocabulary.
 std::vector<GgufMetadata::Entry> vocabulary_keys(GgufVocabulary vocabulary);
-// tokenizer.ggml.* and tokenizer.chat_template of a Hugging Face model; nothing for a GGUF file, whose keys the export
-// copies as they are.
+// tokenizer.ggml.* and tokenizer.chat_template of a Hugging Face model. Empty for a GGUF file, because the export
+// copies its keys as they are.
 Result<std::vector<GgufMetadata::Entry>> tokenizer_keys(const Model& model);
 
 }  // namespace sluice

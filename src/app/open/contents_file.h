@@ -1,10 +1,10 @@
-// Digests of model files, kept in the state folder, so that a model whose states are saved or loaded is read whole once
-// and not in every run. One line for each, the newest last:
+// Digests of model files, kept in the state folder. So a model whose states are saved or loaded is read whole once, not
+// in every run. The file has one line for each, the newest last:
 //
 //   sluice contents 1
 //   CONTENTS VERSION     (checkpoint/contents.h)
 //
-// A line that is none is left out when the file is written again. Who may write to the folder is believed.
+// A broken line is dropped when the file is written again. Whoever may write to the folder is trusted.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@
 
 namespace sluice {
 
-inline constexpr size_t kRememberedContents = 256;  // the oldest go
+inline constexpr size_t kRememberedContents = 256;  // the oldest are dropped
 
 class ContentsFile final : public ContentsMemory {
  public:
-  // `path`: ""  for no file. What is read whole shows its progress.
+  // `path`: "" for no file. Reading a whole model shows its progress.
   ContentsFile(std::string path, std::string model, Console& console);
 
   std::optional<std::string> find(const std::string& version) override;

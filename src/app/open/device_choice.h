@@ -1,8 +1,8 @@
-// What --device auto takes: the fastest device that is proven and in whose memory the model lies whole.
+// The choice of --device auto: a GPU, if it is proven and holds the whole model, else the processor.
 //
 // A GPU is taken if its driver says that it is one, the model fits, and its kernels multiply the model's formats as the
-// reference device does; a discrete one before an integrated one is its library's choice. Speeds are not measured,
-// since a choice that differs from run to run would give other answers.
+// reference device does. Dawn prefers a discrete GPU to an integrated one. No speed is measured, because a choice that
+// differs between runs would give other answers.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace sluice {
 
-// A GPU, and how more is found out about it: each step takes longer, and is only taken where those before it held.
+// A GPU and the steps that test it. Each step takes longer than the one before and runs only if that one held.
 struct GpuCandidate {
   std::string name{};     // as --device takes it
-  std::string absent{};   // why it cannot be here, seen from outside; "": it may be
+  std::string absent{};   // the reason why it cannot exist here, found without opening it; "": it may exist
   bool expected = false;  // absent without surprise: no GPU is built in, or an option asks for the processor
   struct Opened {
     std::string description{};
@@ -30,13 +30,13 @@ struct GpuCandidate {
 
 struct DeviceChoice {
   std::string name{};  // of a candidate, or "cpu"
-  std::string why{};   // of "cpu": what keeps each GPU from being taken
-  bool plain = false;  // "cpu" because there is no GPU, or nothing for it to do: no news to anybody
+  std::string why{};   // for "cpu": the reason why no GPU was taken
+  bool plain = false;  // "cpu" because there is no GPU, or nothing for it to do: not worth a line
 };
-// `model_bytes`: of its weights in the file.
+// `model_bytes`: the size of its weights in the file.
 DeviceChoice choose_device(std::span<const GpuCandidate> gpus, uint64_t model_bytes);
 
-// Of a smaller model a processor has given its answer before a GPU has been opened and has its kernels.
+// For a smaller model, the processor has answered before a GPU is open and has compiled its kernels.
 inline constexpr uint64_t kLeastGpuModel = uint64_t{256} << 20;
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Keeps what others write to standard error while it lives: Dawn, the Vulkan loader and drivers print what they try,
-// also where all is well, and our own sentence is the one that counts. Nothing of ours may print meanwhile.
+// Holds back everything written to standard error while it lives. Dawn, the Vulkan loader and drivers print what they
+// try, even if all is well; our own sentence is the one that counts. Our own code must not print meanwhile.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class HeldErrors {
   HeldErrors(const HeldErrors&) = delete;
   HeldErrors& operator=(const HeldErrors&) = delete;
 
-  // Ends the keeping, and gives what was written; "" where the system lent no place for it.
+  // Ends the holding and returns the text; "" if the system gave no place for it.
   std::string release();
 
  private:

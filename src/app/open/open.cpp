@@ -38,33 +38,34 @@ Result<std::string> demo_path() {
   return built;
 }
 
-uint64_t device_memory(const Arguments& arguments, const DeviceInfo& device) {
-  if (arguments.given("--device-memory")) return static_cast<uint64_t>(arguments.integer("--device-memory"));
-  const uint64_t usual = default_device_memory(device);
-  return usual != 0 ? usual : UINT64_MAX;
+// Of the host's memory: as --memory says, else what the system's page cache and other programs leave.
+MemoryBound host_bound(const Arguments& arguments) {
+  if (arguments.given("--memory"))
+    return {.by = MemoryBound::By::request, .bytes = static_cast<uint64_t>(arguments.integer("--memory"))};
+  const double share = kDefaultMemoryShare * static_cast<double>(machine_memory_bytes());
+  return {.by = MemoryBound::By::share, .bytes = static_cast<uint64_t>(share)};
 }
 
-// Mapped weights count where a bound was asked for; else the system may take their pages back.
+// Of a GPU's own memory: as --device-memory says, else what it says that it has.
+MemoryBound device_bound(const Arguments& arguments, const DeviceInfo& device) {
+  if (arguments.given("--device-memory"))
+    return {.by = MemoryBound::By::request, .bytes = static_cast<uint64_t>(arguments.integer("--device-memory"))};
+  const uint64_t usual = default_device_memory(device);
+  if (usual == 0) return {};
+  return {.by = MemoryBound::By::size,
+          .bytes = usual,
+          .note = cat(", of the GPU's ", format_bytes(device.memory_bytes), " without --device-memory")};
+}
+
 Status limit_memory(const Arguments& arguments, Machine& machine) {
-  machine.host_bounded = arguments.given("--memory");
-  machine.budget.count_mapped(Domain::host, machine.host_bounded);
-  const double share = kDefaultMemoryShare * static_cast<double>(machine_memory_bytes());
-  const uint64_t of_host =
-      machine.host_bounded ? static_cast<uint64_t>(arguments.integer("--memory")) : static_cast<uint64_t>(share);
-  machine.budget.set_limit(Domain::host, of_host);
-  const bool of_device = arguments.given("--device-memory");
-  if (machine.device->info().memory == Domain::host) {
-    if (of_device)
-      return error(ErrorKind::invalid, "--device-memory: ", machine.device->info().name,
-                   " computes in the host's memory: want --memory");
-    machine.bounded = machine.must_fit = machine.host_bounded;
-    machine.memory_limit = of_host;
-    return {};
-  }
-  machine.bounded = of_device;
-  machine.memory_limit = device_memory(arguments, machine.device->info());
-  machine.must_fit = machine.memory_limit != UINT64_MAX;
-  machine.budget.set_limit(machine.device->info().memory, machine.memory_limit);
+  const DeviceInfo device = machine.device->info();
+  machine.bounds.host = host_bound(arguments);
+  machine.bounds.lease_rows = machine.bounds.host.strict();
+  if (device.memory != Domain::host)
+    machine.bounds.device = device_bound(arguments, device);
+  else if (arguments.given("--device-memory"))
+    return error(ErrorKind::invalid, "--device-memory: ", device.name, " computes in the host's memory: want --memory");
+  machine.bounds.limit(machine.budget, device.memory);
   return {};
 }
 
@@ -116,16 +117,17 @@ Result<std::unique_ptr<Device>> open_auto(const Arguments& arguments, ThreadPool
                                  ? GpuAbsence{.why = "--simd is about the processor", .expected = true}
                                  : gpu_absence(machine_gpu_signs());
   if (absence.why.empty()) TRY_ASSIGN(needs, needs_of());
-  const GpuCandidate webgpu{.name = "webgpu",
-                            .absent = absence.why,
-                            .expected = absence.expected,
-                            .open = [&]() -> Result<GpuCandidate::Opened> {
-                              TRY(gpu, open_webgpu(arguments.text("--webgpu-library")));
-                              const webgpu::Adapter& adapter = gpu->adapter();
-                              return GpuCandidate::Opened{adapter.description, adapter.is_gpu, adapter.is_software};
-                            },
-                            .fits = [&] { return check_fits(*needs, *gpu, device_memory(arguments, gpu->info())); },
-                            .proven = [&] { return check_products(needs->model, *gpu, needs->options.arithmetic); }};
+  const GpuCandidate webgpu{
+      .name = "webgpu",
+      .absent = absence.why,
+      .expected = absence.expected,
+      .open = [&]() -> Result<GpuCandidate::Opened> {
+        TRY(gpu, open_webgpu(arguments.text("--webgpu-library")));
+        const webgpu::Adapter& adapter = gpu->adapter();
+        return GpuCandidate::Opened{adapter.description, adapter.is_gpu, adapter.is_software};
+      },
+      .fits = [&] { return check_fits(*needs, *gpu, device_bound(arguments, gpu->info()).bytes); },
+      .proven = [&] { return check_products(needs->model, *gpu, needs->options.arithmetic); }};
   const DeviceChoice choice = choose_device({&webgpu, 1}, needs ? file_bytes(needs->model.checkpoint()) : 0);
   std::unique_ptr<Device> device = std::move(gpu);
   if (choice.name == "cpu") TRY_ASSIGN(device, open_cpu(arguments, pool));
@@ -251,15 +253,8 @@ Result<std::string> model_path(const std::string& name) {
   return files.path;
 }
 
-Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory) {
-  TRY(Checkpoint checkpoint, open_checkpoint(path));
-  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)), std::move(memory));
-}
-
-Result<Model> open_model(const ModelFiles& files, const Arguments& arguments, std::shared_ptr<ContentsMemory> memory) {
-  TRY(Model model, open_model(files.path, std::move(memory)));
-  const bool drafts = draft_of(arguments).kind == DraftKind::mtp;
-  return drafts && !files.draft_head.empty() ? with_draft_head(model, files.draft_head) : model;
+Result<Model> open_model(const ModelFiles& files, const Arguments& arguments) {
+  return open_model(files, draft_of(arguments).kind == DraftKind::mtp);
 }
 
 // The program, and its own memory less what the budget knows of.
@@ -279,34 +274,11 @@ uint64_t default_device_memory(const DeviceInfo& device) {
   return static_cast<uint64_t>(share * static_cast<double>(device.memory_bytes));
 }
 
-Status check_room(const MemoryPlan& plan, const Machine& machine) {
-  Status fits = check_floor(plan);
-  if (fits || machine.bounded || plan.domain == Domain::host) return fits;
-  return error(fits.error().kind, fits.error().text, ", of the GPU's ",
-               format_bytes(machine.device->info().memory_bytes), " without --device-memory");
-}
-
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
                                             Console& console) {
   measure_reserve(machine);
-  options.lease_rows = machine.host_bounded;
-  if (options.experts.bytes == 0) {
-    const Result<MemoryPlan> plan =
-        plan_memory(model, weight_files(model), device, machine.budget, machine.memory_limit, options);
-    if (machine.must_fit && !plan) return plan.error();
-    if (machine.must_fit) TRY_STATUS(check_room(*plan, machine));
-    // Without a bound a file that memory holds is left to the page cache; the system would read a larger one again and
-    // again, by pages.
-    if (machine.must_fit || (plan && plan->streams() && plan->needed() <= plan->limit)) {
-      options.experts.bytes = plan->slot_memory();
-      options.prompt_chunk = plan->prompt_chunk;
-      options.repack = plan->repack;
-    }
-  }
-  // While a weight is packed behind answers its stored form is read, too, and a large head would stand twice.
-  if (machine.host_bounded && options.repack == Repack::behind) options.repack = Repack::first;
   const ProgressLine progress(console, cat("loading ", printable(model.checkpoint().path())));
-  return Engine::create(model, device, machine.budget, options);
+  return open_engine(model, device, machine.budget, machine.bounds, std::move(options));
 }
 
 OptionSpec arithmetic_option() {

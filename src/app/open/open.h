@@ -13,12 +13,11 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "base/threads.h"
-#include "checkpoint/contents.h"
+#include "chat/memory_bounds.h"
+#include "chat/open_model.h"
 #include "checkpoint/model_files.h"
 #include "device/device.h"
 #include "engine/engine.h"
-#include "engine/plan/layout.h"
-#include "engine/plan/memory_plan.h"
 #include "engine/state/state_store.h"
 #include "model/model.h"
 
@@ -39,12 +38,11 @@ struct Machine {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
   Budget budget;
-  bool host_bounded = false;           // by --memory
-  bool bounded = false;                // of the device's memory: by --memory or --device-memory
-  bool must_fit = false;               // what is placed, into memory_limit: bounded, or a GPU's whose size is known
-  uint64_t memory_limit = 0;           // of the device's memory; UINT64_MAX: not known
+  MemoryBounds bounds;                 // those of the budget
   uint64_t program_bytes = 0;          // of program and libraries in memory
   std::unique_ptr<StateStore> states;  // null: none is kept
+
+  const MemoryBound& bound() const { return bounds.of(device->info().memory); }  // of the device's memory
 };
 Result<Machine> open_machine(const Arguments& arguments);
 
@@ -62,18 +60,12 @@ Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, C
 inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);
 Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
-// `memory`: of what its files hold, for Model::digest(); null: they are read for it.
-Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory = nullptr);
 // As `arguments` ask for drafts: a model without a draft head of its own takes the one in a file beside it.
-Result<Model> open_model(const ModelFiles& files, const Arguments& arguments,
-                         std::shared_ptr<ContentsMemory> memory = nullptr);
-// On the machine's device or one around it. Within a bound experts that find no room are read as they are chosen.
-// Shows progress: weights may have to be packed.
+Result<Model> open_model(const ModelFiles& files, const Arguments& arguments);
+// On the machine's device or one around it. Measures the reserve and shows progress: weights may have to be packed.
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
                                             Console& console);
 
-// check_floor(), and how the limit came about where nobody asked for it.
-Status check_room(const MemoryPlan& plan, const Machine& machine);
 // What may be taken of a GPU's memory without --device-memory; 0: its size is not known.
 uint64_t default_device_memory(const DeviceInfo& device);
 

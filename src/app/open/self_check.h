@@ -1,5 +1,5 @@
-// A short check of a device before it is trusted with a model: rows of the model's own weights, some of each format
-// that it has, times drawn numbers, as prompts and as answers have them, beside the reference device.
+// A short check of a device before it is trusted with a model. It multiplies rows of the model's own weights, some of
+// each format, with random numbers, as in prompts and in answers, and compares with the reference device.
 #pragma once
 
 #include "base/result.h"
@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// The first product that is off, in a sentence. Bars are those of the parity tests (Linear::kDoc).
+// The first wrong product, in a sentence. Tolerances are those of the parity tests (Linear::kDoc).
 Status check_products(const Model& model, Device& device, Arithmetic arithmetic);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// How fast the disk under a model's files gives blocks past the page cache, many reads under way: what the expert store
-// waits for.
+// The speed at which the disk under a model's files reads blocks past the page cache, with many reads at once. The
+// expert store waits for such reads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// Bytes a second of `block_bytes` read from places all over the files; 0 where they are too short to tell.
+// Bytes a second when blocks of `block_bytes` are read all over the files; 0 if the files are too short to tell.
 Result<double> measure_disk(const std::vector<std::string>& paths, uint64_t block_bytes);
 
 }  // namespace sluice

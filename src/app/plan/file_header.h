@@ -1,5 +1,5 @@
-// A model of which only the beginning of its GGUF file is here, as it is before a download: everything that the header
-// says, and zeros where tensors would lie.
+// A model of which only the beginning of its GGUF file exists, as before a download. It has everything from the header,
+// and zeros in place of tensors.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@ namespace sluice {
 
 struct HeaderOnly {
   Checkpoint checkpoint;
-  const std::byte* zeros = nullptr;  // where the file's first byte would be mapped
+  const std::byte* zeros = nullptr;  // the address at which the file's first byte would be mapped
 };
-// None where `path` is no GGUF file, or a whole one.
+// None if `path` is no GGUF file, or a complete one.
 Result<std::optional<HeaderOnly>> open_header(const std::string& path);
 
 }  // namespace sluice

@@ -7,9 +7,10 @@
 #include "app/bench/metered_device.h"
 #include "app/plan/disk_bandwidth.h"
 #include "app/plan/read_bandwidth.h"
-#include "app/plan/rehearsal.h"
+#include "app/plan/step_times.h"
 #include "base/text.h"
 #include "engine/experts/drawn_routing.h"
+#include "engine/experts/replacement.h"
 #include "engine/experts/replay.h"
 
 namespace sluice {
@@ -68,7 +69,7 @@ double token_seconds(const MemoryPlan& plan, const TokenBytes& bytes, const Band
 
 // Of a token on a device with memory of its own: a step, and what its layers wait for, whose experts are found
 // independently of one another.
-double token_seconds(const MemoryPlan& plan, const Rehearsal& played, double hit_rate) {
+double token_seconds(const MemoryPlan& plan, const StepTimes& played, double hit_rate) {
   const ExpertRoom& experts = plan.experts;
   const double missed = (1 - hit_rate) * experts.used;      // of a layer
   const double any = 1 - std::pow(hit_rate, experts.used);  // how often it lacks one at least
@@ -102,7 +103,7 @@ Result<Bandwidths> measure(const Model& model, const WeightFiles& files, const M
                            const ForecastSources& sources, Machine& machine) {
   Bandwidths bandwidths;
   if (plan.domain != Domain::host)
-    bandwidths.memory = machine.device->measure_copying(nanoseconds);
+    bandwidths.memory = copying_bandwidth(*machine.device);
   else
     TRY_ASSIGN(bandwidths.memory, measure_memory(model, machine));
   if (sources.disk)
@@ -116,20 +117,21 @@ Result<Bandwidths> measure(const Model& model, const WeightFiles& files, const M
 
 Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine& machine, EngineOptions options,
                           const ForecastSources& sources) {
-  options.lease_rows = machine.host_bounded;
+  options.lease_rows = machine.bounds.lease_rows;
   Meter meter;
   const MeteredDevice device(*machine.device, meter);
-  TRY(MemoryPlan plan, plan_memory(model, files, device, machine.budget, machine.memory_limit, options));
+  TRY(MemoryPlan plan, plan_memory(model, files, device, machine.budget, machine.bound().bytes, options));
   Measured measured;
   TRY(measured.bandwidths, measure(model, files, plan, sources, machine));
   std::string unknown;
   if (plan.domain != Domain::host) {
-    Result<Rehearsal> rehearsal = plan.needed() <= plan.limit ? rehearse(plan, files, machine, options, sources)
-                                                              : error(ErrorKind::out_of_memory, "it does not fit");
-    if (rehearsal)
-      measured.rehearsal = *rehearsal;
+    Result<StepTimes> step_times = plan.needed() <= plan.limit
+                                       ? time_steps_without_weights(plan, files, machine, options, sources)
+                                       : error(ErrorKind::out_of_memory, "it does not fit");
+    if (step_times)
+      measured.step_times = *step_times;
     else
-      unknown = rehearsal.error().text;
+      unknown = step_times.error().text;
   }
   TRY(Forecast foreseen, forecast(plan, meter.facts(), measured, sources));
   foreseen.unknown = std::move(unknown);
@@ -151,7 +153,7 @@ Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const 
                           const ForecastSources& sources) {
   const Bandwidths& bandwidths = measured.bandwidths;
   const std::optional<std::string>& recorded = sources.routing;
-  Forecast foreseen{.bandwidths = bandwidths, .rehearsal = measured.rehearsal};
+  Forecast foreseen{.bandwidths = bandwidths, .step_times = measured.step_times};
   const TokenBytes bytes = token_bytes(facts, sources.depth);
   const ExpertRoom& experts = plan.experts;
   RoutingTrace trace;
@@ -175,7 +177,7 @@ Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const 
   foreseen.memory_bytes = bytes.all();
   foreseen.disk_bytes = missed * static_cast<double>(uint64_t{experts.layers} * experts.used * experts.read_bytes);
   const bool on_host = plan.domain == Domain::host;
-  const std::optional<Rehearsal>& played = measured.rehearsal;
+  const std::optional<StepTimes>& played = measured.step_times;
   const bool timed = on_host ? bandwidths.memory > 0 : played.has_value();
   const bool read = on_host ? bandwidths.disk > 0 : played && played->reads;
   if (!timed || (foreseen.disk_bytes > 0 && !read)) return foreseen;

@@ -14,7 +14,7 @@
 namespace sluice {
 
 // On a device with memory of its own: how long a step of one token takes, and a layer in it waits that lacks experts.
-struct Rehearsal {
+struct StepTimes {
   double step_seconds = 0;                     // with all its experts
   uint32_t dispatches = 0;                     // of the step
   bool reads = false;                          // whether lacking ones were brought
@@ -33,8 +33,8 @@ struct Forecast {
   double memory_bytes = 0;   // that a token reads there
   double disk_bytes = 0;     // and from the file, at hit_rate
   Bandwidths bandwidths{};
-  std::optional<Rehearsal> rehearsal{};  // on a device with memory of its own
-  std::string unknown{};                 // why there is no speed, where that is not for lack of a disk
+  std::optional<StepTimes> step_times{};  // on a device with memory of its own
+  std::string unknown{};                  // why there is no speed, where that is not for lack of a disk
   double tokens_per_second = 0, cold_tokens_per_second = 0;  // likewise; 0: not known
 };
 inline constexpr uint32_t kColdTokens = 32;
@@ -60,7 +60,7 @@ Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine&
 
 struct Measured {
   Bandwidths bandwidths{};
-  std::optional<Rehearsal> rehearsal{};
+  std::optional<StepTimes> step_times{};
 };
 // `facts`: of the planned program. An error where the recorded trace is of another model.
 Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const Measured& measured,

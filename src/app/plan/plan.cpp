@@ -53,7 +53,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
                           .format = format_label(planned.model.checkpoint()),
                           .device = machine.device->info().description,
                           .header_only = planned.header_only,
-                          .bounded = machine.bounded,
+                          .bounded = machine.bound().by == MemoryBound::By::request,
                           .device_bytes = machine.device->info().memory_bytes,
                           .host_held = machine.budget.used(Domain::host),
                           .parameters = planned.model.facts().parameters,
@@ -63,7 +63,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
     console.json(plan_json(report));
   else
     console.out(plan_text(report));
-  TRY_STATUS(check_room(foreseen.plan, machine));
+  TRY_STATUS(check_room(foreseen.plan, machine.bound()));
   return 0;
 }
 

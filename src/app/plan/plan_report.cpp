@@ -89,7 +89,7 @@ std::string limit_text(const PlanReport& report) {
 }
 
 // Of a GPU: what was played there.
-std::string rehearsal_text(const Rehearsal& played) {
+std::string step_times_text(const StepTimes& played) {
   std::string text = cat("a step      ", fixed(played.step_seconds * 1e3, 2), " ms for ", played.dispatches,
                          " dispatches, played here without weights\n");
   if (played.reads)
@@ -127,13 +127,14 @@ std::string plan_text(const PlanReport& report) {
              format_bytes(static_cast<uint64_t>(foreseen.disk_bytes)), " of the disk\nbandwidth   memory ",
              bandwidth_text(foreseen.bandwidths.memory), plan.domain == Domain::host ? "" : " copied, read and written",
              ", disk ", bandwidth_text(foreseen.bandwidths.disk), "\n",
-             foreseen.rehearsal ? rehearsal_text(*foreseen.rehearsal) : "", "speed       ", speed_text(report), '\n');
+             foreseen.step_times ? step_times_text(*foreseen.step_times) : "", "speed       ", speed_text(report),
+             '\n');
 }
 
 Json plan_json(const PlanReport& report) {
   const MemoryPlan& plan = *report.plan;
   const Forecast& foreseen = report.forecast;
-  const Rehearsal played = foreseen.rehearsal.value_or(Rehearsal{});
+  const StepTimes played = foreseen.step_times.value_or(StepTimes{});
   Json::Array memory;
   memory.reserve(plan.lines.size());
   for (const MemoryLine& one : plan.lines) {

@@ -1,4 +1,4 @@
-// What sluice plan says: a table for people, one object for programs.
+// The output of sluice plan: a table for people, one JSON object for programs.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace sluice {
 struct PlanReport {
   std::string model, format, device;
   bool header_only = false, bounded = false;  // by --memory, or --device-memory
-  uint64_t device_bytes = 0;                  // of a GPU's own memory; 0: not known
-  uint64_t host_held = 0;                     // of the host's memory, by whatever there is already
+  uint64_t device_bytes = 0;                  // of a GPU's own memory; 0: unknown
+  uint64_t host_held = 0;                     // of the host's memory, held already
   uint64_t parameters = 0;
   const MemoryPlan* plan = nullptr;
   Forecast forecast;

@@ -1,4 +1,4 @@
-// How fast this machine's memory is read, by all threads of a pool at once.
+// The read bandwidth of this machine's memory, with all threads of a pool.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace sluice {
 
 class ReadBandwidth {
  public:
-  // Takes a buffer that no cache holds, of at most so many bytes; `pool` outlives it.
+  // Takes a buffer larger than the caches, of at most so many bytes. `pool` must outlive it.
   static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget, uint64_t most = UINT64_MAX);
   uint64_t bytes() const { return words_ * sizeof(uint64_t); }
   // Bytes a second of one reading of the buffer.

@@ -25,16 +25,16 @@ class Chat {
   };
   static const std::vector<Command>& commands();
 
-  Chat(std::unique_ptr<Talker> talker, std::unique_ptr<Conversation> conversation, const Budget& budget,
+  Chat(std::unique_ptr<RunModel> model, std::unique_ptr<Conversation> conversation, const Budget& budget,
        Console& console, const ChatOptions& options)
-      : talker_(std::move(talker)),
+      : model_(std::move(model)),
         conversation_(std::move(conversation)),
         budget_(budget),
         console_(console),
         options_(options) {}
 
   int run();
-  const Talker& talker() const { return *talker_; }
+  const RunModel& left() const { return *model_; }
 
  private:
   void handle(const PromptLines& typed);
@@ -53,8 +53,8 @@ class Chat {
   Status stats(const std::string&);
   Status quit(const std::string&);
 
-  std::unique_ptr<Talker> talker_;
-  std::unique_ptr<Conversation> conversation_;  // points into the talker
+  std::unique_ptr<RunModel> model_;
+  std::unique_ptr<Conversation> conversation_;  // points into the model
   const Budget& budget_;
   Console& console_;
   const ChatOptions options_;
@@ -80,7 +80,7 @@ const std::vector<Chat::Command>& Chat::commands() {
 
 int Chat::run() {
   console_.out("/help lists the commands\n");
-  LineEditor editor([this] { return talker_->engine->warm_up(); });
+  LineEditor editor([this] { return model_->engine().warm_up(); });
   for (const std::string& entry : history_path_.empty() ? std::vector<std::string>() : read_history(history_path_))
     editor.remember(entry);
   bool interrupted_before = false;  // the last thing was a Ctrl-C
@@ -151,8 +151,8 @@ void Chat::answer(const std::string& text) {
     return;
   }
   last_ = *std::move(reply);
-  say(talker_->model.checkpoint().check_unchanged());
-  if (options_.stats) console_.err(stats_text(*last_, budget_, *talker_->engine, talker_->model, talker_->foreseen));
+  say(model_->model().checkpoint().check_unchanged());
+  if (options_.stats) console_.err(stats_text(*last_, budget_, model_->engine(), model_->model(), model_->foreseen));
 }
 
 Status Chat::help(const std::string&) {
@@ -188,7 +188,7 @@ Status Chat::clear(const std::string&) {
 
 Status Chat::save(const std::string& path) {
   if (path.empty()) return error(ErrorKind::invalid, "/save: no FILE: want a file's name");
-  TRY_STATUS(save_conversation(*conversation_, talker_->model, talker_->files.name, path));
+  TRY_STATUS(save_conversation(*conversation_, model_->model(), model_->files.name, path));
   console_.out(cat("saved ", conversation_->messages().size(), " messages\n"));
   return {};
 }
@@ -196,7 +196,7 @@ Status Chat::save(const std::string& path) {
 Status Chat::load(const std::string& path) {
   if (path.empty()) return error(ErrorKind::invalid, "/load: no FILE: want a file that /save wrote");
   std::string note;
-  TRY_STATUS(load_conversation(*conversation_, talker_->model, path, &note));
+  TRY_STATUS(load_conversation(*conversation_, model_->model(), path, &note));
   console_.out(cat("loaded ", conversation_->messages().size(), " messages\n", note, note.empty() ? "" : "\n"));
   return {};
 }
@@ -204,29 +204,29 @@ Status Chat::load(const std::string& path) {
 // The old model stays until the new one stands.
 Status Chat::model(const std::string& name) {
   if (name.empty()) {
-    console_.out(cat(printable(talker_->files.name, 200), "  ", printable(talker_->files.path, 1000), '\n'));
+    console_.out(cat(printable(model_->files.name, 200), "  ", printable(model_->files.path, 1000), '\n'));
     return {};
   }
-  TRY(std::unique_ptr<Talker> next, options_.open(name));
+  TRY(std::unique_ptr<RunModel> next, options_.open(name));
   ConversationSettings settings = next->settings;
   settings.system = conversation_->system();
-  if (!settings.system.empty() && !next->text.chat) {
+  if (!settings.system.empty() && !next->chat->text.chat) {
     return error(ErrorKind::invalid, "/model: ", printable(name),
                  " has no chat template, so it takes no system message: want /clear and a chat without one");
   }
-  auto conversation = std::make_unique<Conversation>(next->text, *next->engine, settings);
+  std::unique_ptr<Conversation> conversation = next->new_conversation(settings);
   std::vector<ChatMessage> messages = conversation_->messages();
   for (ChatMessage& message : messages) message.history = 0;
   conversation->replace(std::move(settings), std::move(messages));
   conversation_ = std::move(conversation);
-  options_.close(*talker_);
-  talker_ = std::move(next);
+  options_.close(*model_);
+  model_ = std::move(next);
   last_.reset();
   return {};
 }
 
 Status Chat::stats(const std::string&) {
-  console_.out(last_ ? stats_text(*last_, budget_, *talker_->engine, talker_->model, talker_->foreseen)
+  console_.out(last_ ? stats_text(*last_, budget_, model_->engine(), model_->model(), model_->foreseen)
                      : "no answer yet\n");
   return {};
 }
@@ -238,11 +238,11 @@ Status Chat::quit(const std::string&) {
 
 }  // namespace
 
-Result<int> chat(std::unique_ptr<Talker> talker, std::unique_ptr<Conversation> conversation, const Budget& budget,
+Result<int> chat(std::unique_ptr<RunModel> model, std::unique_ptr<Conversation> conversation, const Budget& budget,
                  Console& console, const ChatOptions& options) {
-  Chat talk(std::move(talker), std::move(conversation), budget, console, options);
+  Chat talk(std::move(model), std::move(conversation), budget, console, options);
   const int status = talk.run();
-  options.close(talk.talker());
+  options.close(talk.left());
   return status;
 }
 

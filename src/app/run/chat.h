@@ -8,10 +8,9 @@
 
 #include "app/cli/args.h"
 #include "app/cli/console.h"
-#include "app/run/talker.h"
+#include "app/run/run_model.h"
 #include "base/budget.h"
 #include "base/result.h"
-#include "chat/conversation.h"
 
 namespace sluice {
 
@@ -19,12 +18,12 @@ struct ChatOptions {
   bool stats = false;            // after every answer
   std::string history_path;      // "": what is typed is kept until the end only
   StateStore* states = nullptr;  // whose notes are shown
-  std::function<Result<std::unique_ptr<Talker>>(const std::string& name)> open;  // another model
-  std::function<void(const Talker&)> close;                                      // when one is left
+  std::function<Result<std::unique_ptr<RunModel>>(const std::string& name)> open;  // another model
+  std::function<void(const RunModel&)> close;                                      // when one is left
 };
 
 // Until /quit, Ctrl-D, or Ctrl-C twice; the exit status.
-Result<int> chat(std::unique_ptr<Talker> talker, std::unique_ptr<Conversation> conversation, const Budget& budget,
+Result<int> chat(std::unique_ptr<RunModel> model, std::unique_ptr<Conversation> conversation, const Budget& budget,
                  Console& console, const ChatOptions& options);
 // What /help lists: "/save FILE" and what it does.
 std::vector<TableRow> chat_commands();

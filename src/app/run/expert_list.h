@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/experts/expert_store.h"
+#include "engine/options.h"
 
 namespace sluice {
 

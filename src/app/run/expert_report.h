@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/experts/expert_store.h"
+#include "engine/options.h"
 
 namespace sluice {
 

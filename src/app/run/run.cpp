@@ -9,10 +9,10 @@
 #include "app/commands.h"
 #include "app/open/open.h"
 #include "app/run/chat.h"
+#include "app/run/run_model.h"
 #include "app/run/run_report.h"
 #include "app/run/sampling_options.h"
 #include "app/run/speaker.h"
-#include "app/run/talker.h"
 #include "base/files/file.h"
 #include "base/text.h"
 #include "chat/conversation.h"
@@ -57,12 +57,12 @@ Status check_options(const Arguments& arguments) {
   return {};
 }
 
-std::string verbose_text(const Talker& talker, const Machine& machine, const Conversation& conversation) {
-  const ModelFacts& facts = talker.model.facts();
+std::string verbose_text(const RunModel& model, const Machine& machine, const Conversation& conversation) {
+  const ModelFacts& facts = model.model().facts();
   return cat("model     ", printable(facts.name), " (", facts.family, ", ", facts.size_label, ")\ndevice    ",
-             machine.device->info().description, "\nnumerics  ", talker.engine->numerics_id(), "\ntemplate  ",
-             conversation.has_template() ? printable(talker.text.chat_name) : "none", ", dialect ",
-             conversation.dialect().name, "\ncontext   ", talker.engine->context(), "\n", machine.budget.table());
+             machine.device->info().description, "\nnumerics  ", model.engine().numerics_id(), "\ntemplate  ",
+             conversation.has_template() ? printable(model.chat->text.chat_name) : "none", ", dialect ",
+             conversation.dialect().name, "\ncontext   ", model.engine().context(), "\n", machine.budget.table());
 }
 
 void open_states(const Arguments& arguments, Machine& machine, Console& console) {
@@ -73,7 +73,7 @@ void open_states(const Arguments& arguments, Machine& machine, Console& console)
 }
 
 Result<int> answer_once(Conversation& conversation, const Machine& machine, const std::string& prompt,
-                        const Arguments& arguments, const RunFacts& facts, const Talker& talker, Console& console) {
+                        const Arguments& arguments, const RunFacts& facts, const RunModel& model, Console& console) {
   const Budget& budget = machine.budget;
   const bool json = arguments.flag("--json");
   Speaker speaker(console, json);
@@ -81,8 +81,8 @@ Result<int> answer_once(Conversation& conversation, const Machine& machine, cons
   speaker.finish();
   say_notes(machine.states.get(), console);
   if (json) console.json(reply_json(facts, reply, budget));
-  if (arguments.flag("--stats")) console.err(stats_text(reply, budget, *talker.engine, talker.model, talker.foreseen));
-  if (talker.meter) TRY_STATUS(write_routing(recorded_routing(*talker.meter), arguments.text("--record-routing")));
+  if (arguments.flag("--stats")) console.err(stats_text(reply, budget, model.engine(), model.model(), model.foreseen));
+  if (model.meter) TRY_STATUS(write_routing(recorded_routing(*model.meter), arguments.text("--record-routing")));
   return interrupted() ? kInterruptedExit : 0;
 }
 
@@ -103,32 +103,32 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (!words.prompt && !talks) TRY_ASSIGN(words.prompt, piped_prompt(console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
   open_states(arguments, machine, console);
-  TRY(std::unique_ptr<Talker> talker, open_talker(std::move(files), arguments, machine, console));
+  TRY(std::unique_ptr<RunModel> model, open_run_model(std::move(files), arguments, machine, console));
   // Now, so that what it takes to read the model has a progress line of its own.
-  if (machine.states != nullptr && machine.states->keeps()) talker->model.digest();
-  auto conversation = std::make_unique<Conversation>(talker->text, *talker->engine, talker->settings);
-  if (arguments.flag("--verbose")) console.err(verbose_text(*talker, machine, *conversation));
-  const std::string note = go_template_note(talker->files, talker->text.chat_name);
+  if (machine.states != nullptr && machine.states->keeps()) model->model().digest();
+  std::unique_ptr<Conversation> conversation = model->new_conversation(model->settings);
+  if (arguments.flag("--verbose")) console.err(verbose_text(*model, machine, *conversation));
+  const std::string note = go_template_note(model->files, model->chat->text.chat_name);
   if (!note.empty() && (arguments.flag("--verbose") || arguments.flag("--stats")))
     console.err(cat("store template  ", note, '\n'));
   watch_interrupts();
   if (talks) {
-    const auto open = [&](const std::string& name) -> Result<std::unique_ptr<Talker>> {
+    const auto open = [&](const std::string& name) -> Result<std::unique_ptr<RunModel>> {
       TRY(ModelFiles other, model_files(name));
-      return open_talker(std::move(other), arguments, machine, console);
+      return open_run_model(std::move(other), arguments, machine, console);
     };
-    return chat(std::move(talker), std::move(conversation), machine.budget, console,
+    return chat(std::move(model), std::move(conversation), machine.budget, console,
                 {.stats = arguments.flag("--stats"),
                  .history_path = history_path(arguments),
                  .states = machine.states.get(),
                  .open = open,
-                 .close = [&](const Talker& left) { keep_hot_experts(left, console); }});
+                 .close = [&](const RunModel& left) { keep_hot_experts(left, console); }});
   }
-  const RunFacts facts{talker->files.path, machine.device->info().description, arguments.text("--arithmetic"),
-                       talker->engine->numerics_id(), talker->settings.sampling.seed};
-  TRY(const int status, answer_once(*conversation, machine, *words.prompt, arguments, facts, *talker, console));
-  keep_hot_experts(*talker, console);
-  TRY_STATUS(talker->model.checkpoint().check_unchanged());
+  const RunFacts facts{model->files.path, machine.device->info().description, arguments.text("--arithmetic"),
+                       model->engine().numerics_id(), model->settings.turn.sampling.seed};
+  TRY(const int status, answer_once(*conversation, machine, *words.prompt, arguments, facts, *model, console));
+  keep_hot_experts(*model, console);
+  TRY_STATUS(model->model().checkpoint().check_unchanged());
   return status;
 }
 

@@ -14,8 +14,8 @@ namespace {
 double rate(size_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
 
 // The first token comes with the prompt; the others take the answer's time.
-double answer_rate(const Answer& run) {
-  return run.tokens.size() < 2 ? 0 : rate(run.tokens.size() - 1, run.answer_seconds);
+double answer_rate(const Usage& usage) {
+  return usage.answer_tokens < 2 ? 0 : rate(usage.answer_tokens - 1, usage.answer_seconds);
 }
 
 std::string fixed(double value, int digits) {
@@ -24,10 +24,15 @@ std::string fixed(double value, int digits) {
   return text;
 }
 
-std::string draft_line(const Answer& run) {
-  if (run.drafted == 0 && run.undrafted_steps == 0) return "";
-  return cat("drafts  ", run.drafted, " tokens, ", run.accepted, " of them accepted, off for ", run.undrafted_steps,
-             " steps\n");
+const char* end_name(TurnEnd end) {
+  static constexpr const char* kNames[] = {"stop", "length", "interrupted"};
+  return kNames[static_cast<size_t>(end)];
+}
+
+std::string draft_line(const Usage& usage) {
+  if (usage.drafted == 0 && usage.undrafted_steps == 0) return "";
+  return cat("drafts  ", usage.drafted, " tokens, ", usage.accepted, " of them accepted, off for ",
+             usage.undrafted_steps, " steps\n");
 }
 
 std::string dispatch_line(const DispatchCounts& counts) {
@@ -59,17 +64,17 @@ void say_notes(StateStore* states, Console& console) {
 
 std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine, const Model& model,
                        const std::optional<Forecast>& foreseen) {
-  const Answer& run = reply.run;
+  const Usage& usage = reply.usage;
   const std::optional<ExpertStats> experts = engine.expert_stats();
   const std::optional<DispatchCounts> dispatches = engine.dispatch_counts();
-  return cat("prompt  ", run.prompt_tokens, " tokens, ", run.reused_tokens, " of them reused",
-             run.restored_tokens == 0 ? "" : cat(" (", run.restored_tokens, " from the state directory)"), ", ",
-             fixed(rate(run.computed_prompt_tokens, run.prompt_seconds), 1),
-             run.tokens.empty() ? " tokens/s, no token after " : " tokens/s, first token after ",
-             fixed(run.prompt_seconds, 3), " s\nanswer  ", run.tokens.size(), " tokens, ", fixed(answer_rate(run), 1),
-             " tokens/s, ended by ", reply.finish(), "\n", draft_line(run), experts ? expert_text(*experts) : "",
-             dispatches ? dispatch_line(*dispatches) : "", assumed_line(model.facts()),
-             foreseen ? plan_line(*foreseen, answer_rate(run)) : "", "memory  at most ",
+  return cat("prompt  ", usage.prompt_tokens, " tokens, ", usage.reused_tokens, " of them reused",
+             usage.restored_tokens == 0 ? "" : cat(" (", usage.restored_tokens, " from the state directory)"), ", ",
+             fixed(rate(usage.computed_tokens, usage.prompt_seconds), 1),
+             usage.answer_tokens == 0 ? " tokens/s, no token after " : " tokens/s, first token after ",
+             fixed(usage.prompt_seconds, 3), " s\nanswer  ", usage.answer_tokens, " tokens, ",
+             fixed(answer_rate(usage), 1), " tokens/s, ended by ", end_name(reply.end), "\n", draft_line(usage),
+             experts ? expert_text(*experts) : "", dispatches ? dispatch_line(*dispatches) : "",
+             assumed_line(model.facts()), foreseen ? plan_line(*foreseen, answer_rate(usage)) : "", "memory  at most ",
              format_bytes(peak_memory_bytes()), "\n", budget.table());
 }
 
@@ -81,7 +86,7 @@ Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget)
                                      {"bytes", static_cast<int64_t>(line.bytes)},
                                      {"peak_bytes", static_cast<int64_t>(line.peak)}});
   }
-  const Answer& run = reply.run;
+  const Usage& usage = reply.usage;
   return Json::Object{{"model", facts.model},
                       {"device", facts.device},
                       {"arithmetic", facts.arithmetic},
@@ -89,17 +94,17 @@ Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget)
                       {"seed", static_cast<int64_t>(facts.seed)},
                       {"answer", reply.answer},
                       {"thinking", reply.thinking},
-                      {"finish", reply.finish()},
-                      {"prompt_tokens", int64_t{run.prompt_tokens}},
-                      {"reused_tokens", int64_t{run.reused_tokens}},
-                      {"restored_tokens", int64_t{run.restored_tokens}},
-                      {"answer_tokens", static_cast<int64_t>(run.tokens.size())},
-                      {"drafted_tokens", int64_t{run.drafted}},
-                      {"accepted_tokens", int64_t{run.accepted}},
-                      {"first_token_seconds", run.prompt_seconds},
-                      {"answer_seconds", run.answer_seconds},
-                      {"prompt_tokens_per_second", rate(run.computed_prompt_tokens, run.prompt_seconds)},
-                      {"answer_tokens_per_second", answer_rate(run)},
+                      {"finish", end_name(reply.end)},
+                      {"prompt_tokens", int64_t{usage.prompt_tokens}},
+                      {"reused_tokens", int64_t{usage.reused_tokens}},
+                      {"restored_tokens", int64_t{usage.restored_tokens}},
+                      {"answer_tokens", int64_t{usage.answer_tokens}},
+                      {"drafted_tokens", int64_t{usage.drafted}},
+                      {"accepted_tokens", int64_t{usage.accepted}},
+                      {"first_token_seconds", usage.prompt_seconds},
+                      {"answer_seconds", usage.answer_seconds},
+                      {"prompt_tokens_per_second", rate(usage.computed_tokens, usage.prompt_seconds)},
+                      {"answer_tokens_per_second", answer_rate(usage)},
                       {"peak_memory_bytes", static_cast<int64_t>(peak_memory_bytes())},
                       {"memory", std::move(memory)}};
 }

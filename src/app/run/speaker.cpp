@@ -21,11 +21,14 @@ Speaker::Speaker(Console& console, bool silent) : console_(&console), silent_(si
   progress_.emplace(console, "reading the prompt", "tokens");
 }
 
-ReplyWatch Speaker::watch() {
-  ReplyWatch watch;
-  watch.show = [this](Channel channel, const std::string& text) { show(channel, text); };
-  watch.keep_going = [this](uint32_t computed, uint32_t prompt) {
-    if (progress_) progress_->update(computed, prompt);
+TurnWatch Speaker::watch() {
+  TurnWatch watch;
+  watch.event = [this](const TurnEvent& event) {
+    if (const auto* text = std::get_if<TextEvent>(&event)) show(Channel::answer, text->text);
+    if (const auto* thinking = std::get_if<ThinkingEvent>(&event)) show(Channel::thinking, thinking->text);
+  };
+  watch.keep_going = [this](const Usage& usage) {
+    if (progress_) progress_->update(usage.computed_tokens, usage.prompt_tokens);
     return !interrupted() && console_->status().ok();
   };
   return watch;

@@ -19,7 +19,7 @@ class Speaker {
   Speaker& operator=(const Speaker&) = delete;
 
   // Stops at Ctrl-C or when nobody reads any more.
-  ReplyWatch watch();
+  TurnWatch watch();
   // Ends dimming and the answer's last line.
   void finish();
 

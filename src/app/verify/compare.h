@@ -1,4 +1,4 @@
-// How far one set of logits lies from another: what verify prints and judges. All sums in double.
+// Differences between two sets of logits, which verify prints and judges. All sums are in double.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct LogitErrors {
   size_t rows = 0;
   std::vector<double> row_relative = {};  // `relative` of each row
 };
-// The middle one; of an even number, the larger of the two in the middle. 0 of none. Not finite if any is.
+// The median; of an even number, the larger of the two in the middle. 0 without values. Not finite if any value is not.
 double median(std::vector<double> values);
 // A value that is not finite makes every number of the result NaN.
 LogitErrors compare_logits(std::span<const float> got, std::span<const float> want, size_t vocabulary);

@@ -1,9 +1,9 @@
-// A golden: what another implementation computed for a model (golden.json, and golden.safetensors beside it).
+// A golden: numbers that another implementation computed for a model (golden.json and golden.safetensors beside it).
 //
 // {"format": 1, "model": ..., "cases": [{"name", "kind", "input_ids", "positions", "greedy", "greedy_margin",
 // "perplexity", "float64_difference", "messages", "text", "template_kwargs", "tensors": {name: key}}, ...]}
-// Row j of the tensor "logits" belongs to positions[j]; greedy tokens go on from the whole prompt, end-of-turn tokens
-// do not stop them. docs/cli.md says what verify makes of it.
+// Row j of the tensor "logits" belongs to positions[j]. Greedy tokens go on from the whole prompt, and end-of-turn
+// tokens do not stop them. docs/cli.md says how verify uses it.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ class Golden {
   Checkpoint tensors_;
 };
 
-// Why this build cannot compute cases of that kind; nothing when it can.
+// The reason why this build cannot compute cases of that kind; none if it can.
 std::optional<std::string> reason_not_run(std::string_view kind);
 
 }  // namespace sluice

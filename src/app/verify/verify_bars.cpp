@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "app/verify/peer_errors.h"
+
 namespace sluice {
 namespace {
 
@@ -30,31 +32,10 @@ constexpr double kFastFloat64Factor = 0x1p-9 / 0x1p-24;
 // the last ones of qwen3_5_moe (0.22 and 0.23); the bf16 models miss the bar above for every one.
 constexpr double kFastMedianRelative = 0.25;  // 1/sqrt(16)
 
-// fast, trained demo: three times the mean KL of llama.cpp on the same kind of file, over the same cases.
+// fast, goldens whose cases another implementation was run on: three times its mean KL on the same kind of file.
 constexpr double kPeerFactor = 3;
-constexpr int kPeerCases = 11;
 constexpr double kFastGreedyMarginBf16 = 0.05;
 constexpr double kFastGreedyMarginQuantised = 0.5;
-
-// llama.cpp v0.5.0 on the CPU, F32 caches: mean KL over the golden's text and chat cases.
-struct PeerError {
-  std::string_view golden_model;
-  Format format;
-  double mean_kl;
-};
-constexpr PeerError kPeerErrors[] = {
-    {"gemma4", Format::bf16, 1.5e-5},
-    {"gemma4", Format::q8_0, 6.5e-4},
-};
-
-const PeerError* peer_error(std::string_view golden_model, const FileKind& file) {
-  // The peer's number for bf16 stands for every file whose weights are the golden's.
-  const Format format = file.quantised ? file.format : Format::bf16;
-  const auto* found = std::find_if(std::begin(kPeerErrors), std::end(kPeerErrors), [&](const PeerError& peer) {
-    return peer.golden_model == golden_model && peer.format == format;
-  });
-  return found == std::end(kPeerErrors) ? nullptr : found;
-}
 
 Bars exact_bars(const FileKind& file) {
   Bars bars;
@@ -73,9 +54,9 @@ Bars fast_bars(std::string_view golden_model, const FileKind& file) {
   Bars bars;
   bars.judge = file.quantised ? Judge::reference : Judge::golden;
   bars.intermediate = file.quantised ? kFastLayerEightBit : kFastLayerBf16;
-  if (const PeerError* peer = peer_error(golden_model, file)) {
+  if (const PeerError* peer = find_peer_error(golden_model, file)) {
     bars.mean_kl = kPeerFactor * peer->mean_kl;
-    bars.kl_cases = kPeerCases;
+    bars.kl_cases = peer->cases;
     bars.greedy_margin = file.quantised ? kFastGreedyMarginQuantised : kFastGreedyMarginBf16;
     return bars;
   }
@@ -91,14 +72,6 @@ Bars fast_bars(std::string_view golden_model, const FileKind& file) {
 }
 
 }  // namespace
-
-FileKind kind_of_format(Format format) {
-  using enum Format;
-  static constexpr Format kWhole[] = {f32, bf16, f16, u2, u3,
-                                      u4,  u5,   u6,  u8};  // u: MLX's, of whose numbers goldens are
-  const bool whole = std::ranges::find(kWhole, format) != std::end(kWhole);
-  return {.format = format, .quantised = !whole};
-}
 
 std::optional<double> Bars::logit_bar(double float64_difference) const {
   if (!logit_floor || (from_float64_only && float64_difference == 0)) return std::nullopt;

@@ -9,17 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include "app/verify/file_kind.h"
 #include "device/device.h"
-#include "format/format.h"
 
 namespace sluice {
-
-// What the model file holds, as far as bars go.
-struct FileKind {
-  Format format{};         // of most of its weights' bytes
-  bool quantised = false;  // else its weights are the golden's, up to what a 16-bit format keeps of them
-};
-FileKind kind_of_format(Format format);
 
 // Who is right: the golden, or the reference device in exact arithmetic on the same file (quantised files).
 enum class Judge : uint8_t { golden, reference };

@@ -1,4 +1,4 @@
-// One case of a golden: computed on an engine, compared with its judge, held to its bars.
+// One case of a golden: computed on an engine, compared with its judge, and tested against its bars.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-// What an engine made of a case: logits at its positions, the greedy tokens after it, its perplexity where wanted.
+// The engine's results for a case: logits at its positions, the greedy tokens after it, and its perplexity if wanted.
 struct CaseRun {
   std::vector<float> rows;
   std::vector<int32_t> greedy;
@@ -24,7 +24,7 @@ struct CaseRun {
 // The production variant: the same program that answers users.
 Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, uint32_t vocabulary);
 
-// What a case should have been.
+// The wanted results of a case.
 struct Judgement {
   std::vector<float> rows;
   std::vector<int32_t> greedy;
@@ -32,17 +32,17 @@ struct Judgement {
   std::optional<double> perplexity;
 };
 Result<Judgement> judge_by_golden(const Golden& golden, const GoldenCase& golden_case, uint32_t vocabulary);
-// `reference` follows our greedy tokens: up to the parting they are its own.
+// `reference` follows our greedy tokens. Up to the first difference they are its own.
 Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden_case, uint32_t vocabulary,
                                      const CaseRun& ours);
-// The golden's named intermediates; empty where it has none.
+// The golden's named intermediates; empty if it has none.
 Result<Trace> golden_values(const Golden& golden, const GoldenCase& golden_case);
 
 struct CaseReport {
   std::string name, kind;
   std::string not_run;               // why; else empty
   LogitErrors golden;                // against the golden
-  std::optional<LogitErrors> judge;  // against the reference device, where that is the judge
+  std::optional<LogitErrors> judge;  // against the reference device, if that is the judge
   GreedyResult greedy;
   size_t greedy_tokens = 0;  // the judge's; 0: the golden has none
   std::optional<double> perplexity, judge_perplexity;
@@ -50,7 +50,7 @@ struct CaseReport {
   std::vector<std::string> misses;  // each "what: found X: want Y"; empty: every bar holds
 };
 
-// Fills everything but `trace` and what chat cases add, and judges it.
+// Fills and judges everything but `trace` and the results of chat cases.
 CaseReport report_case(const GoldenCase& golden_case, const CaseRun& ours, const Judgement& golden,
                        const Judgement* reference, uint32_t vocabulary, const Bars& bars);
 void report_trace(CaseReport& report, TraceErrors errors, const Bars& bars);

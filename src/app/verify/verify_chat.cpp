@@ -38,16 +38,12 @@ void check_chat(const TextParts& text, const GoldenCase& golden_case, CaseReport
     report.misses.emplace_back("chat template: none in the model: want one that renders the messages");
     return;
   }
-  ChatInput input;
-  input.messages = golden_case.messages;
-  input.special_tokens = text.special_tokens;
-  input.extra = golden_case.template_kwargs;
-  const Result<std::string> rendered = text.chat->render(input);
-  if (!rendered) {
-    report.misses.push_back(cat("chat template: ", rendered.error().text));
+  const Result<ChatPrompt> prompt = render_chat(text, golden_case.messages, golden_case.template_kwargs);
+  if (!prompt) {
+    report.misses.push_back(cat("chat template: ", prompt.error().text));
     return;
   }
-  compare_text(*rendered, golden_case.text, report);
+  compare_text(prompt->text, golden_case.text, report);
   compare_ids(text.tokenizer.encode(golden_case.text), golden_case.input_ids, report);
 }
 

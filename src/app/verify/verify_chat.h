@@ -1,4 +1,4 @@
-// What verify adds for chat cases: the model's own template and tokenizer must give the golden's text and ids.
+// Verify's test of chat cases: the model's own template and tokenizer must give the golden's text and ids.
 #pragma once
 
 #include "app/verify/golden.h"
@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// Adds to report.misses where text or ids differ; cases of other kinds are left as they are.
+// Adds to report.misses if text or ids differ. Cases of other kinds are left alone.
 void check_chat(const TextParts& text, const GoldenCase& golden_case, CaseReport& report);
 
 }  // namespace sluice

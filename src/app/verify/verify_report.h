@@ -1,4 +1,4 @@
-// What verify found, as text and as JSON.
+// The results of verify, as text and as JSON.
 #pragma once
 
 #include <string>
@@ -20,9 +20,9 @@ struct VerifyRun {
   std::vector<CaseReport> cases;
   int kl_cases = 0;            // how many cases the mean is over
   double mean_kl = 0;          // against the golden
-  std::string kl_miss;         // empty: the bar holds, or is not held
-  size_t rows = 0;             // of logits, of all cases
-  double median_relative = 0;  // of them, from the judge
+  std::string kl_miss;         // empty: the bar holds, or is not tested
+  size_t rows = 0;             // rows of logits in all cases
+  double median_relative = 0;  // the median of their differences from the judge
   std::string median_miss;     // as kl_miss
 };
 // Fills the mean and judges it.

@@ -17,9 +17,9 @@ struct Difference {
 
 struct TraceErrors {
   size_t compared = 0;
-  std::vector<std::string> not_compared;  // the judge has them, ours does not, or in another shape
+  std::vector<std::string> not_compared;  // the judge has them; ours has not, or in another shape
   std::vector<Difference> over;           // those that differ by more than the bar, first computed first
-  std::vector<Difference> judged;         // the part of `over` that the bar is held to
+  std::vector<Difference> judged;         // the part of `over` that the bar applies to
   size_t tokens_with_other_experts = 0;   // summed over layers
   size_t experts_misses = 0;              // of those: choices that no tie explains
 };

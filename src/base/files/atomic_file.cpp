@@ -1,3 +1,4 @@
+// Files that appear whole or not at all: written beside their place, then renamed.
 #include <fcntl.h>
 #include <unistd.h>
 

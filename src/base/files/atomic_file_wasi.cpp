@@ -1,3 +1,4 @@
+// The same in a page: written in memory, then put among the page's files.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// Files and folders in a page: those in memory (memory_files.h).
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -1,3 +1,4 @@
+// Kept files in a page: the same calls on files in memory.
 #include <cerrno>
 
 #include "base/files/file.h"

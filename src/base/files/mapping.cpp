@@ -1,3 +1,4 @@
+// Mapped files: opening, checking that they did not change, and finding the file at an address for a SIGBUS handler.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Mapped files in a page: views of files in memory.
 #include "base/files/file.h"
 #include "base/files/memory_files.h"
 #include "base/files/stored_bytes.h"

@@ -1,3 +1,4 @@
+// The files that a page holds in memory.
 #include <cstdlib>
 
 #include "base/files/memory_files.h"

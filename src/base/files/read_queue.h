@@ -1,7 +1,7 @@
-// Reads of files at offsets, many under way at once, past the page cache where the file's system can do that.
+// Reads files at offsets, many reads at once, past the page cache if the file system allows it.
 //
 //   io_uring   the kernel reads while this thread computes
-//   threads    some threads that wait for a read each, where there is no io_uring
+//   threads    without io_uring: several threads that each wait for a read
 //
 // In a page (read_queue_wasi.cpp) a read has ended when it begins. A queue belongs to one thread.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-// Of the offset, the address and the length of every read.
+// The alignment of the offset, the address and the length of every read.
 inline constexpr uint64_t kReadAlignment = 4096;
 
 struct FileRead {
@@ -35,19 +35,19 @@ struct ReadEnd {
 
 class ReadQueue {
  public:
-  virtual ~ReadQueue() = default;               // when nothing is read into memory any more
+  virtual ~ReadQueue() = default;               // waits until no read writes into memory
   virtual std::string description() const = 0;  // "io_uring, past the page cache"
-  virtual uint32_t depth() const = 0;           // reads that may be under way
-  // Whether they go on while this thread computes: else nothing is worth reading before it is wanted.
+  virtual uint32_t depth() const = 0;           // the largest number of reads under way
+  // Whether reads go on while this thread computes. If not, reading ahead gains nothing.
   virtual bool in_background() const { return true; }
   virtual void begin(const FileRead& read) = 0;
-  // Appends what has ended; where `wait` is set and reads are under way, waits some milliseconds for the first.
+  // Appends the reads that have ended. With `wait` and reads under way, waits some milliseconds for the first one.
   virtual void take_ended(std::vector<ReadEnd>& ended, bool wait) = 0;
 };
 
 enum class ReadMethod : uint8_t { best, uring, threads };
 
-// Fails where a file cannot be opened, or a method is asked for that is not here.
+// Fails if a file cannot be opened, or the wanted method does not exist here.
 Result<std::unique_ptr<ReadQueue>> open_read_queue(const std::vector<std::string>& paths,
                                                    ReadMethod method = ReadMethod::best);
 

@@ -1,3 +1,4 @@
+// Reads in a page: each is done when it begins, some of them in one turn of the page's events.
 #include <algorithm>
 #include <cerrno>
 

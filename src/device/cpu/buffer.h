@@ -1,5 +1,5 @@
-// Memory for large tables: on cache lines, not touched when it is taken, so that the system gives pages as they are
-// used. Its bytes are whatever they are.
+// Memory for large tables, aligned to cache lines. Allocation does not touch it, so the system gives pages as they are
+// used. Its bytes are not initialised.
 #pragma once
 
 #if defined(__linux__)
@@ -30,7 +30,7 @@ class Buffer {
     return buffer;
   }
   std::byte* data() const { return bytes_.get(); }
-  // Asks the system for large pages, where it has such; before the bytes are touched.
+  // Asks the system for large pages, if it has them. Call it before the bytes are touched.
   void prefer_huge_pages() const {
 #if defined(MADV_HUGEPAGE)
     constexpr uint64_t kPage = 4096;

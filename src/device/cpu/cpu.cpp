@@ -4,25 +4,12 @@
 #include <numeric>
 
 #include "device/cpu/runner.h"
+#include "device/placing.h"
 #include "graph/op_check.h"
 
 namespace sluice {
 namespace cpu {
 namespace {
-
-Status check_weight(const Kernels& kernels, const WeightDecl& decl, const PlacedShape& placed) {
-  const FormatInfo& format = format_info(placed.format);
-  if (placed.shape != decl.shape)
-    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", describe(placed.shape), ": want ",
-                 describe(decl.shape));
-  if (kernels.formats[static_cast<int>(placed.format)].product == nullptr && !placed.in_parts)
-    return error(ErrorKind::unsupported, "weight ", decl.name, ": found format ", format.name,
-                 ": want one that the CPU computes with");
-  if (decl.shape.columns % format.block_elements != 0)
-    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", decl.shape.columns, " columns of ", format.name,
-                 ": want a multiple of ", format.block_elements);
-  return {};
-}
 
 Status check_cache(const Kernels& kernels, const PlanRequest& request) {
   if (!request.cache) return {};
@@ -48,7 +35,7 @@ CheckedSize cache_bytes(const PlanRequest& request) {
   return bytes;
 }
 
-class CpuDevice final : public Device {
+class CpuDevice final : public Device, private MeasuredDevice {
  public:
   explicit CpuDevice(const CpuOptions& options) : pool_(*options.pool), simd_(simd_info(options.limit)) {}
 
@@ -61,15 +48,17 @@ class CpuDevice final : public Device {
         .expert_slots = true};
   }
 
-  Peaks measure_peaks(uint64_t (*clock)()) const override {
+  MeasuredDevice* measured() override { return this; }
+  Peaks measure_peaks(NanosecondClock clock) const override {
     return {measure(simd_.kernels->peak_f32, clock), measure(simd_.kernels->peak_integers, clock)};
   }
 
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
-    const Program& program = *request.program;
-    CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
-    for (size_t i = 0; i < program.weights.size(); ++i)
-      TRY_STATUS(check_weight(*simd_.kernels, program.weights[i], request.weights[i]));
+    const auto takes = [&](WeightId id) {
+      const PlacedShape& placed = request.weights[id];
+      return placed.in_parts || simd_.kernels->formats[static_cast<int>(placed.format)].product != nullptr;
+    };
+    TRY_STATUS(check_planned(info(), request, "one that the CPU computes with", takes));
     TRY_STATUS(check_cache(*simd_.kernels, request));
     if (!cache_bytes(request).fits(uint64_t{1} << 62))
       return error(ErrorKind::out_of_memory, "state: found pages beyond 62 bits of bytes: want fewer");
@@ -85,7 +74,7 @@ class CpuDevice final : public Device {
 
  private:
   // Flops a second of all threads together.
-  double measure(const PeakKernel& kernel, uint64_t (*clock)()) const {
+  double measure(const PeakKernel& kernel, NanosecondClock clock) const {
     constexpr uint64_t kNanoseconds = 20'000'000;
     constexpr size_t kRounds = 4096;
     std::vector<double> rates(pool_.threads());

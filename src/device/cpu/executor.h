@@ -45,28 +45,7 @@ class Executor {
   uint64_t step_row(ValueId id, uint64_t row) const;
 
  private:
-  void run(const Embed& op);
-  void run(const Linear& op);
-  void run(const RmsNorm& op);
-  void run(const L2Norm& op);
-  void run(const Add& op);
-  void run(const Mul& op);
-  void run(const Scale& op);
-  void run(const Softcap& op);
-  void run(const Activation& op);
-  void run(const GatedActivation& op);
-  void run(const Rope& op);
-  void run(const Append& op);
-  void run(const Attention& op);
-  void run(const Expand& op);
-  void run(const ShortConv& op);
-  void run(const DeltaGates& op);
-  void run(const DeltaRule& op);
-  void run(const Route& op);
-  void run(const Experts& op);
-  void run(const Gather& op);
-  void run(const Slice& op);
-  void run(const Sample& op);
+  SLUICE_OP_OVERLOADS(run);
   void run_qkv(const Block& block);
   void run_gated_mlp(const Block& block);
   void route_row(const Route& op, uint64_t row, float* scratch);

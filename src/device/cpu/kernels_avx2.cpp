@@ -1,3 +1,4 @@
+// All kernels (kernels/table.h), compiled for AVX2.
 #include "device/cpu/isa/avx2.h"
 #include "device/cpu/kernels/table.h"
 

@@ -1,3 +1,4 @@
+// All kernels (kernels/table.h), compiled for AVX-512.
 #include "device/cpu/isa/avx512.h"
 #include "device/cpu/kernels/table.h"
 

@@ -1,3 +1,4 @@
+// All kernels (kernels/table.h), compiled for NEON with I8MM.
 #include "device/cpu/isa/neon.h"
 #include "device/cpu/kernels/table.h"
 

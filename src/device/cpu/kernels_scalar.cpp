@@ -1,3 +1,4 @@
+// All kernels (kernels/table.h), compiled for plain C++.
 #include "device/cpu/isa/scalar.h"
 #include "device/cpu/kernels/table.h"
 

@@ -1,3 +1,4 @@
+// All kernels (kernels/table.h), compiled for WebAssembly's SIMD.
 #include "device/cpu/isa/simd128.h"
 #include "device/cpu/kernels/table.h"
 

@@ -1,4 +1,4 @@
-// The packed weights of a runner: which there are, and their making, a slice at a time, while the stored ones serve.
+// The packed weights of a runner. They are packed a slice at a time, while the stored weights serve.
 #pragma once
 
 #include <span>
@@ -12,15 +12,15 @@ namespace sluice::cpu {
 
 class PackedWeights {
  public:
-  // Of weights that stay where they lie in `stored`.
+  // For weights that stay in place in `stored`.
   static Result<PackedWeights> take(const CpuPlan& plan, std::span<const TensorSource> stored);
 
-  // Packs the next `bytes` or some more, on all threads, and gives pages of mapped files back that were read for it.
-  // Not while products run.
+  // Packs the next `bytes` or a little more on all threads, and gives back the pages of mapped files that it read. Must
+  // not run beside products.
   void pack(uint64_t bytes, ThreadPool& pool);
   bool done() const { return next_ == matrices_.size(); }
 
-  // The matrix of a weight, or of an expert of it; null: it is not packed, or not yet.
+  // The packed matrix of a weight, or of one of its experts; null: not packed, or not yet.
   const std::byte* find(WeightId weight, uint32_t expert) const {
     return expert < packed_experts_[weight] ? memory_.data() + first_[weight] + expert * expert_bytes_[weight]
                                             : nullptr;

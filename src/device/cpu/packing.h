@@ -1,5 +1,5 @@
-// Weights packed for products with 8-bit activations: sixteen rows side by side, so that they are read in one stream
-// and need no turning (BlockPacking in kernels.h). They take as many bytes as before, of whole panels.
+// Weights packed for products with 8-bit activations. Sixteen rows lie side by side, so they are read in one stream and
+// need no transposing (BlockPacking in kernels.h). They take as many bytes as before, in whole panels.
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -11,7 +11,7 @@ constexpr uint64_t packed_bytes(uint64_t stored_row, uint64_t rows) {
   return (rows + kPanelOutputs - 1) / kPanelOutputs * kPanelOutputs * stored_row;
 }
 
-// Panels [first, last) of a matrix of `rows` rows; where a panel has fewer than sixteen, the last one is there again.
+// Panels [first, last) of a matrix of `rows` rows. A panel of fewer than sixteen rows repeats its last row.
 struct PackArgs {
   BlockPacking packing{};
   const std::byte* from = nullptr;  // row r at from + r * from_stride

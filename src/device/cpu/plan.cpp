@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/cpu/packing.h"
+#include "device/expert_stretches.h"
 #include "graph/cost.h"
 #include "graph/op_check.h"
 #include "graph/operands.h"
@@ -143,10 +144,7 @@ void CpuPlan::find_streamed() {
     const auto* experts = std::get_if<Experts>(&program().ops[op]);
     if (experts == nullptr) continue;
     for (const WeightId weight : {experts->gate, experts->up, experts->down}) is_streamed_[weight] = true;
-    for (uint32_t before = 0; before < op; ++before) {
-      const auto* route = std::get_if<Route>(&program().ops[before]);
-      if (route != nullptr && route->index == experts->index) experts_of_route_[before] = op;
-    }
+    if (const uint32_t route = route_of(program(), *experts); route != kNone) experts_of_route_[route] = op;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "device/placing.h"
 #include "graph/operands.h"
 
 namespace sluice::cpu {
@@ -31,7 +32,7 @@ Ticket CpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> rea
   if (step.token_class() == TokenClass::decode && !memory_.packed().done())
     memory_.packed().pack(plan_->packed_bytes_of_token() / kPackingSteps, pool_);
   executor_.begin(step);
-  flight_ = Flight{.reads = {reads.begin(), reads.end()}, .options = options};
+  flight_ = Flight{.reads = {reads.begin(), reads.end()}, .options = options, .clock = OpTimer::clock()};
   flight_->found.ticket = ++last_ticket_;
   // Looking for an op by its result, one is to be named: no blocks.
   flight_->order = options.find_non_finite ? &plan_->single_ops() : &plan_->dispatches();
@@ -46,18 +47,17 @@ void CpuRunner::resume(Ticket stopped) {
 
 void CpuRunner::advance() {
   Flight& flight = *flight_;
-  const auto clock = [&] { return flight.options.clock != nullptr ? flight.options.clock() : 0; };
+  const auto now = [&] { return flight.clock != nullptr ? flight.clock() : 0; };
   for (; flight.next < flight.order->size(); ++flight.next) {
     const Dispatch& dispatch = (*flight.order)[flight.next];
     const ExpertGuess* const guess = plan_->guess(dispatch.first_op);
     if (guess != nullptr && !flight.options.guess_experts) continue;
-    const uint64_t before = clock();
+    const uint64_t before = now();
     const bool whole = play(dispatch);
-    flight.nanoseconds += clock() - before;
+    flight.nanoseconds += now() - before;
     if (!whole) return stop();
-    if (flight.options.clock != nullptr)
-      flight.found.op_times.push_back(
-          {dispatch.first_op, dispatch.end_op, std::exchange(flight.nanoseconds, uint64_t{0})});
+    if (flight.clock != nullptr)
+      flight.op_times.push_back({dispatch.first_op, dispatch.end_op, std::exchange(flight.nanoseconds, uint64_t{0})});
     if (flight.options.find_non_finite && !flight.found.non_finite)
       flight.found.non_finite = find_non_finite(dispatch.first_op);
     if (guess != nullptr && dispatch.end_op == guess->end_op)
@@ -74,6 +74,7 @@ void CpuRunner::advance() {
   }
   for (const ReadRequest& request : flight.reads) read(request);
   flight.found.guessed.reset();
+  if (flight.clock != nullptr) keep(flight.found.ticket, std::move(flight.op_times));
   finished_.push_back(std::move(flight.found));
   flight_.reset();
 }
@@ -108,8 +109,7 @@ void CpuRunner::stop() {
 
 Ticket CpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) {
   const auto& op = std::get<Experts>(program().ops[expert.op]);
-  CHECK(!held_[slot]);
-  held_[slot] = expert;
+  slots_.fill(slot, expert);
   for (const WeightId weight : {op.gate, op.up, op.down}) {
     const size_t count = memory_.pieces(weight).size();
     memory_.place_expert(weight, expert.expert, pieces.first(count));
@@ -119,7 +119,7 @@ Ticket CpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::byte
 }
 
 void CpuRunner::release(uint32_t slot) {
-  const std::optional<ExpertId> held = std::exchange(held_[slot], std::nullopt);
+  const std::optional<ExpertId> held = slots_.release(slot);
   if (!held) return;
   const auto& op = std::get<Experts>(program().ops[held->op]);
   for (const WeightId weight : {op.gate, op.up, op.down}) memory_.forget_expert(weight, held->expert);
@@ -143,14 +143,8 @@ std::optional<NonFinite> CpuRunner::find_non_finite(uint32_t op) const {
   return found;
 }
 
-bool CpuRunner::may_read(ValueId id) const {
-  const auto is_id = [&](const NamedValue& named) { return named.value == id; };
-  return std::any_of(program().outputs.begin(), program().outputs.end(), is_id) ||
-         (plan_->request().traced && std::any_of(program().names.begin(), program().names.end(), is_id));
-}
-
 void CpuRunner::read(const ReadRequest& request) const {
-  CHECK(may_read(request.value));
+  CHECK(may_read(plan_->request(), request.value));
   const uint64_t bytes = executor_.rows(request.value) * program().values[request.value].type.columns() * 4;
   CHECK(request.into.size() == bytes);
   if (bytes > 0) std::memcpy(request.into.data(), memory_.read<std::byte>(request.value), bytes);

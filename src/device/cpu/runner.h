@@ -9,17 +9,19 @@
 #include <vector>
 
 #include "device/cpu/executor.h"
+#include "device/expert_stretches.h"
+#include "device/measured.h"
 
 namespace sluice::cpu {
 
-class CpuRunner final : public Runner, private ExpertMemory {
+class CpuRunner final : public Runner, private ExpertMemory, private OpTimer {
  public:
   CpuRunner(std::unique_ptr<CpuPlan> plan, Memory memory, ThreadPool& pool)
       : plan_(std::move(plan)),
         memory_(std::move(memory)),
         pool_(pool),
         executor_(*plan_, memory_, pool),
-        held_(plan_->request().expert_slots.count) {
+        slots_(plan_->request().expert_slots.count) {
     if (plan_->request().repack == Repack::first) memory_.packed().pack(plan_->packed_bytes(), pool);
   }
 
@@ -29,7 +31,8 @@ class CpuRunner final : public Runner, private ExpertMemory {
   Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
   std::vector<std::span<std::byte>> page_memory(uint32_t group, uint32_t page) override;
-  ExpertMemory* expert_memory() override { return held_.empty() ? nullptr : this; }
+  ExpertMemory* expert_memory() override { return slots_.size() == 0 ? nullptr : this; }
+  MeasuredRunner* measured() override { return this; }
   std::optional<Completion> poll() override;
 
  private:
@@ -40,6 +43,8 @@ class CpuRunner final : public Runner, private ExpertMemory {
     StartOptions options{};
     const std::vector<Dispatch>* order = nullptr;
     size_t next = 0;
+    NanosecondClock clock = nullptr;  // null: its ops are not timed
+    std::vector<OpTime> op_times{};
     uint64_t nanoseconds = 0;  // of the next dispatch so far
   };
 
@@ -55,15 +60,14 @@ class CpuRunner final : public Runner, private ExpertMemory {
   void look_at_choice(uint32_t op);
   void stop();
   std::optional<NonFinite> find_non_finite(uint32_t op) const;
-  bool may_read(ValueId id) const;
   void read(const ReadRequest& request) const;
 
   std::unique_ptr<CpuPlan> plan_;
   Memory memory_;
   ThreadPool& pool_;
   Executor executor_;
-  std::vector<std::optional<ExpertId>> held_;  // by slot
-  std::optional<Flight> flight_;               // that has stopped, or is being computed
+  SlotTable slots_;
+  std::optional<Flight> flight_;  // that has stopped, or is being computed
   std::deque<Completion> finished_;
   Ticket last_ticket_ = 0;
 };

@@ -35,7 +35,7 @@ constexpr const Kernels *kNeon = &kNeonKernels, *kNeonI8mm = &kNeonI8mmKernels;
 constexpr const Kernels *kNeon = nullptr, *kNeonI8mm = nullptr;
 #endif
 
-// docs/architecture.md says where and when each was proven.
+// docs/cpu.md says where and when each was proven.
 constexpr bool kProven = true, kEmulated = false;
 constexpr std::array<SimdInfo, kSimdLevels> kLevels = {{
     {SimdLevel::scalar, "scalar", "scalar", &kScalarKernels, kProven},

@@ -1,9 +1,9 @@
-// The gated delta rule of one value head (graph/ops/recurrent.h), three ways: row by row, which is its meaning and what
-// this device plays; in chunks of 64 rows, which turn it into products of matrices; and in chunks with the bf16
-// roundings of GPU implementations. tests/device holds each to the first one in f64.
+// The gated delta rule of one value head (graph/ops/recurrent.h) in three ways: row by row, which is its meaning and
+// what this device plays; in chunks of 64 rows, as products of matrices; in chunks with the bf16 roundings of GPU
+// implementations. tests/device compares each with the first one in f64.
 //
-// Of a chunk with the state S before it, D(i, j) the sum of the decays behind row j up to row i, and g_i that from the
-// chunk's first row on:
+// For a chunk with the state S before it: D(i, j) is the sum of the decays after row j up to row i, and g_i the sum
+// from the chunk's first row on.
 //
 //   A_ij = beta_i (k_i . k_j) exp(D(i, j)) for j < i, else 0          X = (I + A)^-1
 //   u_i = sum_j X_ij beta_j v_j                                       w_i = sum_j X_ij beta_j exp(g_j) k_j

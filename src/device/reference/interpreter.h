@@ -31,28 +31,7 @@ class Interpreter {
   uint64_t step_row(ValueId id, uint64_t row, const StepBuffer& step) const;
 
  private:
-  void run(const Embed& op);
-  void run(const Linear& op);
-  void run(const RmsNorm& op);
-  void run(const L2Norm& op);
-  void run(const Add& op);
-  void run(const Mul& op);
-  void run(const Scale& op);
-  void run(const Softcap& op);
-  void run(const Activation& op);
-  void run(const GatedActivation& op);
-  void run(const Rope& op);
-  void run(const Append& op);
-  void run(const Attention& op);
-  void run(const Expand& op);
-  void run(const ShortConv& op);
-  void run(const DeltaGates& op);
-  void run(const DeltaRule& op);
-  void run(const Route& op);
-  void run(const Experts& op);
-  void run(const Gather& op);
-  void run(const Slice& op);
-  void run(const Sample& op);
+  SLUICE_OP_OVERLOADS(run);
 
   // Keys and values of one head, as graph/seen.h counts them; those that lie nowhere else are in `expanded`.
   struct HeadCache {

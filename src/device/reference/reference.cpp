@@ -6,6 +6,7 @@
 #include <deque>
 #include <type_traits>
 
+#include "device/measured.h"
 #include "device/placing.h"
 #include "device/reference/interpreter.h"
 #include "graph/cost.h"
@@ -50,12 +51,12 @@ class ReferencePlan : public Plan {
 };
 
 template <class Real>
-class ReferenceRunner : public Runner {
+class ReferenceRunner : public Runner, private OpTimer {
  public:
   ReferenceRunner(const ReferencePlan<Real>& plan, std::vector<TensorSource> weights,
                   std::vector<Reservation> reservations)
-      : program_(*plan.request().program),
-        traced_(plan.request().traced),
+      : request_(plan.request()),
+        program_(*request_.program),
         weights_(std::move(weights)),
         reservations_(std::move(reservations)),
         tables_(plan.tables()),
@@ -82,6 +83,7 @@ class ReferenceRunner : public Runner {
     std::copy(from.begin(), from.end(), bytes.begin());
     return done({});
   }
+  MeasuredRunner* measured() override { return this; }
   std::optional<Completion> poll() override {
     if (finished_.empty()) return std::nullopt;
     Completion first = std::move(finished_.front());
@@ -90,17 +92,15 @@ class ReferenceRunner : public Runner {
   }
 
  private:
-  Ticket done(std::optional<NonFinite> non_finite, std::vector<OpTime> op_times = {}) {
-    finished_.push_back(
-        {.ticket = ++last_ticket_, .non_finite = std::move(non_finite), .op_times = std::move(op_times)});
+  Ticket done(std::optional<NonFinite> non_finite) {
+    finished_.push_back({.ticket = ++last_ticket_, .non_finite = std::move(non_finite)});
     return last_ticket_;
   }
   std::optional<NonFinite> find_non_finite(uint32_t op, const StepBuffer& step);
-  bool may_read(ValueId id) const;
   void read(const ReadRequest& request, const StepBuffer& step);
 
+  PlanRequest request_;
   const Program& program_;
-  bool traced_;
   std::vector<TensorSource> weights_;
   std::vector<Reservation> reservations_;
   Tables<Real> tables_;
@@ -117,13 +117,15 @@ Ticket ReferenceRunner<Real>::start(const StepBuffer& step, std::span<const Read
   std::optional<NonFinite> non_finite;
   std::vector<OpTime> op_times;
   for (uint32_t op = 0; op < program_.ops.size(); ++op) {
-    const uint64_t before = options.clock != nullptr ? options.clock() : 0;
+    const uint64_t before = clock() != nullptr ? clock()() : 0;
     interpreter_.run(program_.ops[op], step);
-    if (options.clock != nullptr) op_times.push_back({op, op + 1, options.clock() - before});
+    if (clock() != nullptr) op_times.push_back({op, op + 1, clock()() - before});
     if (options.find_non_finite && !non_finite) non_finite = find_non_finite(op, step);
   }
   for (const ReadRequest& request : reads) read(request, step);
-  return done(std::move(non_finite), std::move(op_times));
+  const Ticket ticket = done(std::move(non_finite));
+  if (clock() != nullptr) keep(ticket, std::move(op_times));
+  return ticket;
 }
 
 template <class Real>
@@ -144,15 +146,8 @@ std::optional<NonFinite> ReferenceRunner<Real>::find_non_finite(uint32_t op, con
 }
 
 template <class Real>
-bool ReferenceRunner<Real>::may_read(ValueId id) const {
-  const auto is_id = [&](const NamedValue& named) { return named.value == id; };
-  return std::any_of(program_.outputs.begin(), program_.outputs.end(), is_id) ||
-         (traced_ && std::any_of(program_.names.begin(), program_.names.end(), is_id));
-}
-
-template <class Real>
 void ReferenceRunner<Real>::read(const ReadRequest& request, const StepBuffer& step) {
-  CHECK(may_read(request.value));
+  CHECK(may_read(request_, request.value));
   const uint64_t count = interpreter_.rows(request.value, step) * tables_.columns(request.value);
   CHECK(request.into.size() == count * 4);
   if (count == 0) return;
@@ -165,20 +160,6 @@ void ReferenceRunner<Real>::read(const ReadRequest& request, const StepBuffer& s
   std::memcpy(request.into.data(), rounded.data(), count * 4);
 }
 
-Status check_weight(const WeightDecl& decl, const PlacedShape& placed) {
-  const FormatInfo& format = format_info(placed.format);
-  if (placed.shape != decl.shape)
-    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", describe(placed.shape), ": want ",
-                 describe(decl.shape));
-  if (!format.decodable && !placed.in_parts)
-    return error(ErrorKind::unsupported, "weight ", decl.name, ": found format ", format.name,
-                 ": want one that is computed with");
-  if (decl.shape.columns % format.block_elements != 0)
-    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", decl.shape.columns, " columns of ", format.name,
-                 ": want a multiple of ", format.block_elements);
-  return {};
-}
-
 template <class Real>
 class ReferenceDevice : public Device {
  public:
@@ -189,16 +170,13 @@ class ReferenceDevice : public Device {
   }
 
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
-    const Program& program = *request.program;
-    CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
-    for (size_t i = 0; i < program.weights.size(); ++i)
-      TRY_STATUS(check_weight(program.weights[i], request.weights[i]));
+    const auto takes = [&](WeightId id) {
+      return request.weights[id].in_parts || format_info(request.weights[id].format).decodable;
+    };
+    TRY_STATUS(check_planned(info(), request, "one that is computed with", takes));
     if (request.cache.value_or(Format::f32) != Format::f32)
       return error(ErrorKind::unsupported, "cache: found elements of ", format_name(*request.cache),
                    ": want f32 on the reference device");
-    if (request.expert_slots.count != 0)
-      return error(ErrorKind::unsupported, "experts: found ", request.expert_slots.count,
-                   " slots to hold them: want all in memory on the reference device");
     auto plan = std::make_unique<ReferencePlan<Real>>(request);
     if (plan->pages().bytes().overflown())
       return error(ErrorKind::out_of_memory, "state: found pages beyond 64 bits of bytes: want fewer");

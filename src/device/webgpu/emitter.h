@@ -38,8 +38,7 @@ struct Dispatch {
 // not to be computed with now. It is the host's, and holds from a dispatch `of_present` to the next one's.
 struct StreamedExperts {
   uint32_t op = 0;
-  uint32_t route = kNone;  // the op that chooses; kNone: whoever started the step
-  uint32_t table = 0;      // a word of `memory`
+  uint32_t table = 0;  // a word of `memory`
 };
 
 struct Dispatches {
@@ -80,28 +79,7 @@ class Emitter {
   Dispatches emit_all(bool looking);
 
  private:
-  void emit(const Embed&) {}
-  void emit(const Linear& op);
-  void emit(const RmsNorm& op);
-  void emit(const L2Norm& op);
-  void emit(const Add& op);
-  void emit(const Mul& op);
-  void emit(const Scale& op);
-  void emit(const Softcap& op);
-  void emit(const Activation& op);
-  void emit(const GatedActivation& op);
-  void emit(const Rope& op);
-  void emit(const Append& op);
-  void emit(const Attention& op);
-  void emit(const Expand& op);
-  void emit(const ShortConv& op);
-  void emit(const DeltaGates& op);
-  void emit(const DeltaRule& op);
-  void emit(const Route& op);
-  void emit(const Experts& op);
-  void emit(const Gather& op);
-  void emit(const Slice& op);
-  void emit(const Sample& op);
+  SLUICE_OP_OVERLOADS(emit);
 
   // The op behind what was emitted: of its beginning, or all of it. Nothing where this class has no one dispatch for
   // it.

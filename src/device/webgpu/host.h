@@ -1,9 +1,9 @@
-// What plays our kernels: the host. Natively it is Dawn's C interface (host_dawn.cpp), in the browser a small program
-// in TypeScript, which is why commands are plain words and every object a number.
+// The host plays our kernels. Natively it is Dawn's C interface (dawn/), in a browser a small TypeScript program. So
+// commands are plain words, and every object is a number.
 //
-// Nothing here waits for the GPU but settle(), and that not in a page. Calls that fail later (an allocation, a
-// pipeline, a lost device) leave one sentence in failure(); from then on every call is accepted and does nothing, and
-// every ticket ends with it. A host belongs to one thread.
+// Only settle() waits for the GPU, and not in a page. A call that fails later (an allocation, a pipeline, a lost
+// device) leaves one sentence in failure(). From then on every call is accepted and does nothing, and every ticket ends
+// with that sentence. A host belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -19,20 +19,20 @@
 
 namespace sluice::webgpu {
 
-// At most so many storage buffers a kernel: what every WebGPU has.
+// The largest number of storage buffers in a kernel that every WebGPU allows.
 inline constexpr uint32_t kStorageBuffers = 8;
 
 struct Adapter {
   std::string description{};       // "NVIDIA H200, Vulkan"
-  std::string driver{};            // with its version, which compiles the kernels
-  bool is_software = false;        // a processor plays it
-  bool is_gpu = false;             // its driver says that it is one, of its own or beside a processor
-  uint64_t memory_bytes = 0;       // of its largest heap; 0: it does not say
-  bool shares_memory = false;      // that heap is the host's memory, too
+  std::string driver{};            // the driver that compiles the kernels, with its version
+  bool is_software = false;        // it runs on the processor
+  bool is_gpu = false;             // its driver says that it is a GPU, discrete or integrated
+  uint64_t memory_bytes = 0;       // of its largest heap; 0: unknown
+  bool shares_memory = false;      // that heap is the host's memory
   uint64_t buffer_bytes = 0;       // of one buffer
   uint64_t binding_bytes = 0;      // of one storage binding
   uint32_t uniform_alignment = 0;  // of dynamic offsets
-  uint32_t storage_alignment = 0;  // of where a binding begins
+  uint32_t storage_alignment = 0;  // of the beginning of a binding
   uint32_t workgroup_bytes = 0;
   uint32_t workgroup_threads = 0;
   uint32_t workgroups = 0;  // in each direction of a grid
@@ -63,7 +63,7 @@ struct BoundRange {
   uint64_t bytes = 0;
 };
 
-// What the host plays, as 32-bit words: a code, then its operands.
+// Commands for the host, as 32-bit words: a code, then its operands.
 class CommandStream {
  public:
   enum Code : uint32_t {
@@ -99,7 +99,7 @@ class CommandStream {
   uint32_t dispatches_ = 0;
 };
 
-// Bytes to be brought back, whose target stays untouched until the ticket ends. Offset and size are multiples of 4.
+// Bytes to read back. The target must stay untouched until the ticket ends. Offset and size are multiples of 4.
 struct HostRead {
   BufferId buffer = 0;
   uint64_t offset = 0;
@@ -113,21 +113,22 @@ class Host {
 
   virtual BufferId buffer(uint64_t bytes, BufferUse use) = 0;  // of zeros; bytes a multiple of 4
   virtual void drop_buffer(BufferId id) = 0;
-  // Equal texts are one pipeline, made while others go on and kept as long as the host.
+  // Equal texts share one pipeline. It is compiled in the background and kept as long as the host.
   virtual PipelineId pipeline(const PipelineText& text) = 0;
   virtual BindingId bind(PipelineId pipeline, std::span<const BoundRange> storage, const BoundRange& dynamic,
                          const BoundRange& fixed) = 0;
   virtual void drop_binding(BindingId id) = 0;
 
-  // In the order of upload() and submit(); the bytes may be forgotten afterwards. Offset and size multiples of 4.
+  // Uploads happen in the order of upload() and submit(). The bytes may be freed afterwards. Offset and size are
+  // multiples of 4.
   virtual void upload(BufferId to, uint64_t offset, std::span<const std::byte> bytes) = 0;
   virtual HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) = 0;
-  // Says that the next submission is likely this one, wherever its reads are brought to: a host may encode it while the
-  // GPU computes what came before.
+  // Announces the likely next submission, whatever its read targets. A host may encode it while the GPU computes the
+  // one before.
   virtual void expect(const CommandStream& /*commands*/, std::span<const HostRead> /*reads*/) {}
-  // How a ticket ended, once; nothing while it is under way.
+  // How a ticket ended, once; none while it is under way.
   virtual std::optional<Status> poll(HostTicket ticket) = 0;
-  // Waits until pipelines are made and uploads have arrived, where the host waits; else the page sees to that.
+  // Waits until pipelines are compiled and uploads have arrived. In a page it does not wait: the page does.
   virtual Status settle() = 0;
   virtual bool waits() const { return true; }
 
@@ -135,7 +136,7 @@ class Host {
   virtual uint32_t pipelines() const = 0;  // made so far
 };
 
-// One adapter; opens hosts on it, each with a GPU device of its own, so that a lost one is replaced by the next.
+// One adapter. It opens hosts, each with a GPU device of its own, so a lost one can be replaced.
 class HostFactory {
  public:
   virtual ~HostFactory() = default;

@@ -2,28 +2,13 @@
 
 #include <algorithm>
 
+#include "device/placing.h"
 #include "device/webgpu/formats/weight_format.h"
-#include "device/webgpu/placed.h"
+#include "device/webgpu/plan_objects.h"
 #include "graph/op_check.h"
 
 namespace sluice::webgpu {
 namespace {
-
-Status check_weight(const WeightDecl& decl, const PlacedShape& placed, bool is_matrix) {
-  const FormatInfo& format = format_info(placed.format);
-  if (placed.shape != decl.shape)
-    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", describe(placed.shape), ": want ",
-                 describe(decl.shape));
-  const bool known = is_matrix ? weight_format(device_format(placed.format, placed.in_parts)) != nullptr
-                               : format.decodable || placed.in_parts;
-  if (!known)
-    return error(ErrorKind::unsupported, "weight ", decl.name, ": found format ", format.name,
-                 ": want one that webgpu computes with");
-  if (decl.shape.columns % format.block_elements != 0)
-    return error(ErrorKind::invalid, "weight ", decl.name, ": found ", decl.shape.columns, " columns of ", format.name,
-                 ": want a multiple of ", format.block_elements);
-  return {};
-}
 
 Status check_cache(const PlanRequest& request) {
   const Format cache = request.cache.value_or(Format::f32);
@@ -46,12 +31,16 @@ Status check_embeds(const Program& program) {
 
 }  // namespace
 
-Result<std::unique_ptr<WebGpuPlan>> WebGpuPlan::make(const PlanRequest& request, const Adapter& adapter) {
+Result<std::unique_ptr<WebGpuPlan>> WebGpuPlan::make(const DeviceInfo& info, const PlanRequest& request,
+                                                     const Adapter& adapter) {
   const Program& program = *request.program;
-  CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
   const WeightUses uses = weight_uses(program);
-  for (size_t i = 0; i < program.weights.size(); ++i)
-    TRY_STATUS(check_weight(program.weights[i], request.weights[i], uses.matrix[i]));
+  const auto takes = [&](WeightId id) {
+    const PlacedShape& placed = request.weights[id];
+    if (uses.matrix[id]) return weight_format(device_format(placed.format, placed.in_parts)) != nullptr;
+    return placed.in_parts || format_info(placed.format).decodable;
+  };
+  TRY_STATUS(check_planned(info, request, "one that webgpu computes with", takes));
   TRY_STATUS(check_cache(request));
   TRY_STATUS(check_embeds(program));
   std::unique_ptr<WebGpuPlan> plan(new WebGpuPlan(request, adapter));
@@ -98,9 +87,9 @@ Status WebGpuPlan::check_sizes() const {
 }
 
 std::vector<MemoryLine> WebGpuPlan::memory_with(uint64_t matrix_bytes) const {
-  return {{Domain::device, Purpose::weights, matrix_bytes + layout_.slots().bytes() + layout_.factor_words() * 4},
-          {Domain::device, Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
-          {Domain::device, Purpose::activations, memory_bytes()},
+  return {{Domain::device(), Purpose::weights, matrix_bytes + layout_.slots().bytes() + layout_.factor_words() * 4},
+          {Domain::device(), Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
+          {Domain::device(), Purpose::activations, memory_bytes()},
           {Domain::host, Purpose::staging, kStagingBytes}};
 }
 

@@ -12,7 +12,8 @@ namespace sluice::webgpu {
 
 class WebGpuPlan final : public Plan {
  public:
-  static Result<std::unique_ptr<WebGpuPlan>> make(const PlanRequest& request, const Adapter& adapter);
+  static Result<std::unique_ptr<WebGpuPlan>> make(const DeviceInfo& info, const PlanRequest& request,
+                                                  const Adapter& adapter);
   WebGpuPlan(const WebGpuPlan&) = delete;
   WebGpuPlan& operator=(const WebGpuPlan&) = delete;
 

@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <bit>
 
+#include "device/placing.h"
 #include "graph/op_check.h"
 #include "graph/operands.h"
 
 namespace sluice::webgpu {
 
 WebGpuRunner::WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
-                           std::vector<Reservation> reservations, std::shared_ptr<Placed> placed)
+                           std::vector<Reservation> reservations, std::shared_ptr<PlanObjects> placed)
     : reservations_(std::move(reservations)),
       plan_(std::move(plan)),
       weights_(std::move(weights)),
       placed_(std::move(placed)),
-      held_(plan_->layout().slots().buffers() == 0 ? 0 : plan_->layout().slots().count) {}
+      stretches_(plan_->program(), plan_->layout().slots().buffers() == 0 ? 0 : plan_->layout().slots().count, *this) {}
 
 Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
   upload_step(step);
@@ -26,7 +27,7 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
     flight.last_position = std::max(flight.last_position, static_cast<uint32_t>(position));
   flight.reads.reserve(reads.size() + 1);
   for (const ReadRequest& read : reads) {
-    CHECK(may_read(read.value));
+    CHECK(may_read(plan_->request(), read.value));
     flight.reads.push_back({placed_->memory(), uint64_t{plan_->layout().at(read.value)} * 4, read.into});
   }
   flight.variant = &placed_->variant(step.token_class());
@@ -40,7 +41,7 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
     flight.reads.push_back({placed_->flags(), 0, std::as_writable_bytes(std::span(flight.end.flags))});
   }
   const Ticket ticket = flight.end.ticket;
-  play_to_choice();
+  stretches_.start(ticket, step);
   return ticket;
 }
 
@@ -48,7 +49,7 @@ void WebGpuRunner::play(size_t end) {
   Flight& flight = *flight_;
   const uint32_t most = placed_->host().adapter().workgroups;
   for (; flight.next < end; ++flight.next) {
-    const PlacedDispatch& dispatch = flight.variant->list[flight.next];
+    const BoundDispatch& dispatch = flight.variant->list[flight.next];
     const uint64_t rows = flight.step->rows_of(dispatch.extent);
     const uint64_t count = dispatch.grid.of_sequences ? flight.step->sequences() : rows;
     const FoldedGrid grid = fold(dispatch.grid.workgroups(count, flight.last_position), most);
@@ -56,33 +57,37 @@ void WebGpuRunner::play(size_t end) {
   }
 }
 
-void WebGpuRunner::play_to_choice() {
-  Flight& flight = *flight_;
-  const std::vector<PlacedDispatch>& list = flight.variant->list;
-  if (flight.streamed == flight.variant->streamed.size()) {
-    play(list.size());
-    submit(std::move(flight.end), flight.reads);
-    expect_next();
-    flight_.reset();
-    return;
-  }
-  const StreamedExperts& streamed = flight.variant->streamed[flight.streamed];
-  const auto behind = [&](auto&& is_before) {
-    const auto found = std::find_if_not(list.begin() + static_cast<ptrdiff_t>(flight.next), list.end(), is_before);
-    return static_cast<size_t>(found - list.begin());
-  };
-  const auto& op = std::get<Experts>(program().ops[streamed.op]);
-  if (streamed.route != kNone) play(behind([&](const PlacedDispatch& one) { return one.op <= streamed.route; }));
-  const size_t experts = behind([&](const PlacedDispatch& one) { return one.op < streamed.op; });
-  if (streamed.route == kNone) play(experts);
-  const ValueType& type = program().values[op.index].type;
-  flight.choice.resize(static_cast<size_t>(flight.step->rows_of(type.extent) * type.columns()));
-  const HostRead choice{placed_->memory(), uint64_t{plan_->layout().at(op.index)} * 4,
-                        std::as_writable_bytes(std::span(flight.choice))};
-  submit({.ticket = flight.end.ticket, .brings = Brings::choice}, {&choice, 1});
-  if (flight.next == experts) return;
-  play(experts);
-  submit({.brings = Brings::nothing}, {});
+bool WebGpuRunner::play_to(uint32_t end) {
+  const std::vector<BoundDispatch>& list = flight_->variant->list;
+  const auto is_behind = [&](const BoundDispatch& dispatch) { return dispatch.op >= end; };
+  const size_t first = flight_->next;
+  play(static_cast<size_t>(std::find_if(list.begin() + static_cast<ptrdiff_t>(first), list.end(), is_behind) -
+                           list.begin()));
+  return flight_->next > first;
+}
+
+void WebGpuRunner::play_present(uint32_t op, std::span<const uint32_t> slots) {
+  const Variant& variant = *flight_->variant;
+  const auto streamed = std::ranges::find(variant.streamed, op, &StreamedExperts::op);
+  placed_->host().upload(placed_->memory(), uint64_t{streamed->table} * 4, std::as_bytes(slots));
+  flight_->next = static_cast<size_t>(std::ranges::find(variant.list, op, &BoundDispatch::op) - variant.list.begin());
+  size_t end = flight_->next;
+  while (variant.list[end].of_present) ++end;
+  play(end);
+}
+
+void WebGpuRunner::submit_choice(ValueId choice, std::span<uint32_t> into) {
+  const HostRead read{placed_->memory(), uint64_t{plan_->layout().at(choice)} * 4, std::as_writable_bytes(into)};
+  submit({.ticket = flight_->end.ticket, .brings = Brings::choice}, {&read, 1});
+}
+
+void WebGpuRunner::submit_stretch() { submit({.brings = Brings::nothing}, {}); }
+
+void WebGpuRunner::submit_end(std::vector<ExpertUse> used) {
+  flight_->end.used = std::move(used);
+  submit(std::move(flight_->end), flight_->reads);
+  expect_next();
+  flight_.reset();
 }
 
 // Of decode steps the next is likely as this one, a position further.
@@ -96,66 +101,8 @@ void WebGpuRunner::expect_next() {
   commands_.clear();
 }
 
-void WebGpuRunner::look_at_choice() {
-  Flight& flight = *flight_;
-  flight.wanted = flight.choice;
-  std::ranges::sort(flight.wanted);
-  flight.wanted.erase(std::unique(flight.wanted.begin(), flight.wanted.end()), flight.wanted.end());
-  const uint32_t op = flight.variant->streamed[flight.streamed].op;
-  flight.end.used.push_back({.op = op, .experts = flight.wanted});
-  const bool all =
-      std::ranges::all_of(flight.wanted, [&](uint32_t expert) { return slot_of({op, expert}).has_value(); });
-  if (all)
-    compute_present();
-  else
-    stop();
-}
-
 void WebGpuRunner::resume(Ticket stopped) {
-  CHECK(flight_ && flight_->end.ticket == stopped);
-  compute_present();
-}
-
-void WebGpuRunner::compute_present() {
-  Flight& flight = *flight_;
-  const StreamedExperts& streamed = flight.variant->streamed[flight.streamed];
-  const auto& op = std::get<Experts>(program().ops[streamed.op]);
-  std::vector<uint32_t> table(program().weights[op.gate].shape.experts, kNone);
-  const size_t wanted = flight.wanted.size();
-  std::erase_if(flight.wanted, [&](uint32_t expert) {
-    const std::optional<uint32_t> slot = slot_of({streamed.op, expert});
-    if (slot) table[expert] = *slot;
-    return slot.has_value();
-  });
-  const size_t first = flight.next;
-  const std::vector<PlacedDispatch>& list = flight.variant->list;
-  if (flight.wanted.size() < wanted) {
-    placed_->host().upload(placed_->memory(), uint64_t{streamed.table} * 4, std::as_bytes(std::span(table)));
-    size_t end = first;
-    while (list[end].of_present) ++end;
-    play(end);
-  }
-  if (flight.wanted.empty()) {
-    ++flight.streamed;
-    return play_to_choice();
-  }
-  flight.next = first;
-  submit({.brings = Brings::nothing}, {});
-  stop();
-}
-
-void WebGpuRunner::stop() {
-  Completion lacking{.ticket = flight_->end.ticket, .stopped = true, .used = std::exchange(flight_->end.used, {})};
-  const uint32_t op = flight_->variant->streamed[flight_->streamed].op;
-  for (const uint32_t expert : flight_->wanted)
-    if (!slot_of({op, expert})) lacking.missing.push_back({op, expert});
-  ready_.push_back(std::move(lacking));
-}
-
-std::optional<uint32_t> WebGpuRunner::slot_of(ExpertId expert) const {
-  const auto found = std::ranges::find(held_, std::optional(expert));
-  if (found == held_.end()) return std::nullopt;
-  return static_cast<uint32_t>(found - held_.begin());
+  if (std::optional<Completion> stops = stretches_.resume(stopped)) ready_.push_back(*std::move(stops));
 }
 
 void WebGpuRunner::pack(ExpertId expert, uint32_t part, std::span<const std::byte* const> pieces,
@@ -164,14 +111,13 @@ void WebGpuRunner::pack(ExpertId expert, uint32_t part, std::span<const std::byt
 }
 
 Ticket WebGpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) {
-  CHECK(!held_[slot]);
-  held_[slot] = expert;
+  stretches_.slots().fill(slot, expert);
   if (!pieces.empty()) placed_->fill_slot(slot, pieces.front());
   ready_.push_back({.ticket = ++last_ticket_});
   return last_ticket_;
 }
 
-void WebGpuRunner::release(uint32_t slot) { held_[slot].reset(); }
+void WebGpuRunner::release(uint32_t slot) { stretches_.slots().release(slot); }
 
 // What of the step's sections is filled.
 void WebGpuRunner::upload_step(const StepBuffer& step) {
@@ -229,12 +175,6 @@ void WebGpuRunner::upload_embedded(const StepBuffer& step) {
     placed_->host().upload(placed_->memory(), uint64_t{plan_->layout().at(embed->out)} * 4,
                            std::as_bytes(std::span(embedded_)));
   }
-}
-
-bool WebGpuRunner::may_read(ValueId id) const {
-  const auto is_id = [&](const NamedValue& named) { return named.value == id; };
-  return std::any_of(program().outputs.begin(), program().outputs.end(), is_id) ||
-         (plan_->request().traced && std::any_of(program().names.begin(), program().names.end(), is_id));
 }
 
 void WebGpuRunner::submit(Started started, std::span<const HostRead> reads) {
@@ -308,10 +248,13 @@ std::optional<Completion> WebGpuRunner::poll() {
     started_.pop_front();
     if (first.brings == Brings::nothing) continue;
     if (first.brings == Brings::choice && *ended) {
-      look_at_choice();
+      if (std::optional<Completion> stops = stretches_.chosen()) ready_.push_back(*std::move(stops));
       continue;
     }
-    if (first.brings == Brings::choice) flight_.reset();
+    if (first.brings == Brings::choice) {
+      stretches_.drop();
+      flight_.reset();
+    }
     Completion& completion = ready_.emplace_back(Completion{.ticket = first.ticket, .status = *std::move(ended)});
     completion.used = std::move(first.used);
     if (completion.status && first.looked_at != nullptr) completion.non_finite = find_non_finite(first);

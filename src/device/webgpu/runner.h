@@ -1,9 +1,6 @@
-// Plays steps: uploads what a step changed, then its commands, then what is read back.
-//
-// Where experts come and go, a step is played in stretches. The first ends where an op's experts have been chosen: the
-// choice is read back while the GPU computes what does not need them. Then those that have a slot are computed with,
-// and when all have been, the step goes on to the next choice. What is uploaded to a slot waits in the GPU's queue for
-// what was submitted before.
+// Plays steps: uploads what a step changed, then its commands, then what is read back. Steps whose experts are read are
+// played in stretches (device/expert_stretches.h): an upload to a slot waits in the GPU's queue for all that was
+// submitted before it.
 #pragma once
 
 #include <deque>
@@ -11,22 +8,24 @@
 #include <optional>
 #include <vector>
 
-#include "device/webgpu/placed.h"
+#include "device/expert_stretches.h"
+#include "device/measured.h"
+#include "device/webgpu/plan_objects.h"
 
 namespace sluice::webgpu {
 
-class WebGpuRunner final : public Runner, private ExpertMemory {
+class WebGpuRunner final : public Runner, private ExpertMemory, private StretchPlayer, private MeasuredRunner {
  public:
   WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
-               std::vector<Reservation> reservations, std::shared_ptr<Placed> placed);
+               std::vector<Reservation> reservations, std::shared_ptr<PlanObjects> placed);
 
   Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override;
   void resume(Ticket stopped) override;
   Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override;
   Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
-  ExpertMemory* expert_memory() override { return held_.empty() ? nullptr : this; }
-  std::optional<DispatchCounts> dispatch_counts() const override;
+  ExpertMemory* expert_memory() override { return stretches_.slots().size() == 0 ? nullptr : this; }
+  MeasuredRunner* measured() override { return this; }
   std::optional<Completion> poll() override;
 
  private:
@@ -39,17 +38,14 @@ class WebGpuRunner final : public Runner, private ExpertMemory {
     std::vector<uint32_t> flags{};
     std::vector<ExpertUse> used{};
   };
-  // A step under way.
+  // A step that is not submitted to its end.
   struct Flight {
     Started end{};  // what its last stretch is to bring
     std::vector<HostRead> reads{};
     const StepBuffer* step = nullptr;
     const Variant* variant = nullptr;
     uint32_t last_position = 0;
-    size_t next = 0;      // dispatch
-    size_t streamed = 0;  // op that waits for its choice, or for experts
-    std::vector<uint32_t> choice{};
-    std::vector<uint32_t> wanted{};  // of its experts, not computed with yet; ascending
+    size_t next = 0;  // dispatch
   };
 
   std::span<std::byte> slot_memory(uint32_t /*slot*/) override { return {}; }
@@ -62,30 +58,31 @@ class WebGpuRunner final : public Runner, private ExpertMemory {
   const Program& program() const { return plan_->program(); }
   void upload_step(const StepBuffer& step);
   void upload_embedded(const StepBuffer& step);
-  void play(size_t end);   // dispatches, from the flight's next one on
-  void play_to_choice();   // of the flight's streamed op, or to the end of the step
-  void expect_next();      // a step like this one
-  void look_at_choice();   // which has come
-  void compute_present();  // with what is wanted and has a slot
-  void stop();
-  std::optional<uint32_t> slot_of(ExpertId expert) const;
+  std::optional<DispatchCounts> dispatch_counts() const override;
+
+  bool play_to(uint32_t end) override;
+  void play_present(uint32_t op, std::span<const uint32_t> slots) override;
+  void submit_choice(ValueId choice, std::span<uint32_t> into) override;
+  void submit_stretch() override;
+  void submit_end(std::vector<ExpertUse> used) override;
+  void play(size_t end);  // dispatches, from the flight's next one on
+  void expect_next();     // a step like this one
   std::optional<NonFinite> find_non_finite(const Started& started) const;
   void submit(Started started, std::span<const HostRead> reads);
   Ticket submit(std::span<const HostRead> reads);
   // f(state, offset of its page in its buffer, bytes) for the states of a group, in the order of read_page().
   template <class F>
   void each_state(uint32_t group, uint32_t page, F&& f) const;
-  bool may_read(ValueId id) const;
 
   std::vector<Reservation> reservations_;  // given back last
   std::unique_ptr<WebGpuPlan> plan_;
   std::vector<TensorSource> weights_;
-  std::shared_ptr<Placed> placed_;
+  std::shared_ptr<PlanObjects> placed_;
   CommandStream commands_;
   std::vector<std::byte> uploaded_;  // the step as the GPU has it
   std::vector<float> embedded_;
-  std::vector<std::optional<ExpertId>> held_;  // by slot
-  std::optional<Flight> flight_;               // a step that is not submitted to its end
+  ExpertStretches stretches_;
+  std::optional<Flight> flight_;
   std::deque<Started> started_;
   std::deque<Completion> ready_;  // go before what was started
   Ticket last_ticket_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/measured.h"
 #include "device/placing.h"
 #include "device/webgpu/kernels/copying.h"
 #include "device/webgpu/runner.h"
@@ -11,7 +12,7 @@ namespace sluice {
 namespace webgpu {
 namespace {
 
-class HostedDevice final : public WebGpuDevice {
+class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
  public:
   explicit HostedDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
 
@@ -19,7 +20,7 @@ class HostedDevice final : public WebGpuDevice {
     const Adapter& adapter = factory_->adapter();
     return {.name = "webgpu",
             .description = adapter.description,
-            .memory = Domain::device,
+            .memory = Domain::device(),
             .memory_bytes = adapter.memory_bytes,
             .shares_memory = adapter.shares_memory,
             .expert_slots = true};
@@ -27,7 +28,9 @@ class HostedDevice final : public WebGpuDevice {
 
   const Adapter& adapter() const override { return factory_->adapter(); }
 
-  double measure_copying(uint64_t (*clock)()) override {
+  MeasuredDevice* measured() override { return this; }
+
+  double measure_copying(NanosecondClock clock) override {
     const Result<std::shared_ptr<Host>> opened = working_host();
     if (!opened || !(*opened)->waits()) return 0;
     Host& host = **opened;
@@ -46,13 +49,13 @@ class HostedDevice final : public WebGpuDevice {
   }
 
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {
-    TRY(std::unique_ptr<WebGpuPlan> plan, WebGpuPlan::make(request, factory_->adapter()));
+    TRY(std::unique_ptr<WebGpuPlan> plan, WebGpuPlan::make(info(), request, factory_->adapter()));
     return std::unique_ptr<Plan>(std::move(plan));
   }
 
   Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                         Budget& budget) override {
-    const auto load = [&](const std::shared_ptr<Placed>& placed) -> Status {
+    const auto load = [&](const std::shared_ptr<PlanObjects>& placed) -> Status {
       if (!placed->host().waits()) {
         loading_.push_back(placed);
         return {};
@@ -63,16 +66,16 @@ class HostedDevice final : public WebGpuDevice {
     return runner_of(std::move(plan), weights, budget, Matrices::filled, load);
   }
 
-  Result<std::unique_ptr<Runner>> rehearse(std::unique_ptr<Plan> plan, const WeightSource& weights,
-                                           Budget& budget) override {
+  Result<std::unique_ptr<Runner>> place_without_weights(std::unique_ptr<Plan> plan, const WeightSource& weights,
+                                                        Budget& budget) override {
     return runner_of(std::move(plan), weights, budget, Matrices::shared,
-                     [](const std::shared_ptr<Placed>& placed) { return placed->host().settle(); });
+                     [](const std::shared_ptr<PlanObjects>& placed) { return placed->host().settle(); });
   }
 
   Result<Loaded> load(uint64_t bytes) override {
     Loaded loaded;
-    for (const std::weak_ptr<Placed>& one : loading_) {
-      const std::shared_ptr<Placed> placed = one.lock();
+    for (const std::weak_ptr<PlanObjects>& one : loading_) {
+      const std::shared_ptr<PlanObjects> placed = one.lock();
       if (placed == nullptr) continue;
       const uint64_t before = placed->filled_bytes();
       while (!placed->full() && placed->filled_bytes() - before < bytes) placed->fill(kPieceBytes);
@@ -91,10 +94,10 @@ class HostedDevice final : public WebGpuDevice {
     std::unique_ptr<WebGpuPlan> own(static_cast<WebGpuPlan*>(plan.release()));
     TRY(std::vector<TensorSource> sources, find_planned(own->request(), weights));
     const std::vector<MemoryLine> lines =
-        matrices == Matrices::filled ? own->memory() : own->memory_with(Placed::shared_bytes(*own));
+        matrices == Matrices::filled ? own->memory() : own->memory_with(PlanObjects::shared_bytes(*own));
     TRY(std::vector<Reservation> reservations, reserve_planned(budget, lines));
     TRY(std::shared_ptr<Host> host, working_host());
-    auto placed = std::make_shared<Placed>(*own, std::move(host), sources, matrices);
+    auto placed = std::make_shared<PlanObjects>(*own, std::move(host), sources, matrices);
     TRY_STATUS(load(placed));
     return std::unique_ptr<Runner>(
         std::make_unique<WebGpuRunner>(std::move(own), std::move(sources), std::move(reservations), std::move(placed)));
@@ -110,7 +113,7 @@ class HostedDevice final : public WebGpuDevice {
 
   std::unique_ptr<HostFactory> factory_;
   std::shared_ptr<Host> host_;
-  std::vector<std::weak_ptr<Placed>> loading_;
+  std::vector<std::weak_ptr<PlanObjects>> loading_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 //   kernel.h         what a kernel is            layout.h   where everything lies
 //   weight_format.h  weights on the GPU          emitter.h  an op's dispatches (ops_*.cpp)
-//   placed.h         buffers, pipelines          runner.h   a step
+//   plan_objects.h   buffers, pipelines          runner.h   a step
 //
 // exact is f32 throughout, with elementary functions of our own.
 #pragma once
@@ -22,20 +22,20 @@ struct Adapter;
 }  // namespace webgpu
 
 struct WebGpuOptions {
-  std::vector<std::string> libraries{};  // paths of Dawn's C interface, in the order in which they are tried
+  std::vector<std::string> libraries{};  // paths of Dawn's C interface, in the order of trying
 };
-// Where the host waits, place() uploads all weights. In a page it begins, load() goes on, and no step is started before
-// load() has uploaded them all and the page has waited for its host to settle.
+// Natively place() uploads all weights. In a page place() begins and load() continues. No step may start before load()
+// has uploaded them all and the page has waited for its host to settle.
 class WebGpuDevice : public Device {
  public:
   struct Loaded {
     uint64_t bytes = 0, of = 0;  // on the GPU
   };
-  // About so many bytes more, of everything that was placed.
+  // Uploads about so many more bytes of everything that was placed.
   virtual Result<Loaded> load(uint64_t bytes) = 0;
   virtual const webgpu::Adapter& adapter() const = 0;
 };
-// On Dawn's C interface: not_found where no library can be opened.
+// With Dawn's C interface. Fails with not_found if no library can be opened.
 Result<std::unique_ptr<WebGpuDevice>> make_webgpu_device(const WebGpuOptions& options);
 std::unique_ptr<WebGpuDevice> make_webgpu_device(std::unique_ptr<webgpu::HostFactory> factory);
 

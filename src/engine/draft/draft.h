@@ -8,17 +8,9 @@
 #include <vector>
 
 #include "engine/history.h"
+#include "engine/options.h"
 
 namespace sluice {
-
-enum class DraftKind : uint8_t { none, ngram, mtp };
-inline constexpr uint32_t kMaxDraftTokens = 16;
-
-struct DraftOptions {
-  DraftKind kind = DraftKind::none;
-  uint32_t tokens = 4;  // at most so many a step
-  bool always = false;  // also while it does not pay
-};
 
 // What followed when the text's last tokens last stood in it, the most of them first: prompt lookup (Saxena 2023).
 // At most `most` tokens; none where not even the last two tokens stand there.

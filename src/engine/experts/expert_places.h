@@ -1,9 +1,9 @@
-// Where a model's experts lie in its files, and where each of its pieces comes to lie in a slot.
+// The places of a model's experts in its files, and the place of each of their pieces in a slot.
 //
-// An expert is gate, up and down, each a run of bytes at any offset, some with large parts beside them (expert_pieces).
-// Reads past the page cache begin and end at multiples of 4096, so that a slot has room for whole blocks; pieces whose
-// blocks touch are one read. Three tensors of their own, as most GGUF files have them, are three reads; gate and up in
-// one tensor are one of two; experts packed together are one.
+// An expert is gate, up and down. Each is a run of bytes at any offset; some have large parts beside them
+// (expert_pieces). Reads past the page cache begin and end at multiples of 4096, so a slot has room for whole blocks.
+// Pieces whose blocks touch are one read. An expert takes three reads where gate, up and down are three tensors, as in
+// most GGUF files, two where gate and up share a tensor, and one in packed files.
 #pragma once
 
 #include <functional>
@@ -21,16 +21,16 @@ namespace sluice {
 
 struct WeightFiles {
   std::vector<std::string> paths{};
-  // Of a byte of a weight; none where it lies in no file.
+  // The file position of a byte of a weight; none if it lies in no file.
   std::function<std::optional<FilePlace>(const StoredAt&)> place{};
 };
 
 // Blocks of a file that are read into a slot together.
 struct ExpertRead {
   FilePlace from{};
-  uint64_t bytes = 0;   // whole blocks, the last of which may lie beyond the file's end
-  uint64_t needed = 0;  // of them
-  uint64_t at = 0;      // in the slot
+  uint64_t bytes = 0;   // whole blocks; the last one may reach beyond the file's end
+  uint64_t needed = 0;  // the bytes of them that matter
+  uint64_t at = 0;      // offset in the slot
 };
 
 struct ExpertPlace {
@@ -38,17 +38,17 @@ struct ExpertPlace {
   std::vector<uint64_t> pieces{};  // offsets in the slot, in the order of ExpertMemory::fill
 };
 
-// As ExpertMemory takes them, of an expert that was read to `memory`.
+// The pieces of an expert that was read to `memory`, as ExpertMemory takes them.
 std::vector<const std::byte*> pieces_of(const ExpertPlace& place, std::span<const std::byte> memory);
 
 class ExpertPlaces {
  public:
-  // Fails where experts lie in no file, or the program has none.
+  // Fails if experts lie in no file, or the program has none.
   static Result<ExpertPlaces> find(const Program& program, const WeightSource& weights, const WeightFiles& files);
 
   // Ops `experts` are layers here, in the program's order.
   uint32_t layers() const { return static_cast<uint32_t>(layers_.size()); }
-  uint32_t experts() const { return experts_; }  // of a layer, the most that one has
+  uint32_t experts() const { return experts_; }  // of a layer, the largest number
   uint32_t experts(uint32_t layer) const { return layers_[layer].experts; }
   uint32_t op(uint32_t layer) const { return layers_[layer].op; }
   uint32_t layer_of(uint32_t op) const;

@@ -1,19 +1,15 @@
-// The expert store: a fixed number of slots in the device's memory, and which experts lie in them. A step that lacks
-// some has stopped; the store reads them, gives up those that are worth least (Replacement), and says when to resume.
+// The expert store: a fixed number of slots in the device's memory, each empty, being read, or holding an expert. A
+// step that lacks experts stops. The store reads them, evicts those worth least (Replacement), and says when to resume.
 //
-//   empty -> reading -> there        a slot; one that is read into is never given to another expert. Where slots lie
-//                                    in a device's own memory, what has been read is packed by threads of the store's
-//   kept                             until the step has been resumed: what it has stopped for, and what it computes
-//   with
+// A slot that is being read is never given to another expert. The experts of a stopped step stay until it has resumed.
+// Otherwise reads may happen in any order, and one slot is enough. A failed read is one sentence for the step that
+// needs it; the next step tries again. For slots in a device's own memory, threads of the store pack what was read.
 //
-// Behind what a step wants, what the next layer may want is read ahead, while that makes steps faster: what it wanted
-// the last time, in the place of experts that are worth less, or what its router says of this layer's hidden state, in
-// the place of any that do not wait for their own use. Prompts and answers are judged apart: see Breadth. Behind that
-// again, experts that were used most the last time the model ran are read into slots that are still empty (warm_up).
-// Where reading and computing do not overlap, as in a page, nothing is read ahead.
-//
-// Any slots do, down to one: a step takes what is there, then the next. What cannot be read - an error, a file that
-// ends too early - is one sentence for the step that wants it; the next step tries again. Not thread safe.
+// Prefetch comes after the reads that a step needs, while it makes steps faster: (a) the experts that the next layer
+// used last, evicting those worth less, or (b) those that its router chooses on this layer's hidden state, evicting any
+// that are not awaited. Prompts and answers are judged apart (Breadth). After that, experts used most in the last run
+// go into empty slots (warm_up). In a page reading and computing do not overlap, so nothing is prefetched. Not thread
+// safe.
 #pragma once
 
 #include <chrono>
@@ -30,66 +26,50 @@
 #include "engine/experts/read_ahead.h"
 #include "engine/experts/read_room.h"
 #include "engine/experts/replacement.h"
+#include "engine/options.h"
 
 namespace sluice {
 
-struct ExpertStats {
-  uint64_t slots = 0, slot_bytes = 0, experts = 0;  // of the model, all layers together
-  uint64_t uses = 0, misses = 0;                    // an expert for all rows of a step that choose it
-  uint64_t reads = 0, read_bytes = 0;
-  uint64_t ahead = 0, ahead_used = 0, ahead_wasted = 0;  // experts read ahead; given up again without a use
-  uint64_t warmed = 0;                                   // of those: since they were hot the last time
-  double waited_seconds = 0;                             // while nothing could be computed
-  std::string reader{};
-};
-
-// How often steps used an expert.
-struct HotExpert {
-  uint32_t layer = 0, expert = 0;
-  uint64_t uses = 0;
-  bool operator==(const HotExpert&) const = default;
-};
-
-// That pack experts for a device whose slots lie in memory of its own.
+// Threads that pack experts for a device with memory of its own.
 uint32_t packing_threads();
 
 class ExpertStore {
  public:
-  // `memory` outlives it. `room`: to read into, where slots do not lie in the host's memory.
+  // `memory` must outlive the store. `room`: memory to read into, if slots do not lie in the host's memory.
   ExpertStore(ExpertPlaces places, uint32_t slots, ExpertMemory& memory, std::optional<ReadRoom> room,
               std::unique_ptr<ReadQueue> reads, std::unique_ptr<Replacement> replacement);
 
-  // A step begins; true: it is to guess experts (StartOptions).
+  // A step begins. True: it shall guess experts (StartOptions).
   bool begin_step();
-  // Of a step that has stopped, or is done.
+  // A step has stopped, or is done.
   void note(const Completion& completion);
-  // Takes in what has been read, and reads more; true: the stopped step is to be resumed. Where it needs what could not
-  // be read, the error, and the step is forgotten. `wait`: where nothing has been read yet, some milliseconds.
+  // Takes in finished reads and begins more. True: resume the stopped step. When a needed read failed, returns the
+  // error and forgets the step. `wait`: if no read has finished, wait some milliseconds for one.
   Result<bool> advance(bool wait);
   void resumed() { may_resume_ = false; }
   void forget_step();
 
   ExpertStats stats() const;
 
-  // What lies in slots, the most used first.
+  // The experts in slots, the most used first.
   std::vector<HotExpert> hottest() const;
-  // Begins to read these, the first of them first; what the model has not is left out. Their uses count half of what
-  // new ones do.
+  // Begins to read these experts in order. Experts that the model lacks are ignored. Their old uses count half as much
+  // as new ones.
   void warm_up(std::span<const HotExpert> hot);
   bool reading() const { return under_way_ > 0 || (packing_ && packing_->busy()); }
 
  private:
   enum class State : uint8_t { empty, reading, there };
-  // Whether a step wants most experts of a layer, as prompts do, or a few, as answers do: what one wanted says nothing
-  // of the other.
+  // Whether a step uses most experts of a layer, as prompts do, or a few, as answers do. The one kind says nothing
+  // about the other.
   enum class Breadth : uint8_t { few, most };
   struct Slot {
     State state = State::empty;
     uint32_t layer = 0, expert = 0;
     bool kept = false;
-    bool ahead = false;      // read ahead, and not used yet
-    bool awaited = false;    // likewise, and the op that may use it is yet to come in this step
-    bool forgotten = false;  // was read for a step that is not waited for: an error is no answer for another one
+    bool ahead = false;      // prefetched, and not used yet
+    bool awaited = false;    // likewise, and the op that may use it is still to come in this step
+    bool forgotten = false;  // read for a step that is gone: an error is no answer for another step
     ExpertPlace place{};
     uint32_t run = 0;  // of ReadRoom, while it is read and packed
     size_t reads_left = 0;

@@ -1,6 +1,6 @@
-// Weights that lie in a file which no address reaches, as a page's files do, for a device that computes with what lies
-// in the host's memory: read into memory of their own. Experts that come and go stay in the file, but for small parts
-// of them that do not move (expert_pieces).
+// Weights of a file that has no addresses, as in a page, read into memory for a device that computes in the host's
+// memory. Experts that are read as they are chosen stay in the file, except small parts that do not move
+// (expert_pieces).
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ namespace sluice {
 // Stands before the model's own weights.
 class HeldWeights final : public WeightSource {
  public:
-  // Of tables of which rows are read, and which lie in no memory: a device's plan does not count them.
+  // Bytes of tables whose rows are read and that lie in no memory. A device's plan does not count them.
   static Result<uint64_t> table_bytes(const Program& program, const WeightSource& weights);
-  // Reads all that the program uses; null where all of it lies in memory. Reserves table_bytes(). `streams`: experts
-  // come and go. `weights` outlive it.
+  // Reads all weights that the program uses; null if all of them lie in memory. Reserves table_bytes(). `streams`:
+  // experts are read as they are chosen. `weights` must outlive it.
   static Result<std::unique_ptr<HeldWeights>> take(const Program& program, const WeightSource& weights, bool streams,
                                                    Budget& budget);
   Result<TensorSource> find(const std::string& name) const override;

@@ -1,6 +1,6 @@
-// What to read ahead of experts: the ways take turns, step by step, for a while; then the one with which steps were
-// fastest stays for a longer while; and again, since texts and disks change. The last way goes first: it is the
-// likeliest to be the best, and first prompts are waited for.
+// Chooses which experts to prefetch. The ways take turns, step by step, for a while. Then the way with the fastest
+// steps stays for a longer while. The trial is repeated, because texts and disks change. The last way is tried first:
+// it is most likely the best, and users wait for first prompts.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace sluice {
 
 enum class ReadAhead : uint8_t {
   nothing,
-  last_use,  // what the next layer wanted the last time
-  router,    // what its router says of this layer's hidden state
+  last_use,  // the experts that the next layer used last
+  router,    // those that the next router chooses on this layer's hidden state
 };
 inline constexpr uint32_t kReadAheads = 3;
 
@@ -21,10 +21,10 @@ class ReadAheadGauge {
  public:
   // Steps of a trial of each way.
   explicit ReadAheadGauge(uint32_t trial) : trial_(trial), steps_left_(trial * kReadAheads) {}
-  // In this step.
+  // The way for this step.
   ReadAhead way() const { return trying_ ? static_cast<ReadAhead>((steps_left_ - 1) % kReadAheads) : best_; }
 
-  // A step is done that took so long for each expert that it used.
+  // A step is done. It took so long for each expert that it used.
   void add(double seconds) {
     if (trying_) seconds_[static_cast<size_t>(way())] += seconds;
     if (--steps_left_ > 0) return;

@@ -1,5 +1,5 @@
-// Memory of the host for experts on their way to a device whose slots lie elsewhere: some runs, each of what is read of
-// files past the page cache, and behind it what is packed of that.
+// Host memory for experts on their way to a device whose slots lie elsewhere. Each run holds the bytes read from files
+// past the page cache, and behind them their packed form.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace sluice {
 
 class ReadRoom {
  public:
-  // Reserves what it takes: at most kMostBytes, but for two runs, nor more runs than there are slots. `read_bytes`: a
+  // Reserves the memory: at most kMostBytes, but always two runs, and no more runs than slots. `read_bytes` must be a
   // multiple of kReadAlignment.
   static Result<ReadRoom> take(uint64_t read_bytes, uint64_t packed_bytes, uint32_t slots, Budget& budget) {
     ReadRoom room;

@@ -1,19 +1,21 @@
-// Which expert gives way when another one needs its slot. The store tells which experts each layer uses and gives up
-// the one that is worth least among those nobody needs just now.
+// Which expert to evict when another one needs its slot. The store reports the experts that each layer uses, and evicts
+// the one worth least among those that no step needs now.
 //
-//   lru       the one that was used longest ago
-//   lfu       the one that was used least often, older uses counting less
-//   next_use  the one whose next use is farthest away, as far as one can know: a layer comes again only after all
-//             others have, and how likely it then chooses an expert is estimated from its uses. How fast a text's
-//             topics change is not known beforehand, so several estimates forget at different speeds and are weighed
-//             by how well each foretold the uses so far.
+//   lru       the least recently used one
+//   lfu       the least frequently used one; older uses count less
+//   next_use  the one whose estimated next use is farthest away. A layer comes again only after all others. Its uses
+//             tell how likely it then chooses an expert. Nobody knows how fast a text's topics change, so several
+//             estimates forget at different speeds, and each is weighted by how well it predicted past uses.
 //
-// bench/expert_cache prints their hit rates; what else was tried stands beside them in docs/benchmarks.md.
+// bench/expert_cache prints their hit rates (bench/results/expert_replacement.csv). docs/experiments.md has what else
+// was tried.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+
+#include "engine/options.h"
 
 namespace sluice {
 
@@ -25,13 +27,12 @@ struct ExpertCounts {
 class Replacement {
  public:
   virtual ~Replacement() = default;
-  // `layer` computes with `experts`, each once, be they in memory or not. Layers take turns in ascending order.
+  // `layer` uses `experts`, each once, in memory or not. Layers take turns in ascending order.
   virtual void use(uint32_t layer, std::span<const uint32_t> experts) = 0;
-  // The larger, the longer to keep; to be compared between two calls of use().
+  // A larger value means: keep longer. Values compare only between two calls of use().
   virtual double worth(uint32_t layer, uint32_t expert) const = 0;
 };
 
-enum class ReplacementKind : uint8_t { lru, lfu, next_use };
 inline constexpr ReplacementKind kReplacements[] = {ReplacementKind::lru, ReplacementKind::lfu,
                                                     ReplacementKind::next_use};
 const char* replacement_name(ReplacementKind kind);

@@ -1,4 +1,4 @@
-// A routing trace played against slots that hold an expert each: how many uses find their expert in memory.
+// Plays a routing trace against slots that hold one expert each, and counts the uses that find their expert in memory.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ struct Replay {
   double hit_rate() const { return uses == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(uses); }
 };
 
-// The slots are empty at first; the uses of the first `uncounted` tokens do not count. `slots` hold at least what a
-// token uses of a layer.
+// Slots begin empty. Uses of the first `uncounted` tokens do not count. There must be at least as many slots as a token
+// uses experts in a layer.
 Replay replay(const RoutingTrace& trace, uint32_t slots, Replacement& replacement, size_t uncounted);
-// What no replacement can beat: the slot is taken whose expert is used again last (Belady 1966, "A study of replacement
-// algorithms for a virtual-storage computer").
+// The bound that no replacement can beat: evict the expert whose next use is farthest away (Belady 1966, "A study of
+// replacement algorithms for a virtual-storage computer").
 Replay replay_best(const RoutingTrace& trace, uint32_t slots, size_t uncounted);
 
 }  // namespace sluice

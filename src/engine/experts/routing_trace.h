@@ -1,5 +1,5 @@
-// Which experts a text's tokens chose, layer by layer: recorded from a model, or drawn from a distribution. What the
-// expert store will find in memory, and what its replacement is worth, is computed from such traces.
+// The experts that a text's tokens chose, layer by layer, recorded from a model or drawn from a distribution. Hit rates
+// of the expert store and of its replacement are computed from such traces.
 //
 // As a file it is text: a line "sluice routing 1: LAYERS layers, EXPERTS experts, USED a token", then a line for each
 // token and layer with the experts' numbers.

@@ -58,6 +58,7 @@ Result<std::unique_ptr<RowStore>> RowStore::plan(Program& program, uint32_t toke
     Table table{.name = weight.name, .first = *first, .row_bytes = row_bytes(source.format, source.shape.columns)};
     table.held.assign(rows, -1);
     table.last_use.assign(rows, 0);
+    table.holders.assign(rows, 0);
     table.source = std::move(source);
     table.input = add_input(program, id, ids);
     weight.shape.rows = rows;
@@ -77,6 +78,7 @@ uint64_t RowStore::bytes() const {
 Status RowStore::take(const OpenReads& open_reads) {
   TRY(reads_, open_reads(paths_));
   readings_.resize(std::min(kMostReads, reads_->depth()));
+  for (size_t i = readings_.size(); i-- > 0;) free_.push_back(i);
   const uint64_t staging = readings_.size() * staging_bytes_;
   staging_.reset(static_cast<std::byte*>(std::aligned_alloc(kReadAlignment, static_cast<size_t>(staging))));
   bool taken = staging_ != nullptr;
@@ -99,53 +101,102 @@ Result<TensorSource> RowStore::find(const std::string& name) const {
   return source;
 }
 
-Status RowStore::fetch(StepBuffer& step) {
+Result<bool> RowStore::hold(uint64_t user, std::span<const int32_t> tokens) {
+  if (const auto held = held_.find(user); held != held_.end() && held->second.failure) {
+    const Error failure = *held->second.failure;
+    release(user);
+    return failure;
+  }
+  release(user);
   ++clock_;
-  wanted_.clear();
-  for (Table& table : tables_) want(table, step.input_i32(tokens_), step.input_i32(table.input));
-  return read_wanted();
+  Held& held = held_[user];
+  for (size_t table = 0; table < tables_.size(); ++table) {
+    if (hold_rows(user, held, table, tokens)) continue;
+    release(user);
+    return false;
+  }
+  begin_waiting();
+  advance(/*wait=*/false);
+  return held.missing == 0 && !held.failure;
 }
 
-// A row of memory that this step does not use.
-uint32_t RowStore::room(Table& table) const {
-  const auto oldest = std::ranges::min_element(table.last_use);
-  CHECK(*oldest < clock_);
-  return static_cast<uint32_t>(oldest - table.last_use.begin());
+bool RowStore::hold_rows(uint64_t user, Held& held, size_t table, std::span<const int32_t> tokens) {
+  Table& of = tables_[table];
+  for (const int32_t token : tokens) {
+    if (!of.row_of.contains(token) && !add_row(table, token)) return false;
+    const uint32_t row = of.row_of.at(token);
+    if (std::exchange(of.last_use[row], clock_) == clock_) continue;  // held by this call
+    ++of.holders[row];
+    held.places.push_back({table, row});
+    const auto reading = under_way_.find({table, row});
+    if (reading == under_way_.end()) continue;
+    reading->second.push_back(user);
+    ++held.missing;
+  }
+  return true;
 }
 
-void RowStore::want(Table& table, std::span<const int32_t> tokens, std::span<int32_t> rows) {
-  for (size_t i = 0; i < tokens.size(); ++i)
-    if (const auto held = table.row_of.find(tokens[i]); held != table.row_of.end())
-      table.last_use[held->second] = clock_;
-  stats_.uses += tokens.size();
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (const auto held = table.row_of.find(tokens[i]); held != table.row_of.end()) {
-      rows[i] = static_cast<int32_t>(held->second);
-      continue;
-    }
-    ++stats_.misses;
-    const uint32_t to = room(table);
-    if (table.held[to] >= 0) table.row_of.erase(table.held[to]);
-    table.held[to] = tokens[i];
-    table.last_use[to] = clock_;
-    table.row_of[tokens[i]] = to;
-    rows[i] = static_cast<int32_t>(to);
-    wanted_.push_back({.table = &table, .to = to, .row = tokens[i]});
+// Gives a row of memory that nobody holds to the token's; false when there is none.
+bool RowStore::add_row(size_t table, int32_t token) {
+  Table& of = tables_[table];
+  const std::optional<uint32_t> to = room(of);
+  if (!to) return false;
+  ++stats_.misses;
+  if (of.held[*to] >= 0) of.row_of.erase(of.held[*to]);
+  of.held[*to] = token;
+  of.last_use[*to] = 0;
+  of.row_of[token] = *to;
+  ++of.holders[*to];
+  under_way_[{table, *to}];
+  waiting_.push_back({.to = {table, *to}, .row = token});
+  return true;
+}
+
+std::optional<uint32_t> RowStore::room(const Table& table) const {
+  std::optional<uint32_t> oldest;
+  for (uint32_t row = 0; row < table.held.size(); ++row)
+    if (table.holders[row] == 0 && (!oldest || table.last_use[row] < table.last_use[*oldest])) oldest = row;
+  return oldest;
+}
+
+bool RowStore::waits(uint64_t user) const {
+  const auto held = held_.find(user);
+  return held != held_.end() && held->second.missing > 0;
+}
+
+void RowStore::release(uint64_t user) {
+  const auto held = held_.find(user);
+  if (held == held_.end()) return;
+  for (const Place& place : held->second.places) {
+    --tables_[place.table].holders[place.row];
+    if (const auto reading = under_way_.find(place); reading != under_way_.end()) std::erase(reading->second, user);
+  }
+  held_.erase(held);
+}
+
+void RowStore::fill(StepBuffer& step) {
+  const std::span<const int32_t> tokens = step.input_i32(tokens_);
+  for (const Table& table : tables_) {
+    const std::span<int32_t> rows = step.input_i32(table.input);
+    for (size_t i = 0; i < tokens.size(); ++i) rows[i] = static_cast<int32_t>(table.row_of.at(tokens[i]));
+    stats_.uses += tokens.size();
   }
 }
 
 uint64_t RowStore::first_byte(const Reading& reading) const {
-  return reading.table->first.offset + static_cast<uint64_t>(reading.row) * reading.table->source.row_stride;
+  return tables_[reading.to.table].first.offset +
+         static_cast<uint64_t>(reading.row) * tables_[reading.to.table].source.row_stride;
 }
 
 // What is left of a row, from the block on that was not read whole.
 void RowStore::begin(size_t staging) {
   const Reading& reading = readings_[staging];
+  const Table& table = tables_[reading.to.table];
   const uint64_t first = first_byte(reading), begins = blocks_below(first);
-  const uint64_t from = blocks_below(reading.done), ends = blocks_above(first + reading.table->row_bytes);
+  const uint64_t from = blocks_below(reading.done), ends = blocks_above(first + table.row_bytes);
   reads_->begin(
       {.id = staging,
-       .file = reading.table->first.file,
+       .file = table.first.file,
        .offset = begins + from,
        .into = {staging_.get() + staging * staging_bytes_ + from, static_cast<size_t>(ends - begins - from)}});
 }
@@ -153,7 +204,7 @@ void RowStore::begin(size_t staging) {
 // False: the read goes on.
 Result<bool> RowStore::end(const ReadEnd& ended) {
   Reading& reading = readings_[static_cast<size_t>(ended.id)];
-  const Table& table = *reading.table;
+  const Table& table = tables_[reading.to.table];
   const std::string& path = paths_[table.first.file];
   const uint64_t first = first_byte(reading), skipped = first - blocks_below(first);
   const uint64_t needed = skipped + table.row_bytes, before = reading.done;
@@ -164,8 +215,8 @@ Result<bool> RowStore::end(const ReadEnd& ended) {
     reading.done = blocks_below(before) + static_cast<uint64_t>(ended.bytes);
   }
   if (reading.done >= needed) {
-    std::memcpy(table.memory.get() + reading.to * table.row_bytes, staging_.get() + ended.id * staging_bytes_ + skipped,
-                static_cast<size_t>(table.row_bytes));
+    std::memcpy(table.memory.get() + reading.to.row * table.row_bytes,
+                staging_.get() + ended.id * staging_bytes_ + skipped, static_cast<size_t>(table.row_bytes));
     return true;
   }
   if (!again && reading.done <= before)
@@ -175,33 +226,44 @@ Result<bool> RowStore::end(const ReadEnd& ended) {
   return false;
 }
 
-// After a failure nothing that was wanted counts as read.
-Status RowStore::read_wanted() {
-  Status status;
-  std::vector<size_t> free;
-  for (size_t i = readings_.size(); i-- > 0;) free.push_back(i);
-  std::vector<ReadEnd> ended;
-  for (size_t next = 0; free.size() < readings_.size() || (next < wanted_.size() && status);) {
-    while (next < wanted_.size() && !free.empty() && status) {
-      readings_[free.back()] = wanted_[next++];
-      begin(free.back());
-      free.pop_back();
-    }
-    ended.clear();
-    reads_->take_ended(ended, /*wait=*/true);
+void RowStore::begin_waiting() {
+  for (; !waiting_.empty() && !free_.empty(); waiting_.pop_front()) {
+    const size_t staging = free_.back();
+    free_.pop_back();
+    readings_[staging] = waiting_.front();
+    begin(staging);
+  }
+}
+
+void RowStore::advance(bool wait) {
+  for (std::vector<ReadEnd> ended; reading(); wait = false, ended.clear()) {
+    reads_->take_ended(ended, wait);
+    if (ended.empty()) return;
     for (const ReadEnd& one : ended) {
       const Result<bool> done = end(one);
-      if (!done) status = done.error();
-      if (!done || *done) free.push_back(static_cast<size_t>(one.id));
+      if (!done || *done) land(static_cast<size_t>(one.id), done ? Status() : Status(done.error()));
     }
+    begin_waiting();
   }
-  if (status) return status;
-  for (const Reading& one : wanted_) {
-    one.table->row_of.erase(one.row);
-    one.table->held[one.to] = -1;
-    one.table->last_use[one.to] = 0;
+}
+
+// A row that could not be read is in no table; those who wait for it hear why.
+void RowStore::land(size_t staging, const Status& status) {
+  const Reading& reading = readings_[staging];
+  Table& table = tables_[reading.to.table];
+  --table.holders[reading.to.row];
+  if (!status) {
+    table.row_of.erase(reading.row);
+    table.held[reading.to.row] = -1;
+    table.last_use[reading.to.row] = 0;
   }
-  return status;
+  const auto waited_for = under_way_.extract(reading.to);
+  for (const uint64_t user : waited_for.mapped()) {
+    Held& held = held_.at(user);
+    --held.missing;
+    if (!status && !held.failure) held.failure = status.error();
+  }
+  free_.push_back(staging);
 }
 
 }  // namespace sluice

@@ -60,64 +60,91 @@ void add_line(std::vector<MemoryLine>& lines, const MemoryLine& more) {
   lines.push_back(more);
 }
 
+// How experts are to be read as they are chosen, where they lie in files and the device has slots. Without `streams`
+// they stay where they are, and only what a slot would take is learned.
+ExpertSlots plan_slots(TextModel& text, ExpertRoom& room, const WeightFiles& files, const Device& device,
+                       bool streams) {
+  if (room.layers == 0 || !device.info().expert_slots) return {};
+  const auto places = ExpertPlaces::find(text.program, *text.weights, files);
+  if (!places) return {};
+  room.slot_bytes = room.read_bytes = places->slot_bytes();
+  room.reads = places->place(0, 0).reads.size();
+  if (!streams) return {};
+  text.program = streaming_program(std::move(text.program));
+  return {.count = room.used, .bytes = places->slot_bytes()};
+}
+
+// Bytes of experts within the lines of a device's plan.
+struct PlannedExperts {
+  uint64_t in_file = 0;    // in lines of mapped and packed weights
+  uint64_t in_memory = 0;  // in lines of weights
+};
+
+// Where the device keeps experts in a form of its own, that gives the sizes of `room` too.
+PlannedExperts planned_experts(ExpertRoom& room, const Plan& planned, const ExpertSlots& slots) {
+  const bool streams = slots.count != 0;
+  const uint64_t in_file = streams ? 0 : room.bytes;
+  const uint64_t own = planned.expert_bytes();
+  if (own == 0) return {.in_file = in_file, .in_memory = slots.count * slots.bytes};
+  room.bytes = room.count() * own;
+  if (room.slot_bytes != 0) room.slot_bytes = own;
+  return {.in_file = in_file, .in_memory = (streams ? slots.count : room.count()) * own};
+}
+
+// Lines of the device's plan, less the experts in them.
+void add_device_lines(std::vector<MemoryLine>& lines, const Plan& planned, PlannedExperts experts) {
+  for (MemoryLine line : planned.memory()) {
+    uint64_t* counted = nullptr;
+    if (line.purpose == Purpose::mapped_weights || line.purpose == Purpose::packed_weights)
+      counted = &experts.in_file;
+    else if (line.purpose == Purpose::weights)
+      counted = &experts.in_memory;
+    if (counted != nullptr) {
+      const uint64_t of_experts = std::min(line.bytes, *counted);
+      line.bytes -= of_experts;
+      *counted -= of_experts;
+    }
+    add_line(lines, line);
+  }
+}
+
+// The text program as it will be placed: with leased rows and slots where options and the device have them.
+Result<ExpertSlots> plan_model(MemoryPlan& plan, const Model& model, const WeightFiles& files, const Device& device,
+                               const EngineOptions& options, bool streams) {
+  TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
+  TRY(const std::vector<PlacedShape> weights, placed_shapes(text.program, *text.weights));
+  plan.experts = expert_room(text.program, weights);
+  plan.tables = table_bytes(text.program, weights);
+  if (options.lease_rows) {
+    TRY(const TextPorts ports, find_ports(text.program));
+    TRY(plan.rows, RowStore::plan(text.program, ports.tokens, *text.weights, files, leased_rows(options)));
+    if (plan.rows) text.weights = plan.rows.get();
+  }
+  const ExpertSlots slots = plan_slots(text, plan.experts, files, device, streams);
+  plan.model = std::make_unique<const TextModel>(std::move(text));
+  return slots;
+}
+
 // With chunks as options have them. `streams`: experts are read as they are chosen, where they lie in files.
 Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                const EngineOptions& options, bool streams) {
   MemoryPlan plan;
   plan.domain = device.info().memory;
-  TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
-  TRY(const std::vector<PlacedShape> weights, placed_shapes(text.program, *text.weights));
-  plan.experts = expert_room(text.program, weights);
-  TRY(const TextPorts ports, find_ports(text.program));
-  if (options.lease_rows) {
-    TRY(plan.rows, RowStore::plan(text.program, ports.tokens, *text.weights, files, leased_rows(options)));
-    if (plan.rows) text.weights = plan.rows.get();
-  }
-  plan.tables = table_bytes(text.program, weights);
-  ExpertSlots slots;
-  if (plan.experts.layers != 0 && device.info().expert_slots) {
-    if (const auto places = ExpertPlaces::find(text.program, *text.weights, files)) {
-      plan.experts.slot_bytes = plan.experts.read_bytes = places->slot_bytes();
-      plan.experts.reads = places->place(0, 0).reads.size();
-      if (streams) {
-        slots = {.count = plan.experts.used, .bytes = places->slot_bytes()};
-        text.program = streaming_program(std::move(text.program));
-      }
-    }
-  }
+  plan.prompt_chunk = options.prompt_chunk;
+  plan.repack = options.repack;
+  TRY(const ExpertSlots slots, plan_model(plan, model, files, device, options, streams));
+  const TextModel& text = *plan.model;
   if (plan.domain == Domain::host) {
     TRY(const uint64_t tables, HeldWeights::table_bytes(text.program, *text.weights));
     add_line(plan.lines, {Domain::host, Purpose::weights, tables});
   }
-  plan.model = std::make_unique<const TextModel>(std::move(text));
-  TRY(const std::vector<MemoryLine> draft, draft_memory(model, *plan.model, device, options));
-  TRY(const PlannedText planned, plan_text(*plan.model, device, budget, options, slots));
+  TRY(const std::vector<MemoryLine> draft, draft_memory(model, text, device, options));
+  TRY(const PlannedText planned, plan_text(text, device, budget, options, slots));
   plan.context = planned.layout.context;
-  plan.prompt_chunk = options.prompt_chunk;
-  plan.repack = options.repack;
-  uint64_t unread = slots.count == 0 ? plan.experts.bytes : 0;  // experts among weights that lie in the file
-  uint64_t held = 0;                                            // among the others
-  if (const uint64_t own = planned.plan->expert_bytes(); own != 0) {
-    plan.experts.bytes = plan.experts.count() * own;
-    if (plan.experts.slot_bytes != 0) plan.experts.slot_bytes = own;
-    held = (slots.count == 0 ? plan.experts.count() : slots.count) * own;
-  } else {
-    held = slots.count * slots.bytes;
-  }
-  for (MemoryLine line : planned.plan->memory()) {
-    const bool lies = line.purpose == Purpose::mapped_weights || line.purpose == Purpose::packed_weights;
-    uint64_t& experts = lies ? unread : held;
-    if (lies || line.purpose == Purpose::weights) {
-      const uint64_t taken = std::min(line.bytes, experts);
-      line.bytes -= taken;
-      experts -= taken;
-    }
-    add_line(plan.lines, line);
-  }
+  add_device_lines(plan.lines, *planned.plan, planned_experts(plan.experts, *planned.plan, slots));
   for (const MemoryLine& line : draft) add_line(plan.lines, line);
   if (plan.rows) add_line(plan.lines, {Domain::host, Purpose::weights, plan.rows->bytes()});
-  const uint64_t logits =
-      uint64_t{planned.layout.maxima.counts[Symbol::wanted]} * plan.model->vocabulary * sizeof(float);
+  const uint64_t logits = uint64_t{planned.layout.maxima.counts[Symbol::wanted]} * text.vocabulary * sizeof(float);
   add_line(plan.lines, {Domain::host, Purpose::staging, kSmallStaging + logits});
   return plan;
 }

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "engine/experts/row_store.h"
 #include "engine/plan/layout.h"
 
 namespace sluice {

@@ -6,6 +6,31 @@
 #include "base/threads.h"
 
 namespace sluice {
+namespace {
+
+constexpr size_t kArrivedBytes = size_t{1} << 20;  // of pages on their way from a file to the device
+
+}  // namespace
+
+Status PageReading::read_on(const std::atomic<bool>& stop) {
+  arrived_.clear();
+  for (size_t bytes = 0; !done() && bytes < kArrivedBytes && !stop; ++next_) {
+    const Page& page = pages_[next_];
+    if (next_ == 0 || page.group != pages_[next_ - 1].group) at_ = {.group = page.group};
+    const auto page_bytes = static_cast<size_t>(reader_->saved().groups[page.group].page_bytes);
+    if (!page.memory.empty()) {
+      TRY_STATUS(reader_->read_page(at_, page.memory));
+      continue;
+    }
+    if (page.wanted) bytes += page_bytes;
+    std::vector<std::byte>& into =
+        page.wanted ? arrived_.emplace_back(Arrived{.group = page.group, .to = page.to}).bytes : unwanted_;
+    into.resize(page_bytes);
+    const std::span<std::byte> whole(into);
+    TRY_STATUS(reader_->read_page(at_, {&whole, 1}));
+  }
+  return {};
+}
 
 // Steps that are under way may end here too.
 Status PageFiles::wait(Ticket ticket) {
@@ -64,36 +89,42 @@ bool PageFiles::take(uint32_t length, CachedHistory& text) {
   return true;
 }
 
-Status PageFiles::read(const SaveReader& reader, const CachedHistory& text) {
+PageReading PageFiles::reading(const SaveReader& reader, const CachedHistory& text) {
+  std::vector<PageReading::Page> pages;
   for (uint32_t g = 0; g < cache_->groups(); ++g) {
     const PageTable& table = text.tables[g];
-    const SavedPages& pages = reader.saved().groups[g];
-    const bool wanted = pages.first + pages.count > table.first() && pages.first < table.end();
-    if (wanted) TRY_STATUS(read_group(reader, g, table));
+    const SavedPages& saved = reader.saved().groups[g];
+    const auto wanted = [&](uint32_t i) { return i >= table.first() && i < table.end(); };
+    if (saved.first + saved.count <= table.first() || saved.first >= table.end()) continue;
+    for (uint32_t i = saved.first; i < saved.first + saved.count; ++i) {
+      PageReading::Page& page = pages.emplace_back(PageReading::Page{.group = g, .wanted = wanted(i)});
+      if (!page.wanted) continue;
+      page.to = table.page(i);
+      page.memory = runner_->page_memory(g, page.to);
+    }
+  }
+  return {reader, std::move(pages)};
+}
+
+Status PageFiles::read(const SaveReader& reader, const CachedHistory& text) {
+  const std::atomic<bool> never = false;
+  for (PageReading pages = reading(reader, text); !pages.done();) {
+    TRY_STATUS(pages.read_on(never));
+    Status status;
+    for (const Ticket ticket : write_arrived(pages)) {
+      const Status written = wait(ticket);
+      if (status) status = written;
+    }
+    TRY_STATUS(status);
   }
   return {};
 }
 
-Status PageFiles::read_group(const SaveReader& reader, uint32_t group, const PageTable& table) {
-  const uint32_t first = reader.saved().groups[group].first;
-  std::vector<std::byte> buffer;  // for pages that do not lie in the host's memory, or that `table` has no room for
-  bool write_buffer = false;      // to the device, once the page is in it
-  const auto place = [&](uint32_t index) -> std::vector<std::span<std::byte>> {
-    const uint32_t i = first + index;
-    const bool wanted = i >= table.first() && i < table.end();
-    if (wanted) {
-      std::vector<std::span<std::byte>> pieces = runner_->page_memory(group, table.page(i));
-      if (!pieces.empty()) return pieces;
-    }
-    write_buffer = wanted;
-    buffer.resize(static_cast<size_t>(page_bytes_[group]));
-    return {buffer};
-  };
-  const auto filled = [&](uint32_t index) -> Status {
-    if (!std::exchange(write_buffer, false)) return {};
-    return wait(runner_->write_page(group, table.page(first + index), buffer));
-  };
-  return reader.read_pages(group, place, filled);
+std::vector<Ticket> PageFiles::write_arrived(const PageReading& reading) {
+  std::vector<Ticket> tickets;
+  for (const PageReading::Arrived& page : reading.arrived())
+    tickets.push_back(runner_->write_page(page.group, page.to, page.bytes));
+  return tickets;
 }
 
 }  // namespace sluice

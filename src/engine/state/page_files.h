@@ -4,8 +4,10 @@
 // these functions wait for that.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -14,6 +16,39 @@
 #include "engine/state/save.h"
 
 namespace sluice {
+
+// The pages of one file on their way to the device. read_on() may run on another thread: it touches the file, pages of
+// the host's memory that nobody else uses yet, and buffers of its own.
+class PageReading {
+ public:
+  struct Page {
+    uint32_t group = 0;
+    bool wanted = false;  // else it is read for the group's checksum alone
+    PageId to = 0;
+    std::vector<std::span<std::byte>> memory{};  // of the page, where it lies in the host's
+  };
+  // A page that has been read and that the device is to be given.
+  struct Arrived {
+    uint32_t group = 0;
+    PageId to = 0;
+    std::vector<std::byte> bytes{};
+  };
+  // `reader` outlives it; `pages` are in the file's order, whole groups.
+  PageReading(const SaveReader& reader, std::vector<Page> pages) : reader_(&reader), pages_(std::move(pages)) {}
+
+  // Reads to the end, or until some pages have arrived, or until `stop`.
+  Status read_on(const std::atomic<bool>& stop);
+  bool done() const { return next_ == pages_.size(); }
+  std::span<const Arrived> arrived() const { return arrived_; }
+
+ private:
+  const SaveReader* reader_;
+  std::vector<Page> pages_;
+  size_t next_ = 0;
+  SaveReader::GroupReading at_;
+  std::vector<Arrived> arrived_;
+  std::vector<std::byte> unwanted_;
+};
 
 class PageFiles {
  public:
@@ -30,12 +65,14 @@ class PageFiles {
   Status write(SaveWriter& writer, const std::vector<PageTable>& tables, const std::vector<SavedPages>& pages);
   // Gives `text` pages of its own for `length` positions; false when running requests hold too many.
   bool take(uint32_t length, CachedHistory& text);
-  // Reads the file's pages for which `text` has room.
+  // The file's pages for which `text` has room; read() waits until they are there.
+  PageReading reading(const SaveReader& reader, const CachedHistory& text);
   Status read(const SaveReader& reader, const CachedHistory& text);
+  // Gives the device the pages that have arrived, which stay untouched until the tickets have ended.
+  std::vector<Ticket> write_arrived(const PageReading& reading);
 
  private:
   Status wait(Ticket ticket);
-  Status read_group(const SaveReader& reader, uint32_t group, const PageTable& table);
 
   Cache* cache_;
   Runner* runner_;

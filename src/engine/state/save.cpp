@@ -201,19 +201,18 @@ uint64_t SaveReader::pages_at(size_t group) const {
   return tokens_at_ + tokens_ * kTokenBytes + *page_bytes_of(saved_, group).value();
 }
 
-Status SaveReader::read_pages(uint32_t group, const PagePlace& place, const PageFilled& filled) const {
-  const SavedPages& pages = saved_.groups[group];
-  Checksum sum;
-  uint64_t at = pages_at(group);
-  for (uint32_t i = 0; pages.page_bytes > 0 && i < pages.count; ++i) {
-    for (const std::span<std::byte> piece : place(i)) {
-      TRY_STATUS(read(at, piece, sum));
-      at += piece.size();
-    }
-    TRY_STATUS(filled(i));
+Status SaveReader::read_page(GroupReading& reading, std::span<const std::span<std::byte>> pieces) const {
+  const SavedPages& pages = saved_.groups[reading.group];
+  CHECK(reading.next < pages.count);
+  uint64_t at = pages_at(reading.group) + pages.page_bytes * reading.next;
+  for (const std::span<std::byte> piece : pieces) {
+    TRY_STATUS(read(at, piece, reading.sum));
+    at += piece.size();
   }
-  CHECK(at == pages_at(group) + pages.bytes());
-  return sum.value() == sums_[group] ? Status() : Status(damaged());
+  ++reading.next;
+  CHECK(at == pages_at(reading.group) + pages.page_bytes * reading.next);
+  const bool right = reading.next < pages.count || reading.sum.value() == sums_[reading.group];
+  return right ? Status() : Status(damaged());
 }
 
 }  // namespace sluice

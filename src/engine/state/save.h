@@ -94,11 +94,15 @@ class SaveReader {
   static Result<SaveReader> open(const ByteSource& source, const std::string& name);
 
   const SavedSequence& saved() const { return saved_; }
-  // Reads the pages of a group in order: `place` says where one goes, in pieces, and `filled` hears that it is there.
-  // They are right when all ends without an error.
-  using PagePlace = std::function<std::vector<std::span<std::byte>>(uint32_t index)>;
-  using PageFilled = std::function<Status(uint32_t index)>;
-  Status read_pages(uint32_t group, const PagePlace& place, const PageFilled& filled) const;
+  // How far a group's pages have been read.
+  struct GroupReading {
+    uint32_t group = 0;
+    uint32_t next = 0;  // page of the file
+    Checksum sum{};
+  };
+  // Reads the group's next page into `pieces`, which have its length together. The pages are right when the last one
+  // was read without an error.
+  Status read_page(GroupReading& reading, std::span<const std::span<std::byte>> pieces) const;
 
  private:
   SaveReader(const ByteSource& source, std::string name) : source_(&source), name_(std::move(name)) {}

@@ -14,7 +14,7 @@ namespace sluice {
 
 // Whose states: what computed them.
 struct ComputedBy {
-  std::function<const std::string&()> digest;  // of the model; it takes a while where nobody remembers it
+  std::function<std::string()> digest;  // of the model, on any thread; it takes a while where nobody remembers it
   std::string numerics_id;
   uint32_t vocabulary = 0;
   uint32_t context = 0;

@@ -88,8 +88,18 @@ StateStore::StateStore(std::string folder, uint64_t limit_bytes) : folder_(std::
     evict();  // the limit may be lower than it was
   } else {
     keeps_ = finds_ = false;
-    notes_.push_back(usable.error().text + " (no states are kept)");
+    note(usable.error().text + " (no states are kept)");
   }
+}
+
+void StateStore::note(std::string sentence) {
+  const MutexLock lock(noting_);
+  notes_.push_back(std::move(sentence));
+}
+
+std::vector<std::string> StateStore::take_notes() {
+  const MutexLock lock(noting_);
+  return std::exchange(notes_, {});
 }
 
 // Of the states at 64, 128, ... up to `most` positions.
@@ -136,7 +146,7 @@ StoredState StateStore::open(const StateIdentity& identity, const History& histo
     const std::string& path = paths[end / kCut - 1];
     Result<std::unique_ptr<FileSource>> source = FileSource::open(path);
     if (!source) {
-      if (source.error().kind != ErrorKind::not_found) notes_.push_back(source.error().text);
+      if (source.error().kind != ErrorKind::not_found) note(source.error().text);
       return {};
     }
     Result<SaveReader> reader = SaveReader::open(**source, path);
@@ -153,8 +163,8 @@ StoredState StateStore::open(const StateIdentity& identity, const History& histo
 void StateStore::set_aside(const std::string& path, const Error& why) {
   const std::string aside = cat(std::string_view(path).substr(0, path.size() - kSuffix.size()), kAside);
   const Status renamed = rename_file(path, aside);
-  notes_.push_back(cat(why.text, " (", renamed ? cat("now ", file_name(aside)) : renamed.error().text,
-                       "; what it held is computed again)"));
+  note(cat(why.text, " (", renamed ? cat("now ", file_name(aside)) : renamed.error().text,
+           "; what it held is computed again)"));
   std::vector<KeptFile> files = kept_files(folder_);
   std::erase_if(files, [](const KeptFile& file) { return !file.aside; });
   for (size_t i = 0; i + kMostAside < files.size(); ++i) remove_file(files[i].path);
@@ -174,15 +184,15 @@ void StateStore::keep(const StateIdentity& identity, const History& history, uin
   const uint64_t bytes = saved.file_bytes() + (begins > 0 ? before.bytes() : 0);
   if (bytes > limit_) {
     if (!std::exchange(said_large_, true)) {
-      notes_.push_back(cat(folder_, ": a state of ", format_bytes(bytes), " is not kept: want at most ",
-                           format_bytes(limit_), " (--state-dir-size)"));
+      note(cat(folder_, ": a state of ", format_bytes(bytes), " is not kept: want at most ", format_bytes(limit_),
+               " (--state-dir-size)"));
     }
     return;
   }
   const Status written = write(saved, paths(identity, history, length).back(), pages);
   if (!written) {
     keeps_ = false;
-    notes_.push_back(written.error().text + " (no more states are kept)");
+    note(written.error().text + " (no more states are kept)");
   }
   evict();
 }

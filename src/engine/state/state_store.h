@@ -9,8 +9,8 @@
 // another name, with one sentence, and its tokens are computed as if it had never been there. Who may write to the
 // folder and makes checksums right can change answers, so it is its owner's alone: one that belongs to another user, or
 // that others may write to, is not used, and files are 0600. Several processes may share it: files appear whole by
-// renaming, and one that is gone is no error. The least recently used go when all are larger than the limit. Not thread
-// safe.
+// renaming, and one that is gone is no error. The least recently used go when all are larger than the limit. find() and
+// set_aside() may run on another thread than the rest.
 #pragma once
 
 #include <array>
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/files/file.h"
+#include "base/mutex.h"
 #include "engine/state/save.h"
 
 namespace sluice {
@@ -63,8 +64,9 @@ class StateStore {
   void set_aside(const std::string& path, const Error& why);
 
   bool keeps() const { return keeps_; }
+  bool finds() const { return finds_; }
   // Sentences for the user since the last call.
-  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+  std::vector<std::string> take_notes();
 
  private:
   std::vector<std::string> paths(const StateIdentity& identity, const History& history, uint32_t most) const;
@@ -72,11 +74,13 @@ class StateStore {
                    uint32_t length);
   Status write(const SavedSequence& saved, const std::string& path, const PageWriter& pages);
   void evict();
+  void note(std::string sentence);
 
   std::string folder_;
   uint64_t limit_;
   bool keeps_ = true, finds_ = true;
   bool said_large_ = false;
+  Mutex noting_;
   std::vector<std::string> notes_;
 };
 

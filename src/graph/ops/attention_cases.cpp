@@ -1,3 +1,4 @@
+// Parity cases of rope, append, attention and expand.
 #include <cmath>
 
 #include "graph/cases.h"

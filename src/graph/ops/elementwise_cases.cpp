@@ -1,3 +1,4 @@
+// Parity cases of add, mul, scale, softcap, activation and gated_activation.
 #include "graph/cases.h"
 
 namespace sluice {

@@ -1,3 +1,4 @@
+// Parity cases of embed.
 #include "graph/cases.h"
 
 namespace sluice {

@@ -1,3 +1,4 @@
+// Parity cases of route and experts.
 #include "graph/cases.h"
 
 namespace sluice {

@@ -1,3 +1,4 @@
+// Parity cases of linear.
 #include "graph/cases.h"
 
 namespace sluice {

@@ -1,3 +1,4 @@
+// Parity cases of rms_norm and l2_norm.
 #include "graph/cases.h"
 
 namespace sluice {

@@ -1,3 +1,4 @@
+// Parity cases of short_conv, delta_gates and delta_rule.
 #include <cmath>
 
 #include "graph/cases.h"

@@ -1,3 +1,4 @@
+// Parity cases of sample.
 #include <limits>
 
 #include "graph/cases.h"

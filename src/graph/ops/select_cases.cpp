@@ -1,3 +1,4 @@
+// Parity cases of gather and slice.
 #include "graph/cases.h"
 
 namespace sluice {

@@ -6,6 +6,7 @@
 //   deepseek_v3  <｜User｜>...<｜Assistant｜>...<｜end▁of▁sentence｜>, the system's text first (deepseek_v3.h)
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +20,9 @@ struct BuiltInTemplate {
   std::string text;
 };
 
-// The template whose turn markers the vocabulary has, if any. `per_layer_embeddings`: the model has them (gemma4.h).
-std::optional<BuiltInTemplate> built_in_template(const Tokenizer& tokenizer, bool per_layer_embeddings);
+// The template whose turn markers the vocabulary has, if any. `has_weight`: whether the model has a weight of that
+// canonical name, for families whose sizes were trained with different conventions.
+std::optional<BuiltInTemplate> built_in_template(const Tokenizer& tokenizer,
+                                                 const std::function<bool(std::string_view)>& has_weight);
 
 }  // namespace sluice

@@ -4,8 +4,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace sluice {
+
+// The weight that a model has where its layers have embeddings of their own.
+inline constexpr std::string_view kGemma4PerLayerEmbeddings = "per_layer_embed";
 
 // `empty_thought`: for an answer without thinking, the prompt ends with an empty, closed thought. The 26B and 31B
 // models (those without per-layer embeddings) were trained that way; the small ones were not.

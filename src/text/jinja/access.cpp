@@ -1,3 +1,4 @@
+// Operators that look into values: items, lengths, members and attributes (operators.h).
 #include <algorithm>
 #include <limits>
 

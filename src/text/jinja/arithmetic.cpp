@@ -1,3 +1,4 @@
+// Operators that calculate: numbers, and texts and lists that are joined or repeated (operators.h).
 #include <cmath>
 
 #include "text/jinja/builtins/format.h"

@@ -1,3 +1,4 @@
+// Operators that compare: equality, order and `in` (operators.h).
 #include <algorithm>
 #include <cmath>
 

@@ -12,6 +12,7 @@
 #include "devices.h"
 #include "engine/plan/memory_plan.h"
 #include "tests/engine/real_engine.h"
+#include "tests/small_models.h"
 
 namespace sluice {
 namespace {
@@ -378,16 +379,13 @@ std::string variant_name(const testing::TestParamInfo<Variant>& info) {
   return name;
 }
 
-// Windows, experts, slots, latents.
-constexpr const char* kModels[] = {"gemma4_dense", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"};
-
 std::vector<Variant> variants() {
   std::vector<Variant> all;
   for (const AnswerDevice& device : answer_devices())
     for (const Arithmetic arithmetic : device.arithmetics) {
-      for (const char* model : kModels) all.push_back({&device, arithmetic, model});
+      for (const char* model : small_models_here()) all.push_back({&device, arithmetic, model});
       if (arithmetic == Arithmetic::exact) continue;
-      for (const char* model : kModels) all.push_back({&device, arithmetic, cat(model, " q8_0")});
+      for (const char* model : small_models_here()) all.push_back({&device, arithmetic, cat(model, " q8_0")});
       all.push_back({&device, arithmetic, "deepseek_v3", Format::bf16});
     }
   return all;

@@ -78,21 +78,32 @@ export interface AnswerRequest extends Partial<Sampling> {
   message_ends?: readonly number[];
 }
 
-export interface Reading {
-  /** The rendered text: an answer may begin inside a thought. */
-  prompt: string;
-  /** For text that no template rendered. */
-  add_special?: boolean;
+/** A turn of the page's conversation. Sampling that is left out: always the likeliest token, without penalties. */
+export interface Turn extends Partial<Sampling> {
+  /** For the chat template, with further variables of it; or text that no template renders. */
+  messages?: readonly unknown[];
+  variables?: Record<string, unknown> | null;
+  prompt?: string;
   /** Strings that end the answer. */
   stop?: readonly string[];
+  /** 0: what the context leaves. */
+  max_tokens?: number;
 }
 
-/** What is new of an answer: whole characters. */
-export interface ReadText {
+/** What is new of a turn, and the counts of all of it. */
+export interface TurnNews {
+  /** Whole characters, thinking apart from the answer. */
   text: string;
   thinking: string;
-  /** By a stop string; nothing more comes then. */
-  stopped: boolean;
+  finish: 'running' | 'stop' | 'length' | 'cancelled';
+  prompt_tokens: number;
+  /** Of the prompt's tokens: taken from what was computed before. */
+  reused_tokens: number;
+  computed_tokens: number;
+  answer_tokens: number;
+  /** To the first token, and from there to the last. */
+  prompt_seconds: number;
+  answer_seconds: number;
 }
 
 export interface Progress {
@@ -150,25 +161,25 @@ interface Exports {
   sluice_encode(model: Address, text: Address, bytes: number): number;
   sluice_decode(model: Address, tokens: Address, count: number): number;
   sluice_render(model: Address, chat: Address, bytes: number): number;
-  sluice_read_answer(model: Address, reading: Address, bytes: number): number;
-  sluice_read_tokens(model: Address, tokens: Address, count: number): number;
+  sluice_begin(model: Address, turn: Address, bytes: number): number;
+  sluice_go_on(model: Address): number;
+  sluice_sequence(model: Address): number;
+  sluice_adopt(model: Address, sequence: number): void;
   sluice_submit(model: Address, request: Address, bytes: number): number;
   sluice_step(model: Address): number;
   sluice_cancel(model: Address): void;
   sluice_collect(model: Address): number;
   sluice_logits(model: Address): number;
   sluice_stats(model: Address): number;
-  sluice_truncate(model: Address, sequence: number, tokens: number): number;
-  sluice_forget(model: Address, sequence: number): number;
   sluice_save(model: Address, sequence: number): number;
   sluice_restore(model: Address, state: Address, bytes: number): number;
 }
 /** Exports that take a model, then numbers, and fail with 0. */
-type ModelCall = 'sluice_load' | 'sluice_collect' | 'sluice_logits' | 'sluice_stats' | 'sluice_truncate' | 'sluice_forget' | 'sluice_save';
+type ModelCall = 'sluice_load' | 'sluice_go_on' | 'sluice_collect' | 'sluice_logits' | 'sluice_stats' | 'sluice_save';
 /** Exports that take a model, then bytes. */
-type ModelBytesCall = 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_read_answer' | 'sluice_submit' | 'sluice_restore';
+type ModelBytesCall = 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_begin' | 'sluice_submit' | 'sluice_restore';
 
-const kStepInFlight = 1, kSaveInFlight = 2;
+const kStepInFlight = 1, kInFlight = 2;
 
 /** What the engine says of a fault in one sentence. */
 export class EngineError extends Error {
@@ -390,20 +401,26 @@ export class EngineModel {
     return this.#module.replyText();
   }
 
-  /** The tokens of a prompt whose answer readTokens() is going to be given. */
-  readAnswer(reading: Reading): number[] {
-    this.#callWith('sluice_read_answer', JSON.stringify(reading));
-    return Array.from(new Int32Array(this.#module.reply().buffer));
+  /** Begins the next answer of the page's conversation; the caller then calls goOn() until it has finished. */
+  begin(turn: Turn): void {
+    this.#callWith('sluice_begin', JSON.stringify(turn));
   }
-  /** No tokens: the answer has ended. */
-  readTokens(tokens: readonly number[]): ReadText {
-    const bytes = new Uint8Array(Int32Array.from(tokens).buffer);
-    const read = this.#module.exports.sluice_read_tokens;
-    this.#module.with(bytes, (at) => this.#check(read(this.#handle, at, tokens.length)));
-    return JSON.parse(this.#module.replyText()) as ReadText;
+  /** What is new; null, after a while, where the device still computes. Throws an EngineError where the answer failed,
+   * which then is over. */
+  async goOn(): Promise<TurnNews | null> {
+    if (this.#call('sluice_go_on') !== kInFlight) return JSON.parse(this.#module.replyText()) as TurnNews;
+    await this.#inFlight();
+    return null;
+  }
+  /** The conversation's kept sequence, for saveState(); 0: it has none. Set: the next answer goes on from that one. */
+  get sequence(): number {
+    return this.#module.exports.sluice_sequence(this.#handle) >>> 0;
+  }
+  set sequence(sequence: number) {
+    this.#module.exports.sluice_adopt(this.#handle, sequence);
   }
 
-  /** Begins an answer, one at a time; the caller then steps and collects until it has finished. */
+  /** Of the engine itself, without text: begins an answer, one at a time; the caller then steps and collects until it has finished. */
   submit(request: AnswerRequest): void {
     this.#callWith('sluice_submit', JSON.stringify(request));
   }
@@ -440,17 +457,9 @@ export class EngineModel {
     }
   }
 
-  /** Takes a kept sequence back to its first `tokens` tokens. */
-  truncate(sequence: number, tokens: number): void {
-    this.#call('sluice_truncate', sequence, tokens);
-  }
-  /** Drops a kept sequence. */
-  forget(sequence: number): void {
-    this.#call('sluice_forget', sequence);
-  }
   /** A kept sequence with all that is computed of it by now. */
   async saveState(sequence: number): Promise<Uint8Array<ArrayBuffer>> {
-    while (this.#call('sluice_save', sequence) === kSaveInFlight) await this.#inFlight();
+    while (this.#call('sluice_save', sequence) === kInFlight) await this.#inFlight();
     return this.#module.reply();
   }
   /** The sequence of a saved state, kept; `note` says what of it has to be computed again. */

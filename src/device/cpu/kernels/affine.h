@@ -1,4 +1,4 @@
-// Integers of few bits under a factor and an offset a group, as MLX keeps them (format/unsigned_bits.h).
+// Integers of few bits with a factor and an offset for each group, as MLX keeps them (format/unsigned_bits.h).
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -6,8 +6,8 @@
 
 namespace sluice::cpu {
 
-// Sixteen integers of a string of bits. Eight of them are a number of kBits bytes: its halves are moved apart to 32
-// bits each, theirs to 16, theirs to 8.
+// Sixteen integers from a string of bits. Eight of them are a number of kBits bytes. Its halves are moved apart to 32
+// bits each, their halves to 16, and those to 8.
 template <class S, uint32_t kBits>
 struct UnsignedView {
   using B = Bytes<S>;

@@ -1,5 +1,6 @@
-// Sixteen bytes, as views unpack the small integers of weight formats: the compiler's vectors, so that one text serves
-// every instruction set. A template of the vector type S, since code for one level must never serve another.
+// Sixteen bytes, into which views unpack the small integers of weight formats. They are the compiler's vectors, so one
+// text serves every instruction set. It is a template of the vector type S, because code for one instruction set level
+// must never be used for another.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ struct Bytes {
   }
   static V splat(uint8_t byte) { return V{} + byte; }
 
-  // Bits [shift, shift + n) of every byte, where mask has the lowest n; the shift moves words, the mask cuts off what
-  // comes from the neighbour.
+  // Bits [shift, shift + n) of every byte; mask has the lowest n bits. The shift moves words, and the mask removes bits
+  // from the neighbour.
   static V bits(V x, uint32_t shift, uint8_t mask) {
     return reinterpret_cast<V>(reinterpret_cast<Words>(x) >> static_cast<uint16_t>(shift)) & splat(mask);
   }

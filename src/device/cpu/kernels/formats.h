@@ -1,9 +1,9 @@
-// How weight formats are read sixteen elements at a time: one view a format, from which every kernel follows.
-// `k` is a multiple of 16; `n` elements exist there. Decoding gives the bits of the format's own decoder.
+// Views read weight formats sixteen elements at a time. Every kernel uses one view for each format. `k` is a multiple
+// of 16, and `n` elements exist there. Decoding gives the bits of the format's own decoder.
 //
-//   kDecoded        the row is f32 already: a panel is read where it lies
-//   kWhole          rows are whole sixteens
-//   kElementBytes   where elements lie one by one
+//   kDecoded        the row is f32 already, so a panel is read in place
+//   kWhole          rows are multiples of sixteen elements
+//   kElementBytes   bytes of an element, for formats whose elements lie one by one
 #pragma once
 
 #include "device/cpu/kernels.h"

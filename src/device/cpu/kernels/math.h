@@ -14,7 +14,7 @@ struct Math {
   using F = typename S::F;
 
   static F exp(F x) {
-    // Clamped to where the result is 0 or infinite anyway; a NaN is the second operand and passes.
+    // Clamped to the range beyond which the result is 0 or infinite anyway. A NaN is the second operand and passes.
     x = S::min(S::splat(89.0f), S::max(S::splat(-105.0f), x));
     const Reduced y = reduce(x);
     return S::scale_by_power(y.exp_minus_1 + S::splat(1.0f), y.n);

@@ -1,25 +1,25 @@
-// Sixteen weight rows turned into lanes: lane l of a vector holds the next integers of weight row l, so that one
-// instruction multiplies them with the same activations, broadcast, and no lane is ever added to another.
+// A panel is sixteen weight rows turned into lanes: lane l of a vector holds the next integers of weight row l. One
+// instruction multiplies them with the same broadcast activations, and no lane is ever added to another.
 //
-// A format's integer view (integers_k.h, integers_small.h) makes blocks of a panel from its rows' stored blocks:
+// A format's integer view (integers_k.h, integers_small.h) makes blocks of a panel from the stored blocks of its rows:
 //
 //   Stored     the format
-//   kElements  that it turns at a time; a multiple of 32
-//   kHalves    scales and minima belong to 16 elements, in place of 32
-//   kOffset    what the integers it gives are above those of the format: 0, or kOffset, kHalfOffset (quantise.h)
+//   kElements  elements turned at a time; a multiple of 32
+//   kHalves    scales and minima belong to 16 elements, not 32
+//   kOffset    its integers are larger than the format's by this: 0, or kOffset, kHalfOffset (quantise.h)
 //   kMinimum   x = scale q + minimum
-//   turn(rows, k, columns, blocks)  elements [k, k + kElements), where columns end sooner any blocks after them
+//   turn(rows, k, columns, blocks)  elements [k, k + kElements); blocks behind the last column may hold anything
 //
-// `rows` are MappedRows, as files have them, or PackedRows, turned beforehand; `blocks` are to be kept (PanelBlock) or
-// multiplied at once (product_8bit.h). They have scales[2] and minima[2], of the halves, the first of both, and
-// put(v, bytes, offset): elements [4 v, 4 v + 4). Who reads weights only once asks rows to fetch_ahead.
+// `rows` are MappedRows, as in files, or PackedRows, turned beforehand. `blocks` are kept (PanelBlock) or multiplied at
+// once (product_8bit.h). They have scales[2] and minima[2] for the halves, the first for both, and put(v, bytes,
+// offset) for elements [4 v, 4 v + 4). Code that reads weights only once calls fetch_ahead of the rows.
 #pragma once
 
 #include "device/cpu/kernels.h"
 #include "device/cpu/kernels/quantise.h"
 
-// Views name vectors by loop counters: only unrolled, and within the loop over blocks, are they registers. g++ takes
-// more than ten minutes for that, and clang compiles what is released.
+// Views name vectors by loop counters. They become registers only when the loops are unrolled inside the loop over
+// blocks. g++ takes more than ten minutes for that, so only clang does it, which compiles releases.
 #if defined(__clang__)
 #define SLUICE_UNROLL _Pragma("clang loop unroll(full)")
 #define SLUICE_INLINE [[gnu::always_inline]] inline
@@ -30,7 +30,7 @@
 
 namespace sluice::cpu {
 
-// Blocks of 32 begin with what is no whole word of theirs, larger ones end with it.
+// Blocks of 32 begin with the bytes that are no whole word; larger blocks end with them.
 template <class Format>
 constexpr BlockPacking block_packing() {
   constexpr uint32_t kBytes = sizeof(typename Format::Block);
@@ -45,7 +45,7 @@ struct MappedRows {
 
   const std::byte* rows[kPanelOutputs];
 
-  // The outputs from `output` on; those after the last are the last again.
+  // The outputs from `output` on. Outputs after the last one repeat it.
   MappedRows(const ProductArgs& a, uint32_t output, uint32_t last) {
     for (uint32_t i = 0; i < kPanelOutputs; ++i)
       rows[i] = a.weight + (output + i < last ? output + i : last - 1) * a.weight_stride;
@@ -124,7 +124,7 @@ struct PackedRows {
     const I word = load_word(block, at - first % 4);
     return S::low_f16(first % 4 == 0 ? word : S::shift_right(word, 16));
   }
-  // Asks for what lies kAhead bytes after the elements [k, k + kElements).
+  // Prefetches the bytes that lie kAhead after the elements [k, k + kElements).
   template <size_t kElements>
   void fetch_ahead(size_t k) const {
     constexpr size_t kBytes = kElements / Format::kBlockElements * kBlockBytes;

@@ -1,5 +1,5 @@
-// How fast an instruction set multiplies and adds at most: a product's tile of accumulators in registers against
-// operands in the nearest cache. What `sluice bench --ops` compares products with.
+// The peak rate at which an instruction set multiplies and adds: a product's tile of accumulators in registers,
+// operands in the nearest cache. `sluice bench --ops` compares products with it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ struct Peak {
   static constexpr size_t kTile = static_cast<size_t>(S::kTileWeights) * static_cast<size_t>(S::kTileRows);
   static constexpr size_t kOperands = 8;
 
-  // Each of a tile's accumulators so many times: `flops_f32` a round. The result is there to be needed.
+  // Updates each accumulator of a tile so many times: `flops_f32` a round. The result keeps the compiler from removing
+  // the work.
   static float f32(size_t rounds) {
     alignas(64) float numbers[kOperands * 16];
     for (size_t i = 0; i < kOperands * 16; ++i) numbers[i] = 1.0f / static_cast<float>(i + 1);

@@ -16,7 +16,7 @@ namespace sluice::cpu {
 template <class S>
 struct Product {
   using F = typename S::F;
-  static constexpr size_t kAhead = 512;  // bytes that one row asks for beforehand, docs/experiments.md
+  static constexpr size_t kAhead = 512;  // bytes that one row prefetches, docs/experiments.md
 
   // Sums of W weight rows with X activation rows.
   template <class View, int W, int X>
@@ -44,7 +44,7 @@ struct Product {
       for (int j = 0; j < X; ++j) out[j][i] = S::sum(sum[i][j]);
   }
 
-  // Outputs [first, last) of rows [row, row + X); past the last output the last row of weights is read again.
+  // Outputs [first, last) of rows [row, row + X). Past the last output the last row of weights is read again.
   template <class View, int X>
   static void strip(const ProductArgs& a, const std::byte* weight, uint64_t stride, uint32_t row, uint32_t first,
                     uint32_t last) {

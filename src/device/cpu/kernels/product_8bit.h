@@ -4,9 +4,9 @@
 //   one scale a block       float(integer sum) * (weight scale * scale)
 //   one for each half       t * scale, where t = float(lower sum) * its weight scale + float(upper sum) * its own
 //   minima, after that      weight minimum * (scale * the sum of the activations' integers), of the halves in order
-// The integer sums are exact, so how a block is added up is free; a format has one sum for 1 and for n rows.
+// Integer sums are exact, so a block may be added up in any order. A format has one order for 1 and for n rows.
 //
-// Sixteen weight rows are turned into lanes (panel.h) a few blocks at a time; many rows share the turning.
+// Sixteen weight rows are turned into lanes (panel.h) a few blocks at a time. Many rows share that work.
 #pragma once
 
 #include "device/cpu/kernels/integers_k.h"
@@ -15,7 +15,7 @@
 
 namespace sluice::cpu {
 
-// A block of a panel that is multiplied with one row as it is turned, and kept nowhere.
+// A block of a panel that is multiplied with one row while it is turned, and is not kept.
 template <class S, class View>
 struct DotBlock {
   static constexpr int kHalves = View::kHalves ? 2 : 1;
@@ -185,7 +185,7 @@ struct Product8Bit {
   template <class View>
   static constexpr int kVectors = PanelBlock<S>::kVectors / kHalves<View>;  // of a half
 
-  // What an integer sum begins with, so that the weights' offset is taken off.
+  // The initial value of an integer sum. It removes the weights' offset.
   template <class View>
   static int32_t correction(const Block& x, int half) {
     if constexpr (View::kOffset == 0 || !S::kUnsignedWeights) return 0;

@@ -1,7 +1,7 @@
-// Products with f32 activations for many rows, to the bits of product.h: the lanes of sums wait in memory while a slice
-// of columns is multiplied, so that its weights, decoded once for a block of rows, lie in the first cache.
+// Products with f32 activations for many rows, with the bits of product.h. The lanes of sums wait in memory while a
+// slice of columns is multiplied. The slice's weights are decoded once for a block of rows and stay in the first cache.
 //
-// The same slice of a few panels follows one another, and meets the same activations, then in the second cache.
+// A few panels take turns with the same slice, so they use the same activations from the second cache.
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -12,10 +12,10 @@ template <class S>
 struct ProductBlocks {
   using F = typename S::F;
 
-  static constexpr uint32_t kFewestRows = 32 * S::kTileRows;  // from which on it is faster than whole columns
+  static constexpr uint32_t kFewestRows = 32 * S::kTileRows;  // from here on it is faster than whole columns
 
-  // Outputs [first, last) of all rows, kPanels panels together. decode(output, k, n, to): elements [k, k + n) of a row
-  // of weights as f32, and zeros up to whole sixteens.
+  // Outputs [first, last) of all rows, kPanels panels together. decode(output, k, n, to) gives elements [k, k + n) of a
+  // row of weights as f32, padded with zeros to a multiple of sixteen.
   template <uint32_t kPanels, class Decode>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch, const Decode& decode) {
     static_assert(kPanelOutputs * kSlice + kPanels * kPanelSums <= kBlockScratch);
@@ -66,7 +66,7 @@ struct ProductBlocks {
       }
   }
 
-  // Adds a slice to the sums of kCount rows; past the last output the last row of weights is read again.
+  // Adds a slice to the sums of kCount rows. Past the last output the last row of weights is read again.
   template <uint32_t kCount>
   static void add_rows(const float* weights, uint32_t outputs, const std::byte* x, uint64_t x_stride, uint32_t n,
                        float* sums) {

@@ -1,10 +1,10 @@
-// The products of product_8bit.h for many rows with tiles (AMX): one instruction multiplies sixteen activation rows
-// with a block of a panel. Integer sums are the same, and so are the float sums over blocks and every bit of the
+// The products of product_8bit.h for many rows with tiles (AMX). One instruction multiplies sixteen activation rows
+// with a block of a panel. The integer sums are the same, and so are the float sums over blocks and every bit of the
 // result.
 //
-// Panels of several times sixteen outputs are turned a few blocks at a time, so that those and the activations that
-// they meet stay in the first caches. A tile's sums go through memory: while a block's are added to the rows', those of
-// the next are stored and the one after that is multiplied.
+// Panels of several times sixteen outputs are turned a few blocks at a time, so that they and their activations stay in
+// the first caches. A tile's sums go through memory: while one block is added to the rows' sums, the next one is stored
+// and the one after that is multiplied.
 #pragma once
 
 #include "device/cpu/kernels/product_8bit.h"

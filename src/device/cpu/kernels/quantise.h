@@ -1,5 +1,6 @@
-// Activations rounded to 8 bits in blocks of 32: q = x / scale to the nearest, scale = largest |x| / 127. With q go the
-// sums that formats with minima or unsigned integers need (product_8bit.h); a block is a cache line where q is bytes.
+// Activations rounded to 8 bits in blocks of 32: q = x / scale, rounded to nearest, with scale = largest |x| / 127. A
+// block also has the sums that formats with minima or unsigned integers need (product_8bit.h). With q as bytes, a block
+// is a cache line.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace sluice::cpu {
 
 inline constexpr size_t kQuantElements = 32;
 
-// What is not finite in a block makes its scale NaN, and so every sum it enters.
+// A number that is not finite makes the block's scale NaN, and so every sum with that block.
 template <class S>
 struct QuantBlock {
   typename S::Quant q[kQuantElements];
@@ -21,8 +22,8 @@ struct QuantBlock {
   int32_t unused;
 };
 
-// What the integers of weights are above their numbers where dot() takes them unsigned; where scales belong to 16
-// elements the numbers have at most 6 bits.
+// The offset that makes integers of weights unsigned where dot() takes them so. If scales belong to 16 elements, the
+// numbers have at most 6 bits.
 inline constexpr int kOffset = 128;
 inline constexpr int kHalfOffset = 32;
 
@@ -31,7 +32,7 @@ struct Quantise {
   using F = typename S::F;
   using Block = QuantBlock<S>;
 
-  // Never a multiple of a large power of two, at which rows would push one another out of the cache.
+  // Never a multiple of a large power of two, because rows would then evict each other from the cache.
   static uint64_t row_bytes(uint64_t columns) { return (columns / kQuantElements | 1) * sizeof(Block); }
 
   static void row(const float* x, std::byte* out, size_t columns) {

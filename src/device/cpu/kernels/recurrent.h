@@ -1,7 +1,7 @@
 // Kernels of the gated delta net: the short convolution and the delta rule, row by row.
 //
-// Each column of a head's state lives for itself: its update reads only k, q and its own column of v. So a call has a
-// few vectors of columns, small enough for the first-level cache, and takes all rows of a sequence through them; sums
+// The columns of a head's state are independent: an update reads only k, q and the column's own part of v. So a call
+// takes a few vectors of columns, which fit into the first cache, and runs all rows of a sequence through them. Sums
 // along the key width are in ascending order in every column.
 #pragma once
 

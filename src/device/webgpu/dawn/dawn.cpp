@@ -8,8 +8,21 @@
 namespace sluice::webgpu::dawn {
 namespace {
 
-// What the instance of the release declared here says of itself.
-constexpr size_t kTimedWaitMost = 64;
+constexpr const char* kWanted = "want that of npm's bun-webgpu-linux-x64 0.1.7";
+
+// Dawn has no function that tells its release. Instead, an instance is asked what it can do, which needs no GPU: the
+// release that dawn.h declares answers 64, the most futures that one wait may be for, in the third member of a struct
+// of its layout. A release in which that limit, that struct or the number of a status is another one is refused here.
+// A release that differs elsewhere only gets through. connect() then refuses limits that no adapter has, and where the
+// program itself chooses the GPU, products must come out right first (app/open/self_check.h).
+Status check_release(const Library& library, const std::string& path) {
+  constexpr size_t kMostFuturesOfAWait = 64;
+  InstanceCapabilities capabilities;
+  const uint32_t status = library.get_instance_capabilities(&capabilities);
+  if (status == kSuccess && capabilities.timed_wait_most == kMostFuturesOfAWait) return {};
+  return error(ErrorKind::unsupported, "WebGPU library ", path, ": found another release of Dawn (status ", status,
+               ", ", capabilities.timed_wait_most, " waits): ", kWanted);
+}
 
 std::string last_error() {
   const char* what = dlerror();
@@ -82,13 +95,8 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& path) {
   get(library->release_pass, "wgpuComputePassEncoderRelease");
   get(library->release_commands, "wgpuCommandBufferRelease");
   if (absent != nullptr)
-    return error(ErrorKind::unsupported, "WebGPU library ", path, ": has no ", absent,
-                 ": want that of npm's bun-webgpu-linux-x64 0.1.7");
-  InstanceCapabilities capabilities;
-  const uint32_t status = library->get_instance_capabilities(&capabilities);
-  if (status != kSuccess || capabilities.timed_wait_most != kTimedWaitMost)
-    return error(ErrorKind::unsupported, "WebGPU library ", path, ": found another release of Dawn (status ", status,
-                 ", ", capabilities.timed_wait_most, " waits): want that of npm's bun-webgpu-linux-x64 0.1.7");
+    return error(ErrorKind::unsupported, "WebGPU library ", path, ": has no ", absent, ": ", kWanted);
+  TRY_STATUS(check_release(*library, path));
   return std::shared_ptr<const Library>(std::move(library));
 }
 

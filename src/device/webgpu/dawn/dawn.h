@@ -1,7 +1,7 @@
 // Our own declarations of what we call of Dawn's C interface, as the library in npm's bun-webgpu-linux-x64 0.1.7 has
-// it. Layouts and enumerations differ between releases of Dawn and from published headers, so that Library::open
-// (dawn.cpp) takes no library whose answers are not those expected here, and host_dawn.cpp computes with a device
-// before it is used.
+// it. Layouts and enumerations differ between releases of Dawn and from published headers. Library::open therefore
+// refuses a library that lacks a function or answers otherwise than this release; check_release() in dawn.cpp says what
+// is asked and what that leaves open.
 //
 // Objects are counted references: each is released once by who made it.
 #pragma once

@@ -1,4 +1,10 @@
-// The native host: Dawn's C interface in a library that is looked for and opened at run time.
+// The native host: Dawn's C interface, in a library that is looked for and opened at run time. Its parts:
+//   dawn.h         what we call of the interface, and opening the library
+//   connection.h   instance and adapter
+//   gpu_device.h   the device of one host, and how it failed
+//   pipelines.h    kernels and what is bound to them
+//   uploads.h      bytes on their way to the GPU
+//   commands.h     command streams as command buffers
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// The part of weight_format.h that all families of formats share: packing rows, and the WGSL around their decoders.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,4 +1,4 @@
-// A kernel that copies a buffer many times, for what a GPU's memory gives: reading and writing together.
+// A kernel that copies a buffer many times, to measure the bandwidth of a GPU's memory, reads and writes together.
 #pragma once
 
 #include "device/webgpu/host.h"
@@ -7,12 +7,12 @@ namespace sluice::webgpu {
 
 class Copying {
  public:
-  explicit Copying(Host& host);  // outlives it; two buffers of at most 512 MB are made
+  explicit Copying(Host& host);  // the host must outlive it; makes two buffers of at most 512 MB
   Copying(const Copying&) = delete;
   Copying& operator=(const Copying&) = delete;
   ~Copying();
 
-  // To be submitted when the host has settled; the first time the GPU may have more to do than copy.
+  // Submit it when the host has settled. The first time may take longer, because the GPU may have other work.
   const CommandStream& commands() const { return commands_; }
   uint64_t bytes() const { return 2 * copies_ * bytes_; }  // that they read and write
 

@@ -1,6 +1,6 @@
-// Kernels of an experts op, all but the weights' bindings and decoders: rows one by one (ops_experts.cpp), or an
-// expert's rows in tiles (ops_expert_tiles.cpp). Their texts call what says where experts lie: place_of(expert), and
-// first_of_gate(place), first_of_up, first_of_down, of what is bound.
+// Kernels of an experts op, without the weights' bindings and decoders: rows one by one (ops_experts.cpp), or an
+// expert's rows in tiles (ops_expert_tiles.cpp). Their texts call functions that find experts in the bound weights:
+// place_of(expert), first_of_gate(place), first_of_up and first_of_down.
 #pragma once
 
 #include "device/webgpu/emitter.h"

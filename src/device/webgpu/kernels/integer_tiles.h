@@ -1,13 +1,12 @@
-// Text that kernels of integer tiles share: tiles of a prompt's rows by outputs of one weight, or of several side by
-// side, 64 columns at a time in ascending order.
+// WGSL for integer tiles: tiles of a prompt's rows by outputs of one weight, or of several side by side, 64 columns at
+// a time in ascending order.
 //
-// A row's 16 columns are signed bytes and a scale, its largest number to 127; the weight's are its own integers
-// (weight_format.h). Sixteen products are exact; their scaled sums are added in f32, in one order whatever the rows of
-// the tile are. A GPU makes four such products in an instruction, and a tile takes a quarter of the workgroup memory's
-// bandwidth that f32 does.
+// 16 columns of a row are signed bytes and a scale that maps the largest number to 127. The weight has its own integers
+// (weight_format.h). Sixteen products are exact. Their scaled sums are added in f32, in one order for all rows. A GPU
+// makes four such products in an instruction, and a tile takes a quarter of f32's workgroup memory bandwidth.
 //
-// Rows as integers are written once for all the tiles that they are in. In `memory` each has COLUMNS / 16 parts of four
-// words, then for each part its scale and the sum of what it stands for, f32.
+// Rows become integers once, for all tiles. In `memory` a row has COLUMNS / 16 parts of four words, then for each part
+// its scale and the f32 sum of its numbers.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +17,11 @@
 
 namespace sluice::webgpu {
 
-// Threads in two directions, and the sums of each: of rows row_side apart and of outputs that are neighbours. Smaller
-// on processors, whose drivers take long over unrolled loops.
+// Threads in two directions, and the sums of each thread: of rows row_side apart and of neighbouring outputs. Tiles are
+// smaller on processors, whose drivers compile unrolled loops slowly.
 struct IntegerTile {
   uint32_t row_side = 16, rows_each = 4, output_side = 16, outputs_each = 4;
-  bool few =
-      false;  // most tiles lack rows: what is not there is passed over, which costs tiles that are whole some 8 %
+  bool few = false;  // most tiles lack rows, so missing rows are skipped; that costs whole tiles some 8 %
   uint32_t rows() const { return row_side * rows_each; }
   uint32_t outputs() const { return output_side * outputs_each; }
   uint32_t threads() const { return row_side * output_side; }

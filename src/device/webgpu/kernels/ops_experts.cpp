@@ -175,15 +175,6 @@ PlaceRange experts_of(const WeightTile& tile, uint32_t rows) {
   return {static_cast<uint32_t>(tile.first_row / rows), static_cast<uint32_t>((tile.first_row + tile.rows) / rows)};
 }
 
-// The op whose choice it is.
-uint32_t route_of(const Program& program, const Experts& experts) {
-  for (uint32_t op = 0; op < program.ops.size(); ++op) {
-    const auto* route = std::get_if<Route>(&program.ops[op]);
-    if (route != nullptr && route->index == experts.index) return op;
-  }
-  return kNone;
-}
-
 }  // namespace
 
 Kernel Emitter::ExpertsKernels::plain(const char* name, uint64_t blocks, uint64_t times) const {
@@ -334,7 +325,7 @@ void Emitter::emit_resident(const ExpertsKernels& kernels) {
 void Emitter::emit_streamed(const ExpertsKernels& kernels) {
   const Experts& op = kernels.op;
   const uint32_t table = scratch(kernels.experts);
-  dispatches_.streamed.push_back({.op = op_, .route = route_of(program_, op), .table = table});
+  dispatches_.streamed.push_back({.op = op_, .table = table});
   const SlotsLayout& all = layout_.slots();
   const auto add_of_present = [&](Kernel kernel) {
     kernel.constants.push_back({"SLOT_WORDS", static_cast<uint32_t>(all.words)});

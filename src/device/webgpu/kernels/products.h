@@ -1,15 +1,13 @@
-// Text that kernels of matrix times vector share.
+// WGSL for products of a matrix and a vector.
 //
-// A workgroup is TEAMS teams of LANES threads. A team makes ROWS_EACH numbers, of as many rows of the weight; its lanes
-// share the columns, units of the weight's format (weight_format.h), LANES apart. Lanes load their units while the
-// vector is staged in workgroup memory, all of it or a batch at a time. The lanes' sums, over all batches, are added as
-// a tree in each subgroup, then subgroup by subgroup: an order that follows from the weight's shape and formats alone.
+// A workgroup is TEAMS teams of LANES threads. A team computes ROWS_EACH outputs, one for each of its weight rows. Its
+// lanes share the columns in units of the weight's format (weight_format.h), LANES apart. Lanes load their units while
+// the vector is staged in workgroup memory, whole or in batches. The lanes' sums are added as a tree in each subgroup,
+// then subgroup by subgroup. That order depends only on the weight's shape and formats.
 //
-// Fast arithmetic stages the vector as integers where the formats of all weights have such (integer_tiles.h): products
-// of 16 columns are exact, and what a lane reads of the vector is a quarter as much.
-//
-// Tried, and slower on an H200: columns straight from `memory`, which a GPU reads past its nearest cache; 8 and 16 rows
-// a team (docs/experiments.md).
+// Fast arithmetic stages the vector as integers if all weights' formats have integers (integer_tiles.h): products of 16
+// columns are exact, and a lane reads a quarter as much of the vector. Tried, and slower on an H200: columns straight
+// from `memory`, which bypasses the nearest cache; 8 and 16 rows a team (docs/experiments.md).
 #pragma once
 
 #include <cstdint>
@@ -24,10 +22,10 @@ namespace sluice::webgpu {
 
 struct ProductSize {
   uint32_t columns = 0;
-  uint64_t outputs = 0;     // of all that a row of the step is multiplied with
-  uint32_t unit_parts = 1;  // the most of its weights' formats
-  uint32_t weights = 1;     // that are multiplied at once
-  uint32_t vectors = 1;     // that have rows of the weight of their own; as many at once as there is room for
+  uint64_t outputs = 0;     // of all weights that a row of the step is multiplied with
+  uint32_t unit_parts = 1;  // the largest of the weights' formats
+  uint32_t weights = 1;     // multiplied at once
+  uint32_t vectors = 1;     // with rows of the weight of their own; as many at once as there is room for
   bool integers = false;
 };
 
@@ -37,7 +35,7 @@ struct ProductShape {
   uint32_t vectors = 1;     // multiplied at once, each by teams of its own
   uint32_t unit_parts = 1, weights = 1;
   bool integers = false;
-  bool rolled = false;  // one row after another: for drivers that take long over long texts
+  bool rolled = false;  // one row after another: for drivers that compile long texts slowly
   uint32_t threads() const { return lanes * teams; }
   uint32_t outputs() const { return teams / vectors * rows_each; }  // of a workgroup: a multiple of four
   uint32_t staged_bytes() const;                                    // of workgroup memory

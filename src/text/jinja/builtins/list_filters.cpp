@@ -1,3 +1,4 @@
+// Filters of lists: sort, map, select, groupby and their kin (filters.h).
 #include <algorithm>
 #include <iterator>
 

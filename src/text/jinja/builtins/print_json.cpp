@@ -1,3 +1,4 @@
+// tojson: values as JSON (print.h).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

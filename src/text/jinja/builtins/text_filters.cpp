@@ -1,3 +1,4 @@
+// Filters of texts: trim, replace, indent, escape and their kin (filters.h).
 #include <algorithm>
 
 #include "text/jinja/builtins/filters.h"

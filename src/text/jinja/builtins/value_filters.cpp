@@ -1,3 +1,4 @@
+// Filters of any value: default, length, tojson, int, float, round and their kin (filters.h).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

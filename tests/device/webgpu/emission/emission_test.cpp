@@ -17,6 +17,7 @@
 #include "recording_host.h"
 #include "tests/device/parity_player.h"
 #include "tests/engine/real_engine.h"
+#include "tests/small_models.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -123,12 +124,17 @@ EngineOptions options_of(Arithmetic arithmetic) {
   return options;
 }
 
-constexpr const char* kFamilies[] = {"gemma4_dense",      "gemma4_moe",      "qwen3_5_moe",      "deepseek_v3",
-                                     "gemma4_dense q8_0", "gemma4_moe q8_0", "qwen3_5_moe q8_0", "deepseek_v3 q8_0",
-                                     "qwen3_5_moe_mlx2",  "deepseek_v3_mlx4"};
+// Every small model, and those in bf16 with their weights in 8 bits, too.
+std::vector<std::string> models() {
+  std::vector<std::string> all;
+  for (const SmallModel& one : small_models())
+    if (one.weights_here) all.push_back(one.name);
+  for (const char* name : small_models_here()) all.push_back(cat(name, " q8_0"));
+  return all;
+}
 
 TEST_P(EmissionOn, EveryFamilyKeepsTheRules) {
-  for (const char* model : kFamilies)
+  for (const std::string& model : models())
     for (const Arithmetic arithmetic : kArithmetics) {
       SCOPED_TRACE(cat(model, arithmetic == Arithmetic::exact ? ", exact" : ", fast"));
       EXPECT_GT(record_of(model, GetParam().adapter, options_of(arithmetic))->dispatches.size(), 0u);
@@ -156,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Adapters, EmissionOn, testing::ValuesIn(test_adapters()
 
 // Pipelines are made once, also of the disk's cache: nothing in a text may differ from run to run.
 TEST(Emission, TheSameModelGivesTheSameTextsAndDispatches) {
-  for (const char* model : kFamilies) {
+  for (const std::string& model : models()) {
     const auto once = record_of(model, default_adapter(), options_of(Arithmetic::fast));
     const auto again = record_of(model, default_adapter(), options_of(Arithmetic::fast));
     ASSERT_EQ(once->pipelines.size(), again->pipelines.size()) << model;
@@ -257,7 +263,7 @@ struct DecodeDispatches {
   const char* last_layer;  // of another kind, or narrowed to wanted rows
 };
 
-// Fusing keeps these low (docs/architecture.md): a kernel more in every layer is some percent of a small model's token.
+// Fusing keeps these low (docs/webgpu.md): a kernel more in every layer is some percent of a small model's token.
 TEST(Emission, ATokensDispatchesAreAsManyAsEver) {
   constexpr DecodeDispatches kWanted[] = {
       // Queries' norm and turn are attention's own; norms and sums are the next product's.

@@ -1,12 +1,13 @@
-#include "app/plan/rehearsal.h"
+#include "app/plan/step_times.h"
 
 #include <algorithm>
 #include <map>
 #include <vector>
 
 #include "app/bench/metered_device.h"
-#include "app/plan/paced_reads.h"
+#include "app/plan/simulated_disk.h"
 #include "base/threads.h"
+#include "device/measured.h"
 #include "engine/experts/expert_store.h"
 #include "engine/step_fill.h"
 #include "graph/ops/sample.h"
@@ -143,10 +144,10 @@ class Player {
 
 // What a layer waits for one expert, and for each more of all that it chooses.
 Status play_misses(Player& player, const MemoryPlan& plan, const ExpertPlaces& places, Machine& machine,
-                   const ForecastSources& sources, Rehearsal& played) {
+                   const ForecastSources& sources, StepTimes& played) {
   if (!sources.disk && sources.header_only) return {};
   const auto open = [&]() -> Result<std::unique_ptr<ReadQueue>> {
-    if (sources.disk) return std::unique_ptr<ReadQueue>(std::make_unique<PacedReads>(*sources.disk));
+    if (sources.disk) return std::unique_ptr<ReadQueue>(std::make_unique<SimulatedDisk>(*sources.disk));
     return open_read_queue(places.paths());
   };
   const auto waited = [&](uint32_t lacking) -> Result<double> {
@@ -164,8 +165,8 @@ Status play_misses(Player& player, const MemoryPlan& plan, const ExpertPlaces& p
 
 }  // namespace
 
-Result<Rehearsal> rehearse(const MemoryPlan& plan, const WeightFiles& files, Machine& machine, EngineOptions options,
-                           const ForecastSources& sources) {
+Result<StepTimes> time_steps_without_weights(const MemoryPlan& plan, const WeightFiles& files, Machine& machine,
+                                             EngineOptions options, const ForecastSources& sources) {
   const TextModel& model = *plan.model;
   options.prompt_chunk = plan.prompt_chunk;
   std::optional<ExpertPlaces> places;
@@ -178,14 +179,16 @@ Result<Rehearsal> rehearse(const MemoryPlan& plan, const WeightFiles& files, Mac
   TRY(const TextPorts ports, find_ports(model.program));
   StepBuffer step(model.program, planned.layout.maxima);
   fill_alone(step, ports, TokenClass::decode, 1, std::min(sources.depth + 1, planned.layout.context), model.vocabulary);
-  TRY(const std::unique_ptr<Runner> runner,
-      machine.device->rehearse(std::move(planned.plan), *model.weights, machine.budget));
+  std::unique_ptr<Runner> runner;
+  if (MeasuredDevice* const measured = machine.device->measured(); measured != nullptr)
+    TRY_ASSIGN(runner, measured->place_without_weights(std::move(planned.plan), *model.weights, machine.budget));
   if (runner == nullptr)
     return error(ErrorKind::unsupported, machine.device->info().name, ": plays no steps without weights");
   Player player(*runner, step, ports.sample, slots.count);
-  Rehearsal played;
+  StepTimes played;
   TRY(played.step_seconds, player.play_whole());
-  if (const auto counts = runner->dispatch_counts()) played.dispatches = counts->token;
+  if (MeasuredRunner* const measured = runner->measured(); measured != nullptr)
+    if (const auto counts = measured->dispatch_counts()) played.dispatches = counts->token;
   if (places) TRY_STATUS(play_misses(player, plan, *places, machine, sources, played));
   return played;
 }

@@ -1,4 +1,4 @@
-#include "device/webgpu/placed.h"
+#include "device/webgpu/plan_objects.h"
 
 #include <algorithm>
 #include <tuple>
@@ -21,8 +21,8 @@ uint64_t bound_bytes(uint64_t bytes) { return round_up(std::max(bytes, kLeastByt
 
 }  // namespace
 
-Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights,
-               Matrices matrices)
+PlanObjects::PlanObjects(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights,
+                         Matrices matrices)
     : plan_(plan), host_(std::move(host)), weights_(weights), kind_(matrices) {
   const Program& program = plan_.program();
   memory_ = buffer(plan_.memory_bytes());
@@ -49,7 +49,7 @@ Placed::Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::ve
   skip_what_is_full();
 }
 
-uint64_t Placed::shared_bytes(const WebGpuPlan& plan) {
+uint64_t PlanObjects::shared_bytes(const WebGpuPlan& plan) {
   uint64_t largest = 0, all = 0;
   for (WeightId id = 0; id < plan.program().weights.size(); ++id)
     for (uint32_t tile = 0; tile < plan.layout().matrix(id).tiles.size(); ++tile) {
@@ -60,7 +60,7 @@ uint64_t Placed::shared_bytes(const WebGpuPlan& plan) {
   return std::min(largest + kSharedBytes, all);
 }
 
-void Placed::share_matrices() {
+void PlanObjects::share_matrices() {
   const uint64_t most = std::max(host_->adapter().buffer_bytes / kBindingAlignment * kBindingAlignment, kLeastBytes);
   const uint64_t bytes = std::min(std::max(shared_bytes(plan_), kLeastBytes), most);
   const BufferId shared = buffer(bytes);
@@ -74,17 +74,17 @@ void Placed::share_matrices() {
     }
 }
 
-Placed::~Placed() {
+PlanObjects::~PlanObjects() {
   for (const BindingId binding : all_bindings_) host_->drop_binding(binding);
   for (const BufferId buffer : buffers_) host_->drop_buffer(buffer);
 }
 
-BufferId Placed::buffer(uint64_t bytes, BufferUse use) {
+BufferId PlanObjects::buffer(uint64_t bytes, BufferUse use) {
   buffers_.push_back(host_->buffer(bound_bytes(bytes), use));
   return buffers_.back();
 }
 
-void Placed::upload_factors(const std::vector<TensorSource>& weights) {
+void PlanObjects::upload_factors(const std::vector<TensorSource>& weights) {
   std::vector<float> all(plan_.layout().factor_words());
   for (WeightId id = 0; id < weights.size(); ++id) {
     if (!plan_.layout().is_factor(id)) continue;
@@ -95,7 +95,7 @@ void Placed::upload_factors(const std::vector<TensorSource>& weights) {
   host_->upload(factors_, 0, std::as_bytes(std::span(all)));
 }
 
-void Placed::fill(uint64_t bytes) {
+void PlanObjects::fill(uint64_t bytes) {
   const TensorSource& source = weights_[next_.weight];
   const MatrixLayout& matrix = plan_.layout().matrix(next_.weight);
   const WeightTile& tile = matrix.tiles[next_.tile];
@@ -121,8 +121,8 @@ void Placed::fill(uint64_t bytes) {
   skip_what_is_full();
 }
 
-void Placed::pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,
-                       std::span<std::byte> into) const {
+void PlanObjects::pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,
+                            std::span<std::byte> into) const {
   const WeightId ids[kExpertParts] = {op.gate, op.up, op.down};
   for (uint32_t before = 0; before < part; ++before)
     pieces = pieces.subspan(expert_pieces(weights_[ids[before]]).size());
@@ -140,14 +140,14 @@ void Placed::pack_part(const Experts& op, uint32_t expert, uint32_t part, std::s
   pack_weight_rows(source, {.expert = expert, .count = source.shape.rows}, matrix.row_words, to);
 }
 
-void Placed::fill_slot(uint32_t slot, const std::byte* packed) {
+void PlanObjects::fill_slot(uint32_t slot, const std::byte* packed) {
   const SlotsLayout& slots = plan_.layout().slots();
   const uint32_t buffer = slot / slots.in_buffer;
   const uint64_t bytes = slots.words * 4;
   host_->upload(slots_[buffer], (slot - slots.first(buffer)) * bytes, {packed, static_cast<size_t>(bytes)});
 }
 
-void Placed::skip_what_is_full() {
+void PlanObjects::skip_what_is_full() {
   for (; next_.weight < matrices_.size(); ++next_.weight, next_.tile = 0) {
     const std::vector<WeightTile>& tiles = plan_.layout().matrix(next_.weight).tiles;
     for (; next_.tile < tiles.size(); ++next_.tile, next_.row = 0)
@@ -155,7 +155,7 @@ void Placed::skip_what_is_full() {
   }
 }
 
-BoundRange Placed::range(const Slot& slot) const {
+BoundRange PlanObjects::range(const Slot& slot) const {
   const Layout& layout = plan_.layout();
   const auto whole = [](BufferId buffer, uint64_t bytes) {
     return BoundRange{.buffer = buffer, .bytes = bound_bytes(bytes)};
@@ -171,7 +171,7 @@ BoundRange Placed::range(const Slot& slot) const {
   return whole(flags_, plan_.program().ops.size() * 4);
 }
 
-Variant Placed::make_variant(const Dispatches& dispatches) {
+Variant PlanObjects::make_variant(const Dispatches& dispatches) {
   std::vector<PipelineId> pipelines;
   pipelines.reserve(dispatches.texts.size());
   for (const PipelineText& text : dispatches.texts) pipelines.push_back(host_->pipeline(text));
@@ -210,7 +210,7 @@ Variant Placed::make_variant(const Dispatches& dispatches) {
   return variant;
 }
 
-Result<const Variant*> Placed::looking_variant(TokenClass token_class) {
+Result<const Variant*> PlanObjects::looking_variant(TokenClass token_class) {
   std::optional<Variant>& variant = looking_[token_class];
   if (!variant) {
     variant = make_variant(plan_.looking_dispatches(token_class));

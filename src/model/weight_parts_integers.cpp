@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "model/integer_layout.h"
-#include "model/parts.h"
+#include "model/weight_parts.h"
 
 namespace sluice {
 namespace {
@@ -56,29 +56,29 @@ uint32_t numbers_of_row(const WeightPart& part, uint32_t columns) { return (colu
 
 }  // namespace
 
-std::optional<uint32_t> PartFinder::packed_bits(const std::string& name, const StoredTensor& elements,
-                                                uint32_t columns) const {
+std::optional<uint32_t> WeightPartFinder::packed_bits(const std::string& name, const StoredTensor& elements,
+                                                      uint32_t columns) const {
   const bool packed = checkpoint_->dialect() != Dialect::gguf && elements.format == Format::i32 &&
                       ends_with(elements.name, kPackedSuffix) && beside(name + "_scale") != nullptr;
   if (!packed || elements.shape.empty()) return std::nullopt;
   return bits_of(elements.shape.back(), columns);
 }
 
-bool PartFinder::is_integers(const std::string& name, const StoredTensor& elements) const {
+bool WeightPartFinder::is_integers(const std::string& name, const StoredTensor& elements) const {
   if (checkpoint_->dialect() == Dialect::gguf) return false;
   return (elements.format == Format::i8 && beside(name + "_scale") != nullptr) ||
          packed_bits(name, elements, 0).has_value();
 }
 
-Status PartFinder::check_columns(const StoredTensor& elements, const WeightShape& shape) const {
+Status WeightPartFinder::check_columns(const StoredTensor& elements, const WeightShape& shape) const {
   const uint32_t whole = format_info(Format::u4).block_elements;
   if (shape.columns != 0 && shape.columns % whole == 0) return {};
   return error(ErrorKind::unsupported, described(elements), " has rows of ", shape.columns,
                " integers: want a multiple of ", whole);
 }
 
-Status PartFinder::add_zero_point(const std::string& name, const StoredTensor& elements, const WeightShape& shape,
-                                  FoundParts& found) const {
+Status WeightPartFinder::add_zero_point(const std::string& name, const StoredTensor& elements, const WeightShape& shape,
+                                        FoundWeightParts& found) const {
   const StoredTensor* side = beside(name + "_zero_point");
   if (const std::optional<uint32_t> bits = packed_bits(name, elements, shape.columns)) {
     TRY_STATUS(check_columns(elements, shape));
@@ -89,8 +89,8 @@ Status PartFinder::add_zero_point(const std::string& name, const StoredTensor& e
 }
 
 // Zero points are packed as the elements are, so that the middle falls out of the difference.
-Status PartFinder::add_packed_zero_point(const StoredTensor& side, uint32_t bits, const WeightShape& shape,
-                                         FoundParts& found) const {
+Status WeightPartFinder::add_packed_zero_point(const StoredTensor& side, uint32_t bits, const WeightShape& shape,
+                                               FoundWeightParts& found) const {
   std::vector<int64_t> words = side.shape;
   const bool by_expert = shape.experts > 1 && words.size() == 3 && words.front() == shape.experts;
   if (by_expert) words.erase(words.begin());
@@ -118,7 +118,7 @@ Status PartFinder::add_packed_zero_point(const StoredTensor& side, uint32_t bits
 }
 
 // Groups that follow one another need no list. A list with -1 was never filled in.
-Status PartFinder::add_groups(const StoredTensor& side, const WeightShape& shape, FoundParts& found) const {
+Status WeightPartFinder::add_groups(const StoredTensor& side, const WeightShape& shape, FoundWeightParts& found) const {
   found.tensors.push_back(&side);
   if (side.format != Format::i32 || side.shape != std::vector<int64_t>{shape.columns})
     return error(ErrorKind::invalid, described(side), " is ", format_name(side.format), " ", format_shape(side.shape),
@@ -140,7 +140,7 @@ Status PartFinder::add_groups(const StoredTensor& side, const WeightShape& shape
   return {};
 }
 
-Result<ElementView> PartFinder::words_view(const StoredTensor& elements, const WeightShape& shape) const {
+Result<ElementView> WeightPartFinder::words_view(const StoredTensor& elements, const WeightShape& shape) const {
   if (!quantization_.words)
     return error(ErrorKind::unsupported, described(elements),
                  ": config.json does not say how it is packed: want quantization_config with quant_method gptq or awq");
@@ -156,12 +156,12 @@ Result<ElementView> PartFinder::words_view(const StoredTensor& elements, const W
   return ElementView{format_of_bits(bits), {inner, outer * kWordBits / bits}};
 }
 
-Result<FoundParts> PartFinder::find_words(const std::string& stem, const StoredTensor& elements,
-                                          const WeightShape& shape) const {
+Result<FoundWeightParts> WeightPartFinder::find_words(const std::string& stem, const StoredTensor& elements,
+                                                      const WeightShape& shape) const {
   const bool awq = quantization_.words->kind == WordLayout::Kind::awq;
   const uint32_t bits = awq ? kBits[0] : bits_of(elements.shape[0], shape.columns);
   TRY_STATUS(check_columns(elements, shape));
-  FoundParts found;
+  FoundWeightParts found;
   const uint64_t in_word = kWordBits / bits;
   if (awq)
     found.grid = NumberGrid{.word = NumberGrid::Word::of_rows,
@@ -203,8 +203,8 @@ Result<FoundParts> PartFinder::find_words(const std::string& stem, const StoredT
 }
 
 // Symmetric files hold the middle, some less one and some not, whatever their version says: it is not read.
-Status PartFinder::add_word_zeros(const std::string& stem, const StoredTensor& elements, uint32_t bits, int64_t groups,
-                                  const WeightShape& shape, FoundParts& found) const {
+Status WeightPartFinder::add_word_zeros(const std::string& stem, const StoredTensor& elements, uint32_t bits,
+                                        int64_t groups, const WeightShape& shape, FoundWeightParts& found) const {
   const uint32_t in_word = kWordBits / bits;
   const uint32_t one_each = bits == 8 ? 0x01010101u : 0x11111111u;
   const StoredTensor* const zeros = beside(stem + ".qzeros");

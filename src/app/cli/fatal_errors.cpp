@@ -1,4 +1,4 @@
-#include "app/cli/last_words.h"
+#include "app/cli/fatal_errors.h"
 
 #include <unistd.h>
 
@@ -48,7 +48,7 @@ void end_without_catch() {
 
 }  // namespace
 
-void prepare_last_words() {
+void handle_fatal_errors() {
   struct sigaction action = {};
   action.sa_sigaction = lose_file;
   action.sa_flags = SA_SIGINFO;

@@ -1,5 +1,5 @@
-// Reads of a disk that gives so many bytes a second, one after the other: for files that are elsewhere. They bring
-// zeros.
+// A disk of a given bandwidth, simulated, for model files that are not on this machine. Reads end one after another,
+// when such a disk would have ended them; the bytes are zeros.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace sluice {
 
-class PacedReads final : public ReadQueue {
+class SimulatedDisk final : public ReadQueue {
  public:
-  explicit PacedReads(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
+  explicit SimulatedDisk(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
 
   std::string description() const override { return "as fast as it was said"; }
   uint32_t depth() const override { return 64; }

@@ -1,11 +1,11 @@
-#include "app/plan/paced_reads.h"
+#include "app/plan/simulated_disk.h"
 
 #include <algorithm>
 #include <thread>
 
 namespace sluice {
 
-void PacedReads::begin(const FileRead& read) {
+void SimulatedDisk::begin(const FileRead& read) {
   if (zeros_.insert(read.into.data()).second) std::ranges::fill(read.into, std::byte{0});
   const std::chrono::duration<double> takes(static_cast<double>(read.into.size()) / bytes_per_second_);
   const Clock::time_point now = Clock::now();
@@ -14,7 +14,7 @@ void PacedReads::begin(const FileRead& read) {
                         .due = begins + std::chrono::duration_cast<Clock::duration>(takes)});
 }
 
-void PacedReads::take_ended(std::vector<ReadEnd>& ended, bool wait) {
+void SimulatedDisk::take_ended(std::vector<ReadEnd>& ended, bool wait) {
   if (wait && !under_way_.empty()) std::this_thread::sleep_until(under_way_.front().due);
   for (; !under_way_.empty() && under_way_.front().due <= Clock::now(); under_way_.pop_front())
     ended.push_back(under_way_.front().end);

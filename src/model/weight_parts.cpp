@@ -1,4 +1,4 @@
-#include "model/parts.h"
+#include "model/weight_parts.h"
 
 #include <algorithm>
 
@@ -65,9 +65,9 @@ bool is_block_length(const Json& number) {
 
 }  // namespace
 
-Result<PartFinder> PartFinder::open(const Checkpoint& checkpoint, const SourceNames& names,
-                                    std::unordered_set<std::string> claimed) {
-  PartFinder finder(checkpoint, names);
+Result<WeightPartFinder> WeightPartFinder::open(const Checkpoint& checkpoint, const SourceNames& names,
+                                                std::unordered_set<std::string> claimed) {
+  WeightPartFinder finder(checkpoint, names);
   finder.claimed_ = std::move(claimed);
   const Json* config = checkpoint.document("config.json");
   if (config == nullptr) return finder;
@@ -84,16 +84,16 @@ Result<PartFinder> PartFinder::open(const Checkpoint& checkpoint, const SourceNa
   return finder;
 }
 
-const StoredTensor* PartFinder::beside(const std::string& name) const {
+const StoredTensor* WeightPartFinder::beside(const std::string& name) const {
   return claimed_.contains(name) ? nullptr : names_->find(name);
 }
 
-std::string PartFinder::described(const StoredTensor& tensor) const {
+std::string WeightPartFinder::described(const StoredTensor& tensor) const {
   return cat(checkpoint_->files()[tensor.file], ": ", printable(tensor.name));
 }
 
-Result<ElementView> PartFinder::view(const std::string& name, const StoredTensor& elements,
-                                     const WeightShape& shape) const {
+Result<ElementView> WeightPartFinder::view(const std::string& name, const StoredTensor& elements,
+                                           const WeightShape& shape) const {
   if (lies_in_words(elements)) return words_view(elements, shape);
   ElementView view{elements.format, elements.shape};
   TRY(const MlxPacking* const mlx, mlx_packing(stem_of(name), elements));
@@ -107,9 +107,9 @@ Result<ElementView> PartFinder::view(const std::string& name, const StoredTensor
   return view;
 }
 
-Result<FoundParts> PartFinder::find(const std::string& name, const StoredTensor& elements,
-                                    const WeightShape& shape) const {
-  FoundParts found;
+Result<FoundWeightParts> WeightPartFinder::find(const std::string& name, const StoredTensor& elements,
+                                                const WeightShape& shape) const {
+  FoundWeightParts found;
   const std::string stem = stem_of(name);
   if (lies_in_words(elements)) return find_words(stem, elements, shape);
   TRY(const MlxPacking* const mlx, mlx_packing(stem, elements));
@@ -143,7 +143,8 @@ Result<FoundParts> PartFinder::find(const std::string& name, const StoredTensor&
 }
 
 // Numbers that a file keeps as u8 are `of_bytes`; nothing: the side's are floats.
-Result<WeightPart> PartFinder::part_of(const StoredTensor& side, PartRole role, std::optional<Format> of_bytes) const {
+Result<WeightPart> WeightPartFinder::part_of(const StoredTensor& side, PartRole role,
+                                             std::optional<Format> of_bytes) const {
   WeightPart part;
   part.role = role;
   part.format = side.format == Format::u8 && of_bytes ? *of_bytes : side.format;
@@ -157,7 +158,8 @@ Result<WeightPart> PartFinder::part_of(const StoredTensor& side, PartRole role, 
   return part;
 }
 
-Status PartFinder::add(const StoredTensor& side, PartRole role, const WeightShape& shape, FoundParts& found) const {
+Status WeightPartFinder::add(const StoredTensor& side, PartRole role, const WeightShape& shape,
+                             FoundWeightParts& found) const {
   TRY(WeightPart part, part_of(side, role, Format::f8_e8m0));
   TRY_STATUS(fit(side, shape, part));
   found.parts.push_back(std::move(part));
@@ -166,7 +168,7 @@ Status PartFinder::add(const StoredTensor& side, PartRole role, const WeightShap
 }
 
 // Finds the blocks from the number of scales: of the tensor, of each row, of a row's groups, or of blocks of rows.
-Status PartFinder::fit(const StoredTensor& side, const WeightShape& shape, WeightPart& part) const {
+Status WeightPartFinder::fit(const StoredTensor& side, const WeightShape& shape, WeightPart& part) const {
   std::vector<int64_t> numbers = side.shape;
   const bool by_expert = shape.experts > 1 && !numbers.empty() && numbers.front() == shape.experts;
   if (by_expert) numbers.erase(numbers.begin());
@@ -196,7 +198,7 @@ Status PartFinder::fit(const StoredTensor& side, const WeightShape& shape, Weigh
   return {};
 }
 
-Result<const MlxPacking*> PartFinder::mlx_packing(const std::string& stem, const StoredTensor& elements) const {
+Result<const MlxPacking*> WeightPartFinder::mlx_packing(const std::string& stem, const StoredTensor& elements) const {
   if (checkpoint_->dialect() == Dialect::gguf || beside(stem + kMlxScales) == nullptr) return nullptr;
   const std::string tensor = cat(checkpoint_->files()[elements.file], ": ", printable(elements.name));
   if (!mlx_)
@@ -209,9 +211,9 @@ Result<const MlxPacking*> PartFinder::mlx_packing(const std::string& stem, const
   return packing;
 }
 
-Result<FoundParts> PartFinder::find_mlx(const std::string& stem, const StoredTensor& elements,
-                                        const MlxPacking& packing, const WeightShape& shape) const {
-  FoundParts found;
+Result<FoundWeightParts> WeightPartFinder::find_mlx(const std::string& stem, const StoredTensor& elements,
+                                                    const MlxPacking& packing, const WeightShape& shape) const {
+  FoundWeightParts found;
   const std::string tensor = cat(checkpoint_->files()[elements.file], ": ", printable(elements.name));
   if (shape.columns % packing.group != 0)
     return error(ErrorKind::invalid, tensor, " has rows of ", shape.columns, " elements: want whole groups of ",
@@ -227,8 +229,8 @@ Result<FoundParts> PartFinder::find_mlx(const std::string& stem, const StoredTen
 }
 
 // A number for each group, in the shape of the elements.
-Status PartFinder::add_mlx(const StoredTensor& side, const StoredTensor& elements, PartRole role,
-                           const MlxPacking& packing, const WeightShape& shape, FoundParts& found) const {
+Status WeightPartFinder::add_mlx(const StoredTensor& side, const StoredTensor& elements, PartRole role,
+                                 const MlxPacking& packing, const WeightShape& shape, FoundWeightParts& found) const {
   std::vector<int64_t> want = elements.shape;
   const uint32_t groups = shape.columns / packing.group;
   want.back() = groups;

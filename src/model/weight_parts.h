@@ -42,53 +42,54 @@ struct ElementView {
   std::vector<int64_t> shape;  // packed elements counted one by one
 };
 
-struct FoundParts {
+struct FoundWeightParts {
   std::optional<NumberGrid> grid;  // of the elements
   std::vector<WeightPart> parts;
   std::vector<const StoredTensor*> tensors;  // beside the elements, used or not
 };
 
-class PartFinder {
+class WeightPartFinder {
  public:
   // `claimed`: names that are weights of their own and so no parts; names and checkpoint outlive the finder.
-  static Result<PartFinder> open(const Checkpoint& checkpoint, const SourceNames& names,
-                                 std::unordered_set<std::string> claimed);
+  static Result<WeightPartFinder> open(const Checkpoint& checkpoint, const SourceNames& names,
+                                       std::unordered_set<std::string> claimed);
 
   // `name` is the table's word for the weight, under which `elements` was found; `shape` is what the whole tensor
   // should have.
   Result<ElementView> view(const std::string& name, const StoredTensor& elements, const WeightShape& shape) const;
   // For a weight whose tensor has that view.
-  Result<FoundParts> find(const std::string& name, const StoredTensor& elements, const WeightShape& shape) const;
+  Result<FoundWeightParts> find(const std::string& name, const StoredTensor& elements, const WeightShape& shape) const;
 
  private:
-  PartFinder(const Checkpoint& checkpoint, const SourceNames& names) : checkpoint_(&checkpoint), names_(&names) {}
+  WeightPartFinder(const Checkpoint& checkpoint, const SourceNames& names) : checkpoint_(&checkpoint), names_(&names) {}
   const StoredTensor* beside(const std::string& name) const;
   std::string described(const StoredTensor& tensor) const;  // "model.safetensors: x.weight"
 
-  // Integers: integer_parts.cpp.
+  // Integers: weight_parts_integers.cpp.
   std::optional<uint32_t> packed_bits(const std::string& name, const StoredTensor& elements, uint32_t columns) const;
   bool is_integers(const std::string& name, const StoredTensor& elements) const;
   Status check_columns(const StoredTensor& elements, const WeightShape& shape) const;
   Status add_zero_point(const std::string& name, const StoredTensor& elements, const WeightShape& shape,
-                        FoundParts& found) const;
+                        FoundWeightParts& found) const;
   Status add_packed_zero_point(const StoredTensor& side, uint32_t bits, const WeightShape& shape,
-                               FoundParts& found) const;
-  Status add_groups(const StoredTensor& side, const WeightShape& shape, FoundParts& found) const;
+                               FoundWeightParts& found) const;
+  Status add_groups(const StoredTensor& side, const WeightShape& shape, FoundWeightParts& found) const;
   Result<ElementView> words_view(const StoredTensor& elements, const WeightShape& shape) const;
-  Result<FoundParts> find_words(const std::string& stem, const StoredTensor& elements, const WeightShape& shape) const;
+  Result<FoundWeightParts> find_words(const std::string& stem, const StoredTensor& elements,
+                                      const WeightShape& shape) const;
   Status add_word_zeros(const std::string& stem, const StoredTensor& elements, uint32_t bits, int64_t groups,
-                        const WeightShape& shape, FoundParts& found) const;
+                        const WeightShape& shape, FoundWeightParts& found) const;
 
-  Status add(const StoredTensor& side, PartRole role, const WeightShape& shape, FoundParts& found) const;
+  Status add(const StoredTensor& side, PartRole role, const WeightShape& shape, FoundWeightParts& found) const;
   Status fit(const StoredTensor& side, const WeightShape& shape, WeightPart& part) const;
   Result<WeightPart> part_of(const StoredTensor& side, PartRole role, std::optional<Format> of_bytes) const;
 
   // MLX, where `stem`.scales lies beside the elements.
   Result<const MlxPacking*> mlx_packing(const std::string& stem, const StoredTensor& elements) const;  // null: none
-  Result<FoundParts> find_mlx(const std::string& stem, const StoredTensor& elements, const MlxPacking& packing,
-                              const WeightShape& shape) const;
+  Result<FoundWeightParts> find_mlx(const std::string& stem, const StoredTensor& elements, const MlxPacking& packing,
+                                    const WeightShape& shape) const;
   Status add_mlx(const StoredTensor& side, const StoredTensor& elements, PartRole role, const MlxPacking& packing,
-                 const WeightShape& shape, FoundParts& found) const;
+                 const WeightShape& shape, FoundWeightParts& found) const;
 
   const Checkpoint* checkpoint_;
   const SourceNames* names_;

@@ -1,6 +1,6 @@
 // Weights whose scales lie in tensors of their own: read, converted and computed with. The checkpoints and the sums of
 // their numbers are make_parts.py's, from the definitions of the formats.
-#include "model/parts.h"
+#include "model/weight_parts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// A plan on the GPU: buffers filled from the model's file, pipelines, bindings and uniforms, all made once.
+// The GPU objects of one plan: buffers, which are filled from the model's file, pipelines, bindings and uniforms. All
+// are made once, before the first step.
 #pragma once
 
 #include <map>
@@ -17,7 +18,7 @@ namespace sluice::webgpu {
 inline constexpr uint64_t kPieceBytes = uint64_t{8} << 20;
 inline constexpr uint64_t kStagingBytes = uint64_t{80} << 20;
 
-struct PlacedDispatch {
+struct BoundDispatch {
   PipelineId pipeline = 0;
   BindingId binding = 0;
   uint32_t uniform_offset = 0;
@@ -27,24 +28,24 @@ struct PlacedDispatch {
   bool of_present = false;  // as Dispatch has it
 };
 struct Variant {
-  std::vector<PlacedDispatch> list{};
-  std::vector<StreamedExperts> streamed{};  // in the order of the program
+  std::vector<BoundDispatch> list{};
+  std::vector<StreamedExperts> streamed{};
 };
 
 // What matrices hold: the model's weights; or nothing, where only the time of decode steps matters. Then they share one
 // buffer, of which each has another part than those before it, so that no cache holds what a step reads.
 enum class Matrices : uint8_t { filled, shared };
 
-class Placed {
+class PlanObjects {
  public:
   // `host` may be shared by several; `plan` outlives this.
-  Placed(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights,
-         Matrices matrices);
+  PlanObjects(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights,
+              Matrices matrices);
   // What matrices take that are shared, of that plan.
   static uint64_t shared_bytes(const WebGpuPlan& plan);
-  Placed(const Placed&) = delete;
-  Placed& operator=(const Placed&) = delete;
-  ~Placed();
+  PlanObjects(const PlanObjects&) = delete;
+  PlanObjects& operator=(const PlanObjects&) = delete;
+  ~PlanObjects();
 
   // Packs and uploads the next piece of the matrices, of about so many bytes.
   void fill(uint64_t bytes);

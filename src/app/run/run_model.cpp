@@ -1,0 +1,124 @@
+#include "app/run/run_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "app/cli/environment.h"
+#include "app/cli/progress.h"
+#include "app/open/contents_file.h"
+#include "app/run/expert_list.h"
+#include "app/run/sampling_options.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+// What the model's store begins with, changed by what was given.
+Result<ConversationSettings> conversation_settings(const Arguments& arguments, const ChatModel& model) {
+  const StoreSettings& stored = model.settings;
+  ConversationSettings settings;
+  settings.raw = arguments.flag("--raw");
+  if (arguments.flag("--think") || arguments.flag("--no-think")) settings.think = arguments.flag("--think");
+  if (model.text.chat && !settings.raw) {
+    settings.system = stored.system;
+    settings.opening = stored.messages;
+  }
+  if (arguments.given("--system")) settings.system = arguments.text("--system");
+  if (!settings.system.empty() && !model.text.chat)
+    return error(ErrorKind::invalid, "run: --system: this model has no chat template: want --chat-template FILE");
+  TurnSettings& turn = settings.turn;
+  TRY(turn.sampling, sampling_settings(arguments, model.model.facts().vocabulary, stored.sampling));
+  const auto max_tokens = static_cast<uint32_t>(arguments.integer("--max-tokens"));
+  turn.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
+  turn.stops = stored.stops;
+  for (std::string& stop : arguments.all("--stop")) turn.stops.push_back(std::move(stop));
+  turn.context_hint = " (--context, or /clear)";
+  return settings;
+}
+
+// Where the list of hot experts is; "" where there shall be none.
+std::string expert_list_of(const Arguments& arguments, const Machine& machine, const Model& model) {
+  const std::string folder = state_folder();
+  const bool streams = machine.bound().strict() || arguments.given("--expert-memory");
+  if (!streams || folder.empty() || arguments.flag("--no-expert-list")) return "";
+  const Result<std::string> path = expert_list_path(folder, model.checkpoint().files());
+  return path ? *path : "";
+}
+
+std::vector<HotExpert> hot_the_last_time(const std::string& path, Console& console) {
+  if (path.empty()) return {};
+  Result<std::vector<HotExpert>> hot = read_expert_list(path);
+  if (hot) return *std::move(hot);
+  if (hot.error().kind != ErrorKind::not_found) console.err(cat("sluice: ", hot.error().text, ": not used\n"));
+  return {};
+}
+
+// What the engine is to be like; what is foreseen of it goes into `run`.
+Result<EngineOptions> engine_options(const ChatModel& model, const Arguments& arguments, Machine& machine,
+                                     Console& console, RunModel& run) {
+  EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
+  options.states = machine.states.get();
+  options.experts = expert_options(arguments);
+  run.expert_list = expert_list_of(arguments, machine, model.model);
+  options.experts.warm = hot_the_last_time(run.expert_list, console);
+  measure_reserve(machine);
+  const bool on_gpu = machine.device->info().memory != Domain::host;
+  if (arguments.flag("--stats") && (machine.bound().strict() || on_gpu)) {
+    TRY(const Foresight foresight, foresee(model.model, weight_files(model.model), machine, options, {}));
+    run.foreseen = foresight.forecast;
+    measure_reserve(machine);
+  }
+  return options;
+}
+
+}  // namespace
+
+void keep_hot_experts(const RunModel& model, Console& console) {
+  const std::vector<HotExpert> hot = model.engine().hot_experts();
+  if (model.expert_list.empty() || hot.empty()) return;
+  if (const Status kept = write_expert_list(model.expert_list, hot); !kept)
+    console.err(cat("sluice: ", kept.error().text, " (which experts were used is not kept)\n"));
+}
+
+Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments) {
+  TRY(Model model, open_model(files, arguments));
+  TRY(const StoreSettings stored, settings_of(files, model));
+  WeightFiles weights = weight_files(model);
+  EngineOptions options = engine_options_of(arguments, model.facts(), stored.context);
+  return DeviceNeeds{std::move(model), std::move(weights), options};
+}
+
+Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Arguments& arguments, Machine& machine,
+                                                 Console& console) {
+  auto run = std::make_unique<RunModel>();
+  run->files = std::move(files);
+  if (arguments.given("--record-routing")) {
+    run->meter = std::make_unique<Meter>();
+    run->meter->keep_uses = true;
+    run->metered = std::make_unique<MeteredDevice>(*machine.device, *run->meter);
+  }
+  std::optional<ProgressLine> loading;
+  const auto options = [&](const ChatModel& model) -> Result<EngineOptions> {
+    for (const std::string& ignored : model.model.facts().ignored)
+      console.err(cat("sluice: ", ignored, ": not used\n"));
+    TRY(run->settings, conversation_settings(arguments, model));
+    TRY(EngineOptions options, engine_options(model, arguments, machine, console, *run));
+    loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
+    return options;
+  };
+  Device& device = run->metered ? *run->metered : *machine.device;
+  TRY(run->chat, open_chat_model({.files = run->files,
+                                  .chat_template_path = arguments.text("--chat-template"),
+                                  .contents = std::make_shared<ContentsFile>(contents_path(state_folder()),
+                                                                             run->files.path, console),
+                                  .draft_head = draft_of(arguments).kind == DraftKind::mtp,
+                                  .options = options},
+                                 device, machine.budget, machine.bounds));
+  if (run->metered && !run->engine().expert_stats()) {
+    return error(ErrorKind::invalid, "run: --record-routing: every expert lies in memory: want a --memory or an ",
+                 "--expert-memory too small for that, since choices are seen where experts are read");
+  }
+  return run;
+}
+
+}  // namespace sluice

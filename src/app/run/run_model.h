@@ -1,0 +1,44 @@
+// A model opened for `sluice run`: what chat/ opens, and what the command's options add to it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/bench/metered_device.h"
+#include "app/cli/args.h"
+#include "app/cli/console.h"
+#include "app/open/open.h"
+#include "app/plan/forecast.h"
+#include "base/result.h"
+#include "chat/conversation.h"
+#include "chat/open_model.h"
+
+namespace sluice {
+
+// In the order in which its parts are made; they are taken down the other way round.
+struct RunModel {
+  ModelFiles files;
+  std::unique_ptr<Meter> meter;            // of --record-routing, and
+  std::unique_ptr<MeteredDevice> metered;  // the device that it is of; else null
+  std::string expert_list;                 // where hot experts are kept; "": nowhere
+  std::unique_ptr<ChatModel> chat;
+  ConversationSettings settings;       // that a new conversation begins with
+  std::optional<Forecast> foreseen{};  // with --stats, within --memory
+
+  const Model& model() const { return chat->model; }
+  Engine& engine() const { return *chat->engine; }
+  std::unique_ptr<Conversation> new_conversation(ConversationSettings with) const {
+    return std::make_unique<Conversation>(chat->text, *chat->engine, std::move(with));
+  }
+};
+
+// What --device auto is chosen for.
+Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments);
+// `arguments` are those of sluice run. The machine outlives the model.
+Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Arguments& arguments, Machine& machine,
+                                                 Console& console);
+// Keeps which experts were hot, for the next time. What goes wrong is said, and that is all.
+void keep_hot_experts(const RunModel& model, Console& console);
+
+}  // namespace sluice

@@ -1,0 +1,100 @@
+#include "chat/open_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/sampling_json.h"
+
+namespace sluice {
+namespace {
+
+// Positions where nobody says how many and experts come and go: the longest context would leave them no memory.
+constexpr uint32_t kStreamedContext = 8192;
+
+void shorten_context(const Model& model, EngineOptions& options) {
+  if (options.context == 0) options.context = std::min(model.facts().context_length, kStreamedContext);
+}
+
+// Sizes that the options leave open become those that fit.
+Status fit(const Model& model, const Device& device, const Budget& budget, const MemoryBound& bound,
+           EngineOptions& options) {
+  if (bound.by == MemoryBound::By::nobody) return {};
+  const auto plan_it = [&] { return plan_memory(model, weight_files(model), device, budget, bound.bytes, options); };
+  Result<MemoryPlan> plan = plan_it();
+  if (plan && plan->streams() && options.context == 0) {
+    shorten_context(model, options);
+    plan = plan_it();
+  }
+  if (bound.strict()) {
+    if (!plan) return plan.error();
+    TRY_STATUS(check_room(*plan, bound));
+  } else if (!plan || !plan->streams() || plan->needed() > plan->limit) {
+    // A file that memory holds is left to the page cache; the system would read a larger one again and again, by pages.
+    return {};
+  }
+  options.experts.bytes = plan->slot_memory();
+  options.prompt_chunk = plan->prompt_chunk;
+  options.repack = plan->repack;
+  return {};
+}
+
+}  // namespace
+
+void MemoryBounds::limit(Budget& budget, Domain domain) const {
+  budget.count_mapped(Domain::host, host.strict());
+  budget.set_limit(Domain::host, host.bytes);
+  if (device) budget.set_limit(domain, device->bytes);
+}
+
+Status check_room(const MemoryPlan& plan, const MemoryBound& bound) {
+  Status fits = check_floor(plan);
+  return fits || bound.note.empty() ? fits : error(fits.error().kind, fits.error().text, bound.note);
+}
+
+ModelFiles files_at(std::string path) {
+  ModelFiles files;
+  files.name = files.path = std::move(path);
+  return files;
+}
+
+Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory) {
+  TRY(Checkpoint checkpoint, open_checkpoint(path));
+  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)), std::move(memory));
+}
+
+Result<Model> open_model(const ModelFiles& files, bool draft_head, std::shared_ptr<ContentsMemory> memory) {
+  TRY(Model model, open_model(files.path, std::move(memory)));
+  return draft_head && !files.draft_head.empty() ? with_draft_head(model, files.draft_head) : model;
+}
+
+Result<StoreSettings> settings_of(const ModelFiles& files, const Model& model) {
+  return read_store_settings(files, model.facts().vocabulary, sampling_of_file(model.facts().sampling));
+}
+
+Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,
+                                            const MemoryBounds& bounds, EngineOptions options) {
+  const Domain domain = device.info().memory;
+  options.lease_rows = bounds.lease_rows;
+  if (options.experts.bytes == 0)
+    TRY_STATUS(fit(model, device, budget, bounds.of(domain), options));
+  else
+    shorten_context(model, options);
+  if (domain == Domain::host) options.experts.bytes = std::min(options.experts.bytes, bounds.most_expert_bytes);
+  // While a weight is packed behind answers its stored form is read, too, and a large head would stand twice.
+  if (bounds.host.strict() && options.repack == Repack::behind) options.repack = Repack::first;
+  return Engine::create(model, device, budget, options);
+}
+
+Result<std::unique_ptr<ChatModel>> open_chat_model(const ChatModelRequest& request, Device& device, Budget& budget,
+                                                   const MemoryBounds& bounds) {
+  TRY(Model model, open_model(request.files, request.draft_head, request.contents));
+  TRY(TextParts text, open_text(model, {.chat_template_path = request.chat_template_path}));
+  TRY(StoreSettings settings, settings_of(request.files, model));
+  auto opened = std::make_unique<ChatModel>(ChatModel{std::move(model), std::move(text), std::move(settings)});
+  TRY(EngineOptions options, request.options(*opened));
+  TRY(opened->engine, open_engine(opened->model, device, budget, bounds, std::move(options)));
+  return opened;
+}
+
+}  // namespace sluice

@@ -1,0 +1,56 @@
+// What a turn of a conversation gives while it is made, as a stream of events: pieces of text and of thinking as they
+// are generated, then the end with its counts. The pieces are whole characters, without the markers of thinking and cut
+// at a stop string.
+//
+// Calls of tools come as text: no dialect (text/dialects/dialect.h) parses them yet. The first that does adds an event.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/sampling.h"
+
+namespace sluice {
+
+struct TurnSettings {
+  SamplingSettings sampling;
+  uint32_t max_tokens = 0;              // of the answer; 0: what the context leaves
+  std::vector<std::string> stops = {};  // strings that end the answer, and are no part of it
+  std::string context_hint = {};  // how a person makes room: ends the sentence about a conversation that is too long
+};
+
+enum class TurnEnd : uint8_t {
+  stop,       // a stop string, or a token that ends answers
+  length,     // max_tokens, or the end of the context
+  cancelled,  // by the caller
+};
+
+// Tokens and seconds; of a turn that runs, so far.
+struct Usage {
+  uint32_t prompt_tokens = 0;                               // of the whole conversation that the answer goes on from
+  uint32_t reused_tokens = 0;                               // of those, computed for an earlier turn
+  uint32_t restored_tokens = 0;                             // of those, read from the state store
+  uint32_t computed_tokens = 0;                             // of the prompt, computed for this turn
+  uint32_t answer_tokens = 0;                               // generated, thinking and the end token included
+  uint32_t drafted = 0, accepted = 0, undrafted_steps = 0;  // as Progress has them
+  double prompt_seconds = 0;                                // to the first token, or to the end where none came
+  double answer_seconds = 0;                                // from the first token to the last
+};
+
+struct TextEvent {
+  std::string text;
+  bool operator==(const TextEvent&) const = default;
+};
+struct ThinkingEvent {
+  std::string text;
+  bool operator==(const ThinkingEvent&) const = default;
+};
+struct DoneEvent {
+  TurnEnd end{};
+  Usage usage;
+};
+using TurnEvent = std::variant<TextEvent, ThinkingEvent, DoneEvent>;
+
+}  // namespace sluice

@@ -1,0 +1,58 @@
+#include "tests/app/device_goldens.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "tests/app/program.h"
+
+namespace sluice {
+
+std::vector<GoldenParam> golden_params(const GoldenDevice& device) {
+  constexpr int64_t kCases = 6;
+  std::vector<GoldenParam> params;
+  // In the arithmetic in which other tests have the kernels compiled, where a device compiles them when it is asked.
+  const std::pair<const char*, const char*> families[] = {
+      {"gemma4_moe", "fast"}, {"qwen3_5_moe", "fast"}, {"deepseek_v3", "exact"}};
+  for (const auto& [family, arithmetic] : families)
+    params.push_back({.device = device,
+                      .name = cat(family, "_short"),
+                      .folders = {family},
+                      .chosen = {"--cases", "short17", "--arithmetic", arithmetic},
+                      .results = 1});
+  // Directories of MLX have the tokenizers of the models behind them.
+  const std::vector<std::string> models[] = {{"gemma4_dense"},
+                                             {"gemma4_moe"},
+                                             {"qwen3_5_moe"},
+                                             {"deepseek_v3"},
+                                             {"qwen3_5_moe_mlx2", "qwen3_5_moe"},
+                                             {"deepseek_v3_mlx4", "deepseek_v3"}};
+  for (const std::vector<std::string>& folders : models)
+    params.push_back({.device = device, .name = folders.front(), .folders = folders, .results = 2 * kCases});
+  return params;
+}
+
+std::string golden_name(const testing::TestParamInfo<GoldenParam>& info) { return info.param.name; }
+
+// This program may have no such device.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceGoldens);
+
+TEST_P(DeviceGoldens, Hold) {
+  const GoldenParam& golden = GetParam();
+  const std::string absent = golden.device.absent ? golden.device.absent() : "";
+  if (!absent.empty()) GTEST_SKIP() << absent;
+  std::vector<std::string> folders;
+  for (const std::string& folder : golden.folders) folders.push_back(cat(SLUICE_TEST_DATA, "/", folder));
+  const TemporaryFolder joined;
+  const std::string path = folders.size() == 1 ? folders.front() : joined.links("model", folders);
+  std::vector<std::string> words = {"verify", path, "--golden", path + "/golden.json", "--json"};
+  const std::vector<std::string> chosen = golden.device.words();
+  words.insert(words.end(), chosen.begin(), chosen.end());
+  words.insert(words.end(), golden.chosen.begin(), golden.chosen.end());
+  const ProgramResult result = run_sluice(words);
+  const Result<Json> json = parse_json(result.out, "verify --json");
+  ASSERT_TRUE(json) << result.err;
+  EXPECT_EQ(result.status, 0) << result.out;
+  EXPECT_EQ(json->find("missed")->as_integer(), 0) << result.out;
+  EXPECT_EQ(json->find("held")->as_integer(), golden.results);
+}
+
+}  // namespace sluice
