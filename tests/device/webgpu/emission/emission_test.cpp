@@ -281,7 +281,7 @@ TEST(Emission, AdaptersAreTwoDispatchesForAllLinearsOfTheSameRows) {
   const Model& model = real_model("gemma4_dense");
   const Result<Program> program = model.record_text({.adapters = {.slots = 4, .rank = 16}});
   ASSERT_TRUE(program) << program.error().text;
-  PlanRequest request{.program = &*program, .maxima = {.rows = 64, .wanted = 4, .sequences = 2}};
+  PlanRequest request{.program = &*program, .maxima = {.counts = text_counts(64, 4), .sequences = 2}};
   request.maxima.pages_per_sequence.assign(program->groups.size(), 4);
   request.pages.assign(program->groups.size(), 8);
   for (const WeightDecl& weight : program->weights) {
@@ -297,7 +297,7 @@ TEST(Emission, AdaptersAreTwoDispatchesForAllLinearsOfTheSameRows) {
     SCOPED_TRACE(one.name);
     const Result<std::unique_ptr<WebGpuPlan>> other = WebGpuPlan::make(request, one.adapter);
     ASSERT_TRUE(other) << other.error().text;
-    for (const TokenClass token_class : kClasses)
+    for (const TokenClass token_class : kTokenClasses)
       for (const PipelineText& kernel : (*other)->dispatches(token_class).texts)
         EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
   }
