@@ -81,6 +81,18 @@ bool has_form(const Program& program, const Block& block) {
   return is_moe(program, block);
 }
 
+Value record_attention(Value q, Attention op, const AttentionOptions& options) {
+  for (const Value input : {options.first, options.last})
+    if (input.recorder != nullptr) check_same(q, input);
+  op.first = options.first.id;
+  op.last = options.last.id;
+  op.scale = options.scale;
+  op.window = options.window;
+  op.softcap = options.softcap;
+  op.expand = options.expand;
+  return record_with_result(q, op);
+}
+
 }  // namespace
 
 ValueType Value::type() const { return type_of(recorder->program(), id); }
@@ -130,6 +142,7 @@ Value Recorder::input(const std::string& name, ValueType type) {
   if (name == "wanted" && type != wanted) fail(cat("input wanted is ", describe(type), ": want ", describe(wanted)));
   const Value value = new_value(type);
   program_.inputs.push_back({.name = name, .value = value.id});
+  if (!has_symbol(program_, type.extent.symbol)) program_.symbols.push_back(type.extent.symbol);
   return value;
 }
 
@@ -291,12 +304,13 @@ State append(State state, Value k, Value v) {
 }
 
 Value attention(Value q, State state, const AttentionOptions& options) {
-  return record_with_result(q, Attention{.q = q.id,
-                                         .state = state.ref,
-                                         .scale = options.scale,
-                                         .window = options.window,
-                                         .softcap = options.softcap,
-                                         .expand = options.expand});
+  return record_attention(q, Attention{.q = q.id, .state = state.ref}, options);
+}
+
+Value attention(Value q, const KeyValue& own, const AttentionOptions& options) {
+  check_same(q, own.key);
+  check_same(q, own.value);
+  return record_attention(q, Attention{.q = q.id, .k = own.key.id, .v = own.value.id}, options);
 }
 
 KeyValue expand(Value latent, Value shared, const Expansion& weights) {

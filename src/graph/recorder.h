@@ -106,12 +106,15 @@ struct AttentionOptions {
   float scale = 1.0f;
   uint32_t window = 0;
   float softcap = 0.0f;
-  Expansion expand{};  // of a latent cache
+  Expansion expand{};     // of a latent cache
+  Value first{}, last{};  // inputs: what a row sees (graph/ops/attention.h)
 };
-Value attention(Value q, State state, const AttentionOptions& options);
 struct KeyValue {
   Value key, value;
 };
+// Over a cache; over the step's own rows.
+Value attention(Value q, State state, const AttentionOptions& options);
+Value attention(Value q, const KeyValue& own, const AttentionOptions& options);
 KeyValue expand(Value latent, Value shared, const Expansion& weights);
 Stepped short_conv(Value x, State state, Weight weight);
 DeltaGate delta_gates(Value a, Value b, Weight rate, Weight bias);

@@ -50,16 +50,9 @@ void Executor::begin(const StepBuffer& step) {
   memory_.begin(step);
 }
 
-uint64_t Executor::rows(ValueId id) const {
-  const Extent extent = type(id).extent;
-  return uint64_t{step_->count(extent.symbol)} * extent.ratio;
-}
+uint64_t Executor::rows(ValueId id) const { return step_->rows_of(type(id).extent); }
 
-uint64_t Executor::step_row(ValueId id, uint64_t row) const {
-  const Extent extent = type(id).extent;
-  row /= extent.ratio;
-  return extent.symbol == Symbol::rows ? row : static_cast<uint64_t>(step_->wanted_rows()[row]);
-}
+uint64_t Executor::step_row(ValueId id, uint64_t row) const { return step_->step_row(type(id).extent, row); }
 
 void Executor::run(const Dispatch& dispatch) {
   if (dispatch.block == nullptr) return run(dispatch.first_op);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/cpu/products.h"
+#include "graph/seen.h"
 
 namespace sluice::cpu {
 
@@ -60,7 +61,10 @@ class Executor {
     uint32_t block = 0, part = 0;
   };
   uint32_t history_parts(const Attention& op);
-  void cut_queries(const Attention& op, uint32_t parts);
+  struct RowRange {
+    uint64_t first = 0, end = 0;
+  };
+  void cut_queries(const Attention& op, uint32_t parts, const RowRange& of);
   void attend(const Attention& op, const QueryBlock& block, uint32_t thread);
   void attend_in_parts(const Attention& op);
   float* part_sums(uint64_t index, uint32_t value_width);  // of part `index` of a wave
@@ -69,6 +73,8 @@ class Executor {
   Query query(const Attention& op, uint64_t row, uint32_t head);
   void attend_latents(const Attention& op, const QueryBlock& block, uint32_t thread);
   AttendArgs attend_args(const Attention& op, const QueryBlock& block) const;
+  void attend_own_rows(const Attention& op);
+  void lay_out_own_rows(const Attention& op, const Seen& range);
 
   // Rows of one head, to be multiplied with that head's matrix; strides in elements.
   struct HeadRows {
@@ -148,6 +154,8 @@ class Executor {
   std::vector<Product> product_list_;
   std::vector<GatedProduct> gated_list_;
   std::vector<QueryBlock> query_blocks_;
+  std::vector<int32_t> own_tiles_;  // page table of own rows that are laid out
+  uint32_t own_first_tile_ = 0;     // its first tile
   std::vector<SlotRun> slot_runs_;
   std::vector<SequenceRuns> sequence_runs_;
   std::vector<PartOfBlock> parts_;

@@ -110,6 +110,7 @@ void Memory::place_activations() {
   expert_rows_ = next(scratch.expert_rows);
   expert_gate_ = next(scratch.expert_gate);
   expert_up_ = next(scratch.expert_up);
+  own_pages_ = next(scratch.own_pages);
   part_sums_ = next(scratch.part_sums);
   thread_ = next(plan_->threads() * scratch.thread);
   sample_thread_ = next(plan_->threads() * scratch.sample_thread);

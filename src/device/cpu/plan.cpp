@@ -167,7 +167,7 @@ void CpuPlan::find_packed() {
 
 uint64_t CpuPlan::maximum_rows(ValueId id) const {
   const Extent extent = program().values[id].type.extent;
-  return uint64_t{extent.symbol == Symbol::rows ? request_.maxima.rows : request_.maxima.wanted} * extent.ratio;
+  return request_.maxima.counts.rows_of(extent);
 }
 
 void CpuPlan::size_product(uint64_t rows, WeightId weight) {
@@ -192,6 +192,14 @@ void CpuPlan::size_thread(uint64_t floats) {
   scratch_.thread = std::max(scratch_.thread, lines(floats * sizeof(float)));
 }
 
+OwnPages own_pages(const Attention& op, const Program& program, uint64_t rows) {
+  const KeyShape keys = op.keys(program);
+  return {.heads = keys.heads,
+          .tiles = (rows + kPagePositions - 1) / kPagePositions + 1,  // where they begin within a tile
+          .key_bytes = uint64_t{kPagePositions} * keys.key_width * sizeof(float),
+          .value_bytes = uint64_t{kPagePositions} * cache_width(keys.value_width) * sizeof(float)};
+}
+
 void CpuPlan::size_scratch() {
   const auto shape = [&](WeightId id) -> const WeightShape& { return program().weights[id].shape; };
   for (const Op& op : program().ops) {
@@ -205,7 +213,11 @@ void CpuPlan::size_scratch() {
       size_thread(latent_scratch(program().states[attention->state.state].value_width, shape(attention->expand.key),
                                  shape(attention->expand.value))
                       .end);
-    if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && !attention->expand)
+    if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && attention->has_own_rows()) {
+      const OwnPages pages = own_pages(*attention, program(), maximum_rows(attention->k));
+      scratch_.own_pages = std::max(scratch_.own_pages, pages.bytes());
+      size_thread(2 * block_floats(attention->keys(program()).value_width));
+    } else if (attention != nullptr && !attention->expand)
       scratch_.part_sums = std::max(
           scratch_.part_sums, threads_ * (kBlocksPerThread + kPartsPerThread) *
                                   block_floats(program().states[attention->state.state].value_width) * sizeof(float));
@@ -218,8 +230,8 @@ void CpuPlan::size_scratch() {
 }
 
 uint64_t CpuPlan::activation_bytes() const {
-  return lines(arena_.bytes) + scratch_.quantised + scratch_.expert_rows + scratch_.expert_gate + scratch_.expert_up +
-         scratch_.part_sums + threads_ * (scratch_.thread + scratch_.sample_thread);
+  return lines(arena_.bytes) + scratch_.quantised + scratch_.own_pages + scratch_.expert_rows + scratch_.expert_gate +
+         scratch_.expert_up + scratch_.part_sums + threads_ * (scratch_.thread + scratch_.sample_thread);
 }
 
 uint64_t CpuPlan::mapped_bytes() const {

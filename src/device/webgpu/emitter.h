@@ -172,6 +172,9 @@ class Emitter {
   void emit_head_product(const HeadProduct& product);
   // `queries`: what makes them, where they are not in memory.
   void emit_attention_in_parts(const Attention& op, const std::optional<HeadRun>& queries = {});
+  void emit_attention_own(const Attention& op);  // of the step's own rows
+  // first_seen(row) and last_seen(row), of a row of the kernel's extent: with use_step_rows().
+  void use_seen(Kernel& kernel, const Attention& op) const;
   bool emit_attention_tiles(const Attention& op);  // false: there is too little workgroup memory for them
   // page_of(sequence, position / 64); page_entry(sequence, i), as slot groups have them.
   void use_pages(Kernel& kernel, uint32_t group) const;

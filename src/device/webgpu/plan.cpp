@@ -54,9 +54,9 @@ WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
       runs_(request.traced ? std::vector<FusedRun>() : find_runs(*request.program, kFusionLimits)),
       layout_(request_, adapter_, op_ranges(runs_)) {
   uint64_t scratch = 0;
-  for (int i = 0; i < kTokenClasses; ++i) {
-    dispatches_[i] = Emitter(request_, layout_, adapter_, static_cast<TokenClass>(i), runs_).emit_all(false);
-    scratch = std::max(scratch, dispatches_[i].scratch_words);
+  for (const TokenClass token_class : kTokenClasses) {
+    dispatches_[token_class] = Emitter(request_, layout_, adapter_, token_class, runs_).emit_all(false);
+    scratch = std::max(scratch, dispatches_[token_class].scratch_words);
   }
   memory_words_ = std::max<uint64_t>(layout_.scratch() + scratch, 16);
   for (uint32_t i = 0; i < program().states.size(); ++i)

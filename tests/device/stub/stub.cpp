@@ -165,7 +165,7 @@ class StubRunner final : public Runner {
 
   const Program& program() const { return *plan_->request().program; }
   const ValueType& type(ValueId id) const { return program().values[id].type; }
-  uint64_t rows(ValueId id) const { return uint64_t{step_->count(type(id).extent.symbol)} * type(id).extent.ratio; }
+  uint64_t rows(ValueId id) const { return step_->rows_of(type(id).extent); }
   uint64_t elements(ValueId id) const { return rows(id) * type(id).columns(); }
 
   // Values lie in the arena, the program's inputs in the step.

@@ -23,7 +23,6 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr Arithmetic kArithmetics[] = {Arithmetic::exact, Arithmetic::fast};
-constexpr TokenClass kClasses[] = {TokenClass::prompt, TokenClass::decode};
 
 // A device whose host records.
 struct RecordedDevice {
@@ -41,7 +40,7 @@ class EmissionOn : public testing::TestWithParam<NamedAdapter> {};
 void play(const OpCase& one, const CaseWeights& weights, Device& device) {
   for (const Arithmetic arithmetic : kArithmetics) {
     CasePlayer player(one, weights, device, arithmetic);
-    for (const TokenClass token_class : kClasses)
+    for (const TokenClass token_class : kTokenClasses)
       for (const CaseStep& step : one.steps) player.play(step, token_class);
     CasePlayer(one, weights, device, arithmetic, {.traced = true}).play(one.steps.front(), TokenClass::prompt);
   }
@@ -232,14 +231,14 @@ TEST_P(RealShapes, KeepTheRulesOnEveryAdapter) {
       }
       ASSERT_TRUE(planned) << planned.error().text;
       const auto& plan = static_cast<const WebGpuPlan&>(*planned->plan);
-      for (const TokenClass token_class : kClasses) {
+      for (const TokenClass token_class : kTokenClasses) {
         const Dispatches& dispatches = plan.dispatches(token_class);
         for (const PipelineText& kernel : dispatches.texts)
           EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
         for (const Dispatch& dispatch : dispatches.list) {
           const StepMaxima& most = planned->layout.maxima;
-          const uint32_t rows = dispatch.extent.symbol == Symbol::rows ? most.rows : most.wanted;
-          const uint64_t count = dispatch.grid.of_sequences ? most.sequences : uint64_t{rows} * dispatch.extent.ratio;
+          const uint64_t rows = most.counts.rows_of(dispatch.extent);
+          const uint64_t count = dispatch.grid.of_sequences ? most.sequences : rows;
           const FoldedGrid grid = fold(dispatch.grid.workgroups(count, options.context - 1), one.adapter.workgroups);
           EXPECT_LE(grid.x, one.adapter.workgroups) << dispatches.texts[dispatch.text].name;
         }
