@@ -189,7 +189,8 @@ Result<std::shared_ptr<Model::Data>> Model::Data::read(std::shared_ptr<const Che
 Status Model::Data::bind_programs(const SourceNames& names) {
   programs.reserve(model.programs.size());  // others refer to the first
   for (const FamilyProgram& program : model.programs) {
-    PlacedProgram& placed = programs.emplace_back(PlacedProgram{.program = &program, .own = {}, .joined = {}, .problem = {}});
+    PlacedProgram& placed =
+        programs.emplace_back(PlacedProgram{.program = &program, .own = {}, .joined = {}, .problem = {}});
     Result<BoundWeights> own = bind_weights(program.weights, *checkpoint, names);
     const bool is_text = program.kind == ProgramKind::text;
     if (!own && is_text) return std::move(own).error();

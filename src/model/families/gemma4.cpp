@@ -309,12 +309,11 @@ Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names)
   add_details(config, model.facts);
   model.gguf_config = gguf_config(config);
   model.gguf_made_tensors = {{"rope_freqs.weight", config.rope_factors}};
-  model.programs.push_back({.kind = ProgramKind::text,
-                            .weights = weight_table_of(config),
-                            .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
-                                               const TextOptions& options) {
-                              TextProgram(recorder, config, text, options).record();
-                            }});
+  model.programs.push_back(
+      {.kind = ProgramKind::text,
+       .weights = weight_table_of(config),
+       .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
+                          const TextOptions& options) { TextProgram(recorder, config, text, options).record(); }});
   return model;
 }
 

@@ -393,19 +393,18 @@ Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names)
   FamilyModel model = family_model(config);
   add_details(config, model.facts);
   model.gguf_config = gguf_config(config, kArchitecture);
-  model.programs.push_back({.kind = ProgramKind::text,
-                            .weights = weight_table_of(config),
-                            .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
-                                               const TextOptions& options) {
-                              TextProgram(recorder, config, text, options).record();
-                            }});
+  model.programs.push_back(
+      {.kind = ProgramKind::text,
+       .weights = weight_table_of(config),
+       .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
+                          const TextOptions& options) { TextProgram(recorder, config, text, options).record(); }});
   if (config.draft_head)
-    model.programs.push_back({.kind = ProgramKind::draft_head,
-                              .weights = draft_table_of(config),
-                              .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights& own,
-                                                 const TextOptions&) {
-                                TextProgram(recorder, config, own, {}).record_draft(WeightScope(recorder, text, ""));
-                              }});
+    model.programs.push_back(
+        {.kind = ProgramKind::draft_head,
+         .weights = draft_table_of(config),
+         .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights& own, const TextOptions&) {
+           TextProgram(recorder, config, own, {}).record_draft(WeightScope(recorder, text, ""));
+         }});
   return model;
 }
 
