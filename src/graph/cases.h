@@ -46,6 +46,17 @@ struct CaseRun {
   uint32_t take = 0;
 };
 
+// Adapters of every linear recorded from then on: the formats of both factors, and what the rows are scaled by. Rows
+// draw their slots, none among them.
+struct CaseAdapters {
+  uint32_t slots = 3;
+  uint32_t rank = 8;
+  Format a = Format::f32;
+  Format b = Format::f32;
+  Fill scales = {.low = -0.5f, .high = 0.5f, .levels = 3};  // one of them 0
+  std::vector<std::string> weights{};                       // empty: of every linear
+};
+
 struct CaseStep {
   std::vector<CaseRun> runs{};        // of different sequences, in the order of the batch
   std::vector<int32_t> wanted{};      // rows of the step, ascending
@@ -81,6 +92,7 @@ class CaseBuilder {
   Value wanted();  // the input "wanted"
   Weight weight(WeightShape shape, Format format = Format::f32, Fill fill = {});
   void output(Value value);
+  void adapters(const CaseAdapters& adapters);
 
   // A step of these runs; every row is wanted when `wanted` is left out.
   void step(std::vector<CaseRun> runs);
@@ -94,8 +106,11 @@ class CaseBuilder {
   OpCase done();
 
  private:
+  void describe_adapters();  // inputs and weights that the recorder has declared for them
+
   OpCase case_;
   Recorder recorder_;
+  CaseAdapters adapters_;
 };
 
 // One row, none, a few, and both sides of 64.

@@ -27,7 +27,18 @@ class Coster {
     cost_.weight_bytes = rows(op.out) * row_bytes(facts_.formats[op.weight], table.columns);
     cost_.flops = elements(op.out);
   }
-  void add(const Linear& op) { cost_.flops = rows(op.out) * product(op.weight); }
+  void add(const Linear& op) {
+    cost_.flops = rows(op.out) * product(op.weight);
+    if (op.adapter) add_adapter(op);
+  }
+  // As if each row had an adapter, and as many rows as there are slots one each.
+  void add_adapter(const Linear& op) {
+    const AdapterOperand& adapter = op.adapter;
+    const uint32_t slots = shape(adapter.a).experts;
+    const uint64_t all = weight_bytes(adapter.a) + weight_bytes(adapter.b);
+    cost_.flops += rows(op.out) * (product(adapter.a) + product(adapter.b)) / slots;
+    cost_.weight_bytes -= all - all / slots * std::min<uint64_t>(slots, rows(op.out));
+  }
   void add(const RmsNorm& op) { cost_.flops = (op.weight == kNone ? 3 : 4) * elements(op.out); }
   void add(const L2Norm& op) { cost_.flops = 3 * elements(op.out); }
   void add(const Add& op) { cost_.flops = elements(op.out); }

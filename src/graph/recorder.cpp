@@ -146,6 +146,22 @@ Value Recorder::input(const std::string& name, ValueType type) {
   return value;
 }
 
+AdapterOperand Recorder::adapter_of(Weight weight) {
+  if (adapters_.slots == 0 || !weight) return {};
+  const WeightDecl decl = program_.weights[weight.id];
+  const std::vector<std::string>& listed = adapters_.weights;
+  if (decl.shape.experts != 1 || (!listed.empty() && std::ranges::find(listed, decl.name) == listed.end())) return {};
+  if (adapter_slots_.recorder == nullptr) {
+    adapter_slots_ = input("adapter_slots", {.width = 1, .element = Element::i32});
+    adapter_scales_ = input("adapter_scales", {.width = 1});
+  }
+  const Weight a = this->weight(decl.name + ".adapter_a",
+                                {.experts = adapters_.slots, .rows = adapters_.rank, .columns = decl.shape.columns});
+  const Weight b = this->weight(decl.name + ".adapter_b",
+                                {.experts = adapters_.slots, .rows = decl.shape.rows, .columns = adapters_.rank});
+  return {.a = a.id, .b = b.id, .slots = adapter_slots_.id, .scales = adapter_scales_.id};
+}
+
 RopeId Recorder::rope_table(const RopeDecl& rope) {
   const auto known = std::find(program_.ropes.begin(), program_.ropes.end(), rope);
   if (known != program_.ropes.end()) return static_cast<RopeId>(known - program_.ropes.begin());
@@ -257,7 +273,10 @@ Value embed(Value ids, Weight table, float scale) {
   return record_with_result(ids, Embed{.ids = ids.id, .weight = table.id, .scale = scale});
 }
 
-Value linear(Value x, Weight weight) { return record_with_result(x, Linear{.x = x.id, .weight = weight.id}); }
+Value linear(Value x, Weight weight) {
+  const AdapterOperand adapter = x.recorder->adapter_of(weight);
+  return record_with_result(x, Linear{.x = x.id, .weight = weight.id, .adapter = adapter});
+}
 
 Value rms_norm(Value x, Weight weight, float eps) {
   if (!weight) x.recorder->fail("rms_norm: weight is missing");

@@ -39,7 +39,7 @@ void add_value(Sha256& sha, const GgufArray<T>& values) {
   for (size_t i = 0; i < values.size(); ++i) add_value<T>(sha, values[i]);
 }
 
-// What the configuration says of how numbers are read; where they lie the tensors say.
+// The parts of the configuration that say how numbers are read. The tensors say where they lie.
 void add_grid(Sha256& sha, const NumberGrid& grid) {
   add_bytes(sha, grid.word);
   add_bytes(sha, grid.interleaved);
@@ -141,6 +141,7 @@ Result<Program> Model::record(ProgramKind kind, const TextOptions& options) cons
                  ": has no layer for multi-token prediction: want one to draft by mtp");
   if (found->problem) return *found->problem;
   Recorder recorder;
+  if (kind == ProgramKind::text) recorder.take_adapters(options.adapters);
   found->program->record(recorder, weights(), found->own, options);
   Result<Program> program = recorder.finish();
   if (program) return program;

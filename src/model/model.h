@@ -65,6 +65,7 @@ const char* program_name(ProgramKind kind);  // "draft head", for sentences
 struct TextOptions {
   bool all_named = false;  // every intermediate has all rows: nothing but the logits is narrowed to wanted rows
   bool hidden = false;     // "hidden" f32 [rows, hidden] is an output: what the head for drafts takes
+  AdapterOptions adapters{};
 };
 
 class Model {

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "device/placing.h"
 #include "device/reference/reference.h"
 #include "graph/operands.h"
 #include "parity_compare.h"
@@ -285,10 +286,25 @@ void check_traced(const ParityCase& known, Device& device, Arithmetic arithmetic
     compare(one, player.reads(), found[i], expected.steps[i], tolerance_of(one, arithmetic, fast));
 }
 
+bool has_adapters(const OpCase& one) {
+  return std::ranges::any_of(one.program.inputs, [](const NamedValue& in) { return in.name == "adapter_slots"; });
+}
+
+OpCase without_adapters(OpCase one) {
+  for (Op& op : one.program.ops)
+    if (auto* linear = std::get_if<Linear>(&op)) linear->adapter = {};
+  return one;
+}
+
+OpCase with_zeros(OpCase one, const std::string& input) {
+  for (size_t i = 0; i < one.inputs.size(); ++i)
+    if (one.program.inputs[i].name == input) one.inputs[i] = {.low = 0, .high = 0};
+  return one;
+}
+
 bool lacks(const std::vector<std::string>& missing, const Program& program) {
-  return std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
-    return std::find(missing.begin(), missing.end(), op_name(op)) != missing.end();
-  });
+  return std::any_of(program.ops.begin(), program.ops.end(),
+                     [&](const Op& op) { return !lacking_of(missing, op).empty(); });
 }
 
 }  // namespace
@@ -312,7 +328,7 @@ void Parity::SetUp() {
     cases_.push_back({.op = one, .key = cat(GetParam().subject, " ", cases_.size())});
   const std::vector<std::string> missing = device_->info().missing;
   std::erase_if(cases_, [&](const ParityCase& one) { return lacks(missing, one.op.program); });
-  if (cases_.empty()) GTEST_SKIP() << "in the device's table of missing ops";
+  if (cases_.empty()) GTEST_SKIP() << "in the " << device_->info().name << " device's table of missing ops";
   // Where a driver takes minutes to compile for all of them.
   if (const char* every = std::getenv("SLUICE_PARITY_EVERY")) {
     const size_t stride = std::max(1, std::atoi(every)), last = cases_.size() - 1;
@@ -349,6 +365,26 @@ TEST_P(Parity, RowsAloneEqualRowsInABatch) {
     for (const Arithmetic arithmetic : kArithmetics)
       for (const TokenClass token_class : kTokenClasses)
         check_rows_alone(one.op, CaseWeights(one.op), *device_, arithmetic, token_class);
+}
+
+// Rows that all have slot 0, and rows that all have scale 0, against the same program without the operand.
+TEST_P(Parity, AnAdapterOfNoSlotOrNoScaleChangesNoBit) {
+  for (const ParityCase& known : cases_) {
+    if (!has_adapters(known.op)) continue;
+    const CaseWeights weights(known.op);
+    for (const Arithmetic arithmetic : kArithmetics)
+      for (const TokenClass token_class : kClasses) {
+        SCOPED_TRACE(label(known.op, arithmetic, token_class));
+        const OpCase plain = without_adapters(known.op);
+        CasePlayer player(plain, weights, *device_, arithmetic);
+        const std::vector<StepOutputs> expected = play_all(player, plain, token_class);
+        for (const char* input : {"adapter_slots", "adapter_scales"}) {
+          const OpCase unused = with_zeros(known.op, input);
+          CasePlayer zeros(unused, weights, *device_, arithmetic);
+          EXPECT_EQ(play_all(zeros, unused, token_class), expected) << input;
+        }
+      }
+  }
 }
 
 TEST_P(Parity, FindsTheFirstResultThatIsNotFinite) {

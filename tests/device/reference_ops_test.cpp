@@ -24,6 +24,21 @@ TEST(ReferenceOps, LinearMultipliesByTheTransposedWeight) {
   expect_near(run.output(), {-2, -2, 12, 30});
 }
 
+TEST(ReferenceOps, LinearAddsTheAdapterOfEachRowsSlot) {
+  ReferenceRun run;
+  run.recorder.take_adapters({.slots = 2, .rank = 2});
+  const Weight w = run.weight("w", {.rows = 2, .columns = 3}, {1, 2, 3, 4, 5, 6});
+  run.weight("w.adapter_a", {.experts = 2, .rows = 2, .columns = 3}, {1, 0, 0, 0, 1, 0, /**/ 1, 1, 1, 0, 0, 2});
+  run.weight("w.adapter_b", {.experts = 2, .rows = 2, .columns = 2}, {10, 0, 0, 100, /**/ 1, 1, 0, -1});
+  run.recorder.output(linear(run.input("x", 3), w), "out");
+  run.begin(4);
+  run.set(0, {1, 0, -1, 2, 2, 2, 2, 2, 2, 2, 2, 2});
+  run.set_integers(1, {1, 0, 2, 2});
+  run.set(2, {0.5f, 1, 2, 0});
+  // Row 0: a x = (1, 0), so b a x = (10, 0). Row 2: a x = (6, 4), so b a x = (10, -4).
+  expect_near(run.output(), {-2 + 5, -2, 12, 30, 12 + 20, 30 - 8, 12, 30});
+}
+
 TEST(ReferenceOps, RmsNormDividesEachHeadByItsRoot) {
   ReferenceRun run;
   const Weight w = run.weight("w", {.columns = 3}, {1, 2, 0.5f});

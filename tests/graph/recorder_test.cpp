@@ -64,6 +64,46 @@ TEST(Recorder, EqualRopeTablesAreOne) {
   EXPECT_EQ(r.rope_table(half), 0u);
 }
 
+TEST(Recorder, GivesAdaptersToTheLinearsThatAreListed) {
+  Recorder r;
+  r.take_adapters({.slots = 4, .rank = 2, .weights = {"b"}});
+  const Value x = floats(r, "x", 8);
+  linear(x, r.weight("a", {.rows = 6, .columns = 8}));
+  linear(x, r.weight("b", {.rows = 5, .columns = 8}));
+  const Result<Program> program = r.finish();
+  ASSERT_TRUE(program.ok()) << program.error().text;
+  EXPECT_FALSE(std::get<Linear>(program->ops[0]).adapter);
+  const AdapterOperand adapter = std::get<Linear>(program->ops[1]).adapter;
+  ASSERT_TRUE(adapter);
+  EXPECT_EQ(program->weights[adapter.a].name, "b.adapter_a");
+  EXPECT_EQ(describe(program->weights[adapter.a].shape), "4 x [2, 8]");
+  EXPECT_EQ(program->weights[adapter.b].name, "b.adapter_b");
+  EXPECT_EQ(describe(program->weights[adapter.b].shape), "4 x [5, 2]");
+  ASSERT_EQ(program->inputs.size(), 3u);
+  EXPECT_EQ(program->inputs[1].name, "adapter_slots");
+  EXPECT_EQ(program->inputs[2].name, "adapter_scales");
+}
+
+TEST(Recorder, NamesAnAdapterThatDoesNotFitItsLinear) {
+  const auto with = [](const WeightShape& a, const WeightShape& b) {
+    return mistake([&](Recorder& r) {
+      const Value x = floats(r, "x", 8), scales = floats(r, "scales", 1);
+      const AdapterOperand adapter = {
+          .a = r.weight("a", a).id, .b = r.weight("b", b).id, .slots = integers(r, "slots").id, .scales = scales.id};
+      const Value out = r.new_value({.width = 5});
+      r.record(
+          Linear{.x = x.id, .weight = r.weight("w", {.rows = 5, .columns = 8}).id, .adapter = adapter, .out = out.id});
+    });
+  };
+  EXPECT_EQ(with({.experts = 4, .rows = 2, .columns = 8}, {.experts = 4, .rows = 5, .columns = 2}), "");
+  EXPECT_EQ(with({.experts = 4, .rows = 2, .columns = 7}, {.experts = 4, .rows = 5, .columns = 2}),
+            "linear: adapter.a a is 4 x [2, 7]: want 4 x [2, 8]");
+  EXPECT_EQ(with({.experts = 4, .rows = 2, .columns = 8}, {.experts = 3, .rows = 5, .columns = 2}),
+            "linear: adapter.b b is 3 x [5, 2]: want 4 x [5, 2]");
+  EXPECT_EQ(with({.experts = 4, .rows = 2, .columns = 8}, {.experts = 4, .rows = 6, .columns = 2}),
+            "linear: adapter.b b is 4 x [6, 2]: want 4 x [5, 2]");
+}
+
 TEST(Recorder, ViewsShareTheStorageOfTheirValue) {
   Recorder r;
   const Value x = floats(r, "x", 12);

@@ -45,6 +45,12 @@ class TextBench {
 
   const Program& program() const { return program_; }
 
+  // Of every row from now on, in a program with adapters.
+  void use_adapter(int32_t slot, float scale) {
+    slot_ = slot;
+    scale_ = scale;
+  }
+
   // Plays all tokens as one prompt and reads every value that `names` asks for, four bytes an element.
   std::vector<std::vector<float>> play(const std::vector<int32_t>& tokens, const std::vector<int32_t>& wanted,
                                        const std::vector<ValueId>& values, const std::vector<float>& hidden = {}) {
@@ -54,6 +60,10 @@ class TextBench {
     std::ranges::copy(tokens, step.input_i32(0).begin());
     std::ranges::copy(wanted, step.input_i32(1).begin());
     if (!hidden.empty()) std::ranges::copy(hidden, step.input_f32(2).begin());  // of a draft head
+    for (uint32_t input = 0; input < program_.inputs.size(); ++input) {
+      if (program_.inputs[input].name == "adapter_slots") std::ranges::fill(step.input_i32(input), slot_);
+      if (program_.inputs[input].name == "adapter_scales") std::ranges::fill(step.input_f32(input), scale_);
+    }
     for (uint32_t row = 0; row < step.rows(); ++row) step.positions()[row] = static_cast<int32_t>(row);
     std::ranges::fill(step.row_sequences(), 0);
     step.fill_ropes();
@@ -83,6 +93,8 @@ class TextBench {
   Budget budget_;
   StepMaxima maxima_;
   std::unique_ptr<Runner> runner_;
+  int32_t slot_ = 0;
+  float scale_ = 0.0f;
 };
 
 inline ValueId find_value(const Program& program, const std::string& name) {

@@ -46,10 +46,20 @@ class Executor {
 
  private:
   SLUICE_OP_OVERLOADS(run);
+  void multiply_linears(std::span<const Linear* const> linears);  // all of one x
   void run_qkv(const Block& block);
   void run_gated_mlp(const Block& block);
   void route_row(const Route& op, uint64_t row, float* scratch);
   const float* biased_scores(const Route& op, const float* logits, float* scores) const;
+
+  // adapters.cpp
+  struct AdapterRun {
+    uint32_t matrix = 0;  // of both factors
+    uint64_t first = 0, count = 0;
+  };
+  void find_adapter_runs(const Linear& op, float* scales);
+  // Behind the products of these linears, all of one x: those of their adapters, if they have any.
+  void add_adapters(std::span<const Linear* const> linears);
 
   // attention.cpp
   struct QueryBlock {
@@ -152,7 +162,9 @@ class Executor {
   const StepBuffer* step_ = nullptr;
   // Lists of one op, kept for their memory.
   std::vector<Product> product_list_;
+  std::vector<AddedProduct> added_list_;
   std::vector<GatedProduct> gated_list_;
+  std::vector<AdapterRun> adapter_runs_;
   std::vector<QueryBlock> query_blocks_;
   std::vector<int32_t> own_tiles_;  // page table of own rows that are laid out
   uint32_t own_first_tile_ = 0;     // its first tile

@@ -188,6 +188,21 @@ void CpuPlan::size_experts(const Experts& op) {
   scratch_.expert_up = scratch_.expert_gate;
 }
 
+void CpuPlan::size_adapters(const Dispatch& dispatch) {
+  uint64_t inner = 0, scales = 0;
+  for (uint32_t op = dispatch.first_op; op < dispatch.end_op; ++op) {
+    const auto* linear = std::get_if<Linear>(&program().ops[op]);
+    if (linear == nullptr || !linear->adapter) continue;
+    const WeightShape& a = program().weights[linear->adapter.a].shape;
+    inner += maximum_rows(linear->x) * a.rows;
+    scales += maximum_rows(linear->x);
+    size_thread(product_scratch(a.columns));
+    size_thread(product_scratch(a.rows) + kAddedRows * program().weights[linear->adapter.b].shape.rows);
+  }
+  scratch_.adapter_inner = std::max(scratch_.adapter_inner, lines(inner * sizeof(float)));
+  scratch_.adapter_scales = std::max(scratch_.adapter_scales, lines(scales * sizeof(float)));
+}
+
 void CpuPlan::size_thread(uint64_t floats) {
   scratch_.thread = std::max(scratch_.thread, lines(floats * sizeof(float)));
 }
@@ -225,13 +240,15 @@ void CpuPlan::size_scratch() {
       scratch_.sample_thread =
           std::max(scratch_.sample_thread, lines(2 * program().values[sample->logits].type.columns() * sizeof(float)));
   }
+  for (const Dispatch& dispatch : dispatches_) size_adapters(dispatch);
   for (const StateDecl& state : program().states)
     if (program().groups[state.group].kind == StateKind::paged) size_thread(2 * block_floats(state.value_width));
 }
 
 uint64_t CpuPlan::activation_bytes() const {
   return lines(arena_.bytes) + scratch_.quantised + scratch_.own_pages + scratch_.expert_rows + scratch_.expert_gate +
-         scratch_.expert_up + scratch_.part_sums + threads_ * (scratch_.thread + scratch_.sample_thread);
+         scratch_.expert_up + scratch_.adapter_inner + scratch_.adapter_scales + scratch_.part_sums +
+         threads_ * (scratch_.thread + scratch_.sample_thread);
 }
 
 uint64_t CpuPlan::mapped_bytes() const {

@@ -38,10 +38,15 @@ struct Scratch {
   uint64_t expert_gate = 0;    // their inner values
   uint64_t expert_up = 0;      //
   uint64_t own_pages = 0;      // keys and values of the step's own rows, as pages have them
+  uint64_t adapter_inner = 0;  // rows times the first factors of a dispatch's adapters
+  uint64_t adapter_scales = 0;
   uint64_t part_sums = 0;      // sums over parts of a history, each of a block of queries
   uint64_t thread = 0;         // a thread's own: a decoded panel of weights, or results of attention
   uint64_t sample_thread = 0;  // a thread's own: rows of logits
 };
+
+// Rows of an adapter's product whose results a thread keeps before it adds them.
+inline constexpr uint64_t kAddedRows = 16;
 
 // Attention that threads share out in parts of a history: fewer blocks of queries than this for each thread, which keep
 // their sums over all parts before, and as many parts at once for each. Floats of a block's sums.
@@ -126,6 +131,7 @@ class CpuPlan final : public Plan {
   void size_product(uint64_t rows, WeightId weight);
   void size_thread(uint64_t floats);
   void size_experts(const Experts& op);
+  void size_adapters(const Dispatch& dispatch);
   uint64_t maximum_rows(ValueId id) const;
 
   PlanRequest request_;

@@ -83,6 +83,24 @@ void Interpreter<Real>::run(const Linear& op) {
     const std::vector<float> row = weight_row(op.weight, o);
     for (uint64_t r = 0; r < rows(op.x); ++r) reals(op.out, r)[o] = dot(row, reals(op.x, r));
   }
+  if (op.adapter) add_adapter(op.adapter, op.x, op.out);
+}
+
+template <class Real>
+void Interpreter<Real>::add_adapter(const AdapterOperand& adapter, ValueId x, ValueId out) {
+  const WeightShape a = weights_[adapter.a].shape, b = weights_[adapter.b].shape;
+  std::vector<Real> inner(a.rows);
+  for (uint64_t r = 0; r < rows(x); ++r) {
+    const uint64_t row = step_row(x, r);
+    const int32_t slot = *integers(adapter.slots, row);
+    const Real scale = *reals(adapter.scales, row);
+    CHECK(slot >= 0 && static_cast<uint32_t>(slot) <= a.experts);
+    if (slot == 0 || scale == 0) continue;
+    const auto matrix = static_cast<uint64_t>(slot - 1);
+    for (uint64_t k = 0; k < a.rows; ++k) inner[k] = dot(weight_row(adapter.a, k, matrix), reals(x, r));
+    for (uint64_t o = 0; o < b.rows; ++o)
+      reals(out, r)[o] += scale * dot(weight_row(adapter.b, o, matrix), inner.data());
+  }
 }
 
 template <class Real>

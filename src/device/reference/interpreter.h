@@ -63,6 +63,7 @@ class Interpreter {
   };
   std::vector<Run> runs(const StateRef& state);
   void delta_head(const DeltaRule& op, const Run& run, uint32_t head, Real* state);
+  void add_adapter(const AdapterOperand& adapter, ValueId x, ValueId out);
   std::vector<Chosen> rows_of_expert(const Experts& op, uint32_t expert);
   void add_expert(const Experts& op, uint32_t expert, const std::vector<Chosen>& chosen);
 

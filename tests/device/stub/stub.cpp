@@ -13,9 +13,10 @@ namespace sluice {
 namespace {
 
 // The visible table of missing ops.
-constexpr std::string_view kMissing[] = {"embed",       "l2_norm",    "scale",     "activation", "gated_activation",
-                                         "rope",        "append",     "attention", "expand",     "short_conv",
-                                         "delta_gates", "delta_rule", "route",     "experts",    "sample"};
+constexpr std::string_view kMissing[] = {"embed",         "l2_norm",    "scale",     "activation", "gated_activation",
+                                         "rope",          "append",     "attention", "expand",     "short_conv",
+                                         "delta_gates",   "delta_rule", "route",     "experts",    "sample",
+                                         "linear.adapter"};
 constexpr bool is_missing(std::string_view op) { return std::ranges::find(kMissing, op) != std::end(kMissing); }
 
 class StubPlan final : public Plan {
