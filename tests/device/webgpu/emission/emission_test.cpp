@@ -288,14 +288,14 @@ TEST(Emission, AdaptersAreTwoDispatchesForAllLinearsOfTheSameRows) {
     const Result<TensorSource> source = model.weights().find(weight.name);
     request.weights.push_back({weight.shape, source.ok() ? source->format : Format::f16});
   }
-  const Result<std::unique_ptr<WebGpuPlan>> plan = WebGpuPlan::make(request, default_adapter());
+  const Result<std::unique_ptr<WebGpuPlan>> plan = WebGpuPlan::make({}, request, default_adapter());
   ASSERT_TRUE(plan) << plan.error().text;
   EXPECT_EQ(kernels_of_token(**plan)[1],
             "heads attention_part attention_merge linear adapter_inner adapter_outer linear adapter_inner "
             "gated_adapter_outer linear adapter_inner adapter_outer linear adapter_inner adapter_outer");
   for (const NamedAdapter& one : test_adapters()) {
     SCOPED_TRACE(one.name);
-    const Result<std::unique_ptr<WebGpuPlan>> other = WebGpuPlan::make(request, one.adapter);
+    const Result<std::unique_ptr<WebGpuPlan>> other = WebGpuPlan::make({}, request, one.adapter);
     ASSERT_TRUE(other) << other.error().text;
     for (const TokenClass token_class : kTokenClasses)
       for (const PipelineText& kernel : (*other)->dispatches(token_class).texts)
