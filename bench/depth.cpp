@@ -60,7 +60,7 @@ Result<Model> make_model(const ShapeConfig& shape, const std::string& mix, Threa
 // One token at position depth - 1.
 void fill_step(StepBuffer& step, uint32_t depth) {
   const Program& program = step.program();
-  step.reset(TokenClass::decode, 1, 1, 1, 0);
+  step.reset(TokenClass::decode, text_counts(1, 1), 1, 0);
   step.positions()[0] = static_cast<int32_t>(depth) - 1;
   for (uint32_t input = 0; input < program.inputs.size(); ++input)
     if (program.values[program.inputs[input].value].type.element == Element::i32)

@@ -56,7 +56,7 @@ void check_config(const Checkpoint& checkpoint, const fuzz::Folder& folder) {
   const auto model = (*family)->read(checkpoint, SourceNames());
   if (!model) return fuzz::check_sentence(model.error());
   const std::string prefix = (*family)->prefixes.empty() ? "" : (*family)->prefixes.front();
-  if (!put_tensors((*model)->weight_table(), prefix, folder)) return;
+  if (!put_tensors(model->programs.front().weights, prefix, folder)) return;
   auto whole = open_checkpoint(folder.path());
   CHECK(whole.ok());
   const auto resolved = resolve(std::make_shared<const Checkpoint>(*std::move(whole)));

@@ -1,6 +1,6 @@
-// ChatSession: one sequence of an engine as text. A prompt goes in, a stream of events (turn.h) comes out; a prompt
-// that begins like the sequence computes only what is new. Who keeps the messages is the caller's choice: Conversation
-// does for commands, a page and a server bring all messages with every prompt.
+// ChatSession: one sequence of an engine as text. A prompt goes in, and a stream of events (turn.h) comes out. A prompt
+// that begins like the sequence computes only its new tokens. Commands keep their messages in a Conversation; a page
+// and a server bring all messages with every prompt.
 //
 //   begin(prompt), then step() until running() is false; take_events() in between
 //
@@ -23,7 +23,7 @@ namespace sluice {
 
 class ChatSession {
  public:
-  // All three outlive the session.
+  // All three must outlive the session.
   ChatSession(const TextParts& text, Engine& engine, const ChatDialect& dialect)
       : text_(&text), engine_(&engine), dialect_(&dialect), session_(engine) {}
 
@@ -33,16 +33,16 @@ class ChatSession {
   }
   // Text that no template renders, from the beginning of a sequence.
   ChatPrompt plain(const std::string& text) const;
-  // The session's sequence with such text behind it.
+  // The same, behind the text of the session's sequence.
   Result<ChatPrompt> continued(const std::string& text) const;
 
-  // How many of the prompt's ids a turn would not compute again, because the sequence begins with them.
+  // The number of the prompt's ids that a turn would reuse, because the sequence begins with them.
   size_t reusable(const std::vector<int32_t>& ids) const;
 
-  // `message_ends`: indices into the prompt's ids, where other prompts may part from this one. While another turn runs,
-  // a turn is refused.
+  // `message_ends`: indices into the prompt's ids at which other prompts may differ from this one. Fails while another
+  // turn runs.
   Status begin(const ChatPrompt& prompt, const TurnSettings& settings, const std::vector<uint32_t>& message_ends = {});
-  // Takes what the engine has made since. A turn that failed is an error, and over; the sequence stands as before it.
+  // Takes new tokens of the engine. A failed turn is an error and has ended; the sequence is as before the turn.
   Status collect();
   // One step of the engine, then collect(). In flight: the caller waits for the device, or lets its host do so.
   Result<StepState> step();
@@ -57,7 +57,7 @@ class ChatSession {
   const std::string& thinking() const { return stream_->thinking(); }
 
   const ChatDialect& dialect() const { return *dialect_; }
-  // The sequence itself, for its history and state; begin() and collect() are this class's.
+  // The sequence itself, for its history and state. Only this class may call begin() and collect().
   Session& sequence() { return session_; }
   const Session& sequence() const { return session_; }
 

@@ -1,7 +1,7 @@
 // A conversation: messages rendered by the model's chat template, answered by an engine, kept for the next turn.
 //
-// Each turn renders all messages and keeps of the engine's sequence what still agrees with them, token by token, so
-// that only what is new is computed. Without a template (base models, --raw) the text goes on where it ended.
+// Each turn renders all messages and keeps the part of the engine's sequence that agrees with them token by token, so
+// only the rest is computed. Without a template (base models, --raw) the text goes on where it ended.
 //
 // ask() waits for the answer. A caller that may not wait begins the turn, and steps until it is over.
 #pragma once
@@ -21,16 +21,16 @@ namespace sluice {
 
 struct ChatMessage {
   std::string role, content;
-  std::string thinking = {};  // that led to an answer; no template is given it again
-  size_t history = 0;         // of a question: the sequence's tokens before it
+  std::string thinking = {};  // the thinking before an answer; templates do not get it again
+  size_t history = 0;         // for a question: the sequence's tokens before it
 };
 
 struct ConversationSettings {
   bool raw = false;
-  std::optional<bool> think;  // nothing: as the template does by itself
+  std::optional<bool> think;  // none: the template's default
   std::string system;
   TurnSettings turn;
-  std::vector<ChatMessage> opening = {};  // what a new conversation begins with
+  std::vector<ChatMessage> opening = {};  // the first messages of a new conversation
 };
 
 struct Reply {
@@ -39,7 +39,7 @@ struct Reply {
   Usage usage;
 };
 
-// What happens while a reply is made. Either may be empty.
+// Callbacks during a reply. Each may be empty.
 struct TurnWatch {
   std::function<void(const TurnEvent&)> event = {};
   std::function<bool(const Usage&)> keep_going = {};  // after every step of the engine; false cancels the answer
@@ -51,8 +51,7 @@ class Conversation {
   Conversation(const TextParts& text, Engine& engine, ConversationSettings settings);
   const Engine& engine() const { return *engine_; }
 
-  // Waits until the answer is there. A failed turn leaves the conversation as it was; an interrupted one keeps what was
-  // said.
+  // Waits for the answer. A failed turn leaves the conversation unchanged; an interrupted one keeps the text so far.
   Result<Reply> ask(const std::string& question, const TurnWatch& watch);
 
   // The same without waiting: begin(), then step() until running() is false, with take_events() in between. Nothing
@@ -66,16 +65,16 @@ class Conversation {
   Usage usage() const { return session_.usage(); }
 
   void clear();  // all but the system message and the opening
-  // Takes back the last question with what followed, and gives it; nothing when there is none. What stood before it is
+  // Removes and returns the last question and everything after it; none if there is no question. The text before it is
   // not computed again.
   std::optional<std::string> undo();
   void set_system(std::string system);
   const std::string& system() const { return settings_.system; }
   const ConversationSettings& settings() const { return settings_; }
   const std::vector<ChatMessage>& messages() const { return messages_; }
-  // Goes on from there instead; what agrees with it is still not computed again.
+  // Replaces the messages. Text that agrees with the old ones is not computed again.
   void replace(ConversationSettings settings, std::vector<ChatMessage> messages);
-  // The engine's state: what is computed of this conversation.
+  // The engine's computed state of this conversation.
   bool has_state() const;
   Result<History> history() const { return session_.sequence().history(); }
   Status save_state(const std::string& path) { return session_.sequence().save(path); }

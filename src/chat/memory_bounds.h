@@ -1,4 +1,4 @@
-// How much memory may be taken, and how firmly: what opening a model keeps to.
+// The limits on memory for opening a model, and how strict they are.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace sluice {
 
 struct MemoryBound {
   enum class By : uint8_t {
-    nobody,   // nobody says how much there is: what does not fit fails when it is taken
-    share,    // a part of the host's memory: the system takes back pages of mapped files beyond it
-    size,     // what a GPU or a page has: nothing can lie beyond it
-    request,  // the user's word
+    nobody,   // the amount is unknown: an allocation that does not fit fails
+    share,    // a part of the host's memory: beyond it the system drops pages of mapped files
+    size,     // the memory of a GPU or a page: nothing can lie beyond it
+    request,  // the user's limit
   };
   By by = By::nobody;
   uint64_t bytes = UINT64_MAX;
-  std::string note = {};  // ends the sentence about a model that does not fit: how the bound came about
+  std::string note = {};  // the origin of the bound; it ends the sentence about a model that does not fit
 
-  // A model is made to fit: experts beyond are read as they are chosen, and mapped pages count.
+  // A model is made to fit: experts without room are read as they are chosen, and mapped pages count.
   bool strict() const { return by == By::size || by == By::request; }
 };
 
 struct MemoryBounds {
   MemoryBound host;
   std::optional<MemoryBound> device = {};  // of a device with memory of its own
-  // Rows of the host's tables are read from the file as tokens name them, so that the tables need no room.
+  // Rows of the host's tables are read from the file when tokens name them, so the tables need no room.
   bool lease_rows = false;
   uint64_t most_expert_bytes = UINT64_MAX;  // of experts in the host's memory, which is one allocation
 

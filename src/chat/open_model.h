@@ -1,5 +1,5 @@
-// Opens a model for answering, on a device and a budget that the caller hands in: files, text, settings, engine. Used
-// by commands and the page's module alike; it prints nothing and reads neither arguments nor the environment.
+// Opens a model for answering: files, text, settings, engine. The caller hands in the device and the budget. Commands
+// and the page's module use it. It prints nothing and reads neither arguments nor the environment.
 #pragma once
 
 #include <functional>
@@ -19,12 +19,12 @@
 
 namespace sluice {
 
-// Stays where it is: conversations point into it.
+// Must not move, because conversations point into it.
 struct ChatModel {
   Model model;
   TextParts text;
-  StoreSettings settings;               // what the model's files and its store ask for
-  std::unique_ptr<Engine> engine = {};  // there once open_chat_model() has returned
+  StoreSettings settings;               // those of the model's files and its store
+  std::unique_ptr<Engine> engine = {};  // set when open_chat_model() has returned
 };
 
 struct ChatModelRequest {
@@ -39,18 +39,18 @@ struct ChatModelRequest {
 Result<std::unique_ptr<ChatModel>> open_chat_model(const ChatModelRequest& request, Device& device, Budget& budget,
                                                    const MemoryBounds& bounds);
 
-// A model that lies in no store.
+// A model outside any store.
 ModelFiles files_at(std::string path);
 
 // The parts of open_chat_model().
 
-// `memory`: of what its files hold, for Model::digest(); null: they are read for it.
+// `memory`: remembered digests for Model::digest(); null: the files are read for it.
 Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory = nullptr);
-// `draft_head`: a model without one of its own takes the one in a file beside it, where there is one.
+// `draft_head`: a model without a draft head takes the one in a file beside it, if there is one.
 Result<Model> open_model(const ModelFiles& files, bool draft_head, std::shared_ptr<ContentsMemory> memory = nullptr);
 Result<StoreSettings> settings_of(const ModelFiles& files, const Model& model);
-// Within a strict bound experts that find no room are read as they are chosen; so they are where the plan says that the
-// host's memory holds the rest alone. A reserve is to be in the budget by then.
+// Experts that find no room are read as they are chosen: within a strict bound, or if the plan says that the host's
+// memory holds everything but experts. The budget must have its reserve by then.
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,
                                             const MemoryBounds& bounds, EngineOptions options);
 

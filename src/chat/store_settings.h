@@ -1,5 +1,5 @@
-// What a store keeps beside a model's weights and `sluice run` begins with: Ollama's params, system and messages
-// layers. Its template layer is Go's, which is no Jinja: it is never rendered.
+// Settings that a store keeps beside a model's weights, and with which `sluice run` begins: Ollama's params, system and
+// messages layers. Its template layer is in Go's language, not Jinja, and is never rendered.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct StoreSettings {
   std::optional<uint32_t> context, max_tokens;  // num_ctx, num_predict
   std::string system;
   std::vector<ChatMessage> messages;
-  std::vector<std::string> unused;  // params that nothing here is set by
+  std::vector<std::string> unused;  // params that set nothing here
 };
 
-// `sampling` is what the params change. A param, or a message, of a wrong kind is an error.
+// The params change `sampling`. A param or message of a wrong kind is an error.
 Result<StoreSettings> read_store_settings(const ModelFiles& files, uint32_t vocabulary, SamplingSettings sampling);
-// One line where the store's template is not what is used; "" where it has none. `used` names the template that is.
+// One line that says that the store's template is not used; "" if it has none. `used` names the template in use.
 std::string go_template_note(const ModelFiles& files, const std::string& used);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// What turns a model's ids into conversations: tokenizer, chat template, special tokens and the ids that end an answer.
-// They are joined here, because text/ knows no checkpoint and a checkpoint knows no text.
+// The parts that turn a model's ids into conversations: tokenizer, chat template, special tokens and the ids that end
+// an answer. They are joined here, because text/ knows no checkpoint and a checkpoint knows no text.
 //
 // The chat template is the user's file, else the model's own (text/tokenizer_files.h), else the built-in one for the
 // vocabulary's turn markers (text/dialects/built_in.h), else there is none.
@@ -33,16 +33,16 @@ struct TextParts {
 
 struct TextPartsOptions {
   std::string chat_template_path;  // the user's; empty: the model's own
-  bool has_tools = false;          // of several templates the one for tools
+  bool has_tools = false;          // takes the template for tools, if there are several
 };
 
 Result<TextParts> open_text(const Model& model, const TextPartsOptions& options = {});
 
 struct ChatPrompt {
-  std::string text;          // an answer may begin inside a thought that it opened
+  std::string text;          // it may end inside a thought, in which the answer then begins
   std::vector<int32_t> ids;  // of the whole conversation
 };
-// Messages by the chat template. `variables`: further ones of the template, an object or null.
+// Renders messages by the chat template. `variables`: further variables of the template, an object or null.
 Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables);
 
 // The parts of open_text(), as text/tokenizer_files.h has them.

@@ -1,8 +1,8 @@
-// What a turn of a conversation gives while it is made, as a stream of events: pieces of text and of thinking as they
-// are generated, then the end with its counts. The pieces are whole characters, without the markers of thinking and cut
-// at a stop string.
+// A turn of a conversation as a stream of events: pieces of text and of thinking while they are generated, then the end
+// with its counts. Pieces are whole characters, without the markers of thinking, and cut at a stop string.
 //
-// Calls of tools come as text: no dialect (text/dialects/dialect.h) parses them yet. The first that does adds an event.
+// Tool calls come as text, because no dialect (text/dialects/dialect.h) parses them yet. The first one that does adds
+// an event.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class TurnEnd : uint8_t {
   cancelled,  // by the caller
 };
 
-// Tokens and seconds; of a turn that runs, so far.
+// Tokens and seconds; for a running turn, those so far.
 struct Usage {
   uint32_t prompt_tokens = 0;                               // of the whole conversation that the answer goes on from
   uint32_t reused_tokens = 0;                               // of those, computed for an earlier turn
@@ -35,7 +35,7 @@ struct Usage {
   uint32_t computed_tokens = 0;                             // of the prompt, computed for this turn
   uint32_t answer_tokens = 0;                               // generated, thinking and the end token included
   uint32_t drafted = 0, accepted = 0, undrafted_steps = 0;  // as Progress has them
-  double prompt_seconds = 0;                                // to the first token, or to the end where none came
+  double prompt_seconds = 0;                                // to the first token, or to the end if none came
   double answer_seconds = 0;                                // from the first token to the last
 };
 

@@ -61,7 +61,7 @@ constexpr uint64_t kLeastBytes<bool> = 1;
 template <>
 constexpr uint64_t kLeastBytes<std::string> = 8;
 
-// A file of zeros has 8 bytes for a string that takes 32 in memory: so strings are counted through all arrays.
+// An empty string has 8 bytes in a file and takes 32 in memory. So strings are counted through all arrays.
 struct KeyReader : ByteReader {
   using ByteReader::ByteReader;
   uint64_t strings_left = kMaxGgufStrings;

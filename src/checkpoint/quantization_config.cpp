@@ -54,7 +54,7 @@ Status check_format(const Json& object, const std::string& where) {
   return not_read(where, cat("by compressed-tensors as ", format), kWantFormats);
 }
 
-// Rotations of weights were done when the file was written; rotations of activations would have to be done by us.
+// Rotations of weights were applied when the file was written. Rotations of activations would be our work.
 Status check_transforms(const Json& quantization, const std::string& where) {
   const Json* transforms = member(quantization, "transform_config");
   const Json* groups = transforms == nullptr ? nullptr : member(*transforms, "config_groups");

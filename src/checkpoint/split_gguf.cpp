@@ -65,14 +65,14 @@ Result<SplitName> name_of_part(const std::string& path, const SplitKeys& keys) {
                ", by which the others are found");
 }
 
-// "" where there is none, or one of a set of another number of parts.
+// "" if there is no id, or if it belongs to a set with another number of parts.
 Result<std::string> id_of_set(const GgufMetadata& metadata, uint32_t count) {
   if (metadata.find(kSplitIdKey) == nullptr) return std::string();
   TRY(std::string id, metadata.get_string(kSplitIdKey));
   return starts_with(id, cat(count, '-')) ? id : std::string();
 }
 
-// Where a set is written over another, what stops between two renamings leaves parts of both.
+// When a set is written over another one, an interruption between two renamings leaves parts of both.
 Status check_set(const GgufMetadata& first, const GgufMetadata& later, const SplitName& name, uint32_t number) {
   TRY(const std::string wanted, id_of_set(first, name.count));
   TRY(const std::string found, id_of_set(later, name.count));
@@ -81,7 +81,7 @@ Status check_set(const GgufMetadata& first, const GgufMetadata& later, const Spl
                ": want parts that were written together");
 }
 
-// A later part repeats no key with another value; the alignment of its data is its own.
+// A later part must not repeat a key with another value. It has its own data alignment.
 Status check_later_keys(const GgufMetadata& first, const GgufMetadata& later, const std::string& path) {
   for (const auto& [name, value] : later.entries()) {
     if (name == kNumberKey || name == kGgufAlignmentKey || name == kSplitIdKey) continue;

@@ -37,7 +37,9 @@ struct DeviceInfo {
   bool shares_memory = false;      // which lies in the host's
   bool classes_bit_equal = false;  // prompt and decode rows give the same bits: a prefix is reused whatever its classes
   bool expert_slots = false;       // plans with PlanRequest::expert_slots
-  std::vector<std::string> missing{};  // ops that the device lacks on purpose; a program with one is refused by plan
+  // Ops that the device lacks on purpose, and "linear.adapter" where it lacks that operand; plan refuses a program with
+  // one.
+  std::vector<std::string> missing{};
 };
 
 // Shape and format of each weight of the program, in the program's order.

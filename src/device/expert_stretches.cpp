@@ -54,7 +54,7 @@ void ExpertStretches::play_to_choice() {
   player_.play_to(streamed.route == kNone ? streamed.op : streamed.route + 1);
   const ValueId choice = experts(streamed.op).index;
   const ValueType& type = program_.values[choice].type;
-  choice_.resize(flight.step->count(type.extent.symbol) * type.extent.ratio * type.columns());
+  choice_.resize(static_cast<size_t>(flight.step->rows_of(type.extent) * type.columns()));
   player_.submit_choice(choice, choice_);
   if (player_.play_to(streamed.op)) player_.submit_stretch();
 }

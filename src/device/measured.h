@@ -59,7 +59,7 @@ class OpTimer : public MeasuredRunner {
   }
 
  protected:
-  NanosecondClock clock() const { return clock_; }
+  NanosecondClock op_clock() const { return clock_; }
   void keep(Ticket step, std::vector<OpTime> times) { times_[step] = std::move(times); }
 
  private:

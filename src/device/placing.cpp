@@ -8,13 +8,20 @@
 
 namespace sluice {
 
+std::string lacking_of(const std::vector<std::string>& missing, const Op& op) {
+  const auto is_missing = [&](std::string_view name) { return std::ranges::find(missing, name) != missing.end(); };
+  if (is_missing(op_name(op))) return std::string(op_name(op));
+  const auto* linear = std::get_if<Linear>(&op);
+  return linear != nullptr && linear->adapter && is_missing(kLinearAdapter) ? kLinearAdapter : "";
+}
+
 Status check_planned(const DeviceInfo& info, const PlanRequest& request, const char* wanted,
                      const std::function<bool(WeightId)>& takes) {
   const Program& program = *request.program;
   CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
   for (const Op& op : program.ops)
-    if (std::ranges::find(info.missing, op_name(op)) != info.missing.end())
-      return error(ErrorKind::unsupported, "program: found ", op_name(op), ": want an op that the ", info.name,
+    if (const std::string lacking = lacking_of(info.missing, op); !lacking.empty())
+      return error(ErrorKind::unsupported, "program: found ", lacking, ": want an op that the ", info.name,
                    " device has");
   if (request.expert_slots.count != 0 && !info.expert_slots)
     return error(ErrorKind::unsupported, "experts: found ", request.expert_slots.count,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/budget.h"
@@ -10,6 +11,11 @@
 #include "graph/weights.h"
 
 namespace sluice {
+
+// The name by which DeviceInfo::missing lists the adapter operand of linear, and what of an op that table lists: its
+// name, its operand's, or nothing.
+inline constexpr const char* kLinearAdapter = "linear.adapter";
+std::string lacking_of(const std::vector<std::string>& missing, const Op& op);
 
 // What plan() refuses on every device: an op of DeviceInfo::missing, slots for experts where it has none, and weights
 // with another shape than the program's, a format that `takes` does not, or rows that are not whole blocks. `wanted`

@@ -58,8 +58,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& devic
   const bool mtp = options.draft.kind == DraftKind::mtp;
   std::optional<DraftModel> head;
   if (mtp) {
-    TRY(Program draft, model.record_draft());
-    head = DraftModel{.program = std::move(draft), .weights = &model.draft_weights()};
+    TRY(Program draft, model.record(ProgramKind::draft_head));
+    head = DraftModel{.program = std::move(draft), .weights = &model.weights_of(ProgramKind::draft_head)};
   }
   TRY(TextModel text, text_model(model, mtp));
   TRY(std::unique_ptr<EngineImpl> engine, create_engine(std::move(text), device, budget, options, std::move(head)));
@@ -98,7 +98,7 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
       admission_(cache_, board_, options.sequences),
       schedule_(schedule_limits(options, placed_.layout.maxima)),
       step_(model_->program, placed_.layout.maxima),
-      results_(placed_.layout.maxima.wanted),
+      results_(placed_.layout.maxima.counts[Symbol::wanted]),
       pages_(cache_, *placed_.runner, placed_.page_bytes,
              {.reclaim = [this] { return admission_.reclaim(); },
               .complete = [this](const Completion& completion) { complete(completion); }}),
@@ -128,7 +128,7 @@ Status EngineImpl::reserve_buffers() {
 
 Status EngineImpl::add_draft_head(DraftModel head, Device& device) {
   const DraftHead::Limits limits{.arithmetic = options_.arithmetic,
-                                 .rows = placed_.layout.maxima.rows,
+                                 .rows = placed_.layout.maxima.counts[Symbol::rows],
                                  .sequences = options_.sequences,
                                  .context = context()};
   TRY(continuation_,

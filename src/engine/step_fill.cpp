@@ -128,7 +128,7 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
     total.wanted += static_cast<uint32_t>(part.wanted.size());
     total.adjustment += adjustments_of(part);
   }
-  step.reset(token_class, total.row, total.wanted, static_cast<uint32_t>(parts.size()), total.adjustment);
+  step.reset(token_class, text_counts(total.row, total.wanted), static_cast<uint32_t>(parts.size()), total.adjustment);
   Cursor at;
   for (uint32_t i = 0; i < parts.size(); ++i) {
     const StepPart& part = parts[i];
@@ -145,7 +145,7 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
 
 void fill_alone(StepBuffer& step, const TextPorts& ports, TokenClass token_class, uint32_t rows, uint32_t end,
                 uint32_t vocabulary) {
-  step.reset(token_class, rows, 1, 1, 0);
+  step.reset(token_class, text_counts(rows, 1), 1, 0);
   for (uint32_t row = 0; row < rows; ++row) {
     step.positions()[row] = static_cast<int32_t>(end - rows + row);
     step.input_i32(ports.tokens)[row] = static_cast<int32_t>(philox4x32({row, 0, 0, 0}, {})[0] % vocabulary);

@@ -22,7 +22,7 @@ Status wait(Runner& runner, Ticket ticket) {
 PlanRequest traced_plan(const Program& program, Arithmetic arithmetic, uint32_t rows) {
   PlanRequest request{.program = &program, .arithmetic = arithmetic, .maxima = {}, .pages = {}};
   request.traced = true;
-  request.maxima = {.rows = rows, .wanted = rows, .sequences = 1, .pages_per_sequence = {}};
+  request.maxima = {.counts = text_counts(rows, rows), .sequences = 1, .pages_per_sequence = {}};
   for (const PageGroup& group : program.groups) {
     const uint32_t pages = group.kind == StateKind::slots ? kSlotEntries : pages_for(rows);
     request.maxima.pages_per_sequence.push_back(pages);
@@ -34,7 +34,7 @@ PlanRequest traced_plan(const Program& program, Arithmetic arithmetic, uint32_t 
 TracedValue room_for(const Program& program, const NamedValue& named, const StepBuffer& step) {
   const ValueType& type = program.values[named.value].type;
   TracedValue value{.name = named.name,
-                    .rows = size_t{step.count(type.extent.symbol)} * type.extent.ratio,
+                    .rows = static_cast<size_t>(step.rows_of(type.extent)),
                     .columns = static_cast<size_t>(type.columns()),
                     .floats = {},
                     .integers = {}};

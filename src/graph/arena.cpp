@@ -75,8 +75,7 @@ std::vector<Lifetime> lifetimes(const Program& program, bool traced, std::span<c
 
 uint64_t value_bytes(const Program& program, const StepMaxima& maxima, ValueId id) {
   const ValueType& type = program.values[id].type;
-  const uint64_t rows = type.extent.symbol == Symbol::rows ? maxima.rows : maxima.wanted;
-  return rows * type.extent.ratio * type.columns() * 4;
+  return maxima.counts.rows_of(type.extent) * type.columns() * 4;
 }
 
 Arena pack_arena(const Program& program, const StepMaxima& maxima, bool traced, std::span<const OpRange> together) {

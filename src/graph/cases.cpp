@@ -49,22 +49,26 @@ std::vector<OpCase> cases_of(std::string_view subject) {
 }
 
 Value CaseBuilder::input(uint32_t width, uint32_t heads, Fill fill, Symbol symbol) {
+  describe_adapters();
   case_.inputs.push_back(fill);
   return recorder_.input(cat("x", case_.inputs.size()), {.extent = {.symbol = symbol}, .heads = heads, .width = width});
 }
 
 Value CaseBuilder::integers(uint32_t width, Fill fill, Symbol symbol) {
+  describe_adapters();
   case_.inputs.push_back(fill);
   return recorder_.input(cat("i", case_.inputs.size()),
                          {.extent = {.symbol = symbol}, .width = width, .element = Element::i32});
 }
 
 Value CaseBuilder::wanted() {
+  describe_adapters();
   case_.inputs.push_back({});
   return recorder_.input("wanted", {.extent = {.symbol = Symbol::wanted}, .width = 1, .element = Element::i32});
 }
 
 Weight CaseBuilder::weight(WeightShape shape, Format format, Fill fill) {
+  describe_adapters();
   case_.weights.push_back({.format = format, .fill = fill});
   return recorder_.weight(cat("w", case_.weights.size()), shape);
 }
@@ -85,7 +89,23 @@ void CaseBuilder::row_steps(const std::vector<uint32_t>& counts) {
   for (const uint32_t rows : counts) step(rows == 0 ? std::vector<CaseRun>{} : std::vector<CaseRun>{{.rows = rows}});
 }
 
+void CaseBuilder::adapters(const CaseAdapters& adapters) {
+  adapters_ = adapters;
+  recorder_.take_adapters({.slots = adapters.slots, .rank = adapters.rank, .weights = adapters.weights});
+}
+
+void CaseBuilder::describe_adapters() {
+  const Program& program = recorder_.program();
+  for (size_t i = case_.inputs.size(); i < program.inputs.size(); ++i)
+    case_.inputs.push_back(program.inputs[i].name == "adapter_slots"
+                               ? Fill{.low = 0, .high = static_cast<float>(adapters_.slots)}
+                               : adapters_.scales);
+  for (size_t i = case_.weights.size(); i < program.weights.size(); ++i)
+    case_.weights.push_back({.format = program.weights[i].name.ends_with("_a") ? adapters_.a : adapters_.b});
+}
+
 OpCase CaseBuilder::done() {
+  describe_adapters();
   Result<Program> program = recorder_.finish();
   CHECK(program.ok());
   case_.program = *std::move(program);

@@ -13,12 +13,23 @@
 
 namespace sluice {
 
+// Numbers of an attention's inputs `first` and `last` (graph/ops/attention.h): the begin of every 50 positions and the
+// end of the row's span, or of a picture's rows.
+enum class RangeEnd : uint8_t { none, first, last };
+
 // Uniform numbers in [low, high]; integers for i32.
 struct Fill {
   float low = -1.0f;
   float high = 1.0f;
-  uint32_t levels = 0;    // rounded to so many equally spaced values, for ties; 0: not
-  bool distinct = false;  // i32: no number twice in a row
+  uint32_t levels = 0;            // rounded to so many equally spaced values, for ties; 0: not
+  bool distinct = false;          // i32: no number twice in a row
+  RangeEnd end = RangeEnd::none;  // i32: what the row sees, in place of drawn numbers
+};
+
+// Positions [first, end) of every sequence whose rows see to the last of them, as those of a picture do. A step has
+// them all or none.
+struct CaseSpan {
+  uint32_t first = 0, end = 0;
 };
 
 struct CaseWeight {
@@ -35,9 +46,21 @@ struct CaseRun {
   uint32_t take = 0;
 };
 
+// Adapters of every linear recorded from then on: the formats of both factors, and what the rows are scaled by. Rows
+// draw their slots, none among them.
+struct CaseAdapters {
+  uint32_t slots = 3;
+  uint32_t rank = 8;
+  Format a = Format::f32;
+  Format b = Format::f32;
+  Fill scales = {.low = -0.5f, .high = 0.5f, .levels = 3};  // one of them 0
+  std::vector<std::string> weights{};                       // empty: of every linear
+};
+
 struct CaseStep {
   std::vector<CaseRun> runs{};        // of different sequences, in the order of the batch
   std::vector<int32_t> wanted{};      // rows of the step, ascending
+  std::vector<CaseRun> media{};       // rows of the program's symbol beside rows and wanted: a run a picture or sound
   std::vector<SampleRow> sampling{};  // by wanted row; empty: greedy
   std::vector<Adjustment> adjustments{};
 };
@@ -47,7 +70,10 @@ struct OpCase {
   Program program{};
   std::vector<Fill> inputs{};         // by program input; "wanted" is the steps'
   std::vector<CaseWeight> weights{};  // by program weight
-  std::vector<CaseStep> steps{};      // played in this order
+  std::vector<CaseSpan> spans{};
+  uint32_t block = 0;             // rows of a picture or sound that see each other; 0: all of it
+  bool whole_runs = false;        // a run's rows are to be in one step, because they see each other
+  std::vector<CaseStep> steps{};  // played in this order
 };
 
 // Those of one op, or "blocks".
@@ -66,6 +92,7 @@ class CaseBuilder {
   Value wanted();  // the input "wanted"
   Weight weight(WeightShape shape, Format format = Format::f32, Fill fill = {});
   void output(Value value);
+  void adapters(const CaseAdapters& adapters);
 
   // A step of these runs; every row is wanted when `wanted` is left out.
   void step(std::vector<CaseRun> runs);
@@ -73,11 +100,17 @@ class CaseBuilder {
   void add_step(CaseStep step) { case_.steps.push_back(std::move(step)); }
   // A step for each count: so many rows of one sequence from position 0.
   void row_steps(const std::vector<uint32_t>& counts);
+  void spans(std::vector<CaseSpan> spans) { case_.spans = std::move(spans); }
+  void block(uint32_t rows) { case_.block = rows; }
+  void whole_runs() { case_.whole_runs = true; }
   OpCase done();
 
  private:
+  void describe_adapters();  // inputs and weights that the recorder has declared for them
+
   OpCase case_;
   Recorder recorder_;
+  CaseAdapters adapters_;
 };
 
 // One row, none, a few, and both sides of 64.

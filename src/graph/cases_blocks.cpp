@@ -5,8 +5,11 @@ namespace sluice {
 
 namespace {
 
-OpCase gated_mlp_case(Format format, uint32_t hidden, uint32_t width, ActivationKind kind) {
-  CaseBuilder c(cat("gated_mlp, ", format_name(format), ", ", hidden, " by ", width));
+OpCase gated_mlp_case(Format format, uint32_t hidden, uint32_t width, ActivationKind kind,
+                      const CaseAdapters& adapters = {.slots = 0}) {
+  CaseBuilder c(
+      cat("gated_mlp, ", format_name(format), ", ", hidden, " by ", width, adapters.slots == 0 ? "" : ", adapters"));
+  c.adapters(adapters);
   const Value x = c.input(hidden, 1, {.low = -2, .high = 2});
   const Weight gate = c.weight({.rows = width, .columns = hidden}, format);
   const Weight up = c.weight({.rows = width, .columns = hidden}, format);
@@ -15,8 +18,10 @@ OpCase gated_mlp_case(Format format, uint32_t hidden, uint32_t width, Activation
   return c.done();
 }
 
-OpCase qkv_case(const std::vector<Format>& formats, uint32_t hidden, const std::vector<uint32_t>& rows) {
-  CaseBuilder c(cat("qkv of ", hidden));
+OpCase qkv_case(const std::vector<Format>& formats, uint32_t hidden, const std::vector<uint32_t>& rows,
+                const CaseAdapters& adapters = {.slots = 0}) {
+  CaseBuilder c(cat("qkv of ", hidden, adapters.slots == 0 ? "" : ", adapters"));
+  c.adapters(adapters);
   const Value x = c.input(hidden);
   std::vector<Value> parts;
   parts.reserve(rows.size());
@@ -60,6 +65,27 @@ OpCase views_case() {
   return c.done();
 }
 
+// Rows that a norm makes, for products with adapters, and those of a gate whose other side is a slice of an input.
+OpCase normed_adapter_case(Format format) {
+  CaseBuilder c(cat("products of normed rows, ", format_name(format), ", adapters"));
+  c.adapters({.rank = 8, .a = Format::f16, .b = Format::f16});
+  const Value x = c.input(64);
+  const Value side = c.input(32, 3);
+  const Value normed = rms_norm(add(x, x), c.weight({.columns = 64}), 1e-6f);
+  const Value q = linear(normed, c.weight({.rows = 40, .columns = 64}, format));
+  const Value k = linear(normed, c.weight({.rows = 20, .columns = 64}, format));
+  c.output(rms_norm(q, 1e-6f));
+  c.output(k);
+  const Value inner = rms_norm(x, c.weight({.columns = 64}), 1e-6f);
+  const Value gate = linear(inner, c.weight({.rows = 96, .columns = 64}, format));
+  const Value up = linear(inner, c.weight({.rows = 96, .columns = 64}, format));
+  c.output(linear(gated_activation(gate, up, ActivationKind::silu), c.weight({.rows = 64, .columns = 96}, format)));
+  const Value narrow = linear(x, c.weight({.rows = 32, .columns = 64}, format));
+  c.output(gated_activation(narrow, flatten(slice(side, 1, 1)), ActivationKind::gelu_tanh));
+  c.row_steps({1, 0, 5, 70});
+  return c.done();
+}
+
 }  // namespace
 
 std::vector<OpCase> block_cases() {
@@ -74,6 +100,14 @@ std::vector<OpCase> block_cases() {
       moe_case(Format::bf16, 8, 2, 33, 20),
       moe_case(Format::q8_0, 6, 3, 64, 32),
       views_case(),
+      gated_mlp_case(Format::bf16, 33, 50, ActivationKind::silu, {.rank = 5}),
+      gated_mlp_case(Format::q8_0, 64, 160, ActivationKind::gelu_tanh,
+                     {.rank = 16, .a = Format::f16, .b = Format::bf16}),
+      qkv_case({Format::bf16, Format::bf16, Format::bf16}, 70, {40, 10, 10}, {.rank = 3}),
+      qkv_case({Format::q8_0, Format::f16, Format::q8_0}, 96, {36, 16, 8},
+               {.rank = 16, .a = Format::bf16, .b = Format::f16, .weights = {"w1", "w5"}}),
+      normed_adapter_case(Format::bf16),
+      normed_adapter_case(Format::q8_0),
   };
 }
 

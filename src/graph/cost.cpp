@@ -27,7 +27,18 @@ class Coster {
     cost_.weight_bytes = rows(op.out) * row_bytes(facts_.formats[op.weight], table.columns);
     cost_.flops = elements(op.out);
   }
-  void add(const Linear& op) { cost_.flops = rows(op.out) * product(op.weight); }
+  void add(const Linear& op) {
+    cost_.flops = rows(op.out) * product(op.weight);
+    if (op.adapter) add_adapter(op);
+  }
+  // As if each row had an adapter, and as many rows as there are slots one each.
+  void add_adapter(const Linear& op) {
+    const AdapterOperand& adapter = op.adapter;
+    const uint32_t slots = shape(adapter.a).experts;
+    const uint64_t all = weight_bytes(adapter.a) + weight_bytes(adapter.b);
+    cost_.flops += rows(op.out) * (product(adapter.a) + product(adapter.b)) / slots;
+    cost_.weight_bytes -= all - all / slots * std::min<uint64_t>(slots, rows(op.out));
+  }
   void add(const RmsNorm& op) { cost_.flops = (op.weight == kNone ? 3 : 4) * elements(op.out); }
   void add(const L2Norm& op) { cost_.flops = 3 * elements(op.out); }
   void add(const Add& op) { cost_.flops = elements(op.out); }
@@ -84,7 +95,12 @@ class Coster {
 
 // Scores and sums of all positions that a row sees; over latents, with the matrices folded into query and result.
 void Coster::add(const Attention& op) {
-  const StateDecl& state = program_.states[op.state.state];
+  const KeyShape keys = op.keys(program_);
+  const uint64_t of_key = uint64_t{keys.key_width} + keys.value_width;
+  if (!op.has_cache()) {  // at most all rows of k
+    cost_.flops = rows(op.q) * rows(op.k) * type(op.q).heads * 2 * of_key;
+    return;
+  }
   const bool all_rows = type(op.q).extent.symbol == Symbol::rows;
   uint64_t seen = 0, read = 0;  // positions, by rows and by sequences
   for (const StepWork::Sequence& sequence : work_.sequences) {
@@ -94,8 +110,7 @@ void Coster::add(const Attention& op) {
     for (uint64_t position = first; position < end; ++position) seen += std::min(window, position + 1);
     read += end - (first + 1 - std::min(window, first + 1));
   }
-  const uint64_t per_position =
-      op.expand ? state.key_width + 2 * uint64_t{state.value_width} : uint64_t{state.key_width} + state.value_width;
+  const uint64_t per_position = op.expand ? of_key + keys.value_width : of_key;
   cost_.flops = seen * type(op.q).heads * 2 * per_position;
   cost_.state_bytes = state_bytes(op.state, read);
   if (op.expand) cost_.flops += rows(op.q) * (product(op.expand.key) + product(op.expand.value));
@@ -123,7 +138,7 @@ OpCost& OpCost::operator+=(const OpCost& other) {
 }
 
 StepWork StepWork::of(const StepBuffer& step) {
-  StepWork work;
+  StepWork work{.sequences = {}, .other = step.counts()};
   work.sequences.resize(step.sequences());
   const auto positions = step.positions(), sequences = step.row_sequences();
   for (size_t row = 0; row < positions.size(); ++row) {
@@ -137,6 +152,14 @@ uint64_t StepWork::rows() const {
   uint64_t sum = 0;
   for (const Sequence& sequence : sequences) sum += sequence.rows;
   return sum;
+}
+
+uint64_t StepWork::count(Symbol symbol) const {
+  switch (symbol) {
+    case Symbol::rows: return rows();
+    case Symbol::wanted: return sequences.size();
+    default: return other[symbol];
+  }
 }
 
 double experts_read(const CostFacts& facts, uint32_t experts, uint32_t used, uint64_t rows) {

@@ -28,10 +28,11 @@ struct StepWork {
     uint32_t first_position = 0, rows = 0;
   };
   std::vector<Sequence> sequences;
+  SymbolCounts other{};  // rows that are no sequence's
 
   static StepWork of(const StepBuffer& step);
   uint64_t rows() const;
-  uint64_t count(Symbol symbol) const { return symbol == Symbol::rows ? rows() : sequences.size(); }
+  uint64_t count(Symbol symbol) const;
 };
 
 struct CostFacts {

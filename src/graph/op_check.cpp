@@ -6,7 +6,7 @@ namespace sluice {
 namespace {
 
 std::string describe(Extent extent) {
-  const char* symbol = extent.symbol == Symbol::rows ? "rows" : "wanted";
+  const char* symbol = symbol_name(extent.symbol);
   return extent.ratio == 1 ? symbol : cat(extent.ratio, " ", symbol);
 }
 
@@ -34,6 +34,12 @@ WeightShape shape_of(const Program& program, WeightId id) {
 
 StateDecl state_of(const Program& program, StateRef ref) {
   return ref.state < program.states.size() ? program.states[ref.state] : StateDecl{.key_width = 1, .value_width = 1};
+}
+
+int input_of(const Program& program, ValueId id) {
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    if (program.inputs[i].value == id) return static_cast<int>(i);
+  return -1;
 }
 
 int wanted_input(const Program& program) {
@@ -95,7 +101,9 @@ void OpCheck::columns(std::string_view name, ValueId id, uint64_t wanted, std::s
 void OpCheck::step_rows(std::string_view name, ValueId id) {
   const ValueType found = type_of(program_, id);
   want(found.extent.ratio == 1, name, " is ", describe(found), ": want one row for each of the step");
-  want(found.extent.symbol == Symbol::rows || wanted_input(program_) >= 0, name, " is ", describe(found),
+  want(has_positions(found.extent), name, " is ", describe(found),
+       ": want rows that have a position, of the step or wanted");
+  want(found.extent.symbol != Symbol::wanted || wanted_input(program_) >= 0, name, " is ", describe(found),
        ": want an input named wanted in the program");
 }
 

@@ -19,6 +19,8 @@ WeightShape shape_of(const Program& program, WeightId id);
 StateDecl state_of(const Program& program, StateRef ref);
 
 // Index among the inputs of the one named "wanted", or -1.
+// Of a value that is an input of the program; else -1.
+int input_of(const Program& program, ValueId id);
 int wanted_input(const Program& program);
 
 class OpCheck {

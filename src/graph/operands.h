@@ -7,7 +7,7 @@ namespace sluice {
 
 // Visitors derive from this and hide the calls that they want. `what` is the operand's shape and meaning.
 struct OperandVisitor {
-  void input(const char* /*name*/, ValueId /*id*/, const char* /*what*/) {}
+  void input(const char* /*name*/, ValueId /*id*/, const char* /*what*/) {}    // kNone: left out
   void weight(const char* /*name*/, WeightId /*id*/, const char* /*what*/) {}  // kNone: left out
   void reads(const char* /*name*/, StateRef /*state*/, const char* /*what*/) {}
   void writes(const char* /*name*/, StateRef /*state*/, const char* /*what*/) {}
@@ -24,7 +24,9 @@ void for_each_input(const Op& op, F&& f) {
   struct Inputs : OperandVisitor {
     F& f;
     explicit Inputs(F& function) : f(function) {}
-    void input(const char*, ValueId id, const char*) { f(id); }
+    void input(const char*, ValueId id, const char*) {
+      if (id != kNone) f(id);
+    }
   };
   visit_operands(op, Inputs(f));
 }

@@ -1,5 +1,7 @@
 #include "graph/program.h"
 
+#include <algorithm>
+
 namespace sluice {
 
 const BlockDoc& block_doc(BlockKind kind) {
@@ -9,6 +11,10 @@ const BlockDoc& block_doc(BlockKind kind) {
       {.name = "moe", .ops = "route, experts"},
   };
   return kDocs[static_cast<int>(kind)];
+}
+
+bool has_symbol(const Program& program, Symbol symbol) {
+  return std::find(program.symbols.begin(), program.symbols.end(), symbol) != program.symbols.end();
 }
 
 }  // namespace sluice

@@ -81,6 +81,18 @@ bool has_form(const Program& program, const Block& block) {
   return is_moe(program, block);
 }
 
+Value record_attention(Value q, Attention op, const AttentionOptions& options) {
+  for (const Value input : {options.first, options.last})
+    if (input.recorder != nullptr) check_same(q, input);
+  op.first = options.first.id;
+  op.last = options.last.id;
+  op.scale = options.scale;
+  op.window = options.window;
+  op.softcap = options.softcap;
+  op.expand = options.expand;
+  return record_with_result(q, op);
+}
+
 }  // namespace
 
 ValueType Value::type() const { return type_of(recorder->program(), id); }
@@ -130,7 +142,24 @@ Value Recorder::input(const std::string& name, ValueType type) {
   if (name == "wanted" && type != wanted) fail(cat("input wanted is ", describe(type), ": want ", describe(wanted)));
   const Value value = new_value(type);
   program_.inputs.push_back({.name = name, .value = value.id});
+  if (!has_symbol(program_, type.extent.symbol)) program_.symbols.push_back(type.extent.symbol);
   return value;
+}
+
+AdapterOperand Recorder::adapter_of(Weight weight) {
+  if (adapters_.slots == 0 || !weight) return {};
+  const WeightDecl decl = program_.weights[weight.id];
+  const std::vector<std::string>& listed = adapters_.weights;
+  if (decl.shape.experts != 1 || (!listed.empty() && std::ranges::find(listed, decl.name) == listed.end())) return {};
+  if (adapter_slots_.recorder == nullptr) {
+    adapter_slots_ = input("adapter_slots", {.width = 1, .element = Element::i32});
+    adapter_scales_ = input("adapter_scales", {.width = 1});
+  }
+  const Weight a = this->weight(decl.name + ".adapter_a",
+                                {.experts = adapters_.slots, .rows = adapters_.rank, .columns = decl.shape.columns});
+  const Weight b = this->weight(decl.name + ".adapter_b",
+                                {.experts = adapters_.slots, .rows = decl.shape.rows, .columns = adapters_.rank});
+  return {.a = a.id, .b = b.id, .slots = adapter_slots_.id, .scales = adapter_scales_.id};
 }
 
 RopeId Recorder::rope_table(const RopeDecl& rope) {
@@ -244,7 +273,10 @@ Value embed(Value ids, Weight table, float scale) {
   return record_with_result(ids, Embed{.ids = ids.id, .weight = table.id, .scale = scale});
 }
 
-Value linear(Value x, Weight weight) { return record_with_result(x, Linear{.x = x.id, .weight = weight.id}); }
+Value linear(Value x, Weight weight) {
+  const AdapterOperand adapter = x.recorder->adapter_of(weight);
+  return record_with_result(x, Linear{.x = x.id, .weight = weight.id, .adapter = adapter});
+}
 
 Value rms_norm(Value x, Weight weight, float eps) {
   if (!weight) x.recorder->fail("rms_norm: weight is missing");
@@ -291,12 +323,13 @@ State append(State state, Value k, Value v) {
 }
 
 Value attention(Value q, State state, const AttentionOptions& options) {
-  return record_with_result(q, Attention{.q = q.id,
-                                         .state = state.ref,
-                                         .scale = options.scale,
-                                         .window = options.window,
-                                         .softcap = options.softcap,
-                                         .expand = options.expand});
+  return record_attention(q, Attention{.q = q.id, .state = state.ref}, options);
+}
+
+Value attention(Value q, const KeyValue& own, const AttentionOptions& options) {
+  check_same(q, own.key);
+  check_same(q, own.value);
+  return record_attention(q, Attention{.q = q.id, .k = own.key.id, .v = own.value.id}, options);
 }
 
 KeyValue expand(Value latent, Value shared, const Expansion& weights) {

@@ -58,6 +58,9 @@ class Recorder {
   State slot_state(const std::string& name, uint32_t heads, uint32_t key_width, uint32_t value_width);
 
   void begin_layer(int32_t layer) { layer_ = layer; }  // -1: outside layers
+  // Every linear recorded from now on whose weight the options list has an adapter operand. The factors of weight "w"
+  // are weights "w.adapter_a" and "w.adapter_b"; the step fills the inputs "adapter_slots" and "adapter_scales".
+  void take_adapters(AdapterOptions options) { adapters_ = std::move(options); }
   void placeholders(Placeholders placeholders) { program_.placeholders = std::move(placeholders); }
   // Marks an intermediate for traces: "layer.3.attn_out". `heads`: as NamedValue has them.
   void name(Value value, const std::string& name, const std::vector<uint32_t>& heads = {});
@@ -73,6 +76,7 @@ class Recorder {
   void record(const Op& op);
   Value new_value(const ValueType& type);
   Value view(Value of, uint32_t heads, uint32_t width);  // the same columns under other heads
+  AdapterOperand adapter_of(Weight weight);              // none where the options list no such weight
   void fail(const std::string& why);                     // the first failure is the one that finish() returns
   const Program& program() const { return program_; }
 
@@ -84,6 +88,8 @@ class Recorder {
   Program program_;
   std::vector<uint32_t> state_versions_;
   int32_t layer_ = -1;
+  AdapterOptions adapters_;
+  Value adapter_slots_, adapter_scales_;
   bool block_open_ = false;
   std::string first_problem_;
 };
@@ -106,12 +112,15 @@ struct AttentionOptions {
   float scale = 1.0f;
   uint32_t window = 0;
   float softcap = 0.0f;
-  Expansion expand{};  // of a latent cache
+  Expansion expand{};     // of a latent cache
+  Value first{}, last{};  // inputs: what a row sees (graph/ops/attention.h)
 };
-Value attention(Value q, State state, const AttentionOptions& options);
 struct KeyValue {
   Value key, value;
 };
+// Over a cache; over the step's own rows.
+Value attention(Value q, State state, const AttentionOptions& options);
+Value attention(Value q, const KeyValue& own, const AttentionOptions& options);
 KeyValue expand(Value latent, Value shared, const Expansion& weights);
 Stepped short_conv(Value x, State state, Weight weight);
 DeltaGate delta_gates(Value a, Value b, Weight rate, Weight bias);

@@ -3,13 +3,6 @@
 #include <cmath>
 
 namespace sluice {
-namespace {
-
-uint64_t row_maximum(const StepMaxima& maxima, Symbol symbol) {
-  return symbol == Symbol::rows ? maxima.rows : maxima.wanted;
-}
-
-}  // namespace
 
 StepBuffer::StepBuffer(const Program& program, const StepMaxima& maxima) : program_(&program), maxima_(maxima) {
   CHECK(maxima.pages_per_sequence.size() == program.groups.size());
@@ -19,20 +12,20 @@ StepBuffer::StepBuffer(const Program& program, const StepMaxima& maxima) : progr
     at += (words + 15) / 16 * 16;  // sections begin on cache lines
     return offset;
   };
-  positions_ = take(maxima.rows);
-  row_sequences_ = take(maxima.rows);
+  const uint64_t rows = maxima.counts[Symbol::rows];
+  positions_ = take(rows);
+  row_sequences_ = take(rows);
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ValueType& type = program.values[program.inputs[i].value].type;
-    inputs_.push_back(take(row_maximum(maxima, type.extent.symbol) * type.extent.ratio * type.columns()));
+    inputs_.push_back(take(maxima.counts.rows_of(type.extent) * type.columns()));
     if (program.inputs[i].name == "wanted") wanted_input_ = static_cast<int>(i);
   }
-  for (const RopeDecl& rope : program.ropes)
-    ropes_.push_back(take(uint64_t{2} * maxima.rows * rope.inverse_frequencies.size()));
+  for (const RopeDecl& rope : program.ropes) ropes_.push_back(take(2 * rows * rope.inverse_frequencies.size()));
   for (const uint32_t entries : maxima.pages_per_sequence) {
     pages_.push_back(take(uint64_t{entries} * maxima.sequences));
     first_pages_.push_back(take(maxima.sequences));
   }
-  sample_rows_ = take(uint64_t{maxima.wanted} * sizeof(SampleRow) / 4);
+  sample_rows_ = take(uint64_t{maxima.counts[Symbol::wanted]} * sizeof(SampleRow) / 4);
   adjustments_ = take(uint64_t{maxima.adjustments} * sizeof(Adjustment) / 4);
   words_.resize(static_cast<size_t>(at));
 }
@@ -41,13 +34,15 @@ uint64_t StepBuffer::bytes(const Program& program, const StepMaxima& maxima) {
   return uint64_t{StepBuffer(program, maxima).words_.size()} * 4;
 }
 
-void StepBuffer::reset(TokenClass token_class, uint32_t rows, uint32_t wanted, uint32_t sequences,
-                       uint32_t adjustments) {
-  CHECK(rows <= maxima_.rows && wanted <= maxima_.wanted);
+void StepBuffer::reset(TokenClass token_class, const SymbolCounts& counts, uint32_t sequences, uint32_t adjustments) {
+  for (size_t i = 0; i < kSymbols; ++i) {
+    const auto symbol = static_cast<Symbol>(i);
+    CHECK(counts[symbol] <= maxima_.counts[symbol]);
+    CHECK(counts[symbol] == 0 || has_symbol(*program_, symbol));
+  }
   CHECK(sequences <= maxima_.sequences && adjustments <= maxima_.adjustments);
   class_ = token_class;
-  counts_[0] = rows;
-  counts_[1] = wanted;
+  counts_ = counts;
   sequences_ = sequences;
   adjustment_count_ = adjustments;
   for (SampleRow& row : sample_rows()) row = SampleRow{};
@@ -56,7 +51,7 @@ void StepBuffer::reset(TokenClass token_class, uint32_t rows, uint32_t wanted, u
 std::span<int32_t> StepBuffer::input_i32(uint32_t index) {
   const ValueType& type = program_->values[program_->inputs[index].value].type;
   CHECK(type.element == Element::i32);
-  return {section(inputs_[index]), static_cast<size_t>(count(type.extent.symbol) * type.extent.ratio * type.columns())};
+  return {section(inputs_[index]), static_cast<size_t>(rows_of(type.extent) * type.columns())};
 }
 std::span<const int32_t> StepBuffer::input_i32(uint32_t index) const {
   return const_cast<StepBuffer*>(this)->input_i32(index);
@@ -65,10 +60,15 @@ std::span<float> StepBuffer::input_f32(uint32_t index) {
   const ValueType& type = program_->values[program_->inputs[index].value].type;
   CHECK(type.element == Element::f32);
   return {reinterpret_cast<float*>(section(inputs_[index])),
-          static_cast<size_t>(count(type.extent.symbol) * type.extent.ratio * type.columns())};
+          static_cast<size_t>(rows_of(type.extent) * type.columns())};
 }
 std::span<const float> StepBuffer::input_f32(uint32_t index) const {
   return const_cast<StepBuffer*>(this)->input_f32(index);
+}
+
+uint64_t StepBuffer::step_row(const Extent& extent, uint64_t row) const {
+  row /= extent.ratio;
+  return extent.symbol == Symbol::wanted ? static_cast<uint64_t>(wanted_rows()[row]) : row;
 }
 
 std::span<const int32_t> StepBuffer::wanted_rows() const {
@@ -79,7 +79,7 @@ std::span<const int32_t> StepBuffer::wanted_rows() const {
 std::span<float> StepBuffer::rope_part(RopeId rope, uint32_t part) {
   const size_t pairs = program_->ropes[rope].inverse_frequencies.size();
   float* table = reinterpret_cast<float*>(section(ropes_[rope]));
-  return {table + part * maxima_.rows * pairs, rows() * pairs};
+  return {table + part * maxima_.counts[Symbol::rows] * pairs, rows() * pairs};
 }
 
 void StepBuffer::fill_ropes() {

@@ -8,6 +8,7 @@
 // where first = first_page(g, s); entries before what a window still sees are not kept.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,12 +17,28 @@
 
 namespace sluice {
 
+// A new class is an enumerator and its name; what is kept for each class follows from the two lists.
 enum class TokenClass : uint8_t { prompt, decode };
-inline constexpr int kTokenClasses = 2;
+inline constexpr std::array<const char*, 2> kTokenClassNames = {"prompt", "decode"};
+inline constexpr std::array kTokenClasses = {TokenClass::prompt, TokenClass::decode};
+static_assert(kTokenClasses.size() == kTokenClassNames.size());
+constexpr const char* token_class_name(TokenClass token_class) {
+  return kTokenClassNames[static_cast<size_t>(token_class)];
+}
+
+// Something for each class.
+template <class T>
+class PerClass {
+ public:
+  T& operator[](TokenClass token_class) { return items_[static_cast<size_t>(token_class)]; }
+  const T& operator[](TokenClass token_class) const { return items_[static_cast<size_t>(token_class)]; }
+
+ private:
+  std::array<T, kTokenClasses.size()> items_{};
+};
 
 struct StepMaxima {
-  uint32_t rows = 1;
-  uint32_t wanted = 1;  // at most rows
+  SymbolCounts counts = text_counts(1, 1);  // of those that the program has; wanted at most rows
   uint32_t sequences = 1;
   std::vector<uint32_t> pages_per_sequence{};  // by group: page table entries a sequence may have in a step
   uint32_t adjustments = 0;                    // of all sequences together
@@ -31,13 +48,18 @@ class StepBuffer {
  public:
   StepBuffer(const Program& program, const StepMaxima& maxima);
 
-  // Empties the step and sets its counts; every count is at most its maximum.
-  void reset(TokenClass token_class, uint32_t rows, uint32_t wanted, uint32_t sequences, uint32_t adjustments);
+  // Empties the step and sets its counts; every count is at most its maximum, and 0 for a symbol that the program has
+  // not.
+  void reset(TokenClass token_class, const SymbolCounts& counts, uint32_t sequences, uint32_t adjustments);
 
   TokenClass token_class() const { return class_; }
-  uint32_t rows() const { return counts_[0]; }
-  uint32_t wanted() const { return counts_[1]; }
-  uint32_t count(Symbol symbol) const { return symbol == Symbol::rows ? rows() : wanted(); }
+  uint32_t rows() const { return counts_[Symbol::rows]; }
+  uint32_t wanted() const { return counts_[Symbol::wanted]; }
+  const SymbolCounts& counts() const { return counts_; }
+  // Rows of a value of that extent.
+  uint64_t rows_of(const Extent& extent) const { return counts_.rows_of(extent); }
+  // The row of the step that row `row` of a value stands for; of extents in rows or wanted.
+  uint64_t step_row(const Extent& extent, uint64_t row) const;
   uint32_t sequences() const { return sequences_; }
 
   // Per row of the step.
@@ -87,7 +109,7 @@ class StepBuffer {
   const Program* program_;
   StepMaxima maxima_;
   TokenClass class_ = TokenClass::prompt;
-  uint32_t counts_[kSymbols] = {};
+  SymbolCounts counts_;
   uint32_t sequences_ = 0;
   uint32_t adjustment_count_ = 0;
   int wanted_input_ = -1;

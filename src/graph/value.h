@@ -4,19 +4,62 @@
 // ratio, whose maximum is given to a device's plan and whose count stands in each step.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <utility>
 
 namespace sluice {
 
-// What a row stands for. `rows`: the tokens of the step. `wanted`: those of them whose logits are asked for.
-enum class Symbol : uint8_t { rows, wanted };
-inline constexpr int kSymbols = 2;
+// What a row stands for. A new symbol is an enumerator and its name; maxima, the step's counts and what a GPU is told
+// of a step follow from the two lists.
+enum class Symbol : uint8_t {
+  rows,        // tokens of the step
+  wanted,      // those tokens whose logits are asked for
+  patches,     // of the step's pictures, as a tower takes them
+  frames,      // of the step's sounds, likewise
+  media_rows,  // rows that a tower gives the text program for pictures and sounds
+};
+inline constexpr std::array<const char*, 5> kSymbolNames = {"rows", "wanted", "patches", "frames", "media_rows"};
+inline constexpr size_t kSymbols = kSymbolNames.size();
+static_assert(static_cast<size_t>(Symbol::media_rows) + 1 == kSymbols);
+
+constexpr const char* symbol_name(Symbol symbol) { return kSymbolNames[static_cast<size_t>(symbol)]; }
 
 struct Extent {
   Symbol symbol = Symbol::rows;
   uint32_t ratio = 1;
   bool operator==(const Extent&) const = default;
 };
+
+// Whether rows are tokens of the step, each with a position in a sequence.
+constexpr bool has_positions(const Extent& extent) {
+  return extent.symbol == Symbol::rows || extent.symbol == Symbol::wanted;
+}
+
+// A count for each symbol; 0 where none is given.
+class SymbolCounts {
+ public:
+  constexpr SymbolCounts() = default;
+  constexpr SymbolCounts(std::initializer_list<std::pair<Symbol, uint32_t>> counts) {
+    for (const auto& [symbol, count] : counts) (*this)[symbol] = count;
+  }
+
+  constexpr uint32_t& operator[](Symbol symbol) { return counts_[static_cast<size_t>(symbol)]; }
+  constexpr uint32_t operator[](Symbol symbol) const { return counts_[static_cast<size_t>(symbol)]; }
+  constexpr uint64_t rows_of(const Extent& extent) const { return uint64_t{(*this)[extent.symbol]} * extent.ratio; }
+  constexpr const std::array<uint32_t, kSymbols>& all() const { return counts_; }
+  bool operator==(const SymbolCounts&) const = default;
+
+ private:
+  std::array<uint32_t, kSymbols> counts_{};
+};
+
+// Of a step that has nothing but tokens.
+constexpr SymbolCounts text_counts(uint32_t rows, uint32_t wanted) {
+  return {{Symbol::rows, rows}, {Symbol::wanted, wanted}};
+}
 
 enum class Element : uint8_t { f32, i32 };
 

@@ -59,7 +59,7 @@ const SourceName* name_of_each_expert(const WeightRow& row) {
 // Their formats are still to be chosen.
 std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout) {
   std::vector<ExportTensor> tensors;
-  for (const MadeTensor& made : model.family_model().gguf_made_tensors()) {
+  for (const MadeTensor& made : model.family_model().gguf_made_tensors) {
     const auto values = std::make_shared<const std::vector<float>>(made.values);
     const auto columns = static_cast<uint32_t>(values->size());
     const uint64_t bytes = row_bytes(Format::f32, columns);
@@ -76,8 +76,8 @@ std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout
   }
   std::unordered_set<std::string> written;
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
-  for (const BoundWeights* weights : {&model.weights(), &model.draft_head()}) {
-    for (const BoundWeight& weight : weights->all()) {
+  for (const ProgramKind program : model.programs()) {
+    for (const BoundWeight& weight : model.own_weights(program).all()) {
       const SourceName* const each = layout == ExpertLayout::packed ? name_of_each_expert(weight.row) : nullptr;
       if (each != nullptr) {
         tensors.push_back({each->name, stored_shape(weight.row.shape, *each), Format::f32, weight.tensor, {}});
@@ -192,7 +192,7 @@ std::vector<GgufMetadata::Entry> keys_of_hugging_face(const Family& family, cons
   append(gguf_sampling(facts.sampling));
   append({{"general.name", facts.name}});
   if (!facts.size_label.empty()) append({{"general.size_label", facts.size_label}});
-  append(model.gguf_config());
+  append(model.gguf_config);
   if (!facts.suppress_tokens.empty()) append({{"tokenizer.ggml.suppress_tokens", facts.suppress_tokens}});
   return keys;
 }
@@ -218,7 +218,7 @@ void count_draft_head(const Family& family, const FamilyModel& model, std::vecto
   const std::string blocks = cat(family.name, ".block_count"), heads = cat(family.name, ".nextn_predict_layers");
   if (std::ranges::find(keys, heads, &GgufMetadata::Entry::name) != keys.end()) return;
   const uint32_t before = family_number(keys, blocks);
-  for (const GgufMetadata::Entry& own : model.gguf_config()) {
+  for (const GgufMetadata::Entry& own : model.gguf_config) {
     const auto known = std::ranges::find(keys, own.name, &GgufMetadata::Entry::name);
     const bool counts = own.name == blocks || own.name == heads;
     if (known == keys.end()) {
@@ -286,11 +286,12 @@ class RowConverter {
 Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules,
                                ExpertLayout layout) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
-  if (!from_gguf && !model.has_draft_head() && model.family_model().draft_table()) return model.record_draft().error();
+  for (const FamilyProgram& program : model.family_model().programs)
+    if (!from_gguf && !model.has(program.kind)) return model.record(program.kind).error();
   GgufExport out;
   out.keys = from_gguf ? keys_of_gguf(model.checkpoint().metadata())
                        : keys_of_hugging_face(model.family(), model.family_model(), model.facts());
-  if (from_gguf && model.has_draft_head()) count_draft_head(model.family(), model.family_model(), out.keys);
+  if (from_gguf && model.has(ProgramKind::draft_head)) count_draft_head(model.family(), model.family_model(), out.keys);
   set_file_type(out.keys, mix);
   out.tensors = export_tensors(model, layout);
   TRY_STATUS(choose_formats(mix, rules, mix_facts(model.family(), out.keys), out.tensors));
@@ -308,18 +309,17 @@ Result<GgufOutline> outline_gguf(const Checkpoint& config, const Mix& mix) {
   CHECK(config.dialect() == Dialect::hugging_face && config.tensors().empty());
   TRY(const Family* family, find_family(config));
   TRY(const SourceNames none, SourceNames::read(config, {}));
-  TRY(const std::unique_ptr<FamilyModel> model, family->read(config, none));
+  TRY(FamilyModel model, family->read(config, none));
   ModelFacts facts;
   facts.name = config.path();
-  GgufOutline out{.keys = keys_of_hugging_face(*family, *model, facts), .tensors = {}};
+  GgufOutline out{.keys = keys_of_hugging_face(*family, model, facts), .tensors = {}};
   set_file_type(out.keys, mix);
-  for (MadeTensor& made : model->gguf_made_tensors()) {
+  for (MadeTensor& made : model.gguf_made_tensors) {
     const auto columns = static_cast<int64_t>(made.values.size());
     out.tensors.push_back({std::move(made.name), {columns}, Format::f32, {}, std::move(made.values)});
   }
   std::unordered_set<std::string> written;
-  const WeightTable table = model->weight_table();
-  for (const WeightRow& row : table.rows()) {
+  for (const WeightRow& row : model.programs.front().weights.rows()) {
     if (row.hugging_face.empty()) continue;
     const SourceName& name = written_name(row, row.hugging_face.front(), /*from_gguf=*/false);
     if (written.insert(name.name).second)

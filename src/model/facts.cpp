@@ -10,8 +10,7 @@
 namespace sluice {
 namespace {
 
-// One default for sampling, as generation_config.json and GGUF name it. -1 is what others write for "off", where our
-// 0 is that.
+// One sampling default under its names in generation_config.json and GGUF. Others write -1 for "off"; our "off" is 0.
 struct SamplingField {
   const char* hugging_face;
   const char* gguf;
@@ -37,7 +36,7 @@ std::optional<double> scalar(const GgufValue& value) {
       value);
 }
 
-// A default is advice: one that means nothing here does not refuse the model.
+// A default is advice. A meaningless one does not refuse the model.
 void store_sampling(const SamplingField& field, const std::string& where, const char* name, std::optional<double> value,
                     ModelFacts& facts) {
   const bool whole = field.whole != nullptr;

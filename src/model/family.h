@@ -5,8 +5,7 @@
 // its Family. Adding one is that file and its line in family.cpp.
 #pragma once
 
-#include <memory>
-#include <optional>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,29 +25,38 @@ struct MadeTensor {
   std::vector<float> values;  // one dimension, stored as F32
 };
 
-// One model of a family: its configuration, read and checked.
-class FamilyModel {
- public:
-  virtual ~FamilyModel() = default;
-
-  virtual WeightTable weight_table() const = 0;
-  virtual void record_text(Recorder& recorder, const BoundWeights& weights, const TextOptions& options) const = 0;
-  // The weights of a head for multi-token prediction, where the checkpoint has one; the matrix that joins an embedding
-  // and a hidden row is "draft.fc", of which a program has the halves (draft_weights.h).
-  virtual std::optional<WeightTable> draft_table() const { return std::nullopt; }
-  virtual void record_draft(Recorder&, const BoundWeights& /*text*/, const BoundWeights& /*draft*/) const {}
-  // Fills vocabulary, hidden, layers, context_length and details.
-  virtual void describe(ModelFacts& facts) const = 0;
-  virtual std::vector<GgufMetadata::Entry> gguf_config() const = 0;
-  virtual std::vector<MadeTensor> gguf_made_tensors() const = 0;
+// One program of a model. The text program is the first; others may share its weights.
+struct FamilyProgram {
+  ProgramKind kind{};
+  WeightTable weights;  // its own
+  std::function<void(Recorder&, const BoundWeights& text, const BoundWeights& own, const TextOptions&)> record;
 };
+
+// One model of a family: what its configuration, read and checked, comes to.
+struct FamilyModel {
+  std::vector<FamilyProgram> programs;  // those that the checkpoint's configuration names, the text program first
+  ModelFacts facts;                     // vocabulary, hidden, layers, context_length and details
+  std::vector<GgufMetadata::Entry> gguf_config;
+  std::vector<MadeTensor> gguf_made_tensors;
+};
+
+// The begin of it, with what every family's configuration calls alike.
+template <class Config>
+FamilyModel family_model(const Config& config) {
+  FamilyModel model;
+  model.facts.vocabulary = config.vocabulary;
+  model.facts.hidden = config.hidden;
+  model.facts.layers = config.layers;
+  model.facts.context_length = config.context;
+  return model;
+}
 
 struct Family {
   const char* name;                      // also general.architecture in GGUF
   std::vector<std::string> model_types;  // config.json's model_type
   // What Hugging Face checkpoints put before the names of the text model.
   std::vector<std::string> prefixes;
-  Result<std::unique_ptr<FamilyModel>> (*read)(const Checkpoint& checkpoint, const SourceNames& names);
+  Result<FamilyModel> (*read)(const Checkpoint& checkpoint, const SourceNames& names);
 };
 
 // All families, in the order in which they are named to users.

@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <unordered_set>
 
@@ -38,7 +39,7 @@ void add_value(Sha256& sha, const GgufArray<T>& values) {
   for (size_t i = 0; i < values.size(); ++i) add_value<T>(sha, values[i]);
 }
 
-// What the configuration says of how numbers are read; where they lie the tensors say.
+// The parts of the configuration that say how numbers are read. The tensors say where they lie.
 void add_grid(Sha256& sha, const NumberGrid& grid) {
   add_bytes(sha, grid.word);
   add_bytes(sha, grid.interleaved);
@@ -64,54 +65,88 @@ void add_weight(Sha256& sha, const BoundWeight& weight) {
 
 }  // namespace
 
+// A program and what it computes with. `problem`: the configuration names it, but it is not whole.
+struct PlacedProgram {
+  const FamilyProgram* program = nullptr;
+  BoundWeights own;
+  std::unique_ptr<DraftWeights> joined;  // with the text program's weights; null for that
+  std::optional<Error> problem;
+};
+
 struct Model::Data {
   std::shared_ptr<const Checkpoint> checkpoint;
   const Family* family = nullptr;
-  std::unique_ptr<FamilyModel> model;
-  BoundWeights weights;
-  BoundWeights draft_head;
-  std::unique_ptr<DraftWeights> draft_weights;
-  std::optional<Error> draft_problem;  // of a head that is not whole
+  FamilyModel model;
+  std::vector<PlacedProgram> programs;  // as the family's model has them
   std::vector<std::string> unread;
   ModelFacts facts;
   std::shared_ptr<ContentsMemory> memory;
   std::shared_ptr<const Data> without_head;  // null: the head, if any, lies in the model's own files
   static Result<std::shared_ptr<Data>> read(std::shared_ptr<const Checkpoint> checkpoint,
                                             std::shared_ptr<ContentsMemory> memory);
+  Status bind_programs(const SourceNames& names);
+  const PlacedProgram* find(ProgramKind kind) const;
   mutable Mutex digesting;
   mutable std::string digest;  // "": nobody asked
 };
 
 const ModelFacts& Model::facts() const { return data_->facts; }
 const Checkpoint& Model::checkpoint() const { return *data_->checkpoint; }
-const BoundWeights& Model::weights() const { return data_->weights; }
 const Family& Model::family() const { return *data_->family; }
-const FamilyModel& Model::family_model() const { return *data_->model; }
+const FamilyModel& Model::family_model() const { return data_->model; }
 
-const BoundWeights& Model::draft_head() const { return data_->draft_head; }
 const std::vector<std::string>& Model::unread_tensors() const { return data_->unread; }
-bool Model::has_draft_head() const { return data_->draft_weights != nullptr; }
-const WeightSource& Model::draft_weights() const { return *data_->draft_weights; }
 
-Result<Program> Model::record_draft() const {
-  if (data_->draft_problem) return *data_->draft_problem;
-  if (!has_draft_head()) {
-    return error(ErrorKind::unsupported, checkpoint().path(),
-                 ": has no layer for multi-token prediction: want one to draft by mtp");
+const char* program_name(ProgramKind kind) {
+  switch (kind) {
+    case ProgramKind::text: return "text";
+    case ProgramKind::draft_head: break;
   }
-  Recorder recorder;
-  data_->model->record_draft(recorder, data_->weights, data_->draft_head);
-  Result<Program> program = recorder.finish();
-  if (!program) return error(program.error().kind, checkpoint().path(), ": draft head: ", program.error().text);
-  return program;
+  return "draft head";
 }
 
-Result<Program> Model::record_text(const TextOptions& options) const {
+const PlacedProgram* Model::Data::find(ProgramKind kind) const {
+  const auto found = std::ranges::find(programs, kind, [](const PlacedProgram& one) { return one.program->kind; });
+  return found == programs.end() ? nullptr : &*found;
+}
+
+std::vector<ProgramKind> Model::programs() const {
+  std::vector<ProgramKind> kinds;
+  for (const PlacedProgram& one : data_->programs)
+    if (!one.problem) kinds.push_back(one.program->kind);
+  return kinds;
+}
+
+bool Model::has(ProgramKind kind) const {
+  const PlacedProgram* found = data_->find(kind);
+  return found != nullptr && !found->problem;
+}
+
+const BoundWeights& Model::own_weights(ProgramKind kind) const {
+  CHECK(has(kind));
+  return data_->find(kind)->own;
+}
+
+const WeightSource& Model::weights_of(ProgramKind kind) const {
+  CHECK(has(kind));
+  const PlacedProgram& found = *data_->find(kind);
+  if (found.joined == nullptr) return found.own;
+  return *found.joined;
+}
+
+Result<Program> Model::record(ProgramKind kind, const TextOptions& options) const {
+  const PlacedProgram* found = data_->find(kind);
+  if (found == nullptr)
+    return error(ErrorKind::unsupported, checkpoint().path(),
+                 ": has no layer for multi-token prediction: want one to draft by mtp");
+  if (found->problem) return *found->problem;
   Recorder recorder;
-  data_->model->record_text(recorder, data_->weights, options);
+  if (kind == ProgramKind::text) recorder.take_adapters(options.adapters);
+  found->program->record(recorder, weights(), found->own, options);
   Result<Program> program = recorder.finish();
-  if (!program) return error(program.error().kind, checkpoint().path(), ": ", program.error().text);
-  return program;
+  if (program) return program;
+  const std::string what = kind == ProgramKind::text ? "" : cat(": ", program_name(kind));
+  return error(program.error().kind, checkpoint().path(), what, ": ", program.error().text);
 }
 
 const std::string& Model::digest() const {
@@ -121,12 +156,12 @@ const std::string& Model::digest() const {
   if (!digest.empty()) return digest;
   Sha256 sha;
   add_text(sha, data_->family->name);
-  for (const auto& [name, value] : data_->model->gguf_config()) {
+  for (const auto& [name, value] : data_->model.gguf_config) {
     add_text(sha, name);
     std::visit([&](const auto& v) { add_value(sha, v); }, value);
   }
-  for (const MadeTensor& made : data_->model->gguf_made_tensors()) add_value(sha, made.values);
-  for (const BoundWeight& weight : data_->weights.all()) add_weight(sha, weight);
+  for (const MadeTensor& made : data_->model.gguf_made_tensors) add_value(sha, made.values);
+  for (const BoundWeight& weight : weights().all()) add_weight(sha, weight);
   sha.add(contents_of(checkpoint(), data_->memory.get()));
   digest = sha.finish_hex();
   return digest;
@@ -140,27 +175,40 @@ Result<std::shared_ptr<Model::Data>> Model::Data::read(std::shared_ptr<const Che
   TRY(const SourceNames names,
       SourceNames::read(*checkpoint, prefixed ? data->family->prefixes : std::vector<std::string>{}));
   TRY(data->model, data->family->read(*checkpoint, names));
-  TRY(data->weights, bind_weights(data->model->weight_table(), *checkpoint, names));
-  data->unread = data->weights.unread();
-  if (const std::optional<WeightTable> table = data->model->draft_table()) {
-    Result<BoundWeights> head = bind_weights(*table, *checkpoint, names);
-    if (head) {
-      data->draft_head = *std::move(head);
-      data->draft_weights = std::make_unique<DraftWeights>(data->weights, data->draft_head);
-      const std::unordered_set<std::string> left(data->draft_head.unread().begin(), data->draft_head.unread().end());
-      std::erase_if(data->unread, [&](const std::string& name) { return !left.contains(name); });
-    } else {
-      data->draft_problem = std::move(head).error();
-    }
-  }
-  data->facts.family = data->family->name;
-  data->model->describe(data->facts);
-  uint64_t made = 0;
-  for (const MadeTensor& tensor : data->model->gguf_made_tensors()) made += tensor.values.size();
-  TRY_STATUS(read_facts(*checkpoint, data->weights, made, data->facts));
   data->checkpoint = std::move(checkpoint);
+  TRY_STATUS(data->bind_programs(names));
+  data->facts = data->model.facts;
+  data->facts.family = data->family->name;
+  uint64_t made = 0;
+  for (const MadeTensor& tensor : data->model.gguf_made_tensors) made += tensor.values.size();
+  TRY_STATUS(read_facts(*data->checkpoint, data->programs.front().own, made, data->facts));
   data->memory = std::move(memory);
   return data;
+}
+
+// Only the text program has to be whole for a model to open.
+Status Model::Data::bind_programs(const SourceNames& names) {
+  programs.reserve(model.programs.size());  // others refer to the first
+  for (const FamilyProgram& program : model.programs) {
+    PlacedProgram& placed =
+        programs.emplace_back(PlacedProgram{.program = &program, .own = {}, .joined = {}, .problem = {}});
+    Result<BoundWeights> own = bind_weights(program.weights, *checkpoint, names);
+    const bool is_text = program.kind == ProgramKind::text;
+    if (!own && is_text) return std::move(own).error();
+    if (!own) {
+      placed.problem = std::move(own).error();
+      continue;
+    }
+    placed.own = *std::move(own);
+    if (is_text) {
+      unread = placed.own.unread();
+      continue;
+    }
+    placed.joined = std::make_unique<DraftWeights>(programs.front().own, placed.own);
+    const std::unordered_set<std::string> left(placed.own.unread().begin(), placed.own.unread().end());
+    std::erase_if(unread, [&](const std::string& name) { return !left.contains(name); });
+  }
+  return {};
 }
 
 Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory) {
@@ -169,7 +217,7 @@ Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_
 }
 
 Result<Model> with_draft_head(const Model& model, const std::string& path) {
-  if (model.has_draft_head()) return model;
+  if (model.has(ProgramKind::draft_head)) return model;
   TRY(Checkpoint joined, join_draft_head(model.checkpoint(), path));
   TRY(auto data, Model::Data::read(std::make_shared<const Checkpoint>(std::move(joined)), nullptr));
   data->without_head = model.data_;

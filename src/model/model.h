@@ -24,7 +24,7 @@ namespace sluice {
 
 struct Family;
 class ContentsMemory;
-class FamilyModel;
+struct FamilyModel;
 
 // What the file itself asks for; nothing where it says nothing.
 struct SamplingDefaults {
@@ -52,9 +52,20 @@ struct ModelFacts {
   std::vector<std::string> ignored;  // sampling defaults that mean nothing here, each with what would
 };
 
+// What a program of a model is for. Every model has the text program; an engine asks for the kinds that it knows.
+enum class ProgramKind : uint8_t {
+  // Inputs "tokens" i32 [rows, 1] and "wanted" i32 [wanted, 1]; outputs "logits" f32 [wanted, vocabulary] and "sample".
+  text,
+  // The head for multi-token prediction. Inputs "tokens", "hidden" (rows of the text program's) and "wanted"; outputs
+  // "hidden" [wanted, hidden], "logits" and "sample".
+  draft_head,
+};
+const char* program_name(ProgramKind kind);  // "draft head", for sentences
+
 struct TextOptions {
   bool all_named = false;  // every intermediate has all rows: nothing but the logits is narrowed to wanted rows
   bool hidden = false;     // "hidden" f32 [rows, hidden] is an output: what the head for drafts takes
+  AdapterOptions adapters{};
 };
 
 class Model {
@@ -62,17 +73,19 @@ class Model {
   const ModelFacts& facts() const;
   const Checkpoint& checkpoint() const;
 
-  // Inputs "tokens" i32 [rows, 1] and "wanted" i32 [wanted, 1]; outputs "logits" f32 [wanted, vocabulary] and "sample".
-  Result<Program> record_text(const TextOptions& options = {}) const;
+  // The programs that the checkpoint has whole, the text program first.
+  std::vector<ProgramKind> programs() const;
+  bool has(ProgramKind kind) const;
+  // Without a whole one, the sentence that says so. Options are the text program's.
+  Result<Program> record(ProgramKind kind, const TextOptions& options = {}) const;
+  Result<Program> record_text(const TextOptions& options = {}) const { return record(ProgramKind::text, options); }
+  // What its program asks for; of one that there is.
+  const WeightSource& weights_of(ProgramKind kind) const;
+  // Those of them that the text program has not; of a program that there is.
+  const BoundWeights& own_weights(ProgramKind kind) const;
 
-  // The head for multi-token prediction, where the checkpoint has one and its family knows it. Inputs "tokens",
-  // "hidden" (rows of the text program's) and "wanted"; outputs "hidden" [wanted, hidden], "logits" and "sample".
-  bool has_draft_head() const;
-  Result<Program> record_draft() const;  // without a whole one, the sentence that says so
-  const WeightSource& draft_weights() const;
-
-  const BoundWeights& weights() const;
-  // Tensors of the checkpoint that neither text model nor head reads: those of towers and those nobody here knows; and
+  const BoundWeights& weights() const { return own_weights(ProgramKind::text); }
+  // Tensors of the checkpoint that no program reads: those of towers and those nobody here knows; and
   // the latter alone.
   const std::vector<std::string>& unread_tensors() const;
   const std::vector<std::string>& unknown_tensors() const { return weights().unknown(); }
@@ -84,7 +97,6 @@ class Model {
   // For export.h.
   const Family& family() const;
   const FamilyModel& family_model() const;
-  const BoundWeights& draft_head() const;  // none without one
 
  private:
   struct Data;

@@ -1,4 +1,5 @@
-// Integers of 4 and 8 bits with scales and zero points: compressed-tensors, GPTQ, AWQ. Their table is in parts.h.
+// Integers of 4 and 8 bits with scales and zero points: compressed-tensors, GPTQ, AWQ. Their table is in
+// weight_parts.h.
 //
 //   x.qweight, GPTQ   i32 [columns / 8, rows]   a word has eight neighbours of a row, the first in the lowest bits
 //             AWQ     i32 [columns, rows / 8]   eight neighbours of a column, in the order 0, 2, 4, 6, 1, 3, 5, 7
@@ -202,7 +203,7 @@ Result<FoundWeightParts> WeightPartFinder::find_words(const std::string& stem, c
   return found;
 }
 
-// Symmetric files hold the middle, some less one and some not, whatever their version says: it is not read.
+// Zero points of symmetric files are not read: some hold the middle value, some one less, whatever their version says.
 Status WeightPartFinder::add_word_zeros(const std::string& stem, const StoredTensor& elements, uint32_t bits,
                                         int64_t groups, const WeightShape& shape, FoundWeightParts& found) const {
   const uint32_t in_word = kWordBits / bits;

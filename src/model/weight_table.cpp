@@ -13,7 +13,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kNamesInASentence = 3;
-// Scales of caches in 8 bits, which are not kept so here.
+// Scales of 8-bit caches. Our caches are not kept in 8 bits.
 constexpr std::string_view kCacheScales[] = {".q_scale", ".k_scale", ".v_scale"};
 
 // Ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n], the taps of a convolution as [n, 1,
@@ -148,7 +148,7 @@ TensorSource transformed(const TensorSource& stored, Transform transform) {
   return tensor;
 }
 
-// By itself, or as a part of a weight that is ignored.
+// Ignored by itself, or as a part of an ignored weight.
 bool is_ignored(const WeightTable& table, Dialect dialect, const std::string& name) {
   if (table.ignores(dialect, name)) return true;
   if (dialect == Dialect::gguf) return false;

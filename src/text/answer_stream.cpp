@@ -31,7 +31,7 @@ bool AnswerStream::push(int32_t id) {
     take(splitter_.push(text));
     return !stopped();
   }
-  // What a special token ends comes before it; the token itself is for the splitter or nobody.
+  // Text held back before a special token comes out first. Only the splitter sees the token itself.
   const std::string token(tokenizer_->text(id));
   take(splitter_.push(std::string_view(text).substr(0, text.size() - token.size())));
   const bool marker = token == dialect_->open || token == dialect_->close;

@@ -13,7 +13,8 @@ std::tm local_time() {
   return out;
 }
 
-// Whether to think has two names: DeepSeek's own templates read the first, others the second. Who sets one sets both.
+// The switch for thinking has two names: DeepSeek's own templates read the first, others the second. Setting one sets
+// both.
 constexpr std::string_view kThinkingNames[] = {"thinking", "enable_thinking"};
 
 void add_thinking(Json::Object& variables) {

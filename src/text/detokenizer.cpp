@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// How many bytes of a character's beginning `text` begins with before the first that cannot follow; at least 1.
+// The length of the longest valid beginning of a character at the start of `text`; at least 1.
 size_t broken_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);

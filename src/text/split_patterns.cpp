@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// What a character is, as a set of these. Bytes that are not UTF-8 are characters that are nothing.
+// The classes of a character, as a set of these. A byte that is not UTF-8 is a character without a class.
 enum : uint32_t {
   kLetter = 1,       // \p{L}
   kMark = 2,         // \p{M}
@@ -332,8 +332,8 @@ size_t skip_marks_and(std::string_view signs, std::string_view text, size_t at) 
 size_t match_marks_and_signs(std::string_view text, size_t at) { return skip_marks_and("$+<=>^~|", text, at); }
 size_t match_marks_signs_and_ticks(std::string_view text, size_t at) { return skip_marks_and("$+<=>^~|`", text, at); }
 
-// The first match, trying every character as its beginning. No matcher looks further than the run it takes or one that
-// the next matches take, so this is linear.
+// The first match, trying each character as its beginning. A matcher looks no further than its own run or runs that the
+// next matches take, so this is linear.
 template <size_t (*match)(std::string_view, size_t)>
 Match first(std::string_view text, size_t from) {
   while (from < text.size()) {

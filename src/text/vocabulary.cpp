@@ -32,7 +32,7 @@ constexpr std::string_view kEnds[] = {
     "<｜end▁of▁sentence｜>",
     "[e~[",
 };
-// Those that end a turn of a chat, the likeliest first.
+// Tokens that end a turn of a chat, the likeliest first.
 constexpr std::string_view kTurnEnds[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
                                           "<turn|>",    "<EOT>",      "_<EOT>",  "[EOT]"};
 constexpr std::string_view kVisibleMarkers[] = {"<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>",

@@ -216,7 +216,7 @@ Status Reader::read_normalizer() {
 
 Status Reader::read_split(const Json& part) {
   const std::string behavior = text_of(part, "behavior");
-  // Gemma's, which finds nothing any more once every space is U+2581.
+  // Gemma's. It finds nothing once every space is U+2581.
   if (marks_spaces_ && pattern_of(part, "String") == " " && behavior == "MergedWithPrevious") return {};
   const std::string regex = pattern_of(part, "Regex");
   const auto split = find_split(regex);

@@ -1,6 +1,6 @@
-// One model in a page: its device, what chat/ opened on it, and the conversation that the page goes on with.
+// One model in a page: its device, the model that chat/ opened on it, and the page's conversation.
 //
-// Nothing waits here: the host steps an answer, and lets its GPU settle in between.
+// Nothing waits here: the host steps an answer and lets its GPU settle in between.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,7 @@ class Instance {
 
   // The page's conversation.
   Status begin(const Json& turn);
-  // None: the device computes, and nothing has happened.
+  // None: the device is still computing, and nothing is new.
   Result<std::optional<Json>> go_on();
   void cancel();
   SequenceId sequence() const { return session_->sequence().sequence(); }
@@ -46,7 +46,7 @@ class Instance {
   Result<Json> collect();
   const std::vector<float>& logits() const { return logits_; }
 
-  // As a file has it; none while the GPU brings it.
+  // The contents of a state file; none while the GPU brings them.
   Result<std::optional<std::string>> save(SequenceId sequence);
   Result<Json> restore(std::span<const std::byte> state);
   Json stats() const;

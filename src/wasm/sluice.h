@@ -1,8 +1,8 @@
 // What the page's module exports (docs/wasm.md). The host is JavaScript with one thread.
 //
-// Addresses and sizes are 32-bit numbers of the module's memory; texts are UTF-8, of which the caller says how many
-// bytes. Every call that can fail returns 1, or 0 for failure; sluice_reply() and sluice_reply_bytes() then give its
-// answer, or the sentence that says why it has none. They stand until the next call.
+// Addresses and sizes are 32-bit numbers of the module's memory. Texts are UTF-8 with their number of bytes. Every call
+// that can fail returns 1, or 0 for failure. sluice_reply() and sluice_reply_bytes() then give the reply, or the
+// sentence that says why there is none, until the next call.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,8 @@ extern "C" {
 // null when there is no room.
 void* SLUICE_EXPORT(sluice_allocate)(size_t bytes);
 void SLUICE_EXPORT(sluice_free)(void* bytes);
-// A file that sluice_open may name or find in a folder: the module reads it by calling files.read(number, offset,
-// into, bytes), and calls files.close(number) when it has the name no more and reads it no more. A file of that name
-// is replaced.
+// A file that sluice_open may name or find in a folder. The module reads it by files.read(number, offset, into, bytes),
+// and calls files.close(number) once the name is gone and nothing reads it. A file of that name is replaced.
 void SLUICE_EXPORT(sluice_add_file)(const char* path, size_t path_bytes, uint32_t number, double size);
 void SLUICE_EXPORT(sluice_remove_file)(const char* path, size_t path_bytes);
 
@@ -59,7 +58,7 @@ int SLUICE_EXPORT(sluice_render)(sluice::wasm::Instance* instance, const char* c
 // renders, "stop": [strings], "max_tokens": n, 0 for what the context leaves, and further settings under their names in
 // engine/sampling_json.h, "temperature" being 0}; all but the messages or the prompt may be left out.
 int SLUICE_EXPORT(sluice_begin)(sluice::wasm::Instance* instance, const char* turn, size_t bytes);
-// One step of the answer. Replies what is new: {"text", "thinking": whole characters, thinking apart from the answer,
+// One step of the answer. Replies its new parts: {"text", "thinking": whole characters, thinking apart from the answer,
 // cut at a stop string, "finish": "running" | "stop" | "length" | "cancelled"}, and the counts of the whole turn:
 // {"prompt_tokens", "reused_tokens", "computed_tokens": of the prompt, "answer_tokens", "prompt_seconds",
 // "answer_seconds"}. 2: the device computes, and nothing has happened. An answer that fails is over.
@@ -75,8 +74,8 @@ void SLUICE_EXPORT(sluice_adopt)(sluice::wasm::Instance* instance, uint32_t sequ
 // into the prompt, "sequence": one to go on from, "keep_sequence": bool, "temperature": 0, and further settings under
 // their names in engine/sampling_json.h}; all but the prompt may be left out.
 int SLUICE_EXPORT(sluice_submit)(sluice::wasm::Instance* instance, const char* request, size_t bytes);
-// One turn of the engine; the host calls it until sluice_collect says that the answer is finished. 0: there is nothing
-// to do, 1: the device computes, and nothing has happened, 2: something has.
+// One turn of the engine. The host calls it until sluice_collect says that the answer is finished. 0: nothing to do; 1:
+// the device is still computing; 2: something is new.
 int SLUICE_EXPORT(sluice_step)(sluice::wasm::Instance* instance);
 // Ends the answer, of the conversation or of the engine, after the step at hand.
 void SLUICE_EXPORT(sluice_cancel)(sluice::wasm::Instance* instance);
@@ -88,8 +87,8 @@ int SLUICE_EXPORT(sluice_logits)(sluice::wasm::Instance* instance);
 
 // ---- sequences that were kept
 
-// Replies the sequence's state, as a file has it. 2: the GPU is about to bring it; the host calls again when the GPU
-// has done something, and gets the state of the first call.
+// Replies the sequence's state as the contents of a file. 2: the GPU is bringing it. The host calls again when the GPU
+// has done something, and gets the state as of the first call.
 int SLUICE_EXPORT(sluice_save)(sluice::wasm::Instance* instance, uint32_t sequence);
 // Replies {"sequence", "tokens", "note": what has to be computed again, or nothing}. On a GPU no answer and no state is
 // under way.

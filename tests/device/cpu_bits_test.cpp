@@ -198,7 +198,7 @@ TEST(CpuDevice, InstructionSetsHaveNames) {
 PlanRequest request_for(const OpCase& one, Arithmetic arithmetic) {
   PlanRequest request{.program = &one.program,
                       .arithmetic = arithmetic,
-                      .maxima = {.rows = 40, .wanted = 1, .sequences = 1, .pages_per_sequence = {1}},
+                      .maxima = {.counts = text_counts(40, 1), .sequences = 1, .pages_per_sequence = {1}},
                       .pages = {3}};
   for (size_t i = 0; i < one.weights.size(); ++i)
     request.weights.push_back({one.program.weights[i].shape, one.weights[i].format});
@@ -278,13 +278,13 @@ TEST(CpuRunner, ATracedPlanGivesTheValuesInsideABlock) {
   ThreadPool pool(1);
   const auto device = make_cpu_device({.pool = &pool});
   PlanRequest request = request_for(one, Arithmetic::exact);
-  request.maxima = {.rows = 2};
+  request.maxima = {.counts = text_counts(2, 1)};
   request.pages = {};
   request.traced = true;
   Budget budget;
   const auto runner = *device->place(*device->plan(request), CaseWeights(one), budget);
   StepBuffer step(one.program, request.maxima);
-  step.reset(TokenClass::decode, 2, 0, 1, 0);
+  step.reset(TokenClass::decode, text_counts(2, 0), 1, 0);
   for (float& element : step.input_f32(0)) element = 1.0f;
   std::vector<float> found(128), again(128);
   const std::vector<ReadRequest> reads = {{gate.id, std::as_writable_bytes(std::span(found))}};

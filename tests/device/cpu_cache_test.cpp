@@ -80,7 +80,7 @@ TEST_P(CpuCache, OfF32FastAttentionIsExact) {
 PlanRequest request_for(const OpCase& one, Arithmetic arithmetic, Format cache) {
   PlanRequest request{.program = &one.program,
                       .arithmetic = arithmetic,
-                      .maxima = {.rows = 1, .wanted = 1, .sequences = 1, .pages_per_sequence = {1}},
+                      .maxima = {.counts = text_counts(1, 1), .sequences = 1, .pages_per_sequence = {1}},
                       .pages = std::vector<uint32_t>(one.program.groups.size(), 1),
                       .cache = cache};
   for (size_t i = 0; i < one.weights.size(); ++i)

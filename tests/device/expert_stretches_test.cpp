@@ -90,7 +90,7 @@ class Notes final : public StretchPlayer {
 class Stretches : public testing::Test {
  protected:
   void begin(uint32_t rows, uint32_t slots) {
-    step_.reset(TokenClass::decode, rows, 0, 1, 0);
+    step_.reset(TokenClass::decode, text_counts(rows, 0), 1, 0);
     stretches_.emplace(program_, slots, notes_);
     stretches_->start(7, step_);
   }
@@ -99,7 +99,7 @@ class Stretches : public testing::Test {
   static ExpertId second(uint32_t expert) { return {kLayerOps + kOp, expert}; }
 
   const Program program_ = two_layers();
-  StepBuffer step_{program_, {.rows = 8, .wanted = 8, .sequences = 1}};
+  StepBuffer step_{program_, {.counts = text_counts(8, 8), .sequences = 1}};
   Notes notes_{program_};
   std::optional<ExpertStretches> stretches_;
 };

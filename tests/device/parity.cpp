@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <numeric>
 
+#include "device/placing.h"
 #include "device/reference/reference.h"
 #include "graph/operands.h"
 #include "parity_compare.h"
@@ -15,11 +17,9 @@ namespace sluice {
 namespace {
 
 constexpr Arithmetic kArithmetics[] = {Arithmetic::exact, Arithmetic::fast};
-constexpr TokenClass kClasses[] = {TokenClass::prompt, TokenClass::decode};
 
 std::string label(const OpCase& one, Arithmetic arithmetic, TokenClass token_class) {
-  return cat(one.name, arithmetic == Arithmetic::exact ? ", exact" : ", fast",
-             token_class == TokenClass::prompt ? ", prompt" : ", decode");
+  return cat(one.name, arithmetic == Arithmetic::exact ? ", exact" : ", fast", ", ", token_class_name(token_class));
 }
 
 bool is_product(const Op& op) { return std::holds_alternative<Linear>(op) || std::holds_alternative<Experts>(op); }
@@ -110,25 +110,43 @@ const Expected& expected_outputs(const ParityCase& known, const CaseWeights& wei
   });
 }
 
-// Part of a step, to be played on its own: rows [first, first + rows of the part).
+// Part of a step, to be played on its own: rows of each symbol from `first` on.
 struct Part {
-  uint32_t first = 0;
-  uint32_t first_wanted = 0;
+  SymbolCounts first;
   CaseStep step{};
 };
 
 // The rows [first, first + count) of `run`, which begins at row `run_row` of the step.
 Part part_of(const CaseStep& step, const CaseRun& run, uint32_t run_row, uint32_t first, uint32_t count) {
-  Part part{.first = run_row + first};
+  Part part{.first = text_counts(run_row + first, 0)};
   part.step.runs = {{.sequence = run.sequence, .position = run.position + first, .rows = count, .take = run.take}};
   part.step.adjustments = step.adjustments;
   const auto row_of = [&](size_t w) { return static_cast<uint32_t>(step.wanted[w]); };
-  while (part.first_wanted < step.wanted.size() && row_of(part.first_wanted) < part.first) ++part.first_wanted;
-  for (size_t w = part.first_wanted; w < step.wanted.size() && row_of(w) < part.first + count; ++w) {
-    part.step.wanted.push_back(static_cast<int32_t>(row_of(w) - part.first));
+  const uint32_t begin = part.first[Symbol::rows];
+  uint32_t& first_wanted = part.first[Symbol::wanted];
+  while (first_wanted < step.wanted.size() && row_of(first_wanted) < begin) ++first_wanted;
+  for (size_t w = first_wanted; w < step.wanted.size() && row_of(w) < begin + count; ++w) {
+    part.step.wanted.push_back(static_cast<int32_t>(row_of(w) - begin));
     if (!step.sampling.empty()) part.step.sampling.push_back(step.sampling[w]);
   }
   return part;
+}
+
+// Each picture or sound.
+std::vector<Part> media_parts(const OpCase& one, const CaseStep& step) {
+  std::vector<Part> parts;
+  SymbolCounts first;
+  for (const CaseRun& run : step.media) {
+    parts.push_back({.first = first, .step = {.media = {run}}});
+    for (const Symbol symbol : one.program.symbols) first[symbol] += run.rows;
+  }
+  return parts;
+}
+
+// Whether a cut before that position would part rows that see each other.
+bool is_in_span(const OpCase& one, uint32_t position) {
+  return std::any_of(one.spans.begin(), one.spans.end(),
+                     [&](const CaseSpan& span) { return span.first < position && position < span.end; });
 }
 
 // Single rows; with state in a prompt, which may be cut at multiples of 64 only, such chunks. Without state some rows
@@ -140,24 +158,28 @@ std::vector<Part> parts_of(const OpCase& one, const CaseStep& step, TokenClass t
   uint32_t run_row = 0;
   for (const CaseRun& run : step.runs) {
     for (uint32_t first = 0; first < run.rows;) {
-      const uint32_t count = std::min(run.rows - first, chunk - (run.position + first) % chunk);
+      uint32_t count = std::min(run.rows - first, chunk - (run.position + first) % chunk);
+      if (one.whole_runs) count = run.rows;
+      while (is_in_span(one, run.position + first + count)) count = std::min(run.rows - first, count + chunk);
       const bool chosen = state || first < 2 || first + 1 == run.rows || first % 61 == 3;
       if (chosen) parts.push_back(part_of(step, run, run_row, first, count));
       first += count;
     }
     run_row += run.rows;
   }
+  const std::vector<Part> media = media_parts(one, step);
+  parts.insert(parts.end(), media.begin(), media.end());
   return parts;
 }
 
 void expect_same_rows(const OpCase& one, const StepOutputs& batch, const StepOutputs& alone, const Part& part) {
   for (size_t i = 0; i < batch.size(); ++i) {
     const ValueType& type = one.program.values[one.program.outputs[i].value].type;
-    const uint64_t first = type.extent.symbol == Symbol::rows ? part.first : part.first_wanted;
+    const uint64_t first = part.first.rows_of(type.extent);
     const std::span<const uint32_t> rows =
         std::span<const uint32_t>(batch[i]).subspan(first * type.columns(), alone[i].size());
     EXPECT_EQ(integer_difference(alone[i], rows, type.columns()), "")
-        << one.program.outputs[i].name << ", bits from row " << part.first << " on";
+        << one.program.outputs[i].name << ", bits from row " << first << " on";
   }
 }
 
@@ -186,12 +208,17 @@ void check_integers(const OpCase& one, const StepOutputs& found, const StepOutpu
   }
 }
 
+uint64_t row_count(const OpCase& one, const CaseStep& step) {
+  const SymbolCounts counts = counts_of(one, step);
+  return std::accumulate(counts.all().begin(), counts.all().end(), uint64_t{0});
+}
+
 // The largest step that needs no history.
 const CaseStep& first_step(const OpCase& one) {
   const CaseStep* largest = &one.steps[0];
   for (const CaseStep& step : one.steps) {
     const bool begins = std::all_of(step.runs.begin(), step.runs.end(), [](CaseRun run) { return run.position == 0; });
-    if ((begins || one.program.states.empty()) && rows_of(step).size() > rows_of(*largest).size()) largest = &step;
+    if ((begins || one.program.states.empty()) && row_count(one, step) > row_count(one, *largest)) largest = &step;
   }
   return *largest;
 }
@@ -259,10 +286,25 @@ void check_traced(const ParityCase& known, Device& device, Arithmetic arithmetic
     compare(one, player.reads(), found[i], expected.steps[i], tolerance_of(one, arithmetic, fast));
 }
 
+bool has_adapters(const OpCase& one) {
+  return std::ranges::any_of(one.program.inputs, [](const NamedValue& in) { return in.name == "adapter_slots"; });
+}
+
+OpCase without_adapters(OpCase one) {
+  for (Op& op : one.program.ops)
+    if (auto* linear = std::get_if<Linear>(&op)) linear->adapter = {};
+  return one;
+}
+
+OpCase with_zeros(OpCase one, const std::string& input) {
+  for (size_t i = 0; i < one.inputs.size(); ++i)
+    if (one.program.inputs[i].name == input) one.inputs[i] = {.low = 0, .high = 0};
+  return one;
+}
+
 bool lacks(const std::vector<std::string>& missing, const Program& program) {
-  return std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
-    return std::find(missing.begin(), missing.end(), op_name(op)) != missing.end();
-  });
+  return std::any_of(program.ops.begin(), program.ops.end(),
+                     [&](const Op& op) { return !lacking_of(missing, op).empty(); });
 }
 
 }  // namespace
@@ -286,7 +328,7 @@ void Parity::SetUp() {
     cases_.push_back({.op = one, .key = cat(GetParam().subject, " ", cases_.size())});
   const std::vector<std::string> missing = device_->info().missing;
   std::erase_if(cases_, [&](const ParityCase& one) { return lacks(missing, one.op.program); });
-  if (cases_.empty()) GTEST_SKIP() << "in the device's table of missing ops";
+  if (cases_.empty()) GTEST_SKIP() << "in the " << device_->info().name << " device's table of missing ops";
   // Where a driver takes minutes to compile for all of them.
   if (const char* every = std::getenv("SLUICE_PARITY_EVERY")) {
     const size_t stride = std::max(1, std::atoi(every)), last = cases_.size() - 1;
@@ -305,7 +347,7 @@ TEST_P(Parity, AgreesWithTheReference) {
     const std::vector<StepOutputs>& expected = expected_outputs(known, weights).steps;
     expect_something(one, expected);
     for (const Arithmetic arithmetic : kArithmetics)
-      for (const TokenClass token_class : kClasses) {
+      for (const TokenClass token_class : kTokenClasses) {
         SCOPED_TRACE(label(one, arithmetic, token_class));
         CasePlayer player(one, weights, *device_, arithmetic);
         player.poison();
@@ -321,8 +363,28 @@ TEST_P(Parity, AgreesWithTheReference) {
 TEST_P(Parity, RowsAloneEqualRowsInABatch) {
   for (const ParityCase& one : cases_)
     for (const Arithmetic arithmetic : kArithmetics)
-      for (const TokenClass token_class : kClasses)
+      for (const TokenClass token_class : kTokenClasses)
         check_rows_alone(one.op, CaseWeights(one.op), *device_, arithmetic, token_class);
+}
+
+// Rows that all have slot 0, and rows that all have scale 0, against the same program without the operand.
+TEST_P(Parity, AnAdapterOfNoSlotOrNoScaleChangesNoBit) {
+  for (const ParityCase& known : cases_) {
+    if (!has_adapters(known.op)) continue;
+    const CaseWeights weights(known.op);
+    for (const Arithmetic arithmetic : kArithmetics)
+      for (const TokenClass token_class : kTokenClasses) {
+        SCOPED_TRACE(label(known.op, arithmetic, token_class));
+        const OpCase plain = without_adapters(known.op);
+        CasePlayer player(plain, weights, *device_, arithmetic);
+        const std::vector<StepOutputs> expected = play_all(player, plain, token_class);
+        for (const char* input : {"adapter_slots", "adapter_scales"}) {
+          const OpCase unused = with_zeros(known.op, input);
+          CasePlayer zeros(unused, weights, *device_, arithmetic);
+          EXPECT_EQ(play_all(zeros, unused, token_class), expected) << input;
+        }
+      }
+  }
 }
 
 TEST_P(Parity, FindsTheFirstResultThatIsNotFinite) {

@@ -61,14 +61,35 @@ std::vector<int32_t> integers(const OpCase& one, uint32_t input, const CaseRow& 
   return numbers;
 }
 
+// Of row `row` of all `rows`, which are a picture's as far as they are of one sequence.
+int32_t range_end_of_media(const OpCase& one, RangeEnd end, const std::vector<CaseRow>& rows, size_t row) {
+  const auto of_same = [&](size_t other) { return rows[other].sequence == rows[row].sequence; };
+  size_t first = row, last = row;
+  while (first > 0 && of_same(first - 1)) --first;
+  while (last + 1 < rows.size() && of_same(last + 1)) ++last;
+  if (one.block != 0) {
+    first += (row - first) / one.block * one.block;
+    last = std::min(last, first + one.block - 1);
+  }
+  return static_cast<int32_t>(end == RangeEnd::first ? first : last);
+}
+
+int32_t range_end(const OpCase& one, RangeEnd end, uint32_t position) {
+  if (end == RangeEnd::first) return static_cast<int32_t>(position / 50 * 50);
+  for (const CaseSpan& span : one.spans)
+    if (span.first <= position && position < span.end) return static_cast<int32_t>(span.end - 1);
+  return static_cast<int32_t>(position);
+}
+
 uint32_t pages_of(uint32_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
 
 StepMaxima maxima_of(const OpCase& one) {
   StepMaxima maxima;
   uint32_t pages = 1;
   for (const CaseStep& step : one.steps) {
-    maxima.rows = std::max(maxima.rows, static_cast<uint32_t>(rows_of(step).size()));
-    maxima.wanted = std::max(maxima.wanted, static_cast<uint32_t>(step.wanted.size()));
+    const SymbolCounts counts = counts_of(one, step);
+    for (const Symbol symbol : one.program.symbols)
+      maxima.counts[symbol] = std::max(maxima.counts[symbol], counts[symbol]);
     maxima.sequences = std::max(maxima.sequences, static_cast<uint32_t>(step.runs.size()));
     maxima.adjustments = std::max(maxima.adjustments, static_cast<uint32_t>(step.adjustments.size()));
     for (const CaseRun& run : step.runs) pages = std::max(pages, pages_of(run.position + run.rows));
@@ -87,12 +108,25 @@ std::vector<PlacedShape> placed_shapes(const OpCase& one) {
   return shapes;
 }
 
-std::vector<CaseRow> rows_of(const CaseStep& step) {
+std::vector<CaseRow> rows_of(const CaseStep& step) { return rows_of(step, Symbol::rows); }
+
+std::vector<CaseRow> rows_of(const CaseStep& step, Symbol symbol) {
   std::vector<CaseRow> rows;
-  for (const CaseRun& run : step.runs)
+  if (symbol == Symbol::wanted) {
+    const std::vector<CaseRow> all = rows_of(step);
+    for (const int32_t row : step.wanted) rows.push_back(all[static_cast<size_t>(row)]);
+    return rows;
+  }
+  for (const CaseRun& run : symbol == Symbol::rows ? step.runs : step.media)
     for (uint32_t i = 0; i < run.rows; ++i)
       rows.push_back({.sequence = run.sequence, .position = run.position + i, .take = run.take});
   return rows;
+}
+
+SymbolCounts counts_of(const OpCase& one, const CaseStep& step) {
+  SymbolCounts counts;
+  for (const Symbol symbol : one.program.symbols) counts[symbol] = static_cast<uint32_t>(rows_of(step, symbol).size());
+  return counts;
 }
 
 std::vector<float> input_row(const OpCase& one, uint32_t input, const CaseRow& row) {
@@ -191,7 +225,7 @@ StepOutputs CasePlayer::run(const StartOptions& options, Completion* completion)
   std::vector<ReadRequest> requests;
   for (const NamedValue& output : reads()) {
     const ValueType& type = case_.program.values[output.value].type;
-    outputs.emplace_back(step_->count(type.extent.symbol) * type.extent.ratio * type.columns(), 0xffffffff);
+    outputs.emplace_back(step_->rows_of(type.extent) * type.columns(), 0xffffffff);
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     requests.push_back({.value = reads()[i].value, .into = std::as_writable_bytes(std::span<uint32_t>(outputs[i]))});
@@ -243,29 +277,25 @@ void CasePlayer::move_pages_to(CasePlayer& to) {
 }
 
 void CasePlayer::fill(const CaseStep& step, TokenClass token_class, Poison poison) {
-  const std::vector<CaseRow> rows = rows_of(step);
-  step_->reset(token_class, static_cast<uint32_t>(rows.size()), static_cast<uint32_t>(step.wanted.size()),
-               static_cast<uint32_t>(step.runs.size()), static_cast<uint32_t>(step.adjustments.size()));
+  step_->reset(token_class, counts_of(case_, step), static_cast<uint32_t>(step.runs.size()),
+               static_cast<uint32_t>(step.adjustments.size()));
   fill_rows(step);
   fill_pages(step);
   step_->fill_ropes();
   std::copy(step.adjustments.begin(), step.adjustments.end(), step_->adjustments().begin());
-  std::copy(step.sampling.begin(), step.sampling.end(), step_->sample_rows().begin());
+  if (has_symbol(case_.program, Symbol::wanted))
+    std::copy(step.sampling.begin(), step.sampling.end(), step_->sample_rows().begin());
   for (uint32_t input = 0; input < case_.inputs.size(); ++input) {
     const NamedValue& named = case_.program.inputs[input];
-    if (named.name == "wanted") {
+    if (named.name == "wanted")
       std::copy(step.wanted.begin(), step.wanted.end(), step_->input_i32(input).begin());
-    } else if (case_.program.values[named.value].type.extent.symbol == Symbol::rows) {
-      fill_input(input, rows, poison);
-    } else {
-      std::vector<CaseRow> wanted;
-      for (const int32_t row : step.wanted) wanted.push_back(rows[static_cast<size_t>(row)]);
-      fill_input(input, wanted, poison);
-    }
+    else
+      fill_input(input, rows_of(step, case_.program.values[named.value].type.extent.symbol), poison);
   }
 }
 
 void CasePlayer::fill_rows(const CaseStep& step) {
+  if (!has_symbol(case_.program, Symbol::rows)) return;
   size_t row = 0;
   for (size_t run = 0; run < step.runs.size(); ++run)
     for (uint32_t i = 0; i < step.runs[run].rows; ++i, ++row) {
@@ -304,7 +334,14 @@ void CasePlayer::fill_pages(const CaseStep& step) {
 void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Poison poison) {
   const ValueType& type = case_.program.values[case_.program.inputs[input].value].type;
   const uint64_t columns = type.columns();
+  const RangeEnd end = case_.inputs[input].end;
+  const bool is_text = has_positions(type.extent);
   for (size_t row = 0; row < rows.size(); ++row) {
+    if (end != RangeEnd::none) {
+      step_->input_i32(input)[row] =
+          is_text ? range_end(case_, end, rows[row].position) : range_end_of_media(case_, end, rows, row);
+      continue;
+    }
     if (type.element == Element::i32) {
       const std::vector<int32_t> numbers = integers(case_, input, rows[row], columns);
       std::copy(numbers.begin(), numbers.end(),

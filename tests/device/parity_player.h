@@ -18,6 +18,9 @@ struct CaseRow {
   uint32_t take = 0;
 };
 std::vector<CaseRow> rows_of(const CaseStep& step);
+std::vector<CaseRow> rows_of(const CaseStep& step, Symbol symbol);
+// Of the symbols that the case's program has.
+SymbolCounts counts_of(const OpCase& one, const CaseStep& step);
 
 // What an f32 input of the case has in that row.
 std::vector<float> input_row(const OpCase& one, uint32_t input, const CaseRow& row);

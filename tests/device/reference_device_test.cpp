@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-constexpr StepMaxima kOneRow{.rows = 1, .wanted = 1, .sequences = 1};
+constexpr StepMaxima kOneRow{.counts = text_counts(1, 1), .sequences = 1};
 
 struct Small {
   Recorder recorder;

@@ -62,8 +62,8 @@ struct ReferenceRun {
     ASSERT_TRUE(finished.ok()) << finished.error().text;
     program = *std::move(finished);
     const std::vector<uint32_t> by_group(program.groups.size(), pages);
-    const StepMaxima maxima{
-        .rows = rows, .wanted = 1, .sequences = 1, .pages_per_sequence = by_group, .adjustments = 4};
+    const SymbolCounts counts = text_counts(rows, has_symbol(program, Symbol::wanted) ? 1 : 0);
+    const StepMaxima maxima{.counts = counts, .sequences = 1, .pages_per_sequence = by_group, .adjustments = 4};
     std::vector<PlacedShape> shapes;
     for (const WeightDecl& weight : program.weights) shapes.push_back({.shape = weight.shape, .format = Format::f32});
     const std::unique_ptr<Device> device = make_reference_device();
@@ -73,7 +73,7 @@ struct ReferenceRun {
     ASSERT_TRUE(placed.ok()) << placed.error().text;
     runner = *std::move(placed);
     step = std::make_unique<StepBuffer>(program, maxima);
-    step->reset(TokenClass::prompt, rows, 1, 1, 0);
+    step->reset(TokenClass::prompt, counts, 1, 0);
     for (uint32_t row = 0; row < rows; ++row) step->positions()[row] = static_cast<int32_t>(row);
     for (uint32_t group = 0; group < program.groups.size(); ++group)
       for (uint32_t page = 0; page < pages; ++page) step->pages(group, 0)[page] = static_cast<int32_t>(page);
@@ -90,7 +90,7 @@ struct ReferenceRun {
   std::vector<T> output(size_t index = 0, const StartOptions& options = {}) {
     const ValueId id = program.outputs[index].value;
     const ValueType& type = program.values[id].type;
-    std::vector<T> numbers(step->count(type.extent.symbol) * type.columns());
+    std::vector<T> numbers(step->rows_of(type.extent) * type.columns());
     const ReadRequest read{.value = id, .into = std::as_writable_bytes(std::span<T>(numbers))};
     runner->start(*step, {&read, 1}, options);
     completion = *runner->poll();

@@ -19,7 +19,7 @@ SampleResult sampled(const std::vector<float>& logits, const SampleRow& row,
   const Value x = run.recorder.input("logits", {.extent = {.symbol = Symbol::wanted}, .width = vocabulary});
   run.recorder.output(sample(x), "sample");
   run.begin(6);
-  run.step->reset(TokenClass::decode, 6, 1, 1, static_cast<uint32_t>(adjustments.size()));
+  run.step->reset(TokenClass::decode, text_counts(6, 1), 1, static_cast<uint32_t>(adjustments.size()));
   run.step->positions()[5] = 41;
   run.set_integers(0, {5});
   run.set(1, logits);

@@ -89,11 +89,10 @@ TEST_P(EightBitActivations, AreRoundedToTheNearest) {
       const CaseWeights weights(one);
       CasePlayer reference(one, weights, *oracle, Arithmetic::exact), player(one, weights, *device, Arithmetic::fast);
       const StepOutputs expected = reference.play(one.steps[0], TokenClass::prompt);
-      for (const TokenClass token_class : {TokenClass::prompt, TokenClass::decode}) {
+      for (const TokenClass token_class : kTokenClasses) {
         const StepOutputs found = player.play(one.steps[0], token_class);
         const Lean lean = lean_of(one, weights, floats(found), floats(expected), GetParam().fast.block);
-        EXPECT_LE(std::fabs(lean.steps), lean.bar)
-            << one.name << (token_class == TokenClass::prompt ? ", prompt" : ", decode");
+        EXPECT_LE(std::fabs(lean.steps), lean.bar) << one.name << ", " << token_class_name(token_class);
         EXPECT_LT(lean.bar, 0.1) << "of the half step that other roundings are off by";
       }
     }

@@ -240,6 +240,7 @@ TextModel model(uint32_t context, bool slots) {
   TextModel model;
   model.program.values = {{rows_i32, 0}, {wanted_i32, 1}, {logits, 2}, {sample, 3}};
   model.program.inputs = {{"tokens", 0}, {"wanted", 1}};
+  model.program.symbols = {Symbol::rows, Symbol::wanted};
   model.program.outputs = {{"logits", 2}, {"sample", 3}};
   model.program.groups = {{0}, {kWindow}};
   if (slots) model.program.groups.push_back({.kind = StateKind::slots});

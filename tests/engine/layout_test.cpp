@@ -16,8 +16,8 @@ EngineOptions options(uint32_t sequences, uint32_t chunk) {
 
 TEST(Layout, HoldsAContextForEachSequenceAndAWindowForEach) {
   const Layout layout = make_layout(fake::model(), options(4, 512), {1000, 4000, 0});
-  EXPECT_EQ(layout.maxima.rows, 512u);
-  EXPECT_EQ(layout.maxima.wanted, 20u);
+  EXPECT_EQ(layout.maxima.counts[Symbol::rows], 512u);
+  EXPECT_EQ(layout.maxima.counts[Symbol::wanted], 20u);
   EXPECT_EQ(layout.maxima.pages_per_sequence, (std::vector<uint32_t>{16, 12}));  // 96 positions seen, 512 new ones
   EXPECT_EQ(layout.pages[0], 63u) << "4000 positions";
   EXPECT_EQ(layout.pages[1], 4u * 4 + 8) << "a window for each, a chunk for all";
@@ -31,7 +31,7 @@ TEST(Layout, SnapshotsHaveRoomOfTheirOwnBehindWindows) {
 }
 
 TEST(Layout, ManyDecodeRowsNeedNoLargerChunk) {
-  EXPECT_EQ(make_layout(fake::model(), options(300, 64), {64, 19200, 0}).maxima.rows, 300u);
+  EXPECT_EQ(make_layout(fake::model(), options(300, 64), {64, 19200, 0}).maxima.counts[Symbol::rows], 300u);
 }
 
 TEST(Layout, ASmallContextNeedsNoWholeWindow) {

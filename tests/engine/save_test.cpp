@@ -142,7 +142,7 @@ TEST(Save, LyingHeadersAreRefusedBeforeAnythingIsAllocated) {
   EXPECT_EQ(problem(with<uint64_t>(52 + 16, uint64_t{1} << 63)),
             "x.state: is 494 bytes: want 9223372036854776298 as its header says");
   EXPECT_EQ(problem(with<uint64_t>(60 + 8, ~uint64_t{0})), "x.state: is 494 bytes: want a header that makes sense");
-  EXPECT_EQ(problem(with<uint8_t>(48 + 4 + 32 + 70 * 4 + 3, 2)), "x.state: token 3 has class 2: want 0 or 1");
+  EXPECT_EQ(problem(with<uint8_t>(48 + 4 + 32 + 70 * 4 + 3, 2)), "x.state: token 3 has class 2: want 0 to 1");
 }
 
 TEST(Save, AFullDiskIsOneSentenceWhereverItStrikes) {

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <map>
 
+#include "engine/experts/expert_places.h"
+#include "engine/experts/read_ahead.h"
 #include "tests/engine/far_slots.h"
 #include "tests/engine/real_engine.h"
 #include "tests/engine/scripted_reads.h"

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-const StepMaxima kMaxima{.rows = 7, .wanted = 3, .sequences = 2};
+const StepMaxima kMaxima{.counts = text_counts(7, 3), .sequences = 2};
 
 class Draw {
  public:

@@ -31,6 +31,19 @@ TEST(Cost, OfProductsIsTheMatrixOnceAndTwoFlopsAnElementAndRow) {
   EXPECT_EQ(cost.state_bytes, 0u);
 }
 
+TEST(Cost, OfAnAdapterIsOneSlotARowAtMost) {
+  Recorder r;
+  r.take_adapters({.slots = 4, .rank = 2});
+  const Value x = r.input("x", {.width = 64});
+  r.output(linear(x, r.weight("w", {.rows = 10, .columns = 64})), "out");
+  const Program program = *r.finish();
+  const CostFacts facts{.program = &program, .formats = {Format::q8_0, Format::f16, Format::f16}};
+  const OpCost three = cost_of(facts, "linear", {{{5, 2}, {9, 1}}});
+  EXPECT_EQ(three.weight_bytes, 10u * 2 * 34 + 3 * (2 * 64 + 10 * 2) * 2);
+  EXPECT_EQ(three.flops, 3u * 2 * (10 * 64 + 2 * 64 + 10 * 2));
+  EXPECT_EQ(cost_of(facts, "linear", {{{0, 9}}}).weight_bytes, 10u * 2 * 34 + 4 * (2 * 64 + 10 * 2) * 2);
+}
+
 TEST(Cost, ATableIsReadByRowsUnlessItIsTheHeadToo) {
   Recorder r;
   const Value ids = r.input("tokens", {.width = 1, .element = Element::i32});

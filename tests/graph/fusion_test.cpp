@@ -52,6 +52,21 @@ TEST(Fusion, ProductsBeginWithTheNormOfTheirRow) {
   expect_run(runs[0], RunKind::linears, 0, 2, 4);
 }
 
+TEST(Fusion, AdaptersChangeNoRun) {
+  for (const uint32_t slots : {0u, 4u}) {
+    const auto runs = runs_of([&](Recorder& r) {
+      r.take_adapters({.slots = slots, .rank = 8});
+      const Value x = rms_norm(add(rows(r, "a"), rows(r, "b")), 1e-6f);
+      const Value y = rms_norm(add(linear(x, matrix(r, "q", kWidth)), linear(x, matrix(r, "k", kWidth))), 1e-6f);
+      const Value gate = linear(y, matrix(r, "gate", kWidth)), up = linear(y, matrix(r, "up", kWidth));
+      r.output(gated_activation(gate, up, ActivationKind::silu), "out");
+    });
+    ASSERT_EQ(runs.size(), 2u) << slots;
+    expect_run(runs[0], RunKind::linears, 0, 2, 4);
+    expect_run(runs[1], RunKind::gated, 4, 6, 9);
+  }
+}
+
 TEST(Fusion, OfManyOutputsTheyDoNot) {
   const auto runs = runs_of([](Recorder& r) {
     const Value x = rms_norm(add(rows(r, "a"), rows(r, "b")), 1e-6f);

@@ -12,6 +12,7 @@ namespace sluice {
 namespace {
 
 constexpr Extent kWanted{.symbol = Symbol::wanted};
+constexpr Extent kPatches{.symbol = Symbol::patches};
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 Value floats(Recorder& r, const char* name, uint32_t width, uint32_t heads = 1, Extent extent = {}) {
@@ -61,6 +62,46 @@ TEST(Recorder, EqualRopeTablesAreOne) {
   EXPECT_EQ(r.rope_table(half), 0u);
   EXPECT_EQ(r.rope_table(adjacent), 1u);
   EXPECT_EQ(r.rope_table(half), 0u);
+}
+
+TEST(Recorder, GivesAdaptersToTheLinearsThatAreListed) {
+  Recorder r;
+  r.take_adapters({.slots = 4, .rank = 2, .weights = {"b"}});
+  const Value x = floats(r, "x", 8);
+  linear(x, r.weight("a", {.rows = 6, .columns = 8}));
+  linear(x, r.weight("b", {.rows = 5, .columns = 8}));
+  const Result<Program> program = r.finish();
+  ASSERT_TRUE(program.ok()) << program.error().text;
+  EXPECT_FALSE(std::get<Linear>(program->ops[0]).adapter);
+  const AdapterOperand adapter = std::get<Linear>(program->ops[1]).adapter;
+  ASSERT_TRUE(adapter);
+  EXPECT_EQ(program->weights[adapter.a].name, "b.adapter_a");
+  EXPECT_EQ(describe(program->weights[adapter.a].shape), "4 x [2, 8]");
+  EXPECT_EQ(program->weights[adapter.b].name, "b.adapter_b");
+  EXPECT_EQ(describe(program->weights[adapter.b].shape), "4 x [5, 2]");
+  ASSERT_EQ(program->inputs.size(), 3u);
+  EXPECT_EQ(program->inputs[1].name, "adapter_slots");
+  EXPECT_EQ(program->inputs[2].name, "adapter_scales");
+}
+
+TEST(Recorder, NamesAnAdapterThatDoesNotFitItsLinear) {
+  const auto with = [](const WeightShape& a, const WeightShape& b) {
+    return mistake([&](Recorder& r) {
+      const Value x = floats(r, "x", 8), scales = floats(r, "scales", 1);
+      const AdapterOperand adapter = {
+          .a = r.weight("a", a).id, .b = r.weight("b", b).id, .slots = integers(r, "slots").id, .scales = scales.id};
+      const Value out = r.new_value({.width = 5});
+      r.record(
+          Linear{.x = x.id, .weight = r.weight("w", {.rows = 5, .columns = 8}).id, .adapter = adapter, .out = out.id});
+    });
+  };
+  EXPECT_EQ(with({.experts = 4, .rows = 2, .columns = 8}, {.experts = 4, .rows = 5, .columns = 2}), "");
+  EXPECT_EQ(with({.experts = 4, .rows = 2, .columns = 7}, {.experts = 4, .rows = 5, .columns = 2}),
+            "linear: adapter.a a is 4 x [2, 7]: want 4 x [2, 8]");
+  EXPECT_EQ(with({.experts = 4, .rows = 2, .columns = 8}, {.experts = 3, .rows = 5, .columns = 2}),
+            "linear: adapter.b b is 3 x [5, 2]: want 4 x [5, 2]");
+  EXPECT_EQ(with({.experts = 4, .rows = 2, .columns = 8}, {.experts = 4, .rows = 6, .columns = 2}),
+            "linear: adapter.b b is 4 x [6, 2]: want 4 x [5, 2]");
 }
 
 TEST(Recorder, ViewsShareTheStorageOfTheirValue) {
@@ -219,6 +260,40 @@ TEST(Recorder, NamesWhatDoesNotFit) {
        "attention: window is without end: want at most the 32 positions that kv keeps"},
       {[](Recorder& r) { attention(floats(r, "q", 4), r.paged_state("kv", 1, 4, 4, 0), {.softcap = kNan}); },
        "attention: softcap is nan: want a positive number"},
+      {[](Recorder& r) {
+         const Value q = floats(r, "q", 4);
+         attention(q, r.paged_state("kv", 1, 4, 4, 0), {.last = integers(r, "last", 2)});
+       },
+       "attention: last is i32 [rows, 2]: want i32 [rows, 1]"},
+      {[](Recorder& r) {
+         const Value q = floats(r, "q", 4);
+         attention(q, r.paged_state("kv", 1, 4, 4, 0), {.window = 3, .first = integers(r, "first")});
+       },
+       "attention: first is given with a window: want one of them"},
+      {[](Recorder& r) {
+         const Value q = floats(r, "q", 4);
+         attention(q, {.key = floats(r, "k", 4), .value = floats(r, "v", 4, 2)}, {});
+       },
+       "attention: v is f32 [rows, 2, 4]: want f32 [rows, 4]"},
+      {[](Recorder& r) {
+         const Value q = floats(r, "q", 4), k = floats(r, "k", 4, 1, kWanted);
+         attention(q, {.key = k, .value = k}, {});
+       },
+       "attention: k is f32 [wanted, 4]: want f32 [rows, 4]"},
+      {[](Recorder& r) {
+         const Value q = floats(r, "q", 6), k = floats(r, "k", 4);
+         attention(q, {.key = k, .value = k}, {});
+       },
+       "attention: q is f32 [rows, 6]: want heads of 4 elements as the keys of k"},
+      {[](Recorder& r) {
+         const Value q = floats(r, "q", 4, 1, kPatches);
+         attention(q, {.key = q, .value = q}, {.first = integers(r, "first", 1, kPatches)});
+       },
+       "attention: q is f32 [patches, 4]: want first and last for rows without positions"},
+      {[](Recorder& r) { attention(floats(r, "q", 4, 1, kPatches), r.paged_state("kv", 1, 4, 4, 0), {}); },
+       "attention: q is f32 [patches, 4]: want rows that have a position over a cache"},
+      {[](Recorder& r) { rope(floats(r, "x", 6, 1, kPatches), r.rope_table({.inverse_frequencies = {1}})); },
+       "rope: x is f32 [patches, 6]: want rows that have a position, of the step or wanted"},
       {[](Recorder& r) { route(floats(r, "x", 4), {.k = 5}); }, "route: k is 5: want 1 to the 4 columns of logits"},
       {[](Recorder& r) { route(floats(r, "x", 4), {.k = 0}); }, "a value is i32 [rows, 0]: want 1 to 16777216 columns"},
       {[](Recorder& r) { route(floats(r, "x", 4), {.k = 2, .per_expert_scale = r.weight("s", {.columns = 3})}); },

@@ -26,7 +26,9 @@ Program two_groups() {
   return *r.finish();
 }
 
-StepMaxima maxima() { return {.rows = 5, .wanted = 3, .sequences = 2, .pages_per_sequence = {4, 2}, .adjustments = 6}; }
+StepMaxima maxima() {
+  return {.counts = text_counts(5, 3), .sequences = 2, .pages_per_sequence = {4, 2}, .adjustments = 6};
+}
 
 template <class T>
 void fill(std::span<T> span, int32_t word) {
@@ -44,7 +46,7 @@ bool holds(std::span<const T> span, int32_t word) {
 TEST(StepBuffer, SectionsDoNotOverlapWhenFull) {
   const Program program = two_groups();
   StepBuffer step(program, maxima());
-  step.reset(TokenClass::decode, 5, 3, 2, 6);
+  step.reset(TokenClass::decode, text_counts(5, 3), 2, 6);
   const StepBuffer& read = step;
   fill(step.positions(), 1);
   fill(step.row_sequences(), 2);
@@ -82,7 +84,7 @@ TEST(StepBuffer, SectionsDoNotOverlapWhenFull) {
 TEST(StepBuffer, SectionsBeginOnCacheLinesOfOneBlock) {
   const Program program = two_groups();
   StepBuffer step(program, maxima());
-  step.reset(TokenClass::prompt, 5, 3, 2, 6);
+  step.reset(TokenClass::prompt, text_counts(5, 3), 2, 6);
   const auto* block = reinterpret_cast<const char*>(step.words().data());
   for (const void* section :
        {static_cast<const void*>(step.positions().data()), static_cast<const void*>(step.row_sequences().data()),
@@ -100,10 +102,10 @@ TEST(StepBuffer, SectionsBeginOnCacheLinesOfOneBlock) {
 TEST(StepBuffer, PlacesDoNotDependOnTheCounts) {
   const Program program = two_groups();
   StepBuffer step(program, maxima());
-  step.reset(TokenClass::prompt, 5, 3, 2, 6);
+  step.reset(TokenClass::prompt, text_counts(5, 3), 2, 6);
   const auto* sines = step.sines(0).data();
   const auto* pages = step.pages(1, 1).data();
-  step.reset(TokenClass::decode, 1, 0, 1, 0);
+  step.reset(TokenClass::decode, text_counts(1, 0), 1, 0);
   EXPECT_EQ(step.sines(0).data(), sines);
   EXPECT_EQ(step.pages(1, 1).data(), pages);
 }
@@ -111,7 +113,7 @@ TEST(StepBuffer, PlacesDoNotDependOnTheCounts) {
 TEST(StepBuffer, SpansAreAsLongAsTheCounts) {
   const Program program = two_groups();
   StepBuffer step(program, maxima());
-  step.reset(TokenClass::decode, 4, 2, 1, 5);
+  step.reset(TokenClass::decode, text_counts(4, 2), 1, 5);
   EXPECT_EQ(step.token_class(), TokenClass::decode);
   EXPECT_EQ(step.positions().size(), 4u);
   EXPECT_EQ(step.input_i32(0).size(), 4u);
@@ -122,7 +124,7 @@ TEST(StepBuffer, SpansAreAsLongAsTheCounts) {
   EXPECT_EQ(step.pages(1, 0).size(), 2u);
   EXPECT_EQ(step.sample_rows().size(), 2u);
   EXPECT_EQ(step.adjustments().size(), 5u);
-  step.reset(TokenClass::decode, 0, 0, 0, 0);
+  step.reset(TokenClass::decode, text_counts(0, 0), 0, 0);
   EXPECT_TRUE(step.positions().empty());
   EXPECT_TRUE(step.sample_rows().empty());
 }
@@ -130,26 +132,49 @@ TEST(StepBuffer, SpansAreAsLongAsTheCounts) {
 TEST(StepBuffer, ResetMakesSamplingGreedyAgain) {
   const Program program = two_groups();
   StepBuffer step(program, maxima());
-  step.reset(TokenClass::decode, 1, 1, 1, 0);
+  step.reset(TokenClass::decode, text_counts(1, 1), 1, 0);
   step.sample_rows()[0].temperature = 2.0f;
-  step.reset(TokenClass::decode, 1, 1, 1, 0);
+  step.reset(TokenClass::decode, text_counts(1, 1), 1, 0);
   EXPECT_EQ(step.sample_rows()[0].temperature, 0.0f);
   EXPECT_EQ(step.sample_rows()[0].top_p, 1.0f);
 }
 
 TEST(StepBuffer, AProgramWithoutInputsOrStatesHasAStep) {
   const Program program;
-  StepBuffer step(program, {.rows = 3, .wanted = 1, .sequences = 1});
-  step.reset(TokenClass::prompt, 3, 0, 1, 0);
-  EXPECT_EQ(step.positions().size(), 3u);
+  StepBuffer step(program, {.counts = text_counts(3, 1), .sequences = 1});
+  step.reset(TokenClass::prompt, {}, 1, 0);
+  EXPECT_TRUE(step.positions().empty());
   EXPECT_TRUE(step.wanted_rows().empty());
+}
+
+// A tower's: four patches make one row for the text.
+TEST(StepBuffer, EachInputHasTheRowsOfItsSymbol) {
+  Recorder r;
+  r.input("pixels", {.extent = {Symbol::patches}, .width = 12});
+  r.input("column", {.extent = {Symbol::patches}, .width = 1, .element = Element::i32});
+  r.input("samples", {.extent = {Symbol::frames, 2}, .width = 3});
+  r.input("rows", {.extent = {Symbol::media_rows}, .width = 5});
+  const Program program = *r.finish();
+  EXPECT_EQ(program.symbols, (std::vector{Symbol::patches, Symbol::frames, Symbol::media_rows}));
+  EXPECT_FALSE(has_symbol(program, Symbol::rows));
+  StepBuffer step(program,
+                  {.counts = {{Symbol::patches, 9}, {Symbol::frames, 4}, {Symbol::media_rows, 3}}, .sequences = 1});
+  step.reset(TokenClass::prompt, {{Symbol::patches, 8}, {Symbol::media_rows, 2}}, 0, 0);
+  EXPECT_EQ(step.rows(), 0u);
+  EXPECT_EQ(step.input_f32(0).size(), 8u * 12);
+  EXPECT_EQ(step.input_i32(1).size(), 8u);
+  EXPECT_EQ(step.input_f32(2).size(), 0u);
+  EXPECT_EQ(step.input_f32(3).size(), 2u * 5);
+  step.reset(TokenClass::prompt, {{Symbol::frames, 4}}, 0, 0);
+  EXPECT_EQ(step.input_f32(2).size(), 4u * 2 * 3);
+  EXPECT_LT(step.input_i32(1).data(), reinterpret_cast<int32_t*>(step.input_f32(2).data()));
 }
 
 // Python: position and frequency rounded to f32, so is their product; math.cos and math.sin of that, rounded to f32.
 TEST(StepBuffer, RopeTablesAreTheHostsAngles) {
   const Program program = two_groups();
   StepBuffer step(program, maxima());
-  step.reset(TokenClass::prompt, 4, 0, 1, 0);
+  step.reset(TokenClass::prompt, text_counts(4, 0), 1, 0);
   const int32_t positions[] = {0, 1, 17, 131071};
   std::copy(std::begin(positions), std::end(positions), step.positions().begin());
   step.fill_ropes();
@@ -170,8 +195,8 @@ TEST(StepBuffer, RopeTablesAreMultipliedByTheirMagnitude) {
   const Value x = r.input("x", {.width = 2});
   r.output(rope(x, r.rope_table({.inverse_frequencies = {0.5f}, .magnitude = 1.5f})), "out");
   const Program program = *r.finish();
-  StepBuffer step(program, {.rows = 1, .wanted = 1, .sequences = 1});
-  step.reset(TokenClass::prompt, 1, 0, 1, 0);
+  StepBuffer step(program, {.counts = text_counts(1, 1), .sequences = 1});
+  step.reset(TokenClass::prompt, text_counts(1, 0), 1, 0);
   step.positions()[0] = 2;
   step.fill_ropes();
   EXPECT_FLOAT_EQ(step.cosines(0)[0], 0.8104535f);  // 1.5 cos 1

@@ -187,7 +187,7 @@ TEST_F(DeepseekV3, TheRealShapeTurnsAndScalesAsTheReference) {
                                                            {31, 0.854501f, 0.519450f}}}};
   StepBuffer step(program, {.pages_per_sequence = std::vector<uint32_t>(program.groups.size(), 1)});
   for (const auto& [position, turns] : kRows) {
-    step.reset(TokenClass::decode, 1, 0, 1, 0);
+    step.reset(TokenClass::decode, text_counts(1, 0), 1, 0);
     step.positions()[0] = position;
     step.fill_ropes();
     // A frequency of another rounding is off by 2^-23 of the angle, up to 9213 here.

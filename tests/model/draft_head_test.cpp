@@ -24,10 +24,10 @@ void expect_golden(const Model& model, std::unique_ptr<Device> device) {
   for (const Json& token : golden.find("tokens")->as_array())
     tokens.push_back(static_cast<int32_t>(token.as_integer()));
   for (const Json& row : golden.find("wanted")->as_array()) wanted.push_back(static_cast<int32_t>(row.as_integer()));
-  Result<Program> program = model.record_draft();
+  Result<Program> program = model.record(ProgramKind::draft_head);
   ASSERT_TRUE(program) << program.error().text;
   TextBench bench(model, *std::move(program), static_cast<uint32_t>(tokens.size()), std::move(device),
-                  &model.draft_weights());
+                  &model.weights_of(ProgramKind::draft_head));
   const std::vector<float> logits = bench.play(tokens, wanted, {find_value(bench.program(), "logits")},
                                                tests::draft_numbers("hidden", tokens.size() * 64))[0];
   size_t at = 0;
@@ -43,7 +43,7 @@ TEST_P(DraftHeadModel, LogitsAreThoseOfTheIndependentScript) {
   const tests::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_logits"), tests::nothing_replaced);
   const Result<Model> model = open_model(files.path());
   ASSERT_TRUE(model) << model.error().text;
-  ASSERT_TRUE(model->has_draft_head());
+  ASSERT_TRUE(model->has(ProgramKind::draft_head));
   expect_golden(*model, make_reference_device());
   ThreadPool pool(1);
   expect_golden(*model, make_cpu_device({.pool = &pool}));
@@ -53,7 +53,7 @@ TEST_P(DraftHeadModel, IsNotAmongTheTextModelsWeightsNorUnread) {
   const tests::DraftCheckpoint files(GetParam(), cat(GetParam(), "_draft_facts"), tests::nothing_replaced);
   const Result<Model> model = open_model(files.path()), plain = open_model(cat(SLUICE_TEST_DATA, "/", GetParam()));
   ASSERT_TRUE(model && plain);
-  EXPECT_FALSE(plain->has_draft_head());
+  EXPECT_FALSE(plain->has(ProgramKind::draft_head));
   EXPECT_EQ(model->facts().parameters, plain->facts().parameters);
   EXPECT_EQ(model->unread_tensors(), plain->unread_tensors());
 }
@@ -68,7 +68,7 @@ TEST_P(DraftHeadModel, IsKeptInGguf) {
   ASSERT_TRUE(back) << back.error().text;
   EXPECT_EQ(back->facts().layers, 4u);
   EXPECT_EQ(back->unread_tensors(), std::vector<std::string>{});
-  ASSERT_TRUE(back->has_draft_head());
+  ASSERT_TRUE(back->has(ProgramKind::draft_head));
   EXPECT_NE(back->checkpoint().find("blk.4.nextn.eh_proj.weight"), nullptr);
   expect_golden(*back, make_reference_device());
   const Result<GgufExport> again = export_gguf(*back, *find_mix("f32"));
@@ -139,7 +139,7 @@ TEST(DraftHeadFile, NormsOfOllamasMtpNeedOneMore) {
   ASSERT_TRUE(model) << model.error().text;
   EXPECT_EQ(model->facts().layers, 4u);
   EXPECT_EQ(model->unread_tensors(), std::vector<std::string>{});
-  ASSERT_TRUE(model->has_draft_head()) << model->record_draft().error().text;
+  ASSERT_TRUE(model->has(ProgramKind::draft_head)) << model->record(ProgramKind::draft_head).error().text;
   EXPECT_EQ(model->checkpoint().key("qwen35moe.nextn_predict_layers"), nullptr);
   EXPECT_EQ(model->checkpoint().find("blk.4.attn_norm.weight"), nullptr);
   expect_golden(*model, make_reference_device());
@@ -151,7 +151,7 @@ TEST(DraftHeadFile, NormsOfOllamasMtpNeedOneMore) {
   EXPECT_EQ(again->facts().layers, 4u);
   EXPECT_NE(again->checkpoint().find("blk.4.nextn.eh_proj.weight"), nullptr);
   EXPECT_EQ(again->checkpoint().find("mtp.fc.weight"), nullptr);
-  ASSERT_TRUE(again->has_draft_head()) << again->record_draft().error().text;
+  ASSERT_TRUE(again->has(ProgramKind::draft_head)) << again->record(ProgramKind::draft_head).error().text;
   expect_golden(*again, make_reference_device());
 }
 
@@ -166,13 +166,13 @@ TEST_P(DraftHeadModel, MayLieInAFileOfItsOwn) {
   const std::string head = written_gguf(two.head, join_path(files.path(), "mtp-m-f32.gguf"));
   const Result<Model> plain = open_model(path);
   ASSERT_TRUE(plain) << plain.error().text;
-  EXPECT_FALSE(plain->has_draft_head());
+  EXPECT_FALSE(plain->has(ProgramKind::draft_head));
 
   const Result<Model> model = with_draft_head(*plain, head);
   ASSERT_TRUE(model) << model.error().text;
   EXPECT_EQ(model->facts().layers, 4u);
   EXPECT_EQ(model->unread_tensors(), std::vector<std::string>{});
-  ASSERT_TRUE(model->has_draft_head()) << model->record_draft().error().text;
+  ASSERT_TRUE(model->has(ProgramKind::draft_head)) << model->record(ProgramKind::draft_head).error().text;
   expect_golden(*model, make_reference_device());
   // States of the model alone are this model's: answers do not depend on drafts.
   EXPECT_EQ(model->digest(), plain->digest());
@@ -204,8 +204,8 @@ TEST(DraftHeadFile, AHeadThatIsNotWholeIsNone) {
   ASSERT_TRUE(write_file(join_path(files.path(), "model.safetensors"), whole));
   const Result<Model> model = open_model(files.path());
   ASSERT_TRUE(model) << model.error().text;
-  EXPECT_FALSE(model->has_draft_head());
-  EXPECT_EQ(model->record_draft().error().text.substr(files.path().size()),
+  EXPECT_FALSE(model->has(ProgramKind::draft_head));
+  EXPECT_EQ(model->record(ProgramKind::draft_head).error().text.substr(files.path().size()),
             ": a tensor is missing: model.language_model.mtp.layers.0.self_attn.k_proj.weight");
   EXPECT_FALSE(export_gguf(*model, *find_mix("f32")).ok());
 }

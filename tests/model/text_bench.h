@@ -26,7 +26,7 @@ class TextBench {
             std::unique_ptr<Device> device = make_reference_device(), const WeightSource* weights = nullptr)
       : program_(std::move(program)), device_(std::move(device)) {
     const uint32_t pages = (rows + kPagePositions - 1) / kPagePositions;
-    maxima_ = {.rows = rows, .wanted = rows, .sequences = 1};
+    maxima_ = {.counts = text_counts(rows, rows), .sequences = 1};
     for (const PageGroup& group : program_.groups)
       maxima_.pages_per_sequence.push_back(group.kind == StateKind::slots ? kSlotEntries : pages);
     if (weights == nullptr) weights = &model.weights();
@@ -45,14 +45,25 @@ class TextBench {
 
   const Program& program() const { return program_; }
 
+  // Of every row from now on, in a program with adapters.
+  void use_adapter(int32_t slot, float scale) {
+    slot_ = slot;
+    scale_ = scale;
+  }
+
   // Plays all tokens as one prompt and reads every value that `names` asks for, four bytes an element.
   std::vector<std::vector<float>> play(const std::vector<int32_t>& tokens, const std::vector<int32_t>& wanted,
                                        const std::vector<ValueId>& values, const std::vector<float>& hidden = {}) {
     StepBuffer step(program_, maxima_);
-    step.reset(TokenClass::prompt, static_cast<uint32_t>(tokens.size()), static_cast<uint32_t>(wanted.size()), 1, 0);
+    step.reset(TokenClass::prompt,
+               text_counts(static_cast<uint32_t>(tokens.size()), static_cast<uint32_t>(wanted.size())), 1, 0);
     std::ranges::copy(tokens, step.input_i32(0).begin());
     std::ranges::copy(wanted, step.input_i32(1).begin());
     if (!hidden.empty()) std::ranges::copy(hidden, step.input_f32(2).begin());  // of a draft head
+    for (uint32_t input = 0; input < program_.inputs.size(); ++input) {
+      if (program_.inputs[input].name == "adapter_slots") std::ranges::fill(step.input_i32(input), slot_);
+      if (program_.inputs[input].name == "adapter_scales") std::ranges::fill(step.input_f32(input), scale_);
+    }
     for (uint32_t row = 0; row < step.rows(); ++row) step.positions()[row] = static_cast<int32_t>(row);
     std::ranges::fill(step.row_sequences(), 0);
     step.fill_ropes();
@@ -67,7 +78,7 @@ class TextBench {
     std::vector<ReadRequest> requests;
     for (const ValueId value : values) {
       const ValueType& type = program_.values[value].type;
-      read.emplace_back(step.count(type.extent.symbol) * type.columns());
+      read.emplace_back(step.rows_of(type.extent) * type.columns());
     }
     for (size_t i = 0; i < values.size(); ++i)
       requests.push_back({values[i], std::as_writable_bytes(std::span(read[i]))});
@@ -82,6 +93,8 @@ class TextBench {
   Budget budget_;
   StepMaxima maxima_;
   std::unique_ptr<Runner> runner_;
+  int32_t slot_ = 0;
+  float scale_ = 0.0f;
 };
 
 inline ValueId find_value(const Program& program, const std::string& name) {

@@ -55,7 +55,7 @@ std::string peaks_text(const Peaks& peaks) {
 
 std::vector<std::string> bench_cells(const BenchResult& result) {
   const Spread& speed = result.tokens_per_second;
-  return {cat(result.test.token_class == TokenClass::prompt ? "prompt " : "decode ", result.test.length),
+  return {cat(token_class_name(result.test.token_class), " ", result.test.length),
           cat(result.test.depth),
           cat(result.test.batch),
           digits(speed.median),
@@ -152,7 +152,7 @@ Json bench_json(const BenchReport& report) {
   Json::Array tests;
   for (size_t i = 0; i < report.results.size(); ++i) {
     const BenchResult& result = report.results[i];
-    Json::Object test = {{"kind", result.test.token_class == TokenClass::prompt ? "prompt" : "decode"},
+    Json::Object test = {{"kind", token_class_name(result.test.token_class)},
                          {"length", int64_t{result.test.length}},
                          {"depth", int64_t{result.test.depth}},
                          {"batch", int64_t{result.test.batch}},

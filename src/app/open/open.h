@@ -1,5 +1,5 @@
-// What every command that runs a model opens, in one place: the budget, the device that was asked for, the model.
-// Nothing falls back: a device or instruction set that is not there is an error.
+// Opens the budget, the chosen device and the model, for every command that runs a model. There is no fallback: a
+// missing device or instruction set is an error.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@
 
 namespace sluice {
 
-// What --device is where nobody says: of commands that measure a device, and of those that answer.
+// The default of --device, for commands that measure a device and for those that answer.
 inline constexpr const char* kMeasuredDevice = "cpu";
 inline constexpr const char* kAnsweringDevice = "auto";
 // --device, --webgpu-library, --simd, --threads, --memory, ... Only commands that answer take auto.
@@ -33,7 +33,7 @@ uint32_t thread_count(const Arguments& arguments);  // of --threads
 // The rows of several tables as one.
 std::vector<OptionSpec> join_options(const std::vector<std::vector<OptionSpec>>& tables);
 
-// What belongs to the process. The device uses the pool, so this stays where it is.
+// The parts that belong to the process. It must not move, because the device uses the pool.
 struct Machine {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
@@ -53,23 +53,23 @@ struct DeviceNeeds {
   EngineOptions options;
 };
 using NeedsOf = std::function<Result<DeviceNeeds>()>;
-// Says what auto has taken, and why where it is not a GPU; unless that is no news, and nobody asked.
+// Reports the choice of auto, and why it is not a GPU. Says nothing if that is no news and nobody asked.
 Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, Console& console);
 
 // A path, a name that sluice list shows, or "demo" for the built-in model.
 inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);
 Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
-// As `arguments` ask for drafts: a model without a draft head of its own takes the one in a file beside it.
+// Opens a model as `arguments` ask for drafts: without a draft head of its own it takes the one in a file beside it.
 Result<Model> open_model(const ModelFiles& files, const Arguments& arguments);
-// On the machine's device or one around it. Measures the reserve and shows progress: weights may have to be packed.
+// Opens on the machine's device or one around it. Measures the reserve and shows progress, because packing takes time.
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Machine& machine, EngineOptions options,
                                             Console& console);
 
-// What may be taken of a GPU's memory without --device-memory; 0: its size is not known.
+// The memory that may be taken of a GPU without --device-memory; 0: its size is unknown.
 uint64_t default_device_memory(const DeviceInfo& device);
 
-// Into `machine`'s budget: what nobody asks it for. To be measured when texts and tables are there.
+// Sets the reserve of `machine`'s budget: the program's own memory. Measure it when texts and tables are loaded.
 void measure_reserve(Machine& machine);
 
 OptionSpec arithmetic_option();                  // --arithmetic
@@ -82,7 +82,7 @@ ExpertOptions expert_options(const Arguments& arguments);
 std::vector<OptionSpec> draft_options();  // --draft, --draft-tokens
 DraftOptions draft_of(const Arguments& arguments);
 std::optional<Format> cache_format(const Arguments& arguments);
-// Those of the options above; `context`: what to take without --context.
+// The engine's options from the options above. `context`: the value without --context.
 EngineOptions engine_options_of(const Arguments& arguments, const ModelFacts& facts,
                                 std::optional<uint32_t> context = {});
 

@@ -73,7 +73,7 @@ class Player {
     Player player;
     player.program_ = &program;
     player.budget_ = std::make_unique<Budget>();
-    const StepMaxima maxima{.rows = kPromptRows, .wanted = 1, .sequences = 1};
+    const StepMaxima maxima{.counts = {{Symbol::rows, kPromptRows}}, .sequences = 1};
     PlanRequest request{.program = &program, .arithmetic = arithmetic, .maxima = maxima};
     for (const WeightDecl& weight : program.weights) {
       TRY(const TensorSource source, samples.find(weight.name));
@@ -87,7 +87,7 @@ class Player {
 
   // Each output's numbers.
   Result<std::vector<std::vector<float>>> play(TokenClass token_class, uint32_t rows) {
-    step_->reset(token_class, rows, 1, 1, 0);
+    step_->reset(token_class, {{Symbol::rows, rows}}, 1, 0);
     for (uint32_t row = 0; row < rows; ++row) step_->positions()[row] = static_cast<int32_t>(row);
     for (uint32_t input = 0; input < program_->inputs.size(); ++input) {
       const std::span<float> numbers = step_->input_f32(input);

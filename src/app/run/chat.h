@@ -16,10 +16,10 @@ namespace sluice {
 
 struct ChatOptions {
   bool stats = false;            // after every answer
-  std::string history_path;      // "": what is typed is kept until the end only
-  StateStore* states = nullptr;  // whose notes are shown
+  std::string history_path;      // "": typed lines are kept until the end only
+  StateStore* states = nullptr;  // its notes are shown
   std::function<Result<std::unique_ptr<RunModel>>(const std::string& name)> open;  // another model
-  std::function<void(const RunModel&)> close;                                      // when one is left
+  std::function<void(const RunModel&)> close;                                      // called when a model is left
 };
 
 // Until /quit, Ctrl-D, or Ctrl-C twice; the exit status.

@@ -1,12 +1,12 @@
-// Which experts a model used most when it last ran, kept in the state folder so that the next run reads them before
-// anybody chooses them. Hints: no answer depends on them, and a damaged list is left alone.
+// The experts that a model used most when it last ran. The list is kept in the state folder, so that the next run reads
+// them before they are chosen. They are hints: no answer depends on them, and a damaged list is ignored.
 //
 //   sluice experts 1
 //   LAYER EXPERT USES     a line for each, the most used first
 //   checksum HEX          of all lines before (base/checksum.h)
 //
-// A list is found by its model's file names and sizes: a digest of the weights would read all of them, and a list that
-// is another model's costs no more than none.
+// A list is found by its model's file names and sizes, because a digest would read all weights. A list of another model
+// costs no more than no list.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What --stats says about experts that are read as they are chosen.
+// The line of --stats about experts that are read as they are chosen.
 #pragma once
 
 #include <string>

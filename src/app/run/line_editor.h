@@ -11,7 +11,7 @@ namespace sluice {
 
 class LineEditor {
  public:
-  // `idle` is called again and again while nothing is typed, as long as it says that it has more to do.
+  // `idle` is called repeatedly while nothing is typed, as long as it returns that it has more to do.
   explicit LineEditor(std::function<bool()> idle);
   ~LineEditor();
 

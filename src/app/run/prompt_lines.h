@@ -1,4 +1,4 @@
-// What is typed at the chat's prompt, put together from its lines.
+// Joins the lines typed at the chat's prompt.
 //
 //   a line ending in \           goes on in the next
 //   """text ... text"""          is one prompt, all its lines; never a command
@@ -15,7 +15,7 @@ class PromptLines {
   // False when another line is wanted.
   bool add(std::string_view line);
   const std::string& text() const { return text_; }
-  bool quoted() const { return quoted_; }  // all of it stood between """
+  bool quoted() const { return quoted_; }  // the whole text stood between """
 
  private:
   bool add_quoted(std::string_view line);

@@ -1,4 +1,4 @@
-// A model opened for `sluice run`: what chat/ opens, and what the command's options add to it.
+// A model opened for `sluice run`: the model that chat/ opens, and the additions of the command's options.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-// In the order in which its parts are made; they are taken down the other way round.
+// In the order in which its parts are made. They are destroyed in reverse order.
 struct RunModel {
   ModelFiles files;
   std::unique_ptr<Meter> meter;            // of --record-routing, and
@@ -38,7 +38,7 @@ Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments
 // `arguments` are those of sluice run. The machine outlives the model.
 Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Arguments& arguments, Machine& machine,
                                                  Console& console);
-// Keeps which experts were hot, for the next time. What goes wrong is said, and that is all.
+// Keeps the list of hot experts for the next run. A failure is reported and otherwise ignored.
 void keep_hot_experts(const RunModel& model, Console& console);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What --stats and --json say about an answer.
+// The output of --stats and --json about an answer.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct RunFacts {
 
 // How far off the forecast was: "plan    40.1 tokens/s foreseen, 1.03 times that seen"; "" where one is not known.
 std::string plan_line(const Forecast& foreseen, double seen);
-// What went wrong with kept states. `states` may be null.
+// The notes about failures with kept states. `states` may be null.
 void say_notes(StateStore* states, Console& console);
 // `engine`: which answered, with `model`. `foreseen`: before the model was opened.
 std::string stats_text(const Reply& reply, const Budget& budget, const Engine& engine, const Model& model,

@@ -1,4 +1,4 @@
-// The options that say how tokens are chosen, over what the model file asks for itself.
+// The options for choosing tokens. They replace the model file's own settings.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace sluice {
 
 std::vector<OptionSpec> sampling_options();
-// `settings` changed by what was given.
+// `settings`, changed by the given options.
 Result<SamplingSettings> sampling_settings(const Arguments& arguments, uint32_t vocabulary, SamplingSettings settings);
 
 }  // namespace sluice

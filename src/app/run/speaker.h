@@ -1,4 +1,4 @@
-// Shows a reply as it comes: the answer on standard output, thinking on standard error, dimmed on a terminal.
+// Shows a reply while it is generated: the answer on standard output, thinking on standard error, dimmed on a terminal.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// One reply; a progress line stands until its first text.
+// One reply. A progress line is shown until its first text.
 class Speaker {
  public:
   Speaker(Console& console, bool silent);
@@ -18,7 +18,7 @@ class Speaker {
   Speaker(const Speaker&) = delete;
   Speaker& operator=(const Speaker&) = delete;
 
-  // Stops at Ctrl-C or when nobody reads any more.
+  // Stops at Ctrl-C, or when the reader has gone.
   TurnWatch watch();
   // Ends dimming and the answer's last line.
   void finish();

@@ -1,6 +1,6 @@
-// Files that the page reads for us: of its storage, of a picker, of its own memory (web/src/engine/files.ts). What is
-// read one after the other comes in larger pieces than it is asked for, since each call of the page costs
-// microseconds and weights are read row by row; several runs at once, because a weight's scales may lie elsewhere.
+// Files that the page reads for us: from its storage, from a picker, or from its own memory (web/src/engine/files.ts).
+// Sequential reads fetch larger pieces than asked for, because each call of the page costs microseconds and weights are
+// read row by row. Several sequences are followed at once, because a weight's scales may lie elsewhere.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -34,7 +34,7 @@ class ReadFile final : public PageFile {
   std::optional<Error> failure() const override { return failure_; }
 
  private:
-  // What was read last of a run of reads.
+  // The last piece of a sequence of reads.
   struct Run {
     uint64_t begin = 0;
     std::vector<std::byte> bytes{};
@@ -65,7 +65,7 @@ Status ReadFile::read(uint64_t offset, std::span<std::byte> into) const {
 }
 
 Status ReadFile::refill(Run& run, uint64_t offset, size_t count) const {
-  // A run that goes on has its end near where this begins: rows may have gaps, and may begin before the last ended.
+  // A continued sequence ends near the beginning of this read: rows may have gaps or overlap.
   const bool goes_on = !run.bytes.empty() && offset >= run.begin && offset <= run.end() + kFirstBytes;
   const uint64_t wanted = std::max<uint64_t>(count, goes_on ? kNextBytes : kFirstBytes);
   run.begin = offset;

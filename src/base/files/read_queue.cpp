@@ -29,8 +29,8 @@ namespace {
 constexpr uint32_t kReaders = 16;  // threads where there is no io_uring
 constexpr int kWaitMilliseconds = 20;
 
-// Whether nearly all of a file lies in the page cache: a byte here and there is asked for, if that needs no disk. What
-// is asked for in vain some systems begin to read, so that the places are others each time.
+// Whether nearly all of a file lies in the page cache. Single bytes are read if that needs no disk. Some systems begin
+// to read the pages of failed requests, so the places differ each time.
 bool is_cached(int file) {
   constexpr uint32_t kSamples = 64;
   struct stat facts{};
@@ -47,8 +47,8 @@ bool is_cached(int file) {
   return true;
 }
 
-// Files open for reading. Past the page cache, if all can be read so; but not where `cached_too` and they lie in it
-// already, which is many times as fast, and takes no more memory.
+// Opens files for reading, past the page cache if that works for all of them. With `cached_too`, files that already lie
+// in the page cache are read from there, which is many times as fast and takes no more memory.
 class OpenFiles {
  public:
   static Result<OpenFiles> open(const std::vector<std::string>& paths, bool cached_too) {
@@ -152,7 +152,7 @@ class UringQueue final : public ReadQueue {
   uint32_t under_way_ = 0;
 };
 
-// Null where the kernel has none or gives none, as in many containers.
+// Null if the kernel has no io_uring or refuses it, as in many containers.
 std::unique_ptr<ReadQueue> make_uring_queue(OpenFiles& files) {
   auto queue = std::make_unique<UringQueue>();
   if (!queue->set_up()) return nullptr;

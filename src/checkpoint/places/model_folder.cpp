@@ -24,13 +24,13 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Of a later part of a split model the first part, whether that is there or not: opening it says what is missing.
+// For a later part of a split model, its first part, existing or not: opening it says what is missing.
 std::string first_part(const std::string& path) {
   const auto split = parse_split_name(path);
   return split ? split->path(1) : path;
 }
 
-// Files beside a model that cannot run by themselves, by how their names begin or what is in them.
+// Whether a file beside a model cannot run by itself, judged by the beginning of its name or by its contents.
 struct SideFile {
   std::string_view mark;
   bool begins;
@@ -53,7 +53,7 @@ const SideFile* side_file(std::string_view path) {
   return found == std::end(kSideFiles) ? nullptr : found;
 }
 
-// Gemma's draft models are called as models are; only files whose name says so are opened to see.
+// Gemma's draft models have ordinary names. Only files with "assistant" in the name are opened to see.
 bool is_assistant(const std::string& path) {
   if (lower(file_name(path)).find("assistant") == std::string::npos) return false;
   const Result<Checkpoint> opened = open_checkpoint(path);
@@ -71,7 +71,7 @@ Status collect(ModelFolder& folder, const std::string& below, int depth) {
   for (const std::string& name : names) {
     std::string path = join_path(below, name);
     if (path_kind(join_path(folder.path, path)) == PathKind::directory) {
-      // One that cannot be read hides no other.
+      // An unreadable file must not hide other models.
       if (depth < kMaxFolderDepth && is_folder_name(name)) static_cast<void>(collect(folder, path, depth + 1));
     } else if (!ends_with(lower(name), kGguf)) {
       continue;
@@ -164,7 +164,7 @@ std::optional<RepositoryName> parse_repository_name(std::string_view given) {
   RepositoryName name{parts[0], parts[1], {}};
   for (size_t i = 2; i < parts.size(); ++i) name.wanted = join_path(name.wanted, parts[i]);
   if (!name.wanted.empty()) return format.empty() ? std::optional(std::move(name)) : std::nullopt;
-  // What Ollama writes for "none in particular".
+  // Ollama writes this for "no particular one".
   if (format != kOllamaTag) name.wanted = format;
   return name;
 }

@@ -74,7 +74,7 @@ Error not_found(const std::string& given, const Places& places) {
                listing(places.lm_studio), "): want a path, or a name that is there");
 }
 
-// What is whole goes before what is broken.
+// Whole models come before broken ones.
 Result<ModelFiles> only_one(const std::string& given, const std::vector<Result<ModelFiles>>& findings,
                             const Places& places) {
   if (findings.empty()) return not_found(given, places);

@@ -7,6 +7,7 @@
 // latents as they lie, and the sum of latents goes through the value matrix. A position then costs every head 2 latents
 // and the shared key in multiply-adds, and the matrices are read once for up to kMaxQueries rows.
 #include <algorithm>
+#include <numeric>
 
 #include "device/cpu/executor.h"
 
@@ -46,18 +47,20 @@ uint32_t Executor::history_parts(const Attention& op) {
 
 // Blocks of at most kMaxQueries queries, fewer when there are not enough for every thread. Over latents a block has
 // rows before it has heads, because each head has matrices to read.
-void Executor::cut_queries(const Attention& op, uint32_t parts) {
-  const uint32_t kv_heads = program_.states[op.state.state].heads;
+void Executor::cut_queries(const Attention& op, uint32_t parts, const RowRange& of) {
+  const uint32_t kv_heads = op.keys(program_).heads;
   const uint32_t group = type(op.q).heads / kv_heads;
-  const uint64_t count = rows(op.q);
+  const uint64_t count = of.end - of.first;
+  const auto are_together = [&](uint64_t a, uint64_t b) {
+    return op.has_own_rows() || sequence_of(op.q, a) == sequence_of(op.q, b);
+  };
   const uint64_t share = (count * type(op.q).heads * parts + pool_.threads() - 1) / pool_.threads();
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(share, 1, kMaxQueries));
   const uint64_t most_rows = op.expand ? most : std::max(1u, most / group);
   query_blocks_.clear();
   for (uint32_t kv_head = 0; kv_head < kv_heads; ++kv_head)
-    for (uint64_t row = 0, end = 0; row < count; row = end) {
-      for (end = row + 1; end < count && end - row < most_rows && sequence_of(op.q, end) == sequence_of(op.q, row);)
-        ++end;
+    for (uint64_t row = of.first, end = 0; row < of.end; row = end) {
+      for (end = row + 1; end < of.end && end - row < most_rows && are_together(end, row);) ++end;
       const uint32_t most_heads = std::clamp(most / static_cast<uint32_t>(end - row), 1u, group);
       for (uint32_t head = 0; head < group; head += most_heads)
         query_blocks_.push_back({.row = row,
@@ -69,8 +72,9 @@ void Executor::cut_queries(const Attention& op, uint32_t parts) {
 
 void Executor::run(const Attention& op) {
   if (rows(op.q) == 0) return;
+  if (op.has_own_rows()) return attend_own_rows(op);
   const uint32_t parts = op.expand ? 1 : history_parts(op);
-  cut_queries(op, parts);
+  cut_queries(op, parts, {0, rows(op.q)});
   const uint64_t blocks = query_blocks_.size();
   if (parts > 1 && blocks < uint64_t{pool_.threads()} * kBlocksPerThread && blocks % pool_.threads() != 0)
     return attend_in_parts(op);
@@ -151,30 +155,39 @@ void Executor::merge_parts(const Attention& op, uint32_t block, std::span<const 
 }
 
 Query Executor::query(const Attention& op, uint64_t row, uint32_t head) {
-  const auto position = static_cast<uint32_t>(step_->positions()[step_row(op.q, row)]);
+  const Seen range = seen(op, *step_, row);
   return {.q = reals(op.q, row) + uint64_t{head} * type(op.q).width,
           .out = result(op.out, row) + uint64_t{head} * type(op.out).width,
-          .first = op.window == 0 || position < op.window ? 0 : position - op.window + 1,
-          .last = position};
+          .first = range.first,
+          .last = range.last};
 }
 
 // All but the queries and the scratch.
 AttendArgs Executor::attend_args(const Attention& op, const QueryBlock& block) const {
-  const uint32_t index = op.state.state;
-  const StateDecl& state = program_.states[index];
+  const KeyShape shape = op.keys(program_);
+  const uint32_t kv_head = block.head / (type(op.q).heads / shape.heads);
+  AttendArgs args{
+      .key_width = shape.key_width, .value_width = shape.value_width, .scale = op.scale, .softcap = op.softcap};
+  if (op.has_own_rows()) {
+    const OwnPages pages = own_pages(op, program_, rows(op.k));
+    args.pages = own_tiles_.data();
+    args.first_page = own_first_tile_;
+    args.keys = memory_.own_pages() + pages.keys_at(kv_head, 0);
+    args.values = memory_.own_pages() + pages.values_at(kv_head, 0);
+    args.key_page_bytes = pages.key_bytes;
+    args.value_page_bytes = pages.value_bytes;
+    return args;
+  }
+  const uint32_t index = op.state.state, group = program_.states[index].group;
   const StateLayout& layout = memory_.state(index);
   const uint32_t sequence = sequence_of(op.q, block.row);
-  const uint32_t kv_head = block.head / (type(op.q).heads / state.heads);
-  return {.pages = step_->pages(state.group, sequence).data(),
-          .first_page = static_cast<uint32_t>(step_->first_page(state.group, sequence)),
-          .keys = memory_.keys(index, 0, kv_head),
-          .values = memory_.values(index, 0, kv_head),
-          .key_page_bytes = layout.key_page_bytes,
-          .value_page_bytes = layout.value_page_bytes,
-          .key_width = state.key_width,
-          .value_width = state.value_width,
-          .scale = op.scale,
-          .softcap = op.softcap};
+  args.pages = step_->pages(group, sequence).data();
+  args.first_page = static_cast<uint32_t>(step_->first_page(group, sequence));
+  args.keys = memory_.keys(index, 0, kv_head);
+  args.values = memory_.values(index, 0, kv_head);
+  args.key_page_bytes = layout.key_page_bytes;
+  args.value_page_bytes = layout.value_page_bytes;
+  return args;
 }
 
 uint32_t Executor::fill_queries(const Attention& op, const QueryBlock& block, Query* queries) {
@@ -190,7 +203,53 @@ void Executor::attend(const Attention& op, const QueryBlock& block, uint32_t thr
   args.count = fill_queries(op, block, queries);
   args.queries = queries;
   args.scratch = memory_.thread(thread);
-  cache_.attend(args);
+  (op.has_own_rows() ? kernels_.cache_f32 : cache_).attend(args);
+}
+
+// The keys and values of the step's own rows are laid out as pages of f32, for one source after another: the rows of a
+// sequence, or those that see the same rows of a tower's.
+void Executor::attend_own_rows(const Attention& op) {
+  const KeyShape shape = op.keys(program_);
+  const uint64_t count = rows(op.q);
+  for (uint64_t row = 0, end = 0; row < count; row = end) {
+    const Seen first = seen(op, *step_, row);
+    Seen all = first;
+    for (end = row; end < count; ++end) {
+      const Seen range = seen(op, *step_, end);
+      if (range.own_row != first.own_row) break;
+      all.first = std::min(all.first, range.first);
+      all.last = std::max(all.last, range.last);
+    }
+    lay_out_own_rows(op, all);
+    cut_queries(op, 1, {row, end});
+    const uint64_t seen_keys = all.last - all.first + 1;
+    const uint64_t work = (end - row) * type(op.q).heads * seen_keys * (shape.key_width + shape.value_width) / 16;
+    share_out(pool_, query_blocks_.size(), work / query_blocks_.size(), [&](const Share& share) {
+      for (uint64_t block = share.first; block < share.last; ++block) attend(op, query_blocks_[block], share.thread);
+    });
+  }
+}
+
+// Tiles from that of the first key seen to that of the last.
+void Executor::lay_out_own_rows(const Attention& op, const Seen& range) {
+  const KeyShape shape = op.keys(program_);
+  const OwnPages pages = own_pages(op, program_, rows(op.k));
+  const uint32_t first_tile = range.first / kPagePositions;
+  own_tiles_.resize(range.last / kPagePositions - first_tile + 1);
+  std::iota(own_tiles_.begin(), own_tiles_.end(), 0);
+  CHECK(own_tiles_.size() <= pages.tiles);
+  own_first_tile_ = first_tile;
+  const CacheKernels& kernels = kernels_.cache_f32;
+  share_out(pool_, shape.heads, rows(op.k) * (shape.key_width + shape.value_width) / 4, [&](const Share& share) {
+    for (auto head = static_cast<uint32_t>(share.first); head < share.last; ++head)
+      for (uint32_t j = range.first; j <= range.last; ++j) {
+        const uint64_t tile = j / kPagePositions - first_tile, row = range.row_of(j);
+        kernels.append_key(reals(op.k, row) + uint64_t{head} * shape.key_width,
+                           memory_.own_pages() + pages.keys_at(head, tile), shape.key_width, j % kPagePositions);
+        kernels.append_value(reals(op.v, row) + uint64_t{head} * shape.value_width,
+                             memory_.own_pages() + pages.values_at(head, tile), shape.value_width, j % kPagePositions);
+      }
+  });
 }
 
 void Executor::attend_latents(const Attention& op, const QueryBlock& block, uint32_t thread) {

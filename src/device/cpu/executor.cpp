@@ -50,16 +50,9 @@ void Executor::begin(const StepBuffer& step) {
   memory_.begin(step);
 }
 
-uint64_t Executor::rows(ValueId id) const {
-  const Extent extent = type(id).extent;
-  return uint64_t{step_->count(extent.symbol)} * extent.ratio;
-}
+uint64_t Executor::rows(ValueId id) const { return step_->rows_of(type(id).extent); }
 
-uint64_t Executor::step_row(ValueId id, uint64_t row) const {
-  const Extent extent = type(id).extent;
-  row /= extent.ratio;
-  return extent.symbol == Symbol::rows ? row : static_cast<uint64_t>(step_->wanted_rows()[row]);
-}
+uint64_t Executor::step_row(ValueId id, uint64_t row) const { return step_->step_row(type(id).extent, row); }
 
 void Executor::run(const Dispatch& dispatch) {
   if (dispatch.block == nullptr) return run(dispatch.first_op);
@@ -68,23 +61,32 @@ void Executor::run(const Dispatch& dispatch) {
 }
 
 void Executor::run_qkv(const Block& block) {
+  std::vector<const Linear*> linears;
+  for (uint32_t op = block.first_op; op < block.end_op; ++op) linears.push_back(&std::get<Linear>(program_.ops[op]));
+  multiply_linears(linears);
+}
+
+void Executor::multiply_linears(std::span<const Linear* const> linears) {
   std::vector<WeightId> weights;
-  for (uint32_t op = block.first_op; op < block.end_op; ++op)
-    weights.push_back(std::get<Linear>(program_.ops[op]).weight);
-  const ValueId x = std::get<Linear>(program_.ops[block.first_op]).x;
+  for (const Linear* linear : linears) weights.push_back(linear->weight);
+  const ValueId x = linears.front()->x;
   const Activations activations = products_.prepare(reals(x), rows(x), weights);
   product_list_.clear();
-  for (uint32_t op = block.first_op; op < block.end_op; ++op) {
-    const auto& linear = std::get<Linear>(program_.ops[op]);
-    product_list_.push_back(products_.product(activations, linear.weight, result(linear.out)));
-  }
+  for (const Linear* linear : linears)
+    product_list_.push_back(products_.product(activations, linear->weight, result(linear->out)));
   products_.multiply(product_list_);
+  add_adapters(linears);
 }
 
 void Executor::run_gated_mlp(const Block& block) {
   const auto& gate = std::get<Linear>(program_.ops[block.first_op]);
   const auto& up = std::get<Linear>(program_.ops[block.first_op + 1]);
   const auto& gated = std::get<GatedActivation>(program_.ops[block.first_op + 2]);
+  if (gate.adapter || up.adapter) {  // which are added before the activation
+    multiply_linears(std::array{&gate, &up});
+    run(gated);
+    return run(block.first_op + 3);
+  }
   const Activations x = products_.prepare(reals(gate.x), rows(gate.x), std::array{gate.weight, up.weight});
   const GatedProduct product{.gate = products_.product(x, gate.weight, result(gate.out)),
                              .up = products_.product(x, up.weight, result(up.out)),
@@ -105,6 +107,7 @@ void Executor::run(const Embed& op) {
 void Executor::run(const Linear& op) {
   const Activations x = products_.prepare(reals(op.x), rows(op.x), std::array{op.weight});
   products_.multiply(std::array{products_.product(x, op.weight, result(op.out))});
+  if (op.adapter) add_adapters(std::array{&op});
 }
 
 void Executor::run(const RmsNorm& op) {

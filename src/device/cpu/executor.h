@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/cpu/products.h"
+#include "graph/seen.h"
 
 namespace sluice::cpu {
 
@@ -45,10 +46,20 @@ class Executor {
 
  private:
   SLUICE_OP_OVERLOADS(run);
+  void multiply_linears(std::span<const Linear* const> linears);  // all of one x
   void run_qkv(const Block& block);
   void run_gated_mlp(const Block& block);
   void route_row(const Route& op, uint64_t row, float* scratch);
   const float* biased_scores(const Route& op, const float* logits, float* scores) const;
+
+  // adapters.cpp
+  struct AdapterRun {
+    uint32_t matrix = 0;  // of both factors
+    uint64_t first = 0, count = 0;
+  };
+  void find_adapter_runs(const Linear& op, float* scales);
+  // Behind the products of these linears, all of one x: those of their adapters, if they have any.
+  void add_adapters(std::span<const Linear* const> linears);
 
   // attention.cpp
   struct QueryBlock {
@@ -60,7 +71,10 @@ class Executor {
     uint32_t block = 0, part = 0;
   };
   uint32_t history_parts(const Attention& op);
-  void cut_queries(const Attention& op, uint32_t parts);
+  struct RowRange {
+    uint64_t first = 0, end = 0;
+  };
+  void cut_queries(const Attention& op, uint32_t parts, const RowRange& of);
   void attend(const Attention& op, const QueryBlock& block, uint32_t thread);
   void attend_in_parts(const Attention& op);
   float* part_sums(uint64_t index, uint32_t value_width);  // of part `index` of a wave
@@ -69,6 +83,8 @@ class Executor {
   Query query(const Attention& op, uint64_t row, uint32_t head);
   void attend_latents(const Attention& op, const QueryBlock& block, uint32_t thread);
   AttendArgs attend_args(const Attention& op, const QueryBlock& block) const;
+  void attend_own_rows(const Attention& op);
+  void lay_out_own_rows(const Attention& op, const Seen& range);
 
   // Rows of one head, to be multiplied with that head's matrix; strides in elements.
   struct HeadRows {
@@ -146,8 +162,12 @@ class Executor {
   const StepBuffer* step_ = nullptr;
   // Lists of one op, kept for their memory.
   std::vector<Product> product_list_;
+  std::vector<AddedProduct> added_list_;
   std::vector<GatedProduct> gated_list_;
+  std::vector<AdapterRun> adapter_runs_;
   std::vector<QueryBlock> query_blocks_;
+  std::vector<int32_t> own_tiles_;  // page table of own rows that are laid out
+  uint32_t own_first_tile_ = 0;     // its first tile
   std::vector<SlotRun> slot_runs_;
   std::vector<SequenceRuns> sequence_runs_;
   std::vector<PartOfBlock> parts_;

@@ -110,6 +110,9 @@ void Memory::place_activations() {
   expert_rows_ = next(scratch.expert_rows);
   expert_gate_ = next(scratch.expert_gate);
   expert_up_ = next(scratch.expert_up);
+  own_pages_ = next(scratch.own_pages);
+  adapter_inner_ = next(scratch.adapter_inner);
+  adapter_scales_ = next(scratch.adapter_scales);
   part_sums_ = next(scratch.part_sums);
   thread_ = next(plan_->threads() * scratch.thread);
   sample_thread_ = next(plan_->threads() * scratch.sample_thread);

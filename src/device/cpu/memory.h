@@ -57,6 +57,9 @@ class Memory {
   float* expert_rows() const { return reinterpret_cast<float*>(expert_rows_); }
   float* expert_gate() const { return reinterpret_cast<float*>(expert_gate_); }
   float* expert_up() const { return reinterpret_cast<float*>(expert_up_); }
+  std::byte* own_pages() const { return own_pages_; }
+  float* adapter_inner() const { return reinterpret_cast<float*>(adapter_inner_); }
+  float* adapter_scales() const { return reinterpret_cast<float*>(adapter_scales_); }
   float* part_sums() const { return reinterpret_cast<float*>(part_sums_); }
   float* thread(uint32_t index) const { return reinterpret_cast<float*>(thread_ + index * plan_->scratch().thread); }
   float* sample_thread(uint32_t index) const {
@@ -89,7 +92,9 @@ class Memory {
   std::vector<Reservation> reservations_;
   Buffer activations_, cache_, slots_;
   std::byte *arena_ = nullptr, *quantised_ = nullptr, *expert_rows_ = nullptr, *expert_gate_ = nullptr;
-  std::byte *expert_up_ = nullptr, *part_sums_ = nullptr, *thread_ = nullptr, *sample_thread_ = nullptr;
+  std::byte *expert_up_ = nullptr, *own_pages_ = nullptr, *part_sums_ = nullptr, *thread_ = nullptr,
+            *sample_thread_ = nullptr;
+  std::byte *adapter_inner_ = nullptr, *adapter_scales_ = nullptr;
   std::vector<const std::byte*> values_;  // by value
   std::vector<TensorSource> weights_;
   PackedWeights packed_;

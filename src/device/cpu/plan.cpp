@@ -167,7 +167,7 @@ void CpuPlan::find_packed() {
 
 uint64_t CpuPlan::maximum_rows(ValueId id) const {
   const Extent extent = program().values[id].type.extent;
-  return uint64_t{extent.symbol == Symbol::rows ? request_.maxima.rows : request_.maxima.wanted} * extent.ratio;
+  return request_.maxima.counts.rows_of(extent);
 }
 
 void CpuPlan::size_product(uint64_t rows, WeightId weight) {
@@ -188,8 +188,31 @@ void CpuPlan::size_experts(const Experts& op) {
   scratch_.expert_up = scratch_.expert_gate;
 }
 
+void CpuPlan::size_adapters(const Dispatch& dispatch) {
+  uint64_t inner = 0, scales = 0;
+  for (uint32_t op = dispatch.first_op; op < dispatch.end_op; ++op) {
+    const auto* linear = std::get_if<Linear>(&program().ops[op]);
+    if (linear == nullptr || !linear->adapter) continue;
+    const WeightShape& a = program().weights[linear->adapter.a].shape;
+    inner += maximum_rows(linear->x) * a.rows;
+    scales += maximum_rows(linear->x);
+    size_thread(product_scratch(a.columns));
+    size_thread(product_scratch(a.rows) + kAddedRows * program().weights[linear->adapter.b].shape.rows);
+  }
+  scratch_.adapter_inner = std::max(scratch_.adapter_inner, lines(inner * sizeof(float)));
+  scratch_.adapter_scales = std::max(scratch_.adapter_scales, lines(scales * sizeof(float)));
+}
+
 void CpuPlan::size_thread(uint64_t floats) {
   scratch_.thread = std::max(scratch_.thread, lines(floats * sizeof(float)));
+}
+
+OwnPages own_pages(const Attention& op, const Program& program, uint64_t rows) {
+  const KeyShape keys = op.keys(program);
+  return {.heads = keys.heads,
+          .tiles = (rows + kPagePositions - 1) / kPagePositions + 1,  // where they begin within a tile
+          .key_bytes = uint64_t{kPagePositions} * keys.key_width * sizeof(float),
+          .value_bytes = uint64_t{kPagePositions} * cache_width(keys.value_width) * sizeof(float)};
 }
 
 void CpuPlan::size_scratch() {
@@ -205,7 +228,11 @@ void CpuPlan::size_scratch() {
       size_thread(latent_scratch(program().states[attention->state.state].value_width, shape(attention->expand.key),
                                  shape(attention->expand.value))
                       .end);
-    if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && !attention->expand)
+    if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && attention->has_own_rows()) {
+      const OwnPages pages = own_pages(*attention, program(), maximum_rows(attention->k));
+      scratch_.own_pages = std::max(scratch_.own_pages, pages.bytes());
+      size_thread(2 * block_floats(attention->keys(program()).value_width));
+    } else if (attention != nullptr && !attention->expand)
       scratch_.part_sums = std::max(
           scratch_.part_sums, threads_ * (kBlocksPerThread + kPartsPerThread) *
                                   block_floats(program().states[attention->state.state].value_width) * sizeof(float));
@@ -213,13 +240,15 @@ void CpuPlan::size_scratch() {
       scratch_.sample_thread =
           std::max(scratch_.sample_thread, lines(2 * program().values[sample->logits].type.columns() * sizeof(float)));
   }
+  for (const Dispatch& dispatch : dispatches_) size_adapters(dispatch);
   for (const StateDecl& state : program().states)
     if (program().groups[state.group].kind == StateKind::paged) size_thread(2 * block_floats(state.value_width));
 }
 
 uint64_t CpuPlan::activation_bytes() const {
-  return lines(arena_.bytes) + scratch_.quantised + scratch_.expert_rows + scratch_.expert_gate + scratch_.expert_up +
-         scratch_.part_sums + threads_ * (scratch_.thread + scratch_.sample_thread);
+  return lines(arena_.bytes) + scratch_.quantised + scratch_.own_pages + scratch_.expert_rows + scratch_.expert_gate +
+         scratch_.expert_up + scratch_.adapter_inner + scratch_.adapter_scales + scratch_.part_sums +
+         threads_ * (scratch_.thread + scratch_.sample_thread);
 }
 
 uint64_t CpuPlan::mapped_bytes() const {

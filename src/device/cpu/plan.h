@@ -37,10 +37,16 @@ struct Scratch {
   uint64_t expert_rows = 0;    // the rows of every chosen expert, gathered; later what an expert gives
   uint64_t expert_gate = 0;    // their inner values
   uint64_t expert_up = 0;      //
+  uint64_t own_pages = 0;      // keys and values of the step's own rows, as pages have them
+  uint64_t adapter_inner = 0;  // rows times the first factors of a dispatch's adapters
+  uint64_t adapter_scales = 0;
   uint64_t part_sums = 0;      // sums over parts of a history, each of a block of queries
   uint64_t thread = 0;         // a thread's own: a decoded panel of weights, or results of attention
   uint64_t sample_thread = 0;  // a thread's own: rows of logits
 };
+
+// Rows of an adapter's product whose results a thread keeps before it adds them.
+inline constexpr uint64_t kAddedRows = 16;
 
 // Attention that threads share out in parts of a history: fewer blocks of queries than this for each thread, which keep
 // their sums over all parts before, and as many parts at once for each. Floats of a block's sums.
@@ -53,6 +59,20 @@ struct LatentScratch {
   uint64_t results = 0, folded = 0, attended = 0, product = 0, end = 0;  // offsets in floats
 };
 LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value);
+
+// Keys and values of the step's own rows as attention reads them, f32: for each head the keys of its tiles, then the
+// values.
+struct OwnPages {
+  uint64_t heads = 0, tiles = 0;            // tiles of a head, at most
+  uint64_t key_bytes = 0, value_bytes = 0;  // of a tile
+
+  uint64_t keys_at(uint64_t head, uint64_t tile) const {
+    return head * tiles * (key_bytes + value_bytes) + tile * key_bytes;
+  }
+  uint64_t values_at(uint64_t head, uint64_t tile) const { return keys_at(head, tiles) + tile * value_bytes; }
+  uint64_t bytes() const { return keys_at(heads, 0); }
+};
+OwnPages own_pages(const Attention& op, const Program& program, uint64_t rows);
 
 // Null: the CPU has no caches of such elements.
 const CacheKernels* cache_kernels(const Kernels& kernels, Format format);
@@ -111,6 +131,7 @@ class CpuPlan final : public Plan {
   void size_product(uint64_t rows, WeightId weight);
   void size_thread(uint64_t floats);
   void size_experts(const Experts& op);
+  void size_adapters(const Dispatch& dispatch);
   uint64_t maximum_rows(ValueId id) const;
 
   PlanRequest request_;

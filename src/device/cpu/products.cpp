@@ -7,12 +7,16 @@ namespace {
 
 uint64_t panels(const Product& product) { return (product.outputs + kPanelOutputs - 1) / kPanelOutputs; }
 uint64_t panels(const GatedProduct& product) { return panels(product.gate); }
+uint64_t panels(const AddedProduct& product) { return panels(product.product); }
 
 // A multiply-add costs a quarter of an element operation, which has its operands to fetch and its result to store.
 uint64_t panel_cost(const Product& product) {
   return uint64_t{product.args.columns} * product.args.rows * kPanelOutputs / 4;
 }
 uint64_t panel_cost(const GatedProduct& product) { return panel_cost(product.gate) + panel_cost(product.up); }
+uint64_t panel_cost(const AddedProduct& product) {
+  return panel_cost(product.product) + uint64_t{product.product.args.rows} * kPanelOutputs;
+}
 
 // Shares out the panels of all jobs as one row of panels: body(job, first output, last output, thread).
 template <class Job, class Body>
@@ -56,22 +60,30 @@ Activations Products::prepare_part(const float* x, uint64_t first, uint64_t coun
 }
 
 Product Products::product(const Activations& x, WeightId weight, float* out, uint32_t expert) const {
+  Product product = product_of_reals(x.x, x.rows, weight, out, expert);
+  if (!plan_.takes_8bit(weight)) return product;
   const TensorSource& source = memory_.weight(weight);
-  const bool quantised = plan_.takes_8bit(weight);
-  ProductArgs args = memory_.matrix(weight, expert);
-  args.x = quantised ? x.quantised : reinterpret_cast<const std::byte*>(x.x);
-  args.x_stride = quantised ? plan_.kernels().quantised_bytes(x.columns) : uint64_t{x.columns} * 4;
-  args.out = out;
-  args.out_stride = source.shape.rows;
-  args.rows = static_cast<uint32_t>(x.rows);
   const FormatKernels& format = plan_.kernels().formats[static_cast<int>(source.format)];
-  ProductKernel kernel = quantised ? format.product_8bit : plan_.product_kernel(weight);
-  if (const std::byte* packed = memory_.packed().find(weight, expert); quantised && packed != nullptr) {
-    args.weight = packed;
-    args.weight_stride = row_bytes(source.format, source.shape.columns);
-    kernel = format.product_packed;
+  product.args.x = x.quantised;
+  product.args.x_stride = plan_.kernels().quantised_bytes(x.columns);
+  product.kernel = format.product_8bit;
+  if (const std::byte* packed = memory_.packed().find(weight, expert); packed != nullptr) {
+    product.args.weight = packed;
+    product.args.weight_stride = row_bytes(source.format, source.shape.columns);
+    product.kernel = format.product_packed;
   }
-  return {.kernel = kernel, .args = args, .outputs = source.shape.rows};
+  return product;
+}
+
+Product Products::product_of_reals(const float* x, uint64_t rows, WeightId weight, float* out, uint32_t expert) const {
+  const WeightShape& shape = memory_.weight(weight).shape;
+  ProductArgs args = memory_.matrix(weight, expert);
+  args.x = reinterpret_cast<const std::byte*>(x);
+  args.x_stride = uint64_t{shape.columns} * 4;
+  args.out = out;
+  args.out_stride = shape.rows;
+  args.rows = static_cast<uint32_t>(rows);
+  return {.kernel = plan_.product_kernel(weight), .args = args, .outputs = shape.rows};
 }
 
 Product Products::part(Product product, uint64_t first_row, uint64_t count) {
@@ -89,6 +101,22 @@ void Products::multiply(const Product& product, uint64_t first, uint64_t last, u
 void Products::multiply(std::span<const Product> products) const {
   share_out_panels(pool_, products, [&](const Product& product, uint64_t first, uint64_t last, uint32_t thread) {
     multiply(product, first, last, thread);
+  });
+}
+
+void Products::multiply(std::span<const AddedProduct> products) const {
+  share_out_panels(pool_, products, [&](const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) {
+    const uint64_t n = std::min<uint64_t>(last, one.product.outputs) - first;
+    float* results = memory_.thread(thread) + product_scratch(one.product.args.columns);
+    for (uint64_t row = 0; row < one.product.args.rows; row += kAddedRows) {
+      Product some = part(one.product, row, std::min(kAddedRows, one.product.args.rows - row));
+      float* out = some.args.out + first;
+      some.args.out = results;
+      multiply(some, first, last, thread);
+      for (uint64_t i = 0; i < some.args.rows; ++i)
+        plan_.kernels().accumulate(results + i * some.args.out_stride + first, one.scales[row + i],
+                                   out + i * some.args.out_stride, n);
+    }
   });
 }
 

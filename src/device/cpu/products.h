@@ -29,6 +29,11 @@ struct GatedProduct {
   float* out = nullptr;
 };
 
+// out += scale of the row * product: the product's `out` is what is added to.
+struct AddedProduct {
+  Product product;
+  const float* scales = nullptr;  // of the product's rows
+};
 class Products {
  public:
   Products(const CpuPlan& plan, const Memory& memory, ThreadPool& pool) : plan_(plan), memory_(memory), pool_(pool) {}
@@ -38,6 +43,8 @@ class Products {
   // Rows [first, first + count) alone: those prepared before stay, as long as the weights are as wide.
   Activations prepare_part(const float* x, uint64_t first, uint64_t count, std::span<const WeightId> weights) const;
   Product product(const Activations& x, WeightId weight, float* out, uint32_t expert = 0) const;
+  // With rows that are f32 whatever the arithmetic is.
+  Product product_of_reals(const float* x, uint64_t rows, WeightId weight, float* out, uint32_t expert) const;
   // The same weight for `count` of the rows.
   static Product part(Product product, uint64_t first_row, uint64_t count);
 
@@ -46,6 +53,7 @@ class Products {
   // All of them in one loop.
   void multiply(std::span<const Product> products) const;
   void multiply(std::span<const GatedProduct> products, ActivationKind kind) const;
+  void multiply(std::span<const AddedProduct> products) const;
 
  private:
   const CpuPlan& plan_;

@@ -32,7 +32,7 @@ Ticket CpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> rea
   if (step.token_class() == TokenClass::decode && !memory_.packed().done())
     memory_.packed().pack(plan_->packed_bytes_of_token() / kPackingSteps, pool_);
   executor_.begin(step);
-  flight_ = Flight{.reads = {reads.begin(), reads.end()}, .options = options, .clock = OpTimer::clock()};
+  flight_ = Flight{.reads = {reads.begin(), reads.end()}, .options = options, .clock = op_clock()};
   flight_->found.ticket = ++last_ticket_;
   // Looking for an op by its result, one is to be named: no blocks.
   flight_->order = options.find_non_finite ? &plan_->single_ops() : &plan_->dispatches();

@@ -39,15 +39,12 @@ Real activate(ActivationKind kind, Real x) {
 
 template <class Real>
 uint64_t Interpreter<Real>::rows(ValueId id, const StepBuffer& step) const {
-  const Extent extent = type(id).extent;
-  return uint64_t{step.count(extent.symbol)} * extent.ratio;
+  return step.rows_of(type(id).extent);
 }
 
 template <class Real>
 uint64_t Interpreter<Real>::step_row(ValueId id, uint64_t row, const StepBuffer& step) const {
-  const Extent extent = type(id).extent;
-  row /= extent.ratio;
-  return extent.symbol == Symbol::rows ? row : static_cast<uint64_t>(step.wanted_rows()[row]);
+  return step.step_row(type(id).extent, row);
 }
 
 template <class Real>
@@ -85,6 +82,24 @@ void Interpreter<Real>::run(const Linear& op) {
   for (uint64_t o = 0; o < weights_[op.weight].shape.rows; ++o) {
     const std::vector<float> row = weight_row(op.weight, o);
     for (uint64_t r = 0; r < rows(op.x); ++r) reals(op.out, r)[o] = dot(row, reals(op.x, r));
+  }
+  if (op.adapter) add_adapter(op.adapter, op.x, op.out);
+}
+
+template <class Real>
+void Interpreter<Real>::add_adapter(const AdapterOperand& adapter, ValueId x, ValueId out) {
+  const WeightShape a = weights_[adapter.a].shape, b = weights_[adapter.b].shape;
+  std::vector<Real> inner(a.rows);
+  for (uint64_t r = 0; r < rows(x); ++r) {
+    const uint64_t row = step_row(x, r);
+    const int32_t slot = *integers(adapter.slots, row);
+    const Real scale = *reals(adapter.scales, row);
+    CHECK(slot >= 0 && static_cast<uint32_t>(slot) <= a.experts);
+    if (slot == 0 || scale == 0) continue;
+    const auto matrix = static_cast<uint64_t>(slot - 1);
+    for (uint64_t k = 0; k < a.rows; ++k) inner[k] = dot(weight_row(adapter.a, k, matrix), reals(x, r));
+    for (uint64_t o = 0; o < b.rows; ++o)
+      reals(out, r)[o] += scale * dot(weight_row(adapter.b, o, matrix), inner.data());
   }
 }
 
@@ -191,42 +206,54 @@ void Interpreter<Real>::run(const Append& op) {
 template <class Real>
 void Interpreter<Real>::run(const Attention& op) {
   const uint64_t count = rows(op.q);
-  const auto position_of = [&](uint64_t r) { return step_->positions()[step_row(op.q, r)]; };
-  const auto sequence_of = [&](uint64_t r) { return step_->row_sequences()[step_row(op.q, r)]; };
-  const auto first_of = [&](uint64_t r) {
-    return op.window == 0 ? 0 : static_cast<int32_t>(std::max<int64_t>(0, int64_t{position_of(r)} - op.window + 1));
-  };
-  for (uint64_t r = 0, end = 0; r < count; r = end) {  // rows of one sequence, in ascending positions
-    while (end < count && sequence_of(end) == sequence_of(r)) ++end;
+  std::vector<Seen> ranges;
+  for (uint64_t r = 0; r < count; ++r) ranges.push_back(seen(op, *step_, r));
+  for (uint64_t r = 0, end = 0; r < count; r = end) {
+    while (end < count && meet_same_keys(op, r, end)) ++end;
+    Seen all = ranges[r];
+    for (uint64_t row = r; row < end; ++row) {
+      all.first = std::min(all.first, ranges[row].first);
+      all.last = std::max(all.last, ranges[row].last);
+    }
     for (uint32_t h = 0; h < type(op.q).heads; ++h) {
-      const auto sequence = static_cast<uint32_t>(sequence_of(r));
-      const HeadCache cache = head_cache(op, h, sequence, first_of(r), position_of(end - 1));
-      for (uint64_t row = r; row < end; ++row) attend(op, row, h, cache, first_of(row), position_of(row));
+      const HeadCache cache = head_cache(op, h, r, all);
+      for (uint64_t row = r; row < end; ++row) attend(op, row, h, cache, ranges[row]);
     }
   }
 }
 
-// What head h sees of positions first to last.
+// Rows of one sequence; of a tower's rows each by itself.
 template <class Real>
-auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint32_t sequence, int32_t first, int32_t last)
-    -> HeadCache {
-  const uint32_t index = op.state.state;
-  const StateDecl& state = program_.states[index];
-  const uint32_t kv_head = h / (type(op.q).heads / state.heads);
+bool Interpreter<Real>::meet_same_keys(const Attention& op, uint64_t a, uint64_t b) const {
+  if (!has_positions(type(op.q).extent)) return a == b;
+  return step_->row_sequences()[step_row(op.q, a)] == step_->row_sequences()[step_row(op.q, b)];
+}
+
+// What head h of row `row` meets over that range.
+template <class Real>
+auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint64_t row, const Seen& range) -> HeadCache {
+  const KeyShape shape = op.keys(program_);
+  const uint32_t kv_head = h / (type(op.q).heads / shape.heads);
   HeadCache cache;
-  cache.keys.resize(static_cast<size_t>(last) + 1);
+  cache.keys.resize(size_t{range.last} + 1);
   cache.values.resize(cache.keys.size());
-  for (auto j = static_cast<size_t>(first); j < cache.keys.size(); ++j) {
-    cache.keys[j] = pages_.key(*step_, index, sequence, static_cast<int32_t>(j), kv_head);
-    cache.values[j] = pages_.value(*step_, index, sequence, static_cast<int32_t>(j), kv_head);
+  for (uint32_t j = range.first; j <= range.last; ++j) {
+    if (op.has_own_rows()) {
+      cache.keys[j] = reals(op.k, range.row_of(j)) + uint64_t{kv_head} * shape.key_width;
+      cache.values[j] = reals(op.v, range.row_of(j)) + uint64_t{kv_head} * shape.value_width;
+      continue;
+    }
+    const auto sequence = static_cast<uint32_t>(step_->row_sequences()[step_row(op.q, row)]);
+    cache.keys[j] = pages_.key(*step_, op.state.state, sequence, static_cast<int32_t>(j), kv_head);
+    cache.values[j] = pages_.value(*step_, op.state.state, sequence, static_cast<int32_t>(j), kv_head);
   }
   if (!op.expand) return cache;
   const HeadMatrices matrices = head_matrices(op.expand, h);
   const size_t key_width = type(op.q).width, value_width = type(op.out).width;
   cache.expanded.resize(cache.keys.size() * (key_width + value_width));
   Real* key = cache.expanded.data();
-  for (auto j = static_cast<size_t>(first); j < cache.keys.size(); ++j, key += key_width + value_width) {
-    expand(matrices, op.expand.key_transposed, {cache.values[j], state.value_width}, {cache.keys[j], state.key_width},
+  for (size_t j = range.first; j < cache.keys.size(); ++j, key += key_width + value_width) {
+    expand(matrices, op.expand.key_transposed, {cache.values[j], shape.value_width}, {cache.keys[j], shape.key_width},
            key, key + key_width);
     cache.keys[j] = key;
     cache.values[j] = key + key_width;
@@ -234,17 +261,16 @@ auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint32_t seq
   return cache;
 }
 
-// One query head of one row, over positions first to last.
+// One query head of one row.
 template <class Real>
-void Interpreter<Real>::attend(const Attention& op, uint64_t r, uint32_t h, const HeadCache& cache, int32_t first,
-                               int32_t last) {
+void Interpreter<Real>::attend(const Attention& op, uint64_t r, uint32_t h, const HeadCache& cache, const Seen& range) {
   const uint32_t key_width = type(op.q).width, value_width = type(op.out).width;
   const Real* q = reals(op.q, r) + uint64_t{h} * key_width;
   Real* out = reals(op.out, r) + uint64_t{h} * value_width;
 
   std::vector<Real> shares;
-  for (int32_t j = first; j <= last; ++j) {
-    const Real* key = cache.keys[static_cast<size_t>(j)];
+  for (uint32_t j = range.first; j <= range.last; ++j) {
+    const Real* key = cache.keys[j];
     Real score = 0;
     for (uint32_t i = 0; i < key_width; ++i) score += q[i] * key[i];
     score *= Real(op.scale);
@@ -255,9 +281,9 @@ void Interpreter<Real>::attend(const Attention& op, uint64_t r, uint32_t h, cons
   for (Real& share : shares) sum += share = std::exp(share - largest);
 
   std::fill_n(out, value_width, Real(0));
-  for (int32_t j = first; j <= last; ++j) {
-    const Real* value = cache.values[static_cast<size_t>(j)];
-    const Real share = shares[static_cast<size_t>(j - first)] / sum;
+  for (uint32_t j = range.first; j <= range.last; ++j) {
+    const Real* value = cache.values[j];
+    const Real share = shares[j - range.first] / sum;
     for (uint32_t i = 0; i < value_width; ++i) out[i] += share * value[i];
   }
 }

@@ -9,6 +9,7 @@
 
 #include "device/reference/pages.h"
 #include "device/reference/tables.h"
+#include "graph/seen.h"
 #include "graph/weights.h"
 
 namespace sluice::reference {
@@ -32,13 +33,14 @@ class Interpreter {
  private:
   SLUICE_OP_OVERLOADS(run);
 
-  // Keys and values of one head by position, from 0 on; those that lie nowhere else are in `expanded`.
+  // Keys and values of one head, as graph/seen.h counts them; those that lie nowhere else are in `expanded`.
   struct HeadCache {
     std::vector<const Real*> keys, values;
     std::vector<Real> expanded;
   };
-  HeadCache head_cache(const Attention& op, uint32_t h, uint32_t sequence, int32_t first, int32_t last);
-  void attend(const Attention& op, uint64_t r, uint32_t h, const HeadCache& cache, int32_t first, int32_t last);
+  bool meet_same_keys(const Attention& op, uint64_t a, uint64_t b) const;
+  HeadCache head_cache(const Attention& op, uint32_t h, uint64_t row, const Seen& range);
+  void attend(const Attention& op, uint64_t r, uint32_t h, const HeadCache& cache, const Seen& range);
   // A head's matrices, decoded.
   struct HeadMatrices {
     std::vector<std::vector<float>> key, value;
@@ -61,6 +63,7 @@ class Interpreter {
   };
   std::vector<Run> runs(const StateRef& state);
   void delta_head(const DeltaRule& op, const Run& run, uint32_t head, Real* state);
+  void add_adapter(const AdapterOperand& adapter, ValueId x, ValueId out);
   std::vector<Chosen> rows_of_expert(const Experts& op, uint32_t expert);
   void add_expert(const Experts& op, uint32_t expert, const std::vector<Chosen>& chosen);
 

@@ -117,14 +117,14 @@ Ticket ReferenceRunner<Real>::start(const StepBuffer& step, std::span<const Read
   std::optional<NonFinite> non_finite;
   std::vector<OpTime> op_times;
   for (uint32_t op = 0; op < program_.ops.size(); ++op) {
-    const uint64_t before = clock() != nullptr ? clock()() : 0;
+    const uint64_t before = op_clock() != nullptr ? op_clock()() : 0;
     interpreter_.run(program_.ops[op], step);
-    if (clock() != nullptr) op_times.push_back({op, op + 1, clock()() - before});
+    if (op_clock() != nullptr) op_times.push_back({op, op + 1, op_clock()() - before});
     if (options.find_non_finite && !non_finite) non_finite = find_non_finite(op, step);
   }
   for (const ReadRequest& request : reads) read(request, step);
   const Ticket ticket = done(std::move(non_finite));
-  if (clock() != nullptr) keep(ticket, std::move(op_times));
+  if (op_clock() != nullptr) keep(ticket, std::move(op_times));
   return ticket;
 }
 

@@ -148,9 +148,7 @@ fn page_of(sequence: u32, tile: u32) -> u32 { return page_entry(sequence, tile -
 )");
 }
 
-uint64_t Emitter::most_rows(const Extent& extent) const {
-  return uint64_t{extent.symbol == Symbol::rows ? request_.maxima.rows : request_.maxima.wanted} * extent.ratio;
-}
+uint64_t Emitter::most_rows(const Extent& extent) const { return request_.maxima.counts.rows_of(extent); }
 
 uint32_t Emitter::scratch(uint64_t words) {
   const uint64_t begin = layout_.scratch() + scratch_taken_;

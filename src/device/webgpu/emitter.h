@@ -109,7 +109,21 @@ class Emitter {
   }
   bool emit_products(std::span<const Product> products, const FusedRun& run);
   bool emit_gated(const FusedRun& run, const GatedRun& gated);
+  bool emit_adapted_gated(const FusedRun& all, const GatedRun& run);
+  static bool are_adapted(std::span<const Product> products);
   bool is_narrow(WeightId weight) const;
+  // What a gated run's product is multiplied with, where no product makes it: up_value(row, i); needs OUTPUTS.
+  void use_up_value(Kernel& kernel, const GatedRun& run) const;
+  // ops_adapters.cpp: behind the products of these linears, all of one x. `gated`: the run whose gate, and product
+  // beside it, they are; its activation follows.
+  void emit_adapters(std::span<const Linear* const> linears, const GatedRun* gated = nullptr);
+  struct AdaptedLinear {
+    const Linear* op = nullptr;
+    uint32_t inner = 0;  // where its adapter's inner sums lie
+  };
+  void use_adapters(Kernel& kernel, std::span<const AdaptedLinear> linears) const;
+  void emit_adapter_inner(std::span<const AdaptedLinear> linears);
+  void emit_adapter_outer(std::span<const AdaptedLinear> linears, const GatedRun* gated);
   void emit_tiles(const Linear& op, uint32_t tile);
   // Whether fast arithmetic multiplies its integers.
   bool has_integers(WeightId weight) const;
@@ -172,6 +186,9 @@ class Emitter {
   void emit_head_product(const HeadProduct& product);
   // `queries`: what makes them, where they are not in memory.
   void emit_attention_in_parts(const Attention& op, const std::optional<HeadRun>& queries = {});
+  void emit_attention_own(const Attention& op);  // of the step's own rows
+  // first_seen(row) and last_seen(row), of a row of the kernel's extent: with use_step_rows().
+  void use_seen(Kernel& kernel, const Attention& op) const;
   bool emit_attention_tiles(const Attention& op);  // false: there is too little workgroup memory for them
   // page_of(sequence, position / 64); page_entry(sequence, i), as slot groups have them.
   void use_pages(Kernel& kernel, uint32_t group) const;

@@ -29,8 +29,7 @@ fn four(at: u32) -> vec4u { return memory[at / 4u]; }
 fn put_four(at: u32, x: vec4u) { memory[at / 4u] = x; }
 )";
 constexpr const char* kPrelude = R"(
-fn rows() -> u32 { return counts[EXTENT_SYMBOL] * EXTENT_RATIO; }
-fn sequences() -> u32 { return counts[SYMBOLS]; }
+fn sequences() -> u32 { return counts.sequences; }
 fn group_index(group: vec3u, groups: vec3u) -> u32 { return group.x + group.y * groups.x; }
 )";
 
@@ -124,6 +123,13 @@ fn best_of_all(own: Token, thread: u32) -> Token {
 
 std::string type_name(const Number& number) { return std::holds_alternative<float>(number.value) ? "f32" : "u32"; }
 
+// The members of StepCounts.
+std::string counts_struct() {
+  std::string wgsl = "struct Counts {\n";
+  for (const char* symbol : kSymbolNames) wgsl += cat("  ", symbol, ": u32,\n");
+  return wgsl + "  sequences: u32,\n  zero: u32,\n}\n";
+}
+
 // As bits, so that no digit is lost.
 std::string literal(const Number& number) {
   const std::string bits = cat(number.word(), "u");
@@ -165,9 +171,7 @@ PipelineText pipeline_text(const Kernel& kernel) {
   if (kernel.f16) wgsl += "enable f16;\n";
   if (kernel.subgroups) wgsl += "enable subgroups;\n";
   wgsl += cat("// ", kernel.name, "\n");
-  wgsl += cat("const EXTENT_SYMBOL = ", static_cast<uint32_t>(kernel.extent.symbol),
-              "u;\nconst EXTENT_RATIO = ", kernel.extent.ratio, "u;\nconst SYMBOLS = ", kSymbols,
-              "u;\nconst THREADS = ", kernel.threads, "u;\n");
+  wgsl += cat("const EXTENT_RATIO = ", kernel.extent.ratio, "u;\nconst THREADS = ", kernel.threads, "u;\n");
   for (const Number& constant : kernel.constants)
     wgsl += cat("const ", constant.name, ": ", type_name(constant), " = ", literal(constant), ";\n");
   uint32_t index = 0;
@@ -181,7 +185,8 @@ PipelineText pipeline_text(const Kernel& kernel) {
   for (const Number& param : kernel.params) wgsl += cat("  ", param.name, ": ", type_name(param), ",\n");
   if (kernel.params.empty()) wgsl += "  none: u32,\n";
   wgsl += cat("}\n@group(0) @binding(", index, ") var<uniform> p: Params;\n@group(0) @binding(", index + 1,
-              ") var<uniform> counts: vec4u;\n", is_in_fours(kernel) ? kMemoryInFours : kMemory, kPrelude);
+              ") var<uniform> counts: Counts;\nfn rows() -> u32 { return counts.", symbol_name(kernel.extent.symbol),
+              " * EXTENT_RATIO; }\n", counts_struct(), is_in_fours(kernel) ? kMemoryInFours : kMemory, kPrelude);
   for (const std::string& snippet : kernel.snippets) wgsl += snippet;
   wgsl += kernel.body;
   wgsl = fill(wgsl, {});  // a placeholder that is left has no value
@@ -189,7 +194,7 @@ PipelineText pipeline_text(const Kernel& kernel) {
 }
 
 std::string with_loops_kept(const std::string& wgsl) {
-  static constexpr std::string_view kLoop = "for (var ", kEquals = " = ", kZero = " + counts.w";
+  static constexpr std::string_view kLoop = "for (var ", kEquals = " = ", kZero = " + counts.zero";
   std::string kept;
   for (size_t at = 0;;) {
     const size_t loop = wgsl.find(kLoop, at);

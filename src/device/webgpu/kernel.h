@@ -21,6 +21,7 @@
 //   w_16(row, part) -> mat4x4f    of a weight bound as `w`: elements 16 part to 16 part + 15 (weight_format.h)
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -106,9 +107,10 @@ struct Kernel {
   bool subgroups = false;
 };
 
-// Counts of a step, the fixed uniforms of every kernel: rows by Symbol, then sequences.
-struct StepCounts {
-  uint32_t rows[kSymbols] = {};
+// Counts of a step, the fixed uniforms of every kernel. Kernels see them as `counts`: a member for each symbol, under
+// its name, then `sequences` and `zero`.
+struct alignas(16) StepCounts {
+  std::array<uint32_t, kSymbols> rows{};  // by Symbol
   uint32_t sequences = 0;
   uint32_t zero = 0;
 };

@@ -164,10 +164,15 @@ uint64_t Layout::tile_bytes(WeightId weight, uint32_t tile) const {
   return (weight_format(matrix.format)->grid_words() + matrix.tiles[tile].rows * matrix.row_words) * 4;
 }
 
+uint64_t Layout::all_tile_bytes(WeightId weight) const {
+  uint64_t bytes = 0;
+  for (uint32_t tile = 0; tile < matrices_[weight].tiles.size(); ++tile) bytes += tile_bytes(weight, tile);
+  return bytes;
+}
+
 uint64_t Layout::matrix_bytes() const {
   uint64_t bytes = 0;
-  for (WeightId id = 0; id < matrices_.size(); ++id)
-    for (uint32_t tile = 0; tile < matrices_[id].tiles.size(); ++tile) bytes += tile_bytes(id, tile);
+  for (WeightId id = 0; id < matrices_.size(); ++id) bytes += all_tile_bytes(id);
   return bytes;
 }
 

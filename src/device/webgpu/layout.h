@@ -92,6 +92,7 @@ class Layout {
   const MatrixLayout& matrix(WeightId weight) const { return matrices_[weight]; }
   bool is_matrix(WeightId weight) const { return !matrices_[weight].tiles.empty(); }
   uint64_t tile_bytes(WeightId weight, uint32_t tile) const;
+  uint64_t all_tile_bytes(WeightId weight) const;
   const SlotsLayout& slots() const { return slots_; }
   // Whether its experts come and go: then it has a format and row words, but no tiles, and lies in a slot at that word.
   bool is_streamed(WeightId weight) const { return slot_words_[weight] != kNone; }

@@ -54,9 +54,9 @@ WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
       runs_(request.traced ? std::vector<FusedRun>() : find_runs(*request.program, kFusionLimits)),
       layout_(request_, adapter_, op_ranges(runs_)) {
   uint64_t scratch = 0;
-  for (int i = 0; i < kTokenClasses; ++i) {
-    dispatches_[i] = Emitter(request_, layout_, adapter_, static_cast<TokenClass>(i), runs_).emit_all(false);
-    scratch = std::max(scratch, dispatches_[i].scratch_words);
+  for (const TokenClass token_class : kTokenClasses) {
+    dispatches_[token_class] = Emitter(request_, layout_, adapter_, token_class, runs_).emit_all(false);
+    scratch = std::max(scratch, dispatches_[token_class].scratch_words);
   }
   memory_words_ = std::max<uint64_t>(layout_.scratch() + scratch, 16);
   for (uint32_t i = 0; i < program().states.size(); ++i)
@@ -80,6 +80,11 @@ Status WebGpuPlan::check_sizes() const {
     TRY_STATUS(check(cat("state ", program().states[i].name), layout_.state_bytes(i), "fewer pages"));
   for (uint32_t buffer = 0; buffer < layout_.slots().buffers(); ++buffer)
     TRY_STATUS(check("slots for experts", layout_.slots().bytes(buffer), "smaller experts"));
+  // Slots of adapters are bound together.
+  for (const Op& op : program().ops)
+    if (const auto* linear = std::get_if<Linear>(&op); linear != nullptr && linear->adapter)
+      for (const WeightId id : {linear->adapter.a, linear->adapter.b})
+        TRY_STATUS(check(cat("weight ", program().weights[id].name), layout_.all_tile_bytes(id), "fewer slots"));
   for (WeightId id = 0; id < program().weights.size(); ++id)
     for (uint32_t tile = 0; tile < layout_.matrix(id).tiles.size(); ++tile)
       TRY_STATUS(check(cat("weight ", program().weights[id].name), layout_.tile_bytes(id, tile), "smaller rows"));

@@ -27,7 +27,7 @@ class WebGpuPlan final : public Plan {
   const PlanRequest& request() const { return request_; }
   const Program& program() const { return *request_.program; }
   const Layout& layout() const { return layout_; }
-  const Dispatches& dispatches(TokenClass token_class) const { return dispatches_[static_cast<int>(token_class)]; }
+  const Dispatches& dispatches(TokenClass token_class) const { return dispatches_[token_class]; }
   // The same, with a kernel behind each op that looks at its results.
   Dispatches looking_dispatches(TokenClass token_class) const;
   uint64_t memory_bytes() const { return memory_words_ * 4; }
@@ -43,7 +43,7 @@ class WebGpuPlan final : public Plan {
   Adapter adapter_;
   std::vector<FusedRun> runs_;  // none in a traced plan, whose values are all looked at
   Layout layout_;
-  Dispatches dispatches_[kTokenClasses];
+  PerClass<Dispatches> dispatches_;
   uint64_t memory_words_ = 0;
   uint64_t bounce_bytes_ = 0;
 };

@@ -36,7 +36,7 @@ PlanObjects::PlanObjects(const WebGpuPlan& plan, std::shared_ptr<Host> host, con
   matrices_.resize(program.weights.size());
   if (!has_weights()) {
     share_matrices();
-    variants_[static_cast<int>(TokenClass::decode)] = make_variant(plan_.dispatches(TokenClass::decode));
+    variants_[TokenClass::decode] = make_variant(plan_.dispatches(TokenClass::decode));
     return;
   }
   for (WeightId id = 0; id < matrices_.size(); ++id)
@@ -44,7 +44,7 @@ PlanObjects::PlanObjects(const WebGpuPlan& plan, std::shared_ptr<Host> host, con
       const uint64_t bytes = plan_.layout().tile_bytes(id, tile);
       matrices_[id].push_back({.buffer = buffer(bytes), .bytes = bound_bytes(bytes)});
     }
-  for (int i = 0; i < kTokenClasses; ++i) variants_[i] = make_variant(plan_.dispatches(static_cast<TokenClass>(i)));
+  for (const TokenClass one : kTokenClasses) variants_[one] = make_variant(plan_.dispatches(one));
   upload_factors(weights);
   skip_what_is_full();
 }
@@ -211,7 +211,7 @@ Variant PlanObjects::make_variant(const Dispatches& dispatches) {
 }
 
 Result<const Variant*> PlanObjects::looking_variant(TokenClass token_class) {
-  std::optional<Variant>& variant = looking_[static_cast<int>(token_class)];
+  std::optional<Variant>& variant = looking_[token_class];
   if (!variant) {
     variant = make_variant(plan_.looking_dispatches(token_class));
     TRY_STATUS(host_->settle());

@@ -65,7 +65,7 @@ class PlanObjects {
   BufferId flags() const { return flags_; }
   BufferId bounce() const { return bounce_; }
   BufferId state(uint32_t state) const { return states_[state]; }
-  const Variant& variant(TokenClass token_class) const { return variants_[static_cast<int>(token_class)]; }
+  const Variant& variant(TokenClass token_class) const { return variants_[token_class]; }
   // Made at the first call, which waits for its pipelines.
   Result<const Variant*> looking_variant(TokenClass token_class);
 
@@ -96,8 +96,8 @@ class PlanObjects {
   std::vector<BufferId> states_;
   std::vector<std::vector<BoundRange>> matrices_;  // by weight and tile
   std::vector<BufferId> slots_;
-  Variant variants_[kTokenClasses];
-  std::optional<Variant> looking_[kTokenClasses];
+  PerClass<Variant> variants_;
+  PerClass<std::optional<Variant>> looking_;
 };
 
 }  // namespace sluice::webgpu

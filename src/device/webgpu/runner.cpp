@@ -50,7 +50,7 @@ void WebGpuRunner::play(size_t end) {
   const uint32_t most = placed_->host().adapter().workgroups;
   for (; flight.next < end; ++flight.next) {
     const BoundDispatch& dispatch = flight.variant->list[flight.next];
-    const uint64_t rows = uint64_t{flight.step->count(dispatch.extent.symbol)} * dispatch.extent.ratio;
+    const uint64_t rows = flight.step->rows_of(dispatch.extent);
     const uint64_t count = dispatch.grid.of_sequences ? flight.step->sequences() : rows;
     const FoldedGrid grid = fold(dispatch.grid.workgroups(count, flight.last_position), most);
     if (grid.x > 0) commands_.dispatch(dispatch.pipeline, dispatch.binding, dispatch.uniform_offset, grid.x, grid.y);
@@ -131,7 +131,7 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
     std::ranges::copy(bytes, held.begin());
     host.upload(placed_->memory(), uint64_t{word} * 4, bytes);
   };
-  const StepCounts counts{.rows = {step.rows(), step.wanted()}, .sequences = step.sequences()};
+  const StepCounts counts{.rows = step.counts().all(), .sequences = step.sequences()};
   host.upload(placed_->counts(), 0, std::as_bytes(std::span(&counts, 1)));
   upload(at.positions, step.positions());
   upload(at.row_sequences, step.row_sequences());

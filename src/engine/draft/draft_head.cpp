@@ -38,8 +38,9 @@ Result<PlanRequest> plan_request(const DraftModel& model, const DraftHead::Limit
   const uint32_t of_one = pages_for(limits.context);
   PlanRequest request{
       .program = &program, .arithmetic = limits.arithmetic, .maxima = {}, .pages = {of_one * limits.sequences}};
-  request.maxima = {
-      .rows = limits.rows, .wanted = limits.sequences, .sequences = limits.sequences, .pages_per_sequence = {of_one}};
+  request.maxima = {.counts = text_counts(limits.rows, limits.sequences),
+                    .sequences = limits.sequences,
+                    .pages_per_sequence = {of_one}};
   TRY(request.weights, placed_shapes(program, *model.weights));
   return request;
 }
@@ -76,7 +77,7 @@ DraftHead::DraftHead(std::unique_ptr<DraftModel> model, std::unique_ptr<Runner> 
       runner_(std::move(runner)),
       pool_(pages),
       step_(model_->program, maxima),
-      results_(maxima.wanted) {}
+      results_(maxima.counts[Symbol::wanted]) {}
 
 Status DraftHead::find_ports() {
   const Program& program = model_->program;
@@ -152,7 +153,7 @@ bool DraftHead::start(TokenClass token_class) {
     feeds_.clear();
     return false;
   }
-  step_.reset(class_, rows, wanted, wanted, 0);
+  step_.reset(class_, text_counts(rows, wanted), wanted, 0);
   uint32_t row = 0;
   for (uint32_t i = 0; i < parts_.size(); ++i) {
     const DraftFeed& feed = feeds_[parts_[i].feed];
@@ -222,7 +223,7 @@ void DraftHead::land(bool well) {
   parts_ = std::move(next);
   if (parts_.empty()) return feeds_.clear();
   const auto count = static_cast<uint32_t>(parts_.size());
-  step_.reset(TokenClass::decode, count, count, count, 0);
+  step_.reset(TokenClass::decode, text_counts(count, count), count, 0);
   for (uint32_t i = 0; i < count; ++i) {
     const State& state = states_.at(feeds_[parts_[i].feed].sequence);
     fill(std::span(hidden).subspan(size_t{i} * width_, width_), std::span(&state.drafts.back(), 1), parts_[i], i, i);

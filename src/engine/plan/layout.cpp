@@ -151,8 +151,8 @@ uint32_t leased_rows(const EngineOptions& options) {
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
   Layout layout{.context = size.context, .maxima = {}, .pages = {}};
   const uint32_t decoded = decoded_rows(options);
-  layout.maxima.rows = std::max(options.prompt_chunk, decoded);
-  layout.maxima.wanted = std::min(layout.maxima.rows, std::max(decoded, options.sequences + options.logits_rows));
+  const uint32_t rows = std::max(options.prompt_chunk, decoded);
+  layout.maxima.counts = text_counts(rows, std::min(rows, std::max(decoded, options.sequences + options.logits_rows)));
   layout.maxima.sequences = options.sequences;
   const auto usual = kUsualAdjustments + static_cast<uint32_t>(model.suppressed.size());
   layout.maxima.adjustments = std::max(adjustments_of_one(model), options.sequences * usual);

@@ -38,10 +38,10 @@ uint64_t table_bytes(const Program& program, const std::vector<PlacedShape>& wei
 Result<std::vector<MemoryLine>> draft_memory(const Model& model, const TextModel& text, const Device& device,
                                              const EngineOptions& options) {
   if (options.draft.kind != DraftKind::mtp) return std::vector<MemoryLine>{};
-  TRY(Program program, model.record_draft());
-  const DraftModel head{.program = std::move(program), .weights = &model.draft_weights()};
+  TRY(Program program, model.record(ProgramKind::draft_head));
+  const DraftModel head{.program = std::move(program), .weights = &model.weights_of(ProgramKind::draft_head)};
   const uint32_t context = options.context != 0 ? options.context : text.context;
-  const uint32_t rows = make_layout(text, options, {.context = context}).maxima.rows;
+  const uint32_t rows = make_layout(text, options, {.context = context}).maxima.counts[Symbol::rows];
   TRY(std::vector<MemoryLine> lines,
       DraftHead::memory(head, device, {options.arithmetic, rows, options.sequences, context}));
   TRY(const TextPorts ports, find_ports(text.program));
@@ -144,7 +144,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   add_device_lines(plan.lines, *planned.plan, planned_experts(plan.experts, *planned.plan, slots));
   for (const MemoryLine& line : draft) add_line(plan.lines, line);
   if (plan.rows) add_line(plan.lines, {Domain::host, Purpose::weights, plan.rows->bytes()});
-  const uint64_t logits = uint64_t{planned.layout.maxima.wanted} * text.vocabulary * sizeof(float);
+  const uint64_t logits = uint64_t{planned.layout.maxima.counts[Symbol::wanted]} * text.vocabulary * sizeof(float);
   add_line(plan.lines, {Domain::host, Purpose::staging, kSmallStaging + logits});
   return plan;
 }

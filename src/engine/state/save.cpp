@@ -180,7 +180,8 @@ Status SaveReader::read_tokens(Checksum& sum) {
   TRY_STATUS(read(tokens_at_ + tokens_ * 4, std::as_writable_bytes(std::span(classes)), sum));
   saved_.history.reserve(tokens);
   for (size_t i = 0; i < tokens; ++i) {
-    if (classes[i] >= kTokenClasses) return corrupt(cat("token ", i, " has class ", classes[i]), "0 or 1");
+    if (classes[i] >= kTokenClasses.size())
+      return corrupt(cat("token ", i, " has class ", classes[i]), cat("0 to ", kTokenClasses.size() - 1));
     saved_.history.push_back({ids[i], static_cast<TokenClass>(classes[i])});
   }
   return {};

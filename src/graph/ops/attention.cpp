@@ -1,5 +1,7 @@
 #include "graph/ops/attention.h"
 
+#include <utility>
+
 #include "graph/op_check.h"
 
 namespace sluice {
@@ -11,6 +13,32 @@ void check_window(OpCheck& check, const Program& program, const StateDecl& state
   const bool sees_more = kept != 0 && (window == 0 || window > kept);
   check.want(!sees_more, "window is ", window == 0 ? std::string("without end") : cat(window), ": want at most the ",
              kept, " positions that ", state.name, " keeps");
+}
+
+// k and v: rows of the step for queries that have positions, else those of the queries.
+void check_own_rows(OpCheck& check, const Attention& op) {
+  const ValueType q = check.value("q", op.q), k = check.value("k", op.k);
+  const Extent extent = has_positions(q.extent) ? Extent{Symbol::rows} : q.extent;
+  check.type("k", op.k, {.extent = extent, .heads = k.heads, .width = k.width});
+  const ValueType v = check.value("v", op.v);
+  check.type("v", op.v, {.extent = extent, .heads = k.heads, .width = v.width});
+  check.want(!op.has_cache(), "k is given over a cache: want it appended");
+}
+
+// The inputs that say what a row sees; who needs them.
+void check_range(OpCheck& check, const Attention& op, const Program& program) {
+  const ValueType q = type_of(program, op.q);
+  for (const auto& [name, id] : {std::pair{"first", op.first}, {"last", op.last}}) {
+    if (id == kNone) continue;
+    check.type(name, id, {.extent = q.extent, .width = 1, .element = Element::i32});
+    check.want(input_of(program, id) >= 0, name, " is computed: want an input of the program");
+  }
+  check.want(op.first == kNone || op.window == 0, "first is given with a window: want one of them");
+  if (has_positions(q.extent)) return check.step_rows("q", op.q);
+  check.want(!op.has_cache(), "q is ", describe(q), ": want rows that have a position over a cache");
+  check.want(op.first != kNone && op.last != kNone, "q is ", describe(q),
+             ": want first and last for rows without positions");
+  check.want(op.window == 0, "window is ", op.window, ": want none for rows without positions");
 }
 
 // Elements of a head's key that its matrix makes.
@@ -54,29 +82,46 @@ Status Append::check(const Program& program) const {
   return check.status();
 }
 
+KeyShape Attention::keys(const Program& program) const {
+  if (has_cache()) {
+    const StateDecl cache = state_of(program, state);
+    return {.heads = cache.heads, .key_width = cache.key_width, .value_width = cache.value_width};
+  }
+  const ValueType key = type_of(program, k);
+  return {.heads = key.heads, .key_width = key.width, .value_width = type_of(program, v).width};
+}
+
 ValueType Attention::result(const Program& program) const {
   ValueType type = type_of(program, q);
-  type.width = expand ? shape_of(program, expand.value).rows : state_of(program, state).value_width;
+  type.width = expand ? shape_of(program, expand.value).rows : keys(program).value_width;
   return type;
 }
 
 Status Attention::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
-  const StateDecl cache = check.state("state", state, StateKind::paged);
   const ValueType in = check.value("q", q);
-  const uint32_t key_width = cache.key_width + (expand ? nope_width(program, expand) : 0);
-  check.want(in.width == key_width, "q is ", describe(in), ": want heads of ", key_width, " elements as the keys of ",
-             cache.name);
-  if (expand) {
-    check.want(cache.heads == 1, cache.name, " has ", cache.heads, " heads: want one of latents");
-    check_expansion(check, expand, in.heads, cache.value_width);
+  std::string called = "k";
+  if (has_cache() || !has_own_rows()) {
+    const StateDecl cache = check.state("state", state, StateKind::paged);
+    called = cache.name;
+    // An input may ask for less than a window keeps; what it asks for is the engine's to see to.
+    if (first == kNone) check_window(check, program, cache, window);
   }
-  check.want(in.heads % cache.heads == 0, "q is ", describe(in), ": want a multiple of the ", cache.heads, " heads of ",
-             cache.name);
-  check.step_rows("q", q);
+  if (has_own_rows()) check_own_rows(check, *this);
+  const KeyShape shape = keys(program);
+  const uint32_t key_width = shape.key_width + (expand ? nope_width(program, expand) : 0);
+  check.want(in.width == key_width, "q is ", describe(in), ": want heads of ", key_width, " elements as the keys of ",
+             called);
+  if (expand) {
+    check.want(!has_own_rows(), "k is given: want none with latents");
+    check.want(shape.heads == 1, called, " has ", shape.heads, " heads: want one of latents");
+    check_expansion(check, expand, in.heads, shape.value_width);
+  }
+  check.want(in.heads % shape.heads == 0, "q is ", describe(in), ": want a multiple of the ", shape.heads, " heads of ",
+             called);
+  check_range(check, *this, program);
   check.finite("scale", scale);
   if (softcap != 0) check.positive("softcap", softcap);
-  check_window(check, program, cache, window);
   check.type("out", out, result(program));
   return check.status();
 }

@@ -82,17 +82,35 @@ struct Expansion {
   explicit operator bool() const { return key != kNone; }
 };
 
-// Causal attention over the cached positions of a row's sequence. Positions are read in tiles of 64 at absolute
-// multiples of 64, merged in ascending order, so that a row's result is a function of its history alone.
+// What an attention meets its queries with.
+struct KeyShape {
+  uint32_t heads = 1, key_width = 1, value_width = 1;
+};
+
+// Attention of a row to a range of keys. The keys are those that the cache of the row's sequence holds, the step's own
+// rows among them, or `k` and `v`: those of the step's own rows alone, as towers and training have them. Attention to
+// what is cached and to rows that are not to stay there needs no third form: appended rows are provisional.
+//
+// Rows with positions (extents in rows and wanted) see positions first to last of their sequence; of own rows, those
+// positions that the step has. Without inputs a row sees to its own position, from the begin of its window or of its
+// sequence. The inputs `first` and `last` say otherwise: the row of a picture may see to the picture's end. What they
+// name must be there: a position before the sequence's end in this step, and none that a state with a window dropped.
+//
+// Rows without positions (those of towers) have no cache. They see rows first to last of k, and both inputs are given.
+//
+// Keys are read in tiles of 64, merged in ascending order: tiles of positions at absolute multiples of 64, tiles of a
+// tower's rows from the row's `first` on. So a row's result is a function of what it sees alone.
 //
 // With `expand` the cache is latent: its one head holds the shared rotated key as key and the latent as value, and the
 // keys and values attended to are what the op expand makes of them. A device expands, or folds the matrices into query
 // and result; the cache is latent either way.
 struct Attention {
   ValueId q = kNone;
-  StateRef state{};
+  StateRef state{};                     // none: nothing is cached
+  ValueId k = kNone, v = kNone;         // none: all keys are cached
+  ValueId first = kNone, last = kNone;  // inputs of the program; none: as the window and the row's own position say
   float scale = 1.0f;
-  uint32_t window = 0;   // positions seen, the row's own among them; 0: all
+  uint32_t window = 0;   // positions seen up to the row's own; 0: all
   float softcap = 0.0f;  // 0: none
   Expansion expand{};
   ValueId out = kNone;
@@ -102,8 +120,11 @@ struct Attention {
       .formula =
           "s_j = scale q[h] . key[j][h / group], or softcap tanh(that / softcap)\n"
           "out[h] = sum_j softmax_j(s_j) value[j][h / group]\n"
-          "for the row at position p, over first <= j <= p; group = heads / kv heads; "
-          "first = 0, or max(0, p - window + 1) with a window\n"
+          "for the row at position p, over first <= j <= last; group = heads / kv heads\n"
+          "first: the input, or max(0, p - window + 1) with a window, or 0; last: the input, or p\n"
+          "(key, value)[j] is the cache's; with k and v, those of the sequence's row at position j, and no j is before "
+          "the sequence's first row in the step\n"
+          "of rows without positions: first and last are inputs and count rows of k\n"
           "over a latent cache: (key, value)[j][h] = expand(latent[j], shared[j])[h]",
       .source =
           "Vaswani et al. 2017 (arXiv:1706.03762); tiles merged as in Milakov and Gimelshein 2018 "
@@ -114,13 +135,23 @@ struct Attention {
           "which scores of a few tens turn into per mille), a shorter exp",
   };
   template <class Visitor>
-  void operands(Visitor& v) const {
-    v.input("q", q, "f32 [extent, heads, key width]; latent: [extent, heads, nope + key width]");
-    v.reads("state", state, "holds the step's own rows already; latent: [1 head, shared key and latent]");
-    v.weight("expand.key", expand.key, "latent: as expand's key, else none");
-    v.weight("expand.value", expand.value, "latent: as expand's value, else none");
-    v.output("out", out, "f32 [extent, heads, value width]");
+  void operands(Visitor& visitor) const {
+    visitor.input("q", q, "f32 [extent, heads, key width]; latent: [extent, heads, nope + key width]");
+    visitor.reads("state", state,
+                  "holds the step's own rows already; latent: [1 head, shared key and latent]; or none");
+    visitor.input("k", k, "no state: f32 [rows, kv heads, key width], of q's extent where it has no positions");
+    visitor.input("v", v, "no state: f32 [rows of k, kv heads, value width]");
+    visitor.input("first", first, "i32 [extent, 1], an input of the program; or none");
+    visitor.input("last", last, "likewise");
+    visitor.weight("expand.key", expand.key, "latent: as expand's key, else none");
+    visitor.weight("expand.value", expand.value, "latent: as expand's value, else none");
+    visitor.output("out", out, "f32 [extent, heads, value width]");
   }
+  bool has_cache() const { return state.state != kNone; }
+  bool has_own_rows() const { return k != kNone; }
+  // Over a cache alone, and up to the row's own position.
+  bool is_causal_over_cache() const { return !has_own_rows() && first == kNone && last == kNone; }
+  KeyShape keys(const Program& program) const;
   ValueType result(const Program& program) const;
   Status check(const Program& program) const;
   static std::vector<OpCase> cases();

@@ -178,6 +178,97 @@ const std::vector<LatentShape> kLatentShapes = {
     {.heads = 2, .latent = 64, .nope = 32, .value_width = 32, .transposed = true, .format = Format::q8_0},
 };
 
+constexpr Fill kLastSeen{.end = RangeEnd::last}, kFirstSeen{.end = RangeEnd::first};
+// Within a tile, over a border of tiles, to one.
+const std::vector<CaseSpan> kSpans = {{.first = 10, .end = 30}, {.first = 60, .end = 75}, {.first = 120, .end = 128}};
+
+// Sequences whose steps part no span.
+void spanned_steps(CaseBuilder& c) {
+  c.step({{.sequence = 0, .rows = 80}, {.sequence = 1, .rows = 33}, {.sequence = 2, .rows = 131}},
+         {0, 12, 70, 79, 100, 240});
+  c.step({{.sequence = 0, .position = 80, .rows = 1}, {.sequence = 2, .position = 131, .rows = 2}});
+  c.step({{.sequence = 1, .position = 33, .rows = 95}}, {30, 94});
+  c.step({}, {});
+}
+
+// Over a cache: rows see to the end of their span, or from an input's position on.
+OpCase ranged_case(const std::string& name, const Shape& shape, AttentionOptions options, bool has_first) {
+  CaseBuilder c(cat(name, ", ", shape.heads, " heads on ", shape.kv_heads, " of ", shape.key_width));
+  const Layer l = layer(c, "kv", shape, options.window);
+  AttentionOptions wanted_options = options;
+  options.last = c.integers(1, kLastSeen);
+  wanted_options.last = c.integers(1, kLastSeen, Symbol::wanted);
+  if (has_first) options.first = c.integers(1, kFirstSeen);
+  c.output(attention(l.q, l.kv, options));
+  c.output(attention(gather(l.q, c.wanted()), l.kv, wanted_options));
+  c.spans(kSpans);
+  spanned_steps(c);
+  return c.done();
+}
+
+OpCase ranged_latents() {
+  const LatentShape s{.heads = 3, .latent = 33, .shared = 2, .nope = 7, .value_width = 9};
+  CaseBuilder c(name_of("latents, ranges", s));
+  const Value q = c.input(s.nope + s.shared, s.heads);
+  const Value latent = c.input(s.latent), shared = c.input(s.shared);
+  const Expansion matrices = expansion(c, s);
+  const State cache = append(c.recorder().paged_state("latents", 1, s.shared, s.latent, 0), shared, latent);
+  c.output(attention(q, cache, {.scale = 0.25f, .expand = matrices, .last = c.integers(1, kLastSeen)}));
+  c.spans(kSpans);
+  spanned_steps(c);
+  return c.done();
+}
+
+// Keys of the step's own rows.
+OpCase own_rows_case(const Shape& shape, AttentionOptions options, bool has_spans) {
+  CaseBuilder c(cat("own rows, ", shape.heads, " heads on ", shape.kv_heads, " of ", shape.key_width, " and ",
+                    shape.value_width, ", window ", options.window, has_spans ? ", spans" : ""));
+  const Value q = c.input(shape.key_width, shape.heads);
+  const KeyValue own{.key = c.input(shape.key_width, shape.kv_heads),
+                     .value = c.input(shape.value_width, shape.kv_heads)};
+  c.output(attention(gather(q, c.wanted()), own, options));
+  if (has_spans) options.last = c.integers(1, kLastSeen);
+  c.output(attention(q, own, options));
+  if (has_spans) c.spans(kSpans);
+  c.whole_runs();
+  c.step({{.sequence = 0, .rows = 80}, {.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 131}}, {0, 70, 79, 80, 211});
+  c.step({{.sequence = 1, .position = 5, .rows = 70}, {.sequence = 0, .position = 64, .rows = 64}}, {3, 133});
+  c.step({}, {});
+  return c.done();
+}
+
+// Rows of pictures, as a tower has them: no positions, no cache.
+OpCase tower_case(const Shape& shape, uint32_t block, const AttentionOptions& given) {
+  CaseBuilder c(cat("pictures, ", shape.heads, " heads on ", shape.kv_heads, " of ", shape.key_width, " and ",
+                    shape.value_width, ", block ", block));
+  const Value q = c.input(shape.key_width, shape.heads, {}, Symbol::patches);
+  const KeyValue own{.key = c.input(shape.key_width, shape.kv_heads, {}, Symbol::patches),
+                     .value = c.input(shape.value_width, shape.kv_heads, {}, Symbol::patches)};
+  AttentionOptions options = given;
+  options.first = c.integers(1, kFirstSeen, Symbol::patches);
+  options.last = c.integers(1, kLastSeen, Symbol::patches);
+  c.output(attention(q, own, options));
+  c.block(block);
+  c.add_step({.media = {{.sequence = 0, .rows = 65}, {.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 200}}});
+  c.add_step({.media = {{.sequence = 3, .rows = 64}}});
+  c.add_step({});
+  return c.done();
+}
+
+void add_ranged_cases(std::vector<OpCase>& cases) {
+  const Shape plain, odd{.heads = 6, .kv_heads = 2, .key_width = 33, .value_width = 7};
+  cases.push_back(ranged_case("spans", plain, {.scale = 0.25f}, false));
+  cases.push_back(ranged_case("spans, window", odd, {.scale = 0.5f, .window = 20}, false));
+  cases.push_back(ranged_case("spans, soft-capped", odd, {.softcap = 5.0f}, false));
+  cases.push_back(ranged_case("ranges", odd, {.scale = 0.5f}, true));
+  cases.push_back(ranged_latents());
+  cases.push_back(own_rows_case(plain, {.scale = 0.25f}, false));
+  cases.push_back(own_rows_case(odd, {.scale = 0.5f, .window = 40, .softcap = 5.0f}, true));
+  cases.push_back(tower_case({.heads = 2, .kv_heads = 2, .key_width = 64, .value_width = 64}, 0, {.scale = 0.125f}));
+  cases.push_back(tower_case({.heads = 3, .kv_heads = 3, .key_width = 72, .value_width = 72}, 0, {.scale = 0.118f}));
+  cases.push_back(tower_case({.heads = 4, .kv_heads = 2, .key_width = 80, .value_width = 33}, 49, {.softcap = 5.0f}));
+}
+
 }  // namespace
 
 std::vector<OpCase> Rope::cases() {
@@ -232,6 +323,7 @@ std::vector<OpCase> Attention::cases() {
   cases.push_back(latent_case({}, {.scale = 0.25f, .window = 70}, chunked_steps));
   cases.push_back(latent_case({.transposed = true}, {.softcap = 5.0f}, chunked_steps));
   cases.push_back(latent_case({.heads = 2, .latent = 24}, {.scale = 0.25f}, deep_steps));
+  add_ranged_cases(cases);
   return cases;
 }
 

@@ -16,6 +16,7 @@ Status Linear::check(const Program& program) const {
     const std::string& name = program.weights[weight].name;
     check.want(matrix.experts == 1, "weight ", name, " is ", describe(matrix), ": want one matrix");
     check.columns("x", x, matrix.columns, cat("weight ", name));
+    adapter.check(check, x, matrix);
   }
   check.type("out", out, result(program));
   return check.status();

@@ -15,6 +15,42 @@ OpCase linear_case(Format format, Size size, Fill fill) {
   return c.done();
 }
 
+OpCase adapter_case(Format format, Size size, const CaseAdapters& adapters, Fill fill = {}) {
+  CaseBuilder c(cat("adapters of rank ", adapters.rank, " in ", format_name(adapters.a), " and ",
+                    format_name(adapters.b), ", ", format_name(format), " [", size.rows, ", ", size.columns,
+                    "], inputs to ", fill.high));
+  c.adapters(adapters);
+  c.output(linear(c.input(size.columns, 1, fill), c.weight({.rows = size.rows, .columns = size.columns}, format)));
+  c.row_steps({1, 0, 5, 17, 70});
+  return c.done();
+}
+
+// The head's rows are the wanted ones; their slots are those of the rows that they stand for.
+OpCase wanted_adapter_case() {
+  CaseBuilder c("adapters of wanted rows");
+  c.adapters({.rank = 4, .a = Format::f16, .b = Format::f16});
+  const Value x = c.input(64);
+  c.output(linear(gather(x, c.wanted()), c.weight({.rows = 100, .columns = 64}, Format::bf16)));
+  c.step({{.sequence = 0, .rows = 9}, {.sequence = 1, .position = 3, .rows = 2}}, {2, 3, 8, 9});
+  c.step({{.sequence = 0, .rows = 1}});
+  return c.done();
+}
+
+std::vector<OpCase> adapter_cases() {
+  std::vector<OpCase> cases = {
+      adapter_case(Format::f32, {1, 1}, {.rank = 1}),
+      adapter_case(Format::f32, {7, 5}, {.slots = 1, .rank = 16}),
+      adapter_case(Format::f16, {33, 17}, {.rank = 8, .a = Format::bf16, .b = Format::f16}),
+      adapter_case(Format::bf16, {100, 70}, {.slots = 5, .rank = 33, .a = Format::f16, .b = Format::bf16}),
+      adapter_case(Format::bf16, {600, 20}, {.rank = 3, .a = Format::bf16, .b = Format::f32}),
+      adapter_case(Format::bf16, {50, 20}, {.rank = 16}, {.low = -1e6f, .high = 1e6f}),
+      wanted_adapter_case(),
+  };
+  for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q6_k})
+    cases.push_back(adapter_case(format, {256, 132}, {.rank = 16, .a = Format::f16, .b = Format::f16}));
+  return cases;
+}
+
 }  // namespace
 
 std::vector<OpCase> Linear::cases() {
@@ -34,6 +70,7 @@ std::vector<OpCase> Linear::cases() {
   c.output(linear(c.input(11, 3), c.weight({.rows = 9, .columns = 33})));
   c.row_steps({1, 5});
   cases.push_back(c.done());
+  for (OpCase& one : adapter_cases()) cases.push_back(std::move(one));
   return cases;
 }
 

@@ -300,34 +300,7 @@ Value TextProgram::experts_of(uint32_t i, const WeightScope& w, Value x) {
 
 // --- family
 
-class DeepseekV3 final : public FamilyModel {
- public:
-  explicit DeepseekV3(const Config& config) : config_(config) {}
-
-  WeightTable weight_table() const override { return weight_table_of(config_); }
-  void record_text(Recorder& recorder, const BoundWeights& weights, const TextOptions& options) const override {
-    TextProgram(recorder, config_, weights, options).record();
-  }
-  std::optional<WeightTable> draft_table() const override {
-    return config_.draft_head ? std::optional(draft_table_of(config_)) : std::nullopt;
-  }
-  void record_draft(Recorder& recorder, const BoundWeights& text, const BoundWeights& draft) const override {
-    TextProgram(recorder, config_, draft, {}).record_draft(WeightScope(recorder, text, ""));
-  }
-  void describe(ModelFacts& facts) const override;
-  std::vector<GgufMetadata::Entry> gguf_config() const override { return deepseek_v3::gguf_config(config_); }
-  std::vector<MadeTensor> gguf_made_tensors() const override { return {}; }
-
- private:
-  Config config_;
-};
-
-void DeepseekV3::describe(ModelFacts& facts) const {
-  const Config& c = config_;
-  facts.vocabulary = c.vocabulary;
-  facts.hidden = c.hidden;
-  facts.layers = c.layers;
-  facts.context_length = c.context;
+void add_details(const Config& c, ModelFacts& facts) {
   facts.details.emplace_back("attention", cat("latents of ", c.latent, " and a shared key of ", c.rope));
   facts.details.emplace_back("heads", cat(c.heads, " of ", c.nope + c.rope, ", values of ", c.value_width));
   facts.details.emplace_back("dense layers", cat("the first ", c.dense_layers));
@@ -339,9 +312,24 @@ void DeepseekV3::describe(ModelFacts& facts) const {
                                              " groups of experts, as the reference has it: the file does not say"));
 }
 
-Result<std::unique_ptr<FamilyModel>> read(const Checkpoint& checkpoint, const SourceNames& names) {
+Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names) {
   TRY(const Config config, read_config(checkpoint, names));
-  return std::unique_ptr<FamilyModel>(std::make_unique<DeepseekV3>(config));
+  FamilyModel model = family_model(config);
+  add_details(config, model.facts);
+  model.gguf_config = gguf_config(config);
+  model.programs.push_back(
+      {.kind = ProgramKind::text,
+       .weights = weight_table_of(config),
+       .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
+                          const TextOptions& options) { TextProgram(recorder, config, text, options).record(); }});
+  if (config.draft_head)
+    model.programs.push_back(
+        {.kind = ProgramKind::draft_head,
+         .weights = draft_table_of(config),
+         .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights& own, const TextOptions&) {
+           TextProgram(recorder, config, own, {}).record_draft(WeightScope(recorder, text, ""));
+         }});
+  return model;
 }
 
 }  // namespace

@@ -289,28 +289,7 @@ Value TextProgram::per_layer_block(const Layer& l, const WeightScope& w, Value x
 
 std::string numbered(size_t count, const char* what) { return cat(count, " ", what, count == 1 ? "" : "s"); }
 
-class Gemma4 final : public FamilyModel {
- public:
-  explicit Gemma4(Config config) : config_(std::move(config)) {}
-
-  WeightTable weight_table() const override { return weight_table_of(config_); }
-  void record_text(Recorder& recorder, const BoundWeights& weights, const TextOptions& options) const override {
-    TextProgram(recorder, config_, weights, options).record();
-  }
-  void describe(ModelFacts& facts) const override;
-  std::vector<GgufMetadata::Entry> gguf_config() const override { return gemma4::gguf_config(config_); }
-  std::vector<MadeTensor> gguf_made_tensors() const override { return {{"rope_freqs.weight", config_.rope_factors}}; }
-
- private:
-  Config config_;
-};
-
-void Gemma4::describe(ModelFacts& facts) const {
-  const Config& c = config_;
-  facts.vocabulary = c.vocabulary;
-  facts.hidden = c.hidden;
-  facts.layers = c.layers;
-  facts.context_length = c.context;
+void add_details(const Config& c, ModelFacts& facts) {
   const auto sliding = static_cast<size_t>(std::count(c.sliding.begin(), c.sliding.end(), 1u));
   facts.details.emplace_back("attention", cat(numbered(sliding, "layer"), " of window ", c.window, ", ",
                                               numbered(c.layers - sliding, "full layer")));
@@ -324,9 +303,18 @@ void Gemma4::describe(ModelFacts& facts) const {
                                cat(c.experts, " of ", c.expert_width, ", ", c.experts_used, " for each token"));
 }
 
-Result<std::unique_ptr<FamilyModel>> read(const Checkpoint& checkpoint, const SourceNames& names) {
-  TRY(Config config, read_config(checkpoint, names));
-  return std::unique_ptr<FamilyModel>(std::make_unique<Gemma4>(std::move(config)));
+Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names) {
+  TRY(const Config config, read_config(checkpoint, names));
+  FamilyModel model = family_model(config);
+  add_details(config, model.facts);
+  model.gguf_config = gguf_config(config);
+  model.gguf_made_tensors = {{"rope_freqs.weight", config.rope_factors}};
+  model.programs.push_back(
+      {.kind = ProgramKind::text,
+       .weights = weight_table_of(config),
+       .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
+                          const TextOptions& options) { TextProgram(recorder, config, text, options).record(); }});
+  return model;
 }
 
 }  // namespace

@@ -212,9 +212,9 @@ Status sliding_of_gguf(Config& c, const ConfigReader& reader) {
                        cat("is ", *odd, ": want true or false"));
 }
 
-// GGUF has no key for these: the vocabulary is the embedding table's, values are keys where a full layer has none.
+// GGUF has no key for these: values are keys where a full layer has none.
 Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& names) {
-  TRY(c.vocabulary, gguf_vocabulary(checkpoint, names, c.hidden));
+  TRY_ASSIGN(c.vocabulary, gguf_vocabulary(checkpoint, names, c.hidden));
   c.value_is_key.assign(c.layers, 0);
   c.scaled = std::ranges::any_of(
       names.all(), [](const auto& tensor) { return ends_with(tensor.first, ".layer_output_scale.weight"); });

@@ -375,35 +375,7 @@ Value TextProgram::experts_of(uint32_t index, const WeightScope& w, Value h) {
 constexpr const char* kDense = "qwen35";
 constexpr const char* kExperts = "qwen35moe";
 
-class Qwen35 final : public FamilyModel {
- public:
-  Qwen35(Config config, const char* architecture) : config_(std::move(config)), architecture_(architecture) {}
-
-  WeightTable weight_table() const override { return weight_table_of(config_); }
-  void record_text(Recorder& recorder, const BoundWeights& weights, const TextOptions& options) const override {
-    TextProgram(recorder, config_, weights, options).record();
-  }
-  std::optional<WeightTable> draft_table() const override {
-    return config_.draft_head ? std::optional(draft_table_of(config_)) : std::nullopt;
-  }
-  void record_draft(Recorder& recorder, const BoundWeights& text, const BoundWeights& draft) const override {
-    TextProgram(recorder, config_, draft, {}).record_draft(WeightScope(recorder, text, ""));
-  }
-  void describe(ModelFacts& facts) const override;
-  std::vector<GgufMetadata::Entry> gguf_config() const override { return qwen3_5::gguf_config(config_, architecture_); }
-  std::vector<MadeTensor> gguf_made_tensors() const override { return {}; }
-
- private:
-  Config config_;
-  const char* architecture_;
-};
-
-void Qwen35::describe(ModelFacts& facts) const {
-  const Config& c = config_;
-  facts.vocabulary = c.vocabulary;
-  facts.hidden = c.hidden;
-  facts.layers = c.layers;
-  facts.context_length = c.context;
+void add_details(const Config& c, ModelFacts& facts) {
   const auto full = std::count(c.recurrent.begin(), c.recurrent.begin() + c.layers, 0u);
   facts.details.emplace_back("attention", cat(c.layers - full, " layers of gated delta net, ", full, " full"));
   facts.details.emplace_back("heads", cat(c.heads, " of ", c.head_dim));
@@ -416,9 +388,24 @@ void Qwen35::describe(ModelFacts& facts) const {
 }
 
 template <const char* const& kArchitecture>
-Result<std::unique_ptr<FamilyModel>> read(const Checkpoint& checkpoint, const SourceNames& names) {
-  TRY(Config config, read_config(checkpoint, names, kArchitecture));
-  return std::unique_ptr<FamilyModel>(std::make_unique<Qwen35>(std::move(config), kArchitecture));
+Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names) {
+  TRY(const Config config, read_config(checkpoint, names, kArchitecture));
+  FamilyModel model = family_model(config);
+  add_details(config, model.facts);
+  model.gguf_config = gguf_config(config, kArchitecture);
+  model.programs.push_back(
+      {.kind = ProgramKind::text,
+       .weights = weight_table_of(config),
+       .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
+                          const TextOptions& options) { TextProgram(recorder, config, text, options).record(); }});
+  if (config.draft_head)
+    model.programs.push_back(
+        {.kind = ProgramKind::draft_head,
+         .weights = draft_table_of(config),
+         .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights& own, const TextOptions&) {
+           TextProgram(recorder, config, own, {}).record_draft(WeightScope(recorder, text, ""));
+         }});
+  return model;
 }
 
 const std::vector<std::string>& prefixes() {

@@ -87,7 +87,7 @@ void finish_hugging_face(Config& c, const Spelling& s, const SourceNames& names)
 }
 
 Status finish_gguf(Config& c, const Spelling& s, const Checkpoint& checkpoint, const SourceNames& names) {
-  TRY(c.vocabulary, gguf_vocabulary(checkpoint, names, c.hidden));
+  TRY_ASSIGN(c.vocabulary, gguf_vocabulary(checkpoint, names, c.hidden));
   c.tied = names.find("output.weight") == nullptr;
   c.key_heads = KeyHeads::tiled;
   c.delta_value_dim = s.inner / c.delta_value_heads;

@@ -13,9 +13,10 @@ namespace sluice {
 namespace {
 
 // The visible table of missing ops.
-constexpr std::string_view kMissing[] = {"embed",       "l2_norm",    "scale",     "activation", "gated_activation",
-                                         "rope",        "append",     "attention", "expand",     "short_conv",
-                                         "delta_gates", "delta_rule", "route",     "experts",    "sample"};
+constexpr std::string_view kMissing[] = {"embed",         "l2_norm",    "scale",     "activation", "gated_activation",
+                                         "rope",          "append",     "attention", "expand",     "short_conv",
+                                         "delta_gates",   "delta_rule", "route",     "experts",    "sample",
+                                         "linear.adapter"};
 constexpr bool is_missing(std::string_view op) { return std::ranges::find(kMissing, op) != std::end(kMissing); }
 
 class StubPlan final : public Plan {
@@ -151,21 +152,15 @@ class StubRunner final : public Runner {
       const auto row = static_cast<uint32_t>(static_cast<uint64_t>(at - in(id)) / type(id).columns());
       found = NonFinite{.op = op,
                         .layer = program().layers[op],
-                        .row = step_row(type(id).extent, row),
+                        .row = static_cast<uint32_t>(step_->step_row(type(id).extent, row)),
                         .what = std::string(op_name(program().ops[op]))};
     });
     return found;
   }
 
-  // The row of the step that a row of a value stands for.
-  uint32_t step_row(const Extent& extent, uint32_t row) const {
-    row /= extent.ratio;
-    return extent.symbol == Symbol::rows ? row : static_cast<uint32_t>(step_->wanted_rows()[row]);
-  }
-
   const Program& program() const { return *plan_->request().program; }
   const ValueType& type(ValueId id) const { return program().values[id].type; }
-  uint64_t rows(ValueId id) const { return uint64_t{step_->count(type(id).extent.symbol)} * type(id).extent.ratio; }
+  uint64_t rows(ValueId id) const { return step_->rows_of(type(id).extent); }
   uint64_t elements(ValueId id) const { return rows(id) * type(id).columns(); }
 
   // Values lie in the arena, the program's inputs in the step.

@@ -9,8 +9,8 @@ namespace {
 TEST(LoopsKept, BeginAtANumberThatDriversDoNotKnow) {
   EXPECT_EQ(with_loops_kept("fn f() {\n  for (var i = 0u; i < 4u; i++) { g(i); }\n"
                             "  for (var step = LANES / 2u; step > 0u; step = step / 2u) { h(step); }\n}\n"),
-            "fn f() {\n  for (var i = 0u + counts.w; i < 4u; i++) { g(i); }\n"
-            "  for (var step = LANES / 2u + counts.w; step > 0u; step = step / 2u) { h(step); }\n}\n");
+            "fn f() {\n  for (var i = 0u + counts.zero; i < 4u; i++) { g(i); }\n"
+            "  for (var step = LANES / 2u + counts.zero; step > 0u; step = step / 2u) { h(step); }\n}\n");
   const std::string without = "fn f() { while (i > 0u) { i--; } let forever = 1u; }\n";
   EXPECT_EQ(with_loops_kept(without), without);
 }

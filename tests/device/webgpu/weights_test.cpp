@@ -73,7 +73,7 @@ std::vector<float> decode_on(Host& host, const StoredRows& stored) {
   const BufferId uniforms = host.buffer(512, BufferUse::uniform);
   const BufferId counts = host.buffer(sizeof(StepCounts), BufferUse::uniform);
   StepCounts step;
-  std::fill(std::begin(step.rows), std::end(step.rows), stored.rows);
+  step.rows.fill(stored.rows);
   host.upload(weight, 0, std::as_bytes(std::span(words)));
   host.upload(counts, 0, std::as_bytes(std::span(&step, 1)));
   const BoundRange storage[] = {{memory, 0, decoded.size() * 4}, {weight, 0, words.size() * 4}};

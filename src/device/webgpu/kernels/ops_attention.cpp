@@ -1,7 +1,8 @@
 // append and attention: a cache in pages of 64 positions (layout.h), read in tiles of as many at absolute multiples of
 // 64, which are merged in ascending order whatever step or chunk a row is in.
 //
-// Prompts: ops_attention_tiles.cpp. Over latents, and where workgroup memory is short: a workgroup a head has a thread
+// Prompts, and rows that see to another position than their own: ops_attention_tiles.cpp. The step's own rows as keys:
+// ops_attention_own.cpp. Over latents, and where workgroup memory is short: a workgroup a head has a thread
 // a position of the tile for scores, then a thread a word of the values. Over latents, queries are folded through the
 // heads' key matrices before, and the summed latents go through the value matrices afterwards.
 //
@@ -119,11 +120,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       latent_query[word] = pack_at(p.latent + i * VALUE_WIDTH, VALUE_WIDTH, word);
     }
   }
-  if (thread == 0u) {
-    let last = position(step_row(row));
-    let first = select(last + 1u - p.window, 0u, p.window == 0u || last < p.window);
-    seen = vec3u(first, last, sequence(step_row(row)));
-  }
+  if (thread == 0u) { seen = vec3u(first_seen(row), last_seen(row), sequence(step_row(row))); }
   let range = workgroupUniformLoad(&seen);
   var largest = LOWEST;
   var sum = 0.0;
@@ -427,6 +424,7 @@ void Emitter::emit(const Append& op) {
 }
 
 void Emitter::emit(const Attention& op) {
+  if (op.has_own_rows()) return emit_attention_own(op);
   const uint32_t index = op.state.state;
   const StateDecl& decl = program_.states[index];
   const uint32_t heads = type(op.q).heads, words = layout_.state(index).value_words;
@@ -447,7 +445,7 @@ void Emitter::emit(const Attention& op) {
                        .inputs = nope,
                        .outputs = decl.value_width});
 
-  if (class_ == TokenClass::decode && !latent) return emit_attention_in_parts(op);
+  if (class_ == TokenClass::decode && !latent && op.is_causal_over_cache()) return emit_attention_in_parts(op);
   if (!latent && emit_attention_tiles(op)) return;
   Kernel kernel{.name = "attention", .body = kAttention, .extent = type(op.q).extent};
   kernel.constants = {{"HEADS", heads},
@@ -456,11 +454,11 @@ void Emitter::emit(const Attention& op) {
                       {"IS_LATENT", latent ? 1u : 0u},
                       {"LATENT_WORDS", latent ? words : 1u},
                       {"THREAD_WORDS", (words + kThreads - 1) / kThreads}};
-  kernel.params = {{"q", at(op.q)},     {"latent", folded},    {"out", summed},
-                   {"scale", op.scale}, {"window", op.window}, {"softcap", op.softcap}};
+  kernel.params = {{"q", at(op.q)}, {"latent", folded}, {"out", summed}, {"scale", op.scale}, {"softcap", op.softcap}};
   kernel.snippets = {kMath};
   use_reduce(kernel, adapter_);
   use_cache(kernel, index, Access::read);
+  use_seen(kernel, op);
   kernel.grid = {.items = heads};
   add(kernel);
 

@@ -132,11 +132,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
               query_element(first_query, count, query + 3u, head, e));
   }
   if (thread < QUERIES) {
-    let row = step_row((first_query + min(thread, count - 1u)) / GROUP);
-    let last = position(row);
-    first_of[thread] = select(last + 1u - p.window, 0u, p.window == 0u || last < p.window);
-    last_of[thread] = last;
-    sequence_of[thread] = sequence(row);
+    let row = (first_query + min(thread, count - 1u)) / GROUP;
+    first_of[thread] = first_seen(row);
+    last_of[thread] = last_seen(row);
+    sequence_of[thread] = sequence(step_row(row));
   }
   workgroupBarrier();
 
@@ -278,13 +277,13 @@ bool Emitter::emit_attention_tiles(const Attention& op) {
                       {"VALUE_LANES", value_lanes},
                       {"KEYS_AHEAD", keys_ahead},
                       {"VALUES_AHEAD", values_ahead}};
-  kernel.params = {
-      {"q", at(op.q)}, {"out", at(op.out)}, {"scale", op.scale}, {"window", op.window}, {"softcap", op.softcap}};
+  kernel.params = {{"q", at(op.q)}, {"out", at(op.out)}, {"scale", op.scale}, {"softcap", op.softcap}};
   const bool in_subgroups = subgroup_lanes(adapter_) >= kLanes;
   if (in_subgroups) use_subgroups(kernel, adapter_);
   kernel.snippets = {kMath, in_subgroups ? kReduceBySubgroups : kReduce,
                      cache.per_word == 1 ? kElement : kElementOfPair};
   use_cache(kernel, op.state.state, Access::read);
+  use_seen(kernel, op);
   kernel.grid = {.items = heads / decl.heads, .per = queries, .times = decl.heads};
   add(kernel);
   return true;

@@ -3,6 +3,8 @@
 // that what it reads of the weight for the first lies in caches for the others. Prompts: tiles of 64 rows by 64
 // outputs, 32 columns at a time in ascending order. Each is one order along the columns, whatever the number of rows.
 // Tiles are smaller on processors and for few outputs; the order is the same.
+#include <array>
+
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/formats/weight_format.h"
@@ -175,7 +177,8 @@ bool Emitter::emit_products(std::span<const Product> products, const FusedRun& r
     const Linear& op = *product.op;
     const WeightTile& tile = layout_.matrix(op.weight).tiles[product.tile];
     size.unit_parts = std::max(size.unit_parts, units_of(op.weight).parts);
-    size.outputs += program_.weights[op.weight].shape.rows;
+    // A gate and the product beside it have the shape, and so the order of sums, that they have as one kernel.
+    if (!run.gated || product.op == &first) size.outputs += program_.weights[op.weight].shape.rows;
     size.integers = size.integers && has_integers(op.weight);
     const uint64_t rows = program_.weights[op.weight].shape.rows;
     fours =
@@ -190,7 +193,9 @@ bool Emitter::emit_products(std::span<const Product> products, const FusedRun& r
   use_products(kernel, adapter_, shape, of_row);
   if (of_row) {
     kernel.snippets.emplace_back(kMath);
-    use_rows(kernel, run.first_op, run.rows_end, row_made(program_, run.first_op, run.rows_end, first.x), run.end_op);
+    // Adapters read the row from memory.
+    use_rows(kernel, run.first_op, run.rows_end, row_made(program_, run.first_op, run.rows_end, first.x),
+             are_adapted(products) ? run.rows_end : run.end_op);
   }
   std::string calls = kVectorMain;
   uint64_t end = 0;
@@ -257,6 +262,11 @@ void Emitter::emit(const Linear& op) {
     else
       emit_tiles(op, tile);
   }
+  if (op.adapter) emit_adapters(std::array{&op});
+}
+
+bool Emitter::are_adapted(std::span<const Product> products) {
+  return std::ranges::any_of(products, [](const Product& product) { return bool{product.op->adapter}; });
 }
 
 bool Emitter::emit_linears(const FusedRun& run) {
@@ -266,7 +276,11 @@ bool Emitter::emit_linears(const FusedRun& run) {
     products.push_back({.op = &std::get<Linear>(program_.ops[i])});
     if (layout_.matrix(products.back().op->weight).tiles.size() > 1) return false;
   }
-  return emit_products(products, run);
+  if (!emit_products(products, run)) return false;
+  std::vector<const Linear*> linears;
+  for (const Product& product : products) linears.push_back(product.op);
+  if (are_adapted(products)) emit_adapters(linears);
+  return true;
 }
 
 bool Emitter::emit_gated(const FusedRun& run) {
@@ -276,7 +290,39 @@ bool Emitter::emit_gated(const FusedRun& run) {
          emit_gated(run, gated);
 }
 
+void Emitter::use_up_value(Kernel& kernel, const GatedRun& run) const {
+  if (run.slice == nullptr) {
+    kernel.params.push_back({"up", at(run.activation->up)});
+    kernel.snippets.emplace_back("fn up_value(row: u32, i: u32) -> f32 { return load(p.up + row * OUTPUTS + i); }\n");
+    return;
+  }
+  kernel.constants.insert(kernel.constants.end(),
+                          {{"WIDTH", type(run.slice->x).width}, {"X_COLUMNS", columns(run.slice->x)}});
+  kernel.params.insert(
+      kernel.params.end(),
+      {{"up", at(run.slice->x)}, {"first_head", run.slice->first_head}, {"stride", run.slice->stride}});
+  kernel.snippets.emplace_back(R"(
+fn up_value(row: u32, i: u32) -> f32 {
+  return load(p.up + row * X_COLUMNS + (p.first_head + i / WIDTH * p.stride) * WIDTH + i % WIDTH);
+}
+)");
+}
+
+// Adapters are added before the activation: to products that are stored.
+bool Emitter::emit_adapted_gated(const FusedRun& all, const GatedRun& run) {
+  std::vector<Product> products = {{.op = run.gate}};
+  std::vector<const Linear*> linears = {run.gate};
+  if (run.up != nullptr) {
+    products.push_back({.op = run.up});
+    linears.push_back(run.up);
+  }
+  if (!emit_products(products, all)) return false;
+  emit_adapters(linears, &run);
+  return true;
+}
+
 bool Emitter::emit_gated(const FusedRun& all, const GatedRun& run) {
+  if (run.gate->adapter || (run.up != nullptr && run.up->adapter)) return emit_adapted_gated(all, run);
   const WeightShape& matrix = program_.weights[run.gate->weight].shape;
   const UnitShape gate_units = units_of(run.gate->weight);
   std::vector<RowsOf> rows = {{"w0", gate_units, "min(${output}, last)"}};
@@ -320,21 +366,7 @@ fn up_values(row: u32, i: u32, thread: u32) -> vec4f {
   return x;
 }
 )");
-    if (run.slice != nullptr) {
-      kernel.constants.insert(kernel.constants.end(),
-                              {{"WIDTH", type(run.slice->x).width}, {"X_COLUMNS", columns(run.slice->x)}});
-      kernel.params.insert(
-          kernel.params.end(),
-          {{"up", at(run.slice->x)}, {"first_head", run.slice->first_head}, {"stride", run.slice->stride}});
-      kernel.snippets.emplace_back(R"(
-fn up_value(row: u32, i: u32) -> f32 {
-  return load(p.up + row * X_COLUMNS + (p.first_head + i / WIDTH * p.stride) * WIDTH + i % WIDTH);
-}
-)");
-    } else {
-      kernel.params.push_back({"up", at(run.activation->up)});
-      kernel.snippets.emplace_back("fn up_value(row: u32, i: u32) -> f32 { return load(p.up + row * OUTPUTS + i); }\n");
-    }
+    use_up_value(kernel, run);
   }
   kernel.body =
       fill(kGated, {{"make_row", row_text(of_row, "block == 0u")},

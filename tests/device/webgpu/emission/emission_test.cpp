@@ -23,7 +23,6 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr Arithmetic kArithmetics[] = {Arithmetic::exact, Arithmetic::fast};
-constexpr TokenClass kClasses[] = {TokenClass::prompt, TokenClass::decode};
 
 // A device whose host records.
 struct RecordedDevice {
@@ -41,7 +40,7 @@ class EmissionOn : public testing::TestWithParam<NamedAdapter> {};
 void play(const OpCase& one, const CaseWeights& weights, Device& device) {
   for (const Arithmetic arithmetic : kArithmetics) {
     CasePlayer player(one, weights, device, arithmetic);
-    for (const TokenClass token_class : kClasses)
+    for (const TokenClass token_class : kTokenClasses)
       for (const CaseStep& step : one.steps) player.play(step, token_class);
     CasePlayer(one, weights, device, arithmetic, {.traced = true}).play(one.steps.front(), TokenClass::prompt);
   }
@@ -232,14 +231,14 @@ TEST_P(RealShapes, KeepTheRulesOnEveryAdapter) {
       }
       ASSERT_TRUE(planned) << planned.error().text;
       const auto& plan = static_cast<const WebGpuPlan&>(*planned->plan);
-      for (const TokenClass token_class : kClasses) {
+      for (const TokenClass token_class : kTokenClasses) {
         const Dispatches& dispatches = plan.dispatches(token_class);
         for (const PipelineText& kernel : dispatches.texts)
           EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
         for (const Dispatch& dispatch : dispatches.list) {
           const StepMaxima& most = planned->layout.maxima;
-          const uint32_t rows = dispatch.extent.symbol == Symbol::rows ? most.rows : most.wanted;
-          const uint64_t count = dispatch.grid.of_sequences ? most.sequences : uint64_t{rows} * dispatch.extent.ratio;
+          const uint64_t rows = most.counts.rows_of(dispatch.extent);
+          const uint64_t count = dispatch.grid.of_sequences ? most.sequences : rows;
           const FoldedGrid grid = fold(dispatch.grid.workgroups(count, options.context - 1), one.adapter.workgroups);
           EXPECT_LE(grid.x, one.adapter.workgroups) << dispatches.texts[dispatch.text].name;
         }
@@ -263,6 +262,46 @@ struct DecodeDispatches {
   const char* layer;       // the kernels of the second layer, in order
   const char* last_layer;  // of another kind, or narrowed to wanted rows
 };
+
+// The kernels that a step of one row plays, by layer, in order.
+std::map<int32_t, std::string> kernels_of_token(const WebGpuPlan& plan) {
+  std::map<int32_t, std::string> kernels;
+  const Dispatches& decode = plan.dispatches(TokenClass::decode);
+  for (const Dispatch& dispatch : decode.list) {
+    if (!dispatch.grid.is_of_one_row()) continue;
+    std::string& names = kernels[plan.program().layers[dispatch.op]];
+    names += cat(names.empty() ? "" : " ", decode.texts[dispatch.text].name);
+  }
+  return kernels;
+}
+
+// Linears that share their rows share both dispatches, which fusing is kept with: those that begin with a norm, and a
+// gate with its activation.
+TEST(Emission, AdaptersAreTwoDispatchesForAllLinearsOfTheSameRows) {
+  const Model& model = real_model("gemma4_dense");
+  const Result<Program> program = model.record_text({.adapters = {.slots = 4, .rank = 16}});
+  ASSERT_TRUE(program) << program.error().text;
+  PlanRequest request{.program = &*program, .maxima = {.counts = text_counts(64, 4), .sequences = 2}};
+  request.maxima.pages_per_sequence.assign(program->groups.size(), 4);
+  request.pages.assign(program->groups.size(), 8);
+  for (const WeightDecl& weight : program->weights) {
+    const Result<TensorSource> source = model.weights().find(weight.name);
+    request.weights.push_back({weight.shape, source.ok() ? source->format : Format::f16});
+  }
+  const Result<std::unique_ptr<WebGpuPlan>> plan = WebGpuPlan::make({}, request, default_adapter());
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_EQ(kernels_of_token(**plan)[1],
+            "heads attention_part attention_merge linear adapter_inner adapter_outer linear adapter_inner "
+            "gated_adapter_outer linear adapter_inner adapter_outer linear adapter_inner adapter_outer");
+  for (const NamedAdapter& one : test_adapters()) {
+    SCOPED_TRACE(one.name);
+    const Result<std::unique_ptr<WebGpuPlan>> other = WebGpuPlan::make({}, request, one.adapter);
+    ASSERT_TRUE(other) << other.error().text;
+    for (const TokenClass token_class : kTokenClasses)
+      for (const PipelineText& kernel : (*other)->dispatches(token_class).texts)
+        EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
+  }
+}
 
 // Fusing keeps these low (docs/webgpu.md): a kernel more in every layer is some percent of a small model's token.
 TEST(Emission, ATokensDispatchesAreAsManyAsEver) {
@@ -294,15 +333,9 @@ TEST(Emission, ATokensDispatchesAreAsManyAsEver) {
     const Result<PlannedText> planned = plan_text(*text, *recorded.device, budget, options_of(Arithmetic::fast), {});
     ASSERT_TRUE(planned) << planned.error().text;
     const auto& plan = static_cast<const WebGpuPlan&>(*planned->plan);
-    std::map<int32_t, std::string> kernels;  // by layer
-    uint32_t token = 0;
-    for (const Dispatch& dispatch : plan.dispatches(TokenClass::decode).list) {
-      if (!dispatch.grid.is_of_one_row()) continue;
-      std::string& names = kernels[plan.program().layers[dispatch.op]];
-      names += cat(names.empty() ? "" : " ", plan.dispatches(TokenClass::decode).texts[dispatch.text].name);
-      ++token;
-    }
-    EXPECT_EQ(token, want.token);
+    std::map<int32_t, std::string> kernels = kernels_of_token(plan);
+    const auto is_played = [](const Dispatch& dispatch) { return dispatch.grid.is_of_one_row(); };
+    EXPECT_EQ(std::ranges::count_if(plan.dispatches(TokenClass::decode).list, is_played), want.token);
     EXPECT_EQ(kernels[1], want.layer);
     EXPECT_EQ(kernels.rbegin()->second, want.last_layer);
   }

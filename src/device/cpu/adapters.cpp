@@ -1,0 +1,50 @@
+// The adapters of products: both factors are multiplied for runs of neighbouring rows that have the same slot.
+//
+// A factor's product goes through the kernels of matrices with f32 activations, whose sums do not depend on the number
+// of rows; so the length of a run changes no bit.
+#include "device/cpu/executor.h"
+
+namespace sluice::cpu {
+
+// Runs of rows of one slot with scales other than 0; the slots and scales of wanted rows are those of the rows that
+// they stand for. `scales`: gets one for each row.
+void Executor::find_adapter_runs(const Linear& op, float* scales) {
+  adapter_runs_.clear();
+  for (uint64_t row = 0; row < rows(op.x); ++row) {
+    const uint64_t of_step = step_row(op.x, row);
+    const int32_t slot = *integers(op.adapter.slots, of_step);
+    const float scale = *reals(op.adapter.scales, of_step);
+    CHECK(slot >= 0 && static_cast<uint32_t>(slot) <= memory_.weight(op.adapter.a).shape.experts);
+    scales[row] = scale;
+    if (slot == 0 || scale == 0.0f) continue;
+    const auto matrix = static_cast<uint32_t>(slot - 1);
+    const bool goes_on = !adapter_runs_.empty() && adapter_runs_.back().matrix == matrix &&
+                         adapter_runs_.back().first + adapter_runs_.back().count == row;
+    if (!goes_on) adapter_runs_.push_back({.matrix = matrix, .first = row});
+    ++adapter_runs_.back().count;
+  }
+}
+
+void Executor::add_adapters(std::span<const Linear* const> linears) {
+  product_list_.clear();
+  added_list_.clear();
+  float* inner = memory_.adapter_inner();
+  float* scales = memory_.adapter_scales();
+  for (const Linear* op : linears) {
+    if (!op->adapter) continue;
+    find_adapter_runs(*op, scales);
+    for (const AdapterRun& run : adapter_runs_) {
+      const Product first = products_.product_of_reals(reals(op->x), rows(op->x), op->adapter.a, inner, run.matrix);
+      const Product second = products_.product_of_reals(inner, rows(op->x), op->adapter.b, result(op->out), run.matrix);
+      product_list_.push_back(Products::part(first, run.first, run.count));
+      added_list_.push_back({.product = Products::part(second, run.first, run.count), .scales = scales + run.first});
+    }
+    inner += rows(op->x) * memory_.weight(op->adapter.a).shape.rows;
+    scales += rows(op->x);
+  }
+  if (product_list_.empty()) return;
+  products_.multiply(product_list_);
+  products_.multiply(added_list_);
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,249 @@
+// The adapters of linears: two dispatches for all linears of the same rows.
+//
+//   adapter_inner  a x: a workgroup for each row, linear and four ranks, whose threads share the columns. Into scratch.
+//   adapter_outer  out + scale b (a x): a thread for each row and output; with the gated activation of two such sums,
+//                  where the linears are those of a gated run.
+//
+// A row without an adapter is not written. A row's sums have one order, whatever the other rows are.
+#include <algorithm>
+
+#include "base/text.h"
+#include "device/webgpu/emitter.h"
+#include "device/webgpu/wgsl_template.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr uint32_t kRanks = 4;  // of a workgroup
+
+// ${i}: which of the kernel's linears. The matrix of both factors; NO_MATRIX: the row has no adapter, or scales it by
+// 0.
+constexpr const char* kMatrix = R"(
+fn scale_${i}(row: u32) -> f32 { return load(p.scales_${i} + step_row(row)); }
+fn matrix_${i}(row: u32) -> u32 {
+  return select(word(p.slots_${i} + step_row(row)) - 1u, NO_MATRIX, scale_${i}(row) == 0.0);
+}
+)";
+
+constexpr const char* kProduct16 = R"(
+const NO_MATRIX = 0xffffffffu;
+fn product_16(x: mat4x4f, w: mat4x4f, before: f32) -> f32 {
+  var sum = before;
+  for (var quad = 0u; quad < 4u; quad++) {
+    let a = x[quad];
+    let b = w[quad];
+    sum = fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+  }
+  return sum;
+}
+)";
+
+constexpr const char* kColumns = R"(
+fn x_of(row: u32, column: u32) -> f32 {
+  if (column >= COLUMNS) { return 0.0; }
+  return load(p.x + row * COLUMNS + column);
+}
+fn x_4(row: u32, column: u32) -> vec4f {
+  return vec4f(x_of(row, column), x_of(row, column + 1u), x_of(row, column + 2u), x_of(row, column + 3u));
+}
+fn store_four(at: u32, x: vec4f) { for (var j = 0u; j < 4u; j++) { store(at + j, x[j]); } }
+)";
+constexpr const char* kFourColumns = R"(
+fn x_4(row: u32, column: u32) -> vec4f {
+  if (column >= COLUMNS) { return vec4f(); }
+  return load4(p.x + row * COLUMNS + column);
+}
+fn store_four(at: u32, x: vec4f) { store4(at, x); }
+)";
+
+constexpr const char* kSums = R"(
+fn x_16(row: u32, part: u32) -> mat4x4f {
+  let column = part * 16u;
+  return mat4x4f(x_4(row, column), x_4(row, column + 4u), x_4(row, column + 8u), x_4(row, column + 12u));
+}
+var<workgroup> sums: array<vec4f, THREADS>;
+fn sum_of_threads(own: vec4f, thread: u32) -> vec4f {
+  sums[thread] = own;
+  workgroupBarrier();
+  for (var step = THREADS / 2u; step > 0u; step = step / 2u) {
+    if (thread < step) { sums[thread] += sums[thread + step]; }
+    workgroupBarrier();
+  }
+  return sums[0];
+}
+)";
+
+constexpr const char* kInner = R"(
+fn inner_${i}(row: u32, first_rank: u32, thread: u32) {
+  let matrix = matrix_${i}(row);
+  var own = vec4f();
+  if (matrix != NO_MATRIX) {
+    for (var part = thread; part < (COLUMNS + 15u) / 16u; part += THREADS) {
+      let x = x_16(row, part);
+      for (var j = 0u; j < min(4u, RANK_${i} - first_rank); j++) {
+        own[j] = product_16(x, a${i}_16(matrix * RANK_${i} + first_rank + j, part), own[j]);
+      }
+    }
+  }
+  let sum = sum_of_threads(own, thread);
+  if (thread == 0u) { store_four(p.inner_${i} + row * INNER_${i} + first_rank, sum); }
+}
+)";
+
+constexpr const char* kInnerMain = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups);
+  let row = i / BLOCKS;
+  let block = i % BLOCKS;
+  if (row >= rows()) { return; }
+${calls}
+}
+)";
+
+constexpr const char* kOuter = R"(
+fn rank_4_${i}(row: u32, rank: u32) -> vec4f {
+  if (rank >= INNER_${i}) { return vec4f(); }
+  return load4(p.inner_${i} + row * INNER_${i} + rank);
+}
+fn value_${i}(row: u32, o: u32) -> f32 {
+  let plain = load(p.out_${i} + row * OUTPUTS_${i} + o);
+  let matrix = matrix_${i}(row);
+  if (matrix == NO_MATRIX) { return plain; }
+  var sum = 0.0;
+  for (var part = 0u; part < (INNER_${i} + 15u) / 16u; part++) {
+    let rank = part * 16u;
+    let x = mat4x4f(rank_4_${i}(row, rank), rank_4_${i}(row, rank + 4u), rank_4_${i}(row, rank + 8u),
+                    rank_4_${i}(row, rank + 12u));
+    sum = product_16(x, b${i}_16(matrix * OUTPUTS_${i} + o, part), sum);
+  }
+  return fma(scale_${i}(row), sum, plain);
+}
+)";
+constexpr const char* kPlain = R"(
+fn value_${i}(row: u32, o: u32) -> f32 { return load(p.out_${i} + row * OUTPUTS_${i} + o); }
+)";
+
+constexpr const char* kOuterMain = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  let row = i / ALL_OUTPUTS;
+  let output = i % ALL_OUTPUTS;
+  if (row >= rows()) { return; }
+${calls}
+}
+)";
+
+uint32_t inner_words(const WeightShape& a) { return (a.rows + kRanks - 1) / kRanks * kRanks; }
+
+}  // namespace
+
+// Where a row of x stands in the step, and the slots and scales of the i-th linear.
+void Emitter::use_adapters(Kernel& kernel, std::span<const AdaptedLinear> linears) const {
+  const bool all = kernel.extent.symbol == Symbol::rows;
+  if (!all) kernel.params.push_back({"wanted", layout_.step().inputs[static_cast<size_t>(wanted_input(program_))]});
+  kernel.snippets.push_back(
+      fill("fn step_row(row: u32) -> u32 { return ${row}; }\n", {{"row", all ? "row" : "word(p.wanted + row)"}}));
+  kernel.snippets.emplace_back(kProduct16);
+  for (size_t i = 0; i < linears.size(); ++i) {
+    const AdapterOperand& adapter = linears[i].op->adapter;
+    if (!adapter) continue;
+    kernel.constants.push_back({cat("INNER_", i), inner_words(program_.weights[adapter.a].shape)});
+    kernel.params.insert(kernel.params.end(), {{cat("slots_", i), at(adapter.slots)},
+                                               {cat("scales_", i), at(adapter.scales)},
+                                               {cat("inner_", i), linears[i].inner}});
+    kernel.snippets.push_back(fill(kMatrix, {{"i", cat(i)}}));
+  }
+}
+
+void Emitter::emit_adapter_inner(std::span<const AdaptedLinear> linears) {
+  const ValueId x = linears.front().op->x;
+  Kernel kernel{.name = "adapter_inner", .extent = type(x).extent};
+  kernel.constants = {{"COLUMNS", columns(x)}};
+  kernel.params = {{"x", at(x)}};
+  kernel.bindings = {memory()};
+  const bool fours = columns(x) % 4 == 0 && at(x) % 4 == 0;
+  if (fours) kernel.bindings.front().element = kFours;
+  use_adapters(kernel, linears);
+  kernel.snippets.emplace_back(fours ? kFourColumns : kColumns);
+  kernel.snippets.emplace_back(kSums);
+  std::string calls;
+  uint32_t end = 0;
+  for (size_t i = 0; i < linears.size(); ++i) {
+    const AdapterOperand& adapter = linears[i].op->adapter;
+    if (!adapter) continue;
+    const std::string a = cat("a", i);
+    const WeightShape& shape = program_.weights[adapter.a].shape;
+    kernel.constants.push_back({cat("RANK_", i), shape.rows});
+    kernel.bindings.push_back(weight(a, adapter.a, 0));
+    kernel.snippets.push_back(decoder(adapter.a, a));
+    kernel.body += fill(kInner, {{"i", cat(i)}});
+    const uint32_t begin = end;
+    end += inner_words(shape) / kRanks;
+    calls += cat(calls.empty() ? "  if" : " else if", " (block < ", end, "u) { inner_", i, "(row, (block - ", begin,
+                 "u) * ", kRanks, "u, thread); }");
+  }
+  kernel.constants.push_back({"BLOCKS", end});
+  kernel.body += fill(kInnerMain, {{"calls", calls}});
+  kernel.grid = {.times = end};
+  add(kernel);
+}
+
+// `gated`: the run that the linears are of, whose activation is made of the sums.
+void Emitter::emit_adapter_outer(std::span<const AdaptedLinear> linears, const GatedRun* gated) {
+  Kernel kernel{.name = gated == nullptr ? "adapter_outer" : "gated_adapter_outer",
+                .extent = type(linears.front().op->x).extent};
+  kernel.bindings = {memory()};
+  use_adapters(kernel, linears);
+  std::string calls;
+  uint32_t end = 0;
+  for (size_t i = 0; i < linears.size(); ++i) {
+    const Linear& op = *linears[i].op;
+    if (!op.adapter && gated == nullptr) continue;
+    const std::string b = cat("b", i);
+    kernel.constants.push_back({cat("OUTPUTS_", i), columns(op.out)});
+    kernel.params.push_back({cat("out_", i), at(op.out)});
+    if (op.adapter) {
+      kernel.bindings.push_back(weight(b, op.adapter.b, 0));
+      kernel.snippets.push_back(decoder(op.adapter.b, b));
+    }
+    kernel.body += fill(op.adapter ? kOuter : kPlain, {{"i", cat(i)}});
+    const uint32_t begin = end;
+    end += columns(op.out);
+    calls += cat(calls.empty() ? "  if" : " else if", " (output < ", end, "u) {\n    let o = output - ", begin,
+                 "u;\n    if (matrix_", i, "(row) != NO_MATRIX) { store(p.out_", i, " + row * OUTPUTS_", i,
+                 " + o, value_", i, "(row, o)); }\n  }");
+  }
+  if (gated != nullptr) {
+    end = columns(gated->gate->out);
+    kernel.params.push_back({"out", at(gated->activation->out)});
+    kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(gated->activation->kind)});
+    if (gated->up == nullptr) {
+      kernel.constants.push_back({"OUTPUTS", end});
+      use_up_value(kernel, *gated);
+    }
+    calls = cat("  store(p.out + i, activate(value_0(row, output)) * ",
+                gated->up != nullptr ? "value_1(row, output)" : "up_value(row, output)", ");");
+  }
+  kernel.constants.push_back({"ALL_OUTPUTS", end});
+  kernel.body += fill(kOuterMain, {{"calls", calls}});
+  kernel.grid = {.items = end, .per = kThreads};
+  add(kernel);
+}
+
+void Emitter::emit_adapters(std::span<const Linear* const> linears, const GatedRun* gated) {
+  std::vector<AdaptedLinear> adapted;
+  adapted.reserve(linears.size());
+  for (const Linear* op : linears) {
+    const uint64_t words =
+        op->adapter ? most_rows(type(op->x).extent) * inner_words(program_.weights[op->adapter.a].shape) : 0;
+    adapted.push_back({.op = op, .inner = words == 0 ? 0 : scratch(words)});
+  }
+  emit_adapter_inner(adapted);
+  emit_adapter_outer(adapted, gated);
+}
+
+}  // namespace sluice::webgpu
