@@ -373,7 +373,7 @@ TEST_P(Parity, AnAdapterOfNoSlotOrNoScaleChangesNoBit) {
     if (!has_adapters(known.op)) continue;
     const CaseWeights weights(known.op);
     for (const Arithmetic arithmetic : kArithmetics)
-      for (const TokenClass token_class : kClasses) {
+      for (const TokenClass token_class : kTokenClasses) {
         SCOPED_TRACE(label(known.op, arithmetic, token_class));
         const OpCase plain = without_adapters(known.op);
         CasePlayer player(plain, weights, *device_, arithmetic);
