@@ -5,7 +5,6 @@
 #include <optional>
 #include <unordered_set>
 
-#include "base/limits.h"
 #include "model/expert_names.h"
 #include "model/integer_layout.h"
 #include "model/weight_parts.h"

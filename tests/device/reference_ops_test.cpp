@@ -168,6 +168,28 @@ TEST(ReferenceOps, QueryHeadsShareKeyHeadsInGroups) {
 }
 
 // Two heads, whose keys are one number of the latent and the two shared ones; numbers of a script in f64.
+// Queries of zero weigh all that they see alike: the result is the mean of those values.
+TEST(ReferenceOps, ARowSeesFromItsFirstToItsLastPosition) {
+  ReferenceRun run;
+  const Value q = run.input("q", 1), k = run.input("k", 1), v = run.input("v", 1);
+  const Value first = run.integers("first"), last = run.integers("last");
+  const State kv = append(run.recorder.paged_state("kv", 1, 1, 1, 0), k, v);
+  run.recorder.output(attention(q, kv, {.first = first, .last = last}), "cached");
+  run.recorder.output(attention(q, kv, {.window = 1, .last = last}), "from a window");
+  run.recorder.output(attention(q, {.key = k, .value = v}, {.first = first, .last = last}), "own");
+  run.recorder.output(attention(q, {.key = k, .value = v}, {}), "causal");
+  run.begin(4);
+  run.set(0, {0, 0, 0, 0});
+  run.set(1, {3, -1, 2, 5});
+  run.set(2, {10, 20, 40, 80});
+  run.set_integers(3, {0, 1, 1, 0});
+  run.set_integers(4, {0, 2, 2, 3});
+  expect_near(run.output(0), {10, 30, 30, 37.5f});
+  expect_near(run.output(1), {10, 30, 40, 80});
+  expect_near(run.output(2), {10, 30, 30, 37.5f});
+  expect_near(run.output(3), {10, 15, 70 / 3.0f, 37.5f});
+}
+
 TEST(ReferenceOps, AttentionOverLatentsExpandsThem) {
   for (const bool transposed : {false, true}) {
     ReferenceRun run;

@@ -152,16 +152,10 @@ class StubRunner final : public Runner {
       const auto row = static_cast<uint32_t>(static_cast<uint64_t>(at - in(id)) / type(id).columns());
       found = NonFinite{.op = op,
                         .layer = program().layers[op],
-                        .row = step_row(type(id).extent, row),
+                        .row = static_cast<uint32_t>(step_->step_row(type(id).extent, row)),
                         .what = std::string(op_name(program().ops[op]))};
     });
     return found;
-  }
-
-  // The row of the step that a row of a value stands for.
-  uint32_t step_row(const Extent& extent, uint32_t row) const {
-    row /= extent.ratio;
-    return extent.symbol == Symbol::rows ? row : static_cast<uint32_t>(step_->wanted_rows()[row]);
   }
 
   const Program& program() const { return *plan_->request().program; }
