@@ -274,8 +274,10 @@ Value embed(Value ids, Weight table, float scale) {
 }
 
 Value linear(Value x, Weight weight) {
-  const AdapterOperand adapter = x.recorder->adapter_of(weight);
-  return record_with_result(x, Linear{.x = x.id, .weight = weight.id, .adapter = adapter});
+  Linear op{.x = x.id, .weight = weight.id};
+  // Rows of a tower have no slots.
+  if (has_positions(x.type().extent)) op.adapter = x.recorder->adapter_of(weight);
+  return record_with_result(x, op);
 }
 
 Value rms_norm(Value x, Weight weight, float eps) {

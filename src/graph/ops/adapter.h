@@ -21,7 +21,8 @@ namespace sluice {
 class OpCheck;
 struct WeightShape;
 
-// Which linears of a program take the operand, and the room that each has for adapters.
+// Which linears of a program take the operand, and the room that each has for adapters. Only linears of the step's rows
+// or of wanted rows take it.
 struct AdapterOptions {
   uint32_t slots = 0;                  // 0: no linear takes one
   uint32_t rank = 0;                   // the highest of any adapter
