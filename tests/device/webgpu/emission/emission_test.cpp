@@ -297,7 +297,7 @@ TEST(Emission, AdaptersAreTwoDispatchesForAllLinearsOfTheSameRows) {
     SCOPED_TRACE(one.name);
     const Result<std::unique_ptr<WebGpuPlan>> other = WebGpuPlan::make(request, one.adapter);
     ASSERT_TRUE(other) << other.error().text;
-    for (const TokenClass token_class : kClasses)
+    for (const TokenClass token_class : kTokenClasses)
       for (const PipelineText& kernel : (*other)->dispatches(token_class).texts)
         EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
   }
