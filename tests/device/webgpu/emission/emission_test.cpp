@@ -281,21 +281,21 @@ TEST(Emission, AdaptersAreTwoDispatchesForAllLinearsOfTheSameRows) {
   const Model& model = real_model("gemma4_dense");
   const Result<Program> program = model.record_text({.adapters = {.slots = 4, .rank = 16}});
   ASSERT_TRUE(program) << program.error().text;
-  PlanRequest request{.program = &*program, .maxima = {.rows = 64, .wanted = 4, .sequences = 2}};
+  PlanRequest request{.program = &*program, .maxima = {.counts = text_counts(64, 4), .sequences = 2}};
   request.maxima.pages_per_sequence.assign(program->groups.size(), 4);
   request.pages.assign(program->groups.size(), 8);
   for (const WeightDecl& weight : program->weights) {
     const Result<TensorSource> source = model.weights().find(weight.name);
     request.weights.push_back({weight.shape, source.ok() ? source->format : Format::f16});
   }
-  const Result<std::unique_ptr<WebGpuPlan>> plan = WebGpuPlan::make(request, default_adapter());
+  const Result<std::unique_ptr<WebGpuPlan>> plan = WebGpuPlan::make({}, request, default_adapter());
   ASSERT_TRUE(plan) << plan.error().text;
   EXPECT_EQ(kernels_of_token(**plan)[1],
             "heads attention_part attention_merge linear adapter_inner adapter_outer linear adapter_inner "
             "gated_adapter_outer linear adapter_inner adapter_outer linear adapter_inner adapter_outer");
   for (const NamedAdapter& one : test_adapters()) {
     SCOPED_TRACE(one.name);
-    const Result<std::unique_ptr<WebGpuPlan>> other = WebGpuPlan::make(request, one.adapter);
+    const Result<std::unique_ptr<WebGpuPlan>> other = WebGpuPlan::make({}, request, one.adapter);
     ASSERT_TRUE(other) << other.error().text;
     for (const TokenClass token_class : kTokenClasses)
       for (const PipelineText& kernel : (*other)->dispatches(token_class).texts)
