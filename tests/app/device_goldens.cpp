@@ -3,11 +3,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "tests/app/program.h"
+#include "tests/small_models.h"
 
 namespace sluice {
 
 std::vector<GoldenParam> golden_params(const GoldenDevice& device) {
-  constexpr int64_t kCases = 6;
   std::vector<GoldenParam> params;
   // In the arithmetic in which other tests have the kernels compiled, where a device compiles them when it is asked.
   const std::pair<const char*, const char*> families[] = {
@@ -18,15 +18,13 @@ std::vector<GoldenParam> golden_params(const GoldenDevice& device) {
                       .folders = {family},
                       .chosen = {"--cases", "short17", "--arithmetic", arithmetic},
                       .results = 1});
-  // Directories of MLX have the tokenizers of the models behind them.
-  const std::vector<std::string> models[] = {{"gemma4_dense"},
-                                             {"gemma4_moe"},
-                                             {"qwen3_5_moe"},
-                                             {"deepseek_v3"},
-                                             {"qwen3_5_moe_mlx2", "qwen3_5_moe"},
-                                             {"deepseek_v3_mlx4", "deepseek_v3"}};
-  for (const std::vector<std::string>& folders : models)
-    params.push_back({.device = device, .name = folders.front(), .folders = folders, .results = 2 * kCases});
+  for (const SmallModel& model : small_models()) {
+    if (!model.weights_here) continue;
+    std::vector<std::string> folders = {model.name};
+    if (!model.tokenizer_of.empty()) folders.push_back(model.tokenizer_of);
+    params.push_back(
+        {.device = device, .name = model.name, .folders = std::move(folders), .results = 2 * model.golden_held});
+  }
   return params;
 }
 

@@ -194,34 +194,33 @@ OptionSpec threads_option() {
 std::vector<OptionSpec> device_options(bool answers) {
   static const std::string simd = simd_choices(false, "|");
   static const std::string simd_help = cat(
-      "the widest instruction set the cpu may use; without it, the widest it has, less those that were tested under an "
-      "emulator only: ",
+      "the widest instruction set that the cpu may use; without it, the widest that it has, except those tested under "
+      "an emulator only: ",
       simd_choices(true, ", "));
   return {
       {.name = "--device",
        .argument = answers ? "auto|cpu|gpu|webgpu|reference|cuda" : "cpu|gpu|webgpu|reference|cuda",
        .kind = OptionKind::choice,
        .fallback = answers ? kAnsweringDevice : kMeasuredDevice,
-       .help = answers ? "what computes; gpu is webgpu; this build has no cuda; auto: a GPU in whose memory the model "
-                         "lies whole, where it multiplies the model's weights rightly, else the cpu, and says which; "
-                         "any other is taken or refused, never replaced"
-                       : "what computes; gpu is webgpu; this build has no cuda, and never takes another device than "
-                         "the one asked for"},
+       .help = answers ? "the device; gpu means webgpu; this build has no cuda. auto takes a GPU if it holds the "
+                         "whole model and multiplies its weights correctly, else the cpu, and says which. Any other "
+                         "device is used or refused, never replaced"
+                       : "the device; gpu means webgpu; this build has no cuda. It is used or refused, never replaced"},
       webgpu_library_option(),
       {.name = "--simd", .argument = simd.c_str(), .kind = OptionKind::choice, .help = simd_help.c_str()},
       threads_option(),
       {.name = "--memory",
        .argument = "BYTES",
        .kind = OptionKind::bytes,
-       .help = "what may be taken of the host's memory, such as 512M or 4G, pages of the file that every token reads "
-               "among it; experts beyond are read as they are chosen; without it, three quarters of it, and pages as "
-               "the system keeps them"},
+       .help = "the limit on the host's memory, such as 512M or 4G; pages of the file that every token reads count. "
+               "Experts without room are read as they are chosen. Without it the limit is three quarters of memory, "
+               "and pages of the file do not count"},
       {.name = "--device-memory",
        .argument = "BYTES",
        .kind = OptionKind::bytes,
-       .help = "what may be taken of a GPU's own memory; experts beyond are read from the file as they are chosen; "
-               "without it, nine tenths of it, three quarters where it is the host's, too, or, of a GPU that does not "
-               "say how much it has, as much as it gives"},
+       .help = "the limit on a GPU's own memory. Experts without room are read from the file as they are chosen. "
+               "Without it the limit is nine tenths of the GPU's memory, or three quarters if the host shares it; if "
+               "a GPU does not say how much it has, there is no limit"},
   };
 }
 
@@ -294,7 +293,7 @@ OptionSpec context_option() {
           .argument = "N",
           .kind = OptionKind::integer,
           .fallback = "8192",
-          .help = "tokens a conversation may have, at most those of the model",
+          .help = "the longest conversation in tokens, at most the model's",
           .least = 1,
           .most = 1e9};
 }
@@ -345,9 +344,10 @@ std::vector<OptionSpec> draft_options() {
        .argument = "none|ngram|mtp",
        .kind = OptionKind::choice,
        .fallback = "none",
-       .help = "guesses tokens ahead and checks them together, which gives the same answer, sooner where it pays; "
-               "ngram: what followed the last time; mtp: by the layer that the model has for it, in its own file or in "
-               "one beside it called mtp-*.gguf"},
+       .help =
+           "guesses tokens ahead and checks them in one step: the same answer, sooner where it pays. ngram takes the "
+           "tokens that followed the last time. mtp asks the model's own layer for it, in its file or in one beside "
+           "it named mtp-*.gguf"},
       {.name = "--draft-tokens",
        .argument = "N",
        .kind = OptionKind::integer,

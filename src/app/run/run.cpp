@@ -166,27 +166,27 @@ std::vector<OptionSpec> engine_options() {
       {.name = "--state-dir",
        .argument = "DIR",
        .kind = OptionKind::text,
-       .help = "keeps what is computed there, so that a prompt that begins alike goes on from it after a restart; a "
-               "folder that "
-               "others may write to is not used; the model is read whole once, and remembered while its files stay"},
+       .help = "keeps computed states there, so that a prompt with the same beginning continues from them after a "
+               "restart. A folder that others may write to is not used. The model is read whole once and remembered "
+               "while its files stay the same"},
       {.name = "--state-dir-size",
        .argument = "BYTES",
        .kind = OptionKind::bytes,
        .fallback = "8G",
-       .help = "what may be kept there; the least recently used goes first"},
+       .help = "the limit on kept states; the least recently used are removed first"},
       {.name = "--record-routing",
        .argument = "FILE",
        .kind = OptionKind::text,
-       .help =
-           "writes which experts the answer's tokens chose, for sluice plan --routing; of a model whose experts are "
-           "read as they are chosen"},
+       .help = "writes the experts that the answer's tokens chose, for sluice plan --routing. Only for models whose "
+               "experts are read as they are chosen"},
       {.name = "--stats",
-       .help = "speed and memory on standard error, after every answer, and what was assumed of a model whose file "
-               "does not say it"},
+       .help = "prints speed and memory on standard error after every answer, and settings that were assumed because "
+               "the model's file leaves them out"},
       {.name = "--json", .help = "print one JSON object in place of the answer"},
       {.name = "--no-expert-list",
-       .help = "neither reads at start the experts that the last run of the model used most, nor keeps which they are; "
-               "of a model whose experts are read as they are chosen"},
+       .help =
+           "neither reads the experts that the model's last run used most, nor keeps their list. Only for models whose "
+           "experts are read as they are chosen"},
       {.name = "--no-history", .help = "keeps no line of the chat in the history file"},
       {.name = "--verbose", .help = "say on standard error what was opened"},
   };
@@ -199,11 +199,10 @@ CommandSpec run_command() {
       .name = "run",
       .summary = "Answers a prompt, or chats",
       .text =
-          "Without a MODEL the built-in one answers. Without a prompt it chats on a terminal and takes the prompt from "
-          "a pipe otherwise. Tokens are chosen as "
-          "the model file asks, or the store it lies in, with seed 0, so that the same command gives the same answer. "
-          "Thinking goes to "
-          "standard error, never into the answer. Ctrl-C stops the answer, twice leaves.",
+          "Without a MODEL the built-in one answers. Without a prompt it chats on a terminal and takes the prompt "
+          "from a pipe otherwise. Tokens are chosen as the model file asks, or the store it lies in, with seed 0, so "
+          "that the same command gives the same answer. Thinking goes to standard error, never into the answer. "
+          "Ctrl-C stops the answer, twice leaves.",
       .positionals = {model_positional(/*required=*/false),
                       {"PROMPT", false, "the question; a single argument with a space in it is one to the demo"}},
       .options = join_options(

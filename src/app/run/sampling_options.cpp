@@ -57,14 +57,14 @@ std::vector<OptionSpec> sampling_options() {
        .argument = "X",
        .kind = kNumber,
        .fallback = "0",
-       .help = "taken once from the logit of every token among the last 64",
+       .help = "subtracted once from the logit of every token among the last 64",
        .least = -1e3,
        .most = 1e3},
       {.name = "--frequency-penalty",
        .argument = "X",
        .kind = kNumber,
        .fallback = "0",
-       .help = "the same, as often as the token occurs",
+       .help = "the same, once for each time that the token occurs",
        .least = -1e3,
        .most = 1e3},
       {.name = "--logit-bias",
@@ -76,7 +76,7 @@ std::vector<OptionSpec> sampling_options() {
        .argument = "N",
        .kind = kInteger,
        .fallback = "0",
-       .help = "of the random numbers: the same seed gives the same answer"},
+       .help = "the seed of the random numbers: the same seed gives the same answer"},
   };
 }
 
