@@ -156,12 +156,29 @@ Status EngineImpl::check_request(const Request& request, size_t history_before) 
   TRY_STATUS(check_indices("logits_at", request.logits_at, request.prompt.size()));
   TRY_STATUS(check_indices("message_ends", request.message_ends, request.prompt.size() + 1));
   TRY_STATUS(check_sampling(request.sampling, model_->vocabulary));
+  TRY_STATUS(check_media(request));
   const size_t total = history_before + request.prompt.size();
   if (total == 0) return error(ErrorKind::invalid, "request: has no tokens: want a prompt");
   const size_t most = context() - (request.max_tokens > 0 ? 1 : 0);
   if (total <= most) return {};
   return error(ErrorKind::invalid, "request: ", request.prompt.size(), " tokens after a history of ", history_before,
                ": want at most ", most, " together, the context being ", context());
+}
+
+Status EngineImpl::check_media(const Request& request) const {
+  if (!request.media.empty() && !ports_.media)
+    return error(ErrorKind::unsupported, "request: has pictures or sounds: want tokens alone for this model");
+  uint64_t end = 0;
+  for (size_t i = 0; i < request.media.size(); ++i) {
+    const MediaSpan& span = request.media[i];
+    if (span.at < end || span.rows == 0 || uint64_t{span.at} + span.rows > request.prompt.size()) {
+      return error(ErrorKind::invalid, "media: entry ", i, " is of ", span.rows, " rows at token ", span.at,
+                   ": want some within the prompt's ", request.prompt.size(), " tokens, behind entries before it");
+    }
+    if (span.content == MediaDigest{}) return error(ErrorKind::invalid, "media: entry ", i, " has no digest");
+    end = uint64_t{span.at} + span.rows;
+  }
+  return {};
 }
 
 Result<OpenSequence*> EngineImpl::sequence_for(const Request& request) {
@@ -202,6 +219,9 @@ Result<RequestId> EngineImpl::submit(Request request) {
   TRY(OpenSequence * sequence, sequence_for(request));
   const SequenceId id = request.sequence != kNewSequence ? request.sequence : board_.last_id;
   for (const int32_t token : request.prompt) sequence->text.history.push_back({token, TokenClass::prompt});
+  for (const MediaSpan& span : request.media)
+    for (uint32_t row = 0; row < span.rows; ++row)
+      sequence->text.history[history_before + span.at + row].media = {span.content, row};
   Job job = make_job(std::move(request), id, history_before);
   sequence->keep = job.request.keep_sequence;
   sequence->request = job.id;

@@ -39,6 +39,7 @@ struct Request {
   SequenceId sequence = kNewSequence;  // an idle sequence to go on from, or a new one
   bool keep_sequence = false;          // stays open after the answer, for a next request, fork, truncate or save
   std::vector<int32_t> prompt;         // tokens given, appended to the history in the prompt class
+  std::vector<MediaSpan> media;        // rows of pictures and sounds within `prompt`, ascending
   uint32_t max_tokens = 0;             // tokens to generate; 0: only compute the prompt
   std::vector<int32_t> stop_tokens;    // end the answer; they belong to the answer's tokens
   SamplingSettings sampling;

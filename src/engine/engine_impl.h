@@ -102,6 +102,7 @@ class EngineImpl final : public Engine {
 
   // engine.cpp
   Status check_request(const Request& request, size_t history_before) const;
+  Status check_media(const Request& request) const;
   Result<OpenSequence*> sequence_for(const Request& request);
   Job make_job(Request request, SequenceId sequence, size_t history_before);
   void finish(Job& job, Finish how);
@@ -112,6 +113,7 @@ class EngineImpl final : public Engine {
   bool take_recalled();
   bool is_reading() const;
   bool has_rows(Job& job, const Portion& portion);
+  bool has_media(Job& job, const Portion& portion);
   bool launch();
   std::vector<Pending> pending();
   FlightPart flight_part(const Job& job, const Portion& portion);

@@ -103,7 +103,8 @@ bool EngineImpl::launch() {
   for (Portion& portion : batch.portions) {
     Job& job = board_.jobs.at(wanting[portion.of].id);
     // Jobs come oldest first, and what they need is taken from the youngest: never from one that is in the flight.
-    if (job.state == Job::State::running && has_rows(job, portion) && admission_.provide(job, portion, copies))
+    if (job.state == Job::State::running && has_media(job, portion) && has_rows(job, portion) &&
+        admission_.provide(job, portion, copies))
       flight.parts.push_back(flight_part(job, portion));
     progressed |= job.state != Job::State::running;
   }
@@ -122,6 +123,19 @@ bool EngineImpl::has_rows(Job& job, const Portion& portion) {
   const Result<bool> there = leased_.store->hold(job.id, input_tokens(model_->program, part));
   if (!there) fail(job, there.error());
   return there && *there;
+}
+
+// Rows of pictures and sounds may have gone since they were given.
+bool EngineImpl::has_media(Job& job, const Portion& portion) {
+  if (!ports_.media) return true;
+  const History& history = board_.sequence_of(job).text.history;
+  for (uint32_t i = portion.begin; i < portion.end; ++i) {
+    if (!history[i].is_media() || model_->media_row(history[i].media) >= 0) continue;
+    fail(job, error(ErrorKind::not_found, "token ", i, ": row ", history[i].media.row,
+                    " of its picture or sound is not there: want it given again"));
+    return false;
+  }
+  return true;
 }
 
 std::vector<Pending> EngineImpl::pending() {
@@ -157,6 +171,10 @@ StepPart EngineImpl::step_part(const FlightPart& part) {
                 .begin = part.portion.begin,
                 .end = part.portion.end + static_cast<uint32_t>(part.guesses.size()),
                 .wanted = part.wanted};
+  for (uint32_t i = step.begin; ports_.media && i < step.end; ++i) {
+    const bool is_media = i < text.history.size() && text.history[i].is_media();
+    step.media.push_back(is_media ? model_->media_row(text.history[i].media) : -1);
+  }
   if (part.samples)
     step.sampling =
         row_samplings(job.request.sampling, job.request.choice, text.history, part.guesses, model_->suppressed);

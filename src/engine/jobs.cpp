@@ -33,7 +33,7 @@ SequenceId Board::open(OpenSequence sequence) {
 Pending pending_of(const Job& job, const CachedHistory& text, const Cache& cache, uint32_t most_adjustments) {
   const History& history = text.history;
   const auto size = static_cast<uint32_t>(history.size());
-  Pending pending{.id = job.id, .next = text.cached};
+  Pending pending{.id = job.id, .next = text.cached, .history = history};
   pending.logits_at = std::span(job.logits_at).subspan(job.logits_given);
   pending.generating =
       job.tokens_left > 0 && text.cached + 1 == size && history.back().token_class == TokenClass::decode;

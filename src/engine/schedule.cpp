@@ -86,7 +86,7 @@ Batch Schedule::chunk(std::span<const Pending> pending) {
 // One more block of 64, when all that it needs is left.
 bool Schedule::extend(Draft& draft, const Pending& pending, Portion& portion) const {
   if (portion.end == pending.end || !portion.complete) return false;
-  const uint32_t end = std::min(pending.end, cut_below(portion.end) + kCut);
+  const uint32_t end = block_end(pending.history, portion.end, pending.end);
   const uint32_t rows = end - portion.end;
   const uint32_t logits = logits_below(pending, end) - portion.logits;
   const uint32_t adjustments = end == pending.end ? pending.adjustments : 0;

@@ -4,13 +4,14 @@
 // rows of tokens known beforehand (prompts, and answers that are computed again), shared out in blocks of 64 round
 // robin from where the last chunk ended, so that a running answer never waits longer than one chunk and no prompt waits
 // for another's end. Rows of a sequence end at an absolute multiple of 64 or at the end of a run of one class. Pure:
-// sees numbers, never sequences.
+// sees no pages.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "engine/history.h"
 #include "graph/step.h"
 
 namespace sluice {
@@ -25,6 +26,7 @@ struct Pending {
   uint32_t drafts = 0;                       // rows behind `end` that may stand, of one that is generating
   uint32_t adjustments = 0;                  // at most so many are needed if the portion reaches `end`; of drafts, each
   std::span<const uint32_t> logits_at = {};  // positions from `next` on whose logits are asked for, ascending
+  std::span<const HistoryToken> history = {};  // says where its rows may be cut (history.h)
 };
 
 // Rows [begin, end) that one of them is given.

@@ -15,9 +15,10 @@ struct Cursor {
   uint32_t adjustment = 0;
 };
 
-void fill_rows(StepBuffer& step, uint32_t tokens_port, uint32_t sequence, const StepPart& part, uint32_t row) {
+void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, uint32_t row) {
   const std::vector<int32_t> tokens = input_tokens(step.program(), part);
-  std::copy(tokens.begin(), tokens.end(), step.input_i32(tokens_port).begin() + row);
+  std::copy(tokens.begin(), tokens.end(), step.input_i32(ports.tokens).begin() + row);
+  if (ports.media) std::copy(part.media.begin(), part.media.end(), step.input_i32(*ports.media).begin() + row);
   for (uint32_t position = part.begin; position < part.end; ++position, ++row) {
     step.positions()[row] = static_cast<int32_t>(position);
     step.row_sequences()[row] = static_cast<int32_t>(sequence);
@@ -133,7 +134,7 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
   for (uint32_t i = 0; i < parts.size(); ++i) {
     const StepPart& part = parts[i];
     CHECK(!part.wanted.empty() && part.wanted.back() == part.end - 1);
-    fill_rows(step, ports.tokens, i, part, at.row);
+    fill_rows(step, ports, i, part, at.row);
     fill_pages(step, i, part);
     fill_wanted(step, ports.wanted, part, at);
     at.row += part.end - part.begin;
@@ -151,6 +152,7 @@ void fill_alone(StepBuffer& step, const TextPorts& ports, TokenClass token_class
     step.input_i32(ports.tokens)[row] = static_cast<int32_t>(philox4x32({row, 0, 0, 0}, {})[0] % vocabulary);
   }
   step.input_i32(ports.wanted)[0] = static_cast<int32_t>(rows - 1);
+  if (ports.media) std::ranges::fill(step.input_i32(*ports.media), -1);
   for (uint32_t group = 0; group < step.program().groups.size(); ++group) {
     const std::span<int32_t> pages = step.pages(group, 0);
     std::iota(pages.begin(), pages.end(), 0);

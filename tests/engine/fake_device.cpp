@@ -16,9 +16,17 @@ uint64_t mix(uint64_t h, uint64_t x) {
   return h ^ (h >> 29);
 }
 
+// What stands in a row.
+uint64_t content_key(int32_t token, const MediaRow* media) {
+  if (media == nullptr) return static_cast<uint64_t>(token);
+  uint64_t key = mix(5, media->row);
+  for (const uint8_t byte : media->content) key = mix(key, byte);
+  return key;
+}
+
 // What goes into a row's cell besides the cells it sees.
-uint64_t row_key(int32_t token, TokenClass token_class, uint32_t position, uint32_t cut, bool any_class) {
-  const uint64_t key = mix(mix(1, static_cast<uint64_t>(token)), position);
+uint64_t row_key(uint64_t content, TokenClass token_class, uint32_t position, uint32_t cut, bool any_class) {
+  const uint64_t key = mix(mix(1, content), position);
   if (any_class) return key;
   return token_class == TokenClass::decode ? mix(key, 2) : mix(mix(key, 3), cut);
 }
@@ -134,7 +142,9 @@ uint64_t FakeRunner::compute_row(const StepBuffer& step, uint32_t row, uint32_t 
   const auto position = static_cast<uint32_t>(step.positions()[row]);
   const auto sequence = static_cast<uint32_t>(step.row_sequences()[row]);
   const int32_t token = step.input_i32(0)[row];
-  uint64_t h = row_key(token, step.token_class(), position, cut, script_->classes_bit_equal);
+  const int32_t media = program_->inputs.size() > 2 ? step.input_i32(2)[row] : -1;
+  const uint64_t content = content_key(token, media < 0 ? nullptr : &script_->media.at(static_cast<size_t>(media)));
+  uint64_t h = row_key(content, step.token_class(), position, cut, script_->classes_bit_equal);
   if (token == kPoison) h = kPoisoned;
   for (uint32_t j = 0; j < position; ++j) h = see(h, cell(step, 0, sequence, j));
   for (uint32_t j = position + 1 > kWindow ? position + 1 - kWindow : 0; j < position; ++j)
@@ -251,12 +261,25 @@ TextModel model(uint32_t context, bool slots) {
   return model;
 }
 
+TextModel media_model(const std::vector<MediaRow>& known) {
+  TextModel text = model();
+  const auto value = static_cast<ValueId>(text.program.values.size());
+  text.program.values.push_back({text.program.values[0].type, value});
+  text.program.inputs.push_back({"media", value});
+  text.media_row = [&known](const MediaRow& row) {
+    const auto found = std::ranges::find(known, row);
+    return found == known.end() ? -1 : static_cast<int32_t>(found - known.begin());
+  };
+  return text;
+}
+
 std::unique_ptr<Device> make_device(Script& script) { return std::make_unique<FakeDevice>(script); }
 
 void Oracle::push(const HistoryToken& token) {
   const auto p = static_cast<uint32_t>(history_.size());
   if (p % 64 == 0 || token.token_class != history_.back().token_class) cut_ = p;
-  uint64_t h = row_key(token.token, token.token_class, p, cut_, any_class_);
+  const uint64_t content = content_key(token.token, token.is_media() ? &token.media : nullptr);
+  uint64_t h = row_key(content, token.token_class, p, cut_, any_class_);
   if (token.token == kPoison) h = kPoisoned;
   for (uint32_t j = 0; j < p; ++j) h = see(h, cells_[j]);
   for (uint32_t j = p + 1 > kWindow ? p + 1 - kWindow : 0; j < p; ++j) h = see(h, see(cells_[j], 7));

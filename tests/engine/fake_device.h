@@ -25,6 +25,8 @@ inline constexpr int32_t kPoison = 49;   // a token whose cell is not finite, an
 inline constexpr uint64_t kPageBytes = 64 * 8;
 
 TextModel model(uint32_t context = 1024, bool slots = false);
+// With an input for rows of pictures and sounds; it has those that `known` has, which outlives it.
+TextModel media_model(const std::vector<MediaRow>& known);
 
 // What the device is told to do, and what it saw.
 struct Script {
@@ -35,6 +37,7 @@ struct Script {
   int64_t fail_step = -1;         // the start() of that number fails and all pages are lost
   int64_t fail_read = -1;         // the read_page() likewise, without loss
   std::string numerics = "fake/1";
+  std::vector<MediaRow> media;  // by the number that the input has for them
 
   struct Step {
     TokenClass token_class{};

@@ -128,7 +128,7 @@ TEST(Save, EveryChangedByteIsRefused) {
 
 TEST(Save, LyingHeadersAreRefusedBeforeAnythingIsAllocated) {
   EXPECT_EQ(problem(with<uint64_t>(0, 0x4141414141414141)), "x.state: no saved sequence: want SLUICESQ");
-  EXPECT_EQ(problem(with<uint32_t>(8, 1)), "x.state: is of version 1: want 3");
+  EXPECT_EQ(problem(with<uint32_t>(8, 1)), "x.state: is of version 1: want 3 or 4");
   EXPECT_EQ(problem(with<uint32_t>(12, 1u << 31)), "x.state: 2147483648 page groups: want at most 64");
   EXPECT_EQ(problem(with<uint64_t>(16, uint64_t{1} << 60)),
             "x.state: 64 of 1152921504606846976 tokens computed: want a multiple of 64");

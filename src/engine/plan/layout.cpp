@@ -125,6 +125,7 @@ Result<TextPorts> find_ports(const Program& program) {
   ports.logits = program.outputs[logits].value;
   ports.sample = program.outputs[sample].value;
   if (const auto hidden = index_of(program.outputs, "hidden")) ports.hidden = program.outputs[*hidden].value;
+  if (const auto media = index_of(program.inputs, "media")) ports.media = *media;
   return ports;
 }
 

@@ -26,7 +26,10 @@ struct TextModel {
   uint32_t context = 0;                      // positions that it was made for
   std::vector<int32_t> suppressed = {};      // tokens never to be sampled
   std::function<std::string()> digest = {};  // names the model in saved states
-  WeightFiles files = {};                    // to read experts from
+  // Where a row of a picture or sound lies, as the program's input "media" has it; -1: it was not computed. Of a
+  // program with that input.
+  std::function<int32_t(const MediaRow&)> media_row = {};
+  WeightFiles files = {};  // to read experts from
 };
 
 // Of a model that is copied into it, since that keeps the weights. `hidden`: as TextOptions has it.
@@ -37,7 +40,8 @@ WeightFiles weight_files(const Model& model);
 struct TextPorts {
   uint32_t tokens = 0, wanted = 0;  // inputs
   ValueId logits = kNone, sample = kNone;
-  ValueId hidden = kNone;  // only of a program that feeds a draft head
+  ValueId hidden = kNone;              // only of a program that feeds a draft head
+  std::optional<uint32_t> media = {};  // input: for each row -1, or the row of a picture or sound that stands there
 };
 Result<TextPorts> find_ports(const Program& program);
 

@@ -2,7 +2,8 @@
 //
 // A snapshot holds page references for the first `length` positions of a history, a multiple of 64: all pages of
 // groups without a window, else those that position `length` still sees. The tree's key is the history, block by block
-// of 64 (token, class) pairs, never arithmetic on positions; where classes are bit-equal they are not part of it. The
+// of 64 elements, never arithmetic on positions: tokens, their classes, and which row of which picture or sound stands
+// there. Where classes are bit-equal they are not part of it. The
 // exact end of a conversation is held by its open sequence instead, and an exact hit computes its last block again
 // rather than keeping a hidden row: at most 64 rows, and nothing that only some devices could give back.
 //

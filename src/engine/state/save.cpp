@@ -13,7 +13,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are written as memory lies");
 
 constexpr char kMagic[9] = "SLUICESQ";
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 3, kMediaVersion = 4;
 constexpr uint64_t kTokenBytes = 5;
 constexpr size_t kPiece = size_t{1} << 17;  // bytes read or written while they are in a cache for their checksum
 
@@ -28,6 +28,23 @@ CheckedSize page_bytes_of(const SavedSequence& saved, size_t groups) {
   return bytes;
 }
 
+std::vector<SavedMedia> media_runs(const History& history) {
+  std::vector<SavedMedia> runs;
+  for (uint32_t i = 0; i < history.size(); ++i) {
+    const MediaRow& media = history[i].media;
+    if (!history[i].is_media()) continue;
+    const bool goes_on = !runs.empty() && runs.back().first + runs.back().count == i &&
+                         runs.back().content == media.content && runs.back().row + runs.back().count == media.row;
+    if (goes_on)
+      ++runs.back().count;
+    else
+      runs.push_back({.first = i, .count = 1, .row = media.row, .content = media.content});
+  }
+  return runs;
+}
+
+uint64_t media_bytes(uint64_t runs) { return runs == 0 ? 0 : sizeof runs + runs * sizeof(SavedMedia); }
+
 // All checksums at the end.
 uint64_t sums_bytes(size_t groups) { return (groups + 1) * kChecksumBytes; }
 
@@ -35,6 +52,7 @@ uint64_t sums_bytes(size_t groups) { return (groups + 1) * kChecksumBytes; }
 
 uint64_t SavedSequence::file_bytes() const {
   uint64_t bytes = sizeof(SavedLengths) + digest.size() + numerics_id.size() + history.size() * kTokenBytes;
+  bytes += media_bytes(media_runs(history).size());
   for (const SavedPages& pages : groups) bytes += sizeof pages + pages.bytes();
   return bytes + sums_bytes(groups.size());
 }
@@ -45,8 +63,9 @@ Status SaveWriter::write_header(std::span<const std::byte> bytes) {
 }
 
 Status SaveWriter::begin(const SavedSequence& saved) {
+  const std::vector<SavedMedia> media = media_runs(saved.history);
   SavedLengths lengths{.magic = {},
-                       .version = kVersion,
+                       .version = media.empty() ? kVersion : kMediaVersion,
                        .groups = static_cast<uint32_t>(saved.groups.size()),
                        .tokens = saved.begins + saved.history.size(),
                        .cached = saved.cached,
@@ -58,6 +77,10 @@ Status SaveWriter::begin(const SavedSequence& saved) {
   TRY_STATUS(write_header(std::as_bytes(std::span(saved.digest))));
   TRY_STATUS(write_header(std::as_bytes(std::span(saved.numerics_id))));
   TRY_STATUS(write_header(std::as_bytes(std::span(saved.groups))));
+  if (!media.empty()) {
+    TRY_STATUS(write_header(bytes_of(uint64_t{media.size()})));
+    TRY_STATUS(write_header(std::as_bytes(std::span(media))));
+  }
   std::vector<int32_t> ids;
   std::vector<uint8_t> classes;
   ids.reserve(saved.history.size());
@@ -112,6 +135,7 @@ Result<SaveReader> SaveReader::open(const ByteSource& source, const std::string&
   Checksum sum;
   TRY_STATUS(reader.read_header(sum));
   TRY_STATUS(reader.check_size());
+  TRY_STATUS(reader.read_media(sum));
   TRY_STATUS(reader.read_tokens(sum));
   TRY_STATUS(reader.read_sums(sum));
   return reader;
@@ -128,8 +152,9 @@ Status SaveReader::read(uint64_t offset, std::span<std::byte> into, Checksum& su
 
 Status SaveReader::check_lengths(const SavedLengths& lengths) const {
   if (std::memcmp(lengths.magic, kMagic, sizeof lengths.magic) != 0) return corrupt("no saved sequence", kMagic);
-  if (lengths.version != kVersion)
-    return error(ErrorKind::unsupported, name_, ": is of version ", lengths.version, ": want ", kVersion);
+  if (lengths.version != kVersion && lengths.version != kMediaVersion)
+    return error(ErrorKind::unsupported, name_, ": is of version ", lengths.version, ": want ", kVersion, " or ",
+                 kMediaVersion);
   if (lengths.groups > kMaxSavedGroups)
     return corrupt(cat(lengths.groups, " page groups"), cat("at most ", kMaxSavedGroups));
   if (lengths.digest_bytes > kMaxSavedNameBytes || lengths.numerics_bytes > kMaxSavedNameBytes) {
@@ -161,7 +186,37 @@ Status SaveReader::read_header(Checksum& sum) {
   saved_.numerics_id = names.substr(static_cast<size_t>(lengths.digest_bytes));
   saved_.begins = static_cast<uint32_t>(lengths.begins);
   saved_.cached = static_cast<uint32_t>(lengths.cached);
-  return read(groups_at, std::as_writable_bytes(std::span(saved_.groups)), sum);
+  TRY_STATUS(read(groups_at, std::as_writable_bytes(std::span(saved_.groups)), sum));
+  return lengths.version == kMediaVersion ? read_media_count(sum) : Status();
+}
+
+Status SaveReader::read_media_count(Checksum& sum) {
+  if (source_->size() - tokens_at_ < sizeof media_ + sums_bytes(saved_.groups.size()))
+    return corrupt(cat("is ", source_->size(), " bytes"), "more for a file of this version");
+  TRY_STATUS(read(tokens_at_, std::as_writable_bytes(std::span(&media_, 1)), sum));
+  if (media_ == 0 || media_ > tokens_)
+    return corrupt(cat(media_, " runs of rows of pictures or sounds"), cat("1 to ", tokens_));
+  tokens_at_ += media_bytes(media_);
+  return {};
+}
+
+// Runs are marked in the history, whose tokens follow.
+Status SaveReader::read_media(Checksum& sum) {
+  saved_.history.resize(static_cast<size_t>(tokens_));
+  std::vector<SavedMedia> runs(static_cast<size_t>(media_));
+  if (runs.empty()) return {};
+  TRY_STATUS(read(tokens_at_ - runs.size() * sizeof(SavedMedia), std::as_writable_bytes(std::span(runs)), sum));
+  uint64_t end = 0;
+  for (const SavedMedia& run : runs) {
+    const bool lies =
+        run.first < end || run.count == 0 || uint64_t{run.first} + run.count > tokens_ || run.content == MediaDigest{};
+    if (lies)
+      return corrupt(cat("has ", run.count, " rows of a picture or sound at element ", run.first),
+                     cat("some within its ", tokens_));
+    end = uint64_t{run.first} + run.count;
+    for (uint32_t i = 0; i < run.count; ++i) saved_.history[run.first + i].media = {run.content, run.row + i};
+  }
+  return {};
 }
 
 Status SaveReader::check_size() const {
@@ -178,11 +233,11 @@ Status SaveReader::read_tokens(Checksum& sum) {
   std::vector<uint8_t> classes(tokens);
   TRY_STATUS(read(tokens_at_, std::as_writable_bytes(std::span(ids)), sum));
   TRY_STATUS(read(tokens_at_ + tokens_ * 4, std::as_writable_bytes(std::span(classes)), sum));
-  saved_.history.reserve(tokens);
   for (size_t i = 0; i < tokens; ++i) {
     if (classes[i] >= kTokenClasses.size())
       return corrupt(cat("token ", i, " has class ", classes[i]), cat("0 to ", kTokenClasses.size() - 1));
-    saved_.history.push_back({ids[i], static_cast<TokenClass>(classes[i])});
+    saved_.history[i].token = ids[i];
+    saved_.history[i].token_class = static_cast<TokenClass>(classes[i]);
   }
   return {};
 }

@@ -2,7 +2,7 @@
 //
 //   offset  bytes           what
 //   0       8               "SLUICESQ"
-//   8       4               version, 3
+//   8       4               version: 3, or 4 where rows of pictures or sounds are in the history
 //   12      4               groups of pages
 //   16      8               tokens in the history
 //   24      8               positions that the pages hold, a multiple of 64
@@ -11,6 +11,8 @@
 //   44      4               bytes of the numerics id
 //   48                      digest, numerics id
 //           16 a group      bytes of a page u64, first page u32, pages u32
+//           8               version 4: runs of such rows
+//           28 a run        version 4: first element from `begins` on u32, elements u32, its first row u32, content
 //           5 a token       from `begins` on: ids i32, then classes u8
 //                           pages: group by group, ascending positions
 //           16 a group      checksum of its pages
@@ -55,6 +57,15 @@ struct SavedPages {
   bool operator==(const SavedPages&) const = default;
 };
 static_assert(sizeof(SavedPages) == 16);
+
+// Consecutive rows of a picture or sound in a history.
+struct SavedMedia {
+  uint32_t first = 0;  // element, from where the file begins
+  uint32_t count = 0;
+  uint32_t row = 0;
+  MediaDigest content{};
+};
+static_assert(sizeof(SavedMedia) == 28);
 
 struct SavedSequence {
   std::string digest;       // of the model
@@ -110,6 +121,8 @@ class SaveReader {
   Status check_lengths(const SavedLengths& lengths) const;
   Status check_size() const;
   Status read_sums(Checksum& sum);
+  Status read_media_count(Checksum& sum);
+  Status read_media(Checksum& sum);
   Status read_tokens(Checksum& sum);
   Status read(uint64_t offset, std::span<std::byte> into, Checksum& sum) const;
   uint64_t pages_at(size_t group) const;
@@ -121,6 +134,7 @@ class SaveReader {
   SavedSequence saved_;
   std::vector<ChecksumValue> sums_;  // by group
   uint64_t tokens_ = 0;              // in the file
+  uint64_t media_ = 0;               // runs
   uint64_t tokens_at_ = 0;           // offset of the ids
 };
 

@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::string_view kSuffix = ".state", kAside = ".state.damaged", kPart = ".state.part-";
 constexpr size_t kNameDigits = 64;
-constexpr size_t kMostAside = 8;                           // of damaged files
-constexpr size_t kMostParts = 128;                         // files of a state, all open at once
+constexpr int32_t kIsMedia = 256;   // beside a class in what a name is made of: the row's content follows the block
+constexpr size_t kMostAside = 8;    // of damaged files
+constexpr size_t kMostParts = 128;  // files of a state, all open at once
 constexpr int64_t kPartLife = int64_t{3600} * 1000000000;  // ns after which nobody writes to a part any more
 
 void add_text(Sha256& hash, std::string_view text) {
@@ -34,7 +35,8 @@ Status check_content(const StateIdentity& identity, const History& history, uint
     return differs("length");
   for (size_t i = 0; i < saved.history.size(); ++i) {
     const HistoryToken &want = history[saved.begins + i], &found = saved.history[i];
-    if (want.token != found.token || class_in(identity, want) != class_in(identity, found)) return differs("history");
+    if (want.token != found.token || want.media != found.media || class_in(identity, want) != class_in(identity, found))
+      return differs("history");
   }
   return saved.groups == identity.pages(saved.begins, length) ? Status() : Status(differs("layout"));
 }
@@ -114,9 +116,12 @@ std::vector<std::string> StateStore::paths(const StateIdentity& identity, const 
     std::array<int32_t, size_t{2} * kCut> block{};
     for (uint32_t i = 0; i < kCut; ++i) {
       block[i] = history[first + i].token;
-      block[kCut + i] = static_cast<int32_t>(class_in(identity, history[first + i]));
+      const bool is_media = history[first + i].is_media();
+      block[kCut + i] = static_cast<int32_t>(class_in(identity, history[first + i])) + (is_media ? kIsMedia : 0);
     }
     hash.add(std::as_bytes(std::span(block)));
+    for (uint32_t i = first; i < first + kCut; ++i)
+      if (history[i].is_media()) hash.add(std::as_bytes(std::span(&history[i].media, 1)));
     Sha256 so_far = hash;
     paths.push_back(join_path(folder_, so_far.finish_hex() + std::string(kSuffix)));
   }

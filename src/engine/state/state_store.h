@@ -1,9 +1,10 @@
 // States kept on disk by content: what a program that was started again finds for a history that began alike.
 //
 // A state is what is computed of the first `length` tokens of a history, a multiple of 64. Its file's name is a hash of
-// the identity and, block by block of 64, of (token, class): so the longest state that a history begins with is found
-// by asking for names, and the folder is never listed for it. A file (save.h) holds only what the state before it in
-// the chain has not, so that nothing two conversations share is written twice; recurrent states are whole in each.
+// the identity and, block by block of 64, of (token, class), with digest and row of what is of a picture or sound: so
+// the longest state that a history begins with is found by asking for names, and the folder is never listed for it. A
+// file (save.h) holds only what the state before it in the chain has not, so that nothing two conversations share is
+// written twice; recurrent states are whole in each.
 //
 // Nothing in a file is believed: identity, history, layout and checksums must be right, else it is set aside under
 // another name, with one sentence, and its tokens are computed as if it had never been there. Who may write to the
@@ -27,7 +28,7 @@
 
 namespace sluice {
 
-// Whose states: histories apart, states of one identity are alike bit for bit. Adapters and media join here.
+// Whose states: histories apart, states of one identity are alike bit for bit. Adapters join here.
 struct StateIdentity {
   std::string digest;       // of the model
   std::string numerics_id;  // of the device
