@@ -108,7 +108,7 @@ struct Program {
   std::vector<PageGroup> groups;
   std::vector<RopeDecl> ropes;
   std::vector<NamedValue> inputs;  // filled by the step: "tokens" i32 [rows, 1], "wanted" i32 [wanted, 1], ...
-  std::vector<Symbol> symbols;     // that a step gives counts for: those of the inputs, each once
+  std::vector<Symbol> symbols;     // that a step gives counts for: the inputs', each once, and rows with wanted
   Placeholders placeholders;
   std::vector<NamedValue> outputs;  // alive at the end of a step: "logits", "sample"
   std::vector<NamedValue> names;    // marked intermediates, kept only by a traced plan

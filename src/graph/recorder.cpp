@@ -142,7 +142,12 @@ Value Recorder::input(const std::string& name, ValueType type) {
   if (name == "wanted" && type != wanted) fail(cat("input wanted is ", describe(type), ": want ", describe(wanted)));
   const Value value = new_value(type);
   program_.inputs.push_back({.name = name, .value = value.id});
-  if (!has_symbol(program_, type.extent.symbol)) program_.symbols.push_back(type.extent.symbol);
+  const auto use = [&](Symbol symbol) {
+    if (!has_symbol(program_, symbol)) program_.symbols.push_back(symbol);
+  };
+  // Wanted rows are rows of the step.
+  if (type.extent.symbol == Symbol::wanted) use(Symbol::rows);
+  use(type.extent.symbol);
   return value;
 }
 

@@ -18,6 +18,6 @@ struct Seen {
 };
 
 // Of row `row` of op.q.
-Seen seen(const Attention& op, const StepBuffer& step, uint64_t row);
+Seen seen(const Attention& op, const StepBuffer& step, size_t row);
 
 }  // namespace sluice

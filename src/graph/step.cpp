@@ -66,9 +66,9 @@ std::span<const float> StepBuffer::input_f32(uint32_t index) const {
   return const_cast<StepBuffer*>(this)->input_f32(index);
 }
 
-uint64_t StepBuffer::step_row(const Extent& extent, uint64_t row) const {
+size_t StepBuffer::step_row(const Extent& extent, size_t row) const {
   row /= extent.ratio;
-  return extent.symbol == Symbol::wanted ? static_cast<uint64_t>(wanted_rows()[row]) : row;
+  return extent.symbol == Symbol::wanted ? static_cast<size_t>(wanted_rows()[row]) : row;
 }
 
 std::span<const int32_t> StepBuffer::wanted_rows() const {

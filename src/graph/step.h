@@ -59,7 +59,7 @@ class StepBuffer {
   // Rows of a value of that extent.
   uint64_t rows_of(const Extent& extent) const { return counts_.rows_of(extent); }
   // The row of the step that row `row` of a value stands for; of extents in rows or wanted.
-  uint64_t step_row(const Extent& extent, uint64_t row) const;
+  size_t step_row(const Extent& extent, size_t row) const;
   uint32_t sequences() const { return sequences_; }
 
   // Per row of the step.

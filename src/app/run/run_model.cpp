@@ -102,9 +102,9 @@ Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Argumen
     for (const std::string& ignored : model.model.facts().ignored)
       console.err(cat("sluice: ", ignored, ": not used\n"));
     TRY(run->settings, conversation_settings(arguments, model));
-    TRY(EngineOptions options, engine_options(model, arguments, machine, console, *run));
+    TRY(EngineOptions fitting, engine_options(model, arguments, machine, console, *run));
     loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
-    return options;
+    return fitting;
   };
   Device& device = run->metered ? *run->metered : *machine.device;
   TRY(run->chat, open_chat_model({.files = run->files,

@@ -26,9 +26,9 @@ Result<std::unique_ptr<Drafts>> Drafts::with_head(const DraftOptions& options, D
   auto drafts = std::make_unique<Drafts>(options);
   drafts->hidden_value_ = hidden;
   drafts->width_ = program.values[hidden].type.columns();
-  const uint64_t elements = uint64_t{drafts->width_} * limits.rows;
+  const size_t elements = size_t{drafts->width_} * limits.rows;
   TRY(drafts->reserved_, budget.reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
-  drafts->hidden_.resize(static_cast<size_t>(elements));
+  drafts->hidden_.resize(elements);
   TRY(drafts->head_, DraftHead::create(std::move(head), device, budget, limits));
   return drafts;
 }
