@@ -1,3 +1,4 @@
+// A step of the engine: which sequences take part, what is started, and what its results mean for them.
 #include <algorithm>
 
 #include "base/threads.h"

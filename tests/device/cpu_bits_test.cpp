@@ -39,7 +39,8 @@ TEST(CpuLatents, FoldedAndUnfoldedAttentionAgree) {
   const auto device = make_cpu_device({.pool = &pool});
   uint32_t compared = 0;
   for (const OpCase& one : cases_of("attention")) {
-    if (one.name.find("latents") == std::string::npos) continue;
+    // Those that also give what the same keys and values give when they are cached themselves.
+    if (one.name.find("latents") == std::string::npos || one.program.outputs.size() < 2) continue;
     for (const StepOutputs& step : play(one, *device, Arithmetic::exact)) {
       const std::span<const float> folded(reinterpret_cast<const float*>(step[0].data()), step[0].size());
       const std::span<const float> unfolded(reinterpret_cast<const float*>(step[1].data()), step[1].size());

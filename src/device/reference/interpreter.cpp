@@ -207,6 +207,7 @@ template <class Real>
 void Interpreter<Real>::run(const Attention& op) {
   const uint64_t count = rows(op.q);
   std::vector<Seen> ranges;
+  ranges.reserve(count);
   for (uint64_t r = 0; r < count; ++r) ranges.push_back(seen(op, *step_, r));
   for (uint64_t r = 0, end = 0; r < count; r = end) {
     while (end < count && meet_same_keys(op, r, end)) ++end;

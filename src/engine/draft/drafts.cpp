@@ -25,7 +25,7 @@ Result<std::unique_ptr<Drafts>> Drafts::with_head(const DraftOptions& options, D
   if (hidden == kNone) return error(ErrorKind::unsupported, "text program: has no value hidden: want it to draft");
   auto drafts = std::make_unique<Drafts>(options);
   drafts->hidden_value_ = hidden;
-  drafts->width_ = program.values[hidden].type.columns();
+  drafts->width_ = static_cast<size_t>(program.values[hidden].type.columns());
   const size_t elements = size_t{drafts->width_} * limits.rows;
   TRY(drafts->reserved_, budget.reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
   drafts->hidden_.resize(elements);

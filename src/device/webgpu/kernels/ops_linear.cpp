@@ -278,6 +278,7 @@ bool Emitter::emit_linears(const FusedRun& run) {
   }
   if (!emit_products(products, run)) return false;
   std::vector<const Linear*> linears;
+  linears.reserve(products.size());
   for (const Product& product : products) linears.push_back(product.op);
   if (are_adapted(products)) emit_adapters(linears);
   return true;
