@@ -175,8 +175,9 @@ TEST(Fusion, AConvolutionOfWhichChannelsAreLeftOutIsMadeAlone) {
 // A gate and its `up` behind the norm of their row, then a convolution and queries with their attention.
 void record_every_kind(Recorder& r) {
   const Value x = rms_norm(rows(r, "row"), 1e-6f);
-  r.output(gated_activation(linear(x, matrix(r, "gate", 64)), linear(x, matrix(r, "up", 64)), ActivationKind::silu),
-           "gated");
+  // One after the other: arguments of one call are recorded in any order.
+  const Value gate = linear(x, matrix(r, "gate", 64)), up = linear(x, matrix(r, "up", 64));
+  r.output(gated_activation(gate, up, ActivationKind::silu), "gated");
   record_convolution(r, 1, false);
   record_queries(r, false);
 }
