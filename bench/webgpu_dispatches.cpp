@@ -169,7 +169,7 @@ Status run(const std::string& library, const std::string& name, const std::strin
   auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
   WatchedFactory& watched = *factory;
   const auto device = make_webgpu_device(std::move(factory));
-  PlanRequest request{.program = &program, .maxima = {.rows = std::max(rows, 1u)}};
+  PlanRequest request{.program = &program, .maxima = {.counts = text_counts(std::max(rows, 1u), 1)}};
   for (const PageGroup& group : program.groups) {
     request.pages.push_back(group.kind == StateKind::slots ? kSlotEntries : (depth + 63) / 64);
     request.maxima.pages_per_sequence.push_back(request.pages.back());
