@@ -127,6 +127,7 @@ void CpuPlan::find_factors() {
   for (const Op& op : program().ops) {
     if (const auto* norm = std::get_if<RmsNorm>(&op)) mark(norm->weight);
     if (const auto* scale = std::get_if<Scale>(&op)) mark(scale->weight);
+    if (const auto* attention = std::get_if<Attention>(&op)) mark(attention->relative);
     if (const auto* route = std::get_if<Route>(&op)) {
       mark(route->per_expert_scale);
       mark(route->bias);
@@ -232,6 +233,7 @@ void CpuPlan::size_scratch() {
       const OwnPages pages = own_pages(*attention, program(), maximum_rows(attention->k));
       scratch_.own_pages = std::max(scratch_.own_pages, pages.bytes());
       size_thread(2 * block_floats(attention->keys(program()).value_width));
+      size_thread(attention->keys(program()).key_width);
     } else if (attention != nullptr && !attention->expand)
       scratch_.part_sums = std::max(
           scratch_.part_sums, threads_ * (kBlocksPerThread + kPartsPerThread) *

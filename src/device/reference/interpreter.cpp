@@ -248,6 +248,7 @@ auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint64_t row
     cache.keys[j] = pages_.key(*step_, op.state.state, sequence, static_cast<int32_t>(j), kv_head);
     cache.values[j] = pages_.value(*step_, op.state.state, sequence, static_cast<int32_t>(j), kv_head);
   }
+  if (op.relative != kNone) add_relative(op, kv_head, row, range, cache);
   if (!op.expand) return cache;
   const HeadMatrices matrices = head_matrices(op.expand, h);
   const size_t key_width = type(op.q).width, value_width = type(op.out).width;
@@ -260,6 +261,21 @@ auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint64_t row
     cache.values[j] = key + key_width;
   }
   return cache;
+}
+
+// To keys of the rows up to the query's, each by its distance.
+template <class Real>
+void Interpreter<Real>::add_relative(const Attention& op, uint32_t kv_head, uint64_t row, const Seen& range,
+                                     HeadCache& cache) {
+  const uint32_t width = op.keys(program_).key_width;
+  cache.expanded.resize(cache.keys.size() * width);
+  for (uint32_t j = range.first; j <= range.last; ++j) {
+    if (range.row_of(j) > row || row - range.row_of(j) >= weights_[op.relative].shape.rows) continue;
+    const std::vector<float> added = weight_row(op.relative, row - range.row_of(j));
+    Real* const key = cache.expanded.data() + size_t{j} * width;
+    for (uint32_t i = 0; i < width; ++i) key[i] = cache.keys[j][i] + added[uint64_t{kv_head} * width + i];
+    cache.keys[j] = key;
+  }
 }
 
 // One query head of one row.
