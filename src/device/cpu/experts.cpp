@@ -132,7 +132,7 @@ bool Executor::run_present(uint32_t index) {
   return true;
 }
 
-// In the place of an expert's gathered rows, in the end: what it gives for them.
+// At the end, each expert's results replace its gathered rows.
 void Executor::multiply_present(const Experts& op) {
   Activations x, inner;
   for (const ExpertRows& one : present_) {
