@@ -62,7 +62,7 @@ class LongChat : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(LongChat, ASecondTurnComputesWhatIsNew) {
+TEST_P(LongChat, ASecondTurnComputesItsNewTokens) {
   RealEngine chat = engine();
   const SequenceId sequence = chat.answer(first_turn()).sequence;
   EXPECT_EQ(chat.engine->stats().prompt_rows, kPrompt);
@@ -99,7 +99,7 @@ TEST_P(LongChat, UndoGoesOnFromTheLastSnapshot) {
   EXPECT_LE(computed(chat, kept(tokens(50, 5), 1, sequence)), 50u + 1000 - cut_below(1000));
 }
 
-TEST_P(LongChat, ForksAndBranchesComputeWhatIsTheirsAlone) {
+TEST_P(LongChat, ForksAndBranchesComputeOnlyTheirOwnTokens) {
   RealEngine chat = engine();
   const SequenceId sequence = chat.answer(first_turn()).sequence;
   const SequenceId other = *chat.engine->fork(sequence);

@@ -67,7 +67,7 @@ class KeptStatesTest : public testing::Test {
   bool open = false;
 };
 
-TEST_F(KeptStatesTest, AStateThatIsReadHoldsUpNoOtherRequest) {
+TEST_F(KeptStatesTest, ReadingAStateDelaysNoOtherRequest) {
   for (const uint32_t polls : {0u, 3u}) {
     fake::Script script;
     script.polls_until_done = polls;
@@ -118,7 +118,7 @@ TEST_F(KeptStatesTest, AStateIsReadOnceForTwo) {
 }
 
 // What was read before the device failed is not trusted.
-TEST_F(KeptStatesTest, AFailedDeviceLeavesTheRestRight) {
+TEST_F(KeptStatesTest, OtherRequestsSurviveAFailedDevice) {
   fake::Script script;
   script.polls_until_done = 5;
   script.fail_step = 1;

@@ -13,7 +13,8 @@
 
 namespace sluice::webgpu {
 
-// The first sentence of a message from Dawn. Dawn's messages have several lines, with the text of the kernel.
+// A message from Dawn on one line, without its final stop. Dawn's messages have several lines, with the text of a
+// kernel.
 std::string sentence(dawn::StringView message);
 
 // The result that an awaited callback writes.
