@@ -18,6 +18,13 @@
 
 namespace sluice {
 
+// The parts of a tower that the engine needs (model/tower.h).
+struct TowerModel {
+  ProgramKind kind{};
+  Program program;
+  const WeightSource* weights = nullptr;  // outlives the engine
+};
+
 // The parts of a model that the engine needs.
 struct TextModel {
   Program program;
@@ -26,9 +33,9 @@ struct TextModel {
   uint32_t context = 0;                      // positions that the model was made for
   std::vector<int32_t> suppressed = {};      // tokens never to be sampled
   std::function<std::string()> digest = {};  // names the model in saved states
-  // For a program with the input "media": the index of a picture's or sound's row in it; -1: the row was not computed.
-  std::function<int32_t(const MediaRow&)> media_row = {};
-  WeightFiles files = {};  // to read experts from
+  std::vector<TowerModel> towers = {};
+  uint32_t uncut_rows = 0;  // the most rows of a picture that sees ahead, which one step must hold
+  WeightFiles files = {};   // to read experts from
 };
 
 // The TextModel keeps a copy of `model`, which owns the weights. `hidden`: as in TextOptions.
@@ -39,8 +46,11 @@ WeightFiles weight_files(const Model& model);
 struct TextPorts {
   uint32_t tokens = 0, wanted = 0;  // inputs
   ValueId logits = kNone, sample = kNone;
-  ValueId hidden = kNone;              // only of a program that feeds a draft head
-  std::optional<uint32_t> media = {};  // input: for each row -1, or the row of a picture or sound in its place
+  ValueId hidden = kNone;  // only of a program that feeds a draft head
+  // Inputs of a model with towers: for each row -1 or its row of media_rows; the rows of pictures and sounds; and, if
+  // pictures see ahead, the last position that each row sees.
+  std::optional<uint32_t> media = {}, media_rows = {}, last = {};
+  uint32_t media_columns = 0;
 };
 Result<TextPorts> find_ports(const Program& program);
 
