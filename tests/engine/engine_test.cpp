@@ -1,4 +1,4 @@
-// The engine over a device that betrays every broken rule (fake_device.h).
+// The engine over a fake device whose answers show every broken rule (fake_device.h).
 #include "engine/engine.h"
 
 #include <gmock/gmock.h>

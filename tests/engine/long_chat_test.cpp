@@ -1,5 +1,5 @@
-// What a long conversation computes, counted in rows, over each kind of state: keys and values behind a window,
-// recurrent slots, latent pages. Where it goes on it computes what follows the last snapshot of what it shares.
+// The rows that a long conversation computes, with each kind of state: keys and values behind a window, recurrent
+// slots, latent pages. A continued conversation computes only the rows behind the last snapshot that it shares.
 #include <array>
 #include <random>
 

@@ -1,4 +1,4 @@
-// sluice bench as a user runs it, and the synthetic models it measures.
+// `sluice bench` as a user runs it, and the synthetic models that it measures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// --memory as a promise: a model several times larger than its bound answers within it, also where the system holds the
-// program to it, and what does not fit is refused before anything is loaded.
+// --memory holds: a model several times larger than the bound answers within it, also in a control group with that
+// bound. A model that does not fit is refused before anything is loaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

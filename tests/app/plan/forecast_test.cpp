@@ -1,4 +1,4 @@
-// What a forecast makes of numbers that were measured: here made up.
+// Forecasts from measurements, which are made up here.
 #include "app/plan/forecast.h"
 
 #include <gtest/gtest.h>

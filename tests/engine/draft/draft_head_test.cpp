@@ -1,4 +1,4 @@
-// Drafting by a model's own head: exactly the tokens without it, and mostly right where the head is.
+// Drafting by a model's own head gives exactly the tokens without drafts. A good head's drafts are mostly accepted.
 #include "engine/draft/drafts.h"
 #include "engine/engine_impl.h"
 #include "engine/plan/memory_plan.h"

@@ -1,5 +1,5 @@
-// Rows of tables that are read as tokens name them: the bits are those of tables at hand, and what cannot be read is
-// one sentence, after which the next request is right.
+// Leased table rows, read from the file when tokens name them. The bits are those of tables in memory. A failed read is
+// one sentence, and the next request is right.
 #include <cerrno>
 
 #include "engine/plan/memory_plan.h"

@@ -1,5 +1,5 @@
-// Experts that are read as steps choose them: the bits are those of experts that are all at hand, whatever the memory
-// for them is, however reads end; and what cannot be read is one sentence, after which the next request is right.
+// Streamed experts. The bits are those of resident experts, with any amount of memory for them and any order of reads.
+// A failed read is one sentence, and the next request is right.
 #include <cerrno>
 #include <map>
 

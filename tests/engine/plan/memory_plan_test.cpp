@@ -1,4 +1,4 @@
-// What a model is said to take, before it is loaded.
+// The predicted memory of a model, before it is loaded.
 #include "engine/plan/memory_plan.h"
 
 #include <algorithm>

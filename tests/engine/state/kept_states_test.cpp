@@ -1,4 +1,4 @@
-// States that are read from disk by another thread: nobody else waits for them.
+// States that another thread reads from disk. Other requests do not wait for them.
 #include "engine/state/kept_states.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// States on disk, over the device that betrays every wrong page: after a restart the same answer from few rows, and
-// with damaged, foreign, hostile or missing files the same answer all the same.
+// States on disk, over a fake device whose answers show every wrong page. After a restart the answer is the same and
+// few rows are computed. Damaged, foreign, hostile and missing files do not change the answer.
 #include "engine/state/state_store.h"
 
 #include <gmock/gmock.h>
