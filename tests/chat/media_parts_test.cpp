@@ -57,7 +57,8 @@ TEST(MediaParts, AreFoundInIdsThatHaveAllTokensAlready) {
 TEST(MediaParts, StandWhereTheirMarkersDoAndElseBeforeTheText) {
   const auto parts = [](const std::string& text, const std::vector<PreparedMedia>& media) {
     std::string all;
-    for (const Json& part : content_parts(text, media).as_array()) {
+    const Json list = content_parts(text, media);
+    for (const Json& part : list.as_array()) {
       const std::string type = part.find("type")->as_string();
       all += type == "text" ? cat("[", part.find("text")->as_string(), "]") : cat("<", type, ">");
     }
