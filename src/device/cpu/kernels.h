@@ -136,6 +136,16 @@ struct RopeArgs {
   uint32_t width = 0;
 };
 
+// One head of one row, in place or not; no weight, no bias: null.
+struct LayerNormArgs {
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* out = nullptr;
+  float eps = 0.0f;
+  size_t n = 0;
+};
+
 // The slot that a step reads, null for zeros, and the one that it writes; never the same.
 struct SlotArgs {
   const float* before = nullptr;
@@ -193,6 +203,7 @@ struct Kernels {
   // One head of one row; no weight: null.
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, size_t n) = nullptr;
   void (*l2_norm)(const float* x, float eps, float* out, size_t n) = nullptr;
+  void (*layer_norm)(const LayerNormArgs& args) = nullptr;
   void (*short_conv)(const ConvArgs& args) = nullptr;
   void (*delta_rule)(const DeltaArgs& args) = nullptr;
   void (*rope_halves)(const RopeArgs& args) = nullptr;
@@ -203,6 +214,7 @@ struct Kernels {
   void (*add)(const float* a, const float* b, float* out, size_t n) = nullptr;
   void (*mul)(const float* a, const float* b, float* out, size_t n) = nullptr;
   void (*scale)(const float* x, float factor, float* out, size_t n) = nullptr;
+  void (*clamp)(const float* x, float low, float high, float* out, size_t n) = nullptr;
   void (*softcap)(const float* x, float cap, float* out, size_t n) = nullptr;
   void (*activation[kActivationKinds])(const float* x, float* out, size_t n) = {};
   void (*gated_activation[kActivationKinds])(const float* gate, const float* up, float* out, size_t n) = {};

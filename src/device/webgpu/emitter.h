@@ -166,8 +166,9 @@ class Emitter {
   // of COLUMNS; p.out is there already.
   Kernel elementwise(const char* name, std::string element, ValueId out) const;
   Kernel norm(const char* name, ValueId x, ValueId out, float eps) const;
+  void use_index(Kernel& kernel, ValueId rows, ValueId index) const;  // rows by their number, or NO_ROW
   // Lets a kernel say step_row(row), the row of the step that a row of its extent stands for, and of that position()
-  // and sequence().
+  // and sequence(). Rows without positions stand for themselves.
   void use_step_rows(Kernel& kernel) const;
   // The cache of a state as `cache`, with its widths, and step rows and pages (ops_attention.cpp).
   void use_cache(Kernel& kernel, uint32_t state_id, Access access, const char* element = "u32") const;
