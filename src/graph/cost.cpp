@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// One op's cost: an overload for each that is more than its operands.
+// One op's cost. Ops that cost more than their operands have an overload.
 class Coster {
  public:
   Coster(const CostFacts& facts, const StepWork& work) : facts_(facts), program_(*facts.program), work_(work) {}
@@ -24,14 +24,14 @@ class Coster {
  private:
   void add(const Embed& op) {
     const WeightShape& table = shape(op.weight);
-    cost_.weight_bytes = rows(op.out) * row_bytes(facts_.formats[op.weight], table.columns);
+    cost_.weight_bytes = rows(op.out) * type(op.out).heads * row_bytes(facts_.formats[op.weight], table.columns);
     cost_.flops = elements(op.out);
   }
   void add(const Linear& op) {
     cost_.flops = rows(op.out) * product(op.weight);
     if (op.adapter) add_adapter(op);
   }
-  // As if each row had an adapter, and as many rows as there are slots one each.
+  // Every row counts as if it had an adapter, and rows as if they had different ones, as far as there are slots.
   void add_adapter(const Linear& op) {
     const AdapterOperand& adapter = op.adapter;
     const uint32_t slots = shape(adapter.a).experts;
@@ -41,6 +41,9 @@ class Coster {
   }
   void add(const RmsNorm& op) { cost_.flops = (op.weight == kNone ? 3 : 4) * elements(op.out); }
   void add(const L2Norm& op) { cost_.flops = 3 * elements(op.out); }
+  void add(const LayerNorm& op) { cost_.flops = 7 * elements(op.out); }
+  void add(const AddBias& op) { cost_.flops = elements(op.out); }
+  void add(const Clamp& op) { cost_.flops = 2 * elements(op.out); }
   void add(const Add& op) { cost_.flops = elements(op.out); }
   void add(const Mul& op) { cost_.flops = elements(op.out); }
   void add(const Scale& op) { cost_.flops = (op.weight == kNone ? 1 : 2) * elements(op.out); }
@@ -70,6 +73,8 @@ class Coster {
     cost_.flops = rows(op.x) * used * (product(op.gate) + product(op.up) + product(op.down)) / experts;
   }
   void add(const Gather& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
+  void add(const Scatter& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
+  void add(const Pool& op) { cost_.flops = (op.shares == kNone ? 1 : 2) * elements(op.x); }
   void add(const Slice& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
   void add(const Sample& op) { cost_.flops = 2 * elements(op.logits); }
 
@@ -81,7 +86,7 @@ class Coster {
   uint64_t weight_bytes(WeightId id) const {
     return uint64_t{shape(id).experts} * shape(id).rows * row_bytes(facts_.formats[id], shape(id).columns);
   }
-  // Of one row with all matrices of the weight.
+  // The flops of one row with all matrices of the weight.
   uint64_t product(WeightId id) const { return uint64_t{2} * shape(id).experts * shape(id).rows * shape(id).columns; }
   uint64_t state_bytes(const StateRef& state, uint64_t count) const {
     return static_cast<uint64_t>(std::llround(facts_.state_bytes[state.state] * static_cast<double>(count)));
@@ -93,7 +98,7 @@ class Coster {
   OpCost cost_;
 };
 
-// Scores and sums of all positions that a row sees; over latents, with the matrices folded into query and result.
+// Counts scores and sums of all positions that a row sees. Over latents, the matrices are folded into query and result.
 void Coster::add(const Attention& op) {
   const KeyShape keys = op.keys(program_);
   const uint64_t of_key = uint64_t{keys.key_width} + keys.value_width;

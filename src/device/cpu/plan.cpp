@@ -20,7 +20,7 @@ std::vector<Dispatch> dispatches_of(const Program& program) {
   auto block = program.blocks.begin();
   for (uint32_t op = 0; op < program.ops.size();) {
     const bool begins = block != program.blocks.end() && block->first_op == op;
-    // A router and its experts are no quicker as one.
+    // Fusing a router and its experts is no faster.
     const bool fused = begins && block->kind != BlockKind::moe;
     dispatches.push_back(
         {.first_op = op, .end_op = fused ? block->end_op : op + 1, .block = fused ? &*block : nullptr});
@@ -126,8 +126,17 @@ void CpuPlan::find_factors() {
   };
   for (const Op& op : program().ops) {
     if (const auto* norm = std::get_if<RmsNorm>(&op)) mark(norm->weight);
+    if (const auto* norm = std::get_if<LayerNorm>(&op)) {
+      mark(norm->weight);
+      mark(norm->bias);
+    }
+    if (const auto* add = std::get_if<AddBias>(&op)) mark(add->bias);
     if (const auto* scale = std::get_if<Scale>(&op)) mark(scale->weight);
     if (const auto* attention = std::get_if<Attention>(&op)) mark(attention->relative);
+    if (const auto* clamp = std::get_if<Clamp>(&op)) {
+      mark(clamp->low);
+      mark(clamp->high);
+    }
     if (const auto* route = std::get_if<Route>(&op)) {
       mark(route->per_expert_scale);
       mark(route->bias);

@@ -7,7 +7,7 @@
 namespace sluice::webgpu {
 namespace {
 
-// One thread an element; a row that has a value that is not finite lowers the op's flag to its number.
+// One thread for each element. The op's flag becomes the lowest row with a value that is not finite.
 constexpr const char* kFind = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 Dispatches Emitter::emit_all(bool looking) {
   std::span<const FusedRun> runs = looking ? std::span<const FusedRun>() : runs_;
   for (op_ = 0; op_ < program_.ops.size();) {
-    // No step of this device guesses.
+    // This device does not compute guesses.
     const auto guess = std::ranges::find(program_.guesses, op_, &ExpertGuess::first_op);
     if (guess != program_.guesses.end()) {
       op_ = guess->end_op;
@@ -120,6 +120,10 @@ Kernel Emitter::elementwise(const char* name, std::string element, ValueId out) 
 }
 
 void Emitter::use_step_rows(Kernel& kernel) const {
+  if (!has_positions(kernel.extent)) {
+    kernel.snippets.emplace_back("fn step_row(row: u32) -> u32 { return row; }\n");
+    return;
+  }
   const bool all = kernel.extent.symbol == Symbol::rows;
   const int wanted = wanted_input(program_);
   const StepLayout& step = layout_.step();
