@@ -10,11 +10,6 @@
 namespace sluice {
 namespace {
 
-std::vector<std::byte> bytes_of(std::string_view text) {
-  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-  return {begin, begin + text.size()};
-}
-
 std::string error_of(const std::vector<std::byte>& bytes, const PictureLimits& limits = {}) {
   const auto picture = decode_picture(bytes, "x", limits);
   return picture ? cat("a picture of ", picture->width, " x ", picture->height) : picture.error().text;

@@ -115,10 +115,8 @@ TEST(SoundFile, HoldsToTheLimits) {
 }
 
 TEST(SoundFile, SaysWhatItFound) {
-  const std::string text = "hello, world";
-  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   EXPECT_EQ(error_of({}), "x: empty file: want a WAV, FLAC, Ogg (Vorbis, Opus), MP3 or AIFF sound");
-  EXPECT_EQ(error_of({begin, begin + text.size()}),
+  EXPECT_EQ(error_of(bytes_of("hello, world")),
             "x: begins with 'hello, w': want a WAV, FLAC, Ogg (Vorbis, Opus), MP3 or AIFF sound");
   EXPECT_EQ(error_of(wav(1, 16000, {})), "x: no samples: want an undamaged sound");
 }
