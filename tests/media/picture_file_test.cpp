@@ -32,6 +32,16 @@ TEST(PictureFile, EveryKindHasPillowsPixels) {
   }
 }
 
+// The numbers that make_media.py draws: their upper bytes.
+TEST(PictureFile, GrayOfSixteenBitsKeepsItsUpperByte) {
+  const Picture picture = unwrap(decode_picture(test_file("media/gray16.png"), "gray16.png"));
+  ASSERT_EQ(picture.pixels.size(), 7u * 5 * 3);
+  for (size_t y = 0; y < 5; ++y)
+    for (size_t x = 0; x < 7; ++x)
+      for (size_t channel = 0; channel < 3; ++channel)
+        EXPECT_EQ(picture.pixels[(y * 7 + x) * 3 + channel], (x * 37 + y * 59 + x * y * 3) % 256);
+}
+
 // Every beginning of every file. Some kinds end with bytes that no pixel of the first frame needs.
 TEST(PictureFile, IsRefusedOrWholeWhereverItEnds) {
   const Json expected = expected_media();

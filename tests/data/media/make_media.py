@@ -227,6 +227,11 @@ def write_goldens(models):
     (HERE / "golden.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
+def write_gray16():
+    """Pillow clips these numbers; the test knows them."""
+    (HERE / "gray16.png").write_bytes(png(WIDTH, HEIGHT, 16, 0, rows_of(draw(channels=2), WIDTH * 2)))
+
+
 def main():
     expected = {}
     for name, data in pictures().items():
@@ -234,6 +239,7 @@ def main():
         expected[name] = described(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
     document = {"pictures": expected, "resized": resized()}
     (HERE / "expected.json").write_text(json.dumps(document, indent=0) + "\n")
+    write_gray16()
     write_tones()
     write_goldens(pathlib.Path(sys.argv[1]))
 
