@@ -61,7 +61,7 @@ inline constexpr int64_t kMaxFormatPrecision = 400;    // more digits than a dou
 // Pictures and sounds
 inline constexpr uint64_t kMaxMediaBytes = 1u << 28;     // of a file
 inline constexpr uint32_t kMaxPictureSide = 65535;       // pixels; the most that JPEG and GIF can say
-inline constexpr uint64_t kMaxPicturePixels = 1u << 26;  // a decoder takes up to ten bytes for each
+inline constexpr uint64_t kMaxPicturePixels = 1u << 26;  // a decoder takes up to 15 bytes for each
 inline constexpr int kMaxPictureScans = 100;             // of a progressive JPEG; each goes over the whole picture
 inline constexpr uint32_t kMaxSoundSeconds = 600;
 inline constexpr uint32_t kMaxSoundChannels = 8;
