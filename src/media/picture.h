@@ -1,4 +1,5 @@
-// A decoded picture.
+// A decoded picture: 8-bit RGB, row by row from the top, three bytes a pixel. Towers resize it (resize.h) and cut it
+// into patches themselves.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,9 @@
 namespace sluice {
 
 struct Picture {
-  uint32_t width = 0, height = 0;
-  std::vector<uint8_t> pixels;  // red, green, blue; row by row
+  uint32_t width = 0;
+  uint32_t height = 0;
+  std::vector<uint8_t> pixels;  // [height][width][3]
 };
 
 }  // namespace sluice

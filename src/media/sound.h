@@ -1,4 +1,5 @@
-// A decoded sound.
+// A decoded sound: one channel of samples from -1 to 1. Towers turn it into frames themselves, those of Gemma 4 with
+// mel.h.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 namespace sluice {
 
 struct Sound {
-  uint32_t rate = 0;           // samples a second
-  std::vector<float> samples;  // one channel, -1 to 1
+  uint32_t rate = 0;  // samples a second
+  std::vector<float> samples;
 };
 
 }  // namespace sluice
