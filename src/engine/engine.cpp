@@ -137,17 +137,7 @@ Status EngineImpl::add_draft_head(DraftModel head, Device& device) {
 }
 
 Status EngineImpl::add_expert_store(ExpertPlaces places, uint32_t slots) {
-  ExpertMemory* const memory = placed_.runner->expert_memory();
-  if (memory == nullptr)
-    return error(ErrorKind::unsupported, "experts: the device holds none in slots: want all in memory");
-  TRY(auto reads, options_.experts.open_reads(places.paths()));
-  auto replacement = make_replacement(options_.experts.replacement, {places.layers(), places.experts()});
-  std::optional<ReadRoom> room;
-  if (memory->slot_memory(0).empty())
-    TRY_ASSIGN(room, ReadRoom::take(places.slot_bytes(), memory->packed_bytes(), slots, *budget_));
-  store_ = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(room), std::move(reads),
-                                         std::move(replacement));
-  store_->warm_up(options_.experts.warm);
+  TRY(store_, open_expert_store(std::move(places), slots, *placed_.runner, *budget_, options_.experts));
   return {};
 }
 
@@ -250,11 +240,7 @@ EngineStats EngineImpl::stats() const {
   return stats;
 }
 
-bool EngineImpl::in_flight(RequestId id) const {
-  const auto concerns = [id](const FlightPart& part) { return part.job == id; };
-  return (flight_ && std::any_of(flight_->parts.begin(), flight_->parts.end(), concerns)) ||
-         std::any_of(sick_.begin(), sick_.end(), [&](const auto& sick) { return concerns(sick.first); });
-}
+bool EngineImpl::in_flight(RequestId id) const { return (flight_ && flight_->concerns(id)) || diagnosis_.concerns(id); }
 
 void EngineImpl::cancel(RequestId id) {
   const auto found = board_.jobs.find(id);

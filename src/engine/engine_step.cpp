@@ -153,7 +153,7 @@ std::vector<Pending> EngineImpl::pending() {
   return wanting;
 }
 
-EngineImpl::FlightPart EngineImpl::flight_part(const Job& job, const Portion& portion) {
+FlightPart EngineImpl::flight_part(const Job& job, const Portion& portion) {
   FlightPart part{.job = job.id, .portion = portion};
   for (uint32_t i = 0; i < portion.logits; ++i) part.wanted.push_back(job.logits_at[job.logits_given + i]);
   // The last row is always looked at, so that what is not finite is found in the step that computed it.
@@ -236,13 +236,10 @@ void EngineImpl::land(const Flight& flight) {
   continuation_->end_step(flight.token_class, std::chrono::duration<double>(took).count(), ended);
   for (size_t i = 0; i < flight.parts.size(); ++i) {
     const FlightPart& part = flight.parts[i];
-    if (finite(part)) {
+    if (finite(part))
       accept(part, flight.token_class, ended[i]);
-      continue;
-    }
-    FlightPart& sick = sick_.emplace_back(part, flight.token_class).first;
-    sick.wanted.resize(sick.wanted.size() - sick.guesses.size());
-    sick.guesses.clear();
+    else
+      diagnosis_.add(part, flight.token_class);
   }
   diagnose_next();
 }
@@ -317,36 +314,27 @@ bool EngineImpl::take_next_results() {
   return true;
 }
 
-// The rows of one sequence alone: its bits do not depend on the others.
 void EngineImpl::diagnose_next() {
-  while (!flight_ && !sick_.empty()) {
-    const auto [part, token_class] = sick_.back();
-    sick_.pop_back();
-    Job& job = board_.jobs.at(part.job);
-    if (job.cancelled) {
+  while (!flight_) {
+    std::optional<Flight> flight = diagnosis_.next();
+    if (!flight) return;
+    Job& job = board_.jobs.at(flight->parts.front().job);
+    if (job.cancelled)
       finish(job, Finish::cancelled);
-      continue;
-    }
-    start({.token_class = token_class, .parts = {part}, .diagnosing = true}, {}, {.find_non_finite = true});
+    else
+      start(*std::move(flight), {}, {.find_non_finite = true});
   }
 }
 
 void EngineImpl::end_diagnosis(const FlightPart& part, const std::optional<NonFinite>& found) {
-  fail(board_.jobs.at(part.job), error(ErrorKind::invalid, describe(part, found)));
+  fail(board_.jobs.at(part.job), error(ErrorKind::invalid, Diagnosis::sentence(part, found)));
   diagnose_next();
-}
-
-// "token 17: layer 3, rms_norm: result is not finite"
-std::string EngineImpl::describe(const FlightPart& part, const std::optional<NonFinite>& found) const {
-  if (!found) return cat("token ", part.portion.end - 1, ": logits are not finite");
-  const std::string layer = found->layer < 0 ? std::string() : cat("layer ", found->layer, ", ");
-  return cat("token ", part.portion.begin + found->row, ": ", layer, found->what, ": result is not finite");
 }
 
 // A device that failed may have lost what it held: nothing that was computed is trusted, and all that goes on is
 // computed again from its tokens.
 void EngineImpl::fail_all(const Flight& flight, const Error& why) {
-  sick_.clear();
+  diagnosis_.clear();
   for (const FlightPart& part : flight.parts) fail(board_.jobs.at(part.job), why);
   if (states_) states_->stop_reading();
   cache_.forget_snapshots();

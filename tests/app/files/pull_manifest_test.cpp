@@ -11,7 +11,7 @@
 #include "base/sha256.h"
 #include "checkpoint/places/ollama_store.h"
 #include "checkpoint/places/places.h"
-#include "tests/app/http_server.h"
+#include "tests/app/files/http_server.h"
 #include "tests/app/program.h"
 
 namespace sluice {

@@ -6,8 +6,8 @@
 #include "device/reference/reference.h"
 #include "graph/expert_guesses.h"
 #include "graph/late_experts.h"
-#include "parity_player.h"
-#include "slot_cases.h"
+#include "tests/device/parity_player.h"
+#include "tests/device/slot_cases.h"
 
 namespace sluice {
 namespace {

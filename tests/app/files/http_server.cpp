@@ -1,4 +1,4 @@
-#include "tests/app/http_server.h"
+#include "tests/app/files/http_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/checkpoint.h"
-#include "tests/checkpoint/stores.h"
+#include "tests/checkpoint/places/stores.h"
 
 namespace sluice {
 namespace {

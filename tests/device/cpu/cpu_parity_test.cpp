@@ -1,10 +1,10 @@
 #include "device/cpu/cpu.h"
-#include "parity.h"
+#include "tests/device/parity.h"
 
 namespace sluice {
 namespace {
 
-// Two threads, so that work is shared out; tests/device/cpu_bits_test.cpp compares other numbers.
+// Two threads, so that work is shared out; tests/device/cpu/cpu_bits_test.cpp compares other numbers.
 ThreadPool& pool() {
   static ThreadPool two(2);
   return two;

@@ -1,5 +1,5 @@
 #include "device/reference/reference.h"
-#include "parity.h"
+#include "tests/device/parity.h"
 
 namespace sluice {
 namespace {

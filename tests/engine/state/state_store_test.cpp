@@ -17,7 +17,7 @@
 #include "engine/session.h"
 #include "tests/engine/engine_run.h"
 #include "tests/engine/real_engine.h"
-#include "tests/engine/saved_bytes.h"
+#include "tests/engine/state/saved_bytes.h"
 
 namespace sluice {
 namespace {

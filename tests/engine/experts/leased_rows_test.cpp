@@ -3,8 +3,8 @@
 #include <cerrno>
 
 #include "engine/plan/memory_plan.h"
+#include "tests/engine/experts/scripted_reads.h"
 #include "tests/engine/real_engine.h"
-#include "tests/engine/scripted_reads.h"
 #include "tests/model/tiny_model.h"
 
 namespace sluice {

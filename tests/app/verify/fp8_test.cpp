@@ -21,7 +21,7 @@ class Fp8Checkpoint : public testing::Test {
   void SetUp() override {
     if (std::system("python3 -c '' 2> /dev/null") != 0) GTEST_SKIP() << "no python3";
     const std::string make = cat("mkdir ", folder_.path("fp8"), " ", folder_.path("f32"),
-                                 " && python3 tests/app/make_fp8.py ", kModel, " ", fp8_, " ", f32_, " 32 48");
+                                 " && python3 tests/app/verify/make_fp8.py ", kModel, " ", fp8_, " ", f32_, " 32 48");
     ASSERT_EQ(std::system(make.c_str()), 0) << make;
   }
   std::string answer(const std::string& model, const char* device) {

@@ -14,7 +14,7 @@
 #include "device/cpu/packing.h"
 #include "device/cpu/simd_level.h"
 #include "format/q8_0.h"
-#include "stored_rows.h"
+#include "tests/device/stored_rows.h"
 
 namespace sluice::cpu {
 namespace {

@@ -12,7 +12,7 @@
 #include "app/files/part_file.h"
 #include "base/files/file.h"
 #include "base/sha256.h"
-#include "tests/app/http_server.h"
+#include "tests/app/files/http_server.h"
 #include "tests/app/program.h"
 
 namespace sluice {

@@ -1,13 +1,13 @@
 // Caches of f32, f16 and bf16: what a rounding of their elements does to attention and no more, and what is refused.
 #include <gtest/gtest.h>
 
-#include "changed_requests.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/simd_level.h"
 #include "device/reference/reference.h"
 #include "graph/cases.h"
-#include "parity_compare.h"
-#include "parity_player.h"
+#include "tests/device/changed_requests.h"
+#include "tests/device/parity_compare.h"
+#include "tests/device/parity_player.h"
 
 namespace sluice {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "engine/plan/layout.h"
+#include "tests/engine/experts/scripted_reads.h"
 #include "tests/engine/real_engine.h"
-#include "tests/engine/scripted_reads.h"
 
 namespace sluice {
 namespace {

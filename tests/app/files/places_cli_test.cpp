@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf_writer.h"
-#include "tests/app/http_server.h"
+#include "tests/app/files/http_server.h"
 #include "tests/app/json_fields.h"
 #include "tests/app/program.h"
 

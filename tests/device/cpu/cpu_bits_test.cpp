@@ -5,11 +5,11 @@
 
 #include <cstring>
 
-#include "changed_requests.h"
 #include "device/cpu/cpu.h"
 #include "graph/cases.h"
-#include "parity_compare.h"
-#include "parity_player.h"
+#include "tests/device/changed_requests.h"
+#include "tests/device/parity_compare.h"
+#include "tests/device/parity_player.h"
 
 namespace sluice {
 namespace {

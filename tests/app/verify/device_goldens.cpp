@@ -1,4 +1,4 @@
-#include "tests/app/device_goldens.h"
+#include "tests/app/verify/device_goldens.h"
 
 #include "base/json.h"
 #include "base/text.h"

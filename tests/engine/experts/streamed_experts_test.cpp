@@ -5,9 +5,9 @@
 
 #include "engine/experts/expert_places.h"
 #include "engine/experts/read_ahead.h"
-#include "tests/engine/far_slots.h"
+#include "tests/engine/experts/far_slots.h"
+#include "tests/engine/experts/scripted_reads.h"
 #include "tests/engine/real_engine.h"
-#include "tests/engine/scripted_reads.h"
 
 namespace sluice {
 namespace {

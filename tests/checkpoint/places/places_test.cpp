@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/places/model_folder.h"
-#include "tests/checkpoint/stores.h"
+#include "tests/checkpoint/places/stores.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/engine/scripted_reads.h"
+#include "tests/engine/experts/scripted_reads.h"
 
 #include <gtest/gtest.h>
 

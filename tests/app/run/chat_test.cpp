@@ -9,7 +9,7 @@
 #include "base/files/file.h"
 #include "base/text.h"
 #include "tests/app/program.h"
-#include "tests/app/terminal.h"
+#include "tests/app/run/terminal.h"
 
 namespace sluice {
 namespace {

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "tests/engine/engine_run.h"
-#include "tests/engine/saved_bytes.h"
+#include "tests/engine/state/saved_bytes.h"
 
 namespace sluice {
 namespace {
