@@ -28,6 +28,7 @@
 #include "engine/sampling.h"
 #include "graph/ops/sample.h"
 #include "model/model.h"
+#include "model/tower.h"
 
 namespace sluice {
 
@@ -68,6 +69,13 @@ struct Progress {
 
 enum class StepState : uint8_t { idle, in_flight, progressed };
 
+// A picture or sound that requests name by its content.
+struct MediaInput {
+  MediaDigest content{};
+  ProgramKind tower{};  // that makes its rows
+  std::shared_ptr<const TowerInputs> inputs;
+};
+
 class Engine {
  public:
   // `device` and `budget` outlive the engine. Fails with the budget's sentence when a reservation does not fit.
@@ -75,6 +83,9 @@ class Engine {
                                                 const EngineOptions& options);
   virtual ~Engine() = default;
 
+  // Before a request that shows it. The engine keeps it while a sequence shows it, and longer while there is room;
+  // given again it costs nothing.
+  virtual Status give_media(MediaInput input) = 0;
   virtual Result<RequestId> submit(Request request) = 0;
   virtual StepState step() = 0;
   // After in_flight: until there may be more to do, some milliseconds at most.

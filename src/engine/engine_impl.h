@@ -21,6 +21,7 @@
 #include "engine/experts/expert_store.h"
 #include "engine/experts/row_store.h"
 #include "engine/flight.h"
+#include "engine/media/media.h"
 #include "engine/plan/layout.h"
 #include "engine/state/kept_states.h"
 #include "engine/state/sequence_files.h"
@@ -43,7 +44,9 @@ class EngineImpl final : public Engine {
   Status add_draft_head(DraftModel head, Device& device);
   Status add_expert_store(ExpertPlaces places, uint32_t slots);
   void add_rows(LeasedRows leased) { leased_ = std::move(leased); }
+  void add_towers(Device& device);
 
+  Status give_media(MediaInput input) override;
   Result<RequestId> submit(Request request) override;
   StepState step() override;
   void wait() override;
@@ -91,9 +94,10 @@ class EngineImpl final : public Engine {
 
   // engine_step.cpp
   bool take_recalled();
-  bool is_reading() const;
+  bool awaits_rows() const;
   bool has_rows(Job& job, const Portion& portion);
   bool has_media(Job& job, const Portion& portion);
+  bool is_shown(const MediaDigest& content) const;
   bool launch();
   std::vector<Pending> pending();
   FlightPart flight_part(const Job& job, const Portion& portion);
@@ -135,6 +139,7 @@ class EngineImpl final : public Engine {
   PageFiles pages_;
   SequenceFiles files_;
   std::optional<KeptStates> states_;  // none: no state store
+  std::optional<Media> media_;        // none: a model without towers
   std::optional<Flight> flight_;
   Diagnosis diagnosis_;
   EngineStats stats_;

@@ -15,10 +15,11 @@ constexpr auto kNearTheEnd = std::chrono::microseconds(300);
 StepState EngineImpl::step() {
   bool progressed = take_recalled();
   if (leased_.store) leased_.store->advance(/*wait=*/false);
+  if (media_ && media_->advance()) progressed = true;
   if (continuation_->busy()) return continuation_->poll() || progressed ? StepState::progressed : StepState::in_flight;
   if (!flight_ && take_next_results()) return StepState::progressed;
   const bool launched = !flight_ && launch();
-  if (!flight_ && !launched && !progressed && !is_reading()) return StepState::idle;
+  if (!flight_ && !launched && !progressed && !awaits_rows()) return StepState::idle;
   progressed |= launched && !flight_;
   while (const std::optional<Completion> completion = placed_.runner->poll()) {
     complete(*completion);
@@ -28,9 +29,9 @@ StepState EngineImpl::step() {
   return progressed ? StepState::progressed : StepState::in_flight;
 }
 
-// States or rows, for requests whose next step waits for them.
-bool EngineImpl::is_reading() const {
-  return (states_ && states_->busy()) || (leased_.store && leased_.store->reading());
+// States, rows of tables or rows of towers, for requests whose next step waits for them.
+bool EngineImpl::awaits_rows() const {
+  return (states_ && states_->busy()) || (leased_.store && leased_.store->reading()) || (media_ && media_->busy());
 }
 
 void EngineImpl::wait() {
@@ -109,7 +110,7 @@ bool EngineImpl::launch() {
       flight.parts.push_back(flight_part(job, portion));
     progressed |= job.state != Job::State::running;
   }
-  if (flight.parts.empty()) return progressed || !is_reading();  // the next batch is of others
+  if (flight.parts.empty()) return progressed || !awaits_rows();  // the next batch is of others
   start(std::move(flight), copies, {});
   return true;
 }
@@ -126,17 +127,13 @@ bool EngineImpl::has_rows(Job& job, const Portion& portion) {
   return there && *there;
 }
 
-// Rows of pictures and sounds may have gone since they were given.
+// Whether all rows of pictures and sounds that the portion shows are there; else they are computed, and others go on.
 bool EngineImpl::has_media(Job& job, const Portion& portion) {
-  if (!ports_.media) return true;
-  const History& history = board_.sequence_of(job).text.history;
-  for (uint32_t i = portion.begin; i < portion.end; ++i) {
-    if (!history[i].is_media() || model_->media_row(history[i].media) >= 0) continue;
-    fail(job, error(ErrorKind::not_found, "token ", i, ": row ", history[i].media.row,
-                    " of its picture or sound is not there: want it given again"));
-    return false;
-  }
-  return true;
+  if (!media_) return true;
+  const std::span<const HistoryToken> history = board_.sequence_of(job).text.history;
+  const Result<bool> there = media_->has(job.id, history.subspan(portion.begin, portion.end - portion.begin));
+  if (!there) fail(job, there.error());
+  return there && *there;
 }
 
 std::vector<Pending> EngineImpl::pending() {
@@ -144,6 +141,7 @@ std::vector<Pending> EngineImpl::pending() {
   for (auto& [id, job] : board_.jobs) {
     if (leased_.store && job.state != Job::State::running) leased_.store->release(id);
     if (job.state != Job::State::running || (leased_.store && leased_.store->waits(id))) continue;
+    if (media_ && media_->waits(id)) continue;
     const uint32_t adjustments = most_adjustments(job.request.sampling, model_->suppressed);
     const CachedHistory& text = board_.sequence_of(job).text;
     Pending& one = wanting.emplace_back(pending_of(job, text, cache_, adjustments));
@@ -172,9 +170,9 @@ StepPart EngineImpl::step_part(const FlightPart& part) {
                 .begin = part.portion.begin,
                 .end = part.portion.end + static_cast<uint32_t>(part.guesses.size()),
                 .wanted = part.wanted};
-  for (uint32_t i = step.begin; ports_.media && i < step.end; ++i) {
+  for (uint32_t i = step.begin; media_ && i < step.end; ++i) {
     const bool is_media = i < text.history.size() && text.history[i].is_media();
-    step.media.push_back(is_media ? model_->media_row(text.history[i].media) : -1);
+    step.media.push_back(is_media ? media_->row(text.history[i].media).data() : nullptr);
   }
   if (part.samples)
     step.sampling =
@@ -319,10 +317,13 @@ void EngineImpl::diagnose_next() {
     std::optional<Flight> flight = diagnosis_.next();
     if (!flight) return;
     Job& job = board_.jobs.at(flight->parts.front().job);
+    const FlightPart& part = flight->parts.front();
     if (job.cancelled)
       finish(job, Finish::cancelled);
-    else
+    else if (has_media(job, part.portion))
       start(*std::move(flight), {}, {.find_non_finite = true});
+    else if (job.state == Job::State::running)  // its rows were forgotten since
+      fail(job, error(ErrorKind::invalid, Diagnosis::sentence(part, {})));
   }
 }
 

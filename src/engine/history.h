@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "graph/program.h"
@@ -19,12 +20,22 @@ namespace sluice {
 // The first bytes of a picture's or sound's SHA-256, and of how it was prepared. All zero: none.
 using MediaDigest = std::array<uint8_t, 16>;
 
+// What the text's positions and attention need to know of a picture or sound.
+struct MediaShape {
+  // Rows by time, height and width, where positions count them so (mrope); zeros: rows follow one another.
+  std::array<uint16_t, 3> grid{};
+  uint16_t sees_ahead = 0;  // 1: its rows see one another, later ones too
+  auto operator<=>(const MediaShape&) const = default;
+};
+
 // A row that a picture or sound becomes.
 struct MediaRow {
   MediaDigest content{};
   uint32_t row = 0;
+  MediaShape shape{};
   auto operator<=>(const MediaRow&) const = default;
 };
+static_assert(std::has_unique_object_representations_v<MediaRow>);  // its bytes are hashed
 
 struct HistoryToken {
   int32_t token = 0;
@@ -41,15 +52,25 @@ struct MediaSpan {
   uint32_t at = 0;  // index of the first
   uint32_t rows = 0;
   MediaDigest content{};
+  MediaShape shape{};
 };
 
 inline constexpr uint32_t kCut = kPagePositions;
 constexpr uint32_t cut_below(uint64_t position) { return static_cast<uint32_t>(position / kCut * kCut); }
 
+// Whether elements `at - 1` and `at` are rows of one showing of a picture.
+inline bool is_inside_media(std::span<const HistoryToken> history, size_t at) {
+  if (at == 0 || at >= history.size() || !history[at].is_media()) return false;
+  const MediaRow &before = history[at - 1].media, &here = history[at].media;
+  return here.content == before.content && here.row == before.row + 1;
+}
+
 // Whether what is computed of a history may end before element `at` and go on there later. The one place that knows the
-// rule: a picture that sees ahead will forbid its own elements here.
+// rule. The rows of a picture that sees ahead are computed together.
 inline bool may_be_cut_before(std::span<const HistoryToken> history, size_t at) {
-  if (at % kCut == 0 || at >= history.size()) return true;
+  if (at >= history.size()) return true;
+  if (history[at].media.shape.sees_ahead != 0 && is_inside_media(history, at)) return false;
+  if (at % kCut == 0) return true;
   return history[at - 1].token_class == TokenClass::decode || history[at].token_class == TokenClass::decode;
 }
 

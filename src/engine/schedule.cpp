@@ -90,7 +90,8 @@ bool Schedule::extend(Draft& draft, const Pending& pending, Portion& portion) co
   const uint32_t rows = end - portion.end;
   const uint32_t logits = logits_below(pending, end) - portion.logits;
   const uint32_t adjustments = end == pending.end ? pending.adjustments : 0;
-  if (draft.rows + rows > limits_.chunk || draft.adjustments + adjustments > limits_.adjustments) return false;
+  const uint32_t most = draft.rows == 0 ? std::max(limits_.chunk, limits_.rows) : limits_.chunk;
+  if (draft.rows + rows > most || draft.adjustments + adjustments > limits_.adjustments) return false;
   const uint32_t logits_left = limits_.logits - draft.logits;
   // A block with more logits than are left waits, unless it is the first of the step: then it comes again.
   if (logits > logits_left && draft.rows > 0) return false;

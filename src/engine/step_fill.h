@@ -32,7 +32,7 @@ struct StepPart {
   std::span<const int32_t> drafts = {};
   uint32_t begin = 0;
   uint32_t end = 0;
-  std::vector<int32_t> media = {};         // by row, for a program with that input
+  std::vector<const float*> media = {};    // by row, for a program with media; null: the row is a token's
   std::vector<uint32_t> wanted = {};       // positions, ascending, the last row's among them
   std::vector<RowSampling> sampling = {};  // of the last ones; what others sample is not looked at
 };

@@ -18,6 +18,13 @@
 
 namespace sluice {
 
+// What the engine needs of a tower (model/tower.h).
+struct TowerModel {
+  ProgramKind kind{};
+  Program program;
+  const WeightSource* weights = nullptr;  // outlives the engine
+};
+
 // What the engine needs of a model.
 struct TextModel {
   Program program;
@@ -26,10 +33,9 @@ struct TextModel {
   uint32_t context = 0;                      // positions that it was made for
   std::vector<int32_t> suppressed = {};      // tokens never to be sampled
   std::function<std::string()> digest = {};  // names the model in saved states
-  // Where a row of a picture or sound lies, as the program's input "media" has it; -1: it was not computed. Of a
-  // program with that input.
-  std::function<int32_t(const MediaRow&)> media_row = {};
-  WeightFiles files = {};  // to read experts from
+  std::vector<TowerModel> towers = {};
+  uint32_t uncut_rows = 0;  // the most rows of a picture that sees ahead, which one step must hold
+  WeightFiles files = {};   // to read experts from
 };
 
 // Of a model that is copied into it, since that keeps the weights. `hidden`: as TextOptions has it.
@@ -40,8 +46,11 @@ WeightFiles weight_files(const Model& model);
 struct TextPorts {
   uint32_t tokens = 0, wanted = 0;  // inputs
   ValueId logits = kNone, sample = kNone;
-  ValueId hidden = kNone;              // only of a program that feeds a draft head
-  std::optional<uint32_t> media = {};  // input: for each row -1, or the row of a picture or sound that stands there
+  ValueId hidden = kNone;  // only of a program that feeds a draft head
+  // Inputs of a model with towers: for each row -1 or its row of media_rows; the rows of pictures and sounds; and,
+  // where pictures see ahead, the last position that each row sees.
+  std::optional<uint32_t> media = {}, media_rows = {}, last = {};
+  uint32_t media_columns = 0;
 };
 Result<TextPorts> find_ports(const Program& program);
 

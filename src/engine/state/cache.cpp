@@ -166,6 +166,7 @@ std::optional<std::vector<PageTable>> Cache::snapshot_tables(const CachedHistory
 }
 
 void Cache::insert(const CachedHistory& sequence, const SnapshotMark& mark) {
+  if (!may_be_cut_before(sequence.history, mark.position)) return;
   Snapshot snapshot{.length = mark.position, .tables = {}, .at_boundary = mark.at_boundary};
   for (uint32_t g = 0; g < groups(); ++g) {
     const PageRange range = pages_at(group(g), mark.position);

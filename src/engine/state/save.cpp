@@ -34,11 +34,12 @@ std::vector<SavedMedia> media_runs(const History& history) {
     const MediaRow& media = history[i].media;
     if (!history[i].is_media()) continue;
     const bool goes_on = !runs.empty() && runs.back().first + runs.back().count == i &&
-                         runs.back().content == media.content && runs.back().row + runs.back().count == media.row;
+                         runs.back().content == media.content && runs.back().shape == media.shape &&
+                         runs.back().row + runs.back().count == media.row;
     if (goes_on)
       ++runs.back().count;
     else
-      runs.push_back({.first = i, .count = 1, .row = media.row, .content = media.content});
+      runs.push_back({.first = i, .count = 1, .row = media.row, .content = media.content, .shape = media.shape});
   }
   return runs;
 }
@@ -214,7 +215,8 @@ Status SaveReader::read_media(Checksum& sum) {
       return corrupt(cat("has ", run.count, " rows of a picture or sound at element ", run.first),
                      cat("some within its ", tokens_));
     end = uint64_t{run.first} + run.count;
-    for (uint32_t i = 0; i < run.count; ++i) saved_.history[run.first + i].media = {run.content, run.row + i};
+    for (uint32_t i = 0; i < run.count; ++i)
+      saved_.history[run.first + i].media = {run.content, run.row + i, run.shape};
   }
   return {};
 }

@@ -64,8 +64,9 @@ struct SavedMedia {
   uint32_t count = 0;
   uint32_t row = 0;
   MediaDigest content{};
+  MediaShape shape{};
 };
-static_assert(sizeof(SavedMedia) == 28);
+static_assert(sizeof(SavedMedia) == 36);
 
 struct SavedSequence {
   std::string digest;       // of the model
