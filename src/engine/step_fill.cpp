@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// Where the next part's rows go.
+// The place of the next part's rows in the step.
 struct Cursor {
   uint32_t row = 0;
   uint32_t wanted = 0;
@@ -55,7 +55,7 @@ void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, cons
   }
 }
 
-// The slot that was provided for the state after `end` positions, or -1.
+// The slot provided for the state after `end` positions, or -1.
 int32_t slot_after(const CachedHistory& history, uint32_t group, uint32_t end) {
   const PageTable& next = history.slots[group].next;
   const uint32_t behind = history.provided - end;
@@ -143,7 +143,7 @@ std::vector<RowSampling> row_samplings(const SamplingSettings& settings, uint32_
   };
   std::vector<RowSampling> rows{sampling(history)};
   if (guesses.empty()) return rows;
-  const size_t kept = std::min<size_t>(history.size(), kMaxPenaltyWindow);  // no adjustment looks further back
+  const size_t kept = std::min<size_t>(history.size(), kMaxPenaltyWindow);  // no adjustment depends on older tokens
   History recent(history.end() - static_cast<std::ptrdiff_t>(kept), history.end());
   for (const int32_t guess : guesses) {
     recent.push_back({guess, TokenClass::decode});

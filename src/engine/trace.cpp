@@ -18,7 +18,7 @@ Status wait(Runner& runner, Ticket ticket) {
   }
 }
 
-// One step of so many rows, all wanted.
+// A plan for one step of `rows` rows, all wanted.
 PlanRequest traced_plan(const Program& program, Arithmetic arithmetic, uint32_t rows) {
   PlanRequest request{.program = &program, .arithmetic = arithmetic, .maxima = {}, .pages = {}};
   request.traced = true;
@@ -48,7 +48,7 @@ std::span<std::byte> bytes_of(TracedValue& value) {
                               : std::as_writable_bytes(std::span(value.floats));
 }
 
-// Heads in the order of NamedValue::heads.
+// Puts heads into the order of NamedValue::heads.
 void order_heads(TracedValue& value, const ValueType& type, const std::vector<uint32_t>& heads) {
   if (heads.empty() || type.element != Element::f32) return;
   std::vector<float> ordered;

@@ -1,4 +1,4 @@
-// inspect, convert, devices and verify as a user runs them; what they say of files that are wrong.
+// inspect, convert, devices and verify as a user runs them, also on wrong files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -46,7 +46,7 @@ class MediaRows : public testing::Test {
   const std::string folder = cat(testing::TempDir(), ::getpid(), "_media_rows_test");
 };
 
-TEST_F(MediaRows, ShareNothingBeyondWhereTheirContentDiffers) {
+TEST_F(MediaRows, ShareNothingBehindTheFirstDifferentContent) {
   FakeEngine fake = engine();
   EXPECT_EQ(tokens_of(fake.answer(about(1))), want(about(1)));
   const Progress other = fake.answer(about(2));
@@ -99,7 +99,7 @@ TEST_F(MediaRows, NameStatesInTheStore) {
   EXPECT_TRUE(store.take_notes().empty());
 }
 
-TEST_F(MediaRows, AreRefusedWhereTheModelOrThePromptHasNoPlaceForThem) {
+TEST_F(MediaRows, AreRefusedWithoutAPlaceInModelOrPrompt) {
   FakeEngine tokens_alone;
   EXPECT_EQ(tokens_alone.engine->submit(about(1)).error().text,
             "request: has pictures or sounds: want tokens alone for this model");

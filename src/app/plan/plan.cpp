@@ -1,4 +1,4 @@
-// sluice plan: what a model would take of memory and how fast it would be, before it is loaded or even here.
+// sluice plan: predicts the memory and the speed of a model before it is loaded or downloaded.
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -1,5 +1,5 @@
-// sluice verify: holds a model file to what another implementation computed (golden.h), by design.md's bars
-// (verify_bars.h), on the device and in the arithmetic that would answer users.
+// sluice verify: compares a model file with numbers that another implementation computed (golden.h), by the bars of
+// verify_bars.h, on the device and in the arithmetic that would answer users.
 #include <algorithm>
 #include <utility>
 
@@ -40,7 +40,7 @@ uint32_t longest_case(const std::vector<const GoldenCase*>& cases) {
   return static_cast<uint32_t>(longest);
 }
 
-// One arithmetic's engines and what its cases are judged by.
+// The engines of one arithmetic and the judge of its cases.
 class Verifier {
  public:
   // `experts`: of the engine that is held to the bars.
@@ -138,7 +138,7 @@ CaseReport not_run_report(const GoldenCase& golden_case) {
   return report;
 }
 
-// What is verified, and by what.
+// The model to verify, and the golden.
 struct Subject {
   Golden golden;
   Selection selection;  // points into `golden`

@@ -10,13 +10,13 @@
 namespace sluice {
 namespace {
 
-constexpr uint32_t kLeasedSteps = 4;  // whose rows of tables lie in memory
+constexpr uint32_t kLeasedSteps = 4;  // the steps whose table rows fit into memory
 constexpr uint32_t kMaxSequences = 4096;
 constexpr uint32_t kMaxChunk = 1u << 16;
 constexpr uint32_t kMostPictureRows = 1120;  // of the largest that Gemma 4's processor makes
-constexpr uint32_t kLeastContext = 256;      // below which an open context does not shrink
-constexpr uint32_t kSnapshots = 8;           // a conversation's system prompt and last turns
-constexpr uint32_t kFewSnapshots = 2;        // where what they leave goes to experts, which every token needs
+constexpr uint32_t kLeastContext = 256;      // an open context is not reduced further
+constexpr uint32_t kSnapshots = 8;           // for a conversation's system prompt and last turns
+constexpr uint32_t kFewSnapshots = 2;        // with streamed experts: the memory serves them better
 constexpr uint32_t kUsualAdjustments = 64;   // of a sequence: a default penalty window
 
 Status check_options(const TextModel& model, const EngineOptions& options) {
@@ -174,7 +174,7 @@ uint32_t adjustments_of_one(const TextModel& model) {
   return kMaxPenaltyWindow + kMaxLogitBiases + static_cast<uint32_t>(model.suppressed.size());
 }
 
-// Of a decode step.
+// The most rows of a decode step.
 uint32_t decoded_rows(const EngineOptions& options) { return options.sequences * (1 + drafts_of(options)); }
 
 uint32_t leased_rows(const EngineOptions& options) {

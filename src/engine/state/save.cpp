@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "files are written as 
 constexpr char kMagic[9] = "SLUICESQ";
 constexpr uint32_t kVersion = 3, kMediaVersion = 4;
 constexpr uint64_t kTokenBytes = 5;
-constexpr size_t kPiece = size_t{1} << 17;  // bytes read or written while they are in a cache for their checksum
+constexpr size_t kPiece = size_t{1} << 17;  // bytes: small enough that the checksum finds them in the processor's cache
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -46,7 +46,7 @@ std::vector<SavedMedia> media_runs(const History& history) {
 
 uint64_t media_bytes(uint64_t runs) { return runs == 0 ? 0 : sizeof runs + runs * sizeof(SavedMedia); }
 
-// All checksums at the end.
+// Bytes of the checksums at the end of the file.
 uint64_t sums_bytes(size_t groups) { return (groups + 1) * kChecksumBytes; }
 
 }  // namespace
@@ -201,7 +201,7 @@ Status SaveReader::read_media_count(Checksum& sum) {
   return {};
 }
 
-// Runs are marked in the history, whose tokens follow.
+// Marks the rows of pictures and sounds in the history, before its tokens are read.
 Status SaveReader::read_media(Checksum& sum) {
   saved_.history.resize(static_cast<size_t>(tokens_));
   std::vector<SavedMedia> runs(static_cast<size_t>(media_));
@@ -230,7 +230,7 @@ Status SaveReader::check_size() const {
 }
 
 Status SaveReader::read_tokens(Checksum& sum) {
-  const auto tokens = static_cast<size_t>(tokens_);  // the file is as long as that
+  const auto tokens = static_cast<size_t>(tokens_);  // checked against the file's size
   std::vector<int32_t> ids(tokens);
   std::vector<uint8_t> classes(tokens);
   TRY_STATUS(read(tokens_at_, std::as_writable_bytes(std::span(ids)), sum));
@@ -253,7 +253,7 @@ Status SaveReader::read_sums(Checksum& sum) {
   return stored == sum.value() ? Status() : Status(damaged());
 }
 
-// Of a group, or where the checksums begin. Fits, as the file's size does.
+// The offset of a group's pages, or of the checksums behind the last group. Cannot overflow: the file is that long.
 uint64_t SaveReader::pages_at(size_t group) const {
   return tokens_at_ + tokens_ * kTokenBytes + *page_bytes_of(saved_, group).value();
 }

@@ -1,4 +1,4 @@
-// sluice bench as a user runs it, and the synthetic models it measures.
+// `sluice bench` as a user runs it, and the synthetic models that it measures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -127,7 +127,7 @@ TEST(MeteredDevice, TimesEveryOpOfAStepOnEveryDevice) {
 }
 
 // A greedy answer of the same model soon repeats itself, and with it its experts.
-TEST(Bench, AnswersOfStreamedExpertsAreOfRandomTokens) {
+TEST(Bench, StreamedExpertsAreTimedWithRandomTokens) {
   ThreadPool pool(1);
   const auto cpu = make_cpu_device({.pool = &pool});
   const Result<Checkpoint> checkpoint = open_checkpoint(kMoe);
@@ -162,7 +162,7 @@ TEST(Bench, AnswersOfStreamedExpertsAreOfRandomTokens) {
   EXPECT_GT(choices(), 12u);  // of 28 pairs
 }
 
-TEST(OpShares, TheLimitIsWhatNeedsMore) {
+TEST(OpShares, TheSlowerOfBandwidthAndComputingIsTheLimit) {
   OpShare share{.seconds = 2, .cost = {.weight_bytes = 100, .flops = 300}};
   EXPECT_DOUBLE_EQ(share.limit_share(100, {.f32 = 1000, .integers = 3000}), 0.5);
   EXPECT_DOUBLE_EQ(share.limit_share(1000, {.f32 = 200, .integers = 3000}), 0.75);

@@ -1,4 +1,4 @@
-// The program as a shell sees it: help, exit statuses, and one sentence for whatever is wrong.
+// The program as a shell sees it: help, exit statuses, and one sentence for each mistake.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// What shells make of `sluice completion`, and that installing puts everything where it is found.
+// `sluice completion` in real shells, and an installed program that finds its files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

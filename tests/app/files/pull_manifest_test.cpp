@@ -117,7 +117,7 @@ TEST_F(PullManifest, AModelComesIntoAStoreAndIsFoundByName) {
   EXPECT_EQ(*read_file(files->path, 1 << 24), model_);
 }
 
-TEST_F(PullManifest, WhatIsThereIsNotFetchedAgain) {
+TEST_F(PullManifest, FilesThatExistAreNotFetchedAgain) {
   serve_manifest(whole_manifest());
   ASSERT_EQ(refusal(request()), "pulled");
   const size_t before = server_.requests().size();
@@ -190,7 +190,7 @@ TEST_F(PullManifest, AListGivesItsFirstModel) {
   EXPECT_EQ(refusal(request()), request().url + ": a list of 1 manifests, none of them with a GGUF model: want one");
 }
 
-TEST_F(PullManifest, WhatIsNoManifestIsRefusedBeforeAnythingIsFetched) {
+TEST_F(PullManifest, AnythingButAManifestIsRefusedBeforeFilesAreFetched) {
   serve_manifest("<html>");
   EXPECT_THAT(refusal(request()), StartsWith(request().url + ": no JSON at byte"));
   serve_manifest(cat(R"({"layers":[)", entry("tensor", "piece"), "]}"));

@@ -127,7 +127,7 @@ TEST_F(Pull, ItTriesAgainByItself) {
   EXPECT_EQ(server.requests().size(), 2u);
 }
 
-TEST_F(Pull, WhatGetsFurtherMayFailMoreOftenThanTheRetries) {
+TEST_F(Pull, ADownloadThatProgressesMayFailMoreOftenThanItsRetries) {
   const HttpServer server([&](const ServerRequest& asked) {
     ServerReply reply = file_reply(asked, content_, kEtag);
     reply.sent_bytes = 60'000;
@@ -180,7 +180,7 @@ TEST_F(Pull, AServerThatIgnoresIfRangeIsNotBelieved) {
 }
 
 // Where nobody has said how long the file is, its ETag alone tells two apart.
-TEST_F(Pull, AnotherEtagIsAnotherFileAlsoWhereNoLengthIsKnown) {
+TEST_F(Pull, AnotherEtagIsAnotherFileEvenWithoutALength) {
   const HttpServer server([&](const ServerRequest& asked) {
     ServerReply reply;
     const bool rest = asked.headers.contains("range");
@@ -443,7 +443,7 @@ TEST_F(Pull, AFileThatCameMeanwhileIsNotFetchedAgain) {
   EXPECT_THAT(files(), ElementsAre("m.gguf"));
 }
 
-TEST_F(Pull, WhatDoesNotFitOnTheDiskIsNotBegun) {
+TEST_F(Pull, ADownloadLargerThanTheDiskIsNotBegun) {
   const HttpServer server([&](const ServerRequest& asked) {
     ServerReply reply = file_reply(asked, content_, kEtag);
     reply.said_bytes = int64_t{1} << 60;
@@ -457,7 +457,7 @@ TEST_F(Pull, WhatDoesNotFitOnTheDiskIsNotBegun) {
 }
 
 // A limit on the size of files stands for the full disk: the same write fails.
-TEST_F(Pull, ADiskThatFillsUpKeepsWhatItHas) {
+TEST_F(Pull, AFullDiskKeepsThePartOfTheDownload) {
   const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, content_, kEtag); });
   PullRequest wanted = request(server.url("/m.gguf"));
   wanted.options.retries = 3;
@@ -477,7 +477,7 @@ TEST_F(Pull, ADiskThatFillsUpKeepsWhatItHas) {
   EXPECT_EQ(content("m.gguf"), content_);
 }
 
-TEST_F(Pull, AFolderThatCannotBeMadeIsSaid) {
+TEST_F(Pull, AFolderThatCannotBeMadeIsNamed) {
   ASSERT_TRUE(write_file(folder_.path("file"), "x").ok());
   PullRequest wanted = request("http://127.0.0.1:1/m.gguf");
   wanted.folder = folder_.path("file/below");

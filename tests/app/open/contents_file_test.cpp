@@ -50,7 +50,7 @@ TEST_F(ContentsFileTest, TheOldestGo) {
   EXPECT_EQ(open().find(version(1000)), contents(1000));
 }
 
-TEST_F(ContentsFileTest, WhatIsNoneOfItsLinesIsLeftAlone) {
+TEST_F(ContentsFileTest, ForeignLinesAreLeftAlone) {
   open().keep(version(1), contents(1));
   const std::string good = *read_file(path_, 1 << 20);
   for (const std::string& bad : {std::string("sluice contents 2\n") + good, std::string(), std::string("\0\n", 2),

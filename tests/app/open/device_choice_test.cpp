@@ -1,4 +1,4 @@
-// What --device auto takes, by a table of candidates: no GPU is wanted.
+// The device that --device auto chooses, by a table of candidates. The test needs no GPU.
 #include "app/open/device_choice.h"
 
 #include <gtest/gtest.h>

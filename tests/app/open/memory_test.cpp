@@ -1,5 +1,5 @@
-// --memory as a promise: a model several times larger than its bound answers within it, also where the system holds the
-// program to it, and what does not fit is refused before anything is loaded.
+// --memory holds: a model several times larger than the bound answers within it, also in a control group with that
+// bound. A model that does not fit is refused before anything is loaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -189,7 +189,7 @@ TEST_F(Memory, AnswersWithinABoundAsWithout) {
 }
 
 // A head was read where it lies in the file while its packed form was made behind the answer: it stood in memory twice.
-TEST_F(Memory, AHeadThatIsPackedDoesNotStandThereTwice) {
+TEST_F(Memory, APackedHeadIsNotInMemoryTwice) {
   const TemporaryFolder folder;
   const std::string path = folder.path("head.gguf");
   const Status written = write_model(path, /*vocabulary=*/65536, /*experts=*/8, "q8_0");
@@ -233,7 +233,7 @@ TEST(MachineMemory, ThisProcessHasSome) {
 }
 
 // What getrusage calls the most memory of a process is also that of the process it was forked from.
-TEST(MachineMemory, PeakIsNotThatOfWhoStartedTheProgram) {
+TEST(MachineMemory, PeakExcludesTheParentProcess) {
   const std::vector<char> large(size_t{1} << 29, 1);
   const ProgramResult result = run_sluice({"run", "demo", "ab", "--greedy", "--max-tokens", "2", "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
@@ -264,7 +264,7 @@ TEST_F(Memory, PlanSaysWhatRunDoes) {
   EXPECT_EQ(run({"--memory", cat(floor - 16'000'000)}).status, 1);
 }
 
-TEST_F(Memory, RecordedRoutingIsWhatPlanGoesBy) {
+TEST_F(Memory, PlanUsesRecordedRouting) {
   const TemporaryFolder folder;
   const std::string path = folder.path("routing");
   EXPECT_EQ(answer_of(run({"--memory", "130M", "--max-tokens", "9", "--record-routing", path})),
@@ -321,7 +321,7 @@ TEST(PlannedMemory, ASmallModelIsPlannedInLittleMemory) {
   EXPECT_THAT(planned.out, HasSubstr("tokens/s foreseen"));
 }
 
-TEST(PlannedMemory, ARoutingFileIsLookedAtAlsoWhereNoExpertIsRead) {
+TEST(PlannedMemory, ARoutingFileIsCheckedEvenIfNoExpertIsStreamed) {
   const TemporaryFolder folder;
   const std::string path = folder.path("routing");
   ASSERT_TRUE(write_file(path, "sluice routing 1: 1 layers, 4 experts, 2 a token\n0 1\n"));

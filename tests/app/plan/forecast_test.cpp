@@ -1,4 +1,4 @@
-// What a forecast makes of numbers that were measured: here made up.
+// Forecasts from measurements, which are made up here.
 #include "app/plan/forecast.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class GpuForecast : public testing::Test {
   std::string path_ = folder_.path("routing");
 };
 
-TEST_F(GpuForecast, IsTheStepThatWasPlayedWhereAllExpertsAreThere) {
+TEST_F(GpuForecast, IsTheMeasuredStepIfAllExpertsFit) {
   const Forecast foreseen = foresee(kLayers * kExperts, measured());
   EXPECT_EQ(foreseen.hit_rate, 1);
   EXPECT_EQ(foreseen.disk_bytes, 0);
@@ -63,7 +63,7 @@ TEST_F(GpuForecast, IsTheStepThatWasPlayedWhereAllExpertsAreThere) {
 }
 
 // Both experts of each of three layers are lacking.
-TEST_F(GpuForecast, AddsWhatLayersWaitForExperts) {
+TEST_F(GpuForecast, AddsTheTimeThatLayersWaitForExperts) {
   const Forecast foreseen = foresee(kUsed, measured());
   EXPECT_EQ(foreseen.hit_rate, 0);
   EXPECT_DOUBLE_EQ(foreseen.disk_bytes, kLayers * kUsed * kReadBytes);
@@ -80,7 +80,7 @@ TEST_F(GpuForecast, LiesBetweenForSomeSlots) {
   EXPECT_LT(some.tokens_per_second, 100);
 }
 
-TEST_F(GpuForecast, IsNoneWithoutWhatItRestsOn) {
+TEST_F(GpuForecast, IsNoneWithoutItsMeasurements) {
   Measured unread = measured();
   unread.step_times->reads = false;
   EXPECT_EQ(foresee(kUsed, unread).tokens_per_second, 0);
@@ -91,7 +91,7 @@ TEST_F(GpuForecast, IsNoneWithoutWhatItRestsOn) {
   EXPECT_EQ(plan_line(foresee(kUsed, unplayed), 90), "");
 }
 
-TEST(DeviceMemory, IsMostOfWhatTheGpuSays) {
+TEST(DeviceMemory, IsMostOfTheMemoryThatTheGpuReports) {
   EXPECT_EQ(default_device_memory({.memory = Domain::device(), .memory_bytes = 10'000}), 9'000u);
   EXPECT_EQ(default_device_memory({.memory = Domain::device(), .memory_bytes = 10'000, .shares_memory = true}), 7'500u);
   EXPECT_EQ(default_device_memory({.memory = Domain::device()}), 0u);

@@ -1,4 +1,4 @@
-// What is typed in chats, kept between them.
+// The history of typed lines, kept between chats.
 #include "app/run/chat_history.h"
 
 #include <gtest/gtest.h>

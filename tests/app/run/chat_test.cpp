@@ -1,4 +1,4 @@
-// A chat as somebody at a terminal has it: the program on a pseudo terminal of its own.
+// A chat at a terminal: the program on its own pseudo terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Which experts were hot the last time: kept, read before they are chosen, and left alone when damaged.
+// The list of hot experts of the last run: kept, used for prefetching, and ignored if damaged.
 #include "app/run/expert_list.h"
 
 #include <gmock/gmock.h>

@@ -212,7 +212,7 @@ uint64_t bytes_of(const Plan& plan, Purpose purpose) {
   return 0;
 }
 
-TEST(CpuPlan, NamesItsNumericsAndHoldsWhatItSays) {
+TEST(CpuPlan, NamesItsNumericsAndItsMemory) {
   ThreadPool pool(1);
   const auto device = make_cpu_device({.pool = &pool, .limit = SimdLevel::scalar});
   const OpCase one = layer_case(Format::bf16, 40);
@@ -231,7 +231,7 @@ TEST(CpuPlan, NamesItsNumericsAndHoldsWhatItSays) {
   EXPECT_EQ(budget.used(Domain::host), all);
 }
 
-TEST(CpuPlan, RefusesWhatItCannotComputeWith) {
+TEST(CpuPlan, RefusesFormatsItCannotComputeWith) {
   ThreadPool pool(1);
   const auto device = make_cpu_device({.pool = &pool});
   const OpCase one = layer_case(Format::bf16, 1);

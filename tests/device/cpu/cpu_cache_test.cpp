@@ -69,7 +69,7 @@ TEST_P(CpuCache, AnswersAreOffByTheRoundingOfElements) {
 }
 
 // Queries, softmax and sums are f32 in both arithmetics.
-TEST_P(CpuCache, OfF32FastAttentionIsExact) {
+TEST_P(CpuCache, InF32MakesFastAttentionExact) {
   ChangedRequests f32 = with_cache(pool_, GetParam(), Format::f32);
   for (const OpCase& one : cases_of("attention")) {
     if (!one.weights.empty()) continue;
@@ -97,7 +97,7 @@ TEST_P(CpuCache, IsPartOfTheNumericsIdAndOfAPagesSize) {
   EXPECT_EQ(plan(Format::f16)->page_bytes(0), plan(Format::bf16)->page_bytes(0));
 }
 
-TEST_P(CpuCache, RefusesWhatNoCacheHas) {
+TEST_P(CpuCache, RefusesFormatsThatNoCacheHas) {
   const auto device = make_cpu_device({.pool = &pool_, .limit = GetParam()});
   const OpCase one = cases_of("append")[0];
   const auto said = [&](const Device& by, Arithmetic arithmetic, Format cache) {

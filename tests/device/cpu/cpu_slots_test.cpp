@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-TEST(CpuSlots, GiveTheBitsOfExpertsAtHand) {
+TEST(CpuSlots, GiveTheBitsOfResidentExperts) {
   ThreadPool pool(2);
   for (const SimdLevel level : {SimdLevel::scalar, simd_levels().back()}) {
     const auto device = make_cpu_device({.pool = &pool, .limit = level});
@@ -23,7 +23,7 @@ TEST(CpuSlots, GiveTheBitsOfExpertsAtHand) {
   }
 }
 
-TEST(LateExperts, StandBehindWhatDoesNotNeedThem) {
+TEST(LateExperts, ComeBehindOpsThatDoNotNeedThem) {
   const Program program = shared_expert_case().program;
   const Program late = with_late_experts(program);
   std::string order;
@@ -82,7 +82,7 @@ TEST(ExpertGuesses, StandBeforeTheRouterOfTheLayerBefore) {
   EXPECT_EQ(program.guesses[0].experts, 11u);
 }
 
-TEST(ExpertGuesses, AreRightWhereTheHiddenStateStaysAndChangeNoBit) {
+TEST(ExpertGuesses, AreRightForAnUnchangedHiddenStateAndChangeNoBit) {
   ThreadPool pool(2);
   const auto device = make_cpu_device({.pool = &pool});
   for (const bool same_hidden : {true, false}) {
@@ -106,7 +106,7 @@ TEST(ExpertGuesses, AreRightWhereTheHiddenStateStaysAndChangeNoBit) {
 }
 
 // Looking for what is not finite goes op by op, and stops for experts likewise.
-TEST(CpuSlots, AreFilledWhileAnOpIsLookedFor) {
+TEST(CpuSlots, AreFilledDuringTheSearchForNonFiniteResults) {
   ThreadPool pool(1);
   const auto device = make_cpu_device({.pool = &pool});
   expect_resident_finding(shared_expert_case(), *device);

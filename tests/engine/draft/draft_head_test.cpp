@@ -1,4 +1,4 @@
-// Drafting by a model's own head: exactly the tokens without it, and mostly right where the head is.
+// Drafting by a model's own head gives exactly the tokens without drafts. A good head's drafts are mostly accepted.
 #include "engine/draft/drafts.h"
 #include "engine/engine_impl.h"
 #include "engine/plan/memory_plan.h"
@@ -91,7 +91,7 @@ TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
   EXPECT_GT(drafting->stats().drafted, 200u);
 }
 
-TEST_P(DraftHeadEngine, AHeadThatForetellsTheTextIsAccepted) {
+TEST_P(DraftHeadEngine, DraftsOfAHeadThatPredictsTheTextAreAccepted) {
   Engines engines(GetParam(), cat(GetParam(), "_draft_counting"), tests::counting);
   const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
   const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp));
@@ -104,7 +104,7 @@ TEST_P(DraftHeadEngine, AHeadThatForetellsTheTextIsAccepted) {
 }
 
 // Forked, truncated, gone on from a snapshot: the head begins anew where it was not given the text.
-TEST_P(DraftHeadEngine, GoesOnWhereASequenceDoes) {
+TEST_P(DraftHeadEngine, ContinuesWithItsSequence) {
   Engines engines(GetParam(), cat(GetParam(), "_draft_turns"), tests::counting);
   const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
   const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp));

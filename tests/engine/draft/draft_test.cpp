@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(NgramDraft, IsWhatFollowedTheLongestAndThenTheLatestMatch) {
+TEST(NgramDraft, FollowsTheLongestAndThenTheLatestMatch) {
   EXPECT_THAT(ngram_draft(history_of({1, 2, 3, 4, 5, 9, 2, 3, 7, 8, 1, 2, 3}), 3), ElementsAre(4, 5, 9)) << "longest";
   EXPECT_THAT(ngram_draft(history_of({1, 2, 3, 4, 1, 2, 5, 6, 1, 2}), 2), ElementsAre(5, 6)) << "latest";
   EXPECT_THAT(ngram_draft(history_of({1, 2, 3, 4, 2}), 3), IsEmpty()) << "one token is no match";
@@ -48,7 +48,7 @@ int last(DraftGauge& gauge, uint64_t tokens, double seconds) {
   return steps;
 }
 
-TEST(DraftGauge, HoldsToWhatGaveMoreTokensASecond) {
+TEST(DraftGauge, KeepsTheWayWithMoreTokensASecond) {
   using Mode = DraftGauge::Mode;
   DraftGauge gauge;
   EXPECT_FALSE(gauge.drafts());
@@ -196,7 +196,7 @@ TEST_P(Drafting, ADraftThatIsNotFiniteIsNotAccepted) {
   EXPECT_EQ(failed.failure->text, "token 2: layer 3, rms_norm: result is not finite");
 }
 
-TEST_P(Drafting, OffWhileItDoesNotPayGivesTheSameTokens) {
+TEST_P(Drafting, SwitchingDraftsOffGivesTheSameTokens) {
   EngineOptions options = drafting(1, 4);
   options.draft.always = false;
   FakeEngine fake(options, repetitive(GetParam()));

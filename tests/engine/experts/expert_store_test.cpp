@@ -1,4 +1,4 @@
-// The expert store over memory that only counts what is done with it.
+// The expert store over memory that only counts calls.
 #include "engine/experts/expert_store.h"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Weights in files that no address reaches, as in a page, under a device that computes with what lies in memory: the
-// bits are those of mapped files, whether experts come and go or not.
+// Weights of files that cannot be mapped, as in a page, on a device that computes in the host's memory. The bits are
+// those of mapped files, with resident and with streamed experts.
 #include "engine/experts/held_weights.h"
 
 #include "engine/engine_impl.h"

@@ -1,5 +1,5 @@
-// Rows of tables that are read as tokens name them: the bits are those of tables at hand, and what cannot be read is
-// one sentence, after which the next request is right.
+// Leased table rows, read from the file when tokens name them. The bits are those of tables in memory. A failed read is
+// one sentence, and the next request is right.
 #include <cerrno>
 
 #include "engine/plan/memory_plan.h"
@@ -50,7 +50,7 @@ void expect_same(RealEngine& engine, RealEngine& resident, const Model& model) {
 
 class LeasedTables : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(LeasedTables, GiveTheBitsOfThoseAtHand) {
+TEST_P(LeasedTables, GiveTheBitsOfTablesInMemory) {
   const Model& model = real_model(GetParam());
   RealEngine resident(GetParam(), "cpu", options_of());
   EXPECT_FALSE(resident.engine->row_stats());
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Models, LeasedTables, ::testing::Values("qwen3_5_moe", 
                          real_model_name);
 
 // What is not one run of rows in a file, or also makes logits, stays as it is.
-TEST(LeasedTables, AreNoneWhereTheModelHasNone) {
+TEST(LeasedTables, AreMissingIfTheModelHasNoTables) {
   for (const char* name : {"gemma4_dense", "deepseek_v3_mlx4"}) {
     ReadScript script;
     RealEngine engine(name, "cpu", leased(script)), resident(name, "cpu", options_of());
@@ -93,7 +93,7 @@ class PerLayerRows : public TinyModel {
   std::unique_ptr<Model> model;
 };
 
-TEST_F(PerLayerRows, GiveTheBitsOfThoseAtHand) {
+TEST_F(PerLayerRows, GiveTheBitsOfTablesInMemory) {
   ReadScript script{.seed = 4, .turns = 2, .depth = 3};
   RealEngine leasing = engine(leased(script)), resident = engine(options_of());
   expect_same(leasing, resident, *model);
@@ -138,7 +138,7 @@ TEST_F(PerLayerRows, ThatCannotBeReadAreOneSentence) {
   EXPECT_TRUE(same_bits(interrupted.answer(asked), want));
 }
 
-TEST_F(PerLayerRows, OfAFileThatBecameShorterAreOneSentence) {
+TEST_F(PerLayerRows, OfATruncatedFileAreOneSentence) {
   RealEngine resident = engine(options_of());
   const Request asked = request(*model, 70, 6);
   ReadScript script{.turns = 1, .short_reads = true, .file_bytes = 100'000};
@@ -151,7 +151,7 @@ TEST_F(PerLayerRows, OfAFileThatBecameShorterAreOneSentence) {
   EXPECT_TRUE(same_bits(leasing.answer(asked), resident.answer(asked)));
 }
 
-TEST_F(PerLayerRows, ThatAreReadHoldUpNoOtherRequest) {
+TEST_F(PerLayerRows, DoNotDelayOtherRequestsWhileTheyAreRead) {
   RealEngine resident = engine(options_of());
   Request at_hand = request(*model, 256 - 8, 1);
   std::ranges::fill(at_hand.prompt, 5);
@@ -180,7 +180,7 @@ TEST_F(PerLayerRows, ThatAreReadHoldUpNoOtherRequest) {
   EXPECT_TRUE(same_bits(leasing.collect(waits), resident.answer(slow)));
 }
 
-TEST_F(PerLayerRows, ThatAreReadForACancelledRequestAreLeftToOthers) {
+TEST_F(PerLayerRows, OfACancelledRequestServeOtherRequests) {
   RealEngine resident = engine(options_of());
   ReadScript script{.stalled = true};
   RealEngine leasing = engine(leased(script));

@@ -17,7 +17,7 @@ double hit_rate(const RoutingTrace& trace, ReplacementKind kind, uint32_t slots,
   return replay(trace, slots, *replacement, uncounted).hit_rate();
 }
 
-TEST(Replacement, OursBeatsLruByTwoPointsOnSteadyAndDriftingTexts) {
+TEST(Replacement, NextUseBeatsLruByTwoPointsOnSteadyAndDriftingTexts) {
   for (const double exponent : {0.6, 0.8, 1.0, 1.2}) {
     for (const uint32_t topics : {1u, 8u}) {
       for (const uint64_t seed : {11u, 12u}) {
@@ -44,7 +44,7 @@ TEST(Replacement, OursBeatsLruByTwoPointsOnSteadyAndDriftingTexts) {
 }
 
 // Once every expert has been used, a layer's own experts need not be read again where all find room.
-TEST(Replacement, NothingIsReadTwiceWhereAllFindRoom) {
+TEST(Replacement, NothingIsReadTwiceIfAllExpertsFit) {
   const RoutingTrace trace = draw_routing({.layers = 3, .experts = 8, .used = 2, .tokens = 100, .seed = 3});
   for (const ReplacementKind kind : kReplacements) {
     const auto replacement = make_replacement(kind, {.layers = 3, .experts = 8});
@@ -54,7 +54,7 @@ TEST(Replacement, NothingIsReadTwiceWhereAllFindRoom) {
 }
 
 // Two slots, one layer, one expert a token: 0 1 2 0 1 2 ... LRU finds nothing, the best is to keep one of them.
-TEST(Replacement, TheBestKeepsWhatIsUsedSoonest) {
+TEST(Replacement, TheBoundKeepsTheExpertsUsedSoonest) {
   RoutingTrace trace{.layers = 1, .experts = 3, .used = 1, .chosen = {}};
   for (uint32_t i = 0; i < 30; ++i) trace.chosen.push_back(i % 3);
   EXPECT_EQ(hit_rate(trace, ReplacementKind::lru, 2, 0), 0);
@@ -71,7 +71,7 @@ TEST(Replacement, LfuForgets) {
 }
 
 // Of two layers' experts that are used alike, the one whose layer comes later goes first.
-TEST(Replacement, OursLooksWhoseTurnItIs) {
+TEST(Replacement, NextUseKnowsTheTurnOfLayers) {
   const auto ours = make_replacement(ReplacementKind::next_use, {.layers = 4, .experts = 2});
   const std::array<uint32_t, 1> first = {0};
   for (int token = 0; token < 50; ++token)

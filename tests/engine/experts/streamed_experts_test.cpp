@@ -1,5 +1,5 @@
-// Experts that are read as steps choose them: the bits are those of experts that are all at hand, whatever the memory
-// for them is, however reads end; and what cannot be read is one sentence, after which the next request is right.
+// Streamed experts. The bits are those of resident experts, with any amount of memory for them and any order of reads.
+// A failed read is one sentence, and the next request is right.
 #include <cerrno>
 #include <map>
 
@@ -96,7 +96,7 @@ TEST_P(StreamedExperts, GiveTheBitsOfResidentOnes) {
 }
 
 // Several are packed at once, and in any order.
-TEST_P(StreamedExperts, GiveThemWhereADevicePacksThem) {
+TEST_P(StreamedExperts, GiveTheSameBitsIfTheDevicePacksThem) {
   const std::string model = GetParam();
   RealEngine resident(model, "cpu", options_of());
   const std::vector<Progress> want = two_answers(resident, model);
@@ -143,7 +143,7 @@ TEST_P(PackedExperts, AreOneReadEach) {
     }
 }
 
-TEST_P(PackedExperts, AnswerAsTheOthersDo) {
+TEST_P(PackedExperts, GiveTheAnswersOfUnpackedOnes) {
   const std::string model = GetParam();
   RealEngine apart(model, "cpu", options_of()), packed(model + " packed", "cpu", options_of());
   expect_same(two_answers(packed, model + " packed"), two_answers(apart, model));
@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Models, PackedExperts,
 
 // The second chunk of a prompt finds some of what the first one wanted under way, where there is room that is worth
 // less.
-TEST(ReadAhead, BringsWhatTheNextLayerWantedTheLastTime) {
+TEST(ReadAhead, PrefetchesTheNextLayersLastExperts) {
   const std::string model = "qwen3_5_moe";
   RealEngine resident(model, "cpu", options_of());
   ReadScript script{.seed = 3, .turns = 1, .depth = 32};
@@ -165,8 +165,8 @@ TEST(ReadAhead, BringsWhatTheNextLayerWantedTheLastTime) {
   EXPECT_LE(stats.ahead_used + stats.ahead_wasted, stats.ahead);
 }
 
-// In a page a read has ended when it begins: what is read ahead would only be waited for sooner.
-TEST(ReadAhead, IsNotDoneWhereReadingTakesTheTimeOfComputing) {
+// In a page a read has ended when begin() returns, so a prefetch would only wait earlier.
+TEST(ReadAhead, IsOffIfReadsDoNotRunInTheBackground) {
   const std::string model = "qwen3_5_moe";
   RealEngine resident(model, "cpu", options_of());
   ReadScript script{.depth = 32, .in_background = false};
@@ -176,7 +176,7 @@ TEST(ReadAhead, IsNotDoneWhereReadingTakesTheTimeOfComputing) {
   EXPECT_GT(engine.engine->expert_stats()->misses, 12u);
 }
 
-TEST(ReadAhead, IsDoneTheWayThatMakesStepsFastest) {
+TEST(ReadAhead, TakesTheWayWithTheFastestSteps) {
   for (const ReadAhead best : {ReadAhead::nothing, ReadAhead::last_use, ReadAhead::router}) {
     ReadAheadGauge gauge(8);
     std::map<ReadAhead, uint32_t> steps;
@@ -256,7 +256,7 @@ TEST(FaultyFiles, AFileThatBecameShorterIsOneSentence) {
 }
 
 // An engine goes while reads are under way, a request is cancelled while its step has stopped.
-TEST(StreamedExpertsEnd, WithoutWaitingForTheirStep) {
+TEST(StreamedExpertsEnd, DoesNotWaitForTheirStep) {
   const std::string model = "qwen3_5_moe";
   ReadScript script{.turns = 50};
   RealEngine engine(model, "cpu", streamed(model, 3, script)), resident(model, "cpu", options_of());
@@ -270,7 +270,7 @@ TEST(StreamedExpertsEnd, WithoutWaitingForTheirStep) {
   for (int i = 0; i < 5; ++i) engine.engine->step();
 }
 
-TEST(ExpertMemorySize, IsRefusedWhereItHoldsNone) {
+TEST(ExpertMemorySize, IsRefusedBelowOneExpert) {
   const std::string model = "gemma4_moe";
   const auto failure = [](const std::string& name, uint64_t bytes) {
     RealDevice machine("cpu", 1);
@@ -287,7 +287,7 @@ TEST(ExpertMemorySize, IsRefusedWhereItHoldsNone) {
 }
 
 // The slots are the whole of it: nothing else grows with the model.
-TEST(ExpertMemorySize, IsWhatTheBudgetHolds) {
+TEST(ExpertMemorySize, IsReservedInTheBudget) {
   const std::string model = "gemma4_moe";
   ReadScript script;
   RealEngine engine(model, "cpu", streamed(model, 3, script));

@@ -1,4 +1,4 @@
-// What a model is said to take, before it is loaded.
+// The predicted memory of a model, before it is loaded.
 #include "engine/plan/memory_plan.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, 
 }
 
 // Packed weights once took what slots and staging need: some bounds above the floor were refused.
-TEST(MemoryPlan, EveryLimitFromTheFloorOnWillDo) {
+TEST(MemoryPlan, EveryLimitFromTheFloorOnWorks) {
   const Model& model = real_model("qwen3_5_moe q8_0");
   const uint64_t floor = plan_with(model, 0, Repack::behind)->floor;
   EXPECT_GT(plan_with(model, floor - 1, Repack::behind)->needed(), floor - 1);
@@ -36,7 +36,7 @@ TEST(MemoryPlan, EveryLimitFromTheFloorOnWillDo) {
   EXPECT_TRUE(streams);
 }
 
-TEST(MemoryPlan, AsksForAllExpertsWhereADeviceTakesNoneIntoSlots) {
+TEST(MemoryPlan, NeedsAllExpertsOnADeviceWithoutSlots) {
   const Model& model = real_model("gemma4_moe q8_0");
   const Result<MemoryPlan> plan = plan_with(model, 0, Repack::never, "reference");
   ASSERT_TRUE(plan) << plan.error().text;
@@ -46,7 +46,7 @@ TEST(MemoryPlan, AsksForAllExpertsWhereADeviceTakesNoneIntoSlots) {
 }
 
 // Room for more experts is worth more than for a third snapshot.
-TEST(MemoryPlan, KeepsFewSnapshotsWhereExpertsAreRead) {
+TEST(MemoryPlan, KeepsFewSnapshotsIfExpertsAreStreamed) {
   const Model& model = real_model("gemma4_moe q8_0");
   const auto state = [&](uint64_t limit, bool streams) {
     const MemoryPlan plan = *plan_with(model, limit, Repack::never);

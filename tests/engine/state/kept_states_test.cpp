@@ -1,4 +1,4 @@
-// States that are read from disk by another thread: nobody else waits for them.
+// States that another thread reads from disk. Other requests do not wait for them.
 #include "engine/state/kept_states.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ class KeptStatesTest : public testing::Test {
   bool open = false;
 };
 
-TEST_F(KeptStatesTest, AStateThatIsReadHoldsUpNoOtherRequest) {
+TEST_F(KeptStatesTest, ReadingAStateDelaysNoOtherRequest) {
   for (const uint32_t polls : {0u, 3u}) {
     fake::Script script;
     script.polls_until_done = polls;
@@ -118,7 +118,7 @@ TEST_F(KeptStatesTest, AStateIsReadOnceForTwo) {
 }
 
 // What was read before the device failed is not trusted.
-TEST_F(KeptStatesTest, AFailedDeviceLeavesTheRestRight) {
+TEST_F(KeptStatesTest, OtherRequestsSurviveAFailedDevice) {
   fake::Script script;
   script.polls_until_done = 5;
   script.fail_step = 1;

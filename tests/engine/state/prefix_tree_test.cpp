@@ -44,7 +44,7 @@ TEST(PrefixTree, WhereClassesAreBitEqualTheyAreNotPartOfTheKey) {
   EXPECT_EQ(tree.find(history, 128)->length, 128u);
 }
 
-TEST(PrefixTree, ForgetsFirstWhatStandsAtNoBoundary) {
+TEST(PrefixTree, EvictsSnapshotsAtNoBoundaryFirst) {
   PrefixTree tree(false);
   const History history = prompt(300, 1);
   tree.insert(history, at(64));

@@ -1,5 +1,5 @@
-// States on disk, over the device that betrays every wrong page: after a restart the same answer from few rows, and
-// with damaged, foreign, hostile or missing files the same answer all the same.
+// States on disk, over a fake device whose answers show every wrong page. After a restart the answer is the same and
+// few rows are computed. Damaged, foreign, hostile and missing files do not change the answer.
 #include "engine/state/state_store.h"
 
 #include <gmock/gmock.h>
@@ -107,7 +107,7 @@ TEST_F(StateStoreTest, AfterARestartAPromptComputesWhatFollowsItsLastBlock) {
   EXPECT_THAT(notes, IsEmpty());
 }
 
-TEST_F(StateStoreTest, SlotsAndBitEqualClassesToo) {
+TEST_F(StateStoreTest, AfterARestartSlotsAndBitEqualClassesAreFound) {
   for (const bool slots : {false, true}) {
     fake::Script script;
     script.slots = slots;
@@ -326,7 +326,7 @@ TEST_F(StateStoreTest, TheLeastRecentlyUsedGoFirst) {
   EXPECT_THAT(store.take_notes(), IsEmpty());
 }
 
-TEST_F(StateStoreTest, WhatOthersFollowOutlivesThem) {
+TEST_F(StateStoreTest, EarlierFilesOfAChainOutliveLaterOnes) {
   std::vector<int32_t> prompt = prompt_of(600, 1);
   Request request = greedy(prompt, 2);
   request.message_ends = {128, 256, 384};
@@ -409,7 +409,7 @@ TEST_F(StateStoreTest, TwoAtATimeShareAFolder) {
   EXPECT_LE(bytes(), limit);
 }
 
-TEST_F(StateStoreTest, AnInterruptedPromptAndATakenBackOneLeaveTheRestRight) {
+TEST_F(StateStoreTest, InterruptedAndUndonePromptsLeaveOtherStatesRight) {
   StateStore store(folder, kRoom);
   FakeEngine fake(options(store));
   Session session(*fake.engine);

@@ -1,8 +1,8 @@
-// Elementary functions over 16 lanes, the same arithmetic in every lane.
+// Elementary functions over 16 lanes, with the same arithmetic in every lane.
 //
-// exp: x = n ln 2 + r with |r| <= ln(2) / 2, then the Taylor series of e^r to r^7, whose first missing term is
-// 0.35^8 / 8! = 6e-9 of the result, a tenth of a rounding. At most 2 ulp from the true value over the whole range, with
-// gradual underflow; NaN stays NaN.
+// exp: x = n ln 2 + r with |r| <= ln(2) / 2, then the Taylor series of e^r to r^7. Its first missing term is
+// 0.35^8 / 8! = 6e-9 of the result, a tenth of a rounding. The error is at most 2 ulp over the whole range, with
+// gradual underflow. NaN stays NaN.
 #pragma once
 
 #include "graph/ops/elementwise.h"

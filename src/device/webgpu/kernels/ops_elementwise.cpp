@@ -1,4 +1,4 @@
-// add, mul, scale, softcap, activation, gated_activation, gather, slice, rope: a thread an element.
+// add, mul, scale, softcap, activation, gated_activation, gather, slice, rope: one thread for each element.
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/wgsl_template.h"
 
