@@ -190,7 +190,15 @@ class Emitter {
   void emit_attention_own(const Attention& op);  // of the step's own rows
   // first_seen(row) and last_seen(row), of a row of the kernel's extent: with use_step_rows().
   void use_seen(Kernel& kernel, const Attention& op) const;
-  bool emit_attention_tiles(const Attention& op);  // false: there is too little workgroup memory for them
+  // ops_attention_tiles.cpp; false: there is too little workgroup memory for them.
+  bool emit_attention_tiles(const Attention& op);
+  bool emit_attention_tower(const Attention& op);  // of rows without positions
+  struct AttentionShape {
+    uint32_t heads = 1;  // of keys and values
+    uint32_t key_words = 0, value_words = 0, per_word = 1;
+    uint32_t queries = 0;  // of a tile
+  };
+  Kernel attention_tiles(const Attention& op, const AttentionShape& shape) const;
   // page_of(sequence, position / 64); page_entry(sequence, i), as slot groups have them.
   void use_pages(Kernel& kernel, uint32_t group) const;
 

@@ -1,6 +1,7 @@
-// attention to the step's own rows: keys and values are read where they lie in memory, as f32. A workgroup a head of a
-// row has a thread a key of the tile for scores, then a thread an element of the values. Tiles of 64 keys are merged in
-// ascending order; where they begin follows from the row's sequence, or from the first row that it sees (graph/seen.h).
+// attention to the step's own rows: keys and values are read where they lie in memory, as f32. Rows of towers that find
+// room go by tiles of queries (ops_attention_tiles.cpp). Otherwise a workgroup a head of a row has a thread a key of
+// the tile for scores, then a thread an element of the values. Tiles of 64 keys are merged in ascending order; where
+// they begin follows from the row's sequence, or from the first row that it sees (graph/seen.h).
 #include "device/webgpu/emitter.h"
 #include "graph/op_check.h"
 
@@ -116,6 +117,7 @@ void Emitter::use_seen(Kernel& kernel, const Attention& op) const {
 }
 
 void Emitter::emit_attention_own(const Attention& op) {
+  if (!has_positions(type(op.q).extent) && emit_attention_tower(op)) return;
   const KeyShape keys = op.keys(program_);
   const uint32_t heads = type(op.q).heads;
   Kernel kernel{.name = "attention_own", .body = kOwnAttention, .extent = type(op.q).extent};
