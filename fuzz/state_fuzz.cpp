@@ -7,7 +7,7 @@
 #include "fuzz/files.h"
 #include "fuzz/small_engine.h"
 #include "tests/engine/fake_device.h"
-#include "tests/engine/saved_bytes.h"
+#include "tests/engine/state/saved_bytes.h"
 
 namespace {
 

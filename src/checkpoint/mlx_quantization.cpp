@@ -8,10 +8,10 @@
 namespace sluice {
 namespace {
 
-// The first group of a mode is its default.
+// The first of a mode's groups is its default.
 struct Mode {
   MlxPacking packing;
-  std::array<uint32_t, 3> groups;  // 0: no more
+  std::array<uint32_t, 3> groups;  // 0: unused
 };
 constexpr Mode kModes[] = {
     {{.mode = "affine", .bits = 4}, {64, 32, 128}},

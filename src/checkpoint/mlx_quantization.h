@@ -1,14 +1,8 @@
 // "quantization" of an MLX directory's config.json: how the elements of each matrix are packed.
 //
 //   {"group_size": 64, "bits": 4, "mode": "affine",        for every module with scales beside its weight
-//    "model.layers.0.mlp.gate": {"bits": 8},               in another form: what is not said is the mode's default;
-//    "model.layers.0.mlp.up_proj": false}                  or not quantised
-//
-//   mode     bits              group         elements    scales    offsets
-//   affine   2, 3, 4, 5, 6, 8  32, 64, 128   u2 ... u8   floats    floats, "biases"
-//   mxfp4    4                 32            f4          f8_e8m0   none
-//   mxfp8    8                 32            f8_e4m3     f8_e8m0   none
-//   nvfp4    4                 16            f4          f8_e4m3   none
+//    "model.layers.0.mlp.gate": {"bits": 8},               other values; missing members are the mode's defaults
+//    "model.layers.0.mlp.up_proj": false}                  not quantised
 //
 // Entries for modules that the model lacks are ignored: files keep them for parts that were dropped. An entry may spell
 // a module's path with another prefix than the tensors, "model." for "language_model.model.", because tools move
@@ -28,35 +22,40 @@
 
 namespace sluice {
 
+//   mode     bits              group         elements    scales    offsets
+//   affine   2, 3, 4, 5, 6, 8  32, 64, 128   u2 ... u8   floats    floats, "biases"
+//   mxfp4    4                 32            f4          f8_e8m0   none
+//   mxfp8    8                 32            f8_e4m3     f8_e8m0   none
+//   nvfp4    4                 16            f4          f8_e4m3   none
 struct MlxPacking {
   const char* mode = "affine";
   uint32_t bits = 4, group = 64;
   Format elements = Format::u4;
-  std::optional<Format> scales{};  // set where files keep scales as u8; none: f32, f16 or bf16 as the tensor says
+  std::optional<Format> scales{};  // the format of scales that files keep as u8; none: the tensor's f32, f16 or bf16
   bool offsets = true;
   bool operator==(const MlxPacking&) const = default;
 };
 
-// Whether mode affine packs elements in that format.
+// Whether the mode affine packs elements in that format.
 bool is_affine_format(Format format);
 
 class MlxQuantization {
  public:
-  // None when `config` has no "quantization". Every error begins with `where`. `prefixes` may stand before the name of
-  // a module; the first one that fits is used.
+  // None if `config` has no "quantization". Every error begins with `where`. `prefixes`: prefixes of a module's name;
+  // the first one that fits counts.
   static Result<std::optional<MlxQuantization>> read(const Json& config, const std::string& where,
                                                      std::span<const std::string> prefixes = {});
 
   const MlxPacking& usual() const { return usual_; }
-  // The packing of the module with that path, "model.layers.0.mlp.gate"; null when it is not quantised. Fails when
-  // entries of other spellings disagree.
+  // The packing of the module with that path ("model.layers.0.mlp.gate"); null if it is not quantised. Fails if entries
+  // with other spellings disagree.
   Result<const MlxPacking*> of(const std::string& path) const;
 
  private:
   struct Other {
     std::optional<MlxPacking> packing;
     std::string path;
-    std::string rival{};  // an entry for the same module with another value; "": none
+    std::string rival{};  // the path of another entry for the same module with another value; "": none
   };
 
   std::string without_prefix(const std::string& path) const;
@@ -64,8 +63,8 @@ class MlxQuantization {
   std::string where_;
   std::vector<std::string> prefixes_;
   MlxPacking usual_;
-  std::unordered_map<std::string, Other> others_;        // by path,
-  std::unordered_map<std::string, Other> any_spelling_;  // and by path without prefix
+  std::unordered_map<std::string, Other> others_;        // by path
+  std::unordered_map<std::string, Other> any_spelling_;  // by path without prefix
 };
 
 }  // namespace sluice

@@ -1,12 +1,12 @@
-// A device: plans programs, places weights, plays steps. Implementations lie in the folders below, none of which knows
-// another; only src/app names one.
+// A device: plans programs, places weights, plays steps. Each implementation has a folder below and knows no other;
+// only src/app names one.
 //
-//   Device::plan    pure: layouts and bytes for given shapes and maxima; no weights, no allocation of note
-//   Device::place   takes memory from the Budget, makes the weights ready, gives a Runner
-//   Runner::start   one step; Runner::poll says when it is done. Nothing here blocks on hardware.
+//   Device::plan    layouts and bytes for given shapes and maxima; pure: needs no weights and allocates nothing large
+//   Device::place   takes memory from the Budget, makes the weights ready, returns a Runner
+//   Runner::start   starts one step; Runner::poll says when it is done. Nothing here waits for hardware.
 //
-// A Runner belongs to one thread at a time. The step and all read targets must stay untouched until the ticket is done.
-// What a device says of its speed is an optional face of it (measured.h).
+// A Runner belongs to one thread at a time. The step and all read targets must not change until the ticket is done. A
+// device may also measure its speed (measured.h).
 #pragma once
 
 #include <cstddef>
@@ -25,20 +25,20 @@
 
 namespace sluice {
 
-// exact: weights decoded to f32, f32 activations and sums, caches of f32 and nothing else. fast: what the device does
-// best.
+// exact: weights decoded to f32, and activations, sums and caches in f32. fast: the device's fastest arithmetic.
 enum class Arithmetic : uint8_t { exact, fast };
 
 struct DeviceInfo {
-  std::string name{};              // as --device takes it: "reference", "cpu"
-  std::string description{};       // "AMD EPYC, AVX-512 VNNI, 2 threads"
-  Domain memory = Domain::host;    // where weights, caches and slots lie
-  uint64_t memory_bytes = 0;       // of a device's own memory; 0: it does not say
-  bool shares_memory = false;      // which lies in the host's
-  bool classes_bit_equal = false;  // prompt and decode rows give the same bits: a prefix is reused whatever its classes
-  bool expert_slots = false;       // plans with PlanRequest::expert_slots
-  // Ops that the device lacks on purpose, and "linear.adapter" where it lacks that operand; plan refuses a program with
-  // one.
+  std::string name{};            // as --device takes it: "reference", "cpu"
+  std::string description{};     // "AMD EPYC, AVX-512 VNNI, 2 threads"
+  Domain memory = Domain::host;  // of weights, caches and slots
+  uint64_t memory_bytes = 0;     // of the device's own memory; 0: unknown
+  bool shares_memory = false;    // the device's memory is part of the host's
+  bool classes_bit_equal =
+      false;                  // prompt and decode rows give the same bits, so prefixes match whatever their classes
+  bool expert_slots = false;  // plan() takes PlanRequest::expert_slots
+  // Ops that the device lacks on purpose, and "linear.adapter" if it lacks that operand. plan() refuses a program with
+  // one of them.
   std::vector<std::string> missing{};
 };
 
@@ -50,35 +50,35 @@ struct PlacedShape {
   uint64_t bytes = 0;     // as stored, parts included
 };
 
-// Room for experts that do not all lie in memory: each slot takes one expert, of any op `experts` of the program.
+// Slots for streamed experts. A slot takes one expert of any op `experts` of the program.
 struct ExpertSlots {
-  uint32_t count = 0;  // 0: every expert lies where the WeightSource has it
-  uint64_t bytes = 0;  // of a slot as files are read into it: a multiple of kSlotAlignment, as its address is
+  uint32_t count = 0;  // 0: experts are used where the WeightSource has them
+  uint64_t bytes = 0;  // of a slot into which files are read; a multiple of kSlotAlignment, like the slot's address
 };
 inline constexpr uint64_t kSlotAlignment = 4096;
 
-// Whether a device may keep weights in a form of its own beside the stored ones, which costs memory once more: made
-// before the first step, or, so that no answer waits for it, a slice before each decode step. Changes no bit.
+// Whether a device may keep a repacked copy of weights beside the stored ones. first: made before the first step.
+// behind: made slice by slice before decode steps, so that no answer waits for it. Repacking changes no bit.
 enum class Repack : uint8_t { never, behind, first };
 
 struct PlanRequest {
   const Program* program = nullptr;  // outlives plan and runner
   Arithmetic arithmetic = Arithmetic::fast;
-  StepMaxima maxima{};            // of both classes
-  std::vector<uint32_t> pages{};  // by group: pages of state to keep
+  StepMaxima maxima{};            // for both classes
+  std::vector<uint32_t> pages{};  // by group: pages in the pool
   std::vector<PlacedShape> weights{};
   ExpertSlots expert_slots{};
-  std::optional<Format> cache{};  // of elements of keys, values and latents; none: what the arithmetic takes
+  std::optional<Format> cache{};  // of elements of keys, values and latents; none: the arithmetic's own
   Repack repack = Repack::never;
-  bool traced = false;  // keep every named value to the end of a step (unfuses what hides one)
+  bool traced = false;  // keep every named value to the end of a step; ops that would hide one are not fused
 };
 
 class Plan {
  public:
   virtual ~Plan() = default;
   virtual std::vector<MemoryLine> memory() const = 0;
-  virtual uint64_t page_bytes(uint32_t group) const = 0;  // of one page, all states of the group together
-  // Of one expert, the largest, on a device that keeps all in a form of its own; 0: they are as they are stored.
+  virtual uint64_t page_bytes(uint32_t group) const = 0;  // of a page with all states of the group
+  // Bytes of the largest expert on a device that keeps experts in a form of its own; 0: they stay as stored.
   virtual uint64_t expert_bytes() const { return 0; }
   // Device, instruction set, arithmetic, kernel version, cache formats: part of every snapshot's key.
   virtual std::string numerics_id() const = 0;
@@ -96,7 +96,7 @@ struct ReadRequest {
 struct NonFinite {
   uint32_t op = 0;
   int32_t layer = -1;
-  uint32_t row = 0;    // of the step, also where the result has a row for each wanted one
+  uint32_t row = 0;    // of the step, even if the result has wanted rows
   std::string what{};  // "rms_norm" ...
 };
 
@@ -105,7 +105,7 @@ struct ExpertId {
   uint32_t expert = 0;
   auto operator<=>(const ExpertId&) const = default;
 };
-// What a step wants of one op's experts: those that its rows chose, ascending.
+// The experts of one op that a step's rows chose, ascending.
 struct ExpertUse {
   uint32_t op = 0;
   std::vector<uint32_t> experts{};
@@ -114,42 +114,42 @@ struct ExpertUse {
 struct Completion {
   Ticket ticket = 0;
   Status status{};
-  // The step is not done: experts of one op are in no slot, or some of those guessed. Once some of `missing` are, or
-  // there are none, it may be resumed, and stops again for the rest. Steps that are not resumed end with the next
-  // start().
+  // The step has stopped because chosen or guessed experts of one op are in no slot. It may be resumed once some of
+  // `missing` are in slots, or if `missing` is empty; it then stops again for the rest. The next start() drops a step
+  // that was not resumed.
   bool stopped = false;
   std::vector<ExpertId> missing{};
   std::vector<ExpertUse> used{};          // of ops that were reached since the step's last completion
-  std::optional<ExpertUse> guessed{};     // what a coming op may choose; only of steps started with guess_experts
+  std::optional<ExpertUse> guessed{};     // the guess for a later op; only of steps started with guess_experts
   std::optional<NonFinite> non_finite{};  // only of steps started with find_non_finite
 };
 
 struct StartOptions {
-  bool find_non_finite = false;  // look at every op's result; slower
-  bool guess_experts = false;    // play the guesses of the program, and say what they give
+  bool find_non_finite = false;  // check every op's result; slower
+  bool guess_experts = false;    // play the program's guesses and report them
 };
 
 // Gate, up and down.
 inline constexpr uint32_t kExpertParts = 3;
 
-// The slots of a runner that was planned with some. They are filled and released while no step is under way, or one has
-// stopped; then what is there of its op's experts stays there until it has been resumed, which computes with them.
+// The slots of a runner that was planned with slots. Slots may be filled and released while no step runs or while a
+// step has stopped. Experts of the stopped op that are in slots must stay there until resume() has computed them.
 //
-// `pieces`, below: the bytes of an expert's gate, up and down, each as expert_pieces() lists them.
+// `pieces`, below: the bytes of an expert's gate, up and down, each in the order of expert_pieces().
 class ExpertMemory {
  public:
   virtual ~ExpertMemory() = default;
-  // Where a slot lies in the host's memory, so that files are read into it; empty where it lies elsewhere.
+  // A slot's bytes if it lies in the host's memory, so that files are read into it; else empty.
   virtual std::span<std::byte> slot_memory(uint32_t slot) = 0;
-  // Where slots lie elsewhere: one part of an expert, in the form that it has there, at its place in `into`, which has
-  // packed_bytes() for all of them. Any thread may do that, whatever others and the runner do meanwhile.
+  // For slots outside the host's memory: packs one part of an expert into the device's form, at its place in `into`,
+  // which has packed_bytes() for all parts. May be called on any thread at any time.
   virtual uint64_t packed_bytes() const { return 0; }
   virtual void pack(ExpertId /*expert*/, uint32_t /*part*/, std::span<const std::byte* const> /*pieces*/,
                     std::span<std::byte> /*into*/) const {}
-  // From now on the slot is that expert's. `pieces`: in slot_memory(slot), where there is such, to stay there; else one
-  // alone, which pack() made of all parts, and which may be forgotten afterwards.
+  // Gives the slot to an expert. If slot_memory(slot) is not empty, `pieces` lie in it and must stay. Otherwise
+  // `pieces` is the one result of pack(), which may be freed after the call.
   virtual Ticket fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) = 0;
-  virtual void release(uint32_t slot) = 0;  // holds no expert any more
+  virtual void release(uint32_t slot) = 0;  // the slot then has no expert
 };
 
 class MeasuredDevice;
@@ -161,20 +161,20 @@ class Runner {
 
   virtual Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads,
                        const StartOptions& options = {}) = 0;
-  // State pages: copy within the device, out to memory, in from memory; spans of page_bytes(group).
+  // Pages of states: copy within the device, read to memory, write from memory; spans of page_bytes(group).
   virtual Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) = 0;
   virtual Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) = 0;
   virtual Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) = 0;
-  // Where a page lies in the host's memory, piece by piece in the order of read_page(), to be read and written there
-  // while nothing is under way; none where it lies elsewhere.
+  // The pieces of a page that lies in the host's memory, in the order of read_page(); else none. They may be read and
+  // written while nothing runs.
   virtual std::vector<std::span<std::byte>> page_memory(uint32_t /*group*/, uint32_t /*page*/) { return {}; }
 
   virtual ExpertMemory* expert_memory() { return nullptr; }  // null: planned without slots
-  virtual void resume(Ticket /*stopped*/) {}                 // a step that lacked experts
+  virtual void resume(Ticket /*stopped*/) {}                 // continues a step that has stopped
 
-  virtual MeasuredRunner* measured() { return nullptr; }  // device/measured.h; null: it says nothing of its speed
+  virtual MeasuredRunner* measured() { return nullptr; }  // device/measured.h; null: it measures nothing
 
-  // The next finished ticket or stopped step, in the order of starting; nothing while the device works on.
+  // The next finished ticket or stopped step, in the order of starting; nothing while the device is still at work.
   virtual std::optional<Completion> poll() = 0;
 };
 
@@ -185,7 +185,7 @@ class Device {
   virtual Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const = 0;
   virtual Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
                                                 Budget& budget) = 0;
-  virtual MeasuredDevice* measured() { return nullptr; }  // device/measured.h; null: it says nothing of its speed
+  virtual MeasuredDevice* measured() { return nullptr; }  // device/measured.h; null: it measures nothing
 };
 
 }  // namespace sluice

@@ -5,12 +5,10 @@
 //   play the chosen experts that have a slot, and submit them; again, until all have been played
 //   go on to the next choice
 //
-// The step stops (Completion::stopped) where a chosen expert has no slot, and goes on with resume(). Which stretch
-// comes next, what is missing and what was used is decided here; a device only plays and submits, which is
-// StretchPlayer. Everything that a stretch needs of a slot is in the queue before the step stops, so a slot may be
-// refilled at once. Guesses of the program (graph/expert_guesses.h) are not played.
-//
-// The CPU has no queue. Its runner stops as soon as experts are chosen, and shares SlotTable and route_of().
+// The step stops (Completion::stopped) where a chosen expert has no slot, and resume() goes on. A device only plays and
+// submits (StretchPlayer). All reads of a slot are in the queue before the step stops, so slots may be refilled at
+// once. Guesses of the program (graph/expert_guesses.h) are not played. The CPU has no queue; it shares SlotTable and
+// route_of().
 #pragma once
 
 #include <cstdint>
@@ -24,7 +22,7 @@
 
 namespace sluice {
 
-// The op that makes the choice of these experts; kNone: the choice is an input of the program.
+// The op that chooses these experts; kNone: the choice is an input of the program.
 uint32_t route_of(const Program& program, const Experts& experts);
 
 // Which expert each slot holds.
@@ -41,33 +39,34 @@ class SlotTable {
   std::map<ExpertId, uint32_t> slots_;
 };
 
-// What a device does of a step. "Play" adds to what the next submission holds; submissions keep their order.
+// A device's part of playing a step. "Play" adds work to the next submission; submissions keep their order.
 class StretchPlayer {
  public:
   virtual ~StretchPlayer() = default;
-  // Plays the ops before `end` that were not played yet. False: there is nothing to compute in them.
+  // Plays the ops before `end` that were not played yet. False: they compute nothing.
   virtual bool play_to(uint32_t end) = 0;
-  // Plays `experts` of that op for those that have an entry in `slots`, which is by expert, others being kNone. Called
-  // once or more for an op; what it gives is summed by the rest of the op, which play_to() plays afterwards.
+  // Plays the op `experts` for the experts with a slot; `slots` is by expert, kNone for the others. Called once or more
+  // for an op. play_to() then plays the rest of the op, which sums the results.
   virtual void play_present(uint32_t op, std::span<const uint32_t> slots) = 0;
-  // The choice is copied to `into` behind what was played. Then the device calls ExpertStretches::chosen().
+  // Submits the work, then a copy of the choice to `into`. Once it is there, the device calls
+  // ExpertStretches::chosen().
   virtual void submit_choice(ValueId choice, std::span<uint32_t> into) = 0;
-  virtual void submit_stretch() = 0;  // brings nothing back
-  // The step's end: its Completion has these uses.
+  virtual void submit_stretch() = 0;  // reads nothing back
+  // Submits the step's end. Its Completion has these uses.
   virtual void submit_end(std::vector<ExpertUse> used) = 0;
 };
 
 class ExpertStretches {
  public:
-  // `slots`: those of the plan; with none a step is one stretch. Program and player outlive it.
+  // `slots`: the plan's number of slots; with 0 a step is one stretch. Program and player outlive it.
   ExpertStretches(const Program& program, uint32_t slots, StretchPlayer& player);
 
   SlotTable& slots() { return slots_; }
 
   // Plays the step up to its first choice, or to its end. A step that has stopped is forgotten.
   void start(Ticket ticket, const StepBuffer& step);
-  // After submit_choice() has brought the choice, and for a step that has stopped. What they give is a step that stops;
-  // nothing: it goes on.
+  // chosen(): submit_choice() has brought the choice. resume(): continues a step that has stopped. Both return the
+  // completion of a step that stops; nothing: the step goes on.
   std::optional<Completion> chosen();
   std::optional<Completion> resume(Ticket stopped);
   // The choice could not be read: the step has failed.
@@ -78,12 +77,12 @@ class ExpertStretches {
   struct Streamed {
     uint32_t op = 0, route = kNone;
   };
-  // A step that is not submitted to its end.
+  // A step that is not yet submitted to its end.
   struct Flight {
     Ticket ticket = 0;
     const StepBuffer* step = nullptr;
-    size_t next = 0;                 // of streamed_: waits for its choice, or for experts
-    std::vector<uint32_t> wanted{};  // experts that were chosen and not played yet; ascending
+    size_t next = 0;                 // index in streamed_ of the op that waits for its choice or for experts
+    std::vector<uint32_t> wanted{};  // chosen experts that were not played yet; ascending
     std::vector<ExpertUse> used{};   // since the step's last completion
   };
 
@@ -97,7 +96,7 @@ class ExpertStretches {
   SlotTable slots_;
   std::vector<Streamed> streamed_;
   std::optional<Flight> flight_;
-  std::vector<uint32_t> choice_;  // stays where it is while it is read back
+  std::vector<uint32_t> choice_;  // must not move while it is read back
 };
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What every device does when it plans, places a plan and plays it.
+// Checks and reservations that all devices share when they plan, place and play.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,22 @@
 
 namespace sluice {
 
-// The name by which DeviceInfo::missing lists the adapter operand of linear, and what of an op that table lists: its
-// name, its operand's, or nothing.
+// kLinearAdapter: the name of linear's adapter operand in DeviceInfo::missing. lacking_of(): the entry of that list
+// that names the op or one of its operands; empty: none.
 inline constexpr const char* kLinearAdapter = "linear.adapter";
 std::string lacking_of(const std::vector<std::string>& missing, const Op& op);
 
-// What plan() refuses on every device: an op of DeviceInfo::missing, slots for experts where it has none, and weights
-// with another shape than the program's, a format that `takes` does not, or rows that are not whole blocks. `wanted`
-// ends the sentence about a format: "one that the CPU computes with".
+// The checks of plan() on every device. They refuse an op of DeviceInfo::missing, expert slots on a device without
+// them, and weights with another shape than the program's, with a format that `takes` rejects, or with rows that are
+// not whole blocks. `wanted` ends the sentence about a format: "one that the CPU computes with".
 Status check_planned(const DeviceInfo& info, const PlanRequest& request, const char* wanted,
                      const std::function<bool(WeightId)>& takes);
-// Whether a step of that plan may be asked for the value.
+// Whether a step of that plan can read the value back.
 bool may_read(const PlanRequest& request, ValueId value);
 
-// The weights of the request's program, in its order; an error where one is not as it was planned for.
+// The weights of the request's program, in its order. Fails if one differs from the plan.
 Result<std::vector<TensorSource>> find_planned(const PlanRequest& request, const WeightSource& weights);
-// Room for every line of Plan::memory().
+// Reserves every line of Plan::memory().
 Result<std::vector<Reservation>> reserve_planned(Budget& budget, const std::vector<MemoryLine>& lines);
 
 }  // namespace sluice

@@ -31,7 +31,7 @@ void Admission::start(Job& job, uint32_t recalled) {
   job.state = Job::State::running;
 }
 
-// Distinct pages that running sequences hold, or will when they are filled.
+// Distinct pages that running sequences hold, with those that are being filled from a file.
 uint32_t Admission::pages_of_running(uint32_t group) const {
   std::vector<bool> held(cache_->pool(group).size(), false);
   for (const auto& [id, sequence] : board_->sequences) {
@@ -47,7 +47,7 @@ uint32_t Admission::pages_of_running(uint32_t group) const {
 bool Admission::has_room(const Job& job) const {
   const uint64_t positions = board_->sequence_of(job).text.history.size() + job.tokens_left;
   for (uint32_t g = 0; g < cache_->groups(); ++g) {
-    // Behind a window pages go as rows come; what a chunk needs on top is there for one sequence at a time.
+    // Pages behind a window are freed as rows come. The extra pages of a chunk suffice for one sequence at a time.
     const uint32_t all = pages_for(positions);
     const PageGroup& group = cache_->group(g);
     uint32_t needed = group.window == 0 ? all : std::min(all, pages_for(group.window) + 2);
@@ -85,7 +85,7 @@ bool Admission::provide(Job& job, Portion& portion, std::vector<PageCopy>& copie
   portion.drafts = 0;
   while (!cache_->provide(text, portion.end, 1, copies)) {
     if (reclaim()) continue;
-    if (states_ != nullptr && states_->stop_reading()) return false;  // its pages come back soon
+    if (states_ != nullptr && states_->stop_reading()) return false;  // its pages are freed soon
     const auto youngest = std::find_if(board_->jobs.rbegin(), board_->jobs.rend(),
                                        [](const auto& entry) { return entry.second.state == Job::State::running; });
     drop(youngest->second);

@@ -1,9 +1,9 @@
-// Which requests run, and whose pages give way when a pool is short.
+// Admission: decides which requests run, and which pages are freed when a pool is short.
 //
-// Requests start in the order of submission, each when pages for its prompt and all its new tokens could be had at
-// that moment. Running ones may still outgrow the pools together; then snapshots go first, then idle sequences, then
-// the youngest running request: its pages are dropped and it waits, to be computed again in its classes, to the same
-// bits. The oldest always goes on, so all end. Pages that are being filled from a file are given up before that.
+// Requests start in the order of submission. A request starts when running requests leave enough pages for its prompt
+// and all its new tokens. Running requests may still outgrow the pools together. Pages are then freed in this order:
+// snapshots, idle sequences, a state that is being read from disk, the youngest running request. That request waits and
+// is computed again in its classes, to the same bits. The oldest request always goes on, so all requests end.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ namespace sluice {
 
 class Admission {
  public:
-  // `sequences`: running at once. Cache and board outlive it.
+  // `sequences`: the most that run at once. Cache and board outlive it.
   Admission(Cache& cache, Board& board, uint32_t sequences) : cache_(&cache), board_(&board), sequences_(sequences) {}
-  // Where to look for what was computed of a sequence before its job starts. Outlives it.
+  // The kept states in which a job's history is looked for before the job starts. They outlive it.
   void set_states(KeptStates& states) { states_ = &states; }
 
-  // Starts waiting jobs, or begins to read what is kept of their histories.
+  // Starts waiting jobs, or begins to read the kept states of their histories.
   void admit();
-  // Starts one of which so much was read, or nothing.
+  // Starts one job. `recalled`: tokens of its history that were read from a kept state.
   void start(Job& job, uint32_t recalled);
-  // Pages for the job's rows, taken from younger jobs if need be; false when it must wait itself. Drafts get only what
-  // is free, or are left out.
+  // Takes pages for the job's rows, from younger jobs if need be. False: the job itself must wait. Drafts get only free
+  // pages, and are left out without them.
   bool provide(Job& job, Portion& portion, std::vector<PageCopy>& copies);
-  // Gives back pages that no running job needs; false when there are none.
+  // Frees pages that no running job needs; false when there are none.
   bool reclaim();
 
  private:
@@ -40,7 +40,7 @@ class Admission {
   Cache* cache_;
   Board* board_;
   uint32_t sequences_;
-  KeptStates* states_ = nullptr;  // null: nothing is kept
+  KeptStates* states_ = nullptr;  // null: there is no state store
 };
 
 }  // namespace sluice

@@ -1,10 +1,10 @@
-// How sequences go on behind their last known token. Before a step the engine asks for the next rows of each sequence,
-// and after it how many of the sampled tokens stand.
+// Continuation: how a sequence goes on behind its last known token. Before a step the engine asks for guessed tokens of
+// each sequence. After the step it asks which sampled tokens stand.
 //
-//   OneToken   the last known token gives the next one; nothing is guessed
-//   Drafts     tokens guessed to follow are computed beside it (draft/drafts.h)
+//   OneToken   guesses nothing: each step samples one token of a sequence
+//   Drafts     guesses tokens, which are computed in the same step (draft/drafts.h)
 //
-// Answers do not depend on it: a guess stands only where the model samples the same token.
+// Answers do not depend on the guesses: a guess stands only if the model samples the same token.
 #pragma once
 
 #include <cstdint>
@@ -21,38 +21,40 @@ namespace sluice {
 struct EndedRows {
   uint32_t begin = 0, end = 0;                 // positions whose tokens were known
   uint32_t first_row = 0;                      // of the step
-  std::span<const int32_t> guesses = {};       // behind them
-  bool complete = true;                        // false: the same rows come again
-  std::span<const SampleResult> results = {};  // behind the last known row and behind each guess; none: not sampled
+  std::span<const int32_t> guesses = {};       // guessed tokens behind the known ones
+  bool complete = true;                        // false: the same rows are computed again
+  std::span<const SampleResult> results = {};  // of the last known row and of each guess; empty: nothing was sampled
 };
 
 class Continuation {
  public:
   virtual ~Continuation() = default;
 
-  // Tokens guessed to follow the history of a running job that generates. Their rows join its next step.
+  // Guesses the tokens that follow the history of a generating job. Their rows join the job's next step.
   virtual std::vector<int32_t> next_rows(const Job& /*job*/, const History& /*history*/) { return {}; }
-  // A step has ended, with these rows of all its jobs, and took so long. Then take_rows() follows for each job.
+  // A step has ended after so many seconds. `parts`: the rows of all its jobs. The engine then calls take_rows() for
+  // each job.
   virtual void end_step(TokenClass /*token_class*/, double /*seconds*/, std::span<const EndedRows> /*parts*/) {}
-  // The known rows stand, and the engine takes the first result. Results behind guesses that stand are kept for
+  // The engine has taken the known rows and the first result. Results behind standing guesses are kept for
   // next_result().
   virtual void take_rows(Job& /*job*/, const History& /*history*/, TokenClass /*token_class*/,
                          const EndedRows& /*rows*/) {}
-  // The next of those results, with whose row the known ones end one later. One is taken a turn, so that whoever
-  // watches an answer may end it behind any token.
+  // The next kept result. Taking it makes one more row known. The engine takes one result a turn, so that a caller can
+  // end the answer behind any token.
   virtual bool has_results() const { return false; }
   virtual std::optional<SampleResult> next_result(RequestId /*job*/) { return std::nullopt; }
 
-  // What it reads back from a step of so many rows.
+  // Adds the values that it reads back from a step of so many rows.
   virtual void add_reads(uint32_t /*rows*/, std::vector<ReadRequest>& /*reads*/) {}
-  // Work of its own between two steps: start() is false when there is none, poll() is true when something has ended.
+  // Its own work between two steps, such as a draft head's. start() is false when there is none; poll() is true when
+  // something has ended.
   virtual bool start() { return false; }
   virtual bool busy() const { return false; }
   virtual bool poll() { return false; }
 
-  virtual void forget(const Job& /*job*/) {}  // it has finished
+  virtual void forget(const Job& /*job*/) {}  // the job has finished
   virtual void forget_sequence(SequenceId /*sequence*/) {}
-  virtual void forget_all() {}  // what was computed: the device has failed
+  virtual void forget_all() {}  // the device has failed: nothing that it computed is trusted
 
   virtual void add_to(EngineStats& /*stats*/) const {}
 };

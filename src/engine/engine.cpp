@@ -14,6 +14,7 @@ constexpr uint32_t kSnapshotSpacing = 512;  // positions between snapshots withi
 
 Schedule::Limits schedule_limits(const EngineOptions& options, const StepMaxima& maxima) {
   return {.chunk = options.prompt_chunk,
+          .rows = maxima.counts[Symbol::rows],
           .sequences = options.sequences,
           .logits = options.logits_rows,
           .adjustments = maxima.adjustments};
@@ -84,6 +85,7 @@ Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& devic
   if (head) TRY_STATUS(engine->add_draft_head(*std::move(head), device));
   if (experts) TRY_STATUS(engine->add_expert_store(*std::move(experts), slots.count));
   if (leased.store) engine->add_rows(std::move(leased));
+  engine->add_towers(device);
   return engine;
 }
 
@@ -137,18 +139,27 @@ Status EngineImpl::add_draft_head(DraftModel head, Device& device) {
 }
 
 Status EngineImpl::add_expert_store(ExpertPlaces places, uint32_t slots) {
-  ExpertMemory* const memory = placed_.runner->expert_memory();
-  if (memory == nullptr)
-    return error(ErrorKind::unsupported, "experts: the device holds none in slots: want all in memory");
-  TRY(auto reads, options_.experts.open_reads(places.paths()));
-  auto replacement = make_replacement(options_.experts.replacement, {places.layers(), places.experts()});
-  std::optional<ReadRoom> room;
-  if (memory->slot_memory(0).empty())
-    TRY_ASSIGN(room, ReadRoom::take(places.slot_bytes(), memory->packed_bytes(), slots, *budget_));
-  store_ = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(room), std::move(reads),
-                                         std::move(replacement));
-  store_->warm_up(options_.experts.warm);
+  TRY(store_, open_expert_store(std::move(places), slots, *placed_.runner, *budget_, options_.experts));
   return {};
+}
+
+void EngineImpl::add_towers(Device& device) {
+  if (!ports_.media) return;
+  media_.emplace(std::exchange(model_->towers, {}), device, *budget_,
+                 Media::Settings{.arithmetic = options_.arithmetic,
+                                 .columns = ports_.media_columns,
+                                 .is_shown = [this](const MediaDigest& content) { return is_shown(content); }});
+}
+
+Status EngineImpl::give_media(MediaInput input) {
+  if (media_) return media_->give(std::move(input));
+  return error(ErrorKind::unsupported, "media: the model takes no pictures or sounds: want one with a tower");
+}
+
+bool EngineImpl::is_shown(const MediaDigest& content) const {
+  const auto shows = [&](const HistoryToken& element) { return element.media.content == content; };
+  return std::ranges::any_of(board_.sequences,
+                             [&](const auto& one) { return std::ranges::any_of(one.second.text.history, shows); });
 }
 
 Status EngineImpl::check_request(const Request& request, size_t history_before) const {
@@ -176,6 +187,9 @@ Status EngineImpl::check_media(const Request& request) const {
                    ": want some within the prompt's ", request.prompt.size(), " tokens, behind entries before it");
     }
     if (span.content == MediaDigest{}) return error(ErrorKind::invalid, "media: entry ", i, " has no digest");
+    if (span.shape.sees_ahead != 0 && span.rows > model_->uncut_rows)
+      return error(ErrorKind::invalid, "media: entry ", i, " is of ", span.rows, " rows: want at most ",
+                   model_->uncut_rows);
     end = uint64_t{span.at} + span.rows;
   }
   return {};
@@ -221,7 +235,7 @@ Result<RequestId> EngineImpl::submit(Request request) {
   for (const int32_t token : request.prompt) sequence->text.history.push_back({token, TokenClass::prompt});
   for (const MediaSpan& span : request.media)
     for (uint32_t row = 0; row < span.rows; ++row)
-      sequence->text.history[history_before + span.at + row].media = {span.content, row};
+      sequence->text.history[history_before + span.at + row].media = {span.content, row, span.shape};
   Job job = make_job(std::move(request), id, history_before);
   sequence->keep = job.request.keep_sequence;
   sequence->request = job.id;
@@ -250,11 +264,7 @@ EngineStats EngineImpl::stats() const {
   return stats;
 }
 
-bool EngineImpl::in_flight(RequestId id) const {
-  const auto concerns = [id](const FlightPart& part) { return part.job == id; };
-  return (flight_ && std::any_of(flight_->parts.begin(), flight_->parts.end(), concerns)) ||
-         std::any_of(sick_.begin(), sick_.end(), [&](const auto& sick) { return concerns(sick.first); });
-}
+bool EngineImpl::in_flight(RequestId id) const { return (flight_ && flight_->concerns(id)) || diagnosis_.concerns(id); }
 
 void EngineImpl::cancel(RequestId id) {
   const auto found = board_.jobs.find(id);

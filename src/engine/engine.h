@@ -2,15 +2,13 @@
 //
 //   submit(request) -> RequestId;  step() until idle;  collect(id) takes what is new
 //
-// One scheduler serves chat, server and page: ragged batches of one class, prompts in chunks between decode steps, fair
-// between sequences. A sequence's history is its list of (token, class); its logits are a function of that alone.
+// One scheduler serves chat, server and page. A step's batch has one class and ragged lengths. Chunks of prompts take
+// turns with decode steps, fairly between sequences. A sequence's logits depend on its history alone (history.h).
 //
-// What step() may wait for: on a device that computes in start(), such as the CPU, the computing of one step; on others
-// nothing. It never waits for a disk. A request whose kept state or table rows are being read stays in flight while
-// other sequences step; requests look for kept states one after another. Only a step that has stopped for experts holds
-// up all, because its arena is the device's. save(), load() and keep_state() wait, as they say.
-//
-// Budget and device belong to the process and are handed in. Not thread safe: one thread owns an Engine.
+// step() never waits for a disk. On a device that computes in start(), such as the CPU, it computes one step; on others
+// it waits for nothing. While a request's kept state or table rows are read, other sequences step on. Only a step that
+// stopped for missing experts holds up all, because it owns the device's arena. save(), load() and keep_state() wait.
+// Not thread safe: one thread owns an Engine. Budget and device belong to the process and are handed in.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +26,7 @@
 #include "engine/sampling.h"
 #include "graph/ops/sample.h"
 #include "model/model.h"
+#include "model/tower.h"
 
 namespace sluice {
 
@@ -37,13 +36,13 @@ inline constexpr SequenceId kNewSequence = 0;
 
 struct Request {
   SequenceId sequence = kNewSequence;  // an idle sequence to go on from, or a new one
-  bool keep_sequence = false;          // stays open after the answer, for a next request, fork, truncate or save
+  bool keep_sequence = false;          // the sequence stays open, for another request, fork, truncate or save
   std::vector<int32_t> prompt;         // tokens given, appended to the history in the prompt class
   std::vector<MediaSpan> media;        // rows of pictures and sounds within `prompt`, ascending
   uint32_t max_tokens = 0;             // tokens to generate; 0: only compute the prompt
   std::vector<int32_t> stop_tokens;    // end the answer; they belong to the answer's tokens
   SamplingSettings sampling;
-  uint32_t choice = 0;              // which of several answers to one prompt: keys the random numbers
+  uint32_t choice = 0;              // number of this answer among several to one prompt: keys the random numbers
   std::vector<uint32_t> logits_at;  // indices into `prompt`, ascending, whose logits are wanted (verify, perplexity)
   std::vector<uint32_t>
       message_ends;  // indices into `prompt`: snapshots are kept below them for requests that begin alike
@@ -51,7 +50,7 @@ struct Request {
 
 enum class Finish : uint8_t { running, stop_token, length, cancelled, failed };
 
-// What a request produced since the last collect(); the counts are of the whole request.
+// A request's new results since the last collect(). The counts are of the whole request.
 struct Progress {
   SequenceId sequence = 0;
   Finish finish = Finish::running;
@@ -59,14 +58,21 @@ struct Progress {
   std::vector<SampleResult> tokens;  // new tokens in order
   std::vector<float> logits;         // new rows of Request::logits_at, vocabulary entries each
   uint32_t prompt_tokens = 0;        // of the whole history at submit
-  uint32_t reused_tokens = 0;        // how many of them came from the cache
-  uint32_t restored_tokens = 0;      // how many of those were read from the state store for it
+  uint32_t reused_tokens = 0;        // of prompt_tokens: those that were not computed again
+  uint32_t restored_tokens = 0;      // of reused_tokens: those read from the state store for this request
   uint32_t computed_prompt_tokens = 0;
   uint32_t drafted = 0, accepted = 0;  // tokens
-  uint32_t undrafted_steps = 0;        // while drafting, though asked for, was off because it did not pay
+  uint32_t undrafted_steps = 0;        // decode steps while drafting was off because it did not pay
 };
 
 enum class StepState : uint8_t { idle, in_flight, progressed };
+
+// A picture or sound that requests name by its content.
+struct MediaInput {
+  MediaDigest content{};
+  ProgramKind tower{};  // that makes its rows
+  std::shared_ptr<const TowerInputs> inputs;
+};
 
 class Engine {
  public:
@@ -75,36 +81,40 @@ class Engine {
                                                 const EngineOptions& options);
   virtual ~Engine() = default;
 
+  // Before a request that shows it. The engine keeps it while a sequence shows it, and longer while there is room;
+  // given again it costs nothing.
+  virtual Status give_media(MediaInput input) = 0;
   virtual Result<RequestId> submit(Request request) = 0;
   virtual StepState step() = 0;
-  // After in_flight: until there may be more to do, some milliseconds at most.
+  // For a step() that was in flight: waits until there may be more to do, some milliseconds at most.
   virtual void wait() = 0;
-  virtual Result<Progress> collect(RequestId id) = 0;  // forgets the request once it has finished and been collected
-  virtual void cancel(RequestId id) = 0;               // acts between steps; the history keeps what stood
+  virtual Result<Progress> collect(RequestId id) = 0;  // forgets a request that has finished
+  virtual void cancel(RequestId id) = 0;               // acts between steps; the history keeps the tokens so far
 
-  // Kept sequences, idle ones only. save() and load() wait for the device.
+  // For kept, idle sequences. save() and load() wait for the device.
   virtual Result<SequenceId> fork(SequenceId sequence) = 0;
   virtual Status truncate(SequenceId sequence, size_t tokens) = 0;
   virtual Status close(SequenceId sequence) = 0;
   virtual Result<History> history(SequenceId sequence) const = 0;
   virtual Status save(SequenceId sequence, const std::string& path) = 0;
-  // save() for a host where nothing may wait: false until the device has brought the pages, then called again. What is
-  // saved is the sequence of the first call. One at a time.
+  // save() for a host where nothing may wait. False until the device has brought the pages: call again. The file has
+  // the sequence as it was at the first call. One save at a time.
   virtual Result<bool> save_without_waiting(SequenceId sequence, const std::string& path) = 0;
-  // A wrong model, version or damaged file is refused; another numerics id gives a note and the tokens are run again.
+  // Refuses a wrong model, a wrong version and a damaged file. For another numerics id it sets `note`, and the tokens
+  // are computed again.
   virtual Result<SequenceId> load(const std::string& path, std::string* note) = 0;
-  // Puts what is computed of a kept, idle sequence into the state store, where there is one: at the ends of messages
-  // and prompts, and at its own. Waits for disk and device; what goes wrong is a note of the store.
+  // Writes the states of a kept, idle sequence to the state store, if there is one: at the ends of messages and
+  // prompts, and at the sequence's end. Waits for disk and device. Failures become notes of the store.
   virtual void keep_state(SequenceId sequence) = 0;
 
   virtual uint32_t context() const = 0;
   virtual EngineStats stats() const = 0;
-  virtual std::optional<ExpertStats> expert_stats() const = 0;  // none where experts are not read as they are chosen
-  virtual std::optional<RowStats> row_stats() const = 0;        // none where no rows are
-  // Experts that lie in memory, the most used first; none likewise.
+  virtual std::optional<ExpertStats> expert_stats() const = 0;  // none if experts are not streamed
+  virtual std::optional<RowStats> row_stats() const = 0;        // none if no table rows are streamed
+  // Experts in memory, the most used first; empty if experts are not streamed.
   virtual std::vector<HotExpert> hot_experts() const = 0;
-  // While no request runs: takes in experts that are read before they are chosen, and reads more; does not wait. False:
-  // there is nothing to be read.
+  // While no request runs: takes in prefetched experts and starts more reads, without waiting. False: there is nothing
+  // to read.
   virtual bool warm_up() = 0;
   virtual std::optional<DispatchCounts> dispatch_counts() const = 0;  // as the device has them
   virtual std::string numerics_id() const = 0;

@@ -5,9 +5,7 @@
 //   experts: read while a step has stopped for them                 (engine_step.cpp)
 //   states: read by another thread before a request starts          (state/kept_states.h)
 //   guesses: asked for before a step, results of those that stand taken one a turn (continuation.h)
-//
-// A step whose logits are not finite is run again, alone for each sequence concerned, to name the first op that failed;
-// the rows it writes again are provisional, since nothing was advanced over them.
+//   rows that are not finite are played again to name the op that failed (diagnosis.h)
 #pragma once
 
 #include <chrono>
@@ -18,9 +16,12 @@
 
 #include "engine/admission.h"
 #include "engine/continuation.h"
+#include "engine/diagnosis.h"
 #include "engine/draft/draft_head.h"
 #include "engine/experts/expert_store.h"
 #include "engine/experts/row_store.h"
+#include "engine/flight.h"
+#include "engine/media/media.h"
 #include "engine/plan/layout.h"
 #include "engine/state/kept_states.h"
 #include "engine/state/sequence_files.h"
@@ -43,7 +44,9 @@ class EngineImpl final : public Engine {
   Status add_draft_head(DraftModel head, Device& device);
   Status add_expert_store(ExpertPlaces places, uint32_t slots);
   void add_rows(LeasedRows leased) { leased_ = std::move(leased); }
+  void add_towers(Device& device);
 
+  Status give_media(MediaInput input) override;
   Result<RequestId> submit(Request request) override;
   StepState step() override;
   void wait() override;
@@ -80,26 +83,6 @@ class EngineImpl final : public Engine {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A part of the step under way, and where its rows are among the wanted ones.
-  struct FlightPart {
-    RequestId job = 0;
-    Portion portion;
-    std::vector<int32_t> guesses = {};  // rows behind the portion's
-    std::vector<uint32_t> wanted = {};  // positions
-    uint32_t first_wanted = 0;
-    uint32_t first_row = 0;
-    bool samples = false;
-  };
-  struct Flight {
-    Ticket ticket = 0;
-    TokenClass token_class{};
-    std::vector<FlightPart> parts = {};
-    bool diagnosing = false;
-    bool stopped = false;               // for experts
-    std::optional<Error> failure = {};  // of a page copy before the step
-    Clock::time_point started = {};
-  };
-
   // engine.cpp
   Status check_request(const Request& request, size_t history_before) const;
   Status check_media(const Request& request) const;
@@ -111,9 +94,10 @@ class EngineImpl final : public Engine {
 
   // engine_step.cpp
   bool take_recalled();
-  bool is_reading() const;
+  bool awaits_rows() const;
   bool has_rows(Job& job, const Portion& portion);
   bool has_media(Job& job, const Portion& portion);
+  bool is_shown(const MediaDigest& content) const;
   bool launch();
   std::vector<Pending> pending();
   FlightPart flight_part(const Job& job, const Portion& portion);
@@ -131,7 +115,6 @@ class EngineImpl final : public Engine {
   void take_token(Job& job, const SampleResult& result);
   void diagnose_next();
   void end_diagnosis(const FlightPart& part, const std::optional<NonFinite>& found);
-  std::string describe(const FlightPart& part, const std::optional<NonFinite>& found) const;
   void fail_all(const Flight& flight, const Error& why);
   void forget_sequence(SequenceId sequence);
 
@@ -156,8 +139,9 @@ class EngineImpl final : public Engine {
   PageFiles pages_;
   SequenceFiles files_;
   std::optional<KeptStates> states_;  // none: no state store
+  std::optional<Media> media_;        // none: a model without towers
   std::optional<Flight> flight_;
-  std::vector<std::pair<FlightPart, TokenClass>> sick_;  // not finite, to be diagnosed
+  Diagnosis diagnosis_;
   EngineStats stats_;
   std::unique_ptr<Continuation> continuation_;
   std::unique_ptr<ExpertStore> store_;  // reads into the runner's memory: goes first

@@ -15,7 +15,7 @@ Status EngineImpl::truncate(SequenceId sequence, size_t tokens) {
   History& history = open->text.history;
   if (tokens > history.size())
     return error(ErrorKind::invalid, "sequence ", sequence, ": has ", history.size(), " tokens: cannot keep ", tokens);
-  // Now, so that what lies behind gives its pages back.
+  // At once, so that the pages behind are freed.
   cache_.resume(open->text, static_cast<uint32_t>(tokens));
   history.resize(tokens);
   std::erase_if(open->boundaries, [&](uint32_t boundary) { return boundary > tokens; });

@@ -15,10 +15,11 @@ constexpr auto kNearTheEnd = std::chrono::microseconds(300);
 StepState EngineImpl::step() {
   bool progressed = take_recalled();
   if (leased_.store) leased_.store->advance(/*wait=*/false);
+  if (media_ && media_->advance()) progressed = true;
   if (continuation_->busy()) return continuation_->poll() || progressed ? StepState::progressed : StepState::in_flight;
   if (!flight_ && take_next_results()) return StepState::progressed;
   const bool launched = !flight_ && launch();
-  if (!flight_ && !launched && !progressed && !is_reading()) return StepState::idle;
+  if (!flight_ && !launched && !progressed && !awaits_rows()) return StepState::idle;
   progressed |= launched && !flight_;
   while (const std::optional<Completion> completion = placed_.runner->poll()) {
     complete(*completion);
@@ -28,9 +29,9 @@ StepState EngineImpl::step() {
   return progressed ? StepState::progressed : StepState::in_flight;
 }
 
-// States or rows, for requests whose next step waits for them.
-bool EngineImpl::is_reading() const {
-  return (states_ && states_->busy()) || (leased_.store && leased_.store->reading());
+// States, rows of tables or rows of towers, for requests whose next step waits for them.
+bool EngineImpl::awaits_rows() const {
+  return (states_ && states_->busy()) || (leased_.store && leased_.store->reading()) || (media_ && media_->busy());
 }
 
 void EngineImpl::wait() {
@@ -109,7 +110,7 @@ bool EngineImpl::launch() {
       flight.parts.push_back(flight_part(job, portion));
     progressed |= job.state != Job::State::running;
   }
-  if (flight.parts.empty()) return progressed || !is_reading();  // the next batch is of others
+  if (flight.parts.empty()) return progressed || !awaits_rows();  // the next batch is of others
   start(std::move(flight), copies, {});
   return true;
 }
@@ -126,17 +127,13 @@ bool EngineImpl::has_rows(Job& job, const Portion& portion) {
   return there && *there;
 }
 
-// Rows of pictures and sounds may have gone since they were given.
+// Whether all rows of pictures and sounds that the portion shows are there; else they are computed, and others go on.
 bool EngineImpl::has_media(Job& job, const Portion& portion) {
-  if (!ports_.media) return true;
-  const History& history = board_.sequence_of(job).text.history;
-  for (uint32_t i = portion.begin; i < portion.end; ++i) {
-    if (!history[i].is_media() || model_->media_row(history[i].media) >= 0) continue;
-    fail(job, error(ErrorKind::not_found, "token ", i, ": row ", history[i].media.row,
-                    " of its picture or sound is not there: want it given again"));
-    return false;
-  }
-  return true;
+  if (!media_) return true;
+  const std::span<const HistoryToken> history = board_.sequence_of(job).text.history;
+  const Result<bool> there = media_->has(job.id, history.subspan(portion.begin, portion.end - portion.begin));
+  if (!there) fail(job, there.error());
+  return there && *there;
 }
 
 std::vector<Pending> EngineImpl::pending() {
@@ -144,6 +141,7 @@ std::vector<Pending> EngineImpl::pending() {
   for (auto& [id, job] : board_.jobs) {
     if (leased_.store && job.state != Job::State::running) leased_.store->release(id);
     if (job.state != Job::State::running || (leased_.store && leased_.store->waits(id))) continue;
+    if (media_ && media_->waits(id)) continue;
     const uint32_t adjustments = most_adjustments(job.request.sampling, model_->suppressed);
     const CachedHistory& text = board_.sequence_of(job).text;
     Pending& one = wanting.emplace_back(pending_of(job, text, cache_, adjustments));
@@ -153,7 +151,7 @@ std::vector<Pending> EngineImpl::pending() {
   return wanting;
 }
 
-EngineImpl::FlightPart EngineImpl::flight_part(const Job& job, const Portion& portion) {
+FlightPart EngineImpl::flight_part(const Job& job, const Portion& portion) {
   FlightPart part{.job = job.id, .portion = portion};
   for (uint32_t i = 0; i < portion.logits; ++i) part.wanted.push_back(job.logits_at[job.logits_given + i]);
   // The last row is always looked at, so that what is not finite is found in the step that computed it.
@@ -172,9 +170,9 @@ StepPart EngineImpl::step_part(const FlightPart& part) {
                 .begin = part.portion.begin,
                 .end = part.portion.end + static_cast<uint32_t>(part.guesses.size()),
                 .wanted = part.wanted};
-  for (uint32_t i = step.begin; ports_.media && i < step.end; ++i) {
+  for (uint32_t i = step.begin; media_ && i < step.end; ++i) {
     const bool is_media = i < text.history.size() && text.history[i].is_media();
-    step.media.push_back(is_media ? model_->media_row(text.history[i].media) : -1);
+    step.media.push_back(is_media ? media_->row(text.history[i].media).data() : nullptr);
   }
   if (part.samples)
     step.sampling =
@@ -236,13 +234,10 @@ void EngineImpl::land(const Flight& flight) {
   continuation_->end_step(flight.token_class, std::chrono::duration<double>(took).count(), ended);
   for (size_t i = 0; i < flight.parts.size(); ++i) {
     const FlightPart& part = flight.parts[i];
-    if (finite(part)) {
+    if (finite(part))
       accept(part, flight.token_class, ended[i]);
-      continue;
-    }
-    FlightPart& sick = sick_.emplace_back(part, flight.token_class).first;
-    sick.wanted.resize(sick.wanted.size() - sick.guesses.size());
-    sick.guesses.clear();
+    else
+      diagnosis_.add(part, flight.token_class);
   }
   diagnose_next();
 }
@@ -317,36 +312,30 @@ bool EngineImpl::take_next_results() {
   return true;
 }
 
-// The rows of one sequence alone: its bits do not depend on the others.
 void EngineImpl::diagnose_next() {
-  while (!flight_ && !sick_.empty()) {
-    const auto [part, token_class] = sick_.back();
-    sick_.pop_back();
-    Job& job = board_.jobs.at(part.job);
-    if (job.cancelled) {
+  while (!flight_) {
+    std::optional<Flight> flight = diagnosis_.next();
+    if (!flight) return;
+    Job& job = board_.jobs.at(flight->parts.front().job);
+    const FlightPart& part = flight->parts.front();
+    if (job.cancelled)
       finish(job, Finish::cancelled);
-      continue;
-    }
-    start({.token_class = token_class, .parts = {part}, .diagnosing = true}, {}, {.find_non_finite = true});
+    else if (has_media(job, part.portion))
+      start(*std::move(flight), {}, {.find_non_finite = true});
+    else if (job.state == Job::State::running)  // its rows were forgotten since
+      fail(job, error(ErrorKind::invalid, Diagnosis::sentence(part, {})));
   }
 }
 
 void EngineImpl::end_diagnosis(const FlightPart& part, const std::optional<NonFinite>& found) {
-  fail(board_.jobs.at(part.job), error(ErrorKind::invalid, describe(part, found)));
+  fail(board_.jobs.at(part.job), error(ErrorKind::invalid, Diagnosis::sentence(part, found)));
   diagnose_next();
-}
-
-// "token 17: layer 3, rms_norm: result is not finite"
-std::string EngineImpl::describe(const FlightPart& part, const std::optional<NonFinite>& found) const {
-  if (!found) return cat("token ", part.portion.end - 1, ": logits are not finite");
-  const std::string layer = found->layer < 0 ? std::string() : cat("layer ", found->layer, ", ");
-  return cat("token ", part.portion.begin + found->row, ": ", layer, found->what, ": result is not finite");
 }
 
 // A device that failed may have lost what it held: nothing that was computed is trusted, and all that goes on is
 // computed again from its tokens.
 void EngineImpl::fail_all(const Flight& flight, const Error& why) {
-  sick_.clear();
+  diagnosis_.clear();
   for (const FlightPart& part : flight.parts) fail(board_.jobs.at(part.job), why);
   if (states_) states_->stop_reading();
   cache_.forget_snapshots();

@@ -1,7 +1,8 @@
-// A sequence's history: its tokens and each token's class. Logits are a function of it (and of the numerics id) alone.
-// A picture or a sound stands in it row by row, named by its content: the tokens of those rows hold their places only.
+// A sequence's history: its tokens and each token's class. Logits depend on the history and the numerics id alone.
+// A picture or sound has one element for each of its rows; its content names it, and the element's token only holds the
+// place.
 //
-// Runs of prompt tokens are cut at absolute multiples of 64 only; a run of decode tokens may be cut anywhere, because
+// A run of prompt tokens is cut at absolute multiples of 64 only. A run of decode tokens may be cut anywhere, because
 // it was computed token by token.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <compare>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "graph/program.h"
@@ -16,44 +18,64 @@
 
 namespace sluice {
 
-// The first bytes of a picture's or sound's SHA-256, and of how it was prepared. All zero: none.
+// The first bytes of a SHA-256 over a picture or sound and its preparation. All zero: none.
 using MediaDigest = std::array<uint8_t, 16>;
 
-// A row that a picture or sound becomes.
+// The shape of a picture or sound, as far as the text's positions and attention depend on it.
+struct MediaShape {
+  // Rows by time, height and width if positions count them so (mrope); zeros: rows follow one another.
+  std::array<uint16_t, 3> grid{};
+  uint16_t sees_ahead = 0;  // 1: its rows see one another, later ones too
+  auto operator<=>(const MediaShape&) const = default;
+};
+
+// One row of a picture or sound.
 struct MediaRow {
   MediaDigest content{};
   uint32_t row = 0;
+  MediaShape shape{};
   auto operator<=>(const MediaRow&) const = default;
 };
+static_assert(std::has_unique_object_representations_v<MediaRow>);  // its bytes are hashed
 
 struct HistoryToken {
   int32_t token = 0;
   TokenClass token_class = TokenClass::prompt;
-  MediaRow media = {};  // that stands here in the token's place, if any
+  MediaRow media = {};  // stands in the token's place, if its content is set
 
   bool is_media() const { return media.content != MediaDigest{}; }
   auto operator<=>(const HistoryToken&) const = default;
 };
 using History = std::vector<HistoryToken>;
 
-// Rows [0, rows) of a picture or sound, in the place of as many tokens of a prompt.
+// A picture or sound of `rows` rows in a prompt, in the place of as many tokens.
 struct MediaSpan {
-  uint32_t at = 0;  // index of the first
+  uint32_t at = 0;  // index of the first token
   uint32_t rows = 0;
   MediaDigest content{};
+  MediaShape shape{};
 };
 
 inline constexpr uint32_t kCut = kPagePositions;
 constexpr uint32_t cut_below(uint64_t position) { return static_cast<uint32_t>(position / kCut * kCut); }
 
-// Whether what is computed of a history may end before element `at` and go on there later. The one place that knows the
-// rule: a picture that sees ahead will forbid its own elements here.
+// Whether elements `at - 1` and `at` are neighbouring rows of one picture or sound.
+inline bool is_inside_media(std::span<const HistoryToken> history, size_t at) {
+  if (at == 0 || at >= history.size() || !history[at].is_media()) return false;
+  const MediaRow &before = history[at - 1].media, &here = history[at].media;
+  return here.content == before.content && here.row == before.row + 1;
+}
+
+// Whether the computed part of a history may end before element `at` and go on there later. Only this function knows
+// the rule. The rows of a picture that sees ahead are computed together.
 inline bool may_be_cut_before(std::span<const HistoryToken> history, size_t at) {
-  if (at % kCut == 0 || at >= history.size()) return true;
+  if (at >= history.size()) return true;
+  if (history[at].media.shape.sees_ahead != 0 && is_inside_media(history, at)) return false;
+  if (at % kCut == 0) return true;
   return history[at - 1].token_class == TokenClass::decode || history[at].token_class == TokenClass::decode;
 }
 
-// The largest position <= `at` <= history.size() at which what is computed of `history` may end and go on later.
+// The last position at or below `at` at which the history may be cut; `at` is at most history.size().
 inline uint32_t last_cut(const History& history, size_t at) {
   while (!may_be_cut_before(history, at)) --at;
   return static_cast<uint32_t>(at);

@@ -1,4 +1,4 @@
-// What an engine has under way: requests and the sequences that they extend. Plain state; engine.cpp moves it.
+// An engine's jobs (requests under way) and open sequences. Plain state, which engine.cpp changes.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@ namespace sluice {
 struct OpenSequence {
   CachedHistory text = {};
   bool keep = false;
-  RequestId request = 0;                  // that extends it now; 0: idle
+  RequestId request = 0;                  // the one that extends it now; 0: idle
   uint64_t last_used = 0;                 // by the board's clock
-  std::vector<uint32_t> boundaries = {};  // of requests since its state was kept: multiples of 64
+  std::vector<uint32_t> boundaries = {};  // multiples of 64 whose states are not in the state store yet
 };
 
 struct Job {
-  // reading: of what is kept of its history, before it runs.
+  // reading: a kept state of its history is read before it runs.
   enum class State : uint8_t { waiting, reading, running, finished };
 
-  RequestId id = 0;  // the larger, the younger
+  RequestId id = 0;  // younger jobs have larger ids
   Request request;
   SequenceId sequence = 0;
   State state = State::waiting;
-  bool started = false;  // has been running before
+  bool started = false;  // has run before, and may wait again
   bool cancelled = false;
   uint32_t history_before = 0;      // tokens of the sequence at submit
   uint32_t tokens_left = 0;         // to be sampled
   std::vector<uint32_t> logits_at;  // positions in the history
   size_t logits_given = 0;
   std::vector<SnapshotMark> marks;  // ascending
-  std::vector<int32_t> guesses;     // whose rows may join the next step, behind the known ones
+  std::vector<int32_t> guesses;     // drafted tokens whose rows may join the next step
   Progress progress;
 
   bool done(const CachedHistory& text) const {
@@ -51,15 +51,15 @@ struct Board {
   OpenSequence& sequence_of(const Job& job) { return sequences.at(job.sequence); }
   // An open sequence that no request extends, or a sentence.
   Result<OpenSequence*> idle_sequence(SequenceId id);
-  // One more, used just now.
+  // Adds a sequence, as used just now.
   SequenceId open(OpenSequence sequence);
 };
 
-// The rows that a running job wants next; it is not done. They end at a mark where `cache` has slots, because the state
-// of a snapshot is that at the end of a step.
+// The rows that a running job needs next. The job must not be done. If `cache` has slots, the rows end at the next
+// mark, because a slot holds the state at the end of a step.
 Pending pending_of(const Job& job, const CachedHistory& text, const Cache& cache, uint32_t most_adjustments);
 
-// Where the job's sequence must go on at the latest, so that all that the job still wants is computed.
+// The last position from which the job's sequence may go on, so that no row that the job still needs is skipped.
 uint32_t resume_bound(const Job& job, const CachedHistory& text);
 
 }  // namespace sluice

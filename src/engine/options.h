@@ -1,5 +1,5 @@
-// What an engine is asked for when it is made, and what it counts: the plain values of its public face (engine.h,
-// session.h, history.h, sampling.h and this; tools/include_table.txt lists it).
+// An engine's options and its counts: plain values of the engine's public face (tools/include_table.txt lists its
+// headers).
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ inline constexpr uint32_t kMaxDraftTokens = 16;
 
 struct DraftOptions {
   DraftKind kind = DraftKind::none;
-  uint32_t tokens = 4;  // at most so many a step
-  bool always = false;  // also while it does not pay
+  uint32_t tokens = 4;  // the most a step
+  bool always = false;  // drafts even while drafting does not pay
 };
 
-// ---- experts that are read from the model's files as steps choose them (experts/expert_store.h)
+// ---- streamed experts: read from the model's files as steps choose them (experts/expert_store.h)
 
-// Which expert gives way to another (experts/replacement.h).
+// Which expert is evicted for another one (experts/replacement.h).
 enum class ReplacementKind : uint8_t { lru, lfu, next_use };
 
 // How often steps used an expert.
@@ -42,9 +42,9 @@ struct HotExpert {
 };
 
 struct ExpertOptions {
-  uint64_t bytes = 0;  // of memory for them; 0: they are used where the checkpoint has them
+  uint64_t bytes = 0;  // of memory for experts; 0: experts are not streamed
   ReplacementKind replacement = ReplacementKind::next_use;
-  std::vector<HotExpert> warm = {};  // hot the last time: read before anybody chooses them
+  std::vector<HotExpert> warm = {};  // hot in the last run: read before a step chooses them
   std::function<Result<std::unique_ptr<ReadQueue>>(const std::vector<std::string>& paths)> open_reads =
       [](const std::vector<std::string>& paths) { return open_read_queue(paths); };
 };
@@ -53,22 +53,22 @@ struct ExpertOptions {
 
 struct EngineOptions {
   Arithmetic arithmetic = Arithmetic::fast;
-  std::optional<Format> cache{};  // of elements of keys, values and latents; none: what the arithmetic takes
-  Repack repack = Repack::never;  // where the budget has room for it beside the rest
-  uint32_t context = 0;           // positions a sequence may have; 0: the model's, or what fits
-  uint32_t sequences = 1;         // at once in a batch
+  std::optional<Format> cache{};  // of elements of keys, values and latents; none: the arithmetic's own
+  Repack repack = Repack::never;  // falls back to `never` if the budget has no room for packed weights
+  uint32_t context = 0;           // positions a sequence may have; 0: the model's, or as many as fit
+  uint32_t sequences = 1;         // in a batch
   uint32_t prompt_chunk = 512;    // rows of a prompt step: a multiple of 64
   uint32_t logits_rows = 16;      // rows of logits_at in a step; a block of 64 with more of them is run several times
-  uint64_t cache_positions = 0;   // kept for all sequences and snapshots together; 0: context x sequences, or what fits
-  StateStore* states = nullptr;   // where requests find what was computed before, if anywhere; outlives the engine
+  uint64_t cache_positions = 0;   // of all sequences and snapshots together; 0: context x sequences, or as many as fit
+  StateStore* states = nullptr;   // states of earlier runs, or null; outlives the engine
   DraftOptions draft = {};
   ExpertOptions experts = {};
-  bool lease_rows = false;  // rows of tables are read from the file as tokens name them, and some are kept
+  bool lease_rows = false;  // table rows are read from the file when tokens name them; recently used ones are kept
 };
-// How many of a table lie in memory then.
+// The rows of each leased table that lie in memory.
 uint32_t leased_rows(const EngineOptions& options);
 
-// ---- what it counts
+// ---- counts
 
 struct EngineStats {
   uint64_t prompt_rows = 0, decode_rows = 0, steps = 0;
@@ -77,17 +77,17 @@ struct EngineStats {
 
 struct ExpertStats {
   uint64_t slots = 0, slot_bytes = 0, experts = 0;  // of the model, all layers together
-  uint64_t uses = 0, misses = 0;                    // one for all rows of a step that choose the expert
+  uint64_t uses = 0, misses = 0;                    // a step counts once for each expert that its rows choose
   uint64_t reads = 0, read_bytes = 0;
   uint64_t ahead = 0, ahead_used = 0, ahead_wasted = 0;  // prefetched; then used; evicted without a use
   uint64_t warmed = 0;                                   // prefetched because they were hot in the last run
-  double waited_seconds = 0;                             // while no op could be computed
+  double waited_seconds = 0;                             // in which no op could be computed
   std::string reader{};
 };
 
-// Of rows of tables that are read from the file (experts/row_store.h).
+// Of leased table rows (experts/row_store.h).
 struct RowStats {
-  uint64_t uses = 0, misses = 0;  // a row for each token of a step
+  uint64_t uses = 0, misses = 0;  // each token of a step uses one row of each table
   uint64_t read_bytes = 0;
 };
 

@@ -31,7 +31,7 @@ Status check_biases(const SamplingSettings& settings, uint32_t vocabulary) {
   return {};
 }
 
-// The tokens of the window with their number of times, ascending.
+// The tokens in the window and how often each occurs, ascending.
 std::vector<std::pair<int32_t, uint32_t>> count_tokens(const History& history, size_t window) {
   std::vector<int32_t> tokens;
   for (size_t i = history.size() - std::min(window, history.size()); i < history.size(); ++i)
@@ -45,7 +45,7 @@ std::vector<std::pair<int32_t, uint32_t>> count_tokens(const History& history, s
   return counts;
 }
 
-// Adjustments by token: found, or added with no effect.
+// Adjustments by token. A lookup adds an adjustment without effect if there is none.
 class Adjustments {
  public:
   Adjustment& operator[](int32_t token) {

@@ -1,7 +1,8 @@
-// Sampling settings of a request, and what the device's `sample` op is given for them.
+// Sampling settings of a request, and the inputs of the device's `sample` op that follow from them.
 //
-// Penalties count the tokens of the last `penalty_window` of the history, prompt and answer alike: repeat divides or
-// multiplies (Keskar et al. 2019, arXiv:1909.05858), presence subtracts once, frequency once a time. Bias is added.
+// Penalties apply to tokens among the history's last `penalty_window`, in prompt and answer alike. Repeat divides
+// positive logits and multiplies negative ones (Keskar et al. 2019, arXiv:1909.05858). Presence is subtracted once,
+// frequency once for each occurrence. Bias is added.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +27,23 @@ struct SamplingSettings {
   float repeat_penalty = 1.0f;
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
-  uint32_t penalty_window = 64;  // tokens
-  std::vector<std::pair<int32_t, float>> logit_bias =
-      {};  // added; -inf forbids; of one token named twice the last counts
+  uint32_t penalty_window = 64;                            // tokens
+  std::vector<std::pair<int32_t, float>> logit_bias = {};  // added; -inf forbids; the last entry of a token counts
   uint64_t seed = 0;
-  uint32_t candidates = 0;  // tokens of the largest logits that each result tells, at most kCandidates
+  uint32_t candidates = 0;  // tokens with the largest logits in each result, at most kCandidates
 };
 
 // One sentence about the first setting out of range.
 Status check_sampling(const SamplingSettings& settings, uint32_t vocabulary);
 
-// Without the range of its adjustments.
+// The row for the `sample` op, without the range of its adjustments.
 SampleRow sample_row(const SamplingSettings& settings, uint32_t choice);
 
-// What changes logits before the token that follows `history`, in ascending order of tokens. `suppressed` tokens are
-// never sampled.
+// The changes of logits before the token behind `history` is sampled, in ascending order of tokens. `suppressed` tokens
+// are never sampled.
 std::vector<Adjustment> sample_adjustments(const SamplingSettings& settings, const History& history,
                                            std::span<const int32_t> suppressed);
-// No history gives more.
+// The most adjustments that any history gives.
 uint32_t most_adjustments(const SamplingSettings& settings, std::span<const int32_t> suppressed);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Sampling settings as JSON, under the names that Ollama's params have: for saved conversations, and for models of
-// Ollama's store that bring their own.
+// Sampling settings as JSON, with the names of Ollama's params. Saved conversations and models of Ollama's store have
+// them.
 #pragma once
 
 #include <string>
@@ -11,12 +11,11 @@
 
 namespace sluice {
 
-// What the model's own files ask for.
+// The settings in the model's own files.
 SamplingSettings sampling_of_file(const SamplingDefaults& defaults);
 
 Json sampling_json(const SamplingSettings& settings);
-// Changes what `object` names and leaves the rest, members it does not know too. `where` begins the sentence about a
-// value that is none.
+// Changes the settings that `object` names. Unknown members are ignored. `where` begins the error about a wrong value.
 Status read_sampling(const Json& object, const std::string& where, uint32_t vocabulary, SamplingSettings& settings);
 bool is_sampling_name(std::string_view name);
 

@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// Indices of those that `wanted` takes, in a ring that begins behind the one with id `last`.
+// Indices of the sequences that `wanted` accepts, in a ring that begins behind the id `last`.
 template <class Wanted>
 std::vector<size_t> ring(std::span<const Pending> pending, uint64_t last, const Wanted& wanted) {
   std::vector<size_t> order;
@@ -55,7 +55,7 @@ Batch Schedule::decode_batch(std::span<const Pending> pending) {
   return batch;
 }
 
-// As many as the adjustments that are left allow.
+// Adds as many drafts as the remaining adjustments allow.
 void Schedule::add_drafts(Batch& batch, std::span<const Pending> pending, uint32_t adjustments) const {
   for (Portion& portion : batch.portions) {
     const Pending& of = pending[portion.of];
@@ -83,16 +83,18 @@ Batch Schedule::chunk(std::span<const Pending> pending) {
   return batch;
 }
 
-// One more block of 64, when all that it needs is left.
+// Adds one more block of 64 if the step has room for its rows, logits and adjustments.
 bool Schedule::extend(Draft& draft, const Pending& pending, Portion& portion) const {
   if (portion.end == pending.end || !portion.complete) return false;
   const uint32_t end = block_end(pending.history, portion.end, pending.end);
   const uint32_t rows = end - portion.end;
   const uint32_t logits = logits_below(pending, end) - portion.logits;
   const uint32_t adjustments = end == pending.end ? pending.adjustments : 0;
-  if (draft.rows + rows > limits_.chunk || draft.adjustments + adjustments > limits_.adjustments) return false;
+  const uint32_t most = draft.rows == 0 ? std::max(limits_.chunk, limits_.rows) : limits_.chunk;
+  if (draft.rows + rows > most || draft.adjustments + adjustments > limits_.adjustments) return false;
   const uint32_t logits_left = limits_.logits - draft.logits;
-  // A block with more logits than are left waits, unless it is the first of the step: then it comes again.
+  // A block with too many logits waits. As the first block of a step it is taken anyway, and computed again for the
+  // rest.
   if (logits > logits_left && draft.rows > 0) return false;
   portion.complete = logits <= logits_left;
   portion.end = end;

@@ -10,7 +10,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// One turn of the engine; a device or a disk that works by itself is waited for.
+// One step of the engine; waits for a device or disk that works on its own.
 void turn(Engine& engine) {
   if (engine.step() == StepState::in_flight) engine.wait();
 }

@@ -1,5 +1,5 @@
-// Session: one conversation on an Engine. begin() and collect() never wait, for a page or a server that steps the
-// engine itself; run() waits, which is a loop over Engine::step() and collect().
+// Session: one sequence of an Engine, request after request. begin() and collect() never wait, for callers that step
+// the engine themselves. run() waits: it loops over Engine::step() and collect().
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace sluice {
 
 // Called for each new token; false stops the answer (Finish::cancelled).
 using TokenSink = std::function<bool(const SampleResult&)>;
-// Called after every step of the engine, with the counts so far: also while a prompt is read. False stops likewise.
+// Called after every step of the engine with the counts so far, also during the prompt. False stops likewise.
 using ProgressSink = std::function<bool(const Progress&)>;
 
 struct Answer {
@@ -23,7 +23,7 @@ struct Answer {
   Finish finish = Finish::running;
   uint32_t prompt_tokens = 0, reused_tokens = 0, restored_tokens = 0, computed_prompt_tokens = 0;
   uint32_t drafted = 0, accepted = 0, undrafted_steps = 0;
-  double prompt_seconds = 0;  // submit to first token, or to the end where none came
+  double prompt_seconds = 0;  // submit to first token, or to the end if there was none
   double answer_seconds = 0;  // first token to last
 };
 
@@ -34,15 +34,15 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Submits `request` on this session's sequence (its `sequence` and `keep_sequence` are set here). While another
-  // request runs it is refused.
+  // Submits `request` on this session's sequence; sets its `sequence` and `keep_sequence`. Fails while another request
+  // runs.
   Status begin(Request request);
-  // What is new since the last call, while a request runs. A failed request is an Error, and is over; the history then
-  // stands as it was before. The end of an answer keeps its state, where the engine has a store.
+  // The running request's new results since the last call. A failed request has ended and is an error; the history is
+  // as it was before the request. At the end of an answer the engine's state store, if any, keeps the sequence's state.
   Result<Progress> collect();
   void cancel();  // as Engine::cancel
   bool running() const { return running_.has_value(); }
-  // Of the request that runs, so far, or of the last one.
+  // Of the running request so far, else of the last one.
   const Answer& answer() const { return answer_; }
 
   // begin() and collect() to the end.
@@ -54,9 +54,9 @@ class Session {
   Status save(const std::string& path);
   Status load(const std::string& path, std::string* note);  // replaces this session's sequence
   void adopt(SequenceId sequence);                          // likewise, with an idle one of the engine
-  // A running request is cancelled, and the step that computes for it is waited for.
+  // Closes the sequence. Cancels a running request and waits for its step.
   void clear();
-  // Leaves the sequence to the engine, for a host that may not wait and drops the engine next.
+  // Leaves the sequence to the engine: for a host that may not wait and destroys the engine next.
   void abandon();
 
  private:

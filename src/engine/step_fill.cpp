@@ -8,24 +8,54 @@
 namespace sluice {
 namespace {
 
-// Where the next part's rows go.
+// The place of the next part's rows in the step.
 struct Cursor {
   uint32_t row = 0;
   uint32_t wanted = 0;
   uint32_t adjustment = 0;
+  uint32_t media = 0;
 };
 
-void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, uint32_t row) {
+uint32_t media_of(const StepPart& part) {
+  return static_cast<uint32_t>(part.media.size() - std::count(part.media.begin(), part.media.end(), nullptr));
+}
+
+// The rows of pictures and sounds go side by side into the step; the others are -1.
+void fill_media(StepBuffer& step, const TextPorts& ports, const StepPart& part, const Cursor& at) {
+  const std::span<int32_t> index = step.input_i32(*ports.media);
+  const std::span<float> rows = step.input_f32(*ports.media_rows);
+  uint32_t next = at.media;
+  for (uint32_t i = 0; i < part.end - part.begin; ++i) {
+    const float* const row = i < part.media.size() ? part.media[i] : nullptr;
+    index[at.row + i] = row == nullptr ? -1 : static_cast<int32_t>(next);
+    if (row != nullptr) std::copy_n(row, ports.media_columns, rows.data() + size_t{next++} * ports.media_columns);
+  }
+}
+
+// A row sees itself, or, in a picture that sees ahead, the picture's last row.
+void fill_last(std::span<int32_t> last, const StepPart& part) {
+  const History& history = part.sequence->history;
+  for (uint32_t position = part.end; position-- > part.begin;) {
+    int32_t& seen = last[position - part.begin];
+    seen = static_cast<int32_t>(position);
+    const bool goes_on = position + 1 < part.end && is_inside_media(history, position + 1);
+    if (goes_on && history[position].media.shape.sees_ahead != 0) seen = last[position + 1 - part.begin];
+  }
+}
+
+void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, const Cursor& at) {
+  uint32_t row = at.row;
   const std::vector<int32_t> tokens = input_tokens(step.program(), part);
   std::copy(tokens.begin(), tokens.end(), step.input_i32(ports.tokens).begin() + row);
-  if (ports.media) std::copy(part.media.begin(), part.media.end(), step.input_i32(*ports.media).begin() + row);
+  if (ports.media) fill_media(step, ports, part, at);
+  if (ports.last) fill_last(step.input_i32(*ports.last).subspan(row), part);
   for (uint32_t position = part.begin; position < part.end; ++position, ++row) {
     step.positions()[row] = static_cast<int32_t>(position);
     step.row_sequences()[row] = static_cast<int32_t>(sequence);
   }
 }
 
-// The slot that was provided for the state after `end` positions, or -1.
+// The slot provided for the state after `end` positions, or -1.
 int32_t slot_after(const CachedHistory& history, uint32_t group, uint32_t end) {
   const PageTable& next = history.slots[group].next;
   const uint32_t behind = history.provided - end;
@@ -113,7 +143,7 @@ std::vector<RowSampling> row_samplings(const SamplingSettings& settings, uint32_
   };
   std::vector<RowSampling> rows{sampling(history)};
   if (guesses.empty()) return rows;
-  const size_t kept = std::min<size_t>(history.size(), kMaxPenaltyWindow);  // no adjustment looks further back
+  const size_t kept = std::min<size_t>(history.size(), kMaxPenaltyWindow);  // no adjustment depends on older tokens
   History recent(history.end() - static_cast<std::ptrdiff_t>(kept), history.end());
   for (const int32_t guess : guesses) {
     recent.push_back({guess, TokenClass::decode});
@@ -128,18 +158,22 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
     total.row += part.end - part.begin;
     total.wanted += static_cast<uint32_t>(part.wanted.size());
     total.adjustment += adjustments_of(part);
+    total.media += media_of(part);
   }
-  step.reset(token_class, text_counts(total.row, total.wanted), static_cast<uint32_t>(parts.size()), total.adjustment);
+  SymbolCounts counts = text_counts(total.row, total.wanted);
+  counts[Symbol::media_rows] = total.media;
+  step.reset(token_class, counts, static_cast<uint32_t>(parts.size()), total.adjustment);
   Cursor at;
   for (uint32_t i = 0; i < parts.size(); ++i) {
     const StepPart& part = parts[i];
     CHECK(!part.wanted.empty() && part.wanted.back() == part.end - 1);
-    fill_rows(step, ports, i, part, at.row);
+    fill_rows(step, ports, i, part, at);
     fill_pages(step, i, part);
     fill_wanted(step, ports.wanted, part, at);
     at.row += part.end - part.begin;
     at.wanted += static_cast<uint32_t>(part.wanted.size());
     at.adjustment += adjustments_of(part);
+    at.media += media_of(part);
   }
   step.fill_ropes();
 }
@@ -153,6 +187,7 @@ void fill_alone(StepBuffer& step, const TextPorts& ports, TokenClass token_class
   }
   step.input_i32(ports.wanted)[0] = static_cast<int32_t>(rows - 1);
   if (ports.media) std::ranges::fill(step.input_i32(*ports.media), -1);
+  if (ports.last) std::ranges::copy(step.positions(), step.input_i32(*ports.last).begin());
   for (uint32_t group = 0; group < step.program().groups.size(); ++group) {
     const std::span<int32_t> pages = step.pages(group, 0);
     std::iota(pages.begin(), pages.end(), 0);

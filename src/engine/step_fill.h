@@ -1,4 +1,4 @@
-// Filling a step buffer from sequences: tokens, positions, page tables, wanted rows, sampling.
+// Fills a step buffer from sequences: tokens, positions, page tables, wanted rows, sampling.
 #pragma once
 
 #include <cstdint>
@@ -22,29 +22,30 @@ struct RowSampling {
   std::vector<Adjustment> adjustments = {};
 };
 
-// As if each of the `guesses` were part of the history for what follows it: the row behind the history, then theirs.
+// The sampling behind the history's last row, then behind each guess. For a guess, it and the guesses before it count
+// as part of the history.
 std::vector<RowSampling> row_samplings(const SamplingSettings& settings, uint32_t choice, const History& history,
                                        std::span<const int32_t> guesses, std::span<const int32_t> suppressed);
 
-// Rows [begin, end) of a sequence, whose pages are provided. Behind its history come drafts.
+// Rows [begin, end) of a sequence whose pages are provided. Rows behind its history are drafts.
 struct StepPart {
   const CachedHistory* sequence = nullptr;
   std::span<const int32_t> drafts = {};
   uint32_t begin = 0;
   uint32_t end = 0;
-  std::vector<int32_t> media = {};         // by row, for a program with that input
-  std::vector<uint32_t> wanted = {};       // positions, ascending, the last row's among them
-  std::vector<RowSampling> sampling = {};  // of the last ones; what others sample is not looked at
+  std::vector<const float*> media = {};    // by row, for a program with media; null: the row is a token's
+  std::vector<uint32_t> wanted = {};       // positions, ascending, with the last row's
+  std::vector<RowSampling> sampling = {};  // of the last wanted rows; samples of the others are ignored
 };
 
-// The tokens that the program is given for the part's rows.
+// The tokens of the part's rows, as the program takes them.
 std::vector<int32_t> input_tokens(const Program& program, const StepPart& part);
 
-// Parts become the step's sequences in their order; wanted rows and their results follow part by part.
+// The parts become the step's sequences in this order. Wanted rows and results are in the same order.
 void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class, std::span<const StepPart> parts);
 
-// The `rows` rows before position `end` of a text of random tokens that lies in the first pages of every group, alone
-// in the step, the last one wanted and greedily sampled: to learn how long steps take. The step has room for them.
+// A step for timing: the `rows` rows before position `end` of one text of random tokens. The text lies in the first
+// pages of every group. The last row is wanted and sampled greedily. The step must have room for the rows.
 void fill_alone(StepBuffer& step, const TextPorts& ports, TokenClass token_class, uint32_t rows, uint32_t end,
                 uint32_t vocabulary);
 

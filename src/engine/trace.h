@@ -1,7 +1,7 @@
-// A trace: every named intermediate of one prompt, for `verify` to find the first that differs.
+// A trace: every named intermediate of one prompt. `verify` finds the first one that differs.
 //
-// The tokens are run once, as one prompt, on a plan of their own that keeps every named value for all rows; what is
-// fused where users are answered may be unfused here.
+// The tokens run once, as one prompt. The plan of a trace keeps every named value for all rows, so ops that are fused
+// in a usual plan may be unfused here.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "engine/engine.h"
 #include "model/model.h"
 
 namespace sluice {
 
-// [rows, columns]; heads side by side. Of the two lists the one of its element type is filled.
+// [rows, columns]; heads side by side. The list of the value's element type is filled.
 struct TracedValue {
   std::string name;
   size_t rows = 0;
@@ -28,9 +29,16 @@ struct TracedValue {
 // In the order of the program; logits come last, named "logits".
 using Trace = std::vector<TracedValue>;
 
+// Tokens, and what stands in the place of some.
+struct TracedPrompt {
+  std::span<const int32_t> tokens;
+  std::vector<MediaInput> media = {};  // its rows are traced as "vision.soft_tokens" and "audio.soft_tokens"
+  std::vector<MediaSpan> spans = {};
+};
+
 Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
-                    std::span<const int32_t> tokens);
-// Of any text program.
+                    const TracedPrompt& prompt);
+// For any text program whose model has no towers.
 Result<Trace> trace(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
                     Arithmetic arithmetic, std::span<const int32_t> tokens);
 

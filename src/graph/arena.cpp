@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// Blocks and ranges that overlap are one.
+// The moment of each op. Overlapping blocks and ranges are one moment.
 std::vector<uint32_t> moments(const Program& program, std::span<const OpRange> together) {
   std::vector<OpRange> ranges(together.begin(), together.end());
   for (const Block& block : program.blocks) ranges.push_back({.first_op = block.first_op, .end_op = block.end_op});
@@ -31,7 +31,7 @@ struct Placed {
 
 bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The smallest gap of `bytes` between values alive at the same time, or the place behind them all.
+// The smallest gap of at least `bytes` between values alive at the same time, or the place behind them all.
 uint64_t best_fit(const std::vector<Placed>& placed, const Lifetime& life, uint64_t bytes) {
   std::vector<const Placed*> neighbours;
   for (const Placed& other : placed)

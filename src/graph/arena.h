@@ -1,9 +1,9 @@
 // The layout of a device's one arena of activations. Values that live at different times share memory.
 //
 // A value lives from the op that writes it to the last op that reads it or a view of it. Outputs live to the end, and
-// so do named values in a traced plan. The ops of a block count as one moment, as do those of each range that a device
-// asks for, so that it may fuse them or run them in any order. An op's result never overlaps one of its operands. A
-// view lies where its storage lies. Program inputs lie in the step buffer, not here.
+// so do named values in a traced plan. The ops of a block count as one moment, and so do the ops of each range that a
+// device names; the device may fuse them or run them in any order. An op's result never overlaps one of its operands. A
+// view has the place of its storage. Program inputs lie in the step buffer, not here.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct OpRange {
 };
 
 struct Lifetime {
-  ValueId value = kNone;  // its own storage
+  ValueId value = kNone;  // a value with storage of its own
   uint32_t first = 0;     // moments are op indices; the ops of a block or range all count as its first
   uint32_t last = 0;      // inclusive; kNone: the end of the step
 };
 
-// Of every value that an op writes, in order of writing.
+// The lifetime of every value that an op writes, in order of writing.
 std::vector<Lifetime> lifetimes(const Program& program, bool traced, std::span<const OpRange> together = {});
 
-// Bytes of a value at its largest.
+// Bytes of a value with the most rows.
 uint64_t value_bytes(const Program& program, const StepMaxima& maxima, ValueId id);
 
 struct Arena {

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// One op's cost: an overload for each that is more than its operands.
+// One op's cost. Ops that cost more than their operands have an overload.
 class Coster {
  public:
   Coster(const CostFacts& facts, const StepWork& work) : facts_(facts), program_(*facts.program), work_(work) {}
@@ -31,7 +31,7 @@ class Coster {
     cost_.flops = rows(op.out) * product(op.weight);
     if (op.adapter) add_adapter(op);
   }
-  // As if each row had an adapter, and as many rows as there are slots one each.
+  // Every row counts as if it had an adapter, and rows as if they had different ones, as far as there are slots.
   void add_adapter(const Linear& op) {
     const AdapterOperand& adapter = op.adapter;
     const uint32_t slots = shape(adapter.a).experts;
@@ -86,7 +86,7 @@ class Coster {
   uint64_t weight_bytes(WeightId id) const {
     return uint64_t{shape(id).experts} * shape(id).rows * row_bytes(facts_.formats[id], shape(id).columns);
   }
-  // Of one row with all matrices of the weight.
+  // The flops of one row with all matrices of the weight.
   uint64_t product(WeightId id) const { return uint64_t{2} * shape(id).experts * shape(id).rows * shape(id).columns; }
   uint64_t state_bytes(const StateRef& state, uint64_t count) const {
     return static_cast<uint64_t>(std::llround(facts_.state_bytes[state.state] * static_cast<double>(count)));
@@ -98,7 +98,7 @@ class Coster {
   OpCost cost_;
 };
 
-// Scores and sums of all positions that a row sees; over latents, with the matrices folded into query and result.
+// Counts scores and sums of all positions that a row sees. Over latents, the matrices are folded into query and result.
 void Coster::add(const Attention& op) {
   const KeyShape keys = op.keys(program_);
   const uint64_t of_key = uint64_t{keys.key_width} + keys.value_width;

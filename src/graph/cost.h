@@ -1,8 +1,8 @@
-// What an op touches and computes in a step, from shapes alone: for measuring how near a device comes to its limits.
+// The bytes and flops of an op in a step, from shapes alone. They show how near a device comes to its limits.
 //
-// Bytes are those that nobody can do without, each once: weights in the format they are stored in, of a table or of
-// experts only the rows and experts that are used; cached positions that are seen or written; operands and results in
-// 32 bits. Flops are those of the formula in an op's header, an exponential counted as one.
+// Bytes are the least that any device must read or write: weights in their stored format (of tables and experts only
+// the rows and experts that are used), cached positions that are seen or written, and operands and results in 32 bits.
+// Flops are those of the formula in the op's header; an exponential counts as one.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct OpCost {
   OpCost& operator+=(const OpCost& other);
 };
 
-// A step as far as costs go. Of each sequence the last row is wanted.
+// The rows of a step. The last row of each sequence is wanted.
 struct StepWork {
   struct Sequence {
     uint32_t first_position = 0, rows = 0;
   };
   std::vector<Sequence> sequences;
-  SymbolCounts other{};  // rows that are no sequence's
+  SymbolCounts other{};  // rows of no sequence
 
   static StepWork of(const StepBuffer& step);
   uint64_t rows() const;
@@ -37,17 +37,17 @@ struct StepWork {
 
 struct CostFacts {
   const Program* program = nullptr;
-  std::vector<Format> formats = {};        // of its weights, in its order
+  std::vector<Format> formats = {};        // of the program's weights, in its order
   std::vector<double> state_bytes = {};    // by state: of a position, or of a slot
-  std::vector<double> expert_shares = {};  // how often a layer's experts are chosen, by rank; none: all alike
+  std::vector<double> expert_shares = {};  // how often a layer's experts are chosen, by rank; empty: equally often
 };
 
-// What a step reads of a weight: rows that its tokens name, experts that they choose, or all of it.
+// The part of a weight that a step reads: rows that its tokens name, experts that its rows choose, or all of it.
 enum class WeightUse : uint8_t { nothing, rows, experts, whole };
-std::vector<WeightUse> weight_uses(const Program& program);  // in the order of its weights
+std::vector<WeightUse> weight_uses(const Program& program);  // in the order of the program's weights
 
 OpCost op_cost(const CostFacts& facts, uint32_t op, const StepWork& work);
-// How many of a layer's experts some of `rows` rows choose, on average.
+// The average number of a layer's experts that at least one of `rows` rows chooses.
 double experts_read(const CostFacts& facts, uint32_t experts, uint32_t used, uint64_t rows);
 
 }  // namespace sluice

@@ -14,7 +14,7 @@ struct Ends {
   ValueId* to = nullptr;
 };
 
-// Of an op that may stand between a hidden state and a router's logits.
+// Input and output of an op that may stand between a hidden state and a router's logits; none: another op.
 std::optional<Ends> ends_of(Op& op) {
   if (auto* const linear = std::get_if<Linear>(&op)) return Ends{&linear->x, &linear->out};
   if (auto* const norm = std::get_if<RmsNorm>(&op)) return Ends{&norm->x, &norm->out};
@@ -22,7 +22,7 @@ std::optional<Ends> ends_of(Op& op) {
   return std::nullopt;
 }
 
-// A router's way from the hidden state on, and the op of the experts that it chooses.
+// A router's ops from the hidden state on, and the op of the experts that it chooses.
 struct Router {
   uint32_t route = 0;
   uint32_t experts = 0;
@@ -53,7 +53,7 @@ std::vector<Router> routers(Program& program) {
   return all;
 }
 
-// A value of the same type, but for rows, which are those of `rows`.
+// A value with the type of another one and the rows of `rows`.
 ValueId copy_value(Program& program, ValueId value, ValueId rows) {
   const auto id = static_cast<ValueId>(program.values.size());
   ValueInfo info{.type = program.values[value].type, .storage = id};
@@ -62,7 +62,7 @@ ValueId copy_value(Program& program, ValueId value, ValueId rows) {
   return id;
 }
 
-// The ops of `next`, on the hidden state that `here` reads.
+// Copies the ops of `next` onto the hidden state that `here` reads.
 std::vector<Op> guess(Program& program, const Router& here, const Router& next) {
   std::vector<Op> ops;
   ops.reserve(next.ops.size() + 1);
@@ -82,14 +82,14 @@ std::vector<Op> guess(Program& program, const Router& here, const Router& next) 
   return ops;
 }
 
-// Ops to stand before op `at`, of a router for the op `experts`.
+// The copied ops of a router for the op `experts`, which go before op `at`.
 struct Guess {
   uint32_t at = 0;
   uint32_t experts = 0;
   std::vector<Op> ops{};
 };
 
-// Blocks that ops come to stand in are taken apart.
+// Inserts the ops. A block into which ops are inserted is no block any more.
 void insert(Program& program, std::vector<Guess> guesses) {
   std::vector<Op> ops;
   std::vector<int32_t> layers;

@@ -12,7 +12,7 @@ bool is_same(const Program& program, ValueId a, ValueId b) {
   return program.values[a].storage == program.values[b].storage;
 }
 
-// The value that an op of a row run makes; kNone: it is none.
+// The value that an op of a row run makes; kNone: the op cannot be in a row run.
 ValueId row_result(const Program& program, const Op& op) {
   if (const auto* norm = std::get_if<RmsNorm>(&op)) return type_of(program, norm->out).heads == 1 ? norm->out : kNone;
   if (const auto* add = std::get_if<Add>(&op)) return add->out;
@@ -50,7 +50,7 @@ uint32_t end_of_linears(const Program& program, const FusionLimits& limits, uint
   return end;
 }
 
-// Chains grow by one op after another.
+// Builds chains op by op.
 class HeadChains {
  public:
   HeadChains(const Program& program, size_t most, HeadRun& run) : program_(program), most_(most), run_(run) {}
@@ -117,7 +117,7 @@ class HeadChains {
   HeadRun& run_;
 };
 
-// Whether all that the run's ops make in between is only read by them.
+// Whether only the run's ops read the run's intermediate values.
 bool keeps_to_itself(const Program& program, const Readers& readers, const HeadRun& run, uint32_t first) {
   bool keeps = true;
   for (uint32_t op = first; op < run.end_op; ++op)
@@ -148,7 +148,7 @@ bool Readers::outside(ValueId value, uint32_t first, uint32_t end) const {
 
 namespace {
 
-// The longest run of heads that begins with that op; none: of less than two ops.
+// The longest run of heads that begins with that op; none if it has fewer than two ops.
 std::optional<HeadRun> head_run(const Program& program, const FusionLimits& limits, const Readers& readers,
                                 uint32_t first_op) {
   HeadRun run{.chains = {}, .append = nullptr, .end_op = first_op};
@@ -188,7 +188,7 @@ std::optional<GatedRun> gated_run(const Program& program, const FusionLimits& li
   return run;
 }
 
-// Whether the op is of the run, which then has it.
+// Adds the op to the run; false if it does not belong there.
 bool take_of_conv(const Program& program, size_t most_parts, ConvRun& run, const Op& op) {
   const auto part_of = [&](ValueId value) {
     return std::ranges::find_if(run.parts, [&](const ConvPart& part) { return is_same(program, part.result, value); });
@@ -219,7 +219,7 @@ bool take_of_conv(const Program& program, size_t most_parts, ConvRun& run, const
   return false;
 }
 
-// None: of less than two ops, or of no norm.
+// None: the run has fewer than two ops or no norm.
 std::optional<ConvRun> conv_run(const Program& program, const FusionLimits& limits, const Readers& readers,
                                 uint32_t first_op) {
   ConvRun run{.conv = std::get_if<ShortConv>(&program.ops[first_op]), .end_op = first_op + 1};
@@ -234,7 +234,8 @@ std::optional<ConvRun> conv_run(const Program& program, const FusionLimits& limi
     taken += columns;
   }
   if (!is_whole || taken != type_of(program, run.conv->out).columns()) return std::nullopt;
-  // All but the parts' results is for the run alone, and the gates, which other workgroups make, read none of it.
+  // Only the run may read values other than the parts' results. The gates must read none of the run's values, because
+  // other workgroups compute them.
   for (uint32_t op = first_op; op < run.end_op; ++op)
     for_each_output(program.ops[op], [&](ValueId id) {
       const bool is_result = std::holds_alternative<DeltaGates>(program.ops[op]) ||
@@ -257,7 +258,7 @@ ValueId row_made(const Program& program, uint32_t first, uint32_t end, ValueId v
 
 namespace {
 
-// Whether a run of heads makes the queries of the attention behind it, and nothing else.
+// Whether a run of heads makes only the queries of the attention behind it.
 bool is_query_of_attention(const Program& program, const Readers& readers, const HeadRun& run, uint32_t first) {
   const uint32_t end = run.end_op;
   if (end == program.ops.size() || run.chains.size() != 1) return false;
@@ -268,7 +269,7 @@ bool is_query_of_attention(const Program& program, const Readers& readers, const
          !readers.outside(made, first, end + 1);
 }
 
-// Products of what the ops from `first` to `rows_end` make.
+// Products of the rows that ops [first, rows_end) make.
 std::optional<FusedRun> products_of_rows(const Program& program, const FusionLimits& limits, const Readers& readers,
                                          uint32_t first, uint32_t rows_end) {
   if (rows_end == first || rows_end == program.ops.size()) return std::nullopt;
@@ -290,7 +291,7 @@ std::optional<FusedRun> products_of_rows(const Program& program, const FusionLim
     return std::nullopt;
   }
   uint64_t outputs = 0;
-  bool is_of_row_alone = true;  // or of what the dispatch finds in memory
+  bool is_of_row_alone = true;  // no operand but the row is made by the run
   for (uint32_t op = rows_end; op < run.end_op; ++op) {
     const auto* product = std::get_if<Linear>(&program.ops[op]);
     if (product != nullptr) outputs += program.weights[product->weight].shape.rows;
@@ -303,7 +304,7 @@ std::optional<FusedRun> products_of_rows(const Program& program, const FusionLim
   return run;
 }
 
-// The run that begins with that op; of fewer than two ops it is none.
+// The run that begins with that op. A run of fewer than two ops is none.
 FusedRun run_at(const Program& program, const FusionLimits& limits, const Readers& readers, uint32_t op) {
   FusedRun run{.kind = RunKind::rows, .first_op = op, .end_op = end_of_rows(program, limits, op)};
   if (std::optional<HeadRun> heads = head_run(program, limits, readers, op); heads && heads->end_op > run.end_op)

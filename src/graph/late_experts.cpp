@@ -13,7 +13,7 @@ bool reads(const Program& program, const Op& op, ValueId value) {
   return found;
 }
 
-// The first op behind `op` that reads what it gives.
+// The first op that reads a result of `op`.
 uint32_t first_reader(const Program& program, uint32_t op) {
   const ValueId out = std::get<Experts>(program.ops[op]).out;
   uint32_t reader = op + 1;
@@ -21,7 +21,7 @@ uint32_t first_reader(const Program& program, uint32_t op) {
   return reader;
 }
 
-// Moves op `from` to just before op `to`; blocks that it parts are taken apart.
+// Moves op `from` to just before op `to`. A block that this parts is no block any more.
 void move_op(Program& program, uint32_t from, uint32_t to) {
   std::rotate(program.ops.begin() + from, program.ops.begin() + from + 1, program.ops.begin() + to);
   std::rotate(program.layers.begin() + from, program.layers.begin() + from + 1, program.layers.begin() + to);

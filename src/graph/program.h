@@ -1,5 +1,5 @@
-// A recorded program: a flat list of ops over typed values, with everything a device needs to lay it out.
-// Plain data, made by Recorder (recorder.h), which also checks it; never changed afterwards.
+// A recorded program: a flat list of ops over typed values, with everything that a device needs to lay it out. Plain
+// data. The Recorder (recorder.h) makes and checks it; nothing changes it afterwards.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,26 @@ inline constexpr uint32_t kPagePositions = 64;
 
 struct ValueInfo {
   ValueType type{};
-  ValueId storage = kNone;  // the value whose memory this is: itself, or the one it is a reshaped view of
+  ValueId storage = kNone;  // the value that owns its memory: itself, or the value of which it is a reshaped view
 };
 
 enum class StateKind : uint8_t {
   paged,  // keys and values by position, 64 positions a page
-  slots,  // one table that stands for all positions before: a page is such a slot
+  slots,  // one table for all positions before; a page is one slot
 };
 
-// States of one group share page tables: they see the same positions. window == 0: every position; otherwise pages
-// wholly behind the last `window` positions may be freed. All slot states of a program are one group.
+// States of one group see the same positions and share page tables. window == 0: they see every position; otherwise
+// pages wholly behind the last `window` positions may be freed. All slot states of a program are one group.
 struct PageGroup {
   uint32_t window = 0;
   StateKind kind = StateKind::paged;
   bool operator==(const PageGroup&) const = default;
 };
 
-// Page table of a sequence in a slot group: the slot that the step reads, or -1 for a table of zeros, which is the
-// state before position 0; and another one that it writes, so that a step may be run again until it stands. Entry
-// kSlotEntries + i, where there is one: a slot that keeps the state after the sequence's row i of the step as well, or
-// -1; so that a step may stand in part.
+// Page table of a sequence in a slot group. Entry kSlotRead: the slot that the step reads, or -1 for zeros, the state
+// before position 0. Entry kSlotWritten: the slot that it writes, never the same, so a step may be run again. Entry
+// kSlotEntries + i, if there is one: a slot for the state after the sequence's row i of the step, or -1; with these a
+// step may stand in part.
 inline constexpr uint32_t kSlotRead = 0, kSlotWritten = 1;
 inline constexpr uint32_t kSlotEntries = 2;
 
@@ -51,8 +51,8 @@ struct StateDecl {
   uint64_t slot_elements() const { return uint64_t{heads} * key_width * value_width; }
 };
 
-// Which elements pair i turns, from the first that turns: (i, i + pairs), or (2i, 2i + 1); adjacent_to_halves reads
-// (2i, 2i + 1) and writes (i, i + pairs), as transformers does for interleaved weights.
+// The elements of pair i, counted from the first that turns. halves: (i, i + pairs). adjacent: (2i, 2i + 1).
+// adjacent_to_halves reads (2i, 2i + 1) and writes (i, i + pairs), as transformers does for interleaved weights.
 enum class Pairing : uint8_t { halves, adjacent, adjacent_to_halves };
 
 // Angles of pair i at position p are p * inverse_frequencies[i], computed in f32 on the host as transformers does;
@@ -70,8 +70,8 @@ struct RopeDecl {
 struct NamedValue {
   std::string name{};
   ValueId value = kNone;
-  // Of a marked intermediate: its heads as a trace shows them, where a source keeps them in another order or a model
-  // reads them several times; empty: as they lie.
+  // The heads that a trace shows of a marked intermediate, if a source keeps them in another order or a model reads
+  // some several times; empty: all in order.
   std::vector<uint32_t> heads{};
 };
 
@@ -90,15 +90,15 @@ struct Block {
   uint32_t end_op = 0;
 };
 
-// A run of ops that guesses what the op `experts` will choose (graph/expert_guesses.h): the last is a `route`. Nothing
-// reads what they give, and a device leaves them out of steps that do not ask for it.
+// A run of ops that guesses the experts of the op `experts` (graph/expert_guesses.h); its last op is a `route`. Nothing
+// reads its results. A device plays it only in steps that ask for guesses.
 struct ExpertGuess {
   uint32_t first_op = 0;
   uint32_t end_op = 0;
   uint32_t experts = 0;
 };
 
-// Tokens that stand where a picture or a sound will be; "tokens" holds `read_as` in their place.
+// Tokens that hold the places of a picture's or sound's rows. The input "tokens" has `read_as` in their place.
 struct Placeholders {
   std::vector<int32_t> tokens;
   int32_t read_as = 0;
@@ -111,7 +111,7 @@ struct Program {
   std::vector<PageGroup> groups;
   std::vector<RopeDecl> ropes;
   std::vector<NamedValue> inputs;  // filled by the step: "tokens" i32 [rows, 1], "wanted" i32 [wanted, 1], ...
-  std::vector<Symbol> symbols;     // that a step gives counts for: the inputs', each once, and rows with wanted
+  std::vector<Symbol> symbols;     // whose counts a step gives: those of the inputs, and `rows` if there is `wanted`
   Placeholders placeholders;
   std::vector<NamedValue> outputs;  // alive at the end of a step: "logits", "sample"
   std::vector<NamedValue> names;    // marked intermediates, kept only by a traced plan

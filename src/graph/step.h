@@ -1,13 +1,13 @@
-// The step buffer: all that changes between replays of a program, laid out once and refilled for each step.
+// The step buffer: the inputs of one step of a program. It is laid out once and refilled for each step. The engine
+// writes it, devices read it.
 //
-// One contiguous block of 32-bit words, so that a device can upload it at once. Its sections have fixed offsets given
-// by the program and the maxima; counts say how much of each is filled. What has the rows of pictures and sounds lies
-// last, numbers that are large at the very end: used_words() of a step without them ends before. The engine writes the
-// block, devices read it.
+// It is one block of 32-bit words, so a device can upload it at once. Program and maxima give the offsets of its
+// sections; counts say how much of each is filled. Inputs by rows of pictures and sounds lie last, large numbers at the
+// very end, so that used_words() of a step without them ends before. Rows of a sequence are contiguous with ascending
+// positions; sequences come in ascending order of their slot in the batch.
 //
-// Rows of one sequence are contiguous with ascending positions; sequences come in ascending slot of the batch.
 // Page tables: for sequence s and group g, entry i is the page of positions [64 (first + i), 64 (first + i) + 64),
-// where first = first_page(g, s); entries before what a window still sees are not kept.
+// where first = first_page(g, s). Pages wholly behind a window have no entry.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace sluice {
 
-// A new class is an enumerator and its name; what is kept for each class follows from the two lists.
+// A new class is an enumerator and its name. Everything that is kept by class (PerClass) follows from these lists.
 enum class TokenClass : uint8_t { prompt, decode };
 inline constexpr std::array<const char*, 2> kTokenClassNames = {"prompt", "decode"};
 inline constexpr std::array kTokenClasses = {TokenClass::prompt, TokenClass::decode};
@@ -28,7 +28,7 @@ constexpr const char* token_class_name(TokenClass token_class) {
   return kTokenClassNames[static_cast<size_t>(token_class)];
 }
 
-// Something for each class.
+// One item for each class.
 template <class T>
 class PerClass {
  public:
@@ -40,9 +40,9 @@ class PerClass {
 };
 
 struct StepMaxima {
-  SymbolCounts counts = text_counts(1, 1);  // of those that the program has; wanted at most rows
+  SymbolCounts counts = text_counts(1, 1);  // by the program's symbols; `wanted` is at most `rows`
   uint32_t sequences = 1;
-  std::vector<uint32_t> pages_per_sequence{};  // by group: page table entries a sequence may have in a step
+  std::vector<uint32_t> pages_per_sequence{};  // by group: the most page table entries of a sequence
   uint32_t adjustments = 0;                    // of all sequences together
 };
 
@@ -50,17 +50,16 @@ class StepBuffer {
  public:
   StepBuffer(const Program& program, const StepMaxima& maxima);
 
-  // Empties the step and sets its counts; every count is at most its maximum, and 0 for a symbol that the program has
-  // not.
+  // Empties the step and sets its counts. A count is at most its maximum, and 0 for a symbol that the program lacks.
   void reset(TokenClass token_class, const SymbolCounts& counts, uint32_t sequences, uint32_t adjustments);
 
   TokenClass token_class() const { return class_; }
   uint32_t rows() const { return counts_[Symbol::rows]; }
   uint32_t wanted() const { return counts_[Symbol::wanted]; }
   const SymbolCounts& counts() const { return counts_; }
-  // Rows of a value of that extent.
+  // The rows of a value with that extent.
   uint64_t rows_of(const Extent& extent) const { return counts_.rows_of(extent); }
-  // The row of the step that row `row` of a value stands for; of extents in rows or wanted.
+  // The step's row of row `row` of a value whose extent is in rows or wanted.
   size_t step_row(const Extent& extent, size_t row) const;
   uint32_t sequences() const { return sequences_; }
 
@@ -75,7 +74,7 @@ class StepBuffer {
   std::span<const int32_t> input_i32(uint32_t index) const;
   std::span<float> input_f32(uint32_t index);
   std::span<const float> input_f32(uint32_t index) const;
-  // The rows that wanted row w stands for; the input named "wanted" when the program has one, else empty.
+  // By wanted row: the step's row. This is the input "wanted"; empty if the program has no such input.
   std::span<const int32_t> wanted_rows() const;
 
   // Rope table `rope`: for each row that it turns (rope_extent), `pairs` cosines, then at sines() as many sines.

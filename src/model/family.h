@@ -15,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "graph/recorder.h"
 #include "model/model.h"
+#include "model/tower.h"
 #include "model/weight_table.h"
 
 namespace sluice {
@@ -30,6 +31,16 @@ struct FamilyProgram {
   ProgramKind kind{};
   WeightTable weights;  // its own
   std::function<void(Recorder&, const BoundWeights& text, const BoundWeights& own, const TextOptions&)> record;
+
+  // Of towers. A vision tower prepares pictures, an audio tower sounds.
+  std::function<Result<TowerInputs>(const Picture&, const PictureOptions&)> prepare_picture = {};
+  std::function<Result<TowerInputs>(const Sound&)> prepare_sound = {};
+  // Frames of a film that follow one another and make one step of the tower, at most so many. Of a tower that takes
+  // them otherwise than as pictures.
+  std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
+  uint32_t film_frames = 1;
+  TowerTokens tokens = {};
+  bool sees_ahead = false;  // rows of one picture see later rows of it where the text program takes "last"
 };
 
 // One model of a family: what its configuration, read and checked, comes to.

@@ -63,6 +63,16 @@ void add_weight(Sha256& sha, const BoundWeight& weight) {
   }
 }
 
+const char* what_is_missing(ProgramKind kind) {
+  switch (kind) {
+    case ProgramKind::vision: return "has no vision tower: want a model that takes pictures";
+    case ProgramKind::audio: return "has no audio tower: want a model that takes sounds";
+    case ProgramKind::text:
+    case ProgramKind::draft_head: break;
+  }
+  return "has no layer for multi-token prediction: want one to draft by mtp";
+}
+
 }  // namespace
 
 // A program and what it computes with. `problem`: the configuration names it, but it is not whole.
@@ -100,6 +110,8 @@ const std::vector<std::string>& Model::unread_tensors() const { return data_->un
 const char* program_name(ProgramKind kind) {
   switch (kind) {
     case ProgramKind::text: return "text";
+    case ProgramKind::vision: return "vision tower";
+    case ProgramKind::audio: return "audio tower";
     case ProgramKind::draft_head: break;
   }
   return "draft head";
@@ -134,15 +146,52 @@ const WeightSource& Model::weights_of(ProgramKind kind) const {
   return *found.joined;
 }
 
-Result<Program> Model::record(ProgramKind kind, const TextOptions& options) const {
+Result<const FamilyProgram*> Model::whole(ProgramKind kind) const {
   const PlacedProgram* found = data_->find(kind);
-  if (found == nullptr)
-    return error(ErrorKind::unsupported, checkpoint().path(),
-                 ": has no layer for multi-token prediction: want one to draft by mtp");
+  if (found == nullptr) return error(ErrorKind::unsupported, checkpoint().path(), ": ", what_is_missing(kind));
   if (found->problem) return *found->problem;
+  return found->program;
+}
+
+Result<TowerInputs> Model::prepare(const Picture& picture, const PictureOptions& options) const {
+  TRY(const FamilyProgram* program, whole(ProgramKind::vision));
+  return program->prepare_picture(picture, options);
+}
+
+Result<TowerInputs> Model::prepare(const Sound& sound) const {
+  TRY(const FamilyProgram* program, whole(ProgramKind::audio));
+  return program->prepare_sound(sound);
+}
+
+Result<TowerInputs> Model::prepare(std::span<const Picture> frames, const FilmOptions& options) const {
+  TRY(const FamilyProgram* program, whole(ProgramKind::vision));
+  CHECK(!frames.empty() && frames.size() <= program->film_frames);
+  if (program->prepare_frames) return program->prepare_frames(frames, options);
+  return program->prepare_picture(frames[0], {.max_rows = options.max_rows / std::max(options.frames, 1u)});
+}
+
+uint32_t Model::film_frames() const {
+  CHECK(has(ProgramKind::vision));
+  return data_->find(ProgramKind::vision)->program->film_frames;
+}
+
+const TowerTokens& Model::tower_tokens(ProgramKind kind) const {
+  CHECK(has(kind));
+  return data_->find(kind)->program->tokens;
+}
+
+bool Model::sees_ahead(ProgramKind kind) const {
+  CHECK(has(kind));
+  return data_->find(kind)->program->sees_ahead;
+}
+
+Result<Program> Model::record(ProgramKind kind, const TextOptions& options) const {
+  TRY(const FamilyProgram* family_program, whole(kind));
+  TextOptions chosen = options;
+  chosen.media = options.media && (has(ProgramKind::vision) || has(ProgramKind::audio));
   Recorder recorder;
   if (kind == ProgramKind::text) recorder.take_adapters(options.adapters);
-  found->program->record(recorder, weights(), found->own, options);
+  family_program->record(recorder, weights(), own_weights(kind), chosen);
   Result<Program> program = recorder.finish();
   if (program) return program;
   const std::string what = kind == ProgramKind::text ? "" : cat(": ", program_name(kind));
@@ -213,6 +262,12 @@ Status Model::Data::bind_programs(const SourceNames& names) {
 
 Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory) {
   TRY(auto data, Model::Data::read(std::move(checkpoint), std::move(memory)));
+  return Model(std::move(data));
+}
+
+Result<Model> with_projector(const Model& model, const std::string& path) {
+  TRY(Checkpoint joined, join_projector(model.checkpoint(), path));
+  TRY(auto data, Model::Data::read(std::make_shared<const Checkpoint>(std::move(joined)), model.data_->memory));
   return Model(std::move(data));
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "graph/program.h"
+#include "model/tower.h"
 #include "model/weight_table.h"
 
 namespace sluice {
@@ -25,6 +27,7 @@ namespace sluice {
 struct Family;
 class ContentsMemory;
 struct FamilyModel;
+struct FamilyProgram;
 
 // What the file itself asks for; nothing where it says nothing.
 struct SamplingDefaults {
@@ -59,12 +62,19 @@ enum class ProgramKind : uint8_t {
   // The head for multi-token prediction. Inputs "tokens", "hidden" (rows of the text program's) and "wanted"; outputs
   // "hidden" [wanted, hidden], "logits" and "sample".
   draft_head,
+  // Towers: rows of the text for one picture or one sound (tower.h). Output "rows" f32 [media_rows, hidden].
+  vision,
+  audio,
 };
 const char* program_name(ProgramKind kind);  // "draft head", for sentences
 
 struct TextOptions {
   bool all_named = false;  // every intermediate has all rows: nothing but the logits is narrowed to wanted rows
   bool hidden = false;     // "hidden" f32 [rows, hidden] is an output: what the head for drafts takes
+  // Of a model with a whole tower: the program takes rows of towers by the inputs "media_rows" f32 [media_rows, hidden]
+  // and "media" i32 [rows, 1], which names the row that stands in a token's place, or -1. Where pictures see ahead it
+  // takes "last" i32 [rows, 1] as well, the last position that a row sees.
+  bool media = true;
   AdapterOptions adapters{};
 };
 
@@ -84,6 +94,16 @@ class Model {
   // Those of them that the text program has not; of a program that there is.
   const BoundWeights& own_weights(ProgramKind kind) const;
 
+  // Of a tower; without a whole one, the sentence that record() gives. What cannot be prepared is one sentence as well.
+  Result<TowerInputs> prepare(const Picture& picture, const PictureOptions& options = {}) const;
+  Result<TowerInputs> prepare(const Sound& sound) const;
+  // Frames of a film that follow one another: as many as make one step of the tower, at the film's end fewer.
+  Result<TowerInputs> prepare(std::span<const Picture> frames, const FilmOptions& options) const;
+  uint32_t film_frames() const;  // that make one step; of a vision tower that there is
+  // Of a tower that there is.
+  const TowerTokens& tower_tokens(ProgramKind kind) const;
+  bool sees_ahead(ProgramKind kind) const;
+
   const BoundWeights& weights() const { return own_weights(ProgramKind::text); }
   // Tensors of the checkpoint that no program reads: those of towers and those nobody here knows; and
   // the latter alone.
@@ -100,8 +120,10 @@ class Model {
 
  private:
   struct Data;
+  Result<const FamilyProgram*> whole(ProgramKind kind) const;
   explicit Model(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
   friend Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory);
+  friend Result<Model> with_projector(const Model& model, const std::string& path);
   friend Result<Model> with_draft_head(const Model& model, const std::string& path);
 
   std::shared_ptr<const Data> data_;
@@ -111,6 +133,9 @@ class Model {
 // One sentence when the architecture is unknown, the configuration out of range, or a tensor missing, misshapen or in a
 // format that is not computed with.
 Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory = nullptr);
+
+// The model with the towers of another file (checkpoint.h, join_projector), which count for its digest.
+Result<Model> with_projector(const Model& model, const std::string& path);
 
 // The model with the head for multi-token prediction of another file (checkpoint/draft_file.h). Its digest is the
 // model's, because no answer depends on drafts. A model that has a head already stays as it is.

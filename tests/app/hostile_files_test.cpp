@@ -1,5 +1,4 @@
-// What a user reads who gives the program a file that is broken, lies, or changes: one sentence and status 1 from every
-// command, and no file left behind.
+// Files that are broken, lie or change: every command ends with one sentence and status 1, and leaves no file behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

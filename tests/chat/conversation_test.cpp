@@ -142,7 +142,7 @@ void expect_same_history(const Conversation& a, const Conversation& b) {
   }
 }
 
-TEST(Conversation, SteppedWithoutWaitingItSaysWhatOneThatWaitsSays) {
+TEST(Conversation, SteppingGivesTheAnswerOfWaiting) {
   for (const Change& change : kPlainAndRaw) {
     Talk waits(change), steps(change);
     for (const char* question : {"What is a violin?", "And a cello?"}) {
@@ -204,7 +204,7 @@ TEST(Conversation, AStopStringEndsTheEventsToo) {
   EXPECT_EQ(heard.end, TurnEnd::stop);
 }
 
-TEST(Conversation, ATurnThatIsRefusedLeavesWhatIsComputed) {
+TEST(Conversation, ARefusedTurnKeepsTheComputedState) {
   Talk talk;
   talk.ask("What is a violin?");
   std::string much;
@@ -234,7 +234,7 @@ TEST(Conversation, UndoLeavesWhatStoodBefore) {
   }
 }
 
-TEST(Conversation, SavedAndLoadedItComputesOnlyWhatIsNew) {
+TEST(Conversation, ALoadedConversationComputesOnlyNewTokens) {
   for (const Change& change : kPlainAndRaw) {
     const TemporaryFolder folder;
     const std::string file = folder.path("talk.json");
@@ -330,7 +330,7 @@ TEST(Conversation, WhatCannotBeLoadedIsOneSentenceAndChangesNothing) {
   EXPECT_EQ(talk.ask("And a cello?"), straight.ask("And a cello?"));
 }
 
-TEST(Conversation, WithoutItsStateAllIsComputedAgain) {
+TEST(Conversation, WithoutItsStateEverythingIsComputedAgain) {
   const TemporaryFolder folder;
   const std::string file = folder.path("talk.json"), state = file + ".state";
   Talk talk, straight;

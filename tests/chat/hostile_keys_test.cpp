@@ -150,7 +150,7 @@ TEST_F(HostileKeys, TokensThatLie) {
   EXPECT_EQ(with("tokenizer.ggml.suppress_tokens", GgufArray<int32_t>{-1, 768, INT32_MIN, INT32_MAX}), "");
 }
 
-TEST_F(HostileKeys, ATemplateThatIsNone) {
+TEST_F(HostileKeys, SomethingElseThanATemplate) {
   EXPECT_EQ(with("tokenizer.chat_template", std::string("{% for %}")),
             "tokenizer.chat_template:1: found %}: want a name");
   EXPECT_EQ(with("tokenizer.chat_template", std::string(2000000, 'a')),

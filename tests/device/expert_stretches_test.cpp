@@ -110,7 +110,7 @@ TEST_F(Stretches, WithoutSlotsAStepIsOne) {
   EXPECT_TRUE(notes_.at_end.empty());
 }
 
-TEST_F(Stretches, AStepWhoseExpertsAreThereDoesNotStop) {
+TEST_F(Stretches, AStepWithAllExpertsInSlotsDoesNotStop) {
   begin(1, 4);
   EXPECT_EQ(notes_.taken(), " ops-2 choose; ops-3 submit;") << "the shared expert, while the choice is read back";
   slots().fill(0, first(5));
@@ -164,7 +164,7 @@ TEST_F(Stretches, AStepThatStoppedIsForgottenByTheNext) {
   EXPECT_EQ(slots().slot_of(first(2)), std::nullopt);
 }
 
-TEST_F(Stretches, AStepWithoutRowsChoosesNone) {
+TEST_F(Stretches, AStepWithoutRowsChoosesNoExpert) {
   begin(0, 2);
   notes_.choose({});
   EXPECT_FALSE(stretches_->chosen());
@@ -174,7 +174,7 @@ TEST_F(Stretches, AStepWithoutRowsChoosesNone) {
 }
 
 // Experts come in any order into any number of slots: each that was chosen is played once, and no other.
-TEST_F(Stretches, EachChosenExpertIsPlayedOnceInWhateverOrderTheyCome) {
+TEST_F(Stretches, EachChosenExpertIsPlayedOnceInAnyOrder) {
   std::mt19937 random(1);
   const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   for (int round = 0; round < 200; ++round) {

@@ -46,7 +46,7 @@ bool request_starts(uint32_t free) {
 }
 
 // With one page less it would begin, run short, and be computed again.
-TEST(Admission, ARequestStartsOnceItsWindowFindsRoomWhereverItsRowsBegin) {
+TEST(Admission, ARequestStartsWhenItsWindowFits) {
   const uint32_t most = most_pages();
   EXPECT_EQ(most, 4u);
   EXPECT_FALSE(request_starts(most - 1));

@@ -76,7 +76,11 @@ inline Request greedy(std::vector<int32_t> prompt, uint32_t max_tokens) {
 inline std::vector<int32_t> oracle_answer(History& history, const Request& request, bool any_class = false,
                                           bool slots = false, bool repetitive = false) {
   fake::Oracle oracle(any_class, slots, repetitive);
-  for (const HistoryToken& token : history) oracle.push(token);
+  for (size_t i = 0; i < history.size(); ++i) {
+    size_t end = i;
+    while (history[i].media.shape.sees_ahead != 0 && is_inside_media(history, end + 1)) ++end;
+    oracle.push(history[i], static_cast<uint32_t>(end - i));
+  }
   for (const int32_t token : request.prompt) oracle.push({token, TokenClass::prompt});
   std::vector<int32_t> tokens;
   for (uint32_t i = 0; i < request.max_tokens; ++i) {

@@ -1,4 +1,4 @@
-// The engine over a device that betrays every broken rule (fake_device.h).
+// The engine over a fake device whose answers show every broken rule (fake_device.h).
 #include "engine/engine.h"
 
 #include <gmock/gmock.h>
@@ -184,7 +184,7 @@ TEST(Engine, ASecondTurnComputesOnlyWhatIsNew) {
   EXPECT_EQ(progress.computed_prompt_tokens, 31u);
 }
 
-TEST(Engine, APromptThatGoesOnInsideARunOfPromptTokensGoesBackToAMultipleOf64) {
+TEST(Engine, APromptContinuedInsideARunGoesBackToAMultipleOf64) {
   FakeEngine fake(options(1));
   Request first = greedy(prompt_of(150, 1), 0);
   first.keep_sequence = true;
@@ -232,7 +232,7 @@ TEST(Engine, AnAnswerIsReusedAsPromptOnlyWhereClassesAreBitEqual) {
   }
 }
 
-TEST(Engine, MessageEndsLeaveSnapshotsForRequestsThatPartThere) {
+TEST(Engine, MessageEndsLeaveSnapshotsForRequestsThatDifferBehindThem) {
   FakeEngine fake(options(1));
   std::vector<int32_t> prompt = prompt_of(140, 1);
   const std::vector<int32_t> rest = prompt_of(200, 2), other = prompt_of(200, 3);
@@ -270,7 +270,7 @@ TEST(Engine, AForkSharesPagesUntilItWrites) {
   EXPECT_EQ(fake.held_pages(), 0u);
 }
 
-TEST(Engine, TruncatingAndGoingOnIsAsNeverHavingBeenFurther) {
+TEST(Engine, TruncatingGivesTheBitsOfAShorterHistory) {
   for (const size_t keep : {0u, 1u, 63u, 64u, 70u, 127u, 128u, 150u, 155u, 160u, 200u, 250u}) {
     FakeEngine fake(options(1));
     Request first = greedy(prompt_of(150, 1), 100);
@@ -288,7 +288,7 @@ TEST(Engine, TruncatingAndGoingOnIsAsNeverHavingBeenFurther) {
   }
 }
 
-TEST(Engine, KeptSequencesSayWhatTheyCannot) {
+TEST(Engine, MisuseOfKeptSequencesIsOneSentence) {
   FakeEngine fake(options(1));
   Request first = greedy(prompt_of(10, 1), 2);
   first.keep_sequence = true;
@@ -305,7 +305,7 @@ TEST(Engine, KeptSequencesSayWhatTheyCannot) {
   EXPECT_EQ(fake.engine->history(sequence).error().kind, ErrorKind::not_found);
 }
 
-TEST(Engine, WindowedGroupsFreeWhatLiesBehindTheWindow) {
+TEST(Engine, WindowedGroupsFreePagesBehindTheWindow) {
   FakeEngine fake(options(1));
   Request request = greedy(prompt_of(700, 1), 60);
   request.keep_sequence = true;
@@ -356,7 +356,7 @@ TEST(Engine, CancellingLeavesOthersUnchanged) {
 }
 
 // A step that is run again for more of its logits has pages for rows that do not stand yet.
-TEST(Engine, AnIdleSequenceHoldsNoPagesForRowsThatDoNotStand) {
+TEST(Engine, AnIdleSequenceHoldsNoPagesForRejectedRows) {
   EngineOptions one_row = options(1, 64);
   one_row.logits_rows = 1;
   fake::Script slow;
@@ -609,7 +609,7 @@ TEST(RecurrentState, TruncatingGoesBackToASnapshot) {
   EXPECT_EQ(progress.reused_tokens, 512u);
 }
 
-TEST(RecurrentState, MakesRoomForRunningSequencesByForgettingSnapshots) {
+TEST(RecurrentState, EvictsSnapshotsForRunningSequences) {
   FakeEngine fake = with_slots(3);
   for (int32_t seed = 0; seed < 8; ++seed) fake.answer(greedy(prompt_of(200, seed), 0));
   std::vector<RequestId> ids;

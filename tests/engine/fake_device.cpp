@@ -1,6 +1,7 @@
 #include "tests/engine/fake_device.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -16,13 +17,16 @@ uint64_t mix(uint64_t h, uint64_t x) {
   return h ^ (h >> 29);
 }
 
-// What stands in a row.
-uint64_t content_key(int32_t token, const MediaRow* media) {
-  if (media == nullptr) return static_cast<uint64_t>(token);
-  uint64_t key = mix(5, media->row);
-  for (const uint8_t byte : media->content) key = mix(key, byte);
-  return key;
+// What the tower makes of a row: 24 bits, so that a float holds them.
+uint32_t tower_key(const MediaRow& media) {
+  uint64_t key = mix(5, media.row);
+  for (const uint8_t byte : media.content) key = mix(key, byte);
+  return static_cast<uint32_t>(key >> 40);
 }
+
+// What stands in a row, and the last position that it sees.
+uint64_t token_key(int32_t token) { return static_cast<uint64_t>(token); }
+uint64_t media_key(uint32_t key, uint32_t last) { return mix(mix(9, key), last); }
 
 // What goes into a row's cell besides the cells it sees.
 uint64_t row_key(uint64_t content, TokenClass token_class, uint32_t position, uint32_t cut, bool any_class) {
@@ -114,6 +118,8 @@ class FakeRunner : public Runner {
   void keep_slot(const StepBuffer& step, uint32_t sequence, uint32_t row);
   uint64_t compute_row(const StepBuffer& step, uint32_t row, uint32_t cut);
   void log(const StepBuffer& step, bool diagnosing);
+  Ticket start_tower(const StepBuffer& step, const ReadRequest& read);
+  uint64_t content_of(const StepBuffer& step, uint32_t row) const;
   void answer(const StepBuffer& step, const std::vector<uint64_t>& rows, std::span<const ReadRequest> reads);
 
   Script* script_;
@@ -138,13 +144,28 @@ void FakeRunner::begin_slot(const StepBuffer& step, uint32_t sequence) {
   written_slot(step, sequence) = read < 0 ? 1 : pages_[2].at(static_cast<size_t>(read))[0];
 }
 
+uint64_t FakeRunner::content_of(const StepBuffer& step, uint32_t row) const {
+  const bool has_media = program_->inputs.size() > 2;
+  const int32_t media = has_media ? step.input_i32(2)[row] : -1;
+  if (media < 0) return token_key(step.input_i32(0)[row]);
+  const float key = step.input_f32(3)[static_cast<size_t>(media)];
+  return media_key(static_cast<uint32_t>(key), static_cast<uint32_t>(step.input_i32(4)[row]));
+}
+
+// Its rows are its input.
+Ticket FakeRunner::start_tower(const StepBuffer& step, const ReadRequest& read) {
+  if (script_->tower_starts++ == script_->fail_tower) return done(error(ErrorKind::io, "fake: the tower fell"));
+  const std::span<const std::byte> rows = std::as_bytes(step.input_f32(0));
+  CHECK(rows.size() == read.into.size());
+  std::copy(rows.begin(), rows.end(), read.into.begin());
+  return done({});
+}
+
 uint64_t FakeRunner::compute_row(const StepBuffer& step, uint32_t row, uint32_t cut) {
   const auto position = static_cast<uint32_t>(step.positions()[row]);
   const auto sequence = static_cast<uint32_t>(step.row_sequences()[row]);
   const int32_t token = step.input_i32(0)[row];
-  const int32_t media = program_->inputs.size() > 2 ? step.input_i32(2)[row] : -1;
-  const uint64_t content = content_key(token, media < 0 ? nullptr : &script_->media.at(static_cast<size_t>(media)));
-  uint64_t h = row_key(content, step.token_class(), position, cut, script_->classes_bit_equal);
+  uint64_t h = row_key(content_of(step, row), step.token_class(), position, cut, script_->classes_bit_equal);
   if (token == kPoison) h = kPoisoned;
   for (uint32_t j = 0; j < position; ++j) h = see(h, cell(step, 0, sequence, j));
   for (uint32_t j = position + 1 > kWindow ? position + 1 - kWindow : 0; j < position; ++j)
@@ -174,6 +195,7 @@ void FakeRunner::log(const StepBuffer& step, bool diagnosing) {
 }
 
 Ticket FakeRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
+  if (program_->outputs[0].name == "rows") return start_tower(step, reads[0]);
   log(step, options.find_non_finite);
   if (script_->starts++ == script_->fail_step) {
     for (auto& group : pages_)
@@ -261,24 +283,44 @@ TextModel model(uint32_t context, bool slots) {
   return model;
 }
 
-TextModel media_model(const std::vector<MediaRow>& known) {
+TextModel media_model() {
   TextModel text = model();
-  const auto value = static_cast<ValueId>(text.program.values.size());
-  text.program.values.push_back({text.program.values[0].type, value});
-  text.program.inputs.push_back({"media", value});
-  text.media_row = [&known](const MediaRow& row) {
-    const auto found = std::ranges::find(known, row);
-    return found == known.end() ? -1 : static_cast<int32_t>(found - known.begin());
-  };
+  const ValueType rows_i32 = text.program.values[0].type;
+  const ValueType media_f32{.extent = {Symbol::media_rows, 1}, .heads = 1, .width = 1};
+  text.program.values.insert(text.program.values.end(), {{rows_i32, 4}, {media_f32, 5}, {rows_i32, 6}});
+  text.program.inputs.insert(text.program.inputs.end(), {{"media", 4}, {"media_rows", 5}, {"last", 6}});
+  text.program.symbols.push_back(Symbol::media_rows);
+  TowerModel tower{.kind = ProgramKind::vision, .program = {}, .weights = text.weights};
+  tower.program.values = {{media_f32, 0}};
+  tower.program.inputs = {{"keys", 0}};
+  tower.program.outputs = {{"rows", 0}};
+  tower.program.symbols = {Symbol::media_rows};
+  text.towers.push_back(std::move(tower));
+  text.uncut_rows = 200;
   return text;
+}
+
+MediaDigest picture_digest(uint8_t name) {
+  MediaDigest digest{};
+  digest[15] = name;
+  return digest;
+}
+
+MediaInput picture(uint8_t name, uint32_t rows) {
+  auto inputs = std::make_shared<TowerInputs>();
+  inputs->rows = rows;
+  TowerInput& keys = inputs->inputs.emplace_back(TowerInput{.name = "keys", .words = {}});
+  for (uint32_t row = 0; row < rows; ++row)
+    keys.words.push_back(std::bit_cast<uint32_t>(static_cast<float>(tower_key({picture_digest(name), row}))));
+  return {.content = picture_digest(name), .tower = ProgramKind::vision, .inputs = std::move(inputs)};
 }
 
 std::unique_ptr<Device> make_device(Script& script) { return std::make_unique<FakeDevice>(script); }
 
-void Oracle::push(const HistoryToken& token) {
+void Oracle::push(const HistoryToken& token, uint32_t ahead) {
   const auto p = static_cast<uint32_t>(history_.size());
   if (p % 64 == 0 || token.token_class != history_.back().token_class) cut_ = p;
-  const uint64_t content = content_key(token.token, token.is_media() ? &token.media : nullptr);
+  const uint64_t content = token.is_media() ? media_key(tower_key(token.media), p + ahead) : token_key(token.token);
   uint64_t h = row_key(content, token.token_class, p, cut_, any_class_);
   if (token.token == kPoison) h = kPoisoned;
   for (uint32_t j = 0; j < p; ++j) h = see(h, cells_[j]);

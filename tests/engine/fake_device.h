@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "engine/engine.h"
 #include "engine/history.h"
 #include "engine/plan/layout.h"
 #include "engine/sampling.h"
@@ -25,8 +26,11 @@ inline constexpr int32_t kPoison = 49;   // a token whose cell is not finite, an
 inline constexpr uint64_t kPageBytes = 64 * 8;
 
 TextModel model(uint32_t context = 1024, bool slots = false);
-// With an input for rows of pictures and sounds; it has those that `known` has, which outlives it.
-TextModel media_model(const std::vector<MediaRow>& known);
+// With a vision tower, and inputs for its rows.
+TextModel media_model();
+// A picture of so many rows, as that model's tower takes it; `name` tells pictures apart. Its digest is picture_digest.
+MediaInput picture(uint8_t name, uint32_t rows);
+MediaDigest picture_digest(uint8_t name);
 
 // What the device is told to do, and what it saw.
 struct Script {
@@ -37,7 +41,7 @@ struct Script {
   int64_t fail_step = -1;         // the start() of that number fails and all pages are lost
   int64_t fail_read = -1;         // the read_page() likewise, without loss
   std::string numerics = "fake/1";
-  std::vector<MediaRow> media;  // by the number that the input has for them
+  int64_t fail_tower = -1;  // the tower's step of that number fails
 
   struct Step {
     TokenClass token_class{};
@@ -47,7 +51,7 @@ struct Script {
     bool diagnosing = false;
   };
   std::vector<Step> steps;
-  int64_t starts = 0, reads = 0, copies = 0;
+  int64_t starts = 0, reads = 0, copies = 0, tower_starts = 0;
 };
 
 std::unique_ptr<Device> make_device(Script& script);
@@ -57,7 +61,8 @@ class Oracle {
  public:
   explicit Oracle(bool any_class = false, bool slots = false, bool repetitive = false)
       : any_class_(any_class), slots_(slots), repetitive_(repetitive) {}
-  void push(const HistoryToken& token);
+  // `ahead`: rows behind this one that it sees, those of a picture.
+  void push(const HistoryToken& token, uint32_t ahead = 0);
   std::vector<float> logits() const;  // after the last token
   int32_t next(const SamplingSettings& settings, uint32_t choice) const;
   const History& history() const { return history_; }

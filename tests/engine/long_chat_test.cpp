@@ -1,5 +1,5 @@
-// What a long conversation computes, counted in rows, over each kind of state: keys and values behind a window,
-// recurrent slots, latent pages. Where it goes on it computes what follows the last snapshot of what it shares.
+// The rows that a long conversation computes, with each kind of state: keys and values behind a window, recurrent
+// slots, latent pages. A continued conversation computes only the rows behind the last snapshot that it shares.
 #include <array>
 #include <random>
 
@@ -62,7 +62,7 @@ class LongChat : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(LongChat, ASecondTurnComputesWhatIsNew) {
+TEST_P(LongChat, ASecondTurnComputesItsNewTokens) {
   RealEngine chat = engine();
   const SequenceId sequence = chat.answer(first_turn()).sequence;
   EXPECT_EQ(chat.engine->stats().prompt_rows, kPrompt);
@@ -99,7 +99,7 @@ TEST_P(LongChat, UndoGoesOnFromTheLastSnapshot) {
   EXPECT_LE(computed(chat, kept(tokens(50, 5), 1, sequence)), 50u + 1000 - cut_below(1000));
 }
 
-TEST_P(LongChat, ForksAndBranchesComputeWhatIsTheirsAlone) {
+TEST_P(LongChat, ForksAndBranchesComputeOnlyTheirOwnTokens) {
   RealEngine chat = engine();
   const SequenceId sequence = chat.answer(first_turn()).sequence;
   const SequenceId other = *chat.engine->fork(sequence);

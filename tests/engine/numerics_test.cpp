@@ -1,5 +1,5 @@
-// A numerics id promises bits: what was saved under it goes on as if it had never been saved. Here are the bits of the
-// scalar level, which is the same arithmetic on every processor and of every compiler, by digest.
+// A numerics id promises bits: a state saved under it continues as if it had never been saved. These are digests of the
+// scalar level's bits, which are the same on every processor and with every compiler.
 //
 // Where a digest changes and its id does not, states of older builds would be taken up and go on in other bits: raise
 // the version in CpuPlan::numerics_id, then put id and digest here. The other levels follow it in tests of their own.

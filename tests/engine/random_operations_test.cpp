@@ -1,4 +1,4 @@
-// Random conversations on one engine, each held against an oracle that computes its history alone.
+// Random conversations on one engine, each compared with an oracle that computes its history alone.
 #include <unistd.h>
 
 #include <cstdio>

@@ -38,7 +38,7 @@ TEST(Session, IsOneConversation) {
   }
 }
 
-TEST(Session, SteppedByItsCallerItGivesTheSameAnswer) {
+TEST(Session, SteppingByTheCallerGivesTheSameAnswer) {
   fake::Script slow;
   slow.polls_until_done = 2;
   FakeEngine fake({}, slow);
@@ -60,7 +60,7 @@ TEST(Session, SteppedByItsCallerItGivesTheSameAnswer) {
   EXPECT_EQ(*session.history(), history);
 }
 
-TEST(Session, ClearedWhileARequestRunsItGivesItsPagesBack) {
+TEST(Session, ClearingARunningSessionFreesItsPages) {
   fake::Script slow;
   slow.polls_until_done = 2;
   FakeEngine fake({}, slow);

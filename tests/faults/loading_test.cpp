@@ -13,7 +13,7 @@
 #include "checkpoint/places/places.h"
 #include "device/cpu/cpu.h"
 #include "engine/engine.h"
-#include "tests/checkpoint/stores.h"
+#include "tests/checkpoint/places/stores.h"
 #include "tests/engine/run_until_idle.h"
 #include "tests/faults/faults.h"
 

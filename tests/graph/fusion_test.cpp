@@ -67,7 +67,7 @@ TEST(Fusion, AdaptersChangeNoRun) {
   }
 }
 
-TEST(Fusion, OfManyOutputsTheyDoNot) {
+TEST(Fusion, ProductsOfManyOutputsDoNotBeginWithTheirRow) {
   const auto runs = runs_of([](Recorder& r) {
     const Value x = rms_norm(add(rows(r, "a"), rows(r, "b")), 1e-6f);
     r.output(linear(x, matrix(r, "vocabulary", 100000)), "out");
@@ -76,7 +76,7 @@ TEST(Fusion, OfManyOutputsTheyDoNot) {
   expect_run(runs[0], RunKind::rows, 0, 0, 2);
 }
 
-TEST(Fusion, OfAnotherRowTheyDoNot) {
+TEST(Fusion, ProductsDoNotBeginWithAnotherRow) {
   const auto runs = runs_of([](Recorder& r) {
     const Value a = rows(r, "a");
     const Value x = rms_norm(add(a, rows(r, "b")), 1e-6f);
@@ -97,7 +97,7 @@ TEST(Fusion, AGateBeginsWithItsRow) {
 }
 
 // What it is multiplied with would have to be read while it is written.
-TEST(Fusion, AGateOfTheRowItselfDoesNot) {
+TEST(Fusion, AGateThatReadsTheRowAgainDoesNotBeginWithIt) {
   const auto runs = runs_of([](Recorder& r) {
     const Value x = rms_norm(add(rows(r, "a"), rows(r, "b")), 1e-6f);
     const Value gated = gated_activation(linear(x, matrix(r, "gate", kWidth)), x, ActivationKind::silu);
@@ -123,7 +123,7 @@ TEST(Fusion, AttentionMakesItsOwnQueries) {
   expect_run(runs[0], RunKind::heads, 0, 2, 3);
 }
 
-TEST(Fusion, QueriesThatOthersReadAreMadeBefore) {
+TEST(Fusion, QueriesThatOthersReadAreNotFusedIntoAttention) {
   const auto runs = runs_of([](Recorder& r) { record_queries(r, true); });
   ASSERT_EQ(runs.size(), 1u);
   expect_run(runs[0], RunKind::heads, 0, 0, 2);
@@ -143,18 +143,18 @@ void record_convolution(Recorder& r, uint32_t slice_stride, bool read_elsewhere)
   if (read_elsewhere) r.output(mixed, "mixed");
 }
 
-TEST(Fusion, AConvolutionIsCutAndNormedWhereItIsMade) {
+TEST(Fusion, AConvolutionIncludesItsSlicesAndNorms) {
   const auto runs = runs_of([](Recorder& r) { record_convolution(r, 1, false); });
   ASSERT_EQ(runs.size(), 1u);
   expect_run(runs[0], RunKind::short_conv, 0, 0, 5);
 }
 
-TEST(Fusion, AConvolutionThatOthersReadIsMadeAlone) {
+TEST(Fusion, AConvolutionThatOthersReadIsNotFused) {
   for (const auto& run : runs_of([](Recorder& r) { record_convolution(r, 1, true); }))
     EXPECT_NE(run.kind, RunKind::short_conv);
 }
 
-TEST(Fusion, AConvolutionWhoseGatesReadItIsMadeAlone) {
+TEST(Fusion, AConvolutionWhoseGatesReadItIsNotFused) {
   const auto runs = runs_of([](Recorder& r) {
     const State inputs = r.slot_state("inputs", 1, 3, 16);
     const Value mixed = heads(short_conv(rows(r, "x", 16), inputs, matrix(r, "conv1d", 16, 4)).out, 4);
@@ -167,7 +167,7 @@ TEST(Fusion, AConvolutionWhoseGatesReadItIsMadeAlone) {
   for (const auto& run : runs) EXPECT_NE(run.kind, RunKind::short_conv);
 }
 
-TEST(Fusion, AConvolutionOfWhichChannelsAreLeftOutIsMadeAlone) {
+TEST(Fusion, AConvolutionWithUnusedChannelsIsNotFused) {
   for (const auto& run : runs_of([](Recorder& r) { record_convolution(r, 2, false); }))
     EXPECT_NE(run.kind, RunKind::short_conv);
 }
@@ -184,7 +184,7 @@ void record_every_kind(Recorder& r) {
 
 TEST(Fusion, ADeviceWithoutFusedKernelsGetsNoRuns) { EXPECT_TRUE(runs_of(record_every_kind, {}).empty()); }
 
-TEST(Fusion, OfEachKindARunIsFound) {
+TEST(Fusion, FindsARunOfEachKind) {
   const auto runs = runs_of(record_every_kind);
   ASSERT_EQ(runs.size(), 3u);
   expect_run(runs[0], RunKind::gated, 0, 1, 4);

@@ -196,7 +196,7 @@ TEST_P(DraftHeadModel, MayLieInAFileOfItsOwn) {
 }
 
 // The text model is there without it; asking for it says what is missing.
-TEST(DraftHeadFile, AHeadThatIsNotWholeIsNone) {
+TEST(DraftHeadFile, AnIncompleteHeadIsNoHead) {
   tests::DraftCheckpoint files("qwen3_5_moe", "draft_part", tests::nothing_replaced);
   std::string whole = *read_file(join_path(files.path(), "model.safetensors"), 1 << 24);
   const std::string name = "mtp.layers.0.self_attn.k_proj.weight";

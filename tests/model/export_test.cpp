@@ -200,7 +200,7 @@ TEST_F(Export, AFusedQkvGivesTheSameLogits) {
   EXPECT_EQ(logits_of(*again), logits_of(model));
 }
 
-TEST_F(Export, WhichTensorsStayF32) {
+TEST_F(Export, SomeTensorsStayF32) {
   const Model model = model_of(like_26b());
   const GgufExport out = *export_gguf(model, *find_mix("q8_0"));
   EXPECT_EQ(find(out, "token_embd.weight").format, Format::q8_0);

@@ -184,7 +184,7 @@ TEST_F(Gemma4LayerConfig, OldKeysWin) {
   EXPECT_EQ(error_of(config), "");
 }
 
-TEST_F(Gemma4LayerConfig, WithoutEitherTheOldKeyIsNamed) {
+TEST_F(Gemma4LayerConfig, WithoutBothKeysTheOldOneIsNamed) {
   EXPECT_EQ(error_of(config_with({}, Json())), "config.json: text_config.global_head_dim is missing");
 }
 

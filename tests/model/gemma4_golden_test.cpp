@@ -1,5 +1,5 @@
 // Gemma 4 on the reference device against transformers' logits and intermediates (models of shared/models; their
-// golden.json says with which versions they were made). Exact arithmetic's bars of design.md: logits 1e-3, or ten times
+// golden.json says with which versions they were made). Bars of exact arithmetic: logits 1e-3, or ten times
 // the case's own difference between f32 and f64 where that is larger; named intermediates 1e-4 in relative norm.
 #include <algorithm>
 #include <cmath>

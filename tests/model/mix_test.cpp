@@ -151,7 +151,7 @@ TEST(Mix, EightExpertsGetFinerAttention) {
   EXPECT_EQ(of("q3_k_l", "blk.3.attn_output.weight"), Format::q3_k);
 }
 
-TEST(FormatRules, TheFirstThatFitsCounts) {
+TEST(FormatRules, TheFirstRuleThatFitsCounts) {
   const std::vector<MixTensor> tensors = {{"blk.0.attn_q.weight", {64, 256}, Format::bf16},
                                           {"blk.0.attn_q_norm.weight", {256}, Format::bf16},
                                           {"blk.1.attn_q.weight", {64, 256}, Format::bf16},

@@ -1,5 +1,5 @@
-// A device that keeps a record of the steps another one computes: how many rows at which positions, and, when asked,
-// how long each op took. Nothing else changes: plans, results and memory are the other device's.
+// A device that records the steps of another one: rows, positions and, if asked, the time of each op. Plans, results
+// and memory are those of the other device.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct MeteredStep {
   std::vector<ExpertUse> used;  // of experts that are read as they are chosen
 };
 
-// What was placed last, and the steps since the last clear().
+// The record: the last placed program, and the steps since the last clear().
 class Meter {
  public:
   bool time_ops = false;
@@ -41,7 +41,7 @@ class Meter {
 // Nanoseconds of a clock that only goes forward.
 uint64_t nanoseconds();
 
-// What the device says of itself by that clock; 0: nothing.
+// Measured with that clock; 0: unknown.
 Peaks peaks_of(Device& device);
 double copying_bandwidth(Device& device);
 

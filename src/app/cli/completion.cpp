@@ -1,4 +1,4 @@
-// sluice completion: what a shell needs to complete commands, options and models, from the command tables.
+// sluice completion: the scripts with which shells complete commands, options and models, from the command tables.
 //
 // What a word may be is told by its name in the tables: MODEL is a name of sluice list or a file, FILE... a file, DIR a
 // folder, COMMAND a command, and "a|b" one of these.

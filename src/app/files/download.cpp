@@ -31,7 +31,7 @@ uint64_t free_bytes(const std::string& path) {
   return ::statvfs(path.c_str(), &facts) == 0 ? static_cast<uint64_t>(facts.f_bavail) * facts.f_frsize : UINT64_MAX;
 }
 
-// What a later request can show to get the rest of the same file. A weak ETag promises too little.
+// The validator with which a later request gets the rest of the same file. A weak ETag promises too little.
 std::string validator_of(const HttpReply& reply) {
   if (!reply.etag.empty() && !starts_with(reply.etag, "W/")) return reply.etag;
   return reply.last_modified;

@@ -1,4 +1,4 @@
-// sluice inspect: what a model file holds, from its headers alone.
+// sluice inspect: shows the contents of a model file, from its headers alone.
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -167,7 +167,7 @@ std::string tower_lines(const Inspection& found) {
   return unknown.empty() ? out : out + line("unknown", few_names(unknown));
 }
 
-// What the model's store brings beside the weights.
+// The settings that the model's store keeps beside the weights.
 std::string store_lines(const Inspection& found, const StoreSettings& stored) {
   const ModelFiles& files = found.files;
   std::string out = files.origin == Origin::path ? "" : line("store", cat(origin_name(files.origin), ", ", files.name));

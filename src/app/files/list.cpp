@@ -27,7 +27,7 @@ uint64_t file_bytes(const std::string& path) {
   return source ? (*source)->size() : 0;
 }
 
-// What the file says it is, when no family knows it.
+// The file's own name of its architecture, if no family knows it.
 std::string architecture_of(const Checkpoint& checkpoint) {
   if (const auto architecture = checkpoint.metadata().get_string("general.architecture")) return *architecture;
   const Json* config = checkpoint.document("config.json");

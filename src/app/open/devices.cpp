@@ -1,4 +1,5 @@
-// sluice devices: what can compute here, with which instruction sets and features, and what is missing for the others.
+// sluice devices: lists the devices of this machine with their instruction sets and features, and why others cannot be
+// used.
 #include <algorithm>
 #include <utility>
 

@@ -38,7 +38,8 @@ Result<std::string> demo_path() {
   return built;
 }
 
-// Of the host's memory: as --memory says, else what the system's page cache and other programs leave.
+// The bound of the host's memory: that of --memory, else a share that leaves room for the page cache and other
+// programs.
 MemoryBound host_bound(const Arguments& arguments) {
   if (arguments.given("--memory"))
     return {.by = MemoryBound::By::request, .bytes = static_cast<uint64_t>(arguments.integer("--memory"))};
@@ -46,7 +47,7 @@ MemoryBound host_bound(const Arguments& arguments) {
   return {.by = MemoryBound::By::share, .bytes = static_cast<uint64_t>(share)};
 }
 
-// Of a GPU's own memory: as --device-memory says, else what it says that it has.
+// The bound of a GPU's own memory: that of --device-memory, else most of the memory that the GPU reports.
 MemoryBound device_bound(const Arguments& arguments, const DeviceInfo& device) {
   if (arguments.given("--device-memory"))
     return {.by = MemoryBound::By::request, .bytes = static_cast<uint64_t>(arguments.integer("--device-memory"))};
@@ -247,6 +248,21 @@ Result<ModelFiles> model_files(const std::string& name) {
   return demo;
 }
 
+Result<ModelFiles> model_files(const std::string& name, const Arguments& arguments) {
+  TRY(ModelFiles files, model_files(name));
+  if (arguments.given("--mmproj")) files.projector = arguments.text("--mmproj");
+  return files;
+}
+
+OptionSpec mmproj_option() {
+  return {
+      .name = "--mmproj",
+      .argument = "FILE",
+      .kind = OptionKind::text,
+      .help =
+          "the towers for pictures and sounds in a GGUF file of their own; one that lies beside the model is found"};
+}
+
 Result<std::string> model_path(const std::string& name) {
   TRY(const ModelFiles files, model_files(name));
   return files.path;
@@ -256,7 +272,7 @@ Result<Model> open_model(const ModelFiles& files, const Arguments& arguments) {
   return open_model(files, draft_of(arguments).kind == DraftKind::mtp);
 }
 
-// The program, and its own memory less what the budget knows of.
+// The program and its own memory, without the memory in the budget.
 void measure_reserve(Machine& machine) {
   uint64_t known = 0;
   for (const BudgetLine& line : machine.budget.lines()) {

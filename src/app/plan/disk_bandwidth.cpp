@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// Read in all: of disks that give much for a moment, what they give for longer.
+// Bytes to read in all: enough to measure disks at their lasting speed, because some are faster for a moment.
 constexpr uint64_t kLeastBytes = 64 << 20, kMostBytes = uint64_t{2} << 30;
 constexpr double kLongest = 1;  // seconds
 

@@ -16,15 +16,15 @@
 namespace sluice {
 namespace {
 
-// What decoding makes of the bandwidth of plain reading: with packed weights, and with those as they are stored, as
-// experts are that are read (docs/benchmarks.md).
+// The share of the read bandwidth that decoding reaches: with packed weights, and with stored ones, which streamed
+// experts are (docs/benchmarks.md).
 constexpr double kPackedShare = 0.95, kStoredShare = 0.65;
 constexpr double kForeseen = 0.65;                                         // of experts read ahead are used
 constexpr uint32_t kAssumedTokens = 192;                                   // of which the first half fills the slots
 constexpr uint64_t kLeastMeasured = 256 << 20, kRead = uint64_t{1} << 30;  // bytes: of a buffer, and through it in all
 
-// Bytes that a token reads: of experts; of what stands between a router and them, and so is computed while they are
-// read; and of all else.
+// Bytes that a token reads: of experts; of ops between a router and its experts, which are computed while experts are
+// read; and of all others.
 struct TokenBytes {
   double experts = 0, meanwhile = 0, others = 0;
   double all() const { return experts + meanwhile + others; }
@@ -51,8 +51,8 @@ TokenBytes token_bytes(const CostFacts& facts, uint32_t depth) {
   return bytes;
 }
 
-// Of a token. While experts are read, what stands before them is computed, then those that are there, then each as it
-// comes: the last one waits for all reads. Where that is faster most are read ahead, and some in vain.
+// The seconds of a token. While experts are read, ops before them are computed, then the experts in memory, then each
+// expert as it arrives; the last one waits for all reads. If it is faster, most experts are prefetched, some in vain.
 double token_seconds(const MemoryPlan& plan, const TokenBytes& bytes, const Bandwidths& bandwidths, double hit_rate) {
   const double stored = kStoredShare * bandwidths.memory;
   const double dense = plan.repack == Repack::never ? stored : kPackedShare * bandwidths.memory;
@@ -67,8 +67,8 @@ double token_seconds(const MemoryPlan& plan, const TokenBytes& bytes, const Band
   return std::min(as_chosen, std::max((2 - kForeseen) * reading, ahead));
 }
 
-// Of a token on a device with memory of its own: a step, and what its layers wait for, whose experts are found
-// independently of one another.
+// The seconds of a token on a device with memory of its own: a step, and the waits of its layers. Each expert is in a
+// slot or not independently of the others.
 double token_seconds(const MemoryPlan& plan, const StepTimes& played, double hit_rate) {
   const ExpertRoom& experts = plan.experts;
   const double missed = (1 - hit_rate) * experts.used;      // of a layer
@@ -88,7 +88,7 @@ Status check_routing(const RoutingTrace& trace, const ExpertRoom& experts, const
                trace.used, " a token: want the model's ", experts.layers, " of ", experts.experts, ", ", experts.used);
 }
 
-// A small model is measured with a small buffer, which may lie in a cache in part, as such a model does.
+// A small model is measured with a small buffer, because caches hold a part of both.
 Result<double> measure_memory(const Model& model, Machine& machine) {
   uint64_t stored = 0;
   for (const StoredTensor& tensor : model.checkpoint().tensors()) stored += tensor.bytes.size();

@@ -1,6 +1,5 @@
-// How fast a model will decode within a memory bound, from its plan and this machine's measured bandwidths, or on a GPU
-// from playing steps without weights; and how often an expert will lie in memory, from recorded routing or a stated
-// assumption.
+// Predicts a model's decode speed within a memory bound: from its plan and this machine's measured bandwidths, or on a
+// GPU by timing steps without weights. Predicts the hit rate of experts from recorded routing or a stated assumption.
 #pragma once
 
 #include <optional>
@@ -13,12 +12,12 @@
 
 namespace sluice {
 
-// On a device with memory of its own: how long a step of one token takes, and a layer in it waits that lacks experts.
+// Times on a device with memory of its own: of a step of one token, and of a layer's wait for missing experts.
 struct StepTimes {
   double step_seconds = 0;                     // with all its experts
   uint32_t dispatches = 0;                     // of the step
-  bool reads = false;                          // whether lacking ones were brought
-  double first_seconds = 0, next_seconds = 0;  // that the first of them takes, and each more
+  bool reads = false;                          // whether missing experts were read
+  double first_seconds = 0, next_seconds = 0;  // of a layer's first missing expert, and of each further one
 };
 
 struct Bandwidths {
@@ -27,7 +26,7 @@ struct Bandwidths {
 };
 
 struct Forecast {
-  std::string routing{};     // what the hit rates rest on; "": no experts are read
+  std::string routing{};     // the source of the hit rates; "": no experts are streamed
   double hit_rate = 1;       // of an expert that a token chooses, once slots are full
   double cold_hit_rate = 1;  // in the first kColdTokens, before which slots are empty
   double memory_bytes = 0;   // that a token reads there

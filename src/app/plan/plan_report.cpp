@@ -55,7 +55,7 @@ std::string lines_in(Domain domain, const MemoryPlan& plan) {
   return text;
 }
 
-// Of a GPU with memory of its own: what lies in the host's all the same.
+// For a GPU with memory of its own: the lines in the host's memory.
 std::string host_table(const PlanReport& report) {
   uint64_t bytes = report.host_held;
   for (const MemoryLine& one : report.plan->lines) bytes += one.domain == Domain::host ? one.bytes : 0;
@@ -88,7 +88,7 @@ std::string limit_text(const PlanReport& report) {
   return cat(format_bytes(plan.limit), " of the GPU's ", format_bytes(report.device_bytes));
 }
 
-// Of a GPU: what was played there.
+// For a GPU: the times of steps that were played there.
 std::string step_times_text(const StepTimes& played) {
   std::string text = cat("a step      ", fixed(played.step_seconds * 1e3, 2), " ms for ", played.dispatches,
                          " dispatches, played here without weights\n");

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-// Seconds of steps until the GPU runs at its speed, and of those that count; and how many there are of each at least.
+// Seconds of warm-up steps, and of steps that count; the least number of each.
 constexpr double kWarmSeconds = 0.2, kSeconds = 0.4;
 constexpr size_t kLeastSteps = 3;
 
@@ -27,7 +27,7 @@ double median(std::vector<double> times) {
   return *middle;
 }
 
-// The slots from `first` on.
+// Expert memory with the slots from `first` on.
 class LastSlots final : public ExpertMemory {
  public:
   LastSlots(ExpertMemory& all, uint32_t first) : all_(all), first_(first) {}
@@ -53,7 +53,7 @@ class Player {
   Player(Runner& runner, const StepBuffer& step, ValueId sample, uint32_t slots)
       : runner_(runner), step_(step), sample_(sample), slots_(slots) {}
 
-  // Seconds of a step that finds its experts: what it misses is put into slots, and takes no time.
+  // Seconds of a step that finds its experts. Missing ones are put into slots without pieces, which takes no time.
   Result<double> play_whole() {
     next_ = 0;
     return play([&](const Completion& stopped) -> Status {
@@ -67,8 +67,8 @@ class Player {
     });
   }
 
-  // Seconds of one of which every layer lacks so many experts, which `open` reads. Behind play_whole(), which says what
-  // is chosen; 0: there are too few slots for those that are not lacking.
+  // Seconds of a step in which every layer lacks `lacking` experts, which `open` reads. Comes after play_whole(), which
+  // learns the chosen experts. 0: there are too few slots for the experts that are not lacking.
   template <class Open>
   Result<double> play_lacking(uint32_t lacking, const ExpertPlaces& places, Budget& budget, const Open& open) {
     ExpertMemory& memory = *runner_.expert_memory();
@@ -89,7 +89,7 @@ class Player {
     ExpertStore store(places, lacking, last, std::move(room), std::move(reads),
                       make_replacement(ReplacementKind::next_use, {places.layers(), places.experts()}));
     return play([&](Completion& stopped) -> Status {
-      // The store knows of none but those that it is to bring.
+      // The store knows only the missing experts, so the others are left out.
       if (!stopped.used.empty() && !stopped.missing.empty()) {
         ExpertUse use{.op = stopped.missing.front().op};
         for (const ExpertId& missing : stopped.missing) use.experts.push_back(missing.expert);
@@ -142,7 +142,7 @@ class Player {
   std::map<uint32_t, std::set<uint32_t>> chosen_;  // experts, by op
 };
 
-// What a layer waits for one expert, and for each more of all that it chooses.
+// A layer's wait for one missing expert, and for each further one.
 Status play_misses(Player& player, const MemoryPlan& plan, const ExpertPlaces& places, Machine& machine,
                    const ForecastSources& sources, StepTimes& played) {
   if (!sources.disk && sources.header_only) return {};

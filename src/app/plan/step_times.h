@@ -1,7 +1,7 @@
-// How long decode steps take on a device with memory of its own, timed before there are weights: with the kernels,
-// shapes and submissions that a token will have (MeasuredDevice::place_without_weights). Missing experts are brought by
-// an ExpertStore, as they will be. Bytes and bandwidths alone do not say it: on an H200 a decode step of Gemma 4 E2B
-// takes eight times as long as reading its bytes would.
+// Times decode steps on a device with memory of its own before there are weights, with the kernels, shapes and
+// submissions of a real token (MeasuredDevice::place_without_weights). An ExpertStore reads missing experts, as in a
+// real step. Bytes and bandwidths alone cannot predict this: on an H200 a decode step of Gemma 4 E2B takes eight times
+// as long as reading its bytes.
 #pragma once
 
 #include "app/plan/forecast.h"

@@ -33,7 +33,7 @@ struct RunModel {
   }
 };
 
-// What --device auto is chosen for.
+// The size and use of the model for which --device auto chooses.
 Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments);
 // `arguments` are those of sluice run. The machine outlives the model.
 Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Arguments& arguments, Machine& machine,

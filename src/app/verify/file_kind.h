@@ -1,11 +1,11 @@
-// What kind of file verify looks at: one of the golden's own weights, or of quantised ones.
+// The kind of file that verify checks: one with the golden's own weights, or with quantised ones.
 #pragma once
 
 #include "format/format.h"
 
 namespace sluice {
 
-// What the model file holds, as far as bars go.
+// The properties of a model file on which bars depend.
 struct FileKind {
   Format format{};         // of most of its weights' bytes
   bool quantised = false;  // else its weights are the golden's, up to what a 16-bit format keeps of them

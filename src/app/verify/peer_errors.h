@@ -1,4 +1,4 @@
-// How far another implementation is from a golden, measured: what bars of fast arithmetic are made of (verify_bars.h).
+// Measured errors of another implementation against goldens. Bars of fast arithmetic follow from them (verify_bars.h).
 #pragma once
 
 #include <string_view>

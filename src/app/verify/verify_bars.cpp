@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// exact: weights decoded to f32, everything else f32; what is left is the order of sums.
+// exact: everything is f32, so only the order of sums differs.
 constexpr double kExactLogits = 1e-3;
 constexpr double kExactFloat64Factor = 10;  // of the golden's own distance to float64: long cases are that sensitive
 constexpr double kExactIntermediate = 1e-4;

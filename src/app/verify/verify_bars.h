@@ -1,7 +1,7 @@
-// The bars that verify holds a model to: design.md's table "Arithmetic and bars" as numbers, each written once, here.
+// The bars of `sluice verify`: the largest errors that it allows a model. Each number is written once, here.
 //
-// Which row of that table applies follows from the file (are its weights the golden's, or quantised?), from the golden
-// (the trained demo, for which llama.cpp's errors are known, or a random model) and from the arithmetic.
+// The bars depend on the file (the golden's weights, or quantised ones), on the golden (the trained demo, for which
+// llama.cpp's errors are known, or a random model) and on the arithmetic.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,12 @@
-// The adapters of products: both factors are multiplied for runs of neighbouring rows that have the same slot.
+// The adapters of products. Runs of neighbouring rows with the same slot are multiplied by both factors together.
 //
-// A factor's product goes through the kernels of matrices with f32 activations, whose sums do not depend on the number
-// of rows; so the length of a run changes no bit.
+// The kernels' sums do not depend on the number of rows, so the length of a run changes no bit.
 #include "device/cpu/executor.h"
 
 namespace sluice::cpu {
 
-// Runs of rows of one slot with scales other than 0; the slots and scales of wanted rows are those of the rows that
-// they stand for. `scales`: gets one for each row.
+// Finds runs of rows with one slot and scales other than 0. A wanted row has the slot and scale of the step's row that
+// it stands for. Writes one scale a row to `scales`.
 void Executor::find_adapter_runs(const Linear& op, float* scales) {
   adapter_runs_.clear();
   for (uint64_t row = 0; row < rows(op.x); ++row) {

@@ -1,11 +1,11 @@
-// append, attention, expand: which page, which queries together, which thread.
+// The ops append, attention and expand on several threads.
 //
-// Threads share out blocks of queries. Where a decode step has too few, they share out the history as well, in parts
-// (kernels.h); their sums are merged as a single thread does, so that nobody sees how many there were.
+// Threads split blocks of queries. If a decode step has too few blocks, threads also split the history into parts
+// (kernels.h). A single thread sums the same parts in the same order, so the number of threads changes no bit.
 //
-// Attention over latents is folded: a head's query goes once through the transposed key matrix, meets the cached
-// latents as they lie, and the sum of latents goes through the value matrix. A position then costs every head 2 latents
-// and the shared key in multiply-adds, and the matrices are read once for up to kMaxQueries rows.
+// Attention over latents is folded: a head's query is multiplied once by the transposed key matrix and then by the
+// cached latents in place; the weighted sum of latents is multiplied by the value matrix. A position costs each head
+// two latents and the shared key in multiply-adds. The matrices are read once for up to kMaxQueries rows.
 #include <algorithm>
 #include <numeric>
 
@@ -35,7 +35,7 @@ void Executor::run(const Append& op) {
   });
 }
 
-// Of the row that sees most.
+// The number of parts that the row with the longest visible history sees.
 uint32_t Executor::history_parts(const Attention& op) {
   uint32_t most = 1;
   for (uint64_t row = 0; row < rows(op.q); ++row) {
@@ -45,8 +45,8 @@ uint32_t Executor::history_parts(const Attention& op) {
   return most;
 }
 
-// Blocks of at most kMaxQueries queries, fewer when there are not enough for every thread. Over latents a block has
-// rows before it has heads, because each head has matrices to read.
+// Cuts queries into blocks of at most kMaxQueries, or smaller ones so that every thread gets a block. Over latents a
+// block takes several rows before several heads, because each head has matrices to read.
 void Executor::cut_queries(const Attention& op, uint32_t parts, const RowRange& of) {
   const uint32_t kv_heads = op.keys(program_).heads;
   const uint32_t group = type(op.q).heads / kv_heads;
@@ -81,7 +81,7 @@ void Executor::run(const Attention& op) {
   const StateDecl& state = program_.states[op.state.state];
   const auto last = static_cast<uint64_t>(step_->positions()[step_row(op.q, rows(op.q) - 1)]);
   const uint64_t work = rows(op.q) * type(op.q).heads * (last + 1) * (state.key_width + state.value_width) / 16;
-  // Blocks are dealt out in turn, because later rows of a prompt see more.
+  // Threads take blocks in turn, because later rows of a prompt see more.
   const uint32_t threads = pool_.threads();
   share_out(pool_, threads, work / threads, [&](const Share& share) {
     for (uint64_t hand = share.first; hand < share.last; ++hand)
@@ -91,7 +91,7 @@ void Executor::run(const Attention& op) {
   });
 }
 
-// In waves of as many parts as there is room for.
+// Computes parts in waves, as many at once as the scratch has room for.
 void Executor::attend_in_parts(const Attention& op) {
   const StateDecl& state = program_.states[op.state.state];
   parts_.clear();
@@ -131,7 +131,7 @@ float* Executor::part_sums(uint64_t index, uint32_t value_width) {
   return memory_.part_sums() + (uint64_t{pool_.threads()} * kBlocksPerThread + index) * block_floats(value_width);
 }
 
-// The parts of `block` in a wave, ascending, onto the sums over those before it.
+// Merges the block's parts of a wave, ascending, into its sums over earlier parts.
 void Executor::merge_parts(const Attention& op, uint32_t block, std::span<const PartOfBlock> wave) {
   const uint32_t width = program_.states[op.state.state].value_width;
   Query queries[kMaxQueries];
@@ -162,7 +162,7 @@ Query Executor::query(const Attention& op, uint64_t row, uint32_t head) {
           .last = range.last};
 }
 
-// All but the queries and the scratch.
+// The arguments without the queries and the scratch.
 AttendArgs Executor::attend_args(const Attention& op, const QueryBlock& block) const {
   const KeyShape shape = op.keys(program_);
   const uint32_t kv_head = block.head / (type(op.q).heads / shape.heads);
@@ -206,8 +206,8 @@ void Executor::attend(const Attention& op, const QueryBlock& block, uint32_t thr
   (op.has_own_rows() ? kernels_.cache_f32 : cache_).attend(args);
 }
 
-// The keys and values of the step's own rows are laid out as pages of f32, for one source after another: the rows of a
-// sequence, or those that see the same rows of a tower's.
+// Lays out keys and values of the step's own rows as pages of f32, then attends. This goes one source after another. A
+// source is the rows of a sequence, or a tower's rows that see the same rows.
 void Executor::attend_own_rows(const Attention& op) {
   const KeyShape shape = op.keys(program_);
   const uint64_t count = rows(op.q);
@@ -230,7 +230,7 @@ void Executor::attend_own_rows(const Attention& op) {
   }
 }
 
-// Tiles from that of the first key seen to that of the last.
+// Lays out the tiles from the first visible key to the last.
 void Executor::lay_out_own_rows(const Attention& op, const Seen& range) {
   const KeyShape shape = op.keys(program_);
   const OwnPages pages = own_pages(op, program_, rows(op.k));

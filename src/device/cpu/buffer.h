@@ -1,5 +1,5 @@
-// Memory for large tables, aligned to cache lines. Allocation does not touch it, so the system gives pages as they are
-// used. Its bytes are not initialised.
+// Memory for large tables, aligned to cache lines and not initialised. Allocation does not touch it, so the system
+// provides pages when they are used.
 #pragma once
 
 #if defined(__linux__)

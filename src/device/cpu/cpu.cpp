@@ -22,7 +22,7 @@ Status check_cache(const Kernels& kernels, const PlanRequest& request) {
   return {};
 }
 
-// What the caches would need.
+// The most bytes that the caches can take.
 CheckedSize cache_bytes(const PlanRequest& request) {
   CheckedSize bytes = 0;
   for (const StateDecl& state : request.program->states) {

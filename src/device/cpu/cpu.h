@@ -1,7 +1,7 @@
-// The CPU device: weights where they lie, one thread pool, kernels of the widest instruction set the processor has.
+// The CPU device: uses weights in place, on one thread pool, with kernels of the processor's widest instruction set.
 //
-//   exact   weights decoded to f32 as they are read, f32 activations, sums and caches
-//   fast    the same for f32, f16 and bf16 weights; q8_0 weights against activations in 8-bit blocks; f16 caches
+//   exact   weights decoded to f32 as they are read; f32 activations, sums and caches
+//   fast    the same for f32, f16 and bf16 weights; integer formats times activations in 8-bit blocks; f16 caches
 //
 // Both token classes run the same kernels in the same order, so their results are the same bits. A step is computed
 // within Runner::start.
@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-// In ascending order; each needs what those before it on the same kind of processor need.
+// In ascending order. A level includes the features of the levels before it on the same kind of processor.
 enum class SimdLevel : uint8_t {
   scalar,
   avx2,         // AVX2, FMA, F16C
@@ -33,8 +33,8 @@ inline constexpr int kSimdLevels = 8;
 const char* simd_name(SimdLevel level);  // as --simd takes it: "avx512vnni"
 Result<SimdLevel> parse_simd_level(std::string_view name);
 const std::vector<SimdLevel>& simd_levels();  // that this processor and its system support, ascending from scalar
-bool simd_proven(SimdLevel level);            // was tested on such a processor, not only under an emulator
-SimdLevel default_simd_level();               // the widest here that is proven
+bool simd_proven(SimdLevel level);            // tested on a real processor, not only under an emulator
+SimdLevel default_simd_level();               // the widest proven level of this processor
 
 struct CpuOptions {
   ThreadPool* pool = nullptr;              // belongs to the process, outlives the device

@@ -7,11 +7,11 @@
 namespace sluice::cpu {
 namespace {
 
-// Element operations that an exponential and a division are worth.
+// An exponential and a division cost as much as so many element operations.
 constexpr uint64_t kActivationCost = 4;
 
-// The k largest of `count` scores whose index `allowed` lets in, in that order; the lower index where they tie. A NaN
-// never beats another score, but may be chosen for want of one.
+// The k largest of `count` scores whose index is allowed, in descending order; equal scores in ascending index. A NaN
+// never beats another score, but is chosen if nothing else is left.
 template <class Allowed>
 void choose(const float* scores, int32_t count, uint32_t k, int32_t* chosen, const Allowed& allowed) {
   for (uint32_t i = 0; i < k; ++i) {
@@ -23,7 +23,7 @@ void choose(const float* scores, int32_t count, uint32_t k, int32_t* chosen, con
   }
 }
 
-// Experts of the best groups only. `scratch`: room for two numbers a group.
+// Chooses among experts of the best groups. `scratch`: two numbers for each group.
 void choose_in_groups(const Route& op, const float* scores, int32_t experts, float* scratch, int32_t* chosen) {
   const auto groups = static_cast<int32_t>(op.groups);
   const int32_t size = experts / groups;

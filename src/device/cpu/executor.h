@@ -1,8 +1,7 @@
 // Plays the ops of a step on the pool's threads: one function an op, in the order of the catalogue (graph/op.h).
 //
-// Threads share out rows, outputs, heads and queries, never a sum; so their number changes no bit. A block comes as one
-// dispatch: products of one input share a loop, and a gated MLP's activation follows in the loop that made its
-// operands.
+// Threads split rows, outputs, heads and queries, never a sum, so the number of threads changes no bit. A block is one
+// dispatch: products of one input share a loop, and a gated MLP applies its activation in the loop of its products.
 #pragma once
 
 #include <span>
@@ -29,24 +28,26 @@ class Executor {
     std::visit([&](const auto& o) { run(o); }, program_.ops[op]);
   }
 
-  // Experts that come and go. What the rows of an `experts` choose, ascending, to be called when its index is there;
-  // which op that was asked for last, kNone when it is done; those still to be computed with that are in no slot.
+  // For streamed experts. choose_experts(): the experts that the rows of an op `experts` choose, ascending, once its
+  // index is computed; the op then becomes chosen_for(), until it is done (kNone). missing_experts(): of those not
+  // computed yet, the ones in no slot.
   std::vector<uint32_t> choose_experts(uint32_t op);
   uint32_t chosen_for() const { return chosen_for_; }
   std::vector<uint32_t> missing_experts() const;
-  // What the rows of a `route` have chosen, ascending; those of the op `experts` that are in no slot.
+  // choice_of(): the experts that the rows of a `route` have chosen, ascending. lacks_any(): whether one of them is in
+  // no slot of the op `experts`.
   std::vector<uint32_t> choice_of(const Route& op) const;
   bool lacks_any(uint32_t experts, std::span<const uint32_t> chosen) const;
-  // Computes with the experts that are there; false until those were all.
+  // Computes with the experts that are in slots; true once all of them are computed.
   bool run_present(uint32_t op);
 
-  // Rows of a value in this step, and the row of the step that a row of it stands for.
+  // The rows of a value in this step, and the step's row of one of them.
   uint64_t rows(ValueId id) const;
   uint64_t step_row(ValueId id, uint64_t row) const;
 
  private:
   SLUICE_OP_OVERLOADS(run);
-  void multiply_linears(std::span<const Linear* const> linears);  // all of one x
+  void multiply_linears(std::span<const Linear* const> linears);  // that all have the same x
   void run_qkv(const Block& block);
   void run_gated_mlp(const Block& block);
   void route_row(const Route& op, uint64_t row, float* scratch);
@@ -58,15 +59,15 @@ class Executor {
     uint64_t first = 0, count = 0;
   };
   void find_adapter_runs(const Linear& op, float* scales);
-  // Behind the products of these linears, all of one x: those of their adapters, if they have any.
+  // Adds the adapters' products of these linears, which all have the same x. Comes after the linears' own products.
   void add_adapters(std::span<const Linear* const> linears);
 
   // attention.cpp
   struct QueryBlock {
-    uint64_t row = 0, rows = 0;    // of the value; all of one sequence
-    uint32_t head = 0, heads = 0;  // all of one kv head
+    uint64_t row = 0, rows = 0;    // rows of the value, all of one sequence
+    uint32_t head = 0, heads = 0;  // heads that share a kv head
   };
-  // What one thread does of a long history for few queries.
+  // One part of a long history for one block of queries.
   struct PartOfBlock {
     uint32_t block = 0, part = 0;
   };
@@ -86,7 +87,7 @@ class Executor {
   void attend_own_rows(const Attention& op);
   void lay_out_own_rows(const Attention& op, const Seen& range);
 
-  // Rows of one head, to be multiplied with that head's matrix; strides in elements.
+  // Rows of one head to multiply by that head's matrix; strides in elements.
   struct HeadRows {
     uint32_t head = 0;
     const float* x = nullptr;
@@ -105,7 +106,7 @@ class Executor {
     uint64_t first = 0, count = 0;  // rows of the step
     SlotArgs slots{};
   };
-  // All of a sequence's.
+  // All slot runs of a sequence.
   struct SequenceRuns {
     uint64_t first = 0, count = 0;  // in slot_runs_
   };
@@ -132,13 +133,13 @@ class Executor {
   void sum_experts(const Experts& op);
   void add_experts(const Experts& op, const Activations& inner, const Share& outputs);
 
-  // body(first, n) for parts of the elements of a value; `cost` of one in element operations.
+  // Calls body(first, n) for parts of the elements of a value; `cost` of one element in element operations.
   template <class Body>
   void each_element(ValueId id, uint64_t cost, const Body& body) {
     share_out(pool_, rows(id) * columns(id), cost,
               [&](const Share& share) { body(share.first, share.last - share.first); });
   }
-  // body(row) for the rows of a value.
+  // Calls body(row) for the rows of a value.
   template <class Body>
   void each_row(ValueId id, const Body& body) {
     share_out(pool_, rows(id), columns(id), [&](const Share& share) {
@@ -174,8 +175,8 @@ class Executor {
   std::vector<Chosen> chosen_;
   std::vector<ExpertRows> expert_rows_;
   uint32_t chosen_for_ = kNone;
-  std::vector<ExpertRows> to_come_;  // of the op that was chosen for: groups not computed yet
-  std::vector<ExpertRows> present_;  // those that are there
+  std::vector<ExpertRows> to_come_;  // of chosen_for_: groups that are not computed yet
+  std::vector<ExpertRows> present_;  // of them: groups whose expert is in a slot
 };
 
 }  // namespace sluice::cpu

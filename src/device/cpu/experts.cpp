@@ -1,7 +1,7 @@
-// experts: the rows of a step are grouped by expert, so that an expert's weights are read once.
+// The op experts: the rows of a step are grouped by expert, so that an expert's weights are read once.
 //
-// Experts that come and go are computed with as they are there: what one gives is kept for each of its rows, and summed
-// in ascending order when all have been. So each number goes through the same operations as where all are at hand.
+// Streamed experts are computed in any order, when they are in slots. The results of each expert's rows are kept, and
+// summed in ascending order once all experts are done. So streaming changes no bit.
 #include <algorithm>
 #include <array>
 
@@ -29,7 +29,7 @@ void Executor::group_by_expert(const Experts& op) {
   }
 }
 
-// `range`: rows of one expert or of several next to each other.
+// `range`: rows of one expert or of neighbouring ones.
 void Executor::gather_rows(const Experts& op, const ExpertRows& range) {
   const uint64_t hidden = columns(op.x);
   share_out(pool_, range.count, hidden, [&](const Share& share) {
@@ -38,7 +38,7 @@ void Executor::gather_rows(const Experts& op, const ExpertRows& range) {
   });
 }
 
-// Into expert_gate: kind(gate x) * up x.
+// Writes kind(gate x) * up x to expert_gate.
 void Executor::multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups) {
   gated_list_.clear();
   for (const ExpertRows& one : groups) {
@@ -51,7 +51,7 @@ void Executor::multiply_inward(const Experts& op, const Activations& x, std::spa
   products_.multiply(gated_list_, op.kind);
 }
 
-// A thread has its panels of outputs for all experts, in ascending order, and needs to wait for nobody.
+// A thread computes its panels of outputs for all experts in ascending order, so it waits for no other thread.
 void Executor::add_experts(const Experts& op, const Activations& inner, const Share& panels) {
   const uint64_t hidden = columns(op.out);
   const uint64_t first = panels.first * kPanelOutputs, last = std::min<uint64_t>(panels.last * kPanelOutputs, hidden);
@@ -132,7 +132,7 @@ bool Executor::run_present(uint32_t index) {
   return true;
 }
 
-// In the place of an expert's gathered rows, in the end: what it gives for them.
+// At the end, each expert's results replace its gathered rows.
 void Executor::multiply_present(const Experts& op) {
   Activations x, inner;
   for (const ExpertRows& one : present_) {

@@ -1,11 +1,10 @@
 // The CPU's kernels as one table of functions for each instruction set, chosen at run time.
 //
-// A kernel computes; it knows no program, no thread and no page table. The files kernels_*.cpp make the tables from the
-// templates in kernels/ and a vector type of isa/; only they are compiled for more than the baseline.
+// A kernel knows no program and no thread. The files kernels_*.cpp fill the tables from the templates in kernels/ and a
+// vector type of isa/. Only those files are compiled for more than the baseline.
 //
-// One row's result is the same bits however many rows a call has, and an element's wherever it stands: sums run in one
-// order that belongs to the format and the width (kernels/product.h, kernels/product_8bit.h), and tails go through the
-// same instructions.
+// A row's bits do not depend on the number of rows in a call, and an element's bits not on its place. A sum has one
+// order, fixed by format and width (kernels/product.h, kernels/product_8bit.h); tails use the same instructions.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +16,14 @@
 
 namespace sluice::cpu {
 
-// Weight rows (outputs) that a product works on together; threads share out whole panels.
+// Weight rows (outputs) that a product computes together. Threads split whole panels.
 inline constexpr uint32_t kPanelOutputs = 16;
 // Queries that one call of attend takes.
 inline constexpr uint32_t kMaxQueries = 16;
 
-// Weights in parts whose elements are integers, in whole groups of whole sixteens, under a factor and then an offset:
-// those of row r at factors + r * factor_stride, and so on. group 0: the weights are no such ones.
+// Weights in parts with integer elements: weight = factor * element + offset. Each group of `group` elements, a
+// multiple of 16, has a factor and an offset; those of row r begin at factors + r * factor_stride and offsets + r *
+// offset_stride. group 0: the weights are not of this kind.
 struct AffineRows {
   Format elements{};  // u2 ... u8
   Format factor_format{}, offset_format{};
@@ -44,19 +44,20 @@ struct ProductArgs {
   uint64_t out_stride = 0;
   uint32_t columns = 0;
   uint32_t rows = 0;  // of x
-  // Beside `weight` or, without groups, in its place, for product_in_parts:
+  // For product_in_parts: `affine` beside `weight`, or, if it has no groups, `source` in the place of `weight`.
   AffineRows affine{};
   const TensorSource* source = nullptr;
   uint32_t expert = 0;
 };
-// A thread's scratch in floats: a block's weights and sums (kernels/product_blocks.h), then a decoded panel.
+// A thread's scratch in floats: weights and sums of a block of rows (kernels/product_blocks.h), then a decoded panel.
 inline constexpr uint32_t kBlockScratch = 73728;
 constexpr uint64_t product_scratch(uint64_t columns) { return kBlockScratch + kPanelOutputs * columns; }
-// Outputs [first, last). `scratch`: product_scratch(columns) floats of this thread.
+// Computes outputs [first, last). `scratch`: product_scratch(columns) floats of this thread.
 using ProductKernel = void (*)(const ProductArgs& args, uint32_t first, uint32_t last, float* scratch);
 
-// How kPanelOutputs rows of weights are packed, block by block: a block's words from byte words_at on, word w of row l
-// at 4 (kPanelOutputs w + l); then the one to three bytes that are left of each row's block, row after row.
+// The packing of kPanelOutputs rows of weights, block by block. First come the 4-byte words of the rows' blocks, which
+// begin at byte words_at of a block: word w of row l at 4 (kPanelOutputs w + l). Then come the one to three other bytes
+// of each row's block, row after row.
 struct BlockPacking {
   uint32_t bytes = 0;  // of a row's block
   uint32_t words_at = 0;
@@ -65,19 +66,19 @@ struct BlockPacking {
 struct FormatKernels {
   ProductKernel product = nullptr;       // f32 activations; null: the CPU does not compute with the format
   ProductKernel product_8bit = nullptr;  // 8-bit activations; null: the format has no such kernel
-  // The same bits from packed weights, where weight_stride is still a row's bytes; `first` begins a panel.
+  // The same bits from packed weights. weight_stride is still the bytes of a stored row; `first` begins a panel.
   ProductKernel product_packed = nullptr;
   BlockPacking packing{};
   // out = weight row * factor
   void (*decode)(const std::byte* row, float* out, size_t n, float factor) = nullptr;
 };
 
-// A query of one row and head, and where its result goes. It sees positions [first, last]. Over a latent cache q is
-// the part that meets the shared key, and `latent` the rest, folded through the key's matrix: cache_width(value width)
-// elements whose products with a position's value are part of its score.
+// A query of one row and head, which sees positions [first, last]. For a latent cache, q is multiplied by the shared
+// key. `latent` is the rest of the query after the key's matrix: cache_width(value width) elements, which are
+// multiplied by a position's latent. The score is the sum of both products.
 struct Query {
   const float* q = nullptr;
-  const float* latent = nullptr;  // all queries of a call have it, or none
+  const float* latent = nullptr;  // set for all queries of a call or for none
   float* out = nullptr;
   uint32_t first = 0;
   uint32_t last = 0;
@@ -99,34 +100,34 @@ struct AttendArgs {
   uint32_t value_width = 0;
   float scale = 1.0f;
   float softcap = 0.0f;      // 0: none
-  float* scratch = nullptr;  // of attend: 2 count partial sums; of attend_part: where its sums go
+  float* scratch = nullptr;  // attend: 2 count partial sums; attend_part: its results
 };
 
 // Elements of a cached value row: whole vectors.
 constexpr uint32_t cache_width(uint32_t width) { return (width + 15) / 16 * 16; }
 
-// Positions whose attention is summed by itself, at absolute multiples; a query's sums are merged in ascending order.
-// So threads may share out a history, and whether they do changes no bit.
+// Attention is summed over parts of so many positions, at absolute multiples, and a query's parts are merged in
+// ascending order. So threads may split a history without changing a bit.
 inline constexpr uint32_t kPartPositions = 256;
-// Floats of a query's sum over some parts: values weighted by exp(score - largest), then `largest` and the weights'
-// sum.
+// Floats of a query's partial sum: the sum of values weighted by exp(score - largest), then `largest`, then the sum of
+// the weights.
 constexpr uint32_t partial_floats(uint32_t value_width) { return cache_width(value_width) + 16; }
 
 // For one element format of the cache.
 struct CacheKernels {
   uint32_t element_bytes = 0;
-  // One head of one row at `position` of a page: into [key width][64], and into [64][cache_width].
+  // Write one head of one row at `position` of a page: a key into [key width][64], a value into [64][cache_width].
   void (*append_key)(const float* key, std::byte* keys, uint32_t width, uint32_t position) = nullptr;
   void (*append_value)(const float* value, std::byte* values, uint32_t width, uint32_t position) = nullptr;
   void (*attend)(const AttendArgs& args) = nullptr;
-  // The same in steps: one sum a query over positions [part * kPartPositions, ...), one after another in args.scratch;
-  // sum = sum and the next part's; the query's result.
+  // attend() in steps. attend_part(): each query's sum over one part, written to args.scratch. merge(): adds the next
+  // part's sum to `sum`. finish(): the query's result.
   void (*attend_part)(const AttendArgs& args, uint32_t part) = nullptr;
   void (*merge)(float* sum, const float* part, uint32_t value_width) = nullptr;
   void (*finish)(const float* sum, float* out, uint32_t value_width) = nullptr;
 };
 
-// `pairs` pairs from x on, of which `width` elements are there: the rest is copied.
+// Turns the first `pairs` pairs of the `width` elements of x; copies the rest.
 struct RopeArgs {
   const float* x = nullptr;
   float* out = nullptr;
@@ -136,7 +137,7 @@ struct RopeArgs {
   uint32_t width = 0;
 };
 
-// One head of one row, in place or not; no weight, no bias: null.
+// One head of one row, in place or not. A null weight or bias is none.
 struct LayerNormArgs {
   const float* x = nullptr;
   const float* weight = nullptr;
@@ -146,13 +147,13 @@ struct LayerNormArgs {
   size_t n = 0;
 };
 
-// The slot that a step reads, null for zeros, and the one that it writes; never the same.
+// The slot that a step reads (null: zeros) and the slot that it writes; they are never the same.
 struct SlotArgs {
   const float* before = nullptr;
   float* after = nullptr;
 };
 
-// Rows of one sequence through a causal convolution of each channel; channels [first, last) of them.
+// A causal convolution along the rows of one sequence, for channels [first, last).
 struct ConvArgs {
   const float* x = nullptr;  // [rows][channels]
   float* out = nullptr;
@@ -164,10 +165,11 @@ struct ConvArgs {
   uint64_t first = 0, last = 0;
 };
 
-// Columns of the state of one value head that a call of delta_rule takes at most.
+// The most columns of a value head's state in one call of delta_rule.
 inline constexpr uint32_t kDeltaColumns = 64;
 
-// Rows of one sequence and one value head, and columns [first, last) of its state. Strides from row to row in elements.
+// Rows of one sequence for one value head, and columns [first, last) of the head's state. Strides between rows in
+// elements.
 struct DeltaArgs {
   const float* q = nullptr;
   const float* k = nullptr;
@@ -183,7 +185,7 @@ struct DeltaArgs {
   uint32_t first = 0, last = 0;
 };
 
-// A loop of multiplications and additions, kernels/peak.h.
+// A loop of multiplications and additions (kernels/peak.h).
 struct PeakKernel {
   float (*run)(size_t rounds) = nullptr;
   uint64_t round_flops = 0;
@@ -191,16 +193,16 @@ struct PeakKernel {
 
 struct Kernels {
   FormatKernels formats[kFormats];           // by Format
-  ProductKernel product_in_parts = nullptr;  // weights whose scales lie in tensors of their own, f32 activations
+  ProductKernel product_in_parts = nullptr;  // f32 activations and weights with scales in tensors of their own
   CacheKernels cache_f32;
   CacheKernels cache_f16;
   CacheKernels cache_bf16;
 
-  // Rows of 8-bit blocks: bytes of `columns` elements, a multiple of 32, and their making.
+  // Rows of 8-bit blocks: the bytes of a row of `columns` elements, a multiple of 32; makes a row.
   uint64_t (*quantised_bytes)(uint64_t columns) = nullptr;
   void (*quantise)(const float* x, std::byte* out, size_t columns) = nullptr;
 
-  // One head of one row; no weight: null.
+  // Norms of one head of one row. A null weight is none.
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, size_t n) = nullptr;
   void (*l2_norm)(const float* x, float eps, float* out, size_t n) = nullptr;
   void (*layer_norm)(const LayerNormArgs& args) = nullptr;
@@ -223,7 +225,7 @@ struct Kernels {
 
   // out += factor * x
   void (*accumulate)(const float* x, float factor, float* out, size_t n) = nullptr;
-  // The largest, -infinity when n is 0; NaN may be passed over.
+  // The largest element; -infinity if n is 0. May ignore NaN.
   float (*largest)(const float* x, size_t n) = nullptr;
   // The sum of exp(x - shift).
   float (*exp_sum)(const float* x, float shift, size_t n) = nullptr;

@@ -23,7 +23,7 @@ Result<Memory> Memory::take(const CpuPlan& plan, const WeightSource& weights, Bu
   return memory;
 }
 
-// No expert of a weight that is streamed lies anywhere yet.
+// Streamed weights begin without experts in memory.
 void Memory::empty_slots() {
   pieces_.resize(weights_.size());
   for (WeightId id = 0; id < weights_.size(); ++id) {

@@ -1,4 +1,4 @@
-// The memory of a runner: activations and scratch, caches, weights, as the plan lays them out.
+// The memory of a runner, laid out by the plan: activations, scratch, caches, weights.
 #pragma once
 
 #include <span>
@@ -11,15 +11,15 @@
 
 namespace sluice::cpu {
 
-// An expert's, as kernels take them.
+// The factors and offsets of an expert's rows, as kernels take them.
 AffineRows affine_rows(const TensorSource& source, uint32_t expert);
 
 class Memory {
  public:
-  // Reserves what the plan says, finds the weights and decodes factors. The plan outlives it.
+  // Reserves the plan's memory, finds the weights and decodes factors. The plan outlives it.
   static Result<Memory> take(const CpuPlan& plan, const WeightSource& weights, Budget& budget);
 
-  // Points program inputs at the step's; before the ops of a step.
+  // Points the program's inputs at those of the step. Comes before the step's ops.
   void begin(const StepBuffer& step);
 
   template <class T>
@@ -36,15 +36,15 @@ class Memory {
   ProductKernel product_kernel(WeightId id) const { return plan_->product_kernel(id); }
   PackedWeights& packed() { return packed_; }
   const PackedWeights& packed() const { return packed_; }
-  // One expert's stored matrix as products take it; activations and results are the caller's.
+  // One expert's stored matrix for a product. The caller adds activations and results.
   ProductArgs matrix(WeightId id, uint32_t expert) const;
-  // out = a row of it * factor
+  // out = a row of the matrix * factor
   void decode(WeightId id, uint32_t expert, uint32_t row, float* out, float factor) const;
   // A factor decoded to f32, row after row; null for no weight.
   const float* factors(WeightId id) const { return id == kNone ? nullptr : factors_[id].data(); }
 
-  // Slots for experts, and where those that lie in one are: `pieces` in the order of pieces(id), which is empty for a
-  // weight that is not streamed.
+  // Slots of streamed experts. place_expert() says where an expert's pieces lie, in the order of pieces(id); that list
+  // is empty for a weight that is not streamed.
   std::span<std::byte> slot(uint32_t index) const;
   void place_expert(WeightId id, uint32_t expert, std::span<const std::byte* const> pieces);
   void forget_expert(WeightId id, uint32_t expert);
@@ -101,7 +101,7 @@ class Memory {
   std::vector<std::vector<ExpertPiece>> pieces_;  // by weight
   std::vector<std::vector<float>> factors_;       // by weight
 
-  // A value that lies in the step: an input of the program or a view of one.
+  // A value in the step buffer: an input of the program or a view of one.
   struct InputValue {
     ValueId value = kNone;
     uint32_t input = 0;

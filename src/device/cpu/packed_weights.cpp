@@ -9,7 +9,7 @@
 namespace sluice::cpu {
 namespace {
 
-// What stands twice at once.
+// The most bytes that are packed before the stored ones are released.
 constexpr uint64_t kMostAtOnce = uint64_t{16} << 20;
 
 uint64_t panels_of(const TensorSource& source) { return (source.shape.rows + kPanelOutputs - 1) / kPanelOutputs; }

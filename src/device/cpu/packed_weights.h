@@ -1,4 +1,4 @@
-// The packed weights of a runner. They are packed a slice at a time, while the stored weights serve.
+// The packed weights of a runner. They are packed slice by slice; until then products use the stored weights.
 #pragma once
 
 #include <span>
@@ -15,8 +15,8 @@ class PackedWeights {
   // For weights that stay in place in `stored`.
   static Result<PackedWeights> take(const CpuPlan& plan, std::span<const TensorSource> stored);
 
-  // Packs the next `bytes` or a little more on all threads, and gives back the pages of mapped files that it read. Must
-  // not run beside products.
+  // Packs the next `bytes` or a little more on all threads, and releases the mapped pages that it read. Must not run
+  // beside products.
   void pack(uint64_t bytes, ThreadPool& pool);
   bool done() const { return next_ == matrices_.size(); }
 
@@ -33,12 +33,12 @@ class PackedWeights {
   };
 
   std::span<const TensorSource> stored_;
-  std::vector<BlockPacking> packings_;  // by weight, as what follows
-  std::vector<uint64_t> first_, expert_bytes_;
-  std::vector<uint32_t> packed_experts_;  // how many of its matrices are ready
-  std::vector<Matrix> matrices_;          // in the order of packing
-  size_t next_ = 0;                       // of them
-  uint64_t next_panel_ = 0;               // of that one
+  std::vector<BlockPacking> packings_;          // by weight
+  std::vector<uint64_t> first_, expert_bytes_;  // by weight
+  std::vector<uint32_t> packed_experts_;        // by weight: how many of its matrices are packed
+  std::vector<Matrix> matrices_;                // in the order of packing
+  size_t next_ = 0;                             // matrix
+  uint64_t next_panel_ = 0;                     // of the next matrix
   Buffer memory_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace sluice::cpu {
 
-// Of one matrix. `stored_row`: bytes of a stored row.
+// Bytes of one packed matrix. `stored_row`: bytes of a stored row.
 constexpr uint64_t packed_bytes(uint64_t stored_row, uint64_t rows) {
   return (rows + kPanelOutputs - 1) / kPanelOutputs * kPanelOutputs * stored_row;
 }

@@ -20,7 +20,7 @@ std::vector<Dispatch> dispatches_of(const Program& program) {
   auto block = program.blocks.begin();
   for (uint32_t op = 0; op < program.ops.size();) {
     const bool begins = block != program.blocks.end() && block->first_op == op;
-    // A router and its experts are no quicker as one.
+    // Fusing a router and its experts is no faster.
     const bool fused = begins && block->kind != BlockKind::moe;
     dispatches.push_back(
         {.first_op = op, .end_op = fused ? block->end_op : op + 1, .block = fused ? &*block : nullptr});

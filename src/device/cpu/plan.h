@@ -1,4 +1,4 @@
-// What the CPU lays out before it sees a weight: the arena of activations, the caches, and scratch.
+// The CPU's plan: the layout of the arena of activations, the caches and scratch. It sees no weight.
 #pragma once
 
 #include <string>
@@ -24,44 +24,44 @@ struct StateLayout {
   uint64_t value_page_bytes = 0;
 };
 
-// One step of a replay: an op, or a block computed as one.
+// An op, or a block that is computed as one.
 struct Dispatch {
   uint32_t first_op = 0;
   uint32_t end_op = 0;
   const Block* block = nullptr;  // null: a single op
 };
 
-// Bytes, offsets of parts that begin on cache lines.
+// Bytes of the parts of scratch. Each part begins on a cache line.
 struct Scratch {
-  uint64_t quantised = 0;      // rows of 8-bit activations, the widest there are
-  uint64_t expert_rows = 0;    // the rows of every chosen expert, gathered; later what an expert gives
-  uint64_t expert_gate = 0;    // their inner values
-  uint64_t expert_up = 0;      //
+  uint64_t quantised = 0;      // rows of 8-bit activations of the widest product
+  uint64_t expert_rows = 0;    // the gathered rows of all chosen experts, later the experts' results
+  uint64_t expert_gate = 0;    // the gate products of those rows
+  uint64_t expert_up = 0;      // the up products of those rows
   uint64_t own_pages = 0;      // keys and values of the step's own rows, as pages have them
   uint64_t adapter_inner = 0;  // rows times the first factors of a dispatch's adapters
   uint64_t adapter_scales = 0;
-  uint64_t part_sums = 0;      // sums over parts of a history, each of a block of queries
-  uint64_t thread = 0;         // a thread's own: a decoded panel of weights, or results of attention
-  uint64_t sample_thread = 0;  // a thread's own: rows of logits
+  uint64_t part_sums = 0;      // sums of blocks of queries over parts of a history
+  uint64_t thread = 0;         // for each thread: a decoded panel of weights, or results of attention
+  uint64_t sample_thread = 0;  // for each thread: rows of logits
 };
 
-// Rows of an adapter's product whose results a thread keeps before it adds them.
+// The rows of an adapter's product that a thread computes before it adds them.
 inline constexpr uint64_t kAddedRows = 16;
 
-// Attention that threads share out in parts of a history: fewer blocks of queries than this for each thread, which keep
-// their sums over all parts before, and as many parts at once for each. Floats of a block's sums.
+// Threads split a history into parts if there are fewer blocks of queries a thread than kBlocksPerThread. Each thread
+// then has room for kPartsPerThread parts. block_floats(): floats of a block's sums.
 inline constexpr uint32_t kBlocksPerThread = 4, kPartsPerThread = 16;
 constexpr uint64_t block_floats(uint32_t value_width) { return uint64_t{kMaxQueries} * partial_floats(value_width); }
 
-// A thread's own floats: for the router's choice; for attention over latents.
+// A thread's scratch in floats for the router's choice, and for attention over latents.
 uint64_t route_scratch(const Route& op, uint64_t experts);
 struct LatentScratch {
   uint64_t results = 0, folded = 0, attended = 0, product = 0, end = 0;  // offsets in floats
 };
 LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value);
 
-// Keys and values of the step's own rows as attention reads them, f32: for each head the keys of its tiles, then the
-// values.
+// Keys and values of the step's own rows in f32 tiles, as attention reads them: for each head the keys of all tiles,
+// then the values.
 struct OwnPages {
   uint64_t heads = 0, tiles = 0;            // tiles of a head, at most
   uint64_t key_bytes = 0, value_bytes = 0;  // of a tile
@@ -74,7 +74,7 @@ struct OwnPages {
 };
 OwnPages own_pages(const Attention& op, const Program& program, uint64_t rows);
 
-// Null: the CPU has no caches of such elements.
+// Null: the CPU has no caches with elements of this format.
 const CacheKernels* cache_kernels(const Kernels& kernels, Format format);
 
 class CpuPlan final : public Plan {
@@ -96,29 +96,29 @@ class CpuPlan final : public Plan {
   uint32_t threads() const { return threads_; }
   const std::vector<StateLayout>& states() const { return states_; }
   const std::vector<Dispatch>& dispatches() const { return dispatches_; }
-  const std::vector<Dispatch>& single_ops() const { return single_ops_; }  // the same without blocks
-  // Weights that are kept as f32: factors of norms, scales and routers.
+  const std::vector<Dispatch>& single_ops() const { return single_ops_; }  // each op alone, without blocks
+  // Weights that are decoded to f32 at load: factors of norms, scales and routers.
   const std::vector<bool>& is_factor() const { return is_factor_; }
   uint64_t cache_bytes() const { return cache_bytes_; }
-  // Of all slots for experts; a weight of experts that lie in them.
+  // Bytes of all slots for experts; whether a weight's experts lie in slots.
   uint64_t slot_bytes() const { return request_.expert_slots.count * request_.expert_slots.bytes; }
   bool is_streamed(WeightId weight) const { return is_streamed_[weight]; }
-  // The `experts` whose choice that op of the program makes, where they are streamed; or kNone.
+  // The streamed op `experts` whose experts the `route` at `op` chooses, or kNone.
   uint32_t experts_of_route(uint32_t op) const { return experts_of_route_[op]; }
-  // The guess that op is of, or null.
+  // The guess of experts to which `op` belongs, or null.
   const ExpertGuess* guess(uint32_t op) const {
     return guess_of_[op] == kNone ? nullptr : &program().guesses[guess_of_[op]];
   }
   uint64_t activation_bytes() const;
-  uint64_t mapped_bytes() const;  // of weights that are used where they lie, but for tables read by rows
+  uint64_t mapped_bytes() const;  // of weights that are used in place, without tables of which single rows are read
 
-  // Weights of products with 8-bit activations, in the order of their use, where the request wants them packed; what
-  // they take, packed, and what of it a token reads.
+  // If the request wants packed weights: the weights of products with 8-bit activations in the order of their use,
+  // their packed bytes, and the packed bytes that one token reads.
   const std::vector<WeightId>& packed_weights() const { return packed_weights_; }
   uint64_t packed_bytes() const { return packed_bytes_; }
   uint64_t packed_bytes_of_token() const { return packed_bytes_of_token_; }
 
-  // The kernel of a product with this weight and f32 activations; whether there is one for 8-bit activations to use.
+  // The kernel of a product of this weight and f32 activations; whether products of it use 8-bit activations.
   ProductKernel product_kernel(WeightId weight) const;
   bool takes_8bit(WeightId weight) const;
 

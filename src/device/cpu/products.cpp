@@ -9,7 +9,7 @@ uint64_t panels(const Product& product) { return (product.outputs + kPanelOutput
 uint64_t panels(const GatedProduct& product) { return panels(product.gate); }
 uint64_t panels(const AddedProduct& product) { return panels(product.product); }
 
-// A multiply-add costs a quarter of an element operation, which has its operands to fetch and its result to store.
+// A multiply-add costs a quarter of an element operation, because the latter also loads operands and stores a result.
 uint64_t panel_cost(const Product& product) {
   return uint64_t{product.args.columns} * product.args.rows * kPanelOutputs / 4;
 }
@@ -18,7 +18,7 @@ uint64_t panel_cost(const AddedProduct& product) {
   return panel_cost(product.product) + uint64_t{product.product.args.rows} * kPanelOutputs;
 }
 
-// Shares out the panels of all jobs as one row of panels: body(job, first output, last output, thread).
+// Splits the panels of all jobs together among threads. Calls body(job, first output, last output, thread).
 template <class Job, class Body>
 void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& body) {
   uint64_t all = 0, cost = 0;

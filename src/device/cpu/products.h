@@ -1,4 +1,5 @@
-// Matrix products on the pool's threads: which kernel, which form of the activations, which thread which outputs.
+// Matrix products on the pool's threads. Products chooses the kernel and the form of the activations, and splits the
+// outputs.
 #pragma once
 
 #include <span>
@@ -9,7 +10,7 @@
 
 namespace sluice::cpu {
 
-// Rows to multiply: f32 and, where a weight of theirs takes them, 8-bit blocks.
+// Rows to multiply: f32, and 8-bit blocks if a weight takes them.
 struct Activations {
   const float* x = nullptr;
   uint64_t rows = 0;
@@ -23,13 +24,13 @@ struct Product {
   uint32_t outputs = 0;
 };
 
-// out = kind(gate) * up, in rows as long as gate's; out may be where gate lies.
+// out = kind(gate) * up, with gate's row length. `out` may equal gate's results.
 struct GatedProduct {
   Product gate, up;
   float* out = nullptr;
 };
 
-// out += scale of the row * product: the product's `out` is what is added to.
+// product.args.out += the row's scale * the product.
 struct AddedProduct {
   Product product;
   const float* scales = nullptr;  // of the product's rows
@@ -38,19 +39,19 @@ class Products {
  public:
   Products(const CpuPlan& plan, const Memory& memory, ThreadPool& pool) : plan_(plan), memory_(memory), pool_(pool) {}
 
-  // The rows in the forms that these weights want. The 8-bit blocks lie in scratch until the next call.
+  // The rows in the forms that these weights take. The 8-bit blocks lie in scratch until the next call.
   Activations prepare(const float* x, uint64_t rows, std::span<const WeightId> weights) const;
-  // Rows [first, first + count) alone: those prepared before stay, as long as the weights are as wide.
+  // Prepares rows [first, first + count) only. Rows prepared before stay valid if the weights have the same width.
   Activations prepare_part(const float* x, uint64_t first, uint64_t count, std::span<const WeightId> weights) const;
   Product product(const Activations& x, WeightId weight, float* out, uint32_t expert = 0) const;
-  // With rows that are f32 whatever the arithmetic is.
+  // A product with f32 rows in any arithmetic.
   Product product_of_reals(const float* x, uint64_t rows, WeightId weight, float* out, uint32_t expert) const;
-  // The same weight for `count` of the rows.
+  // The product for `count` of its rows.
   static Product part(Product product, uint64_t first_row, uint64_t count);
 
-  // On the calling thread: outputs [first, last).
+  // Computes outputs [first, last) on the calling thread.
   void multiply(const Product& product, uint64_t first, uint64_t last, uint32_t thread) const;
-  // All of them in one loop.
+  // Compute all products in one loop of the pool.
   void multiply(std::span<const Product> products) const;
   void multiply(std::span<const GatedProduct> products, ActivationKind kind) const;
   void multiply(std::span<const AddedProduct> products) const;

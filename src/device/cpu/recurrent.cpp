@@ -1,5 +1,5 @@
-// short_conv, delta_gates, delta_rule: which slots, which thread. Channels, heads and columns are shared out, rows of a
-// sequence never.
+// The ops short_conv, delta_gates and delta_rule on several threads. Threads split channels, heads and columns, never
+// the rows of a sequence.
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +19,7 @@ void Executor::find_slot_runs(const StateRef& state) {
   }
 }
 
-// A run ends behind each row whose state is kept.
+// A run ends at each row whose state is kept.
 void Executor::cut_into_runs(const StateRef& state, uint32_t sequence, uint64_t first, uint64_t count) {
   const std::span<const int32_t> entries = step_->pages(program_.states[state.state].group, sequence);
   const float* before = slot(state, entries[kSlotRead]);

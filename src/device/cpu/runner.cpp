@@ -10,7 +10,7 @@
 namespace sluice::cpu {
 namespace {
 
-// In how many steps as much is packed as a token reads: a step's reading takes up to a quarter longer meanwhile.
+// Each decode step packs this part of the bytes that a token reads. Steps take up to a quarter longer meanwhile.
 constexpr uint64_t kPackingSteps = 16;
 
 }  // namespace
@@ -28,13 +28,13 @@ std::optional<Completion> CpuRunner::poll() {
 }
 
 Ticket CpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
-  // A first token comes from a prompt, and does not wait for this.
+  // A first token comes from a prompt step, so it does not wait for packing.
   if (step.token_class() == TokenClass::decode && !memory_.packed().done())
     memory_.packed().pack(plan_->packed_bytes_of_token() / kPackingSteps, pool_);
   executor_.begin(step);
   flight_ = Flight{.reads = {reads.begin(), reads.end()}, .options = options, .clock = op_clock()};
   flight_->found.ticket = ++last_ticket_;
-  // Looking for an op by its result, one is to be named: no blocks.
+  // The search names a single op, so blocks are not played as one.
   flight_->order = options.find_non_finite ? &plan_->single_ops() : &plan_->dispatches();
   advance();
   return last_ticket_;
@@ -79,7 +79,7 @@ void CpuRunner::advance() {
   flight_.reset();
 }
 
-// False: the op lacks experts, and is to be played again when some have come.
+// False: the op lacks experts, and must be played again when some are in slots.
 bool CpuRunner::play(const Dispatch& dispatch) {
   if (!is_streamed(dispatch.first_op)) {
     executor_.run(dispatch);

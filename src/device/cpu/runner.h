@@ -1,6 +1,6 @@
-// The CPU's runner: plays a step's dispatches one after another within start(), up to its end or to experts that are in
-// no slot. What an op is to choose is looked at behind its `route`, so that they can be read while ops between the two
-// are computed; then the op itself takes those that are there, and stops for the others.
+// The CPU's runner: computes a step's dispatches in order within start(), up to the end or to missing experts. Behind a
+// `route` it reports missing experts, which can be read while the ops up to the op `experts` are computed. That op then
+// computes the experts in slots, and stops for the others.
 #pragma once
 
 #include <deque>
@@ -36,7 +36,7 @@ class CpuRunner final : public Runner, private ExpertMemory, private OpTimer {
   std::optional<Completion> poll() override;
 
  private:
-  // A step under way: where it is among its dispatches, and what it has found.
+  // A running step: its place among its dispatches, and the completion so far.
   struct Flight {
     Completion found{};
     std::vector<ReadRequest> reads{};
@@ -67,7 +67,7 @@ class CpuRunner final : public Runner, private ExpertMemory, private OpTimer {
   ThreadPool& pool_;
   Executor executor_;
   SlotTable slots_;
-  std::optional<Flight> flight_;  // that has stopped, or is being computed
+  std::optional<Flight> flight_;  // the step that has stopped or is being computed
   std::deque<Completion> finished_;
   Ticket last_ticket_ = 0;
 };

@@ -12,7 +12,7 @@
 namespace sluice::cpu {
 namespace {
 
-// Elements looked at together.
+// Elements that are compared together.
 constexpr size_t kPart = 1024;
 
 bool all_finite(std::span<const float> values) {
@@ -56,7 +56,7 @@ std::vector<int32_t> largest_tokens(const Kernels& kernels, std::span<const floa
   return best;
 }
 
-// Choosing among t = logits / temperature.
+// Chooses among t = logits / temperature.
 class Chooser {
  public:
   Chooser(const Kernels& kernels, const SampleArgs& args, std::span<const float> t)
@@ -149,7 +149,7 @@ class Chooser {
   float largest_;
 };
 
-// The row after the adjustments; the row itself when there are none.
+// The logits after adjustments; the row itself if there are none.
 std::span<const float> adjusted(const SampleArgs& args) {
   if (args.adjustments.empty()) return args.logits;
   const std::span<float> copy(args.scratch, args.logits.size());

@@ -7,7 +7,7 @@
 
 namespace sluice::cpu {
 
-// Calls body(Share) for parts of [0, count), none of them empty; `cost` of one index in element operations.
+// Calls body(Share) for non-empty parts of [0, count); `cost` of one index in element operations.
 template <class Body>
 void share_out(ThreadPool& pool, uint64_t count, uint64_t cost, const Body& body) {
   constexpr uint64_t kWorthWaking = 16384;  // some microseconds

@@ -17,7 +17,7 @@ namespace sluice {
 namespace cpu {
 namespace {
 
-// The names are known everywhere; what this kind of processor never has, has no kernels.
+// Every kind of processor knows all names. Levels of other kinds have no kernels.
 #if defined(__x86_64__)
 constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = &kAvx512Kernels, *kAvx512Vnni = &kAvx512VnniKernels,
                         *kAmx = &kAmxKernels;
@@ -49,7 +49,7 @@ constexpr std::array<SimdInfo, kSimdLevels> kLevels = {{
 }};
 
 #if defined(__x86_64__)
-// Linux gives a process the tiles' registers only when asked to, once.
+// Linux lets a process use the tile registers only after one request.
 bool tiles_are_ours() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
@@ -66,7 +66,7 @@ bool has_amx() {
          tiles_are_ours();
 }
 
-// __builtin_cpu_supports asks the system too, whether it keeps the wide registers.
+// __builtin_cpu_supports also checks that the system saves the wide registers.
 bool supported(SimdLevel level) {
   switch (level) {
     case SimdLevel::scalar: return true;
@@ -90,7 +90,7 @@ bool supported(SimdLevel level) {
   }
 }
 #else
-// A module with SIMD128 starts only where it is.
+// A module with SIMD128 only starts if the host supports it.
 bool supported(SimdLevel level) { return level == SimdLevel::scalar || level == SimdLevel::simd128; }
 #endif
 

@@ -1,4 +1,4 @@
-// Which instruction sets there are, what this processor has, and their kernels.
+// The SIMD levels, with their names, kernels and what this processor supports.
 #pragma once
 
 #include "device/cpu/cpu.h"
@@ -11,7 +11,7 @@ struct SimdInfo {
   const char* name = "";   // of options and numerics ids: "avx512vnni"
   const char* title = "";  // for people: "AVX-512 VNNI"
   const Kernels* kernels = nullptr;
-  bool proven = false;  // the tests have run on such a processor itself
+  bool proven = false;  // the tests have run on such a processor
 };
 
 const SimdInfo& simd_info(SimdLevel level);

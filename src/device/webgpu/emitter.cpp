@@ -7,7 +7,7 @@
 namespace sluice::webgpu {
 namespace {
 
-// One thread an element; a row that has a value that is not finite lowers the op's flag to its number.
+// One thread for each element. The op's flag becomes the lowest row with a value that is not finite.
 constexpr const char* kFind = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 Dispatches Emitter::emit_all(bool looking) {
   std::span<const FusedRun> runs = looking ? std::span<const FusedRun>() : runs_;
   for (op_ = 0; op_ < program_.ops.size();) {
-    // No step of this device guesses.
+    // This device does not compute guesses.
     const auto guess = std::ranges::find(program_.guesses, op_, &ExpertGuess::first_op);
     if (guess != program_.guesses.end()) {
       op_ = guess->end_op;

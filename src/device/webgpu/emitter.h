@@ -1,4 +1,5 @@
-// Turns ops into dispatches, for one token class: an overload of emit() an op, each beside its kernels (ops_*.cpp).
+// Emitter: turns a program's ops into dispatches for one token class. Each op has an overload of emit() beside its
+// kernels (kernels/ops_*.cpp).
 //
 //   void Emitter::emit(const Softcap& op) {
 //     Kernel kernel = elementwise("softcap", "fn element(i: u32) -> f32 { ... load(p.x + i) ... }", op.out);
@@ -6,7 +7,7 @@
 //     add(kernel);
 //   }
 //
-// Embed has no dispatch: the host decodes the rows. Several dispatches of an op are played in the order of add().
+// `embed` has no dispatch, because the host decodes its rows. Several dispatches of an op run in the order of add().
 #pragma once
 
 #include <map>
@@ -23,7 +24,7 @@
 
 namespace sluice::webgpu {
 
-// A kernel of the program: its text is shared by all dispatches that have the same.
+// A dispatch of a kernel. Dispatches with equal kernel text share it.
 struct Dispatch {
   uint32_t text = 0;  // in Dispatches::texts
   std::vector<Slot> slots{};
@@ -31,11 +32,11 @@ struct Dispatch {
   Extent extent{};
   Grid grid{};
   uint32_t op = 0;
-  bool of_present = false;  // computes with those of the op's experts that its table has a slot for
+  bool of_present = false;  // computes the op's experts that have a slot in its table
 };
 
-// An op whose experts come and go: its table has a word for each expert, the slot it is in, or kNone for one that is
-// not to be computed with now. It is the host's, and holds from a dispatch `of_present` to the next one's.
+// An op with streamed experts. Its table has a word for each expert: its slot, or kNone for an expert that must not be
+// computed now. The host writes the table before each dispatch `of_present`.
 struct StreamedExperts {
   uint32_t op = 0;
   uint32_t table = 0;  // a word of `memory`
@@ -51,8 +52,8 @@ struct Dispatches {
 // fn NAME(x: f32) -> f32; needs kMath.
 std::string activation_text(ActivationKind kind, std::string_view name = "activate");
 
-// What the kernels compute as one. The threads of a workgroup keep a row in registers. Beyond so many outputs, making
-// the rows again in every workgroup costs more than the dispatch that it saves.
+// The runs that kernels compute as one dispatch. A workgroup keeps a row in its threads' registers, so rows have a
+// bound. With more than outputs_of_rows outputs, recomputing the rows in every workgroup costs more than a dispatch.
 inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
                                             .head_chains = 4,
                                             .attention = true,
@@ -63,7 +64,7 @@ inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
 
 class Emitter {
  public:
-  // `runs`: of ops that are to be one dispatch, ascending; they outlive the emitter.
+  // `runs`: runs of ops to fuse into one dispatch each, ascending; they outlive the emitter.
   Emitter(const PlanRequest& request, const Layout& layout, const Adapter& adapter, TokenClass token_class,
           std::span<const FusedRun> runs)
       : request_(request),
@@ -74,36 +75,36 @@ class Emitter {
         runs_(runs),
         readers_(program_) {}
 
-  // All of the program, once. Looking: op by op, and behind each op a kernel finds the first row of its results that is
-  // not finite.
+  // Emits the whole program; call it once. `looking`: ops are not fused, and a kernel behind each op finds the first
+  // row of its results that is not finite.
   Dispatches emit_all(bool looking);
 
  private:
   SLUICE_OP_OVERLOADS(emit);
 
-  // The op behind what was emitted: of its beginning, or all of it. Nothing where this class has no one dispatch for
-  // it.
+  // Emits a run, or its beginning, as one dispatch, and returns the op behind it. If this class has no such dispatch,
+  // emits nothing.
   uint32_t emit_run(const FusedRun& run);
-  bool emit_products_of(const FusedRun& run);  // false: they are not one dispatch
+  bool emit_products_of(const FusedRun& run);  // false: they cannot be one dispatch
   bool emit_linears(const FusedRun& run);
   bool emit_gated(const FusedRun& run);
   void emit_rows(uint32_t first_op, uint32_t end_op);
   void use_rows(Kernel& kernel, uint32_t first_op, uint32_t end_op, ValueId kept, uint32_t read_to);
   bool are_rows_of_fours(uint32_t first_op, uint32_t end_op) const;
-  // Whether products of that shape can make their rows first.
+  // Whether products of that shape can begin with the run that makes their rows.
   bool may_make_rows(const FusedRun& run, const ProductShape& shape, bool fours) const;
   void emit_heads(const FusedRun& run);
   void emit_conv(const ConvRun& run);
   void use_gates(Kernel& kernel, const DeltaGates& op) const;  // write_gate(i), of element i of all rows
   class RowText;
-  enum class ChainEnd : uint8_t { kept, stored, query };  // in the cache alone, in memory, in `query`
+  enum class ChainEnd : uint8_t { kept, stored, query };  // the result goes to the cache alone, to memory, to `query`
   std::string chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end);
-  void use_heads(Kernel& kernel, uint32_t width) const;  // what chain_text needs
+  void use_heads(Kernel& kernel, uint32_t width) const;  // adds the declarations that chain_text() needs
   struct Product {
     const Linear* op = nullptr;
-    uint32_t tile = 0;  // of its matrix
+    uint32_t tile = 0;  // of the op's matrix
   };
-  // Whether these rows are multiplied one by one, or a few at once: of decode steps, and wanted ones.
+  // Rows of decode steps and wanted rows are multiplied one by one or a few at once.
   bool has_few_rows(const Extent& extent) const {
     return class_ == TokenClass::decode || extent.symbol == Symbol::wanted;
   }
@@ -112,22 +113,22 @@ class Emitter {
   bool emit_adapted_gated(const FusedRun& all, const GatedRun& run);
   static bool are_adapted(std::span<const Product> products);
   bool is_narrow(WeightId weight) const;
-  // What a gated run's product is multiplied with, where no product makes it: up_value(row, i); needs OUTPUTS.
+  // Declares up_value(row, i), the other factor of a gated run that has only one product; needs OUTPUTS.
   void use_up_value(Kernel& kernel, const GatedRun& run) const;
-  // ops_adapters.cpp: behind the products of these linears, all of one x. `gated`: the run whose gate, and product
-  // beside it, they are; its activation follows.
+  // ops_adapters.cpp: emits the adapters' products behind those of these linears, which all have the same x. `gated`:
+  // the run to which the linears belong; its activation follows.
   void emit_adapters(std::span<const Linear* const> linears, const GatedRun* gated = nullptr);
   struct AdaptedLinear {
     const Linear* op = nullptr;
-    uint32_t inner = 0;  // where its adapter's inner sums lie
+    uint32_t inner = 0;  // the word at which its adapter's inner sums begin
   };
   void use_adapters(Kernel& kernel, std::span<const AdaptedLinear> linears) const;
   void emit_adapter_inner(std::span<const AdaptedLinear> linears);
   void emit_adapter_outer(std::span<const AdaptedLinear> linears, const GatedRun* gated);
   void emit_tiles(const Linear& op, uint32_t tile);
-  // Whether fast arithmetic multiplies its integers.
+  // Whether fast arithmetic multiplies the weight's integers.
   bool has_integers(WeightId weight) const;
-  uint32_t scratch_for_integers(ValueId x);  // where emit_integers() may write them
+  uint32_t scratch_for_integers(ValueId x);  // for emit_integers()
   Dispatch& emit_integers(ValueId x, uint32_t to);
   void emit_integer_tiles(const Linear& op, uint32_t tile, uint32_t integers);
   struct ExpertsKernels;
@@ -141,7 +142,7 @@ class Emitter {
   uint32_t columns(ValueId id) const { return static_cast<uint32_t>(type(id).columns()); }
   uint32_t at(ValueId id) const { return layout_.at(id); }
   uint64_t most_rows(const Extent& extent) const;  // in any step
-  // Words of scratch, whose content is gone after the op; offsets in `memory`.
+  // Takes words of scratch until the end of the op; returns their offset in `memory`.
   uint32_t scratch(uint64_t words);
 
   static Binding memory() { return {.name = "memory", .slot = {SlotKind::memory}, .access = Access::read_write}; }
@@ -152,45 +153,46 @@ class Emitter {
   static Binding state(const std::string& name, uint32_t id, Access access, const char* element = "u32") {
     return {.name = name, .slot = {SlotKind::state, id}, .access = access, .element = element};
   }
-  // Of the slots of one buffer.
+  // The expert slots of one buffer.
   static Binding slots(const std::string& name, uint32_t buffer) {
     return {.name = name, .slot = {SlotKind::experts, buffer}, .element = kFours};
   }
-  // The snippet for that binding.
+  // The WGSL that decodes the binding `name`.
   std::string decoder(WeightId id, const std::string& name, Rows rows = Rows::at_begin) const;
-  // With its units.
+  // The same with the weight's units, for products.
   std::string product_decoder(WeightId id, const std::string& name, Rows rows = Rows::at_begin) const;
   UnitShape units_of(WeightId id) const { return unit_shape(layout_.matrix(id).format); }
 
-  // A kernel of one thread an element of `out`. `element` defines element(i: u32) -> f32, for element i of all its rows
-  // of COLUMNS; p.out is there already.
+  // A kernel with one thread for each element of `out`. `element` defines element(i: u32) -> f32 for element i of all
+  // rows of COLUMNS; p.out is declared.
   Kernel elementwise(const char* name, std::string element, ValueId out) const;
   Kernel norm(const char* name, ValueId x, ValueId out, float eps) const;
-  void use_index(Kernel& kernel, ValueId rows, ValueId index) const;  // rows by their number, or NO_ROW
-  // Lets a kernel say step_row(row), the row of the step that a row of its extent stands for, and of that position()
-  // and sequence(). Rows without positions stand for themselves.
+  // Declares rows by their number, or NO_ROW.
+  void use_index(Kernel& kernel, ValueId rows, ValueId index) const;
+  // Declares step_row(row), the step's row of a row of the kernel's extent, and position() and sequence() of it. Rows
+  // without positions stand for themselves.
   void use_step_rows(Kernel& kernel) const;
-  // The cache of a state as `cache`, with its widths, and step rows and pages (ops_attention.cpp).
+  // Binds the cache of a state as `cache`, and declares its widths, step rows and pages (ops_attention.cpp).
   void use_cache(Kernel& kernel, uint32_t state_id, Access access, const char* element = "u32") const;
-  // A slot state as `states`: page_entry(sequence, SLOT_READ), SLOT_WRITTEN, SLOT_ENTRIES + i are slots, or NO_SLOT;
-  // rows_before(row, most), is_last(row) (ops_recurrent.cpp).
+  // Binds a slot state as `states`, and declares rows_before(row, most) and is_last(row) (ops_recurrent.cpp).
+  // page_entry(sequence, i) for i = SLOT_READ, SLOT_WRITTEN or SLOT_ENTRIES + j is a slot or NO_SLOT.
   void use_slots(Kernel& kernel, uint32_t state_id) const;
-  // A matrix a head times a part of every row: out[row][head] = W[head] x[row][head], or its transpose.
+  // Each head's matrix times that head's part of every row: out[row][head] = W[head] x[row][head]; or transposed W.
   struct HeadProduct {
     WeightId weight = kNone;
     bool transposed = false;
     Extent extent{};
-    uint32_t x = 0, x_row = 0, x_head = 0;  // in words: where, from row to row, from head to head
+    uint32_t x = 0, x_row = 0, x_head = 0;  // in words: begin, stride of rows, stride of heads
     uint32_t out = 0, out_row = 0, out_head = 0;
     uint32_t inputs = 0, outputs = 0;
   };
   void emit_head_product(const HeadProduct& product);
-  // `queries`: what makes them, where they are not in memory.
+  // `queries`: the run that computes the queries, if they are not in memory.
   void emit_attention_in_parts(const Attention& op, const std::optional<HeadRun>& queries = {});
   void emit_attention_own(const Attention& op);  // of the step's own rows
-  // first_seen(row) and last_seen(row), of a row of the kernel's extent: with use_step_rows().
+  // Declares first_seen(row) and last_seen(row) of a row of the kernel's extent; with use_step_rows().
   void use_seen(Kernel& kernel, const Attention& op) const;
-  // ops_attention_tiles.cpp; false: there is too little workgroup memory for them.
+  // Both are in ops_attention_tiles.cpp and return false if there is too little workgroup memory.
   bool emit_attention_tiles(const Attention& op);
   bool emit_attention_tower(const Attention& op);  // of rows without positions
   struct AttentionShape {
@@ -199,7 +201,7 @@ class Emitter {
     uint32_t queries = 0;  // of a tile
   };
   Kernel attention_tiles(const Attention& op, const AttentionShape& shape) const;
-  // page_of(sequence, position / 64); page_entry(sequence, i), as slot groups have them.
+  // Declares page_of(sequence, position / 64), and page_entry(sequence, i) for slot groups.
   void use_pages(Kernel& kernel, uint32_t group) const;
 
   const PlanRequest& request_;

@@ -1,9 +1,9 @@
-// The host plays our kernels. Natively it is Dawn's C interface (dawn/), in a browser a small TypeScript program. So
+// Host: runs our kernels. Natively it is Dawn's C interface (dawn/), in a browser a small TypeScript program. So
 // commands are plain words, and every object is a number.
 //
-// Only settle() waits for the GPU, and not in a page. A call that fails later (an allocation, a pipeline, a lost
-// device) leaves one sentence in failure(). From then on every call is accepted and does nothing, and every ticket ends
-// with that sentence. A host belongs to one thread.
+// Only settle() waits for the GPU, and not in a page. A call may fail later (an allocation, a pipeline, a lost device).
+// failure() then has one sentence, further calls do nothing, and every ticket ends with that sentence. A host belongs
+// to one thread.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ using HostTicket = uint64_t;
 enum class BufferUse : uint8_t { storage, uniform };
 enum class Access : uint8_t { read, read_write };
 
-// Entry point "main"; storage buffers are bindings 0, 1, ... of group 0; behind them are two uniform buffers, the first
-// with a dynamic offset.
+// The text of a pipeline. Its entry point is "main". Storage buffers are bindings 0, 1, ... of group 0. The next two
+// bindings are uniform buffers, the first with a dynamic offset.
 struct PipelineText {
   std::string name{};
   std::string wgsl{};
@@ -88,7 +88,7 @@ class CommandStream {
   uint32_t dispatches() const { return dispatches_; }
 
  private:
-  // One by one: of a list inserted at once g++ 12 says that it overflows.
+  // One by one, because g++ 12 warns of an overflow if the list is inserted at once.
   void add(std::initializer_list<uint32_t> words) {
     for (const uint32_t word : words) words_.push_back(word);
   }
@@ -99,7 +99,7 @@ class CommandStream {
   uint32_t dispatches_ = 0;
 };
 
-// Bytes to read back. The target must stay untouched until the ticket ends. Offset and size are multiples of 4.
+// Bytes to read back. The target must not be used until the ticket ends. Offset and size are multiples of 4.
 struct HostRead {
   BufferId buffer = 0;
   uint64_t offset = 0;
@@ -123,10 +123,10 @@ class Host {
   // multiples of 4.
   virtual void upload(BufferId to, uint64_t offset, std::span<const std::byte> bytes) = 0;
   virtual HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) = 0;
-  // Announces the likely next submission, whatever its read targets. A host may encode it while the GPU computes the
-  // one before.
+  // Announces the likely next submission; its read targets may differ. A host may encode it while the GPU computes the
+  // current one.
   virtual void expect(const CommandStream& /*commands*/, std::span<const HostRead> /*reads*/) {}
-  // How a ticket ended, once; none while it is under way.
+  // The result of a ticket that has ended, once; none while it runs.
   virtual std::optional<Status> poll(HostTicket ticket) = 0;
   // Waits until pipelines are compiled and uploads have arrived. In a page it does not wait: the page does.
   virtual Status settle() = 0;
@@ -136,7 +136,7 @@ class Host {
   virtual uint32_t pipelines() const = 0;  // made so far
 };
 
-// One adapter. It opens hosts, each with a GPU device of its own, so a lost one can be replaced.
+// Opens hosts on one adapter. Each host has its own GPU device, so a lost one can be replaced.
 class HostFactory {
  public:
   virtual ~HostFactory() = default;

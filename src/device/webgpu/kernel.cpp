@@ -130,7 +130,7 @@ std::string counts_struct() {
   return wgsl + "  sequences: u32,\n  zero: u32,\n}\n";
 }
 
-// As bits, so that no digit is lost.
+// Writes the number's bits, so that no digit is lost.
 std::string literal(const Number& number) {
   const std::string bits = cat(number.word(), "u");
   return std::holds_alternative<float>(number.value) ? cat("bitcast<f32>(", bits, ")") : bits;
@@ -189,7 +189,7 @@ PipelineText pipeline_text(const Kernel& kernel) {
               " * EXTENT_RATIO; }\n", counts_struct(), is_in_fours(kernel) ? kMemoryInFours : kMemory, kPrelude);
   for (const std::string& snippet : kernel.snippets) wgsl += snippet;
   wgsl += kernel.body;
-  wgsl = fill(wgsl, {});  // a placeholder that is left has no value
+  wgsl = fill(wgsl, {});  // fails if a placeholder is left without a value
   return text;
 }
 

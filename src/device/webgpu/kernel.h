@@ -1,24 +1,5 @@
 // A kernel: the WGSL of one dispatch, and the constants, parameters and bindings that it names. pipeline_text() writes
-// their declarations, so a number or a buffer is named once, in C++.
-//
-// How to write a kernel:
-//   Kernel k{.name = "scale", .body = kScaleBody, .extent = type.extent};
-//   k.constants = {{"COLUMNS", columns}};            // const COLUMNS: part of the text, a pipeline for each value
-//   k.params = {{"x", at(op.x)}, {"factor", 0.5f}};  // p.x, p.factor: uniforms; the text is the same for all values
-//   k.bindings = {memory()};                         // memory: array<u32>
-//   k.snippets = {kMath};                            // functions that the body calls
-//   k.grid = {.items = columns, .per = kThreads};
-//   add(k);                                          // Emitter
-//
-// A body is plain WGSL with `fn main`. Prefer a constant, a parameter or a snippet to text that is put together. Where
-// names or statements differ from kernel to kernel, write ${name} in the text and fill() it (wgsl_template.h).
-// Numbers are 32-bit words of `memory` (layout.h). Always declared:
-//   THREADS                       of a workgroup
-//   rows(), sequences()           of k.extent in this step, and of the step: the same for every thread
-//   group_index(group, groups)    the workgroup's number in the folded grid; it may be beyond what there is to do
-//   load(at), store(at, f32), load4(at), word(at), four(at), put_four(at, vec4u)   words of memory; where memory is
-//                                 bound as kFours, store4(at, vec4f) in place of store()
-//   w_16(row, part) -> mat4x4f    of a weight bound as `w`: elements 16 part to 16 part + 15 (weight_format.h)
+// their declarations, so a number or a buffer is named once, in C++. Numbers are 32-bit words of `memory` (layout.h).
 #pragma once
 
 #include <array>
@@ -41,7 +22,7 @@ struct Number {
   uint32_t word() const;  // its bits
 };
 
-// What is bound, known before there are buffers.
+// The buffer or part of a buffer that is bound, named before there are buffers.
 enum class SlotKind : uint8_t {
   memory,   // the step, values and scratch
   factors,  // small weights as f32, one behind another
@@ -64,28 +45,29 @@ struct Binding {
   std::string name{};
   Slot slot{};
   Access access = Access::read;
-  const char* element = "u32";  // of the array that it is
+  const char* element = "u32";  // of the bound array
 };
 
-// Workgroups: one for each `per` items of all rows of the kernel's extent together, or of all sequences of the step;
-// `times` each. Rows may be only those from first_row on, and `times` the parts of the longest history there is. Of two
-// dispatches for few rows and for many, each is played for its own counts.
+// The workgroups of a dispatch: `times` workgroups for each `per` items of all rows of the kernel's extent together, or
+// of all sequences of the step. Only rows from first_row on count, at most most_rows. With most_parts there are as many
+// for each part of the step's longest history, of at most most_parts parts. A step whose count is not from least_count
+// to most_count has no workgroups.
 struct Grid {
   uint64_t items = 1;  // of a row
-  uint32_t per = 1;    // items a workgroup takes
-  uint32_t lists = 0;  // that the items may lie in, each ending with a workgroup that takes what is left
+  uint32_t per = 1;    // items of a workgroup
+  uint32_t lists = 0;  // lists into which the items may be split; the last workgroup of a list may have fewer items
   uint64_t times = 1;
   bool of_sequences = false;
   uint32_t first_row = 0, most_rows = ~uint32_t{0};
-  uint32_t most_parts = 0;  // of a history; 0: whatever it is
-  uint32_t window = 0;      // positions of it that are seen; 0: all
+  uint32_t most_parts = 0;  // of a history; 0: the history does not matter
+  uint32_t window = 0;      // positions of the history that are seen; 0: all
   uint64_t least_count = 0, most_count = ~uint64_t{0};
-  // Whether it is played in a step of one row.
+  // Whether a step of one row has the dispatch.
   bool is_of_one_row() const { return first_row == 0 && least_count <= 1; }
-  // Of a count of rows, or of sequences, the last of them at most at that position.
+  // The workgroups for so many rows or sequences, whose last position is at most `last_position`.
   uint64_t workgroups(uint64_t count, uint32_t last_position) const;
 };
-// Folded into two dimensions, each at most `most`; x * y is at least `workgroups`.
+// A grid in two dimensions, each at most `most`; x * y is at least `workgroups`.
 struct FoldedGrid {
   uint32_t x = 0, y = 0;
 };
@@ -93,6 +75,24 @@ FoldedGrid fold(uint64_t workgroups, uint32_t most);
 
 inline constexpr uint32_t kThreads = 64;
 
+// How to write a kernel:
+//   Kernel k{.name = "scale", .body = kScaleBody, .extent = type.extent};
+//   k.constants = {{"COLUMNS", columns}};            // const COLUMNS: part of the text, a pipeline for each value
+//   k.params = {{"x", at(op.x)}, {"factor", 0.5f}};  // p.x, p.factor: uniforms; the text is the same for all values
+//   k.bindings = {memory()};                         // memory: array<u32>
+//   k.snippets = {kMath};                            // functions that the body calls
+//   k.grid = {.items = columns, .per = kThreads};
+//   add(k);                                          // Emitter
+//
+// A body is plain WGSL with `fn main`. Prefer a constant, a parameter or a snippet to text that is put together. If
+// names or statements differ between kernels, write ${name} in the text and fill() it (wgsl_template.h). Always
+// declared:
+//   THREADS                       of a workgroup
+//   rows(), sequences()           of k.extent in this step, and of the step: the same for every thread
+//   group_index(group, groups)    the workgroup's number in the folded grid; may be beyond the last one with work
+//   load(at), store(at, f32), load4(at), word(at), four(at), put_four(at, vec4u)   words of memory; if memory is bound
+//                                 as kFours, store4(at, vec4f) in place of store()
+//   w_16(row, part) -> mat4x4f    of a weight bound as `w`: elements 16 part to 16 part + 15 (weight_format.h)
 struct Kernel {
   const char* name = "";
   std::string body{};
@@ -107,42 +107,43 @@ struct Kernel {
   bool subgroups = false;
 };
 
-// Counts of a step, the fixed uniforms of every kernel. Kernels see them as `counts`: a member for each symbol, under
-// its name, then `sequences` and `zero`.
+// Counts of a step: the fixed uniforms of every kernel. In WGSL they are `counts`: a member with the name of each
+// symbol, then `sequences` and `zero`.
 struct alignas(16) StepCounts {
   std::array<uint32_t, kSymbols> rows{};  // by Symbol
   uint32_t sequences = 0;
   uint32_t zero = 0;
 };
 
-// Whether its memory is bound as kFours: load4 and store4 are then of multiples of four words, and there is no store().
+// Whether memory is bound as kFours. load4 and store4 then take multiples of four words, and there is no store().
 bool is_in_fours(const Kernel& kernel);
 
 // The whole text. `kernel` has at least the memory bound.
 PipelineText pipeline_text(const Kernel& kernel);
 
-// For drivers that compile for a processor: each loop of the text begins at a number that they do not know, though it
-// is what it was. Of loops whose length they know they unroll tens of rounds, and what they make of the barriers in
-// them takes seconds.
+// The text for drivers that compile for a processor: each loop begins at its old number plus a zero that the driver
+// does not know. Such drivers unroll tens of rounds of loops with known lengths, and then compile the barriers in them
+// for seconds.
 std::string with_loops_kept(const std::string& wgsl);
 
-// exp, tanh, log and sigmoid within a few ulp, which WGSL's own need not be; and bits that tell what is not finite.
+// exp, tanh, log and sigmoid within a few ulp, which WGSL does not promise of its own; and tests for numbers that are
+// not finite, by their bits.
 extern const char* const kMath;
 
 // key_of(x): u32 keys that sort as numbers do, above 1; 1 for a NaN. number_of(key): the number back.
 extern const char* const kSortKeys;
 
-// Sums and maxima over a workgroup, in a fixed order of the adapter's: sum_all(x, thread), max_all(x, thread). Every
-// thread of the workgroup calls them; what they wrote to workgroup memory before is then seen by all.
+// Declares sum_all(x, thread) and max_all(x, thread): sums and maxima over a workgroup, in an order that the adapter
+// fixes. Every thread of the workgroup calls them. Afterwards all threads see earlier writes to workgroup memory.
 void use_reduce(Kernel& kernel, const Adapter& adapter);
 
-// Token: something with a key and an index; the larger key goes first, of equal ones the lower index: is_before(a, b).
-// best_of_all(token, thread): the first of the workgroup's; NONE, ALL: behind and in front of all there are.
+// Declares Token, a key and an index, and is_before(a, b): the larger key is first, and of equal keys the lower index.
+// best_of_all(token, thread) is the first of the workgroup's tokens. NONE is behind and ALL before every token.
 void use_best(Kernel& kernel, const Adapter& adapter);
 
-// Threads of every subgroup, neighbours in a workgroup; 0: it has none, or of sizes that differ.
+// Threads of a subgroup, which are neighbours in a workgroup; 0: the adapter has no subgroups, or sizes vary.
 uint32_t subgroup_lanes(const Adapter& adapter);
-// Lets the kernel use subgroups of SUBGROUP threads, where there are.
+// Lets the kernel use subgroups of SUBGROUP threads, if the adapter has them.
 void use_subgroups(Kernel& kernel, const Adapter& adapter);
 
 }  // namespace sluice::webgpu

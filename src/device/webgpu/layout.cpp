@@ -8,7 +8,7 @@
 namespace sluice::webgpu {
 namespace {
 
-// So that bindings and vectors may begin at any section.
+// Every section begins at such a multiple, so that bindings and vectors may begin there.
 uint64_t aligned(uint64_t words) { return (words + 15) / 16 * 16; }
 
 }  // namespace
@@ -110,7 +110,7 @@ void Layout::lay_out_weights(const Adapter& adapter) {
     MatrixLayout& matrix = matrices_[id];
     matrix.format = device_format(placed.format, placed.in_parts);
     matrix.row_words = weight_format(matrix.format)->row_words(shape.columns);
-    // Whole experts where a weight has several.
+    // A tile has whole experts if the weight has several.
     const uint64_t unit = shape.experts > 1 ? shape.rows : 1;
     const uint64_t room = adapter.binding_bytes / 4 - weight_format(matrix.format)->grid_words();
     const uint64_t most = std::max(room / matrix.row_words / unit, uint64_t{1}) * unit;

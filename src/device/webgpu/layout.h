@@ -1,19 +1,13 @@
-// Where everything lies on the GPU, in 32-bit words.
+// The layout of GPU memory, in 32-bit words.
 //
-// The buffer `memory` is all that a step reads and writes but caches and weights:
-//   step      the StepBuffer as it is
-//   embedded  results of embed, which the host decodes and uploads: their rows stay in the file
+// The buffer `memory` has everything that a step reads and writes except caches and weights:
+//   step      the StepBuffer
+//   embedded  results of embed, which the host decodes and uploads; the rows stay in the file
 //   arena     values, packed by their lifetimes (graph/arena.h)
-//   scratch   a dispatch's own, shared by ops
+//   scratch   of one dispatch at a time
 //
-// A state's buffer has its pages one behind another, each of
-//   keys    [kv head][ceil(key width / e)][64 positions], a word of e elements that are neighbours in width
-//   values  [kv head][64 positions][ceil(value width / e)], likewise
-// where e is 1 for caches of f32 and 2 for f16 and bf16; a slot state has its table, f32, in the place of keys.
-//
-// A matrix has its rows packed (weight_format.h), behind the code-book of formats with one, cut into tiles of whole
-// rows where it is larger than a binding. Weights that are factors - of norms, scales, gates - are f32 and lie one
-// behind another in `factors`.
+// The buffer `factors` has the small weights of norms, scales and gates as f32. Matrices, states and expert slots have
+// buffers of their own (below).
 #pragma once
 
 #include <algorithm>
@@ -27,6 +21,10 @@
 
 namespace sluice::webgpu {
 
+// A state's buffer has page after page, each with
+//   keys    [kv head][ceil(key width / e)][64 positions], words of e elements that are neighbours in width
+//   values  [kv head][64 positions][ceil(value width / e)], likewise
+// e is 1 for caches of f32 and 2 for f16 and bf16. A slot state has its f32 table in the place of keys.
 struct StateLayout {
   StateKind kind = StateKind::paged;
   uint32_t per_word = 1;                    // elements
@@ -35,7 +33,9 @@ struct StateLayout {
   uint64_t page_words = 0;
 };
 
-// Rows [first_row, first_row + rows) of all experts' rows together.
+// A matrix has packed rows (weight_format.h) behind its format's code-book, if there is one. If it is larger than a
+// binding, it is cut into tiles of whole rows. A tile is rows [first_row, first_row + rows) of all experts' rows
+// together.
 struct WeightTile {
   uint64_t first_row = 0;
   uint64_t rows = 0;
@@ -46,31 +46,30 @@ struct MatrixLayout {
   std::vector<WeightTile> tiles{};
 };
 
-// Where experts that come and go lie: in slots of so many words - those of the largest expert, be there slots or not -,
-// in buffers of `in_buffer` slots each, the last with what is left. In a slot are gate, up and down of one expert, each
-// with its code-book before its rows.
+// The slots of streamed experts, in buffers of `in_buffer` slots each (the last may have fewer). A slot has gate, up
+// and down of one expert, each with its code-book before its rows.
 struct SlotsLayout {
-  uint64_t words = 0;  // of a slot; 0: the program has no experts
+  uint64_t words = 0;  // of the largest expert, even if there are no slots; 0: the program has no experts
   uint32_t count = 0;
   uint32_t in_buffer = 0;
 
   uint32_t buffers() const { return in_buffer == 0 ? 0 : (count + in_buffer - 1) / in_buffer; }
-  // Slots [first, end) are those of a buffer.
+  // A buffer has slots [first, end).
   uint32_t first(uint32_t buffer) const { return buffer * in_buffer; }
   uint32_t end(uint32_t buffer) const { return std::min(count, first(buffer + 1)); }
   uint64_t bytes(uint32_t buffer) const { return (end(buffer) - first(buffer)) * words * 4; }
-  uint64_t bytes() const { return count * words * 4; }  // of all
+  uint64_t bytes() const { return count * words * 4; }  // of all buffers
 };
 
 // Offsets in `memory` of the sections of a step.
 struct StepLayout {
   uint32_t positions = 0, row_sequences = 0, sample_rows = 0, adjustments = 0;
   std::vector<uint32_t> inputs{};                // by program input
-  std::vector<uint32_t> cosines{}, sines{};      // by rope table: rows of as many as it has pairs
+  std::vector<uint32_t> cosines{}, sines{};      // by rope table: rows with a number for each pair
   std::vector<uint32_t> pages{}, first_pages{};  // by group
 };
 
-// What ops do with the weights of a program, by weight. An embedded table's rows are only read by the host.
+// How ops use the weights of a program, by weight. Only the host reads the rows of a table of `embed`.
 struct WeightUses {
   std::vector<bool> factor, matrix;
 };
@@ -78,12 +77,12 @@ WeightUses weight_uses(const Program& program);
 
 class Layout {
  public:
-  // `request` has been checked and outlives the layout. `together`: ops whose values lie apart from each other.
+  // `request` has been checked and outlives the layout. `together`: runs of ops whose values must not share memory.
   Layout(const PlanRequest& request, const Adapter& adapter, std::span<const OpRange> together);
 
   uint32_t at(ValueId value) const { return values_[value]; }
   const StepLayout& step() const { return step_; }
-  static constexpr uint32_t kStep = 0;  // where the StepBuffer lies
+  static constexpr uint32_t kStep = 0;  // the word at which the StepBuffer begins
   uint32_t scratch() const { return scratch_; }
   Format cache() const { return cache_; }
   const StateLayout& state(uint32_t state) const { return states_[state]; }
@@ -94,7 +93,8 @@ class Layout {
   uint64_t tile_bytes(WeightId weight, uint32_t tile) const;
   uint64_t all_tile_bytes(WeightId weight) const;
   const SlotsLayout& slots() const { return slots_; }
-  // Whether its experts come and go: then it has a format and row words, but no tiles, and lies in a slot at that word.
+  // Whether the weight's experts are streamed. It then has a format and row words, but no tiles; in_slot() is its first
+  // word in a slot.
   bool is_streamed(WeightId weight) const { return slot_words_[weight] != kNone; }
   uint32_t in_slot(WeightId weight) const { return slot_words_[weight]; }
   bool is_factor(WeightId weight) const { return factors_[weight] != kNone; }
@@ -118,10 +118,10 @@ class Layout {
   uint64_t end_ = 0;
   uint32_t scratch_ = 0;
   std::vector<StateLayout> states_;
-  std::vector<MatrixLayout> matrices_;  // by weight; no tiles: it is none
+  std::vector<MatrixLayout> matrices_;  // by weight; no tiles: not a matrix
   std::vector<uint32_t> slot_words_;    // by weight; kNone: it is not streamed
   SlotsLayout slots_;
-  std::vector<uint32_t> factors_;  // by weight; kNone: it is none
+  std::vector<uint32_t> factors_;  // by weight; kNone: not a factor
   uint64_t factor_words_ = 0;
 };
 

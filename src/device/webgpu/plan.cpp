@@ -67,7 +67,7 @@ Dispatches WebGpuPlan::looking_dispatches(TokenClass token_class) const {
   return Emitter(request_, layout_, adapter_, token_class, {}).emit_all(true);
 }
 
-// What is bound as one.
+// Checks that every binding is small enough.
 Status WebGpuPlan::check_sizes() const {
   const auto check = [&](const std::string& what, uint64_t bytes, const char* want) -> Status {
     if (bytes <= adapter_.binding_bytes) return {};

@@ -1,4 +1,4 @@
-// What the GPU is to do, before there is one: layouts, and the dispatches of both token classes.
+// The plan of a program on WebGPU: layouts, and the dispatches of both token classes. It needs no GPU.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class WebGpuPlan final : public Plan {
   WebGpuPlan& operator=(const WebGpuPlan&) = delete;
 
   std::vector<MemoryLine> memory() const override { return memory_with(layout_.matrix_bytes()); }
-  // Where matrices take so many bytes.
+  // The same with another size of the matrices.
   std::vector<MemoryLine> memory_with(uint64_t matrix_bytes) const;
   uint64_t page_bytes(uint32_t group) const override { return layout_.page_bytes(group); }
   uint64_t expert_bytes() const override { return layout_.slots().words * 4; }
@@ -28,7 +28,7 @@ class WebGpuPlan final : public Plan {
   const Program& program() const { return *request_.program; }
   const Layout& layout() const { return layout_; }
   const Dispatches& dispatches(TokenClass token_class) const { return dispatches_[token_class]; }
-  // The same, with a kernel behind each op that looks at its results.
+  // The same with a kernel behind each op that looks for results that are not finite.
   Dispatches looking_dispatches(TokenClass token_class) const;
   uint64_t memory_bytes() const { return memory_words_ * 4; }
   uint64_t bounce_bytes() const {
@@ -41,7 +41,7 @@ class WebGpuPlan final : public Plan {
 
   PlanRequest request_;
   Adapter adapter_;
-  std::vector<FusedRun> runs_;  // none in a traced plan, whose values are all looked at
+  std::vector<FusedRun> runs_;  // empty in a traced plan, which keeps every value
   Layout layout_;
   PerClass<Dispatches> dispatches_;
   uint64_t memory_words_ = 0;

@@ -1,5 +1,5 @@
-// The GPU objects of one plan: buffers, which are filled from the model's file, pipelines, bindings and uniforms. All
-// are made once, before the first step.
+// The GPU objects of one plan: buffers, pipelines, bindings and uniforms, made once before the first step. Matrices are
+// filled from the model's file.
 #pragma once
 
 #include <map>
@@ -14,7 +14,8 @@
 
 namespace sluice::webgpu {
 
-// Packed rows wait in memory of the host until so many bytes are there; uploads under way are bounded by the host.
+// Matrices are packed and uploaded in pieces of kPieceBytes. kStagingBytes: host memory for a piece and for uploads
+// under way.
 inline constexpr uint64_t kPieceBytes = uint64_t{8} << 20;
 inline constexpr uint64_t kStagingBytes = uint64_t{80} << 20;
 
@@ -25,15 +26,15 @@ struct BoundDispatch {
   Extent extent{};
   Grid grid{};
   uint32_t op = 0;
-  bool of_present = false;  // as Dispatch has it
+  bool of_present = false;  // as in Dispatch
 };
 struct Variant {
   std::vector<BoundDispatch> list{};
   std::vector<StreamedExperts> streamed{};
 };
 
-// What matrices hold: the model's weights; or nothing, where only the time of decode steps matters. Then they share one
-// buffer, of which each has another part than those before it, so that no cache holds what a step reads.
+// The content of matrices. filled: the model's weights. shared: nothing, for timing decode steps without weights; all
+// matrices share one buffer, in which neighbours have different parts, so that caches do not help.
 enum class Matrices : uint8_t { filled, shared };
 
 class PlanObjects {
@@ -41,19 +42,19 @@ class PlanObjects {
   // `host` may be shared by several; `plan` outlives this.
   PlanObjects(const WebGpuPlan& plan, std::shared_ptr<Host> host, const std::vector<TensorSource>& weights,
               Matrices matrices);
-  // What matrices take that are shared, of that plan.
+  // The bytes of shared matrices for that plan.
   static uint64_t shared_bytes(const WebGpuPlan& plan);
   PlanObjects(const PlanObjects&) = delete;
   PlanObjects& operator=(const PlanObjects&) = delete;
   ~PlanObjects();
 
-  // Packs and uploads the next piece of the matrices, of about so many bytes.
+  // Packs and uploads the next `bytes` of the matrices, roughly.
   void fill(uint64_t bytes);
   bool full() const { return next_.weight == matrices_.size(); }
   uint64_t filled_bytes() const { return filled_bytes_; }
   uint64_t all_bytes() const { return plan_.layout().matrix_bytes(); }
 
-  // As ExpertMemory::pack() and fill() have it, for an expert of that op.
+  // ExpertMemory::pack() and fill() for an expert of that op.
   void pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,
                  std::span<std::byte> into) const;
   void fill_slot(uint32_t slot, const std::byte* packed);
@@ -66,7 +67,7 @@ class PlanObjects {
   BufferId bounce() const { return bounce_; }
   BufferId state(uint32_t state) const { return states_[state]; }
   const Variant& variant(TokenClass token_class) const { return variants_[token_class]; }
-  // Made at the first call, which waits for its pipelines.
+  // The dispatches of looking_dispatches(). The first call makes them and waits for their pipelines.
   Result<const Variant*> looking_variant(TokenClass token_class);
 
  private:
@@ -77,7 +78,7 @@ class PlanObjects {
   Variant make_variant(const Dispatches& dispatches);
   BoundRange range(const Slot& slot) const;
 
-  // Which row comes next.
+  // The next row to fill.
   struct Next {
     WeightId weight = 0;
     uint32_t tile = 0;

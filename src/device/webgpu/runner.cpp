@@ -35,7 +35,7 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
     flight.end.flags.assign(program().ops.size(), ~uint32_t{0});
     flight.end.looked_at = &step;
     placed_->host().upload(placed_->flags(), 0, std::as_bytes(std::span(flight.end.flags)));
-    // A failure is the host's, too: the ticket ends with it, whatever is played.
+    // The host has failed, too, so the ticket ends with the failure whatever is played.
     if (const Result<const Variant*> looking = placed_->looking_variant(step.token_class()); looking)
       flight.variant = *looking;
     flight.reads.push_back({placed_->flags(), 0, std::as_writable_bytes(std::span(flight.end.flags))});
@@ -90,7 +90,7 @@ void WebGpuRunner::submit_end(std::vector<ExpertUse> used) {
   flight_.reset();
 }
 
-// Of decode steps the next is likely as this one, a position further.
+// The step after a decode step is likely the same, one position further.
 void WebGpuRunner::expect_next() {
   Flight& flight = *flight_;
   if (flight.step->token_class() != TokenClass::decode || !flight.variant->streamed.empty()) return;
@@ -119,7 +119,7 @@ Ticket WebGpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::b
 
 void WebGpuRunner::release(uint32_t slot) { stretches_.slots().release(slot); }
 
-// What of the step's sections is filled.
+// Uploads the filled part of each section of the step, if it changed.
 void WebGpuRunner::upload_step(const StepBuffer& step) {
   Host& host = placed_->host();
   const StepLayout& at = plan_->layout().step();
@@ -276,7 +276,7 @@ std::optional<NonFinite> WebGpuRunner::find_non_finite(const Started& started) c
     if (std::exchange(done, true) || type.element != Element::f32) return;
     row /= type.extent.ratio;
     if (type.extent.symbol != Symbol::wanted) return;
-    // A number that a GPU wrote is no index to be trusted.
+    // A number that a GPU wrote is not trusted as an index.
     const std::span<const int32_t> wanted = started.looked_at->wanted_rows();
     if (row < wanted.size()) row = static_cast<uint32_t>(wanted[row]);
   };

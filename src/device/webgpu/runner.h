@@ -1,6 +1,6 @@
-// Plays steps: uploads what a step changed, then its commands, then what is read back. Steps whose experts are read are
-// played in stretches (device/expert_stretches.h): an upload to a slot waits in the GPU's queue for all that was
-// submitted before it.
+// The WebGPU runner. Each step uploads only changed data, submits its commands and reads back only requested values.
+// Steps with streamed experts are played in stretches (device/expert_stretches.h). An upload to a slot comes behind all
+// earlier submissions in the GPU's queue.
 #pragma once
 
 #include <deque>
@@ -29,7 +29,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   std::optional<Completion> poll() override;
 
  private:
-  enum class Brings : uint8_t { end, choice, nothing };  // of a ticket; of the flight, which goes on
+  enum class Brings : uint8_t { end, choice, nothing };  // the end of a ticket; a choice for the running flight
   struct Started {
     Ticket ticket = 0;
     HostTicket host = 0;
@@ -38,9 +38,9 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
     std::vector<uint32_t> flags{};
     std::vector<ExpertUse> used{};
   };
-  // A step that is not submitted to its end.
+  // A step that is not yet submitted to its end.
   struct Flight {
-    Started end{};  // what its last stretch is to bring
+    Started end{};  // for its last stretch
     std::vector<HostRead> reads{};
     const StepBuffer* step = nullptr;
     const Variant* variant = nullptr;
@@ -65,26 +65,27 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   void submit_choice(ValueId choice, std::span<uint32_t> into) override;
   void submit_stretch() override;
   void submit_end(std::vector<ExpertUse> used) override;
-  void play(size_t end);  // dispatches, from the flight's next one on
-  void expect_next();     // a step like this one
+  void play(size_t end);  // plays dispatches [flight_->next, end)
+  void expect_next();     // expects a step like this one
   std::optional<NonFinite> find_non_finite(const Started& started) const;
   void submit(Started started, std::span<const HostRead> reads);
   Ticket submit(std::span<const HostRead> reads);
-  // f(state, offset of its page in its buffer, bytes) for the states of a group, in the order of read_page().
+  // Calls f(state, offset of the page in the state's buffer, bytes) for the group's states, in the order of
+  // read_page().
   template <class F>
   void each_state(uint32_t group, uint32_t page, F&& f) const;
 
-  std::vector<Reservation> reservations_;  // given back last
+  std::vector<Reservation> reservations_;  // the first member: released last
   std::unique_ptr<WebGpuPlan> plan_;
   std::vector<TensorSource> weights_;
   std::shared_ptr<PlanObjects> placed_;
   CommandStream commands_;
-  std::vector<std::byte> uploaded_;  // the step as the GPU has it
+  std::vector<std::byte> uploaded_;  // the step's bytes on the GPU
   std::vector<float> embedded_;
   ExpertStretches stretches_;
   std::optional<Flight> flight_;
   std::deque<Started> started_;
-  std::deque<Completion> ready_;  // go before what was started
+  std::deque<Completion> ready_;  // poll() returns these first
   Ticket last_ticket_ = 0;
 };
 

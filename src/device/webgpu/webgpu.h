@@ -1,10 +1,10 @@
-// The WebGPU device: kernels in WGSL and a command stream made in C++ (emitter.h), which a host plays (host.h).
+// The WebGPU device: kernels in WGSL and a command stream made in C++, which a host plays (host.h).
 //
-//   kernel.h         what a kernel is            layout.h   where everything lies
-//   weight_format.h  weights on the GPU          emitter.h  an op's dispatches (ops_*.cpp)
+//   kernel.h         the text of a kernel        layout.h   memory on the GPU
+//   weight_format.h  weights on the GPU          emitter.h  an op's dispatches (kernels/ops_*.cpp)
 //   plan_objects.h   buffers, pipelines          runner.h   a step
 //
-// exact is f32 throughout, with elementary functions of our own.
+// exact computes in f32 throughout, with our own elementary functions.
 #pragma once
 
 #include <memory>
@@ -31,11 +31,11 @@ class WebGpuDevice : public Device {
   struct Loaded {
     uint64_t bytes = 0, of = 0;  // on the GPU
   };
-  // Uploads about so many more bytes of everything that was placed.
+  // Uploads roughly the next `bytes` of all weights that were placed.
   virtual Result<Loaded> load(uint64_t bytes) = 0;
   virtual const webgpu::Adapter& adapter() const = 0;
 };
-// With Dawn's C interface. Fails with not_found if no library can be opened.
+// A device on Dawn's C interface. Fails with not_found if no library can be opened.
 Result<std::unique_ptr<WebGpuDevice>> make_webgpu_device(const WebGpuOptions& options);
 std::unique_ptr<WebGpuDevice> make_webgpu_device(std::unique_ptr<webgpu::HostFactory> factory);
 

@@ -2,10 +2,9 @@
 //
 //   fill("fn ${w}_16(row: u32, part: u32)", {{"w", "gate"}})   // "fn gate_16(row: u32, part: u32)"
 //
-// A name is made of letters, digits and '_'. Every placeholder of the text needs a value, and every value a placeholder
-// that stands in the text, once or often; a '$' begins a placeholder and nothing else (WGSL itself has no '$'). A text
-// that breaks these rules is our own mistake: fill() ends the program and names the placeholder. A value's own text is
-// inserted as it is; a placeholder in it is not filled.
+// A name is made of letters, digits and '_'. Every placeholder needs a value, and every value a placeholder. A '$' only
+// begins placeholders (WGSL has no '$'). A text that breaks these rules is our own mistake: fill() ends the program and
+// names the placeholder. A value is inserted as it is; placeholders in it are not filled.
 #pragma once
 
 #include <initializer_list>
@@ -23,7 +22,7 @@ std::string fill(std::string_view text, std::initializer_list<Placeholder> value
 // Whether ${name} stands in the text.
 bool has_placeholder(std::string_view text, std::string_view name);
 
-// What is wrong with a text and the values given for it, as a sentence; empty: nothing.
+// A sentence about the first rule that text and values break; empty: none.
 std::string template_fault(std::string_view text, std::initializer_list<Placeholder> values);
 
 }  // namespace sluice::webgpu

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kLeastMatch = 2, kLongestMatch = 16;
 
-// How many tokens before `a` are those before `b`, a < b, as far as it matters.
+// How many tokens before `a` equal those before `b`, a < b; at most kLongestMatch.
 size_t match(const History& history, size_t a, size_t b) {
   size_t length = 0;
   while (length < std::min(a, kLongestMatch) && history[a - 1 - length].token == history[b - 1 - length].token)
@@ -31,7 +31,8 @@ std::vector<int32_t> ngram_draft(const History& history, uint32_t most) {
   if (found == size) return draft;
   draft.reserve(most);
   for (size_t i = found; draft.size() < most; ++i)
-    draft.push_back(i < size ? history[i].token : draft[i - size]);  // a text that repeats itself goes on so
+    draft.push_back(i < size ? history[i].token
+                             : draft[i - size]);  // the draft goes on with itself: a text that repeats
   return draft;
 }
 

@@ -1,7 +1,8 @@
-// Drafts: tokens guessed to follow, computed beside the token that is known and kept while the model samples them too.
-// A step that carries drafts gives for each of its rows the token that follows it, sampled as if the row came alone; so
-// answers are the same with any drafts, and without (Leviathan et al. 2022, arXiv:2211.17192, with the random numbers
-// of both models in common).
+// Drafts: guessed tokens that are computed in the same step as the last known token (speculative decoding, Leviathan et
+// al. 2022, arXiv:2211.17192, with the random numbers of both models in common).
+//
+// Each row of such a step samples its next token as if the row came alone. Drafts are kept up to the first one that the
+// model samples otherwise, so drafts change no answer.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,13 @@
 
 namespace sluice {
 
-// What followed when the text's last tokens last stood in it, the most of them first: prompt lookup (Saxena 2023).
-// At most `most` tokens; none where not even the last two tokens stand there.
+// Prompt lookup (Saxena 2023): finds the longest run of last tokens that the text has before, and returns the tokens
+// that followed it there. Of equally long runs the latest counts. At most `most` tokens; none if not even the last two
+// tokens occur before.
 std::vector<int32_t> ngram_draft(const History& history, uint32_t most);
 
-// How many tokens to draft for one answer: more while all are right, few where they are wrong.
+// How many tokens to draft for one answer: twice as many after a step whose drafts were all right, else one more than
+// were right.
 class DraftLength {
  public:
   explicit DraftLength(uint32_t most) : most_(most), length_(most) {}
@@ -27,8 +30,9 @@ class DraftLength {
   uint32_t most_, length_;
 };
 
-// Whether drafting pays: decode steps without drafts are timed, then some with, and whichever gave more tokens a second
-// is held to, longer each time that it was without; then both are timed again.
+// Whether drafting pays. The gauge times some decode steps without drafts, then some with drafts. The way with more
+// tokens a second is kept for a while, then both are timed again. Each time that drafting loses again, it stays off for
+// longer.
 class DraftGauge {
  public:
   enum class Mode : uint8_t { plain_trial, draft_trial, on, off };

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// The candidate that the text's own random numbers choose behind `position`, if it has the head's logits.
+// The candidate that the text's random numbers would choose behind `position` by the head's logits.
 int32_t choose(const SampleResult& result, const SampleRow& how, uint32_t position) {
   if (how.temperature == 0) return result.candidates[0].token;
   const uint64_t seed = uint64_t{how.seed_high} << 32 | how.seed_low;
@@ -107,11 +107,11 @@ std::vector<int32_t> DraftHead::draft(uint64_t sequence, size_t known) const {
 
 void DraftHead::forget(uint64_t sequence) {
   states_.erase(sequence);
-  // What was fed and not begun would make its state again; what is under way finds none when it lands.
+  // Rows that were fed and not begun would bring the state back. Running rows find no state when they land.
   if (!busy()) std::erase_if(feeds_, [&](const DraftFeed& feed) { return feed.sequence == sequence; });
 }
 
-// The state behind which the rows of `feed` come; null when there is no room for them.
+// The state that the rows of `feed` extend; null if there are no pages for them.
 DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
   State& state = states_.try_emplace(feed.sequence, State{.pages = PageTable(pool_)}).first->second;
   state.drafts.clear();
@@ -122,7 +122,7 @@ DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
   state.end = feed.begin;
   const auto rows = static_cast<uint32_t>(feed.tokens.size());
   if (provide(state, rows)) return &state;
-  std::erase_if(states_, [&](const auto& other) {  // those of sequences that wait
+  std::erase_if(states_, [&](const auto& other) {  // of sequences that feed no rows now
     return std::ranges::find(feeds_, other.first, &DraftFeed::sequence) == feeds_.end();
   });
   if (provide(state, rows)) return &state;
@@ -130,7 +130,7 @@ DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
   return nullptr;
 }
 
-// Pages for so many rows behind the last; those of drafts before are written again.
+// Takes pages for so many rows behind the last one. Rows of earlier drafts are overwritten.
 bool DraftHead::provide(State& state, uint32_t rows) {
   while (state.pages.end() < pages_for(state.end - state.base + rows))
     if (!state.pages.grow()) return false;
@@ -198,7 +198,8 @@ bool DraftHead::poll() {
   return true;
 }
 
-// Takes a draft of each sequence, and goes on with those of which more are wanted. A head that fails drafts nothing.
+// Takes one drafted token of each sequence, and starts another step for sequences that want more. A head whose step
+// failed drafts nothing.
 void DraftHead::land(bool well) {
   std::vector<Part> next;
   std::vector<float> hidden;

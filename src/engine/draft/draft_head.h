@@ -1,9 +1,9 @@
-// DraftHead: a model's own head for multi-token prediction (MTP), run beside its text program.
+// DraftHead: a model's own head for multi-token prediction (MTP), run between steps of its text program.
 //
-// Row p of the head takes the text program's hidden row p and the token behind it, and foretells the token after that;
-// more of them by taking its own hidden row and guess in their place. Its keys and values follow the steps of the text
-// that stood. Where it was not given a stretch of a text - a snapshot was taken up, drafting was off - it begins anew
-// behind it and counts positions from there: it sees less, and drafts a little worse; no answer depends on it.
+// Row p of the head takes the text program's hidden row p and token p + 1, and predicts token p + 2. For further
+// tokens it takes its own hidden row and its own guess. The head keeps keys and values of the rows that stood. If rows
+// are missing (the text went on from a snapshot, or drafting was off), the head begins anew behind the gap and counts
+// positions from there. It then sees less and drafts a little worse; no answer depends on it.
 #pragma once
 
 #include <functional>
@@ -30,10 +30,10 @@ struct DraftModel {
 struct DraftFeed {
   uint64_t sequence = 0;
   uint32_t begin = 0;               // position of the first row
-  std::span<const float> hidden{};  // of rows from `begin` on; untouched until the head is idle
-  std::vector<int32_t> tokens{};    // behind each row
-  uint32_t drafts = 0;              // wanted behind the last one
-  SampleRow sampling{};             // by which the text will choose
+  std::span<const float> hidden{};  // of the rows from `begin` on; must not change until the head is idle
+  std::vector<int32_t> tokens{};    // the token behind each row
+  uint32_t drafts = 0;              // wanted behind the last token
+  SampleRow sampling{};             // by which the text program will sample
 };
 
 class DraftHead {
@@ -44,30 +44,30 @@ class DraftHead {
     uint32_t sequences = 0;
     uint32_t context = 0;
   };
-  // What one would hold of the budget.
+  // The memory that a head with these limits would take.
   static Result<std::vector<MemoryLine>> memory(const DraftModel& model, const Device& device, const Limits& limits);
   static Result<std::unique_ptr<DraftHead>> create(DraftModel model, Device& device, Budget& budget,
                                                    const Limits& limits);
 
   void feed(DraftFeed feed) { feeds_.push_back(std::move(feed)); }
-  // Begins to run what was fed; false when there is nothing.
+  // Begins to run the rows that were fed; false when there are none.
   bool start(TokenClass token_class);
   bool busy() const { return ticket_.has_value(); }
   bool poll();  // true when something has ended
-  // What was drafted behind the first `known` tokens of a sequence.
+  // The tokens drafted behind the first `known` tokens of a sequence.
   std::vector<int32_t> draft(uint64_t sequence, size_t known) const;
   void forget(uint64_t sequence);
-  // After a failed device.
+  // For a device that has failed.
   void forget_all() { states_.clear(); }
-  size_t sequences() const { return states_.size(); }  // of which it keeps something
+  size_t sequences() const { return states_.size(); }  // that have keys and values here
 
  private:
   struct State {
-    uint32_t base = 0, end = 0;  // rows [base, end) of the text stand in the pages
+    uint32_t base = 0, end = 0;  // the pages hold rows [base, end) of the text
     PageTable pages;
     std::vector<int32_t> drafts = {};  // behind token `end`
   };
-  // Rows of a sequence in the step under way.
+  // Rows of one sequence in the running step.
   struct Part {
     size_t feed = 0;
     uint32_t position = 0, rows = 0;  // counted from the base
@@ -95,7 +95,7 @@ class DraftHead {
   std::vector<DraftFeed> feeds_;
   std::vector<Part> parts_;
   std::vector<SampleResult> results_;
-  std::vector<float> rows_;  // hidden rows of the last step's wanted ones
+  std::vector<float> rows_;  // hidden rows that the last step gave for its wanted rows
   std::optional<Ticket> ticket_;
   Reservation reserved_;
 };

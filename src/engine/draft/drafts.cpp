@@ -6,8 +6,8 @@
 namespace sluice {
 namespace {
 
-// How many results stand: the one behind the last known row, and those behind guesses that were sampled, too. A row of
-// a guess that is not finite ends them: the next step finds it again where it counts.
+// How many results stand: the one of the last known row, and one for each guess that the model sampled too. A guess's
+// row with logits that are not finite ends them. If its token is right, the next step computes and reports it again.
 size_t count_standing(const EndedRows& rows) {
   if (rows.results.empty()) return 0;
   size_t standing = 1;
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Drafts>> Drafts::with_head(const DraftOptions& options, D
   return drafts;
 }
 
-// Never more than the answer may still have behind the token that is sampled anyway.
+// Guesses no more tokens than the answer may still have behind the token that the step samples anyway.
 std::vector<int32_t> Drafts::next_rows(const Job& job, const History& history) {
   if (job.tokens_left < 2 || !drafting()) return {};
   const uint32_t most = std::min(answer(job.id).length.length(), job.tokens_left - 1);
@@ -74,8 +74,7 @@ void Drafts::add_reads(uint32_t rows, std::vector<ReadRequest>& reads) {
   if (head_) reads.push_back({hidden_value_, std::as_writable_bytes(std::span(hidden_).first(rows * width_))});
 }
 
-// The head is given the rows that stood with the tokens behind them, as far as they are known. While drafting is off
-// for long it is given nothing.
+// Gives the head the rows that stood and the known tokens behind them. In the gauge's mode `off` the head gets nothing.
 void Drafts::feed_head(const Job& job, const History& history, const EndedRows& rows, size_t standing) {
   if (!options_.always && gauge_.mode() == DraftGauge::Mode::off) return;
   DraftFeed feed{
@@ -106,7 +105,7 @@ bool Drafts::poll() {
   return progressed;
 }
 
-// The gauge learns how many tokens a decode step gave in its time and the head's.
+// The gauge counts the head's time as part of the decode step.
 void Drafts::end_step(TokenClass token_class, double seconds, std::span<const EndedRows> parts) {
   fed_class_ = token_class;
   if (token_class != TokenClass::decode) return;

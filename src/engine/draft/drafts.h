@@ -1,7 +1,7 @@
 // Drafts: a Continuation that guesses tokens, from the text itself (n-grams) or by the model's draft head.
 //
-// The head runs between two steps of the text, on hidden rows that the steps leave. A gauge times steps with and
-// without drafts and turns drafting off while it does not pay.
+// The head runs between two steps of the text, on the steps' hidden rows. A gauge times steps with and without drafts,
+// and turns drafting off while it does not pay.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,10 @@ namespace sluice {
 
 class Drafts final : public Continuation {
  public:
-  // By n-grams.
+  // Guesses by n-grams.
   explicit Drafts(const DraftOptions& options) : options_(options) {}
-  // By the head, where `program` is the text program, `hidden` is its value that feeds the head and `limits` are those
-  // of its steps.
+  // Guesses by a draft head. `program`: the text program; `hidden`: its value that feeds the head; `limits`: those of
+  // its steps.
   static Result<std::unique_ptr<Drafts>> with_head(const DraftOptions& options, DraftModel head, const Program& program,
                                                    ValueId hidden, const DraftHead::Limits& limits, Device& device,
                                                    Budget& budget);
@@ -44,10 +44,10 @@ class Drafts final : public Continuation {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Of a request.
+  // Of one request.
   struct Answer {
     DraftLength length;
-    std::vector<SampleResult> standing = {};  // results behind rows that stand already, the next one last
+    std::vector<SampleResult> standing = {};  // results that the engine has not taken yet, the next one last
   };
 
   bool drafting() const { return options_.always || gauge_.drafts(); }
@@ -64,11 +64,11 @@ class Drafts final : public Continuation {
   std::unique_ptr<DraftHead> head_;  // null: n-grams
   ValueId hidden_value_ = kNone;
   size_t width_ = 0;
-  std::vector<float> hidden_;  // rows of the last step that the head may take
-  Reservation reserved_;       // of them
+  std::vector<float> hidden_;  // hidden rows of the last step, for the head
+  Reservation reserved_;       // of hidden_
   TokenClass fed_class_{};
   Clock::time_point head_started_ = {};
-  double head_seconds_ = 0;  // that the head took since the last decode step
+  double head_seconds_ = 0;  // the head's time since the last decode step
 };
 
 }  // namespace sluice

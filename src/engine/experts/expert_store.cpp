@@ -395,4 +395,20 @@ Result<bool> ExpertStore::advance(bool wait) {
   return may_resume_;
 }
 
+Result<std::unique_ptr<ExpertStore>> open_expert_store(ExpertPlaces places, uint32_t slots, Runner& runner,
+                                                       Budget& budget, const ExpertOptions& options) {
+  ExpertMemory* const memory = runner.expert_memory();
+  if (memory == nullptr)
+    return error(ErrorKind::unsupported, "experts: the device holds none in slots: want all in memory");
+  TRY(auto reads, options.open_reads(places.paths()));
+  auto replacement = make_replacement(options.replacement, {places.layers(), places.experts()});
+  std::optional<ReadRoom> room;
+  if (memory->slot_memory(0).empty())
+    TRY_ASSIGN(room, ReadRoom::take(places.slot_bytes(), memory->packed_bytes(), slots, budget));
+  auto store = std::make_unique<ExpertStore>(std::move(places), slots, *memory, std::move(room), std::move(reads),
+                                             std::move(replacement));
+  store->warm_up(options.warm);
+  return store;
+}
+
 }  // namespace sluice

@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/files/read_queue.h"
 #include "base/result.h"
 #include "base/task_queue.h"
@@ -141,5 +142,9 @@ class ExpertStore {
   std::unique_ptr<TaskQueue> packing_;  // null: slots lie in the host's memory
   std::unique_ptr<ReadQueue> reads_;    // last: goes first, and waits for what is read into slots
 };
+
+// A store over the slots of `runner`, which must outlive it. Begins to read options.warm.
+Result<std::unique_ptr<ExpertStore>> open_expert_store(ExpertPlaces places, uint32_t slots, Runner& runner,
+                                                       Budget& budget, const ExpertOptions& options);
 
 }  // namespace sluice

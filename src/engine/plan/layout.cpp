@@ -10,13 +10,14 @@
 namespace sluice {
 namespace {
 
-constexpr uint32_t kLeasedSteps = 4;  // whose rows of tables lie in memory
+constexpr uint32_t kLeasedSteps = 4;  // the steps whose table rows fit into memory
 constexpr uint32_t kMaxSequences = 4096;
 constexpr uint32_t kMaxChunk = 1u << 16;
-constexpr uint32_t kLeastContext = 256;     // below which an open context does not shrink
-constexpr uint32_t kSnapshots = 8;          // a conversation's system prompt and last turns
-constexpr uint32_t kFewSnapshots = 2;       // where what they leave goes to experts, which every token needs
-constexpr uint32_t kUsualAdjustments = 64;  // of a sequence: a default penalty window
+constexpr uint32_t kMostPictureRows = 1120;  // of the largest that Gemma 4's processor makes
+constexpr uint32_t kLeastContext = 256;      // an open context is not reduced further
+constexpr uint32_t kSnapshots = 8;           // for a conversation's system prompt and last turns
+constexpr uint32_t kFewSnapshots = 2;        // with streamed experts: the memory serves them better
+constexpr uint32_t kUsualAdjustments = 64;   // of a sequence: a default penalty window
 
 Status check_options(const TextModel& model, const EngineOptions& options) {
   if (options.sequences == 0 || options.sequences > kMaxSequences)
@@ -40,22 +41,31 @@ uint32_t drafts_of(const EngineOptions& options) {
   return options.draft.kind == DraftKind::none ? 0 : options.draft.tokens;
 }
 
-uint32_t pages_of_sequence(const PageGroup& group, uint32_t context, const EngineOptions& options) {
+// Of a step of known tokens. A picture that sees ahead is one block with what stands beside it within 64 positions.
+uint32_t chunk_rows(const TextModel& model, const EngineOptions& options) {
+  const uint32_t uncut = model.uncut_rows == 0 ? 0 : cut_below(model.uncut_rows) + 3 * kCut;
+  return std::max(options.prompt_chunk, uncut);
+}
+
+uint32_t pages_of_sequence(const TextModel& model, const PageGroup& group, uint32_t context,
+                           const EngineOptions& options) {
   if (group.kind == StateKind::slots) return kSlotEntries + drafts_of(options);
-  const uint32_t chunk = options.prompt_chunk;
+  const uint32_t chunk = chunk_rows(model, options);
   const uint32_t all = pages_for(context);
   return group.window == 0 ? all : std::min(all, pages_for(group.window) + chunk / kPagePositions + 2);
 }
 
-uint32_t pages_of_pool(const PageGroup& group, const EngineOptions& options, const LayoutSize& size) {
+uint32_t pages_of_pool(const TextModel& model, const PageGroup& group, const EngineOptions& options,
+                       const LayoutSize& size) {
   if (group.kind == StateKind::slots)
     return options.sequences * (kSlotsOfSequence + drafts_of(options)) + size.snapshots;
   const uint32_t window = group.window;
-  const uint32_t one = pages_of_sequence(group, size.context, options);
+  const uint32_t one = pages_of_sequence(model, group, size.context, options);
   const uint64_t all = pages_for(size.cache_positions);
   if (window == 0) return static_cast<uint32_t>(std::max<uint64_t>(one, all));
   const uint64_t of_sequence = std::min(pages_for(size.context), pages_for(window) + 2);
-  const uint64_t wanted = (options.sequences + size.snapshots) * of_sequence + options.prompt_chunk / kPagePositions;
+  const uint64_t wanted =
+      (options.sequences + size.snapshots) * of_sequence + chunk_rows(model, options) / kPagePositions;
   return static_cast<uint32_t>(std::max<uint64_t>(one, wanted));
 }
 
@@ -92,6 +102,20 @@ Result<PlacedText> place_plan(Layout layout, std::unique_ptr<Plan> plan, const T
 
 }  // namespace
 
+namespace {
+
+Status add_towers(const Model& model, TextModel& text) {
+  for (const ProgramKind kind : {ProgramKind::vision, ProgramKind::audio}) {
+    if (!model.has(kind)) continue;
+    TRY(Program program, model.record(kind));
+    text.towers.push_back({kind, std::move(program), &model.weights_of(kind)});
+    if (model.sees_ahead(kind)) text.uncut_rows = kMostPictureRows;
+  }
+  return {};
+}
+
+}  // namespace
+
 WeightFiles weight_files(const Model& model) {
   return {.paths = model.checkpoint().files(),
           .place = [model](const StoredAt& byte) { return model.checkpoint().place_of(byte); }};
@@ -102,13 +126,15 @@ Program streaming_program(Program program) { return with_expert_guesses(with_lat
 Result<TextModel> text_model(const Model& model, bool hidden) {
   TRY(Program program, model.record_text({.hidden = hidden}));
   const ModelFacts& facts = model.facts();
-  return TextModel{.program = std::move(program),
-                   .weights = &model.weights(),
-                   .vocabulary = facts.vocabulary,
-                   .context = facts.context_length,
-                   .suppressed = facts.suppress_tokens,
-                   .digest = [model] { return model.digest(); },
-                   .files = weight_files(model)};
+  TextModel text{.program = std::move(program),
+                 .weights = &model.weights(),
+                 .vocabulary = facts.vocabulary,
+                 .context = facts.context_length,
+                 .suppressed = facts.suppress_tokens,
+                 .digest = [model] { return model.digest(); },
+                 .files = weight_files(model)};
+  TRY_STATUS(add_towers(model, text));
+  return text;
 }
 
 Result<TextPorts> find_ports(const Program& program) {
@@ -125,7 +151,13 @@ Result<TextPorts> find_ports(const Program& program) {
   ports.logits = program.outputs[logits].value;
   ports.sample = program.outputs[sample].value;
   if (const auto hidden = index_of(program.outputs, "hidden")) ports.hidden = program.outputs[*hidden].value;
-  if (const auto media = index_of(program.inputs, "media")) ports.media = *media;
+  if (const auto media = index_of(program.inputs, "media")) {
+    ports.media = *media;
+    TRY(ports.media_rows, index_of(program.inputs, "media_rows"));
+    const ValueId rows = program.inputs[*ports.media_rows].value;
+    ports.media_columns = static_cast<uint32_t>(program.values[rows].type.columns());
+  }
+  if (const auto last = index_of(program.inputs, "last")) ports.last = *last;
   return ports;
 }
 
@@ -142,7 +174,7 @@ uint32_t adjustments_of_one(const TextModel& model) {
   return kMaxPenaltyWindow + kMaxLogitBiases + static_cast<uint32_t>(model.suppressed.size());
 }
 
-// Of a decode step.
+// The most rows of a decode step.
 uint32_t decoded_rows(const EngineOptions& options) { return options.sequences * (1 + drafts_of(options)); }
 
 uint32_t leased_rows(const EngineOptions& options) {
@@ -152,14 +184,15 @@ uint32_t leased_rows(const EngineOptions& options) {
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
   Layout layout{.context = size.context, .maxima = {}, .pages = {}};
   const uint32_t decoded = decoded_rows(options);
-  const uint32_t rows = std::max(options.prompt_chunk, decoded);
+  const uint32_t rows = std::max(chunk_rows(model, options), decoded);
   layout.maxima.counts = text_counts(rows, std::min(rows, std::max(decoded, options.sequences + options.logits_rows)));
+  if (has_symbol(model.program, Symbol::media_rows)) layout.maxima.counts[Symbol::media_rows] = rows;
   layout.maxima.sequences = options.sequences;
   const auto usual = kUsualAdjustments + static_cast<uint32_t>(model.suppressed.size());
   layout.maxima.adjustments = std::max(adjustments_of_one(model), options.sequences * usual);
   for (const PageGroup& group : model.program.groups) {
-    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(group, size.context, options));
-    layout.pages.push_back(pages_of_pool(group, options, size));
+    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(model, group, size.context, options));
+    layout.pages.push_back(pages_of_pool(model, group, options, size));
   }
   return layout;
 }

@@ -1,4 +1,4 @@
-// What an engine asks of a device: how many rows, sequences and pages, as far as the budget allows.
+// An engine's layout on a device: rows, sequences and pages, as many as the budget allows.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,43 @@
 
 namespace sluice {
 
-// What the engine needs of a model.
+// The parts of a tower that the engine needs (model/tower.h).
+struct TowerModel {
+  ProgramKind kind{};
+  Program program;
+  const WeightSource* weights = nullptr;  // outlives the engine
+};
+
+// The parts of a model that the engine needs.
 struct TextModel {
   Program program;
   const WeightSource* weights = nullptr;  // outlives the engine
   uint32_t vocabulary = 0;
-  uint32_t context = 0;                      // positions that it was made for
+  uint32_t context = 0;                      // positions that the model was made for
   std::vector<int32_t> suppressed = {};      // tokens never to be sampled
   std::function<std::string()> digest = {};  // names the model in saved states
-  // Where a row of a picture or sound lies, as the program's input "media" has it; -1: it was not computed. Of a
-  // program with that input.
-  std::function<int32_t(const MediaRow&)> media_row = {};
-  WeightFiles files = {};  // to read experts from
+  std::vector<TowerModel> towers = {};
+  uint32_t uncut_rows = 0;  // the most rows of a picture that sees ahead, which one step must hold
+  WeightFiles files = {};   // to read experts from
 };
 
-// Of a model that is copied into it, since that keeps the weights. `hidden`: as TextOptions has it.
+// The TextModel keeps a copy of `model`, which owns the weights. `hidden`: as in TextOptions.
 Result<TextModel> text_model(const Model& model, bool hidden);
 WeightFiles weight_files(const Model& model);
 
-// Indices of what a text program must have.
+// Indices of a text program's inputs and outputs.
 struct TextPorts {
   uint32_t tokens = 0, wanted = 0;  // inputs
   ValueId logits = kNone, sample = kNone;
-  ValueId hidden = kNone;              // only of a program that feeds a draft head
-  std::optional<uint32_t> media = {};  // input: for each row -1, or the row of a picture or sound that stands there
+  ValueId hidden = kNone;  // only of a program that feeds a draft head
+  // Inputs of a model with towers: for each row -1 or its row of media_rows; the rows of pictures and sounds; and, if
+  // pictures see ahead, the last position that each row sees.
+  std::optional<uint32_t> media = {}, media_rows = {}, last = {};
+  uint32_t media_columns = 0;
 };
 Result<TextPorts> find_ports(const Program& program);
 
-// Shape and format of each weight of the program, in its order.
+// Shape and format of each of the program's weights, in the program's order.
 Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const WeightSource& weights);
 
 // Rows of adjustments that any one sequence may need.
@@ -59,14 +68,14 @@ struct Layout {
 struct LayoutSize {
   uint32_t context = 0;
   uint64_t cache_positions = 0;
-  uint32_t snapshots = 0;  // of groups with a window or slots, beside what sequences hold
+  uint32_t snapshots = 0;  // for which groups with a window or slots have room beside that of sequences
 };
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size);
 
 struct PlannedText {
   Layout layout;
   std::unique_ptr<Plan> plan;
-  Status fits{};  // into what the budget has left
+  Status fits{};  // whether the budget has room for the plan
 };
 struct PlacedText {
   Layout layout;
@@ -76,17 +85,18 @@ struct PlacedText {
   std::unique_ptr<Runner> runner;
 };
 
-// A program as it is planned where experts are fetched: time to read them, and guesses of the next.
+// The program for streamed experts: experts come as late as they can, and each layer guesses the next layer's experts.
 Program streaming_program(Program program);
-// As many as EngineOptions::experts.bytes has room for where the device keeps them, at most all.
+// As many slots as fit into EngineOptions::experts.bytes in the form that the device keeps; at most one an expert.
 Result<ExpertSlots> expert_slots(const ExpertPlaces& places, const TextModel& model, const Device& device,
                                  const Budget& budget, const EngineOptions& options);
 
-// Plans `model`. Where options leave the size open it shrinks - snapshots, then sequences' room, then the context -
-// until the budget takes it; rather than that, weights are not repacked. The smallest, where nothing fits.
+// Plans `model`. If options leave sizes open, it reduces snapshots, then cache per sequence, then context, until the
+// plan fits the budget. Before it reduces a size, it tries it without repacked weights. If nothing fits, the smallest
+// plan is returned.
 Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
                               const EngineOptions& options, const ExpertSlots& slots);
-// Plans and places `model`, which stays where it is as long as the runner lives.
+// Plans and places `model`, which must not move while the runner lives.
 Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options,
                               const ExpertSlots& slots = {});
 

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-constexpr uint64_t kSmallStaging = 4 << 20;  // step buffers, and what reads and answers pass through
+constexpr uint64_t kSmallStaging = 4 << 20;  // step buffers, and buffers of reads and answers
 
 ExpertRoom expert_room(const Program& program, const std::vector<PlacedShape>& weights) {
   ExpertRoom room;
@@ -34,7 +34,8 @@ uint64_t table_bytes(const Program& program, const std::vector<PlacedShape>& wei
   return bytes;
 }
 
-// What drafting by the model's own head takes; to be asked for before the text's plan, which a meter is to see last.
+// The memory for drafting by the model's own head. The head is planned before the text, because a metered device keeps
+// the last plan.
 Result<std::vector<MemoryLine>> draft_memory(const Model& model, const TextModel& text, const Device& device,
                                              const EngineOptions& options) {
   if (options.draft.kind != DraftKind::mtp) return std::vector<MemoryLine>{};
@@ -60,8 +61,8 @@ void add_line(std::vector<MemoryLine>& lines, const MemoryLine& more) {
   lines.push_back(more);
 }
 
-// How experts are to be read as they are chosen, where they lie in files and the device has slots. Without `streams`
-// they stay where they are, and only what a slot would take is learned.
+// Plans slots if the device has them and the experts lie in files. Without `streams` it plans none and only learns the
+// sizes of a slot and of its reads.
 ExpertSlots plan_slots(TextModel& text, ExpertRoom& room, const WeightFiles& files, const Device& device,
                        bool streams) {
   if (room.layers == 0 || !device.info().expert_slots) return {};
@@ -80,7 +81,7 @@ struct PlannedExperts {
   uint64_t in_memory = 0;  // in lines of weights
 };
 
-// Where the device keeps experts in a form of its own, that gives the sizes of `room` too.
+// If the device keeps experts in a form of its own, the sizes in `room` become those of that form.
 PlannedExperts planned_experts(ExpertRoom& room, const Plan& planned, const ExpertSlots& slots) {
   const bool streams = slots.count != 0;
   const uint64_t in_file = streams ? 0 : room.bytes;
@@ -91,7 +92,7 @@ PlannedExperts planned_experts(ExpertRoom& room, const Plan& planned, const Expe
   return {.in_file = in_file, .in_memory = (streams ? slots.count : room.count()) * own};
 }
 
-// Lines of the device's plan, less the experts in them.
+// Adds the lines of the device's plan without the experts in them.
 void add_device_lines(std::vector<MemoryLine>& lines, const Plan& planned, PlannedExperts experts) {
   for (MemoryLine line : planned.memory()) {
     uint64_t* counted = nullptr;
@@ -108,7 +109,7 @@ void add_device_lines(std::vector<MemoryLine>& lines, const Plan& planned, Plann
   }
 }
 
-// The text program as it will be placed: with leased rows and slots where options and the device have them.
+// Sets plan.model to the text program as it will be placed, with leased rows if the options say so. Returns its slots.
 Result<ExpertSlots> plan_model(MemoryPlan& plan, const Model& model, const WeightFiles& files, const Device& device,
                                const EngineOptions& options, bool streams) {
   TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
@@ -125,7 +126,7 @@ Result<ExpertSlots> plan_model(MemoryPlan& plan, const Model& model, const Weigh
   return slots;
 }
 
-// With chunks as options have them. `streams`: experts are read as they are chosen, where they lie in files.
+// The plan for the chunk and repacking of `options`. `streams`: experts are streamed if they can be.
 Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                const EngineOptions& options, bool streams) {
   MemoryPlan plan;
@@ -191,7 +192,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
       if (plan.needed() <= limit) break;
     }
   } while (plan.needed() > limit && tried.prompt_chunk > kCut);
-  // Sizes were chosen without what comes beside them.
+  // plan_text() fits its sizes to the budget alone, which does not count the lines beside the device's plan.
   if (plan.needed() > limit && floor <= limit) TRY_ASSIGN(plan, plan_smallest());
   plan.floor = floor;
   return plan;

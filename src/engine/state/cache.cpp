@@ -39,7 +39,7 @@ void Cache::drop(CachedHistory& sequence) {
   sequence.cached = sequence.provided = 0;
 }
 
-// Whether all that is needed to go on from `position`, a multiple of 64 or `cached`, is in the tables.
+// Whether the tables have all pages that are needed to go on from `position`, a multiple of 64 or `cached`.
 bool Cache::covers(const CachedHistory& sequence, uint32_t position) const {
   for (uint32_t g = 0; g < groups(); ++g) {
     const PageTable& table = sequence.tables[g];
@@ -53,7 +53,7 @@ bool Cache::covers(const CachedHistory& sequence, uint32_t position) const {
   return true;
 }
 
-// The latest position at or below `bound` from which the sequence can go on with what it holds; 0: the start.
+// The last position at or below `bound` from which the sequence's own pages let it go on; 0: the start.
 uint32_t Cache::own_cut(const CachedHistory& sequence, uint32_t bound) const {
   const uint32_t cut = last_cut(sequence.history, std::min(sequence.cached, bound));
   if (covers(sequence, cut)) return cut;
@@ -166,6 +166,7 @@ std::optional<std::vector<PageTable>> Cache::snapshot_tables(const CachedHistory
 }
 
 void Cache::insert(const CachedHistory& sequence, const SnapshotMark& mark) {
+  if (!may_be_cut_before(sequence.history, mark.position)) return;
   Snapshot snapshot{.length = mark.position, .tables = {}, .at_boundary = mark.at_boundary};
   for (uint32_t g = 0; g < groups(); ++g) {
     const PageRange range = pages_at(group(g), mark.position);

@@ -1,10 +1,10 @@
-// The cache of one engine: page pools by group, the prefix tree over them, and what sequences hold.
+// Cache: the page pools of one engine by group, the prefix tree over them, and the pages that sequences hold.
 //
-// A sequence keeps the pages that its positions below `cached` need to go on from there; behind a window it keeps what
-// the last multiple of 64 still sees, so that a prompt which must go on from there can. Of a recurrent state it keeps
-// the slots at `cached` and at the last multiple of 64, and each step writes into new ones: what a step left is gone
-// when its rows do not stand, and a snapshot is a reference. Rows that may stand one by one (drafts) have a slot each.
-// Only pages move here: bytes are copied by the device, as provide() asks.
+// A sequence keeps the pages that it needs to go on from `cached`. Of a windowed layer it keeps the pages that the last
+// multiple of 64 sees, because a prompt may have to go on from there. Of a recurrent layer it keeps two slots: the
+// state at `cached` and the state at the last multiple of 64. Each step writes a new slot, so a rejected step leaves no
+// trace and a snapshot needs no copy. Drafted rows have a slot each. This class only assigns pages; the device copies
+// bytes, as provide() asks.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@
 
 namespace sluice {
 
-// What a sequence may hold in a slot group: that of its table, and two more, and one for each draft.
+// The slots that a sequence may hold in a group: one in its table, Slots::now and Slots::next; each draft adds one.
 inline constexpr uint32_t kSlotsOfSequence = 3;
 struct Slots {
-  PageTable now;   // the state after `cached` positions; none: nothing is computed, or the group has pages
-  PageTable next;  // what the last rows of the step under way write, a slot each
+  PageTable now;   // the state after `cached` positions; empty: nothing is computed, or the group has pages
+  PageTable next;  // written by the last rows of the running step, a slot each
 };
 
-// What a sequence knows and what of it is computed.
+// A sequence's history and its computed part.
 struct CachedHistory {
   History history;
-  uint32_t cached = 0;            // rows of these first positions stand in the pages
-  uint32_t provided = 0;          // the end of the rows that the pages have room for
-  std::vector<PageTable> tables;  // by group; of a slot group, the slot at the last multiple of 64 that was passed
+  uint32_t cached = 0;            // the pages hold the rows of these first positions
+  uint32_t provided = 0;          // the pages have room for these first positions
+  std::vector<PageTable> tables;  // by group; of a slot group, the slot at the last multiple of 64
   std::vector<Slots> slots;       // by group
 
   bool holds_pages() const;
 };
 
-// Where a snapshot is to stand: a multiple of 64.
+// The position at which a step must leave a snapshot: a multiple of 64.
 struct SnapshotMark {
   uint32_t position = 0;
   bool at_boundary = true;  // Snapshot::at_boundary
@@ -54,38 +54,38 @@ class Cache {
 
   uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
   const PageGroup& group(uint32_t group) const { return groups_[group]; }
-  // Whether steps must end where snapshots are to stand.
+  // Steps must then end at the positions of snapshots.
   bool has_slots() const { return has_slots_; }
   const PagePool& pool(uint32_t group) const { return pools_[group]; }
   bool any_class() const { return any_class_; }
   size_t snapshots() const { return tree_.size(); }
 
   CachedHistory empty();
-  // Makes the sequence go on from the latest cut at or below `bound` that its own pages or a snapshot allow.
+  // Sets `cached` to the last cut at or below `bound` that the sequence's own pages or a snapshot allow.
   void resume(CachedHistory& sequence, uint32_t bound);
-  // Where resume() would make it go on.
+  // The position that resume() would set.
   uint32_t reach(const CachedHistory& sequence, uint32_t bound);
-  // Pages of its own for rows [cached, end), and a slot for each of the last `kept` of them. False when a pool is
-  // short: call again when something was given back.
+  // Gives the sequence unshared pages for rows [cached, end), and a slot for each of the last `kept` rows. False when a
+  // pool is short: free pages and call again.
   bool provide(CachedHistory& sequence, uint32_t end, uint32_t kept, std::vector<PageCopy>& copies);
-  // The rows up to `end`, where they were all provided or its state was kept, stand: snapshots at those `marks`
-  // that were passed, pages behind windows go.
+  // The rows up to `end` stand. A slot must have been provided for the state after `end`. Inserts snapshots at the
+  // `marks` that were passed, and frees pages behind windows.
   void advance(CachedHistory& sequence, uint32_t end, std::span<const SnapshotMark> marks);
-  // An own table of pages for `cached` positions, a multiple of 64, has been filled from elsewhere.
+  // The sequence's tables were filled from elsewhere, for `cached` positions, a multiple of 64.
   void restored(CachedHistory& sequence, uint32_t cached);
-  // The last multiple of 64 that the sequence could go on from with its own pages; 0: none.
+  // The last multiple of 64 from which the sequence's own pages let it go on; 0: none.
   uint32_t whole_blocks(const CachedHistory& sequence) const;
-  // A snapshot there.
+  // Inserts a snapshot at whole_blocks().
   void remember(const CachedHistory& sequence);
-  // The pages to go on from `length`, a multiple of 64, those of a snapshot; nothing without one.
+  // The pages of the snapshot at `length`, a multiple of 64, if there is one.
   std::optional<std::vector<PageTable>> snapshot_tables(const CachedHistory& sequence, uint32_t length);
-  // What was provided behind `cached` does not stand, and is given back.
+  // Frees the pages and slots provided behind `cached`: their rows do not stand.
   void settle(CachedHistory& sequence) const;
-  // Gives its pages back; it begins again at the start or at a snapshot.
+  // Frees all pages. The sequence goes on from its start or from a snapshot.
   void drop(CachedHistory& sequence);
 
   bool evict() { return tree_.evict(); }
-  // After a failed device nothing that was computed is trusted.
+  // For a device that has failed: nothing that it computed is trusted.
   void forget_snapshots() { tree_.clear(); }
 
  private:

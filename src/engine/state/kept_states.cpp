@@ -26,7 +26,7 @@ bool KeptStates::recall(RequestId request, const CachedHistory& text, uint32_t b
   return true;
 }
 
-// One at a time.
+// One task runs at a time.
 void KeptStates::begin_task(std::function<void()> task) {
   if (!tasks_) tasks_ = std::make_unique<TaskQueue>(1);
   tasks_->begin(0, std::move(task));
@@ -35,7 +35,7 @@ void KeptStates::begin_task(std::function<void()> task) {
 std::optional<KeptStates::Recalled> KeptStates::advance() {
   if (!active_ && !begin_next()) {
     if (waiting_.empty()) return std::nullopt;
-    const RequestId request = waiting_.front().request;  // its state came into the cache meanwhile
+    const RequestId request = waiting_.front().request;  // the cache has its state by now
     waiting_.pop_front();
     return Recalled{request, 0};
   }
@@ -54,7 +54,7 @@ std::optional<KeptStates::Recalled> KeptStates::advance() {
   return std::nullopt;
 }
 
-// False when there is none, or nothing left to be found for it.
+// Begins the next waiting recall. False: none waits, or the cache has so much by now that no state can be longer.
 bool KeptStates::begin_next() {
   if (waiting_.empty()) return false;
   const auto [request, text, bound] = waiting_.front();
@@ -93,7 +93,7 @@ void KeptStates::read_on() {
   });
 }
 
-// Behind a damaged file a shorter state is looked for.
+// After a damaged file it looks for a shorter state.
 std::optional<KeptStates::Recalled> KeptStates::take_read() {
   if (!active_->status) {
     active_->most = active_->found.length - kCut;

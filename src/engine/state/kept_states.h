@@ -1,7 +1,7 @@
-// What an engine keeps in the state store and finds there again: prefixes of histories that an earlier run computed.
+// KeptStates: an engine's states in the state store. A state is the computed part of a prefix of a history.
 //
-// Finding and reading are tasks of another thread, one request at a time, so that no step waits for the disk. What was
-// read becomes a snapshot of the cache; the request then goes on as any other does.
+// Another thread finds and reads states, for one request at a time, so no step waits for the disk. A state that was
+// read becomes a snapshot of the cache, and the request goes on from it like any other.
 #pragma once
 
 #include <atomic>
@@ -28,26 +28,27 @@ class KeptStates {
       : store_(&store), pages_(&pages), cache_(&cache), by_(std::move(by)) {}
   ~KeptStates();
 
-  // Looks for the longest kept state that is longer than what the cache has of `text`, and of at most `bound`
-  // positions. False where there can be none; else advance() says when it has ended. `text` stays where it is until
-  // then, or until stop().
+  // Looks for the longest kept state of at most `bound` positions that is longer than the part of `text` in the cache.
+  // False: there can be none. Otherwise advance() says when the search has ended. `text` must not move until then, or
+  // until stop().
   bool recall(RequestId request, const CachedHistory& text, uint32_t bound);
   bool busy() const { return active_ || !waiting_.empty(); }
   struct Recalled {
     RequestId request = 0;
     uint32_t length = 0;  // of the snapshot that was read; 0: none
   };
-  // Goes on with what can go on now, and says what has ended.
+  // Takes the next steps that need no waiting. Returns a recall that has ended.
   std::optional<Recalled> advance();
-  // A page that the device was given; false: it is of something else.
+  // Takes the completion of a page that was written to the device; false: it belongs to something else.
   bool take(const Completion& completion);
   void stop(RequestId request);
-  // The state that is being read must give its pages back; false when there is none. It ends soon, with nothing.
+  // Stops reading a state, so that its pages are freed soon. The recall then ends with nothing. False: no state is
+  // being read.
   bool stop_reading();
-  // Pages of `group` that are being filled.
+  // Marks the pages of `group` that are being filled.
   void mark_pages(uint32_t group, std::vector<bool>& held) const;
 
-  // Keeps the snapshots of `text` at `boundaries`, and its whole blocks.
+  // Writes the snapshots of `text` at `boundaries` to the store, and the one at its last multiple of 64.
   void keep(const CachedHistory& text, const std::vector<uint32_t>& boundaries);
 
  private:
@@ -60,17 +61,17 @@ class KeptStates {
   struct Active {
     RequestId request = 0;
     uint32_t least = 0, most = 0;
-    CachedHistory restored;  // the history, and from Stage::reading on pages
+    CachedHistory restored;  // the history; has pages from Stage::reading on
     Stage stage = Stage::finding;
     StoredState found = {};
-    size_t part = 0;  // of what was found
+    size_t part = 0;  // of `found`, which is being read
     std::optional<PageReading> pages = {};
     Status status = {};
     std::vector<Ticket> writes = {};
     std::atomic<bool> stop = false;
   };
 
-  const StateIdentity& identity();  // on any thread
+  const StateIdentity& identity();  // may be called on any thread
   void begin_task(std::function<void()> task);
   bool begin_next();
   void find();
@@ -85,10 +86,10 @@ class KeptStates {
   Cache* cache_;
   ComputedBy by_;
   Mutex naming_;
-  std::optional<StateIdentity> identity_;  // once somebody asked
+  std::optional<StateIdentity> identity_;  // set by the first identity()
   std::deque<Waiting> waiting_;
   std::unique_ptr<Active> active_;
-  std::unique_ptr<TaskQueue> tasks_;  // from the first recall on; last: ends before what its task uses
+  std::unique_ptr<TaskQueue> tasks_;  // made by the first recall; the last member: ends before the others that it uses
 };
 
 }  // namespace sluice

@@ -32,7 +32,7 @@ Status PageReading::read_on(const std::atomic<bool>& stop) {
   return {};
 }
 
-// Steps that are under way may end here too.
+// A running step may end during the wait, too.
 Status PageFiles::wait(Ticket ticket) {
   for (;;) {
     const std::optional<Completion> completion = runner_->poll();

@@ -1,7 +1,7 @@
-// Pages between the device and files: what saved sequences and kept states are made of.
+// PageFiles: moves pages between the device and files, for saved sequences and kept states.
 //
-// Devices whose pages lie in the host's memory are read and written there; others copy a page through a buffer, and
-// these functions wait for that.
+// Pages in the host's memory are read and written in place. Other devices copy pages through a buffer; write() and
+// read() wait for the copies.
 #pragma once
 
 #include <atomic>
@@ -17,26 +17,26 @@
 
 namespace sluice {
 
-// The pages of one file on their way to the device. read_on() may run on another thread: it touches the file, pages of
-// the host's memory that nobody else uses yet, and buffers of its own.
+// Reads the pages of one file for the device. read_on() may run on another thread: it uses only the file, its own
+// buffers, and pages in the host's memory that nothing else uses yet.
 class PageReading {
  public:
   struct Page {
     uint32_t group = 0;
-    bool wanted = false;  // else it is read for the group's checksum alone
+    bool wanted = false;  // false: it is read only for the group's checksum
     PageId to = 0;
-    std::vector<std::span<std::byte>> memory{};  // of the page, where it lies in the host's
+    std::vector<std::span<std::byte>> memory{};  // the page's bytes, if they lie in the host's memory
   };
-  // A page that has been read and that the device is to be given.
+  // A page that has been read and must now be written to the device.
   struct Arrived {
     uint32_t group = 0;
     PageId to = 0;
     std::vector<std::byte> bytes{};
   };
-  // `reader` outlives it; `pages` are in the file's order, whole groups.
+  // `reader` outlives it. `pages`: whole groups in the file's order.
   PageReading(const SaveReader& reader, std::vector<Page> pages) : reader_(&reader), pages_(std::move(pages)) {}
 
-  // Reads to the end, or until some pages have arrived, or until `stop`.
+  // Reads until the end, until enough pages for the device have arrived, or until `stop`.
   Status read_on(const std::atomic<bool>& stop);
   bool done() const { return next_ == pages_.size(); }
   std::span<const Arrived> arrived() const { return arrived_; }
@@ -53,22 +53,22 @@ class PageReading {
 class PageFiles {
  public:
   struct Engine {
-    std::function<bool()> reclaim;                    // gives pages back; false: there are none to give
-    std::function<void(const Completion&)> complete;  // takes other tickets, which may end while one is waited for
+    std::function<bool()> reclaim;                    // frees pages; false: there are none to free
+    std::function<void(const Completion&)> complete;  // takes other tickets that end during a wait
   };
   // Cache and runner outlive it. `page_bytes`: by group.
   PageFiles(Cache& cache, Runner& runner, std::vector<uint64_t> page_bytes, Engine engine)
       : cache_(&cache), runner_(&runner), page_bytes_(std::move(page_bytes)), engine_(std::move(engine)) {}
 
-  // The pages that a sequence of `length` positions needs to go on, less those that one of `begins` has.
+  // The pages that a sequence needs to go on from `length`, without those that a state of `begins` positions has.
   std::vector<SavedPages> pages(uint32_t begins, uint32_t length) const;
   Status write(SaveWriter& writer, const std::vector<PageTable>& tables, const std::vector<SavedPages>& pages);
-  // Gives `text` pages of its own for `length` positions; false when running requests hold too many.
+  // Gives `text` its own pages for `length` positions; false when running requests hold too many.
   bool take(uint32_t length, CachedHistory& text);
-  // The file's pages for which `text` has room; read() waits until they are there.
+  // Prepares to read the file's pages into the pages of `text`. read() does it and waits.
   PageReading reading(const SaveReader& reader, const CachedHistory& text);
   Status read(const SaveReader& reader, const CachedHistory& text);
-  // Gives the device the pages that have arrived, which stay untouched until the tickets have ended.
+  // Begins to write the arrived pages to the device. They must not change until the tickets have ended.
   std::vector<Ticket> write_arrived(const PageReading& reading);
 
  private:

@@ -5,7 +5,7 @@
 namespace sluice {
 
 PagePool::PagePool(uint32_t pages) : references_(pages, 0), free_(pages) {
-  // Taken from the back: low pages first.
+  // take() takes from the back: low pages come first.
   for (uint32_t i = 0; i < pages; ++i) free_[i] = pages - 1 - i;
 }
 

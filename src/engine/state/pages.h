@@ -1,10 +1,9 @@
-// Pages of keys and values: who holds which, counted by references.
+// Pages of the cache, with counted references. A page keeps 64 positions of every state of one group; the device has
+// its bytes. Sequences and snapshots hold pages through PageTables. A copy of a table shares its pages, and a shared
+// page is copied before it is written.
 //
-// A page keeps 64 positions of every state of one group; its bytes are the device's. Sequences and snapshots hold
-// pages through PageTables: a copy of a table shares its pages, and a shared page is copied before it is written.
-//
-// A page of a slot group is a slot: the whole recurrent state after some position, never written again once it stands.
-// In a PageTable it has the index position / 64, the position being a multiple of 64.
+// A page of a slot group is a slot: the whole recurrent state after some position. A slot that stands is never written
+// again. In a PageTable, the slot after a multiple of 64 has the index position / 64.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +35,7 @@ class PagePool {
   std::vector<PageId> free_;
 };
 
-// Pages of consecutive positions, [64 first, 64 end), each with a reference of its own. The pool outlives it.
+// Pages of the positions [64 first, 64 end). The table has a reference to each. The pool outlives it.
 class PageTable {
  public:
   explicit PageTable(PagePool& pool) : pool_(&pool) {}
@@ -51,15 +50,15 @@ class PageTable {
   PageId page(uint32_t index) const { return pages_[index - first_]; }
   bool shared(uint32_t index) const { return pool_->references(page(index)) > 1; }
 
-  // One more page at the end; false when the pool has none.
+  // Adds a page at the end; false when the pool has none.
   bool grow();
-  // An own page in the place of a shared one, whose bytes the caller must copy; nothing when the pool has none.
+  // Replaces a shared page by an unshared one. The caller must copy the bytes. Nothing when the pool has no page.
   struct Copy {
     PageId from = 0, to = 0;
   };
   std::optional<Copy> unshare(uint32_t index);
 
-  void drop_before(uint32_t index);  // an empty table then begins there
+  void drop_before(uint32_t index);  // a table that becomes empty begins at `index`
   void drop_from(uint32_t index);
   void clear();
   PageTable part(uint32_t first, uint32_t end) const;

@@ -24,7 +24,7 @@ const Snapshot* PrefixTree::find(const History& history, size_t limit) {
   }
   if (best == nodes_.end()) return nullptr;
   best->second.used = ++clock_;
-  best->second.snapshot->at_boundary = true;  // of what two histories share
+  best->second.snapshot->at_boundary = true;  // at the end of a common prefix
   return &*best->second.snapshot;
 }
 

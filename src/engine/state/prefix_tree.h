@@ -1,14 +1,12 @@
-// Snapshots by history: what a request finds when it begins as an earlier one did.
+// PrefixTree: snapshots by history. A request that begins like an earlier one goes on from the earlier one's snapshot.
 //
-// A snapshot holds page references for the first `length` positions of a history, a multiple of 64: all pages of
-// groups without a window, else those that position `length` still sees. The tree's key is the history, block by block
-// of 64 elements, never arithmetic on positions: tokens, their classes, and which row of which picture or sound stands
-// there. Where classes are bit-equal they are not part of it. The
-// exact end of a conversation is held by its open sequence instead, and an exact hit computes its last block again
-// rather than keeping a hidden row: at most 64 rows, and nothing that only some devices could give back.
+// A snapshot holds page references for the first `length` positions of a history, a multiple of 64: all pages of groups
+// without a window, and the pages that position `length` sees of others. The tree's key is the history itself, in
+// blocks of 64 elements: token, class (unless classes are bit-equal), and the row of a picture or sound.
 //
-// Where pages are short, snapshots that stand within a text only for its length go before those at the end of messages,
-// prompts and answers, from which conversations go on.
+// Only an open sequence keeps the exact end of a conversation. A request that equals a snapshot's history computes its
+// last block again, at most 64 rows, so no hidden row is kept. When pages are short, snapshots within long texts are
+// evicted before those at the end of messages, prompts and answers.
 #pragma once
 
 #include <array>
@@ -26,19 +24,19 @@ namespace sluice {
 struct Snapshot {
   uint32_t length = 0;
   std::vector<PageTable> tables = {};  // by group
-  bool at_boundary = true;             // of a message, a prompt or an answer
+  bool at_boundary = true;             // at the end of a message, a prompt or an answer
 };
 
 class PrefixTree {
  public:
   explicit PrefixTree(bool any_class) : any_class_(any_class) {}
 
-  // The longest snapshot of at most `limit` positions that `history` begins with, or nullptr. Valid until the next
+  // The longest snapshot of at most `limit` positions with which `history` begins, or nullptr. Valid until the next
   // change of the tree.
   const Snapshot* find(const History& history, size_t limit);
-  // A snapshot that stands already stays.
+  // Keeps the old snapshot if there is one already.
   void insert(const History& history, Snapshot snapshot);
-  // Forgets the least recently found or inserted, first among those at no boundary; false when there is none.
+  // Evicts the least recently found or inserted snapshot, first among those at no boundary; false when there is none.
   bool evict();
   void clear();
   size_t size() const { return snapshots_; }
@@ -53,7 +51,7 @@ class PrefixTree {
     uint64_t used = 0;
     std::optional<Snapshot> snapshot;
   };
-  // Flat, because a path is as long as a context and must not be walked by recursion.
+  // A flat map, because a path is as long as a context and recursion along it would be too deep.
   using Nodes = std::map<Key, Node>;
 
   Key key(uint32_t parent, const History& history, size_t first) const;

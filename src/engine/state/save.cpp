@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "files are written as 
 constexpr char kMagic[9] = "SLUICESQ";
 constexpr uint32_t kVersion = 3, kMediaVersion = 4;
 constexpr uint64_t kTokenBytes = 5;
-constexpr size_t kPiece = size_t{1} << 17;  // bytes read or written while they are in a cache for their checksum
+constexpr size_t kPiece = size_t{1} << 17;  // bytes: small enough that the checksum finds them in the processor's cache
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -34,18 +34,19 @@ std::vector<SavedMedia> media_runs(const History& history) {
     const MediaRow& media = history[i].media;
     if (!history[i].is_media()) continue;
     const bool goes_on = !runs.empty() && runs.back().first + runs.back().count == i &&
-                         runs.back().content == media.content && runs.back().row + runs.back().count == media.row;
+                         runs.back().content == media.content && runs.back().shape == media.shape &&
+                         runs.back().row + runs.back().count == media.row;
     if (goes_on)
       ++runs.back().count;
     else
-      runs.push_back({.first = i, .count = 1, .row = media.row, .content = media.content});
+      runs.push_back({.first = i, .count = 1, .row = media.row, .content = media.content, .shape = media.shape});
   }
   return runs;
 }
 
 uint64_t media_bytes(uint64_t runs) { return runs == 0 ? 0 : sizeof runs + runs * sizeof(SavedMedia); }
 
-// All checksums at the end.
+// Bytes of the checksums at the end of the file.
 uint64_t sums_bytes(size_t groups) { return (groups + 1) * kChecksumBytes; }
 
 }  // namespace
@@ -200,7 +201,7 @@ Status SaveReader::read_media_count(Checksum& sum) {
   return {};
 }
 
-// Runs are marked in the history, whose tokens follow.
+// Marks the rows of pictures and sounds in the history, before its tokens are read.
 Status SaveReader::read_media(Checksum& sum) {
   saved_.history.resize(static_cast<size_t>(tokens_));
   std::vector<SavedMedia> runs(static_cast<size_t>(media_));
@@ -214,7 +215,8 @@ Status SaveReader::read_media(Checksum& sum) {
       return corrupt(cat("has ", run.count, " rows of a picture or sound at element ", run.first),
                      cat("some within its ", tokens_));
     end = uint64_t{run.first} + run.count;
-    for (uint32_t i = 0; i < run.count; ++i) saved_.history[run.first + i].media = {run.content, run.row + i};
+    for (uint32_t i = 0; i < run.count; ++i)
+      saved_.history[run.first + i].media = {run.content, run.row + i, run.shape};
   }
   return {};
 }
@@ -228,7 +230,7 @@ Status SaveReader::check_size() const {
 }
 
 Status SaveReader::read_tokens(Checksum& sum) {
-  const auto tokens = static_cast<size_t>(tokens_);  // the file is as long as that
+  const auto tokens = static_cast<size_t>(tokens_);  // checked against the file's size
   std::vector<int32_t> ids(tokens);
   std::vector<uint8_t> classes(tokens);
   TRY_STATUS(read(tokens_at_, std::as_writable_bytes(std::span(ids)), sum));
@@ -251,7 +253,7 @@ Status SaveReader::read_sums(Checksum& sum) {
   return stored == sum.value() ? Status() : Status(damaged());
 }
 
-// Of a group, or where the checksums begin. Fits, as the file's size does.
+// The offset of a group's pages, or of the checksums behind the last group. Cannot overflow: the file is that long.
 uint64_t SaveReader::pages_at(size_t group) const {
   return tokens_at_ + tokens_ * kTokenBytes + *page_bytes_of(saved_, group).value();
 }

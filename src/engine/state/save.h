@@ -1,5 +1,23 @@
-// Files of saved sequences: the history with its classes, and the pages of what is computed.
+// Files of saved sequences: the history with its classes, and the pages of its computed part.
 //
+// Little-endian; checksums as in base/checksum.h. Pages are written up to the last multiple of 64 only. The rows behind
+// are computed again from the tokens, to the same bits, so no file carries another conversation's bytes in the rest of
+// a page. A group's checksum is verified while its pages are read, so a reader can read one group without the others.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/checksum.h"
+#include "base/files/file.h"
+#include "base/result.h"
+#include "engine/history.h"
+
+namespace sluice {
+
 //   offset  bytes           what
 //   0       8               "SLUICESQ"
 //   8       4               version: 3, or 4 where rows of pictures or sounds are in the history
@@ -17,26 +35,6 @@
 //                           pages: group by group, ascending positions
 //           16 a group      checksum of its pages
 //           16              checksum of all before but the pages
-//
-// Little-endian; checksums as base/checksum.h has them. Pages are written up to the last multiple of 64 only: what
-// follows is computed again from the tokens, to the same bits, and no file carries what another conversation left in
-// the rest of a page. A group's pages are held to their checksum as they are read, so that a reader who needs one group
-// reads no other, and nothing is read twice.
-#pragma once
-
-#include <cstdint>
-#include <functional>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "base/checksum.h"
-#include "base/files/file.h"
-#include "base/result.h"
-#include "engine/history.h"
-
-namespace sluice {
-
 struct SavedLengths {
   char magic[8];
   uint32_t version;
@@ -53,23 +51,24 @@ struct SavedPages {
   uint64_t page_bytes = 0;
   uint32_t first = 0;
   uint32_t count = 0;
-  uint64_t bytes() const { return page_bytes * count; }  // fits once a reader has seen the file's size
+  uint64_t bytes() const { return page_bytes * count; }  // cannot overflow after a reader's check of the file's size
   bool operator==(const SavedPages&) const = default;
 };
 static_assert(sizeof(SavedPages) == 16);
 
 // Consecutive rows of a picture or sound in a history.
 struct SavedMedia {
-  uint32_t first = 0;  // element, from where the file begins
+  uint32_t first = 0;  // element, counted from SavedSequence::begins
   uint32_t count = 0;
   uint32_t row = 0;
   MediaDigest content{};
+  MediaShape shape{};
 };
-static_assert(sizeof(SavedMedia) == 28);
+static_assert(sizeof(SavedMedia) == 36);
 
 struct SavedSequence {
   std::string digest;       // of the model
-  std::string numerics_id;  // of what computed the pages
+  std::string numerics_id;  // of the device that computed the pages
   uint32_t begins = 0;
   uint32_t cached = 0;
   std::vector<SavedPages> groups;
@@ -83,13 +82,13 @@ class SaveWriter {
  public:
   explicit SaveWriter(ByteSink& sink) : sink_(&sink) {}
   Status begin(const SavedSequence& saved);
-  // Of one group: pages, or pieces of them.
+  // Writes pages or pieces of pages of one group.
   Status write(std::span<const std::byte> pages);
   Status finish();
 
  private:
   Status write_header(std::span<const std::byte> bytes);
-  void close_groups();  // those that have all their pages
+  void close_groups();  // takes the checksums of groups that are complete
 
   ByteSink* sink_;
   Checksum header_, group_;
@@ -97,21 +96,21 @@ class SaveWriter {
   std::vector<ChecksumValue> sums_;
 };
 
-// Reads and checks a whole file but for its pages: lengths first, so that nothing large is allocated for a lying
-// header, then the checksum.
+// Reads and checks a file without its pages. It checks lengths before it allocates, so a lying header allocates nothing
+// large, and then the checksum.
 class SaveReader {
  public:
   // `name` begins every error; `source` outlives it.
   static Result<SaveReader> open(const ByteSource& source, const std::string& name);
 
   const SavedSequence& saved() const { return saved_; }
-  // How far a group's pages have been read.
+  // The progress of reading a group's pages.
   struct GroupReading {
     uint32_t group = 0;
     uint32_t next = 0;  // page of the file
     Checksum sum{};
   };
-  // Reads the group's next page into `pieces`, which have its length together. The pages are right when the last one
+  // Reads the group's next page into `pieces`, whose lengths add up to a page. The group is undamaged if its last page
   // was read without an error.
   Status read_page(GroupReading& reading, std::span<const std::span<std::byte>> pieces) const;
 

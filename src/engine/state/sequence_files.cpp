@@ -23,7 +23,7 @@ Status SequenceFiles::save(const CachedHistory& text, const std::string& path) {
   return file.commit();
 }
 
-// The device copies what the pages hold now, before any step that is started later.
+// The device copies the pages before any step that is started later, so the file has the sequence as it is now.
 Status SequenceFiles::begin(uint64_t sequence, const CachedHistory& text) {
   Saving saving{.sequence = sequence, .saved = saved_sequence(text)};
   uint64_t bytes = 0;

@@ -1,4 +1,4 @@
-// Sequences saved to files that a user names, and loaded from them (save.h has the format).
+// SequenceFiles: saves sequences to files that a user names, and loads them (save.h has the format).
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace sluice {
 
-// Whose states: what computed them.
+// The model and the device that computed a state.
 struct ComputedBy {
-  std::function<std::string()> digest;  // of the model, on any thread; it takes a while where nobody remembers it
+  std::function<std::string()> digest;  // of the model; may be called on any thread, and may take seconds at first
   std::string numerics_id;
   uint32_t vocabulary = 0;
   uint32_t context = 0;
@@ -27,27 +27,27 @@ class SequenceFiles {
       : pages_(&pages), cache_(&cache), runner_(&runner), budget_(&budget), by_(std::move(by)) {}
 
   Status save(const CachedHistory& text, const std::string& path);
-  // A save() that never waits. begin() asks the device for the pages; once take() has been given all their completions,
-  // done() writes the file. One at a time.
+  // save() without waiting. begin() asks the device for the pages, take() takes their completions, and once has_all()
+  // is true, end() writes the file. One save at a time.
   Status begin(uint64_t sequence, const CachedHistory& text);
   std::optional<uint64_t> saving() const { return saving_ ? std::optional(saving_->sequence) : std::nullopt; }
-  bool take(const Completion& completion);  // false: it is of something else
+  bool take(const Completion& completion);  // false: it belongs to something else
   bool has_all() const { return saving_->under_way.empty(); }
   Status end(const std::string& path);
 
-  // A wrong model or a damaged file is an error. With another numerics id, or without room, nothing is computed of the
-  // history yet, and `note` says so.
+  // A wrong model or a damaged file is an error. With another numerics id or without free pages, the history comes
+  // without its computed part, and `note` says so.
   Result<CachedHistory> load(const std::string& path, std::string& note);
 
  private:
-  // A sequence on its way to a file, whose pages the device brings.
+  // A sequence that is being saved while the device brings its pages.
   struct Saving {
     uint64_t sequence = 0;
     SavedSequence saved{};
     std::vector<std::vector<std::byte>> pages{};  // in the file's order
-    Reservation reservation{};                    // of them
+    Reservation reservation{};                    // of `pages`
     std::vector<Ticket> under_way{};
-    Status status{};  // the first that failed
+    Status status{};  // of the first page that failed
   };
 
   SavedSequence saved_sequence(const CachedHistory& text);

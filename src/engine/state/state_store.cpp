@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::string_view kSuffix = ".state", kAside = ".state.damaged", kPart = ".state.part-";
 constexpr size_t kNameDigits = 64;
-constexpr int32_t kIsMedia = 256;   // beside a class in what a name is made of: the row's content follows the block
+constexpr int32_t kIsMedia = 256;   // added to a class in the hash of a name: the row's content follows the block
 constexpr size_t kMostAside = 8;    // of damaged files
 constexpr size_t kMostParts = 128;  // files of a state, all open at once
-constexpr int64_t kPartLife = int64_t{3600} * 1000000000;  // ns after which nobody writes to a part any more
+constexpr int64_t kPartLife = int64_t{3600} * 1000000000;  // ns; nobody still writes to an older part
 
 void add_text(Sha256& hash, std::string_view text) {
   hash.add(cat(text.size(), ' '));
@@ -24,7 +24,7 @@ TokenClass class_in(const StateIdentity& identity, const HistoryToken& token) {
   return identity.any_class ? TokenClass::prompt : token.token_class;
 }
 
-// Whether `saved` is what a file of that name must be.
+// Whether `saved` has the content that the file's name promises.
 Status check_content(const StateIdentity& identity, const History& history, uint32_t length, const SavedSequence& saved,
                      const std::string& path) {
   const auto differs = [&](const char* what) {
@@ -41,7 +41,7 @@ Status check_content(const StateIdentity& identity, const History& history, uint
   return saved.groups == identity.pages(saved.begins, length) ? Status() : Status(differs("layout"));
 }
 
-// A file that evict() looks at; others in the folder are none of ours.
+// A file of the store. Other files in the folder are left alone.
 struct KeptFile {
   std::string path;
   FileFacts facts;
@@ -104,7 +104,7 @@ std::vector<std::string> StateStore::take_notes() {
   return std::exchange(notes_, {});
 }
 
-// Of the states at 64, 128, ... up to `most` positions.
+// The paths of the states at 64, 128, ... up to `most` positions.
 std::vector<std::string> StateStore::paths(const StateIdentity& identity, const History& history, uint32_t most) const {
   Sha256 hash;
   add_text(hash, "sluice state 3");
@@ -135,7 +135,7 @@ StoredState StateStore::find(const StateIdentity& identity, const History& histo
     if (!file_facts(names[length / kCut - 1])) continue;
     StoredState found = open(identity, history, names, length);
     if (found.length == 0) continue;
-    // Those that others follow are newer than what follows, so that they go last.
+    // Earlier files of the chain get newer times, so that they are evicted last.
     int64_t used = system_clock_ns();
     for (auto part = found.parts.rbegin(); part != found.parts.rend(); ++part) touch_file(part->path, used--);
     return found;
@@ -143,7 +143,7 @@ StoredState StateStore::find(const StateIdentity& identity, const History& histo
   return {};
 }
 
-// All files of the state at `length`; none when one is gone or not right.
+// All files of the state at `length`; none if one is missing or wrong.
 StoredState StateStore::open(const StateIdentity& identity, const History& history,
                              const std::vector<std::string>& paths, uint32_t length) {
   StoredState state{.length = length, .parts = {}};

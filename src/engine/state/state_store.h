@@ -1,17 +1,13 @@
-// States kept on disk by content: what a program that was started again finds for a history that began alike.
+// StateStore: states on disk, which a restarted program finds by history (docs/states.md). A state is the computed part
+// of the first `length` elements of a history, a multiple of 64. Its file's name is a hash of the identity and of the
+// history in blocks of 64, so the longest state is found by trying names. A file (save.h) has only the pages that the
+// state before it in the chain lacks; recurrent states are whole in each file.
 //
-// A state is what is computed of the first `length` tokens of a history, a multiple of 64. Its file's name is a hash of
-// the identity and, block by block of 64, of (token, class), with digest and row of what is of a picture or sound: so
-// the longest state that a history begins with is found by asking for names, and the folder is never listed for it. A
-// file (save.h) holds only what the state before it in the chain has not, so that nothing two conversations share is
-// written twice; recurrent states are whole in each.
-//
-// Nothing in a file is believed: identity, history, layout and checksums must be right, else it is set aside under
-// another name, with one sentence, and its tokens are computed as if it had never been there. Who may write to the
-// folder and makes checksums right can change answers, so it is its owner's alone: one that belongs to another user, or
-// that others may write to, is not used, and files are 0600. Several processes may share it: files appear whole by
-// renaming, and one that is gone is no error. The least recently used go when all are larger than the limit. find() and
-// set_aside() may run on another thread than the rest.
+// A file with a wrong identity, history, layout or checksum is renamed (set aside) with a note, and its tokens are
+// computed again. Whoever can write to the folder can change answers, so a folder of another user, or one that others
+// may write to, is not used; files are 0600. Several processes may share a folder: files appear whole by renaming, and
+// a missing one is no error. When the files exceed the limit, the least recently used are deleted. find() and
+// set_aside() may run on another thread.
 #pragma once
 
 #include <array>
@@ -28,16 +24,16 @@
 
 namespace sluice {
 
-// Whose states: histories apart, states of one identity are alike bit for bit. Adapters join here.
+// States with one identity and one history are bit-equal. Adapters will become part of it.
 struct StateIdentity {
   std::string digest;       // of the model
   std::string numerics_id;  // of the device
   bool any_class = false;   // classes are bit-equal and no part of a history
-  // What a file holds of a state of `length` positions when the one before it has `begins`.
+  // The pages in the file of a state of `length` positions if the state before it has `begins`.
   std::function<std::vector<SavedPages>(uint32_t begins, uint32_t length)> pages;
 };
 
-// A state that was found: its files, the whole one's first, back to the one that begins at 0.
+// A state that was found, with its chain of files: the last one first, the one that begins at 0 last.
 struct StoredState {
   struct Part {
     std::string path;
@@ -52,16 +48,16 @@ struct StoredState {
 
 class StateStore {
  public:
-  // Makes the folder. What cannot be done is a note, and nothing is kept or found then.
+  // Makes the folder. If that fails, there is a note, and nothing is kept or found.
   StateStore(std::string folder, uint64_t limit_bytes);
 
-  // The longest state of more than `least` and at most `most` positions that `history` begins with.
+  // The longest state of more than `least` and at most `most` positions with which `history` begins.
   StoredState find(const StateIdentity& identity, const History& history, uint32_t least, uint32_t most);
-  // Keeps the state of `length` positions of `history`; `pages` writes what identity.pages says. Nothing when it is
-  // there already.
+  // Keeps the state of `length` positions of `history`, unless the folder has it. `pages` writes the pages that
+  // identity.pages names.
   using PageWriter = std::function<Status(SaveWriter& writer, uint32_t begins)>;
   void keep(const StateIdentity& identity, const History& history, uint32_t length, const PageWriter& pages);
-  // Its bytes are not what they were when they were written.
+  // Renames a damaged file, so that it is not found again.
   void set_aside(const std::string& path, const Error& why);
 
   bool keeps() const { return keeps_; }

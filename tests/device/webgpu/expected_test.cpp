@@ -89,7 +89,7 @@ TEST_F(Expected, SubmissionsDoTheirWorkOnceAndWhenTheyAreSubmitted) {
   }
 }
 
-TEST_F(Expected, OtherSubmissionsAreTheirOwn) {
+TEST_F(Expected, AnUnexpectedSubmissionIsEncodedAnew) {
   expect(adding(100));
   EXPECT_EQ(submitted(adding(7))[7], 0u);
   expect(adding(100));
@@ -143,7 +143,7 @@ class CountingFactory final : public HostFactory {
   uint32_t& met_;
 };
 
-TEST_F(Expected, DecodeStepsAreAsTheStepBeforeSaid) {
+TEST_F(Expected, DecodeStepsAreTheExpectedOnes) {
   uint32_t met = 0;
   const auto device = make_webgpu_device(std::make_unique<CountingFactory>(std::move(factory_), met));
   const Result<Checkpoint> checkpoint = open_checkpoint(std::string(SLUICE_TEST_DATA) + "/gemma4_moe");

@@ -145,7 +145,7 @@ TEST_F(WebGpuFaults, ALostDeviceEndsTheRequestAndTheNextEngineHasANewOne) {
   expect_answers(*device);
 }
 
-TEST_F(WebGpuFaults, AKernelThatIsRefusedEndsTheRequestAndTheNextEngineIsWell) {
+TEST_F(WebGpuFaults, ARefusedKernelEndsTheRequestAndTheNextEngineWorks) {
   const auto device = device_with({FaultPlan::At::submit, 3, [](Host& host) -> std::optional<Error> {
                                      host.pipeline({.name = "broken", .wgsl = "fn main( {\n"});
                                      EXPECT_FALSE(host.settle());
@@ -155,7 +155,7 @@ TEST_F(WebGpuFaults, AKernelThatIsRefusedEndsTheRequestAndTheNextEngineIsWell) {
   expect_answers(*device);
 }
 
-TEST_F(WebGpuFaults, AFailedAllocationRefusesTheModelAndTheNextEngineIsWell) {
+TEST_F(WebGpuFaults, AFailedAllocationRefusesTheModelAndTheNextEngineWorks) {
   const auto device = device_with({FaultPlan::At::buffer, 2, [](Host& host) -> std::optional<Error> {
                                      host.buffer(host.adapter().buffer_bytes * 2, webgpu::BufferUse::storage);
                                      return std::nullopt;

@@ -1,6 +1,6 @@
 // The goldens on the WebGPU device.
 #include "library.h"
-#include "tests/app/device_goldens.h"
+#include "tests/app/verify/device_goldens.h"
 
 namespace sluice {
 namespace {

@@ -31,7 +31,7 @@ class WebGpuPlans : public testing::Test {
   }
 };
 
-TEST_F(WebGpuPlans, SayWhatLiesWhereAndHowFastItWillBe) {
+TEST_F(WebGpuPlans, SayTheLayoutAndTheSpeed) {
   const Json whole = plan({});
   EXPECT_FALSE(whole.find("experts")->find("streamed")->as_bool());
   EXPECT_GT(whole.find("dispatches_per_token")->as_integer(), 0);

@@ -19,14 +19,14 @@ class WebGpuSlots : public testing::Test {
   }
 };
 
-TEST_F(WebGpuSlots, GiveTheBitsOfExpertsAtHand) {
+TEST_F(WebGpuSlots, GiveTheBitsOfResidentExperts) {
   for (const OpCase& one : cases_with_experts()) {
     expect_resident_bits(one, *webgpu_test_device(), Arithmetic::fast);
     expect_resident_bits(one, *webgpu_test_device(), Arithmetic::exact);
   }
 }
 
-TEST_F(WebGpuSlots, GiveThemBehindASharedExpert) {
+TEST_F(WebGpuSlots, GiveTheSameBitsBehindASharedExpert) {
   OpCase one = shared_expert_case();
   one.program = with_late_experts(std::move(one.program));
   expect_resident_bits(one, *webgpu_test_device(), Arithmetic::fast);
@@ -47,7 +47,7 @@ class SmallBindings final : public webgpu::HostFactory {
   webgpu::Adapter adapter_;
 };
 
-TEST_F(WebGpuSlots, LieInSeveralBuffersWhereABindingIsSmall) {
+TEST_F(WebGpuSlots, LieInSeveralBuffersIfBindingsAreSmall) {
   constexpr uint32_t kRows = 128, kColumns = 256;
   constexpr uint64_t kBindingBytes = 256 << 10;
   const webgpu::WeightFormat& format = *webgpu::weight_format(Format::q8_0);
@@ -68,7 +68,7 @@ TEST_F(WebGpuSlots, LieInSeveralBuffersWhereABindingIsSmall) {
   expect_resident_bits(c.done(), *device, Arithmetic::fast);  // with up to seven slots
 }
 
-TEST_F(WebGpuSlots, AreFilledWhileAnOpIsLookedFor) {
+TEST_F(WebGpuSlots, AreFilledDuringTheSearchForNonFiniteResults) {
   expect_resident_finding(shared_expert_case(), *webgpu_test_device());
 }
 

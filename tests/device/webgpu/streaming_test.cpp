@@ -26,7 +26,7 @@ class WebGpuStreaming : public testing::Test {
   }
 };
 
-TEST_F(WebGpuStreaming, AnswersAsWithAllExpertsThere) {
+TEST_F(WebGpuStreaming, AnswersAsWithResidentExperts) {
   const ProgramResult resident = run({});
   ASSERT_EQ(resident.status, 0) << resident.err;
   const ProgramResult few = run({"--expert-memory", "64k", "--stats"});

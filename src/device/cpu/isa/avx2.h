@@ -1,5 +1,5 @@
-// AVX2 with FMA and F16C: a vector is two registers. What the members mean stands in isa/scalar.h.
-// Only kernels_avx2.cpp includes this: code for one level must never serve another.
+// AVX2 with FMA and F16C: a vector is two registers. isa/scalar.h explains the members. Only kernels_avx2.cpp includes
+// this file, because code for one level must never be used for another.
 #pragma once
 
 #include <immintrin.h>

@@ -1,6 +1,6 @@
-// AVX-512 (F, BW, DQ, VL), with or without VNNI, with that with or without AMX: a vector is one register. What the
-// members mean stands in isa/scalar.h. With VNNI a lane multiplies four bytes. Each of the two belongs to one file:
-// code for one level must never serve another.
+// AVX-512 (F, BW, DQ, VL), also with VNNI, or with VNNI and AMX: a vector is one register. isa/scalar.h explains the
+// members. With VNNI a lane multiplies four bytes. Each variant belongs to one file, because code for one level must
+// never be used for another.
 #pragma once
 
 #include <immintrin.h>
@@ -156,9 +156,9 @@ struct Avx512 {
   };
   static_assert(sizeof(TileShapes) == 64);
 
-  // Between these two calls a thread may multiply tiles: sixteen rows with weights of `vectors` vectors, four integers
-  // a lane. Gives the shapes that were there before, and takes them back: the thread is the host program's, which may
-  // have set them up for itself once and for all.
+  // Between begin_tiles() and end_tiles() a thread may multiply tiles: sixteen rows by weights of `vectors` vectors,
+  // four integers a lane. The thread belongs to the host program, which may use tiles itself, so its shapes are saved
+  // and restored.
   static TileShapes begin_tiles(int vectors) {
     TileShapes before, shapes;
     _tile_storeconfig(&before);
@@ -176,8 +176,9 @@ struct Avx512 {
     __asm__ volatile("" ::"r"(&before) : "memory");
     _tile_loadconfig(&before);
   }
-  // Sums kSums, of four: what row r, `stride` bytes after the one before, and lane l multiply to. Both are signed.
-  // Tiles are named by literal numbers, which g++ pastes into text; nor does it know that loading them reads memory.
+  // Sums kSums, one of four tiles: the products of row r of x and lane l of the weights, both signed. Rows of x are
+  // `stride` bytes apart. g++ pastes the numbers of tiles into text, so they must be literals, and it does not know
+  // that loading a tile reads memory.
   template <int kSums>
   static void multiply_tiles(const int8_t* x, uint64_t stride, const I* weights) {
     static_assert(kSums < 4);

@@ -1,6 +1,6 @@
 // Arm's NEON with the dot product of bytes (Armv8.2 DotProd), with or without the products of matrices of bytes (I8MM):
-// a vector is four registers. What the members mean stands in isa/scalar.h; conversions of f16 are the processor's.
-// Each of the two belongs to one file: code for one level must never serve another.
+// a vector is four registers. isa/scalar.h explains the members. The processor converts f16. Each variant belongs to
+// one file, because code for one level must never be used for another.
 #pragma once
 
 #include <arm_neon.h>
@@ -199,8 +199,8 @@ struct Neon {
       weights[0].v[i] = low;
     }
   }
-  // sums + the products of those with eight integers of two rows: of each register a weight's with both rows, then the
-  // next one's.
+  // sums + the products of those weights and eight integers of two rows. A register has one weight's products with both
+  // rows, then the next weight's.
   static void dot_pairs(I (&sums)[2], const I* weights, const Quant* first, const Quant* second) {
     const int8x16_t rows = vcombine_s8(vld1_s8(first), vld1_s8(second));
     for (int w = 0; w < 2; ++w)

@@ -1,11 +1,11 @@
-// The vector type of plain C++, for any machine, and the description of what every instruction set brings:
+// The vector type of plain C++, for any machine. It also describes the members that every vector type has:
 //
 //   F   16 floats          I   16 words of 32 bits: integers, groups of four bytes, or kDotElements integers to
 //   multiply
 //
-// Sixteen lanes at every level, added up by one tree: kernels give the same bits on every level with fused
-// multiply-add. `n` is the number of elements that exist, 1 to 16; lanes beyond it load as zero and are not stored.
-// Stored numbers may lie at any address. When an operand is NaN, max and min return the second, as SSE does.
+// Every level has sixteen lanes and adds them by the same tree, so kernels give the same bits on every level with fused
+// multiply-add. `n` is the number of elements that exist, 1 to 16; other lanes load as zero and are not stored. Stored
+// numbers may have any address. If an operand is NaN, max and min return the second one, as SSE does.
 #pragma once
 
 #include <cstddef>
@@ -137,7 +137,7 @@ struct Scalar {
     for (int32_t& lane : all.lane) lane = x;
     return all;
   }
-  // One group of small integers in every lane.
+  // Copies one group of small integers to every lane.
   static I splat_group(const Quant* group) {
     int32_t bits;
     __builtin_memcpy(&bits, group, sizeof(bits));
@@ -151,7 +151,7 @@ struct Scalar {
     __builtin_memcpy(x.lane + 8, high, 32);
     return x;
   }
-  // Four from each.
+  // Four words from each address.
   static I load_words(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
     const std::byte* const from[] = {a, b, c, d};
     I x;
@@ -168,7 +168,7 @@ struct Scalar {
   static I shift_signed(const I& x, int n) {
     return each([&](int i) { return x.lane[i] >> n; });
   }
-  // Of every byte, 0 to 15, the element of the table.
+  // Replaces every byte, 0 to 15, by that element of the table.
   static I look_up(const int8_t (&table)[16], const I& x) {
     return each([&](int i) {
       uint32_t word = 0;
@@ -177,12 +177,12 @@ struct Scalar {
       return static_cast<int32_t>(word);
     });
   }
-  // The f16 in the lower half of every word.
+  // Decodes the f16 in the lower half of every word.
   static F low_f16(const I& x) {
     return map([&](int i) { return f32_from_f16(static_cast<uint16_t>(x.lane[i] & 0xffff)); });
   }
-  // Groups of four unsigned bytes as dot() takes weights, 4 / kDotElements vectors; less by `offset` where those are
-  // signed.
+  // Stores groups of four unsigned bytes as weights for dot(), in 4 / kDotElements vectors. If dot() takes signed
+  // weights, `offset` is subtracted.
   static void store_weights(I* to, const I& x, int offset) {
     for (int i = 0; i < 16; ++i) {
       const auto byte = [&](int b) { return (x.lane[i] >> 8 * b & 255) - offset; };
@@ -210,8 +210,8 @@ struct Scalar {
   static F to_float(const I& x) {
     return map([&](int i) { return static_cast<float>(x.lane[i]); });
   }
-  // x holds integers in [-127, 127]. Words in the order of store_weights: of each four the first and third, then the
-  // others.
+  // Stores integers in [-127, 127]. If dot() takes words, their order is that of store_weights: of each four the first
+  // and third, then the others.
   static void store_quants(Quant* to, const F& x) {
     for (int i = 0; i < 16; ++i) to[i / 4 * 4 + i % 2 * 2 + i / 2 % 2] = static_cast<Quant>(x.lane[i]);
   }

@@ -1,5 +1,5 @@
-// WebAssembly's SIMD128: a vector is four of its registers. What the members mean stands in isa/scalar.h. There is no
-// fused multiply-add and no f16: the bits are those of Scalar. Only kernels_simd128.cpp includes this.
+// WebAssembly's SIMD128: a vector is four of its registers. isa/scalar.h explains the members. There is no fused
+// multiply-add and no f16, so the bits are those of Scalar. Only kernels_simd128.cpp includes this file.
 #pragma once
 
 #include <wasm_simd128.h>
@@ -79,7 +79,7 @@ struct Simd128 {
     const Halves padded(from, n);
     return load_bf16(padded.bits);
   }
-  // Lane by lane: done once for a cached element, which is then read at every later step.
+  // Lane by lane, which is slow but rare: a cached element is converted once and read at every later step.
   static void store_f16(uint16_t* to, F x, int n = 16) {
     float lanes[16];
     store(lanes, x);
@@ -100,7 +100,7 @@ struct Simd128 {
   }
 
   static F fma(F x, F y, F z) { return x * y + z; }
-  // pmax(a, b) is a < b ? b : a, so that of a NaN and another the first comes out: operands swapped.
+  // pmax(a, b) is a < b ? b : a, which returns the first operand if one is NaN; so the operands are swapped.
   static F max(F x, F y) { return both(y, x, wasm_f32x4_pmax); }
   static F min(F x, F y) { return both(y, x, wasm_f32x4_pmin); }
   static F abs(F x) { return each(x, wasm_f32x4_abs); }

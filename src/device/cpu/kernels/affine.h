@@ -1,4 +1,4 @@
-// Integers of few bits with a factor and an offset for each group, as MLX keeps them (format/unsigned_bits.h).
+// Integers of few bits with a factor and an offset for each group, as in MLX files (format/unsigned_bits.h).
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -6,8 +6,8 @@
 
 namespace sluice::cpu {
 
-// Sixteen integers from a string of bits. Eight of them are a number of kBits bytes. Its halves are moved apart to 32
-// bits each, their halves to 16, and those to 8.
+// Unpacks sixteen integers of kBits bits. Eight integers are a number of kBits bytes. The number's halves move apart to
+// 32 bits each, then their halves to 16 bits, and then theirs to 8.
 template <class S, uint32_t kBits>
 struct UnsignedView {
   using B = Bytes<S>;
@@ -18,7 +18,8 @@ struct UnsignedView {
     __builtin_memcpy(&bits, from, kBits);
     return bits;
   }
-  // Of every 2 room bits the upper half of what they hold, to the upper room bits; `even`: a bit in every 2 room.
+  // Splits the number in every 2 room bits: its upper half moves to the upper room bits. `even` has one bit in every 2
+  // room.
   static Longs apart(Longs x, uint32_t room, uint64_t even) {
     const uint32_t held = room * kBits / 8;
     const uint64_t low = even * ((uint64_t{1} << held) - 1);
@@ -36,7 +37,8 @@ struct UnsignedView {
   }
 };
 
-// Rows of whole groups of whole sixteens, to the bits of decode_weight_row: a factor, then an offset, two roundings.
+// Decodes rows whose groups are multiples of 16. Multiplying by the factor and adding the offset round separately, so
+// the bits are those of decode_weight_row.
 template <class S>
 struct Affine {
   using F = typename S::F;

@@ -1,10 +1,11 @@
-// Attention over cached pages, and writing them.
+// Attention over cached pages, and writing to them.
 //
-// Keys of a page lie as [key width][64], so that scores of sixteen positions come from one vector without adding lanes;
-// values as [64][padded width]. Within a part of kPartPositions, tiles of 64 absolute positions are added in ascending
-// order with a running maximum (online softmax, Milakov and Gimelshein 2018): result = result * exp(old - new maximum)
-// + sum_j p_j value_j, j ascending; then parts are merged likewise. Each query's arithmetic is its own; queries taken
-// together only share the loads of positions that all of them see.
+// A page has keys as [key width][64] and values as [64][padded width]. A vector of keys gives the scores of sixteen
+// positions without adding lanes. Within a part of kPartPositions, tiles of 64 absolute positions are added in
+// ascending order with a running maximum (online softmax, Milakov and Gimelshein 2018): result = result * exp(old - new
+// maximum)
+// + sum_j p_j value_j, j ascending. Parts are merged by the same formula. Queries in one call share loads of positions
+// that all of them see, never arithmetic.
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -25,7 +26,7 @@ struct CacheF16 {
   static typename S::F load(const Element* from) { return S::load_f16(from); }
   static void store(Element* to, typename S::F x) { S::store_f16(to, x); }
 };
-// Stored lane by lane: an element is written once and read at every later step.
+// Stores lane by lane, which is slow but rare: an element is written once and read at every later step.
 template <class S>
 struct CacheBf16 {
   using Element = uint16_t;
@@ -108,13 +109,13 @@ struct Attend {
   }
 
  private:
-  // Of one query, over the tiles so far.
+  // The running maximum and sum of one query.
   struct Softmax {
     float largest = -__builtin_inff();
     float sum = 0.0f;
   };
 
-  // Tiles from `end` on are read by others.
+  // Sums the tiles of a part. Tiles from `end` on are not even prefetched, because other calls read them.
   static void sum_part(const AttendArgs& a, uint32_t part, uint32_t end) {
     Softmax softmax[kMaxQueries];
     const uint32_t width = cache_width(a.value_width);
@@ -143,7 +144,7 @@ struct Attend {
     return {from, query.last - begin < kTile ? query.last - begin + 1 : kTile};
   }
 
-  // A run of memory to be fetched while something else is computed, some lines at each step.
+  // Prefetches a run of memory during other work, some lines at each step.
   struct Ahead {
     const char* at = nullptr;
     uint64_t lines = 0;
@@ -161,10 +162,10 @@ struct Attend {
     const Element* keys;
     const Element* values;
     const Element* next_keys;  // null: no tile follows
-    bool fetched = false;      // by the queries before
+    bool fetched = false;      // earlier queries have fetched it
   };
 
-  // The sum of one query.
+  // The partial sum of one query.
   static float* partial(const AttendArgs& a, uint32_t query) {
     return a.scratch + uint64_t{query} * partial_floats(a.value_width);
   }
@@ -193,7 +194,7 @@ struct Attend {
     }
   }
 
-  // Of `count` queries that see something: the next X at once, or half as many where there are fewer.
+  // Adds the tile to the next X of `count` queries, or to half as many if fewer are left.
   template <int X>
   static uint32_t add_some(const AttendArgs& a, const Tile& tile, uint32_t query, uint32_t count, const Seen* of_query,
                            Softmax* softmax) {
@@ -204,11 +205,11 @@ struct Attend {
     return X;
   }
 
-  // Vectors of a tile of X queries.
+  // The vectors that X queries compute together.
   template <int X>
   static constexpr int kVectors = S::kTileQueries * S::kTileVectors / X < 4 ? S::kTileQueries * S::kTileVectors / X : 4;
 
-  // Queries [query, query + X).
+  // Adds the tile to queries [query, query + X).
   template <int X>
   static void add(const AttendArgs& a, const Tile& tile, uint32_t query, const Seen* of_query, Softmax* softmax) {
     alignas(64) float p[X][kTile];
@@ -243,7 +244,7 @@ struct Attend {
   static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
   static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-  // Products with some vectors of positions from `at` on, whose keys begin at `keys`.
+  // Computes the scores of some vectors of positions from `at` on, whose keys begin at `keys`.
   template <int X>
   static void score(const AttendArgs& a, const Element* keys, Ahead& values, const float* const (&q)[X],
                     float (&scores)[X][kTile], uint32_t at) {
@@ -263,8 +264,8 @@ struct Attend {
     for (int x = 0; x < X; ++x)
       for (int c = 0; c < C; ++c) S::store(scores[x] + at + 16 * c, sum[x][c]);
   }
-  // Adds the products with the latents of positions `range`, which lie as values do; some positions at once, so that
-  // sums do not wait for each other.
+  // Adds to scores the products with latents of positions `range`, which are laid out like values. It computes several
+  // positions at once, so that sums do not wait for each other.
   template <int X>
   static void score_latents(const AttendArgs& a, const Tile& tile, uint32_t query, const Seen& range,
                             float (&scores)[X][kTile]) {
@@ -298,8 +299,7 @@ struct Attend {
     return cap * Math<S>::tanh(scaled / cap);
   }
 
-  // Turns a query's scores into probabilities relative to the new maximum; returns what earlier results are to be
-  // multiplied with.
+  // Turns a query's scores into probabilities relative to the new maximum. Returns the factor for earlier results.
   static float normalise(float* p, const Seen& seen, Softmax& softmax) {
     for (uint32_t j = 0; j < seen.from; ++j) p[j] = -__builtin_inff();
     for (uint32_t j = seen.to; j < kTile; ++j) p[j] = -__builtin_inff();
@@ -320,7 +320,7 @@ struct Attend {
     return correction[0];
   }
 
-  // What X queries add to their results: p_j value_j for the positions that they see.
+  // X queries that add p_j value_j to their results, for the positions j that they see.
   template <int X>
   struct Mixed {
     const float (&p)[X][kTile];
@@ -331,7 +331,7 @@ struct Attend {
     Ahead keys{};
     float* results[X] = {};
   };
-  // Elements [d, d + 16 C) of the results.
+  // Adds to elements [d, d + 16 C) of the results.
   template <int X, int C>
   static void mix(const Tile& tile, Mixed<X>& m, uint32_t d) {
     F sum[X][C];
@@ -354,7 +354,7 @@ struct Attend {
     for (int x = 0; x < X; ++x)
       for (int c = 0; c < C; ++c) S::store(m.results[x] + d + 16 * c, sum[x][c]);
   }
-  // Positions that not all of them see.
+  // Adds positions that not all X queries see to one query's result.
   template <int X, int C>
   static void mix_one(const Element* values, const Mixed<X>& m, int x, const Seen& range, F (&sum)[C]) {
     for (uint32_t j = range.from; j < range.to; ++j)

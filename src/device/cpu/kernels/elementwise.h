@@ -11,7 +11,7 @@ struct Elementwise {
   using F = typename S::F;
   using M = Math<S>;
 
-  // body(i, n) for whole vectors, where n is absent, and then for the rest.
+  // Calls whole(i) for whole vectors and rest(i, n) for the n elements behind them.
   template <class Whole, class Rest>
   static void sweep(size_t count, const Whole& whole, const Rest& rest) {
     size_t i = 0;

@@ -1,5 +1,5 @@
-// Views of the formats with blocks of 256: q2_k to q6_k. Layouts stand in the formats' headers; here they are taken
-// sixteen elements at a time, part p of a block being elements [16 p, 16 p + 16).
+// Views of the formats with blocks of 256: q2_k to q6_k. The formats' headers have the layouts. Views read sixteen
+// elements at a time; part p of a block is elements [16 p, 16 p + 16).
 #pragma once
 
 #include "device/cpu/kernels/bytes.h"

@@ -1,5 +1,5 @@
-// Integer views (panel.h) of the formats with blocks of 256. Layouts stand in the formats' headers; their bytes are
-// read as words, word w of sixteen rows in one vector.
+// Integer views (panel.h) of the formats with blocks of 256. The formats' headers have the layouts. Bytes are read as
+// words; a vector has word w of sixteen rows.
 #pragma once
 
 #include "device/cpu/kernels/panel.h"
@@ -69,7 +69,7 @@ struct Q3_KIntegers {
   }
 };
 
-// Scales and minima of q4_k and q5_k (format/k_scales.h), in the words before their integers.
+// Reads scales and minima of q4_k and q5_k (format/k_scales.h) from the words before the integers.
 template <class S, class Block>
 SLUICE_INLINE void turn_k_scales(const typename S::I* words, Block* blocks) {
   using P = Panel<S>;

@@ -28,7 +28,7 @@ struct Q8_0Integers {
   }
 };
 
-// Blocks whose integers are the halves of sixteen bytes; two blocks are read at a time, so that words fill a vector.
+// Blocks whose integers are the halves of sixteen bytes. It reads two blocks at a time, so that words fill a vector.
 template <class S, class Format>
 struct HalvesOf32 {
   using P = Panel<S>;
@@ -38,8 +38,8 @@ struct HalvesOf32 {
   static constexpr size_t kElements = 64;
   static constexpr bool kHalves = false;
 
-  // make(at, block): makes the scales of the block stored there; finish(nibbles, v): the four bytes of vector v from
-  // the low four bits of each.
+  // make(at, block) makes the scales of the block stored at `at` and returns finish. finish(nibbles, v) makes the four
+  // bytes of vector v from the low four bits of each.
   template <class Rows, class Block, class Make>
   SLUICE_INLINE static void turn(const Rows& rows, size_t k, size_t columns, Block* blocks, int offset,
                                  const Make& make) {

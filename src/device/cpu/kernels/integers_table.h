@@ -1,4 +1,4 @@
-// Integer views (panel.h) of the formats whose 4-bit integers are places in a table: iq4_nl, iq4_xs, mxfp4.
+// Integer views (panel.h) of the formats whose 4-bit integers are indices into a table: iq4_nl, iq4_xs, mxfp4.
 #pragma once
 
 #include "device/cpu/kernels/integers_small.h"
@@ -7,7 +7,7 @@
 
 namespace sluice::cpu {
 
-// The table's numbers, above themselves by kOffset.
+// The table's numbers plus kOffset.
 template <class S>
 typename S::I looked_up(const int8_t (&table)[16], typename S::I places) {
   return S::look_up(table, places) ^ Panel<S>::every_byte(0x80);

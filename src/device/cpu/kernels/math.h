@@ -1,12 +1,12 @@
-// Elementary functions over 16 lanes, the same arithmetic in every lane.
+// Elementary functions over 16 lanes, with the same arithmetic in every lane.
 //
-// exp: x = n ln 2 + r with |r| <= ln(2) / 2, then the Taylor series of e^r to r^7, whose first missing term is
-// 0.35^8 / 8! = 6e-9 of the result, a tenth of a rounding. At most 2 ulp from the true value over the whole range, with
-// gradual underflow; NaN stays NaN.
+// exp: x = n ln 2 + r with |r| <= ln(2) / 2, then the Taylor series of e^r to r^7. Its first missing term is
+// 0.35^8 / 8! = 6e-9 of the result, a tenth of a rounding. The error is at most 2 ulp over the whole range, with
+// gradual underflow. NaN stays NaN.
 //
-// gelu: erfc(z) = t exp(P(t) - z^2) with t = 1 / (1 + z / 2), z >= 0, as in Hastings' approximations (1955); P of
+// gelu: erfc(z) = t exp(P(t) - z^2) with t = 1 / (1 + z / 2), z >= 0, as in Hastings' approximations (1955). P of
 // degree 9 is fitted to ln(erfc(z) exp(z^2) / t) in Chebyshev nodes over t in (0, 1], at most 1.9e-7 off. The result is
-// within 5e-7 |x| of the true value, and small ones keep their digits.
+// within 5e-7 |x| of the true value, and small results keep their digits.
 #pragma once
 
 #include "graph/ops/elementwise.h"

@@ -1,18 +1,5 @@
 // A panel is sixteen weight rows turned into lanes: lane l of a vector holds the next integers of weight row l. One
 // instruction multiplies them with the same broadcast activations, and no lane is ever added to another.
-//
-// A format's integer view (integers_k.h, integers_small.h) makes blocks of a panel from the stored blocks of its rows:
-//
-//   Stored     the format
-//   kElements  elements turned at a time; a multiple of 32
-//   kHalves    scales and minima belong to 16 elements, not 32
-//   kOffset    its integers are larger than the format's by this: 0, or kOffset, kHalfOffset (quantise.h)
-//   kMinimum   x = scale q + minimum
-//   turn(rows, k, columns, blocks)  elements [k, k + kElements); blocks behind the last column may hold anything
-//
-// `rows` are MappedRows, as in files, or PackedRows, turned beforehand. `blocks` are kept (PanelBlock) or multiplied at
-// once (product_8bit.h). They have scales[2] and minima[2] for the halves, the first for both, and put(v, bytes,
-// offset) for elements [4 v, 4 v + 4). Code that reads weights only once calls fetch_ahead of the rows.
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -30,7 +17,20 @@
 
 namespace sluice::cpu {
 
-// Blocks of 32 begin with the bytes that are no whole word; larger blocks end with them.
+// Integer views (integers_k.h, integers_small.h) make blocks of a panel from the stored blocks of its rows:
+//
+//   Stored     the format
+//   kElements  elements transposed at a time; a multiple of 32
+//   kHalves    scales and minima belong to 16 elements, not 32
+//   kOffset    added to the format's integers: 0, or kOffset, kHalfOffset (quantise.h)
+//   kMinimum   x = scale q + minimum
+//   turn(rows, k, columns, blocks)  transposes elements [k, k + kElements); blocks behind the last column are undefined
+//
+// `rows` are MappedRows, as in files, or PackedRows, transposed beforehand. `blocks` are kept (PanelBlock) or
+// multiplied at once (product_8bit.h). A block has scales[2] and minima[2] for its halves (or the first for both), and
+// put(v, bytes, offset) for elements [4 v, 4 v + 4). Code that reads weights only once calls fetch_ahead of the rows.
+
+// Blocks of 32 begin with the bytes outside whole words; larger blocks end with them.
 template <class Format>
 constexpr BlockPacking block_packing() {
   constexpr uint32_t kBytes = sizeof(typename Format::Block);
@@ -51,7 +51,7 @@ struct MappedRows {
       rows[i] = a.weight + (output + i < last ? output + i : last - 1) * a.weight_stride;
   }
 
-  // The next kWords words of every row, from byte `at` of a block on. At least eight.
+  // The next kWords words of every row, at least eight, from byte `at` of a block on.
   template <int kWords>
   void load_words(size_t block, size_t at, I (&words)[kWords]) const {
     static_assert(kWords >= 8);
@@ -64,7 +64,7 @@ struct MappedRows {
       for (int i = w - first; i < 8; ++i) words[first + i] = lanes[i];
     }
   }
-  // Four words of a block, four of another.
+  // Four words of one block, then four of another.
   void load_words(size_t block, size_t then, size_t at, I (&words)[8]) const {
     block = block * kBlockBytes + at;
     then = then * kBlockBytes + at;

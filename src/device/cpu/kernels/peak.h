@@ -1,5 +1,5 @@
-// The peak rate at which an instruction set multiplies and adds: a product's tile of accumulators in registers,
-// operands in the nearest cache. `sluice bench --ops` compares products with it.
+// Measures an instruction set's peak rate of multiplications and additions, with a product's tile of accumulators in
+// registers and operands in the nearest cache. `sluice bench --ops` compares products with it.
 #pragma once
 
 #include <cstddef>

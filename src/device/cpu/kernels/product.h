@@ -1,8 +1,8 @@
 // Products with f32 activations: weights are decoded sixteen at a time and never change the order of the sum.
 //
 // Output o of row r: lane l adds up elements i with i % 16 == l in ascending i, one fused multiply-add each; S::sum
-// adds the lanes. This holds for every format, for 1 and for n rows, and for a panel decoded beforehand, so that a
-// format whose weights are the same numbers gives the same bits.
+// adds the lanes. This holds for every format, for any number of rows, and for a panel decoded beforehand. So two
+// formats with equal weights give equal bits.
 //
 // Tiles of kTileWeights x kTileRows sums stay in registers. Many rows go in blocks (product_blocks.h).
 #pragma once
@@ -44,7 +44,7 @@ struct Product {
       for (int j = 0; j < X; ++j) out[j][i] = S::sum(sum[i][j]);
   }
 
-  // Outputs [first, last) of rows [row, row + X). Past the last output the last row of weights is read again.
+  // Outputs [first, last) of rows [row, row + X). Behind the last output it reads the last row of weights again.
   template <class View, int X>
   static void strip(const ProductArgs& a, const std::byte* weight, uint64_t stride, uint32_t row, uint32_t first,
                     uint32_t last) {
@@ -95,7 +95,7 @@ struct Product {
     }
   }
 
-  // Panel by panel, decoded to f32 first.
+  // Decodes weights to f32 panel by panel, then multiplies.
   template <auto kDecode>
   static void decoded_product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
     each_panel(a, first, last, scratch, [&](uint32_t begin, uint32_t end, float* panel) {
@@ -118,7 +118,7 @@ struct Product {
     });
   }
 
-  // For formats without a view: their own decoder.
+  // The decoder of a format that has no view.
   template <Format kFormat>
   static void decode_by_format(const std::byte* row, float* out, size_t n, float factor) {
     format_info(kFormat).decode(row, out, n);
@@ -137,7 +137,7 @@ struct Product {
       if (k < end) S::store(to, View::load16(row, k, static_cast<int>(end - k)));
   }
 
-  // decode(begin, end, to) for the rows of a panel, which then meets the rows of x.
+  // Calls decode(begin, end, to) for each panel's rows, then multiplies the panel by the rows of x.
   template <class Decode>
   static void each_panel(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch, const Decode& decode) {
     float* panel = scratch + kBlockScratch;

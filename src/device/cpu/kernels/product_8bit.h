@@ -15,7 +15,7 @@
 
 namespace sluice::cpu {
 
-// A block of a panel that is multiplied with one row while it is turned, and is not kept.
+// A block of a panel that is multiplied by one row while it is transposed, and not kept.
 template <class S, class View>
 struct DotBlock {
   static constexpr int kHalves = View::kHalves ? 2 : 1;
@@ -70,7 +70,7 @@ struct Product8Bit {
   }
 
  private:
-  static constexpr uint32_t kRowsTogether = 128;  // their blocks stay in the second cache for all weights
+  static constexpr uint32_t kRowsTogether = 128;  // the second cache holds their blocks for all weights
   static constexpr int kBlocksTogether = 16;
 
   static void store(const ProductArgs& a, uint32_t row, uint32_t output, uint32_t outputs, F sums) {
@@ -161,7 +161,7 @@ struct Product8Bit {
       for (int j = 0; j < X; ++j)
         dots[j] = S::dot(dots[j], weights.weights[v], S::splat_group(x[j][b].q + v * S::kDotElements));
   }
-  // The same two rows at a time, of paired weights; a single row is its own other.
+  // The same for paired weights, two rows at a time. A single last row is paired with itself.
   template <class View, int X>
   SLUICE_INLINE static void pair_dots(const PanelBlock<S>& weights, const Block* const (&x)[X], int b, int half,
                                       I (&dots)[X]) {

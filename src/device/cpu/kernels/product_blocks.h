@@ -1,7 +1,6 @@
-// Products with f32 activations for many rows, with the bits of product.h. The lanes of sums wait in memory while a
-// slice of columns is multiplied. The slice's weights are decoded once for a block of rows and stay in the first cache.
-//
-// A few panels take turns with the same slice, so they use the same activations from the second cache.
+// Products with f32 activations for many rows, with the bits of product.h. Columns are multiplied slice by slice, and
+// the lanes of sums stay in memory between slices. A slice's weights are decoded once for a block of rows, in the first
+// cache. A few panels take the same slice in turn, so they find its activations in the second cache.
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -12,7 +11,7 @@ template <class S>
 struct ProductBlocks {
   using F = typename S::F;
 
-  static constexpr uint32_t kFewestRows = 32 * S::kTileRows;  // from here on it is faster than whole columns
+  static constexpr uint32_t kFewestRows = 32 * S::kTileRows;  // with fewer rows product.h is faster
 
   // Outputs [first, last) of all rows, kPanels panels together. decode(output, k, n, to) gives elements [k, k + n) of a
   // row of weights as f32, padded with zeros to a multiple of sixteen.
@@ -66,7 +65,7 @@ struct ProductBlocks {
       }
   }
 
-  // Adds a slice to the sums of kCount rows. Past the last output the last row of weights is read again.
+  // Adds a slice to the sums of kCount rows. Behind the last output it reads the last row of weights again.
   template <uint32_t kCount>
   static void add_rows(const float* weights, uint32_t outputs, const std::byte* x, uint64_t x_stride, uint32_t n,
                        float* sums) {

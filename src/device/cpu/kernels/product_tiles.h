@@ -1,10 +1,9 @@
-// The products of product_8bit.h for many rows with tiles (AMX). One instruction multiplies sixteen activation rows
-// with a block of a panel. The integer sums are the same, and so are the float sums over blocks and every bit of the
-// result.
+// The products of product_8bit.h for many rows with tiles (AMX). One instruction multiplies sixteen activation rows by
+// a block of a panel. Integer sums and float sums over blocks are the same, so every bit of the result is.
 //
-// Panels of several times sixteen outputs are turned a few blocks at a time, so that they and their activations stay in
-// the first caches. A tile's sums go through memory: while one block is added to the rows' sums, the next one is stored
-// and the one after that is multiplied.
+// Several panels are transposed a few blocks at a time, so that they and their activations stay in the first caches. A
+// tile's sums go through memory. While one block is added to the rows' sums, the next one is stored and the one after
+// it is multiplied.
 #pragma once
 
 #include "device/cpu/kernels/product_8bit.h"
@@ -77,7 +76,7 @@ struct ProductTiles {
     }
   }
 
-  // Tiles take weights signed.
+  // Transposes weights and makes them signed, as tiles take them.
   template <class View, class Rows>
   static void turn(const Rows& rows, uint32_t columns, int block, int count, PanelBlock<S>* to) {
     for (int i = 0; i < count; i += View::kElements / kQuantElements)
@@ -92,7 +91,7 @@ struct ProductTiles {
     alignas(64) int32_t of[2][kTile][kPanelOutputs];
   };
 
-  // The sums of even blocks are made in the first two tiles, of odd ones in the other two.
+  // Sums of even blocks use the first two tiles, sums of odd blocks the other two.
   template <class View, int kOdd, int kHalf = 0>
   static void multiply(const PanelBlock<S>& weights, const std::byte* x, uint64_t x_stride) {
     const auto* q = reinterpret_cast<const Block*>(x)->q;

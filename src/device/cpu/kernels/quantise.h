@@ -22,8 +22,8 @@ struct QuantBlock {
   int32_t unused;
 };
 
-// The offset that makes integers of weights unsigned where dot() takes them so. If scales belong to 16 elements, the
-// numbers have at most 6 bits.
+// Added to weights' integers if dot() takes them unsigned. With a scale for every 16 elements, integers have at most 6
+// bits, so kHalfOffset is enough.
 inline constexpr int kOffset = 128;
 inline constexpr int kHalfOffset = 32;
 
@@ -32,7 +32,7 @@ struct Quantise {
   using F = typename S::F;
   using Block = QuantBlock<S>;
 
-  // Never a multiple of a large power of two, because rows would then evict each other from the cache.
+  // An odd number of blocks. With a large power of two, rows would evict each other from the cache.
   static uint64_t row_bytes(uint64_t columns) { return (columns / kQuantElements | 1) * sizeof(Block); }
 
   static void row(const float* x, std::byte* out, size_t columns) {

@@ -1,8 +1,8 @@
 // Kernels of the gated delta net: the short convolution and the delta rule, row by row.
 //
-// The columns of a head's state are independent: an update reads only k, q and the column's own part of v. So a call
-// takes a few vectors of columns, which fit into the first cache, and runs all rows of a sequence through them. Sums
-// along the key width are in ascending order in every column.
+// The columns of a head's state are independent: an update reads only k, q and the column's own part of v. A call runs
+// all rows of a sequence through a few vectors of columns, which fit into the first cache. Sums along the key width are
+// in ascending order in every column.
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -30,7 +30,7 @@ struct Recurrent {
   }
 
  private:
-  // How a vector is loaded and stored: all sixteen elements, or the n that exist.
+  // Load and store a vector: all sixteen elements, or only the n that exist.
   struct Whole {
     F load(const float* from) const { return S::load(from); }
     void store(float* to, const F& x) const { S::store(to, x); }

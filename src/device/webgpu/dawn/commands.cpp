@@ -7,7 +7,7 @@
 namespace sluice::webgpu {
 namespace {
 
-// Dispatches of a command buffer, where there are more: of the first, which the GPU waits for, and of each other.
+// The most dispatches of a command buffer: of the first one, for which the GPU waits, and of the others.
 constexpr uint32_t kFirstDispatches = 8, kMostDispatches = 48;
 constexpr PipelineId kNoPipeline = ~PipelineId{0};
 

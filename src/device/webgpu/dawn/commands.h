@@ -1,5 +1,4 @@
-// Command streams as Dawn's command buffers. The commands that the host expects next are encoded while the GPU computes
-// what came before them.
+// Command streams as Dawn's command buffers. While the GPU computes one submission, the expected next one is encoded.
 #pragma once
 
 #include <functional>
@@ -10,13 +9,13 @@
 
 namespace sluice::webgpu {
 
-// Where the bytes to be read back lie until the host can map them.
+// A buffer for bytes to read back, until the host can map it.
 struct Staging {
   dawn::Buffer buffer = nullptr;
   uint64_t bytes = 0;
 };
 
-// What commands call buffers and pipelines by number.
+// The buffers and pipelines that commands name by number.
 struct CommandObjects {
   const GpuDevice& gpu;
   const std::vector<dawn::Buffer>& buffers;

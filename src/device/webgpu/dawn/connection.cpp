@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kLongestSentence = 400;
 
-// Of the largest heap that the GPU computes in; 0: it does not say.
+// Bytes of the GPU's largest heap; 0: unknown.
 uint64_t memory_bytes(const dawn::Library& library, dawn::Adapter adapter) {
   if (library.adapter_has_feature(adapter, dawn::kAdapterMemoryHeaps) == 0) return 0;
   dawn::MemoryHeaps heaps;
@@ -49,7 +49,7 @@ Adapter describe(const dawn::Library& library, dawn::Adapter adapter, const dawn
   };
 }
 
-// Another release's layouts would put other numbers here.
+// Limits that no adapter has come from a release with other layouts.
 bool is_plausible(const dawn::Limits& limits, const Adapter& adapter) {
   const auto aligned = [](uint32_t n) { return n > 0 && n <= 256 && (n & (n - 1)) == 0; };
   return limits.bind_groups >= 4 && limits.bind_groups <= 64 && limits.storage_buffers >= kStorageBuffers &&

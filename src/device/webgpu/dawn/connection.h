@@ -1,4 +1,4 @@
-// The first steps with Dawn: an instance and its adapter, what that adapter can do, and how callbacks are waited for.
+// The connection to Dawn: an instance, its adapter with its limits, and waiting for callbacks.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,11 @@
 
 namespace sluice::webgpu {
 
-// A message of Dawn's as one sentence without its end: Dawn's have several lines, with the text of the kernel in them.
+// A message from Dawn on one line, without its final stop. Dawn's messages have several lines, with the text of a
+// kernel.
 std::string sentence(dawn::StringView message);
 
-// What a callback that is awaited writes.
+// The result that an awaited callback writes.
 struct Flag {
   bool done = false;
   uint32_t status = 0;

@@ -10,11 +10,11 @@ namespace {
 
 constexpr const char* kWanted = "want that of npm's bun-webgpu-linux-x64 0.1.7";
 
-// Dawn has no function that tells its release. Instead, an instance is asked what it can do, which needs no GPU: the
-// release that dawn.h declares answers 64, the most futures that one wait may be for, in the third member of a struct
-// of its layout. A release in which that limit, that struct or the number of a status is another one is refused here.
-// A release that differs elsewhere only gets through. connect() then refuses limits that no adapter has, and where the
-// program itself chooses the GPU, products must come out right first (app/open/self_check.h).
+// Dawn has no function that returns its release. Instead we ask an instance for its limits, which needs no GPU. The
+// release that dawn.h declares answers 64, the most futures of one wait, in the third member of a struct. A release
+// with another limit, another layout of that struct or another number of the status is refused here. A release that
+// differs elsewhere gets through. connect() then refuses limits that no adapter has, and a GPU that the program itself
+// chooses must first compute products correctly (app/open/self_check.h).
 Status check_release(const Library& library, const std::string& path) {
   constexpr size_t kMostFuturesOfAWait = 64;
   InstanceCapabilities capabilities;
@@ -36,7 +36,7 @@ std::string text(StringView view) {
   return {view.data, view.length == SIZE_MAX ? std::strlen(view.data) : view.length};
 }
 
-// A library with threads and drivers of its own is not safe to unload: it stays.
+// The library stays loaded: unloading one with its own threads and drivers is not safe.
 Result<std::shared_ptr<const Library>> Library::open(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)

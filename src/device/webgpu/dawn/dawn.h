@@ -1,9 +1,8 @@
-// Our own declarations of what we call of Dawn's C interface, as the library in npm's bun-webgpu-linux-x64 0.1.7 has
-// it. Layouts and enumerations differ between releases of Dawn and from published headers. Library::open therefore
-// refuses a library that lacks a function or answers otherwise than this release; check_release() in dawn.cpp says what
-// is asked and what that leaves open.
+// Our own declarations of the parts of Dawn's C interface that we call, as in npm's bun-webgpu-linux-x64 0.1.7. Layouts
+// and enumerations differ between releases of Dawn and from published headers. Library::open therefore refuses a
+// library that lacks a function or answers unlike this release (check_release() in dawn.cpp).
 //
-// Objects are counted references: each is released once by who made it.
+// Objects are counted references. Whoever makes one releases it once.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The GPU device that one host has, opened on a connection's adapter, and how it failed. The host's parts (pipelines.h,
+// The GPU device of one host, opened on a connection's adapter, and its failure. The host's parts (pipelines.h,
 // uploads.h, commands.h) share it; it outlives them.
 #pragma once
 

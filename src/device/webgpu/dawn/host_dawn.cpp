@@ -46,7 +46,7 @@ class DawnHost final : public Host {
     Flag flag{};
     Staging staging{};
     std::vector<HostRead> reads{};
-    uint64_t bytes = 0;  // of the reads
+    uint64_t bytes = 0;  // of all reads
   };
 
   const dawn::Library& api() const { return gpu_.api(); }
@@ -75,7 +75,7 @@ DawnHost::~DawnHost() {
     if (buffer != nullptr) api().release_buffer(buffer);
   for (const Staging& staging : free_staging_) api().release_buffer(staging.buffer);
   api().destroy_device(gpu_.device);
-  // Callbacks write to what is destroyed below.
+  // Callbacks write to members that are destroyed below.
   gpu_.wait_until([&] {
     return gpu_.gone && pipelines_.under_way() == 0 && !uploads_.under_way() &&
            std::all_of(abandoned_.begin(), abandoned_.end(), [](const auto& one) { return one->flag.done; });
@@ -203,7 +203,7 @@ std::optional<Status> DawnHost::poll(HostTicket ticket) {
       gpu_.fail(ErrorKind::io, cat("webgpu: a step did not end well (", pending.flag.message, ")"));
     else
       copy_out(pending);
-    uploads_.note_arrived();  // what came before the step has
+    uploads_.note_arrived();  // uploads before the step
   }
   if (found != pending_.end()) {
     if (gpu_.failure) abandoned_.push_back(std::move(found->second));

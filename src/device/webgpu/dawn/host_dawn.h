@@ -1,9 +1,9 @@
-// The native host: Dawn's C interface, in a library that is looked for and opened at run time. Its parts:
-//   dawn.h         what we call of the interface, and opening the library
+// The native host: Dawn's C interface, in a library that is opened at run time. Its parts:
+//   dawn.h         declarations of the interface, and opening the library
 //   connection.h   instance and adapter
-//   gpu_device.h   the device of one host, and how it failed
-//   pipelines.h    kernels and what is bound to them
-//   uploads.h      bytes on their way to the GPU
+//   gpu_device.h   the device of one host, and its failure
+//   pipelines.h    pipelines and bindings
+//   uploads.h      uploads to the GPU
 //   commands.h     command streams as command buffers
 #pragma once
 

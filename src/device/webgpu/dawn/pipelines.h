@@ -1,4 +1,4 @@
-// A host's pipelines and bindings. Dawn compiles kernels on threads of its own while others go on.
+// A host's pipelines and bindings. Dawn compiles kernels on its own threads.
 #pragma once
 
 #include <map>

@@ -48,8 +48,7 @@ Uploads::Relay* Uploads::mapped_relay() {
   return found == relays_.end() ? nullptr : found->get();
 }
 
-// One that may be written to, for which the GPU may have to be waited for; null after a failure, or where memory for
-// one cannot be had.
+// A relay that may be written to. May wait for the GPU. Null after a failure, or if there is no memory for one.
 Uploads::Relay* Uploads::take_relay() {
   if (Relay* const mapped = mapped_relay()) return mapped;
   gpu_.api().process_events(gpu_.connection->instance);

@@ -1,6 +1,6 @@
-// Bytes on their way to a GPU's buffers. They are copied to memory that the GPU reads, of which no more than some 64 MB
-// are in use at once. Large uploads go through relays, mapped buffers that are kept: what Dawn takes for each upload
-// itself is filled at 3 GB/s on an H200, a relay at 18.
+// Uploads to a GPU's buffers. Bytes are copied to memory that the GPU reads; at most about 64 MB of it are in use at
+// once. Large uploads go through relays, mapped buffers that are reused. Dawn's own memory for an upload is filled at 3
+// GB/s on an H200, a relay at 18.
 #pragma once
 
 #include <memory>

@@ -1,35 +1,11 @@
-// How a weight's rows lie on the GPU and how a kernel decodes them: one entry a format, grouped by family of formats
-// (weight_formats_*.cpp).
+// The layout of weights' rows on the GPU and their decoders in kernels: one entry for each format, grouped by family of
+// formats (weight_formats_*.cpp).
 //
 // A block of a file is cut into pieces (its scales, its low bits, ...). A row on the GPU has the first piece of all its
-// blocks, then the second piece of all of them, and so on. Each of these lists begins at a multiple of 16 bytes, so a
-// kernel reads four words at once whatever a block's size is, and a number's place in its list follows from its column.
-// A piece may be repacked (q4_k's scales become a byte each). Formats of one element a block have columns padded with
-// zeros to a multiple of 16; the kernel's vector is 0 there, too.
-//
-// Decoders are WGSL with the placeholder ${w}, the name of the weight's binding (wgsl_template.h). Declared for them:
-//   ${w}_COLUMNS, ${w}_ROW_WORDS     constants
-//   ${w}_PARTS                       parts of 16 elements in a block
-//   ${w}_BEGIN, ${w}_FIRST_ROW       the words at which the code-book and the rows begin
-//   ${w}_NAME                        the word of a row at which the list of the piece NAME begins
-//   ${w}_word(i), ${w}_four(i)       word i of the binding; words i to i + 3, where i is a multiple of 4
-//   ${w}_look_up(vec4u) -> vec4f     the format's numbers by index, where it has them
-//   ${w}_entry(u32) -> u32           an entry of its code-book, where it has one
-// Together they define
-//   fn ${w}_16(row: u32, part: u32) -> mat4x4f   elements 16 part to 16 part + 15, four a column
-// `row` counts from the binding's first row; `begin` is a row's first word. The results are those of decode_row(), but
-// a GPU may fuse a product and a sum, and may flush subnormal scales to 0.
-//
-// Matrix times vector works in units: what one lane loads of a row at once (products.h). A format may define
-//   ${w}_Unit                                               the unit's words
-//   fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit          loads them
-//   fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32   times columns x.a and x.b, whose sums are x.sums
-// Without these a unit is one part, decoded by ${w}_16. Constants: ${w}_UNITS in a row, of ${w}_UNIT parts each, which
-// lie ${w}_UNIT_STEP apart.
-//
-// Formats whose elements are integers may define, for products of integers (integer_tiles.h):
-//   fn ${w}_integers(row: u32, part: u32) -> Integers   16 signed bytes q of elements scale * q + offset
-//   const ${w}_OFFSETS                                  whether any offset is not 0
+// blocks, then the second piece of all blocks, and so on. Each of these lists begins at a multiple of 16 bytes, so a
+// kernel can read four words at once for any size of block. A number's column gives its place in the list. A piece may
+// be repacked (q4_k's scales become a byte each). Formats of one element a block have columns padded with zeros to a
+// multiple of 16; the kernel's vector is 0 there, too.
 #pragma once
 
 #include <array>
@@ -50,27 +26,51 @@ struct WeightPiece {
   const char* name = nullptr;
   size_t offset = 0;
   uint32_t bytes = 0;
-  // Where it is not those bytes as they are: makes `bytes` of a block.
+  // For a repacked piece: makes its `bytes` from a block.
   void (*repack)(const std::byte* block, std::byte* to) = nullptr;
 };
 
-// Parts of a unit: one; or two, `step` apart, where each 2 `step` parts are `step` units.
+// A unit has one part, or two that are `step` apart; then each 2 `step` parts are `step` units.
 struct UnitShape {
   uint32_t parts = 1, step = 1;
   bool operator==(const UnitShape&) const = default;
 };
 
+// Decoders are WGSL with the placeholder ${w}, the name of the weight's binding (wgsl_template.h). They may use:
+//   ${w}_COLUMNS, ${w}_ROW_WORDS     constants
+//   ${w}_PARTS                       parts of 16 elements in a block
+//   ${w}_BEGIN, ${w}_FIRST_ROW       the words at which the code-book and the rows begin
+//   ${w}_NAME                        the word of a row at which the list of the piece NAME begins
+//   ${w}_word(i), ${w}_four(i)       word i of the binding; words i to i + 3 for a multiple i of 4
+//   ${w}_look_up(vec4u) -> vec4f     the format's numbers by index, if it has them
+//   ${w}_entry(u32) -> u32           an entry of its code-book, if it has one
+// Together they define
+//   fn ${w}_16(row: u32, part: u32) -> mat4x4f   elements 16 part to 16 part + 15, four a column
+// `row` counts from the binding's first row; `begin` is a row's first word. The results are those of decode_row(), but
+// a GPU may fuse a product and a sum, and may flush subnormal scales to 0.
+//
+// Products of a matrix and a vector work in units: the words of a row that one lane loads at once (products.h). A
+// format may define
+//   ${w}_Unit                                               the unit's words
+//   fn ${w}_unit(row: u32, unit: u32) -> ${w}_Unit          loads them
+//   fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32   times columns x.a and x.b, whose sums are x.sums
+// Without these a unit is one part, decoded by ${w}_16. Constants: ${w}_UNITS in a row, of ${w}_UNIT parts each, which
+// are ${w}_UNIT_STEP apart.
+//
+// Formats with integer elements may define, for products of integers (integer_tiles.h):
+//   fn ${w}_integers(row: u32, part: u32) -> Integers   16 signed bytes q of elements scale * q + offset
+//   const ${w}_OFFSETS                                  whether any offset is not 0
 struct WeightFormat {
   Format format{};
-  std::array<WeightPiece, 5> pieces{};    // those with a name
-  std::array<const char*, 5> snippets{};  // one behind another
-  std::array<const char*, 2> unit{};      // its snippets; none: units of a part
+  std::array<WeightPiece, 5> pieces{};    // those with a name count
+  std::array<const char*, 5> snippets{};  // concatenated
+  std::array<const char*, 2> unit{};      // snippets of its unit; null: a unit is one part
   UnitShape unit_shape{};
   const char* integers = nullptr;
   // At most 16 integers of 8 bits.
   float (*number)(uint32_t index) = nullptr;
   uint32_t numbers = 0;
-  // The code-book: on the GPU in front of the rows of every binding, two entries a word.
+  // The code-book. On the GPU it stands before the rows of every binding, two entries a word.
   std::span<const uint16_t> grid{};
 
   uint32_t grid_words() const { return static_cast<uint32_t>(grid.size() / 2); }
@@ -80,7 +80,7 @@ struct WeightFormat {
   void pack_row(const std::byte* row, uint32_t columns, uint32_t* words) const;
 };
 
-// Null: the GPU does not compute with it.
+// Null: the GPU does not compute with this format.
 const WeightFormat* weight_format(Format format);
 
 // The families.
@@ -100,22 +100,22 @@ extern const char* const kScaledAndMoved;
 // ${w}_numbers by ${w}_indices(begin: u32, part: u32, quad: u32) -> vec4u.
 extern const char* const kLookedUp;
 
-// The format on the device: the file's, but f32 for weights in parts.
+// The format on the device: the file's, except f32 for weights in parts.
 Format device_format(Format stored, bool in_parts);
 // Neighbouring rows of an expert, at least one.
 struct WeightRows {
   uint32_t expert = 0, first = 0, count = 1;
 };
-// Packed, each into `row_words` words.
+// Packs rows, each into `row_words` words.
 void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words);
-// The decoder of a binding of that name, where its rows, behind the code-book, lie at the binding's begin; or anywhere
-// in it: then the kernel calls ${w}_begin_at(word) before it decodes.
+// The decoder of the binding `name`. at_begin: the code-book and the rows stand at the begin of the binding. anywhere:
+// the kernel calls ${w}_begin_at(word) before it decodes.
 enum class Rows : uint8_t { at_begin, anywhere };
 std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows = Rows::at_begin);
-// Its units, for kernels that multiply with it; behind the decoder.
+// The format's units, for kernels that multiply. The snippet goes behind the decoder.
 UnitShape unit_shape(Format device_format);
 std::string unit_snippet(Format device_format, const std::string& name);
-// Its integers; empty: it has none.
+// The snippet of the format's integers; empty: it has none.
 std::string integer_snippet(Format device_format, const std::string& name);
 
 }  // namespace sluice::webgpu

@@ -1,4 +1,4 @@
-// The part of weight_format.h that all families of formats share: packing rows, and the WGSL around their decoders.
+// The parts of weight_format.h that all families of formats share: packing of rows, and the WGSL around decoders.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -13,12 +13,12 @@ namespace {
 
 constexpr uint32_t kRowsAtOnce = 16;  // decoded together
 
-// Of a row: at least 16 elements' worth.
+// Blocks of a row on the GPU. Formats of one element a block are padded to a multiple of 16.
 uint64_t row_blocks(Format format, uint32_t columns) {
   const uint32_t elements = format_info(format).block_elements;
   return elements == 1 ? (uint64_t{columns} + 15) / 16 * 16 : columns / elements;
 }
-// Of a list: it ends where the next may begin.
+// Words of a list, up to the place where the next list may begin.
 uint64_t words_of(uint64_t bytes) { return (bytes + 15) / 16 * 4; }
 
 constexpr const char* kWords = R"(
@@ -74,7 +74,7 @@ std::string tables(const WeightFormat& format, const std::string& name) {
   return text;
 }
 
-// One behind another, in loads and stores of the piece's size where that is a usual one.
+// Copies pieces of blocks into a list, with loads and stores of the piece's size for usual sizes.
 void copy_pieces(const std::byte* from, size_t stride, size_t count, size_t bytes, std::byte* to) {
   const auto copy = [&](auto size) {
     for (size_t i = 0; i < count; ++i) std::memcpy(to + i * size, from + i * stride, size);

@@ -1,4 +1,4 @@
-// iq1_s to iq3_s: 256 elements a block, as entries of a code-book (format/iq_grids.h) under scales and signs.
+// iq1_s to iq3_s: 256 elements a block, as entries of a code-book (format/iq_grids.h) with scales and signs.
 #include "device/webgpu/formats/weight_format.h"
 #include "format/iq1.h"
 #include "format/iq2.h"

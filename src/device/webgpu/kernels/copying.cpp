@@ -5,7 +5,7 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 29;  // no cache holds a part worth mentioning
+constexpr uint64_t kMostBytes = uint64_t{1} << 29;  // so large that caches do not matter
 constexpr uint64_t kGroupBytes = 16 * 1024;         // of a workgroup
 
 constexpr const char* kCopy = R"(

@@ -1,6 +1,6 @@
-// Kernels of an experts op, without the weights' bindings and decoders: rows one by one (ops_experts.cpp), or an
-// expert's rows in tiles (ops_expert_tiles.cpp). Their texts call functions that find experts in the bound weights:
-// place_of(expert), first_of_gate(place), first_of_up and first_of_down.
+// Kernels of an op `experts`: for rows one by one (ops_experts.cpp), or for an expert's rows in tiles
+// (ops_expert_tiles.cpp). Bindings and decoders of the weights are added elsewhere. The texts call functions that find
+// an expert in the bound weights: place_of(expert), first_of_gate(place), first_of_up and first_of_down.
 #pragma once
 
 #include "device/webgpu/emitter.h"
@@ -9,7 +9,7 @@
 
 namespace sluice::webgpu {
 
-// Of all experts' rows, the tile's experts; or of all slots, a buffer's.
+// The experts in a tile of a weight, or the slots in a buffer of slots.
 struct PlaceRange {
   uint32_t first = 0, end = 0;
 };
@@ -19,21 +19,22 @@ struct Emitter::ExpertsKernels {
   const Experts& op;
   uint32_t hidden = 0, chosen = 0, width = 0, experts = 0;
   bool in_tiles = false;
-  // Words of scratch: activations of each choice, in tiles as integers and list by list; what each choice gives;
+  // Words of scratch: the activations of each choice (in tiles: as integers, list by list), and each choice's result.
   uint32_t inner = 0, products = 0;
-  ProductShape in{}, out{}, out_at_once{};  // of rows one by one; down products of a choice, and of a row's at once
-  // of tiles: rows as integers, the lists.
+  // For rows one by one: gate and up products; down products of one choice, and of all choices of a row at once.
+  ProductShape in{}, out{}, out_at_once{};
+  // For tiles, words of scratch: rows as integers, and the lists.
   uint32_t integers = 0, lists = 0;
 
-  // Whether rows and what they become can be read and written by fours.
+  // Whether rows and results can be read and written four words at once.
   bool fours() const {
     return hidden % 4 == 0 && width % 4 == 0 && emitter.at(op.x) % 4 == 0 && emitter.at(op.out) % 4 == 0;
   }
   Kernel inward(const PlaceRange& places) const;         // writes `inner`
   Kernel outward(const PlaceRange& places) const;        // writes `products`
-  Kernel added() const;                                  // adds them
-  Kernel outward_added(const PlaceRange& places) const;  // of rows one by one, both
-  Kernel listed() const;                                 // of tiles: writes the lists of those that have a place
+  Kernel added() const;                                  // adds `products`
+  Kernel outward_added(const PlaceRange& places) const;  // both, for rows one by one
+  Kernel listed() const;                                 // for tiles: lists the choices whose expert has a place
   uint64_t list_words(uint64_t choices) const;
   std::string weight_decoder(WeightId id, const char* name, Rows rows) const;
 

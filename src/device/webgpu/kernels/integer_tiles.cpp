@@ -13,7 +13,7 @@ constexpr uint32_t kPartsAtOnce = 4;
 // apart; the same place of the next part is two behind, in other banks.
 constexpr const char* kTile = R"(
 struct Integers { q: vec4u, scale: f32, offset: f32 }
-// Of bytes of at most 127.
+// For bytes of at most 127.
 fn bytes_less(q: vec4u, by: u32) -> vec4u {
   return ((q | vec4u(0x80808080u)) - vec4u(by)) ^ vec4u(0x80808080u);
 }

@@ -1,5 +1,5 @@
-// WGSL for integer tiles: tiles of a prompt's rows by outputs of one weight, or of several side by side, 64 columns at
-// a time in ascending order.
+// WGSL for integer tiles. A tile has rows of a prompt by outputs of one weight or of several. It takes 64 columns at a
+// time, in ascending order.
 //
 // 16 columns of a row are signed bytes and a scale that maps the largest number to 127. The weight has its own integers
 // (weight_format.h). Sixteen products are exact. Their scaled sums are added in f32, in one order for all rows. A GPU
@@ -34,17 +34,17 @@ inline uint32_t integer_words(uint32_t columns) { return columns / 16 * 6; }
 
 //   fn part_of(a: vec4f, b: vec4f, c: vec4f, d: vec4f) -> Part   of 16 columns
 //   fn put_parts(at: u32, parts: u32, pair: u32, first: Part, second: Part)
-// the latter into a row that begins at that word and has so many parts: parts 2 pair and 2 pair + 1.
+// put_parts() writes parts 2 pair and 2 pair + 1 of a row that begins at the word `at` and has `parts` parts.
 extern const char* const kRowsAsIntegers;
 
-// Makes a kernel one of such tiles of bindings of these names, with decoders and integers behind it, and adds to its
-// body what is between `begin` and `end`: statements that make sums_W[j][n] for each name W, of row r + ROW_SIDE * j of
-// the tile and output first_output + o * OUTPUTS_EACH + n. They want, besides the constant COLUMNS and
-// fn x_of_row(row: u32) -> u32, the word at which a row begins, in scope:
+// Gives a kernel the declarations of such tiles for bindings of these names, and appends to its body `begin`, the
+// statements of a tile and `end`. The kernel must have the bindings' decoders and integers. The statements make
+// sums_W[j][n] for each name W, of row r + ROW_SIDE * j of the tile and output first_output + o * OUTPUTS_EACH + n.
+// They need the constant COLUMNS, fn x_of_row(row: u32) -> u32 (the word at which a row begins), and in scope:
 //   thread
 //   first, count               the tile's rows, the same for all threads
 //   first_output, last_output  the tile's first output, the last of all
-//   W_first                    the row of the binding that output 0 is made of
+//   W_first                    the binding's row of output 0
 void use_integer_tile(Kernel& kernel, const IntegerTile& tile, std::span<const char* const> names,
                       const std::string& begin, const std::string& end);
 

@@ -1,10 +1,11 @@
 // The adapters of linears: two dispatches for all linears of the same rows.
 //
-//   adapter_inner  a x: a workgroup for each row, linear and four ranks, whose threads share the columns. Into scratch.
-//   adapter_outer  out + scale b (a x): a thread for each row and output; with the gated activation of two such sums,
-//                  where the linears are those of a gated run.
+//   adapter_inner  writes a x to scratch. A workgroup takes one row, one linear and four ranks; its threads split the
+//                  columns.
+//   adapter_outer  writes out + scale b (a x). A thread takes one row and output. For a gated run it also computes the
+//                  gated activation of two such sums.
 //
-// A row without an adapter is not written. A row's sums have one order, whatever the other rows are.
+// A row without an adapter is not written. The order of a row's sums does not depend on other rows.
 #include <algorithm>
 
 #include "base/text.h"
@@ -141,7 +142,7 @@ uint32_t inner_words(const WeightShape& a) { return (a.rows + kRanks - 1) / kRan
 
 }  // namespace
 
-// Where a row of x stands in the step, and the slots and scales of the i-th linear.
+// Declares the step's row of a row of x, and the slots and scales of the i-th linear.
 void Emitter::use_adapters(Kernel& kernel, std::span<const AdaptedLinear> linears) const {
   const bool all = kernel.extent.symbol == Symbol::rows;
   if (!all) kernel.params.push_back({"wanted", layout_.step().inputs[static_cast<size_t>(wanted_input(program_))]});
@@ -192,7 +193,7 @@ void Emitter::emit_adapter_inner(std::span<const AdaptedLinear> linears) {
   add(kernel);
 }
 
-// `gated`: the run that the linears are of, whose activation is made of the sums.
+// `gated`: the run to which the linears belong; its activation is computed from the sums.
 void Emitter::emit_adapter_outer(std::span<const AdaptedLinear> linears, const GatedRun* gated) {
   Kernel kernel{.name = gated == nullptr ? "adapter_outer" : "gated_adapter_outer",
                 .extent = type(linears.front().op->x).extent};

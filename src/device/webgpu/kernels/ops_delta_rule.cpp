@@ -1,6 +1,6 @@
-// delta_rule: a workgroup takes kColumns columns of a head's state over all rows of its sequence in the step, in their
-// order. A column is shared by kLanes threads, each of which holds every kLanes-th number of it from first row to last;
-// sums along it are of each thread's numbers, then of the threads, in ascending order.
+// delta_rule: a workgroup runs kColumns columns of a head's state through all rows of a sequence in the step, in order.
+// kLanes threads share a column; each holds every kLanes-th number of it in registers. A sum along the column adds each
+// thread's numbers, then the threads' sums, in ascending order.
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {

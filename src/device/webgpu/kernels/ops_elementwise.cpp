@@ -1,4 +1,4 @@
-// add, add_bias, mul, scale, clamp, softcap, activation, gated_activation, rope: a thread an element.
+// add, add_bias, mul, scale, clamp, softcap, activation, gated_activation, rope: one thread for each element.
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/wgsl_template.h"
 

@@ -1,10 +1,10 @@
-// experts of prompts, where weights have integers. One workgroup lists the choices expert by expert and cuts the lists
-// into tiles of rows; a dispatch over all of them multiplies each with its expert's gate and up, and leaves what comes
-// out as integers in the order of the lists; another multiplies those with down. How many tiles there are is known to
-// the GPU alone: workgroups are started for as many as there can be, and those beyond return.
+// experts for prompts, if the weights have integers. One workgroup lists the choices expert by expert and cuts the
+// lists into tiles of rows. One dispatch multiplies each tile by its expert's gate and up, and writes the activations
+// as integers in the order of the lists. Another dispatch multiplies these by down. Only the GPU knows the number of
+// tiles: workgroups are started for the most that there can be, and the rest return.
 //
-// An expert has few of a prompt's rows (512 rows that choose 8 of 128: some 32), so tiles have 32, of which a thread
-// passes over those that are not there.
+// An expert has few of a prompt's rows (about 32, if 512 rows choose 8 of 128 experts each). So tiles have 32 rows, and
+// threads skip the missing ones.
 #include <algorithm>
 #include <array>
 

@@ -1,12 +1,12 @@
-// experts: first gate, up, activation and the choice's weight for each choice of a row; then the choices' down products
-// of a row, each a number by itself, are added in ascending expert index.
+// experts: first gate, up, activation and the choice's weight for each choice of a row. Then a row's down products, one
+// for each choice, are added in ascending expert index.
 //
-//   all at hand     two dispatches, over the rows' chosen experts as route left them. Weights cut into tiles of whole
-//                   experts are a dispatch a tile.
-//   come and go     those that have a slot are computed with, one dispatch for each half and buffer of slots; when all
-//                   have been, another one adds. Each number goes through the same operations.
-//   prompts         where weights have integers: the choices are listed expert by expert, and both halves multiply
-//                   tiles of an expert's rows (ops_expert_tiles.cpp); then, too, another dispatch adds.
+//   resident   two dispatches over the rows' chosen experts, in the order of `route`. Weights in several tiles of whole
+//              experts have a dispatch for each tile.
+//   streamed   computes the experts in slots, with one dispatch for each half and buffer of slots. Once all experts are
+//              computed, another dispatch adds. Each number goes through the same operations.
+//   prompts    if the weights have integers: choices are listed expert by expert, and both halves multiply tiles of an
+//              expert's rows (ops_expert_tiles.cpp). Another dispatch adds.
 #include <algorithm>
 
 #include "device/webgpu/kernels/experts.h"
@@ -207,7 +207,7 @@ Kernel Emitter::ExpertsKernels::inward(const PlaceRange& places) const {
   return kernel;
 }
 
-// `times`: a row's choices, if each is a workgroup's own.
+// `times`: the choices of a row, if each has its own workgroups.
 Kernel Emitter::ExpertsKernels::outward_products(const PlaceRange& places, const ProductShape& shape, uint64_t times,
                                                  const char* body, const char* x) const {
   Kernel kernel = plain("experts_outward", shape.blocks(hidden), times);

@@ -1,5 +1,5 @@
-// Runs of ops over heads (graph/fusion.h): a workgroup a head of a row, of one chain after another. What is turned or
-// appended is read by other threads than made it, from workgroup memory.
+// Runs of ops over heads (graph/fusion.h). A workgroup computes one head of a row; the grid has one chain after
+// another. Elements that are turned or appended go through workgroup memory, because other threads read them.
 #include <algorithm>
 
 #include "base/text.h"
@@ -133,7 +133,7 @@ void Emitter::use_heads(Kernel& kernel, uint32_t width) const {
   kernel.snippets.emplace_back(kLoad);
 }
 
-// fn chain_N(row, head, thread), with its constants and parameters.
+// Declares fn chain_N(row, head, thread) with its constants and parameters.
 std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end) {
   const std::string n = cat(number);
   const auto param = [&](const char* name, auto value) { kernel.params.push_back({cat(name, "_", n), value}); };

@@ -1,4 +1,4 @@
-// linear of prompts, where fast arithmetic may take rows as integers: one dispatch writes them so, another multiplies
+// linear for prompts, if fast arithmetic may use integers: one dispatch writes the rows as integers, another multiplies
 // tiles of rows by outputs (integer_tiles.h).
 #include <array>
 

@@ -1,8 +1,13 @@
-// linear, and runs of it. Decode steps, and wanted rows: matrix times vector (products.h), of one matrix or several
-// side by side, or a gate's and what it is multiplied with; a workgroup takes up to four rows one after another, so
-// that what it reads of the weight for the first lies in caches for the others. Prompts: tiles of 64 rows by 64
-// outputs, 32 columns at a time in ascending order. Each is one order along the columns, whatever the number of rows.
-// Tiles are smaller on processors and for few outputs; the order is the same.
+// linear, and runs of it.
+//
+//   decode steps, wanted rows   matrix times vector (products.h), of one matrix, of several, or of a gate and the other
+//                               product. A workgroup takes up to four rows in turn; for the others the weight is
+//                               cached.
+//   prompts                     tiles of 64 rows by 64 outputs, 32 columns at a time in ascending order. Tiles are
+//   smaller
+//                               on processors and for few outputs, with the same order.
+//
+// In both, the order along the columns does not depend on the number of rows.
 #include <array>
 
 #include "base/text.h"
@@ -149,7 +154,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// What makes the row first; empty: it is in memory.
+// The text that makes the row first; empty: the row is in memory.
 std::string row_text(bool of_row, const char* is_first) {
   return of_row ? fill(kMakeRow, {{"is_first", is_first}}) : "";
 }
@@ -158,12 +163,13 @@ std::string row_text(bool of_row, const char* is_first) {
 
 bool Emitter::may_make_rows(const FusedRun& run, const ProductShape& shape, bool fours) const {
   if (run.rows_end == run.first_op) return true;
-  // Sums and what reductions need take the rest of it.
+  // The rest of workgroup memory is for sums and reductions.
   const uint64_t bytes = shape.staged_bytes() + uint64_t{4} * columns(std::get<Linear>(program_.ops[run.rows_end]).x);
   return fours && are_rows_of_fours(run.first_op, run.rows_end) && bytes + 3072 <= adapter_.workgroup_bytes;
 }
 
-// Several products of the same rows, or one of a tile of a matrix; the run's, or of one of its ops.
+// Emits several products of the same rows, or one product of a tile of a matrix: those of a whole run or of one of its
+// ops.
 bool Emitter::emit_products(std::span<const Product> products, const FusedRun& run) {
   const Linear& first = *products.front().op;
   const uint32_t columns = program_.weights[first.weight].shape.columns;
@@ -177,7 +183,7 @@ bool Emitter::emit_products(std::span<const Product> products, const FusedRun& r
     const Linear& op = *product.op;
     const WeightTile& tile = layout_.matrix(op.weight).tiles[product.tile];
     size.unit_parts = std::max(size.unit_parts, units_of(op.weight).parts);
-    // A gate and the product beside it have the shape, and so the order of sums, that they have as one kernel.
+    // Separate gate and up products keep the shape, and so the order of sums, of their common kernel.
     if (!run.gated || product.op == &first) size.outputs += program_.weights[op.weight].shape.rows;
     size.integers = size.integers && has_integers(op.weight);
     const uint64_t rows = program_.weights[op.weight].shape.rows;
@@ -242,7 +248,7 @@ void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
   add(kernel);
 }
 
-// Few outputs of long rows: a tile of them takes long, and most of the GPU has none.
+// Few outputs of long rows: a tile takes long, and most of the GPU would have no tile.
 bool Emitter::is_narrow(WeightId weight) const {
   const WeightShape& shape = program_.weights[weight].shape;
   return shape.columns >= 512 && shape.rows <= 32;

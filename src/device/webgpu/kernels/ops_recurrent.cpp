@@ -1,6 +1,6 @@
-// short_conv and delta_gates. A workgroup takes WIDTH channels of a row: of a run (graph/fusion.h) a head, which it may
-// norm, and the row's last one the gates. A row's taps are rows of the step as far back as its sequence goes there,
-// then the state.
+// short_conv and delta_gates. A workgroup takes WIDTH channels of a row. In a run (graph/fusion.h) these are a head,
+// which it may norm, and the row's last workgroup computes the gates. A row's taps are earlier rows of its sequence in
+// the step, then rows of the state.
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 

@@ -1,5 +1,5 @@
-// route: a workgroup a row. Its threads hold all choice scores on chip as keys that sort as numbers do, and count for
-// each how many go before it: larger ones, and equal ones of a lower index.
+// route: one workgroup for each row. It keeps all choice scores in workgroup memory, as keys that sort like numbers.
+// For each score its threads count the scores before it: larger ones, and equal ones with a lower index.
 #include <algorithm>
 #include <bit>
 

@@ -1,9 +1,9 @@
-// Runs of ops over whole rows (graph/fusion.h): a workgroup a row. A thread keeps elements thread, thread + THREADS,
-// ... of every value in registers - numbers, or four neighbours where the row can be read so - and only sums of squares
-// need others; they are added up in that order, then as sum_all does.
+// Runs of ops over whole rows (graph/fusion.h): one workgroup for each row. A thread keeps elements thread, thread +
+// THREADS, ... of every value in registers (numbers, or groups of four if the row can be read so). Only sums of squares
+// need other threads: each thread adds its elements in order, then sum_all adds the threads.
 //
-// Products of such a row may begin with the run itself: each workgroup makes the row again, in workgroup memory, and
-// the first one stores what others read. That costs less than a dispatch of its own and the wait behind it.
+// Products of such a row may include the run. Each workgroup then recomputes the row in workgroup memory, and the first
+// workgroup stores the values that others read. That is cheaper than a separate dispatch.
 #include <algorithm>
 
 #include "base/text.h"
@@ -33,7 +33,7 @@ constexpr const char* kFactor = R"(
 fn factor(at: u32, i: u32) -> f32 { return factors[at + i]; }
 fn one_factor(at: u32) -> f32 { return factors[at]; }
 )";
-// Each weight begins at a multiple of 16.
+// Every weight begins at a multiple of 16 words.
 constexpr const char* kFourFactors = R"(
 fn factor(at: u32, i: u32) -> vec4f { return factors[at / 4u + i]; }
 fn one_factor(at: u32) -> f32 { return factors[at / 4u].x; }
@@ -110,7 +110,7 @@ class Emitter::RowText {
     text_ += cat("  var ", name, ": array<Element, ROW_EACH>;\n");
     return name;
   }
-  // The registers that hold it; loaded at its first use.
+  // The registers of a value, which its first use loads.
   std::string value(ValueId id) {
     for (const auto& [known, name] : values_)
       if (known == storage(id)) return name;
@@ -165,7 +165,7 @@ class Emitter::RowText {
   uint32_t params_ = 0;
 };
 
-// Whether all of the ops' values, but single numbers of rows, are of whole fours.
+// Whether all values of the ops consist of whole groups of four, except those with one number a row.
 bool Emitter::are_rows_of_fours(uint32_t first_op, uint32_t end_op) const {
   bool fours = true;
   for (uint32_t i = first_op; i < end_op; ++i) {
@@ -178,8 +178,8 @@ bool Emitter::are_rows_of_fours(uint32_t first_op, uint32_t end_op) const {
   return fours;
 }
 
-// make_row() of those ops, as one snippet, for a kernel whose memory and threads are known. `kept`: what it leaves in
-// row_x; kNone: nothing. What ops from `end_op` to `read_to` read is not stored.
+// Adds make_row() of those ops as one snippet to a kernel whose memory and threads are set. `kept`: the value that it
+// leaves in row_x; kNone: none. Values that only ops [end_op, read_to) read are not stored.
 void Emitter::use_rows(Kernel& kernel, uint32_t first_op, uint32_t end_op, ValueId kept, uint32_t read_to) {
   ValueId first = kNone;
   for_each_output(program_.ops[first_op], [&](ValueId id) { first = id; });

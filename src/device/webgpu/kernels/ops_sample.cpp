@@ -1,9 +1,8 @@
-// sample: two dispatches. In the first a workgroup looks at a part of a wanted row's vocabulary: the largest logit, the
-// sum of exponentials, the candidates, and, adjusted and divided by the temperature, the best token. In the second a
-// workgroup a row puts the parts together; where the temperature asks for a choice by chance, its threads go over the
-// vocabulary together, as often as needed, and what depends on an order among tokens is found by halving the range of
-// keys that sort as logits do (top_k, top_p), so that nothing is sorted. Sums run in one order: a thread's tokens
-// ascending, then the threads, then the parts.
+// sample: two dispatches. In the first, each workgroup takes a part of a wanted row's vocabulary. It finds the largest
+// logit, the sum of exponentials, the candidates and the best token after adjustments and temperature. In the second,
+// one workgroup for each row merges the parts. If the temperature is not 0, its threads pass over the whole vocabulary
+// as often as needed. Nothing is sorted: top_k and top_p halve a range of keys that sort like logits. Sums have one
+// order: a thread's tokens ascending, then the threads, then the parts.
 #include <algorithm>
 
 #include "device/webgpu/emitter.h"

@@ -12,9 +12,9 @@ namespace {
 
 constexpr uint32_t kThreadsOfGroup = 512;
 constexpr uint32_t kMostLanes = 128;
-// Lanes are as many as leave each at most so many units, and more while all of a product's threads are few.
+// A product takes so many lanes that each has at most so many units, and more lanes while it has few threads.
 constexpr uint32_t kMostUnitsEach = 8, kLeastOfAllThreads = 32768;
-constexpr uint32_t kMostLoads = 8;                 // of units that are on their way at once
+constexpr uint32_t kMostLoads = 8;                 // of units, in flight at once
 constexpr uint32_t kStagedBytes = 12 * 1024;       // of workgroup memory, of which every WebGPU has 16 KB
 constexpr uint32_t kIntegerPart = 32, kPart = 64;  // bytes of a staged part
 

@@ -22,10 +22,10 @@ namespace sluice::webgpu {
 
 struct ProductSize {
   uint32_t columns = 0;
-  uint64_t outputs = 0;     // of all weights that a row of the step is multiplied with
-  uint32_t unit_parts = 1;  // the largest of the weights' formats
+  uint64_t outputs = 0;     // of all weights together, for one row of the step
+  uint32_t unit_parts = 1;  // the largest among the weights' formats
   uint32_t weights = 1;     // multiplied at once
-  uint32_t vectors = 1;     // with rows of the weight of their own; as many at once as there is room for
+  uint32_t vectors = 1;     // with weight rows of their own; as many are multiplied at once as there is room for
   bool integers = false;
 };
 
@@ -43,7 +43,7 @@ struct ProductShape {
 };
 ProductShape product_shape(const Adapter& adapter, const ProductSize& size);
 
-// What the functions of a kernel of that shape are made of:
+// Declares, for a kernel of that shape:
 //   first_output(block, thread)   of the thread's team, in that block of a workgroup's outputs
 //   first_stored(block, thread)   the first of four outputs that a thread stores, if stores(thread)
 //   vector_of(thread)             of the thread's team
@@ -52,15 +52,15 @@ ProductShape product_shape(const Adapter& adapter, const ProductSize& size);
 // `of_row`: the vector is in row_x, from word 0 on, which the kernel fills (ops_rows.cpp); otherwise in memory.
 void use_products(Kernel& kernel, const Adapter& adapter, const ProductShape& shape, bool of_row = false);
 
-// Rows of a weight: its binding's name, and the row that output ${output} is made of.
+// Rows of a weight: its binding's name, its units, and the weight row of output ${output}.
 struct RowsOf {
   std::string weight{};
   UnitShape units{};
   std::string row{};
 };
-// Statements, with `output`, `last` and `thread` in scope: sums that begin as zeros; what adds the products of each
-// weight's rows with the vector of `columns` at the word `x`; and what leaves them for four_sums(). Where a row has
-// several vectors, ${vector} in `x` is the vector's number.
+// Statements that set sums to zero, add the products of each weight's rows and the vector of `columns` columns at the
+// word `x`, and leave the sums for four_sums(). `output`, `last` and `thread` must be in scope. If a row has several
+// vectors, ${vector} in `x` is the vector's number.
 std::string added_products(const ProductShape& shape, const std::vector<RowsOf>& weights, const std::string& x,
                            const std::string& columns);
 

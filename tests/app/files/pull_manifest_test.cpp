@@ -1,0 +1,210 @@
+// Models of an Ollama registry, served on the loopback.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "app/files/pull.h"
+#include "base/files/file.h"
+#include "base/sha256.h"
+#include "checkpoint/places/ollama_store.h"
+#include "checkpoint/places/places.h"
+#include "tests/app/files/http_server.h"
+#include "tests/app/program.h"
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+std::string hex_of(std::string_view content) {
+  Sha256 sum;
+  sum.add(content);
+  return sum.finish_hex();
+}
+
+// A registry: what lies under which path of /v2/library/tiny.
+class PullManifest : public testing::Test {
+ protected:
+  PullManifest()
+      : server_([this](const ServerRequest& asked) { return answer(asked); }),
+        store_(folder_.path("store")),
+        model_(*read_file(SLUICE_TEST_DATA "/peer/gemma4_moe-bf16.gguf", 1 << 24)) {
+    setenv("no_proxy", "127.0.0.1", 1);
+  }
+
+  ServerReply answer(const ServerRequest& asked) {
+    const auto found = served_.find(asked.path);
+    if (found == served_.end()) return {404, {}, ""};
+    ServerReply reply = file_reply(asked, found->second, '"' + hex_of(found->second) + '"');
+    const auto cut = cut_.find(asked.path);
+    if (cut != cut_.end()) {
+      reply.sent_bytes = cut->second;
+      cut_.erase(cut);
+    }
+    return reply;
+  }
+
+  static std::string base() { return "/v2/library/tiny"; }
+  static std::string blob_url_path(std::string_view content) { return cat(base(), "/blobs/sha256:", hex_of(content)); }
+  std::string entry(std::string_view kind, std::string_view content) {
+    served_[blob_url_path(content)] = content;
+    return cat(R"({"mediaType":"application/vnd.ollama.image.)", kind, R"(","digest":"sha256:)", hex_of(content),
+               R"(","size":)", content.size(), "}");
+  }
+  std::string whole_manifest() {
+    return cat(R"({"schemaVersion":2,"config":)", entry("config", R"({"model_family":"gemma4"})"), R"(,"layers":[)",
+               entry("model", model_), ',', entry("system", "Be brief."), ',', entry("license", "free"), "]}");
+  }
+  void serve_manifest(const std::string& text, const std::string& tag = "e2b") {
+    served_[cat(base(), "/manifests/", tag)] = text;
+  }
+
+  PullRequest request(const std::string& tag = "e2b") const {
+    return {.url = server_.url(cat(base(), "/manifests/", tag)),
+            .sha256 = "",
+            .folder = store_,
+            .options = {.timeout_seconds = 20, .retries = 0}};
+  }
+  std::string refusal(const PullRequest& wanted) {
+    const Result<Pulled> pulled = pull_manifest(wanted, console_);
+    return pulled ? "pulled" : pulled.error().text;
+  }
+  std::string name() const { return cat(server_.host(), "/library/tiny:e2b"); }
+  bool named() const { return find_model(name(), {{store_}, {}, {}}).ok(); }
+  std::vector<std::string> blobs() const { return *list_directory(store_ + "/blobs"); }
+
+  std::map<std::string, std::string> served_;
+  std::map<std::string, size_t> cut_;  // paths whose next reply stops after so many bytes
+  HttpServer server_;
+  TemporaryFolder folder_;
+  Console console_;
+  const std::string store_;
+  const std::string model_;
+};
+
+TEST(PullUrl, AManifestIsKnownByItsPath) {
+  EXPECT_TRUE(is_manifest_url("https://registry.ollama.ai/v2/library/gemma4/manifests/e2b"));
+  EXPECT_TRUE(is_manifest_url("https://hf.co/v2/org/repo-GGUF/manifests/Q4_K_M?x=y"));
+  for (const char* url : {"https://a/v2/library/gemma4/manifests/sha256:00", "https://a/v2/library/gemma4/manifests/",
+                          "https://a/v2/gemma4/manifests/e2b", "https://a/v2/../gemma4/manifests/e2b",
+                          "https://a/m.gguf", "m", "https://a/v2/library/gemma4/blobs/sha256:00",
+                          "https://a/v2/a/b/c/manifests/d", "ftp://a/v2/b/c/manifests/d"}) {
+    EXPECT_FALSE(is_manifest_url(url)) << url;
+  }
+}
+
+TEST_F(PullManifest, AModelComesIntoAStoreAndIsFoundByName) {
+  const std::string manifest = whole_manifest();
+  serve_manifest(manifest);
+  const Result<Pulled> pulled = pull_manifest(request(), console_);
+  ASSERT_TRUE(pulled.ok()) << pulled.error().text;
+  EXPECT_EQ(pulled->name, name());
+  EXPECT_EQ(pulled->path, store_ + "/blobs/sha256-" + hex_of(model_));
+  EXPECT_EQ(pulled->sha256, hex_of(manifest));
+  EXPECT_GT(pulled->bytes, model_.size());
+  EXPECT_EQ(pulled->fetched, pulled->bytes);
+  EXPECT_EQ(blobs().size(), 4u);
+  const Result<ModelFiles> files = find_model(name(), {{store_}, {}, {}});
+  ASSERT_TRUE(files.ok()) << files.error().text;
+  EXPECT_EQ(files->path, pulled->path);
+  EXPECT_EQ(files->system, "Be brief.");
+  EXPECT_EQ(*read_file(files->path, 1 << 24), model_);
+}
+
+TEST_F(PullManifest, FilesThatExistAreNotFetchedAgain) {
+  serve_manifest(whole_manifest());
+  ASSERT_EQ(refusal(request()), "pulled");
+  const size_t before = server_.requests().size();
+  const Result<Pulled> again = pull_manifest(request(), console_);
+  ASSERT_TRUE(again.ok()) << again.error().text;
+  EXPECT_EQ(again->fetched, 0u);
+  EXPECT_EQ(server_.requests().size(), before + 1);  // the manifest
+}
+
+TEST_F(PullManifest, ADamagedBlobIsFetchedAnew) {
+  serve_manifest(whole_manifest());
+  ASSERT_EQ(refusal(request()), "pulled");
+  const std::string path = store_ + "/blobs/sha256-" + hex_of(model_);
+  std::string damaged = model_;
+  damaged[1000] ^= 1;
+  ASSERT_TRUE(write_file(path, damaged).ok());
+  EXPECT_EQ(refusal(request()), "pulled");
+  EXPECT_EQ(*read_file(path, 1 << 24), model_);
+}
+
+TEST_F(PullManifest, ABlobThatWasCutGoesOn) {
+  serve_manifest(whole_manifest());
+  cut_[blob_url_path(model_)] = 500'000;
+  EXPECT_THAT(refusal(request()), EndsWith("(500.0 kB are kept: the same command goes on from there)"));
+  EXPECT_FALSE(named());
+  const Result<Pulled> pulled = pull_manifest(request(), console_);
+  ASSERT_TRUE(pulled.ok()) << pulled.error().text;
+  EXPECT_EQ(pulled->bytes - pulled->fetched, 500'000u);
+  EXPECT_TRUE(named());
+}
+
+TEST_F(PullManifest, AWrongBlobNeverGetsAName) {
+  serve_manifest(whole_manifest());
+  std::string& served = served_[blob_url_path(model_)];
+  served[1000] ^= 1;
+  EXPECT_EQ(refusal(request()), cat(server_.url(blob_url_path(model_)), ": SHA-256 is ", hex_of(served), ": want ",
+                                    hex_of(model_), "; nothing of it is kept"));
+  EXPECT_FALSE(named());
+  EXPECT_THAT(blobs(), IsEmpty());
+}
+
+TEST_F(PullManifest, ABlobOfAnotherLengthIsRefused) {
+  serve_manifest(whole_manifest());
+  served_[blob_url_path(model_)] = "short";
+  EXPECT_EQ(refusal(request()),
+            cat(server_.url(blob_url_path(model_)), ": the server has 5 bytes: want ", model_.size()));
+  EXPECT_THAT(blobs(), IsEmpty());
+}
+
+TEST_F(PullManifest, TheManifestsOwnDigestIsHeld) {
+  serve_manifest(whole_manifest());
+  PullRequest wanted = request();
+  wanted.sha256 = std::string(64, '0');
+  EXPECT_EQ(refusal(wanted),
+            cat(wanted.url, ": SHA-256 is ", hex_of(whole_manifest()), ": want ", std::string(64, '0')));
+  EXPECT_FALSE(std::filesystem::exists(store_));
+}
+
+TEST_F(PullManifest, AListGivesItsFirstModel) {
+  const std::string pieces = cat(R"({"layers":[)", entry("tensor", "piece"), "]}");
+  const std::string whole = whole_manifest();
+  const auto member = [&](const std::string& manifest) {
+    served_[cat(base(), "/manifests/sha256:", hex_of(manifest))] = manifest;
+    return cat(R"({"mediaType":"m","digest":"sha256:)", hex_of(manifest), R"(","size":)", manifest.size(), "}");
+  };
+  serve_manifest(cat(R"({"manifests":[)", member(pieces), ',', member(whole), "]}"));
+  EXPECT_EQ(refusal(request()), "pulled");
+  EXPECT_TRUE(named());
+  serve_manifest(cat(R"({"manifests":[)", member(pieces), "]}"));
+  EXPECT_EQ(refusal(request()), request().url + ": a list of 1 manifests, none of them with a GGUF model: want one");
+}
+
+TEST_F(PullManifest, AnythingButAManifestIsRefusedBeforeFilesAreFetched) {
+  serve_manifest("<html>");
+  EXPECT_THAT(refusal(request()), StartsWith(request().url + ": no JSON at byte"));
+  serve_manifest(cat(R"({"layers":[)", entry("tensor", "piece"), "]}"));
+  EXPECT_EQ(refusal(request()), request().url + ": a model without a GGUF file: want a model layer");
+  serve_manifest(R"({"layers":[{"mediaType":"application/vnd.ollama.image.model","size":5,)"
+                 R"("digest":"sha256:../../../../../../../../../../../../../../../../../../../etc/cron.d/x"}]})");
+  EXPECT_EQ(
+      refusal(request()),
+      request().url +
+          ": digest sha256:../../../../../../../../../../../../../../../../../../../etc/cron.d/x: want sha256: and "
+          "64 hexadecimal digits");
+  EXPECT_EQ(refusal(request("none")), request("none").url + ": not on the server (status 404)");
+  EXPECT_FALSE(std::filesystem::exists(store_));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,261 @@
+// A chat at a terminal: the program on its own pseudo terminal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "base/files/file.h"
+#include "base/text.h"
+#include "tests/app/program.h"
+#include "tests/app/run/terminal.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kViolin = "violin (noun): bowed stringed instrument";
+constexpr const char* kCello = "cello (noun): a large stringed instrument";
+
+TEST(Chat, AnswersLineByLineAndLeaves) {
+  Terminal terminal({"run", "demo", "--greedy"});
+  terminal.wait_for("> ");
+  terminal.type("What is a violin?\n");
+  EXPECT_THAT(terminal.wait_for("family.\r\n> "), HasSubstr(kViolin));
+  terminal.type("And a cello?\n");
+  EXPECT_THAT(terminal.wait_for("playing.\r\n> "), HasSubstr("cello (noun): a large stringed instrument"));
+  terminal.type("/quit\n");
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST(Chat, TheSecondTurnComputesOnlyWhatIsNew) {
+  Terminal terminal({"run", "demo", "--greedy", "--stats"});
+  terminal.wait_for("> ");
+  terminal.type("What is a violin?\n");
+  EXPECT_THAT(terminal.wait_for("\r\n> "), HasSubstr("prompt  17 tokens, 0 of them reused"));
+  terminal.type("And a cello?\n");
+  // The first question, its answer and the end of its turn stand; the demo's own golden answer follows.
+  const std::string shown = terminal.wait_for("ended by stop");
+  EXPECT_THAT(shown, HasSubstr("cello (noun): a large stringed instrument"));
+  EXPECT_THAT(shown, HasSubstr("prompt  59 tokens, 42 of them reused"));
+}
+
+TEST(Chat, CommandsHelpSystemClearStats) {
+  Terminal terminal({"run", "demo", "--greedy"});
+  terminal.wait_for("> ");
+  const auto said = [&](const char* line) {
+    terminal.type(line);
+    return terminal.wait_for("\r\n> ");
+  };
+  EXPECT_THAT(said("/help\n"), HasSubstr("/system TEXT"));
+  EXPECT_THAT(said("/stats\n"), HasSubstr("no answer yet"));
+  EXPECT_THAT(said("/system\n"), HasSubstr("no system message"));
+  said("/system Be brief.\n");
+  EXPECT_THAT(said("/system\n"), HasSubstr("\nBe brief.\r\n"));
+  EXPECT_THAT(said("/dance\n"), HasSubstr("no command /dance: /help lists them"));
+  said("/clear\n");
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+// The terminal's own line mode, which holds until the line editor reads, turns a Ctrl-D into a null character.
+TEST(Chat, WhatIsTypedAheadIsTakenAtThePrompt) {
+  Terminal terminal({"run", "demo", "--greedy"});
+  terminal.wait_for("> ");
+  terminal.type("What is a violin?\n/stats\n\x04");
+  EXPECT_THAT(terminal.wait_for("tokens/s"), HasSubstr(kViolin));
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST(Chat, CtrlCTwiceLeaves) {
+  Terminal terminal({"run", "demo"});
+  terminal.wait_for("> ");
+  terminal.type("half a line\x03");
+  EXPECT_THAT(terminal.wait_for("leaves\r\n"), HasSubstr("Ctrl-C again or /quit leaves"));
+  terminal.wait_for("> ");
+  terminal.type("\x03");
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST(Chat, CtrlCStopsTheAnswerAndTheChatGoesOn) {
+  // Never the end of a turn: the answer would fill the context.
+  Terminal terminal({"run", "demo", "--logit-bias", "16=-inf", "--logit-bias", "1=-inf", "--logit-bias", "9=-inf"});
+  terminal.wait_for("> ");
+  terminal.type("What is a violin?\n");
+  terminal.wait_for("(noun)");
+  terminal.type("\x03");
+  EXPECT_THAT(terminal.wait_for("\r\n> "), HasSubstr("\r\n> "));
+  terminal.type("/quit\n");
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST(Chat, CtrlCStopsASingleAnswerWithStatus130) {
+  Terminal terminal({"run", "demo", "What is a violin?", "--logit-bias", "16=-inf", "--logit-bias", "1=-inf",
+                     "--logit-bias", "9=-inf"});
+  terminal.wait_for("(noun)");
+  terminal.type("\x03");
+  EXPECT_EQ(terminal.wait_for_end(), 130);
+}
+
+TEST(Chat, ALineEndingInABackslashGoesOn) {
+  Terminal terminal({"run", "demo", "--greedy"});
+  terminal.wait_for("> ");
+  terminal.type("What is \\\n");
+  terminal.wait_for("... ");
+  terminal.type("a violin?\n");
+  EXPECT_THAT(terminal.wait_for("\r\n> "), HasSubstr("(noun)"));
+}
+
+// The terminal echoes what is typed, so the answer's own words tell.
+TEST(Chat, ThreeQuotesBeginAndEndAPromptOfSeveralLines) {
+  Terminal terminal({"run", "demo", "--greedy"});
+  terminal.wait_for("> ");
+  terminal.type("\"\"\"/What is\n");
+  terminal.wait_for("... ");
+  terminal.type("a violin?\"\"\"\n");
+  EXPECT_THAT(terminal.wait_for("\r\n> "), HasSubstr("(noun)"));
+  terminal.type("/system \"\"\"Be\n");
+  terminal.wait_for("... ");
+  terminal.type("brief.\"\"\"\n");
+  terminal.wait_for("> ");
+  EXPECT_THAT(terminal.say("/system"), HasSubstr("\nBe\r\nbrief.\r\n"));
+}
+
+TEST(Chat, UndoTakesBackTheLastQuestionAndItsAnswer) {
+  Terminal terminal({"run", "demo", "--greedy", "--stats"});
+  terminal.wait_for("> ");
+  EXPECT_THAT(terminal.say("/undo"), HasSubstr("nothing to take back"));
+  terminal.say("What is a violin?");
+  terminal.say("What is a dog?");
+  EXPECT_THAT(terminal.say("/undo"), HasSubstr("took back: What is a dog?"));
+  // As if the dog had never been asked for: the second turn of TheSecondTurnComputesOnlyWhatIsNew.
+  const std::string shown = terminal.say("And a cello?");
+  EXPECT_THAT(shown, HasSubstr(kCello));
+  EXPECT_THAT(shown, HasSubstr("prompt  59 tokens, 43 of them reused"));  // the end of the turn was run for the dog
+}
+
+// What of it is not computed again: conversation_test.cpp.
+TEST(Chat, ASavedConversationGoesOnWhereItStood) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("talk.json");
+  {
+    Terminal terminal({"run", "demo", "--greedy"});
+    terminal.wait_for("> ");
+    terminal.say("What is a violin?");
+    EXPECT_THAT(terminal.say("/save " + file), HasSubstr("saved 2 messages"));
+  }
+  Terminal terminal({"run", "demo", "--stats", "--temperature", "5"});  // greedy comes from the file
+  terminal.wait_for("> ");
+  EXPECT_THAT(terminal.say("/load " + folder.path("none.json")), HasSubstr("none.json: cannot open: no such file"));
+  EXPECT_THAT(terminal.say("/load " + file), HasSubstr("loaded 2 messages\r\n"));
+  const std::string shown = terminal.say("And a cello?");
+  EXPECT_THAT(shown, HasSubstr(kCello));
+  EXPECT_THAT(shown, HasSubstr("prompt  59 tokens, "));
+}
+
+TEST(Chat, AnotherModelGoesOnWithTheConversation) {
+  const TemporaryFolder folder;
+  const std::string other = folder.path("other.gguf"), file = folder.path("talk.json");
+  ASSERT_EQ(run_sluice({"convert", "demo", other, "--to", "bf16"}).status, 0);
+  Terminal terminal({"run", "demo", "--greedy", "--stats"});
+  terminal.wait_for("> ");
+  terminal.say("What is a violin?");
+  EXPECT_THAT(terminal.say("/model " + folder.path("none")), HasSubstr("none: no such file or directory"));
+  EXPECT_THAT(terminal.say("/model"), HasSubstr("\ndemo  "));
+  terminal.say("/model " + other);
+  EXPECT_THAT(terminal.say("/model"), HasSubstr("other.gguf"));
+  const std::string shown = terminal.say("And a cello?");
+  EXPECT_THAT(shown, HasSubstr("(noun): a large stringed instrument"));
+  EXPECT_THAT(shown, HasSubstr("prompt  59 tokens, 0 of them reused"));
+  // What it says now is no conversation of the demo's.
+  terminal.say("/save " + file);
+  terminal.say("/model demo");
+  EXPECT_THAT(terminal.say("/load " + file), HasSubstr("want that model (/model NAME)"));
+}
+
+TEST(Chat, ArrowKeysBringBackLinesOfEarlierChats) {
+  const TemporaryFolder folder;
+  {
+    Terminal terminal({"run", "demo", "--greedy"}, folder.path());
+    terminal.wait_for("> ");
+    terminal.say("What is a violin?");
+    terminal.say("/stats");
+    terminal.type("/quit\n");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+  }
+  EXPECT_EQ(*read_file(folder.path("sluice/history"), 1000), "What is a violin?\n/stats\n/quit\n");
+  EXPECT_EQ(list_directory(folder.path("sluice"))->size(), 1u);  // nothing is left beside it
+  Terminal terminal({"run", "demo", "--greedy"}, folder.path());
+  terminal.wait_for("> ");
+  terminal.type("\x1b[A\x1b[A\x1b[A\n");
+  EXPECT_THAT(terminal.wait_for("\r\n> "), HasSubstr(kViolin));
+}
+
+TEST(Chat, NoHistoryKeepsNothing) {
+  const TemporaryFolder folder;
+  Terminal terminal({"run", "demo", "--greedy", "--no-history"}, folder.path());
+  terminal.wait_for("> ");
+  terminal.say("/stats");
+  terminal.type("/quit\n");
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+  EXPECT_TRUE(list_directory(folder.path())->empty());
+}
+
+// ---- README.md
+
+// The lines that follow a command in the README's session, and after them the next command.
+std::vector<std::string> shown_in_readme(const std::string& command) {
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (const std::string& line : split(*read_file("README.md", 1 << 20), '\n')) {
+    if (inside && (!starts_with(line, "    ") || starts_with(line, "    $ ")) && !line.empty()) break;
+    if (inside) lines.push_back(line.empty() ? "" : line.substr(4));
+    inside = inside || line == "    $ build/release/sluice " + command;
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+TEST(Readme, TheAnswerIsReal) {
+  const std::vector<std::string> lines = shown_in_readme("run \"What is a violin?\"");
+  EXPECT_EQ(split(run_sluice({"run", "What is a violin?"}).out, '\n')[0], lines.at(0));
+}
+
+TEST(Readme, TheChatIsReal) {
+  Terminal terminal({"run"});
+  std::string shown = terminal.wait_for("> ");
+  std::string wanted;
+  for (const std::string& line : shown_in_readme("run")) {
+    wanted += line + "\r\n";
+    if (!starts_with(line, "> ")) continue;
+    terminal.type(line.substr(2) + "\n");
+    shown += terminal.wait_for(line == "> /quit" ? "/quit\r\n" : "\r\n> ");
+  }
+  EXPECT_EQ(shown, wanted);
+  EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+// All but what the machine decides: its name, its instruction set, and digits of differences.
+TEST(Readme, TheVerificationIsReal) {
+  const std::string command =
+      "verify tests/data/gemma4_moe --golden tests/data/gemma4_moe/golden.json --arithmetic exact";
+  const auto masked = [](const std::vector<std::string>& lines) {
+    static const std::regex measured("[0-9.]+e-[0-9]+ *|cpu/[a-z0-9]+/");
+    std::string text;
+    for (const std::string& line : lines)
+      text += starts_with(line, "device ") ? "" : std::regex_replace(line, measured, "# ") + "\n";
+    return text;
+  };
+  EXPECT_EQ(masked(split(run_sluice(split(command, ' ')).out, '\n')), masked(shown_in_readme(command)) + "\n");
+}
+
+TEST(Chat, JsonWithoutAPromptIsRefused) {
+  Terminal terminal({"run", "demo", "--json"});
+  EXPECT_THAT(terminal.wait_for("JSON\r\n"), HasSubstr("sluice: run: --json without a prompt: want one"));
+  EXPECT_EQ(terminal.wait_for_end(), 1);
+}
+
+}  // namespace
+}  // namespace sluice

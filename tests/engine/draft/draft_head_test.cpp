@@ -1,0 +1,161 @@
+// Drafting by a model's own head gives exactly the tokens without drafts. A good head's drafts are mostly accepted.
+#include "engine/draft/drafts.h"
+#include "engine/engine_impl.h"
+#include "engine/plan/memory_plan.h"
+#include "tests/engine/real_engine.h"
+#include "tests/model/draft_checkpoint.h"
+#include "tests/small_models.h"
+
+namespace sluice {
+namespace {
+
+Result<Model> open_folder(const std::string& path) {
+  TRY(Checkpoint checkpoint, open_checkpoint(path));
+  return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)));
+}
+
+struct Engines {
+  Engines(const std::string& base, const std::string& name, const tests::DraftCheckpoint::Values& values)
+      : files(base, name, values), model(open_folder(files.path())) {
+    EXPECT_TRUE(model) << model.error().text;
+  }
+  std::unique_ptr<Engine> engine(const EngineOptions& options) {
+    return unwrap(Engine::create(*model, *machine.device, budget, options));
+  }
+
+  tests::DraftCheckpoint files;
+  Result<Model> model;
+  RealDevice machine{"cpu", 1};
+  Budget budget;
+};
+
+EngineOptions options(DraftKind kind, uint32_t sequences = 1) {
+  EngineOptions options;
+  options.arithmetic = Arithmetic::exact;
+  options.context = 512;
+  options.prompt_chunk = 64;
+  options.sequences = sequences;
+  options.draft = {.kind = kind, .tokens = 4, .always = true};
+  return options;
+}
+
+Request request(size_t tokens, int32_t seed, uint32_t max_tokens) {
+  Request request;
+  for (size_t i = 0; i < tokens; ++i)
+    request.prompt.push_back(static_cast<int32_t>((i * i + 7 * i + static_cast<size_t>(seed) * 31) % 768));
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = seed % 2 == 0 ? 0.0f : 0.7f;
+  request.sampling.repeat_penalty = seed % 3 == 0 ? 1.1f : 1.0f;
+  request.sampling.seed = static_cast<uint64_t>(seed);
+  request.sampling.candidates = kCandidates;
+  return request;
+}
+
+Progress answer(Engine& engine, const Request& request) {
+  const RequestId id = unwrap(engine.submit(request));
+  run_until_idle(engine);
+  return unwrap(engine.collect(id));
+}
+
+class DraftHeadEngine : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DraftHeadEngine, IsCountedByThePlan) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_plan"), tests::nothing_replaced);
+  const EngineOptions how = options(DraftKind::mtp);
+  const Result<MemoryPlan> plan = plan_memory(*engines.model, weight_files(*engines.model), *engines.machine.device,
+                                              engines.budget, UINT64_MAX, how);
+  ASSERT_TRUE(plan) << plan.error().text;
+  uint64_t planned = plan->experts.bytes, planned_staging = 0, held = 0, held_staging = 0;
+  for (const MemoryLine& line : plan->lines)
+    (line.purpose == Purpose::staging ? planned_staging : planned) += line.bytes;
+  const std::unique_ptr<Engine> engine = engines.engine(how);
+  for (const BudgetLine& line : engines.budget.lines())
+    (line.purpose == Purpose::staging ? held_staging : held) += line.bytes;
+  EXPECT_EQ(planned, held);
+  EXPECT_GE(planned_staging, held_staging);
+}
+
+TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_random"), tests::nothing_replaced);
+  const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
+  const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp, 3));
+  std::vector<RequestId> ids;
+  std::vector<Request> asked;
+  for (int32_t i = 0; i < 4; ++i) {
+    asked.push_back(request(20 + 45 * static_cast<size_t>(i), i, 200));
+    ids.push_back(*drafting->submit(asked.back()));
+  }
+  run_until_idle(*drafting);
+  for (size_t i = 0; i < ids.size(); ++i)
+    EXPECT_TRUE(same_bits(*drafting->collect(ids[i]), answer(*plain, asked[i]))) << i;
+  EXPECT_GT(drafting->stats().drafted, 200u);
+}
+
+TEST_P(DraftHeadEngine, DraftsOfAHeadThatPredictsTheTextAreAccepted) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_counting"), tests::counting);
+  const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
+  const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp));
+  Request asked = request(70, 2, 300);
+  EXPECT_TRUE(same_bits(answer(*drafting, asked), answer(*plain, asked)));
+  const EngineStats stats = drafting->stats();
+  EXPECT_GT(stats.drafted, 200u);
+  EXPECT_GE(static_cast<double>(stats.accepted), 0.9 * static_cast<double>(stats.drafted));
+  EXPECT_LT(drafting->stats().steps, 80u) << "some five tokens a step";
+}
+
+// Forked, truncated, gone on from a snapshot: the head begins anew where it was not given the text.
+TEST_P(DraftHeadEngine, ContinuesWithItsSequence) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_turns"), tests::counting);
+  const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
+  const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp));
+  std::vector<Progress> last[2];
+  int which = 0;
+  for (Engine* engine : {plain.get(), drafting.get()}) {
+    std::vector<Progress>& seen = last[which++];
+    Request turn = request(70, 4, 40);
+    turn.keep_sequence = true;
+    seen.push_back(answer(*engine, turn));
+    turn.sequence = seen.back().sequence;
+    turn.prompt = {5, 6, 300};
+    const SequenceId fork = *engine->fork(turn.sequence);
+    seen.push_back(answer(*engine, turn));
+    turn.sequence = fork;
+    seen.push_back(answer(*engine, turn));
+    ASSERT_TRUE(engine->truncate(fork, 90));
+    seen.push_back(answer(*engine, turn));
+    seen.push_back(answer(*engine, request(150, 4, 30)));
+  }
+  for (size_t i = 0; i < last[0].size(); ++i) EXPECT_TRUE(same_bits(last[0][i], last[1][i])) << i;
+  const EngineStats stats = drafting->stats();
+  EXPECT_GE(static_cast<double>(stats.accepted), 0.9 * static_cast<double>(stats.drafted));
+}
+
+TEST_P(DraftHeadEngine, KeepsNothingOfClosedSequences) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_closed"), tests::counting);
+  const std::unique_ptr<Engine> engine = engines.engine(options(DraftKind::mtp, 2));
+  const auto& drafts = static_cast<const Drafts&>(static_cast<const EngineImpl&>(*engine).continuation());
+  const DraftHead& head = *drafts.head();
+  Request kept = request(20, 2, 10);
+  kept.keep_sequence = true;
+  const SequenceId sequence = answer(*engine, kept).sequence;
+  answer(*engine, request(30, 4, 10));
+  EXPECT_EQ(head.sequences(), 1u) << "the open one";
+  unwrap(engine->close(sequence));
+  EXPECT_EQ(head.sequences(), 0u);
+}
+
+TEST(DraftHead, AModelWithoutAHeadIsRefused) {
+  RealDevice machine("cpu", 1);
+  Budget budget;
+  const auto made = Engine::create(real_model("qwen3_5_moe"), *machine.device, budget, options(DraftKind::mtp));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().text, cat(SLUICE_TEST_DATA,
+                                   "/qwen3_5_moe: has no layer for multi-token prediction: want one "
+                                   "to draft by mtp"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, DraftHeadEngine, ::testing::ValuesIn(small_models_with_draft_heads()),
+                         [](const auto& variant) { return std::string(variant.param); });
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,61 @@
+// The predicted memory of a model, before it is loaded.
+#include "engine/plan/memory_plan.h"
+
+#include <algorithm>
+
+#include "tests/engine/real_engine.h"
+
+namespace sluice {
+namespace {
+
+Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, const std::string& device = "cpu") {
+  RealDevice machine(device, 2);
+  Budget budget;
+  budget.set_limit(Domain::host, limit);
+  budget.count_mapped(Domain::host, true);
+  EngineOptions options;
+  options.context = 256;
+  options.repack = repack;
+  return plan_memory(model, weight_files(model), *machine.device, budget, limit, options);
+}
+
+// Packed weights once took what slots and staging need: some bounds above the floor were refused.
+TEST(MemoryPlan, EveryLimitFromTheFloorOnWorks) {
+  const Model& model = real_model("qwen3_5_moe q8_0");
+  const uint64_t floor = plan_with(model, 0, Repack::behind)->floor;
+  EXPECT_GT(plan_with(model, floor - 1, Repack::behind)->needed(), floor - 1);
+  bool packs = false, streams = false;
+  for (uint64_t limit = floor; limit < 2 * floor; limit += floor / 64) {
+    const Result<MemoryPlan> plan = plan_with(model, limit, Repack::behind);
+    ASSERT_TRUE(plan) << plan.error().text;
+    EXPECT_LE(plan->needed(), limit);
+    packs |= plan->repack == Repack::behind;
+    streams |= plan->streams();
+  }
+  EXPECT_TRUE(packs);
+  EXPECT_TRUE(streams);
+}
+
+TEST(MemoryPlan, NeedsAllExpertsOnADeviceWithoutSlots) {
+  const Model& model = real_model("gemma4_moe q8_0");
+  const Result<MemoryPlan> plan = plan_with(model, 0, Repack::never, "reference");
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_FALSE(plan->streams());
+  EXPECT_EQ(plan->needed(), plan->recommended());
+  EXPECT_FALSE(check_floor(*plan));
+}
+
+// Room for more experts is worth more than for a third snapshot.
+TEST(MemoryPlan, KeepsFewSnapshotsIfExpertsAreStreamed) {
+  const Model& model = real_model("gemma4_moe q8_0");
+  const auto state = [&](uint64_t limit, bool streams) {
+    const MemoryPlan plan = *plan_with(model, limit, Repack::never);
+    EXPECT_EQ(plan.streams(), streams);
+    return std::ranges::find(plan.lines, Purpose::state, &MemoryLine::purpose)->bytes;
+  };
+  const MemoryPlan whole = *plan_with(model, UINT64_MAX, Repack::never);
+  EXPECT_LT(state(whole.floor + whole.experts.bytes / 2, true), state(UINT64_MAX, false));
+}
+
+}  // namespace
+}  // namespace sluice
