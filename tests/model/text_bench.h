@@ -27,6 +27,7 @@ class TextBench {
       : program_(std::move(program)), device_(std::move(device)) {
     const uint32_t pages = (rows + kPagePositions - 1) / kPagePositions;
     maxima_ = {.counts = text_counts(rows, rows), .sequences = 1};
+    if (has_symbol(program_, Symbol::media_rows)) maxima_.counts[Symbol::media_rows] = 1;
     for (const PageGroup& group : program_.groups)
       maxima_.pages_per_sequence.push_back(group.kind == StateKind::slots ? kSlotEntries : pages);
     if (weights == nullptr) weights = &model.weights();
@@ -65,6 +66,10 @@ class TextBench {
       if (program_.inputs[input].name == "adapter_scales") std::ranges::fill(step.input_f32(input), scale_);
     }
     for (uint32_t row = 0; row < step.rows(); ++row) step.positions()[row] = static_cast<int32_t>(row);
+    for (uint32_t input = 0; input < program_.inputs.size(); ++input) {  // of a model with towers
+      if (program_.inputs[input].name == "media") std::ranges::fill(step.input_i32(input), -1);
+      if (program_.inputs[input].name == "last") std::ranges::copy(step.positions(), step.input_i32(input).begin());
+    }
     std::ranges::fill(step.row_sequences(), 0);
     step.fill_ropes();
     for (uint32_t group = 0; group < program_.groups.size(); ++group) {
