@@ -3,9 +3,9 @@
 // a page. Pages are merged in ascending order. What a query sees of a page is its own: its numbers go through the same
 // operations, whichever others are there.
 //
-// A tower's keys lie as [row][head][width]. Another kernel turns them to [head][width][row] first, so that neighbours
-// in a workgroup read neighbours in memory, as they do in a page. Tiles begin at the first row that a query sees
-// (graph/seen.h), and queries with the same first row are together, as those of one sequence are.
+// A tower's keys are [row][head][width]. A first kernel transposes them to [head][width][row], so that neighbouring
+// threads read neighbouring words, as in a page. Tiles begin at the first row that a query sees (graph/seen.h). Queries
+// with the same first row form a group, like those of one sequence.
 //
 // First four queries' scores of two positions a thread, whose 32 neighbours have the page's others; then words of the
 // values for several fours of queries a thread. Each asks for several words before it uses the first: what comes from
