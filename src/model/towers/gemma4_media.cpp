@@ -8,6 +8,9 @@
 namespace sluice::gemma4 {
 namespace {
 
+constexpr const char* kPicture = "image";  // as tokens and configurations call it
+constexpr const char* kFilmToken = "<|video|>";
+
 int32_t token_of_config(const Json& config, const std::string& name) {
   const Json* id = config.find(name);
   const bool known = id != nullptr && id->is_integer() && id->as_integer() >= 0 && id->as_integer() < kMaxVocabulary;
@@ -19,6 +22,7 @@ TowerTokens tokens_of_gguf(const Checkpoint& checkpoint, const std::string& medi
   const GgufValue* value = checkpoint.key("tokenizer.ggml.tokens");
   const auto* tokens = value == nullptr ? nullptr : std::get_if<GgufArray<std::string>>(value);
   if (tokens == nullptr) return found;
+  const bool is_picture = medium == kPicture;
   for (size_t id = 0; id < tokens->size(); ++id) {
     const auto is = [&, &text = (*tokens)[id]](const char* before, const char* behind) {
       return text == cat(before, medium, behind);
@@ -26,6 +30,7 @@ TowerTokens tokens_of_gguf(const Checkpoint& checkpoint, const std::string& medi
     if (is("<|", ">")) found.begin = static_cast<int32_t>(id);
     if (is("<|", "|>")) found.row = static_cast<int32_t>(id);
     if (is("<", "|>")) found.end = static_cast<int32_t>(id);
+    if (is_picture && (*tokens)[id] == kFilmToken) found.film_row = static_cast<int32_t>(id);
   }
   return found;
 }
@@ -57,7 +62,8 @@ TowerTokens tower_tokens(const Checkpoint& checkpoint, const std::string& medium
   const int32_t end_id = token_of_config(*config, end + "id");
   return {.begin = token_of_config(*config, cat("bo", letter, "_token_id")),
           .row = token_of_config(*config, cat(medium, "_token_id")),
-          .end = end_id >= 0 ? end_id : token_of_config(*config, end + "index")};
+          .end = end_id >= 0 ? end_id : token_of_config(*config, end + "index"),
+          .film_row = medium == kPicture ? token_of_config(*config, "video_token_id") : -1};
 }
 
 uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise) {
