@@ -53,6 +53,16 @@ inline constexpr uint64_t kMaxTemplateRange = 100000;  // numbers of range(): th
 inline constexpr int64_t kMaxFormatWidth = 1'000'000;  // of '%9d' and the like
 inline constexpr int64_t kMaxFormatPrecision = 400;    // more digits than a double has
 
+// Pictures and sounds
+inline constexpr uint64_t kMaxMediaBytes = 1u << 28;     // of a file
+inline constexpr uint32_t kMaxPictureSide = 65535;       // pixels; the most that JPEG and GIF can say
+inline constexpr uint64_t kMaxPicturePixels = 1u << 26;  // a decoder takes up to ten bytes for each
+inline constexpr int kMaxPictureScans = 100;             // of a progressive JPEG; each goes over the whole picture
+inline constexpr uint32_t kMaxSoundSeconds = 600;
+inline constexpr uint32_t kMaxSoundChannels = 8;
+inline constexpr uint32_t kMinSoundRate = 1000;  // samples a second
+inline constexpr uint32_t kMaxSoundRate = 192000;
+
 // Saved sequences
 inline constexpr uint32_t kMaxSavedNameBytes = 4096;  // of the model's digest and the numerics id
 inline constexpr uint32_t kMaxSavedGroups = 64;       // of pages

@@ -12,6 +12,15 @@ std::vector<int32_t> tokens_of(const History& history) {
   return tokens;
 }
 
+// As prompt tokens.
+History history_of(const ChatPrompt& prompt) {
+  History history;
+  for (const int32_t id : prompt.ids) history.push_back({id, TokenClass::prompt});
+  for (const MediaSpan& span : prompt.spans)
+    for (uint32_t row = 0; row < span.rows; ++row) history[span.at + row].media = {span.content, row, span.shape};
+  return history;
+}
+
 }  // namespace
 
 ChatPrompt ChatSession::plain(const std::string& text) const {
@@ -26,12 +35,20 @@ Result<ChatPrompt> ChatSession::continued(const std::string& text) const {
   return prompt;
 }
 
-size_t ChatSession::reusable(const std::vector<int32_t>& ids) const {
+// A picture of which the sequence knows a part, or another one in its place, is not reused.
+size_t ChatSession::reusable(const ChatPrompt& prompt) const {
   const Result<History> history = session_.history();
-  if (!history || ids.empty()) return 0;
-  const std::vector<int32_t> known = tokens_of(*history);
-  const auto same = std::mismatch(known.begin(), known.end(), ids.begin(), ids.end()).first - known.begin();
-  return std::min(static_cast<size_t>(same), ids.size() - 1);  // the last token gives the first logits
+  if (!history || prompt.ids.empty()) return 0;
+  const History wanted = history_of(prompt);
+  const auto is_same = [](const HistoryToken& a, const HistoryToken& b) {
+    return a.token == b.token && a.media == b.media;
+  };
+  const auto same = std::mismatch(history->begin(), history->end(), wanted.begin(), wanted.end(), is_same).first;
+  size_t kept =
+      std::min(static_cast<size_t>(same - history->begin()), wanted.size() - 1);  // one gives the first logits
+  for (const MediaSpan& span : prompt.spans)
+    if (span.at < kept && kept < uint64_t{span.at} + span.rows) kept = span.at;
+  return kept;
 }
 
 // Keeps of the sequence what the prompt begins with; the rest is the request's prompt.
@@ -42,7 +59,7 @@ Result<Request> ChatSession::make_request(const ChatPrompt& prompt, const TurnSe
     return error(ErrorKind::invalid, "the conversation has ", ids.size(), " tokens: want less than the context of ",
                  engine_->context(), settings.context_hint);
   }
-  kept_ = reusable(ids);
+  kept_ = reusable(prompt);
   if (!session_.truncate(kept_)) {
     session_.clear();
     kept_ = 0;
@@ -53,7 +70,19 @@ Result<Request> ChatSession::make_request(const ChatPrompt& prompt, const TurnSe
   request.max_tokens = settings.max_tokens == 0 ? room : std::min(room, settings.max_tokens);
   request.stop_tokens = text_->ends;
   request.sampling = settings.sampling;
+  TRY_STATUS(add_media(prompt, request));
   return request;
+}
+
+// All of them are given again, because what is behind the kept part may need its rows again.
+Status ChatSession::add_media(const ChatPrompt& prompt, Request& request) {
+  for (const PreparedMedia& one : prompt.media) TRY_STATUS(engine_->give_media(one.input));
+  for (MediaSpan span : prompt.spans) {
+    if (span.at < kept_) continue;
+    span.at -= static_cast<uint32_t>(kept_);
+    request.media.push_back(span);
+  }
+  return {};
 }
 
 Status ChatSession::begin(const ChatPrompt& prompt, const TurnSettings& settings,

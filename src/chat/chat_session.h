@@ -28,8 +28,8 @@ class ChatSession {
       : text_(&text), engine_(&engine), dialect_(&dialect), session_(engine) {}
 
   // As render_chat() has it.
-  Result<ChatPrompt> render(Json messages, Json variables) const {
-    return render_chat(*text_, std::move(messages), std::move(variables));
+  Result<ChatPrompt> render(Json messages, Json variables, std::vector<PreparedMedia> media = {}) const {
+    return render_chat(*text_, std::move(messages), std::move(variables), std::move(media));
   }
   // Text that no template renders, from the beginning of a sequence.
   ChatPrompt plain(const std::string& text) const;
@@ -37,7 +37,7 @@ class ChatSession {
   Result<ChatPrompt> continued(const std::string& text) const;
 
   // The number of the prompt's ids that a turn would reuse, because the sequence begins with them.
-  size_t reusable(const std::vector<int32_t>& ids) const;
+  size_t reusable(const ChatPrompt& prompt) const;
 
   // `message_ends`: indices into the prompt's ids at which other prompts may differ from this one. Fails while another
   // turn runs.
@@ -63,6 +63,7 @@ class ChatSession {
 
  private:
   Result<Request> make_request(const ChatPrompt& prompt, const TurnSettings& settings);
+  Status add_media(const ChatPrompt& prompt, Request& request);
   TurnEnd end_of(Finish finish) const;
 
   const TextParts* text_;

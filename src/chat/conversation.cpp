@@ -17,6 +17,10 @@ const ChatDialect& dialect_of(const TextParts& text, bool raw) {
 Json message_json(const std::string& role, const std::string& content) {
   return Json::Object{{"role", role}, {"content", content}};
 }
+Json message_json(const ChatMessage& message) {
+  if (message.media.empty()) return message_json(message.role, message.content);
+  return Json::Object{{"role", message.role}, {"content", content_parts(message.content, message.media)}};
+}
 
 }  // namespace
 
@@ -55,6 +59,10 @@ bool Conversation::has_state() const {
   return history.ok() && !history->empty();
 }
 
+bool Conversation::shows_media() const {
+  return std::ranges::any_of(messages_, [](const ChatMessage& message) { return !message.media.empty(); });
+}
+
 void Conversation::set_system(std::string system) { settings_.system = std::move(system); }
 
 // Of a conversation without a template, where messages follow each other as they are.
@@ -64,40 +72,49 @@ std::string Conversation::text_so_far() const {
   return text;
 }
 
-Result<ChatPrompt> Conversation::render(const std::string& question) const {
+Result<ChatPrompt> Conversation::render(const ChatMessage& question) const {
+  std::vector<PreparedMedia> media;
   Json::Array messages;
   if (!settings_.system.empty()) messages.push_back(message_json("system", settings_.system));
-  for (const ChatMessage& message : messages_) messages.push_back(message_json(message.role, message.content));
-  messages.push_back(message_json("user", question));
+  for (const ChatMessage& message : messages_) {
+    messages.push_back(message_json(message));
+    media.insert(media.end(), message.media.begin(), message.media.end());
+  }
+  messages.push_back(message_json(question));
+  media.insert(media.end(), question.media.begin(), question.media.end());
   Json variables;
   if (settings_.think) variables = Json::Object{{"enable_thinking", *settings_.think}};
-  return session_.render(std::move(messages), std::move(variables));
+  return session_.render(std::move(messages), std::move(variables), std::move(media));
 }
 
-Result<ChatPrompt> Conversation::prompt_of(const std::string& question) const {
+Result<ChatPrompt> Conversation::prompt_of(const ChatMessage& question) const {
   if (has_template()) return render(question);
+  if (!question.media.empty())
+    return error(ErrorKind::unsupported, "pictures and sounds need a chat template: want a prompt without them");
   // Without a sequence there is what was said to another model, or in another session.
-  if (has_state()) return session_.continued(question);
-  ChatPrompt prompt = session_.plain(text_so_far() + question);
-  prompt.text = question;
+  if (has_state()) return session_.continued(question.content);
+  ChatPrompt prompt = session_.plain(text_so_far() + question.content);
+  prompt.text = question.content;
   return prompt;
 }
 
 // Where a new conversation's first question begins, as far as other questions have the same tokens before them: from
 // there others with the same opening go on.
-std::vector<uint32_t> Conversation::opening_end(const std::string& question, const std::vector<int32_t>& ids) const {
-  if (!has_template() || (settings_.system.empty() && messages_.empty()) || session_.reusable(ids) > 0) return {};
-  const Result<ChatPrompt> other = render(starts_with(question, "?") ? "!" : "?");
+std::vector<uint32_t> Conversation::opening_end(const ChatMessage& question, const ChatPrompt& prompt) const {
+  if (!has_template() || (settings_.system.empty() && messages_.empty()) || session_.reusable(prompt) > 0) return {};
+  const Result<ChatPrompt> other = render({.role = "user", .content = starts_with(question.content, "?") ? "!" : "?"});
   if (!other) return {};
+  const std::vector<int32_t>& ids = prompt.ids;
   const auto end = std::mismatch(ids.begin(), ids.end(), other->ids.begin(), other->ids.end()).first;
   return {static_cast<uint32_t>(end - ids.begin())};
 }
 
-Status Conversation::begin(const std::string& question) {
+Status Conversation::begin(const std::string& question, std::vector<PreparedMedia> media) {
   if (!is_utf8(question)) return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
-  TRY(const ChatPrompt prompt, prompt_of(question));
-  TRY_STATUS(session_.begin(prompt, settings_.turn, opening_end(question, prompt.ids)));
-  question_ = question;
+  ChatMessage message{.role = "user", .content = question, .media = std::move(media)};
+  TRY(const ChatPrompt prompt, prompt_of(message));
+  TRY_STATUS(session_.begin(prompt, settings_.turn, opening_end(message, prompt)));
+  question_ = std::move(message);
   return {};
 }
 
@@ -105,7 +122,8 @@ Status Conversation::collect() {
   if (!running()) return {};
   TRY_STATUS(session_.collect());
   if (running()) return {};
-  messages_.push_back({.role = "user", .content = std::exchange(question_, {}), .history = session_.kept()});
+  question_.history = session_.kept();
+  messages_.push_back(std::exchange(question_, {}));
   messages_.push_back({.role = "assistant", .content = session_.answer(), .thinking = session_.thinking()});
   return {};
 }
@@ -116,8 +134,8 @@ Result<StepState> Conversation::step() {
   return state;
 }
 
-Result<Reply> Conversation::ask(const std::string& question, const TurnWatch& watch) {
-  TRY_STATUS(begin(question));
+Result<Reply> Conversation::ask(const std::string& question, const TurnWatch& watch, std::vector<PreparedMedia> media) {
+  TRY_STATUS(begin(question, std::move(media)));
   Reply reply;
   while (running()) {
     TRY(const StepState state, step());

@@ -23,6 +23,8 @@ struct ChatMessage {
   std::string role, content;
   std::string thinking = {};  // the thinking before an answer; templates do not get it again
   size_t history = 0;         // for a question: the sequence's tokens before it
+  // That it shows. Markers in the text say where (chat/media_parts.h).
+  std::vector<PreparedMedia> media = {};
 };
 
 struct ConversationSettings {
@@ -52,11 +54,11 @@ class Conversation {
   const Engine& engine() const { return *engine_; }
 
   // Waits for the answer. A failed turn leaves the conversation unchanged; an interrupted one keeps the text so far.
-  Result<Reply> ask(const std::string& question, const TurnWatch& watch);
+  Result<Reply> ask(const std::string& question, const TurnWatch& watch, std::vector<PreparedMedia> media = {});
 
   // The same without waiting: begin(), then step() until running() is false, with take_events() in between. Nothing
   // else may be done to the conversation meanwhile, but cancel().
-  Status begin(const std::string& question);
+  Status begin(const std::string& question, std::vector<PreparedMedia> media = {});
   Result<StepState> step();
   Status collect();  // for callers that step the engine themselves: what it has made since
   std::vector<TurnEvent> take_events() { return session_.take_events(); }
@@ -79,13 +81,14 @@ class Conversation {
   Result<History> history() const { return session_.sequence().history(); }
   Status save_state(const std::string& path) { return session_.sequence().save(path); }
   Status load_state(const std::string& path, std::string* note) { return session_.sequence().load(path, note); }
+  bool shows_media() const;  // in some message
   bool has_template() const { return !settings_.raw && text_->chat.has_value(); }
   const ChatDialect& dialect() const { return session_.dialect(); }
 
  private:
-  Result<ChatPrompt> prompt_of(const std::string& question) const;
-  Result<ChatPrompt> render(const std::string& question) const;
-  std::vector<uint32_t> opening_end(const std::string& question, const std::vector<int32_t>& ids) const;
+  Result<ChatPrompt> prompt_of(const ChatMessage& question) const;
+  Result<ChatPrompt> render(const ChatMessage& question) const;
+  std::vector<uint32_t> opening_end(const ChatMessage& question, const ChatPrompt& prompt) const;
   std::string text_so_far() const;
 
   const TextParts* text_;
@@ -93,7 +96,7 @@ class Conversation {
   ChatSession session_;
   ConversationSettings settings_;
   std::vector<ChatMessage> messages_;
-  std::string question_;  // of the turn that runs
+  ChatMessage question_;  // of the turn that runs
 };
 
 }  // namespace sluice

@@ -180,6 +180,9 @@ std::string take_state(Conversation& conversation, const Stored& stored, const s
 
 Status save_conversation(Conversation& conversation, const Model& model, const std::string& model_name,
                          const std::string& path) {
+  if (conversation.shows_media())
+    return error(ErrorKind::unsupported, path,
+                 ": the conversation shows pictures or sounds, which no file keeps: ", "want one of text alone");
   Json state;
   if (!conversation.messages().empty() && conversation.has_state()) {
     TRY_STATUS(conversation.save_state(state_path(path)));

@@ -65,6 +65,7 @@ Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory
 
 Result<Model> open_model(const ModelFiles& files, bool draft_head, std::shared_ptr<ContentsMemory> memory) {
   TRY(Model model, open_model(files.path, std::move(memory)));
+  if (!files.projector.empty()) TRY_ASSIGN(model, with_projector(model, files.projector));
   return draft_head && !files.draft_head.empty() ? with_draft_head(model, files.draft_head) : model;
 }
 

@@ -47,6 +47,7 @@ ModelFiles files_at(std::string path);
 // `memory`: remembered digests for Model::digest(); null: the files are read for it.
 Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory = nullptr);
 // `draft_head`: a model without a draft head takes the one in a file beside it, if there is one.
+// Towers in a file of their own are a part of the model.
 Result<Model> open_model(const ModelFiles& files, bool draft_head, std::shared_ptr<ContentsMemory> memory = nullptr);
 Result<StoreSettings> settings_of(const ModelFiles& files, const Model& model);
 // Experts that find no room are read as they are chosen: within a strict bound, or if the plan says that the host's

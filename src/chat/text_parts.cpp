@@ -101,7 +101,7 @@ Result<TextParts> open_text(const Model& model, const TextPartsOptions& options)
   return parts;
 }
 
-Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables) {
+Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables, std::vector<PreparedMedia> media) {
   if (!text.chat) return error(ErrorKind::not_found, "chat template: none in the model: want plain text");
   ChatInput input;
   input.messages = std::move(messages);
@@ -109,7 +109,9 @@ Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variab
   input.extra = std::move(variables);
   TRY(std::string rendered, text.chat->render(input));
   std::vector<int32_t> ids = text.tokenizer.encode(rendered);
-  return ChatPrompt{std::move(rendered), std::move(ids)};
+  if (media.empty()) return ChatPrompt{std::move(rendered), std::move(ids)};
+  TRY(PlacedMedia placed, place_media(ids, media));
+  return ChatPrompt{std::move(rendered), std::move(placed.ids), std::move(media), std::move(placed.spans)};
 }
 
 }  // namespace sluice

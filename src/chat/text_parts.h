@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "chat/media_parts.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "text/chat_template.h"
@@ -41,9 +42,14 @@ Result<TextParts> open_text(const Model& model, const TextPartsOptions& options 
 struct ChatPrompt {
   std::string text;          // it may end inside a thought, in which the answer then begins
   std::vector<int32_t> ids;  // of the whole conversation
+  // Pictures and sounds of the whole conversation in its order, and where their rows lie among the ids.
+  std::vector<PreparedMedia> media = {};
+  std::vector<MediaSpan> spans = {};
 };
-// Renders messages by the chat template. `variables`: further variables of the template, an object or null.
-Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables);
+// Renders messages by the chat template. `variables`: further variables of the template, an object or null. `media`:
+// all that the messages show, in their order.
+Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables,
+                               std::vector<PreparedMedia> media = {});
 
 // The parts of open_text(), as text/tokenizer_files.h has them.
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint);

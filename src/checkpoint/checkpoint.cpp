@@ -16,6 +16,8 @@ namespace sluice {
 
 namespace {
 
+constexpr const char* kProjectorArchitecture = "clip";
+constexpr const char* kProjectorKeys = "clip.";
 constexpr std::string_view kConfigName = "config.json";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kModelName = "model.safetensors";
@@ -104,6 +106,7 @@ class CheckpointBuilder {
   Status add_gguf(const std::string& path);
   Status add_directory(const std::string& path);
   Status add_draft_head(const std::string& path);
+  Status add_projector(const std::string& path);
   void add_made(MadeCheckpoint made);
   Checkpoint take() { return std::move(built_); }
 
@@ -154,6 +157,19 @@ Status CheckpointBuilder::add_draft_head(const std::string& path) {
     TRY_STATUS(add_file(part.path, std::move(part.tensors)));
   }
   built_.metadata_ = std::move(keys.joined);
+  return {};
+}
+
+Status CheckpointBuilder::add_projector(const std::string& path) {
+  TRY(GgufParts gguf, read_gguf_parts(path));
+  TRY(const std::string architecture, gguf.metadata.get_string("general.architecture"));
+  if (architecture != kProjectorArchitecture) {
+    return error(ErrorKind::invalid, path, ": is of the architecture ", printable(architecture), ": want ",
+                 kProjectorArchitecture, ", the towers of a model");
+  }
+  for (const auto& [name, value] : gguf.metadata.entries())
+    if (starts_with(name, kProjectorKeys) && built_.metadata_.find(name) == nullptr) built_.metadata_.add(name, value);
+  for (GgufPart& part : gguf.parts) TRY_STATUS(add_file(part.path, std::move(part.tensors)));
   return {};
 }
 
@@ -262,6 +278,14 @@ Result<Checkpoint> open_checkpoint(const std::string& path) {
 Result<Checkpoint> open_safetensors(const std::string& path) {
   CheckpointBuilder builder(Dialect::hugging_face, path);
   TRY_STATUS(builder.add_safetensors(path));
+  return builder.take();
+}
+
+Result<Checkpoint> join_projector(const Checkpoint& model, const std::string& path) {
+  if (model.dialect() != Dialect::gguf)
+    return error(ErrorKind::unsupported, path, ": towers in a file of their own: want a GGUF model beside it");
+  CheckpointBuilder builder(model);
+  TRY_STATUS(builder.add_projector(path));
   return builder.take();
 }
 

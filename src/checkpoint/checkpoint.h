@@ -91,6 +91,9 @@ Result<Checkpoint> open_checkpoint(const std::string& path);
 // The model's checkpoint with the tensors and keys of a draft head (multi-token prediction) from a file of its own
 // (draft_file.h). Both checkpoints share the mappings of the model's files.
 Result<Checkpoint> join_draft_head(const Checkpoint& model, const std::string& path);
+// The same with towers from a file of their own, as llama.cpp writes it ("mmproj"): its architecture is "clip", its
+// keys begin with "clip.".
+Result<Checkpoint> join_projector(const Checkpoint& model, const std::string& path);
 // A checkpoint without a file: a configuration alone, or a model made up in memory.
 struct MadeCheckpoint {
   Dialect dialect{};

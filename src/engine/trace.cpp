@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/threads.h"
+#include "engine/media/tower.h"
 #include "engine/plan/layout.h"
 #include "engine/state/pages.h"
 #include "engine/step_fill.h"
@@ -23,6 +24,7 @@ PlanRequest traced_plan(const Program& program, Arithmetic arithmetic, uint32_t 
   PlanRequest request{.program = &program, .arithmetic = arithmetic, .maxima = {}, .pages = {}};
   request.traced = true;
   request.maxima = {.counts = text_counts(rows, rows), .sequences = 1, .pages_per_sequence = {}};
+  if (has_symbol(program, Symbol::media_rows)) request.maxima.counts[Symbol::media_rows] = rows;
   for (const PageGroup& group : program.groups) {
     const uint32_t pages = group.kind == StateKind::slots ? kSlotEntries : pages_for(rows);
     request.maxima.pages_per_sequence.push_back(pages);
@@ -79,10 +81,59 @@ Result<Trace> run_step(Runner& runner, const StepBuffer& step, const TextPorts& 
   return values;
 }
 
-}  // namespace
+// Rows that a tower made, in the place of tokens.
+struct ShownRows {
+  MediaSpan span;
+  std::vector<float> rows;
+};
 
-Result<Trace> trace(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
-                    Arithmetic arithmetic, std::span<const int32_t> tokens) {
+Result<std::vector<float>> rows_of(const TowerModel& model, const TowerInputs& inputs, Device& device, Budget& budget,
+                                   Arithmetic arithmetic) {
+  TRY(const std::unique_ptr<Tower> tower, Tower::create(model, device, budget, arithmetic, inputs.rows));
+  TRY(const ValueId value, tower_rows(model.program));
+  std::vector<float> rows(inputs.rows * static_cast<size_t>(model.program.values[value].type.columns()));
+  TRY_STATUS(tower->start(inputs, rows));
+  for (;;) {
+    if (const std::optional<Status> ended = tower->poll()) {
+      TRY_STATUS(*ended);
+      return rows;
+    }
+    wait_a_moment();
+  }
+}
+
+Result<std::vector<ShownRows>> shown_rows(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
+                                          const TracedPrompt& prompt) {
+  std::vector<ShownRows> shown;
+  for (const MediaSpan& span : prompt.spans) {
+    const auto input = std::ranges::find(prompt.media, span.content, &MediaInput::content);
+    CHECK(input != prompt.media.end());
+    TRY(Program program, model.record(input->tower));
+    const TowerModel tower{input->tower, std::move(program), &model.weights_of(input->tower)};
+    TRY(std::vector<float> rows, rows_of(tower, *input->inputs, device, budget, arithmetic));
+    shown.push_back({span, std::move(rows)});
+  }
+  return shown;
+}
+
+// The rows of all pictures, one after another, as goldens have them; those of sounds likewise.
+void add_soft_tokens(const TracedPrompt& prompt, const std::vector<ShownRows>& shown, Trace& traced) {
+  for (const auto& [kind, name] :
+       {std::pair(ProgramKind::vision, "vision.soft_tokens"), std::pair(ProgramKind::audio, "audio.soft_tokens")}) {
+    TracedValue all{.name = name, .rows = 0, .columns = 0, .floats = {}, .integers = {}};
+    for (const ShownRows& one : shown) {
+      if (std::ranges::find(prompt.media, one.span.content, &MediaInput::content)->tower != kind) continue;
+      all.rows += one.span.rows;
+      all.floats.insert(all.floats.end(), one.rows.begin(), one.rows.end());
+    }
+    if (all.rows == 0) continue;
+    all.columns = all.floats.size() / all.rows;
+    traced.insert(traced.begin(), std::move(all));
+  }
+}
+
+Result<Trace> trace_shown(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
+                          Arithmetic arithmetic, std::span<const int32_t> tokens, const std::vector<ShownRows>& shown) {
   if (tokens.empty()) return error(ErrorKind::invalid, "trace: has no tokens: want some");
   const auto rows = static_cast<uint32_t>(tokens.size());
   TRY(const TextPorts ports, find_ports(program));
@@ -96,9 +147,17 @@ Result<Trace> trace(const Program& program, const WeightSource& weights, Device&
   Cache cache(program.groups, request.pages, false);
   CachedHistory text = cache.empty();
   for (const int32_t token : tokens) text.history.push_back({token, TokenClass::prompt});
+  std::vector<const float*> media(tokens.size());
+  for (const ShownRows& one : shown) {
+    for (uint32_t row = 0; row < one.span.rows; ++row) {
+      text.history[one.span.at + row].media = {one.span.content, row, one.span.shape};
+      media[one.span.at + row] = one.rows.data() + row * (one.rows.size() / one.span.rows);
+    }
+  }
   std::vector<PageCopy> copies;
   CHECK(cache.provide(text, rows, 1, copies));
   StepPart part{.sequence = &text, .begin = 0, .end = rows};
+  if (ports.media) part.media = std::move(media);
   part.wanted.resize(rows);
   std::iota(part.wanted.begin(), part.wanted.end(), 0u);
   StepBuffer step(program, request.maxima);
@@ -106,10 +165,20 @@ Result<Trace> trace(const Program& program, const WeightSource& weights, Device&
   return run_step(*runner, step, ports);
 }
 
+}  // namespace
+
+Result<Trace> trace(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
+                    Arithmetic arithmetic, std::span<const int32_t> tokens) {
+  return trace_shown(program, weights, device, budget, arithmetic, tokens, {});
+}
+
 Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
-                    std::span<const int32_t> tokens) {
+                    const TracedPrompt& prompt) {
   TRY(const Program program, model.record_text({.all_named = true}));
-  return trace(program, model.weights(), device, budget, arithmetic, tokens);
+  TRY(const std::vector<ShownRows> shown, shown_rows(model, device, budget, arithmetic, prompt));
+  TRY(Trace traced, trace_shown(program, model.weights(), device, budget, arithmetic, prompt.tokens, shown));
+  add_soft_tokens(prompt, shown, traced);
+  return traced;
 }
 
 }  // namespace sluice

@@ -12,6 +12,7 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "engine/engine.h"
 #include "model/model.h"
 
 namespace sluice {
@@ -28,9 +29,16 @@ struct TracedValue {
 // In the order of the program; logits come last, named "logits".
 using Trace = std::vector<TracedValue>;
 
+// Tokens, and what stands in the place of some.
+struct TracedPrompt {
+  std::span<const int32_t> tokens;
+  std::vector<MediaInput> media = {};  // its rows are traced as "vision.soft_tokens" and "audio.soft_tokens"
+  std::vector<MediaSpan> spans = {};
+};
+
 Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
-                    std::span<const int32_t> tokens);
-// For any text program.
+                    const TracedPrompt& prompt);
+// For any text program whose model has no towers.
 Result<Trace> trace(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
                     Arithmetic arithmetic, std::span<const int32_t> tokens);
 

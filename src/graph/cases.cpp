@@ -48,17 +48,16 @@ std::vector<OpCase> cases_of(std::string_view subject) {
   return subject == kBlocks ? block_cases() : op_cases(subject, Catalogue());
 }
 
-Value CaseBuilder::input(uint32_t width, uint32_t heads, Fill fill, Symbol symbol) {
+Value CaseBuilder::input(uint32_t width, uint32_t heads, Fill fill, Extent extent) {
   describe_adapters();
   case_.inputs.push_back(fill);
-  return recorder_.input(cat("x", case_.inputs.size()), {.extent = {.symbol = symbol}, .heads = heads, .width = width});
+  return recorder_.input(cat("x", case_.inputs.size()), {.extent = extent, .heads = heads, .width = width});
 }
 
-Value CaseBuilder::integers(uint32_t width, Fill fill, Symbol symbol) {
+Value CaseBuilder::integers(uint32_t width, Fill fill, Extent extent) {
   describe_adapters();
   case_.inputs.push_back(fill);
-  return recorder_.input(cat("i", case_.inputs.size()),
-                         {.extent = {.symbol = symbol}, .width = width, .element = Element::i32});
+  return recorder_.input(cat("i", case_.inputs.size()), {.extent = extent, .width = width, .element = Element::i32});
 }
 
 Value CaseBuilder::wanted() {
@@ -87,6 +86,12 @@ void CaseBuilder::step(std::vector<CaseRun> runs, std::vector<int32_t> wanted) {
 
 void CaseBuilder::row_steps(const std::vector<uint32_t>& counts) {
   for (const uint32_t rows : counts) step(rows == 0 ? std::vector<CaseRun>{} : std::vector<CaseRun>{{.rows = rows}});
+}
+
+void CaseBuilder::media_steps() {
+  add_step({.media = {{.sequence = 3, .rows = 66}}});
+  add_step({.media = {{.sequence = 0, .rows = 5}, {.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 17}}});
+  add_step({});
 }
 
 void CaseBuilder::adapters(const CaseAdapters& adapters) {

@@ -24,6 +24,9 @@ struct Fill {
   uint32_t levels = 0;            // rounded to so many equally spaced values, for ties; 0: not
   bool distinct = false;          // i32: no number twice in a row
   RangeEnd end = RangeEnd::none;  // i32: what the row sees, in place of drawn numbers
+  // i32: rows of values of that extent, and -1 now and then: of the same run, or of any where the symbol is another.
+  // Ratio 0: not.
+  Extent rows_of{.ratio = 0};
 };
 
 // Positions [first, end) of every sequence whose rows see to the last of them, as those of a picture do. A step has
@@ -87,8 +90,8 @@ class CaseBuilder {
   explicit CaseBuilder(std::string name) { case_.name = std::move(name); }
 
   Recorder& recorder() { return recorder_; }
-  Value input(uint32_t width, uint32_t heads = 1, Fill fill = {}, Symbol symbol = Symbol::rows);
-  Value integers(uint32_t width, Fill fill, Symbol symbol = Symbol::rows);
+  Value input(uint32_t width, uint32_t heads = 1, Fill fill = {}, Extent extent = {});
+  Value integers(uint32_t width, Fill fill, Extent extent = {});
   Value wanted();  // the input "wanted"
   Weight weight(WeightShape shape, Format format = Format::f32, Fill fill = {});
   void output(Value value);
@@ -100,6 +103,8 @@ class CaseBuilder {
   void add_step(CaseStep step) { case_.steps.push_back(std::move(step)); }
   // A step for each count: so many rows of one sequence from position 0.
   void row_steps(const std::vector<uint32_t>& counts);
+  // Steps of pictures alone: some, one, none.
+  void media_steps();
   void spans(std::vector<CaseSpan> spans) { case_.spans = std::move(spans); }
   void block(uint32_t rows) { case_.block = rows; }
   void whole_runs() { case_.whole_runs = true; }

@@ -24,7 +24,7 @@ class Coster {
  private:
   void add(const Embed& op) {
     const WeightShape& table = shape(op.weight);
-    cost_.weight_bytes = rows(op.out) * row_bytes(facts_.formats[op.weight], table.columns);
+    cost_.weight_bytes = rows(op.out) * type(op.out).heads * row_bytes(facts_.formats[op.weight], table.columns);
     cost_.flops = elements(op.out);
   }
   void add(const Linear& op) {
@@ -41,6 +41,9 @@ class Coster {
   }
   void add(const RmsNorm& op) { cost_.flops = (op.weight == kNone ? 3 : 4) * elements(op.out); }
   void add(const L2Norm& op) { cost_.flops = 3 * elements(op.out); }
+  void add(const LayerNorm& op) { cost_.flops = 7 * elements(op.out); }
+  void add(const AddBias& op) { cost_.flops = elements(op.out); }
+  void add(const Clamp& op) { cost_.flops = 2 * elements(op.out); }
   void add(const Add& op) { cost_.flops = elements(op.out); }
   void add(const Mul& op) { cost_.flops = elements(op.out); }
   void add(const Scale& op) { cost_.flops = (op.weight == kNone ? 1 : 2) * elements(op.out); }
@@ -70,6 +73,8 @@ class Coster {
     cost_.flops = rows(op.x) * used * (product(op.gate) + product(op.up) + product(op.down)) / experts;
   }
   void add(const Gather& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
+  void add(const Scatter& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
+  void add(const Pool& op) { cost_.flops = (op.shares == kNone ? 1 : 2) * elements(op.x); }
   void add(const Slice& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
   void add(const Sample& op) { cost_.flops = 2 * elements(op.logits); }
 

@@ -173,6 +173,7 @@ std::optional<GatedRun> gated_run(const Program& program, const FusionLimits& li
   run.activation = std::get_if<GatedActivation>(&program.ops[run.end_op++]);
   if (run.activation == nullptr || !is_same(program, run.activation->gate, run.gate->out) ||
       type_of(program, run.activation->gate).columns() != type_of(program, run.activation->up).columns() ||
+      type_of(program, run.activation->gate).extent != type_of(program, run.gate->out).extent ||
       readers.outside(run.gate->out, first_op, run.end_op))
     return std::nullopt;
   if (is_same(program, run.activation->up, run.gate->out)) return std::nullopt;

@@ -23,9 +23,12 @@ namespace sluice {
   X(Linear, with)               \
   X(RmsNorm, with)              \
   X(L2Norm, with)               \
+  X(LayerNorm, with)            \
   X(Add, with)                  \
+  X(AddBias, with)              \
   X(Mul, with)                  \
   X(Scale, with)                \
+  X(Clamp, with)                \
   X(Softcap, with)              \
   X(Activation, with)           \
   X(GatedActivation, with)      \
@@ -39,6 +42,8 @@ namespace sluice {
   X(Route, with)                \
   X(Experts, with)              \
   X(Gather, with)               \
+  X(Scatter, with)              \
+  X(Pool, with)                 \
   X(Slice, with)                \
   X(Sample, with)
 

@@ -17,4 +17,9 @@ bool has_symbol(const Program& program, Symbol symbol) {
   return std::find(program.symbols.begin(), program.symbols.end(), symbol) != program.symbols.end();
 }
 
+Extent rope_extent(const Program& program, RopeId rope) {
+  const ValueId coordinates = program.ropes[rope].coordinates;
+  return coordinates == kNone ? Extent{} : program.values[coordinates].type.extent;
+}
+
 }  // namespace sluice

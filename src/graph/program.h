@@ -56,9 +56,12 @@ struct StateDecl {
 enum class Pairing : uint8_t { halves, adjacent, adjacent_to_halves };
 
 // Angles of pair i at position p are p * inverse_frequencies[i], computed in f32 on the host as transformers does;
-// cos and sin are multiplied by `magnitude`.
+// cos and sin are multiplied by `magnitude`. Pictures have several positions a row, by time, height and width: then
+// `coordinates` is the input that holds them, and axes[i] is the column of it by which pair i turns.
 struct RopeDecl {
   std::vector<float> inverse_frequencies{};  // one a pair; 0: the pair does not turn
+  std::vector<uint32_t> axes{};              // one a pair, or empty: column 0
+  ValueId coordinates = kNone;               // i32 input [extent of the rows that turn, axes]; none: the row's position
   Pairing pairing = Pairing::halves;
   float magnitude = 1.0f;
   bool operator==(const RopeDecl&) const = default;
@@ -119,5 +122,8 @@ struct Program {
 };
 
 bool has_symbol(const Program& program, Symbol symbol);
+
+// Of the rows of a rope's table: those of its coordinates, or of the step.
+Extent rope_extent(const Program& program, RopeId rope);
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/limits.h"
@@ -111,10 +112,8 @@ Value Recorder::new_value(const ValueType& type) {
   return {this, id};
 }
 
-Value Recorder::view(Value of, uint32_t heads, uint32_t width) {
-  ValueInfo info = program_.values[of.id];
-  info.type.heads = heads;
-  info.type.width = width;
+Value Recorder::view(Value of, const ValueType& type) {
+  const ValueInfo info{.type = type, .storage = program_.values[of.id].storage};
   const auto id = static_cast<ValueId>(program_.values.size());
   program_.values.push_back(info);
   return {this, id};
@@ -171,11 +170,31 @@ RopeId Recorder::rope_table(const RopeDecl& rope) {
   const auto known = std::find(program_.ropes.begin(), program_.ropes.end(), rope);
   if (known != program_.ropes.end()) return static_cast<RopeId>(known - program_.ropes.begin());
   const auto finite = [](float number) { return std::isfinite(number); };
-  const bool sound = std::all_of(rope.inverse_frequencies.begin(), rope.inverse_frequencies.end(), finite) &&
-                     finite(rope.magnitude) && rope.inverse_frequencies.size() <= kMaxColumns;
-  if (!sound) fail("a rope table has a frequency that is not finite, or too many: want finite ones");
+  const bool finite_table = std::all_of(rope.inverse_frequencies.begin(), rope.inverse_frequencies.end(), finite) &&
+                            finite(rope.magnitude) && rope.inverse_frequencies.size() <= kMaxColumns;
+  if (!finite_table) fail("a rope table has a frequency that is not finite, or too many: want finite ones");
+  const bool sound = check_coordinates(rope) && finite_table;
   program_.ropes.push_back(sound ? rope : RopeDecl{});
   return static_cast<RopeId>(program_.ropes.size() - 1);
+}
+
+// One column for each pair, of an input of integers.
+bool Recorder::check_coordinates(const RopeDecl& rope) {
+  const ValueType type = type_of(program_, rope.coordinates);
+  const bool given = rope.coordinates != kNone;
+  const uint32_t columns = given ? type.width : 1;
+  const bool is_table = input_of(program_, rope.coordinates) >= 0 && type.element == Element::i32 && type.heads == 1 &&
+                        (!has_positions(type.extent) || type.extent == Extent{});
+  if (given && !is_table) {
+    fail(cat("a rope table has coordinates ", describe(type), ": want an input of i32, of a step's rows or a tower's"));
+    return false;
+  }
+  const bool fits = (rope.axes.empty() || rope.axes.size() == rope.inverse_frequencies.size()) &&
+                    std::ranges::all_of(rope.axes, [&](uint32_t axis) { return axis < columns; });
+  if (!fits)
+    fail(cat("a rope table has ", rope.axes.size(), " axes for ", rope.inverse_frequencies.size(),
+             " pairs: want one a pair, below ", columns));
+  return fits;
 }
 
 State Recorder::add_state(StateDecl state, PageGroup group) {
@@ -293,10 +312,15 @@ Value rms_norm(Value x, float eps) { return record_with_result(x, RmsNorm{.x = x
 
 Value l2_norm(Value x, float eps) { return record_with_result(x, L2Norm{.x = x.id, .eps = eps}); }
 
+Value layer_norm(Value x, Weight weight, Weight bias, float eps) {
+  return record_with_result(x, LayerNorm{.x = x.id, .weight = weight.id, .bias = bias.id, .eps = eps});
+}
+
 Value add(Value a, Value b) {
   check_same(a, b);
   return record_with_result(a, Add{.a = a.id, .b = b.id});
 }
+Value add(Value x, Weight bias) { return record_with_result(x, AddBias{.x = x.id, .bias = bias.id}); }
 Value mul(Value a, Value b) {
   check_same(a, b);
   return record_with_result(a, Mul{.a = a.id, .b = b.id});
@@ -306,6 +330,10 @@ Value scale(Value x, float factor) { return record_with_result(x, Scale{.x = x.i
 Value scale(Value x, Weight weight, float factor) {
   if (!weight) x.recorder->fail("scale: weight is missing");
   return record_with_result(x, Scale{.x = x.id, .factor = factor, .weight = weight.id});
+}
+
+Value clamp(Value x, Weight low, Weight high) {
+  return record_with_result(x, Clamp{.x = x.id, .low = low.id, .high = high.id});
 }
 
 Value softcap(Value x, float cap) { return record_with_result(x, Softcap{.x = x.id, .cap = cap}); }
@@ -420,6 +448,18 @@ Value gather(Value x, Value index) {
   return record_with_result(x, Gather{.x = x.id, .index = index.id});
 }
 
+Value scatter(Value x, Value index, Value rows) {
+  check_same(x, index);
+  check_same(x, rows);
+  return record_with_result(x, Scatter{.x = x.id, .index = index.id, .rows = rows.id});
+}
+
+Value pool(Value x, float factor) { return record_with_result(x, Pool{.x = x.id, .factor = factor}); }
+Value pool(Value x, Value shares, float factor) {
+  check_same(x, shares);
+  return record_with_result(x, Pool{.x = x.id, .shares = shares.id, .factor = factor});
+}
+
 Value slice(Value x, uint32_t first_head, uint32_t heads, uint32_t stride) {
   return record_with_result(x, Slice{.x = x.id, .first_head = first_head, .heads = heads, .stride = stride});
 }
@@ -427,15 +467,39 @@ Value slice(Value x, uint32_t first_head, uint32_t heads, uint32_t stride) {
 Value sample(Value logits) { return record_with_result(logits, Sample{.logits = logits.id}); }
 
 Value heads(Value x, uint32_t count) {
-  const ValueType type = x.type();
-  if (count != 0 && type.heads == 1 && type.width % count == 0) return x.recorder->view(x, count, type.width / count);
+  ValueType type = x.type();
+  if (count != 0 && type.heads == 1 && type.width % count == 0) {
+    type.heads = count;
+    type.width /= count;
+    return x.recorder->view(x, type);
+  }
   x.recorder->fail(cat("heads: x is ", describe(type), ": want one head that divides into ", count));
   return x;
 }
 
 Value flatten(Value x) {
-  const ValueType type = x.type();
-  return x.recorder->view(x, 1, type.heads * type.width);
+  ValueType type = x.type();
+  type.width *= std::exchange(type.heads, 1u);
+  return x.recorder->view(x, type);
+}
+
+Value fold(Value x, uint32_t ratio) {
+  ValueType type = x.type();
+  if (ratio != 0 && type.heads == 1 && type.extent.ratio % ratio == 0) {
+    type.heads = ratio;
+    type.extent.ratio /= ratio;
+    return x.recorder->view(x, type);
+  }
+  x.recorder->fail(cat("fold: x is ", describe(type), ": want one head, and rows that are whole groups of ", ratio));
+  return x;
+}
+
+Value unfold(Value x) {
+  ValueType type = x.type();
+  if (type.extent.symbol == Symbol::wanted)
+    x.recorder->fail(cat("unfold: x is ", describe(type), ": want rows that are not picked out"));
+  type.extent.ratio *= std::exchange(type.heads, 1u);
+  return x.recorder->view(x, type);
 }
 
 Value gated_mlp(Value x, Weight gate, Weight up, Weight down, ActivationKind kind) {

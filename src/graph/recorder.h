@@ -75,15 +75,17 @@ class Recorder {
   // For the free functions below: appends `op`, checks it and its state versions, marks the layer.
   void record(const Op& op);
   Value new_value(const ValueType& type);
-  Value view(Value of, uint32_t heads, uint32_t width);  // the same columns under other heads
-  AdapterOperand adapter_of(Weight weight);              // none where the options list no such weight
-  void fail(const std::string& why);                     // the first failure is the one that finish() returns
+  // The same elements under other heads, or as other rows.
+  Value view(Value of, const ValueType& type);
+  AdapterOperand adapter_of(Weight weight);  // none where the options list no such weight
+  void fail(const std::string& why);         // the first failure is the one that finish() returns
   const Program& program() const { return program_; }
 
  private:
   State add_state(StateDecl state, PageGroup group);
   void use_state(const char* name, StateRef ref, uint32_t want);
   void check_block(const Block& block);
+  bool check_coordinates(const RopeDecl& rope);
 
   Program program_;
   std::vector<uint32_t> state_versions_;
@@ -99,10 +101,13 @@ Value linear(Value x, Weight weight);
 Value rms_norm(Value x, Weight weight, float eps);
 Value rms_norm(Value x, float eps);  // without weight
 Value l2_norm(Value x, float eps);
+Value layer_norm(Value x, Weight weight, Weight bias, float eps);  // without either: Weight{}
 Value add(Value a, Value b);
+Value add(Value x, Weight bias);  // add_bias
 Value mul(Value a, Value b);
 Value scale(Value x, float factor);
 Value scale(Value x, Weight weight, float factor = 1.0f);
+Value clamp(Value x, Weight low, Weight high);
 Value softcap(Value x, float cap);
 Value activation(Value x, ActivationKind kind);
 Value gated_activation(Value gate, Value up, ActivationKind kind);
@@ -142,12 +147,17 @@ struct RouteOptions {
 Routed route(Value logits, const RouteOptions& options);
 Value experts(Value x, Routed routed, Weight gate, Weight up, Weight down, ActivationKind kind);
 Value gather(Value x, Value index);
+Value scatter(Value x, Value index, Value rows);
+Value pool(Value x, float factor);
+Value pool(Value x, Value shares, float factor = 1.0f);
 Value slice(Value x, uint32_t first_head, uint32_t heads, uint32_t stride = 1);
 Value sample(Value logits);
 
 // Views: no op, no copy.
 Value heads(Value x, uint32_t count);  // [extent, 1, count * w] -> [extent, count, w]
 Value flatten(Value x);                // [extent, heads, w] -> [extent, 1, heads * w]
+Value fold(Value x, uint32_t ratio);   // [{symbol, k * ratio}, 1, w] -> [{symbol, k}, ratio, w]
+Value unfold(Value x);                 // [{symbol, k}, heads, w] -> [{symbol, k * heads}, 1, w]
 
 // Blocks: helpers that record their plain ops inside a named block.
 Value gated_mlp(Value x, Weight gate, Weight up, Weight down, ActivationKind kind);

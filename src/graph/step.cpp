@@ -1,6 +1,9 @@
 #include "graph/step.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "graph/op_check.h"
 
 namespace sluice {
 
@@ -15,19 +18,66 @@ StepBuffer::StepBuffer(const Program& program, const StepMaxima& maxima) : progr
   const uint64_t rows = maxima.counts[Symbol::rows];
   positions_ = take(rows);
   row_sequences_ = take(rows);
+  inputs_.resize(program.inputs.size());
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const ValueType& type = program.values[program.inputs[i].value].type;
-    inputs_.push_back(take(maxima.counts.rows_of(type.extent) * type.columns()));
     if (program.inputs[i].name == "wanted") wanted_input_ = static_cast<int>(i);
+    if (has_positions(input_type(i).extent)) inputs_[i] = take(input_words(i, maxima.counts));
   }
-  for (const RopeDecl& rope : program.ropes) ropes_.push_back(take(2 * rows * rope.inverse_frequencies.size()));
+  ropes_.resize(program.ropes.size());
+  for (RopeId rope = 0; rope < ropes_.size(); ++rope)
+    if (has_positions(rope_extent(program, rope))) ropes_[rope] = take(rope_words(rope, maxima.counts));
   for (const uint32_t entries : maxima.pages_per_sequence) {
     pages_.push_back(take(uint64_t{entries} * maxima.sequences));
     first_pages_.push_back(take(maxima.sequences));
   }
   sample_rows_ = take(uint64_t{maxima.counts[Symbol::wanted]} * sizeof(SampleRow) / 4);
   adjustments_ = take(uint64_t{maxima.adjustments} * sizeof(Adjustment) / 4);
+  lay_out_media(take);
   words_.resize(static_cast<size_t>(at));
+}
+
+const ValueType& StepBuffer::input_type(size_t input) const {
+  return program_->values[program_->inputs[input].value].type;
+}
+
+uint64_t StepBuffer::input_words(size_t input, const SymbolCounts& counts) const {
+  return counts.rows_of(input_type(input).extent) * input_type(input).columns();
+}
+
+// Cosines and sines.
+uint64_t StepBuffer::rope_words(RopeId rope, const SymbolCounts& counts) const {
+  return 2 * counts.rows_of(rope_extent(*program_, rope)) * program_->ropes[rope].inverse_frequencies.size();
+}
+
+// What has rows without positions: integers, tables of angles, then numbers.
+template <class Take>
+void StepBuffer::lay_out_media(const Take& take) {
+  const auto take_inputs = [&](Element element) {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (!has_positions(input_type(i).extent) && input_type(i).element == element)
+        inputs_[i] = take(input_words(i, maxima_.counts));
+  };
+  take_inputs(Element::i32);
+  for (RopeId rope = 0; rope < ropes_.size(); ++rope)
+    if (!has_positions(rope_extent(*program_, rope))) ropes_[rope] = take(rope_words(rope, maxima_.counts));
+  take_inputs(Element::f32);
+}
+
+// Sines lie behind the most cosines that there may be.
+uint64_t StepBuffer::used_words() const {
+  uint64_t end = 0;
+  const auto use = [&](uint64_t offset, uint64_t count) {
+    if (count > 0) end = std::max(end, offset + count);
+  };
+  use(row_sequences_, rows());
+  for (size_t i = 0; i < inputs_.size(); ++i) use(inputs_[i], input_words(i, counts_));
+  for (RopeId rope = 0; rope < ropes_.size(); ++rope)
+    if (const uint64_t own = rope_words(rope, counts_) / 2; own > 0)
+      use(ropes_[rope] + rope_words(rope, maxima_.counts) / 2, own);
+  for (size_t group = 0; group < pages_.size(); ++group) use(first_pages_[group], sequences_);
+  use(sample_rows_, uint64_t{wanted()} * sizeof(SampleRow) / 4);
+  use(adjustments_, uint64_t{adjustment_count_} * sizeof(Adjustment) / 4);
+  return end;
 }
 
 uint64_t StepBuffer::bytes(const Program& program, const StepMaxima& maxima) {
@@ -78,23 +128,30 @@ std::span<const int32_t> StepBuffer::wanted_rows() const {
 
 std::span<float> StepBuffer::rope_part(RopeId rope, uint32_t part) {
   const size_t pairs = program_->ropes[rope].inverse_frequencies.size();
+  const Extent extent = rope_extent(*program_, rope);
   float* table = reinterpret_cast<float*>(section(ropes_[rope]));
-  return {table + part * maxima_.counts[Symbol::rows] * pairs, rows() * pairs};
+  return {table + part * maxima_.counts.rows_of(extent) * pairs, static_cast<size_t>(rows_of(extent) * pairs)};
+}
+
+std::span<const int32_t> StepBuffer::coordinates(const RopeDecl& rope) const {
+  if (rope.coordinates == kNone) return positions();
+  return input_i32(static_cast<uint32_t>(input_of(*program_, rope.coordinates)));
 }
 
 void StepBuffer::fill_ropes() {
   for (RopeId id = 0; id < program_->ropes.size(); ++id) {
     const RopeDecl& rope = program_->ropes[id];
     const size_t pairs = rope.inverse_frequencies.size();
+    const size_t axes = rope.coordinates == kNone ? 1 : program_->values[rope.coordinates].type.width;
+    const std::span<const int32_t> at = coordinates(rope);
     const std::span<float> cosine = cosines(id), sine = sines(id);
-    for (size_t row = 0; row < rows(); ++row) {
-      const auto position = static_cast<float>(positions()[row]);
+    for (size_t row = 0; row * axes < at.size(); ++row)
       for (size_t i = 0; i < pairs; ++i) {
+        const auto position = static_cast<float>(at[row * axes + (rope.axes.empty() ? 0 : rope.axes[i])]);
         const float angle = position * rope.inverse_frequencies[i];
         cosine[row * pairs + i] = std::cos(angle) * rope.magnitude;
         sine[row * pairs + i] = std::sin(angle) * rope.magnitude;
       }
-    }
   }
 }
 

@@ -1,9 +1,10 @@
 // The step buffer: the inputs of one step of a program. It is laid out once and refilled for each step. The engine
 // writes it, devices read it.
 //
-// It is one block of 32-bit words, so a device can upload it whole. Program and maxima give the offsets of its
-// sections; counts say how much of each is filled. Rows of a sequence are contiguous with ascending positions;
-// sequences come in ascending order of their slot in the batch.
+// It is one block of 32-bit words, so a device can upload it at once. Program and maxima give the offsets of its
+// sections; counts say how much of each is filled. Inputs by rows of pictures and sounds lie last, large numbers at the
+// very end, so that used_words() of a step without them ends before. Rows of a sequence are contiguous with ascending
+// positions; sequences come in ascending order of their slot in the batch.
 //
 // Page tables: for sequence s and group g, entry i is the page of positions [64 (first + i), 64 (first + i) + 64),
 // where first = first_page(g, s). Pages wholly behind a window have no entry.
@@ -76,13 +77,18 @@ class StepBuffer {
   // By wanted row: the step's row. This is the input "wanted"; empty if the program has no such input.
   std::span<const int32_t> wanted_rows() const;
 
-  // Rope table `rope`: for each row of the step, `pairs` cosines, then at sines() as many sines.
+  // Rope table `rope`: for each row that it turns (rope_extent), `pairs` cosines, then at sines() as many sines.
   std::span<float> cosines(RopeId rope) { return rope_part(rope, 0); }
   std::span<float> sines(RopeId rope) { return rope_part(rope, 1); }
   std::span<const float> cosines(RopeId rope) const { return const_cast<StepBuffer*>(this)->rope_part(rope, 0); }
   std::span<const float> sines(RopeId rope) const { return const_cast<StepBuffer*>(this)->rope_part(rope, 1); }
-  // Fills every rope table from positions(): f32 angle = position * frequency, then cos and sin of it.
+  // Fills every rope table from positions() or the input that holds its coordinates, which are filled before: f32
+  // angle = position * frequency, then cos and sin of it.
   void fill_ropes();
+  // The row of a rope table for row `row` of a value of that extent.
+  size_t rope_row(const Extent& extent, size_t row) const {
+    return has_positions(extent) ? step_row(extent, row) : row;
+  }
 
   // Page table of a sequence: its length is the group's pages_per_sequence.
   std::span<int32_t> pages(uint32_t group, uint32_t sequence);
@@ -99,12 +105,19 @@ class StepBuffer {
   const Program& program() const { return *program_; }
   const StepMaxima& maxima() const { return maxima_; }
   std::span<const uint32_t> words() const { return words_; }  // the whole block
+  uint64_t used_words() const;                                // of it, up to the last that the counts fill
   static uint64_t bytes(const Program& program, const StepMaxima& maxima);
 
  private:
   int32_t* section(uint64_t offset) { return reinterpret_cast<int32_t*>(words_.data() + offset); }
   const int32_t* section(uint64_t offset) const { return reinterpret_cast<const int32_t*>(words_.data() + offset); }
+  const ValueType& input_type(size_t input) const;
+  uint64_t input_words(size_t input, const SymbolCounts& counts) const;
+  uint64_t rope_words(RopeId rope, const SymbolCounts& counts) const;
+  template <class Take>
+  void lay_out_media(const Take& take);
   std::span<float> rope_part(RopeId rope, uint32_t part);
+  std::span<const int32_t> coordinates(const RopeDecl& rope) const;
 
   const Program* program_;
   StepMaxima maxima_;

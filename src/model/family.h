@@ -35,6 +35,10 @@ struct FamilyProgram {
   // Of towers. A vision tower prepares pictures, an audio tower sounds.
   std::function<Result<TowerInputs>(const Picture&, const PictureOptions&)> prepare_picture = {};
   std::function<Result<TowerInputs>(const Sound&)> prepare_sound = {};
+  // Frames of a film that follow one another and make one step of the tower, at most so many. Of a tower that takes
+  // them otherwise than as pictures.
+  std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
+  uint32_t film_frames = 1;
   TowerTokens tokens = {};
   bool sees_ahead = false;  // rows of one picture see later rows of it where the text program takes "last"
 };

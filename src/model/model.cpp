@@ -163,6 +163,18 @@ Result<TowerInputs> Model::prepare(const Sound& sound) const {
   return program->prepare_sound(sound);
 }
 
+Result<TowerInputs> Model::prepare(std::span<const Picture> frames, const FilmOptions& options) const {
+  TRY(const FamilyProgram* program, whole(ProgramKind::vision));
+  CHECK(!frames.empty() && frames.size() <= program->film_frames);
+  if (program->prepare_frames) return program->prepare_frames(frames, options);
+  return program->prepare_picture(frames[0], {.max_rows = options.max_rows / std::max(options.frames, 1u)});
+}
+
+uint32_t Model::film_frames() const {
+  CHECK(has(ProgramKind::vision));
+  return data_->find(ProgramKind::vision)->program->film_frames;
+}
+
 const TowerTokens& Model::tower_tokens(ProgramKind kind) const {
   CHECK(has(kind));
   return data_->find(kind)->program->tokens;
@@ -250,6 +262,12 @@ Status Model::Data::bind_programs(const SourceNames& names) {
 
 Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory) {
   TRY(auto data, Model::Data::read(std::move(checkpoint), std::move(memory)));
+  return Model(std::move(data));
+}
+
+Result<Model> with_projector(const Model& model, const std::string& path) {
+  TRY(Checkpoint joined, join_projector(model.checkpoint(), path));
+  TRY(auto data, Model::Data::read(std::make_shared<const Checkpoint>(std::move(joined)), model.data_->memory));
   return Model(std::move(data));
 }
 

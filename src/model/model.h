@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,6 +97,9 @@ class Model {
   // Of a tower; without a whole one, the sentence that record() gives. What cannot be prepared is one sentence as well.
   Result<TowerInputs> prepare(const Picture& picture, const PictureOptions& options = {}) const;
   Result<TowerInputs> prepare(const Sound& sound) const;
+  // Frames of a film that follow one another: as many as make one step of the tower, at the film's end fewer.
+  Result<TowerInputs> prepare(std::span<const Picture> frames, const FilmOptions& options) const;
+  uint32_t film_frames() const;  // that make one step; of a vision tower that there is
   // Of a tower that there is.
   const TowerTokens& tower_tokens(ProgramKind kind) const;
   bool sees_ahead(ProgramKind kind) const;
@@ -119,6 +123,7 @@ class Model {
   Result<const FamilyProgram*> whole(ProgramKind kind) const;
   explicit Model(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
   friend Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory);
+  friend Result<Model> with_projector(const Model& model, const std::string& path);
   friend Result<Model> with_draft_head(const Model& model, const std::string& path);
 
   std::shared_ptr<const Data> data_;
@@ -128,6 +133,9 @@ class Model {
 // One sentence when the architecture is unknown, the configuration out of range, or a tensor missing, misshapen or in a
 // format that is not computed with.
 Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory = nullptr);
+
+// The model with the towers of another file (checkpoint.h, join_projector), which count for its digest.
+Result<Model> with_projector(const Model& model, const std::string& path);
 
 // The model with the head for multi-token prediction of another file (checkpoint/draft_file.h). Its digest is the
 // model's, because no answer depends on drafts. A model that has a head already stays as it is.

@@ -32,10 +32,17 @@ struct TowerInputs {
 // Tokens around a tower's rows, and the token in the place of each; -1: none.
 struct TowerTokens {
   int32_t begin = -1, row = -1, end = -1;
+  int32_t film_row = -1;  // in the place of a film's rows; -1: as of a picture's
 };
 
 struct PictureOptions {
   uint32_t max_rows = 0;  // 0: the model's own number
+};
+
+// Frames of a film share what the model spends on one.
+struct FilmOptions {
+  uint32_t frames = 1;    // of the film
+  uint32_t max_rows = 0;  // of the film; 0: the model's own number
 };
 
 }  // namespace sluice

@@ -121,6 +121,7 @@ Part part_of(const CaseStep& step, const CaseRun& run, uint32_t run_row, uint32_
   Part part{.first = text_counts(run_row + first, 0)};
   part.step.runs = {{.sequence = run.sequence, .position = run.position + first, .rows = count, .take = run.take}};
   part.step.adjustments = step.adjustments;
+  part.step.media = step.media;  // what rows of text are in the place of
   const auto row_of = [&](size_t w) { return static_cast<uint32_t>(step.wanted[w]); };
   const uint32_t begin = part.first[Symbol::rows];
   uint32_t& first_wanted = part.first[Symbol::wanted];
@@ -167,6 +168,7 @@ std::vector<Part> parts_of(const OpCase& one, const CaseStep& step, TokenClass t
     }
     run_row += run.rows;
   }
+  if (!step.runs.empty()) return parts;
   const std::vector<Part> media = media_parts(one, step);
   parts.insert(parts.end(), media.begin(), media.end());
   return parts;

@@ -61,12 +61,22 @@ std::vector<int32_t> integers(const OpCase& one, uint32_t input, const CaseRow& 
   return numbers;
 }
 
+struct RowSpan {
+  size_t first = 0, last = 0;  // inclusive
+};
+
+// The rows about row `row` that are of its sequence.
+RowSpan rows_of_sequence(const std::vector<CaseRow>& rows, size_t row) {
+  const auto of_same = [&](size_t other) { return rows[other].sequence == rows[row].sequence; };
+  RowSpan span{row, row};
+  while (span.first > 0 && of_same(span.first - 1)) --span.first;
+  while (span.last + 1 < rows.size() && of_same(span.last + 1)) ++span.last;
+  return span;
+}
+
 // Of row `row` of all `rows`, which are a picture's as far as they are of one sequence.
 int32_t range_end_of_media(const OpCase& one, RangeEnd end, const std::vector<CaseRow>& rows, size_t row) {
-  const auto of_same = [&](size_t other) { return rows[other].sequence == rows[row].sequence; };
-  size_t first = row, last = row;
-  while (first > 0 && of_same(first - 1)) --first;
-  while (last + 1 < rows.size() && of_same(last + 1)) ++last;
+  auto [first, last] = rows_of_sequence(rows, row);
   if (one.block != 0) {
     first += (row - first) / one.block * one.block;
     last = std::min(last, first + one.block - 1);
@@ -79,6 +89,29 @@ int32_t range_end(const OpCase& one, RangeEnd end, uint32_t position) {
   for (const CaseSpan& span : one.spans)
     if (span.first <= position && position < span.end) return static_cast<int32_t>(span.end - 1);
   return static_cast<int32_t>(position);
+}
+
+// `count` rows of a value of extent fill.rows_of: the one row in eight is none. A row's own run has as many rows of
+// each extent as the ratios say.
+std::vector<int32_t> row_numbers(const OpCase& one, uint32_t input, const CaseStep& step, size_t row, uint64_t count) {
+  const Extent to = one.inputs[input].rows_of;
+  const Extent from = one.program.values[one.program.inputs[input].value].type.extent;
+  const std::vector<CaseRow> rows = rows_of(step, from);
+  size_t first = 0, targets = rows_of(step, to).size();
+  if (from.symbol == to.symbol) {
+    const RowSpan span = rows_of_sequence(rows, row);
+    first = span.first / from.ratio * to.ratio;
+    targets = (span.last + 1 - span.first) / from.ratio * to.ratio;
+  }
+  std::vector<int32_t> numbers;
+  for (uint32_t i = 0; i < count; ++i) {
+    const double uniform = draw(seed_of(one), input, rows[row], i);
+    const bool none = targets == 0 || uniform < 0.125;
+    numbers.push_back(none ? -1
+                           : static_cast<int32_t>(first + static_cast<size_t>((uniform - 0.125) / 0.875 *
+                                                                              static_cast<double>(targets))));
+  }
+  return numbers;
 }
 
 uint32_t pages_of(uint32_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
@@ -120,6 +153,14 @@ std::vector<CaseRow> rows_of(const CaseStep& step, Symbol symbol) {
   for (const CaseRun& run : symbol == Symbol::rows ? step.runs : step.media)
     for (uint32_t i = 0; i < run.rows; ++i)
       rows.push_back({.sequence = run.sequence, .position = run.position + i, .take = run.take});
+  return rows;
+}
+
+std::vector<CaseRow> rows_of(const CaseStep& step, const Extent& extent) {
+  std::vector<CaseRow> rows;
+  for (const CaseRow& one : rows_of(step, extent.symbol))
+    for (uint32_t i = 0; i < extent.ratio; ++i)
+      rows.push_back({.sequence = one.sequence, .position = one.position * extent.ratio + i, .take = one.take});
   return rows;
 }
 
@@ -197,7 +238,9 @@ CasePlayer::CasePlayer(const OpCase& one, const CaseWeights& weights, Device& de
 }
 
 void CasePlayer::poison() {
-  const auto rows = [](const CaseStep& step) { return rows_of(step).size(); };
+  const auto rows = [](const CaseStep& step) {
+    return rows_of(step).size() + rows_of(step, Symbol::media_rows).size();
+  };
   const CaseStep& largest = *std::max_element(case_.steps.begin(), case_.steps.end(),
                                               [&](const CaseStep& a, const CaseStep& b) { return rows(a) < rows(b); });
   play(largest, TokenClass::prompt, Poison::all);
@@ -281,7 +324,6 @@ void CasePlayer::fill(const CaseStep& step, TokenClass token_class, Poison poiso
                static_cast<uint32_t>(step.adjustments.size()));
   fill_rows(step);
   fill_pages(step);
-  step_->fill_ropes();
   std::copy(step.adjustments.begin(), step.adjustments.end(), step_->adjustments().begin());
   if (has_symbol(case_.program, Symbol::wanted))
     std::copy(step.sampling.begin(), step.sampling.end(), step_->sample_rows().begin());
@@ -290,8 +332,9 @@ void CasePlayer::fill(const CaseStep& step, TokenClass token_class, Poison poiso
     if (named.name == "wanted")
       std::copy(step.wanted.begin(), step.wanted.end(), step_->input_i32(input).begin());
     else
-      fill_input(input, rows_of(step, case_.program.values[named.value].type.extent.symbol), poison);
+      fill_input(input, step, poison);
   }
+  step_->fill_ropes();
 }
 
 void CasePlayer::fill_rows(const CaseStep& step) {
@@ -331,8 +374,9 @@ void CasePlayer::fill_pages(const CaseStep& step) {
     }
 }
 
-void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Poison poison) {
+void CasePlayer::fill_input(uint32_t input, const CaseStep& step, Poison poison) {
   const ValueType& type = case_.program.values[case_.program.inputs[input].value].type;
+  const std::vector<CaseRow> rows = rows_of(step, type.extent);
   const uint64_t columns = type.columns();
   const RangeEnd end = case_.inputs[input].end;
   const bool is_text = has_positions(type.extent);
@@ -343,7 +387,9 @@ void CasePlayer::fill_input(uint32_t input, const std::vector<CaseRow>& rows, Po
       continue;
     }
     if (type.element == Element::i32) {
-      const std::vector<int32_t> numbers = integers(case_, input, rows[row], columns);
+      const std::vector<int32_t> numbers = case_.inputs[input].rows_of.ratio != 0
+                                               ? row_numbers(case_, input, step, row, columns)
+                                               : integers(case_, input, rows[row], columns);
       std::copy(numbers.begin(), numbers.end(),
                 step_->input_i32(input).begin() + static_cast<ptrdiff_t>(row * columns));
       continue;

@@ -19,6 +19,7 @@ struct CaseRow {
 };
 std::vector<CaseRow> rows_of(const CaseStep& step);
 std::vector<CaseRow> rows_of(const CaseStep& step, Symbol symbol);
+std::vector<CaseRow> rows_of(const CaseStep& step, const Extent& extent);
 // Of the symbols that the case's program has.
 SymbolCounts counts_of(const OpCase& one, const CaseStep& step);
 
@@ -74,7 +75,7 @@ class CasePlayer {
   void fill(const CaseStep& step, TokenClass token_class, Poison poison);
   void fill_rows(const CaseStep& step);
   void fill_pages(const CaseStep& step);
-  void fill_input(uint32_t input, const std::vector<CaseRow>& rows, Poison poison);
+  void fill_input(uint32_t input, const CaseStep& step, Poison poison);
   void fill_slots(const CaseRun& run, std::span<int32_t> table) const;
   int32_t page(uint32_t sequence, uint32_t number) const;
   bool is_slots(uint32_t group) const { return case_.program.groups[group].kind == StateKind::slots; }

@@ -88,11 +88,21 @@ TEST(ParityCases, NoticeWrongParameters) {
   expect_noticed<Attention>("scale", [](Attention& op) { return (op.scale *= 1.1f) != 0; });
   expect_noticed<RmsNorm>("no eps", [](RmsNorm& op) { return (op.eps = 1e-12f) != 0; });
   expect_noticed<RmsNorm>("no weight", [](RmsNorm& op) { return std::exchange(op.weight, kNone) != kNone; });
+  expect_noticed<LayerNorm>("no eps", [](LayerNorm& op) { return (op.eps = 1e-12f) != 0; });
+  expect_noticed<LayerNorm>("no weight", [](LayerNorm& op) { return std::exchange(op.weight, kNone) != kNone; });
+  expect_noticed<LayerNorm>("no bias", [](LayerNorm& op) { return std::exchange(op.bias, kNone) != kNone; });
   expect_noticed<Embed>("no scale", [](Embed& op) { return std::exchange(op.scale, 1.0f) != 1; });
   expect_noticed<Scale>("no weight", [](Scale& op) { return std::exchange(op.weight, kNone) != kNone; });
+  expect_noticed<Clamp>("no bound below", [](Clamp& op) { return std::exchange(op.low, op.high) != op.high; });
+  expect_noticed<Clamp>("no bound above", [](Clamp& op) { return std::exchange(op.high, op.low) != op.low; });
+  expect_noticed<Pool>("no shares", [](Pool& op) { return std::exchange(op.shares, kNone) != kNone; });
+  expect_noticed<Pool>("no factor", [](Pool& op) { return std::exchange(op.factor, 1.0f) != 1; });
   expect_noticed<Softcap>("cap", [](Softcap& op) { return (op.cap = 29.9f) != 0; });
   expect_noticed<Activation>("silu for gelu_tanh", [](Activation& op) {
     return std::exchange(op.kind, ActivationKind::silu) == ActivationKind::gelu_tanh;
+  });
+  expect_noticed<Activation>("gelu_tanh for gelu", [](Activation& op) {
+    return std::exchange(op.kind, ActivationKind::gelu_tanh) == ActivationKind::gelu;
   });
   expect_noticed<Route>("not normalised", [](Route& op) { return std::exchange(op.normalise, false); });
   expect_noticed<Route>("no scale", [](Route& op) { return std::exchange(op.per_expert_scale, kNone) != kNone; });

@@ -32,7 +32,7 @@ void expect_goldens(const Traced& traced) {
     RealDevice machine(device_name, 1);
     Budget budget;
     const Result<Trace> values =
-        trace(real_model(traced.model), *machine.device, budget, Arithmetic::exact, traced.tokens);
+        trace(real_model(traced.model), *machine.device, budget, Arithmetic::exact, {.tokens = traced.tokens});
     ASSERT_TRUE(values) << values.error().text;
     EXPECT_EQ(values->back().name, "logits");
     EXPECT_EQ(values->back().rows, traced.tokens.size());
@@ -75,7 +75,9 @@ TEST(Trace, WhatCannotBeTracedIsOneSentence) {
   RealDevice machine("reference", 1);
   Budget budget;
   const auto problem = [&](const std::vector<int32_t>& tokens) {
-    return trace(real_model("gemma4_dense"), *machine.device, budget, Arithmetic::exact, tokens).error().text;
+    return trace(real_model("gemma4_dense"), *machine.device, budget, Arithmetic::exact, {.tokens = tokens})
+        .error()
+        .text;
   };
   EXPECT_EQ(problem({}), "trace: has no tokens: want some");
   EXPECT_EQ(problem({1, 768}), "trace: token 1 is 768: want 0 to 767");

@@ -223,13 +223,27 @@ TEST(Recorder, NamesWhatDoesNotFit) {
        "linear: x is i32 [rows, 8]: want f32"},
       {[](Recorder& r) { embed(floats(r, "x", 1), r.weight("w", {.rows = 3, .columns = 8}), 1); },
        "embed: ids is f32 [rows, 1]: want i32"},
-      {[](Recorder& r) { embed(integers(r, "x", 2), r.weight("w", {.rows = 3, .columns = 8}), 1); },
-       "embed: ids is i32 [rows, 2]: want 1 columns as one id a row"},
+      {[](Recorder& r) {
+         const Value ids = r.input("x", {.heads = 2, .width = 2, .element = Element::i32});
+         embed(ids, r.weight("w", {.rows = 3, .columns = 8}), 1);
+       },
+       "embed: ids is i32 [rows, 2, 2]: want one head"},
       {[](Recorder& r) { embed(integers(r, "x"), r.weight("w", {.rows = 3, .columns = 8}), kNan); },
        "embed: scale is nan: want a finite number"},
       {[](Recorder& r) { rms_norm(floats(r, "x", 8, 2), r.weight("n", {.columns = 16}), 1e-6f); },
        "rms_norm: weight n is [1, 16]: want [1, 8]"},
       {[](Recorder& r) { rms_norm(floats(r, "x", 8), 0.0f); }, "rms_norm: eps is 0: want a positive number"},
+      {[](Recorder& r) { layer_norm(floats(r, "x", 8, 2), Weight{}, r.weight("b", {.columns = 16}), 1e-6f); },
+       "layer_norm: bias b is [1, 16]: want [1, 8]"},
+      {[](Recorder& r) { layer_norm(floats(r, "x", 8), Weight{}, Weight{}, kNan); },
+       "layer_norm: eps is nan: want a positive number"},
+      {[](Recorder& r) { add(floats(r, "a", 8, 2), r.weight("b", {.columns = 8})); },
+       "add_bias: bias b is [1, 8]: want [1, 16]"},
+      {[](Recorder& r) { add(floats(r, "a", 8), Weight{}); }, "add_bias: bias is missing"},
+      {[](Recorder& r) { clamp(floats(r, "x", 8), r.weight("low", {.columns = 8}), Weight{}); },
+       "clamp: low low is [1, 8]: want [1, 1]"},
+      {[](Recorder& r) { clamp(floats(r, "x", 8), r.weight("low", {.columns = 1}), Weight{}); },
+       "clamp: high is missing"},
       {[](Recorder& r) { add(floats(r, "a", 8), floats(r, "b", 7)); }, "add: b is f32 [rows, 7]: want f32 [rows, 8]"},
       {[](Recorder& r) { mul(floats(r, "a", 8, 2), floats(r, "b", 16)); },
        "mul: b is f32 [rows, 16]: want f32 [rows, 2, 8]"},
@@ -247,6 +261,23 @@ TEST(Recorder, NamesWhatDoesNotFit) {
        "rope: x is f32 [wanted, 6]: want an input named wanted in the program"},
       {[](Recorder& r) { r.rope_table({.inverse_frequencies = {1, kNan}}); },
        "a rope table has a frequency that is not finite, or too many: want finite ones"},
+      {[](Recorder& r) {
+         const Value at = integers(r, "at", 2, kPatches);
+         rope(floats(r, "x", 6), r.rope_table({.inverse_frequencies = {1}, .axes = {1}, .coordinates = at.id}));
+       },
+       "rope: x is f32 [rows, 6]: want rows of i32 [patches, 2], the coordinates that turn them"},
+      {[](Recorder& r) {
+         const Value at = integers(r, "at", 2, kPatches);
+         r.rope_table({.inverse_frequencies = {1, 1}, .axes = {0, 2}, .coordinates = at.id});
+       },
+       "a rope table has 2 axes for 2 pairs: want one a pair, below 2"},
+      {[](Recorder& r) { r.rope_table({.inverse_frequencies = {1, 1}, .axes = {0}}); },
+       "a rope table has 1 axes for 2 pairs: want one a pair, below 1"},
+      {[](Recorder& r) {
+         const Value at = integers(r, "at", 2, kWanted);
+         r.rope_table({.inverse_frequencies = {1}, .axes = {0}, .coordinates = at.id});
+       },
+       "a rope table has coordinates i32 [wanted, 2]: want an input of i32, of a step's rows or a tower's"},
       {[](Recorder& r) { append(r.paged_state("kv", 2, 4, 4, 0), floats(r, "k", 4, 2), floats(r, "v", 4)); },
        "append: v is f32 [rows, 4]: want f32 [rows, 2, 4]"},
       {[](Recorder& r) { append({}, floats(r, "k", 4), floats(r, "v", 4)); }, "append: state is missing"},
@@ -302,6 +333,15 @@ TEST(Recorder, NamesWhatDoesNotFit) {
        "gather: x is f32 [wanted, 4]: want one row for each of the step"},
       {[](Recorder& r) { gather(floats(r, "x", 4), integers(r, "other", 1, kWanted)); },
        "gather: index is some value: want the program's input wanted"},
+      {[](Recorder& r) { gather(floats(r, "x", 4, 1, kPatches), floats(r, "i", 1, 1, kPatches)); },
+       "gather: index is f32 [patches, 1]: want i32"},
+      {[](Recorder& r) { scatter(floats(r, "x", 4), integers(r, "i", 2), floats(r, "y", 4, 1, kPatches)); },
+       "scatter: index is i32 [rows, 2]: want i32 [rows, 1]"},
+      {[](Recorder& r) { scatter(floats(r, "x", 4), integers(r, "i"), floats(r, "y", 3, 1, kPatches)); },
+       "scatter: rows is f32 [patches, 3]: want 4 columns as x"},
+      {[](Recorder& r) { pool(floats(r, "x", 4, 3), floats(r, "s", 2)); },
+       "pool: shares is f32 [rows, 2]: want one for each head of f32 [rows, 3, 4]"},
+      {[](Recorder& r) { pool(floats(r, "x", 4, 3), kNan); }, "pool: factor is nan: want a finite number"},
       {[](Recorder& r) { slice(floats(r, "x", 4, 3), 2, 2); },
        "slice: heads 2 to 4 of f32 [rows, 3, 4]: want a part of its 3"},
       {[](Recorder& r) { sample(floats(r, "x", 4)); },
@@ -310,8 +350,37 @@ TEST(Recorder, NamesWhatDoesNotFit) {
        "heads: x is f32 [rows, 10]: want one head that divides into 4"},
       {[](Recorder& r) { heads(floats(r, "x", 10), 0); },
        "heads: x is f32 [rows, 10]: want one head that divides into 0"},
+      {[](Recorder& r) { fold(floats(r, "x", 10, 1, {Symbol::patches, 6}), 4); },
+       "fold: x is f32 [6 patches, 10]: want one head, and rows that are whole groups of 4"},
+      {[](Recorder& r) { fold(floats(r, "x", 10, 2, {Symbol::patches, 6}), 3); },
+       "fold: x is f32 [6 patches, 2, 10]: want one head, and rows that are whole groups of 3"},
+      {[](Recorder& r) { unfold(floats(r, "x", 10, 2, kWanted)); },
+       "unfold: x is f32 [wanted, 2, 10]: want rows that are not picked out"},
   };
   for (const auto& one : cases) EXPECT_EQ(mistake(one.record), one.text);
+}
+
+// Blocks of patches: one row each, and back.
+TEST(Recorder, RowsFoldIntoHeadsAndBackWithoutAnOp) {
+  Recorder r;
+  const Value x = floats(r, "x", 10, 1, {Symbol::patches, 12});
+  const Value block = fold(x, 4);
+  EXPECT_EQ(describe(block.type()), "f32 [3 patches, 4, 10]");
+  EXPECT_EQ(describe(unfold(block).type()), "f32 [12 patches, 10]");
+  EXPECT_EQ(describe(unfold(heads(x, 2)).type()), "f32 [24 patches, 5]");
+  EXPECT_EQ(describe(fold(unfold(flatten(block)), 1).type()), "f32 [3 patches, 40]");
+  const Result<Program> program = r.finish();
+  ASSERT_TRUE(program.ok()) << program.error().text;
+  EXPECT_TRUE(program->ops.empty());
+  EXPECT_EQ(program->values[block.id].storage, x.id);
+}
+
+TEST(Recorder, GatherTakesOneRowOrSeveral) {
+  Recorder r;
+  const Value x = floats(r, "x", 4, 3, kPatches);
+  EXPECT_EQ(describe(gather(x, integers(r, "one", 1, {Symbol::patches, 2})).type()), "f32 [2 patches, 3, 4]");
+  EXPECT_EQ(describe(gather(x, integers(r, "five", 5)).type()), "f32 [rows, 5, 12]");
+  EXPECT_TRUE(r.finish().ok());
 }
 
 TEST(Recorder, NamesWhatIsDeclaredTwice) {

@@ -190,6 +190,55 @@ TEST(StepBuffer, RopeTablesAreTheHostsAngles) {
   }
 }
 
+// Pair 0 turns by the row, pair 1 by the column. Python: math.cos and math.sin of the product in f32.
+TEST(StepBuffer, RopeTablesTurnByCoordinates) {
+  Recorder r;
+  const Extent extent{Symbol::media_rows, 2};
+  const Value at = r.input("coordinates", {.extent = extent, .width = 2, .element = Element::i32});
+  const Value x = r.input("x", {.extent = extent, .width = 4});
+  const RopeDecl by{.inverse_frequencies = {0.5f, 0.01f}, .axes = {1, 0}, .coordinates = at.id};
+  r.output(rope(x, r.rope_table(by)), "out");
+  const Program program = *r.finish();
+  StepBuffer step(program, {.counts = {{Symbol::media_rows, 3}}, .sequences = 1});
+  step.reset(TokenClass::prompt, {{Symbol::media_rows, 1}}, 0, 0);
+  const int32_t coordinates[] = {0, 0, 70, 3};
+  std::copy(std::begin(coordinates), std::end(coordinates), step.input_i32(0).begin());
+  step.fill_ropes();
+  ASSERT_EQ(step.cosines(0).size(), 4u);
+  const float cosines[] = {1, 1, 0.0707371980f, 0.764842212f}, sines[] = {0, 0, 0.997494996f, 0.644217670f};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_FLOAT_EQ(step.cosines(0)[i], cosines[i]) << i;
+    EXPECT_FLOAT_EQ(step.sines(0)[i], sines[i]) << i;
+  }
+}
+
+// A step of text alone uses no word of what pictures need.
+TEST(StepBuffer, WhatPicturesNeedLiesLast) {
+  Recorder r;
+  const Value media = r.input("media_rows", {.extent = {Symbol::media_rows}, .width = 1000});
+  const Value ids = r.input("tokens", {.width = 1, .element = Element::i32});
+  const Value of_row = r.input("media", {.width = 1, .element = Element::i32});
+  const Value wanted = r.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
+  const Value x = scatter(embed(ids, r.weight("embed", {.rows = 10, .columns = 1000}), 1.0f), of_row, media);
+  r.output(sample(gather(x, wanted)), "sample");
+  const Program program = *r.finish();
+  StepBuffer step(
+      program,
+      {.counts = {{Symbol::rows, 5}, {Symbol::wanted, 3}, {Symbol::media_rows, 9}}, .sequences = 2, .adjustments = 6});
+  const auto offset = [&](const void* section) {
+    return static_cast<uint64_t>(static_cast<const uint32_t*>(section) - step.words().data());
+  };
+  EXPECT_EQ(step.used_words(), 0u);
+  step.reset(TokenClass::prompt, text_counts(5, 3), 2, 6);
+  EXPECT_EQ(step.used_words(), offset(step.adjustments().data()) + 6 * sizeof(Adjustment) / 4);
+  EXPECT_LE(step.used_words(), offset(step.input_f32(0).data()));
+  step.reset(TokenClass::prompt, text_counts(5, 1), 2, 0);
+  EXPECT_EQ(step.used_words(), offset(step.sample_rows().data()) + sizeof(SampleRow) / 4);
+  step.reset(TokenClass::prompt, {{Symbol::rows, 5}, {Symbol::wanted, 1}, {Symbol::media_rows, 2}}, 2, 0);
+  EXPECT_EQ(step.used_words(), offset(step.input_f32(0).data()) + 2000);
+  EXPECT_GE(step.words().size(), offset(step.input_f32(0).data()) + 9000);
+}
+
 TEST(StepBuffer, RopeTablesAreMultipliedByTheirMagnitude) {
   Recorder r;
   const Value x = r.input("x", {.width = 2});

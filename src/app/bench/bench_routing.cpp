@@ -59,7 +59,7 @@ Result<RoutingShares> measure_routing(const Model& model, Device& device, Budget
   routing.tokens = kTokens;
   routing.chosen.resize(experts);
   const std::vector<int32_t> tokens = random_tokens(kTokens, model.facts().vocabulary, 0);
-  TRY(const Trace traced, trace(model, device, budget, arithmetic, tokens));
+  TRY(const Trace traced, trace(model, device, budget, arithmetic, {.tokens = tokens}));
   double layers = 0;
   for (const TracedValue& value : traced) {
     if (!ends_with(value.name, kChosen)) continue;

@@ -248,6 +248,21 @@ Result<ModelFiles> model_files(const std::string& name) {
   return demo;
 }
 
+Result<ModelFiles> model_files(const std::string& name, const Arguments& arguments) {
+  TRY(ModelFiles files, model_files(name));
+  if (arguments.given("--mmproj")) files.projector = arguments.text("--mmproj");
+  return files;
+}
+
+OptionSpec mmproj_option() {
+  return {
+      .name = "--mmproj",
+      .argument = "FILE",
+      .kind = OptionKind::text,
+      .help =
+          "the towers for pictures and sounds in a GGUF file of their own; one that lies beside the model is found"};
+}
+
 Result<std::string> model_path(const std::string& name) {
   TRY(const ModelFiles files, model_files(name));
   return files.path;

@@ -59,6 +59,8 @@ Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, C
 // A path, a name that sluice list shows, or "demo" for the built-in model.
 inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);
+Result<ModelFiles> model_files(const std::string& name, const Arguments& arguments);  // with --mmproj
+OptionSpec mmproj_option();
 Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
 // Opens a model as `arguments` ask for drafts: without a draft head of its own it takes the one in a file beside it.
 Result<Model> open_model(const ModelFiles& files, const Arguments& arguments);

@@ -37,7 +37,7 @@ Result<PlannedModel> open_planned(const ModelFiles& found, const Arguments& argu
 }
 
 Result<int> run(const Arguments& arguments, Console& console) {
-  TRY(const ModelFiles found, model_files(arguments.positionals()[0]));
+  TRY(const ModelFiles found, model_files(arguments.positionals()[0], arguments));
   const std::string& path = found.path;
   TRY(const PlannedModel planned, open_planned(found, arguments));
   EngineOptions options = engine_options_of(arguments, planned.model.facts());
@@ -98,7 +98,7 @@ CommandSpec plan_command() {
           "times decode steps without weights. The header of a GGUF file is enough: its first ten megabytes or so. "
           "Exit status 1 when the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
-      .options = join_options({own_options(), draft_options(), device_options(/*answers=*/true)}),
+      .options = join_options({own_options(), {mmproj_option()}, draft_options(), device_options(/*answers=*/true)}),
       .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},
                    {"head -c 32M model.gguf > header.gguf && sluice plan header.gguf --disk 3G",
                     "for a file that lies elsewhere, on a disk of 3 GB/s"}},

@@ -5,6 +5,7 @@
 
 #include "app/cli/help.h"
 #include "app/cli/interrupt.h"
+#include "app/files/media_file.h"
 #include "app/run/chat_history.h"
 #include "app/run/line_editor.h"
 #include "app/run/run_report.h"
@@ -31,7 +32,8 @@ class Chat {
         conversation_(std::move(conversation)),
         budget_(budget),
         console_(console),
-        options_(options) {}
+        options_(options),
+        media_(options.media) {}
 
   int run();
   const RunModel& left() const { return *model_; }
@@ -50,6 +52,9 @@ class Chat {
   Status save(const std::string& path);
   Status load(const std::string& path);
   Status model(const std::string& name);
+  Status image(const std::string& path);
+  Status audio(const std::string& path);
+  Status attach(Result<PreparedMedia> media);
   Status stats(const std::string&);
   Status quit(const std::string&);
 
@@ -59,6 +64,7 @@ class Chat {
   Console& console_;
   const ChatOptions options_;
   std::string history_path_ = options_.history_path;
+  std::vector<PreparedMedia> media_;  // that the next question shows
   std::optional<Reply> last_;
   bool leaving_ = false;
 };
@@ -72,6 +78,9 @@ const std::vector<Chat::Command>& Chat::commands() {
       {"/save", "FILE", "writes the conversation to FILE, and what is computed of it to FILE.state", &Chat::save},
       {"/load", "FILE", "goes on with the conversation of FILE", &Chat::load},
       {"/model", "NAME", "goes on with another model; without NAME shows which it is", &Chat::model},
+      {"/image", "FILE", "shows a picture with the next question, where <image> stands in it or before it",
+       &Chat::image},
+      {"/audio", "FILE", "lets it hear a sound, likewise with <audio>", &Chat::audio},
       {"/stats", "", "speed and memory of the last answer", &Chat::stats},
       {"/quit", "", "leaves, as Ctrl-D does", &Chat::quit},
   };
@@ -143,13 +152,14 @@ void Chat::say(const Status& status) {
 
 void Chat::answer(const std::string& text) {
   Speaker speaker(console_, /*silent=*/false);
-  Result<Reply> reply = conversation_->ask(text, speaker.watch());
+  Result<Reply> reply = conversation_->ask(text, speaker.watch(), media_);
   speaker.finish();
   say_notes(options_.states, console_);
   if (!reply) {
     say(reply.error());
     return;
   }
+  media_.clear();
   last_ = *std::move(reply);
   say(model_->model().checkpoint().check_unchanged());
   if (options_.stats) console_.err(stats_text(*last_, budget_, model_->engine(), model_->model(), model_->foreseen));
@@ -183,6 +193,24 @@ Status Chat::undo(const std::string&) {
 
 Status Chat::clear(const std::string&) {
   conversation_->clear();
+  media_.clear();
+  return {};
+}
+
+Status Chat::image(const std::string& path) {
+  if (path.empty()) return error(ErrorKind::invalid, "/image: no FILE: want a picture's name");
+  return attach(open_picture(model_->model(), path, options_.pictures));
+}
+
+Status Chat::audio(const std::string& path) {
+  if (path.empty()) return error(ErrorKind::invalid, "/audio: no FILE: want a sound's name");
+  return attach(open_sound(model_->model(), path));
+}
+
+Status Chat::attach(Result<PreparedMedia> media) {
+  TRY(PreparedMedia one, std::move(media));
+  console_.out(cat(printable(one.label), "  ", one.rows(), " tokens, with the next question\n"));
+  media_.push_back(std::move(one));
   return {};
 }
 
@@ -206,6 +234,10 @@ Status Chat::model(const std::string& name) {
   if (name.empty()) {
     console_.out(cat(printable(model_->files.name, 200), "  ", printable(model_->files.path, 1000), '\n'));
     return {};
+  }
+  if (conversation_->shows_media() || !media_.empty()) {
+    return error(ErrorKind::unsupported, "/model: the conversation shows pictures or sounds, which were prepared for ",
+                 "this model: want /clear first");
   }
   TRY(std::unique_ptr<RunModel> next, options_.open(name));
   ConversationSettings settings = next->settings;

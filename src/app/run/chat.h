@@ -15,9 +15,11 @@
 namespace sluice {
 
 struct ChatOptions {
-  bool stats = false;            // after every answer
-  std::string history_path;      // "": typed lines are kept until the end only
-  StateStore* states = nullptr;  // its notes are shown
+  bool stats = false;                     // after every answer
+  std::string history_path;               // "": typed lines are kept until the end only
+  StateStore* states = nullptr;           // its notes are shown
+  PictureOptions pictures = {};           // how /image prepares them
+  std::vector<PreparedMedia> media = {};  // that the first question shows
   std::function<Result<std::unique_ptr<RunModel>>(const std::string& name)> open;  // another model
   std::function<void(const RunModel&)> close;                                      // called when a model is left
 };

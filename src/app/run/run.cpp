@@ -7,6 +7,7 @@
 #include "app/cli/environment.h"
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
+#include "app/files/media_file.h"
 #include "app/open/open.h"
 #include "app/run/chat.h"
 #include "app/run/run_model.h"
@@ -72,12 +73,30 @@ void open_states(const Arguments& arguments, Machine& machine, Console& console)
   say_notes(machine.states.get(), console);
 }
 
+PictureOptions picture_options(const Arguments& arguments) {
+  return {.max_rows = static_cast<uint32_t>(arguments.integer("--image-tokens"))};
+}
+
+Result<std::vector<PreparedMedia>> given_media(const Model& model, const Arguments& arguments) {
+  std::vector<PreparedMedia> media;
+  for (const std::string& path : arguments.all("--image")) {
+    TRY(PreparedMedia one, open_picture(model, path, picture_options(arguments)));
+    media.push_back(std::move(one));
+  }
+  for (const std::string& path : arguments.all("--audio")) {
+    TRY(PreparedMedia one, open_sound(model, path));
+    media.push_back(std::move(one));
+  }
+  return media;
+}
+
 Result<int> answer_once(Conversation& conversation, const Machine& machine, const std::string& prompt,
-                        const Arguments& arguments, const RunFacts& facts, const RunModel& model, Console& console) {
+                        std::vector<PreparedMedia> media, const Arguments& arguments, const RunFacts& facts,
+                        const RunModel& model, Console& console) {
   const Budget& budget = machine.budget;
   const bool json = arguments.flag("--json");
   Speaker speaker(console, json);
-  TRY(const Reply reply, conversation.ask(prompt, speaker.watch()));
+  TRY(const Reply reply, conversation.ask(prompt, speaker.watch(), std::move(media)));
   speaker.finish();
   say_notes(machine.states.get(), console);
   if (json) console.json(reply_json(facts, reply, budget));
@@ -96,7 +115,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   TRY_STATUS(check_options(arguments));
   Words words = split_words(arguments.positionals());
   if (words.prompt && words.prompt->empty()) return error(ErrorKind::invalid, "run: PROMPT is empty: want a prompt");
-  TRY(ModelFiles files, model_files(words.model));
+  TRY(ModelFiles files, model_files(words.model, arguments));
   const bool talks = !words.prompt && console.in_is_terminal();
   if (talks && arguments.flag("--json"))
     return error(ErrorKind::invalid, "run: --json without a prompt: want one, since a chat is no JSON");
@@ -111,6 +130,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   const std::string note = go_template_note(model->files, model->chat->text.chat_name);
   if (!note.empty() && (arguments.flag("--verbose") || arguments.flag("--stats")))
     console.err(cat("store template  ", note, '\n'));
+  TRY(std::vector<PreparedMedia> media, given_media(model->model(), arguments));
   watch_interrupts();
   if (talks) {
     const auto open = [&](const std::string& name) -> Result<std::unique_ptr<RunModel>> {
@@ -121,12 +141,15 @@ Result<int> run(const Arguments& arguments, Console& console) {
                 {.stats = arguments.flag("--stats"),
                  .history_path = history_path(arguments),
                  .states = machine.states.get(),
+                 .pictures = picture_options(arguments),
+                 .media = std::move(media),
                  .open = open,
                  .close = [&](const RunModel& left) { keep_hot_experts(left, console); }});
   }
   const RunFacts facts{model->files.path, machine.device->info().description, arguments.text("--arithmetic"),
                        model->engine().numerics_id(), model->settings.turn.sampling.seed};
-  TRY(const int status, answer_once(*conversation, machine, *words.prompt, arguments, facts, *model, console));
+  TRY(const int status,
+      answer_once(*conversation, machine, *words.prompt, std::move(media), arguments, facts, *model, console));
   keep_hot_experts(*model, console);
   TRY_STATUS(model->model().checkpoint().check_unchanged());
   return status;
@@ -134,6 +157,26 @@ Result<int> run(const Arguments& arguments, Console& console) {
 
 std::vector<OptionSpec> own_options() {
   return {
+      {.name = "--image",
+       .argument = "FILE",
+       .kind = OptionKind::text,
+       .help = "shows a picture (PNG, JPEG, WebP, GIF, BMP) where <image> stands in the prompt, or before it; may be "
+               "given several times",
+       .repeated = true},
+      {.name = "--audio",
+       .argument = "FILE",
+       .kind = OptionKind::text,
+       .help =
+           "lets the model hear a sound (WAV, FLAC, Ogg, MP3) where <audio> stands in the prompt, or before it; may "
+           "be given several times",
+       .repeated = true},
+      mmproj_option(),
+      {.name = "--image-tokens",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "0",
+       .help = "the most tokens that a picture may take, for Gemma 4 70 to 1120; 0 for what the model's files say",
+       .most = 1 << 16},
       {.name = "--system", .argument = "TEXT", .kind = OptionKind::text, .help = "the system message"},
       {.name = "--chat-template",
        .argument = "FILE",

@@ -89,6 +89,18 @@ Status read_tensor_names(const Json& object, const Members& members, GoldenCase&
   return {};
 }
 
+Status read_files(const Json& object, const Members& members, GoldenCase& read) {
+  const Json* files = object.find("files");
+  if (files == nullptr) return {};
+  if (!files->is_array()) return members.fault("files", "an array of strings");
+  for (const Json& file : files->as_array()) {
+    const bool is_name = file.is_string() && file.as_string().find('/') == std::string::npos;
+    if (!is_name) return members.fault("files", "an array of names of files beside it");
+    read.files.push_back(file.as_string());
+  }
+  return {};
+}
+
 Status read_numbers(const Json& object, const Members& members, GoldenCase& read) {
   TRY(read.input_ids, members.numbers<int32_t>("input_ids"));
   TRY(read.positions, members.numbers<uint32_t>("positions"));
@@ -97,6 +109,7 @@ Status read_numbers(const Json& object, const Members& members, GoldenCase& read
   TRY(read.perplexity, members.number("perplexity"));
   TRY(const std::optional<double> difference, members.number("float64_difference"));
   read.float64_difference = difference.value_or(0);
+  TRY_STATUS(read_files(object, members, read));
   TRY_STATUS(read_tensor_names(object, members, read));
   return check_positions(read, members);
 }
@@ -149,7 +162,9 @@ Result<Golden> Golden::open(const std::string& path) {
     cases.push_back(std::move(read));
   }
   TRY(Checkpoint tensors, open_safetensors(tensors_path(path)));
-  return Golden(std::move(model), std::move(cases), std::move(tensors));
+  const size_t slash = path.rfind('/');
+  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  return Golden(std::move(model), std::move(folder), std::move(cases), std::move(tensors));
 }
 
 Result<GoldenTensor> Golden::tensor(const GoldenCase& golden_case, const std::string& name) const {
@@ -177,12 +192,11 @@ std::optional<std::string> reason_not_run(std::string_view kind) {
     const char* why;
   };
   static constexpr Missing kMissing[] = {
-      {"image", "pictures are not supported yet"},
-      {"audio", "sounds are not supported yet"},
       {"lora", "adapters are not supported yet"},
       {"train", "training is not supported yet"},
   };
-  if (kind == "text" || kind == "chat") return std::nullopt;
+  for (const char* known : {"text", "chat", "image", "audio", "mixed", "video"})
+    if (kind == known) return std::nullopt;
   for (const Missing& missing : kMissing)
     if (kind == missing.kind) return missing.why;
   return cat("cases of kind ", printable(kind), " are not known");

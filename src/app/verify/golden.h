@@ -21,7 +21,7 @@ namespace sluice {
 
 struct GoldenCase {
   std::string name;
-  std::string kind;  // "text", "chat"; others are not run
+  std::string kind;  // "text", "chat", "image" ...; those of reason_not_run() are only listed
   std::vector<int32_t> input_ids;
   std::vector<uint32_t> positions;  // ascending
   std::vector<int32_t> greedy;
@@ -31,6 +31,7 @@ struct GoldenCase {
   Json messages;  // of chat cases
   Json template_kwargs;
   std::string text;
+  std::vector<std::string> files;                            // pictures, sounds, frames of a film; beside the golden
   std::vector<std::pair<std::string, std::string>> tensors;  // name, key
 };
 
@@ -45,15 +46,16 @@ class Golden {
   static Result<Golden> open(const std::string& path);
 
   const std::string& model() const { return model_; }
+  const std::string& folder() const { return folder_; }  // where it lies
   const std::vector<GoldenCase>& cases() const { return cases_; }
   // not_found when the case has no tensor of that name.
   Result<GoldenTensor> tensor(const GoldenCase& golden_case, const std::string& name) const;
 
  private:
-  Golden(std::string model, std::vector<GoldenCase> cases, Checkpoint tensors)
-      : model_(std::move(model)), cases_(std::move(cases)), tensors_(std::move(tensors)) {}
+  Golden(std::string model, std::string folder, std::vector<GoldenCase> cases, Checkpoint tensors)
+      : model_(std::move(model)), folder_(std::move(folder)), cases_(std::move(cases)), tensors_(std::move(tensors)) {}
 
-  std::string model_;
+  std::string model_, folder_;
   std::vector<GoldenCase> cases_;
   Checkpoint tensors_;
 };

@@ -68,13 +68,14 @@ class Verifier {
 
   Result<CaseReport> run(const GoldenCase& golden_case) {
     const uint32_t vocabulary = model_.facts().vocabulary;
-    TRY(const CaseRun ours, run_case(*engine_, golden_case, vocabulary));
+    TRY(const CaseMedia media, open_case_media(model_, golden_, golden_case));
+    TRY(const CaseRun ours, run_case(*engine_, golden_case, media, vocabulary));
     TRY(const Judgement golden, judge_by_golden(golden_, golden_case, vocabulary));
     std::optional<Judgement> reference;
     if (needs_reference(golden_case))
-      TRY_ASSIGN(reference, judge_by_reference(*reference_, golden_case, vocabulary, ours));
+      TRY_ASSIGN(reference, judge_by_reference(*reference_, golden_case, media, vocabulary, ours));
     CaseReport report = report_case(golden_case, ours, golden, reference ? &*reference : nullptr, vocabulary, bars_);
-    TRY_STATUS(add_trace(golden_case, report));
+    TRY_STATUS(add_trace(golden_case, media, report));
     return report;
   }
 
@@ -85,13 +86,14 @@ class Verifier {
            (bars_.logit_floor || bars_.ln_perplexity || bars_.median_relative || !golden_case.greedy.empty());
   }
 
-  Status add_trace(const GoldenCase& golden_case, CaseReport& report) {
+  Status add_trace(const GoldenCase& golden_case, const CaseMedia& media, CaseReport& report) {
     TRY(Trace judge, golden_values(golden_, golden_case));
     if (judge.empty()) return {};
-    TRY(const Trace ours,
-        trace(model_, *machine_.device, machine_.budget, arithmetic_, std::span(golden_case.input_ids)));
+    TracedPrompt prompt{.tokens = golden_case.input_ids, .spans = media.spans};
+    for (const PreparedMedia& one : media.media) prompt.media.push_back(one.input);
+    TRY(const Trace ours, trace(model_, *machine_.device, machine_.budget, arithmetic_, prompt));
     if (reference_device_)
-      TRY_ASSIGN(judge, trace(model_, *reference_device_, machine_.budget, Arithmetic::exact, golden_case.input_ids));
+      TRY_ASSIGN(judge, trace(model_, *reference_device_, machine_.budget, Arithmetic::exact, prompt));
     report_trace(report, compare_traces(ours, judge, bars_), bars_);
     return {};
   }
@@ -112,12 +114,17 @@ struct Selection {
   bool has_chat = false;  // among the runnable: the model's tokenizer and template are needed
 };
 
-Result<Selection> select_cases(const Golden& golden, const std::string& glob) {
+std::optional<std::string> why_not_run(const Model& model, const GoldenCase& golden_case) {
+  const std::optional<std::string> reason = reason_not_run(golden_case.kind);
+  return reason ? reason : reason_without_towers(model, golden_case);
+}
+
+Result<Selection> select_cases(const Model& model, const Golden& golden, const std::string& glob) {
   Selection selection;
   for (const GoldenCase& one : golden.cases()) {
     if (glob_matches(glob, one.name)) {
       selection.all.push_back(&one);
-      if (!reason_not_run(one.kind)) {
+      if (!why_not_run(model, one)) {
         selection.runnable.push_back(&one);
         selection.has_chat |= one.kind == "chat";
       }
@@ -130,11 +137,11 @@ Result<Selection> select_cases(const Golden& golden, const std::string& glob) {
   return selection;
 }
 
-CaseReport not_run_report(const GoldenCase& golden_case) {
+CaseReport not_run_report(const GoldenCase& golden_case, std::string reason) {
   CaseReport report;
   report.name = golden_case.name;
   report.kind = golden_case.kind;
-  report.not_run = *reason_not_run(golden_case.kind);
+  report.not_run = std::move(reason);
   return report;
 }
 
@@ -149,17 +156,18 @@ struct Subject {
 
 Result<std::unique_ptr<Subject>> open_subject(const Arguments& arguments) {
   TRY(Golden golden, Golden::open(arguments.text("--golden")));
-  TRY(const std::string path, model_path(arguments.positionals()[0]));
-  TRY(Model model, open_model(path));
+  TRY(const ModelFiles files, model_files(arguments.positionals()[0], arguments));
+  TRY(Model model, open_model(files, /*draft_head=*/false));
   const FileKind file = kind_of_file(model);
   auto subject = std::make_unique<Subject>(Subject{std::move(golden), {}, std::move(model), std::nullopt, file});
-  TRY(subject->selection, select_cases(subject->golden, arguments.text("--cases")));
+  TRY(subject->selection, select_cases(subject->model, subject->golden, arguments.text("--cases")));
   if (subject->selection.has_chat) TRY_ASSIGN(subject->text, open_text(subject->model));
   return subject;
 }
 
 Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const GoldenCase& golden_case) {
-  if (reason_not_run(golden_case.kind)) return not_run_report(golden_case);
+  if (std::optional<std::string> reason = why_not_run(subject.model, golden_case))
+    return not_run_report(golden_case, *std::move(reason));
   TRY(CaseReport report, verifier.run(golden_case));
   if (subject.text) check_chat(*subject.text, golden_case, report);
   return report;
@@ -216,12 +224,13 @@ CommandSpec verify_command() {
       .name = "verify",
       .summary = "Compares a model with numbers of another implementation",
       .text =
-          "Computes every text and chat case of a golden like a user's request. Compares logits, greedy tokens, "
+          "Computes every case of a golden like a user's request, also those that show pictures, sounds or films. "
+          "Compares logits, greedy tokens, "
           "perplexity and, in a second run that keeps them, named intermediates. Chat cases are also rendered with "
           "the model's template and tokenised: text and ids must be the golden's. A quantised file is compared "
           "with the reference device in exact arithmetic on the same file, other files with the golden itself. "
-          "Cases that need pictures, sounds, adapters or training are not run and never count as held. The exit "
-          "status is 1 when a bar is missed.",
+          "Cases that need adapters, training or a tower that the model lacks are not run and never count as held. The "
+          "exit status is 1 when a bar is missed.",
       .positionals = {model_positional(/*required=*/true)},
       .options = join_options({
           {{.name = "--golden",
@@ -240,7 +249,7 @@ CommandSpec verify_command() {
             .fallback = "*",
             .help = "only cases whose name matches; * and ? stand for any characters and any one"}},
           device_options(),
-          {expert_memory_option(), {.name = "--json", .help = "print one JSON object"}},
+          {expert_memory_option(), mmproj_option(), {.name = "--json", .help = "print one JSON object"}},
       }),
       .examples =
           {{"sluice verify model.gguf --golden golden.json", "all cases, both arithmetics"},

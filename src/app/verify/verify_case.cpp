@@ -47,6 +47,12 @@ Status check_tokens(const GoldenCase& golden_case, uint32_t vocabulary) {
   return {};
 }
 
+Status show_media(const CaseMedia& media, Engine& engine, Request& request) {
+  for (const PreparedMedia& one : media.media) TRY_STATUS(engine.give_media(one.input));
+  request.media = media.spans;
+  return {};
+}
+
 // Splits what was computed at wanted_rows() into the case's rows and its perplexity.
 void take_rows(const GoldenCase& golden_case, const WantedRows& wanted, std::vector<float> computed, size_t vocabulary,
                std::vector<float>& rows, std::optional<double>& perplexity) {
@@ -80,7 +86,7 @@ void hold_perplexity(CaseReport& report, const Bars& bars) {
 
 }  // namespace
 
-Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, uint32_t vocabulary) {
+Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media, uint32_t vocabulary) {
   TRY_STATUS(check_tokens(golden_case, vocabulary));
   WantedRows wanted = wanted_rows(golden_case);
   Session session(engine);
@@ -89,6 +95,7 @@ Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, uint32_t
   request.max_tokens = static_cast<uint32_t>(golden_case.greedy.size());
   request.sampling.temperature = 0;
   request.logits_at = wanted.at;
+  TRY_STATUS(show_media(media, engine, request));
   TRY(Answer answer, session.run(std::move(request)));
   CaseRun run;
   take_rows(golden_case, wanted, std::move(answer.logits), vocabulary, run.rows, run.perplexity);
@@ -106,8 +113,8 @@ Result<Judgement> judge_by_golden(const Golden& golden, const GoldenCase& golden
   return Judgement{std::move(logits.floats), golden_case.greedy, golden_case.greedy_margin, golden_case.perplexity};
 }
 
-Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden_case, uint32_t vocabulary,
-                                     const CaseRun& ours) {
+Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden_case, const CaseMedia& media,
+                                     uint32_t vocabulary, const CaseRun& ours) {
   const WantedRows wanted = wanted_rows(golden_case);
   const size_t tokens = golden_case.input_ids.size();
   Request request;
@@ -119,6 +126,7 @@ Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden
       if (request.logits_at.empty() || request.logits_at.back() < position)
         request.logits_at.push_back(static_cast<uint32_t>(position));
   }
+  TRY_STATUS(show_media(media, reference, request));
   const size_t asked = request.logits_at.size();
   Session session(reference);
   TRY(Answer answer, session.run(std::move(request)));
@@ -139,8 +147,10 @@ Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden
 Result<Trace> golden_values(const Golden& golden, const GoldenCase& golden_case) {
   Trace values;
   for (const auto& [name, key] : golden_case.tensors) {
-    if (name == "logits") continue;
-    TRY(GoldenTensor tensor, golden.tensor(golden_case, name));
+    if (name == "logits" || starts_with(name, "pixel_values")) continue;
+    Result<GoldenTensor> found = golden.tensor(golden_case, name);
+    if (!found && found.error().kind == ErrorKind::unsupported) continue;  // masks
+    TRY(GoldenTensor tensor, std::move(found));
     const size_t rows = tensor.shape.empty() ? 0 : static_cast<size_t>(tensor.shape[0]);
     const size_t elements = tensor.floats.size() + tensor.integers.size();
     values.push_back(

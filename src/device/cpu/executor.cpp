@@ -98,9 +98,12 @@ void Executor::run_gated_mlp(const Block& block) {
 void Executor::run(const Embed& op) {
   const TensorSource& table = memory_.weight(op.weight);
   each_row(op.out, [&](uint64_t row) {
-    const int32_t id = *integers(op.ids, row);
-    CHECK(id >= 0 && static_cast<uint32_t>(id) < table.shape.rows);
-    memory_.decode(op.weight, 0, static_cast<uint32_t>(id), result(op.out, row), op.scale);
+    for (uint32_t head = 0; head < type(op.out).heads; ++head) {
+      const int32_t id = integers(op.ids, row)[head];
+      CHECK(id >= 0 && static_cast<uint32_t>(id) < table.shape.rows);
+      float* out = result(op.out, row) + uint64_t{head} * table.shape.columns;
+      memory_.decode(op.weight, 0, static_cast<uint32_t>(id), out, op.scale);
+    }
   });
 }
 
@@ -127,10 +130,29 @@ void Executor::run(const L2Norm& op) {
   });
 }
 
+void Executor::run(const LayerNorm& op) {
+  const uint64_t width = type(op.x).width;
+  const float *weight = memory_.factors(op.weight), *bias = memory_.factors(op.bias);
+  share_out(pool_, rows(op.x) * type(op.x).heads, 2 * width, [&](const Share& share) {
+    for (uint64_t head = share.first; head < share.last; ++head)
+      kernels_.layer_norm({.x = reals(op.x) + head * width,
+                           .weight = weight,
+                           .bias = bias,
+                           .out = result(op.out) + head * width,
+                           .eps = op.eps,
+                           .n = width});
+  });
+}
+
 void Executor::run(const Add& op) {
   each_element(op.out, 1, [&](uint64_t first, uint64_t n) {
     kernels_.add(reals(op.a) + first, reals(op.b) + first, result(op.out) + first, n);
   });
+}
+
+void Executor::run(const AddBias& op) {
+  const float* bias = memory_.factors(op.bias);
+  each_row(op.out, [&](uint64_t row) { kernels_.add(reals(op.x, row), bias, result(op.out, row), columns(op.out)); });
 }
 
 void Executor::run(const Mul& op) {
@@ -147,6 +169,13 @@ void Executor::run(const Scale& op) {
     kernels_.scale(reals(op.x, row), op.factor, out, columns(op.out));
     if (one) kernels_.scale(out, *weight, out, columns(op.out));
     if (weight != nullptr && !one) kernels_.mul(out, weight, out, columns(op.out));
+  });
+}
+
+void Executor::run(const Clamp& op) {
+  const float low = *memory_.factors(op.low), high = *memory_.factors(op.high);
+  each_element(op.out, 1, [&](uint64_t first, uint64_t n) {
+    kernels_.clamp(reals(op.x) + first, low, high, result(op.out) + first, n);
   });
 }
 
@@ -185,7 +214,7 @@ void Executor::run(const Rope& op) {
                                                          : kernels_.rope_adjacent_to_halves;
   const uint32_t width = type(op.x).width;
   each_row(op.out, [&](uint64_t row) {
-    const uint64_t angles = step_row(op.x, row) * pairs;
+    const uint64_t angles = step_->rope_row(type(op.x).extent, row) * pairs;
     for (uint32_t head = 0; head < type(op.x).heads; ++head) {
       const float* x = reals(op.x, row) + uint64_t{head} * width;
       float* out = result(op.out, row) + uint64_t{head} * width;
@@ -245,10 +274,40 @@ const float* Executor::biased_scores(const Route& op, const float* logits, float
 }
 
 void Executor::run(const Gather& op) {
+  const uint64_t from_each = columns(op.index), width = columns(op.x);
+  each_row(op.out, [&](uint64_t row) {
+    for (uint64_t i = 0; i < from_each; ++i) {
+      const int32_t from = integers(op.index, row)[i];
+      CHECK(from >= -1 && from < static_cast<int64_t>(rows(op.x)));
+      float* out = result(op.out, row) + i * width;
+      if (from < 0)
+        std::fill_n(out, width, 0.0f);
+      else
+        std::copy_n(reals(op.x, static_cast<uint64_t>(from)), width, out);
+    }
+  });
+}
+
+void Executor::run(const Scatter& op) {
   each_row(op.out, [&](uint64_t row) {
     const int32_t from = *integers(op.index, row);
-    CHECK(from >= 0 && static_cast<uint64_t>(from) < rows(op.x));
-    std::copy_n(reals(op.x, static_cast<uint64_t>(from)), columns(op.out), result(op.out, row));
+    CHECK(from >= -1 && from < static_cast<int64_t>(rows(op.rows)));
+    const float* x = from < 0 ? reals(op.x, row) : reals(op.rows, static_cast<uint64_t>(from));
+    std::copy_n(x, columns(op.out), result(op.out, row));
+  });
+}
+
+void Executor::run(const Pool& op) {
+  const uint64_t width = type(op.x).width, heads = type(op.x).heads;
+  share_out(pool_, rows(op.out), heads * width, [&](const Share& share) {
+    for (uint64_t row = share.first; row < share.last; ++row) {
+      float* out = result(op.out, row);
+      std::fill_n(out, width, 0.0f);
+      for (uint64_t head = 0; head < heads; ++head)
+        kernels_.accumulate(reals(op.x, row) + head * width, op.shares == kNone ? 1.0f : reals(op.shares, row)[head],
+                            out, width);
+      kernels_.scale(out, op.factor, out, width);
+    }
   });
 }
 

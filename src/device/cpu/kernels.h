@@ -137,6 +137,16 @@ struct RopeArgs {
   uint32_t width = 0;
 };
 
+// One head of one row, in place or not. A null weight or bias is none.
+struct LayerNormArgs {
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* out = nullptr;
+  float eps = 0.0f;
+  size_t n = 0;
+};
+
 // The slot that a step reads (null: zeros) and the slot that it writes; they are never the same.
 struct SlotArgs {
   const float* before = nullptr;
@@ -195,6 +205,7 @@ struct Kernels {
   // Norms of one head of one row. A null weight is none.
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, size_t n) = nullptr;
   void (*l2_norm)(const float* x, float eps, float* out, size_t n) = nullptr;
+  void (*layer_norm)(const LayerNormArgs& args) = nullptr;
   void (*short_conv)(const ConvArgs& args) = nullptr;
   void (*delta_rule)(const DeltaArgs& args) = nullptr;
   void (*rope_halves)(const RopeArgs& args) = nullptr;
@@ -205,6 +216,7 @@ struct Kernels {
   void (*add)(const float* a, const float* b, float* out, size_t n) = nullptr;
   void (*mul)(const float* a, const float* b, float* out, size_t n) = nullptr;
   void (*scale)(const float* x, float factor, float* out, size_t n) = nullptr;
+  void (*clamp)(const float* x, float low, float high, float* out, size_t n) = nullptr;
   void (*softcap)(const float* x, float cap, float* out, size_t n) = nullptr;
   void (*activation[kActivationKinds])(const float* x, float* out, size_t n) = {};
   void (*gated_activation[kActivationKinds])(const float* gate, const float* up, float* out, size_t n) = {};

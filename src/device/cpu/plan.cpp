@@ -126,7 +126,16 @@ void CpuPlan::find_factors() {
   };
   for (const Op& op : program().ops) {
     if (const auto* norm = std::get_if<RmsNorm>(&op)) mark(norm->weight);
+    if (const auto* norm = std::get_if<LayerNorm>(&op)) {
+      mark(norm->weight);
+      mark(norm->bias);
+    }
+    if (const auto* add = std::get_if<AddBias>(&op)) mark(add->bias);
     if (const auto* scale = std::get_if<Scale>(&op)) mark(scale->weight);
+    if (const auto* clamp = std::get_if<Clamp>(&op)) {
+      mark(clamp->low);
+      mark(clamp->high);
+    }
     if (const auto* route = std::get_if<Route>(&op)) {
       mark(route->per_expert_scale);
       mark(route->bias);

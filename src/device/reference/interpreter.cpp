@@ -30,6 +30,8 @@ Real activate(ActivationKind kind, Real x) {
       return Real(0.5) * x * (1 + std::tanh(root * (x + Real(0.044715) * x * x * x)));
     }
     case ActivationKind::silu: return x / (1 + std::exp(-x));
+    case ActivationKind::relu: return x < 0 ? 0 : x;  // a NaN stays one
+    case ActivationKind::gelu: return Real(0.5) * x * (1 + std::erf(x * static_cast<Real>(0.70710678118654752440)));
     case ActivationKind::sigmoid: break;
   }
   return 1 / (1 + std::exp(-x));
@@ -69,11 +71,12 @@ void Interpreter<Real>::each_element(ValueId x, ValueId out, F f) {
 
 template <class Real>
 void Interpreter<Real>::run(const Embed& op) {
-  for (uint64_t r = 0; r < rows(op.out); ++r) {
-    const int32_t id = *integers(op.ids, r);
+  const uint64_t width = type(op.out).width;
+  for (uint64_t i = 0; i < rows(op.out) * type(op.out).heads; ++i) {
+    const int32_t id = integers(op.ids, 0)[i];
     CHECK(id >= 0 && static_cast<uint32_t>(id) < weights_[op.weight].shape.rows);
     const std::vector<float> row = weight_row(op.weight, static_cast<uint64_t>(id));
-    for (size_t i = 0; i < row.size(); ++i) reals(op.out, r)[i] = row[i] * Real(op.scale);
+    std::transform(row.begin(), row.end(), reals(op.out, 0) + i * width, [&](float x) { return x * Real(op.scale); });
   }
 }
 
@@ -131,9 +134,33 @@ void Interpreter<Real>::run(const L2Norm& op) {
 }
 
 template <class Real>
+void Interpreter<Real>::run(const LayerNorm& op) {
+  const uint64_t width = type(op.x).width;
+  const std::vector<float> weight = factors(op.weight, width);
+  const std::vector<float> bias = op.bias == kNone ? std::vector<float>(width, 0.0f) : weight_row(op.bias, 0);
+  for (uint64_t head = 0; head < rows(op.x) * type(op.x).heads; ++head) {
+    const Real* x = reals(op.x, 0) + head * width;
+    Real* out = reals(op.out, 0) + head * width;
+    Real sum = 0, squares = 0;
+    for (uint64_t i = 0; i < width; ++i) sum += x[i];
+    const Real mean = sum / Real(width);
+    for (uint64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const Real root = std::sqrt(squares / Real(width) + Real(op.eps));
+    for (uint64_t i = 0; i < width; ++i) out[i] = (x[i] - mean) / root * weight[i] + bias[i];
+  }
+}
+
+template <class Real>
 void Interpreter<Real>::run(const Add& op) {
   const Real* b = reals(op.b, 0);
   each_element(op.a, op.out, [&](Real a) { return a + *b++; });
+}
+
+template <class Real>
+void Interpreter<Real>::run(const AddBias& op) {
+  const std::vector<float> bias = weight_row(op.bias, 0);
+  for (uint64_t r = 0; r < rows(op.x); ++r)
+    for (uint64_t c = 0; c < bias.size(); ++c) reals(op.out, r)[c] = reals(op.x, r)[c] + bias[c];
 }
 
 template <class Real>
@@ -149,6 +176,12 @@ void Interpreter<Real>::run(const Scale& op) {
   weight.resize(columns, weight[0]);  // one element goes for every column
   for (uint64_t r = 0; r < rows(op.x); ++r)
     for (uint64_t c = 0; c < columns; ++c) reals(op.out, r)[c] = reals(op.x, r)[c] * Real(op.factor) * weight[c];
+}
+
+template <class Real>
+void Interpreter<Real>::run(const Clamp& op) {
+  const Real low = weight_row(op.low, 0)[0], high = weight_row(op.high, 0)[0];
+  each_element(op.x, op.out, [&](Real x) { return x < low ? low : x > high ? high : x; });
 }
 
 template <class Real>
@@ -175,8 +208,9 @@ void Interpreter<Real>::run(const Rope& op) {
   const uint64_t pairs = table.inverse_frequencies.size();
   const uint64_t width = type(op.x).width;
   for (uint64_t r = 0; r < rows(op.x); ++r) {
-    const float* cosines = step_->cosines(op.table).data() + step_row(op.x, r) * pairs;
-    const float* sines = step_->sines(op.table).data() + step_row(op.x, r) * pairs;
+    const size_t angles = step_->rope_row(type(op.x).extent, r) * pairs;
+    const float* cosines = step_->cosines(op.table).data() + angles;
+    const float* sines = step_->sines(op.table).data() + angles;
     for (uint64_t h = 0; h < type(op.x).heads; ++h) {
       const Real* x = reals(op.x, r) + h * width;
       Real* out = reals(op.out, r) + h * width;
@@ -539,11 +573,37 @@ void Interpreter<Real>::run(const Experts& op) {
 
 template <class Real>
 void Interpreter<Real>::run(const Gather& op) {
-  for (uint64_t w = 0; w < rows(op.out); ++w) {
-    const int32_t row = *integers(op.index, w);
-    CHECK(row >= 0 && static_cast<uint64_t>(row) < rows(op.x));
-    std::copy_n(reals(op.x, static_cast<uint64_t>(row)), tables_.columns(op.x), reals(op.out, w));
+  const uint64_t columns = tables_.columns(op.x);
+  for (uint64_t i = 0; i < rows(op.index) * tables_.columns(op.index); ++i) {
+    const int32_t row = integers(op.index, 0)[i];
+    CHECK(row >= -1 && row < static_cast<int64_t>(rows(op.x)));
+    if (row < 0)
+      std::fill_n(reals(op.out, 0) + i * columns, columns, Real(0));
+    else
+      std::copy_n(reals(op.x, static_cast<uint64_t>(row)), columns, reals(op.out, 0) + i * columns);
   }
+}
+
+template <class Real>
+void Interpreter<Real>::run(const Scatter& op) {
+  for (uint64_t r = 0; r < rows(op.out); ++r) {
+    const int32_t row = *integers(op.index, r);
+    CHECK(row >= -1 && row < static_cast<int64_t>(rows(op.rows)));
+    const Real* from = row < 0 ? reals(op.x, r) : reals(op.rows, static_cast<uint64_t>(row));
+    std::copy_n(from, tables_.columns(op.out), reals(op.out, r));
+  }
+}
+
+template <class Real>
+void Interpreter<Real>::run(const Pool& op) {
+  const uint64_t width = type(op.x).width, heads = type(op.x).heads;
+  for (uint64_t r = 0; r < rows(op.out); ++r)
+    for (uint64_t i = 0; i < width; ++i) {
+      Real sum = 0;
+      for (uint64_t h = 0; h < heads; ++h)
+        sum += reals(op.x, r)[h * width + i] * (op.shares == kNone ? Real(1) : reals(op.shares, r)[h]);
+      reals(op.out, r)[i] = sum * Real(op.factor);
+    }
 }
 
 template <class Real>

@@ -120,6 +120,10 @@ Kernel Emitter::elementwise(const char* name, std::string element, ValueId out) 
 }
 
 void Emitter::use_step_rows(Kernel& kernel) const {
+  if (!has_positions(kernel.extent)) {
+    kernel.snippets.emplace_back("fn step_row(row: u32) -> u32 { return row; }\n");
+    return;
+  }
   const bool all = kernel.extent.symbol == Symbol::rows;
   const int wanted = wanted_input(program_);
   const StepLayout& step = layout_.step();

@@ -167,7 +167,10 @@ class Emitter {
   // rows of COLUMNS; p.out is declared.
   Kernel elementwise(const char* name, std::string element, ValueId out) const;
   Kernel norm(const char* name, ValueId x, ValueId out, float eps) const;
-  // Declares step_row(row), the step's row of a row of the kernel's extent, and position() and sequence() of it.
+  // Declares rows by their number, or NO_ROW.
+  void use_index(Kernel& kernel, ValueId rows, ValueId index) const;
+  // Declares step_row(row), the step's row of a row of the kernel's extent, and position() and sequence() of it. Rows
+  // without positions stand for themselves.
   void use_step_rows(Kernel& kernel) const;
   // Binds the cache of a state as `cache`, and declares its widths, step rows and pages (ops_attention.cpp).
   void use_cache(Kernel& kernel, uint32_t state_id, Access access, const char* element = "u32") const;

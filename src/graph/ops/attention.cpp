@@ -62,11 +62,17 @@ ValueType Rope::result(const Program& program) const { return type_of(program, x
 Status Rope::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
   const ValueType in = check.value("x", x);
-  check.want(table < program.ropes.size(), "table is missing");
-  const size_t pairs = table < program.ropes.size() ? program.ropes[table].inverse_frequencies.size() : 0;
+  const bool has_table = table < program.ropes.size();
+  check.want(has_table, "table is missing");
+  const size_t pairs = has_table ? program.ropes[table].inverse_frequencies.size() : 0;
   check.want(first + 2 * pairs <= in.width, "x is ", describe(in), ": want heads of at least ", first + 2 * pairs,
              " elements as the table turns");
-  check.step_rows("x", x);
+  const Extent turned = has_table ? rope_extent(program, table) : Extent{};
+  if (turned == Extent{})
+    check.step_rows("x", x);
+  else
+    check.want(in.extent == turned, "x is ", describe(in), ": want rows of ",
+               describe(type_of(program, program.ropes[table].coordinates)), ", the coordinates that turn them");
   check.type("out", out, result(program));
   return check.status();
 }

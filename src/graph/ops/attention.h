@@ -15,7 +15,8 @@ namespace sluice {
 struct OpCase;
 struct Program;
 
-// Rotates pairs of a head by the row's position; elements before `first` and beyond 2 * pairs from it pass through.
+// Rotates pairs of a head by the row's position or coordinates; elements before `first` and beyond 2 * pairs from it
+// pass through.
 struct Rope {
   ValueId x = kNone;
   RopeId table = kNone;
@@ -29,7 +30,7 @@ struct Rope {
           "out[d] = x[b] cos_i + x[a] sin_i\n"
           "(a, b), counted from `first`, is (i, i + pairs) or (2i, 2i + 1), as the table says, and (c, d) the same, "
           "or (i, i + pairs) where the table parts adjacent pairs; cos and sin of position inverse_frequency[i] come "
-          "with the step, made on the host",
+          "with the step, made on the host; position is the row's, or the coordinate that the table names for pair i",
       .source =
           "Su et al. 2021 (arXiv:2104.09864); the half-split pairing is transformers' apply_rotary_pos_emb, the "
           "parted one its apply_rotary_pos_emb_interleave (DeepSeek-V3)",

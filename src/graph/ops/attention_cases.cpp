@@ -1,4 +1,5 @@
 // Parity cases of rope, append, attention and expand.
+#include <algorithm>
 #include <cmath>
 
 #include "graph/cases.h"
@@ -23,6 +24,42 @@ OpCase rope_case(const std::string& name, uint32_t heads, uint32_t width, const 
   c.row_steps(kRowCounts);
   c.step({{.sequence = 1, .position = 1000, .rows = 3}, {.sequence = 0, .position = 131071, .rows = 1}}, {1, 3});
   c.step({{.sequence = 1, .position = 65, .rows = 70}}, {});
+  return c.done();
+}
+
+// Pairs that turn by one column of the coordinates after another.
+RopeDecl turning_by(Value coordinates, uint32_t axes, uint32_t pairs) {
+  RopeDecl rope = turning(pairs, 1e4f, Pairing::halves);
+  rope.coordinates = coordinates.id;
+  for (uint32_t i = 0; i < pairs; ++i) rope.axes.push_back(i % axes);
+  return rope;
+}
+
+// Time, height and width of a row of text; some of its rows are wanted.
+OpCase text_coordinates_case() {
+  CaseBuilder c("three coordinates of text");
+  const Value x = c.input(34, 3);
+  const RopeDecl by = turning_by(c.integers(3, {.low = 0, .high = 5000}), 3, 11);
+  c.output(rope(x, c.recorder().rope_table(by)));
+  c.output(rope(x, c.recorder().rope_table(turning(11, 1e4f, Pairing::halves))));
+  c.output(rope(gather(x, c.wanted()), c.recorder().rope_table(by), 5));
+  c.row_steps({1, 0, 17});
+  c.step({{.sequence = 1, .position = 1000, .rows = 3}, {.sequence = 0, .position = 9, .rows = 1}}, {1, 3});
+  return c.done();
+}
+
+// Row and column of a patch, in rows of no position.
+OpCase picture_coordinates_case(uint32_t ratio, uint32_t axes) {
+  CaseBuilder c(cat(axes, " coordinates of ", ratio, " patches a row"));
+  const Extent extent{Symbol::media_rows, ratio};
+  const Value x = c.input(33, 2, {}, extent);
+  RopeDecl by = turning_by(c.integers(axes, {.low = 0, .high = 120}, extent), axes, 8);
+  c.output(rope(x, c.recorder().rope_table(by)));
+  std::ranges::reverse(by.axes);
+  by.pairing = Pairing::adjacent;
+  by.magnitude = 0.75f;
+  c.output(rope(x, c.recorder().rope_table(by), 16));
+  c.media_steps();
   return c.done();
 }
 
@@ -197,7 +234,7 @@ OpCase ranged_case(const std::string& name, const Shape& shape, AttentionOptions
   const Layer l = layer(c, "kv", shape, options.window);
   AttentionOptions wanted_options = options;
   options.last = c.integers(1, kLastSeen);
-  wanted_options.last = c.integers(1, kLastSeen, Symbol::wanted);
+  wanted_options.last = c.integers(1, kLastSeen, {Symbol::wanted});
   if (has_first) options.first = c.integers(1, kFirstSeen);
   c.output(attention(l.q, l.kv, options));
   c.output(attention(gather(l.q, c.wanted()), l.kv, wanted_options));
@@ -241,12 +278,12 @@ OpCase own_rows_case(const Shape& shape, AttentionOptions options, bool has_span
 OpCase tower_case(const Shape& shape, uint32_t block, const AttentionOptions& given) {
   CaseBuilder c(cat("pictures, ", shape.heads, " heads on ", shape.kv_heads, " of ", shape.key_width, " and ",
                     shape.value_width, ", block ", block));
-  const Value q = c.input(shape.key_width, shape.heads, {}, Symbol::patches);
-  const KeyValue own{.key = c.input(shape.key_width, shape.kv_heads, {}, Symbol::patches),
-                     .value = c.input(shape.value_width, shape.kv_heads, {}, Symbol::patches)};
+  const Value q = c.input(shape.key_width, shape.heads, {}, {Symbol::patches});
+  const KeyValue own{.key = c.input(shape.key_width, shape.kv_heads, {}, {Symbol::patches}),
+                     .value = c.input(shape.value_width, shape.kv_heads, {}, {Symbol::patches})};
   AttentionOptions options = given;
-  options.first = c.integers(1, kFirstSeen, Symbol::patches);
-  options.last = c.integers(1, kLastSeen, Symbol::patches);
+  options.first = c.integers(1, kFirstSeen, {Symbol::patches});
+  options.last = c.integers(1, kLastSeen, {Symbol::patches});
   c.output(attention(q, own, options));
   c.block(block);
   c.add_step({.media = {{.sequence = 0, .rows = 65}, {.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 200}}});
@@ -288,6 +325,10 @@ std::vector<OpCase> Rope::cases() {
       rope_case("middle of a head", 2, 33, turning(5, 1e4f, Pairing::halves), 3),
       rope_case("middle of a head", 2, 33, turning(7, 1e4f, Pairing::adjacent), 3),
       rope_case("one pair", 5, 2, turning(1, 1e4f, Pairing::halves)),
+      text_coordinates_case(),
+      picture_coordinates_case(1, 2),
+      picture_coordinates_case(4, 2),
+      picture_coordinates_case(9, 1),
   };
 }
 

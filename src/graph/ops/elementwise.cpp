@@ -21,6 +21,14 @@ Status Add::check(const Program& program) const {
   return check_like(check, "a", a, "b", b, out);
 }
 
+ValueType AddBias::result(const Program& program) const { return type_of(program, x); }
+Status AddBias::check(const Program& program) const {
+  OpCheck check(program, kDoc.name);
+  const ValueType in = check.value("x", x);
+  check.matrix("bias", bias, 1, 1, in.columns());
+  return check_like(check, "x", x, nullptr, kNone, out);
+}
+
 ValueType Mul::result(const Program& program) const { return type_of(program, a); }
 Status Mul::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
@@ -37,6 +45,14 @@ Status Scale::check(const Program& program) const {
                "weight is ", describe(shape), ": want [1, 1] or [1, ", in.columns(), "]");
   }
   check.finite("factor", factor);
+  return check_like(check, "x", x, nullptr, kNone, out);
+}
+
+ValueType Clamp::result(const Program& program) const { return type_of(program, x); }
+Status Clamp::check(const Program& program) const {
+  OpCheck check(program, kDoc.name);
+  check.matrix("low", low, 1, 1, 1);
+  check.matrix("high", high, 1, 1, 1);
   return check_like(check, "x", x, nullptr, kNone, out);
 }
 

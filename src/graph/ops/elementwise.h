@@ -1,4 +1,4 @@
-// Element by element: add, mul, scale, softcap, activation, gated_activation.
+// Element by element: add, add_bias, mul, scale, clamp, softcap, activation, gated_activation.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,10 @@ enum class ActivationKind : uint8_t {
   gelu_tanh,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
   silu,       // x / (1 + exp(-x))
   sigmoid,    // 1 / (1 + exp(-x))
+  relu,       // max(x, 0)
+  gelu,       // 0.5 x (1 + erf(x / sqrt(2)))
 };
-inline constexpr int kActivationKinds = 3;
+inline constexpr int kActivationKinds = 5;
 
 struct Add {
   ValueId a = kNone, b = kNone, out = kNone;
@@ -34,6 +36,29 @@ struct Add {
     v.input("a", a, "f32 [extent, heads, width]");
     v.input("b", b, "as a");
     v.output("out", out, "as a");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
+struct AddBias {
+  ValueId x = kNone;
+  WeightId bias = kNone;
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "add_bias",
+      .formula = "out[r][c] = x[r][c] + bias[c]",
+      .source = "linears with a bias, as vision towers have them: Dosovitskiy et al. 2020 (arXiv:2010.11929)",
+      .tolerance = {.exact = 1e-6f, .fast = 1e-6f, .fast_8bit = 1e-6f},
+      .reason = "one f32 rounding",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("x", x, "f32 [extent, heads, width]");
+    v.weight("bias", bias, "[1, columns of x]");
+    v.output("out", out, "as x");
   }
   ValueType result(const Program& program) const;
   Status check(const Program& program) const;
@@ -85,6 +110,30 @@ struct Scale {
   static std::vector<OpCase> cases();
 };
 
+struct Clamp {
+  ValueId x = kNone;
+  WeightId low = kNone, high = kNone;
+  ValueId out = kNone;
+
+  static constexpr OpDoc kDoc = {
+      .name = "clamp",
+      .formula = "out = low where x < low, else high where x > high, else x",
+      .source = "the clipped linears of Gemma 4's towers (transformers Gemma4ClippableLinear)",
+      .tolerance = {},
+      .reason = "a copy",
+  };
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.input("x", x, "f32 [extent, heads, width]");
+    v.weight("low", low, "[1, 1]");
+    v.weight("high", high, "[1, 1], not below low");
+    v.output("out", out, "as x");
+  }
+  ValueType result(const Program& program) const;
+  Status check(const Program& program) const;
+  static std::vector<OpCase> cases();
+};
+
 struct Softcap {
   ValueId x = kNone;
   float cap = 0.0f;
@@ -118,10 +167,14 @@ struct Activation {
           "out = kind(x)\n"
           "gelu_tanh(x) = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))\n"
           "silu(x) = x / (1 + exp(-x))\n"
-          "sigmoid(x) = 1 / (1 + exp(-x))",
-      .source = "Hendrycks and Gimpel 2016 (arXiv:1606.08415), the tanh form as PyTorch's gelu(approximate=\"tanh\")",
+          "sigmoid(x) = 1 / (1 + exp(-x))\n"
+          "relu(x) = max(x, 0)\n"
+          "gelu(x) = 0.5 x (1 + erf(x / sqrt(2)))",
+      .source =
+          "Hendrycks and Gimpel 2016 (arXiv:1606.08415), the tanh form as PyTorch's gelu(approximate=\"tanh\"); relu: "
+          "Nair and Hinton 2010",
       .tolerance = {.exact = 2e-6f, .fast = 1e-5f, .fast_8bit = 1e-5f},
-      .reason = "exp and tanh within a few ulp; fast may use a shorter polynomial",
+      .reason = "exp, tanh and erf within a few ulp; fast may use a shorter polynomial",
   };
   template <class Visitor>
   void operands(Visitor& v) const {

@@ -1,11 +1,11 @@
-// Parity cases of add, mul, scale, softcap, activation and gated_activation.
+// Parity cases of add, add_bias, mul, scale, clamp, softcap, activation and gated_activation.
 #include "graph/cases.h"
 
 namespace sluice {
 namespace {
 
 constexpr Fill kLarge{.low = -1e6f, .high = 1e6f};
-constexpr const char* kKindNames[kActivationKinds] = {"gelu_tanh", "silu", "sigmoid"};
+constexpr const char* kKindNames[kActivationKinds] = {"gelu_tanh", "silu", "sigmoid", "relu", "gelu"};
 
 // Cases of out = f(x): `record` gets the builder and an input.
 template <class F>
@@ -41,6 +41,17 @@ std::vector<OpCase> Add::cases() {
   return unary_cases("add", {{}, kLarge}, [](CaseBuilder& c, Value x) { return add(x, like(c, x)); });
 }
 
+std::vector<OpCase> AddBias::cases() {
+  std::vector<OpCase> cases;
+  for (const Format format : {Format::f32, Format::bf16})
+    for (OpCase& one : unary_cases(format_name(format), {{}, kLarge}, [&](CaseBuilder& c, Value x) {
+           const auto columns = static_cast<uint32_t>(x.type().columns());
+           return add(x, c.weight({.columns = columns}, format, {.low = -2, .high = 2}));
+         }))
+      cases.push_back(std::move(one));
+  return cases;
+}
+
 std::vector<OpCase> Mul::cases() {
   return unary_cases("mul", {{}, kLarge}, [](CaseBuilder& c, Value x) { return mul(x, like(c, x, kLarge)); });
 }
@@ -58,6 +69,20 @@ std::vector<OpCase> Scale::cases() {
          }))
       cases.push_back(std::move(one));
   }
+  return cases;
+}
+
+// Bounds that bite on both sides, and one that no number reaches.
+std::vector<OpCase> Clamp::cases() {
+  std::vector<OpCase> cases = unary_cases("both bounds", {{}, kLarge}, [](CaseBuilder& c, Value x) {
+    const Weight low = c.weight({.columns = 1}, Format::f32, {.low = -0.5f, .high = -0.4f});
+    return clamp(x, low, c.weight({.columns = 1}, Format::bf16, {.low = 0.25f, .high = 0.3f}));
+  });
+  for (OpCase& one : unary_cases("low bound", {{}}, [](CaseBuilder& c, Value x) {
+         const Weight low = c.weight({.columns = 1}, Format::f32, {.low = 0.1f, .high = 0.2f});
+         return clamp(x, low, c.weight({.columns = 1}, Format::f32, {.low = 1e30f, .high = 1e30f}));
+       }))
+    cases.push_back(std::move(one));
   return cases;
 }
 
@@ -79,6 +104,13 @@ std::vector<OpCase> GatedActivation::cases() {
   });
   for (OpCase& one : unary_cases("one column of sigmoid", {fills[0]}, [](CaseBuilder& c, Value x) {
          return gated_activation(c.input(1, 1, {.low = -6, .high = 6}), x, ActivationKind::sigmoid);
+       }))
+    cases.push_back(std::move(one));
+  // A gated linear unit: the second half is the first one's gate.
+  for (OpCase& one : unary_cases("halves", {fills[0]}, [](CaseBuilder& c, Value x) {
+         const Value both = heads(c.input(2 * static_cast<uint32_t>(x.type().columns()), 1, {.low = -6, .high = 6}), 2);
+         const Value value = slice(both, 0, 1), gate = slice(both, 1, 1);
+         return add(flatten(x), gated_activation(gate, value, ActivationKind::sigmoid));
        }))
     cases.push_back(std::move(one));
   return cases;

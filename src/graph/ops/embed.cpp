@@ -5,13 +5,14 @@
 namespace sluice {
 
 ValueType Embed::result(const Program& program) const {
-  return {.extent = type_of(program, ids).extent, .width = shape_of(program, weight).columns};
+  const ValueType index = type_of(program, ids);
+  return {.extent = index.extent, .heads = index.width, .width = shape_of(program, weight).columns};
 }
 
 Status Embed::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
-  check.value("ids", ids, Element::i32);
-  check.columns("ids", ids, 1, "one id a row");
+  const ValueType index = check.value("ids", ids, Element::i32);
+  check.want(index.heads == 1, "ids is ", describe(index), ": want one head");
   const WeightShape table = check.weight("weight", weight);
   check.want(table.experts == 1, "weight is ", describe(table), ": want one matrix");
   check.finite("scale", scale);

@@ -1,4 +1,4 @@
-// Parity cases of rms_norm and l2_norm.
+// Parity cases of rms_norm, l2_norm and layer_norm.
 #include "graph/cases.h"
 
 namespace sluice {
@@ -11,6 +11,38 @@ OpCase norm_case(uint32_t heads, uint32_t width, bool weighted, Format format, F
   c.output(weighted ? rms_norm(x, c.weight({.columns = width}, format, {.low = 0.5f, .high = 2.0f}), 1e-6f)
                     : rms_norm(x, 1e-6f));
   c.row_steps(kRowCounts);
+  return c.done();
+}
+
+struct LayerNormCase {
+  uint32_t heads = 1, width = 1;
+  bool weighted = false, biased = false;
+  Format format = Format::f32;
+  Fill fill{};
+  float eps = 1e-6f;
+};
+
+OpCase layer_norm_case(const LayerNormCase& one) {
+  CaseBuilder c(cat(one.heads, " heads of ", one.width, one.weighted ? ", weight" : "", one.biased ? ", bias" : "",
+                    ", ", format_name(one.format), ", inputs to ", one.fill.high));
+  const Value x = c.input(one.width, one.heads, one.fill);
+  const auto factor = [&](bool given, Fill fill) {
+    return given ? c.weight({.columns = one.width}, one.format, fill) : Weight{};
+  };
+  const Weight weight = factor(one.weighted, {.low = 0.5f, .high = 2.0f}), bias = factor(one.biased, {});
+  c.output(layer_norm(x, weight, bias, one.eps));
+  c.row_steps(kRowCounts);
+  return c.done();
+}
+
+// Rows of a tower; the weights are of whole blocks of them.
+OpCase folded_norm_case() {
+  CaseBuilder c("blocks of four patches");
+  const Value x = c.input(20, 1, {}, {Symbol::media_rows, 4});
+  const Weight weight = c.weight({.columns = 20}), bias = c.weight({.columns = 20});
+  c.output(layer_norm(x, weight, bias, 1e-6f));
+  c.output(layer_norm(flatten(fold(x, 4)), Weight{}, c.weight({.columns = 80}), 1e-5f));
+  c.media_steps();
   return c.done();
 }
 
@@ -38,6 +70,24 @@ std::vector<OpCase> L2Norm::cases() {
       c.row_steps(width == 33 ? kRowCounts : kFewRows);
       cases.push_back(c.done());
     }
+  return cases;
+}
+
+std::vector<OpCase> LayerNorm::cases() {
+  std::vector<OpCase> cases;
+  for (const uint32_t width : kWidths) {
+    cases.push_back(layer_norm_case({.width = width, .weighted = true, .biased = true}));
+    // A head of one element is nothing but its bias.
+    if (width > 1) cases.push_back(layer_norm_case({.heads = 3, .width = width}));
+  }
+  cases.push_back(layer_norm_case(
+      {.width = 70, .weighted = true, .biased = true, .format = Format::bf16, .fill = {.low = -1e6f, .high = 1e6f}}));
+  // The mean is far from 0.
+  cases.push_back(layer_norm_case({.heads = 2, .width = 100, .weighted = true, .fill = {.low = 7, .high = 9}}));
+  cases.push_back(layer_norm_case({.heads = 5, .width = 20, .biased = true, .format = Format::f16}));
+  // Where eps decides.
+  cases.push_back(layer_norm_case({.heads = 2, .width = 50, .fill = {.low = -1e-3f, .high = 1e-3f}}));
+  cases.push_back(folded_norm_case());
   return cases;
 }
 

@@ -21,7 +21,7 @@ struct SampleCase {
 OpCase sample_case(const SampleCase& one) {
   CaseBuilder c(cat(one.name, ", ", one.vocabulary, " tokens"));
   c.wanted();
-  c.output(sample(c.input(one.vocabulary, 1, one.fill, Symbol::wanted)));
+  c.output(sample(c.input(one.vocabulary, 1, one.fill, {Symbol::wanted})));
   for (const uint32_t rows : {1u, 3u, 65u}) {
     CaseStep step{.runs = {{.sequence = 1, .position = 40, .rows = rows}}, .adjustments = one.adjustments};
     for (uint32_t row = 0; row < rows; ++row) {

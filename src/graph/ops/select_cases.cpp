@@ -1,7 +1,71 @@
-// Parity cases of gather and slice.
+// Parity cases of gather, scatter, pool and slice.
 #include "graph/cases.h"
 
 namespace sluice {
+namespace {
+
+// Rows of a picture side by side, as a strided convolution takes them.
+OpCase patches_case(uint32_t count, uint32_t from, uint32_t to, uint32_t width) {
+  CaseBuilder c(cat(count, " of ", width, " columns, ", from, " rows to ", to));
+  const Extent extent{Symbol::media_rows, from};
+  const Value x = c.input(width, 1, {}, extent);
+  const Value index = c.integers(count, {.rows_of = extent}, {Symbol::media_rows, to});
+  const Value patches = gather(x, index);
+  c.output(patches);
+  c.output(linear(flatten(patches), c.weight({.rows = 7, .columns = count * width})));
+  c.media_steps();
+  return c.done();
+}
+
+// Of a step's rows, with heads; the rows that see each other stay together.
+OpCase text_gather_case() {
+  CaseBuilder c("rows of text, 3 heads of 5");
+  const Value x = c.input(5, 3);
+  c.output(gather(x, c.integers(1, {.rows_of = {}})));
+  c.output(gather(x, c.integers(2, {.rows_of = {}})));
+  c.whole_runs();
+  c.row_steps({1, 0, 17});
+  c.step({{.sequence = 2, .position = 9, .rows = 65}, {.sequence = 0, .rows = 3}});
+  return c.done();
+}
+
+OpCase scatter_case(uint32_t heads, uint32_t width) {
+  CaseBuilder c(cat(heads, " heads of ", width));
+  const Value x = c.input(width, heads);
+  const Value index = c.integers(1, {.rows_of = {Symbol::media_rows}});
+  const Value rows = c.input(heads * width, 1, {.low = 2, .high = 3}, {Symbol::media_rows});
+  c.output(scatter(x, index, rows));
+  c.add_step({.runs = {{.rows = 65}, {.sequence = 1, .rows = 3}}, .media = {{.rows = 9}, {.sequence = 1, .rows = 1}}});
+  c.add_step({.runs = {{.rows = 17}}});
+  c.add_step({.media = {{.rows = 4}}});
+  c.add_step({});
+  return c.done();
+}
+
+OpCase pool_case(uint32_t heads, uint32_t width, bool has_shares, float factor) {
+  CaseBuilder c(cat(heads, " heads of ", width, has_shares ? ", shares" : "", ", factor ", factor));
+  const Value x = c.input(width, heads);
+  c.output(has_shares ? pool(x, c.input(heads), factor) : pool(x, factor));
+  c.row_steps(kRowCounts);
+  return c.done();
+}
+
+// Blocks of a picture's patches become one row each, by their sum or side by side; and a row's heads become rows.
+OpCase blocks_of_patches_case() {
+  CaseBuilder c("blocks of 9 patches of 20 columns");
+  const Value x = c.input(20, 1, {}, {Symbol::media_rows, 9});
+  const Value block = fold(x, 9);
+  c.output(pool(block, 1.0f / 9));
+  c.output(linear(flatten(block), c.weight({.rows = 5, .columns = 180})));
+  const Value part = fold(add(x, x), 3);
+  c.output(pool(part, c.input(3, 1, {}, {Symbol::media_rows, 3}), 2.0f));
+  const Value rows = unfold(heads(scale(flatten(block), 0.5f), 18));
+  c.output(linear(rows, c.weight({.rows = 3, .columns = 10})));
+  c.media_steps();
+  return c.done();
+}
+
+}  // namespace
 
 std::vector<OpCase> Gather::cases() {
   std::vector<OpCase> cases;
@@ -18,6 +82,29 @@ std::vector<OpCase> Gather::cases() {
     c.step({}, {});
     cases.push_back(c.done());
   }
+  cases.push_back(patches_case(1, 4, 1, 33));
+  cases.push_back(patches_case(9, 4, 1, 7));
+  cases.push_back(patches_case(3, 1, 2, 64));
+  cases.push_back(patches_case(9, 8, 4, 1));
+  cases.push_back(text_gather_case());
+  return cases;
+}
+
+std::vector<OpCase> Scatter::cases() {
+  std::vector<OpCase> cases;
+  for (const uint32_t width : kWidths) cases.push_back(scatter_case(width == 7 ? 3 : 1, width));
+  return cases;
+}
+
+std::vector<OpCase> Pool::cases() {
+  std::vector<OpCase> cases;
+  for (const uint32_t width : kWidths) {
+    cases.push_back(pool_case(9, width, false, 1.0f / 9));
+    cases.push_back(pool_case(4, width, true, 1.0f));
+  }
+  cases.push_back(pool_case(1, 20, false, 3.0f));
+  cases.push_back(pool_case(33, 20, true, 0.5f));
+  cases.push_back(blocks_of_patches_case());
   return cases;
 }
 

@@ -90,6 +90,55 @@ TEST(ReferenceOps, SoftcapAndActivations) {
   expect_near(sigmoid, {0.04742587317756678f, 0.3775406687981454f, 0.5f, 0.7310585786300049f, 0.9999546021312976f});
 }
 
+// Python: math.erf.
+TEST(ReferenceOps, ActivationsOfTowers) {
+  ReferenceRun run;
+  const Value x = run.input("x", 5);
+  run.recorder.output(activation(x, ActivationKind::relu), "relu");
+  run.recorder.output(activation(x, ActivationKind::gelu), "gelu");
+  run.begin(1);
+  run.set(0, {-3, -0.5f, 0, 1, 10});
+  expect_near(run.output(0), {0, 0, 0, 1, 10});
+  expect_near(run.output(1), {-0.00404969409489031f, -0.15426876936299344f, 0, 0.8413447460685429f, 10});
+}
+
+TEST(ReferenceOps, LayerNormTakesTheMeanAway) {
+  ReferenceRun run;
+  const Value x = run.input("x", 3);
+  const Weight weight = run.weight("w", {.columns = 3}, {1, 2, -1}),
+               bias = run.weight("b", {.columns = 3}, {0.5f, 0, 1});
+  run.recorder.output(layer_norm(x, weight, bias, 0.25f), "both");
+  run.recorder.output(layer_norm(x, Weight{}, Weight{}, 0.25f), "neither");
+  run.begin(1);
+  run.set(0, {1, 2, 6});
+  expect_near(run.output(0), {-0.4019752336033946f, -0.9019752336033946f, -0.3529628504050919f});
+  expect_near(run.output(1), {-0.9019752336033946f, -0.4509876168016973f, 1.352962850405092f});
+}
+
+TEST(ReferenceOps, BiasesAndBounds) {
+  ReferenceRun run;
+  const Value x = run.input("x", 2, 2);
+  run.recorder.output(add(x, run.weight("bias", {.columns = 4}, {1, 2, 3, 4})), "biased");
+  const Weight low = run.weight("low", {.columns = 1}, {-1}), high = run.weight("high", {.columns = 1}, {2});
+  run.recorder.output(clamp(x, low, high), "clamped");
+  run.begin(2);
+  run.set(0, {-3, 0, 1, 5, 10, 20, 30, -0.5f});
+  expect_near(run.output(0), {-2, 2, 4, 9, 11, 22, 33, 3.5f});
+  expect_near(run.output(1), {-1, 0, 1, 2, 2, 2, 2, -0.5f});
+}
+
+TEST(ReferenceOps, PoolAddsHeads) {
+  ReferenceRun run;
+  const Value x = run.input("x", 2, 3);
+  run.recorder.output(pool(x, 0.5f), "halves");
+  run.recorder.output(pool(x, run.input("shares", 3)), "shared");
+  run.begin(1);
+  run.set(0, {1, 2, 3, 4, 5, 6});
+  run.set(1, {1, -1, 2});
+  expect_near(run.output(0), {4.5f, 6});
+  expect_near(run.output(1), {8, 10});
+}
+
 TEST(ReferenceOps, GatedActivationActsOnTheGateOnly) {
   ReferenceRun run;
   const Value gate = run.input("gate", 2), up = run.input("up", 2);
@@ -266,6 +315,29 @@ TEST(ReferenceOps, GatherAndSlicePickRowsAndHeads) {
   run.set_integers(1, {1});
   expect_near(run.output(0), {7, 8, 9, 10, 11, 12});
   expect_near(run.output(1), {3, 4, 5, 6, 9, 10, 11, 12});
+}
+
+TEST(ReferenceOps, RowsByTheirNumber) {
+  ReferenceRun run;
+  const Value x = run.input("x", 2);
+  run.recorder.output(gather(x, run.integers("two", 2)), "pairs");
+  run.recorder.output(scatter(x, run.integers("one"), run.input("y", 2)), "replaced");
+  run.begin(3);
+  run.set(0, {1, 2, 3, 4, 5, 6});
+  run.set_integers(1, {2, -1, 0, 1, -1, -1});
+  run.set_integers(2, {-1, 2, 0});
+  run.set(3, {10, 20, 30, 40, 50, 60});
+  expect_near(run.output(0), {5, 6, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0});
+  expect_near(run.output(1), {1, 2, 50, 60, 10, 20});
+}
+
+TEST(ReferenceOps, EmbedTakesSeveralRows) {
+  ReferenceRun run;
+  const Weight table = run.weight("table", {.rows = 3, .columns = 2}, {1, 2, 3, 4, 5, 6});
+  run.recorder.output(embed(run.integers("ids", 2), table, 2.0f), "rows");
+  run.begin(2);
+  run.set_integers(0, {2, 0, 1, 1});
+  expect_near(run.output(), {10, 12, 2, 4, 6, 8, 6, 8});
 }
 
 }  // namespace

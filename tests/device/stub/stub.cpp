@@ -13,10 +13,10 @@ namespace sluice {
 namespace {
 
 // The visible table of missing ops.
-constexpr std::string_view kMissing[] = {"embed",         "l2_norm",    "scale",     "activation", "gated_activation",
-                                         "rope",          "append",     "attention", "expand",     "short_conv",
-                                         "delta_gates",   "delta_rule", "route",     "experts",    "sample",
-                                         "linear.adapter"};
+constexpr std::string_view kMissing[] = {
+    "embed",   "l2_norm", "layer_norm", "add_bias", "scale",         "clamp",       "activation", "gated_activation",
+    "rope",    "append",  "attention",  "expand",   "short_conv",    "delta_gates", "delta_rule", "route",
+    "experts", "scatter", "pool",       "sample",   "linear.adapter"};
 constexpr bool is_missing(std::string_view op) { return std::ranges::find(kMissing, op) != std::end(kMissing); }
 
 class StubPlan final : public Plan {
@@ -130,10 +130,14 @@ class StubRunner final : public Runner {
   }
 
   void run(const Gather& op) {
-    const std::span<const int32_t> from = step_->wanted_rows();
+    const auto input = std::ranges::find(program().inputs, op.index, &NamedValue::value);
+    const auto index = step_->input_i32(static_cast<uint32_t>(input - program().inputs.begin()));
     const uint64_t columns = type(op.x).columns();
-    for (size_t w = 0; w < from.size(); ++w)
-      std::copy_n(in(op.x) + static_cast<uint64_t>(from[w]) * columns, columns, out(op.out) + w * columns);
+    for (size_t i = 0; i < index.size(); ++i)
+      if (index[i] < 0)
+        std::fill_n(out(op.out) + i * columns, columns, 0.0f);
+      else
+        std::copy_n(in(op.x) + static_cast<uint64_t>(index[i]) * columns, columns, out(op.out) + i * columns);
   }
   void run(const Slice& op) {
     const uint64_t width = type(op.x).width, heads = type(op.x).heads;

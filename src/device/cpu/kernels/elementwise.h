@@ -54,6 +54,26 @@ struct Elementwise {
     map(x, out, n, [&](F v) { return v * inverse; });
   }
 
+  // The mean first, then the squares of what is left.
+  static void layer_norm(const LayerNormArgs& a) {
+    F sums = S::splat(0.0f), squares = S::splat(0.0f);
+    sweep(
+        a.n, [&](size_t i) { sums = sums + S::load(a.x + i); },
+        [&](size_t i, int rest) { sums = sums + S::load(a.x + i, rest); });
+    const F mean = S::splat(S::sum(sums) / static_cast<float>(a.n));
+    map(a.x, a.out, a.n, [&](F v) { return v - mean; });
+    const auto add_square = [&](F v) { squares = S::fma(v, v, squares); };
+    sweep(
+        a.n, [&](size_t i) { add_square(S::load(a.out + i)); },
+        [&](size_t i, int rest) { add_square(S::load(a.out + i, rest)); });
+    const F inverse = S::splat(1.0f / __builtin_sqrtf(S::sum(squares) / static_cast<float>(a.n) + a.eps));
+    if (a.weight == nullptr)
+      map(a.out, a.out, a.n, [&](F v) { return v * inverse; });
+    else
+      map(a.out, a.weight, a.out, a.n, [&](F v, F w) { return v * inverse * w; });
+    if (a.bias != nullptr) add(a.out, a.bias, a.out, a.n);
+  }
+
   static void rope_halves(const RopeArgs& a) {
     const auto turn = [&](const float* x, const float* y, const float* y_factor, bool plus, float* to) {
       sweep(
@@ -89,6 +109,9 @@ struct Elementwise {
   }
   static void scale(const float* x, float factor, float* out, size_t n) {
     map(x, out, n, [&](F v) { return v * S::splat(factor); });
+  }
+  static void clamp(const float* x, float low, float high, float* out, size_t n) {
+    map(x, out, n, [&](F v) { return S::min(S::splat(high), S::max(S::splat(low), v)); });
   }
   static void softcap(const float* x, float cap, float* out, size_t n) {
     map(x, out, n, [&](F v) { return S::splat(cap) * M::tanh(v / S::splat(cap)); });

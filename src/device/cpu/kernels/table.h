@@ -94,6 +94,7 @@ constexpr Kernels make_kernels() {
   k.quantise = Quantise<S>::row;
   k.rms_norm = E::rms_norm;
   k.l2_norm = E::l2_norm;
+  k.layer_norm = E::layer_norm;
   k.short_conv = Recurrent<S>::short_conv;
   k.delta_rule = Recurrent<S>::delta_rule;
   k.rope_halves = E::rope_halves;
@@ -102,13 +103,13 @@ constexpr Kernels make_kernels() {
   k.add = E::add;
   k.mul = E::mul;
   k.scale = E::scale;
+  k.clamp = E::clamp;
   k.softcap = E::softcap;
-  k.activation[static_cast<int>(gelu_tanh)] = E::template activation<gelu_tanh>;
-  k.activation[static_cast<int>(silu)] = E::template activation<silu>;
-  k.activation[static_cast<int>(sigmoid)] = E::template activation<sigmoid>;
-  k.gated_activation[static_cast<int>(gelu_tanh)] = E::template gated_activation<gelu_tanh>;
-  k.gated_activation[static_cast<int>(silu)] = E::template gated_activation<silu>;
-  k.gated_activation[static_cast<int>(sigmoid)] = E::template gated_activation<sigmoid>;
+  const auto add_kinds = [&]<ActivationKind... kKind>() {
+    ((k.activation[static_cast<int>(kKind)] = E::template activation<kKind>), ...);
+    ((k.gated_activation[static_cast<int>(kKind)] = E::template gated_activation<kKind>), ...);
+  };
+  add_kinds.template operator()<gelu_tanh, silu, sigmoid, relu, gelu>();
   k.exp = E::exp;
   k.tanh = E::tanh;
   k.accumulate = E::accumulate;

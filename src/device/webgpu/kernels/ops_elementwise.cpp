@@ -1,4 +1,4 @@
-// add, mul, scale, softcap, activation, gated_activation, gather, slice, rope: one thread for each element.
+// add, add_bias, mul, scale, clamp, softcap, activation, gated_activation, rope: one thread for each element.
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/wgsl_template.h"
 
@@ -18,6 +18,28 @@ fn ${name}(x: f32) -> f32 { return x / (1.0 + exact_exp(-x)); }
 )",
     R"(
 fn ${name}(x: f32) -> f32 { return sigmoid(x); }
+)",
+    R"(
+fn ${name}(x: f32) -> f32 { return select(x, 0.0, x < 0.0); }
+)",
+    // x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt(2)) / 2, erfc as the CPU has it (device/cpu/kernels/math.h).
+    R"(
+fn ${name}(x: f32) -> f32 {
+  let size = abs(x);
+  let t = 1.0 / fma(size, 0.353553391, 1.0);
+  var fit = 0.182045102;
+  fit = fma(fit, t, -0.872641623);
+  fit = fma(fit, t, 1.58359671);
+  fit = fma(fit, t, -1.23176146);
+  fit = fma(fit, t, 0.336006463);
+  fit = fma(fit, t, -0.206139565);
+  fit = fma(fit, t, 0.1006542);
+  fit = fma(fit, t, 0.373714834);
+  fit = fma(fit, t, 1.00003779);
+  fit = fma(fit, t, -1.26551235);
+  let tail = t * exact_exp(fma(x * x, -0.5, fit));
+  return fma(-0.5 * size, tail, select(x, 0.0, x < 0.0));
+}
 )"};
 
 constexpr const char* kRope = R"(
@@ -50,6 +72,14 @@ void Emitter::emit(const Add& op) {
   add(kernel);
 }
 
+void Emitter::emit(const AddBias& op) {
+  Kernel kernel = elementwise(
+      "add_bias", "fn element(i: u32) -> f32 { return load(p.x + i) + factors[p.bias + i % COLUMNS]; }", op.out);
+  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"bias", layout_.factor(op.bias)}});
+  kernel.bindings.push_back(factors());
+  add(kernel);
+}
+
 void Emitter::emit(const Mul& op) {
   Kernel kernel = elementwise("mul", "fn element(i: u32) -> f32 { return load(p.a + i) * load(p.b + i); }", op.out);
   kernel.params.insert(kernel.params.end(), {{"a", at(op.a)}, {"b", at(op.b)}});
@@ -69,6 +99,23 @@ void Emitter::emit(const Scale& op) {
     kernel.params.push_back({"weight", layout_.factor(op.weight)});
     kernel.bindings.push_back(factors());
   }
+  add(kernel);
+}
+
+// A NaN is neither below nor above.
+void Emitter::emit(const Clamp& op) {
+  Kernel kernel = elementwise("clamp", R"(
+fn element(i: u32) -> f32 {
+  let x = load(p.x + i);
+  let low = factors[p.low];
+  let high = factors[p.high];
+  return select(select(x, high, x > high), low, x < low);
+}
+)",
+                              op.out);
+  kernel.params.insert(kernel.params.end(),
+                       {{"x", at(op.x)}, {"low", layout_.factor(op.low)}, {"high", layout_.factor(op.high)}});
+  kernel.bindings.push_back(factors());
   add(kernel);
 }
 
@@ -95,28 +142,6 @@ fn element(i: u32) -> f32 { return activate(load(p.gate + i * GATE_COLUMNS / COL
   kernel.constants.push_back({"GATE_COLUMNS", columns(op.gate)});
   kernel.params.insert(kernel.params.end(), {{"gate", at(op.gate)}, {"up", at(op.up)}});
   kernel.snippets = {kMath, activation_text(op.kind)};
-  add(kernel);
-}
-
-void Emitter::emit(const Gather& op) {
-  Kernel kernel = elementwise(
-      "gather",
-      "fn element(i: u32) -> f32 { return load(p.x + memory[p.index + i / COLUMNS] * COLUMNS + i % COLUMNS); }",
-      op.out);
-  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"index", at(op.index)}});
-  add(kernel);
-}
-
-void Emitter::emit(const Slice& op) {
-  Kernel kernel = elementwise("slice", R"(
-fn element(i: u32) -> f32 {
-  let head = i % COLUMNS / WIDTH;
-  return load(p.x + i / COLUMNS * X_COLUMNS + (p.first_head + head * p.stride) * WIDTH + i % WIDTH);
-}
-)",
-                              op.out);
-  kernel.constants.insert(kernel.constants.end(), {{"WIDTH", type(op.x).width}, {"X_COLUMNS", columns(op.x)}});
-  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"first_head", op.first_head}, {"stride", op.stride}});
   add(kernel);
 }
 

@@ -1,4 +1,6 @@
-// rms_norm, l2_norm: a workgroup a head, whose threads add every kThreads-th square and then their sums as a tree.
+// rms_norm, l2_norm, layer_norm: a workgroup a head, whose threads add every kThreads-th square and then their sums as
+// a tree.
+#include "base/text.h"
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {
@@ -18,6 +20,28 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
   let root = sqrt(sum_all(squares, thread) / DIVISOR + p.eps);
   for (var i = thread; i < WIDTH; i += THREADS) { store(p.out + begin + i, weighted(load(p.x + begin + i) / root, i)); }
+}
+)";
+
+constexpr const char* kLayerNorm = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let head = group_index(group, groups);
+  if (head >= rows() * HEADS) { return; }
+  let begin = head * WIDTH;
+  var sum = 0.0;
+  for (var i = thread; i < WIDTH; i += THREADS) { sum += load(p.x + begin + i); }
+  let mean = sum_all(sum, thread) / f32(WIDTH);
+  var squares = 0.0;
+  for (var i = thread; i < WIDTH; i += THREADS) {
+    let x = load(p.x + begin + i) - mean;
+    squares += x * x;
+  }
+  let root = sqrt(sum_all(squares, thread) / f32(WIDTH) + p.eps);
+  for (var i = thread; i < WIDTH; i += THREADS) {
+    store(p.out + begin + i, weighted((load(p.x + begin + i) - mean) / root, i));
+  }
 }
 )";
 
@@ -51,6 +75,22 @@ void Emitter::emit(const L2Norm& op) {
   Kernel kernel = norm("l2_norm", op.x, op.out, op.eps);
   kernel.constants.push_back({"DIVISOR", 1.0f});
   kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x; }\n");
+  add(kernel);
+}
+
+void Emitter::emit(const LayerNorm& op) {
+  Kernel kernel = norm("layer_norm", op.x, op.out, op.eps);
+  kernel.body = kLayerNorm;
+  const auto factor = [&](const char* name, WeightId id) {
+    if (id == kNone) return false;
+    if (kernel.bindings.size() == 1) kernel.bindings.push_back(factors());
+    kernel.params.push_back({name, layout_.factor(id)});
+    return true;
+  };
+  const bool weighted = factor("weight", op.weight), biased = factor("bias", op.bias);
+  kernel.snippets.push_back(cat("fn weighted(x: f32, i: u32) -> f32 { return x",
+                                weighted ? " * factors[p.weight + i]" : "", biased ? " + factors[p.bias + i]" : "",
+                                "; }\n"));
   add(kernel);
 }
 

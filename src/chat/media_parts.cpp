@@ -1,0 +1,186 @@
+#include "chat/media_parts.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/sha256.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+MediaDigest digest_of(ProgramKind tower, const TowerInputs& inputs) {
+  Sha256 sha;
+  sha.add(cat(program_name(tower), ' ', inputs.rows, ' ', inputs.grid[0], ' ', inputs.grid[1], ' ', inputs.grid[2]));
+  for (const TowerInput& input : inputs.inputs) {
+    sha.add(cat(' ', input.name, ' ', input.words.size(), ' '));
+    sha.add(std::as_bytes(std::span(input.words)));
+  }
+  const std::array<uint8_t, 32> whole = sha.finish();
+  MediaDigest digest;
+  std::copy_n(whole.begin(), digest.size(), digest.begin());
+  return digest;
+}
+
+PreparedMedia prepared(const Model& model, ProgramKind tower, TowerInputs inputs) {
+  PreparedMedia media{.input = {}, .shape = {}, .tokens = model.tower_tokens(tower)};
+  for (size_t i = 0; i < inputs.grid.size(); ++i) media.shape.grid[i] = static_cast<uint16_t>(inputs.grid[i]);
+  media.shape.sees_ahead = model.sees_ahead(tower) ? 1 : 0;
+  media.input.content = digest_of(tower, inputs);
+  media.input.tower = tower;
+  media.input.inputs = std::make_shared<const TowerInputs>(std::move(inputs));
+  return media;
+}
+
+bool is_place_of(int32_t id, const PreparedMedia& media) { return id == media.tokens.row; }
+
+MediaSpan span_at(size_t at, const PreparedMedia& media) {
+  return {.at = static_cast<uint32_t>(at), .rows = media.rows(), .content = media.input.content, .shape = media.shape};
+}
+
+void add_token(std::vector<int32_t>& ids, int32_t token) {
+  if (token >= 0) ids.push_back(token);
+}
+
+// The next one of that tower that was not taken.
+const PreparedMedia* take(const std::vector<PreparedMedia>& media, std::vector<bool>& taken, int32_t id) {
+  for (size_t i = 0; i < media.size(); ++i) {
+    if (taken[i] || !is_place_of(id, media[i])) continue;
+    taken[i] = true;
+    return &media[i];
+  }
+  return nullptr;
+}
+
+bool is_place(int32_t id, const std::vector<PreparedMedia>& media) {
+  return std::ranges::any_of(media, [id](const PreparedMedia& one) { return is_place_of(id, one); });
+}
+
+Error wrong_number(size_t places, size_t media) {
+  return error(ErrorKind::invalid, "the conversation has places for ", places, " pictures and sounds: want ", media,
+               ", one for each that is given");
+}
+
+std::string_view marker_of(const PreparedMedia& media) {
+  return media.input.tower == ProgramKind::audio ? "<audio>" : "<image>";
+}
+
+Json part_of(const PreparedMedia& media) {
+  return Json::Object{{"type", media.input.tower == ProgramKind::audio ? "audio" : "image"}};
+}
+
+void add_text(Json::Array& parts, std::string_view text) {
+  if (!text.empty()) parts.push_back(Json::Object{{"type", "text"}, {"text", std::string(text)}});
+}
+
+size_t count_markers(std::string_view text, std::string_view marker) {
+  size_t count = 0;
+  for (size_t at = text.find(marker); at != std::string_view::npos; at = text.find(marker, at + marker.size())) ++count;
+  return count;
+}
+
+// Where each one's marker stands in the text; npos: it has none, because there are fewer markers than pictures. Those
+// are the first, so that the order stays.
+std::vector<size_t> marker_positions(std::string_view text, const std::vector<PreparedMedia>& media) {
+  std::vector<size_t> positions(media.size(), std::string_view::npos);
+  for (const std::string_view marker : {"<image>", "<audio>"}) {
+    const auto is_marked = [&](const PreparedMedia& one) { return marker_of(one) == marker; };
+    const auto shown = static_cast<size_t>(std::ranges::count_if(media, is_marked));
+    const size_t markers = count_markers(text, marker);
+    size_t unmarked = shown - std::min(shown, markers), from = 0;
+    for (size_t i = 0; i < media.size(); ++i) {
+      if (!is_marked(media[i]) || (unmarked > 0 && unmarked-- > 0)) continue;
+      positions[i] = text.find(marker, from);
+      from = positions[i] + marker.size();
+    }
+  }
+  return positions;
+}
+
+}  // namespace
+
+Result<PreparedMedia> prepare_media(const Model& model, const Picture& picture, const PictureOptions& options) {
+  TRY(TowerInputs inputs, model.prepare(picture, options));
+  return prepared(model, ProgramKind::vision, std::move(inputs));
+}
+
+Result<PreparedMedia> prepare_media(const Model& model, const Sound& sound) {
+  TRY(TowerInputs inputs, model.prepare(sound));
+  return prepared(model, ProgramKind::audio, std::move(inputs));
+}
+
+Result<std::vector<PreparedMedia>> prepare_film(const Model& model, std::span<const Picture> frames) {
+  std::vector<PreparedMedia> film;
+  const size_t at_once = model.has(ProgramKind::vision) ? model.film_frames() : 1;
+  const FilmOptions options{.frames = static_cast<uint32_t>(frames.size())};
+  for (size_t first = 0; first < frames.size(); first += at_once) {
+    TRY(TowerInputs inputs, model.prepare(frames.subspan(first, std::min(at_once, frames.size() - first)), options));
+    PreparedMedia& one = film.emplace_back(prepared(model, ProgramKind::vision, std::move(inputs)));
+    if (one.tokens.film_row >= 0) one.tokens.row = one.tokens.film_row;
+  }
+  return film;
+}
+
+Result<PlacedMedia> place_media(const std::vector<int32_t>& ids, const std::vector<PreparedMedia>& media) {
+  PlacedMedia placed;
+  std::vector<bool> taken(media.size());
+  size_t places = 0;
+  for (const int32_t id : ids) {
+    if (!is_place(id, media)) {
+      placed.ids.push_back(id);
+      continue;
+    }
+    ++places;
+    const PreparedMedia* const one = take(media, taken, id);
+    if (one == nullptr) continue;
+    add_token(placed.ids, one->tokens.begin);
+    placed.spans.push_back(span_at(placed.ids.size(), *one));
+    placed.ids.insert(placed.ids.end(), one->rows(), one->tokens.row);
+    add_token(placed.ids, one->tokens.end);
+  }
+  if (places != media.size()) return wrong_number(places, media.size());
+  return placed;
+}
+
+Result<std::vector<MediaSpan>> find_media(const std::vector<int32_t>& ids, const std::vector<PreparedMedia>& media) {
+  std::vector<MediaSpan> spans;
+  std::vector<bool> taken(media.size());
+  for (size_t i = 0; i < ids.size();) {
+    size_t end = i + 1;
+    if (is_place(ids[i], media)) {
+      while (end < ids.size() && ids[end] == ids[i]) ++end;
+      const PreparedMedia* const one = take(media, taken, ids[i]);
+      if (one == nullptr) return wrong_number(media.size() + 1, media.size());
+      if (one->rows() != end - i) {
+        return error(ErrorKind::invalid, "token ", i, ": ", end - i, " places of a picture or sound: want its ",
+                     one->rows(), " rows");
+      }
+      spans.push_back(span_at(i, *one));
+    }
+    i = end;
+  }
+  if (spans.size() != media.size()) return wrong_number(spans.size(), media.size());
+  return spans;
+}
+
+Json content_parts(const std::string& text, const std::vector<PreparedMedia>& media) {
+  const std::vector<size_t> positions = marker_positions(text, media);
+  Json::Array parts;
+  for (size_t i = 0; i < media.size(); ++i)
+    if (positions[i] == std::string_view::npos) parts.push_back(part_of(media[i]));
+  std::vector<size_t> order;
+  for (size_t i = 0; i < media.size(); ++i)
+    if (positions[i] != std::string_view::npos) order.push_back(i);
+  std::ranges::sort(order, {}, [&](size_t i) { return positions[i]; });
+  size_t begin = 0;
+  for (const size_t i : order) {
+    add_text(parts, std::string_view(text).substr(begin, positions[i] - begin));
+    parts.push_back(part_of(media[i]));
+    begin = positions[i] + marker_of(media[i]).size();
+  }
+  add_text(parts, std::string_view(text).substr(begin));
+  return parts;
+}
+
+}  // namespace sluice

@@ -1,0 +1,73 @@
+// gather, scatter, pool, slice: a thread an element.
+#include "device/webgpu/emitter.h"
+#include "device/webgpu/wgsl_template.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr const char* kByIndex = R"(
+fn element(i: u32) -> f32 {
+  let row = memory[p.index + i / WIDTH];
+  if (row == NO_ROW) { return ${otherwise}; }
+  return load(p.rows + row * WIDTH + i % WIDTH);
+}
+)";
+
+}  // namespace
+
+void Emitter::emit(const Gather& op) {
+  Kernel kernel = elementwise("gather", fill(kByIndex, {{"otherwise", "0.0"}}), op.out);
+  use_index(kernel, op.x, op.index);
+  add(kernel);
+}
+
+void Emitter::emit(const Scatter& op) {
+  Kernel kernel = elementwise("scatter", fill(kByIndex, {{"otherwise", "load(p.x + i)"}}), op.out);
+  use_index(kernel, op.rows, op.index);
+  kernel.params.push_back({"x", at(op.x)});
+  add(kernel);
+}
+
+void Emitter::use_index(Kernel& kernel, ValueId rows, ValueId index) const {
+  kernel.constants.insert(kernel.constants.end(), {{"WIDTH", columns(rows)}, {"NO_ROW", ~0u}});
+  kernel.params.insert(kernel.params.end(), {{"rows", at(rows)}, {"index", at(index)}});
+}
+
+// Without shares each is 1.
+void Emitter::emit(const Pool& op) {
+  Kernel kernel = elementwise("pool", R"(
+fn element(i: u32) -> f32 {
+  let row = i / COLUMNS;
+  var sum = 0.0;
+  for (var head = 0u; head < HEADS; head++) {
+    sum = fma(share(row * HEADS + head), load(p.x + (row * HEADS + head) * COLUMNS + i % COLUMNS), sum);
+  }
+  return sum * p.factor;
+}
+)",
+                              op.out);
+  kernel.constants.push_back({"HEADS", type(op.x).heads});
+  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"factor", op.factor}});
+  if (op.shares == kNone) {
+    kernel.snippets.emplace_back("fn share(at: u32) -> f32 { return 1.0; }\n");
+  } else {
+    kernel.params.push_back({"shares", at(op.shares)});
+    kernel.snippets.emplace_back("fn share(at: u32) -> f32 { return load(p.shares + at); }\n");
+  }
+  add(kernel);
+}
+
+void Emitter::emit(const Slice& op) {
+  Kernel kernel = elementwise("slice", R"(
+fn element(i: u32) -> f32 {
+  let head = i % COLUMNS / WIDTH;
+  return load(p.x + i / COLUMNS * X_COLUMNS + (p.first_head + head * p.stride) * WIDTH + i % WIDTH);
+}
+)",
+                              op.out);
+  kernel.constants.insert(kernel.constants.end(), {{"WIDTH", type(op.x).width}, {"X_COLUMNS", columns(op.x)}});
+  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"first_head", op.first_head}, {"stride", op.stride}});
+  add(kernel);
+}
+
+}  // namespace sluice::webgpu

@@ -1,0 +1,80 @@
+// MP3 by libmpg123. libsndfile would call it too, but lets it print what it thinks of a damaged file.
+#include <mpg123.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "media/decode/sound_builder.h"
+#include "media/decode/sound_kinds.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kPiece = 4096;  // samples of all channels
+
+// The bytes as libmpg123's callbacks read them. As in a file, positions may lie behind the end.
+struct Source {
+  const SoundBytes& file;
+  int64_t at = 0;
+};
+
+ssize_t on_read(void* user, void* out, size_t count) {
+  auto& source = *static_cast<Source*>(user);
+  const auto left = static_cast<size_t>(std::max<int64_t>(source.file.size() - source.at, 0));
+  const size_t taken = std::min(count, left);
+  if (taken > 0) std::memcpy(out, source.file.bytes.data() + source.at, taken);
+  source.at += static_cast<int64_t>(taken);
+  return static_cast<ssize_t>(taken);
+}
+
+off_t on_seek(void* user, off_t offset, int whence) {
+  auto& source = *static_cast<Source*>(user);
+  const int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? source.at : source.file.size();
+  int64_t at = 0;
+  if (__builtin_add_overflow(base, int64_t{offset}, &at) || at < 0) return -1;
+  return source.at = at;
+}
+
+struct Delete {
+  void operator()(mpg123_handle* decoder) const { mpg123_delete(decoder); }
+};
+using Decoder = std::unique_ptr<mpg123_handle, Delete>;
+
+// Quiet, in 32-bit float, at the file's own rate, without the coder's padding, ending where the stream's kind changes.
+bool open(mpg123_handle* decoder, Source& source) {
+  constexpr long flags =
+      MPG123_QUIET | MPG123_FORCE_FLOAT | MPG123_GAPLESS | MPG123_SKIP_ID3V2 | MPG123_NO_FRANKENSTEIN;
+  return mpg123_param(decoder, MPG123_REMOVE_FLAGS, MPG123_AUTO_RESAMPLE, 0) == MPG123_OK &&
+         mpg123_param(decoder, MPG123_ADD_FLAGS, flags, 0) == MPG123_OK &&
+         mpg123_replace_reader_handle(decoder, on_read, on_seek, nullptr) == MPG123_OK &&
+         mpg123_open_handle(decoder, &source) == MPG123_OK;
+}
+
+}  // namespace
+
+Result<Sound> decode_mp3(const SoundBytes& file) {
+  Source source{file};
+  const Decoder decoder(mpg123_new(nullptr, nullptr));
+  if (!decoder) return error(ErrorKind::out_of_memory, file.name, ": no memory for libmpg123");
+  const auto failed = [&] { return damaged_sound(file.name, mpg123_strerror(decoder.get())); };
+  long rate = 0;
+  int channels = 0, encoding = 0;
+  if (!open(decoder.get(), source)) return failed();
+  if (mpg123_getformat(decoder.get(), &rate, &channels, &encoding) != MPG123_OK)
+    return damaged_sound(file.name, "no frame of MP3");
+  if (encoding != MPG123_ENC_FLOAT_32) return failed();
+  TRY(SoundBuilder builder, SoundBuilder::create(file.name, channels, rate, file.limits));
+  for (;;) {
+    std::vector<float> piece(kPiece / static_cast<size_t>(channels) * static_cast<size_t>(channels));
+    size_t bytes = 0;
+    const int state = mpg123_read(decoder.get(), piece.data(), piece.size() * sizeof(float), &bytes);
+    piece.resize(bytes / sizeof(float));
+    TRY_STATUS(builder.add(std::move(piece)));
+    if (state == MPG123_DONE) return builder.finish();
+    if (state != MPG123_OK) return failed();
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,29 @@
+// decode_picture(): the bytes of a PNG, JPEG, WebP, GIF or BMP file as a picture. The kind follows from the content,
+// never from the name. Pixels are those of Pillow's `ImageOps.exif_transpose(image).convert("RGB")`: transparency is
+// dropped, colours are not managed, 16-bit numbers keep their upper byte, an animation gives its first frame.
+//
+// A file is hostile: its size is held to the limits before anything is allocated, and what a decoder needs grows with
+// the limits alone. The PNG, JPEG, WebP and GIF decoders are Debian's libraries; BMP and EXIF are read by our own code.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/limits.h"
+#include "base/result.h"
+#include "media/picture.h"
+
+namespace sluice {
+
+struct PictureLimits {
+  uint64_t bytes = kMaxMediaBytes;
+  uint32_t side = kMaxPictureSide;
+  uint64_t pixels = kMaxPicturePixels;
+};
+
+// Every error begins with `name`.
+Result<Picture> decode_picture(std::span<const std::byte> bytes, const std::string& name,
+                               const PictureLimits& limits = {});
+
+}  // namespace sluice

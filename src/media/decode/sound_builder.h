@@ -1,0 +1,37 @@
+// Makes one channel at 16 kHz of the samples that a decoder gives piece by piece: averages the channels, converts the
+// rate, and holds to the limit of seconds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "media/decode/resampler.h"
+#include "media/decode/sound_file.h"
+
+namespace sluice {
+
+class SoundBuilder {
+ public:
+  // Refuses numbers of channels and rates beyond the limits. Errors begin with `name`.
+  static Result<SoundBuilder> create(const std::string& name, int64_t channels, int64_t rate,
+                                     const SoundLimits& limits);
+
+  // Whole frames: one sample of each channel in turn.
+  Status add(std::vector<float> samples);
+  uint64_t frames() const { return frames_; }
+  Result<Sound> finish();
+
+ private:
+  SoundBuilder(std::string name, size_t channels, uint32_t rate, uint32_t seconds, Resampler resampler)
+      : name_(std::move(name)), channels_(channels), rate_(rate), seconds_(seconds), resampler_(std::move(resampler)) {}
+
+  std::string name_;
+  size_t channels_;
+  uint32_t rate_;
+  uint32_t seconds_;  // at most
+  Resampler resampler_;
+  uint64_t frames_ = 0;
+  Sound sound_{kSoundRate, {}};
+};
+
+}  // namespace sluice

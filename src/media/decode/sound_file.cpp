@@ -1,0 +1,38 @@
+#include "media/decode/sound_file.h"
+
+#include "media/decode/sound_kinds.h"
+
+namespace sluice {
+namespace {
+
+// libsndfile opens many more kinds of files; those that few people have are not let in.
+bool is_sndfiles(std::string_view text) {
+  const auto at_8 = [&](std::string_view word) { return text.size() >= 12 && text.substr(8).starts_with(word); };
+  if (text.starts_with("RIFF") || text.starts_with("RF64")) return at_8("WAVE");
+  if (text.starts_with("FORM")) return at_8("AIFF") || at_8("AIFC");
+  return text.starts_with("fLaC") || text.starts_with("OggS");
+}
+
+bool is_mp3(std::string_view text) {
+  const bool frame = text.size() > 1 && text[0] == '\xff' && (static_cast<uint8_t>(text[1]) & 0xe0) == 0xe0;
+  return frame || text.starts_with("ID3");
+}
+
+}  // namespace
+
+Result<Sound> decode_sound(std::span<const std::byte> bytes, const std::string& name, const SoundLimits& limits) {
+  constexpr char wanted[] = ": want a WAV, FLAC, Ogg, MP3 or AIFF sound";
+  if (bytes.empty()) return error(ErrorKind::corrupt, name, ": empty file", wanted);
+  if (bytes.size() > limits.bytes)
+    return error(ErrorKind::unsupported, name, ": ", bytes.size(), " bytes: want at most ", limits.bytes);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (is_sndfiles(text)) return decode_by_sndfile({bytes, name, limits});
+  if (is_mp3(text)) return decode_mp3({bytes, name, limits});
+  return error(ErrorKind::unsupported, name, ": begins with '", printable(text.substr(0, 8)), "'", wanted);
+}
+
+Error damaged_sound(const std::string& name, std::string_view found) {
+  return error(ErrorKind::corrupt, name, ": ", printable(found), ": want an undamaged sound");
+}
+
+}  // namespace sluice

@@ -1,0 +1,29 @@
+// decode_sound(): the bytes of a WAV, FLAC, Ogg (Vorbis, Opus), MP3 or AIFF file as one channel at 16 kHz, the rate
+// that audio towers take. Channels are averaged; other rates are converted by soxr in its high quality. A file of one
+// channel at 16 kHz passes unchanged: 16-bit samples are divided by 32768.
+//
+// A file is hostile: it is decoded piece by piece, so that memory grows with the limit of seconds alone. The decoders
+// are libsndfile's; which kind a file is follows from its content, never from its name.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/limits.h"
+#include "base/result.h"
+#include "media/sound.h"
+
+namespace sluice {
+
+inline constexpr uint32_t kSoundRate = 16000;
+
+struct SoundLimits {
+  uint64_t bytes = kMaxMediaBytes;
+  uint32_t seconds = kMaxSoundSeconds;
+};
+
+// Every error begins with `name`.
+Result<Sound> decode_sound(std::span<const std::byte> bytes, const std::string& name, const SoundLimits& limits = {});
+
+}  // namespace sluice

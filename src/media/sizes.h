@@ -1,0 +1,30 @@
+// The size that a picture is resized to: the rules of the processors of Gemma 4 and Qwen. Both keep the aspect ratio as
+// well as whole blocks allow. A block is the square of pixels that becomes one row of the text; `block` is its side.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace sluice {
+
+struct PictureSize {
+  uint32_t width = 0;
+  uint32_t height = 0;
+  bool operator==(const PictureSize&) const = default;
+};
+
+// Gemma 4: scaled to the area of `max_rows` blocks, each side rounded down to whole blocks. A picture that is too
+// narrow for one block gets one, and its long side is as many blocks long as the sides' ratio says.
+PictureSize size_for_rows(PictureSize picture, uint32_t block, uint32_t max_rows);
+
+struct PixelRange {
+  uint64_t least = 0;
+  uint64_t most = 0;
+};
+
+// Qwen: each side rounded to whole blocks. Where that leaves the range of pixels, both sides are scaled to its edge and
+// rounded inwards. An error where one side is more than 200 times the other.
+Result<PictureSize> size_for_pixels(PictureSize picture, uint32_t block, PixelRange pixels);
+
+}  // namespace sluice
