@@ -35,6 +35,11 @@ inline constexpr uint64_t kMaxListedTokens = 1u << 14;  // tokens that end an an
 inline constexpr uint64_t kMaxColumns = uint64_t{1} << 24;         // elements of a row of a value or a weight
 inline constexpr uint64_t kMaxWeightElements = uint64_t{1} << 48;  // of all experts together
 
+// Towers
+inline constexpr uint32_t kMaxTowerRows = 4096;          // that one picture or sound gives the text
+inline constexpr uint32_t kMaxPatchSide = 256;           // pixels of a patch, and patches of a row's block
+inline constexpr uint32_t kMaxPatchPositions = 1 << 20;  // in each direction
+
 // Text
 inline constexpr uint64_t kMaxScoredTokenBytes = 1024;  // of a token merged by score; every cut of it is looked up
 inline constexpr int kMaxJsonDepth = 128;               // nested lists and objects
@@ -56,7 +61,7 @@ inline constexpr int64_t kMaxFormatPrecision = 400;    // more digits than a dou
 // Pictures and sounds
 inline constexpr uint64_t kMaxMediaBytes = 1u << 28;     // of a file
 inline constexpr uint32_t kMaxPictureSide = 65535;       // pixels; the most that JPEG and GIF can say
-inline constexpr uint64_t kMaxPicturePixels = 1u << 26;  // a decoder takes up to ten bytes for each
+inline constexpr uint64_t kMaxPicturePixels = 1u << 26;  // a decoder takes up to 15 bytes for each
 inline constexpr int kMaxPictureScans = 100;             // of a progressive JPEG; each goes over the whole picture
 inline constexpr uint32_t kMaxSoundSeconds = 600;
 inline constexpr uint32_t kMaxSoundChannels = 8;

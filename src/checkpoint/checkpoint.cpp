@@ -21,8 +21,10 @@ constexpr const char* kProjectorKeys = "clip.";
 constexpr std::string_view kConfigName = "config.json";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kModelName = "model.safetensors";
-constexpr std::string_view kDocumentNames[] = {"config.json", "generation_config.json", "tokenizer.json",
-                                               "tokenizer_config.json", "special_tokens_map.json"};
+constexpr std::string_view kDocumentNames[] = {
+    "config.json",           "generation_config.json",        "tokenizer.json",
+    "tokenizer_config.json", "special_tokens_map.json",       "preprocessor_config.json",
+    "processor_config.json", "video_preprocessor_config.json"};
 constexpr std::string_view kTextNames[] = {"chat_template.jinja"};
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {

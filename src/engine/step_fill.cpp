@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "engine/coordinates.h"
 
 namespace sluice {
 namespace {
@@ -43,12 +44,20 @@ void fill_last(std::span<int32_t> last, const StepPart& part) {
   }
 }
 
+// Time, height and width of each row; drafts go on as text.
+void fill_places(std::span<int32_t> places, const StepPart& part) {
+  const std::span<const HistoryToken> history = part.sequence->history;
+  const std::vector<GridRun> runs = grid_runs(history.first(std::min<size_t>(history.size(), part.end)));
+  fill_coordinates(runs, part.begin, part.end, places.first(size_t{part.end - part.begin} * kCoordinates));
+}
+
 void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, const Cursor& at) {
   uint32_t row = at.row;
   const std::vector<int32_t> tokens = input_tokens(step.program(), part);
   std::copy(tokens.begin(), tokens.end(), step.input_i32(ports.tokens).begin() + row);
   if (ports.media) fill_media(step, ports, part, at);
   if (ports.last) fill_last(step.input_i32(*ports.last).subspan(row), part);
+  if (ports.coordinates) fill_places(step.input_i32(*ports.coordinates).subspan(size_t{row} * kCoordinates), part);
   for (uint32_t position = part.begin; position < part.end; ++position, ++row) {
     step.positions()[row] = static_cast<int32_t>(position);
     step.row_sequences()[row] = static_cast<int32_t>(sequence);
@@ -188,6 +197,7 @@ void fill_alone(StepBuffer& step, const TextPorts& ports, TokenClass token_class
   step.input_i32(ports.wanted)[0] = static_cast<int32_t>(rows - 1);
   if (ports.media) std::ranges::fill(step.input_i32(*ports.media), -1);
   if (ports.last) std::ranges::copy(step.positions(), step.input_i32(*ports.last).begin());
+  if (ports.coordinates) fill_coordinates({}, end - rows, end, step.input_i32(*ports.coordinates));
   for (uint32_t group = 0; group < step.program().groups.size(); ++group) {
     const std::span<int32_t> pages = step.pages(group, 0);
     std::iota(pages.begin(), pages.end(), 0);

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "base/text.h"
 #include "base/threads.h"
 #include "engine/media/tower.h"
 #include "engine/plan/layout.h"
@@ -127,6 +128,15 @@ void add_soft_tokens(const TracedPrompt& prompt, const std::vector<ShownRows>& s
       all.floats.insert(all.floats.end(), one.rows.begin(), one.rows.end());
     }
     if (all.rows == 0) continue;
+    size_t number = 0;  // goldens also have them one by one
+    for (const ShownRows& one : shown) {
+      if (std::ranges::find(prompt.media, one.span.content, &MediaInput::content)->tower != kind) continue;
+      traced.push_back({.name = cat(name, ".", number++),
+                        .rows = one.span.rows,
+                        .columns = one.rows.size() / one.span.rows,
+                        .floats = one.rows,
+                        .integers = {}});
+    }
     all.columns = all.floats.size() / all.rows;
     traced.insert(traced.begin(), std::move(all));
   }

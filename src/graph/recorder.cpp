@@ -91,6 +91,7 @@ Value record_attention(Value q, Attention op, const AttentionOptions& options) {
   op.window = options.window;
   op.softcap = options.softcap;
   op.expand = options.expand;
+  op.relative = options.relative.id;
   return record_with_result(q, op);
 }
 

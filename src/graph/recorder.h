@@ -118,6 +118,7 @@ struct AttentionOptions {
   uint32_t window = 0;
   float softcap = 0.0f;
   Expansion expand{};     // of a latent cache
+  Weight relative{};      // by distance, added to keys
   Value first{}, last{};  // inputs: what a row sees (graph/ops/attention.h)
 };
 struct KeyValue {

@@ -27,6 +27,9 @@ struct Window {
   std::vector<double> weights;
 };
 
+// Both libraries round to the nearest pixel, and begin at the first one.
+size_t whole_pixels(double position) { return static_cast<size_t>(std::floor(std::max(position + 0.5, 0.0))); }
+
 std::vector<Window> windows(size_t from, size_t to) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double stretch = std::max(scale, 1.0);  // the filter grows where the picture shrinks
@@ -35,8 +38,8 @@ std::vector<Window> windows(size_t from, size_t to) {
   for (size_t i = 0; i < to; ++i) {
     Window& window = all[i];
     const double center = (static_cast<double>(i) + 0.5) * scale;
-    window.first = static_cast<size_t>(std::max(center - support + 0.5, 0.0));
-    const size_t end = std::min(static_cast<size_t>(center + support + 0.5), from);
+    window.first = whole_pixels(center - support);
+    const size_t end = std::min(whole_pixels(center + support), from);
     double sum = 0;
     for (size_t at = window.first; at < end; ++at) {
       window.weights.push_back(cubic((static_cast<double>(at) - center + 0.5) * (1 / stretch)));
@@ -69,7 +72,7 @@ uint32_t torch_bits(const std::vector<Window>& windows) {
   for (const Window& window : windows)
     for (const double weight : window.weights) largest = std::max(largest, weight);
   uint32_t bits = 0;
-  while (bits < kPillowBits && static_cast<int64_t>(0.5 + largest * (1u << (bits + 1))) < (1 << 15)) ++bits;
+  while (bits < kPillowBits && std::floor(0.5 + largest * (1u << (bits + 1))) < (1 << 15)) ++bits;
   return bits;
 }
 

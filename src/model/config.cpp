@@ -91,7 +91,8 @@ GgufValue gguf_value(const ConfigField& field) {
 
 }  // namespace
 
-Result<ConfigReader> ConfigReader::open(const Checkpoint& checkpoint, const std::string& architecture) {
+Result<ConfigReader> ConfigReader::open(const Checkpoint& checkpoint, const std::string& architecture,
+                                        const char* section) {
   ConfigReader reader;
   reader.checkpoint_ = &checkpoint;
   if (checkpoint.dialect() == Dialect::gguf) {
@@ -102,27 +103,27 @@ Result<ConfigReader> ConfigReader::open(const Checkpoint& checkpoint, const std:
   const Json* config = checkpoint.document("config.json");
   if (config == nullptr || !config->is_object())
     return error(ErrorKind::not_found, checkpoint.path(), ": no config.json");
-  const Json* text = config->find("text_config");
-  const bool nested = text != nullptr && text->is_object();
+  const Json* found = config->find(section);
+  const bool nested = found != nullptr && found->is_object();
   reader.where_ = join_path(checkpoint.path(), "config.json");
-  reader.text_config_ = nested ? text : config;
+  reader.section_ = nested ? found : config;
   reader.root_ = config;
-  reader.prefix_ = nested ? "text_config." : "";
+  reader.prefix_ = nested ? cat(section, ".") : "";
   return reader;
 }
 
 bool ConfigReader::is_at_root(const ConfigField& field) const {
-  return field.at_root && text_config_ != nullptr && find_json(field.hugging_face) == nullptr &&
+  return field.at_root && section_ != nullptr && find_json(field.hugging_face) == nullptr &&
          root_->find(field.hugging_face) != nullptr;
 }
 
 std::string ConfigReader::name(const ConfigField& field) const {
   if (is_at_root(field)) return field.hugging_face;
-  return prefix_ + (text_config_ != nullptr ? field.hugging_face : field.gguf);
+  return prefix_ + (section_ != nullptr ? field.hugging_face : field.gguf);
 }
 
 const Json* ConfigReader::find_json(const char* path) const {
-  const Json* at = text_config_;
+  const Json* at = section_;
   for (const std::string& part : split(path, '.')) {
     at = at->find(part);
     if (at == nullptr) return nullptr;
@@ -162,7 +163,7 @@ std::optional<ConfigReader::Found> ConfigReader::find_in_gguf(const ConfigField&
 }
 
 Result<std::vector<double>> ConfigReader::numbers(const ConfigField& field, uint32_t layers) const {
-  std::optional<Found> found = text_config_ != nullptr ? find_in_json(field) : find_in_gguf(field);
+  std::optional<Found> found = section_ != nullptr ? find_in_json(field) : find_in_gguf(field);
   if (found && found->null) {
     found->numbers = {0.0};
     if (field.otherwise && !allowed(field, 0.0)) found.reset();
@@ -186,7 +187,7 @@ Result<std::vector<double>> ConfigReader::numbers(const ConfigField& field, uint
 }
 
 Status ConfigReader::read_field(const ConfigField& field, uint32_t layers) const {
-  if ((text_config_ != nullptr ? field.hugging_face : field.gguf) == nullptr) return {};
+  if ((section_ != nullptr ? field.hugging_face : field.gguf) == nullptr) return {};
   TRY(const std::vector<double> values, numbers(field, layers));
   store(field, values);
   return {};
@@ -198,7 +199,7 @@ Status ConfigReader::read(std::span<const ConfigField> fields, const uint32_t& l
 }
 
 Status ConfigReader::require_word(const char* path, const char* wanted_word) const {
-  const Json* value = text_config_ == nullptr ? nullptr : find_json(path);
+  const Json* value = section_ == nullptr ? nullptr : find_json(path);
   if (value == nullptr || value->is_null() || (value->is_string() && value->as_string() == wanted_word)) return {};
   return error(ErrorKind::unsupported, where_, ": ", prefix_, path, " is ", printable(write_json(*value)), ": want \"",
                wanted_word, "\"");

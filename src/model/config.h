@@ -30,19 +30,21 @@ class SourceNames;
 struct ConfigField {
   using Target = std::variant<uint32_t*, float*, bool*, std::vector<uint32_t>*>;
 
-  const char* hugging_face = nullptr;              // path below the text config, parts joined by '.'; null: not there
+  const char* hugging_face = nullptr;              // path below the section, parts joined by '.'; null: not there
   const char* gguf = nullptr;                      // key after "<architecture>."; null: not there
   Target target;                                   // in a family's config, which outlives the row
   double least = 0, most = 0;                      // of numbers; a bool has no range
   std::optional<double> otherwise = std::nullopt;  // value of a missing field; none: the field is required
   std::array<const char*, 2> words = {};           // what Hugging Face writes for 0 and 1
-  bool at_root = false;                            // config.json may also have it outside the text config
+  bool at_root = false;                            // config.json may also have it outside the section
 };
 
 class ConfigReader {
  public:
-  // `architecture` prefixes GGUF keys. Fails when a Hugging Face checkpoint has no config.json.
-  static Result<ConfigReader> open(const Checkpoint& checkpoint, const std::string& architecture);
+  // `architecture` prefixes GGUF keys, `section` is the object of config.json that fields are read from: the document
+  // itself where it has no such object. Fails when a Hugging Face checkpoint has no config.json.
+  static Result<ConfigReader> open(const Checkpoint& checkpoint, const std::string& architecture,
+                                   const char* section = "text_config");
 
   // Fills the targets of the rows that this dialect has. The row of `layers` must come before every field with one
   // value a layer.
@@ -51,11 +53,11 @@ class ConfigReader {
   // Hugging Face only: a field that must be exactly this word, unless it is missing or null.
   Status require_word(const char* path, const char* wanted) const;
 
-  // The value at a path below the text config; null when there is none, or the source is GGUF.
-  const Json* member(const char* path) const { return text_config_ == nullptr ? nullptr : find_json(path); }
+  // The value at a path below the section; null when there is none, or the source is GGUF.
+  const Json* member(const char* path) const { return section_ == nullptr ? nullptr : find_json(path); }
   // The value of the key after "<architecture>."; null when there is none, or the source is Hugging Face.
   const GgufValue* key(const std::string& name) const { return is_gguf() ? checkpoint_->key(prefix_ + name) : nullptr; }
-  bool is_gguf() const { return text_config_ == nullptr; }
+  bool is_gguf() const { return section_ == nullptr; }
 
   // An error about the field with that target: "model.gguf: gemma4.attention.head_count is 3: want ...".
   Error complain(std::span<const ConfigField> fields, ConfigField::Target target, const std::string& text) const;
@@ -82,10 +84,10 @@ class ConfigReader {
   Result<std::vector<double>> numbers(const ConfigField& field, uint32_t layers) const;
 
   const Checkpoint* checkpoint_ = nullptr;
-  const Json* text_config_ = nullptr;  // of Hugging Face
-  const Json* root_ = nullptr;         // the document around it, or itself
-  std::string where_;                  // begins every error
-  std::string prefix_;                 // of every name: "text_config." or "gemma4."
+  const Json* section_ = nullptr;  // of Hugging Face
+  const Json* root_ = nullptr;     // the document around it, or itself
+  std::string where_;              // begins every error
+  std::string prefix_;             // of every name: "text_config." or "gemma4."
 };
 
 // The rows as GGUF keys. Rows that GGUF lacks are left out, and so are values that equal an `otherwise` of 0. A field

@@ -43,7 +43,7 @@ Result<TensorSource> DraftWeights::find(const std::string& name) const {
     TRY(const TensorSource whole, own_->find(kJoin));
     return half(whole, name == kHiddenHalf ? 1 : 0);
   }
-  return own_->bound(name) != nullptr ? own_->find(name) : text_->find(name);
+  return own_->shape_of(name) != nullptr ? own_->find(name) : text_->find(name);
 }
 
 }  // namespace sluice

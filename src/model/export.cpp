@@ -77,6 +77,7 @@ std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout
   std::unordered_set<std::string> written;
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   for (const ProgramKind program : model.programs()) {
+    if (is_tower(program)) continue;
     for (const BoundWeight& weight : model.own_weights(program).all()) {
       const SourceName* const each = layout == ExpertLayout::packed ? name_of_each_expert(weight.row) : nullptr;
       if (each != nullptr) {
@@ -301,7 +302,8 @@ Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::ve
     set_key(out.keys, kGgufAlignmentKey, kPackedAlignment);
     out.tensors = packed(std::move(out.tensors));
   }
-  out.left_out = model.unread_tensors();
+  out.left_out = model.tower_tensors();
+  std::ranges::copy(model.unread_tensors(), std::back_inserter(out.left_out));
   return out;
 }
 

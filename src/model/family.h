@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,8 +32,12 @@ struct FamilyProgram {
   ProgramKind kind{};
   WeightTable weights;  // its own
   std::function<void(Recorder&, const BoundWeights& text, const BoundWeights& own, const TextOptions&)> record;
+  std::function<void(BoundWeights& own)> make_weights = {};  // adds those that are computed from others; none: nothing
+  std::optional<Error> problem =
+      {};  // the configuration names it, but it cannot be recorded; never of the text program
 
   // Of towers. A vision tower prepares pictures, an audio tower sounds.
+  std::string summary = {};  // for a reader: "16 layers of 768, up to 280 rows a picture"
   std::function<Result<TowerInputs>(const Picture&, const PictureOptions&)> prepare_picture = {};
   std::function<Result<TowerInputs>(const Sound&)> prepare_sound = {};
   // Frames of a film that follow one another and make one step of the tower, at most so many. Of a tower that takes

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 #include <unordered_set>
 
@@ -79,7 +80,7 @@ const char* what_is_missing(ProgramKind kind) {
 struct PlacedProgram {
   const FamilyProgram* program = nullptr;
   BoundWeights own;
-  std::unique_ptr<DraftWeights> joined;  // with the text program's weights; null for that
+  std::unique_ptr<DraftWeights> joined;  // of a draft head: with the text program's weights; else null
   std::optional<Error> problem;
 };
 
@@ -88,13 +89,15 @@ struct Model::Data {
   const Family* family = nullptr;
   FamilyModel model;
   std::vector<PlacedProgram> programs;  // as the family's model has them
-  std::vector<std::string> unread;
+  std::vector<std::string> unread, of_towers;
   ModelFacts facts;
   std::shared_ptr<ContentsMemory> memory;
   std::shared_ptr<const Data> without_head;  // null: the head, if any, lies in the model's own files
   static Result<std::shared_ptr<Data>> read(std::shared_ptr<const Checkpoint> checkpoint,
                                             std::shared_ptr<ContentsMemory> memory);
   Status bind_programs(const SourceNames& names);
+  void take_from_unread(const PlacedProgram& placed);
+  void describe_towers();
   const PlacedProgram* find(ProgramKind kind) const;
   mutable Mutex digesting;
   mutable std::string digest;  // "": nobody asked
@@ -106,6 +109,7 @@ const Family& Model::family() const { return *data_->family; }
 const FamilyModel& Model::family_model() const { return data_->model; }
 
 const std::vector<std::string>& Model::unread_tensors() const { return data_->unread; }
+const std::vector<std::string>& Model::tower_tensors() const { return data_->of_towers; }
 
 const char* program_name(ProgramKind kind) {
   switch (kind) {
@@ -228,6 +232,7 @@ Result<std::shared_ptr<Model::Data>> Model::Data::read(std::shared_ptr<const Che
   TRY_STATUS(data->bind_programs(names));
   data->facts = data->model.facts;
   data->facts.family = data->family->name;
+  data->describe_towers();
   uint64_t made = 0;
   for (const MadeTensor& tensor : data->model.gguf_made_tensors) made += tensor.values.size();
   TRY_STATUS(read_facts(*data->checkpoint, data->programs.front().own, made, data->facts));
@@ -240,7 +245,8 @@ Status Model::Data::bind_programs(const SourceNames& names) {
   programs.reserve(model.programs.size());  // others refer to the first
   for (const FamilyProgram& program : model.programs) {
     PlacedProgram& placed =
-        programs.emplace_back(PlacedProgram{.program = &program, .own = {}, .joined = {}, .problem = {}});
+        programs.emplace_back(PlacedProgram{.program = &program, .own = {}, .joined = {}, .problem = program.problem});
+    if (placed.problem) continue;
     Result<BoundWeights> own = bind_weights(program.weights, *checkpoint, names);
     const bool is_text = program.kind == ProgramKind::text;
     if (!own && is_text) return std::move(own).error();
@@ -249,15 +255,31 @@ Status Model::Data::bind_programs(const SourceNames& names) {
       continue;
     }
     placed.own = *std::move(own);
+    if (program.make_weights) program.make_weights(placed.own);
     if (is_text) {
       unread = placed.own.unread();
       continue;
     }
-    placed.joined = std::make_unique<DraftWeights>(programs.front().own, placed.own);
-    const std::unordered_set<std::string> left(placed.own.unread().begin(), placed.own.unread().end());
-    std::erase_if(unread, [&](const std::string& name) { return !left.contains(name); });
+    if (program.kind == ProgramKind::draft_head)
+      placed.joined = std::make_unique<DraftWeights>(programs.front().own, placed.own);
+    take_from_unread(placed);
   }
   return {};
+}
+
+void Model::Data::take_from_unread(const PlacedProgram& placed) {
+  const std::unordered_set<std::string> left(placed.own.unread().begin(), placed.own.unread().end());
+  const auto is_read = [&](const std::string& name) { return !left.contains(name); };
+  if (is_tower(placed.program->kind)) std::ranges::copy_if(unread, std::back_inserter(of_towers), is_read);
+  std::erase_if(unread, is_read);
+}
+
+void Model::Data::describe_towers() {
+  for (const PlacedProgram& placed : programs) {
+    if (!is_tower(placed.program->kind)) continue;
+    facts.details.emplace_back(program_name(placed.program->kind),
+                               placed.problem ? cat("not run: ", placed.problem->text) : placed.program->summary);
+  }
 }
 
 Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_ptr<ContentsMemory> memory) {

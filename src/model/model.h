@@ -67,6 +67,7 @@ enum class ProgramKind : uint8_t {
   audio,
 };
 const char* program_name(ProgramKind kind);  // "draft head", for sentences
+constexpr bool is_tower(ProgramKind kind) { return kind == ProgramKind::vision || kind == ProgramKind::audio; }
 
 struct TextOptions {
   bool all_named = false;  // every intermediate has all rows: nothing but the logits is narrowed to wanted rows
@@ -105,8 +106,10 @@ class Model {
   bool sees_ahead(ProgramKind kind) const;
 
   const BoundWeights& weights() const { return own_weights(ProgramKind::text); }
-  // Tensors of the checkpoint that no program reads: those of towers and those nobody here knows; and
-  // the latter alone.
+  // Tensors of the checkpoint that whole towers read.
+  const std::vector<std::string>& tower_tensors() const;
+  // Tensors of the checkpoint that no program reads: those of towers that are not whole and those nobody here knows;
+  // and the latter alone.
   const std::vector<std::string>& unread_tensors() const;
   const std::vector<std::string>& unknown_tensors() const { return weights().unknown(); }
 

@@ -24,8 +24,8 @@ struct TowerInput {
 
 // One picture or sound as its tower takes it.
 struct TowerInputs {
-  uint32_t rows = 0;               // that the text gets: the step's count of Symbol::media_rows
-  std::vector<TowerInput> inputs;  // every input of the program
+  uint32_t rows = 0;                 // that the text gets: the step's count of Symbol::media_rows
+  std::vector<TowerInput> inputs{};  // every input of the program
   std::array<uint32_t, 3> grid{};  // time, height and width in rows, where positions of the text count them; else zeros
 };
 

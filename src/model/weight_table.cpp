@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "base/mutex.h"
 #include "model/expert_names.h"
 #include "model/integer_layout.h"
 #include "model/weight_parts.h"
@@ -128,24 +129,32 @@ float transformed(Transform transform, float x) {
   switch (transform) {
     case Transform::plus_one: return 1.0f + x;
     case Transform::minus_exp: return static_cast<float>(-std::exp(static_cast<double>(x)));
+    case Transform::minus: return -x;
     case Transform::none: break;
   }
   return x;
 }
 
-// A vector decoded and transformed, in memory of its own.
+// Rows of f32 in memory of their own.
+TensorSource made_tensor(const WeightShape& shape, std::vector<float> values) {
+  CHECK(shape.experts == 1 && values.size() == uint64_t{shape.rows} * shape.columns);
+  const auto owned = std::make_shared<const std::vector<float>>(std::move(values));
+  TensorSource tensor;
+  tensor.shape = shape;
+  tensor.format = Format::f32;
+  tensor.bytes = reinterpret_cast<const std::byte*>(owned->data());
+  tensor.row_stride = row_bytes(Format::f32, shape.columns);
+  tensor.expert_stride = tensor.row_stride * shape.rows;
+  tensor.owner = owned;
+  return tensor;
+}
+
 TensorSource transformed(const TensorSource& stored, Transform transform) {
   CHECK(stored.shape.experts == 1 && stored.shape.rows == 1);
-  const auto values = std::make_shared<std::vector<float>>(stored.shape.columns);
-  decode_weight_row(stored, 0, 0, values->data());
-  for (float& value : *values) value = transformed(transform, value);
-  TensorSource tensor;
-  tensor.shape = stored.shape;
-  tensor.format = Format::f32;
-  tensor.bytes = reinterpret_cast<const std::byte*>(values->data());
-  tensor.row_stride = tensor.expert_stride = row_bytes(Format::f32, stored.shape.columns);
-  tensor.owner = values;
-  return tensor;
+  std::vector<float> values(stored.shape.columns);
+  decode_weight_row(stored, 0, 0, values.data());
+  for (float& value : values) value = transformed(transform, value);
+  return made_tensor(stored.shape, std::move(values));
 }
 
 // Ignored by itself, or as a part of an ignored weight.
@@ -172,7 +181,7 @@ class WeightFinder {
  public:
   static Result<WeightFinder> open(const WeightTable& table, const Checkpoint& checkpoint, const SourceNames& names) {
     TRY(WeightPartFinder parts, WeightPartFinder::open(checkpoint, names, names_of(table, checkpoint.dialect())));
-    return WeightFinder(checkpoint, names, std::move(parts));
+    return WeightFinder(checkpoint, names, std::move(parts), table.is_beside_text() ? "" : names.prefix());
   }
 
   // Nothing: the checkpoint lacks the weight, which then is among missing(), or was optional.
@@ -194,8 +203,8 @@ class WeightFinder {
   bool has_used(const StoredTensor* stored) const { return used_.contains(stored); }
 
  private:
-  WeightFinder(const Checkpoint& checkpoint, const SourceNames& names, WeightPartFinder parts)
-      : checkpoint_(checkpoint), names_(names), parts_(std::move(parts)) {}
+  WeightFinder(const Checkpoint& checkpoint, const SourceNames& names, WeightPartFinder parts, std::string prefix)
+      : checkpoint_(checkpoint), names_(names), parts_(std::move(parts)), prefix_(std::move(prefix)) {}
 
   // The tensor that a weight is kept in, or those of its experts.
   struct Stored {
@@ -239,12 +248,13 @@ class WeightFinder {
   }
 
   void miss(const std::string& name) {
-    if (missed_.insert(name).second) missing_.push_back(names_.prefix() + name);
+    if (missed_.insert(name).second) missing_.push_back(prefix_ + name);
   }
 
   const Checkpoint& checkpoint_;
   const SourceNames& names_;
   WeightPartFinder parts_;
+  const std::string prefix_;                // of names that are missing
   std::vector<std::string> missing_;        // in the table's order
   std::unordered_set<std::string> missed_;  // the same
   std::unordered_set<const StoredTensor*> used_;
@@ -252,7 +262,27 @@ class WeightFinder {
 
 }  // namespace
 
+class MadeWeight {
+ public:
+  MadeWeight(const WeightShape& shape, std::function<std::vector<float>()> make)
+      : shape_(shape), make_(std::move(make)) {}
+
+  const WeightShape& shape() const { return shape_; }
+  const TensorSource& tensor() {
+    const MutexLock lock(mutex_);
+    if (!tensor_) tensor_ = made_tensor(shape_, make_());
+    return *tensor_;
+  }
+
+ private:
+  const WeightShape shape_;
+  const std::function<std::vector<float>()> make_;
+  Mutex mutex_;
+  std::optional<TensorSource> tensor_;
+};
+
 std::vector<int64_t> stored_shape(const WeightShape& shape, const SourceName& source) {
+  if (!source.shape.empty()) return source.shape;
   if (source.transposed) return stored_shape({shape.experts, shape.columns, shape.rows}, {});
   const int64_t rows = source.total_rows != 0 ? source.total_rows : shape.rows;
   if (source.one_matrix) return {shape.experts * rows, shape.columns};
@@ -332,9 +362,20 @@ const StoredTensor* SourceNames::find(const std::string& name) const {
 }
 
 Result<TensorSource> BoundWeights::find(const std::string& name) const {
-  const BoundWeight* weight = bound(name);
-  if (weight == nullptr) return error(ErrorKind::not_found, "the model has no weight ", printable(name));
-  return weight->tensor;
+  if (const BoundWeight* weight = bound(name)) return weight->tensor;
+  const auto made = made_.find(name);
+  if (made == made_.end()) return error(ErrorKind::not_found, "the model has no weight ", printable(name));
+  return made->second->tensor();
+}
+
+const WeightShape* BoundWeights::shape_of(const std::string& canonical) const {
+  if (const BoundWeight* weight = bound(canonical)) return &weight->row.shape;
+  const auto made = made_.find(canonical);
+  return made == made_.end() ? nullptr : &made->second->shape();
+}
+
+void BoundWeights::add_made(const std::string& canonical, WeightShape shape, std::function<std::vector<float>()> make) {
+  made_.emplace(canonical, std::make_shared<MadeWeight>(shape, std::move(make)));
 }
 
 const BoundWeight* BoundWeights::bound(const std::string& canonical) const {
@@ -361,9 +402,9 @@ Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& ch
 }
 
 Weight WeightScope::operator[](const char* name) const {
-  const BoundWeight* weight = weights_->bound(prefix_ + name);
-  CHECK(weight != nullptr);
-  return recorder_->weight(weight->row.name, weight->row.shape);
+  const WeightShape* shape = weights_->shape_of(prefix_ + name);
+  CHECK(shape != nullptr);
+  return recorder_->weight(prefix_ + name, *shape);
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -21,7 +22,7 @@
 namespace sluice {
 
 // The change of a vector at load when a source keeps it in another form than GGUF. GGUF's form is the program's.
-enum class Transform : uint8_t { none, plus_one, minus_exp };  // x, 1 + x, -exp(x)
+enum class Transform : uint8_t { none, plus_one, minus_exp, minus };  // x, 1 + x, -exp(x), -x
 
 // The place of a weight in one source: a tensor of its own, or rows [first_row, first_row + rows) of a tensor of
 // `total_rows` rows (of each expert). A '*' in the name stands for an expert's number; each expert then is a tensor of
@@ -31,8 +32,9 @@ struct SourceName {
   uint32_t first_row = 0;
   uint32_t total_rows = 0;  // 0: the tensor is the weight
   Transform transform = Transform::none;
-  bool one_matrix = false;  // the experts' rows follow one another in one matrix
-  bool transposed = false;  // each expert's matrix is transposed; such tensors are written, not read
+  bool one_matrix = false;          // the experts' rows follow one another in one matrix
+  bool transposed = false;          // each expert's matrix is transposed; such tensors are written, not read
+  std::vector<int64_t> shape = {};  // as stored, where the same elements have other dimensions
 
   bool same_part(const SourceName& other) const {
     return first_row == other.first_row && total_rows == other.total_rows && one_matrix == other.one_matrix &&
@@ -92,7 +94,11 @@ class WeightTable {
   // Tensors of towers: all whose source name begins with this, without the prefix of a section.
   void towers(Dialect dialect, std::vector<std::string> prefixes);
 
+  // The weights are a tower's: a missing one is named without the text model's prefix.
+  void beside_text() { beside_text_ = true; }
+
   const std::vector<WeightRow>& rows() const { return rows_; }
+  bool is_beside_text() const { return beside_text_; }
   bool ignores(Dialect dialect, const std::string& source_name) const;
   bool in_tower(Dialect dialect, const std::string& source_name) const;
 
@@ -101,6 +107,7 @@ class WeightTable {
 
   std::string canonical_, hugging_face_, gguf_;  // prefixes of the section
   std::vector<WeightRow> rows_;
+  bool beside_text_ = false;
   std::unordered_set<std::string> ignored_[kDialects];
   std::vector<std::string> towers_[kDialects];
 };
@@ -139,11 +146,18 @@ class SourceNames {
   std::unordered_map<std::string, const StoredTensor*> index_;
 };
 
+class MadeWeight;
+
 class BoundWeights final : public WeightSource {
  public:
   Result<TensorSource> find(const std::string& name) const override;
   const BoundWeight* bound(const std::string& canonical) const;
   const std::vector<BoundWeight>& all() const { return all_; }
+  // The shape of a weight, bound or made; null: there is none of that name.
+  const WeightShape* shape_of(const std::string& canonical) const;
+  // A weight in no source, of one expert: `make` computes its rows of f32 from other weights when it is first asked
+  // for.
+  void add_made(const std::string& canonical, WeightShape shape, std::function<std::vector<float>()> make);
   // Stored tensors that no weight uses: those of towers and unknown ones; and the unknown ones alone.
   const std::vector<std::string>& unread() const { return unread_; }
   const std::vector<std::string>& unknown() const { return unknown_; }
@@ -153,6 +167,7 @@ class BoundWeights final : public WeightSource {
 
   std::vector<BoundWeight> all_;
   std::unordered_map<std::string, size_t> index_;
+  std::unordered_map<std::string, std::shared_ptr<MadeWeight>> made_;
   std::vector<std::string> unread_, unknown_;
 };
 
@@ -165,8 +180,8 @@ class WeightScope {
  public:
   WeightScope(Recorder& recorder, const BoundWeights& weights, std::string prefix)
       : recorder_(&recorder), weights_(&weights), prefix_(std::move(prefix)) {}
-  bool has(const char* name) const { return weights_->bound(prefix_ + name) != nullptr; }
-  Weight operator[](const char* name) const;  // the table must have the name
+  bool has(const char* name) const { return weights_->shape_of(prefix_ + name) != nullptr; }
+  Weight operator[](const char* name) const;  // there must be one
 
  private:
   Recorder* recorder_;

@@ -86,6 +86,7 @@ TEST(ParityCases, NoticeWrongParameters) {
   expect_noticed<Attention>("window one short", [](Attention& op) { return op.window > 1 && op.window-- < 200; });
   expect_noticed<Attention>("no softcap", [](Attention& op) { return std::exchange(op.softcap, 0.0f) != 0; });
   expect_noticed<Attention>("scale", [](Attention& op) { return (op.scale *= 1.1f) != 0; });
+  expect_noticed<Attention>("no relative", [](Attention& op) { return std::exchange(op.relative, kNone) != kNone; });
   expect_noticed<RmsNorm>("no eps", [](RmsNorm& op) { return (op.eps = 1e-12f) != 0; });
   expect_noticed<RmsNorm>("no weight", [](RmsNorm& op) { return std::exchange(op.weight, kNone) != kNone; });
   expect_noticed<LayerNorm>("no eps", [](LayerNorm& op) { return (op.eps = 1e-12f) != 0; });

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -19,11 +20,14 @@ inline std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// A file of tests/data.
-inline std::vector<std::byte> test_file(const std::string& name) {
-  const std::string text = read_text(std::string(SLUICE_TEST_DATA) + "/" + name);
+inline std::vector<std::byte> bytes_of(std::string_view text) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   return {begin, begin + text.size()};
+}
+
+// A file of tests/data.
+inline std::vector<std::byte> test_file(const std::string& name) {
+  return bytes_of(read_text(std::string(SLUICE_TEST_DATA) + "/" + name));
 }
 
 inline Json expected_media() {

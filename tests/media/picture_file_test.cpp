@@ -10,11 +10,6 @@
 namespace sluice {
 namespace {
 
-std::vector<std::byte> bytes_of(std::string_view text) {
-  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-  return {begin, begin + text.size()};
-}
-
 std::string error_of(const std::vector<std::byte>& bytes, const PictureLimits& limits = {}) {
   const auto picture = decode_picture(bytes, "x", limits);
   return picture ? cat("a picture of ", picture->width, " x ", picture->height) : picture.error().text;
@@ -35,6 +30,16 @@ TEST(PictureFile, EveryKindHasPillowsPixels) {
     EXPECT_EQ(got->height, want.height);
     EXPECT_EQ(got->pixels, want.pixels);
   }
+}
+
+// The numbers that make_media.py draws: their upper bytes.
+TEST(PictureFile, GrayOfSixteenBitsKeepsItsUpperByte) {
+  const Picture picture = unwrap(decode_picture(test_file("media/gray16.png"), "gray16.png"));
+  ASSERT_EQ(picture.pixels.size(), 7u * 5 * 3);
+  for (size_t y = 0; y < 5; ++y)
+    for (size_t x = 0; x < 7; ++x)
+      for (size_t channel = 0; channel < 3; ++channel)
+        EXPECT_EQ(picture.pixels[(y * 7 + x) * 3 + channel], (x * 37 + y * 59 + x * y * 3) % 256);
 }
 
 // Every beginning of every file. Some kinds end with bytes that no pixel of the first frame needs.

@@ -59,8 +59,9 @@ TEST(SoundFile, EveryKindHoldsTheTone) {
   for (const std::string_view file :
        {"mono16.wav", "stereo44.wav", "bits24.wav", "float.wav", "plain.flac", "plain.aiff"})
     expect_tone(file, 1e-4);
-  expect_tone("bits8.wav", 5e-3);  // half of the last bit
-  expect_tone("plain.ogg", 2e-2);  // lossy
+  expect_tone("bits8.wav", 5e-3);   // half of the last bit
+  expect_tone("plain.ogg", 2e-2);   // lossy
+  expect_tone("plain.opus", 2e-2);  // lossy
 }
 
 // Lossy; the coder adds its delay, and silence to whole blocks.
@@ -114,11 +115,9 @@ TEST(SoundFile, HoldsToTheLimits) {
 }
 
 TEST(SoundFile, SaysWhatItFound) {
-  const std::string text = "hello, world";
-  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-  EXPECT_EQ(error_of({}), "x: empty file: want a WAV, FLAC, Ogg, MP3 or AIFF sound");
-  EXPECT_EQ(error_of({begin, begin + text.size()}),
-            "x: begins with 'hello, w': want a WAV, FLAC, Ogg, MP3 or AIFF sound");
+  EXPECT_EQ(error_of({}), "x: empty file: want a WAV, FLAC, Ogg (Vorbis, Opus), MP3 or AIFF sound");
+  EXPECT_EQ(error_of(bytes_of("hello, world")),
+            "x: begins with 'hello, w': want a WAV, FLAC, Ogg (Vorbis, Opus), MP3 or AIFF sound");
   EXPECT_EQ(error_of(wav(1, 16000, {})), "x: no samples: want an undamaged sound");
 }
 
@@ -140,7 +139,8 @@ TEST(SoundFile, RefusesNumbersThatAreNotFinite) {
 
 // Every beginning of the small files, and every 16th of the others: a sentence or a shorter sound.
 TEST(SoundFile, MayEndAnywhere) {
-  for (const std::string_view file : {"mono16.wav", "plain.flac", "plain.ogg", "plain.mp3", "plain.aiff"}) {
+  for (const std::string_view file :
+       {"mono16.wav", "plain.flac", "plain.ogg", "plain.opus", "plain.mp3", "plain.aiff"}) {
     const std::vector<std::byte> bytes = tone(file);
     const size_t step = bytes.size() < 3000 ? 1 : 16;
     for (size_t size = 0; size < bytes.size(); size += step) {

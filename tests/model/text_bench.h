@@ -27,6 +27,7 @@ class TextBench {
       : program_(std::move(program)), device_(std::move(device)) {
     const uint32_t pages = (rows + kPagePositions - 1) / kPagePositions;
     maxima_ = {.counts = text_counts(rows, rows), .sequences = 1};
+    if (has_symbol(program_, Symbol::media_rows)) maxima_.counts[Symbol::media_rows] = rows;
     for (const PageGroup& group : program_.groups)
       maxima_.pages_per_sequence.push_back(group.kind == StateKind::slots ? kSlotEntries : pages);
     if (weights == nullptr) weights = &model.weights();
@@ -51,12 +52,22 @@ class TextBench {
     scale_ = scale;
   }
 
+  // Rows of pictures from now on, in a program of a model with a vision tower: for each token the row in its place or
+  // -1, and coordinates, as many for each token as the program takes.
+  struct Media {
+    std::vector<int32_t> at;
+    std::vector<float> rows;
+    std::vector<int32_t> coordinates;
+  };
+  void use_media(Media media) { media_ = std::move(media); }
+
   // Plays all tokens as one prompt and reads every value that `names` asks for, four bytes an element.
   std::vector<std::vector<float>> play(const std::vector<int32_t>& tokens, const std::vector<int32_t>& wanted,
                                        const std::vector<ValueId>& values, const std::vector<float>& hidden = {}) {
     StepBuffer step(program_, maxima_);
-    step.reset(TokenClass::prompt,
-               text_counts(static_cast<uint32_t>(tokens.size()), static_cast<uint32_t>(wanted.size())), 1, 0);
+    SymbolCounts counts = text_counts(static_cast<uint32_t>(tokens.size()), static_cast<uint32_t>(wanted.size()));
+    counts[Symbol::media_rows] = media_rows();
+    step.reset(TokenClass::prompt, counts, 1, 0);
     std::ranges::copy(tokens, step.input_i32(0).begin());
     std::ranges::copy(wanted, step.input_i32(1).begin());
     if (!hidden.empty()) std::ranges::copy(hidden, step.input_f32(2).begin());  // of a draft head
@@ -66,6 +77,7 @@ class TextBench {
     }
     for (uint32_t row = 0; row < step.rows(); ++row) step.positions()[row] = static_cast<int32_t>(row);
     std::ranges::fill(step.row_sequences(), 0);
+    fill_media(step);
     step.fill_ropes();
     for (uint32_t group = 0; group < program_.groups.size(); ++group) {
       step.first_page(group, 0) = 0;
@@ -88,6 +100,29 @@ class TextBench {
   }
 
  private:
+  // Of the rows that are given.
+  uint32_t media_rows() const {
+    for (const NamedValue& input : program_.inputs)
+      if (input.name == "media_rows")
+        return static_cast<uint32_t>(media_.rows.size() / program_.values[input.value].type.columns());
+    return 0;
+  }
+  // Without media every token stands for itself, and its coordinates are its position.
+  void fill_media(StepBuffer& step) const {
+    for (uint32_t input = 0; input < program_.inputs.size(); ++input) {
+      const std::string& name = program_.inputs[input].name;
+      if (name == "media_rows") std::ranges::copy(media_.rows, step.input_f32(input).begin());
+      if (name == "last") std::ranges::copy(step.positions(), step.input_i32(input).begin());
+      if (name != "media" && name != "coordinates") continue;
+      const std::span<int32_t> filled = step.input_i32(input);
+      const std::vector<int32_t>& given = name == "media" ? media_.at : media_.coordinates;
+      for (size_t i = 0; i < filled.size(); ++i)
+        filled[i] = !given.empty()    ? given[i]
+                    : name == "media" ? -1
+                                      : step.positions()[i * step.rows() / filled.size()];
+    }
+  }
+
   Program program_;
   std::unique_ptr<Device> device_;
   Budget budget_;
@@ -95,6 +130,7 @@ class TextBench {
   std::unique_ptr<Runner> runner_;
   int32_t slot_ = 0;
   float scale_ = 0.0f;
+  Media media_;
 };
 
 inline ValueId find_value(const Program& program, const std::string& name) {

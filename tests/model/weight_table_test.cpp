@@ -134,7 +134,7 @@ TEST(ReferenceModels, LeaveNoTensorUnknown) {
     const Result<Model> model = open_model(cat(models, "/", name));
     ASSERT_TRUE(model) << model.error().text;
     EXPECT_TRUE(model->unknown_tensors().empty()) << name << ": " << model->unknown_tensors().front();
-    EXPECT_TRUE(towers == 0 || model->unread_tensors().size() == towers) << name;
+    EXPECT_TRUE(towers == 0 || model->tower_tensors().size() == towers) << name;
   }
 }
 

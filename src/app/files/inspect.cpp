@@ -132,11 +132,15 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool is_run_tower(const Inspection& found, const StoredTensor& tensor) {
+  return found.model && contains(found.model->tower_tensors(), tensor.name);
+}
+
 // What a tensor of the model's own files is for; "": not known, since no family knows the model.
 const char* role_of(const Inspection& found, const StoredTensor& tensor) {
   if (!found.model) return "";
-  if (!contains(found.model->unread_tensors(), tensor.name)) return "text";
-  return contains(found.model->unknown_tensors(), tensor.name) ? "unknown" : "tower";
+  if (contains(found.model->unknown_tensors(), tensor.name)) return "unknown";
+  return is_run_tower(found, tensor) || contains(found.model->unread_tensors(), tensor.name) ? "tower" : "text";
 }
 
 // The first few: --tensors and --json have them all.
@@ -151,14 +155,21 @@ std::string few_names(const std::vector<std::string>& names) {
 std::string tower_lines(const Inspection& found) {
   std::string out;
   std::vector<std::string> unknown;
-  uint64_t towers = 0, bytes = 0;
+  struct Share {
+    uint64_t tensors = 0, bytes = 0;
+  } run, not_run;
   for (const StoredTensor& tensor : found.checkpoint->tensors()) {
     const std::string_view role = role_of(found, tensor);
-    towers += role == "tower" ? 1 : 0;
-    bytes += role == "tower" ? tensor.bytes.size() : 0;
     if (role == "unknown") unknown.push_back(tensor.name);
+    if (role != "tower") continue;
+    Share& share = is_run_tower(found, tensor) ? run : not_run;
+    share.tensors += 1;
+    share.bytes += tensor.bytes.size();
   }
-  if (towers > 0) out += line("towers", cat(towers, " tensors, ", format_bytes(bytes), ", known and not run"));
+  const auto tower_line = [](const Share& share, const char* more) {
+    return share.tensors == 0 ? "" : line("towers", cat(share.tensors, " tensors, ", format_bytes(share.bytes), more));
+  };
+  out += tower_line(run, "") + tower_line(not_run, ", known and not run");
   if (found.projector) {
     out += line("towers", cat(found.projector->path(), ": ", found.projector->tensors().size(), " tensors, ",
                               format_bytes(bytes_of(*found.projector)), ", known and not run"));
@@ -189,9 +200,10 @@ std::string tensor_lines(const Inspection& found) {
     out +=
         cat(printable(tensor.name, 200), "  ", format_name(tensor.format), "  ", format_shape(tensor.shape), "  ",
             format_bytes(tensor.bytes.size()), "  ", file_name(checkpoint.files()[tensor.file]), " at ", tensor.offset,
-            role == "tower"     ? ", tower, not run"
-            : role == "unknown" ? ", unknown"
-                                : "",
+            role == "unknown"                                                      ? ", unknown"
+            : role != "tower"                                                      ? ""
+            : &checkpoint == found.checkpoint.get() && is_run_tower(found, tensor) ? ", tower"
+                                                                                   : ", tower, not run",
             '\n');
   };
   for (const StoredTensor& tensor : found.checkpoint->tensors()) add(*found.checkpoint, tensor, role_of(found, tensor));
@@ -344,7 +356,7 @@ CommandSpec inspect_command() {
               {"model.details.*", "string", "further facts of the family"},
               {"model.sampling.*", "number", "sampling defaults of the file"},
               {"model.ignored_sampling[]", "string", "defaults that are out of range and ignored"},
-              {"model.unread_tensors", "integer", "tensors that the text model does not read"},
+              {"model.unread_tensors", "integer", "tensors that neither the text model nor a tower reads"},
               {"model.unknown_tensors[]", "string", "those of them that belong to no tower"},
               {"problem", "string or null", "why the model cannot run"},
               {"projector", "object or null", "the towers' own file, if there is one"},

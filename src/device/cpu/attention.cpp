@@ -7,6 +7,7 @@
 // cached latents in place; the weighted sum of latents is multiplied by the value matrix. A position costs each head
 // two latents and the shared key in multiply-adds. The matrices are read once for up to kMaxQueries rows.
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "device/cpu/executor.h"
@@ -207,7 +208,8 @@ void Executor::attend(const Attention& op, const QueryBlock& block, uint32_t thr
 }
 
 // Lays out keys and values of the step's own rows as pages of f32, then attends. This goes one source after another. A
-// source is the rows of a sequence, or a tower's rows that see the same rows.
+// source is the rows of a sequence, or a tower's rows that see the same rows. Where keys differ by
+// distance, each row is a source.
 void Executor::attend_own_rows(const Attention& op) {
   const KeyShape shape = op.keys(program_);
   const uint64_t count = rows(op.q);
@@ -216,11 +218,11 @@ void Executor::attend_own_rows(const Attention& op) {
     Seen all = first;
     for (end = row; end < count; ++end) {
       const Seen range = seen(op, *step_, end);
-      if (range.own_row != first.own_row) break;
+      if (range.own_row != first.own_row || (op.relative != kNone && end > row)) break;
       all.first = std::min(all.first, range.first);
       all.last = std::max(all.last, range.last);
     }
-    lay_out_own_rows(op, all);
+    lay_out_own_rows(op, row, all);
     cut_queries(op, 1, {row, end});
     const uint64_t seen_keys = all.last - all.first + 1;
     const uint64_t work = (end - row) * type(op.q).heads * seen_keys * (shape.key_width + shape.value_width) / 16;
@@ -230,8 +232,20 @@ void Executor::attend_own_rows(const Attention& op) {
   }
 }
 
+// The key of a row as the query at `row` meets it.
+const float* Executor::own_key(const Attention& op, uint64_t row, uint64_t key_row, uint32_t head, float* scratch) {
+  const uint32_t width = op.keys(program_).key_width;
+  const float* const key = reals(op.k, key_row) + uint64_t{head} * width;
+  const bool is_moved =
+      op.relative != kNone && key_row <= row && row - key_row < program_.weights[op.relative].shape.rows;
+  if (!is_moved) return key;
+  const float* const added = memory_.factors(op.relative) + (row - key_row) * columns(op.k) + uint64_t{head} * width;
+  std::transform(key, key + width, added, scratch, std::plus<>());
+  return scratch;
+}
+
 // Lays out the tiles from the first visible key to the last.
-void Executor::lay_out_own_rows(const Attention& op, const Seen& range) {
+void Executor::lay_out_own_rows(const Attention& op, uint64_t row, const Seen& range) {
   const KeyShape shape = op.keys(program_);
   const OwnPages pages = own_pages(op, program_, rows(op.k));
   const uint32_t first_tile = range.first / kPagePositions;
@@ -243,10 +257,10 @@ void Executor::lay_out_own_rows(const Attention& op, const Seen& range) {
   share_out(pool_, shape.heads, rows(op.k) * (shape.key_width + shape.value_width) / 4, [&](const Share& share) {
     for (auto head = static_cast<uint32_t>(share.first); head < share.last; ++head)
       for (uint32_t j = range.first; j <= range.last; ++j) {
-        const uint64_t tile = j / kPagePositions - first_tile, row = range.row_of(j);
-        kernels.append_key(reals(op.k, row) + uint64_t{head} * shape.key_width,
+        const uint64_t tile = j / kPagePositions - first_tile, from = range.row_of(j);
+        kernels.append_key(own_key(op, row, from, head, memory_.thread(share.thread)),
                            memory_.own_pages() + pages.keys_at(head, tile), shape.key_width, j % kPagePositions);
-        kernels.append_value(reals(op.v, row) + uint64_t{head} * shape.value_width,
+        kernels.append_value(reals(op.v, from) + uint64_t{head} * shape.value_width,
                              memory_.own_pages() + pages.values_at(head, tile), shape.value_width, j % kPagePositions);
       }
   });

@@ -132,6 +132,7 @@ void CpuPlan::find_factors() {
     }
     if (const auto* add = std::get_if<AddBias>(&op)) mark(add->bias);
     if (const auto* scale = std::get_if<Scale>(&op)) mark(scale->weight);
+    if (const auto* attention = std::get_if<Attention>(&op)) mark(attention->relative);
     if (const auto* clamp = std::get_if<Clamp>(&op)) {
       mark(clamp->low);
       mark(clamp->high);
@@ -241,6 +242,7 @@ void CpuPlan::size_scratch() {
       const OwnPages pages = own_pages(*attention, program(), maximum_rows(attention->k));
       scratch_.own_pages = std::max(scratch_.own_pages, pages.bytes());
       size_thread(2 * block_floats(attention->keys(program()).value_width));
+      size_thread(attention->keys(program()).key_width);
     } else if (attention != nullptr && !attention->expand)
       scratch_.part_sums = std::max(
           scratch_.part_sums, threads_ * (kBlocksPerThread + kPartsPerThread) *

@@ -141,9 +141,10 @@ void Interpreter<Real>::run(const LayerNorm& op) {
   for (uint64_t head = 0; head < rows(op.x) * type(op.x).heads; ++head) {
     const Real* x = reals(op.x, 0) + head * width;
     Real* out = reals(op.out, 0) + head * width;
-    Real sum = 0, squares = 0;
-    for (uint64_t i = 0; i < width; ++i) sum += x[i];
-    const Real mean = sum / Real(width);
+    double sum = 0;  // in f32 the mean of thousands of nearly equal numbers is too coarse for their differences from it
+    Real squares = 0;
+    for (uint64_t i = 0; i < width; ++i) sum += static_cast<double>(x[i]);
+    const Real mean = static_cast<Real>(sum / static_cast<double>(width));
     for (uint64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
     const Real root = std::sqrt(squares / Real(width) + Real(op.eps));
     for (uint64_t i = 0; i < width; ++i) out[i] = (x[i] - mean) / root * weight[i] + bias[i];
@@ -282,6 +283,7 @@ auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint64_t row
     cache.keys[j] = pages_.key(*step_, op.state.state, sequence, static_cast<int32_t>(j), kv_head);
     cache.values[j] = pages_.value(*step_, op.state.state, sequence, static_cast<int32_t>(j), kv_head);
   }
+  if (op.relative != kNone) add_relative(op, kv_head, row, range, cache);
   if (!op.expand) return cache;
   const HeadMatrices matrices = head_matrices(op.expand, h);
   const size_t key_width = type(op.q).width, value_width = type(op.out).width;
@@ -294,6 +296,21 @@ auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint64_t row
     cache.values[j] = key + key_width;
   }
   return cache;
+}
+
+// To keys of the rows up to the query's, each by its distance.
+template <class Real>
+void Interpreter<Real>::add_relative(const Attention& op, uint32_t kv_head, uint64_t row, const Seen& range,
+                                     HeadCache& cache) {
+  const uint32_t width = op.keys(program_).key_width;
+  cache.expanded.resize(cache.keys.size() * width);
+  for (uint32_t j = range.first; j <= range.last; ++j) {
+    if (range.row_of(j) > row || row - range.row_of(j) >= weights_[op.relative].shape.rows) continue;
+    const std::vector<float> added = weight_row(op.relative, row - range.row_of(j));
+    Real* const key = cache.expanded.data() + size_t{j} * width;
+    for (uint32_t i = 0; i < width; ++i) key[i] = cache.keys[j][i] + added[uint64_t{kv_head} * width + i];
+    cache.keys[j] = key;
+  }
 }
 
 // One query head of one row.

@@ -38,6 +38,7 @@ class Interpreter {
     std::vector<const Real*> keys, values;
     std::vector<Real> expanded;
   };
+  void add_relative(const Attention& op, uint32_t kv_head, uint64_t row, const Seen& range, HeadCache& cache);
   bool meet_same_keys(const Attention& op, uint64_t a, uint64_t b) const;
   HeadCache head_cache(const Attention& op, uint32_t h, uint64_t row, const Seen& range);
   void attend(const Attention& op, uint64_t r, uint32_t h, const HeadCache& cache, const Seen& range);

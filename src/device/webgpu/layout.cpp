@@ -19,7 +19,9 @@ WeightUses weight_uses(const Program& program) {
     if (std::holds_alternative<Embed>(op)) continue;
     const bool product = std::holds_alternative<Linear>(op) || std::holds_alternative<Experts>(op) ||
                          std::holds_alternative<Attention>(op) || std::holds_alternative<Expand>(op);
-    for_each_weight(op, [&](WeightId id) { (product ? uses.matrix : uses.factor)[id] = true; });
+    const auto* attention = std::get_if<Attention>(&op);
+    const WeightId added = attention == nullptr ? kNone : attention->relative;
+    for_each_weight(op, [&](WeightId id) { (product && id != added ? uses.matrix : uses.factor)[id] = true; });
   }
   return uses;
 }

@@ -158,6 +158,7 @@ Result<TextPorts> find_ports(const Program& program) {
     ports.media_columns = static_cast<uint32_t>(program.values[rows].type.columns());
   }
   if (const auto last = index_of(program.inputs, "last")) ports.last = *last;
+  if (const auto coordinates = index_of(program.inputs, "coordinates")) ports.coordinates = *coordinates;
   return ports;
 }
 

@@ -47,9 +47,10 @@ struct TextPorts {
   uint32_t tokens = 0, wanted = 0;  // inputs
   ValueId logits = kNone, sample = kNone;
   ValueId hidden = kNone;  // only of a program that feeds a draft head
-  // Inputs of a model with towers: for each row -1 or its row of media_rows; the rows of pictures and sounds; and, if
-  // pictures see ahead, the last position that each row sees.
-  std::optional<uint32_t> media = {}, media_rows = {}, last = {};
+  // Inputs of a model with towers: for each row -1 or its row of media_rows; the rows of pictures and sounds; if
+  // pictures see ahead, the last position that each row sees; if their rows count by time, height and width, these
+  // three numbers of each row (coordinates.h).
+  std::optional<uint32_t> media = {}, media_rows = {}, last = {}, coordinates = {};
   uint32_t media_columns = 0;
 };
 Result<TextPorts> find_ports(const Program& program);

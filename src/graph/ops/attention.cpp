@@ -41,6 +41,12 @@ void check_range(OpCheck& check, const Attention& op, const Program& program) {
   check.want(op.window == 0, "window is ", op.window, ": want none for rows without positions");
 }
 
+void check_relative(OpCheck& check, const Attention& op, const KeyShape& shape, const ValueType& q) {
+  if (op.relative == kNone) return;
+  check.matrix("relative", op.relative, 1, check.weight("relative", op.relative).rows, shape.heads * shape.key_width);
+  check.want(!has_positions(q.extent), "relative is given for ", describe(q), ": want rows without positions");
+}
+
 // Elements of a head's key that its matrix makes.
 uint32_t nope_width(const Program& program, const Expansion& expand) {
   const WeightShape key = shape_of(program, expand.key);
@@ -126,6 +132,7 @@ Status Attention::check(const Program& program) const {
   check.want(in.heads % shape.heads == 0, "q is ", describe(in), ": want a multiple of the ", shape.heads, " heads of ",
              called);
   check_range(check, *this, program);
+  check_relative(check, *this, shape, in);
   check.finite("scale", scale);
   if (softcap != 0) check.positive("softcap", softcap);
   check.type("out", out, result(program));

@@ -98,6 +98,8 @@ struct KeyShape {
 // name must be there: a position before the sequence's end in this step, and none that a state with a window dropped.
 //
 // Rows without positions (those of towers) have no cache. They see rows first to last of k, and both inputs are given.
+// With `relative` a key is another one for each distance from the query: row d of the table is added to keys d rows
+// before the query's; keys behind it, and those further away than the table goes, stay as they are.
 //
 // Keys are read in tiles of 64, merged in ascending order: tiles of positions at absolute multiples of 64, tiles of a
 // tower's rows from the row's `first` on. So a row's result is a function of what it sees alone.
@@ -114,6 +116,7 @@ struct Attention {
   uint32_t window = 0;   // positions seen up to the row's own; 0: all
   float softcap = 0.0f;  // 0: none
   Expansion expand{};
+  WeightId relative = kNone;
   ValueId out = kNone;
 
   static constexpr OpDoc kDoc = {
@@ -125,11 +128,13 @@ struct Attention {
           "first: the input, or max(0, p - window + 1) with a window, or 0; last: the input, or p\n"
           "(key, value)[j] is the cache's; with k and v, those of the sequence's row at position j, and no j is before "
           "the sequence's first row in the step\n"
-          "of rows without positions: first and last are inputs and count rows of k\n"
+          "of rows without positions: first and last are inputs and count rows of k; with relative, key[j] of the "
+          "query at row r is key[j] + relative[r - j]\n"
           "over a latent cache: (key, value)[j][h] = expand(latent[j], shared[j])[h]",
       .source =
           "Vaswani et al. 2017 (arXiv:1706.03762); tiles merged as in Milakov and Gimelshein 2018 "
-          "(arXiv:1805.02867); latent caches: DeepSeek-V2 (arXiv:2405.04434) section 2.1",
+          "(arXiv:1805.02867); latent caches: DeepSeek-V2 (arXiv:2405.04434) section 2.1; relative keys: Shaw et al. "
+          "2018 (arXiv:1803.02155), Gemma 4's audio tower",
       .tolerance = {.exact = 1e-5f, .fast = 1e-2f, .fast_8bit = 1e-2f},
       .reason =
           "exact: f32 sums in another order, exp within 2 ulp. fast: f16 caches and queries (2^-11 an element, "
@@ -146,6 +151,7 @@ struct Attention {
     visitor.input("last", last, "likewise");
     visitor.weight("expand.key", expand.key, "latent: as expand's key, else none");
     visitor.weight("expand.value", expand.value, "latent: as expand's value, else none");
+    visitor.weight("relative", relative, "rows without positions: [distances, kv heads key width], or none");
     visitor.output("out", out, "f32 [extent, heads, value width]");
   }
   bool has_cache() const { return state.state != kNone; }

@@ -275,15 +275,16 @@ OpCase own_rows_case(const Shape& shape, AttentionOptions options, bool has_span
 }
 
 // Rows of pictures, as a tower has them: no positions, no cache.
-OpCase tower_case(const Shape& shape, uint32_t block, const AttentionOptions& given) {
+OpCase tower_case(const Shape& shape, uint32_t block, const AttentionOptions& given, uint32_t distances = 0) {
   CaseBuilder c(cat("pictures, ", shape.heads, " heads on ", shape.kv_heads, " of ", shape.key_width, " and ",
-                    shape.value_width, ", block ", block));
+                    shape.value_width, ", block ", block, distances == 0 ? "" : cat(", ", distances, " distances")));
   const Value q = c.input(shape.key_width, shape.heads, {}, {Symbol::patches});
   const KeyValue own{.key = c.input(shape.key_width, shape.kv_heads, {}, {Symbol::patches}),
                      .value = c.input(shape.value_width, shape.kv_heads, {}, {Symbol::patches})};
   AttentionOptions options = given;
   options.first = c.integers(1, kFirstSeen, {Symbol::patches});
   options.last = c.integers(1, kLastSeen, {Symbol::patches});
+  if (distances != 0) options.relative = c.weight({1, distances, shape.kv_heads * shape.key_width});
   c.output(attention(q, own, options));
   c.block(block);
   c.add_step({.media = {{.sequence = 0, .rows = 65}, {.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 200}}});
@@ -304,6 +305,8 @@ void add_ranged_cases(std::vector<OpCase>& cases) {
   cases.push_back(tower_case({.heads = 2, .kv_heads = 2, .key_width = 64, .value_width = 64}, 0, {.scale = 0.125f}));
   cases.push_back(tower_case({.heads = 3, .kv_heads = 3, .key_width = 72, .value_width = 72}, 0, {.scale = 0.118f}));
   cases.push_back(tower_case({.heads = 4, .kv_heads = 2, .key_width = 80, .value_width = 33}, 49, {.softcap = 5.0f}));
+  cases.push_back(tower_case({.heads = 4, .kv_heads = 2, .key_width = 33, .value_width = 7}, 12, {.softcap = 5.0f}, 5));
+  cases.push_back(tower_case({.heads = 2, .kv_heads = 2, .key_width = 16, .value_width = 16}, 0, {.scale = 0.25f}, 90));
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 // MP3 by libmpg123. libsndfile would call it too, but lets it print what it thinks of a damaged file.
 #include <mpg123.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "media/decode/sound_builder.h"
@@ -14,28 +11,11 @@ namespace {
 
 constexpr size_t kPiece = 4096;  // samples of all channels
 
-// The bytes as libmpg123's callbacks read them. As in a file, positions may lie behind the end.
-struct Source {
-  const SoundBytes& file;
-  int64_t at = 0;
-};
-
 ssize_t on_read(void* user, void* out, size_t count) {
-  auto& source = *static_cast<Source*>(user);
-  const auto left = static_cast<size_t>(std::max<int64_t>(source.file.size() - source.at, 0));
-  const size_t taken = std::min(count, left);
-  if (taken > 0) std::memcpy(out, source.file.bytes.data() + source.at, taken);
-  source.at += static_cast<int64_t>(taken);
-  return static_cast<ssize_t>(taken);
+  return static_cast<ssize_t>(static_cast<SoundCursor*>(user)->read(out, count));
 }
 
-off_t on_seek(void* user, off_t offset, int whence) {
-  auto& source = *static_cast<Source*>(user);
-  const int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? source.at : source.file.size();
-  int64_t at = 0;
-  if (__builtin_add_overflow(base, int64_t{offset}, &at) || at < 0) return -1;
-  return source.at = at;
-}
+off_t on_seek(void* user, off_t offset, int whence) { return static_cast<SoundCursor*>(user)->seek(offset, whence); }
 
 struct Delete {
   void operator()(mpg123_handle* decoder) const { mpg123_delete(decoder); }
@@ -43,7 +23,7 @@ struct Delete {
 using Decoder = std::unique_ptr<mpg123_handle, Delete>;
 
 // Quiet, in 32-bit float, at the file's own rate, without the coder's padding, ending where the stream's kind changes.
-bool open(mpg123_handle* decoder, Source& source) {
+bool open(mpg123_handle* decoder, SoundCursor& source) {
   constexpr long flags =
       MPG123_QUIET | MPG123_FORCE_FLOAT | MPG123_GAPLESS | MPG123_SKIP_ID3V2 | MPG123_NO_FRANKENSTEIN;
   return mpg123_param(decoder, MPG123_REMOVE_FLAGS, MPG123_AUTO_RESAMPLE, 0) == MPG123_OK &&
@@ -55,7 +35,7 @@ bool open(mpg123_handle* decoder, Source& source) {
 }  // namespace
 
 Result<Sound> decode_mp3(const SoundBytes& file) {
-  Source source{file};
+  SoundCursor source(file);
   const Decoder decoder(mpg123_new(nullptr, nullptr));
   if (!decoder) return error(ErrorKind::out_of_memory, file.name, ": no memory for libmpg123");
   const auto failed = [&] { return damaged_sound(file.name, mpg123_strerror(decoder.get())); };

@@ -18,7 +18,7 @@ constexpr uint32_t kShort = 3;  // the type of a u16, which stands in the first 
 class Tiff {
  public:
   explicit Tiff(std::span<const std::byte> bytes)
-      : bytes_(bytes), little_(bytes.size() > 0 && bytes[0] == std::byte{'I'}) {}
+      : bytes_(bytes), little_(!bytes.empty() && bytes[0] == std::byte{'I'}) {}
 
   std::optional<uint32_t> number(uint64_t at, uint64_t size) const {
     if (at > bytes_.size() || size > bytes_.size() - at) return std::nullopt;

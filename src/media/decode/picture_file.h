@@ -1,6 +1,7 @@
 // decode_picture(): the bytes of a PNG, JPEG, WebP, GIF or BMP file as a picture. The kind follows from the content,
 // never from the name. Pixels are those of Pillow's `ImageOps.exif_transpose(image).convert("RGB")`: transparency is
-// dropped, colours are not managed, 16-bit numbers keep their upper byte, an animation gives its first frame.
+// dropped, colours are not managed, 16-bit numbers keep their upper byte, an animation gives its first frame. Gray PNGs
+// of 16 bits keep their upper byte, too; Pillow turns all of their numbers above 255 white.
 //
 // A file is hostile: its size is held to the limits before anything is allocated, and what a decoder needs grows with
 // the limits alone. The PNG, JPEG, WebP and GIF decoders are Debian's libraries; BMP and EXIF are read by our own code.

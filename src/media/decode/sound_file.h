@@ -2,8 +2,8 @@
 // that audio towers take. Channels are averaged; other rates are converted by soxr in its high quality. A file of one
 // channel at 16 kHz passes unchanged: 16-bit samples are divided by 32768.
 //
-// A file is hostile: it is decoded piece by piece, so that memory grows with the limit of seconds alone. The decoders
-// are libsndfile's; which kind a file is follows from its content, never from its name.
+// A file is hostile: it is decoded piece by piece, so that memory grows with the limit of seconds alone. Which kind a
+// file is follows from its content, never from its name. Debian's libraries decode it.
 #pragma once
 
 #include <cstddef>

@@ -9,13 +9,30 @@ struct SoundBytes {
   std::span<const std::byte> bytes;
   const std::string& name;
   const SoundLimits& limits;
-
-  int64_t size() const { return static_cast<int64_t>(bytes.size()); }
 };
 
-// WAV, FLAC, Ogg and AIFF.
+// WAV, FLAC and AIFF.
 Result<Sound> decode_by_sndfile(const SoundBytes& file);
 Result<Sound> decode_mp3(const SoundBytes& file);
+Result<Sound> decode_vorbis(const SoundBytes& file);
+Result<Sound> decode_opus(const SoundBytes& file);
+
+// The bytes as callbacks of libraries read them. As in a file, positions may lie behind the end.
+class SoundCursor {
+ public:
+  explicit SoundCursor(const SoundBytes& file) : file_(file) {}
+
+  int64_t at() const { return at_; }
+  int64_t size() const { return static_cast<int64_t>(file_.bytes.size()); }
+  // How many bytes there were.
+  size_t read(void* out, size_t count);
+  // The new position, with `whence` as fseek has it; -1 if it cannot be.
+  int64_t seek(int64_t offset, int whence);
+
+ private:
+  const SoundBytes& file_;
+  int64_t at_ = 0;
+};
 
 // What a decoder says of a file that it cannot read to the end.
 Error damaged_sound(const std::string& name, std::string_view found);

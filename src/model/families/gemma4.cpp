@@ -15,6 +15,9 @@
 #include "model/families/gemma4_config.h"
 #include "model/family.h"
 #include "model/rope_config.h"
+#include "model/towers/gemma4_audio.h"
+#include "model/towers/gemma4_unified.h"
+#include "model/towers/gemma4_vision.h"
 
 namespace sluice::gemma4 {
 namespace {
@@ -150,6 +153,11 @@ class TextProgram {
 
   WeightScope scope(const std::string& prefix) { return {r_, weights_, prefix}; }
   RopeId rope_of(const Layer& l) const { return l.sliding ? sliding_rope_ : full_rope_; }
+  Value embedding();
+  Value input(const char* name) {
+    return r_.input(name, {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
+  }
+  bool sees_ahead() const { return options_.media && c_.sees_ahead; }
   void mark(Value value, const Layer& l, const char* what) { r_.name(value, cat("layer.", l.index, ".", what)); }
 
   Recorder& r_;
@@ -158,13 +166,14 @@ class TextProgram {
   const TextOptions options_;
   RopeId full_rope_ = kNone, sliding_rope_ = kNone;
   Value tokens_, wanted_;
+  Value last_;                       // position that a row sees in sliding layers; none: its own
   Value per_layer_;                  // [rows, layers, per_layer_width]
   std::vector<KeysValues> written_;  // by layer; of those that own keys and values
 };
 
 void TextProgram::record() {
   const WeightScope w = scope("");
-  tokens_ = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
+  tokens_ = input("tokens");
   r_.placeholders({c_.soft_tokens, c_.padding});
   wanted_ = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
   full_rope_ =
@@ -173,10 +182,11 @@ void TextProgram::record() {
   sliding_rope_ =
       r_.rope_table({.inverse_frequencies = inverse_frequencies(c_.sliding_rope_theta, c_.sliding_head_dim)});
 
-  Value x = embed(tokens_, w["embed_tokens"], square_root(c_.hidden));
+  Value x = embedding();
   if (c_.per_layer_width != 0) per_layer_ = per_layer_inputs(x);
   r_.name(x, "hidden.0");
-  const uint32_t last_owner = c_.layers - c_.shared_kv_layers - 1;
+  // Attention of wanted rows takes no input of all rows.
+  const uint32_t last_owner = c_.layers - (sees_ahead() ? 0 : c_.shared_kv_layers) - 1;
   for (uint32_t i = 0; i < c_.layers; ++i) {
     r_.begin_layer(static_cast<int32_t>(i));
     x = layer(layer_of(c_, i), x);
@@ -194,6 +204,16 @@ void TextProgram::record() {
   if (c_.softcap > 0.0f) logits = softcap(logits, c_.softcap);
   r_.output(logits, "logits");
   r_.output(sample(logits), "sample");
+}
+
+// Of each token, or the tower's row in its place, which is not scaled.
+Value TextProgram::embedding() {
+  const Value x = embed(tokens_, scope("")["embed_tokens"], square_root(c_.hidden));
+  if (!options_.media) return x;
+  const Value media = input("media");
+  const Value rows = r_.input("media_rows", {.extent = {Symbol::media_rows}, .width = c_.hidden});
+  if (sees_ahead()) last_ = input("last");
+  return scatter(x, media, rows);
 }
 
 // Of each token and layer: its row of the per-layer table, and a projection of its embedding.
@@ -231,7 +251,8 @@ Value TextProgram::attention_block(const Layer& l, const WeightScope& w, Value x
   }
   q = rope(rms_norm(heads(q, c_.heads), w["q_norm"], c_.eps), rope_of(l));
   const KeysValues& kv = written_[l.kv_layer];
-  const Value a = flatten(attention(q, kv.state, {.scale = 1.0f, .window = l.window}));
+  const Value last = l.sliding ? last_ : Value{};
+  const Value a = flatten(attention(q, kv.state, {.scale = 1.0f, .window = l.window, .last = last}));
   const Value projected = linear(a, w["o_proj"]);
   mark(q, l, "q");
   mark(kv.k, l, "k");
@@ -303,6 +324,16 @@ void add_details(const Config& c, ModelFacts& facts) {
                                cat(c.experts, " of ", c.expert_width, ", ", c.experts_used, " for each token"));
 }
 
+std::vector<FamilyProgram> towers_of(const Checkpoint& checkpoint, const SourceNames& names, const Config& c) {
+  std::vector<FamilyProgram> towers = unified_towers(checkpoint, names, c.hidden);
+  if (towers.empty()) {
+    if (auto vision = vision_tower(checkpoint, names, c.hidden)) towers.push_back(*std::move(vision));
+    if (auto audio = audio_tower(checkpoint, names, c.hidden)) towers.push_back(*std::move(audio));
+  }
+  for (FamilyProgram& tower : towers) tower.sees_ahead = c.sees_ahead && tower.kind == ProgramKind::vision;
+  return towers;
+}
+
 Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names) {
   TRY(const Config config, read_config(checkpoint, names));
   FamilyModel model = family_model(config);
@@ -314,6 +345,7 @@ Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names)
        .weights = weight_table_of(config),
        .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
                           const TextOptions& options) { TextProgram(recorder, config, text, options).record(); }});
+  for (FamilyProgram& tower : towers_of(checkpoint, names, config)) model.programs.push_back(std::move(tower));
   return model;
 }
 

@@ -73,10 +73,14 @@ std::vector<ConfigField> fields(Config& c, Spelling& s, Use use) {
   };
 }
 
+constexpr const char* kBidirectional = "use_bidirectional_attention";
+
+bool is_vision(const Json* word) { return word != nullptr && word->is_string() && word->as_string() == "vision"; }
+
 // Fields whose other values would mean another graph.
 Status check_words(const ConfigReader& reader) {
   TRY_STATUS(reader.require_word("hidden_activation", "gelu_pytorch_tanh"));
-  TRY_STATUS(reader.require_word("use_bidirectional_attention", "vision"));  // text stays causal
+  TRY_STATUS(reader.require_word(kBidirectional, "vision"));  // text stays causal
   TRY_STATUS(reader.require_word("rope_parameters.full_attention.rope_type", "proportional"));
   return reader.require_word("rope_parameters.sliding_attention.rope_type", "default");
 }
@@ -212,9 +216,11 @@ Status sliding_of_gguf(Config& c, const ConfigReader& reader) {
                        cat("is ", *odd, ": want true or false"));
 }
 
-// GGUF has no key for these: values are keys where a full layer has none.
+// GGUF has no key for these: values are keys where a full layer has none, and pictures see ahead in the sizes without
+// per-layer embeddings.
 Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& names) {
   TRY_ASSIGN(c.vocabulary, gguf_vocabulary(checkpoint, names, c.hidden));
+  c.sees_ahead = c.per_layer_width == 0;
   c.value_is_key.assign(c.layers, 0);
   c.scaled = std::ranges::any_of(
       names.all(), [](const auto& tensor) { return ends_with(tensor.first, ".layer_output_scale.weight"); });
@@ -350,6 +356,7 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   } else {
     TRY_STATUS(heads_of_full_layers(reader, table, config, spelling));
     finish_hugging_face(config, spelling);
+    config.sees_ahead = is_vision(reader.member(kBidirectional));
     soft_tokens_of_hugging_face(config, *checkpoint.document("config.json"));
   }
   TRY_STATUS(check_embeddings(reader, table, config, names));

@@ -26,6 +26,7 @@ struct Config {
   uint32_t per_layer_width = 0;                              // 0: no per-layer embeddings
   uint32_t experts = 0, experts_used = 0, expert_width = 0;  // 0: dense only
   bool tied = true;                                          // the head is the embedding table
+  bool sees_ahead = false;                                   // in sliding layers rows of a picture see later ones of it
   // Tokens of pictures, sounds and films; until a tower's rows are put in, their rows are the padding token's.
   std::vector<int32_t> soft_tokens;
   int32_t padding = 0;

@@ -9,6 +9,9 @@
 // to a shared one, which a sigmoid of its own weighs. Several value heads share a key head: neighbours in Hugging
 // Face's files, in GGUF files those that leave the same remainder.
 //
+// A checkpoint may have a vision tower (towers/qwen3_5_vision.cpp). Its rows stand in the place of tokens, and turn by
+// time, height and width.
+//
 // A checkpoint may have a layer for multi-token prediction, which drafts: it takes the text's last row and the token
 // behind it, each normed, through one matrix.
 //
@@ -22,6 +25,7 @@
 #include "model/families/qwen3_5_config.h"
 #include "model/family.h"
 #include "model/rope_config.h"
+#include "model/towers/qwen3_5_vision.h"
 
 namespace sluice::qwen3_5 {
 namespace {
@@ -184,6 +188,7 @@ WeightTable draft_table_of(const Config& c) {
 // --- program
 
 constexpr ActivationKind kActivation = ActivationKind::silu;
+constexpr uint32_t kAxes = 3;           // time, height, width
 constexpr float kDeltaNormEps = 1e-6f;  // of queries and keys of a delta net, whatever the other norms have
 
 float inverse_root(uint32_t n) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(n))); }
@@ -204,9 +209,9 @@ class TextProgram {
   Value experts_of(uint32_t index, const WeightScope& w, Value h);
 
   WeightScope scope(const std::string& prefix) { return {r_, weights_, prefix}; }
-  RopeId rope_table() {
-    return r_.rope_table(
-        {.inverse_frequencies = yarn_frequencies(c_.rope_theta, c_.rope_dim, c_.yarn), .magnitude = c_.rope_magnitude});
+  RopeId rope_table(Value coordinates);
+  Value integers(const char* name, uint32_t columns) {
+    return r_.input(name, {.extent = {Symbol::rows}, .width = columns, .element = Element::i32});
   }
   void mark(Value value, uint32_t index, const char* what) { r_.name(value, cat("layer.", index, ".", what)); }
   // Values of a delta net are known to traces by value head, in the order of Hugging Face's files.
@@ -223,8 +228,13 @@ void TextProgram::record() {
   const WeightScope w = scope("");
   const Value tokens = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
   const Value wanted = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
-  rope_ = rope_table();
+  const Value coordinates = options_.media ? integers("coordinates", kAxes) : Value{};
+  rope_ = rope_table(coordinates);
   Value x = embed(tokens, w["embed_tokens"], 1.0f);
+  if (options_.media) {
+    const Value media = integers("media", 1);
+    x = scatter(x, media, r_.input("media_rows", {.extent = {Symbol::media_rows}, .width = c_.hidden}));
+  }
   r_.name(x, "hidden.0");
   for (uint32_t i = 0; i < c_.layers; ++i) {
     r_.begin_layer(static_cast<int32_t>(i));
@@ -243,6 +253,21 @@ void TextProgram::record() {
   r_.output(sample(logits), "sample");
 }
 
+// Rows of pictures have coordinates of their own in time, height and width, and the pairs take turns at them. Without
+// coordinates all three are the position.
+RopeId TextProgram::rope_table(Value coordinates) {
+  RopeDecl rope{.inverse_frequencies = yarn_frequencies(c_.rope_theta, c_.rope_dim, c_.yarn),
+                .magnitude = c_.rope_magnitude};
+  if (coordinates.id == kNone) return r_.rope_table(rope);
+  rope.coordinates = coordinates.id;
+  for (uint32_t pair = 0; pair < rope.inverse_frequencies.size(); ++pair) {
+    const uint32_t axis = pair % kAxes;
+    const bool turns = pair < kAxes * static_cast<uint32_t>(c_.rope_sections[axis]);
+    rope.axes.push_back(turns ? axis : 0);
+  }
+  return r_.rope_table(rope);
+}
+
 // From the text's hidden row, normed, and the token behind it.
 void TextProgram::record_draft(const WeightScope& text) {
   const WeightScope w = scope("draft.");
@@ -250,7 +275,7 @@ void TextProgram::record_draft(const WeightScope& text) {
   const Value tokens = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
   const Value wanted = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
   const Value hidden = r_.input("hidden", {.extent = {Symbol::rows}, .width = c_.hidden});
-  rope_ = rope_table();
+  rope_ = rope_table({});
   const Value e = embed(tokens, own("embed_tokens", "embed_tokens"), 1.0f);
   r_.begin_layer(static_cast<int32_t>(c_.layers));
   Value x = join_for_draft(r_, rms_norm(e, w["embedding_norm"], c_.eps), rms_norm(hidden, w["hidden_norm"], c_.eps));
@@ -398,6 +423,8 @@ Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names)
        .weights = weight_table_of(config),
        .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
                           const TextOptions& options) { TextProgram(recorder, config, text, options).record(); }});
+  if (std::optional<FamilyProgram> vision = vision_program(checkpoint, names, kArchitecture, config.hidden))
+    model.programs.push_back(*std::move(vision));
   if (config.draft_head)
     model.programs.push_back(
         {.kind = ProgramKind::draft_head,

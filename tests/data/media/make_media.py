@@ -2,9 +2,11 @@
 """make_media.py MODELS: writes the files of this folder.
 
 Pictures are drawn here and written by Pillow, or by hand where Pillow cannot write that kind; their pixels in
-expected.json are what Pillow reads (exif_transpose, convert("RGB"), resize with BICUBIC). Tones are written by SoX.
+expected.json are what Pillow reads (exif_transpose, convert("RGB"), resize with BICUBIC). Tones are written by SoX
+and opusenc.
 golden.safetensors holds what transformers' processors make of pictures and sounds, cut from the reference models' goldens
-in MODELS. Made with Python 3.11.2, Pillow 9.4.0 (libjpeg-turbo 2.1.5, libwebp 1.2.4) and SoX 14.4.2.
+in MODELS. Made with Python 3.11.2, Pillow 9.4.0 (libjpeg-turbo 2.1.5, libwebp 1.2.4), SoX 14.4.2
+and opus-tools 0.2.
 """
 
 import io
@@ -182,6 +184,8 @@ def write_tones():
     for name, options in TONES.items():
         effects = ["synth", "0.15", "sine", "440", "vol", "0.5"]
         subprocess.run(["sox", "-D", "-R", "-n", *options.split(), str(HERE / name), *effects], check=True)
+    opus = ["opusenc", "--quiet", "--serial", "1", "--padding", "0", str(HERE / "bits24.wav"), str(HERE / "plain.opus")]
+    subprocess.run(opus, check=True)
 
 
 # The model, the golden, its case, its file, the tensor, and which of its rows are kept. Files go to the folder of
@@ -223,6 +227,11 @@ def write_goldens(models):
     (HERE / "golden.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
+def write_gray16():
+    """Pillow clips these numbers; the test knows them."""
+    (HERE / "gray16.png").write_bytes(png(WIDTH, HEIGHT, 16, 0, rows_of(draw(channels=2), WIDTH * 2)))
+
+
 def main():
     expected = {}
     for name, data in pictures().items():
@@ -230,6 +239,7 @@ def main():
         expected[name] = described(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
     document = {"pictures": expected, "resized": resized()}
     (HERE / "expected.json").write_text(json.dumps(document, indent=0) + "\n")
+    write_gray16()
     write_tones()
     write_goldens(pathlib.Path(sys.argv[1]))
 

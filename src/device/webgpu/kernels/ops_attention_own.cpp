@@ -15,9 +15,9 @@ var<workgroup> query: array<f32, KEY_WIDTH>;
 var<workgroup> shares: array<f32, 64>;
 var<workgroup> seen: Seen;
 
-fn score_of(key: u32) -> f32 {
+fn score_of(key: u32, distance: u32, head: u32) -> f32 {
   var score = 0.0;
-  for (var i = 0u; i < KEY_WIDTH; i++) { score += query[i] * load(key + i); }
+  for (var i = 0u; i < KEY_WIDTH; i++) { score += query[i] * key_element(key + i, distance, head * KEY_WIDTH + i); }
   score *= p.scale;
   if (p.softcap > 0.0) { score = p.softcap * exact_tanh(score / p.softcap); }
   return score;
@@ -41,7 +41,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let at = tile * 64u + thread;
     let is_seen = at >= range.first && at <= range.last;
     var score = LOWEST;
-    if (is_seen) { score = score_of(p.k + ((tile_row + thread) * KEY_HEADS + key_head) * KEY_WIDTH); }
+    if (is_seen) {
+      let key_row = tile_row + thread;
+      score = score_of(p.k + (key_row * KEY_HEADS + key_head) * KEY_WIDTH, row - key_row, key_head);
+    }
     let new_largest = max(largest, max_all(score, thread));
     var share = 0.0;
     if (is_seen) { share = exact_exp(score - new_largest); }
@@ -105,6 +108,17 @@ constexpr const char* kLastIsOwn = R"(
 fn last_seen(row: u32) -> u32 { return position(step_row(row)); }
 )";
 
+// Element `element` of all key heads, `distance` rows before the query's; keys behind the query's row have large ones.
+constexpr const char* kKeyAlone = R"(
+fn key_element(at: u32, distance: u32, element: u32) -> f32 { return load(at); }
+)";
+constexpr const char* kKeyByDistance = R"(
+fn key_element(at: u32, distance: u32, element: u32) -> f32 {
+  if (distance >= DISTANCES) { return load(at); }
+  return load(at) + factors[p.relative + distance * KEY_HEADS * KEY_WIDTH + element];
+}
+)";
+
 }  // namespace
 
 void Emitter::use_seen(Kernel& kernel, const Attention& op) const {
@@ -137,6 +151,12 @@ void Emitter::emit_attention_own(const Attention& op) {
     kernel.params.insert(kernel.params.end(), {{"first", at(op.first)}, {"last", at(op.last)}});
     kernel.snippets.emplace_back(kSeenByRow);
   }
+  if (op.relative != kNone) {
+    kernel.constants.push_back({"DISTANCES", program_.weights[op.relative].shape.rows});
+    kernel.params.push_back({"relative", layout_.factor(op.relative)});
+    kernel.bindings.push_back(factors());
+  }
+  kernel.snippets.emplace_back(op.relative != kNone ? kKeyByDistance : kKeyAlone);
   kernel.grid = {.items = heads};
   add(kernel);
 }

@@ -1,0 +1,39 @@
+// Configuration and weights of Gemma 4's audio tower (gemma4_audio.cpp).
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "base/result.h"
+#include "model/config.h"
+#include "model/weight_table.h"
+
+namespace sluice::gemma4 {
+
+struct AudioConfig {
+  uint32_t layers = 0, hidden = 0, heads = 0;
+  uint32_t encoded = 0;                // width behind the layers
+  std::array<uint32_t, 2> channels{};  // of the two convolutions
+  uint32_t kernel = 5;                 // taps of a layer's convolution
+  uint32_t window = 12;                // frames that a frame sees, itself among them
+  float eps = 1e-6f, softcap = 50.0f, residual = 0.5f;
+  bool clipped = false;
+  bool of_ollama = false;    // GGUF with Ollama's own names
+  bool scale_is_raw = true;  // per_dim_scale before its softplus
+  uint32_t text_hidden = 0;
+
+  uint32_t head_dim() const { return hidden / heads; }
+};
+
+Result<AudioConfig> read_audio(const Checkpoint& checkpoint, const SourceNames& names, const std::string& keys);
+WeightTable audio_weights(const AudioConfig& config);
+// Weights that are computed from stored ones: kSecondConv with ".0", ".1", ".2", a matrix for each row of the kernel of
+// the second convolution; of each layer "q_scale", "relative" and "conv".
+void make_audio_weights(const AudioConfig& config, BoundWeights& weights);
+
+// Mel bands of a frame, and of a row of the text after both convolutions.
+inline constexpr uint32_t kBands = 128, kBandsOfRow = kBands / 4;
+inline constexpr uint32_t kConvTaps = 3;  // in both directions
+inline constexpr const char* kSecondConv = "audio.subsample.1.conv";
+
+}  // namespace sluice::gemma4

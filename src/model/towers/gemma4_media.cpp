@@ -1,0 +1,97 @@
+#include "model/towers/gemma4_media.h"
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "media/resize.h"
+#include "media/sizes.h"
+
+namespace sluice::gemma4 {
+namespace {
+
+constexpr const char* kPicture = "image";  // as tokens and configurations call it
+constexpr const char* kFilmToken = "<|video|>";
+
+int32_t token_of_config(const Json& config, const std::string& name) {
+  const Json* id = config.find(name);
+  const bool known = id != nullptr && id->is_integer() && id->as_integer() >= 0 && id->as_integer() < kMaxVocabulary;
+  return known ? static_cast<int32_t>(id->as_integer()) : -1;
+}
+
+TowerTokens tokens_of_gguf(const Checkpoint& checkpoint, const std::string& medium) {
+  TowerTokens found;
+  const GgufValue* value = checkpoint.key("tokenizer.ggml.tokens");
+  const auto* tokens = value == nullptr ? nullptr : std::get_if<GgufArray<std::string>>(value);
+  if (tokens == nullptr) return found;
+  const bool is_picture = medium == kPicture;
+  for (size_t id = 0; id < tokens->size(); ++id) {
+    const auto is = [&, &text = (*tokens)[id]](const char* before, const char* behind) {
+      return text == cat(before, medium, behind);
+    };
+    if (is("<|", ">")) found.begin = static_cast<int32_t>(id);
+    if (is("<|", "|>")) found.row = static_cast<int32_t>(id);
+    if (is("<", "|>")) found.end = static_cast<int32_t>(id);
+    if (is_picture && (*tokens)[id] == kFilmToken) found.film_row = static_cast<int32_t>(id);
+  }
+  return found;
+}
+
+const Json* max_soft_tokens(const Checkpoint& checkpoint) {
+  const Json* both = checkpoint.document("processor_config.json");
+  const Json* of_pictures = both == nullptr ? nullptr : both->find("image_processor");
+  if (of_pictures == nullptr) of_pictures = checkpoint.document("preprocessor_config.json");
+  return of_pictures == nullptr ? nullptr : of_pictures->find("max_soft_tokens");
+}
+
+}  // namespace
+
+std::string tower_keys(const Checkpoint& checkpoint, const std::string& tower, const std::string& key) {
+  const std::string own = cat("clip.", tower);
+  return checkpoint.key(cat(own, ".", key)) != nullptr ? own : cat("gemma4.", tower);
+}
+
+const Json* tower_section(const Checkpoint& checkpoint, const char* section) {
+  const Json* config = checkpoint.document("config.json");
+  const Json* found = config == nullptr ? nullptr : config->find(section);
+  return found != nullptr && found->is_object() ? found : nullptr;
+}
+
+TowerTokens tower_tokens(const Checkpoint& checkpoint, const std::string& medium) {
+  const Json* config = checkpoint.document("config.json");
+  if (config == nullptr) return tokens_of_gguf(checkpoint, medium);
+  const std::string letter = medium.substr(0, 1), end = cat("eo", letter, "_token_");
+  const int32_t end_id = token_of_config(*config, end + "id");
+  return {.begin = token_of_config(*config, cat("bo", letter, "_token_id")),
+          .row = token_of_config(*config, cat(medium, "_token_id")),
+          .end = end_id >= 0 ? end_id : token_of_config(*config, end + "index"),
+          .film_row = medium == kPicture ? token_of_config(*config, "video_token_id") : -1};
+}
+
+uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise) {
+  const Json* rows = max_soft_tokens(checkpoint);
+  const bool known =
+      rows != nullptr && rows->is_integer() && rows->as_integer() > 0 && rows->as_integer() <= kMaxTowerRows;
+  return known ? static_cast<uint32_t>(rows->as_integer()) : otherwise;
+}
+
+Result<Picture> resized_picture(const Picture& picture, uint32_t block, uint32_t max_rows, Resizing resizing) {
+  if (picture.width == 0 || picture.height == 0)
+    return error(ErrorKind::invalid, "picture: is ", picture.width, " x ", picture.height, ": want pixels");
+  if (max_rows > kMaxTowerRows)
+    return error(ErrorKind::invalid, "picture: rows are ", max_rows, ": want at most ", kMaxTowerRows);
+  const PictureSize size = size_for_rows({.width = picture.width, .height = picture.height}, block, max_rows);
+  if (size.width == picture.width && size.height == picture.height) return picture;
+  return resizing == Resizing::pillow ? resize_bicubic(picture, size.width, size.height)
+                                      : resize_bicubic_torch(picture, size.width, size.height);
+}
+
+Status check_sound(const Sound& sound) {
+  if (sound.rate != kSoundRate)
+    return error(ErrorKind::invalid, "sound: has ", sound.rate, " samples a second: want ", kSoundRate);
+  if (sound.samples.empty()) return error(ErrorKind::invalid, "sound: is empty: want samples");
+  if (sound.samples.size() > size_t{kSoundRate} * kSoundSeconds)
+    return error(ErrorKind::invalid, "sound: has ", sound.samples.size(), " samples: want at most ", kSoundSeconds,
+                 " s, which are ", kSoundRate * kSoundSeconds);
+  return {};
+}
+
+}  // namespace sluice::gemma4

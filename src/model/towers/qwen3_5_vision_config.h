@@ -1,0 +1,53 @@
+// Configuration of Qwen3.5's vision tower, checked: config.json's vision_config and preprocessor_config.json, or the
+// GGUF keys that llama.cpp (clip.vision.*) or Ollama (<architecture>.vision.*) writes. What the fields mean stands with
+// the program in qwen3_5_vision.cpp and with the pictures in qwen3_5_pictures.cpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "graph/ops/elementwise.h"
+#include "media/sizes.h"
+#include "model/tower.h"
+
+namespace sluice {
+class SourceNames;
+}
+
+namespace sluice::qwen3_5 {
+
+// The order of a patch's numbers, outermost first, is that of the kernel's columns in the checkpoint.
+enum class PatchOrder : uint8_t {
+  channel_frame,  // channel, frame, y, x: Hugging Face, Ollama
+  frame_channel,  // frame, channel, y, x: llama.cpp, whose frames have kernels of their own
+  channel_last,   // frame, y, x, channel: MLX
+};
+
+struct VisionConfig {
+  uint32_t layers = 0, hidden = 0, feed_forward = 0, heads = 0;
+  uint32_t patch = 0;                                     // pixels of its side
+  uint32_t merge = 0;                                     // merge x merge patches become one row of the text
+  uint32_t frames = 0;                                    // of a patch; a picture fills all of them
+  uint32_t side = 0;                                      // of the square table of positions
+  uint32_t out = 0;                                       // hidden of the text
+  float eps = 0;                                          // of every norm
+  ActivationKind activation = ActivationKind::gelu_tanh;  // of layers; the merger has gelu
+  PatchOrder order = PatchOrder::channel_frame;
+  bool fused = true;                         // queries, keys and values are one matrix
+  PixelRange picture, film;                  // of a resized picture, and of all frames of a resized film together
+  std::array<float, 3> mean{}, deviation{};  // of red, green and blue, 0 to 1
+  TowerTokens tokens;
+
+  uint32_t head_dim() const { return hidden / heads; }
+  uint32_t patches_per_row() const { return merge * merge; }
+  uint32_t patch_elements() const { return 3 * frames * patch * patch; }
+};
+
+// Nothing where the checkpoint's configuration names no such tower.
+Result<std::optional<VisionConfig>> read_vision_config(const Checkpoint& checkpoint, const SourceNames& names,
+                                                       const char* architecture, uint32_t text_hidden);
+
+}  // namespace sluice::qwen3_5
