@@ -141,13 +141,14 @@ void Interpreter<Real>::run(const LayerNorm& op) {
   for (uint64_t head = 0; head < rows(op.x) * type(op.x).heads; ++head) {
     const Real* x = reals(op.x, 0) + head * width;
     Real* out = reals(op.out, 0) + head * width;
-    double sum = 0;  // in f32 the mean of thousands of nearly equal numbers is too coarse for their differences from it
+    double sum = 0;  // an f32 mean of thousands of nearly equal numbers is too coarse for their differences from it
     Real squares = 0;
     for (uint64_t i = 0; i < width; ++i) sum += static_cast<double>(x[i]);
-    const Real mean = static_cast<Real>(sum / static_cast<double>(width));
-    for (uint64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const double mean = sum / static_cast<double>(width);
+    const auto centred = [&](uint64_t i) { return static_cast<Real>(static_cast<double>(x[i]) - mean); };
+    for (uint64_t i = 0; i < width; ++i) squares += centred(i) * centred(i);
     const Real root = std::sqrt(squares / Real(width) + Real(op.eps));
-    for (uint64_t i = 0; i < width; ++i) out[i] = (x[i] - mean) / root * weight[i] + bias[i];
+    for (uint64_t i = 0; i < width; ++i) out[i] = centred(i) / root * weight[i] + bias[i];
   }
 }
 
