@@ -158,7 +158,7 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
 void WebGpuRunner::upload_embedded(const StepBuffer& step) {
   for (const Op& op : program().ops) {
     const auto* embed = std::get_if<Embed>(&op);
-    if (embed == nullptr) continue;
+    if (embed == nullptr || !is_decoded_by_host(program(), *embed)) continue;
     const auto input = std::find_if(program().inputs.begin(), program().inputs.end(),
                                     [&](const NamedValue& one) { return one.value == embed->ids; });
     const auto ids = step.input_i32(static_cast<uint32_t>(input - program().inputs.begin()));
