@@ -315,7 +315,8 @@ TEST(Emission, ATokenNeedsNoMoreDispatchesThanBefore) {
        "linear linear",
        "heads attention_part attention_merge linear linear rows route experts_inward experts_outward gated_linear "
        "linear rows gather"},
-      {"qwen3_5_moe", 50,
+      // One of a token's, not of a layer's, puts rows of pictures in the place of tokens.
+      {"qwen3_5_moe", 51,
        "short_conv delta_rule rms_norm linear linear route experts_inward experts_outward gated_linear linear linear",
        "heads attention_part attention_merge slice linear linear route experts_inward experts_outward gated_linear "
        "linear rows"},
