@@ -8,7 +8,8 @@
 //   draft_head    whether tests make a draft head for it (tests/model/draft_checkpoint.h)
 //   chat          vectors of its tokenizer and of its chat template, under tests/data; "": none
 //   tokenizer_of  the model whose tokenizer files it shares, where it has none of its own
-//   golden        cases that verify holds, and cases that it does not run, in one arithmetic
+//   golden        in one arithmetic: cases that verify holds from any file, those that need the model's towers as well
+//                 (files without towers do not run them), and those that it never runs
 //   every_level   whether the full set's golden runs at every SIMD level
 //   peer          what the comparison with llama.cpp allows (tests/peer/models.mjs)
 #pragma once
@@ -28,7 +29,7 @@ struct SmallModel {
   std::string name, family, format;
   bool weights_here = false, experts = false, draft_head = false;
   std::string chat, tokenizer_of;
-  int64_t golden_held = 0, golden_not_run = 0;
+  int64_t golden_held = 0, golden_towers = 0, golden_not_run = 0;
   bool every_level = false;
 };
 
@@ -53,6 +54,7 @@ inline const std::vector<SmallModel>& small_models() {
                         .chat = text("chat"),
                         .tokenizer_of = text("tokenizer_of"),
                         .golden_held = golden.find("held")->as_integer(),
+                        .golden_towers = golden.find("towers")->as_integer(),
                         .golden_not_run = golden.find("not_run")->as_integer(),
                         .every_level = one.find("every_level")->as_bool()});
     }

@@ -8,6 +8,7 @@ namespace sluice {
 namespace {
 
 constexpr uint32_t kColours = 3;
+constexpr float kOneOf255 = 1.0f / 255.0f;  // processors multiply by it
 
 }  // namespace
 
@@ -24,7 +25,8 @@ std::vector<PatchPlace> patch_places(uint32_t columns, uint32_t rows, uint32_t b
 
 ByteValues byte_values(float factor, float term) {
   ByteValues values{};
-  for (size_t byte = 0; byte < values.size(); ++byte) values[byte] = static_cast<float>(byte) / 255.0f * factor + term;
+  for (size_t byte = 0; byte < values.size(); ++byte)
+    values[byte] = static_cast<float>(byte) * kOneOf255 * factor + term;
   return values;
 }
 

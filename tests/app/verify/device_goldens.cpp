@@ -22,8 +22,10 @@ std::vector<GoldenParam> golden_params(const GoldenDevice& device) {
     if (!model.weights_here) continue;
     std::vector<std::string> folders = {model.name};
     if (!model.tokenizer_of.empty()) folders.push_back(model.tokenizer_of);
-    params.push_back(
-        {.device = device, .name = model.name, .folders = std::move(folders), .results = 2 * model.golden_held});
+    params.push_back({.device = device,
+                      .name = model.name,
+                      .folders = std::move(folders),
+                      .results = 2 * (model.golden_held + model.golden_towers)});
   }
   return params;
 }

@@ -54,9 +54,10 @@ void expect_holds_at_every_level(const std::string& model, const std::string& go
 
 constexpr const char* kFormats[] = {"bf16", "f32", "f16", "q8_0"};
 
+// `expected`: of files of text alone; `of_directory`: of the model itself, where it has towers.
 void expect_holds_from_every_format(const std::string& model, const std::string& golden, const Expected& expected,
-                                    std::span<const char* const> formats = kFormats) {
-  expect_holds_at_every_level(model, golden, {}, expected);
+                                    const Expected& of_directory, std::span<const char* const> formats = kFormats) {
+  expect_holds_at_every_level(model, golden, {}, of_directory);
   const TemporaryFolder folder;
   for (const char* format : formats) {
     const std::string file = folder.path(cat(format, ".gguf"));
@@ -66,30 +67,34 @@ void expect_holds_from_every_format(const std::string& model, const std::string&
   }
 }
 
-// Both arithmetics: twice the golden's cases.
-Expected expected_of(std::string_view model) {
+// Both arithmetics: twice the golden's cases. `towers`: whether the file has the model's towers.
+Expected expected_of(std::string_view model, bool towers) {
   const auto known = std::ranges::find(small_models(), model, &SmallModel::name);
   CHECK(known != small_models().end());
-  return {2 * known->golden_held, 2 * known->golden_not_run};
+  const int64_t held = known->golden_held, not_run = known->golden_not_run, of_towers = known->golden_towers;
+  return towers ? Expected{2 * (held + of_towers), 2 * not_run} : Expected{2 * held, 2 * (of_towers + not_run)};
 }
-const Expected kDense = expected_of("gemma4_dense"), kMoe = expected_of("gemma4_moe"),
-               kLatents = expected_of("deepseek_v3"), kDemo = expected_of("gemma4"), kQwen = expected_of("qwen3_5_moe"),
-               kMlx = expected_of("qwen3_5_moe_mlx2");
+// From files of text alone.
+const Expected kDense = expected_of("gemma4_dense", false), kMoe = expected_of("gemma4_moe", false),
+               kLatents = expected_of("deepseek_v3", false), kDemo = expected_of("gemma4", false),
+               kQwen = expected_of("qwen3_5_moe", false), kMlx = expected_of("qwen3_5_moe_mlx2", false);
 
 TEST(Goldens, DenseModelFromEveryFormatAtEveryLevel) {
-  expect_holds_from_every_format(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", kDense);
+  expect_holds_from_every_format(kData + "/gemma4_dense", kData + "/gemma4_dense/golden.json", kDense,
+                                 expected_of("gemma4_dense", true));
 }
 
 TEST(Goldens, ExpertsFromEveryFormatAtEveryLevel) {
-  expect_holds_from_every_format(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", kMoe);
+  expect_holds_from_every_format(kData + "/gemma4_moe", kData + "/gemma4_moe/golden.json", kMoe, kMoe);
 }
 
 TEST(Goldens, DeltaNetsAndExpertsFromEveryFormatAtEveryLevel) {
-  expect_holds_from_every_format(kData + "/qwen3_5_moe", kData + "/qwen3_5_moe/golden.json", kQwen);
+  expect_holds_from_every_format(kData + "/qwen3_5_moe", kData + "/qwen3_5_moe/golden.json", kQwen,
+                                 expected_of("qwen3_5_moe", true));
 }
 
 TEST(Goldens, LatentAttentionFromEveryFormatAtEveryLevel) {
-  expect_holds_from_every_format(kData + "/deepseek_v3", kData + "/deepseek_v3/golden.json", kLatents);
+  expect_holds_from_every_format(kData + "/deepseek_v3", kData + "/deepseek_v3/golden.json", kLatents, kLatents);
 }
 
 // An MLX directory whose tokenizer is another model's of tests/data: they are the same files.
@@ -103,13 +108,13 @@ constexpr const char* kFormatsOfMlx[] = {"f32", "q8_0"};
 TEST(Goldens, MlxDirectoryFromFormatsThatKeepItAtEveryLevel) {
   const TemporaryFolder folder;
   const std::string model = with_tokenizer(folder, "qwen3_5_moe_mlx2", "qwen3_5_moe");
-  expect_holds_from_every_format(model, model + "/golden.json", kMlx, kFormatsOfMlx);
+  expect_holds_from_every_format(model, model + "/golden.json", kMlx, kMlx, kFormatsOfMlx);
 }
 
 TEST(Goldens, MlxDirectoryOfLatentAttentionFromFormatsThatKeepItAtEveryLevel) {
   const TemporaryFolder folder;
   const std::string model = with_tokenizer(folder, "deepseek_v3_mlx4", "deepseek_v3");
-  expect_holds_from_every_format(model, model + "/golden.json", kMlx, kFormatsOfMlx);
+  expect_holds_from_every_format(model, model + "/golden.json", kMlx, kMlx, kFormatsOfMlx);
 }
 
 TEST(Goldens, ExpertsFromAFileOfLlamaCpp) {
@@ -140,7 +145,7 @@ TEST(Goldens, RandomModelsOnTheReferenceDevice) {
     if (!one.weights_here) continue;
     const std::string model =
         one.tokenizer_of.empty() ? cat(kData, "/", one.name) : with_tokenizer(folder, one.name, one.tokenizer_of);
-    expect_holds(model, model + "/golden.json", options, {one.golden_held, one.golden_not_run});
+    expect_holds(model, model + "/golden.json", options, {one.golden_held + one.golden_towers, one.golden_not_run});
   }
 }
 
@@ -179,9 +184,13 @@ struct FullCase {
 std::vector<FullCase> full_cases() {
   std::vector<FullCase> all;
   for (const SmallModel& one : small_models())
-    all.push_back({one.name, one.name, expected_of(one.name), one.every_level});
-  all.push_back({"peer/gemma4_dense-bf16.gguf", "gemma4_dense", kDense, true});
-  all.push_back({"peer/gemma4_moe-bf16.gguf", "gemma4_moe", kMoe, false});
+    all.push_back({one.name, one.name + "/golden", expected_of(one.name, true), one.every_level});
+  all.push_back({"peer/gemma4_dense-bf16.gguf", "gemma4_dense/golden", kDense, true});
+  all.push_back({"peer/gemma4_moe-bf16.gguf", "gemma4_moe/golden", kMoe, false});
+  // Pictures, sounds and films, each case in both arithmetics.
+  all.push_back({"gemma4_towers", "gemma4_towers/golden", {12, 0}, true});
+  all.push_back({"gemma4", "gemma4/golden_audio", {4, 0}, true});
+  all.push_back({"qwen3_5", "qwen3_5/golden_media", {6, 0}, true});
   return all;
 }
 
@@ -197,7 +206,7 @@ TEST(Goldens, FullReferenceModels) {
     GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the full set of goldens did not run";
   }
   for (const FullCase& full : full_cases()) {
-    const std::string model = cat(folder, '/', full.model), golden = cat(folder, '/', full.golden, "/golden.json");
+    const std::string model = cat(folder, '/', full.model), golden = cat(folder, '/', full.golden, ".json");
     SCOPED_TRACE(model);
     if (full.every_level)
       expect_holds_at_every_level(model, golden, {}, full.expected);
