@@ -103,10 +103,10 @@ fn first_seen(row: u32) -> u32 {
   return select(at + 1u - p.window, 0u, p.window == 0u || at < p.window);
 }
 )";
-constexpr const char* kLastOfInput = R"(
+constexpr const char* kRowsLastOfInput = R"(
 fn last_seen(row: u32) -> u32 { return memory[p.last + row]; }
 )";
-constexpr const char* kLastIsOwn = R"(
+constexpr const char* kRowsLastIsOwn = R"(
 fn last_seen(row: u32) -> u32 { return position(step_row(row)); }
 )";
 
@@ -128,7 +128,7 @@ void Emitter::use_seen(Kernel& kernel, const Attention& op) const {
   if (op.first != kNone) kernel.params.push_back({"first", at(op.first)});
   if (op.last != kNone) kernel.params.push_back({"last", at(op.last)});
   kernel.snippets.emplace_back(op.first != kNone ? kFirstOfInput : kFirstOfWindow);
-  kernel.snippets.emplace_back(op.last != kNone ? kLastOfInput : kLastIsOwn);
+  kernel.snippets.emplace_back(op.last != kNone ? kRowsLastOfInput : kRowsLastIsOwn);
 }
 
 void Emitter::emit_attention_own(const Attention& op) {
