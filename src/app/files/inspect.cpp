@@ -28,6 +28,7 @@ struct Inspection {
   ModelFiles files;
   std::shared_ptr<const Checkpoint> checkpoint;
   std::optional<Checkpoint> projector;  // the towers' own file, where there is one
+  std::string projector_note;           // which of its towers run with the model, or that none does
   std::optional<Model> model;           // else `problem` says why not
   std::string problem;                  // why sluice run refuses it; "": it does not
   std::string chat_name;                // of the template that sluice run would use; "": none
@@ -49,6 +50,15 @@ PackedElements packed_elements(const Model& model) {
   return packed;
 }
 
+std::string projector_note(const Model& model, const std::string& path) {
+  const Result<Model> joined = with_projector(model, path);
+  if (!joined) return cat(", not run: ", joined.error().text);
+  std::string names;
+  for (const ProgramKind kind : joined->programs())
+    if (is_tower(kind) && !model.has(kind)) names += cat(names.empty() ? ": " : ", ", program_name(kind));
+  return names.empty() ? ", known and not run" : names;
+}
+
 Result<Inspection> inspect(ModelFiles files) {
   TRY(Checkpoint opened, open_checkpoint(files.path));
   Inspection found;
@@ -58,6 +68,7 @@ Result<Inspection> inspect(ModelFiles files) {
   Result<Model> model = resolve(found.checkpoint);
   if (model) {
     found.model = *model;
+    if (found.projector) found.projector_note = projector_note(*model, found.files.projector);
     const Result<TextParts> text = open_text(*model);
     found.chat_name = text ? text->chat_name : "";
     found.problem = text ? "" : text.error().text;
@@ -172,7 +183,7 @@ std::string tower_lines(const Inspection& found) {
   out += tower_line(run, "") + tower_line(not_run, ", known and not run");
   if (found.projector) {
     out += line("towers", cat(found.projector->path(), ": ", found.projector->tensors().size(), " tensors, ",
-                              format_bytes(bytes_of(*found.projector)), ", known and not run"));
+                              format_bytes(bytes_of(*found.projector)), found.projector_note));
   }
   if (!found.files.draft_head.empty()) out += line("drafts", cat(found.files.draft_head, ": read with --draft mtp"));
   return unknown.empty() ? out : out + line("unknown", few_names(unknown));
@@ -362,7 +373,7 @@ CommandSpec inspect_command() {
               {"projector", "object or null", "the towers' own file, if there is one"},
               {"draft_head", "string or null", "the file of a draft head beside the model, which --draft mtp reads"},
               {"projector.path", "string", "a GGUF file"},
-              {"projector.tensors", "integer", "tensors of the towers, which are known and not run"},
+              {"projector.tensors", "integer", "tensors of the towers"},
               {"projector.bytes", "integer", "their bytes"},
               {"store", "object or null", "facts from the model's store; null for a path"},
               {"store.origin", "string", "`Ollama`, `Hugging Face` or `LM Studio`"},
