@@ -126,18 +126,18 @@ Result<PlacedMedia> place_media(const std::vector<int32_t>& ids, const std::vect
   PlacedMedia placed;
   std::vector<bool> taken(media.size());
   size_t places = 0;
-  for (const int32_t id : ids) {
-    if (!is_place(id, media)) {
-      placed.ids.push_back(id);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!is_place(ids[i], media)) {
+      placed.ids.push_back(ids[i]);
       continue;
     }
     ++places;
-    const PreparedMedia* const one = take(media, taken, id);
+    const PreparedMedia* const one = take(media, taken, ids[i]);
     if (one == nullptr) continue;
-    add_token(placed.ids, one->tokens.begin);
+    if (i == 0 || ids[i - 1] != one->tokens.begin) add_token(placed.ids, one->tokens.begin);
     placed.spans.push_back(span_at(placed.ids.size(), *one));
     placed.ids.insert(placed.ids.end(), one->rows(), one->tokens.row);
-    add_token(placed.ids, one->tokens.end);
+    if (i + 1 == ids.size() || ids[i + 1] != one->tokens.end) add_token(placed.ids, one->tokens.end);
   }
   if (places != media.size()) return wrong_number(places, media.size());
   return placed;

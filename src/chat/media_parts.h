@@ -35,7 +35,8 @@ struct PlacedMedia {
   std::vector<int32_t> ids;
   std::vector<MediaSpan> spans;
 };
-// `ids` have one token in the place of each, as templates write it. The numbers of both must agree.
+// `ids` have one token in the place of each, as templates write it, some with the tokens around it. The numbers of both
+// must agree.
 Result<PlacedMedia> place_media(const std::vector<int32_t>& ids, const std::vector<PreparedMedia>& media);
 // `ids` have all tokens already, as a golden's do: a run of a picture's tokens is the next picture.
 Result<std::vector<MediaSpan>> find_media(const std::vector<int32_t>& ids, const std::vector<PreparedMedia>& media);

@@ -264,7 +264,7 @@ bool is_query_of_attention(const Program& program, const Readers& readers, const
   if (end == program.ops.size() || run.chains.size() != 1) return false;
   const auto* attention = std::get_if<Attention>(&program.ops[end]);
   const ValueId made = run.chains.front().result;
-  return attention != nullptr && attention->is_causal_over_cache() && !attention->expand && run.append == nullptr &&
+  return attention != nullptr && attention->begins_by_window() && !attention->expand && run.append == nullptr &&
          is_same(program, attention->q, made) && type_of(program, attention->q).heads == type_of(program, made).heads &&
          !readers.outside(made, first, end + 1);
 }

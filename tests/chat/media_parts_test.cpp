@@ -38,6 +38,11 @@ TEST(MediaParts, GiveEveryPictureAsManyTokensAsItHasRows) {
   EXPECT_EQ(placed.spans[2].content[0], 3);
 }
 
+TEST(MediaParts, GetTheTokensAroundThemOnce) {
+  EXPECT_EQ(unwrap(place_media({kImageBegin, kImage, kImageEnd}, {picture(1, 1)})).ids,
+            (std::vector<int32_t>{kImageBegin, kImage, kImageEnd}));
+}
+
 TEST(MediaParts, MustBeAsManyAsThePromptHasPlacesFor) {
   EXPECT_EQ(place_media({5, kImage, kImage}, {picture(2, 1)}).error().text,
             "the conversation has places for 2 pictures and sounds: want 1, one for each that is given");

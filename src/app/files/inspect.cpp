@@ -380,7 +380,7 @@ CommandSpec inspect_command() {
               {"tensors[].bytes", "integer", "in the file"},
               {"tensors[].file", "string", "which of `files[]`"},
               {"tensors[].offset", "integer", "of the first byte in that file"},
-              {"tensors[].role", "string or null", "`text`, `tower` (not run) or `unknown`; null when the model is"},
+              {"tensors[].role", "string or null", "`text`, `tower` or `unknown`; null when the model is"},
           },
       .run = run,
   };

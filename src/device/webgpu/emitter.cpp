@@ -81,9 +81,6 @@ bool Emitter::emit_products_of(const FusedRun& run) {
   return run.kind == RunKind::linears ? emit_linears(run) : emit_gated(run);
 }
 
-// The host decodes the rows that a step wants.
-void Emitter::emit(const Embed& /*op*/) {}
-
 void Emitter::emit_check(ValueId id) {
   if (type(id).element != Element::f32) return;
   Kernel kernel{.name = "find_non_finite", .body = kFind, .extent = type(id).extent};

@@ -192,7 +192,15 @@ class Emitter {
   void emit_attention_own(const Attention& op);  // of the step's own rows
   // Declares first_seen(row) and last_seen(row) of a row of the kernel's extent; with use_step_rows().
   void use_seen(Kernel& kernel, const Attention& op) const;
-  bool emit_attention_tiles(const Attention& op);  // false: there is too little workgroup memory
+  // Both are in ops_attention_tiles.cpp and return false if there is too little workgroup memory.
+  bool emit_attention_tiles(const Attention& op);
+  bool emit_attention_tower(const Attention& op);  // of rows without positions
+  struct AttentionShape {
+    uint32_t heads = 1;  // of keys and values
+    uint32_t key_words = 0, value_words = 0, per_word = 1;
+    uint32_t queries = 0;  // of a tile
+  };
+  Kernel attention_tiles(const Attention& op, const AttentionShape& shape) const;
   // Declares page_of(sequence, position / 64), and page_entry(sequence, i) for slot groups.
   void use_pages(Kernel& kernel, uint32_t group) const;
 

@@ -144,12 +144,12 @@ uint32_t Number::word() const {
 }
 
 // Tiles of 64 positions; parts of as many each (ops_attention.cpp). A window may begin within a tile.
-uint64_t Grid::workgroups(uint64_t count, uint32_t last_position) const {
+uint64_t Grid::workgroups(uint64_t count, uint32_t last_position, uint32_t ahead) const {
   if (count < least_count || count > most_count) return 0;
   const uint64_t own = std::min<uint64_t>(count - std::min<uint64_t>(count, first_row), most_rows);
   uint64_t parts = 1;
   if (most_parts > 0) {
-    const uint64_t seen = window == 0 ? last_position + uint64_t{1} : std::min(window, last_position + 1);
+    const uint64_t seen = ahead + (window == 0 ? last_position + uint64_t{1} : std::min(window, last_position + 1));
     parts = std::min<uint64_t>((seen + 126) / 64, most_parts);
   }
   const uint64_t shares = std::min((own * items + per - 1) / per + lists, own * items);

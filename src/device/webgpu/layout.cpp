@@ -13,12 +13,16 @@ uint64_t aligned(uint64_t words) { return (words + 15) / 16 * 16; }
 
 }  // namespace
 
+bool is_decoded_by_host(const Program& program, const Embed& op) { return program.values[op.ids].type.width == 1; }
+
 WeightUses weight_uses(const Program& program) {
   WeightUses uses{std::vector<bool>(program.weights.size()), std::vector<bool>(program.weights.size())};
   for (const Op& op : program.ops) {
-    if (std::holds_alternative<Embed>(op)) continue;
-    const bool product = std::holds_alternative<Linear>(op) || std::holds_alternative<Experts>(op) ||
-                         std::holds_alternative<Attention>(op) || std::holds_alternative<Expand>(op);
+    const auto* embed = std::get_if<Embed>(&op);
+    if (embed != nullptr && is_decoded_by_host(program, *embed)) continue;
+    const bool product = embed != nullptr || std::holds_alternative<Linear>(op) ||
+                         std::holds_alternative<Experts>(op) || std::holds_alternative<Attention>(op) ||
+                         std::holds_alternative<Expand>(op);
     const auto* attention = std::get_if<Attention>(&op);
     const WeightId added = attention == nullptr ? kNone : attention->relative;
     for_each_weight(op, [&](WeightId id) { (product && id != added ? uses.matrix : uses.factor)[id] = true; });
@@ -66,7 +70,7 @@ void Layout::lay_out_values(std::span<const OpRange> together) {
   values_.resize(program_->values.size(), kNone);
   for (uint32_t i = 0; i < program_->inputs.size(); ++i) values_[program_->inputs[i].value] = step_.inputs[i];
   for (const Op& op : program_->ops)
-    if (const auto* embed = std::get_if<Embed>(&op)) {
+    if (const auto* embed = std::get_if<Embed>(&op); embed != nullptr && is_decoded_by_host(*program_, *embed)) {
       values_[embed->out] = static_cast<uint32_t>(end_);
       end_ = aligned(end_ + value_bytes(*program_, request_->maxima, embed->out) / 4);
     }

@@ -2,7 +2,7 @@
 //
 // The buffer `memory` has everything that a step reads and writes except caches and weights:
 //   step      the StepBuffer
-//   embedded  results of embed, which the host decodes and uploads; the rows stay in the file
+//   embedded  results of embed that the host decodes and uploads; the rows stay in the file
 //   arena     values, packed by their lifetimes (graph/arena.h)
 //   scratch   of one dispatch at a time
 //
@@ -74,6 +74,10 @@ struct WeightUses {
   std::vector<bool> factor, matrix;
 };
 WeightUses weight_uses(const Program& program);
+
+// Whether the host decodes the rows of a step. That keeps the table of a vocabulary off the GPU. Ids that come several
+// a row are those of position tables, which are small and whose rows are many.
+bool is_decoded_by_host(const Program& program, const Embed& op);
 
 class Layout {
  public:

@@ -22,7 +22,7 @@ Status check_cache(const PlanRequest& request) {
 // Embedded rows are decoded by the host before the step.
 Status check_embeds(const Program& program) {
   for (const Op& op : program.ops)
-    if (const auto* embed = std::get_if<Embed>(&op))
+    if (const auto* embed = std::get_if<Embed>(&op); embed != nullptr && is_decoded_by_host(program, *embed))
       if (std::none_of(program.inputs.begin(), program.inputs.end(),
                        [&](const NamedValue& input) { return input.value == embed->ids; }))
         return error(ErrorKind::unsupported, "embed: found ids that an op makes: want an input of the program");

@@ -25,6 +25,7 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
   Flight& flight = *flight_;
   for (const int32_t position : step.positions())
     flight.last_position = std::max(flight.last_position, static_cast<uint32_t>(position));
+  flight.ahead = positions_ahead(step);
   flight.reads.reserve(reads.size() + 1);
   for (const ReadRequest& read : reads) {
     CHECK(may_read(plan_->request(), read.value));
@@ -45,6 +46,20 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
   return ticket;
 }
 
+// As the inputs of attentions say.
+uint32_t WebGpuRunner::positions_ahead(const StepBuffer& step) const {
+  int32_t most = 0;
+  for (const Op& op : program().ops) {
+    const auto* attention = std::get_if<Attention>(&op);
+    if (attention == nullptr || attention->last == kNone || !attention->has_cache()) continue;
+    const Extent& extent = program().values[attention->q].type.extent;
+    const std::span<const int32_t> last = step.input_i32(static_cast<uint32_t>(input_of(program(), attention->last)));
+    for (size_t row = 0; row < last.size(); ++row)
+      most = std::max(most, last[row] - step.positions()[step.step_row(extent, row)]);
+  }
+  return static_cast<uint32_t>(most);
+}
+
 void WebGpuRunner::play(size_t end) {
   Flight& flight = *flight_;
   const uint32_t most = placed_->host().adapter().workgroups;
@@ -52,7 +67,7 @@ void WebGpuRunner::play(size_t end) {
     const BoundDispatch& dispatch = flight.variant->list[flight.next];
     const uint64_t rows = flight.step->rows_of(dispatch.extent);
     const uint64_t count = dispatch.grid.of_sequences ? flight.step->sequences() : rows;
-    const FoldedGrid grid = fold(dispatch.grid.workgroups(count, flight.last_position), most);
+    const FoldedGrid grid = fold(dispatch.grid.workgroups(count, flight.last_position, flight.ahead), most);
     if (grid.x > 0) commands_.dispatch(dispatch.pipeline, dispatch.binding, dispatch.uniform_offset, grid.x, grid.y);
   }
 }
@@ -158,7 +173,7 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
 void WebGpuRunner::upload_embedded(const StepBuffer& step) {
   for (const Op& op : program().ops) {
     const auto* embed = std::get_if<Embed>(&op);
-    if (embed == nullptr) continue;
+    if (embed == nullptr || !is_decoded_by_host(program(), *embed)) continue;
     const auto input = std::find_if(program().inputs.begin(), program().inputs.end(),
                                     [&](const NamedValue& one) { return one.value == embed->ids; });
     const auto ids = step.input_i32(static_cast<uint32_t>(input - program().inputs.begin()));

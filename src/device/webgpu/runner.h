@@ -45,7 +45,8 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
     const StepBuffer* step = nullptr;
     const Variant* variant = nullptr;
     uint32_t last_position = 0;
-    size_t next = 0;  // dispatch
+    uint32_t ahead = 0;  // positions that a row sees behind its own, at most
+    size_t next = 0;     // dispatch
   };
 
   std::span<std::byte> slot_memory(uint32_t /*slot*/) override { return {}; }
@@ -57,6 +58,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
 
   const Program& program() const { return plan_->program(); }
   void upload_step(const StepBuffer& step);
+  uint32_t positions_ahead(const StepBuffer& step) const;
   void upload_embedded(const StepBuffer& step);
   std::optional<DispatchCounts> dispatch_counts() const override;
 

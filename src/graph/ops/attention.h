@@ -156,8 +156,8 @@ struct Attention {
   }
   bool has_cache() const { return state.state != kNone; }
   bool has_own_rows() const { return k != kNone; }
-  // Over a cache alone, and up to the row's own position.
-  bool is_causal_over_cache() const { return !has_own_rows() && first == kNone && last == kNone; }
+  // Over a cache alone, from the start of the window or of the sequence.
+  bool begins_by_window() const { return !has_own_rows() && first == kNone; }
   KeyShape keys(const Program& program) const;
   ValueType result(const Program& program) const;
   Status check(const Program& program) const;

@@ -12,7 +12,7 @@ OpCase patches_case(uint32_t count, uint32_t from, uint32_t to, uint32_t width) 
   const Value index = c.integers(count, {.rows_of = extent}, {Symbol::media_rows, to});
   const Value patches = gather(x, index);
   c.output(patches);
-  c.output(linear(flatten(patches), c.weight({.rows = 7, .columns = count * width})));
+  c.output(scale(flatten(patches), 0.5f));
   c.media_steps();
   return c.done();
 }
@@ -60,7 +60,7 @@ OpCase blocks_of_patches_case() {
   const Value part = fold(add(x, x), 3);
   c.output(pool(part, c.input(3, 1, {}, {Symbol::media_rows, 3}), 2.0f));
   const Value rows = unfold(heads(scale(flatten(block), 0.5f), 18));
-  c.output(linear(rows, c.weight({.rows = 3, .columns = 10})));
+  c.output(l2_norm(rows, 1e-6f));
   c.media_steps();
   return c.done();
 }

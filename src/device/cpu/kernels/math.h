@@ -6,7 +6,7 @@
 //
 // gelu: erfc(z) = t exp(P(t) - z^2) with t = 1 / (1 + z / 2), z >= 0, as in Hastings' approximations (1955). P of
 // degree 9 is fitted to ln(erfc(z) exp(z^2) / t) in Chebyshev nodes over t in (0, 1], at most 1.9e-7 off. The result is
-// within 5e-7 |x| of the true value, and small results keep their digits.
+// within 3e-7 |x| of the true value, and small results keep their digits.
 #pragma once
 
 #include "graph/ops/elementwise.h"

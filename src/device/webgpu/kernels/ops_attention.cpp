@@ -163,7 +163,13 @@ constexpr const char* kParts = R"(
 struct Part { first: u32, last: u32, sequence: u32, begin: u32, end: u32 }
 var<workgroup> shared_part: Part;
 fn tiles_of_part(first: u32, last: u32) -> u32 { return (last / 64u - first / 64u + MOST_PARTS) / MOST_PARTS; }
-fn first_seen(last: u32) -> u32 { return select(last + 1u - p.window, 0u, p.window == 0u || last < p.window); }
+fn first_seen(at: u32) -> u32 { return select(at + 1u - p.window, 0u, p.window == 0u || at < p.window); }
+)";
+constexpr const char* kLastIsOwn = R"(
+fn last_seen(row: u32) -> u32 { return position(step_row(row)); }
+)";
+constexpr const char* kLastOfInput = R"(
+fn last_seen(row: u32) -> u32 { return memory[p.last + row]; }
 )";
 // Words of the cache are read four at once: of a key's, those of four positions; of a value's, neighbours. All of a
 // tile's are asked for before the first is needed.
@@ -196,8 +202,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let own_row = i / HEADS % own_rows;
   let row = p.first_row + own_row;
   if (thread == 0u) {
-    let last = position(step_row(row));
-    let first = first_seen(last);
+    let last = last_seen(row);
+    let first = first_seen(position(step_row(row)));
     let begin = first / 64u + part * tiles_of_part(first, last);
     shared_part = Part(first, last, sequence(step_row(row)), begin,
                        min(begin + tiles_of_part(first, last) - 1u, last / 64u));
@@ -317,8 +323,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let own_rows = min(rows() - p.first_row, MOST_ROWS);
   if (i >= own_rows * HEADS) { return; }
   if (thread == 0u) {
-    let last = position(step_row(p.first_row + i / HEADS));
-    let first = first_seen(last);
+    let last = last_seen(p.first_row + i / HEADS);
+    let first = first_seen(position(step_row(p.first_row + i / HEADS)));
     let tiles = last / 64u - first / 64u + 1u;
     let each = tiles_of_part(first, last);
     shared_part = Part(first, last, 0u, 0u, (tiles + each - 1u) / each);
@@ -445,7 +451,7 @@ void Emitter::emit(const Attention& op) {
                        .inputs = nope,
                        .outputs = decl.value_width});
 
-  if (class_ == TokenClass::decode && !latent && op.is_causal_over_cache()) return emit_attention_in_parts(op);
+  if (class_ == TokenClass::decode && !latent && op.begins_by_window()) return emit_attention_in_parts(op);
   if (!latent && emit_attention_tiles(op)) return;
   Kernel kernel{.name = "attention", .body = kAttention, .extent = type(op.q).extent};
   kernel.constants = {{"HEADS", heads},
@@ -492,7 +498,8 @@ void Emitter::emit_attention_in_parts(const Attention& op, const std::optional<H
     Kernel kernel{.name = name, .extent = type(op.q).extent, .threads = threads};
     kernel.constants = {{"HEADS", heads}, {"MOST_PARTS", most_parts}, {"MOST_ROWS", most}, {"PART_WORDS", part_words}};
     kernel.params = {{"parts", parts}, {"first_row", first_row}, {"window", op.window}};
-    kernel.snippets = {kMath, kParts};
+    kernel.snippets = {kMath, kParts, op.last == kNone ? kLastIsOwn : kLastOfInput};
+    if (op.last != kNone) kernel.params.push_back({"last", at(op.last)});
     use_reduce(kernel, adapter_);
     kernel.grid = {.items = heads, .first_row = first_row, .most_rows = most};
     return kernel;

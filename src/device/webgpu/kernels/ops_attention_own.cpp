@@ -1,6 +1,8 @@
-// attention to the step's own rows: keys and values are read where they lie in memory, as f32. A workgroup a head of a
-// row has a thread a key of the tile for scores, then a thread an element of the values. Tiles of 64 keys are merged in
-// ascending order; where they begin follows from the row's sequence, or from the first row that it sees (graph/seen.h).
+// attention to the step's own rows: keys and values are read where they lie in memory, as f32. Rows of towers are
+// usually computed by tiles of queries (ops_attention_tiles.cpp). The kernel here has a workgroup for each head of a
+// row: a thread for each key of the tile computes scores, then a thread for each element sums values. Tiles of 64 keys
+// are merged in ascending order. The row's sequence, or the first row that it sees, says where they begin
+// (graph/seen.h).
 #include "device/webgpu/emitter.h"
 #include "graph/op_check.h"
 
@@ -101,10 +103,10 @@ fn first_seen(row: u32) -> u32 {
   return select(at + 1u - p.window, 0u, p.window == 0u || at < p.window);
 }
 )";
-constexpr const char* kLastOfInput = R"(
+constexpr const char* kRowsLastOfInput = R"(
 fn last_seen(row: u32) -> u32 { return memory[p.last + row]; }
 )";
-constexpr const char* kLastIsOwn = R"(
+constexpr const char* kRowsLastIsOwn = R"(
 fn last_seen(row: u32) -> u32 { return position(step_row(row)); }
 )";
 
@@ -126,10 +128,11 @@ void Emitter::use_seen(Kernel& kernel, const Attention& op) const {
   if (op.first != kNone) kernel.params.push_back({"first", at(op.first)});
   if (op.last != kNone) kernel.params.push_back({"last", at(op.last)});
   kernel.snippets.emplace_back(op.first != kNone ? kFirstOfInput : kFirstOfWindow);
-  kernel.snippets.emplace_back(op.last != kNone ? kLastOfInput : kLastIsOwn);
+  kernel.snippets.emplace_back(op.last != kNone ? kRowsLastOfInput : kRowsLastIsOwn);
 }
 
 void Emitter::emit_attention_own(const Attention& op) {
+  if (!has_positions(type(op.q).extent) && op.relative == kNone && emit_attention_tower(op)) return;
   const KeyShape keys = op.keys(program_);
   const uint32_t heads = type(op.q).heads;
   Kernel kernel{.name = "attention_own", .body = kOwnAttention, .extent = type(op.q).extent};

@@ -1,7 +1,11 @@
-// attention of prompts, over caches that are not latent: a workgroup has a tile of queries, rows by the heads that
-// share a head of keys and values, and meets them with 64 positions at a time, those of a page. Pages are merged in
-// ascending order. What a query sees of a page is its own: its numbers go through the same operations, whichever others
-// are there.
+// attention of prompts, over caches that are not latent, and of a tower's rows to each other: a workgroup has a tile of
+// queries, rows by the heads that share a head of keys and values, and meets them with 64 positions at a time, those of
+// a page. Pages are merged in ascending order. What a query sees of a page is its own: its numbers go through the same
+// operations, whichever others are there.
+//
+// A tower's keys are [row][head][width]. A first kernel transposes them to [head][width][row], so that neighbouring
+// threads read neighbouring words, as in a page. Tiles begin at the first row that a query sees (graph/seen.h). Queries
+// with the same first row form a group, like those of one sequence.
 //
 // First four queries' scores of two positions a thread, whose 32 neighbours have the page's others; then words of the
 // values for several fours of queries a thread. Each asks for several words before it uses the first: what comes from
@@ -10,11 +14,12 @@
 #include <bit>
 
 #include "device/webgpu/emitter.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kLanes = 32, kMostQueries = 8;
+constexpr uint32_t kLanes = 32, kMostQueries = 8, kMostTowerQueries = 16;
 
 constexpr const char* kElement = R"(
 const ELEMENTS = 1u;
@@ -150,16 +155,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     if (thread == 0u) { shared_range = range_from(begin, count); }
     let range = workgroupUniformLoad(&shared_range);
     for (var tile = range.first_tile; tile <= range.last_tile; tile++) {
-      let page = page_of(range.sequence, tile) * PAGE_WORDS;
-      let keys = page + head * KEY_WORDS * 64u + lane;
-      let values = page + VALUES_AT + head * 64u * VALUE_WORDS;
-      var score = array(vec4f(), vec4f());
+${tile}      var score = array(vec4f(), vec4f());
       for (var word = 0u; word < KEY_WORDS; word += KEYS_AHEAD) {
         var a: array<u32, KEYS_AHEAD>;
         var b: array<u32, KEYS_AHEAD>;
         for (var n = 0u; n < KEYS_AHEAD; n++) {
-          a[n] = cache[keys + (word + n) * 64u];
-          b[n] = cache[keys + (word + n) * 64u + LANES];
+          a[n] = ${memory}[keys + (word + n) * ${key_stride}];
+          b[n] = ${memory}[keys + (word + n) * ${key_stride} + LANES];
         }
         for (var n = 0u; n < KEYS_AHEAD; n++) {
           for (var e = 0u; e < ELEMENTS; e++) {
@@ -194,7 +196,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         var ahead: array<u32, VALUES_AHEAD * OWN_WORDS>;
         for (var n = 0u; n < VALUES_AHEAD; n++) {
           for (var k = 0u; k < OWN_WORDS; k++) {
-            ahead[n * OWN_WORDS + k] = cache[values + (j + n) * VALUE_WORDS + min(own_word + k * VALUE_LANES, VALUE_WORDS - 1u)];
+            ahead[n * OWN_WORDS + k] = ${memory}[values + (j + n) * ${value_stride} + min(own_word + k * VALUE_LANES, VALUE_WORDS - 1u)];
           }
         }
         if (all_see) {
@@ -245,9 +247,37 @@ fn keep(first: u32, count: u32, query: u32, head: u32, i: u32, x: f32) {
 }
 )";
 
+// Where a tile of 64 keys and values begins.
+constexpr const char* kTileOfPage = R"(      let page = page_of(range.sequence, tile) * PAGE_WORDS;
+      let keys = page + head * KEY_WORDS * 64u + lane;
+      let values = page + VALUES_AT + head * 64u * VALUE_WORDS;
+)";
+constexpr const char* kTileOfRows = R"(      let first_key = range.sequence + tile * 64u;
+      let keys = p.keys + head * KEY_WORDS * rows() + first_key + lane;
+      let values = p.v + (first_key * CACHE_HEADS + head) * VALUE_WORDS;
+)";
+
+// Keys are counted from the first row that a query sees, which stands for its sequence.
+constexpr const char* kSeenRows = R"(
+fn first_seen(row: u32) -> u32 { return 0u; }
+fn last_seen(row: u32) -> u32 { return memory[p.last + row] - memory[p.first + row]; }
+fn sequence(row: u32) -> u32 { return memory[p.first + row]; }
+alias Pack = f32;
+fn unpack(word: u32) -> Pack { return bitcast<f32>(word); }
+)";
+
+constexpr const char* kTurnedKeys = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  if (i < rows() * COLUMNS) { memory[p.out + i] = memory[p.k + i % rows() * COLUMNS + i / rows()]; }
+}
+)";
+
 // As many queries as find room, up to eight: sixteen are no faster (docs/experiments.md). 0: not even four.
-uint32_t queries_of(const Adapter& adapter, uint32_t key_elements) {
-  for (uint32_t queries = kMostQueries; queries >= 4; queries /= 2) {
+uint32_t queries_of(const Adapter& adapter, uint32_t key_elements, uint32_t most) {
+  for (uint32_t queries = most; queries >= 4; queries /= 2) {
     const uint32_t fours = key_elements + 64 + 1 + 8 * 4;  // of four queries: with what may be kept to reduce
     if (fours * queries / 4 * 16 + queries * 12 + 64 <= adapter.workgroup_bytes) return queries;
   }
@@ -256,23 +286,20 @@ uint32_t queries_of(const Adapter& adapter, uint32_t key_elements) {
 
 }  // namespace
 
-bool Emitter::emit_attention_tiles(const Attention& op) {
-  const StateDecl& decl = program_.states[op.state.state];
-  const StateLayout& cache = layout_.state(op.state.state);
+// All but what it reads keys and values from.
+Kernel Emitter::attention_tiles(const Attention& op, const AttentionShape& shape) const {
+  Kernel kernel{.name = "attention_tiles", .extent = type(op.q).extent};
+  kernel.threads = shape.queries / 4 * kLanes;
   const uint32_t heads = type(op.q).heads;
-  const uint32_t queries = queries_of(adapter_, cache.key_words * cache.per_word);
-  if (queries == 0) return false;
-  Kernel kernel{.name = "attention_tiles", .body = kAttentionTiles, .extent = type(op.q).extent};
-  kernel.threads = queries / 4 * kLanes;
-  const uint32_t value_lanes = std::clamp(std::bit_ceil(cache.value_words), kLanes, kernel.threads);
-  const uint32_t own_words = (cache.value_words + value_lanes - 1) / value_lanes;
-  const uint32_t keys_ahead = std::min(cache.key_words & (~cache.key_words + 1),
+  const uint32_t value_lanes = std::clamp(std::bit_ceil(shape.value_words), kLanes, kernel.threads);
+  const uint32_t own_words = (shape.value_words + value_lanes - 1) / value_lanes;
+  const uint32_t keys_ahead = std::min(shape.key_words & (~shape.key_words + 1),
                                        adapter_.is_software ? 1u : 8u);  // a power of two that divides
   const uint32_t values_ahead = adapter_.is_software ? 1 : std::max(std::bit_floor(8 / own_words), 1u);
   kernel.constants = {{"HEADS", heads},
-                      {"CACHE_HEADS", decl.heads},
+                      {"CACHE_HEADS", shape.heads},
                       {"QUERY_WIDTH", type(op.q).width},
-                      {"QUERIES", queries},
+                      {"QUERIES", shape.queries},
                       {"LANES", kLanes},
                       {"VALUE_LANES", value_lanes},
                       {"KEYS_AHEAD", keys_ahead},
@@ -281,10 +308,57 @@ bool Emitter::emit_attention_tiles(const Attention& op) {
   const bool in_subgroups = subgroup_lanes(adapter_) >= kLanes;
   if (in_subgroups) use_subgroups(kernel, adapter_);
   kernel.snippets = {kMath, in_subgroups ? kReduceBySubgroups : kReduce,
-                     cache.per_word == 1 ? kElement : kElementOfPair};
+                     shape.per_word == 1 ? kElement : kElementOfPair};
+  kernel.grid = {.items = heads / shape.heads, .per = shape.queries, .times = shape.heads};
+  return kernel;
+}
+
+bool Emitter::emit_attention_tiles(const Attention& op) {
+  const StateDecl& decl = program_.states[op.state.state];
+  const StateLayout& cache = layout_.state(op.state.state);
+  const uint32_t queries = queries_of(adapter_, cache.key_words * cache.per_word, kMostQueries);
+  if (queries == 0) return false;
+  Kernel kernel = attention_tiles(op, {.heads = decl.heads,
+                                       .key_words = cache.key_words,
+                                       .value_words = cache.value_words,
+                                       .per_word = cache.per_word,
+                                       .queries = queries});
+  kernel.body =
+      fill(kAttentionTiles,
+           {{"tile", kTileOfPage}, {"memory", "cache"}, {"key_stride", "64u"}, {"value_stride", "VALUE_WORDS"}});
   use_cache(kernel, op.state.state, Access::read);
   use_seen(kernel, op);
-  kernel.grid = {.items = heads / decl.heads, .per = queries, .times = decl.heads};
+  add(kernel);
+  return true;
+}
+
+bool Emitter::emit_attention_tower(const Attention& op) {
+  const KeyShape keys = op.keys(program_);
+  const uint32_t queries = queries_of(adapter_, keys.key_width, kMostTowerQueries);
+  if (queries == 0) return false;
+  const uint32_t turned = scratch(most_rows(type(op.k).extent) * columns(op.k));
+  Kernel turning{.name = "turned_keys", .body = kTurnedKeys, .extent = type(op.k).extent};
+  turning.constants = {{"COLUMNS", columns(op.k)}};
+  turning.params = {{"k", at(op.k)}, {"out", turned}};
+  turning.bindings = {memory()};
+  turning.grid = {.items = columns(op.k), .per = kThreads};
+  add(turning);
+  Kernel kernel = attention_tiles(
+      op, {.heads = keys.heads, .key_words = keys.key_width, .value_words = keys.value_width, .queries = queries});
+  kernel.name = "attention_tower";
+  kernel.body = fill(kAttentionTiles, {{"tile", kTileOfRows},
+                                       {"memory", "memory"},
+                                       {"key_stride", "rows()"},
+                                       {"value_stride", "(CACHE_HEADS * VALUE_WORDS)"}});
+  kernel.constants.insert(kernel.constants.end(), {{"KEY_WIDTH", keys.key_width},
+                                                   {"KEY_WORDS", keys.key_width},
+                                                   {"VALUE_WIDTH", keys.value_width},
+                                                   {"VALUE_WORDS", keys.value_width}});
+  kernel.params.insert(kernel.params.end(),
+                       {{"keys", turned}, {"v", at(op.v)}, {"first", at(op.first)}, {"last", at(op.last)}});
+  kernel.bindings = {memory()};
+  kernel.snippets.emplace_back(kSeenRows);
+  use_step_rows(kernel);
   add(kernel);
   return true;
 }

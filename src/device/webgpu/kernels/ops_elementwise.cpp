@@ -20,7 +20,10 @@ fn ${name}(x: f32) -> f32 { return x / (1.0 + exact_exp(-x)); }
 fn ${name}(x: f32) -> f32 { return sigmoid(x); }
 )",
     R"(
-fn ${name}(x: f32) -> f32 { return select(x, 0.0, x < 0.0); }
+fn ${name}(x: f32) -> f32 {
+  // Compilers take a comparison and a choice for max(), which loses a NaN: bits are safe from them.
+  return select(select(x, 0.0, x < 0.0), x, is_nan(x));
+}
 )",
     // x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt(2)) / 2, erfc as the CPU has it (device/cpu/kernels/math.h).
     R"(
@@ -102,20 +105,21 @@ void Emitter::emit(const Scale& op) {
   add(kernel);
 }
 
-// A NaN is neither below nor above.
+// A NaN stays; see relu above.
 void Emitter::emit(const Clamp& op) {
   Kernel kernel = elementwise("clamp", R"(
 fn element(i: u32) -> f32 {
   let x = load(p.x + i);
   let low = factors[p.low];
   let high = factors[p.high];
-  return select(select(x, high, x > high), low, x < low);
+  return select(select(select(x, high, x > high), low, x < low), x, is_nan(x));
 }
 )",
                               op.out);
   kernel.params.insert(kernel.params.end(),
                        {{"x", at(op.x)}, {"low", layout_.factor(op.low)}, {"high", layout_.factor(op.high)}});
   kernel.bindings.push_back(factors());
+  kernel.snippets.emplace_back(kMath);
   add(kernel);
 }
 

@@ -1,4 +1,4 @@
-// gather, scatter, pool, slice: a thread an element.
+// gather, scatter, pool, slice: a thread for each element. embed: a thread for each 16.
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/wgsl_template.h"
 
@@ -13,7 +13,44 @@ fn element(i: u32) -> f32 {
 }
 )";
 
+// Of the ids in this tile of the table.
+constexpr const char* kEmbed = R"(
+const PARTS = (WIDTH + 15u) / 16u;
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  if (i >= rows() * IDS * PARTS) { return; }
+  let row = word(p.ids + i / PARTS) - p.first_row;
+  if (row >= p.tile_rows) { return; }
+  let part = i % PARTS;
+  let x = w_16(row, part);
+  let to = p.out + i / PARTS * WIDTH + part * 16u;
+  for (var k = 0u; k < 16u && part * 16u + k < WIDTH; k++) { store(to + k, x[k / 4u][k % 4u] * p.scale); }
+}
+)";
+
 }  // namespace
+
+// The host decodes what has one id a row: the rows of a vocabulary that a step wants.
+void Emitter::emit(const Embed& op) {
+  if (is_decoded_by_host(program_, op)) return;
+  const uint32_t width = type(op.out).width, ids = type(op.ids).width;
+  const std::vector<WeightTile>& tiles = layout_.matrix(op.weight).tiles;
+  for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
+    Kernel kernel{.name = "embed", .body = kEmbed, .extent = type(op.out).extent};
+    kernel.constants = {{"WIDTH", width}, {"IDS", ids}};
+    kernel.params = {{"ids", at(op.ids)},
+                     {"out", at(op.out)},
+                     {"scale", op.scale},
+                     {"first_row", static_cast<uint32_t>(tiles[tile].first_row)},
+                     {"tile_rows", static_cast<uint32_t>(tiles[tile].rows)}};
+    kernel.bindings = {memory(), weight("w", op.weight, tile)};
+    kernel.snippets = {decoder(op.weight, "w")};
+    kernel.grid = {.items = uint64_t{ids} * ((width + 15) / 16), .per = kThreads};
+    add(kernel);
+  }
+}
 
 void Emitter::emit(const Gather& op) {
   Kernel kernel = elementwise("gather", fill(kByIndex, {{"otherwise", "0.0"}}), op.out);
