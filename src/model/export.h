@@ -1,4 +1,5 @@
-// The contents of the GGUF file that `sluice convert` writes: a model's text part, with llama.cpp's names and keys.
+// The contents of the GGUF files that `sluice convert` writes: a model's text part, and its towers, with llama.cpp's
+// names and keys.
 //
 //   TRY(const GgufExport out, export_gguf(model, *find_mix("q4_k_m")));
 //   for (auto& key : out.keys) writer.add_key(key.name, key.value);      // and the tokenizer's, which text/ knows
@@ -48,6 +49,11 @@ enum class ExpertLayout : uint8_t { stacked, packed };
 inline constexpr uint32_t kPackedAlignment = 4096;
 Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules = {},
                                ExpertLayout layout = ExpertLayout::stacked);
+
+// The towers, as llama.cpp's mmproj file has them. Matrices stay f16, bf16 or f32, others become bf16; vectors, tables
+// of positions and convolutions are f32. One sentence where the checkpoint has none, is a GGUF file itself, or says of
+// one what no key of such a file can say.
+Result<GgufExport> export_projector(const Model& model);
 
 // A tensor that convert would write for a model of which only the configuration is known.
 struct OutlinedTensor {

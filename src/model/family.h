@@ -27,6 +27,21 @@ struct MadeTensor {
   std::vector<float> values;  // one dimension, stored as F32
 };
 
+// A tensor of an mmproj file that is computed from a weight, in whose place it is written.
+struct ProjectorTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // outermost first
+  std::string weight;          // canonical name
+  std::function<std::vector<float>(const TensorSource& weight)> values;
+};
+
+// What llama.cpp's mmproj file says of a tower beside the tensors of its weight table.
+struct ProjectorPart {
+  std::vector<GgufMetadata::Entry> keys;
+  std::vector<ProjectorTensor> tensors = {};
+  std::string problem = {};  // what of the configuration no key says: "rope theta is 50: want 100"; "": nothing
+};
+
 // One program of a model. The text program is the first; others may share its weights.
 struct FamilyProgram {
   ProgramKind kind{};
@@ -45,6 +60,7 @@ struct FamilyProgram {
   std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
   uint32_t film_frames = 1;
   TowerTokens tokens = {};
+  ProjectorPart projector = {};
   bool sees_ahead = false;  // rows of one picture see later rows of it where the text program takes "last"
 };
 

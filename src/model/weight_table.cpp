@@ -130,6 +130,10 @@ float transformed(Transform transform, float x) {
     case Transform::plus_one: return 1.0f + x;
     case Transform::minus_exp: return static_cast<float>(-std::exp(static_cast<double>(x)));
     case Transform::minus: return -x;
+    case Transform::softplus: {
+      const auto wide = static_cast<double>(x);
+      return static_cast<float>(std::max(wide, 0.0) + std::log1p(std::exp(-std::abs(wide))));
+    }
     case Transform::none: break;
   }
   return x;

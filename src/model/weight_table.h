@@ -22,7 +22,7 @@
 namespace sluice {
 
 // The change of a vector at load when a source keeps it in another form than GGUF. GGUF's form is the program's.
-enum class Transform : uint8_t { none, plus_one, minus_exp, minus };  // x, 1 + x, -exp(x), -x
+enum class Transform : uint8_t { none, plus_one, minus_exp, minus, softplus };  // x, 1 + x, -exp(x), -x, ln(1 + exp(x))
 
 // The place of a weight in one source: a tensor of its own, or rows [first_row, first_row + rows) of a tensor of
 // `total_rows` rows (of each expert). A '*' in the name stands for an expert's number; each expert then is a tensor of

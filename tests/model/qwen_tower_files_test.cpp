@@ -264,6 +264,33 @@ TEST(QwenTowerFiles, OfMlxGiveTheSameRows) {
   EXPECT_EQ(model.tower_tokens(ProgramKind::vision).film_row, 755);
 }
 
+std::vector<float> written_values(const GgufExport& towers, const std::string& name) {
+  const auto tensor = std::ranges::find(towers.tensors, name, &ExportTensor::name);
+  EXPECT_NE(tensor, towers.tensors.end()) << name;
+  EXPECT_EQ(tensor->format, Format::f32);
+  ThreadPool pool(1);
+  std::vector<float> values;
+  unwrap(convert_rows(*tensor, pool, [&](std::span<const std::byte> piece) -> Status {
+    const size_t at = values.size();
+    values.resize(at + piece.size() / sizeof(float));
+    std::memcpy(values.data() + at, piece.data(), piece.size());
+    return {};
+  }));
+  return values;
+}
+
+TEST(QwenTowerFiles, AreWrittenWithAKernelForEachFrame) {
+  Tensors expected;
+  add_llama_cpp(original(), expected);
+  for (const bool channels_last : {false, true}) {
+    const GgufExport towers = unwrap(export_projector(unwrap(changed([](Json&) {}, channels_last))));
+    EXPECT_EQ(towers.tensors.size(), expected.stored().size());
+    for (const StoredTensor& tensor : expected.stored())
+      if (starts_with(tensor.name, "v.patch_embd.weight"))
+        EXPECT_EQ(written_values(towers, tensor.name), values_of(tensor)) << tensor.name;
+  }
+}
+
 // --- what is refused: the text runs on without the tower
 
 void set(Json& config, const std::string& name, Json value) {
@@ -318,6 +345,16 @@ TEST(QwenTowerFiles, NameWhatIsMissing) {
               std::erase_if(config.as_object(), [](const auto& member) { return member.first == "vision_config"; });
             })),
             "made: has no vision tower: want a model that takes pictures");
+}
+
+TEST(QwenTowerFiles, AreNotWrittenWhereAKeyIsMissingForThem) {
+  const auto refusal = [](const Model& model) { return export_projector(model).error().text; };
+  EXPECT_EQ(refusal(unwrap(gguf_model(add_ollama, ollama_keys()))),
+            "made.gguf: towers of a GGUF file: want a Hugging Face directory to write them");
+  EXPECT_EQ(refusal(unwrap(changed([](Json& config) { set(config, "hidden_act", "gelu"); }))),
+            "made: vision tower: layers have the exact GELU: want its tanh form");
+  EXPECT_EQ(refusal(unwrap(changed([](Json& config) { set(config, "depth", 0); }))),
+            "made/config.json: vision_config.depth is 0: want 1 to 512");
 }
 
 TEST(QwenTowerFiles, NameKeysOfAnotherTower) {

@@ -1,10 +1,12 @@
-// sluice convert: a model's text part as a GGUF file or several, in llama.cpp's names and keys.
+// sluice convert: a model's text part as a GGUF file or several, in llama.cpp's names and keys; its towers as an mmproj
+// file.
 //
 // Streams: rows pass through some at a time, so that a model larger than memory can be converted. Files are written
 // beside their names and renamed when all are written. The digest of several files stands in the header of each: it is
 // put there last.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,6 +33,12 @@ constexpr std::string_view kGgufSuffix = ".gguf";
 struct Converted {
   std::vector<std::string> files;
   uint64_t tensors = 0, bytes = 0, left_out = 0;
+
+  void count(const GgufExport& exported) {
+    tensors += exported.tensors.size();
+    left_out += exported.left_out.size();
+    for (const ExportTensor& tensor : exported.tensors) bytes += tensor_bytes(tensor.format, tensor.shape).value_or(0);
+  }
 };
 
 // One file to write: its keys and a run of the tensors.
@@ -174,6 +182,16 @@ Status name_set(OutputFile& output, const ChecksumValue& digest, size_t parts, A
   return file.write_start(header.all());
 }
 
+// The file of the towers; none without --mmproj.
+Result<std::optional<GgufExport>> towers_to_write(const Arguments& arguments, const Model& model) {
+  if (!arguments.given("--mmproj")) return std::optional<GgufExport>();
+  const std::string& file = arguments.text("--mmproj");
+  if (file == arguments.positionals()[1])
+    return error(ErrorKind::invalid, "--mmproj ", printable(file), ": is the file of the text part: want another");
+  TRY(GgufExport towers, export_projector(model));
+  return std::optional(std::move(towers));
+}
+
 Result<Converted> convert(const Arguments& arguments, Console& console) {
   TRY(const std::vector<FormatRule> rules, parse_rules(arguments));
   TRY(const std::string path, model_path(arguments.positionals()[0]));
@@ -183,8 +201,13 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
   TRY(const std::vector<GgufMetadata::Entry> keys, tokenizer_keys(model));
   out.keys.insert(out.keys.end(), keys.begin(), keys.end());
   TRY(std::vector<OutputFile> outputs, plan_files(arguments, out));
-  Converted done{.files = {}, .tensors = out.tensors.size(), .left_out = out.left_out.size()};
-  for (const uint64_t bytes : sizes_of(out.tensors)) done.bytes += bytes;
+  TRY(const std::optional<GgufExport> towers, towers_to_write(arguments, model));
+  Converted done;
+  done.count(out);
+  if (towers) {
+    done.count(*towers);
+    done.left_out -= model.tower_tensors().size();
+  }
   ProgressLine progress(console, cat("converting to ", printable(arguments.positionals()[1])), "bytes");
   ThreadPool pool(thread_count(arguments));
   Writer writer(pool, progress, done.bytes);
@@ -194,8 +217,13 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
     files.push_back(std::move(file));
     done.files.push_back(output.path);
   }
-  TRY_STATUS(model.checkpoint().check_unchanged());
   for (size_t i = 0; i < files.size(); ++i) TRY_STATUS(name_set(outputs[i], writer.digest(), files.size(), files[i]));
+  if (towers) {
+    done.files.push_back(arguments.text("--mmproj"));
+    TRY(AtomicFile file, writer.write({done.files.back(), towers->keys, towers->tensors}));
+    files.push_back(std::move(file));
+  }
+  TRY_STATUS(model.checkpoint().check_unchanged());
   // The first last: without a digest in it, as others write it, none of the later ones may have one.
   for (auto file = files.rbegin(); file != files.rend(); ++file) TRY_STATUS(file->commit());
   return done;
@@ -215,9 +243,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   }
   const std::string more = done.files.size() == 1 ? "" : cat(" and ", done.files.size() - 1, " more");
   console.out(cat(done.files.front(), more, ": ", done.tensors, " tensors, ", format_bytes(done.bytes), ", ", format));
-  console.out(done.left_out == 0
-                  ? std::string("\n")
-                  : cat("; ", done.left_out, " tensors are no part of the text model and were left out\n"));
+  console.out(done.left_out == 0 ? std::string("\n") : cat("; ", done.left_out, " other tensors were left out\n"));
   return 0;
 }
 
@@ -228,7 +254,7 @@ CommandSpec convert_command() {
   static const std::string to_help = cat("the weight format of the matrices, or a mix; required: ", mix_names(", "));
   return {
       .name = "convert",
-      .summary = "Writes a model's text part as GGUF",
+      .summary = "Writes a model as GGUF",
       .text =
           "Names, keys and the choice of formats are llama.cpp's, so other programs read the file. bf16, f16, f32 "
           "and q8_0 give every matrix that format. The other formats are mixes: the head and, in some layers, "
@@ -239,7 +265,8 @@ CommandSpec convert_command() {
           "expert becomes one run in the file, so that one read brings it. Its matrices are then tensors of their "
           "own. Other programs do not look for them and say that a tensor is missing. Patterns fit the names "
           "without --pack-experts. With a --split option FILE.gguf becomes FILE-00001-of-00003.gguf and so on, and "
-          "any of them opens the whole. Towers for pictures and sounds are left out.",
+          "any of them opens the whole. Towers for pictures and sounds are left out, unless --mmproj names a file for "
+          "them. Their matrices are not quantised.",
       .positionals = {{"MODEL", true, "a Hugging Face directory or a GGUF file; demo is the built-in model"},
                       {"FILE.gguf", true,
                        "the file to write; an existing file is replaced once the new one is complete"}},
@@ -266,6 +293,11 @@ CommandSpec convert_command() {
                    .kind = OptionKind::integer,
                    .help = "several files with at most so many tensors each",
                    .least = 1},
+                  {.name = "--mmproj",
+                   .argument = "FILE",
+                   .kind = OptionKind::text,
+                   .help = "also writes the towers for pictures and sounds, to a GGUF file of their own; MODEL must be "
+                           "a Hugging Face directory"},
                   threads_option(),
                   {.name = "--json", .help = "print one JSON object"}},
       .examples = {{"sluice convert ./gemma gemma-q8_0.gguf --to q8_0",
@@ -277,7 +309,7 @@ CommandSpec convert_command() {
                {"format", "string", "as --to gave it"},
                {"tensors", "integer", "tensors written"},
                {"bytes", "integer", "of the tensors, without padding"},
-               {"left_out", "integer", "tensors that are no part of the text model"}},
+               {"left_out", "integer", "tensors of the model that were not written"}},
       .run = run,
   };
 }

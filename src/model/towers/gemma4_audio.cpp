@@ -206,6 +206,7 @@ std::optional<FamilyProgram> audio_tower(const Checkpoint& checkpoint, const Sou
   AudioConfig config = *std::move(read);
   config.text_hidden = hidden;
   tower.weights = audio_weights(config);
+  tower.projector = audio_projector(config);
   tower.make_weights = [config](BoundWeights& own) { make_audio_weights(config, own); };
   tower.record = [config](Recorder& recorder, const BoundWeights&, const BoundWeights& own, const TextOptions&) {
     AudioProgram(recorder, config, own).record();

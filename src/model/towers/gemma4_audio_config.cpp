@@ -55,7 +55,6 @@ Status channels_of_hugging_face(AudioConfig& c, const ConfigReader& reader) {
 // GGUF says the widths by shapes.
 Status shapes_of_gguf(AudioConfig& c, const Checkpoint& checkpoint, const SourceNames& names) {
   c.of_ollama = names.find("mm.a.fc.weight") != nullptr;
-  c.scale_is_raw = false;
   c.clipped = names.find("a.blk.0.attn_q.input_min") != nullptr;
   const auto rows_of = [&](const char* name) -> Result<uint32_t> {
     const StoredTensor* tensor = names.find(name);
@@ -96,7 +95,8 @@ void audio_attention_weights(WeightTable& t, const AudioConfig& c, const std::st
   for (const auto& [name, gguf] : {std::pair("q_proj", "attn_q"), {"k_proj", "attn_k"}, {"v_proj", "attn_v"}})
     add_clipped_linear(t, name, matrix(c.hidden, c.hidden), cat("self_attn.", name), block + gguf, bounds);
   t.add("relative_k_proj", matrix(c.hidden, c.hidden), "self_attn.relative_k_proj.weight", (block + relative).c_str());
-  t.add("per_dim_scale", vector_of(c.head_dim()), {{"self_attn.per_dim_scale"}},
+  t.add("per_dim_scale", vector_of(c.head_dim()),
+        {{.name = "self_attn.per_dim_scale", .transform = Transform::softplus}},
         {{block + "per_dim_scale.weight"}, {block + "per_dim_scale"}});
   add_clipped_linear(t, "o_proj", matrix(c.hidden, c.hidden), "self_attn.post", block + "attn_out", bounds);
   t.add("post_attention_norm", vector_of(c.hidden), "norm_post_attn.weight", (block + post_norm).c_str());
@@ -157,17 +157,13 @@ Values depthwise_taps_first(const TensorSource& stored) {
   return ordered;
 }
 
-// Of each head: softplus(per_dim_scale) / (root of the head's width * ln 2).
+// Of each head: per_dim_scale / (root of the head's width * ln 2).
 Values q_scale(const AudioConfig& c, const TensorSource& per_dim_scale) {
   const double factor = 1.0 / (std::sqrt(static_cast<double>(c.head_dim())) * std::numbers::ln2);
   const Values of_head = decoded(per_dim_scale);
   Values scales;
   for (uint32_t head = 0; head < c.heads; ++head)
-    for (const float value : of_head) {
-      const auto x = static_cast<double>(value);
-      const double positive = c.scale_is_raw ? std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))) : x;
-      scales.push_back(static_cast<float>(positive * factor));
-    }
+    for (const float value : of_head) scales.push_back(static_cast<float>(static_cast<double>(value) * factor));
   return scales;
 }
 
@@ -225,6 +221,24 @@ Result<AudioConfig> read_audio(const Checkpoint& checkpoint, const SourceNames& 
   if (spelling.right != 0) return reader.complain(table, &spelling.right, cat("is ", spelling.right, ": want 0"));
   config.window = spelling.chunk;
   return config;
+}
+
+// GGUF has no keys for the window, the cap and the weight of residuals.
+ProjectorPart audio_projector(AudioConfig c) {
+  const AudioConfig usual;
+  AudioSpelling spelling{.chunk = c.window, .left = c.window + 1};
+  ProjectorPart part{.keys = gguf_keys(audio_fields(c, spelling), "clip.audio")};
+  part.keys.insert(part.keys.end(), {{"clip.audio.projector_type", std::string("gemma4a")},
+                                     {"clip.audio.feed_forward_length", 4 * c.hidden},
+                                     {"clip.audio.projection_dim", c.text_hidden},
+                                     {"clip.audio.num_mel_bins", kBands}});
+  if (c.window != usual.window)
+    part.problem = cat("frames see ", c.window, " frames: want ", usual.window);
+  else if (c.softcap != usual.softcap)
+    part.problem = cat("the attention cap is ", c.softcap, ": want ", usual.softcap);
+  else if (c.residual != usual.residual)
+    part.problem = cat("the residual weight is ", c.residual, ": want ", usual.residual);
+  return part;
 }
 
 WeightTable audio_weights(const AudioConfig& c) {

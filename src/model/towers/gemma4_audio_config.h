@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "model/config.h"
+#include "model/family.h"
 #include "model/weight_table.h"
 
 namespace sluice::gemma4 {
@@ -18,8 +19,7 @@ struct AudioConfig {
   uint32_t window = 12;                // frames that a frame sees, itself among them
   float eps = 1e-6f, softcap = 50.0f, residual = 0.5f;
   bool clipped = false;
-  bool of_ollama = false;    // GGUF with Ollama's own names
-  bool scale_is_raw = true;  // per_dim_scale before its softplus
+  bool of_ollama = false;  // GGUF with Ollama's own names
   uint32_t text_hidden = 0;
 
   uint32_t head_dim() const { return hidden / heads; }
@@ -27,6 +27,7 @@ struct AudioConfig {
 
 Result<AudioConfig> read_audio(const Checkpoint& checkpoint, const SourceNames& names, const std::string& keys);
 WeightTable audio_weights(const AudioConfig& config);
+ProjectorPart audio_projector(AudioConfig config);
 // Weights that are computed from stored ones: kSecondConv with ".0", ".1", ".2", a matrix for each row of the kernel of
 // the second convolution; of each layer "q_scale", "relative" and "conv".
 void make_audio_weights(const AudioConfig& config, BoundWeights& weights);

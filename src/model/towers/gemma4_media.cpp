@@ -1,5 +1,7 @@
 #include "model/towers/gemma4_media.h"
 
+#include <algorithm>
+
 #include "base/limits.h"
 #include "base/text.h"
 #include "media/resize.h"
@@ -9,6 +11,8 @@ namespace sluice::gemma4 {
 namespace {
 
 constexpr const char* kPicture = "image";  // as tokens and configurations call it
+constexpr const char* kMaxPixels = "clip.vision.image_max_pixels";
+constexpr uint32_t kImageSize = 224;  // llama.cpp wants one and does not use it
 constexpr const char* kFilmToken = "<|video|>";
 
 int32_t token_of_config(const Json& config, const std::string& name) {
@@ -66,12 +70,33 @@ TowerTokens tower_tokens(const Checkpoint& checkpoint, const std::string& medium
           .film_row = medium == kPicture ? token_of_config(*config, "video_token_id") : -1};
 }
 
-uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise) {
+uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise, uint32_t side) {
+  if (const GgufValue* key = checkpoint.key(kMaxPixels)) {
+    const auto* pixels = std::get_if<uint32_t>(key);
+    const uint32_t fitting = pixels == nullptr ? 0 : static_cast<uint32_t>(*pixels / (uint64_t{side} * side));
+    return fitting > 0 && fitting <= kMaxTowerRows ? fitting : otherwise;
+  }
   const Json* rows = max_soft_tokens(checkpoint);
   const bool known =
       rows != nullptr && rows->is_integer() && rows->as_integer() > 0 && rows->as_integer() <= kMaxTowerRows;
   return known ? static_cast<uint32_t>(rows->as_integer()) : otherwise;
 }
+
+uint32_t picture_pixels(uint32_t max_rows, uint32_t side) {
+  return static_cast<uint32_t>(std::min(uint64_t{max_rows} * side * side, uint64_t{UINT32_MAX}));
+}
+
+void add_picture_keys(std::vector<GgufMetadata::Entry>& keys, const char* projector, uint32_t hidden,
+                      uint32_t max_pixels) {
+  keys.insert(keys.end(), {{"clip.vision.projector_type", std::string(projector)},
+                           {"clip.vision.projection_dim", hidden},
+                           {"clip.vision.image_size", kImageSize},
+                           {kMaxPixels, max_pixels},
+                           {"clip.vision.image_mean", GgufArray<float>{0, 0, 0}},
+                           {"clip.vision.image_std", GgufArray<float>{1, 1, 1}}});
+}
+
+HeadOrder colours_behind(uint32_t side) { return {.groups = side * side, .per_group = kPixelColours, .columns = true}; }
 
 Result<Picture> resized_picture(const Picture& picture, uint32_t block, uint32_t max_rows, Resizing resizing) {
   if (picture.width == 0 || picture.height == 0)

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "model/tower.h"
+#include "model/weight_table.h"
 
 namespace sluice::gemma4 {
 
@@ -16,11 +17,22 @@ std::string tower_keys(const Checkpoint& checkpoint, const std::string& tower, c
 // config.json's object about a tower; null where there is none.
 const Json* tower_section(const Checkpoint& checkpoint, const char* section);
 
+inline constexpr uint32_t kPixelColours = 3;
+
 // Tokens around "image" or "audio".
 TowerTokens tower_tokens(const Checkpoint& checkpoint, const std::string& medium);
 
-// Rows that a picture may have, as the files of the image processor say; else `otherwise`.
-uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise);
+// The most rows of a picture, by the files of the image processor or, in GGUF, by the key of its pixels; else
+// `otherwise`. A row of the text is a square with that side in pixels.
+uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise, uint32_t side);
+
+// Keys of mmproj files that every vision tower has. `hidden`: of the text.
+void add_picture_keys(std::vector<GgufMetadata::Entry>& keys, const char* projector, uint32_t hidden,
+                      uint32_t max_pixels);
+uint32_t picture_pixels(uint32_t max_rows, uint32_t side);  // of a picture of max_rows rows
+
+// A patch's columns in GGUF are colour by colour, in Hugging Face's files pixel by pixel.
+HeadOrder colours_behind(uint32_t side);
 
 // The picture resized for blocks of side `block` and at most `max_rows` of them, by Pillow's rule or torchvision's. One
 // sentence where it has no pixels, or more blocks are asked for than a tower takes.

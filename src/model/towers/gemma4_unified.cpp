@@ -8,6 +8,7 @@
 #include "model/towers/gemma4_unified.h"
 
 #include <bit>
+#include <cmath>
 
 #include "base/limits.h"
 #include "model/config.h"
@@ -17,7 +18,6 @@
 namespace sluice::gemma4 {
 namespace {
 
-constexpr uint32_t kPixelColours = 3;
 constexpr uint32_t kPictureRows = 280;
 constexpr float kLayerNormEps = 1e-5f;  // torch's default; no configuration says it
 
@@ -36,30 +36,32 @@ struct UnifiedConfig {
   uint32_t columns_of_patch() const { return side() * side() * kPixelColours; }
 };
 
+using Keys = std::vector<GgufMetadata::Entry>;
+
 // --- config
 
-Status read_unified_fields(UnifiedConfig& c, const Checkpoint& checkpoint, const char* section,
-                           const std::vector<ConfigField>& fields) {
+Status read_unified_fields(const Checkpoint& checkpoint, const char* section, const std::vector<ConfigField>& fields) {
   TRY(const ConfigReader reader, ConfigReader::open(checkpoint, "", section));
   const uint32_t no_layers = 0;
   TRY_STATUS(reader.read(fields, no_layers));
-  c.max_rows = picture_rows(checkpoint, kPictureRows);
   return {};
 }
 
 Status pictures_of_hugging_face(UnifiedConfig& c, const Checkpoint& checkpoint) {
   constexpr double kLeastEps = 1e-12;
-  return read_unified_fields(c, checkpoint, "vision_config",
-                             {{"patch_size", nullptr, &c.patch, 1, kMaxPatchSide},
-                              {"pooling_kernel_size", nullptr, &c.pooling, 1, kMaxPatchSide, 3},
-                              {"mm_embed_dim", nullptr, &c.width, 1, kMaxWidth},
-                              {"mm_posemb_size", nullptr, &c.positions, 1, kMaxPatchPositions},
-                              {"rms_norm_eps", nullptr, &c.eps, kLeastEps, 1, 1e-6}});
+  TRY_STATUS(read_unified_fields(checkpoint, "vision_config",
+                                 {{"patch_size", nullptr, &c.patch, 1, kMaxPatchSide},
+                                  {"pooling_kernel_size", nullptr, &c.pooling, 1, kMaxPatchSide, 3},
+                                  {"mm_embed_dim", nullptr, &c.width, 1, kMaxWidth},
+                                  {"mm_posemb_size", nullptr, &c.positions, 1, kMaxPatchPositions},
+                                  {"rms_norm_eps", nullptr, &c.eps, kLeastEps, 1, 1e-6}}));
+  c.max_rows = picture_rows(checkpoint, kPictureRows, c.side());
+  return {};
 }
 
 Status sounds_of_hugging_face(UnifiedConfig& c, const Checkpoint& checkpoint) {
   constexpr double kLeastEps = 1e-12;
-  return read_unified_fields(c, checkpoint, "audio_config",
+  return read_unified_fields(checkpoint, "audio_config",
                              {{"audio_embed_dim", nullptr, &c.frame, 1, kMaxWidth, 640},
                               {"rms_norm_eps", nullptr, &c.eps, kLeastEps, 1, 1e-6}});
 }
@@ -72,10 +74,11 @@ Status pictures_of_gguf(UnifiedConfig& c, const Checkpoint& checkpoint, const So
     return error(ErrorKind::invalid, checkpoint.path(), ": ", name, " is ",
                  tensor == nullptr ? "missing" : format_shape(tensor->shape), ": want ", dimensions, " dimensions");
   };
-  TRY(const std::vector<int64_t> patches, shape_of("v.patch_embd.weight", 4));
+  TRY(const std::vector<int64_t> patches, shape_of("v.patch_embd.weight", 2));
   TRY(const std::vector<int64_t> tables, shape_of("v.position_embd.weight", 3));
-  c.tables_apart = tables[0] == 2;
-  const int64_t width = patches[0], side = patches[3], positions = c.tables_apart ? tables[1] : tables[0];
+  c.tables_apart = true;
+  const int64_t width = patches[0], side = std::lround(std::sqrt(static_cast<double>(patches[1]) / kPixelColours));
+  const int64_t positions = tables[1];
   if (width < 1 || width > kMaxWidth || side < 1 || side > kMaxPatchSide || positions < 1 ||
       positions > kMaxPatchPositions)
     return error(ErrorKind::invalid, checkpoint.path(), ": patches of ", side, " x ", side, ", ", width, " wide, at ",
@@ -84,30 +87,34 @@ Status pictures_of_gguf(UnifiedConfig& c, const Checkpoint& checkpoint, const So
   c.patch = static_cast<uint32_t>(side);
   c.positions = static_cast<uint32_t>(positions);
   c.pixels = PixelOrder::colours_first;
+  c.max_rows = picture_rows(checkpoint, kPictureRows, c.side());
   return {};
 }
 
 // --- weights
 
 void add_layer_norm(WeightTable& t, const std::string& name, uint32_t width, const std::string& hugging_face,
-                    const std::string& gguf) {
-  for (const char* part : {".weight", ".bias"})
+                    const std::string& gguf, const HeadOrder& order = {}) {
+  for (const char* part : {".weight", ".bias"}) {
     t.add((name + part).c_str(), vector_of(width), (hugging_face + part).c_str(), (gguf + part).c_str());
+    t.gguf_heads(order);
+  }
 }
 
 WeightTable picture_weights(const UnifiedConfig& c) {
   WeightTable t;
   t.beside_text();
   t.section("vision.", "embed_vision.", "");
-  add_layer_norm(t, "patch_norm_1", c.columns_of_patch(), "patch_ln1", "v.patch_norm.1");
-  const std::vector<int64_t> pixels = {c.width, kPixelColours, c.side(), c.side()};
-  t.add("patch_embed", matrix(c.width, c.columns_of_patch()), {{"patch_dense.weight"}},
-        {{.name = "v.patch_embd.weight", .shape = pixels}});
+  const HeadOrder colours = c.pixels == PixelOrder::pixels_first ? colours_behind(c.side()) : HeadOrder{};
+  add_layer_norm(t, "patch_norm_1", c.columns_of_patch(), "patch_ln1", "v.patch_norm.1", colours);
+  t.add("patch_embed", matrix(c.width, c.columns_of_patch()), "patch_dense.weight", "v.patch_embd.weight");
+  t.gguf_heads(colours);
   t.add("patch_embed.bias", vector_of(c.width), "patch_dense.bias", "v.patch_embd.bias");
   add_layer_norm(t, "patch_norm_2", c.width, "patch_ln2", "v.patch_norm.2");
   const std::vector<int64_t> together = {c.positions, 2, c.width}, apart = {2, c.positions, c.width};
   t.add("position_embed", matrix(2 * c.positions, c.width), {{.name = "pos_embedding", .shape = together}},
-        {{.name = "v.position_embd.weight", .shape = c.tables_apart ? apart : together}});
+        {{.name = "v.position_embd.weight", .shape = apart}});
+  if (!c.tables_apart) t.gguf_heads({.groups = c.positions, .per_group = 2});
   add_layer_norm(t, "position_norm", c.width, "pos_norm", "v.patch_norm.3");
   t.add("projection", matrix(c.text_hidden, c.width),
         {{"multimodal_embedder.embedding_projection.weight"}, {"embedding_projection.weight"}},
@@ -121,6 +128,39 @@ WeightTable sound_weights(const UnifiedConfig& c) {
   t.section("audio.", "embed_audio.", "mm.a.");
   t.add("projection", matrix(c.text_hidden, c.frame), "embedding_projection.weight", "input_projection.weight");
   return t;
+}
+
+// Readers of mmproj files take eps of the RMS norm and the samples of a frame for granted.
+std::string what_no_key_says(const UnifiedConfig& c) {
+  const UnifiedConfig usual;
+  if (c.eps != usual.eps) return cat("eps of norms is ", c.eps, ": want ", usual.eps);
+  if (c.frame != usual.frame) return cat("frames have ", c.frame, " samples: want ", usual.frame);
+  return "";
+}
+
+// llama.cpp wants keys of layers that are not there.
+Keys no_layers(const std::string& tower, uint32_t width, const UnifiedConfig& c) {
+  return {{tower + ".embedding_length", width},
+          {tower + ".feed_forward_length", 0u},
+          {tower + ".block_count", 0u},
+          {tower + ".attention.head_count", 0u},
+          {tower + ".attention.layer_norm_epsilon", c.eps}};
+}
+
+ProjectorPart picture_projector(const UnifiedConfig& c) {
+  ProjectorPart part{.keys = no_layers("clip.vision", c.width, c), .problem = what_no_key_says(c)};
+  part.keys.insert(part.keys.end(),
+                   {{"clip.vision.patch_size", c.patch}, {"clip.vision.projector.scale_factor", c.pooling}});
+  add_picture_keys(part.keys, "gemma4uv", c.text_hidden, picture_pixels(c.max_rows, c.side()));
+  return part;
+}
+
+ProjectorPart sound_projector(const UnifiedConfig& c) {
+  ProjectorPart part{.keys = no_layers("clip.audio", c.frame, c), .problem = what_no_key_says(c)};
+  part.keys.insert(part.keys.end(), {{"clip.audio.projector_type", std::string("gemma4ua")},
+                                     {"clip.audio.projection_dim", c.text_hidden},
+                                     {"clip.audio.num_mel_bins", c.frame}});
+  return part;
 }
 
 // --- programs
@@ -205,6 +245,7 @@ FamilyProgram picture_program(const Checkpoint& checkpoint, const SourceNames& n
     return tower;
   }
   tower.weights = picture_weights(config);
+  tower.projector = picture_projector(config);
   tower.record = [config](Recorder& recorder, const BoundWeights&, const BoundWeights& own, const TextOptions&) {
     record_pictures(recorder, config, own);
   };
@@ -227,6 +268,7 @@ FamilyProgram sound_program(const Checkpoint& checkpoint, uint32_t hidden) {
     return tower;
   }
   tower.weights = sound_weights(config);
+  tower.projector = sound_projector(config);
   tower.record = [config](Recorder& recorder, const BoundWeights&, const BoundWeights& own, const TextOptions&) {
     record_sounds(recorder, config, own);
   };

@@ -22,7 +22,6 @@
 namespace sluice::gemma4 {
 namespace {
 
-constexpr uint32_t kColours = 3;
 constexpr uint32_t kUsualRows = 280;
 constexpr float kUsualTheta = 100.0f;
 constexpr uint32_t kLinears = 7, kBoundsOfLinear = 4;  // of a layer, in Ollama's order: q, k, v, o, gate, up, down
@@ -39,7 +38,7 @@ struct VisionConfig {
   PixelOrder pixels = PixelOrder::pixels_first;
 
   uint32_t patches_of_row() const { return pooling * pooling; }
-  uint32_t columns_of_patch() const { return patch * patch * kColours; }
+  uint32_t columns_of_patch() const { return patch * patch * kPixelColours; }
 };
 
 // --- config
@@ -104,7 +103,7 @@ Result<VisionConfig> read_vision(const Checkpoint& checkpoint, const SourceNames
   TRY_STATUS(reader.require_word("rope_parameters.rope_type", "default"));
   TRY_STATUS(reader.read(table, config.layers));
   if (reader.is_gguf()) TRY_STATUS(vision_of_gguf(config, checkpoint, names));
-  config.max_rows = picture_rows(checkpoint, config.max_rows);
+  config.max_rows = picture_rows(checkpoint, config.max_rows, config.patch * config.pooling);
   TRY_STATUS(check_vision(reader, table, config));
   return config;
 }
@@ -147,8 +146,9 @@ WeightTable vision_weights(const VisionConfig& c) {
   WeightTable t;
   t.beside_text();
   t.section("vision.", "vision_tower.", "v.");
-  const SourceName pixels{.name = "patch_embd.weight", .shape = {c.hidden, kColours, c.patch, c.patch}};
+  const SourceName pixels{.name = "patch_embd.weight", .shape = {c.hidden, kPixelColours, c.patch, c.patch}};
   t.add("patch_embed", matrix(c.hidden, c.columns_of_patch()), {{"patch_embedder.input_proj.weight"}}, {pixels});
+  if (c.pixels == PixelOrder::pixels_first) t.gguf_heads(colours_behind(c.patch));
   const std::vector<int64_t> tables = {2, c.positions, c.hidden};
   t.add("position_embed", matrix(2 * c.positions, c.hidden),
         {{.name = "patch_embedder.position_embedding_table", .shape = tables}},
@@ -164,6 +164,19 @@ WeightTable vision_weights(const VisionConfig& c) {
   t.add("projection", matrix(c.text_hidden, c.hidden), "embed_vision.embedding_projection.weight",
         "mm.input_projection.weight");
   return t;
+}
+
+// GGUF has no keys for the widths of heads, for fewer heads of keys, and for theta.
+ProjectorPart vision_projector(VisionConfig c) {
+  ProjectorPart part{.keys = gguf_keys(vision_fields(c), "clip.vision")};
+  add_picture_keys(part.keys, "gemma4v", c.text_hidden, picture_pixels(c.max_rows, c.patch * c.pooling));
+  if (c.kv_heads != c.heads)
+    part.problem = cat("there are ", c.kv_heads, " heads of keys and values: want ", c.heads);
+  else if (c.head_dim * c.heads != c.hidden)
+    part.problem = cat(c.heads, " heads are ", c.head_dim, " wide: want the width ", c.hidden, " together");
+  else if (c.theta != kUsualTheta)
+    part.problem = cat("rope theta is ", c.theta, ": want ", kUsualTheta);
+  return part;
 }
 
 // --- program
@@ -301,6 +314,7 @@ std::optional<FamilyProgram> vision_tower(const Checkpoint& checkpoint, const So
   VisionConfig config = *std::move(read);
   config.text_hidden = hidden;
   tower.weights = vision_weights(config);
+  tower.projector = vision_projector(config);
   tower.record = [config](Recorder& recorder, const BoundWeights&, const BoundWeights& own, const TextOptions&) {
     VisionProgram(recorder, config, own).record();
   };

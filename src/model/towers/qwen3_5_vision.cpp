@@ -102,6 +102,36 @@ WeightTable weight_table_of(const VisionConfig& c) {
   return t;
 }
 
+// One frame's kernel [hidden, 3, patch, patch] of the kernel of all frames.
+std::vector<float> kernel_of_frame(const VisionConfig& c, const TensorSource& all, uint32_t frame) {
+  const uint32_t pixels = c.patch * c.patch, colours = 3;
+  const bool last = c.order == PatchOrder::channel_last;
+  std::vector<float> kernel, row(c.patch_elements());
+  for (uint32_t out = 0; out < c.hidden; ++out) {
+    decode_weight_row(all, 0, out, row.data());
+    for (uint32_t colour = 0; colour < colours; ++colour)
+      for (uint32_t pixel = 0; pixel < pixels; ++pixel)
+        kernel.push_back(row[last ? (size_t{frame} * pixels + pixel) * colours + colour
+                                  : (size_t{colour} * c.frames + frame) * pixels + pixel]);
+  }
+  return kernel;
+}
+
+ProjectorPart projector_of(const VisionConfig& c) {
+  ProjectorPart part{.keys = vision_keys(c)};
+  const std::vector<int64_t> shape = {c.hidden, 3, c.patch, c.patch};
+  for (const uint32_t frame : {0u, 1u})
+    part.tensors.push_back({.name = frame == 0 ? "v.patch_embd.weight" : "v.patch_embd.weight.1",
+                            .shape = shape,
+                            .weight = "vision.patch_embed",
+                            .values = [c, frame](const TensorSource& all) { return kernel_of_frame(c, all, frame); }});
+  if (c.frames != 2)
+    part.problem = cat("patches have ", c.frames, " frames: want 2");
+  else if (c.activation != ActivationKind::gelu_tanh)
+    part.problem = "layers have the exact GELU: want its tanh form";
+  return part;
+}
+
 // --- program
 
 constexpr float kTheta = 10000;
@@ -230,6 +260,7 @@ FamilyProgram program_of(const VisionConfig& config) {
   FamilyProgram program;
   program.kind = ProgramKind::vision;
   program.weights = weight_table_of(config);
+  program.projector = projector_of(config);
   program.record = [config](Recorder& recorder, const BoundWeights&, const BoundWeights& own, const TextOptions&) {
     VisionProgram(recorder, config, own).record();
   };

@@ -233,6 +233,21 @@ Result<std::optional<Place>> find_config(const Checkpoint& checkpoint, const cha
 
 }  // namespace
 
+std::vector<GgufMetadata::Entry> vision_keys(VisionConfig config) {
+  const auto pixels = [](uint64_t count) { return static_cast<uint32_t>(std::min(count, uint64_t{kMostPixels})); };
+  Spelling spelling{.least = pixels(config.picture.least), .most = pixels(config.picture.most)};
+  std::vector<GgufMetadata::Entry> keys =
+      gguf_keys(fields(config, spelling, Source::llama_cpp, config.out), "clip.vision");
+  const auto colours = [](const std::array<float, 3>& of) { return GgufArray<float>(of.begin(), of.end()); };
+  keys.insert(keys.end(), {{"clip.projector_type", std::string(kProjector)},
+                           {"clip.use_gelu", true},
+                           {"clip.vision.image_size", config.side * config.patch},
+                           {"clip.vision.image_mean", colours(config.mean)},
+                           {"clip.vision.image_std", colours(config.deviation)},
+                           {"clip.vision.is_deepstack_layers", GgufArray<bool>(config.layers, false)}});
+  return keys;
+}
+
 Result<std::optional<VisionConfig>> read_vision_config(const Checkpoint& checkpoint, const SourceNames& names,
                                                        const char* architecture, uint32_t text_hidden) {
   TRY(const std::optional<Place> place, find_config(checkpoint, architecture));

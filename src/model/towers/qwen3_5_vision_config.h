@@ -46,6 +46,9 @@ struct VisionConfig {
   uint32_t patch_elements() const { return 3 * frames * patch * patch; }
 };
 
+// The keys of llama.cpp's mmproj files. The text's width is the tower's.
+std::vector<GgufMetadata::Entry> vision_keys(VisionConfig config);
+
 // Nothing where the checkpoint's configuration names no such tower.
 Result<std::optional<VisionConfig>> read_vision_config(const Checkpoint& checkpoint, const SourceNames& names,
                                                        const char* architecture, uint32_t text_hidden);
