@@ -263,6 +263,19 @@ OptionSpec mmproj_option() {
           "the towers for pictures and sounds in a GGUF file of their own; one that lies beside the model is found"};
 }
 
+OptionSpec image_tokens_option() {
+  return {.name = "--image-tokens",
+          .argument = "N",
+          .kind = OptionKind::integer,
+          .fallback = "0",
+          .help = "the most tokens that a picture may take, for Gemma 4 70 to 1120; 0 for what the model's files say",
+          .most = 1 << 16};
+}
+
+PictureOptions picture_options(const Arguments& arguments) {
+  return {.max_rows = static_cast<uint32_t>(arguments.integer("--image-tokens"))};
+}
+
 Result<std::string> model_path(const std::string& name) {
   TRY(const ModelFiles files, model_files(name));
   return files.path;

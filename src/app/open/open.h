@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "engine/state/state_store.h"
 #include "model/model.h"
+#include "model/tower.h"
 
 namespace sluice {
 
@@ -61,6 +62,8 @@ inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);
 Result<ModelFiles> model_files(const std::string& name, const Arguments& arguments);  // with --mmproj
 OptionSpec mmproj_option();
+OptionSpec image_tokens_option();
+PictureOptions picture_options(const Arguments& arguments);
 Result<std::string> model_path(const std::string& name);  // the model's own file or directory alone
 // Opens a model as `arguments` ask for drafts: without a draft head of its own it takes the one in a file beside it.
 Result<Model> open_model(const ModelFiles& files, const Arguments& arguments);

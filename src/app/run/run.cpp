@@ -73,10 +73,6 @@ void open_states(const Arguments& arguments, Machine& machine, Console& console)
   say_notes(machine.states.get(), console);
 }
 
-PictureOptions picture_options(const Arguments& arguments) {
-  return {.max_rows = static_cast<uint32_t>(arguments.integer("--image-tokens"))};
-}
-
 Result<std::vector<PreparedMedia>> given_media(const Model& model, const Arguments& arguments) {
   std::vector<PreparedMedia> media;
   for (const std::string& path : arguments.all("--image")) {
@@ -171,12 +167,7 @@ std::vector<OptionSpec> own_options() {
            "be given several times",
        .repeated = true},
       mmproj_option(),
-      {.name = "--image-tokens",
-       .argument = "N",
-       .kind = OptionKind::integer,
-       .fallback = "0",
-       .help = "the most tokens that a picture may take, for Gemma 4 70 to 1120; 0 for what the model's files say",
-       .most = 1 << 16},
+      image_tokens_option(),
       {.name = "--system", .argument = "TEXT", .kind = OptionKind::text, .help = "the system message"},
       {.name = "--chat-template",
        .argument = "FILE",

@@ -44,8 +44,9 @@ uint32_t longest_case(const std::vector<const GoldenCase*>& cases) {
 class Verifier {
  public:
   // `experts`: of the engine that is held to the bars.
-  Verifier(const Model& model, const Golden& golden, Machine& machine, const ExpertOptions& experts, const Bars& bars)
-      : model_(model), golden_(golden), machine_(machine), experts_(experts), bars_(bars) {}
+  Verifier(const Model& model, const Golden& golden, Machine& machine, const ExpertOptions& experts,
+           const PictureOptions& pictures, const Bars& bars)
+      : model_(model), golden_(golden), machine_(machine), experts_(experts), pictures_(pictures), bars_(bars) {}
 
   Status open(Arithmetic arithmetic, uint32_t context, Console& console) {
     EngineOptions options;
@@ -68,7 +69,7 @@ class Verifier {
 
   Result<CaseReport> run(const GoldenCase& golden_case) {
     const uint32_t vocabulary = model_.facts().vocabulary;
-    TRY(const CaseMedia media, open_case_media(model_, golden_, golden_case));
+    TRY(const CaseMedia media, open_case_media(model_, golden_, golden_case, pictures_));
     TRY(const CaseRun ours, run_case(*engine_, golden_case, media, vocabulary));
     TRY(const Judgement golden, judge_by_golden(golden_, golden_case, vocabulary));
     std::optional<Judgement> reference;
@@ -102,6 +103,7 @@ class Verifier {
   const Golden& golden_;
   Machine& machine_;
   const ExpertOptions experts_;
+  const PictureOptions pictures_;
   const Bars bars_;
   Arithmetic arithmetic_{};
   std::unique_ptr<Engine> engine_;
@@ -173,12 +175,13 @@ Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const
   return report;
 }
 
-Result<VerifyRun> verify(const Subject& subject, Machine& machine, const ExpertOptions& experts, Arithmetic arithmetic,
+Result<VerifyRun> verify(const Subject& subject, Machine& machine, const Arguments& arguments, Arithmetic arithmetic,
                          Console& console) {
   VerifyRun run;
   run.arithmetic = arithmetic;
   run.bars = bars_for(subject.golden.model(), subject.file, arithmetic);
-  Verifier verifier(subject.model, subject.golden, machine, experts, run.bars);
+  Verifier verifier(subject.model, subject.golden, machine, expert_options(arguments), picture_options(arguments),
+                    run.bars);
   TRY_STATUS(verifier.open(arithmetic, longest_case(subject.selection.runnable), console));
   run.numerics_id = verifier.numerics_id();
   ProgressLine progress(console, cat("verifying in ", arithmetic_name(arithmetic), " arithmetic"), "cases");
@@ -206,7 +209,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   report.device = machine.device->info().description;
   report.file = subject->file;
   for (const Arithmetic arithmetic : parse_arithmetics(arguments.text("--arithmetic"))) {
-    TRY(VerifyRun run, verify(*subject, machine, expert_options(arguments), arithmetic, console));
+    TRY(VerifyRun run, verify(*subject, machine, arguments, arithmetic, console));
     report.runs.push_back(std::move(run));
   }
   TRY_STATUS(subject->model.checkpoint().check_unchanged());
@@ -249,7 +252,10 @@ CommandSpec verify_command() {
             .fallback = "*",
             .help = "only cases whose name matches; * and ? stand for any characters and any one"}},
           device_options(),
-          {expert_memory_option(), mmproj_option(), {.name = "--json", .help = "print one JSON object"}},
+          {expert_memory_option(),
+           mmproj_option(),
+           image_tokens_option(),
+           {.name = "--json", .help = "print one JSON object"}},
       }),
       .examples =
           {{"sluice verify model.gguf --golden golden.json", "all cases, both arithmetics"},

@@ -47,7 +47,8 @@ std::optional<std::string> reason_without_towers(const Model& model, const Golde
   return std::nullopt;
 }
 
-Result<CaseMedia> open_case_media(const Model& model, const Golden& golden, const GoldenCase& golden_case) {
+Result<CaseMedia> open_case_media(const Model& model, const Golden& golden, const GoldenCase& golden_case,
+                                  const PictureOptions& options) {
   CaseMedia found;
   if (!shows_media(golden_case)) return found;
   if (golden_case.kind == "video") {
@@ -55,7 +56,7 @@ Result<CaseMedia> open_case_media(const Model& model, const Golden& golden, cons
     TRY(found.media, prepare_film(model, frames));
   } else {
     for (const std::string& file : golden_case.files) {
-      TRY(PreparedMedia media, open_media(model, join_path(golden.folder(), file)));
+      TRY(PreparedMedia media, open_media(model, join_path(golden.folder(), file), options));
       found.media.push_back(std::move(media));
     }
   }

@@ -22,6 +22,7 @@ bool shows_media(const GoldenCase& golden_case);
 // Why the model cannot compute the case; none if it can.
 std::optional<std::string> reason_without_towers(const Model& model, const GoldenCase& golden_case);
 // Reads the case's files, which lie beside the golden. Of other cases: nothing.
-Result<CaseMedia> open_case_media(const Model& model, const Golden& golden, const GoldenCase& golden_case);
+Result<CaseMedia> open_case_media(const Model& model, const Golden& golden, const GoldenCase& golden_case,
+                                  const PictureOptions& options);
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "base/files/file.h"
 #include "base/limits.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxListed = 20;  // models a sentence names
 constexpr std::string_view kGguf = ".gguf";
+constexpr std::string_view kProjectorMark = "mmproj";
 constexpr std::string_view kHosts[] = {"hf.co/", "huggingface.co/"};
 
 std::string lower(std::string_view text) {
@@ -75,7 +77,7 @@ Status collect(ModelFolder& folder, const std::string& below, int depth) {
       if (depth < kMaxFolderDepth && is_folder_name(name)) static_cast<void>(collect(folder, path, depth + 1));
     } else if (!ends_with(lower(name), kGguf)) {
       continue;
-    } else if (lower(name).find("mmproj") != std::string::npos) {
+    } else if (lower(name).find(kProjectorMark) != std::string::npos) {
       if (folder.projector.empty()) folder.projector = std::move(path);
     } else {
       const bool side = side_file(path) != nullptr || is_assistant(join_path(folder.path, path));
@@ -90,6 +92,23 @@ std::string stem(const std::string& path) {
   const auto split = parse_split_name(path);
   const std::string whole = split ? split->prefix : path.substr(0, path.size() - kGguf.size());
   return std::string(file_name(whole));
+}
+
+// Words of a name that tell models apart: without "mmproj", "model" and formats.
+std::set<std::string> words_of(const std::string& name) {
+  static const std::set<std::string> kOthers = {
+      "", std::string(kProjectorMark), "model", "f16", "bf16", "f32", "fp16", "q8", "0"};
+  std::set<std::string> words;
+  std::string word;
+  for (const char c : lower(name) + "-") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word += c;
+    } else {
+      if (!kOthers.contains(word)) words.insert(word);
+      word.clear();
+    }
+  }
+  return words;
 }
 
 bool has_format(const std::string& path, std::string_view format) {
@@ -212,6 +231,24 @@ std::vector<ModelFiles> all_models(const ModelFolder& folder) {
   if (folder.checkpoint) models.push_back(files_of_checkpoint(folder));
   for (const std::string& gguf : folder.ggufs) models.push_back(files_of(folder, gguf));
   return models;
+}
+
+std::string choose_projector(const std::string& gguf, const std::vector<std::string>& beside) {
+  const std::set<std::string> wanted = words_of(stem(gguf));
+  size_t models = 0, most = 0;
+  std::string best;
+  for (const std::string& path : beside) {
+    if (!ends_with(lower(path), kGguf)) continue;
+    if (lower(path).find(kProjectorMark) == std::string::npos) {
+      models += side_file(path) == nullptr && first_part(path) == path ? 1 : 0;
+      continue;
+    }
+    const std::set<std::string> words = words_of(stem(path));
+    if (!std::ranges::includes(wanted, words) || (!best.empty() && words.size() <= most)) continue;
+    best = path;
+    most = words.size();
+  }
+  return most == 0 && models > 1 ? "" : best;
 }
 
 }  // namespace sluice

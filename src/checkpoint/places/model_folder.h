@@ -45,5 +45,8 @@ bool is_folder_name(std::string_view name);
 // Of the files beside a GGUF model the one that holds a draft head (draft_file.h): one in the model's format where
 // there is such, else the first by name; "": none.
 std::string choose_draft_head(const std::string& gguf, const std::vector<std::string>& beside);
+// Of them the one that holds the model's towers ("mmproj" is in its name): its other words, formats aside, are words of
+// the model's name, the more the better. One without other words is taken where no other model lies. "": none.
+std::string choose_projector(const std::string& gguf, const std::vector<std::string>& beside);
 
 }  // namespace sluice

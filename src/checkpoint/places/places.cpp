@@ -98,8 +98,12 @@ ModelFiles model_at(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const Result<std::vector<std::string>> beside = list_directory(folder);
-  const std::string head = beside ? choose_draft_head(path, *beside) : "";
-  if (!head.empty()) files.draft_head = slash == std::string::npos ? head : join_path(folder, head);
+  if (!beside) return files;
+  const auto found = [&](const std::string& name) {
+    return name.empty() || slash == std::string::npos ? name : join_path(folder, name);
+  };
+  files.draft_head = found(choose_draft_head(path, *beside));
+  files.projector = found(choose_projector(path, *beside));
   return files;
 }
 

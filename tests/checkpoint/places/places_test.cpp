@@ -154,6 +154,12 @@ TEST_F(FindModel, FilesBesideAModelAreNoModels) {
   // But the draft head is known: the one in the model's format, of several.
   EXPECT_EQ(find("org/repo")->draft_head, cat(snapshot("org--repo"), "/mtp-m-Q8_0.gguf"));
   EXPECT_EQ(find(snapshot("org--repo") + "/m-Q4_K_M.gguf")->draft_head, cat(snapshot("org--repo"), "/mtp-m-Q8_0.gguf"));
+  const std::vector<std::string> towers = {"mmproj-a-F16.gguf", "mmproj-a-b-BF16.gguf", "a-Q8_0.gguf", "a-b-Q8_0.gguf"};
+  EXPECT_EQ(choose_projector("a-Q8_0.gguf", towers), "mmproj-a-F16.gguf");
+  EXPECT_EQ(choose_projector("a-b-Q8_0.gguf", towers), "mmproj-a-b-BF16.gguf");
+  EXPECT_EQ(choose_projector("c-Q8_0.gguf", towers), "");
+  EXPECT_EQ(choose_projector("m.gguf", {"m.gguf", "mmproj-model-f16.gguf", "mtp-m.gguf"}), "mmproj-model-f16.gguf");
+  EXPECT_EQ(choose_projector("m.gguf", {"m.gguf", "n.gguf", "mmproj-BF16.gguf"}), "");
   EXPECT_EQ(choose_draft_head("m-Q8_0.gguf", {"x.gguf", "mtp-m-BF16.gguf", "mtp-m-Q8_0.gguf"}), "mtp-m-Q8_0.gguf");
   EXPECT_EQ(choose_draft_head("m-Q4_0.gguf", {"x.gguf", "mtp-m-Q8_0.gguf", "mtp-m-BF16.gguf"}), "mtp-m-BF16.gguf");
   EXPECT_EQ(choose_draft_head("m-Q4_0.gguf", {"x.gguf"}), "");
