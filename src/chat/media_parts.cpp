@@ -88,9 +88,10 @@ std::vector<size_t> marker_positions(std::string_view text, const std::vector<Pr
     const auto is_marked = [&](const PreparedMedia& one) { return marker_of(one) == marker; };
     const auto shown = static_cast<size_t>(std::ranges::count_if(media, is_marked));
     const size_t markers = count_markers(text, marker);
-    size_t unmarked = shown - std::min(shown, markers), from = 0;
+    const size_t unmarked = shown - std::min(shown, markers);
+    size_t from = 0, number = 0;
     for (size_t i = 0; i < media.size(); ++i) {
-      if (!is_marked(media[i]) || (unmarked > 0 && unmarked-- > 0)) continue;
+      if (!is_marked(media[i]) || number++ < unmarked) continue;
       positions[i] = text.find(marker, from);
       from = positions[i] + marker.size();
     }

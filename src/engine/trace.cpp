@@ -1,5 +1,6 @@
 #include "engine/trace.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/text.h"

@@ -92,6 +92,7 @@ Between between(uint32_t index, uint32_t count, uint32_t side) {
 // The places of one direction around each of `count`.
 std::vector<Between> all_between(uint32_t count, uint32_t side) {
   std::vector<Between> all;
+  all.reserve(count);
   for (uint32_t index = 0; index < count; ++index) all.push_back(between(index, count, side));
   return all;
 }
