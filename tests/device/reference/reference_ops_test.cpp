@@ -321,7 +321,8 @@ TEST(ReferenceOps, RowsByTheirNumber) {
   ReferenceRun run;
   const Value x = run.input("x", 2);
   run.recorder.output(gather(x, run.integers("two", 2)), "pairs");
-  run.recorder.output(scatter(x, run.integers("one"), run.input("y", 2)), "replaced");
+  const Value one = run.integers("one"), y = run.input("y", 2);
+  run.recorder.output(scatter(x, one, y), "replaced");
   run.begin(3);
   run.set(0, {1, 2, 3, 4, 5, 6});
   run.set_integers(1, {2, -1, 0, 1, -1, -1});
