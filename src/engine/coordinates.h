@@ -1,5 +1,5 @@
 // Coordinates of a history's elements, for models whose rotary embeddings turn by time, height and width (multimodal
-// rotary embeddings of Qwen).
+// rotary embeddings, mrope).
 //
 // A token has one number for all three: one more than the element before it. The rows of a picture count from that
 // number on: time, row and column of their grid are added to it. The token behind a picture goes on as if the picture

@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kLeasedSteps = 4;  // the steps whose table rows fit into memory
 constexpr uint32_t kMaxSequences = 4096;
 constexpr uint32_t kMaxChunk = 1u << 16;
-constexpr uint32_t kMostPictureRows = 1120;  // of the largest that Gemma 4's processor makes
+constexpr uint32_t kMostPictureRows = 1120;  // of one that sees ahead; check_media() refuses larger ones
 constexpr uint32_t kLeastContext = 256;      // an open context is not reduced further
 constexpr uint32_t kSnapshots = 8;           // for a conversation's system prompt and last turns
 constexpr uint32_t kFewSnapshots = 2;        // with streamed experts: the memory serves them better
