@@ -297,7 +297,7 @@ void EngineImpl::forget_sequence(SequenceId sequence) {
 void EngineImpl::fail(Job& job, Error why) {
   CachedHistory& text = board_.sequence_of(job).text;
   cache_.resume(text, job.history_before);
-  text.history.resize(job.history_before);
+  text.truncate(job.history_before);
   job.progress.failure = std::move(why);
   finish(job, Finish::failed);
 }
