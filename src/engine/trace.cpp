@@ -100,7 +100,7 @@ Result<std::vector<float>> rows_of(const TowerModel& model, const TowerInputs& i
       TRY_STATUS(*ended);
       return rows;
     }
-    wait_a_moment();
+    if (!tower->computes_in_poll()) wait_a_moment();
   }
 }
 

@@ -71,13 +71,18 @@ Result<std::unique_ptr<Tower>> Tower::create(const TowerModel& model, Device& de
   TRY(Reservation reserved,
       budget.reserve(Domain::host, Purpose::staging, StepBuffer::bytes(model.program, request.maxima)));
   TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *model.weights, budget));
-  std::unique_ptr<Tower> tower(new Tower(model, std::move(runner), request.maxima, rows));
+  std::unique_ptr<Tower> tower(new Tower(model, device, std::move(runner), request.maxima, rows));
   tower->reserved_ = std::move(reserved);
   return tower;
 }
 
-Tower::Tower(const TowerModel& model, std::unique_ptr<Runner> runner, const StepMaxima& maxima, uint32_t rows)
-    : model_(&model), most_rows_(rows), step_(model.program, maxima), runner_(std::move(runner)) {}
+Tower::Tower(const TowerModel& model, const Device& device, std::unique_ptr<Runner> runner, const StepMaxima& maxima,
+             uint32_t rows)
+    : model_(&model),
+      computes_in_poll_(device.info().plays_in_pieces),
+      most_rows_(rows),
+      step_(model.program, maxima),
+      runner_(std::move(runner)) {}
 
 Status Tower::start(const TowerInputs& inputs, std::span<float> rows) {
   CHECK(!busy() && inputs.rows <= most_rows_);
@@ -86,7 +91,7 @@ Status Tower::start(const TowerInputs& inputs, std::span<float> rows) {
   TRY(const ValueId value, tower_rows(model_->program));
   CHECK(rows.size() == uint64_t{inputs.rows} * model_->program.values[value].type.columns());
   const ReadRequest read{value, std::as_writable_bytes(rows)};
-  ticket_ = runner_->start(step_, std::span(&read, 1));
+  ticket_ = runner_->start(step_, std::span(&read, 1), {.in_pieces = true});
   return {};
 }
 
