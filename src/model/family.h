@@ -59,6 +59,7 @@ struct FamilyProgram {
   // them otherwise than as pictures.
   std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
   uint32_t film_frames = 1;
+  std::function<uint32_t(const PictureOptions&)> most_rows = {};  // of the largest picture, or of the longest sound
   TowerTokens tokens = {};
   ProjectorPart projector = {};
   bool sees_ahead = false;  // rows of one picture see later rows of it where the text program takes "last"

@@ -101,6 +101,8 @@ class Model {
   // Frames of a film that follow one another: as many as make one step of the tower, at the film's end fewer.
   Result<TowerInputs> prepare(std::span<const Picture> frames, const FilmOptions& options) const;
   uint32_t film_frames() const;  // that make one step; of a vision tower that there is
+  // Of a tower that there is: rows of the largest picture with those options, or of the longest sound.
+  uint32_t most_rows(ProgramKind kind, const PictureOptions& options = {}) const;
   // Of a tower that there is.
   const TowerTokens& tower_tokens(ProgramKind kind) const;
   bool sees_ahead(ProgramKind kind) const;

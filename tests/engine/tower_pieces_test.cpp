@@ -1,34 +1,11 @@
 // A tower on the processor: its ops take turns with the steps of other sequences, and change no bit by it.
 #include "tests/engine/real_engine.h"
+#include "tests/engine/shown_picture.h"
 
 namespace sluice {
 namespace {
 
 constexpr uint32_t kBefore = 5, kTokens = 150;
-
-struct Shown {
-  MediaInput input;
-  MediaSpan span;
-};
-
-Shown grey_picture(const Model& model) {
-  const Picture picture{.width = 96, .height = 96, .pixels = std::vector<uint8_t>(size_t{96} * 96 * 3, 127)};
-  auto inputs = std::make_shared<const TowerInputs>(unwrap(model.prepare(picture)));
-  Shown shown{.input = {.content = {1}, .tower = ProgramKind::vision, .inputs = inputs},
-              .span = {.at = kBefore, .rows = inputs->rows, .content = {1}, .shape = {}}};
-  for (size_t i = 0; i < inputs->grid.size(); ++i)
-    shown.span.shape.grid[i] = static_cast<uint16_t>(inputs->grid[i]);
-  shown.span.shape.sees_ahead = model.sees_ahead(ProgramKind::vision) ? 1 : 0;
-  return shown;
-}
-
-Request request_of(uint32_t tokens, uint32_t answer) {
-  Request request;
-  for (uint32_t i = 0; i < tokens; ++i) request.prompt.push_back(static_cast<int32_t>(3 + 7 * i % 200));
-  request.max_tokens = answer;
-  request.sampling.temperature = 0;
-  return request;
-}
 
 struct Answers {
   Progress words, about_picture;
@@ -52,12 +29,11 @@ Answers answers(const char* name, uint64_t piece_flops) {
   EngineOptions options;
   options.sequences = 2;
   RealEngine made(model, open, options);
-  const Shown shown = grey_picture(model);
+  const ShownPicture shown = grey_picture(model, kBefore);
   unwrap(made.engine->give_media(shown.input));
-  Request about = request_of(kBefore + shown.span.rows + 3, 4);
-  about.media = {shown.span};
+  Request about = request_about(shown, 4);
   about.logits_at = {static_cast<uint32_t>(about.prompt.size()) - 1};
-  const RequestId words = made.submit(request_of(20, kTokens)), picture = made.submit(about);
+  const RequestId words = made.submit(words_request(20, kTokens)), picture = made.submit(about);
   Answers all;
   for (uint32_t steps = 0; steps < kMostSteps && !(is_done(all.words) && is_done(all.about_picture)); ++steps) {
     made.engine->step();

@@ -223,7 +223,9 @@ Result<PlannedText> plan_text(const TextModel& model, const Device& device, cons
     for (const Repack repack : {options.repack, Repack::never}) {
       request.repack = repack;
       TRY(planned.plan, device.plan(request));
-      planned.fits = budget.has_room(planned.plan->memory());
+      std::vector<MemoryLine> wanted = planned.plan->memory();
+      wanted.insert(wanted.end(), options.media.begin(), options.media.end());
+      planned.fits = budget.has_room(wanted);
       if (planned.fits) return planned;
     }
   }

@@ -34,13 +34,16 @@ uint32_t picture_pixels(uint32_t max_rows, uint32_t side);  // of a picture of m
 // A patch's columns in GGUF are colour by colour, in Hugging Face's files pixel by pixel.
 HeadOrder colours_behind(uint32_t side);
 
+// The most rows of a picture with those options. `usual`: without any.
+uint32_t most_rows(const PictureOptions& options, uint32_t usual);
+
 // The picture resized for blocks of side `block` and at most `max_rows` of them, by Pillow's rule or torchvision's. One
 // sentence where it has no pixels, or more blocks are asked for than a tower takes.
 enum class Resizing : uint8_t { pillow, torchvision };
 Result<Picture> resized_picture(const Picture& picture, uint32_t block, uint32_t max_rows, Resizing resizing);
 
 // Fails for a sound without samples, of another rate than the towers', or longer than they were made for.
-inline constexpr uint32_t kSoundRate = 16000, kSoundSeconds = 30;
+inline constexpr uint32_t kSoundRate = 16000, kSoundSeconds = 30, kMostSamples = kSoundRate * kSoundSeconds;
 Status check_sound(const Sound& sound);
 
 }  // namespace sluice::gemma4

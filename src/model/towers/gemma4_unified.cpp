@@ -252,6 +252,7 @@ FamilyProgram picture_program(const Checkpoint& checkpoint, const SourceNames& n
   tower.prepare_picture = [config](const Picture& picture, const PictureOptions& options) {
     return prepare_unified_picture(config, picture, options);
   };
+  tower.most_rows = [config](const PictureOptions& options) { return most_rows(options, config.max_rows); };
   tower.tokens = tower_tokens(checkpoint, "image");
   tower.summary = cat("patches of ", config.side(), " x ", config.side(), " pixels, projected, up to ", config.max_rows,
                       " rows a picture");
@@ -273,6 +274,7 @@ FamilyProgram sound_program(const Checkpoint& checkpoint, uint32_t hidden) {
     record_sounds(recorder, config, own);
   };
   tower.prepare_sound = [config](const Sound& sound) { return prepare_unified_sound(config, sound); };
+  tower.most_rows = [config](const PictureOptions&) { return (kMostSamples + config.frame - 1) / config.frame; };
   tower.tokens = tower_tokens(checkpoint, "audio");
   tower.summary = cat("frames of ", config.frame, " samples, projected");
   return tower;

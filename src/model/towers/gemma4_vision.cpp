@@ -321,6 +321,7 @@ std::optional<FamilyProgram> vision_tower(const Checkpoint& checkpoint, const So
   tower.prepare_picture = [config](const Picture& picture, const PictureOptions& options) {
     return prepare(config, picture, options);
   };
+  tower.most_rows = [config](const PictureOptions& options) { return most_rows(options, config.max_rows); };
   tower.tokens = tower_tokens(checkpoint, "image");
   tower.summary = cat(config.layers, config.layers == 1 ? " layer of " : " layers of ", config.hidden, ", up to ",
                       config.max_rows, " rows a picture");

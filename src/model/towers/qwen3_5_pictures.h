@@ -24,6 +24,7 @@ inline constexpr uint32_t kCorners = 4;
 
 // One picture, which fills every frame of its patches.
 Result<TowerInputs> prepare_picture(const VisionConfig& config, const Picture& picture, const PictureOptions& options);
+uint32_t most_rows(const VisionConfig& config, const PictureOptions& options);  // of the largest picture
 // Frames that make one row of a film's grid; the last one fills those that are not there.
 Result<TowerInputs> prepare_frames(const VisionConfig& config, std::span<const Picture> frames,
                                    const FilmOptions& options);
