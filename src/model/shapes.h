@@ -23,6 +23,7 @@ struct ModelShape {
   uint32_t full_every = 0;         // writes layer_types with every so many-th layer full; 0: the config has it already
   const char* tokenizer = "";      // tokenizer.ggml.model and
   const char* pre_tokenizer = "";  // tokenizer.ggml.pre of its files
+  const char* towers = "{}";       // config.json's objects about its towers, without "out_hidden_size"
 };
 
 std::span<const ModelShape> all_shapes();
@@ -31,8 +32,11 @@ std::span<const ModelShape> all_shapes();
 struct ShapeConfig {
   std::string name;  // as asked for
   const ModelShape* shape = nullptr;
-  Json config;  // config.json
+  Json config;  // config.json, without towers
 };
+// The configuration with towers; an error where the shape knows none.
+Result<Json> config_with_towers(const ShapeConfig& shape);
+
 // NAME[:layers], or NAME[:layers[:dense[:experts]]] for families whose first layers are dense. An error lists the known
 // names.
 Result<ShapeConfig> find_shape(std::string_view text);
