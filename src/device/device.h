@@ -35,8 +35,8 @@ struct DeviceInfo {
   uint64_t memory_bytes = 0;     // of the device's own memory; 0: unknown
   bool shares_memory = false;    // the device's memory is part of the host's
   bool classes_bit_equal =
-      false;                  // prompt and decode rows give the same bits, so prefixes match whatever their classes
-  bool expert_slots = false;  // plan() takes PlanRequest::expert_slots
+      false;                     // prompt and decode rows give the same bits, so prefixes match whatever their classes
+  bool expert_slots = false;     // plan() takes PlanRequest::expert_slots
   bool plays_in_pieces = false;  // poll() computes steps that were started with StartOptions::in_pieces
   // Ops that the device lacks on purpose, and "linear.adapter" if it lacks that operand. plan() refuses a program with
   // one of them.

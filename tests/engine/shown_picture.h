@@ -22,8 +22,7 @@ inline ShownPicture grey_picture(const Model& model, uint32_t before, uint32_t m
   auto inputs = std::make_shared<const TowerInputs>(unwrap(model.prepare(picture, {.max_rows = most_rows})));
   ShownPicture shown{.input = {.content = {1}, .tower = ProgramKind::vision, .inputs = inputs},
                      .span = {.at = before, .rows = inputs->rows, .content = {1}, .shape = {}}};
-  for (size_t i = 0; i < inputs->grid.size(); ++i)
-    shown.span.shape.grid[i] = static_cast<uint16_t>(inputs->grid[i]);
+  for (size_t i = 0; i < inputs->grid.size(); ++i) shown.span.shape.grid[i] = static_cast<uint16_t>(inputs->grid[i]);
   shown.span.shape.sees_ahead = model.sees_ahead(ProgramKind::vision) ? 1 : 0;
   return shown;
 }

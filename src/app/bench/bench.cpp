@@ -317,7 +317,8 @@ CommandSpec bench_command() {
           "take random tokens. With --shape the model is made up in memory: sizes, formats and routing are those "
           "of the real one, its words are nonsense.",
       .positionals = {model_positional(/*required=*/false)},
-      .options = join_options({test_options(), synthetic_options(), device_options(), {expert_memory_option(), mmproj_option()}}),
+      .options = join_options(
+          {test_options(), synthetic_options(), device_options(), {expert_memory_option(), mmproj_option()}}),
       .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},
                    {"sluice bench model.gguf --prompt 512,4096 --depth 0,16384 --batch 1,4",
                     "every depth with every batch"},

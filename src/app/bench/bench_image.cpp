@@ -49,8 +49,8 @@ Result<ImageTest> parse_image_test(const std::string& text) {
   const int64_t width = side(0), height = side(1);
   if (sides.size() == 2 && width > 0 && height > 0 && width <= kMostSide && height <= kMostSide)
     return ImageTest{.width = static_cast<uint32_t>(width), .height = static_cast<uint32_t>(height)};
-  return error(ErrorKind::invalid, "bench: --image: found ", printable(text), ": want WIDTHxHEIGHT in pixels, each up to ",
-               kMostSide);
+  return error(ErrorKind::invalid, "bench: --image: found ", printable(text),
+               ": want WIDTHxHEIGHT in pixels, each up to ", kMostSide);
 }
 
 Result<ImageResult> bench_image(const Model& model, MeteredDevice& device, Meter& meter, Budget& budget,
@@ -88,9 +88,9 @@ Result<ImageResult> bench_image(const Model& model, MeteredDevice& device, Meter
 }
 
 std::string image_text(const BenchFacts& facts, const ImageResult& result) {
-  std::string text = cat("\npicture   ", result.test.width, " x ", result.test.height, ", ", result.rows,
-                         " tokens: prepared in ", milliseconds(result.prepared), ", computed in ",
-                         milliseconds(result.computed), "\n");
+  std::string text =
+      cat("\npicture   ", result.test.width, " x ", result.test.height, ", ", result.rows, " tokens: prepared in ",
+          milliseconds(result.prepared), ", computed in ", milliseconds(result.computed), "\n");
   if (!result.ops.empty()) text += cat("\nops of the picture\n", ops_table(facts, result.bandwidth, result.ops));
   return text;
 }

@@ -23,9 +23,9 @@ Result<ImageTest> parse_image_test(const std::string& text);
 
 struct ImageResult {
   ImageTest test;
-  uint32_t rows = 0;               // that the text gets
-  Spread prepared, computed;       // seconds of resizing and cutting the picture, and of the tower
-  double bandwidth = 0;            // bytes a second of memory; 0: unknown
+  uint32_t rows = 0;              // that the text gets
+  Spread prepared, computed;      // seconds of resizing and cutting the picture, and of the tower
+  double bandwidth = 0;           // bytes a second of memory; 0: unknown
   std::vector<OpShare> ops = {};  // if asked for
 };
 // `device` measures by `meter`.

@@ -118,8 +118,7 @@ std::string ops_table(const BenchFacts& facts, double bandwidth, const std::vect
     widest = std::max(widest, share.shape.size());
   }
   const std::vector<Column> columns = {{16, true}, {widest, true}, {6}, {10}, {7}, {7}, {9}, {8}};
-  std::string text =
-      row(columns, {"op", "shape", "calls", "us a call", "of all", "GB/s", "GFLOP/s", "of limit"});
+  std::string text = row(columns, {"op", "shape", "calls", "us a call", "of all", "GB/s", "GFLOP/s", "of limit"});
   for (const OpShare& share : shares) {
     const double seconds = std::max(share.seconds, 1e-12);
     const double rate = static_cast<double>(share.cost.bytes()) / seconds;

@@ -101,10 +101,8 @@ CommandSpec plan_command() {
           "times decode steps without weights. Towers take memory when a picture or sound comes, one at a time. The "
           "header of a GGUF file is enough: its first ten megabytes or so. Exit status 1 when the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
-      .options = join_options({own_options(),
-                               {mmproj_option(), image_tokens_option()},
-                               draft_options(),
-                               device_options(/*answers=*/true)}),
+      .options = join_options(
+          {own_options(), {mmproj_option(), image_tokens_option()}, draft_options(), device_options(/*answers=*/true)}),
       .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},
                    {"head -c 32M model.gguf > header.gguf && sluice plan header.gguf --disk 3G",
                     "for a file that lies elsewhere, on a disk of 3 GB/s"}},

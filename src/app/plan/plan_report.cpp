@@ -60,7 +60,8 @@ std::string tower_lines(Domain domain, const PlanReport& report) {
   std::string text;
   for (const TowerRoom& tower : report.towers) {
     const char* const what = tower.kind == ProgramKind::vision ? "picture" : "sound";
-    text += line(program_name(tower.kind), tower.bytes(domain), cat("when a ", what, " comes, of ", tower.rows, " tokens"));
+    text +=
+        line(program_name(tower.kind), tower.bytes(domain), cat("when a ", what, " comes, of ", tower.rows, " tokens"));
   }
   return text;
 }

@@ -37,9 +37,9 @@ bool simd_proven(SimdLevel level);            // tested on a real processor, not
 SimdLevel default_simd_level();               // the widest proven level of this processor
 
 struct CpuOptions {
-  ThreadPool* pool = nullptr;                  // belongs to the process, outlives the device
-  SimdLevel limit = default_simd_level();      // one of simd_levels()
-  uint64_t piece_flops = uint64_t{2} << 30;    // of a step that is played in pieces; a piece has at least one op
+  ThreadPool* pool = nullptr;                // belongs to the process, outlives the device
+  SimdLevel limit = default_simd_level();    // one of simd_levels()
+  uint64_t piece_flops = uint64_t{2} << 30;  // of a step that is played in pieces; a piece has at least one op
 };
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options);

@@ -1,7 +1,7 @@
-// The CPU's runner: computes a step's dispatches in order within start(), up to the end or to missing experts; of a step
-// that is played in pieces each poll() computes the dispatches up to a number of flops. Behind a
-// `route` it reports missing experts, which can be read while the ops up to the op `experts` are computed. That op then
-// computes the experts in slots, and stops for the others.
+// The CPU's runner: computes a step's dispatches in order within start(), up to the end or to missing experts; of a
+// step that is played in pieces each poll() computes the dispatches up to a number of flops. Behind a `route` it
+// reports missing experts, which can be read while the ops up to the op `experts` are computed. That op then computes
+// the experts in slots, and stops for the others.
 #pragma once
 
 #include <deque>

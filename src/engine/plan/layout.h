@@ -93,8 +93,8 @@ Result<ExpertSlots> expert_slots(const ExpertPlaces& places, const TextModel& mo
                                  const Budget& budget, const EngineOptions& options);
 
 // Plans `model`. If options leave sizes open, it reduces snapshots, then cache per sequence, then context, until the
-// plan fits the budget beside EngineOptions::media. Before it reduces a size, it tries it without repacked weights. If nothing fits, the smallest
-// plan is returned.
+// plan fits the budget beside EngineOptions::media. Before it reduces a size, it tries it without repacked weights. If
+// nothing fits, the smallest plan is returned.
 Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
                               const EngineOptions& options, const ExpertSlots& slots);
 // Plans and places `model`, which must not move while the runner lives.

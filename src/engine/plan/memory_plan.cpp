@@ -160,9 +160,7 @@ uint64_t bytes_in(Domain domain, const std::vector<MemoryLine>& lines) {
 
 }  // namespace
 
-uint64_t MemoryPlan::dense() const {
-  return held + bytes_in(domain, lines) + bytes_in(domain, media);
-}
+uint64_t MemoryPlan::dense() const { return held + bytes_in(domain, lines) + bytes_in(domain, media); }
 
 uint64_t MemoryPlan::slots() const {
   if (experts.slot_bytes == 0) return 0;

@@ -1,5 +1,5 @@
-// The memory that pictures and sounds take beside the text, computed before anything is loaded. Towers are placed one at
-// a time (media/media.h), each for its largest picture or sound.
+// The memory that pictures and sounds take beside the text, computed before anything is loaded. Towers are placed one
+// at a time (media/media.h), each for its largest picture or sound.
 #pragma once
 
 #include <cstdint>

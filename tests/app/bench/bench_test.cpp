@@ -188,7 +188,8 @@ TEST(Bench, PrintsATableAndWhereTheTimeGoes) {
 
 TEST(Bench, TimesATowerOpByOp) {
   const std::string model = SLUICE_TEST_DATA "/qwen3_5_moe";
-  const ProgramResult result = run_sluice({"bench", model, "--image", "96x64", "--rounds", "2", "--threads", "1", "--ops"});
+  const ProgramResult result =
+      run_sluice({"bench", model, "--image", "96x64", "--rounds", "2", "--threads", "1", "--ops"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("\npicture   96 x 64, "));
   EXPECT_THAT(result.out, HasSubstr(" tokens: prepared in "));
@@ -197,7 +198,8 @@ TEST(Bench, TimesATowerOpByOp) {
   const auto refusal = [](const std::string& one, const std::string& more) {
     return run_sluice({"bench", SLUICE_TEST_DATA "/gemma4_moe", "--image", one, more}).err;
   };
-  EXPECT_THAT(refusal("96", "--ops"), HasSubstr("bench: --image: found 96: want WIDTHxHEIGHT in pixels, each up to 8192"));
+  EXPECT_THAT(refusal("96", "--ops"),
+              HasSubstr("bench: --image: found 96: want WIDTHxHEIGHT in pixels, each up to 8192"));
   EXPECT_THAT(refusal("96x96", "--json"), HasSubstr("bench: --image and --json: want one of them"));
   EXPECT_THAT(refusal("96x96", "--ops"), HasSubstr("has no vision tower: want a model that takes pictures"));
 }

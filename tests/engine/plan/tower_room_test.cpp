@@ -107,7 +107,8 @@ TEST(TowerRoom, OfSeveralIsTheLargestTowerAndWhatAllGive) {
                                         {ProgramKind::audio, 20, {small, activations}, 3}};
   const auto of = [&](const MediaCounts& counts) {
     std::string text;
-    for (const MemoryLine& line : media_memory(rooms, counts)) text += cat(purpose_name(line.purpose), " ", line.bytes, "; ");
+    for (const MemoryLine& line : media_memory(rooms, counts))
+      text += cat(purpose_name(line.purpose), " ", line.bytes, "; ");
     return text;
   };
   EXPECT_EQ(of({}), "weights 100; staging 10; ");

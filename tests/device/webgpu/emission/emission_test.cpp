@@ -306,7 +306,8 @@ TEST(Emission, AdaptersAreTwoDispatchesForAllLinearsOfTheSameRows) {
 // Fusing keeps these low (docs/webgpu.md): a kernel more in every layer is some percent of a small model's token.
 TEST(Emission, ATokenNeedsNoMoreDispatchesThanBefore) {
   constexpr DecodeDispatches kWanted[] = {
-      // Queries' norm and turn are attention's own; norms and sums are the next product's. A vision tower adds none: the
+      // Queries' norm and turn are attention's own; norms and sums are the next product's. A vision tower adds none:
+      // the
       // host puts its rows into the embedding.
       {"gemma4_dense", 48, "heads attention_part attention_merge linear gated_linear linear linear",
        "heads attention_part attention_merge linear gated_linear linear rows gather"},
