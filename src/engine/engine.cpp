@@ -122,7 +122,7 @@ ComputedBy EngineImpl::computed_by() const {
 }
 
 Status EngineImpl::reserve_buffers() {
-  const uint64_t bytes = step_.words().size_bytes() + results_.size() * sizeof(SampleResult);
+  const uint64_t bytes = step_bytes(*model_, placed_.layout.maxima);
   TRY(Reservation reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
   reserved_.push_back(std::move(reservation));
   return {};

@@ -86,7 +86,7 @@ void outline_tensors(const FamilyProgram& tower, std::vector<OutlinedTensor>& to
       to.push_back({tensor.name, tensor.shape, Format::f32, row, {}});
       is_replaced = true;
     }
-    if (is_replaced) continue;
+    if (is_replaced || row.optional || row.hugging_face.empty() || row.gguf.empty()) continue;
     const SourceName& name = row.gguf.front();
     const std::vector<int64_t> shape = stored_shape(row.shape, name);
     to.push_back({name.name, shape, is_always_f32(name.name, shape) ? Format::f32 : Format::bf16, row, {}});

@@ -33,7 +33,9 @@ constexpr const char* kQwen35Towers = R"({
   "vision_config": {
     "hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "num_heads": 16,
     "num_position_embeddings": 2304, "in_channels": 3, "patch_size": 16, "spatial_merge_size": 2,
-    "temporal_patch_size": 2, "deepstack_visual_indexes": []}})";
+    "temporal_patch_size": 2, "deepstack_visual_indexes": []},
+  "vision_start_token_id": 248053, "vision_end_token_id": 248054, "image_token_id": 248056,
+  "video_token_id": 248057})";
 
 constexpr const char* kQwen35 = R"({
   "model_type": "qwen3_5_text", "vocab_size": 248320, "max_position_embeddings": 262144, "head_dim": 256,
@@ -197,7 +199,8 @@ Result<Json> config_with_towers(const ShapeConfig& shape) {
   if (towers->as_object().empty())
     return error(ErrorKind::unsupported, "shape ", shape.name, ": its towers are not known: want another shape");
   for (Json::Member& tower : towers->as_object()) {
-    if (tower.second.find("depth") != nullptr) set(tower.second, "out_hidden_size", number(config, "hidden_size"));
+    if (tower.second.is_object() && tower.second.find("depth") != nullptr)
+      set(tower.second, "out_hidden_size", number(config, "hidden_size"));
     set(config, tower.first.c_str(), std::move(tower.second));
   }
   return config;

@@ -23,7 +23,7 @@ struct ModelShape {
   uint32_t full_every = 0;         // writes layer_types with every so many-th layer full; 0: the config has it already
   const char* tokenizer = "";      // tokenizer.ggml.model and
   const char* pre_tokenizer = "";  // tokenizer.ggml.pre of its files
-  const char* towers = "{}";       // config.json's objects about its towers, without "out_hidden_size"
+  const char* towers = "{}";       // config.json's fields about its towers, without "out_hidden_size"
 };
 
 std::span<const ModelShape> all_shapes();

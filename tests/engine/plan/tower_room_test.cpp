@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-constexpr uint32_t kRows = 64;  // of a square picture
+constexpr uint32_t kRows = 36;  // of a square picture
 
 class TowerMemory : public testing::TestWithParam<const char*> {
  protected:
@@ -25,15 +25,28 @@ class TowerMemory : public testing::TestWithParam<const char*> {
     options.media = media;
     return options;
   }
-  // How a request about a picture ends within that much memory; nothing where the model does not fit.
+  // How a request about a picture ends within that much memory; nothing where the model does not fit. With room for
+  // media it is opened as planned.
   std::optional<Progress> answer(uint64_t limit, EngineOptions wanted) const {
     RealDevice machine("cpu", 1);
     Budget budget;
     budget.set_limit(Domain::host, limit);
     budget.count_mapped(Domain::host, true);
+    if (!wanted.media.empty()) {
+      const MemoryPlan plan = unwrap(plan_memory(model, weight_files(model), *machine.device, budget, limit, wanted));
+      if (!check_floor(plan)) return std::nullopt;
+      wanted.prompt_chunk = plan.prompt_chunk;
+      wanted.repack = plan.repack;
+    }
     Result<std::unique_ptr<Engine>> engine = Engine::create(model, *machine.device, budget, wanted);
     if (!engine) return std::nullopt;
-    unwrap((*engine)->give_media(shown.input));
+    const Status given = (*engine)->give_media(shown.input);
+    if (!given) {
+      Progress refused;
+      refused.finish = Finish::failed;
+      refused.failure = given.error();
+      return refused;
+    }
     const RequestId request = unwrap((*engine)->submit(request_about(shown, 2)));
     run_until_idle(**engine, Waiting::yes);
     return unwrap((*engine)->collect(request));
@@ -89,8 +102,7 @@ TEST_P(TowerMemory, IsLeftByTheText) {
   uint32_t answered = 0;
   for (uint64_t limit = least; answered < 8; limit += sum_of(foreseen) / 4) {
     const std::optional<Progress> with = answer(limit, open(foreseen)), without = answer(limit, open({}));
-    ASSERT_TRUE(without);
-    refused |= without->finish == Finish::failed;
+    refused |= without && without->finish == Finish::failed;
     if (!with) continue;
     ++answered;
     EXPECT_EQ(with->finish, Finish::length) << limit << ": " << (with->failure ? with->failure->text : "");

@@ -317,7 +317,7 @@ TEST(Emission, ATokenNeedsNoMoreDispatchesThanBefore) {
        "linear linear",
        "heads attention_part attention_merge linear linear rows route experts_inward experts_outward gated_linear "
        "linear rows gather"},
-      {"qwen3_5_moe", 51,
+      {"qwen3_5_moe", 50,
        "short_conv delta_rule rms_norm linear linear route experts_inward experts_outward gated_linear linear linear",
        "heads attention_part attention_merge slice linear linear route experts_inward experts_outward gated_linear "
        "linear rows"},
