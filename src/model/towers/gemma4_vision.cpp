@@ -65,7 +65,7 @@ std::vector<ConfigField> vision_fields(VisionConfig& c) {
   };
 }
 
-// GGUF has no keys for these values. They are fixed, or follow from the shapes of tensors.
+// GGUF has no keys for these values. They are fixed, or follow from the names and shapes of tensors.
 Status vision_of_gguf(VisionConfig& c, const Checkpoint& checkpoint, const SourceNames& names) {
   c.max_rows = kUsualRows;
   c.pixels = PixelOrder::colours_first;
