@@ -1,7 +1,7 @@
-// Turns generated ids into what a reader sees: whole characters, thinking apart from the answer, cut at stop strings.
+// Turns generated ids into the text to show: whole characters, thinking separated from the answer, cut at stop strings.
 //
-// Ids that end an answer are not shown, nor are special tokens that are no markers of the dialect. Stop strings count
-// in the answer only, not in thinking.
+// Ids that end an answer are not shown, and neither are special tokens, except the markers of the dialect. Stop strings
+// count in the answer only, not in thinking.
 #pragma once
 
 #include <cstdint>
