@@ -46,7 +46,7 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
   return ticket;
 }
 
-// As the inputs of attentions say.
+// The most positions behind its own that a row sees, from the inputs `last` of the attention ops.
 uint32_t WebGpuRunner::positions_ahead(const StepBuffer& step) const {
   int32_t most = 0;
   for (const Op& op : program().ops) {

@@ -157,8 +157,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// What a row sees: its first and last position, its sequence; and the part's first and last tile, none where the first
-// is beyond the last.
+// The positions that a row sees (first to last), its sequence, and the part's tiles (begin to end; there are none if
+// begin is beyond end).
 constexpr const char* kParts = R"(
 struct Part { first: u32, last: u32, sequence: u32, begin: u32, end: u32 }
 var<workgroup> shared_part: Part;
@@ -171,8 +171,8 @@ fn last_seen(row: u32) -> u32 { return position(step_row(row)); }
 constexpr const char* kLastOfInput = R"(
 fn last_seen(row: u32) -> u32 { return memory[p.last + row]; }
 )";
-// Words of the cache are read four at once: of a key's, those of four positions; of a value's, neighbours. All of a
-// tile's are asked for before the first is needed.
+// Words of the cache are read four at once: four positions of a key's element, or four neighbouring words of a value.
+// All loads of a tile are issued before the first result is used.
 constexpr const char* kAttentionPart = R"(
 const LOWEST = -3.0e38;
 const SCORE_LANES = 16u;
@@ -267,7 +267,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       for (var n = 0u; n < VALUE_EACH; n++) {
         let j = n * VALUE_TEAMS + value_team;
         let j_at = tile * 64u + j;
-        // What lies behind the last position may be anything, a NaN too.
+        // Memory behind the last position may hold anything, also NaN.
         if (j_at >= seen.first && j_at <= seen.last) {
           let share_of_j = shares[j];
           let v = value_words[k * VALUE_EACH + n];

@@ -37,7 +37,7 @@ ${make_row}${products}
 }
 )";
 
-// The gate's product, and the other's where there is one.
+// The gate's product, and the second product if there is one.
 constexpr const char* kGated = R"(
 fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
   let output = first_output(block, thread);
@@ -168,8 +168,8 @@ bool Emitter::may_make_rows(const FusedRun& run, const ProductShape& shape, bool
   return fours && are_rows_of_fours(run.first_op, run.rows_end) && bytes + 3072 <= adapter_.workgroup_bytes;
 }
 
-// Emits several products of the same rows, or one product of a tile of a matrix: those of a whole run or of one of its
-// ops.
+// Emits several products of the same rows, or one product of a tile of a matrix. They belong to a whole fused run or to
+// one of its ops.
 bool Emitter::emit_products(std::span<const Product> products, const FusedRun& run) {
   const Linear& first = *products.front().op;
   const uint32_t columns = program_.weights[first.weight].shape.columns;

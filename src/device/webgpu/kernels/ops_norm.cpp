@@ -33,7 +33,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var sum = 0.0;
   for (var i = thread; i < WIDTH; i += THREADS) { sum += load(p.x + begin + i); }
   let mean = sum_all(sum, thread) / f32(WIDTH);
-  // Of nearly equal numbers the rounded mean is off by as much as they differ.
+  // The rounding error of the mean can be as large as the differences between nearly equal numbers, so the mean of the
+  // differences is subtracted, too.
   sum = 0.0;
   for (var i = thread; i < WIDTH; i += THREADS) { sum += load(p.x + begin + i) - mean; }
   let left = sum_all(sum, thread) / f32(WIDTH);

@@ -12,10 +12,11 @@ namespace {
 
 constexpr uint32_t kThreadsOfGroup = 512;
 constexpr uint32_t kMostLanes = 128;
-// A product takes so many lanes that each has at most so many units, and more lanes while it has few threads.
+// A product uses enough lanes that each lane has at most kMostUnitsEach units, and more lanes if there are fewer than
+// kLeastOfAllThreads threads in all.
 constexpr uint32_t kMostUnitsEach = 8, kLeastOfAllThreads = 32768;
-constexpr uint32_t kMostLoads = 8;                 // of units, in flight at once
-constexpr uint32_t kStagedBytes = 12 * 1024;       // of workgroup memory, of which every WebGPU has 16 KB
+constexpr uint32_t kMostLoads = 8;                 // loads of units in flight at once
+constexpr uint32_t kStagedBytes = 12 * 1024;       // workgroup memory for the vectors; every WebGPU has 16 KB
 constexpr uint32_t kIntegerPart = 32, kPart = 64;  // bytes of a staged part
 
 constexpr const char* kProducts = R"(
@@ -56,7 +57,7 @@ fn four_sums(thread: u32, v: u32, k: u32) -> vec4f {
 }
 )";
 
-// Sixteen columns as they are.
+// Sixteen columns as f32.
 constexpr const char* kNumbers = R"(
 alias Sixteen = mat4x4f;
 var<workgroup> staged: array<vec4f, VECTORS * STAGED * 4u>;
@@ -118,7 +119,7 @@ fn stage(i: u32, part: u32, at: u32, columns: u32) {
 fn staged_part(part: u32) -> Sixteen { return Sixteen(staged[part], staged_numbers[part]); }
 fn total_16(x: Sixteen) -> f32 { return x.numbers.y; }
 
-// Of bytes of at most 127.
+// The bytes of q must be at most 127.
 fn dot_u8(q: vec4u, x: Sixteen) -> f32 { return x.numbers.x * dot_16(q, x.q); }
 fn dot_i8(q: vec4u, x: Sixteen) -> f32 { return x.numbers.x * dot_16(q, x.q); }
 fn dot_moved(q: vec4u, by: f32, x: Sixteen) -> f32 { return x.numbers.x * fma(-by, x.numbers.z, dot_16(q, x.q)); }
@@ -289,7 +290,7 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
       }
       return made;
     };
-    // As long as there are rows, so that the loop has no length that it could be unrolled by.
+    // The loop's length depends on the rows, so a compiler cannot unroll it.
     const auto added_rolled = [&] {
       std::string made =
           cat("      for (var e = 0u; e < UNITS_EACH; e++) {\n      let unit = min((batch * UNITS_EACH + e) * "
