@@ -33,7 +33,7 @@ class ContentsFile final : public ContentsMemory {
   std::unique_ptr<ProgressLine> progress_;  // while a model is read
 };
 
-// STATE/models in the user's state folder; "" where there is none.
+// The file "models" in the user's state folder; "" if there is no such folder.
 std::string contents_path(const std::string& state_folder);
 
 }  // namespace sluice
