@@ -1,7 +1,6 @@
 // The parity suite plays every op's and block's cases on a device and on the f64 reference, with the same inputs.
 //
-//   INSTANTIATE_TEST_SUITE_P(Cpu, Parity, testing::ValuesIn(parity_params({{"cpu_avx2", make_cpu, how}})),
-//   parity_name);
+//   INSTANTIATE_TEST_SUITE_P(Cpu, Parity, ValuesIn(parity_params({{"cpu_avx2", make_cpu, how}})), parity_name);
 //
 // For each subject (an op, or "blocks"), in both arithmetics and both token classes:
 //   - results are within the op's tolerance; outputs, activations and pages are full of NaN before;

@@ -151,7 +151,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   TRY(const Model model, model_of(request, arguments, machine));
   const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
-  if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // which it does not use
+  if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // exact arithmetic uses no integers
   const bool on_host = machine.device->info().memory == Domain::host;
   // A model that does not fit is not placed as a whole to trace it.
   if (machine.bound().by != MemoryBound::By::request) {

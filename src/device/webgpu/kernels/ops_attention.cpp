@@ -1,14 +1,14 @@
-// append and attention: a cache in pages of 64 positions (layout.h), read in tiles of as many at absolute multiples of
-// 64, which are merged in ascending order whatever step or chunk a row is in.
+// append and attention over a cache in pages of 64 positions (layout.h). A tile is one page, and tiles are merged in
+// ascending order, whatever step or chunk a row is in. Prompts, and rows that see another last position than their own,
+// are in ops_attention_tiles.cpp; the step's own rows as keys are in ops_attention_own.cpp.
 //
-// Prompts, and rows that see to another position than their own: ops_attention_tiles.cpp. The step's own rows as keys:
-// ops_attention_own.cpp. Over latents, and where workgroup memory is short: a workgroup a head has a thread
-// a position of the tile for scores, then a thread a word of the values. Over latents, queries are folded through the
-// heads' key matrices before, and the summed latents go through the value matrices afterwards.
+// Decode steps: a history is cut into at most 64 parts of whole tiles; a part's length depends on the history alone.
+// One workgroup computes one head of one part, with teams of threads for the scores of four positions and for four
+// words of the values. Another kernel merges the parts in ascending order.
 //
-// Decode steps: a history is cut into parts of whole tiles, at most 64, how long each is following from the history
-// alone. A workgroup a head and part has teams of threads for four positions' scores and for four words of the values;
-// another kernel merges the parts in ascending order.
+// Over latents, or if workgroup memory is short: one workgroup computes one head, with a thread for each position of
+// the tile, then a thread for each word of the values. Over latents, queries are multiplied by the heads' key matrices
+// before, and the summed latents by the value matrices afterwards.
 #include <algorithm>
 
 #include "base/text.h"
@@ -63,7 +63,7 @@ std::vector<std::string> cache_snippets(Format format) {
   return {kCachePairs, format == Format::f16 ? kCacheF16 : kCacheBf16};
 }
 
-// A thread a word of the row's keys, then of its values.
+// One thread for each word of the row's keys, then of its values.
 constexpr const char* kAppend = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -312,7 +312,7 @@ constexpr const char* kQueryOfChain = R"(
 fn load_query(row: u32, head: u32, thread: u32) { chain_0(row, head, thread); }
 )";
 
-// A workgroup a head of a row.
+// One workgroup for each head of a row.
 constexpr const char* kMerge = R"(
 var<workgroup> factors: array<f32, MOST_PARTS>;
 
@@ -355,7 +355,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// out[row][head] = W[head] x[row][head], of heads FIRST_HEAD to FIRST_HEAD + HEADS - 1; a thread a number.
+// out[row][head] = W[head] x[row][head] for heads FIRST_HEAD to FIRST_HEAD + HEADS - 1, with one thread for each
+// element.
 constexpr const char* kHeadProduct = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,

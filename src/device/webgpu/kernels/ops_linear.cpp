@@ -1,11 +1,9 @@
 // linear, and runs of it.
 //
-//   decode steps, wanted rows   matrix times vector (products.h), of one matrix, of several, or of a gate and the other
-//                               product. A workgroup takes up to four rows in turn; for the others the weight is
-//                               cached.
-//   prompts                     tiles of 64 rows by 64 outputs, 32 columns at a time in ascending order. Tiles are
-//   smaller
-//                               on processors and for few outputs, with the same order.
+//   decode steps, wanted rows   matrix times vector (products.h), for one matrix, for several, or for gate and up. A
+//                               workgroup takes up to four rows in turn; after the first row the weight is cached.
+//   prompts                     tiles of 64 rows by 64 outputs, 32 columns at a time in ascending order. On processors
+//                               and for few outputs tiles are smaller, with the same order.
 //
 // In both, the order along the columns does not depend on the number of rows.
 #include <array>
@@ -72,9 +70,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let row_count = min(ROWS, rows() - first_row);
 )";
 
-// A thread has EACH by EACH sums, SIDE apart. A tile's rows lie in workgroup memory as parts of four columns, whose
-// places are mixed so that rows beside each other are in different banks. While a tile is multiplied, each thread
-// fetches 16 columns of a row of the next.
+// A thread has EACH by EACH sums, SIDE apart. A tile's rows lie in workgroup memory as parts of four columns. The
+// places of parts are permuted, so that neighbouring rows are in different memory banks. While a tile is multiplied,
+// each thread prefetches 16 columns of a row of the next tile.
 constexpr const char* kTiles = R"(
 const TILE = SIDE * EACH;
 const QUADS = 8u;

@@ -1,5 +1,5 @@
-// rms_norm, l2_norm, layer_norm: a workgroup a head, whose threads add every kThreads-th square and then their sums as
-// a tree.
+// rms_norm, l2_norm, layer_norm: one workgroup for each head. A thread adds every kThreads-th square, and then the
+// threads' sums are added as a tree.
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 

@@ -11,7 +11,7 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kSampleThreads = 256;
-constexpr uint32_t kPartTokens = 1024;      // at least; the second kernel has a thread a part
+constexpr uint32_t kPartTokens = 1024;      // at least; the second kernel has one thread for each part
 constexpr uint32_t kMostKeptTokens = 2048;  // in workgroup memory
 
 // The noise of base/random.h.
@@ -189,8 +189,8 @@ fn keep_logit(i: u32, x: f32) {}
 fn logit(logits: u32, begin: u32, i: u32) -> f32 { return load(logits + i); }
 )";
 
-// A part's words: its largest logit; the sum of exponentials of their distance to it; how many are not finite; key and
-// index of its best token, adjusted; then key and index of its candidates, the best first.
+// A part's result, in words: the largest logit; the sum of exp(logit - largest); the number of logits that are not
+// finite; key and index of the best token after adjustments; then key and index of each candidate, the best first.
 constexpr const char* kSamplePart = R"(
 var<workgroup> shared_candidates: u32;
 

@@ -96,7 +96,7 @@ fn dot_moved(q: vec4u, by: f32, x: Sixteen) -> f32 {
 }
 )";
 
-// Sixteen columns as bytes: beside them their scale, their sum as they were, and the bytes' own.
+// Sixteen columns as bytes. `numbers` has their scale, the sum of the columns as f32, and the sum of the bytes.
 constexpr const char* kBytes = R"(
 struct Sixteen { q: vec4u, numbers: vec3f }
 var<workgroup> staged: array<vec4u, VECTORS * STAGED>;
@@ -143,7 +143,7 @@ fn keep(k: u32, own: f32, thread: u32) {
 constexpr const char* kKeep = R"(
 fn keep(k: u32, own: f32, thread: u32) { sums[thread * KEPT * ROWS_EACH + k] = own; }
 )";
-// A four of which not all is stored is one output's of up to four rows, all of them the same thread's.
+// Stores four elements or fewer. If fewer than four are stored, no other thread writes to the same four words.
 constexpr const char* kStoreFours = R"(
 fn store_some(at: u32, x: vec4f, count: u32) {
   if (count >= 4u) {
@@ -161,16 +161,17 @@ fn store_some(at: u32, x: vec4f, count: u32) {
 
 uint32_t divide_up(uint32_t number, uint32_t by) { return (number + by - 1) / by; }
 
-// The row of the weight that the team's output of that number is made of.
+// WGSL for the weight row from which the team computes its output number `output`.
 std::string row_of(const RowsOf& weight, const std::string& output) {
   return fill(weight.row, {{"output", cat("output + ", output)}});
 }
 
-// Stages the batch's columns: all are on their way before the first has come.
+// WGSL that stages the columns of a batch. All loads are issued before the first result is stored.
 std::string staged(const ProductShape& shape, uint32_t parts, const std::string& x, const std::string& columns) {
   CHECK(shape.vectors == 1 || parts == shape.unit_parts);
   const std::string barrier = "      workgroupBarrier();\n";
-  // `each` are staged of a vector: from where the one `at` is, and its number there.
+  // A vector has `each` staged items. For item `at` of all vectors: the vector to read from, and the item's number in
+  // it.
   const auto from = [&](const std::string& at, uint32_t each) {
     return has_placeholder(x, "vector") ? fill(x, {{"vector", cat("(", at, ") / ", each, "u")}}) : x;
   };
@@ -203,7 +204,7 @@ std::string staged(const ProductShape& shape, uint32_t parts, const std::string&
   return text + barrier;
 }
 
-// A row's unit: the e-th of the lane's, row i of the team's, of weight k.
+// A unit to load: number e of the lane, in row i of the team, of weight k.
 struct Load {
   uint32_t e = 0, i = 0;
   size_t k = 0;
@@ -230,7 +231,7 @@ ProductShape product_shape(const Adapter& adapter, const ProductSize& size) {
          (each() > kMostUnitsEach || size.outputs * shape.lanes / shape.rows_each < kLeastOfAllThreads))
     shape.lanes *= 2;
   const uint32_t threads = in_subgroups ? std::min(kThreadsOfGroup, adapter.workgroup_threads) : 128;
-  const uint32_t least_teams = 4 / shape.rows_each;  // of a vector, whose outputs are whole fours
+  const uint32_t least_teams = 4 / shape.rows_each;  // for each vector, so that its outputs are whole fours
   shape.vectors = std::max(
       std::min({size.vectors, kStagedBytes / unit_bytes / shape.lanes, threads / shape.lanes / least_teams}), 1u);
   const uint32_t most_each = adapter.is_software ? 1 : kStagedBytes / unit_bytes / shape.lanes / shape.vectors;
