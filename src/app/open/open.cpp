@@ -20,7 +20,8 @@ namespace sluice {
 namespace {
 
 constexpr const char* kDemoFile = "demo-gemma4-q8_0.gguf";
-constexpr uint64_t kSmallMemory = 16 << 20;   // stacks, texts, tables that come to be while answering
+constexpr const char* kDemoTowers = "mmproj-demo-gemma4.gguf";  // beside it
+constexpr uint64_t kSmallMemory = 16 << 20;                     // stacks, texts, tables that come to be while answering
 constexpr double kDefaultMemoryShare = 0.75;  // the rest is the system's, and the page cache's for mapped weights
 constexpr double kDefaultDeviceShare = 0.9;   // of a GPU's own: the rest is its driver's and other programs'
 
@@ -98,7 +99,7 @@ Status check_fits(const DeviceNeeds& needs, const Device& device, uint64_t limit
                format_bytes(plan.limit), ", the model takes ", format_bytes(plan.recommended()));
 }
 
-// Of its files; of one whose beginning alone is here, what its header says.
+// The bytes of the model's files. If only the beginning of a file is here, its size follows from the header.
 uint64_t file_bytes(const Checkpoint& checkpoint) {
   uint64_t of_files = 0, of_tensors = 0;
   for (const std::string& file : checkpoint.files()) {
@@ -166,7 +167,7 @@ Result<Machine> machine_with(const Arguments& arguments, const Open& open) {
   return machine;
 }
 
-// The names of all levels, or of those that nobody gets without asking.
+// The names of all SIMD levels, or only of the unproven levels, which are used on request only.
 std::string simd_choices(bool unproven_only, const char* between) {
   std::string names;
   for (int i = 0; i < kSimdLevels; ++i) {
@@ -245,6 +246,7 @@ Result<ModelFiles> model_files(const std::string& name) {
   ModelFiles demo;
   demo.name = name;
   TRY(demo.path, demo_path());
+  demo.projector = join_path(std::filesystem::path(demo.path).parent_path().string(), kDemoTowers);
   return demo;
 }
 

@@ -59,6 +59,9 @@ Result<std::vector<MemoryLine>> Tower::memory(const TowerModel& model, const Dev
   TRY(const std::unique_ptr<Plan> plan, device.plan(request));
   std::vector<MemoryLine> lines = plan->memory();
   lines.push_back({Domain::host, Purpose::staging, StepBuffer::bytes(model.program, request.maxima)});
+  if (device.info().memory != Domain::host) return lines;
+  TRY(const uint64_t tables, HeldWeights::table_bytes(model.program, *model.weights));
+  if (tables != 0) lines.push_back({Domain::host, Purpose::weights, tables});
   return lines;
 }
 
@@ -70,9 +73,14 @@ Result<std::unique_ptr<Tower>> Tower::create(const TowerModel& model, Device& de
   TRY_STATUS(budget.has_room(plan->memory()));
   TRY(Reservation reserved,
       budget.reserve(Domain::host, Purpose::staging, StepBuffer::bytes(model.program, request.maxima)));
-  TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *model.weights, budget));
+  std::unique_ptr<HeldWeights> held;
+  if (device.info().memory == Domain::host)
+    TRY_ASSIGN(held, HeldWeights::take(model.program, *model.weights, /*streams=*/false, budget));
+  const WeightSource* const weights = held != nullptr ? held.get() : model.weights;
+  TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *weights, budget));
   std::unique_ptr<Tower> tower(new Tower(model, device, std::move(runner), request.maxima, rows));
   tower->reserved_ = std::move(reserved);
+  tower->held_ = std::move(held);
   return tower;
 }
 
