@@ -108,6 +108,7 @@ Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variab
   input.special_tokens = text.special_tokens;
   input.extra = std::move(variables);
   TRY(std::string rendered, text.chat->render(input));
+  TRY_ASSIGN(rendered, expand_films(std::move(rendered), media, text.tokenizer));
   std::vector<int32_t> ids = text.tokenizer.encode(rendered);
   if (media.empty()) return ChatPrompt{std::move(rendered), std::move(ids)};
   TRY(PlacedMedia placed, place_media(ids, media));

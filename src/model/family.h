@@ -55,10 +55,9 @@ struct FamilyProgram {
   std::string summary = {};  // for a reader: "16 layers of 768, up to 280 rows a picture"
   std::function<Result<TowerInputs>(const Picture&, const PictureOptions&)> prepare_picture = {};
   std::function<Result<TowerInputs>(const Sound&)> prepare_sound = {};
-  // Frames of a film that follow one another and make one step of the tower, at most so many. Of a tower that takes
-  // them otherwise than as pictures.
+  // Frames of a film that make one step of the tower.
   std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
-  uint32_t film_frames = 1;
+  FilmRules film = {};
   TowerTokens tokens = {};
   ProjectorPart projector = {};
   bool sees_ahead = false;  // rows of one picture see later rows of it where the text program takes "last"

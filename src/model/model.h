@@ -100,7 +100,7 @@ class Model {
   Result<TowerInputs> prepare(const Sound& sound) const;
   // Frames of a film that follow one another: as many as make one step of the tower, at the film's end fewer.
   Result<TowerInputs> prepare(std::span<const Picture> frames, const FilmOptions& options) const;
-  uint32_t film_frames() const;  // that make one step; of a vision tower that there is
+  const FilmRules& film_rules() const;  // of a vision tower that there is
   // Of a tower that there is.
   const TowerTokens& tower_tokens(ProgramKind kind) const;
   bool sees_ahead(ProgramKind kind) const;
