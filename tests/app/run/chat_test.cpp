@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "tests/app/program.h"
 #include "tests/app/run/terminal.h"
+#include "tests/reference_models.h"
 
 namespace sluice {
 namespace {
@@ -267,18 +268,34 @@ TEST(Readme, TheAnswerIsReal) {
   EXPECT_EQ(split(run_sluice({"run", "What is a violin?"}).out, '\n')[0], lines.at(0));
 }
 
-TEST(Readme, TheChatIsReal) {
-  Terminal terminal({"run"});
+// `text` with another folder of models.
+std::string with_models(const std::string& text, const std::string& folder) {
+  return std::regex_replace(text, std::regex(R"(\.\./models/)"), folder + "/");
+}
+
+// Types what is typed there and expects what is shown, but for the line about a picture that is erased.
+void expect_session(const std::string& command, const std::string& models) {
+  Terminal terminal(split(with_models(command, models), ' '));
   std::string shown = terminal.wait_for("> ");
   std::string wanted;
-  for (const std::string& line : shown_in_readme("run")) {
+  for (const std::string& readme_line : shown_in_readme(command)) {
+    const std::string line = with_models(readme_line, models);
     wanted += line + "\r\n";
     if (!starts_with(line, "> ")) continue;
     terminal.type(line.substr(2) + "\n");
     shown += terminal.wait_for(line == "> /quit" ? "/quit\r\n" : "\r\n> ");
   }
-  EXPECT_EQ(shown, wanted);
+  static const std::regex erased("\x1b\\[2m[^\x1b]*\x1b\\[0m\r\x1b\\[K");
+  EXPECT_EQ(std::regex_replace(shown, erased, ""), wanted);
   EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST(Readme, TheChatIsReal) { expect_session("run", ""); }
+
+TEST(Readme, TheChatAboutAPictureIsReal) {
+  if (reference_models().empty())
+    GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the README's picture was not shown";
+  expect_session("run ../models/gemma4", reference_models());
 }
 
 // All but what the machine decides: its name, its instruction set, and digits of differences.
