@@ -56,7 +56,7 @@ test: test-deps
 	@tools/tests_not_run.sh build/release
 	+@$(TIMED) "test: page's module" $(MAKE_) wasm-module
 	+@$(TIMED) "test: page" $(MAKE_) test-web
-	+@$(TIMED) "test: Chromium on WebGPU" $(MAKE_) test-chromium MODELS="gemma4_dense:short17 gemma4_moe:short17 qwen3_5_moe:short17 deepseek_v3:short17"
+	+@$(TIMED) "test: Chromium on WebGPU" $(MAKE_) test-chromium MODELS="gemma4_dense:short17,image gemma4_moe:short17 qwen3_5_moe:short17 deepseek_v3:short17"
 	@tools/stages.sh
 
 test-programs: test-deps

@@ -115,6 +115,7 @@ Result<std::optional<Format>> cache_of(const Json& options) {
 
 Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(const std::string path, text_of(options, "model", ""));
+  TRY(const std::string projector, text_of(options, "projector", ""));
   TRY(const std::string device, text_of(options, "device", ""));
   TRY(const std::string arithmetic, text_of(options, "arithmetic", "fast"));
   EngineOptions engine;
@@ -138,8 +139,10 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
       engine.experts.bytes = 0;
     return engine;
   };
+  ModelFiles files = files_at(path);
+  files.projector = projector;
   TRY(opened->chat_,
-      open_chat_model({.files = files_at(path), .options = options_for}, *opened->device_, opened->budget_, bounds));
+      open_chat_model({.files = std::move(files), .options = options_for}, *opened->device_, opened->budget_, bounds));
   const ChatModel& chat = *opened->chat_;
   opened->session_ = std::make_unique<ChatSession>(chat.text, *chat.engine, *chat.text.dialect);
   return opened;
@@ -199,6 +202,8 @@ Json Instance::describe() const {
                       {"context", int64_t{chat_->engine->context()}},
                       {"ends", json_of(chat_->text.ends)},
                       {"has_chat_template", chat_->text.chat.has_value()},
+                      {"takes_pictures", chat_->model.has(ProgramKind::vision)},
+                      {"takes_sounds", chat_->model.has(ProgramKind::audio)},
                       {"sampling", sampling_json(chat_->settings.sampling)}};
 }
 
@@ -228,7 +233,8 @@ Status Instance::begin(const Json& json) {
   const Json *messages = json.find("messages"), *variables = json.find("variables");
   ChatPrompt prompt;
   if (messages != nullptr) {
-    TRY_ASSIGN(prompt, session_->render(*messages, variables != nullptr ? *variables : Json()));
+    TRY(std::vector<PreparedMedia> media, media_.shown_by(*messages));
+    TRY_ASSIGN(prompt, session_->render(*messages, variables != nullptr ? *variables : Json(), std::move(media)));
   } else {
     TRY(const std::string text, text_of(json, "prompt", ""));
     if (!is_utf8(text)) return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
@@ -280,7 +286,17 @@ Status Instance::submit(const Json& json) {
   if (const Json* keep = json.find("keep_sequence")) request.keep_sequence = keep->is_bool() && keep->as_bool();
   request.sampling.temperature = 0;
   TRY_STATUS(read_sampling(json, "submit", chat_->model.facts().vocabulary, request.sampling));
+  TRY_STATUS(give_media(json, request));
   TRY(running_, chat_->engine->submit(std::move(request)));
+  return {};
+}
+
+Status Instance::give_media(const Json& json, Request& request) {
+  TRY(const std::vector<uint32_t> numbers, numbers_of<uint32_t>(json, "media"));
+  TRY(const std::vector<PreparedMedia> media, media_.named(numbers));
+  if (media.empty()) return {};
+  TRY(request.media, find_media(request.prompt, media));
+  for (const PreparedMedia& one : media) TRY_STATUS(chat_->engine->give_media(one.input));
   return {};
 }
 

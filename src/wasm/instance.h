@@ -16,6 +16,7 @@
 #include "chat/open_model.h"
 #include "device/device.h"
 #include "device/webgpu/webgpu.h"
+#include "wasm/media_table.h"
 
 namespace sluice::wasm {
 
@@ -31,6 +32,15 @@ class Instance {
   std::vector<int32_t> encode(std::string_view text) const { return chat_->text.tokenizer.encode(text); }
   std::string decode(std::span<const int32_t> tokens) const { return chat_->text.tokenizer.decode(tokens); }
   Result<std::string> render(const Json& chat) const;
+
+  Result<Json> add_picture(const PagePixels& pixels, uint32_t max_rows) {
+    return media_.add_picture(chat_->model, pixels, max_rows);
+  }
+  Result<Json> add_film(const PagePixels& pixels) { return media_.add_film(chat_->model, pixels); }
+  Result<Json> add_sound(std::span<const float> samples, uint32_t rate) {
+    return media_.add_sound(chat_->model, samples, rate);
+  }
+  void remove_media(uint32_t number) { media_.remove(number); }
 
   // The page's conversation.
   Status begin(const Json& turn);
@@ -57,6 +67,7 @@ class Instance {
   MemoryBounds bounds(uint64_t memory) const;
   Status check_ready() const;
   Status check_files();
+  Status give_media(const Json& json, Request& request);
 
   Budget budget_;
   ThreadPool pool_{1};
@@ -66,7 +77,8 @@ class Instance {
   std::unique_ptr<ChatModel> chat_;
   std::unique_ptr<ChatSession> session_;
   std::optional<RequestId> running_;  // of submit()
-  bool saving_ = false;               // the GPU brings a state
+  MediaTable media_;
+  bool saving_ = false;  // the GPU brings a state
   std::vector<float> logits_;
 };
 

@@ -93,6 +93,19 @@ int sluice_render(Instance* instance, const char* chat, size_t bytes) {
   return answer(render());
 }
 
+int sluice_add_picture(Instance* instance, const uint8_t* pixels, size_t bytes, uint32_t width, uint32_t height,
+                       uint32_t max_rows) {
+  return answer(instance->add_picture({.bytes = {pixels, bytes}, .width = width, .height = height}, max_rows));
+}
+int sluice_add_film(Instance* instance, const uint8_t* pixels, size_t bytes, uint32_t width, uint32_t height,
+                    uint32_t frames) {
+  return answer(instance->add_film({.bytes = {pixels, bytes}, .width = width, .height = height, .frames = frames}));
+}
+int sluice_add_sound(Instance* instance, const float* samples, size_t count, uint32_t rate) {
+  return answer(instance->add_sound({samples, count}, rate));
+}
+void sluice_remove_media(Instance* instance, uint32_t number) { instance->remove_media(number); }
+
 int sluice_begin(Instance* instance, const char* turn, size_t bytes) {
   const auto begin = [&]() -> sluice::Status {
     TRY(const Json json, sluice::parse_json({turn, bytes}, "begin"));

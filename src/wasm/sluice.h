@@ -31,12 +31,13 @@ size_t SLUICE_EXPORT(sluice_reply_bytes)();
 
 // ---- a model
 
-// options: {"model": path, "arithmetic": "fast" | "exact", "cache": "f32" | "f16" | "bf16", "device": "webgpu" | "cpu"
-// | "reference", "context": positions, "memory": bytes that it may take where it computes, of the GPU's or of the
-// module's, "expert_memory": bytes of those for experts, where it has such}; all but the model may be left out. Experts
-// that find no room are read from the files as they are chosen; in the module's memory less than 2 GiB of them have it.
-// null for failure. Replies {"name", "device", "device_description", "numerics_id", "vocabulary", "context", "ends":
-// tokens that end an answer, "has_chat_template", "sampling": what the model's own files ask for}.
+// options: {"model": path, "projector": path of a GGUF file with the model's towers, "arithmetic": "fast" | "exact",
+// "cache": "f32" | "f16" | "bf16", "device": "webgpu" | "cpu" | "reference", "context": positions, "memory": bytes that
+// it may take where it computes, of the GPU's or of the module's, "expert_memory": bytes of those for experts, where it
+// has such}; all but the model may be left out. Experts that find no room are read from the files as they are chosen;
+// in the module's memory less than 2 GiB of them have it. null for failure. Replies {"name", "device",
+// "device_description", "numerics_id", "vocabulary", "context", "ends": tokens that end an answer, "has_chat_template",
+// "takes_pictures", "takes_sounds", "sampling": what the model's own files ask for}.
 sluice::wasm::Instance* SLUICE_EXPORT(sluice_open)(const char* options, size_t bytes);
 // Uploads some more of it to the GPU. Replies {"bytes", "of"}; the host lets its GPU settle and calls again, until they
 // are equal after it has settled.
@@ -52,11 +53,28 @@ int SLUICE_EXPORT(sluice_decode)(sluice::wasm::Instance* instance, const int32_t
 // chat: {"messages": [...], "extra": {...}}, the latter for further variables of the template. Replies text.
 int SLUICE_EXPORT(sluice_render)(sluice::wasm::Instance* instance, const char* chat, size_t bytes);
 
+// ---- pictures and sounds, which the page decodes: prepared once, and named by number in turns and requests
+
+// pixels: RGBA, row by row from the top; transparency is dropped. max_rows: the most tokens that it takes, 0 for the
+// model's own number. Replies {"media": [number], "rows": tokens}.
+int SLUICE_EXPORT(sluice_add_picture)(sluice::wasm::Instance* instance, const uint8_t* pixels, size_t bytes,
+                                      uint32_t width, uint32_t height, uint32_t max_rows);
+// Frames of one size, one behind the other. Replies {"media": numbers, each of what the model takes at once, "rows"}.
+int SLUICE_EXPORT(sluice_add_film)(sluice::wasm::Instance* instance, const uint8_t* pixels, size_t bytes,
+                                   uint32_t width, uint32_t height, uint32_t frames);
+// One channel from -1 to 1; towers take 16,000 samples a second. Replies {"media": [number], "rows"}.
+int SLUICE_EXPORT(sluice_add_sound)(sluice::wasm::Instance* instance, const float* samples, size_t count,
+                                    uint32_t rate);
+// An answer under way keeps it.
+void SLUICE_EXPORT(sluice_remove_media)(sluice::wasm::Instance* instance, uint32_t number);
+
 // ---- the page's conversation: one answer at a time, each going on from what the one before has computed
 
 // turn: {"messages": [...], "variables": {...}: further ones of the chat template, or "prompt": text that no template
 // renders, "stop": [strings], "max_tokens": n, 0 for what the context leaves, and further settings under their names in
-// engine/sampling_json.h, "temperature" being 0}; all but the messages or the prompt may be left out.
+// engine/sampling_json.h, "temperature" being 0}; all but the messages or the prompt may be left out. A message that
+// shows something has a list of parts as its content: {"type": "text", "text": ...}, {"type": "image", "media": number}
+// and {"type": "audio", "media": number}.
 int SLUICE_EXPORT(sluice_begin)(sluice::wasm::Instance* instance, const char* turn, size_t bytes);
 // One step of the answer. Replies its new parts: {"text", "thinking": whole characters, thinking apart from the answer,
 // cut at a stop string, "finish": "running" | "stop" | "length" | "cancelled"}, and the counts of the whole turn:
@@ -71,8 +89,9 @@ void SLUICE_EXPORT(sluice_adopt)(sluice::wasm::Instance* instance, uint32_t sequ
 // ---- the engine itself, one request at a time: tokens in, tokens and logits out
 
 // request: {"prompt": tokens, "max_tokens": n, "stop_tokens": tokens, "logits_at", "message_ends": ascending indices
-// into the prompt, "sequence": one to go on from, "keep_sequence": bool, "temperature": 0, and further settings under
-// their names in engine/sampling_json.h}; all but the prompt may be left out.
+// into the prompt, "media": numbers of the pictures and sounds for which the prompt has a token a row, "sequence": one
+// to go on from, "keep_sequence": bool, "temperature": 0, and further settings under their names in
+// engine/sampling_json.h}; all but the prompt may be left out.
 int SLUICE_EXPORT(sluice_submit)(sluice::wasm::Instance* instance, const char* request, size_t bytes);
 // One turn of the engine. The host calls it until sluice_collect says that the answer is finished. 0: nothing to do; 1:
 // the device is still computing; 2: something is new.

@@ -10,13 +10,13 @@ const kTypes = { ts: 'text/javascript', mjs: 'text/javascript', wasm: 'applicati
 
 /**
  * Resolves with the number that the worker posts to /ended, or a sentence where none comes. `contents`: what stands at
- * paths that are no file's; `posted(path, text)` answers other posts, and may take its time. `flags`: launch()'s.
+ * paths that are no file's, or a function that reads it; `posted(path, text)` answers other posts, and may take its time. `flags`: launch()'s.
  */
 export async function runInChromium({ worker, contents, posted, minutes, flags }) {
   const blank = `<!doctype html><script>new Worker("/${worker}", { type: "module" })</script>`;
   const contentOf = (path) => {
     if (path === '/') return blank;
-    if (path in contents) return contents[path];
+    if (path in contents) return typeof contents[path] === 'function' ? contents[path]() : contents[path];
     const bytes = readFileSync(normalize(path).slice(1));
     return path.endsWith('.ts') ? stripTypeScriptTypes(bytes.toString()) : bytes;
   };

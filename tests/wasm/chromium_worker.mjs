@@ -2,6 +2,7 @@
 import { BytesFile } from '../../web/src/engine/files.ts';
 import { GpuHost } from '../../web/src/engine/gpu_host.ts';
 import { EngineModule } from '../../web/src/engine/module.ts';
+import { decodePicture } from '../../web/src/pixels.ts';
 import { Golden } from './golden.mjs';
 import { Verifier } from './verify.mjs';
 
@@ -20,14 +21,16 @@ async function run() {
   console.log(`in Chromium on ${gpu.description}`);
   const files = new Map();
   const module = await EngineModule.load(await fetch('/sluice.wasm'), { gpu, files });
-  const verifier = new Verifier(module);
+  const verifier = new Verifier(module, (bytes) => decodePicture(new Blob([bytes])));
   for (const model of await (await fetch('/models.json')).json()) {
     for (const [name, path] of model.files) files.set(`${model.name}/${name}`, new BytesFile(await bytesOf(path)));
-    const golden = new Golden(await bytesOf(`${model.golden}/golden.json`), await bytesOf(`${model.golden}/golden.safetensors`));
-    const chosen = golden.only(model.cases);
+    const golden = new Golden(await bytesOf(`${model.folder}/${model.golden}.json`),
+                              await bytesOf(`${model.folder}/${model.golden}.safetensors`),
+                              (file) => bytesOf(`${model.folder}/${file}`));
+    const chosen = model.onlyMedia ? golden.onlyMedia() : golden.only(model.cases);
     await verifier.verify(model.name, model.name, chosen,
                           { arithmetic: 'exact', judge: 'golden', device: 'webgpu', kind: 'webgpu', perplexity: false });
-    await verifier.verifySavedState(model.name, model.name, chosen, { device: 'webgpu' });
+    if (!model.onlyMedia) await verifier.verifySavedState(model.name, model.name, chosen, { device: 'webgpu' });
     if (model.streamed) await verifier.verifyStreamed(model.name, model.name, chosen, { device: 'webgpu' });
     files.clear();
   }

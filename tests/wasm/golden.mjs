@@ -1,11 +1,18 @@
 // A golden (golden.json and golden.safetensors, src/app/verify/golden.h says what they hold) and how far an answer is from it.
+
+const kMediaKinds = { image: ['pictures'], audio: ['sounds'], mixed: ['pictures', 'sounds'], video: ['pictures'] };
+export const showsMedia = ({ kind }) => kind in kMediaKinds;
+// What the model would have to take for a case; null when it does.
+export const missingFor = ({ kind }, facts) => kMediaKinds[kind]?.find((what) => !facts[`takes_${what}`]) ?? null;
+
 export class Golden {
-  // The bytes of the two files.
-  constructor(text, safetensors) {
+  // The bytes of the two files. `open(name)` resolves with the bytes of a picture or sound beside them.
+  constructor(text, safetensors, open = null) {
     const json = JSON.parse(new TextDecoder().decode(text));
     this.model = json.model;
-    // Pictures, sounds, adapters and training are other kinds.
-    this.cases = json.cases.filter(({ kind }) => kind === 'text' || kind === 'chat');
+    // Adapters and training are other kinds.
+    this.cases = json.cases.filter(({ kind }) => kind === 'text' || kind === 'chat' || showsMedia({ kind }));
+    this.open = open;
     this.file = safetensors;
     const view = new DataView(safetensors.buffer, safetensors.byteOffset);
     this.headerBytes = Number(view.getBigUint64(0, true));
@@ -14,6 +21,11 @@ export class Golden {
   // Itself, with the cases of those names; none named: all.
   only(names) {
     if (names.length > 0) this.cases = this.cases.filter(({ name }) => names.includes(name));
+    return this;
+  }
+  // Itself, with the cases that show something.
+  onlyMedia() {
+    this.cases = this.cases.filter(showsMedia);
     return this;
   }
   // Rows of logits, as many as the case has positions.

@@ -3,17 +3,19 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { compareLogits, Golden, parting } from './golden.mjs';
 import { loadModule, openGpu } from './host.mjs';
-import { chosenModels, filesOf, kData, kStreamed, smallModels, textAndWeights } from './small_models.mjs';
+import { decodePicture } from './media_files.mjs';
+import { chosenModels, filesOf, kData, kMediaGoldens, kStreamed, smallModels, textAndWeights } from './small_models.mjs';
 import { kPeers, Verifier } from './verify.mjs';
 
 const [path, where, ...chosen] = process.argv.slice(2);
 const onGpu = where === 'webgpu';
 
 const { module, files, addFile, host } = await loadModule(path, onGpu ? await openGpu() : null);
-const verifier = new Verifier(module);
+const verifier = new Verifier(module, decodePicture);
 const hold = (what, holds) => verifier.hold(what, holds);
 const verify = (...what) => verifier.verify(...what);
-const goldenOf = (folder) => new Golden(readFileSync(`${folder}/golden.json`), readFileSync(`${folder}/golden.safetensors`));
+const goldenOf = (folder, name = 'golden') => new Golden(readFileSync(`${folder}/${name}.json`), readFileSync(`${folder}/${name}.safetensors`),
+                                                         (file) => readFileSync(`${folder}/${file}`));
 
 const kDemo = 'demo-gemma4-q8_0.gguf';
 const demoGolden = goldenOf(`${kData}/gemma4`);
@@ -59,11 +61,30 @@ async function holdAnchor(name, path, meanKl) {
   console.log(`${name} exact: mean KL ${found.toExponential(3)}, by others ${meanKl.toExponential(3)}`);
 }
 
+// Pictures, sounds and films of the reference models, whose towers lie in the model's files or in one of llama.cpp's.
+const kProjectors = { gemma4_dense: 'gemma4_dense-bf16.gguf' };
+async function holdMedia(models, where) {
+  for (const [name, golden] of kMediaGoldens) {
+    const folder = `${models}/${name}`;
+    for (const [file, path] of textAndWeights(folder)) addFile(`${name}/${file}`, readFileSync(path));
+    await verify(`${name} ${golden}`, name, goldenOf(folder, golden).onlyMedia(), { arithmetic: 'exact', judge: 'golden', ...where });
+    files.clear();
+  }
+  for (const [name, file] of Object.entries(kProjectors)) {
+    const projector = `mmproj-${name}.gguf`;
+    for (const one of [file, projector]) addFile(one, readFileSync(`${models}/peer/${one}`));
+    await verify(`${name} with ${projector}`, file, goldenOf(`${models}/${name}`).onlyMedia(),
+                 { arithmetic: 'exact', judge: 'golden', projector, ...where });
+    files.clear();
+  }
+}
+
 async function holdFullSet(models) {
   for (const [file, path] of textAndWeights(`${models}/gemma4`)) addFile(`gemma4/${file}`, readFileSync(path));
   await verify('demo bf16', 'gemma4', demoGolden, { arithmetic: 'exact', judge: 'golden' });
   await verify('demo bf16', 'gemma4', demoGolden, { arithmetic: 'fast', judge: 'golden', peer: kPeers.bf16 });
   files.clear();
+  await holdMedia(models, {});
   for (const [name, meanKl] of Object.entries(kAnchors)) {
     const file = `${name}.gguf`;
     addFile(file, readFileSync(`${models}/peer/${file}`));

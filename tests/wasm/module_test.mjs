@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadModule } from './host.mjs';
+import { decodePicture } from './media_files.mjs';
 import { filesOf } from './small_models.mjs';
 
 const kDemo = 'demo.gguf';
@@ -201,6 +202,58 @@ const tests = {
     assert.equal(last.finish, 'cancelled');
     model.begin({ messages }); // closed while an answer runs
     model.close();
+    files.delete(kDemo);
+  },
+  async 'a picture is named by its number, kept between turns, and told from one that differs in a pixel'() {
+    for (const [file, path] of filesOf('gemma4_dense')) addFile(`m/${file}`, readFileSync(path));
+    const model = await module.open({ model: 'm', context: 512 });
+    assert.deepEqual([model.facts.takes_pictures, model.facts.takes_sounds], [true, false]);
+    const { cases } = JSON.parse(readFileSync('tests/data/gemma4_dense/golden.json'));
+    const { messages: [question], input_ids: ids } = cases.find(({ kind }) => kind === 'image');
+    const picture = decodePicture(readFileSync('tests/data/gemma4_dense/image.png'));
+    const { media: [number], rows } = model.addPicture(picture);
+    const { text } = question.content[1];
+    const show = (media, repeated = 12) =>
+      ({ role: 'user', content: [{ type: 'image', media }, { type: 'text', text: text.repeat(repeated) }] });
+    const answerTo = async (messages) => {
+      model.begin({ messages, max_tokens: 4 });
+      for (let text = ''; ; ) {
+        const news = await model.goOn();
+        text += news?.text ?? '';
+        if (news !== null && news.finish !== 'running') return { ...news, text };
+      }
+    };
+    const short = await answerTo([show(number, 1)]);
+    assert.deepEqual([short.prompt_tokens, short.reused_tokens], [ids.length, 0]);
+    // Long enough for a cut behind the picture, within which there is none.
+    const first = await answerTo([show(number)]);
+    const second = await answerTo([show(number), { role: 'assistant', content: first.text }, { role: 'user', content: 'And why?' }]);
+    assert.ok(second.reused_tokens > rows, `${second.reused_tokens} of ${first.prompt_tokens} tokens of the first turn`);
+    const [again] = model.addPicture(picture).media;
+    const third = await answerTo([show(again)]);
+    assert.ok(again !== number && third.reused_tokens > rows && third.text === first.text);
+    const data = picture.data.slice().fill(0, 0, 3);
+    const fourth = await answerTo([show(model.addPicture({ ...picture, data }).media[0])]);
+    assert.ok(fourth.reused_tokens < ids.length - rows, `${fourth.reused_tokens} tokens of another picture`);
+
+    assert.ok(model.addPicture(picture, 10).rows <= 10);
+    assert.throws(() => model.addPicture({ width: 2, height: 2, data: new Uint8Array(15) }), /^EngineError: picture of 2 x 2 pixels: has 15 bytes: want 4 a pixel$/);
+    assert.throws(() => model.addPicture({ width: 0, height: 2, data: new Uint8Array(0) }), /picture of 0 x 2 pixels: want at least one$/);
+    assert.throws(() => model.addPicture({ width: 65536, height: 65536, data: new Uint8Array(4) }), /want sides of at most 65535$/);
+    assert.throws(() => model.addPicture({ width: 65535, height: 65535, data: new Uint8Array(4) }), /want at most 67108864 pixels$/);
+    assert.throws(() => model.addSound(new Float32Array(100), 16000), /^EngineError: m: has no audio tower: want a model that takes sounds$/);
+    model.removeMedia(number);
+    assert.throws(() => model.begin({ messages: [show(number)] }), new RegExp(`there is no picture or sound ${number}: want it added first$`));
+    assert.throws(() => model.begin({ messages: [question] }), /messages: found \{"type": "image"\}: want text, or media with its number$/);
+    assert.throws(() => model.submit({ prompt: ids.slice(0, 20), media: [again] }), /want its \d+ rows$/);
+    model.close();
+    files.clear();
+    addFile(kDemo, demo);
+    const without = await module.open({ model: kDemo, context: 64 });
+    assert.equal(without.facts.takes_pictures, false);
+    assert.throws(() => without.addPicture(picture), /^EngineError: demo\.gguf: has no vision tower: want a model that takes pictures$/);
+    without.close();
+    assert.match(await sentenceOf({ model: kDemo, projector: 'none.gguf' }), /^none\.gguf: cannot open: no such file or directory$/);
     files.delete(kDemo);
   },
   async 'the module answers after all that'() {

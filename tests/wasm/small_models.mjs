@@ -33,6 +33,10 @@ export function filesOf(name) {
   return [...textAndWeights(folder), ...missing.map((file) => [file, `${sibling}/${file}`])];
 }
 
+// Goldens of the reference models with cases that show pictures, sounds or a film.
+export const kMediaGoldens = [['gemma4', 'golden'], ['gemma4', 'golden_audio'], ['gemma4_towers', 'golden'], ['gemma4_unified', 'golden'],
+                              ['qwen3_5', 'golden'], ['qwen3_5', 'golden_media']];
+
 // Of those, mixtures whose experts are also read as they are chosen.
 export const kStreamed = models.filter((one) => one.weights_here && one.experts && one.format === 'bf16')
   .map(({ name }) => name);

@@ -1,6 +1,7 @@
 // How the goldens are held in the module, on any device, in Node and in a browser. The bars are those of
 // app/verify/verify_bars.h; what has no peer's number there is held in exact arithmetic only.
-import { compareLogits, greedyOf, parting, perplexityOf } from './golden.mjs';
+import { compareLogits, greedyOf, missingFor, parting, perplexityOf, showsMedia } from './golden.mjs';
+import { decodeWav } from './wav.mjs';
 
 const kExactLogits = 1e-3, kFloat64Factor = 10, kExactGreedyFactor = 2, kExactLnPerplexity = 1e-3, kPeerFactor = 3;
 // llama.cpp's mean KL on the demo model, and how clear a greedy choice may be that fast arithmetic makes otherwise.
@@ -30,8 +31,9 @@ class Rows {
   }
 }
 
-async function runCase(model, one, positions) {
-  const answer = await model.run({ prompt: one.input_ids, max_tokens: one.greedy?.length ?? 0, logits_at: positions });
+async function runCase(model, one, positions, media) {
+  const request = { prompt: one.input_ids, media, max_tokens: one.greedy?.length ?? 0, logits_at: positions };
+  const answer = await model.run(request);
   return { tokens: answer.tokens, rows: new Rows(positions, answer.logits, model.facts.vocabulary) };
 }
 
@@ -44,11 +46,22 @@ async function referenceOf(reference, one, positions, tokens) {
   return { rows, ...greedyOf(rows.at(steps), reference.facts.vocabulary) };
 }
 
+// How many tokens each picture of the case has among its ids, all of which are the one that occurs in runs.
+function runsOf(ids) {
+  const runs = [];
+  ids.forEach((id, i) => (id === ids[i - 1] ? ++runs.at(-1).length : runs.push({ id, length: 1 })));
+  const longest = runs.reduce((a, b) => (a.length >= b.length ? a : b));
+  return runs.filter(({ id }) => id === longest.id).map(({ length }) => length);
+}
+
 export class Verifier {
   #module;
+  #decodePicture;
   missed = 0;
-  constructor(module) {
+  // `decodePicture(bytes)` resolves with pixels as EngineModel takes them; null: not here.
+  constructor(module, decodePicture = () => null) {
     this.#module = module;
+    this.#decodePicture = decodePicture;
   }
   hold(what, holds) {
     if (!holds) console.error(`missed: ${what}`);
@@ -64,28 +77,63 @@ export class Verifier {
     this.hold(`${one.name}: text of the tokens`, model.decode(ids) === one.text);
   }
 
+  // The decoded files of a case; null where one of them cannot be decoded here.
+  async #filesOf(golden, one) {
+    const decode = async (file) => {
+      const bytes = await golden.open(file);
+      return file.endsWith('.wav') ? decodeWav(bytes) : this.#decodePicture(bytes);
+    };
+    const files = showsMedia(one) ? await Promise.all(one.files.map(decode)) : [];
+    return files.includes(null) ? null : files;
+  }
+
+  // Numbers of a case's pictures and sounds in the model. A file of towers may say another number of tokens than the
+  // golden has for a picture, which then gets the smallest limit that gives it as many.
+  #give(model, one, files) {
+    if (one.kind === 'video') return model.addFilm(files).media;
+    return files.flatMap((file) => {
+      if ('samples' in file) return model.addSound(file.samples, file.rate).media;
+      let picture = model.addPicture(file);
+      const wanted = runsOf(one.input_ids);
+      if (one.kind !== 'image' || files.length > 1 || picture.rows === wanted[0]) return picture.media;
+      for (let limit = wanted[0]; limit <= 2 * wanted[0] && picture.rows !== wanted[0]; ++limit)
+        picture = model.addPicture(file, limit);
+      return picture.media;
+    });
+  }
+
   // One model in one arithmetic on one device, whose numerics id says `kind`. `judge`: "golden" when the file's weights are the golden's, else "reference".
-  async verify(name, path, golden, { arithmetic, judge, peer, device = 'cpu', kind = 'simd128', perplexity = true }) {
+  async verify(name, path, golden, { arithmetic, judge, peer, device = 'cpu', kind = 'simd128', perplexity = true, projector }) {
     const started = Date.now();
     const context = contextOf(golden);
-    const model = await this.#module.open({ model: path, arithmetic, context, device });
+    const model = await this.#module.open({ model: path, projector, arithmetic, context, device });
     const { vocabulary } = model.facts;
     this.hold(`${name}: ${kind}, found ${model.facts.numerics_id}`, model.facts.numerics_id.includes(kind));
     const plain = { model: path, device: 'reference', arithmetic: 'exact', context };
     const reference = judge === 'reference' ? await this.#module.open(plain) : null;
     const worst = { logits: 0, equal: 0, greedy: 0 };
     let meanKl = 0;
-    for (const one of golden.cases) {
+    const cases = golden.cases.filter((one) => missingFor(one, model.facts) === null);
+    let notRun = golden.cases.length - cases.length;
+    for (const one of cases) {
+      const files = await this.#filesOf(golden, one);
+      if (files === null) {
+        console.log(`${name}, ${one.name}: not run: nothing here decodes ${one.files.join(', ')}`);
+        ++notRun;
+        continue;
+      }
       const where = `${name}, ${arithmetic}, ${one.name}`;
       const exact = arithmetic === 'exact';
       // The perplexity needs all rows, which the reference device or a GPU without silicon would take a minute for.
       const all = exact && judge === 'golden' && perplexity && one.perplexity;
       const positions = all ? one.input_ids.map((id, i) => i) : one.positions;
       this.#checkChat(model, one);
-      const ours = await runCase(model, one, positions);
+      const media = this.#give(model, one, files);
+      const ours = await runCase(model, one, positions, media);
+      for (const number of media) model.removeMedia(number);
       const errors = compareLogits(ours.rows.at(one.positions), golden.logits(one), vocabulary);
       this.hold(`${where}: logits are finite`, Number.isFinite(errors.kl) && Number.isFinite(errors.largest));
-      meanKl += errors.kl / golden.cases.length;
+      meanKl += errors.kl / cases.length;
 
       let largest = errors.largest, most = bar(one), theirs = { greedy: one.greedy ?? [], margins: one.greedy_margin ?? [] };
       if (reference !== null) {
@@ -108,14 +156,16 @@ export class Verifier {
       worst.equal += parted === null ? 1 : 0;
       ++worst.greedy;
     }
+    this.hold(`${name}: no case was run`, notRun < golden.cases.length);
     if (arithmetic === 'fast') {
       const most = kPeerFactor * peer.meanKl;
-      this.hold(`${name}, fast: ${golden.cases.length} cases: want ${kPeerCases}`, golden.cases.length === kPeerCases);
+      this.hold(`${name}, fast: ${cases.length} cases: want ${kPeerCases}`, cases.length === kPeerCases);
       this.hold(`${name}, fast: mean KL ${meanKl}: want at most ${most}`, meanKl <= most);
     }
     reference?.close();
     model.close();
-    console.log(`${name} ${arithmetic} (${model.facts.numerics_id}): ${golden.cases.length} cases, mean KL ` +
+    console.log(`${name} ${arithmetic} (${model.facts.numerics_id}): ${golden.cases.length - notRun} cases, ` +
+                (notRun > 0 ? `${notRun} not run, ` : '') + 'mean KL ' +
                 `${meanKl.toExponential(2)}; by the ${judge}: largest ${worst.logits.toExponential(1)}, greedy tokens equal ` +
                 `in ${worst.equal} of ${worst.greedy}; ${((Date.now() - started) / 1000).toFixed(1)} s`);
   }
@@ -124,7 +174,7 @@ export class Verifier {
   // refused while the GPU makes an answer.
   async verifySavedState(name, path, golden, { device = 'cpu' } = {}) {
     const options = { model: path, arithmetic: 'exact', context: Math.max(contextOf(golden), 2 * kSavedPrompt), device };
-    const known = golden.cases.at(-1).input_ids;
+    const known = golden.cases.findLast((one) => !showsMedia(one)).input_ids;
     const tokens = Array.from({ length: kSavedPrompt + kSavedMore }, (_, i) => known[i % known.length]);
     const prompt = tokens.slice(0, kSavedPrompt), more = tokens.slice(kSavedPrompt);
     const goOn = (model, sequence) =>
@@ -165,7 +215,7 @@ export class Verifier {
   // A mixture in a few slots gives the bits that it gives where all experts lie in memory; less than a slot is refused.
   async verifyStreamed(name, path, golden, { device = 'cpu', arithmetic = 'exact' } = {}) {
     const options = { model: path, arithmetic, context: 64, device };
-    const known = golden.cases.find(({ input_ids }) => input_ids.length >= kStreamedPrompt).input_ids;
+    const known = golden.cases.find((one) => !showsMedia(one) && one.input_ids.length >= kStreamedPrompt).input_ids;
     const prompt = known.slice(0, kStreamedPrompt);
     const request = { prompt, max_tokens: kStreamedAnswer, logits_at: prompt.map((token, i) => i) };
     const answerOf = async (more) => {

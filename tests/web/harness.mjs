@@ -19,6 +19,8 @@ const kFlags = [
   '--disable-sync',
   '--enable-unsafe-webgpu',
 ];
+// A camera and a microphone that need no asking; the microphone beeps.
+const kFakeMedia = ['--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream'];
 // That adapter takes a fifth of the time over kernels whose workgroup memory need not be cleared first.
 const kNoClearing = ['--enable-dawn-features=disable_workgroup_init'];
 const kPatience = 60_000; // ms; the machine may be slow
@@ -91,7 +93,7 @@ const launchOptions = (flags) => ({
   args: [...kFlags, ...flags],
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
 });
-export async function launch(flags = kNoClearing) {
+export async function launch(flags = [...kNoClearing, ...kFakeMedia]) {
   return chromium.launch(launchOptions(flags));
 }
 

@@ -1,7 +1,7 @@
 // The built page in Chromium, as a user drives it: node --test tests/web/page_test.mjs, after the build in web/.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import {
@@ -30,6 +30,15 @@ const kGpuPatience = 300_000; // ms; a processor plays the GPU, and compiles its
 const kMixtureFiles = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'].map((name) =>
   join(import.meta.dirname, '../data/gemma4_moe', name),
 );
+// A model with random weights that takes pictures, and the trained one that takes pictures and sounds.
+const filesOf = (folder) =>
+  readdirSync(folder)
+    .filter((name) => /\.(json|jinja|safetensors)$/.test(name) && !name.startsWith('golden'))
+    .map((name) => join(folder, name));
+const kDense = join(import.meta.dirname, '../data/gemma4_dense');
+const kTrained = `${process.env.SLUICE_REFERENCE_MODELS}/gemma4`;
+const kNoTrained = existsSync(kTrained) ? false : 'SLUICE_REFERENCE_MODELS names no folder with gemma4';
+const kRedCircle = 'A red circle on the left and a blue square on the right.';
 const digest = createHash('sha256').update(readFileSync(kDemoFile)).digest('hex');
 
 let browser, site, context;
@@ -310,6 +319,121 @@ test('a mixture answers as before in the memory that the user gives its experts,
   await setMemory('0.001');
   await open();
   assert.match(await errorOf(page), /^Experts: 1\.0 kB for them: want at least the [\d.]+ kB of one\.$/);
+});
+
+async function openFiles(page, files) {
+  await page.getByLabel('Keep a copy in this browser').first().uncheck();
+  await page.locator('#welcome-file').setInputFiles(files);
+  await ready(page);
+  await setTemperature(page, '0');
+}
+const attached = (page) => page.locator('#attached li:not([aria-busy])');
+// Drops or pastes a file where the page listens.
+async function give(page, event, path, type) {
+  const bytes = [...readFileSync(path)];
+  await page.evaluate(
+    ({ event, bytes, name, type }) => {
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(bytes)], name, { type }));
+      const options = { bubbles: true, cancelable: true };
+      const target = document.querySelector('#prompt');
+      if (event === 'drop') target.dispatchEvent(new DragEvent('drop', { ...options, dataTransfer: data }));
+      else target.dispatchEvent(new ClipboardEvent('paste', { ...options, clipboardData: data }));
+    },
+    { event, bytes, name: path.split('/').at(-1), type },
+  );
+}
+const setDeviceAndLength = async (page, tokens) => {
+  await setDevice(page, 'cpu');
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByLabel('Longest answer').fill(tokens);
+  await page.keyboard.press('Escape');
+};
+
+test('a picture is picked, removed, dropped and asked about, and what the model does not take is said', async () => {
+  const page = await openPage(context, site);
+  await setDeviceAndLength(page, '6');
+  await openFiles(page, filesOf(kDense));
+  const picture = join(kDense, 'image.png');
+  assert.equal(await page.getByRole('button', { name: 'Record a sound' }).isVisible(), false);
+  const chooser = page.waitForEvent('filechooser');
+  await page.getByRole('button', { name: 'Add a picture or a sound' }).click();
+  await (await chooser).setFiles(picture);
+  await attached(page).getByRole('img', { name: 'image.png' }).waitFor();
+  await page.getByRole('button', { name: 'Remove image.png' }).click();
+  assert.equal(await page.locator('#attached li').count(), 0);
+  await give(page, 'drop', picture, 'image/png');
+  await attached(page).waitFor();
+  // Long enough for a cut behind the picture, within which there is none.
+  const question = 'What is this? '.repeat(12);
+  const first = await ask(page, question);
+  assert.notEqual(first, '');
+  assert.equal(await attached(page).count(), 0, 'it is sent');
+  const shown = page.locator('#messages .user img');
+  assert.equal(await shown.getAttribute('alt'), 'image.png');
+  assert.ok(await shown.evaluate((image) => image.complete && image.naturalWidth === 384), 'the thumbnail is there');
+  // The second turn computes nothing of it again.
+  await ask(page, 'And why?');
+  const meta = await page.locator('#messages .meta').last().innerText();
+  const [, kept] = /, ([\d,]+) of them kept/.exec(meta) ?? [];
+  assert.ok(Number(kept) > 64, meta);
+  // Edited, the message keeps its picture; the same question gets the same answer.
+  await page.getByRole('button', { name: 'Edit' }).first().click();
+  await page.getByLabel('Message, edited').fill(question);
+  await page.keyboard.press('Enter');
+  assert.equal(await answerOf(page), first);
+  assert.equal(await shown.count(), 1);
+
+  await give(page, 'drop', picture, 'text/plain');
+  assert.equal(await errorOf(page), 'Image.png: is neither a picture nor a sound: want one.');
+  await give(page, 'drop', join(import.meta.dirname, '../data/media/mono16.wav'), 'audio/wav');
+  await page.getByText('takes no sounds: want a model that does, with its mmproj file if it has one.').waitFor();
+  await give(page, 'drop', join(kDense, 'config.json'), 'image/png');
+  await page.getByText('Config.json: this browser does not decode it: want a PNG, JPEG, WebP, GIF or BMP picture.').waitFor();
+  assert.equal(await page.locator('#attached li').count(), 0);
+  // A model without towers is asked about the same conversation.
+  await openModels(page);
+  await page.getByRole('dialog').getByRole('button', { name: /Try the demo model/ }).click();
+  await page.getByRole('button', { name: 'Add a picture or a sound' }).waitFor({ state: 'hidden' });
+  await ready(page);
+  assert.match(await page.locator('#messages .user .text').first().innerText(), /^\[picture: image\.png\]\nWhat is this\? /);
+});
+
+test('a picture of the camera has its place in the message', async () => {
+  const page = await openPage(context, site);
+  await setDeviceAndLength(page, '2');
+  await openFiles(page, filesOf(kDense));
+  await page.getByRole('button', { name: 'Take a picture' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Camera' });
+  await page.waitForFunction(() => document.querySelector('#camera-view').videoWidth > 0);
+  await dialog.getByRole('button', { name: 'Take the picture' }).click();
+  await attached(page).getByRole('img', { name: 'picture from the camera.png' }).waitFor();
+  assert.equal(await page.locator('#camera-view').evaluate((video) => video.srcObject), null, 'the camera is off');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await answerOf(page);
+  assert.equal(await page.locator('#messages .user .text').isVisible(), false, 'there is no text to show');
+});
+
+test('the trained model names shapes and sounds, also of a microphone', { skip: kNoTrained }, async () => {
+  const page = await openPage(context, site);
+  await setDevice(page, 'cpu');
+  await openFiles(page, filesOf(kTrained));
+  await give(page, 'paste', join(kTrained, 'picture1.png'), 'image/png');
+  await attached(page).waitFor();
+  assert.equal(await ask(page, 'What is in this picture?'), kRedCircle);
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await give(page, 'drop', join(kTrained, 'sound1.wav'), 'audio/wav');
+  await attached(page).getByText('sound1.wav, 0:02').waitFor();
+  assert.equal(await ask(page, 'What do you hear?'), 'Three short high beeps.');
+  await page.locator('#messages .user audio').waitFor();
+
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await page.getByRole('button', { name: 'Record a sound' }).click();
+  await page.waitForFunction(() => document.querySelector('#recording-level').value > 0.2);
+  await page.getByText('0:02 of').waitFor();
+  await page.getByRole('button', { name: 'Done' }).click();
+  await attached(page).getByText(/^recorded sound, 0:0[23]$/).waitFor();
+  assert.match(await ask(page, 'What do you hear?'), /beep/);
 });
 
 test('an address without a model gives a sentence', async () => {

@@ -1,7 +1,7 @@
 // A conversation with a model: keeps the messages, so that a caller says what is new. Stopping keeps what was said.
 import type { Answer, GenerateOptions, Sluice } from './client.ts';
 import { SluiceError } from './errors.ts';
-import type { Message } from './protocol.ts';
+import type { Message, Part } from './protocol.ts';
 
 export interface ChatOptions extends Omit<GenerateOptions, 'signal'> {
   system?: string;
@@ -19,9 +19,9 @@ export class Chat {
     this.messages = [...(options.messages ?? [])];
   }
 
-  // The answer to one more message of the user.
-  send(text: string, options: GenerateOptions = {}): Answer {
-    this.messages.push({ role: 'user', content: text });
+  // The answer to one more message of the user: a text, or parts that show pictures and sounds.
+  send(content: string | Part[], options: GenerateOptions = {}): Answer {
+    this.messages.push({ role: 'user', content });
     return this.answer(options);
   }
   // Another answer to the user's last message.
@@ -32,11 +32,11 @@ export class Chat {
     return this.answer(options);
   }
   // Says the user's message at `index` in other words, and forgets what followed it.
-  edit(index: number, text: string, options: GenerateOptions = {}): Answer {
+  edit(index: number, content: string | Part[], options: GenerateOptions = {}): Answer {
     if (this.messages[index]?.role !== 'user')
       throw new SluiceError('model', `message ${index}: is none of the user's`);
     this.messages.length = index;
-    return this.send(text, options);
+    return this.send(content, options);
   }
 
   private answer(options: GenerateOptions): Answer {

@@ -11,16 +11,21 @@ import type {
   Device,
   FromWorker,
   LoadProgress,
+  MediaFacts,
+  MediaPart,
   Message,
   ModelFacts,
   Operation,
   Operations,
+  Part,
   Piece,
+  PlacedMessage,
   Sampling,
   Stats,
   ToWorker,
   WorkerSource,
 } from './protocol.ts';
+import { decodeSound, kSoundRate } from './samples.ts';
 import { deleteModel, listModels, storageLeft } from './storage.ts';
 import type { StoredModel } from './storage.ts';
 import { Chat } from './chat.ts';
@@ -78,6 +83,16 @@ const kSampling: [keyof GenerateOptions, keyof Sampling][] = [
   ['frequencyPenalty', 'frequency_penalty'],
   ['seed', 'seed'],
 ];
+const kStopped: AnswerResult = {
+  text: '',
+  thinking: '',
+  finish: 'cancelled',
+  promptTokens: 0,
+  reusedTokens: 0,
+  tokens: 0,
+  promptSeconds: 0,
+  answerSeconds: 0,
+};
 const kGiveUp = 1000; // ms that a download has to put away what it has
 const drawSeed = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!;
 
@@ -128,6 +143,7 @@ export class Sluice {
   readonly facts!: ModelFacts;
   private readonly worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'sluice' });
   private readonly waiting = new Map<number, Waiting>();
+  private readonly media = new Map<Blob, Promise<MediaFacts>>(); // what the worker has prepared
   private lastId = 0;
   private closed = false;
   private answering = false;
@@ -163,6 +179,7 @@ export class Sluice {
 
   // Plain text is gone on from as it is; messages go through the model's chat template. A stopped answer ends the loop
   // as a finished one does; its result says "cancelled".
+  // What messages show is prepared once, and kept as long as prompts show it.
   generate(prompt: string | Message[], options: GenerateOptions = {}): Answer {
     const { maxTokens = 0, stop = [], variables = {} } = options;
     const { seed: _, ...own } = this.facts.sampling;
@@ -175,7 +192,13 @@ export class Sluice {
       if (this.answering) throw new SluiceError('busy', 'an answer is being made: stop it or wait for it first');
       this.answering = true;
       try {
-        return await this.request('answer', { prompt, sampling, maxTokens, stop, variables }, { onPiece, signal });
+        const shown = typeof prompt === 'string' ? [] : prompt.flatMap(mediaOf);
+        this.forgetOthers(shown);
+        // At once where nothing is shown, so that a caller who stops the answer finds it begun.
+        const placed = shown.length > 0 ? await this.place(prompt as Message[]) : (prompt as string | PlacedMessage[]);
+        if (shown.length > 0 && signal.aborted) return kStopped;
+        const input = { prompt: placed, sampling, maxTokens, stop, variables };
+        return await this.request('answer', input, { onPiece, signal });
       } finally {
         this.answering = false;
       }
@@ -187,6 +210,17 @@ export class Sluice {
     return new Chat(this, options);
   }
 
+  // Prepares a picture or sound before a message shows it. Fails where the model does not take it.
+  prepare(part: MediaPart): Promise<MediaFacts> {
+    const blob = blobOf(part);
+    const known = this.media.get(blob);
+    if (known !== undefined) return known;
+    const prepared = part.type === 'image' ? this.addPicture(blob) : this.addSound(blob);
+    this.media.set(blob, prepared);
+    prepared.catch(() => this.media.delete(blob)); // may be tried again
+    return prepared;
+  }
+
   tokenize(text: string): Promise<number[]> {
     return this.request('encode', { text });
   }
@@ -194,8 +228,8 @@ export class Sluice {
     return this.request('decode', { tokens });
   }
   // The text the model's chat template makes of messages.
-  render(messages: Message[], variables: Record<string, unknown> = {}): Promise<string> {
-    return this.request('render', { messages, variables });
+  async render(messages: Message[], variables: Record<string, unknown> = {}): Promise<string> {
+    return this.request('render', { messages: await this.place(messages), variables });
   }
 
   // What is computed of the last prompt and answer. Bytes for this model alone.
@@ -223,6 +257,38 @@ export class Sluice {
     // Bytes the browser still has for this page; null where it does not say.
     left: (): Promise<number | null> => storageLeft(),
   };
+
+  private async addPicture(picture: Blob): Promise<MediaFacts> {
+    if (!this.facts.takesPictures) throw this.notTaken('pictures');
+    return this.request('addPicture', { picture, maxTokens: 0 });
+  }
+  private async addSound(sound: Blob): Promise<MediaFacts> {
+    if (!this.facts.takesSounds) throw this.notTaken('sounds');
+    return this.request('addSound', { samples: await decodeSound(sound), rate: kSoundRate });
+  }
+  private notTaken(what: string): SluiceError {
+    return new SluiceError('model', `${this.facts.name}: takes no ${what}: want a model that does, with its mmproj file if it has one`);
+  }
+
+  // Messages in which the worker's numbers stand for pictures and sounds.
+  private place(messages: Message[]): Promise<PlacedMessage[]> {
+    const place = async (part: Part) =>
+      part.type === 'text' ? part : { type: part.type, media: (await this.prepare(part)).media };
+    return Promise.all(
+      messages.map(async ({ role, content }) => ({
+        role,
+        content: typeof content === 'string' ? content : await Promise.all(content.map(place)),
+      })),
+    );
+  }
+  private forgetOthers(shown: MediaPart[]): void {
+    const blobs = new Set(shown.map(blobOf));
+    for (const [blob, prepared] of this.media) {
+      if (blobs.has(blob)) continue;
+      this.media.delete(blob);
+      void prepared.then(({ media }) => this.request('removeMedia', { media })).catch(() => {}); // it was never there
+    }
+  }
 
   private request<O extends Operation>(
     operation: O,
@@ -257,6 +323,13 @@ export class Sluice {
     for (const one of this.waiting.values()) one.reject(why);
     this.waiting.clear();
   }
+}
+
+const blobOf = (part: MediaPart): Blob => (part.type === 'image' ? part.image : part.audio);
+
+// The pictures and sounds that a message shows.
+export function mediaOf({ content }: Message): MediaPart[] {
+  return typeof content === 'string' ? [] : content.filter((part): part is MediaPart => part.type !== 'text');
 }
 
 function workerSource(source: ModelSource, { sha256, keep = false }: LoadOptions): WorkerSource {

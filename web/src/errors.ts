@@ -14,11 +14,10 @@ export type ErrorKind =
 
 export class SluiceError extends Error {
   override readonly name = 'SluiceError';
-  constructor(
-    readonly kind: ErrorKind,
-    sentence: string,
-  ) {
+  readonly kind: ErrorKind;
+  constructor(kind: ErrorKind, sentence: string) {
     super(sentence);
+    this.kind = kind;
   }
 }
 

@@ -1,5 +1,5 @@
 // The package: import { Sluice } from 'sluice'.
-export { Answer, Sluice } from './client.ts';
+export { Answer, mediaOf, Sluice } from './client.ts';
 export type { GenerateOptions, LoadOptions, ModelSource } from './client.ts';
 export { Chat } from './chat.ts';
 export type { ChatOptions } from './chat.ts';
@@ -12,8 +12,11 @@ export type {
   Finish,
   LoadProgress,
   LoadStage,
+  MediaFacts,
+  MediaPart,
   Message,
   ModelFacts,
+  Part,
   Piece,
   Role,
   Sampling,

@@ -1,14 +1,29 @@
 // Every message between the page and the engine's worker. A request has an id, which its one answer and the events on the
 // way carry, too. The two sides are client.ts and worker.ts.
-import type { Sampling } from './engine/module.ts';
+import type { Part as PlacedPart, Sampling } from './engine/module.ts';
 import type { ErrorMessage } from './errors.ts';
 
 export type { Sampling };
 
 export type Role = 'system' | 'user' | 'assistant' | 'tool';
+// A picture or a sound as a file that the browser can decode. The same Blob is prepared once. `alt` is for people.
+export type MediaPart = { type: 'image'; image: Blob; alt?: string } | { type: 'audio'; audio: Blob; alt?: string };
+export type Part = { type: 'text'; text: string } | MediaPart;
 export interface Message {
   role: Role;
-  content: string;
+  content: string | Part[];
+}
+// As it travels: the engine's numbers in the place of pictures and sounds.
+export interface PlacedMessage {
+  role: Role;
+  content: string | PlacedPart[];
+}
+
+// What a prepared picture or sound is.
+export interface MediaFacts {
+  media: number; // the engine's number
+  tokens: number;
+  seconds: number; // of a sound; 0: a picture
 }
 
 // Where a model comes from: what was picked, an address, or the name of one in the page's storage.
@@ -33,6 +48,8 @@ export interface ModelFacts {
   vocabulary: number;
   context: number; // positions
   chat: boolean; // has a chat template
+  takesPictures: boolean;
+  takesSounds: boolean;
   device: 'webgpu' | 'cpu';
   deviceName: string; // for people
   whyNotGpu: string | null; // a sentence, where WebGPU was wanted and is not used
@@ -41,7 +58,7 @@ export interface ModelFacts {
 }
 
 export interface AnswerRequest {
-  prompt: string | Message[]; // plain text, or messages for the chat template
+  prompt: string | PlacedMessage[]; // plain text, or messages for the chat template
   sampling: Partial<Sampling>;
   maxTokens: number; // 0: what the context leaves
   stop: string[];
@@ -96,9 +113,12 @@ export interface Stats {
 export interface Operations {
   load: { input: { source: WorkerSource; settings: EngineSettings }; output: ModelFacts };
   answer: { input: AnswerRequest; output: AnswerResult };
+  addPicture: { input: { picture: Blob; maxTokens: number }; output: MediaFacts };
+  addSound: { input: { samples: Float32Array<ArrayBuffer>; rate: number }; output: MediaFacts };
+  removeMedia: { input: { media: number }; output: null };
   encode: { input: { text: string }; output: number[] };
   decode: { input: { tokens: number[] }; output: string };
-  render: { input: { messages: Message[]; variables: Record<string, unknown> }; output: string };
+  render: { input: { messages: PlacedMessage[]; variables: Record<string, unknown> }; output: string };
   save: { input: Record<string, never>; output: Uint8Array<ArrayBuffer> };
   restore: { input: { state: Uint8Array<ArrayBuffer> }; output: string }; // a note; empty: nothing need be computed again
   stats: { input: Record<string, never>; output: Stats };

@@ -8,6 +8,7 @@ import { GpuHost } from './engine/gpu_host.ts';
 import { EngineModule } from './engine/module.ts';
 import type { EngineModel } from './engine/module.ts';
 import { aborted, SluiceError, toMessage } from './errors.ts';
+import { decodePicture } from './pixels.ts';
 import type {
   EngineSettings,
   FromWorker,
@@ -63,6 +64,19 @@ const handlers: Handlers = {
   },
   answer: (input, { id, signal }) =>
     opened().conversation.answer(input, signal, (piece) => post({ id, event: 'piece', piece })),
+  async addPicture({ picture, maxTokens }) {
+    const { model } = opened();
+    const { media, rows } = model.addPicture(await decodePicture(picture), maxTokens);
+    return { media: media[0]!, tokens: rows, seconds: 0 };
+  },
+  async addSound({ samples, rate }) {
+    const { media, rows } = opened().model.addSound(samples, rate);
+    return { media: media[0]!, tokens: rows, seconds: samples.length / rate };
+  },
+  async removeMedia({ media }) {
+    opened().model.removeMedia(media);
+    return null;
+  },
   encode: async ({ text }) => opened().model.encode(text),
   decode: async ({ tokens }) => opened().model.decode(tokens),
   render: async ({ messages, variables }) => opened().model.render({ messages, extra: variables }),
@@ -115,8 +129,8 @@ async function openOn(
 ): Promise<Loaded> {
   const engine = await EngineModule.load(await fetch(wasmUrl), { gpu, files });
   const device = gpu ? 'webgpu' : 'cpu';
-  const options = { model: pathOf(files), device, arithmetic, context, memory, expert_memory: expertMemory } as const;
-  const model = await engine.open(options);
+  const given = { device, arithmetic, context, memory, expert_memory: expertMemory } as const;
+  const model = await engine.open({ ...pathsOf(files), ...given });
   return { model, conversation: new Conversation(model, turnOfEvents), gpu, whyNotGpu };
 }
 
@@ -160,12 +174,15 @@ function tableOf(sources: (readonly [name: string, source: FileSource])[]): File
   return new Map(sources.map(([name, source]) => [sources.length === 1 ? name : `model/${name}`, source]));
 }
 
-// A GGUF file, the first of several, or the folder.
-function pathOf(files: FileTable): string {
-  const names = [...files.keys()].sort();
-  const first = names.find((name) => name.endsWith('.gguf')) ?? (names.length === 1 ? names[0] : 'model');
-  if (first === undefined) throw new SluiceError('model', 'no file was given: want a model');
-  return first;
+// A GGUF file, the first of several, or the folder; and the file of its towers, which is known by its name.
+function pathsOf(files: FileTable): { model: string; projector?: string } {
+  const isProjector = (name: string): boolean => /mmproj[^/]*\.gguf$/i.test(name);
+  const all = [...files.keys()].sort();
+  const projector = all.length > 1 ? all.find(isProjector) : undefined;
+  const names = all.filter((name) => name !== projector);
+  const model = names.find((name) => name.endsWith('.gguf')) ?? (all.length === 1 ? names[0] : 'model');
+  if (model === undefined) throw new SluiceError('model', 'no file was given: want a model');
+  return projector === undefined ? { model } : { model, projector };
 }
 
 function factsOf(id: string | null, { model: { facts }, whyNotGpu }: Loaded): ModelFacts {
@@ -175,6 +192,8 @@ function factsOf(id: string | null, { model: { facts }, whyNotGpu }: Loaded): Mo
     vocabulary: facts.vocabulary,
     context: facts.context,
     chat: facts.has_chat_template,
+    takesPictures: facts.takes_pictures,
+    takesSounds: facts.takes_sounds,
     device: facts.device === 'webgpu' ? 'webgpu' : 'cpu',
     deviceName: facts.device_description,
     whyNotGpu,

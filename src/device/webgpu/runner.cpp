@@ -8,6 +8,11 @@
 #include "graph/operands.h"
 
 namespace sluice::webgpu {
+namespace {
+
+constexpr uint64_t kStepBytes = uint64_t{32} << 20;  // of weights, between two looks at the GPU
+
+}  // namespace
 
 WebGpuRunner::WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
                            std::vector<Reservation> reservations, std::shared_ptr<PlanObjects> placed)
@@ -18,10 +23,47 @@ WebGpuRunner::WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorS
       stretches_(plan_->program(), plan_->layout().slots().buffers() == 0 ? 0 : plan_->layout().slots().count, *this) {}
 
 Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) {
+  const Ticket ticket = ++last_ticket_;
+  if (placed_->has_weights() && !placed_->full())
+    waiting_ = Waiting{.ticket = ticket, .step = &step, .reads = {reads.begin(), reads.end()}, .options = options};
+  else
+    begin(ticket, step, reads, options);
+  return ticket;
+}
+
+// True when nothing waits for weights any more.
+bool WebGpuRunner::upload_weights() {
+  if (!waiting_) return true;
+  Host& host = placed_->host();
+  if (waiting_->upload) {
+    std::optional<Status> arrived = host.poll(*waiting_->upload);
+    if (!arrived) return false;
+    waiting_->upload.reset();
+    if (!*arrived) {
+      ready_.push_back({.ticket = waiting_->ticket, .status = *std::move(arrived)});
+      waiting_.reset();
+      return true;
+    }
+  }
+  if (placed_->full()) {
+    const Waiting step = std::move(*waiting_);
+    waiting_.reset();
+    begin(step.ticket, *step.step, step.reads, step.options);
+    return true;
+  }
+  const uint64_t before = placed_->filled_bytes();
+  while (!placed_->full() && placed_->filled_bytes() - before < kStepBytes) placed_->fill(kPieceBytes);
+  const HostRead read{placed_->memory(), 0, std::as_writable_bytes(std::span(&arrived_, 1))};
+  waiting_->upload = host.submit({}, {&read, 1});
+  return false;
+}
+
+void WebGpuRunner::begin(Ticket ticket, const StepBuffer& step, std::span<const ReadRequest> reads,
+                         const StartOptions& options) {
   upload_step(step);
   upload_embedded(step);
   commands_.clear();
-  flight_ = Flight{.end = {.ticket = ++last_ticket_}, .step = &step};
+  flight_ = Flight{.end = {.ticket = ticket}, .step = &step};
   Flight& flight = *flight_;
   for (const int32_t position : step.positions())
     flight.last_position = std::max(flight.last_position, static_cast<uint32_t>(position));
@@ -41,9 +83,7 @@ Ticket WebGpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> 
       flight.variant = *looking;
     flight.reads.push_back({placed_->flags(), 0, std::as_writable_bytes(std::span(flight.end.flags))});
   }
-  const Ticket ticket = flight.end.ticket;
   stretches_.start(ticket, step);
-  return ticket;
 }
 
 // As the inputs of attentions say.
@@ -256,6 +296,7 @@ std::optional<DispatchCounts> WebGpuRunner::dispatch_counts() const {
 }
 
 std::optional<Completion> WebGpuRunner::poll() {
+  if (!upload_weights()) return std::nullopt;
   while (ready_.empty() && !started_.empty()) {
     std::optional<Status> ended = placed_->host().poll(started_.front().host);
     if (!ended) return std::nullopt;

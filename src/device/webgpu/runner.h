@@ -1,6 +1,9 @@
 // The WebGPU runner. Each step uploads only changed data, submits its commands and reads back only requested values.
 // Steps with streamed experts are played in stretches (device/expert_stretches.h). An upload to a slot comes behind all
 // earlier submissions in the GPU's queue.
+//
+// In a page a tower is placed in the middle of an answer, where nothing may wait. Its first step therefore begins when
+// poll() has uploaded all weights, some of them at a time.
 #pragma once
 
 #include <deque>
@@ -48,6 +51,14 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
     uint32_t ahead = 0;  // positions that a row sees behind its own, at most
     size_t next = 0;     // dispatch
   };
+  // A step that waits for the weights.
+  struct Waiting {
+    Ticket ticket = 0;
+    const StepBuffer* step = nullptr;
+    std::vector<ReadRequest> reads{};
+    StartOptions options{};
+    std::optional<HostTicket> upload{};  // ends when the last weights have arrived
+  };
 
   std::span<std::byte> slot_memory(uint32_t /*slot*/) override { return {}; }
   uint64_t packed_bytes() const override { return plan_->expert_bytes(); }
@@ -57,6 +68,8 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   void release(uint32_t slot) override;
 
   const Program& program() const { return plan_->program(); }
+  void begin(Ticket ticket, const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options);
+  bool upload_weights();
   void upload_step(const StepBuffer& step);
   uint32_t positions_ahead(const StepBuffer& step) const;
   void upload_embedded(const StepBuffer& step);
@@ -85,6 +98,8 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   std::vector<std::byte> uploaded_;  // the step's bytes on the GPU
   std::vector<float> embedded_;
   ExpertStretches stretches_;
+  std::optional<Waiting> waiting_;
+  uint32_t arrived_ = 0;  // a word that is read behind an upload, to know when that has arrived
   std::optional<Flight> flight_;
   std::deque<Started> started_;
   std::deque<Completion> ready_;  // poll() returns these first

@@ -24,8 +24,9 @@ struct Adapter;
 struct WebGpuOptions {
   std::vector<std::string> libraries{};  // paths of Dawn's C interface, in the order of trying
 };
-// Natively place() uploads all weights. In a page place() begins and load() continues. No step may start before load()
-// has uploaded them all and the page has waited for its host to settle.
+// Natively place() uploads all weights. In a page place() begins and load() continues, and the page waits for its host
+// to settle. A step that starts before load() has uploaded all of its weights uploads the others first, while it is
+// polled: a tower's, which is placed in the middle of an answer.
 class WebGpuDevice : public Device {
  public:
   struct Loaded {

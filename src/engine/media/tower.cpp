@@ -70,9 +70,14 @@ Result<std::unique_ptr<Tower>> Tower::create(const TowerModel& model, Device& de
   TRY_STATUS(budget.has_room(plan->memory()));
   TRY(Reservation reserved,
       budget.reserve(Domain::host, Purpose::staging, StepBuffer::bytes(model.program, request.maxima)));
-  TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *model.weights, budget));
+  std::unique_ptr<HeldWeights> held;
+  if (device.info().memory == Domain::host)
+    TRY_ASSIGN(held, HeldWeights::take(model.program, *model.weights, /*streams=*/false, budget));
+  const WeightSource* const weights = held != nullptr ? held.get() : model.weights;
+  TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *weights, budget));
   std::unique_ptr<Tower> tower(new Tower(model, std::move(runner), request.maxima, rows));
   tower->reserved_ = std::move(reserved);
+  tower->held_ = std::move(held);
   return tower;
 }
 

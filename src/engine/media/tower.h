@@ -1,7 +1,8 @@
 // Tower: the program of one tower (model/tower.h), placed on a device. It plays one picture or sound at a time.
 //
 // The largest picture so far decides how much memory a tower has: a larger one places it again. Weights that the device
-// reads where the checkpoint has them cost no memory of their own.
+// reads where the checkpoint has them cost no memory of their own; in a page a device that computes in the host's
+// memory has them read into it first.
 #pragma once
 
 #include <memory>
@@ -45,6 +46,7 @@ class Tower {
   uint32_t most_rows_;
   StepBuffer step_;
   Reservation reserved_;
+  std::unique_ptr<HeldWeights> held_;  // null: the runner's weights are the model's
   std::unique_ptr<Runner> runner_;
   std::optional<Ticket> ticket_;
 };

@@ -6,6 +6,8 @@ import type { GpuHost } from './gpu_host.ts';
 export interface OpenOptions {
   /** Name of a GGUF file in the file table, or of a folder with config.json and safetensors. */
   model: string;
+  /** Name of a GGUF file with the model's towers, where its own files have none. */
+  projector?: string;
   /** Left out: "webgpu" where there is a GPU, else "cpu". */
   device?: 'webgpu' | 'cpu' | 'reference';
   arithmetic?: 'fast' | 'exact';
@@ -30,6 +32,8 @@ export interface ModelFacts {
   ends: number[];
   /** Whether render() can be called. */
   has_chat_template: boolean;
+  takes_pictures: boolean;
+  takes_sounds: boolean;
   /** What the model's own files ask for. */
   sampling: Sampling;
 }
@@ -56,6 +60,23 @@ export interface Sampling {
   seed: number;
 }
 
+/** A decoded picture: RGBA, row by row from the top. */
+export interface Pixels {
+  width: number;
+  height: number;
+  data: Uint8Array | Uint8ClampedArray;
+}
+
+/** What was prepared: the numbers by which turns and requests name it, and the tokens that it takes. */
+export interface Prepared {
+  /** One, but for films: one for all frames that the model takes at once. */
+  media: number[];
+  rows: number;
+}
+
+/** A part of a message that shows something. */
+export type Part = { type: 'text'; text: string } | { type: 'image' | 'audio'; media: number };
+
 export interface ChatRequest {
   messages: readonly unknown[];
   /** Further variables of the template: {"enable_thinking": true}. */
@@ -66,6 +87,8 @@ export interface ChatRequest {
 export interface AnswerRequest extends Partial<Sampling> {
   /** Appended to the sequence. */
   prompt: readonly number[];
+  /** Pictures and sounds that it shows, in their order; it has as many tokens for each as rows. */
+  media?: readonly number[];
   max_tokens?: number;
   /** Tokens that end the answer. */
   stop_tokens?: readonly number[];
@@ -80,7 +103,7 @@ export interface AnswerRequest extends Partial<Sampling> {
 
 /** A turn of the page's conversation. Sampling that is left out: always the likeliest token, without penalties. */
 export interface Turn extends Partial<Sampling> {
-  /** For the chat template, with further variables of it; or text that no template renders. */
+  /** Each with a text or Parts as its content. For the chat template, with further variables of it; or text that no template renders. */
   messages?: readonly unknown[];
   variables?: Record<string, unknown> | null;
   prompt?: string;
@@ -161,6 +184,10 @@ interface Exports {
   sluice_encode(model: Address, text: Address, bytes: number): number;
   sluice_decode(model: Address, tokens: Address, count: number): number;
   sluice_render(model: Address, chat: Address, bytes: number): number;
+  sluice_add_picture(model: Address, pixels: Address, bytes: number, width: number, height: number, rows: number): number;
+  sluice_add_film(model: Address, pixels: Address, bytes: number, width: number, height: number, frames: number): number;
+  sluice_add_sound(model: Address, samples: Address, count: number, rate: number): number;
+  sluice_remove_media(model: Address, number: number): void;
   sluice_begin(model: Address, turn: Address, bytes: number): number;
   sluice_go_on(model: Address): number;
   sluice_sequence(model: Address): number;
@@ -345,7 +372,7 @@ export class EngineModule {
     return new Uint8Array(this.exports.memory.buffer as ArrayBuffer, at >>> 0, size);
   }
   /** Calls f(address, bytes) with a copy of the text or bytes in the module's memory. */
-  with<T>(data: string | Uint8Array, f: (at: Address, bytes: number) => T): T {
+  with<T>(data: string | Uint8Array | Uint8ClampedArray, f: (at: Address, bytes: number) => T): T {
     const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
     const at = this.exports.sluice_allocate(Math.max(bytes.length, 1)) >>> 0;
     if (at === 0) throw new EngineError(`the module has no room for ${bytes.length} bytes`);
@@ -399,6 +426,30 @@ export class EngineModel {
   render(chat: ChatRequest): string {
     this.#callWith('sluice_render', JSON.stringify(chat));
     return this.#module.replyText();
+  }
+
+  /** Prepares a picture for the model's tower. `maxRows`: tokens that it may take; 0: the model's own number. */
+  addPicture({ width, height, data }: Pixels, maxRows = 0): Prepared {
+    const { exports } = this.#module;
+    return this.#prepared(data, (at, bytes) => exports.sluice_add_picture(this.#handle, at, bytes, width, height, maxRows));
+  }
+  /** Frames of one size. */
+  addFilm(frames: readonly Pixels[]): Prepared {
+    const { exports } = this.#module;
+    const { width, height } = frames[0]!;
+    const all = new Uint8Array(frames.reduce((sum, { data }) => sum + data.length, 0));
+    frames.reduce((at, { data }) => (all.set(data, at), at + data.length), 0);
+    return this.#prepared(all, (at, bytes) => exports.sluice_add_film(this.#handle, at, bytes, width, height, frames.length));
+  }
+  /** One channel; towers take 16,000 samples a second. */
+  addSound(samples: Float32Array, rate: number): Prepared {
+    const { exports } = this.#module;
+    const bytes = new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
+    return this.#prepared(bytes, (at) => exports.sluice_add_sound(this.#handle, at, samples.length, rate));
+  }
+  /** An answer under way keeps it. */
+  removeMedia(number: number): void {
+    this.#module.exports.sluice_remove_media(this.#handle, number);
   }
 
   /** Begins the next answer of the page's conversation; the caller then calls goOn() until it has finished. */
@@ -487,6 +538,10 @@ export class EngineModel {
   }
   #callWith(name: ModelBytesCall, data: string | Uint8Array): void {
     this.#module.with(data, (at, size) => this.#check(this.#module.exports[name](this.#handle, at, size)));
+  }
+  #prepared(data: Uint8Array | Uint8ClampedArray, add: (at: Address, bytes: number) => number): Prepared {
+    this.#module.with(data, (at, bytes) => this.#check(add(at, bytes)));
+    return JSON.parse(this.#module.replyText()) as Prepared;
   }
   #json<T>(name: ModelCall): T {
     this.#call(name);

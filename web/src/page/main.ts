@@ -1,7 +1,9 @@
 // The page: a conversation with one model. All that computes is in the package.
-import { formatBytes, Sluice, SluiceError } from '../index.ts';
-import type { Answer, Chat, ExpertStats, GenerateOptions, LoadProgress } from '../index.ts';
+import { formatBytes, mediaOf, Sluice, SluiceError } from '../index.ts';
+import type { Answer, Chat, ExpertStats, GenerateOptions, LoadProgress, MediaPart, Part } from '../index.ts';
+import { Attachments } from './attachments.ts';
 import { byId, formatCount } from './dom.ts';
+import { contentOf, release, withoutMedia } from './media.ts';
 import { recall, remember } from './memory.ts';
 import { MessageList, speedOf } from './messages.ts';
 import { Models } from './models.ts';
@@ -21,7 +23,7 @@ const send = byId<HTMLButtonElement>('send'),
   stop = byId<HTMLButtonElement>('stop');
 const messages = new MessageList({
   regenerate: () => chat && follow((options) => chat!.regenerate(options), lastUser() + 1),
-  edit: (index, text) => chat && follow((options) => chat!.edit(index, text, options), index, text),
+  edit: (index, content) => chat && follow((options) => chat!.edit(index, content, options), index, content),
 });
 const lastUser = (): number => chat?.messages.findLastIndex(({ role }) => role === 'user') ?? -1;
 const settings = new SettingsForm(() => {});
@@ -35,6 +37,14 @@ new Models({
 const announce = (text: string): void => {
   byId('announce').textContent = text;
 };
+
+const attachments = new Attachments({
+  prepare: (part) =>
+    model?.prepare(part) ?? Promise.reject(new SluiceError('model', 'no model is open: choose one first')),
+  changed: () => showBusy(),
+  failed: showError,
+  announce,
+});
 
 // ---- errors
 
@@ -103,7 +113,9 @@ async function load(choice: Choice): Promise<void> {
       onProgress: (progress) => loading === mine && showProgress(progress),
       signal: mine.signal,
     });
-    chat = model.chat({ messages: said });
+    const { takesPictures, takesSounds } = model.facts;
+    const isLeftOut = ({ type }: MediaPart): boolean => (type === 'image' ? !takesPictures : !takesSounds);
+    chat = model.chat({ messages: withoutMedia(said, isLeftOut) });
     if (model.facts.id !== null) lastChoice = { source: { stored: model.facts.id }, options: {} };
     remember('last', model.facts.id === null ? null : { id: model.facts.id, name: model.facts.name });
     announce(`${model.facts.name} is ready`);
@@ -114,7 +126,7 @@ async function load(choice: Choice): Promise<void> {
       loading = null;
       byId('load').hidden = true;
       showModel();
-      messages.show(said);
+      messages.show(chat?.messages ?? said);
       if (model !== null) prompt.focus();
     }
   }
@@ -137,6 +149,7 @@ function showModel(): void {
   byId('new-chat').hidden = facts === null;
   prompt.disabled = facts === null;
   prompt.placeholder = facts === null ? 'Choose a model first' : `Ask ${facts.name}`;
+  attachments.offer(facts?.takesPictures ?? false, facts?.takesSounds ?? false);
   settings.showDefaults(facts);
   showBusy();
   void showStats(null);
@@ -148,7 +161,7 @@ function showBusy(): void {
   const busy = answering !== null;
   stop.hidden = !busy;
   send.hidden = busy;
-  send.disabled = model === null || prompt.value.trim() === '';
+  send.disabled = model === null || (prompt.value.trim() === '' && attachments.parts.length === 0);
 }
 
 // "room for 120 of 1,024 experts, 43 % found there"
@@ -188,11 +201,18 @@ function generateOptions(signal: AbortSignal): GenerateOptions {
   return { ...given, ...(thinking !== 'model' && { variables: { enable_thinking: thinking === 'on' } }), signal };
 }
 
-// Shows an answer as it comes. The list is cut to `keep` messages first; `text` is a new one of the user's after them.
+// What the model does first with a message that shows something.
+function lookingAt(content: string | Part[]): string {
+  const types = new Set(mediaOf({ role: 'user', content }).map(({ type }) => type));
+  if (types.size === 2) return 'Looking at the picture and listening to the sound…';
+  return types.has('image') ? 'Looking at the picture…' : types.has('audio') ? 'Listening to the sound…' : '';
+}
+
+// Shows an answer as it comes. The list is cut to `keep` messages first; `content` is a new one of the user's after them.
 async function follow(
   start: (options: GenerateOptions) => Answer,
   keep: number,
-  text: string | null = null,
+  content: string | Part[] | null = null,
 ): Promise<void> {
   if (chat === null || answering !== null) return;
   hideError();
@@ -201,11 +221,12 @@ async function follow(
   answering = new AbortController();
   const { signal } = answering;
   messages.truncate(keep);
-  if (text !== null) messages.add({ role: 'user', content: text });
-  const live = messages.begin();
+  if (content !== null) messages.add({ role: 'user', content });
+  const looking = lookingAt(content ?? '');
+  const live = messages.begin(looking);
   showBusy();
   keepInView(true);
-  announce('Answering');
+  announce(looking || 'Answering');
   try {
     const answer = start(generateOptions(signal));
     const began = performance.now();
@@ -229,7 +250,7 @@ async function follow(
   } finally {
     answering = null;
     messages.offerActions();
-    remember('messages', own.messages);
+    remember('messages', withoutMedia(own.messages));
     keepInView(false);
     showBusy();
     prompt.focus({ preventScroll: true });
@@ -251,10 +272,11 @@ function keepInView(always: boolean): void {
 byId('composer').onsubmit = (event) => {
   event.preventDefault();
   const text = prompt.value.trim();
-  if (text === '' || chat === null || answering !== null) return;
+  if ((text === '' && attachments.parts.length === 0) || chat === null || answering !== null) return;
   prompt.value = '';
   grow();
-  void follow((options) => chat!.send(text, options), chat.messages.length, text);
+  const content = contentOf(attachments.take(), text);
+  void follow((options) => chat!.send(content, options), chat.messages.length, content);
 };
 function grow(): void {
   prompt.style.height = 'auto';
@@ -275,6 +297,7 @@ document.addEventListener('keydown', (event) => {
 });
 byId('new-chat').onclick = () => {
   answering?.abort();
+  release(chat?.messages.flatMap(mediaOf) ?? []);
   if (model !== null) chat = model.chat();
   messages.show([]);
   remember('messages', []);

@@ -1,11 +1,13 @@
 // The conversation as it is shown: one list item a message, with what can be done to it.
-import type { AnswerResult, Message, Piece } from '../index.ts';
+import { mediaOf } from '../index.ts';
+import type { AnswerResult, MediaPart, Message, Part, Piece } from '../index.ts';
 import { byId, formatCount, h } from './dom.ts';
 import { markdown } from './markdown.ts';
+import { contentOf, mediaView, textOf } from './media.ts';
 
 interface Events {
   regenerate: () => void;
-  edit: (index: number, text: string) => void;
+  edit: (index: number, content: string | Part[]) => void;
 }
 
 const action = (label: string, onclick: () => void): HTMLButtonElement =>
@@ -29,8 +31,11 @@ export class LiveAnswer {
   private text = '';
   private thoughts = '';
   private drawn = false; // asked for the next frame
+  private known = -1; // tokens of the prompt that need not be computed; -1: not heard yet
 
-  constructor() {
+  // `looking`: what is said until the first of the prompt's tokens is computed.
+  constructor(private readonly looking: string) {
+    this.meta.textContent = looking;
     this.item = h(
       'li',
       { className: 'assistant', ariaBusy: 'true' },
@@ -45,8 +50,12 @@ export class LiveAnswer {
   add({ text, thinking, promptDone, promptTokens, tokens }: Piece): void {
     this.text += text;
     this.thoughts += thinking;
-    this.meta.textContent =
-      tokens === 0 ? `reading ${formatCount(promptDone)} of ${formatCount(promptTokens)} tokens` : '';
+    if (this.known < 0) this.known = promptDone;
+    const reading =
+      this.looking !== '' && promptDone === this.known
+        ? this.looking
+        : `reading ${formatCount(promptDone)} of ${formatCount(promptTokens)} tokens`;
+    this.meta.textContent = tokens === 0 ? reading : '';
     if (this.drawn) return;
     this.drawn = true;
     requestAnimationFrame(() => this.draw());
@@ -92,6 +101,7 @@ function describe({ tokens, promptTokens, reusedTokens, promptSeconds, answerSec
 
 export class MessageList {
   private readonly list = byId<HTMLOListElement>('messages');
+  private readonly said = new WeakMap<HTMLElement, { text: string; media: MediaPart[] }>();
 
   constructor(private readonly events: Events) {}
 
@@ -106,8 +116,8 @@ export class MessageList {
   truncate(count: number): void {
     while (this.list.children.length > count) this.list.lastElementChild!.remove();
   }
-  begin(): LiveAnswer {
-    const live = new LiveAnswer();
+  begin(looking: string): LiveAnswer {
+    const live = new LiveAnswer(looking);
     this.list.append(live.item);
     this.offerActions();
     return live;
@@ -132,21 +142,25 @@ export class MessageList {
     setTimeout(() => (button.textContent = 'Copy'), 1500);
   }
 
-  private item({ role, content }: Message): HTMLElement {
-    const mine = role === 'user';
-    const text = h('div', { className: 'text' }, ...(mine ? [content] : markdown(content)));
+  private item(message: Message): HTMLElement {
+    const mine = message.role === 'user';
+    const said = textOf(message);
+    const media = mediaOf(message);
+    const text = h('div', { className: 'text', hidden: mine && said === '' }, ...(mine ? [said] : markdown(said)));
     const item = h(
       'li',
       { className: mine ? 'user' : 'assistant' },
       h('span', { className: 'hidden' }, mine ? 'You:' : 'Answer:'),
+      media.length === 0 ? null : h('div', { className: 'shown' }, ...media.map(mediaView)),
       text,
     );
-    item.dataset.text = content;
+    this.said.set(item, { text: said, media });
     return item;
   }
 
+  // Pictures and sounds stay with the message.
   private edit(item: HTMLElement, index: number): void {
-    const text = item.dataset.text ?? '';
+    const { text, media } = this.said.get(item) ?? { text: '', media: [] };
     const area = h('textarea', {
       value: text,
       rows: Math.min(text.split('\n').length + 1, 12),
@@ -169,14 +183,14 @@ export class MessageList {
     );
     form.onsubmit = (event) => {
       event.preventDefault();
-      if (area.value.trim() !== '') this.events.edit(index, area.value);
+      if (area.value.trim() !== '' || media.length > 0) this.events.edit(index, contentOf(media, area.value));
     };
     form.onkeydown = (event) => {
       if (event.key === 'Escape') close();
       else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing)
         (event.preventDefault(), form.requestSubmit());
     };
-    const hidden = [...item.children].filter((child) => !child.classList.contains('hidden'));
+    const hidden = [...item.children].filter(({ classList }) => !classList.contains('hidden') && !classList.contains('shown'));
     hidden[0]?.before(form);
     for (const child of hidden) child.remove();
     area.focus();

@@ -58,7 +58,7 @@ export class Models {
       'button',
       { type: 'button', onclick: () => picker.click() },
       'Open a file…',
-      h('small', {}, 'GGUF, or all files of a Hugging Face folder'),
+      h('small', {}, 'GGUF, with its mmproj file for pictures, or all files of a Hugging Face folder'),
     );
     picker.setAttribute('aria-label', 'Model file');
     picker.tabIndex = -1;

@@ -26,8 +26,8 @@ constexpr Arithmetic kArithmetics[] = {Arithmetic::exact, Arithmetic::fast};
 
 // A device whose host records.
 struct RecordedDevice {
-  explicit RecordedDevice(const Adapter& adapter) {
-    auto factory = std::make_unique<RecordingFactory>(adapter);
+  explicit RecordedDevice(const Adapter& adapter, bool waits = true) {
+    auto factory = std::make_unique<RecordingFactory>(adapter, waits);
     record = factory->record();
     device = make_webgpu_device(std::move(factory));
   }
@@ -301,6 +301,29 @@ TEST(Emission, AdaptersAreTwoDispatchesForAllLinearsOfTheSameRows) {
       for (const PipelineText& kernel : (*other)->dispatches(token_class).texts)
         EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
   }
+}
+
+// A tower is placed in the middle of an answer, where a page may not wait: its weights are uploaded while its first
+// step is polled, some at a time, and no kernel runs before the last of them.
+TEST(Emission, AStepInAPageUploadsItsWeightsFirst) {
+  constexpr uint32_t kSide = 3584;
+  constexpr uint64_t kBytes = uint64_t{kSide} * kSide * 4, kAtOnce = uint64_t{32} << 20;
+  CaseBuilder c("a large product");
+  c.output(linear(c.input(kSide), c.weight({.rows = kSide, .columns = kSide})));
+  c.row_steps({1, 2});
+  const OpCase one = c.done();
+  RecordedDevice recorded(default_adapter(), /*waits=*/false);
+  const CaseWeights weights(one);
+  CasePlayer player(one, weights, *recorded.device, Arithmetic::exact);
+  const Record& record = *recorded.record;
+  EXPECT_LT(record.uploaded, kAtOnce);
+  player.play(one.steps[0], TokenClass::prompt);
+  ASSERT_EQ(record.read_behind.size(), 3u);  // two pieces, then the step
+  EXPECT_LT(record.read_behind[0], kBytes);
+  EXPECT_GE(record.read_behind[0], kAtOnce);
+  EXPECT_GE(record.played_behind, kBytes);
+  player.play(one.steps[1], TokenClass::prompt);
+  EXPECT_EQ(record.read_behind.size(), 4u);
 }
 
 // Fusing keeps these low (docs/webgpu.md): a kernel more in every layer is some percent of a small model's token.

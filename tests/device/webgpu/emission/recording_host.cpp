@@ -21,8 +21,8 @@ bool overlap(const BoundRange& a, const BoundRange& b) {
 
 }  // namespace
 
-RecordingHost::RecordingHost(const Adapter& adapter, std::shared_ptr<Record> record)
-    : adapter_(adapter), record_(std::move(record)) {}
+RecordingHost::RecordingHost(const Adapter& adapter, std::shared_ptr<Record> record, bool waits)
+    : adapter_(adapter), record_(std::move(record)), waits_(waits) {}
 
 BufferId RecordingHost::buffer(uint64_t bytes, BufferUse use) {
   EXPECT_GT(bytes, 0u);
@@ -70,6 +70,7 @@ void RecordingHost::drop_binding(BindingId id) { EXPECT_EQ(bindings_.erase(id), 
 
 void RecordingHost::upload(BufferId to, uint64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
+  record_->uploaded += bytes.size();
   const Buffer* buffer = find(to, "upload");
   if (buffer == nullptr) return;
   EXPECT_EQ(offset % 4, 0u);
@@ -97,6 +98,7 @@ HostTicket RecordingHost::submit(const CommandStream& commands, std::span<const 
     EXPECT_TRUE(buffer == nullptr || read.offset + read.into.size() <= buffer->bytes) << "read";
     for (size_t at = 0; at + 4 <= read.into.size(); at += 4) std::memcpy(read.into.data() + at, &kOne, 4);
   }
+  if (!reads.empty()) record_->read_behind.push_back(record_->uploaded);
   ++record_->submissions;
   under_way_.insert(++last_ticket_);
   return last_ticket_;
@@ -126,6 +128,7 @@ void RecordingHost::check_range(const BoundRange& range, BufferUse use, uint64_t
 
 void RecordingHost::check_dispatch(const uint32_t* words) {
   const RecordedDispatch dispatch{.pipeline = words[1], .binding = words[2], .x = words[4], .y = words[5]};
+  if (record_->dispatches.empty()) record_->played_behind = record_->uploaded;
   record_->dispatches.push_back(dispatch);
   ASSERT_LT(dispatch.pipeline, record_->pipelines.size());
   SCOPED_TRACE(record_->pipelines[dispatch.pipeline].name);

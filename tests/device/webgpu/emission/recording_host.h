@@ -29,11 +29,15 @@ struct Record {
   std::vector<PipelineText> pipelines{};
   std::vector<RecordedDispatch> dispatches{};  // of all submissions
   uint64_t bindings = 0, submissions = 0;
+  uint64_t uploaded = 0;              // bytes
+  std::vector<uint64_t> read_behind;  // bytes uploaded before each submission that reads something
+  uint64_t played_behind = 0;         // and before the first dispatch
 };
 
 class RecordingHost final : public Host {
  public:
-  RecordingHost(const Adapter& adapter, std::shared_ptr<Record> record);
+  // One that does not wait is a page's.
+  RecordingHost(const Adapter& adapter, std::shared_ptr<Record> record, bool waits = true);
 
   const Adapter& adapter() const override { return adapter_; }
   BufferId buffer(uint64_t bytes, BufferUse use) override;
@@ -46,6 +50,7 @@ class RecordingHost final : public Host {
   HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) override;
   std::optional<Status> poll(HostTicket ticket) override;
   Status settle() override { return {}; }
+  bool waits() const override { return waits_; }
   const std::optional<Error>& failure() const override { return failure_; }
   uint32_t pipelines() const override { return static_cast<uint32_t>(record_->pipelines.size()); }
 
@@ -66,6 +71,7 @@ class RecordingHost final : public Host {
 
   Adapter adapter_;
   std::shared_ptr<Record> record_;
+  bool waits_;
   std::map<BufferId, Buffer> buffers_;
   std::map<BindingId, Binding> bindings_;
   BufferId last_buffer_ = 0;
@@ -78,15 +84,17 @@ class RecordingHost final : public Host {
 // Opens hosts that write into one record.
 class RecordingFactory final : public HostFactory {
  public:
-  explicit RecordingFactory(const Adapter& adapter) : adapter_(adapter), record_(std::make_shared<Record>()) {}
+  explicit RecordingFactory(const Adapter& adapter, bool waits = true)
+      : adapter_(adapter), waits_(waits), record_(std::make_shared<Record>()) {}
   const Adapter& adapter() const override { return adapter_; }
   Result<std::unique_ptr<Host>> open() override {
-    return std::unique_ptr<Host>(std::make_unique<RecordingHost>(adapter_, record_));
+    return std::unique_ptr<Host>(std::make_unique<RecordingHost>(adapter_, record_, waits_));
   }
   std::shared_ptr<Record> record() const { return record_; }
 
  private:
   Adapter adapter_;
+  bool waits_;
   std::shared_ptr<Record> record_;
 };
 
