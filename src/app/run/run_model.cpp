@@ -58,7 +58,8 @@ std::vector<HotExpert> hot_the_last_time(const std::string& path, Console& conso
 // begins without that room as well.
 Status leave_room_for_media(const Model& model, const Arguments& arguments, const Device& device, bool talks,
                             EngineOptions& options) {
-  const MediaCounts given{.pictures = static_cast<uint32_t>(arguments.all("--image").size()),
+  const size_t shown = arguments.all("--image").size() + arguments.all("--video").size();
+  const MediaCounts given{.pictures = static_cast<uint32_t>(shown),
                           .sounds = static_cast<uint32_t>(arguments.all("--audio").size())};
   const bool any = given.pictures + given.sounds != 0;
   if (!any && !talks) return {};

@@ -324,6 +324,11 @@ std::optional<FamilyProgram> vision_tower(const Checkpoint& checkpoint, const So
     return prepare(config, picture, options);
   };
   tower.most_rows = [config](const PictureOptions& options) { return most_rows(options, config.max_rows); };
+  const FilmNumbers film = film_numbers(checkpoint);
+  tower.prepare_frames = [config, film](std::span<const Picture> frames, const FilmOptions& options) {
+    return prepare(config, frames[0], {.max_rows = frame_rows(film, options)});
+  };
+  tower.film = film_rules(film);
   tower.tokens = tower_tokens(checkpoint, "image");
   tower.summary = cat(config.layers, config.layers == 1 ? " layer of " : " layers of ", config.hidden, ", up to ",
                       config.max_rows, " rows a picture");
