@@ -569,3 +569,18 @@ test('pictures for the documentation', { skip: pictures ? false : 'want SCREENSH
   await page.setViewportSize({ width: 390, height: 760 });
   await take('page-phone');
 });
+
+const noPictures = pictures ? kNoTrained : 'want SCREENSHOTS=FOLDER';
+test('a picture of a picture for the documentation', { skip: noPictures }, async () => {
+  const page = await openPage(context, site);
+  await page.setViewportSize({ width: 960, height: 640 });
+  await setDevice(page, 'cpu');
+  await openFiles(page, filesOf(kTrained));
+  await give(page, 'paste', join(kTrained, 'picture1.png'), 'image/png');
+  await attached(page).waitFor();
+  assert.equal(await ask(page, 'What is in this picture?'), kRedCircle);
+  await give(page, 'drop', join(kTrained, 'sound1.wav'), 'audio/wav');
+  await attached(page).waitFor();
+  await page.getByLabel('Message', { exact: true }).fill('What do you hear?');
+  await page.screenshot({ path: `${pictures}/page-media.png`, animations: 'disabled' });
+});
