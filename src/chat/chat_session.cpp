@@ -100,6 +100,10 @@ Status ChatSession::begin(const ChatPrompt& prompt, const TurnSettings& settings
       events_.emplace_back(TextEvent{text});
   };
   stream_ = std::make_unique<AnswerStream>(text_->tokenizer, *dialect_, prompt.text, settings.stops, show);
+  if (prompt.tools.is_array() && !prompt.tools.as_array().empty()) {
+    stream_->expect_calls({text_->tool_syntax, prompt.tools},
+                          [this](ToolCall call) { events_.emplace_back(ToolCallEvent{std::move(call)}); });
+  }
   return {};
 }
 

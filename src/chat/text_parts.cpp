@@ -93,8 +93,10 @@ Result<TextParts> open_text(const Model& model, const TextPartsOptions& options)
   parts.special_tokens = special_tokens_of(CheckpointFiles(checkpoint), parts.tokenizer.vocabulary());
   parts.ends = parts.tokenizer.ends();
   TRY(const std::optional<ChatSource> source, choose_chat_template(model, parts.tokenizer, options));
-  parts.dialect = &detect_dialect(source ? std::string_view(source->text) : std::string_view(),
-                                  [&](std::string_view text) { return parts.tokenizer.find(text).has_value(); });
+  const std::string_view template_text = source ? std::string_view(source->text) : std::string_view();
+  const auto has_token = [&](std::string_view text) { return parts.tokenizer.find(text).has_value(); };
+  parts.dialect = &detect_dialect(template_text, has_token);
+  parts.tool_syntax = detect_tool_syntax(template_text, has_token);
   if (!source) return parts;
   TRY(parts.chat, ChatTemplate::parse(source->text, source->name));
   parts.chat_name = source->name;
@@ -107,11 +109,18 @@ Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variab
   input.messages = std::move(messages);
   input.special_tokens = text.special_tokens;
   input.extra = std::move(variables);
+  if (const Json* tools = input.extra.find("tools")) input.tools = *tools;
+  if (!input.tools.is_null() && !input.tools.is_array())
+    return error(ErrorKind::invalid, "chat: the tools are no array: want an array of objects, each with a function");
   TRY(std::string rendered, text.chat->render(input));
-  std::vector<int32_t> ids = text.tokenizer.encode(rendered);
-  if (media.empty()) return ChatPrompt{std::move(rendered), std::move(ids)};
-  TRY(PlacedMedia placed, place_media(ids, media));
-  return ChatPrompt{std::move(rendered), std::move(placed.ids), std::move(media), std::move(placed.spans)};
+  ChatPrompt prompt{.text = std::move(rendered), .ids = {}, .tools = std::move(input.tools)};
+  prompt.ids = text.tokenizer.encode(prompt.text);
+  if (media.empty()) return prompt;
+  TRY(PlacedMedia placed, place_media(prompt.ids, media));
+  prompt.ids = std::move(placed.ids);
+  prompt.media = std::move(media);
+  prompt.spans = std::move(placed.spans);
+  return prompt;
 }
 
 }  // namespace sluice

@@ -11,12 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "chat/media_parts.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "text/chat_template.h"
 #include "text/dialects/dialect.h"
+#include "text/dialects/tool_syntax.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_files.h"
 
@@ -25,8 +27,9 @@ namespace sluice {
 struct TextParts {
   Tokenizer tokenizer;
   std::optional<ChatTemplate> chat = {};
-  std::string chat_name = {};            // of ChatSource; empty without a template
-  const ChatDialect* dialect = nullptr;  // of thinking; never null
+  std::string chat_name = {};               // of ChatSource; empty without a template
+  const ChatDialect* dialect = nullptr;     // of thinking; never null
+  const ToolSyntax* tool_syntax = nullptr;  // null: the model's files show none
   SpecialTokens special_tokens = {};
   // Ids that end an answer: the tokenizer's, and those that the model's configuration names.
   std::vector<int32_t> ends = {};
@@ -45,9 +48,10 @@ struct ChatPrompt {
   // Pictures and sounds of the whole conversation in its order, and where their rows lie among the ids.
   std::vector<PreparedMedia> media = {};
   std::vector<MediaSpan> spans = {};
+  Json tools = {};  // that the answer may call, as OpenAI's list; null: none
 };
-// Renders messages by the chat template. `variables`: further variables of the template, an object or null. `media`:
-// all that the messages show, in their order.
+// Renders messages by the chat template. `variables`: further variables of the template, an object or null; its member
+// "tools" lists tools. `media`: all that the messages show, in their order.
 Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables,
                                std::vector<PreparedMedia> media = {});
 

@@ -1,8 +1,8 @@
-// A turn of a conversation as a stream of events: pieces of text and of thinking while they are generated, then the end
-// with its counts. Pieces are whole characters, without the markers of thinking, and cut at a stop string.
+// A turn of a conversation as a stream of events: pieces of text and of thinking while they are generated, calls of
+// tools when they are complete, then the end with its counts. Pieces are whole characters, without the markers of
+// thinking, and cut at a stop string.
 //
-// Tool calls come as text, because no dialect (text/dialects/dialect.h) parses them yet. The first one that does adds
-// an event.
+// Calls are looked for only where the prompt has tools (ChatPrompt). What cannot be read as a call comes as text.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/sampling.h"
+#include "text/dialects/tool_syntax.h"
 
 namespace sluice {
 
@@ -47,10 +48,13 @@ struct ThinkingEvent {
   std::string text;
   bool operator==(const ThinkingEvent&) const = default;
 };
+struct ToolCallEvent {
+  ToolCall call;
+};
 struct DoneEvent {
   TurnEnd end{};
   Usage usage;
 };
-using TurnEvent = std::variant<TextEvent, ThinkingEvent, DoneEvent>;
+using TurnEvent = std::variant<TextEvent, ThinkingEvent, ToolCallEvent, DoneEvent>;
 
 }  // namespace sluice

@@ -23,26 +23,59 @@ AnswerStream::AnswerStream(const Tokenizer& tokenizer, const ChatDialect& dialec
       stops_(std::move(stops)),
       show_(std::move(show)) {}
 
+void AnswerStream::expect_calls(const AnswerTools& tools, ShowCall show) {
+  if (tools.syntax == nullptr) return;
+  const bool tokens =
+      tokenizer_->find(tools.syntax->open).has_value() && tokenizer_->find(tools.syntax->close).has_value();
+  calls_.emplace(*tools.syntax, tools.tools,
+                 tokens ? ToolCallSplitter::Markers::as_tokens : ToolCallSplitter::Markers::in_text);
+  show_call_ = std::move(show);
+}
+
 bool AnswerStream::push(int32_t id) {
   if (tokenizer_->is_end(id)) return !stopped();
   std::string text = detokenizer_.push(id);
   const TokenKind kind = tokenizer_->vocabulary().tokens[static_cast<size_t>(id)].kind;
   if (kind != TokenKind::control && kind != TokenKind::user_defined && kind != TokenKind::unknown) {
-    take(splitter_.push(text));
+    push_text(text);
     return !stopped();
   }
-  // Text held back before a special token comes out first. Only the splitter sees the token itself.
+  // Text held back before a special token comes out first. Only the splitters see the token itself.
   const std::string token(tokenizer_->text(id));
-  take(splitter_.push(std::string_view(text).substr(0, text.size() - token.size())));
-  const bool marker = token == dialect_->open || token == dialect_->close;
-  if (marker || !tokenizer_->is_special(id)) take(splitter_.push(token, /*is_token=*/true));
+  push_text(std::string_view(text).substr(0, text.size() - token.size()));
+  push_special(id, token);
   return !stopped();
+}
+
+// Within a call a marker of thinking is text.
+void AnswerStream::push_text(std::string_view text) {
+  if (calls_ && calls_->in_call())
+    take(calls_->push(text));
+  else
+    take(splitter_.push(text));
+}
+
+void AnswerStream::push_special(int32_t id, const std::string& token) {
+  if (calls_ && calls_->is_marker(token)) {
+    take(splitter_.flush());
+    if (calls_->is_open(token) && splitter_.channel() == Channel::thinking)
+      take(splitter_.push(dialect_->close, /*is_token=*/true));
+    take(calls_->push(token, /*is_token=*/true));
+    return;
+  }
+  const bool marker = token == dialect_->open || token == dialect_->close;
+  if (!marker && tokenizer_->is_special(id)) return;
+  if (calls_ && calls_->in_call())
+    take(calls_->push(token));
+  else
+    take(splitter_.push(token, /*is_token=*/true));
 }
 
 void AnswerStream::finish() {
   if (stopped()) return;
-  take(splitter_.push(detokenizer_.flush()));
+  push_text(detokenizer_.flush());
   take(splitter_.flush());
+  if (calls_) take(calls_->flush());
   show(Channel::answer, stops_.flush());
 }
 
@@ -50,8 +83,22 @@ void AnswerStream::take(const std::vector<ChannelText>& texts) {
   for (const ChannelText& piece : texts)
     if (piece.channel == Channel::thinking)
       show(Channel::thinking, piece.text);
+    else if (calls_)
+      take(calls_->push(piece.text));
     else
       show(Channel::answer, stops_.push(piece.text));
+}
+
+// Text before a call that may begin a stop string is none, because the call follows it.
+void AnswerStream::take(std::vector<ToolPiece> pieces) {
+  for (ToolPiece& piece : pieces) {
+    if (const auto* text = std::get_if<std::string>(&piece)) {
+      show(Channel::answer, stops_.push(*text));
+    } else if (!stopped()) {
+      show(Channel::answer, stops_.flush());
+      show_call_(std::get<ToolCall>(std::move(piece)));
+    }
+  }
 }
 
 void AnswerStream::show(Channel channel, const std::string& text) {

@@ -20,7 +20,8 @@ namespace sluice {
 namespace {
 
 constexpr const char* kDemoFile = "demo-gemma4-q8_0.gguf";
-constexpr uint64_t kSmallMemory = 16 << 20;   // stacks, texts, tables that come to be while answering
+constexpr const char* kDemoTowers = "mmproj-demo-gemma4.gguf";  // beside it
+constexpr uint64_t kSmallMemory = 16 << 20;                     // stacks, texts, tables that come to be while answering
 constexpr double kDefaultMemoryShare = 0.75;  // the rest is the system's, and the page cache's for mapped weights
 constexpr double kDefaultDeviceShare = 0.9;   // of a GPU's own: the rest is its driver's and other programs'
 
@@ -245,6 +246,7 @@ Result<ModelFiles> model_files(const std::string& name) {
   ModelFiles demo;
   demo.name = name;
   TRY(demo.path, demo_path());
+  demo.projector = join_path(std::filesystem::path(demo.path).parent_path().string(), kDemoTowers);
   return demo;
 }
 

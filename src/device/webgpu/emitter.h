@@ -192,6 +192,7 @@ class Emitter {
   void emit_attention_own(const Attention& op);  // of the step's own rows
   // Declares first_seen(row) and last_seen(row) of a row of the kernel's extent; with use_step_rows().
   void use_seen(Kernel& kernel, const Attention& op) const;
+  void use_last_seen(Kernel& kernel, const Attention& op) const;  // of the two, last_seen(row) alone
   // Both are in ops_attention_tiles.cpp and return false if there is too little workgroup memory.
   bool emit_attention_tiles(const Attention& op);
   bool emit_attention_tower(const Attention& op);  // of rows without positions

@@ -92,6 +92,7 @@ std::vector<OpCase> Gather::cases() {
 
 std::vector<OpCase> Scatter::cases() {
   std::vector<OpCase> cases;
+  cases.reserve(std::size(kWidths));
   for (const uint32_t width : kWidths) cases.push_back(scatter_case(width == 7 ? 3 : 1, width));
   return cases;
 }

@@ -136,10 +136,10 @@ TEST(Install, AProgramSomewhereElseFindsItsModel) {
   const TemporaryFolder folder;
   output_of(cat("DESTDIR=", folder.path(), " cmake --install ", SLUICE_BUILD, " --prefix /opt/sluice 2>&1"));
   const std::string root = folder.path("opt/sluice/");
-  for (const char* file :
-       {"bin/sluice", "share/sluice/demo-gemma4-q8_0.gguf", "share/doc/sluice/LICENSE", "share/doc/sluice/NOTICE",
-        "share/man/man1/sluice.1", "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
-        "share/fish/vendor_completions.d/sluice.fish"}) {
+  for (const char* file : {"bin/sluice", "share/sluice/demo-gemma4-q8_0.gguf", "share/sluice/mmproj-demo-gemma4.gguf",
+                           "share/doc/sluice/LICENSE", "share/doc/sluice/NOTICE", "share/man/man1/sluice.1",
+                           "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
+                           "share/fish/vendor_completions.d/sluice.fish"}) {
     EXPECT_EQ(path_kind(root + file), PathKind::file) << file;
   }
   EXPECT_EQ(*read_file(root + "share/bash-completion/completions/sluice", 1 << 20),

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/check.h"
@@ -164,6 +165,19 @@ TEST(Goldens, BuiltInDemoIsExact) {
   expect_holds("demo", kData + "/gemma4/golden.json", {"--arithmetic", "exact", "--cases", "chat*"}, {4, 0});
 }
 
+// What the reference model answers to these (the goldens' cases image1 and audio2), though the text is quantised here.
+TEST(Goldens, BuiltInDemoNamesPicturesAndSounds) {
+  for (const auto& [option, file, question, answer] :
+       {std::tuple("--image", "picture1.png", "What is in this picture?",
+                   "A red circle on the left and a blue square on the right.\n"),
+        std::tuple("--audio", "sound2.wav", "Describe the sound.",
+                   "One long low beep and then three short low beeps.\n")}) {
+    const ProgramResult result = run_sluice(
+        {"run", "demo", option, cat(kData, "/gemma4/", file), question, "--temperature", "0", "--threads", "1"});
+    EXPECT_EQ(result.out, answer) << result.err;
+  }
+}
+
 TEST(Goldens, AModelThatIsNotTheGoldensMisses) {
   const ProgramResult result =
       run_sluice({"verify", kData + "/gemma4_dense", "--golden", kData + "/gemma4_moe/golden.json", "--json"});
@@ -245,9 +259,11 @@ TEST(Goldens, BuiltInDemoIsTheReferenceModelConverted) {
   const std::string folder = reference_models();
   if (folder.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the demo's goldens did not run";
   const TemporaryFolder temporary;
-  const std::string file = temporary.path("demo.gguf");
-  ASSERT_EQ(run_sluice({"convert", folder + "/gemma4", file, "--to", "q8_0"}).status, 0);
-  EXPECT_EQ(*read_file(file, 1u << 28) == *read_file(SLUICE_ASSETS "/demo-gemma4-q8_0.gguf", 1u << 28), true);
+  const std::string file = temporary.path("demo-gemma4-q8_0.gguf"), towers = temporary.path("mmproj-demo-gemma4.gguf");
+  ASSERT_EQ(run_sluice({"convert", folder + "/gemma4", file, "--to", "q8_0", "--mmproj", towers}).status, 0);
+  for (const std::string& made : {file, towers})
+    EXPECT_EQ(*read_file(made, 1u << 28) == *read_file(cat(SLUICE_ASSETS, '/', file_name(made)), 1u << 28), true)
+        << made;
 }
 
 }  // namespace

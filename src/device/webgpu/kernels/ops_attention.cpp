@@ -165,12 +165,6 @@ var<workgroup> shared_part: Part;
 fn tiles_of_part(first: u32, last: u32) -> u32 { return (last / 64u - first / 64u + MOST_PARTS) / MOST_PARTS; }
 fn first_seen(at: u32) -> u32 { return select(at + 1u - p.window, 0u, p.window == 0u || at < p.window); }
 )";
-constexpr const char* kLastIsOwn = R"(
-fn last_seen(row: u32) -> u32 { return position(step_row(row)); }
-)";
-constexpr const char* kLastOfInput = R"(
-fn last_seen(row: u32) -> u32 { return memory[p.last + row]; }
-)";
 // Words of the cache are read four at once: of a key's, those of four positions; of a value's, neighbours. All of a
 // tile's are asked for before the first is needed.
 constexpr const char* kAttentionPart = R"(
@@ -498,8 +492,8 @@ void Emitter::emit_attention_in_parts(const Attention& op, const std::optional<H
     Kernel kernel{.name = name, .extent = type(op.q).extent, .threads = threads};
     kernel.constants = {{"HEADS", heads}, {"MOST_PARTS", most_parts}, {"MOST_ROWS", most}, {"PART_WORDS", part_words}};
     kernel.params = {{"parts", parts}, {"first_row", first_row}, {"window", op.window}};
-    kernel.snippets = {kMath, kParts, op.last == kNone ? kLastIsOwn : kLastOfInput};
-    if (op.last != kNone) kernel.params.push_back({"last", at(op.last)});
+    kernel.snippets = {kMath, kParts};
+    use_last_seen(kernel, op);
     use_reduce(kernel, adapter_);
     kernel.grid = {.items = heads, .first_row = first_row, .most_rows = most};
     return kernel;

@@ -103,10 +103,10 @@ fn first_seen(row: u32) -> u32 {
   return select(at + 1u - p.window, 0u, p.window == 0u || at < p.window);
 }
 )";
-constexpr const char* kRowsLastOfInput = R"(
+constexpr const char* kLastOfInput = R"(
 fn last_seen(row: u32) -> u32 { return memory[p.last + row]; }
 )";
-constexpr const char* kRowsLastIsOwn = R"(
+constexpr const char* kLastIsOwn = R"(
 fn last_seen(row: u32) -> u32 { return position(step_row(row)); }
 )";
 
@@ -126,9 +126,13 @@ fn key_element(at: u32, distance: u32, element: u32) -> f32 {
 void Emitter::use_seen(Kernel& kernel, const Attention& op) const {
   kernel.params.push_back({"window", op.window});
   if (op.first != kNone) kernel.params.push_back({"first", at(op.first)});
-  if (op.last != kNone) kernel.params.push_back({"last", at(op.last)});
   kernel.snippets.emplace_back(op.first != kNone ? kFirstOfInput : kFirstOfWindow);
-  kernel.snippets.emplace_back(op.last != kNone ? kRowsLastOfInput : kRowsLastIsOwn);
+  use_last_seen(kernel, op);
+}
+
+void Emitter::use_last_seen(Kernel& kernel, const Attention& op) const {
+  if (op.last != kNone) kernel.params.push_back({"last", at(op.last)});
+  kernel.snippets.emplace_back(op.last != kNone ? kLastOfInput : kLastIsOwn);
 }
 
 void Emitter::emit_attention_own(const Attention& op) {

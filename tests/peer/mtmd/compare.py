@@ -1,0 +1,89 @@
+#!/usr/bin/python3
+"""compare.py PEER BUILD MODELS: what llama.cpp's mtmd answers about the goldens' pictures and sounds, on files that
+`sluice convert --mmproj` writes (F32). Its greedy tokens must be the golden's up to a step whose two best logits are
+closer than 0.05; Sluice's own are held to the golden by `sluice verify`. Films are left out: mtmd samples them itself."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+CLOSE = 0.05
+GOLDENS = [("gemma4", "golden"), ("gemma4", "golden_audio"), ("gemma4_dense", "golden"), ("gemma4_towers", "golden"),
+           ("gemma4_unified", "golden"), ("qwen3_5", "golden"), ("qwen3_5", "golden_media"), ("qwen3_5_moe", "golden")]
+KINDS = ("image", "audio", "mixed")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def media_ids(config):
+    """The ids that stand in the place of a row of a picture or sound."""
+    return {config[key] for key in ("image_token_id", "audio_token_id") if config.get(key) is not None}
+
+
+def places(ids, media):
+    """The prompt as peer_mtmd takes it: each run of media ids is one m."""
+    out = []
+    for i, token in enumerate(ids):
+        if token not in media:
+            out.append(str(token))
+        elif i == 0 or ids[i - 1] != token:
+            out.append("m")
+    return ",".join(out)
+
+
+def most_rows(folder):
+    """The number of rows that the model's own processor gives a picture at most, which the peer's files do not say."""
+    for name in ("preprocessor_config.json", "processor_config.json"):
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            document = read(path)
+            rows = document.get("max_soft_tokens", document.get("image_processor", {}).get("max_soft_tokens"))
+            if rows:
+                return {"IMAGE_TOKENS": str(rows)}
+    return {}
+
+
+def answer(peer, files, folder, case, media):
+    libraries = os.path.join(peer, "node_modules/@node-llama-cpp/linux-x64/bins/linux-x64")
+    command = [os.path.join(peer, "mtmd/peer_mtmd"), libraries, *files, places(case["input_ids"], media),
+               str(len(case["greedy"])), "2", "0", *(os.path.join(folder, name) for name in case["files"])]
+    done = subprocess.run(command, env={**os.environ, **most_rows(folder)}, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr.strip() or f"status {done.returncode}"}
+
+
+def judge(case, said):
+    if "error" in said:
+        return False, said["error"]
+    for i, (want, got) in enumerate(zip(case["greedy"], said["tokens"])):
+        if want != got:
+            margin = case["greedy_margin"][i]
+            return margin < CLOSE, f"part at {i}, where the golden's margin is {margin:.4f}"
+    return True, f"{len(case['greedy'])} tokens equal"
+
+
+def main():
+    peer, build, models = sys.argv[1:4]
+    failed = 0
+    with tempfile.TemporaryDirectory() as work:
+        for name, golden in GOLDENS:
+            folder = os.path.join(models, name)
+            files = [os.path.join(work, f"{name}.gguf"), os.path.join(work, f"mmproj-{name}.gguf")]
+            if not os.path.exists(files[0]):
+                subprocess.run([os.path.join(build, "sluice"), "convert", folder, files[0], "--to", "f32", "--mmproj",
+                                files[1]], check=True, capture_output=True)
+            media = media_ids(read(os.path.join(folder, "config.json")))
+            for case in read(os.path.join(folder, golden + ".json"))["cases"]:
+                if case["kind"] not in KINDS:
+                    continue
+                good, text = judge(case, answer(peer, files, folder, case, media))
+                failed += not good
+                print(f"{name} {case['name']}: {'' if good else 'DIFFERS: '}{text}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
