@@ -93,6 +93,8 @@ Status ChatSession::begin(const ChatPrompt& prompt, const TurnSettings& settings
     if (end > kept_) request.message_ends.push_back(end - static_cast<uint32_t>(kept_));
   TRY_STATUS(session_.begin(std::move(request)));
   events_.clear();
+  media_ = prompt.media;
+  spans_ = prompt.spans;
   const auto show = [this](Channel channel, const std::string& text) {
     if (channel == Channel::thinking)
       events_.emplace_back(ThinkingEvent{text});
@@ -132,6 +134,16 @@ std::vector<TurnEvent> ChatSession::take_events() { return std::exchange(events_
 TurnEnd ChatSession::end_of(Finish finish) const {
   if (stream_->stopped() || finish == Finish::stop_token) return TurnEnd::stop;
   return finish == Finish::length ? TurnEnd::length : TurnEnd::cancelled;
+}
+
+const PreparedMedia* ChatSession::awaited() const {
+  const Answer& run = session_.answer();
+  if (!running() || !run.tokens.empty()) return nullptr;
+  const size_t done = std::max(kept_, size_t{run.reused_tokens} + run.computed_prompt_tokens);
+  const auto is_ahead = [done](const MediaSpan& span) { return span.at + size_t{span.rows} > done; };
+  const auto next = std::ranges::find_if(spans_, is_ahead);
+  if (next == spans_.end()) return nullptr;
+  return &*std::ranges::find(media_, next->content, [](const PreparedMedia& one) { return one.input.content; });
 }
 
 Usage ChatSession::usage() const {

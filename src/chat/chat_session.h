@@ -53,6 +53,8 @@ class ChatSession {
   // Of the turn that runs or ran last.
   Usage usage() const;
   size_t kept() const { return kept_; }  // tokens of the sequence that it went on from
+  // While the prompt is computed: the first picture or sound whose rows are not all behind; null: none.
+  const PreparedMedia* awaited() const;
   const std::string& answer() const { return stream_->answer(); }
   const std::string& thinking() const { return stream_->thinking(); }
 
@@ -73,6 +75,8 @@ class ChatSession {
   std::unique_ptr<AnswerStream> stream_;  // of the last turn
   std::vector<TurnEvent> events_;
   size_t kept_ = 0;
+  std::vector<PreparedMedia> media_;  // of the last turn's prompt
+  std::vector<MediaSpan> spans_;
 };
 
 }  // namespace sluice

@@ -36,12 +36,12 @@ void Conversation::clear() {
   session_.sequence().clear();
 }
 
-std::optional<std::string> Conversation::undo() {
+std::optional<ChatMessage> Conversation::undo() {
   const auto is_question = [](const ChatMessage& message) { return message.role == "user"; };
   const auto last = std::find_if(messages_.rbegin(), messages_.rend(), is_question);
   if (last == messages_.rend()) return std::nullopt;
-  std::string question = std::move(last->content);
-  const size_t before = last->history;
+  ChatMessage question = std::move(*last);
+  const size_t before = question.history;
   messages_.erase(last.base() - 1, messages_.end());
   Session& sequence = session_.sequence();
   const Result<History> history = sequence.history();
@@ -137,8 +137,14 @@ Result<StepState> Conversation::step() {
 Result<Reply> Conversation::ask(const std::string& question, const TurnWatch& watch, std::vector<PreparedMedia> media) {
   TRY_STATUS(begin(question, std::move(media)));
   Reply reply;
+  const PreparedMedia* seen = nullptr;
+  const auto look = [&] {
+    if (const PreparedMedia* next = session_.awaited(); next != seen && watch.looking) watch.looking(seen = next);
+  };
+  look();
   while (running()) {
     TRY(const StepState state, step());
+    look();
     for (const TurnEvent& event : take_events()) {
       if (const auto* done = std::get_if<DoneEvent>(&event)) reply.end = done->end;
       if (watch.event) watch.event(event);

@@ -44,6 +44,8 @@ struct Reply {
 // Callbacks during a reply. Each may be empty.
 struct TurnWatch {
   std::function<void(const TurnEvent&)> event = {};
+  // When the prompt comes to a picture or sound, before its tower runs, and null once it is past all of them.
+  std::function<void(const PreparedMedia*)> looking = {};
   std::function<bool(const Usage&)> keep_going = {};  // after every step of the engine; false cancels the answer
 };
 
@@ -67,9 +69,9 @@ class Conversation {
   Usage usage() const { return session_.usage(); }
 
   void clear();  // all but the system message and the opening
-  // Removes and returns the last question and everything after it; none if there is no question. The text before it is
-  // not computed again.
-  std::optional<std::string> undo();
+  // Removes the last question and everything after it, and returns the question with its pictures; none if there is no
+  // question. The text before it is not computed again.
+  std::optional<ChatMessage> undo();
   void set_system(std::string system);
   const std::string& system() const { return settings_.system; }
   const ConversationSettings& settings() const { return settings_; }

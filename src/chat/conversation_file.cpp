@@ -7,13 +7,14 @@
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "chat/saved_media.h"
 #include "engine/sampling_json.h"
 
 namespace sluice {
 namespace {
 
 constexpr const char* kMark = "sluice_conversation";
-constexpr int64_t kVersion = 2;
+constexpr int64_t kTextVersion = 2, kMediaVersion = 3;  // programs that know no media refuse the latter
 constexpr size_t kShownDigits = 12;
 
 std::string state_path(const std::string& path) { return path + ".state"; }
@@ -32,6 +33,7 @@ Json message_json(const ChatMessage& message) {
   Json::Object object = {{"role", message.role}, {"content", message.content}};
   if (!message.thinking.empty()) object.emplace_back("thinking", message.thinking);
   if (message.history != 0) object.emplace_back("history", static_cast<int64_t>(message.history));
+  if (!message.media.empty()) object.emplace_back("media", media_json(message.media));
   return object;
 }
 
@@ -40,7 +42,7 @@ Json conversation_json(const Conversation& conversation, const Model& model, con
   const ConversationSettings& settings = conversation.settings();
   Json::Array stops(settings.turn.stops.begin(), settings.turn.stops.end()), messages;
   for (const ChatMessage& message : conversation.messages()) messages.push_back(message_json(message));
-  return Json::Object{{kMark, kVersion},
+  return Json::Object{{kMark, conversation.shows_media() ? kMediaVersion : kTextVersion},
                       {"model", Json::Object{{"name", model_name}, {"digest", model.digest()}}},
                       {"raw", settings.raw},
                       {"system", settings.system},
@@ -113,7 +115,8 @@ struct Stored {
   std::string model_name, digest;
   ConversationSettings settings;
   std::vector<ChatMessage> messages;
-  std::string state;  // checksum of the engine's state; "": none was saved
+  std::string state;                           // checksum of the engine's state; "": none was saved
+  std::vector<std::pair<size_t, Json>> media;  // lists of messages, by the message's number
 };
 
 Status read_lists(Reader& reader, const std::string& path, Stored& stored) {
@@ -126,6 +129,8 @@ Status read_lists(Reader& reader, const std::string& path, Stored& stored) {
     stored.settings.turn.stops.push_back(stop.as_string());
   }
   TRY(stored.messages, read_messages(*messages, path));
+  for (size_t i = 0; i < stored.messages.size(); ++i)
+    if (const Json* media = messages->as_array()[i].find("media")) stored.media.emplace_back(i, *media);
   return {};
 }
 
@@ -136,9 +141,11 @@ Result<Stored> read_stored(const std::string& path, uint32_t vocabulary, const C
   const Json* version = json.find(kMark);
   if (version == nullptr || !version->is_integer())
     return error(ErrorKind::invalid, path, ": no conversation: want a file that /save wrote");
-  if (version->as_integer() != kVersion)
-    return error(ErrorKind::unsupported, path, ": is of version ", version->as_integer(), ": want ", kVersion);
-  Stored stored{.model_name = {}, .digest = {}, .settings = now, .messages = {}, .state = {}};
+  if (version->as_integer() != kTextVersion && version->as_integer() != kMediaVersion) {
+    return error(ErrorKind::unsupported, path, ": is of version ", version->as_integer(), ": want ", kTextVersion,
+                 " or ", kMediaVersion);
+  }
+  Stored stored{.model_name = {}, .digest = {}, .settings = now, .messages = {}, .state = {}, .media = {}};
   Reader reader(json, path);
   ConversationSettings& settings = stored.settings;
   settings.raw = reader.flag("raw");
@@ -180,9 +187,7 @@ std::string take_state(Conversation& conversation, const Stored& stored, const s
 
 Status save_conversation(Conversation& conversation, const Model& model, const std::string& model_name,
                          const std::string& path) {
-  if (conversation.shows_media())
-    return error(ErrorKind::unsupported, path,
-                 ": the conversation shows pictures or sounds, which no file keeps: ", "want one of text alone");
+  for (const ChatMessage& message : conversation.messages()) TRY_STATUS(save_media(message.media, media_folder(path)));
   Json state;
   if (!conversation.messages().empty() && conversation.has_state()) {
     TRY_STATUS(conversation.save_state(state_path(path)));
@@ -192,7 +197,8 @@ Status save_conversation(Conversation& conversation, const Model& model, const s
   return write_file(path, write_json(json, {.indent = 2}) + "\n");
 }
 
-Status load_conversation(Conversation& conversation, const Model& model, const std::string& path, std::string* note) {
+Status load_conversation(Conversation& conversation, const Model& model, const std::string& path, std::string* note,
+                         const MediaPreparer& prepare) {
   note->clear();
   TRY(Stored stored, read_stored(path, model.facts().vocabulary, conversation.settings()));
   if (stored.digest != model.digest()) {
@@ -202,6 +208,10 @@ Status load_conversation(Conversation& conversation, const Model& model, const s
   if (stored.settings.raw != conversation.settings().raw) {
     return error(ErrorKind::invalid, path, ": was saved ", stored.settings.raw ? "with" : "without",
                  " --raw: want the chat begun so");
+  }
+  for (const auto& [number, list] : stored.media) {
+    TRY_ASSIGN(stored.messages[number].media,
+               load_media(list, media_folder(path), cat(path, ": message ", number), model, prepare));
   }
   if (stored.state.empty())
     conversation.clear();

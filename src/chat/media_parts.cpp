@@ -1,6 +1,7 @@
 #include "chat/media_parts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -43,6 +44,24 @@ void add_token(std::vector<int32_t>& ids, int32_t token) {
   if (token >= 0) ids.push_back(token);
 }
 
+std::string text_of(const Tokenizer& tokenizer, int32_t token) {
+  return token < 0 ? std::string() : std::string(tokenizer.text(token));
+}
+
+// Where a template wrote the token of a row, and with it the tokens around it.
+struct Place {
+  size_t at = std::string::npos, length = 0;
+};
+Place find_place(std::string_view text, size_t from, const TowerTokens& tokens, const Tokenizer& tokenizer) {
+  const std::string begin = text_of(tokenizer, tokens.begin), row = text_of(tokenizer, tokens.row);
+  const std::string around = cat(begin, row, text_of(tokenizer, tokens.end));
+  const size_t at = row.empty() ? std::string_view::npos : text.find(row, from);
+  if (at == std::string_view::npos) return {};
+  if (at >= from + begin.size() && starts_with(text.substr(at - begin.size()), around))
+    return {at - begin.size(), around.size()};
+  return {at, row.size()};
+}
+
 // The next one of that tower that was not taken.
 const PreparedMedia* take(const std::vector<PreparedMedia>& media, std::vector<bool>& taken, int32_t id) {
   for (size_t i = 0; i < media.size(); ++i) {
@@ -62,12 +81,21 @@ Error wrong_number(size_t places, size_t media) {
                ", one for each that is given");
 }
 
-std::string_view marker_of(const PreparedMedia& media) {
-  return media.input.tower == ProgramKind::audio ? "<audio>" : "<image>";
+// As templates call it.
+std::string_view type_of(const PreparedMedia& media) {
+  if (media.film) return "video";
+  return media.input.tower == ProgramKind::audio ? "audio" : "image";
 }
 
-Json part_of(const PreparedMedia& media) {
-  return Json::Object{{"type", media.input.tower == ProgramKind::audio ? "audio" : "image"}};
+std::string marker_of(const PreparedMedia& media) { return cat("<", type_of(media), ">"); }
+
+Json part_of(const PreparedMedia& media) { return Json::Object{{"type", type_of(media)}}; }
+
+// A film by its first step.
+std::vector<PreparedMedia> whole_ones(const std::vector<PreparedMedia>& media) {
+  std::vector<PreparedMedia> whole;
+  std::ranges::copy_if(media, std::back_inserter(whole), &PreparedMedia::is_first);
+  return whole;
 }
 
 void add_text(Json::Array& parts, std::string_view text) {
@@ -84,7 +112,7 @@ size_t count_markers(std::string_view text, std::string_view marker) {
 // are the first, so that the order stays.
 std::vector<size_t> marker_positions(std::string_view text, const std::vector<PreparedMedia>& media) {
   std::vector<size_t> positions(media.size(), std::string_view::npos);
-  for (const std::string_view marker : {"<image>", "<audio>"}) {
+  for (const std::string_view marker : {"<image>", "<audio>", "<video>"}) {
     const auto is_marked = [&](const PreparedMedia& one) { return marker_of(one) == marker; };
     const auto shown = static_cast<size_t>(std::ranges::count_if(media, is_marked));
     const size_t markers = count_markers(text, marker);
@@ -101,6 +129,11 @@ std::vector<size_t> marker_positions(std::string_view text, const std::vector<Pr
 
 }  // namespace
 
+const char* media_kind_name(MediaKind kind) {
+  static constexpr const char* kNames[] = {"picture", "sound", "film"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 Result<PreparedMedia> prepare_media(const Model& model, const Picture& picture, const PictureOptions& options) {
   TRY(TowerInputs inputs, model.prepare(picture, options));
   return prepared(model, ProgramKind::vision, std::move(inputs));
@@ -111,16 +144,55 @@ Result<PreparedMedia> prepare_media(const Model& model, const Sound& sound) {
   return prepared(model, ProgramKind::audio, std::move(inputs));
 }
 
-Result<std::vector<PreparedMedia>> prepare_film(const Model& model, std::span<const Picture> frames) {
-  std::vector<PreparedMedia> film;
-  const size_t at_once = model.has(ProgramKind::vision) ? model.film_frames() : 1;
-  const FilmOptions options{.frames = static_cast<uint32_t>(frames.size())};
-  for (size_t first = 0; first < frames.size(); first += at_once) {
-    TRY(TowerInputs inputs, model.prepare(frames.subspan(first, std::min(at_once, frames.size() - first)), options));
-    PreparedMedia& one = film.emplace_back(prepared(model, ProgramKind::vision, std::move(inputs)));
-    if (one.tokens.film_row >= 0) one.tokens.row = one.tokens.film_row;
+Status FilmPreparer::add(Picture frame, double seconds) {
+  frames_.push_back(std::move(frame));
+  seconds_.push_back(seconds);
+  const size_t full = model_->has(ProgramKind::vision) ? model_->film_rules().frames_per_step : 1;
+  return frames_.size() < full ? Status() : end_step();
+}
+
+Status FilmPreparer::end_step() {
+  TRY(TowerInputs inputs, model_->prepare(frames_, options_));
+  const auto number = static_cast<uint32_t>(steps_.size());
+  PreparedMedia& step = steps_.emplace_back(prepared(*model_, ProgramKind::vision, std::move(inputs)));
+  step.film = FilmStep{number, model_->film_rules().stamp(seconds_, number == 0)};
+  if (step.tokens.film_row >= 0) step.tokens.row = step.tokens.film_row;
+  frames_.clear();
+  seconds_.clear();
+  return {};
+}
+
+Result<std::vector<PreparedMedia>> FilmPreparer::finish() {
+  if (!frames_.empty()) TRY_STATUS(end_step());
+  return std::move(steps_);
+}
+
+Result<std::vector<PreparedMedia>> prepare_film(const Model& model, std::span<const Picture> frames, double rate) {
+  FilmPreparer film(model, static_cast<uint32_t>(frames.size()));
+  for (size_t i = 0; i < frames.size(); ++i) TRY_STATUS(film.add(frames[i], static_cast<double>(i) / rate));
+  return film.finish();
+}
+
+Result<std::string> expand_films(std::string text, const std::vector<PreparedMedia>& media,
+                                 const Tokenizer& tokenizer) {
+  size_t from = 0;
+  for (size_t first = 0, end = 0; first < media.size(); first = end) {
+    for (end = first + 1; end < media.size() && !media[end].is_first();) ++end;
+    if (!media[first].film) continue;
+    const TowerTokens& tokens = media[first].tokens;
+    if (tokens.film_row < 0)
+      return error(ErrorKind::unsupported, "films: the model has no token for them: want a model that takes films");
+    const Place place = find_place(text, from, tokens, tokenizer);
+    if (place.at == std::string::npos)
+      return error(ErrorKind::invalid, "the conversation has fewer places for films than films: want one for each");
+    std::string steps;
+    for (size_t i = first; i < end; ++i)
+      steps += cat(media[i].film->stamp, text_of(tokenizer, tokens.begin), tokenizer.text(tokens.row),
+                   text_of(tokenizer, tokens.end));
+    text.replace(place.at, place.length, steps);
+    from = place.at + steps.size();
   }
-  return film;
+  return text;
 }
 
 Result<PlacedMedia> place_media(const std::vector<int32_t>& ids, const std::vector<PreparedMedia>& media) {
@@ -165,7 +237,8 @@ Result<std::vector<MediaSpan>> find_media(const std::vector<int32_t>& ids, const
   return spans;
 }
 
-Json content_parts(const std::string& text, const std::vector<PreparedMedia>& media) {
+Json content_parts(const std::string& text, const std::vector<PreparedMedia>& all) {
+  const std::vector<PreparedMedia> media = whole_ones(all);
   const std::vector<size_t> positions = marker_positions(text, media);
   Json::Array parts;
   for (size_t i = 0; i < media.size(); ++i)

@@ -113,6 +113,7 @@ Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variab
   if (!input.tools.is_null() && !input.tools.is_array())
     return error(ErrorKind::invalid, "chat: the tools are no array: want an array of objects, each with a function");
   TRY(std::string rendered, text.chat->render(input));
+  TRY_ASSIGN(rendered, expand_films(std::move(rendered), media, text.tokenizer));
   ChatPrompt prompt{.text = std::move(rendered), .ids = {}, .tools = std::move(input.tools)};
   prompt.ids = text.tokenizer.encode(prompt.text);
   if (media.empty()) return prompt;

@@ -56,10 +56,10 @@ struct FamilyProgram {
   std::string summary = {};  // for a reader: "16 layers of 768, up to 280 rows a picture"
   std::function<Result<TowerInputs>(const Picture&, const PictureOptions&)> prepare_picture = {};
   std::function<Result<TowerInputs>(const Sound&)> prepare_sound = {};
-  // Prepares consecutive frames of a film for one step of the tower, at most `film_frames` of them. Empty for a tower
-  // that takes each frame as a picture.
+  // Prepares consecutive frames of a film for one step of the tower, at most `film.frames_per_step` of them. Empty for
+  // a tower that takes each frame as a picture.
   std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
-  uint32_t film_frames = 1;
+  FilmRules film = {};
   TowerTokens tokens = {};
   ProjectorPart projector = {};
   bool sees_ahead = false;  // a row sees later rows of its picture, if the text program has the input "last"

@@ -170,14 +170,13 @@ Result<TowerInputs> Model::prepare(const Sound& sound) const {
 
 Result<TowerInputs> Model::prepare(std::span<const Picture> frames, const FilmOptions& options) const {
   TRY(const FamilyProgram* program, whole(ProgramKind::vision));
-  CHECK(!frames.empty() && frames.size() <= program->film_frames);
-  if (program->prepare_frames) return program->prepare_frames(frames, options);
-  return program->prepare_picture(frames[0], {.max_rows = options.max_rows / std::max(options.frames, 1u)});
+  CHECK(!frames.empty() && frames.size() <= program->film.frames_per_step);
+  return program->prepare_frames(frames, options);
 }
 
-uint32_t Model::film_frames() const {
+const FilmRules& Model::film_rules() const {
   CHECK(has(ProgramKind::vision));
-  return data_->find(ProgramKind::vision)->program->film_frames;
+  return data_->find(ProgramKind::vision)->program->film;
 }
 
 const TowerTokens& Model::tower_tokens(ProgramKind kind) const {

@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,15 @@ struct PictureOptions {
 struct FilmOptions {
   uint32_t frames = 1;    // of the film
   uint32_t max_rows = 0;  // of the film; 0: the model's own number
+};
+
+// How a model takes a film: the frames that it looks at, and the text before the rows of each step.
+struct FilmRules {
+  uint32_t frames_per_step = 1;  // frames that follow one another and make one step of the tower, at most so many
+  // The numbers of the frames to look at, ascending, of a film that has `frames` at `rate` frames a second.
+  std::function<std::vector<uint64_t>(uint64_t frames, double rate)> choose = {};
+  // The text before a step. `seconds`: when the frames of the step are shown.
+  std::function<std::string(std::span<const double> seconds, bool is_first)> stamp = {};
 };
 
 }  // namespace sluice

@@ -1,10 +1,15 @@
 // Pictures in conversations: the reference implementation's answers about them, and what later turns compute.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
 
 #include "base/files/file.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "chat/conversation.h"
+#include "chat/conversation_file.h"
 #include "chat/open_model.h"
 #include "device/cpu/cpu.h"
 #include "media/decode/picture_file.h"
@@ -54,8 +59,13 @@ class Talk {
   Reply ask(const std::string& question, const std::vector<Picture>& pictures = {}) {
     std::vector<PreparedMedia> media;
     for (const Picture& picture : pictures) media.push_back(unwrap(prepare_media(model_->model, picture)));
-    return unwrap(conversation_->ask(question, {}, std::move(media)));
+    return ask_about(question, std::move(media));
   }
+  Reply ask_about(const std::string& question, std::vector<PreparedMedia> media, const TurnWatch& watch = {}) {
+    return unwrap(conversation_->ask(question, watch, std::move(media)));
+  }
+  const Model& model() const { return model_->model; }
+  Conversation& operator*() { return *conversation_; }
   std::vector<int32_t> ids() const {
     std::vector<int32_t> ids;
     for (const HistoryToken& one : unwrap(conversation_->history())) ids.push_back(one.token);
@@ -128,6 +138,117 @@ TEST_P(ShownPictures, MayBeSeveralInOnePrompt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ShownPictures, testing::Values("gemma4_dense", "qwen3_5_moe"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// --- the line that says what a tower looks at
+
+TEST_P(ShownPictures, AreNamedBeforeTheirTowerRunsAndNotAfterTheirPrompt) {
+  Talk talk(model);
+  PreparedMedia shown = unwrap(prepare_media(talk.model(), picture));
+  shown.label = "photo.png";
+  std::string seen;
+  const auto look = [&](const PreparedMedia* media) { seen += media == nullptr ? "|" : media->label; };
+  const auto hear = [&](const TurnEvent&) { seen += seen.ends_with(".") ? "" : "."; };
+  talk.ask_about("What is this?", {shown}, {.event = hear, .looking = look});
+  EXPECT_EQ(seen, "photo.png|.");
+  seen.clear();
+  talk.ask_about("And what else?", {}, {.event = hear, .looking = look});
+  EXPECT_EQ(seen, ".");
+}
+
+// --- saved with a conversation
+
+class SavedPictures : public ShownPictures {
+ protected:
+  SavedPictures() { std::filesystem::create_directories(folder_); }
+  ~SavedPictures() override { std::filesystem::remove_all(folder_); }
+
+  static Result<std::vector<PreparedMedia>> prepare(const Model& to, MediaSource source) {
+    TRY(const Picture decoded, decode_picture(std::as_bytes(std::span(source.bytes)), source.name));
+    TRY(PreparedMedia media, prepare_media(to, decoded, source.options));
+    media.label = source.name;
+    media.source = std::make_shared<const MediaSource>(std::move(source));
+    return std::vector{media};
+  }
+  std::vector<PreparedMedia> shown(const Model& to) const {
+    MediaSource source{.kind = MediaKind::picture, .name = "image.png"};
+    source.bytes = unwrap(read_file(cat(SLUICE_TEST_DATA, "/", model, "/image.png"), 1u << 20));
+    Sha256 sha;
+    sha.add(source.bytes);
+    source.digest = sha.finish_hex();
+    source.options.max_rows = 12;
+    return unwrap(prepare(to, std::move(source)));
+  }
+  static std::string refusal(Talk& talk, const std::string& path, const MediaPreparer& by = prepare) {
+    std::string note;
+    const Status loaded = load_conversation(*talk, talk.model(), path, &note, by);
+    return loaded ? "loaded" : loaded.error().text;
+  }
+
+  const std::string folder_ = cat(testing::TempDir(), "/sluice_saved_pictures");
+  const std::string file = folder_ + "/talk.json";
+};
+
+TEST_P(SavedPictures, AreThereAfterLoading) {
+  std::string question;  // longer than a page of the saved state
+  for (int i = 0; i < 30; ++i) question += "What is this? ";
+  Talk talk(model);
+  talk.ask_about(question, shown(talk.model()));
+  unwrap(save_conversation(*talk, talk.model(), model, file));
+  Talk loaded(model);
+  std::string note;
+  unwrap(load_conversation(*loaded, loaded.model(), file, &note, prepare));
+  EXPECT_EQ(note, "");
+  const Reply next = talk.ask("And what else?"), again = loaded.ask("And what else?");
+  EXPECT_EQ(again.answer, next.answer);
+  EXPECT_EQ(loaded.ids(), talk.ids());
+  EXPECT_GT(again.usage.reused_tokens, 0u);
+  ASSERT_TRUE(loaded->undo());
+  const std::optional<ChatMessage> first = loaded->undo();
+  ASSERT_TRUE(first);
+  ASSERT_EQ(first->media.size(), 1u);
+  EXPECT_EQ(first->media[0].input.content, shown(talk.model())[0].input.content);
+  EXPECT_EQ(first->media[0].label, "image.png");
+}
+
+TEST_P(SavedPictures, ThatCannotBeLoadedAreOneSentence) {
+  Talk talk(model);
+  const std::vector<PreparedMedia> media = shown(talk.model());
+  talk.ask_about("What is this?", media);
+  unwrap(save_conversation(*talk, talk.model(), model, file));
+  const std::string copy = cat(file, ".media/", media[0].source->digest), text = unwrap(read_file(file, 1u << 20));
+  EXPECT_THAT(text, testing::HasSubstr("\"sluice_conversation\": 3"));
+  EXPECT_EQ(unwrap(read_file(copy, 1u << 20)), media[0].source->bytes);
+  EXPECT_EQ(refusal(talk, file, {}), cat(file, ": message 0: shows media: want a conversation of text alone"));
+  unwrap(write_file(copy, "no picture"));
+  EXPECT_EQ(refusal(talk, file), copy + ": is not the file that was saved: want the picture image.png");
+  std::filesystem::remove(copy);
+  EXPECT_EQ(refusal(talk, file), copy + ": cannot open: no such file or directory");
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    EXPECT_NE(other.find(from), std::string::npos) << from;
+    unwrap(write_file(file, other.replace(other.find(from), from.size(), to)));
+    return refusal(talk, file);
+  };
+  const std::string where = file + ": message 0: media 0: ";
+  EXPECT_EQ(changed(media[0].source->digest, "../../etc/passwd"),
+            where + "file is missing or wrong: want a SHA-256 of 64 digits");
+  EXPECT_EQ(changed("\"picture\"", "\"dance\""), where + "kind is missing or wrong: want picture, sound or film");
+  EXPECT_EQ(changed("\"image_tokens\": 12", "\"image_tokens\": 0"),
+            where + "image_tokens is missing or wrong: want 1 to 4096");
+  EXPECT_EQ(talk->messages().size(), 2u);
+}
+
+TEST_P(SavedPictures, MustHaveComeInFiles) {
+  Talk talk(model);
+  std::vector<PreparedMedia> media = shown(talk.model());
+  media[0].source = nullptr;
+  talk.ask_about("What is this?", media);
+  EXPECT_THAT(save_conversation(*talk, talk.model(), model, file).error().text,
+              testing::HasSubstr("image.png came as pixels or samples"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SavedPictures, testing::Values("gemma4_dense"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ShownMedia, OfAModelWithoutATowerIsRefused) {

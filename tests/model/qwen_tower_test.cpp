@@ -68,7 +68,7 @@ std::vector<TowerInputs> steps_of(const GoldenFolder& golden, const Json& golden
   const std::vector<Picture> pictures = pictures_of(golden, golden_case);
   std::vector<TowerInputs> steps;
   if (golden_case.find("kind")->as_string() == "video") {
-    const uint32_t each = golden.model.film_frames();
+    const uint32_t each = golden.model.film_rules().frames_per_step;
     for (size_t i = 0; i < pictures.size(); i += each)
       steps.push_back(unwrap(golden.model.prepare(std::span(pictures).subspan(i, each),
                                                   {.frames = static_cast<uint32_t>(pictures.size())})));

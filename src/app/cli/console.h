@@ -10,9 +10,10 @@
 
 namespace sluice {
 
-// Begin and end dim text on a terminal.
+// For a terminal: begin and end dim text, and erase the line.
 inline constexpr const char* kDim = "\x1b[2m";
 inline constexpr const char* kPlain = "\x1b[0m";
+inline constexpr const char* kClearLine = "\r\x1b[K";
 
 class Console {
  public:

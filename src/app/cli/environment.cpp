@@ -54,6 +54,13 @@ bool vulkan_drivers_named() {
   return false;
 }
 
+TerminalVariables terminal_variables() {
+  return {.term = variable("TERM"),
+          .program = variable("TERM_PROGRAM"),
+          .is_kitty = !variable("KITTY_WINDOW_ID").empty(),
+          .is_multiplexed = !variable("TMUX").empty() || !variable("STY").empty()};
+}
+
 std::vector<TableRow> environment_rows() {
   return {
       {"OLLAMA_MODELS", "Ollama's store; without it ~/.ollama/models, then the store of Ollama's service"},
@@ -65,6 +72,7 @@ std::vector<TableRow> environment_rows() {
       {"HOME", "the folder that ~ stands for"},
       {"SLUICE_WEBGPU_LIBRARY", "Dawn's C interface for --device webgpu, as --webgpu-library"},
       {"VK_DRIVER_FILES, VK_ICD_FILENAMES", "Vulkan drivers for --device webgpu, as Vulkan's loader takes them"},
+      {"TERM, TERM_PROGRAM, KITTY_WINDOW_ID, TMUX, STY", "tell whether the terminal shows pictures (--thumbnails)"},
       {"http_proxy, https_proxy, no_proxy", "for sluice pull, as curl takes them"},
   };
 }
@@ -74,7 +82,8 @@ std::vector<TableRow> file_rows() {
       {"~/.local/state/sluice/history", "the lines typed in chats"},
       {"~/.local/state/sluice/models", "digests of models whose states were saved or loaded"},
       {"~/.local/state/sluice/experts/*", "experts that a model larger than memory used most"},
-      {"FILE and FILE.state", "a conversation that /save wrote, and its computed state"},
+      {"FILE, FILE.state, FILE.media/*",
+       "a conversation that /save wrote, its computed state, and the pictures, sounds and films that it shows"},
   };
 }
 

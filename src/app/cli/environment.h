@@ -18,6 +18,14 @@ std::string webgpu_library_variable();  // SLUICE_WEBGPU_LIBRARY, or ""
 std::vector<std::string> vulkan_driver_folders();
 bool vulkan_drivers_named();
 
+// What the terminal's variables say.
+struct TerminalVariables {
+  std::string term = {}, program = {};  // TERM, TERM_PROGRAM
+  bool is_kitty = false;                // KITTY_WINDOW_ID is set
+  bool is_multiplexed = false;          // TMUX or STY is set
+};
+TerminalVariables terminal_variables();
+
 // For people: every variable that we or our libraries read, and every file that is not named on the command line.
 std::vector<TableRow> environment_rows();
 std::vector<TableRow> file_rows();

@@ -14,7 +14,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kQuiet{1000};  // shorter work shows nothing
 constexpr milliseconds kTerminalInterval{200};
 constexpr milliseconds kPlainInterval{5000};  // a log should stay readable
-constexpr const char* kClearLine = "\r\x1b[K";
 
 std::string amount(uint64_t value, const std::string& unit) {
   return unit == "bytes" ? format_bytes(value) : cat(value);

@@ -1,20 +1,52 @@
 #include "app/run/chat.h"
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "app/cli/help.h"
 #include "app/cli/interrupt.h"
 #include "app/files/media_file.h"
 #include "app/run/chat_history.h"
+#include "app/run/dropped_paths.h"
 #include "app/run/line_editor.h"
 #include "app/run/run_report.h"
+#include "app/run/shown_media.h"
 #include "app/run/speaker.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "chat/conversation_file.h"
 
 namespace sluice {
 namespace {
+
+constexpr const char* kWithNext = ": with the next question";
+
+// What of the media a model has no tower or no tokens for, as a sentence.
+Status check_shown(const Model& model, const std::string& name, const std::vector<PreparedMedia>& media) {
+  const auto is_taken = [&](const PreparedMedia& one) {
+    if (!model.has(one.input.tower)) return false;
+    return !one.film || model.tower_tokens(one.input.tower).film_row >= 0;
+  };
+  std::vector<PreparedMedia> refused;
+  for (const PreparedMedia& one : media)
+    if (!is_taken(one)) refused.push_back(one);
+  if (refused.empty()) return {};
+  return error(ErrorKind::unsupported, "/model: ", printable(name), " does not take ", media_names(refused),
+               ", which the conversation shows: want /clear first, or a model that does");
+}
+
+// Prepares media for another model.
+Status show_again(const Model& model, std::vector<PreparedMedia>& media) {
+  std::vector<PreparedMedia> shown;
+  for (const std::span<const PreparedMedia> one : by_source(media)) {
+    TRY(std::vector<PreparedMedia> parts, prepare_source(model, *one.front().source));
+    for (PreparedMedia& part : parts) shown.push_back(std::move(part));
+  }
+  media = std::move(shown);
+  return {};
+}
 
 class Chat {
  public:
@@ -33,6 +65,7 @@ class Chat {
         budget_(budget),
         console_(console),
         options_(options),
+        display_(console, options.thumbnails),
         media_(options.media) {}
 
   int run();
@@ -54,7 +87,9 @@ class Chat {
   Status model(const std::string& name);
   Status image(const std::string& path);
   Status audio(const std::string& path);
-  Status attach(Result<PreparedMedia> media);
+  Status video(const std::string& path);
+  Status attach(const std::string& path, MediaKind kind);
+  bool attach_dropped(const std::string& line);
   Status stats(const std::string&);
   Status quit(const std::string&);
 
@@ -64,6 +99,7 @@ class Chat {
   Console& console_;
   const ChatOptions options_;
   std::string history_path_ = options_.history_path;
+  MediaDisplay display_;
   std::vector<PreparedMedia> media_;  // that the next question shows
   std::optional<Reply> last_;
   bool leaving_ = false;
@@ -73,14 +109,21 @@ const std::vector<Chat::Command>& Chat::commands() {
   static const std::vector<Command> table = {
       {"/help", "", "lists the commands", &Chat::help},
       {"/system", "TEXT", "sets the system message and begins anew; without TEXT shows it", &Chat::system},
-      {"/undo", "", "takes back the last question and its answer", &Chat::undo},
+      {"/undo", "",
+       "takes back the last question and its answer; its pictures, sounds and films wait for the next question, and "
+       "another /undo takes them back one by one",
+       &Chat::undo},
       {"/clear", "", "begins anew", &Chat::clear},
-      {"/save", "FILE", "writes the conversation to FILE, and what is computed of it to FILE.state", &Chat::save},
+      {"/save", "FILE",
+       "writes the conversation to FILE, what is computed of it to FILE.state, and the pictures, sounds and films that "
+       "it shows to FILE.media",
+       &Chat::save},
       {"/load", "FILE", "goes on with the conversation of FILE", &Chat::load},
       {"/model", "NAME", "goes on with another model; without NAME shows which it is", &Chat::model},
       {"/image", "FILE", "shows a picture with the next question, where <image> stands in it or before it",
        &Chat::image},
       {"/audio", "FILE", "lets it hear a sound, likewise with <audio>", &Chat::audio},
+      {"/video", "FILE", "shows a film, likewise with <video>", &Chat::video},
       {"/stats", "", "speed and memory of the last answer", &Chat::stats},
       {"/quit", "", "leaves, as Ctrl-D does", &Chat::quit},
   };
@@ -89,6 +132,7 @@ const std::vector<Chat::Command>& Chat::commands() {
 
 int Chat::run() {
   console_.out("/help lists the commands\n");
+  display_.show(media_, kWithNext);
   LineEditor editor([this] { return model_->engine().warm_up(); });
   for (const std::string& entry : history_path_.empty() ? std::vector<std::string>() : read_history(history_path_))
     editor.remember(entry);
@@ -127,6 +171,7 @@ void Chat::keep(const PromptLines& typed) {
 void Chat::handle(const PromptLines& typed) {
   const size_t first = typed.text().find_first_not_of(" \t\n");
   if (first == std::string::npos) return;
+  if (!typed.quoted() && attach_dropped(typed.text())) return;
   if (typed.quoted() || typed.text()[first] != '/')
     answer(typed.text());
   else
@@ -168,6 +213,7 @@ void Chat::answer(const std::string& text) {
 Status Chat::help(const std::string&) {
   console_.out(table_text(chat_commands()));
   console_.out(
+      "A line that is only the path of a picture, sound or film shows it with the next question.\n"
       "A line that ends in \\ goes on in the next; \"\"\" begins and ends a prompt of several lines. Ctrl-C stops an\n"
       "answer; twice, it leaves.\n");
   return {};
@@ -186,8 +232,20 @@ Status Chat::system(const std::string& text) {
 }
 
 Status Chat::undo(const std::string&) {
-  const std::optional<std::string> question = conversation_->undo();
-  console_.out(question ? cat("took back: ", printable(*question), '\n') : "nothing to take back\n");
+  if (!media_.empty()) {
+    const size_t last = by_source(media_).back().size();
+    console_.out(cat("took back: ", printable(media_.back().label), '\n'));
+    media_.erase(media_.end() - static_cast<std::ptrdiff_t>(last), media_.end());
+    return {};
+  }
+  std::optional<ChatMessage> question = conversation_->undo();
+  if (!question) {
+    console_.out("nothing to take back\n");
+    return {};
+  }
+  console_.out(cat("took back: ", printable(question->content), '\n'));
+  media_ = std::move(question->media);
+  if (!media_.empty()) console_.out(cat(media_names(media_), kWithNext, '\n'));
   return {};
 }
 
@@ -199,19 +257,37 @@ Status Chat::clear(const std::string&) {
 
 Status Chat::image(const std::string& path) {
   if (path.empty()) return error(ErrorKind::invalid, "/image: no FILE: want a picture's name");
-  return attach(open_picture(model_->model(), path, options_.pictures));
+  return attach(path, MediaKind::picture);
 }
 
 Status Chat::audio(const std::string& path) {
   if (path.empty()) return error(ErrorKind::invalid, "/audio: no FILE: want a sound's name");
-  return attach(open_sound(model_->model(), path));
+  return attach(path, MediaKind::sound);
 }
 
-Status Chat::attach(Result<PreparedMedia> media) {
-  TRY(PreparedMedia one, std::move(media));
-  console_.out(cat(printable(one.label), "  ", one.rows(), " tokens, with the next question\n"));
-  media_.push_back(std::move(one));
+Status Chat::video(const std::string& path) {
+  if (path.empty()) return error(ErrorKind::invalid, "/video: no FILE: want a film's name");
+  return attach(path, MediaKind::film);
+}
+
+// The path may be quoted, as a terminal pastes it.
+Status Chat::attach(const std::string& path, MediaKind kind) {
+  const auto is_file = [](const std::string& name) { return path_kind(name) == PathKind::file; };
+  const std::vector<std::string> named = dropped_paths(path, is_file);
+  TRY(std::vector<PreparedMedia> media,
+      open_media(model_->model(), named.size() == 1 ? named[0] : path, kind, options_.pictures));
+  display_.show(media, kWithNext);
+  for (PreparedMedia& one : media) media_.push_back(std::move(one));
   return {};
+}
+
+// Whether the line is nothing but pictures, sounds and films.
+bool Chat::attach_dropped(const std::string& line) {
+  const std::vector<std::string> paths =
+      dropped_paths(line, [](const std::string& path) { return media_kind(path).has_value(); });
+  for (const std::string& path : paths)
+    if (const std::optional<MediaKind> kind = media_kind(path)) say(attach(path, *kind));
+  return !paths.empty();
 }
 
 Status Chat::save(const std::string& path) {
@@ -224,7 +300,7 @@ Status Chat::save(const std::string& path) {
 Status Chat::load(const std::string& path) {
   if (path.empty()) return error(ErrorKind::invalid, "/load: no FILE: want a file that /save wrote");
   std::string note;
-  TRY_STATUS(load_conversation(*conversation_, model_->model(), path, &note));
+  TRY_STATUS(load_conversation(*conversation_, model_->model(), path, &note, prepare_source));
   console_.out(cat("loaded ", conversation_->messages().size(), " messages\n", note, note.empty() ? "" : "\n"));
   return {};
 }
@@ -235,10 +311,6 @@ Status Chat::model(const std::string& name) {
     console_.out(cat(printable(model_->files.name, 200), "  ", printable(model_->files.path, 1000), '\n'));
     return {};
   }
-  if (conversation_->shows_media() || !media_.empty()) {
-    return error(ErrorKind::unsupported, "/model: the conversation shows pictures or sounds, which were prepared for ",
-                 "this model: want /clear first");
-  }
   TRY(std::unique_ptr<RunModel> next, options_.open(name));
   ConversationSettings settings = next->settings;
   settings.system = conversation_->system();
@@ -248,11 +320,19 @@ Status Chat::model(const std::string& name) {
   }
   std::unique_ptr<Conversation> conversation = next->new_conversation(settings);
   std::vector<ChatMessage> messages = conversation_->messages();
-  for (ChatMessage& message : messages) message.history = 0;
+  std::vector<PreparedMedia> waiting = media_, all = media_;
+  for (const ChatMessage& message : messages) all.insert(all.end(), message.media.begin(), message.media.end());
+  TRY_STATUS(check_shown(next->model(), name, all));
+  for (ChatMessage& message : messages) {
+    message.history = 0;
+    TRY_STATUS(show_again(next->model(), message.media));
+  }
+  TRY_STATUS(show_again(next->model(), waiting));
   conversation->replace(std::move(settings), std::move(messages));
   conversation_ = std::move(conversation);
   options_.close(*model_);
   model_ = std::move(next);
+  media_ = std::move(waiting);
   last_.reset();
   return {};
 }

@@ -20,6 +20,7 @@ struct ChatOptions {
   StateStore* states = nullptr;           // its notes are shown
   PictureOptions pictures = {};           // how /image prepares them
   std::vector<PreparedMedia> media = {};  // that the first question shows
+  std::string thumbnails = "none";        // a value of --thumbnails
   std::function<Result<std::unique_ptr<RunModel>>(const std::string& name)> open;  // another model
   std::function<void(const RunModel&)> close;                                      // called when a model is left
 };

@@ -13,6 +13,7 @@
 #include "app/run/run_model.h"
 #include "app/run/run_report.h"
 #include "app/run/sampling_options.h"
+#include "app/run/shown_media.h"
 #include "app/run/speaker.h"
 #include "base/files/file.h"
 #include "base/text.h"
@@ -75,13 +76,12 @@ void open_states(const Arguments& arguments, Machine& machine, Console& console)
 
 Result<std::vector<PreparedMedia>> given_media(const Model& model, const Arguments& arguments) {
   std::vector<PreparedMedia> media;
-  for (const std::string& path : arguments.all("--image")) {
-    TRY(PreparedMedia one, open_picture(model, path, picture_options(arguments)));
-    media.push_back(std::move(one));
-  }
-  for (const std::string& path : arguments.all("--audio")) {
-    TRY(PreparedMedia one, open_sound(model, path));
-    media.push_back(std::move(one));
+  for (const auto& [option, kind] : {std::pair("--image", MediaKind::picture), std::pair("--audio", MediaKind::sound),
+                                     std::pair("--video", MediaKind::film)}) {
+    for (const std::string& path : arguments.all(option)) {
+      TRY(std::vector<PreparedMedia> one, open_media(model, path, kind, picture_options(arguments)));
+      for (PreparedMedia& part : one) media.push_back(std::move(part));
+    }
   }
   return media;
 }
@@ -91,6 +91,7 @@ Result<int> answer_once(Conversation& conversation, const Machine& machine, cons
                         const RunModel& model, Console& console) {
   const Budget& budget = machine.budget;
   const bool json = arguments.flag("--json");
+  if (!json) MediaDisplay(console, arguments.text("--thumbnails")).show(media, "");
   Speaker speaker(console, json);
   TRY(const Reply reply, conversation.ask(prompt, speaker.watch(), std::move(media)));
   speaker.finish();
@@ -139,6 +140,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
                  .states = machine.states.get(),
                  .pictures = picture_options(arguments),
                  .media = std::move(media),
+                 .thumbnails = arguments.text("--thumbnails"),
                  .open = open,
                  .close = [&](const RunModel& left) { keep_hot_experts(left, console); }});
   }
@@ -165,6 +167,13 @@ std::vector<OptionSpec> own_options() {
        .help =
            "lets the model hear a sound (WAV, FLAC, Ogg, MP3) where <audio> stands in the prompt, or before it; may "
            "be given several times",
+       .repeated = true},
+      {.name = "--video",
+       .argument = "FILE",
+       .kind = OptionKind::text,
+       .help =
+           "shows a film where <video> stands in the prompt, or before it; may be given several times. The programs "
+           "ffmpeg and ffprobe decode it. The model looks at some of its frames and hears no sound",
        .repeated = true},
       mmproj_option(),
       image_tokens_option(),
@@ -221,6 +230,11 @@ std::vector<OptionSpec> engine_options() {
        .help =
            "neither reads the experts that the model's last run used most, nor keeps their list. Only for models whose "
            "experts are read as they are chosen"},
+      {.name = "--thumbnails",
+       .argument = "auto|kitty|iterm2|sixel|none",
+       .kind = OptionKind::choice,
+       .fallback = "auto",
+       .help = "how a terminal shows small pictures; auto asks the terminal"},
       {.name = "--no-history", .help = "keeps no line of the chat in the history file"},
       {.name = "--verbose", .help = "say on standard error what was opened"},
   };

@@ -1,9 +1,14 @@
 #include "app/run/speaker.h"
 
+#include <utility>
+
 #include "app/cli/interrupt.h"
+#include "base/text.h"
 #include "base/unicode.h"
 
 namespace sluice {
+
+constexpr size_t kMostNameBytes = 50;  // so that the line fits a terminal's and can be erased
 
 std::string harmless(const std::string& text) {
   std::string out;
@@ -17,8 +22,27 @@ std::string harmless(const std::string& text) {
   return out;
 }
 
-Speaker::Speaker(Console& console, bool silent) : console_(&console), silent_(silent) {
-  progress_.emplace(console, "reading the prompt", "tokens");
+Speaker::Speaker(Console& console, bool silent) : console_(&console), silent_(silent) { look_at(nullptr); }
+
+void Speaker::end_progress() {
+  progress_.reset();
+  if (std::exchange(looking_, false)) console_->err(kClearLine);
+}
+
+// Null: the prompt is read.
+void Speaker::look_at(const PreparedMedia* media) {
+  if (media == nullptr || !console_->err_is_terminal()) {
+    if (looking_ || !progress_) {
+      end_progress();
+      progress_.emplace(*console_, "reading the prompt", "tokens");
+    }
+    return;
+  }
+  end_progress();
+  const bool is_sound = media->input.tower == ProgramKind::audio;
+  const std::string name = media->label.empty() ? "it" : printable(media->label, kMostNameBytes);
+  console_->err(cat(kDim, is_sound ? "listening to " : "looking at ", name, kPlain));
+  looking_ = true;
 }
 
 TurnWatch Speaker::watch() {
@@ -27,6 +51,7 @@ TurnWatch Speaker::watch() {
     if (const auto* text = std::get_if<TextEvent>(&event)) show(Channel::answer, text->text);
     if (const auto* thinking = std::get_if<ThinkingEvent>(&event)) show(Channel::thinking, thinking->text);
   };
+  watch.looking = [this](const PreparedMedia* media) { look_at(media); };
   watch.keep_going = [this](const Usage& usage) {
     if (progress_) progress_->update(usage.computed_tokens, usage.prompt_tokens);
     return !interrupted() && console_->status().ok();
@@ -48,7 +73,7 @@ void Speaker::turn(Channel channel) {
 }
 
 void Speaker::show(Channel channel, const std::string& text) {
-  progress_.reset();
+  end_progress();
   if (silent_) return;
   turn(channel);
   if (channel == Channel::thinking)
@@ -59,7 +84,7 @@ void Speaker::show(Channel channel, const std::string& text) {
 }
 
 void Speaker::finish() {
-  progress_.reset();
+  end_progress();
   if (!channel_) return;
   if (channel_ == Channel::thinking)
     turn(Channel::answer);

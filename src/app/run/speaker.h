@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// One reply. A progress line is shown until its first text.
+// One reply. A progress line is shown until its first text; on a terminal it names the picture that a tower looks at.
 class Speaker {
  public:
   Speaker(Console& console, bool silent);
@@ -24,12 +24,15 @@ class Speaker {
   void finish();
 
  private:
+  void look_at(const PreparedMedia* media);
+  void end_progress();
   void show(Channel channel, const std::string& text);
   void turn(Channel channel);
 
   Console* console_;
   bool silent_;  // --json: nothing is shown
   std::optional<ProgressLine> progress_;
+  bool looking_ = false;            // the line about a picture is shown
   std::optional<Channel> channel_;  // of the last text
   bool at_line_start_ = true;       // of that channel
 };

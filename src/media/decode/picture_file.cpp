@@ -40,6 +40,10 @@ std::string hexadecimal(std::string_view bytes) {
 
 }  // namespace
 
+bool is_picture(std::string_view first) {
+  return std::ranges::any_of(kKinds, [first](const Kind& kind) { return is(kind, first); });
+}
+
 Result<Picture> decode_picture(std::span<const std::byte> bytes, const std::string& name, const PictureLimits& limits) {
   constexpr char wanted[] = ": want a PNG, JPEG, WebP, GIF or BMP picture";
   if (bytes.empty()) return error(ErrorKind::corrupt, name, ": empty file", wanted);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/limits.h"
 #include "base/result.h"
@@ -22,6 +23,9 @@ struct PictureLimits {
   uint32_t side = kMaxPictureSide;
   uint64_t pixels = kMaxPicturePixels;
 };
+
+// Whether a file that begins so is of a kind that is decoded.
+bool is_picture(std::string_view first);
 
 // Every error begins with `name`.
 Result<Picture> decode_picture(std::span<const std::byte> bytes, const std::string& name,

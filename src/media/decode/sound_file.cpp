@@ -29,6 +29,10 @@ bool is_mp3(std::string_view text) {
 
 }  // namespace
 
+bool is_sound(std::string_view first) {
+  return is_sndfiles(first) || is_ogg(first, "\1vorbis") || is_ogg(first, "OpusHead") || is_mp3(first);
+}
+
 Result<Sound> decode_sound(std::span<const std::byte> bytes, const std::string& name, const SoundLimits& limits) {
   constexpr char wanted[] = ": want a WAV, FLAC, Ogg (Vorbis, Opus), MP3 or AIFF sound";
   if (bytes.empty()) return error(ErrorKind::corrupt, name, ": empty file", wanted);

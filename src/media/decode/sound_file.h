@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/limits.h"
 #include "base/result.h"
@@ -22,6 +23,9 @@ struct SoundLimits {
   uint64_t bytes = kMaxMediaBytes;
   uint32_t seconds = kMaxSoundSeconds;
 };
+
+// Whether a file that begins so is of a kind that is decoded; 40 bytes tell.
+bool is_sound(std::string_view first);
 
 // Every error begins with `name`.
 Result<Sound> decode_sound(std::span<const std::byte> bytes, const std::string& name, const SoundLimits& limits = {});

@@ -39,9 +39,39 @@ TowerTokens tokens_of_gguf(const Checkpoint& checkpoint, const std::string& medi
   return found;
 }
 
+// A part of the file about all processors; null where there is none.
+const Json* processor_part(const Checkpoint& checkpoint, const char* part) {
+  const Json* all = checkpoint.document("processor_config.json");
+  return all == nullptr ? nullptr : all->find(part);
+}
+
+// Where `object` has a number from 1 to `most` by that name, `number` becomes it.
+void read_number(const Json* object, const char* name, uint32_t most, uint32_t& number) {
+  const Json* found = object == nullptr ? nullptr : object->find(name);
+  if (found == nullptr || !found->is_integer()) return;
+  if (found->as_integer() > 0 && found->as_integer() <= most) number = static_cast<uint32_t>(found->as_integer());
+}
+
+// As torch.arange gives them: products in double precision, kept in single, then cut off.
+std::vector<uint64_t> evenly(uint64_t frames, uint64_t count) {
+  count = std::min(count, frames);
+  const double step = count == 0 ? 0 : static_cast<double>(frames) / static_cast<double>(count);
+  std::vector<uint64_t> chosen;
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<uint64_t>(static_cast<float>(static_cast<double>(i) * step));
+    chosen.push_back(std::min(at, frames - 1));
+  }
+  return chosen;
+}
+
+std::string frame_stamp(std::span<const double> seconds, bool is_first) {
+  const auto whole = static_cast<uint64_t>(seconds.front());
+  const auto two_digits = [](uint64_t number) { return cat(number < 10 ? "0" : "", number); };
+  return cat(is_first ? "" : " ", two_digits(whole / 60), ":", two_digits(whole % 60), " ");
+}
+
 const Json* max_soft_tokens(const Checkpoint& checkpoint) {
-  const Json* both = checkpoint.document("processor_config.json");
-  const Json* of_pictures = both == nullptr ? nullptr : both->find("image_processor");
+  const Json* of_pictures = processor_part(checkpoint, "image_processor");
   if (of_pictures == nullptr) of_pictures = checkpoint.document("preprocessor_config.json");
   return of_pictures == nullptr ? nullptr : of_pictures->find("max_soft_tokens");
 }
@@ -80,6 +110,24 @@ uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise, uint32_t
   const bool known =
       rows != nullptr && rows->is_integer() && rows->as_integer() > 0 && rows->as_integer() <= kMaxTowerRows;
   return known ? static_cast<uint32_t>(rows->as_integer()) : otherwise;
+}
+
+FilmNumbers film_numbers(const Checkpoint& checkpoint) {
+  FilmNumbers numbers;
+  const Json* of_films = processor_part(checkpoint, "video_processor");
+  read_number(of_films, "max_soft_tokens", kMaxTowerRows, numbers.frame_rows);
+  read_number(of_films, "num_frames", kMaxFilmFrames, numbers.frames);
+  return numbers;
+}
+
+FilmRules film_rules(const FilmNumbers& numbers) {
+  const auto choose = [count = numbers.frames](uint64_t frames, double) { return evenly(frames, count); };
+  return {.frames_per_step = 1, .choose = choose, .stamp = frame_stamp};
+}
+
+uint32_t frame_rows(const FilmNumbers& numbers, const FilmOptions& options) {
+  if (options.max_rows == 0) return numbers.frame_rows;
+  return std::max(options.max_rows / std::max(options.frames, 1u), 1u);
 }
 
 uint32_t picture_pixels(uint32_t max_rows, uint32_t side) {

@@ -26,6 +26,17 @@ TowerTokens tower_tokens(const Checkpoint& checkpoint, const std::string& medium
 // either, `otherwise`. One row stands for a square of `side` x `side` pixels.
 uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise, uint32_t side);
 
+// What the video processor's file says: the most rows of a frame, and how many frames of a film are looked at.
+struct FilmNumbers {
+  uint32_t frame_rows = 70;
+  uint32_t frames = 32;
+};
+FilmNumbers film_numbers(const Checkpoint& checkpoint);
+// Frames evenly from the first on. Each is a step of the tower with its time before it: "00:01 ".
+FilmRules film_rules(const FilmNumbers& numbers);
+// A frame as a picture: the most rows of one.
+uint32_t frame_rows(const FilmNumbers& numbers, const FilmOptions& options);
+
 // Adds the keys that mmproj files have for every vision tower. `hidden` is the width of the text's rows.
 void add_picture_keys(std::vector<GgufMetadata::Entry>& keys, const char* projector, uint32_t hidden,
                       uint32_t max_pixels);

@@ -252,6 +252,11 @@ FamilyProgram picture_program(const Checkpoint& checkpoint, const SourceNames& n
   tower.prepare_picture = [config](const Picture& picture, const PictureOptions& options) {
     return prepare_unified_picture(config, picture, options);
   };
+  const FilmNumbers film = film_numbers(checkpoint);
+  tower.prepare_frames = [config, film](std::span<const Picture> frames, const FilmOptions& options) {
+    return prepare_unified_picture(config, frames[0], {.max_rows = frame_rows(film, options)});
+  };
+  tower.film = film_rules(film);
   tower.tokens = tower_tokens(checkpoint, "image");
   tower.summary = cat("patches of ", config.side(), " x ", config.side(), " pixels, projected, up to ", config.max_rows,
                       " rows a picture");

@@ -323,6 +323,11 @@ std::optional<FamilyProgram> vision_tower(const Checkpoint& checkpoint, const So
   tower.prepare_picture = [config](const Picture& picture, const PictureOptions& options) {
     return prepare(config, picture, options);
   };
+  const FilmNumbers film = film_numbers(checkpoint);
+  tower.prepare_frames = [config, film](std::span<const Picture> frames, const FilmOptions& options) {
+    return prepare(config, frames[0], {.max_rows = frame_rows(film, options)});
+  };
+  tower.film = film_rules(film);
   tower.tokens = tower_tokens(checkpoint, "image");
   tower.summary = cat(config.layers, config.layers == 1 ? " layer of " : " layers of ", config.hidden, ", up to ",
                       config.max_rows, " rows a picture");

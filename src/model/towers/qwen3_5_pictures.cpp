@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <span>
 #include <utility>
 #include <vector>
@@ -154,6 +155,29 @@ Result<std::vector<Picture>> resized(const VisionConfig& c, std::span<const Pict
   return made;
 }
 
+// --- films
+
+constexpr double kFilmRate = 2;  // frames a second
+constexpr uint64_t kLeastFrames = 4, kMostFrames = 768;
+
+std::vector<uint64_t> chosen_frames(uint64_t frames, double rate) {
+  const double wanted = static_cast<double>(frames) / rate * kFilmRate;
+  const uint64_t whole = wanted < static_cast<double>(kMostFrames) ? static_cast<uint64_t>(wanted) : kMostFrames;
+  const uint64_t count = std::min(std::max(whole, kLeastFrames), frames);
+  std::vector<uint64_t> chosen;
+  const double step = count < 2 ? 0 : static_cast<double>(frames - 1) / static_cast<double>(count - 1);
+  for (uint64_t i = 0; i < count; ++i)
+    chosen.push_back(static_cast<uint64_t>(std::nearbyint(static_cast<double>(i) * step)));
+  if (count > 1) chosen.back() = frames - 1;
+  return chosen;
+}
+
+std::string step_stamp(std::span<const double> seconds, bool) {
+  char text[64];
+  std::snprintf(text, sizeof text, "<%.1f seconds>", (seconds.front() + seconds.back()) / 2);
+  return text;
+}
+
 }  // namespace
 
 Result<TowerInputs> prepare_picture(const VisionConfig& config, const Picture& picture, const PictureOptions& options) {
@@ -173,6 +197,10 @@ Result<TowerInputs> prepare_frames(const VisionConfig& config, std::span<const P
                          .most = std::max(film.most / of_film, block * block)};
   TRY(const std::vector<Picture> made, resized(config, frames, limited(frame, kMaxTowerRows, block * block)));
   return inputs_of(config, made);
+}
+
+FilmRules film_rules(const VisionConfig& config) {
+  return {.frames_per_step = config.frames, .choose = chosen_frames, .stamp = step_stamp};
 }
 
 }  // namespace sluice::qwen3_5

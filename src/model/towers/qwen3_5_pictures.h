@@ -27,5 +27,8 @@ Result<TowerInputs> prepare_picture(const VisionConfig& config, const Picture& p
 // Prepares the frames for one step of a film. The last frame is repeated if there are too few.
 Result<TowerInputs> prepare_frames(const VisionConfig& config, std::span<const Picture> frames,
                                    const FilmOptions& options);
+// Two frames a second, at least 4 and at most 768, evenly from the first to the last. The middle of a step's frames is
+// written before its rows: "<0.5 seconds>".
+FilmRules film_rules(const VisionConfig& config);
 
 }  // namespace sluice::qwen3_5

@@ -270,7 +270,7 @@ FamilyProgram program_of(const VisionConfig& config) {
   program.prepare_frames = [config](std::span<const Picture> frames, const FilmOptions& options) {
     return prepare_frames(config, frames, options);
   };
-  program.film_frames = config.frames;
+  program.film = film_rules(config);
   const uint32_t rows =
       static_cast<uint32_t>(config.picture.most / (config.patch * config.patch) / config.patches_per_row());
   program.summary = cat(config.layers, config.layers == 1 ? " layer of " : " layers of ", config.hidden, ", up to ",

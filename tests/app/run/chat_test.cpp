@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "tests/app/program.h"
 #include "tests/app/run/terminal.h"
+#include "tests/reference_models.h"
 
 namespace sluice {
 namespace {
@@ -203,6 +204,50 @@ TEST(Chat, NoHistoryKeepsNothing) {
   EXPECT_TRUE(list_directory(folder.path())->empty());
 }
 
+// ---- pictures
+
+const std::string kSeeing = SLUICE_TEST_DATA "/gemma4_dense", kPhoto = kSeeing + "/image.png";
+constexpr const char* kPhotoLine = "image.png, 384 x 384, 64 tokens: with the next question\r\n";
+
+TEST(Chat, APictureIsShownByCommandOrByItsPathAlone) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("talk.json");
+  Terminal terminal({"run", kSeeing, "--greedy", "--max-tokens", "4"});
+  terminal.wait_for("> ");
+  EXPECT_THAT(terminal.say("/image " + folder.path("none.png")), HasSubstr("none.png: cannot open: no such file"));
+  EXPECT_THAT(terminal.say("/image " + kPhoto), HasSubstr(kPhotoLine));
+  EXPECT_THAT(terminal.say("'" + kPhoto + "' "), HasSubstr(kPhotoLine));
+  EXPECT_THAT(terminal.say("/undo"), HasSubstr("took back: image.png\r\n"));
+  EXPECT_THAT(terminal.say("What is this?"), HasSubstr("\x1b[2mlooking at image.png\x1b[0m\r\x1b[K"));
+  EXPECT_THAT(terminal.say("/save " + file), HasSubstr("saved 2 messages"));
+  EXPECT_THAT(terminal.say("/undo"), HasSubstr("took back: What is this?\r\nimage.png: with the next question\r\n"));
+  EXPECT_THAT(terminal.say("/model demo"),
+              HasSubstr("/model: demo does not take image.png, which the conversation shows: want /clear first, or a "
+                        "model that does"));
+  terminal.say("/clear");
+  EXPECT_THAT(terminal.say("/load " + file), HasSubstr("loaded 2 messages\r\n"));
+  EXPECT_THAT(terminal.say("/undo"), HasSubstr("image.png: with the next question"));
+}
+
+TEST(Chat, ATerminalThatShowsPicturesGetsASmallOne) {
+  Terminal terminal({"run", kSeeing, "--thumbnails", "kitty", "--image", kPhoto});
+  const std::string shown = terminal.wait_for("> ");
+  EXPECT_THAT(shown, HasSubstr("\x1b_Ga=T,q=2,f=24,s=200,v=200,"));
+  EXPECT_THAT(shown, HasSubstr(kPhotoLine));
+}
+
+TEST(Chat, AConversationAboutAPictureGoesOnWithAnotherModelThatTakesIt) {
+  Terminal terminal({"run", kSeeing, "--greedy", "--max-tokens", "4", "--image", kPhoto});
+  terminal.wait_for("> ");
+  terminal.say("What is this?");
+  terminal.say("/model " SLUICE_TEST_DATA "/qwen3_5_moe");
+  EXPECT_THAT(terminal.say("/model"), HasSubstr("qwen3_5_moe"));
+  terminal.type("And this?\n");  // its answer may be empty
+  EXPECT_THAT(terminal.wait_for("image.png"), HasSubstr("looking at image.png"));
+  terminal.type("/stats\n");
+  EXPECT_THAT(terminal.wait_for("ended by length"), HasSubstr("ended by length"));
+}
+
 // ---- README.md
 
 // The lines that follow a command in the README's session, and after them the next command.
@@ -223,18 +268,34 @@ TEST(Readme, TheAnswerIsReal) {
   EXPECT_EQ(split(run_sluice({"run", "What is a violin?"}).out, '\n')[0], lines.at(0));
 }
 
-TEST(Readme, TheChatIsReal) {
-  Terminal terminal({"run"});
+// `text` with another folder of models.
+std::string with_models(const std::string& text, const std::string& folder) {
+  return std::regex_replace(text, std::regex(R"(\.\./models/)"), folder + "/");
+}
+
+// Types what is typed there and expects what is shown, but for the line about a picture that is erased.
+void expect_session(const std::string& command, const std::string& models) {
+  Terminal terminal(split(with_models(command, models), ' '));
   std::string shown = terminal.wait_for("> ");
   std::string wanted;
-  for (const std::string& line : shown_in_readme("run")) {
+  for (const std::string& readme_line : shown_in_readme(command)) {
+    const std::string line = with_models(readme_line, models);
     wanted += line + "\r\n";
     if (!starts_with(line, "> ")) continue;
     terminal.type(line.substr(2) + "\n");
     shown += terminal.wait_for(line == "> /quit" ? "/quit\r\n" : "\r\n> ");
   }
-  EXPECT_EQ(shown, wanted);
+  static const std::regex erased("\x1b\\[2m[^\x1b]*\x1b\\[0m\r\x1b\\[K");
+  EXPECT_EQ(std::regex_replace(shown, erased, ""), wanted);
   EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST(Readme, TheChatIsReal) { expect_session("run", ""); }
+
+TEST(Readme, TheChatAboutAPictureIsReal) {
+  if (reference_models().empty())
+    GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the README's picture was not shown";
+  expect_session("run ../models/gemma4", reference_models());
 }
 
 // All but what the machine decides: its name, its instruction set, and digits of differences.
