@@ -1,17 +1,5 @@
-// The small models that tests use: tests/data/models.json, which the scripts of tests/wasm and tests/peer read, too.
-//
-//   name          the folder, under tests/data and under SLUICE_REFERENCE_MODELS
-//   family        as `sluice inspect` says
-//   format        of most weights
-//   weights_here  whether tests/data has the weights; if not, only the full set of reference models has
-//   experts       whether it is a mixture
-//   draft_head    whether tests make a draft head for it (tests/model/draft_checkpoint.h)
-//   chat          vectors of its tokenizer and of its chat template, under tests/data; "": none
-//   tokenizer_of  the model whose tokenizer files it shares, where it has none of its own
-//   golden        in one arithmetic: cases that verify holds from any file, those that need the model's towers as well
-//                 (files without towers do not run them), and those that it never runs
-//   every_level   whether the full set's golden runs at every SIMD level
-//   peer          what the comparison with llama.cpp allows (tests/peer/models.mjs)
+// The small models that tests use, from tests/data/models.json. The scripts of tests/wasm and tests/peer read that
+// file, too.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +13,20 @@
 
 namespace sluice {
 
+// One entry of the file:
+//
+//   name          the folder, under tests/data and under SLUICE_REFERENCE_MODELS
+//   family        the family that `sluice inspect` prints
+//   format        the format of most weights
+//   weights_here  tests/data has the weights; if false, only the full set of reference models has them
+//   experts       the model has experts
+//   draft_head    tests make a draft head for the model (tests/model/draft_checkpoint.h)
+//   chat          test vectors of its tokenizer and chat template, under tests/data; "": none
+//   tokenizer_of  the model whose tokenizer files it uses; "": it has its own
+//   golden        in one arithmetic: cases that verify holds from any file (held), cases that also need the model's
+//                 towers (towers; files without towers do not run them), and cases that it never runs (not_run)
+//   every_level   the full set's golden runs at every SIMD level
+//   peer          what the comparison with llama.cpp allows (tests/peer/models.mjs)
 struct SmallModel {
   std::string name, family, format;
   bool weights_here = false, experts = false, draft_head = false;
@@ -63,7 +65,7 @@ inline const std::vector<SmallModel>& small_models() {
   return all;
 }
 
-// Names of those that `holds` of, in the order of the manifest. They live as long as the program.
+// The names of the models for which `holds` is true, in the order of the file. They live as long as the program.
 template <class Predicate>
 std::vector<const char*> small_models_where(const Predicate& holds) {
   std::vector<const char*> names;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""batches.py MOST SOURCE...: which sources one compiler run may read together, a batch a line.
+"""batches.py MOST SOURCE...: groups sources that one compiler run may read together; prints one batch a line.
 
-Most of a small source's compile time goes into the headers it includes, so sources with the same flags are read together:
-a batch is a file that includes them (cmake/batches.cmake), at most MOST of them. Two sources whose private names are the
-same stand in different batches; so does a source whose private type has the name of a public one.
+Most of a small source's compile time goes into the headers that it includes, so sources with the same flags are compiled
+together: a batch is a file that includes at most MOST sources (cmake/batches.cmake). Two sources with the same private
+name go into different batches, and so does a source with a private type that has the name of a public one.
 """
 
 import pathlib

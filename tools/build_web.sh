@@ -1,6 +1,6 @@
 #!/bin/sh
-# build_web.sh [--fetch]: checks web/'s types and builds the page and the package into web/dist; build/wasm/sluice.wasm is
-# there. --fetch: only has npm fetch what that takes.
+# build_web.sh [--fetch]: checks the types of web/ and builds the page and the package into web/dist. It needs
+# build/wasm/sluice.wasm. --fetch: only downloads the npm packages that the build needs.
 set -eu
 cd "$(dirname "$0")/../web"
 if ! cmp -s package-lock.json node_modules/installed.json; then

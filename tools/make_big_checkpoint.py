@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make_big_checkpoint.py FOLDER GIGABYTES: a sharded Gemma 4 checkpoint of about that size, all zeros, in sparse files.
 
-For showing that a command streams: it takes no disk, but reads as many bytes as a real model of that size.
+It shows whether a command streams: the files take no disk space, but reading them takes as many bytes as a real model.
 """
 
 import json

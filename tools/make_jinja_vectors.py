@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/data/jinja_vectors.json: templates, their variables, and what jinja2 makes of them.
+"""Writes tests/data/jinja_vectors.json: templates, their variables, and the texts that jinja2 renders.
 
 Run with Debian's python3-jinja2 (made with jinja2 3.1.2, Python 3.11.2):
 
     /usr/bin/python3 tools/make_jinja_vectors.py
 
-The environment is set up as transformers' chat templates have it: sandboxed, trim_blocks, lstrip_blocks, loopcontrols,
-the block "generation", json.dumps as tojson. Where jinja2 fails the vector says so, and Sluice must fail too.
+The environment is the one that transformers uses for chat templates: sandboxed, trim_blocks, lstrip_blocks, loopcontrols,
+the block "generation", json.dumps as tojson. If jinja2 fails, the vector records that, and Sluice must fail, too.
 """
 
 import datetime

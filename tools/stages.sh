@@ -1,5 +1,5 @@
 #!/bin/sh
-# stages.sh: the seconds that each stage took since the last time this was run.
+# stages.sh: prints the seconds that each stage took since the last run of this script.
 set -eu
 [ -f build/stages ] || exit 0
 echo "seconds of each stage (stages of make check run beside each other):"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests_not_run.sh BUILD: what the last run of ctest there left out: one line a reason, with how many tests gave it, the
-# most frequent first. The same test of several runs (shards, arithmetics) counts each time.
+# tests_not_run.sh BUILD: prints why tests were skipped in the last run of ctest in BUILD: one line for each reason, with
+# the number of tests, the most frequent first. A test that runs several times (shards, arithmetics) counts each time.
 set -eu
 log="$1/Testing/Temporary/LastTest.log"
 [ -r "$log" ] || { echo "tests_not_run: $log: not there: want the log of a run of ctest" >&2; exit 1; }

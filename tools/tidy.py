@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""tidy.py BUILD JOBS: clang-tidy (.clang-tidy says which checks) over the sources of src/ as BUILD compiles them.
+"""tidy.py BUILD JOBS: runs clang-tidy (checks: .clang-tidy) over the sources of src/ as BUILD compiles them.
 
-Nearly all of clang-tidy's time goes into the standard library's headers, so sources with the same flags are read
-together: a batch is a file that includes them (tools/batches.py). Where a clash of their names was not foreseen, those
-with an error and those without are read again apart, and only runs without errors count.
-What was found is known as long as a batch's text after the preprocessor, its flags, the checks and the tool stay the
-same: a file named by their digest, in the folder `tidy` of the compiler cache where there is one, is empty where all
-was clean and names the sources to read apart where they clashed.
+Nearly all of clang-tidy's time goes into the standard library's headers, so sources with the same flags are checked
+together, in batches (tools/batches.py). If names in a batch clash unexpectedly, the sources with errors and those without
+are checked again separately, and only runs without errors count.
+Results are cached by a digest of a batch's preprocessed text, its flags, the checks and the tool. A result is a file in
+the folder `tidy` of the compiler cache, if there is one. The file is empty if the batch was clean; otherwise it names the
+sources that must be checked separately because of a clash.
 """
 
 import collections

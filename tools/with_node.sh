@@ -1,6 +1,6 @@
 #!/bin/sh
-# with_node.sh COMMAND...: runs it with a Node that Vite takes (20.19 or newer) first on PATH: the machine's, else the one
-# that tools/fetch_node_webgpu.sh fetches, since Debian 12's own is 18.
+# with_node.sh COMMAND...: runs the command with a Node.js on PATH that is new enough for Vite (20.19): the machine's own,
+# else the one that tools/fetch_node_webgpu.sh downloads (Debian 12 has version 18).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 new_enough() {

@@ -1,4 +1,4 @@
-// The program's entry: finds the command, runs it, turns what it returns into an exit status and at most one sentence.
+// The program's entry: finds the command, runs it, and turns its result into an exit status and at most one sentence.
 #include <csignal>
 #include <new>
 #include <string>

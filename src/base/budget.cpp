@@ -15,9 +15,9 @@ struct Budget::State {
     bool counts_mapped = false;
     std::array<uint64_t, kPurposes> held{}, peaks{};
   };
-  std::map<Domain, Account> accounts;  // those that were spoken of
+  std::map<Domain, Account> accounts;  // of every domain that was named in a call
 
-  // All of these are called with the mutex held.
+  // The caller of these functions holds the mutex.
   const Account& account(Domain domain) const;
   bool counts(Domain domain, Purpose purpose) const {
     return purpose != Purpose::mapped_weights || account(domain).counts_mapped;
@@ -26,7 +26,7 @@ struct Budget::State {
   uint64_t used(Domain domain) const;
   uint64_t left(Domain domain) const { return limit(domain) - std::min(limit(domain), used(domain)); }
   std::string holders(Domain domain) const;
-  std::string shortage(Domain domain) const;  // the sentence up to what was wanted
+  std::string shortage(Domain domain) const;  // the beginning of the error, without the wanted bytes
   Status take(Domain domain, Purpose purpose, uint64_t bytes);
 };
 

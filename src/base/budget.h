@@ -1,9 +1,9 @@
-// The budget. Every large piece of memory is reserved here before it is allocated. So --memory holds, and a model that
-// does not fit fails at load with a list of who holds what.
+// The memory budget. Every large piece of memory is reserved here before it is allocated. So --memory holds, and a
+// model that does not fit fails at load with a list of all reservations.
 //
-// A Budget belongs to the process and is handed to devices and engines; several engines share one. It counts and does
-// not allocate. Pages of mapped files belong to the page cache: they stand in the table, but count only on request,
-// because the system may drop them and read them again. Safe from several threads.
+// A Budget belongs to the process; devices and engines share it. It counts and does not allocate. Pages of mapped files
+// belong to the system's page cache. They are listed, but count against the limit only on request, because the system
+// may drop them and read them again. Several threads may use a Budget.
 #pragma once
 
 #include <compare>
@@ -28,7 +28,7 @@ class Domain {
   static constexpr Domain device(uint32_t number = 0) { return {Kind::device, number}; }
 
   constexpr Kind kind() const { return kind_; }
-  constexpr uint32_t number() const { return number_; }  // of a device; else 0
+  constexpr uint32_t number() const { return number_; }  // the device's number; 0 for other kinds
   constexpr auto operator<=>(const Domain&) const = default;
 
  private:
@@ -41,12 +41,12 @@ inline constexpr Domain Domain::host{Kind::host, 0};
 inline constexpr Domain Domain::pinned{Kind::pinned, 0};
 inline constexpr Domain Domain::wasm_heap{Kind::wasm_heap, 0};
 inline constexpr Domain Domain::disk{Kind::disk, 0};
-// "host", "wasm heap"; of devices "device", and from the second on "device 1".
+// "host", "wasm heap"; "device" for device 0, "device 1" for device 1.
 std::string domain_name(Domain domain);
 
 enum class Purpose : uint8_t {
   weights,
-  mapped_weights,  // weights that every step reads in the mapped file
+  mapped_weights,  // weights that steps read directly in the mapped file
   packed_weights,
   state,
   snapshots,
@@ -67,7 +67,7 @@ struct BudgetLine {
   Domain domain{};
   Purpose purpose{};
   uint64_t bytes = 0;
-  uint64_t peak = 0;  // the most this line ever held
+  uint64_t peak = 0;  // the largest value of this line so far
 };
 
 class Reservation;
@@ -76,15 +76,16 @@ class Budget {
  public:
   Budget();
 
-  // Without a limit a domain is only counted. A limit below what is held stops further reservations.
+  // A domain without a limit is only counted. A limit below the bytes that are held stops further reservations.
   void set_limit(Domain domain, uint64_t bytes);
-  // Whether mapped weights count against the limit; at first they do not.
+  // Sets whether mapped weights count against the limit. By default they do not.
   void count_mapped(Domain domain, bool counted);
-  // Sets the size of the reserve, even without room for it: it is measured, not asked for.
+  // Sets the size of the reserve. This cannot fail, because the reserve is memory in use already.
   void set_reserve(Domain domain, uint64_t bytes);
-  // Fails with out_of_memory and one sentence: the wanted bytes, the bytes left, and who holds how much.
+  // Fails with out_of_memory and one sentence: the wanted bytes, the bytes left, and the bytes of each purpose.
   Result<Reservation> reserve(Domain domain, Purpose purpose, uint64_t bytes);
-  // Whether all of `wanted` has room now, without reserving it. Else one sentence with every line of that domain.
+  // Checks, without reserving, whether there is room for all of `wanted`. The error lists every line of the full
+  // domain.
   Status has_room(const std::vector<MemoryLine>& wanted) const;
 
   uint64_t used(Domain domain) const;     // bytes that count

@@ -1,5 +1,5 @@
-// CHECK is for our own mistakes. No input may reach one. It prints the condition and its place, then aborts. It is on
-// in every build, because a wrong answer costs more than a branch.
+// CHECK finds programming mistakes; no input may make one fail. A failed CHECK prints the condition and its place and
+// aborts. CHECKs are on in every build, because a wrong answer costs more than a branch.
 #pragma once
 
 namespace sluice {

@@ -1,6 +1,6 @@
 // CheckedSize holds sizes and offsets that are computed from numbers of a file. Overflow sticks: once a sum or product
-// leaves 64 bits, every later value is "none". So one check at the end is enough, and it cannot be forgotten, because
-// the number comes out by that check alone.
+// does not fit into 64 bits, every later value is "none". One check at the end is enough. It cannot be forgotten,
+// because only a check returns the number.
 //
 //   const CheckedSize end = CheckedSize(offset) + CheckedSize(rows) * columns * 4;
 //   if (!end.fits(file_bytes)) return error(...);

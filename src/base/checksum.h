@@ -1,5 +1,5 @@
-// Checksums of 128 bits for files that we wrote ourselves. They notice damage, not forgery. XXH3 is about as fast as
-// memory, while portable SHA-256 is several times slower than a disk.
+// Checksums of 128 bits for files that Sluice writes. They detect damage, not forgery. XXH3 is about as fast as memory,
+// while portable SHA-256 is several times slower than a disk.
 // Source: https://github.com/Cyan4973/xxHash/blob/v0.8.1/doc/xxhash_spec.md; the code is the header of libxxhash-dev.
 #pragma once
 

@@ -1,8 +1,8 @@
 // JSON documents: a value type that keeps the order of members, a bounded parser, a writer.
 //
-// The parser is nlohmann's SAX reader; only json.cpp includes it. The value type is our own, because chat templates,
-// tokenizers and command output need ordered members and no exceptions. Duplicate member names are an error. Depth is
-// bounded (kMaxJsonDepth).
+// The parser is nlohmann's SAX reader; only json.cpp includes it. The value type is Sluice's own, because chat
+// templates, tokenizers and command output need ordered members and no exceptions. Duplicate member names are an error.
+// Depth is bounded (kMaxJsonDepth).
 #pragma once
 
 #include <cstdint>

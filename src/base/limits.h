@@ -1,5 +1,5 @@
-// Every limit on what a file may hold, in one place. A limit is far above any real model and far below what would
-// exhaust the machine. A file that exceeds one is refused with a sentence that names the limit.
+// Every limit on the contents of a file, in one place. A limit is far above any real model and far below what would
+// exhaust the machine. A file that exceeds a limit is refused with a sentence that names the limit.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Result<T> is a value, or an Error with one sentence that a person can act on.
 //
 // Parsing, I/O and device calls return errors as values; programming mistakes are CHECKs (check.h). Nothing in src/
-// throws, because the same sources compile for wasm without exceptions. The type is our own, because std::expected is
-// C++23, which nvcc and the library of g++ 12 do not have whole.
+// throws, because the same sources compile for wasm without exceptions. The type is Sluice's own, because std::expected
+// is C++23, which nvcc and the library of g++ 12 do not support completely.
 //
 //   Result<Config> read_config(std::string_view text) {
 //     TRY(const Json json, parse_json(text));        // declares json, or returns the error

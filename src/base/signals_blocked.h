@@ -1,5 +1,5 @@
-// While an object of this type lives, new threads block all signals except those of their own faults. The threads that
-// wait for signals get the others.
+// While an object of this type lives, new threads block all signals except those of their own faults. Other signals
+// then go to the threads that wait for them.
 #pragma once
 
 #if defined(__linux__)

@@ -1,5 +1,5 @@
-// Runs tasks on threads of its own, several at once and in any order, beside the caller. A queue belongs to one thread.
-// In a page (task_queue_wasi.cpp) a task is done when it begins.
+// Runs tasks on threads of its own, several at once and in any order, while the caller continues. A queue belongs to
+// one thread. In a page (task_queue_wasi.cpp) begin() runs the task.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class TaskQueue {
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
-  // `id` is the caller's. Nobody else may use the task's data until it has ended.
+  // The caller chooses `id`. The caller must not use the task's data until the task has ended.
   void begin(uint64_t id, std::function<void()> task);
   bool busy() const { return under_way_ > 0; }  // some tasks have not been taken yet
   // Appends the ids of tasks that have ended. With `wait` and tasks under way, waits for the first one.

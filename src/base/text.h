@@ -1,5 +1,5 @@
 // Small string helpers: cat() joins strings and numbers; numbers are parsed without locale or exceptions.
-// They are our own, because libstdc++ 12, which both compilers use, has no std::format.
+// They stand in for std::format, which libstdc++ 12, used by both compilers, does not have.
 #pragma once
 
 #include <charconv>

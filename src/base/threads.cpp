@@ -40,7 +40,7 @@ uint32_t wait_until_not(const std::atomic<uint32_t>& word, uint32_t old) {
 
 }  // namespace
 
-// The threads beside the caller, and the loop they work on.
+// The threads of a pool besides the caller, and the loop that they run.
 class ThreadPool::Team {
  public:
   explicit Team(uint32_t threads);
@@ -55,12 +55,12 @@ class ThreadPool::Team {
   Share share(uint32_t thread) const;
 
   std::mutex callers_;
-  // Published by started_, read by the workers until they have counted themselves out of running_.
+  // Written before started_ is increased. Workers read it until they decrease running_.
   Loop loop_;
   size_t count_ = 0;
   bool stopping_ = false;
   alignas(64) std::atomic<uint32_t> started_{0};  // loops so far
-  alignas(64) std::atomic<uint32_t> running_{0};  // workers not done with the present one
+  alignas(64) std::atomic<uint32_t> running_{0};  // workers that have not finished the current loop
   std::vector<std::thread> workers_;
 };
 
@@ -69,7 +69,7 @@ ThreadPool::Team::Team(uint32_t threads) {
   workers_.reserve(threads - 1);
   try {
     for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
-  } catch (...) {  // the system gives no more; those that run must be waited for
+  } catch (...) {  // the system allows no more threads; those that run must be joined
     stop();
     throw;
   }

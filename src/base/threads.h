@@ -1,6 +1,6 @@
-// A fixed team of threads for loops whose shares are known beforehand.
+// A fixed pool of threads for loops that are divided among all threads in advance.
 //
-// The caller belongs to the team, so a pool of one starts no thread. Each thread gets one contiguous share of a loop;
+// The caller is one of the threads, so a pool of one starts no thread. Each thread gets one contiguous share of a loop;
 // which share depends on the count alone. Between loops the threads spin for some microseconds, because the next loop
 // of a decode step usually follows at once; then they sleep.
 // A pool belongs to the process. Loops of several callers run one after another. A body must not start a loop.
@@ -22,7 +22,8 @@ struct Share {
 
 class ThreadPool {
  public:
-  // At least 1, the caller included. Throws std::system_error, as std::thread does, when the system gives no more.
+  // `threads` includes the caller and is at least 1. Throws std::system_error, as std::thread does, when the system
+  // allows no more threads.
   explicit ThreadPool(uint32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -30,8 +31,8 @@ class ThreadPool {
 
   uint32_t threads() const { return threads_; }
 
-  // Calls body(Share) once on every thread and returns when all are done. With at most `grain` indices the caller alone
-  // takes the whole range, because waking the others would cost more.
+  // Calls body(Share) once on every thread and returns when all are done. With at most `grain` indices the caller takes
+  // the whole range, because waking the other threads would cost more.
   template <class Body>
   void parallel(size_t count, size_t grain, const Body& body) {
     if (threads_ == 1 || count <= grain) return body(Share{0, 0, count});
@@ -51,12 +52,12 @@ class ThreadPool {
   std::unique_ptr<Team> team_;  // none in a pool of one
 };
 
-// Processors this process may run on.
+// The number of processors that this process may run on.
 uint32_t available_processors();
 
 // Sleeps for some 50 microseconds, while a device works on its own.
 void wait_a_moment();
-// Lets other ready threads run, for less than that.
+// Lets other ready threads run, for a shorter time than wait_a_moment().
 void yield_processor();
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// UTF-8, general categories, simple case mapping and NFC. The data come from utf8proc. They are written as tables when
-// the build is configured (tools/unicode_tables.cpp), so every build has the same, pages included.
+// UTF-8, general categories, simple case mapping and NFC. The data come from utf8proc. tools/unicode_tables.cpp writes
+// them as tables when the build is configured, so that every build has the same data, also in a page.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ class ByteReader {
   uint64_t position() const { return position_; }
   uint64_t remaining() const { return end_ - position_; }
 
-  // `what` names the number in the error of a file that ends too early: "key length".
+  // `what` names the number ("key length") in the error about a file that ends too early.
   template <class T>
   Result<T> number(std::string_view what) {
     T value{};

@@ -37,7 +37,7 @@ std::vector<std::string> with_suffix(const std::vector<std::string>& names, std:
   return found;
 }
 
-// Why a directory is not a checkpoint, in words for whoever named it.
+// The error about a directory that is not a checkpoint, with a hint at what it may be.
 Error not_a_checkpoint(const std::string& path, const std::vector<std::string>& names) {
   if (names.empty()) return error(ErrorKind::not_found, path, ": an empty directory: want config.json and safetensors");
   const auto ggufs = with_suffix(names, ".gguf");
@@ -95,7 +95,7 @@ const std::string* Checkpoint::text_file(std::string_view file_name) const {
   return nullptr;
 }
 
-// Puts a Checkpoint together file by file.
+// Builds a Checkpoint file by file.
 class CheckpointBuilder {
  public:
   CheckpointBuilder(Dialect dialect, const std::string& path) {

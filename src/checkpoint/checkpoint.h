@@ -1,8 +1,8 @@
 // A checkpoint: a model's tensors under the names that the source gives them, its metadata, and its dialect.
 //
-// Opening reads headers and small documents; tensors stay in read-only mappings. Nothing here knows a model family:
-// model/ turns source names into canonical ones. A Checkpoint may be dropped while its tensors are in use, as long as
-// someone holds owner() of their file.
+// Opening reads headers and small documents; tensors stay in read-only mappings. This code knows no model family:
+// model/ turns source names into canonical ones. A Checkpoint may be destroyed while its tensors are in use, as long as
+// owner() of their file is held.
 #pragma once
 
 #include <cstddef>

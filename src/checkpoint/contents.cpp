@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 4 << 20;
 
-// Gives read pages back to the system, so reading a whole model takes no memory within --memory.
+// Releases each page after reading it, so that reading a whole model does not count against --memory.
 void add_tensor(Checksum& sum, const StoredTensor& tensor, const auto& read) {
   const std::string about =
       cat(tensor.name.size(), ' ', tensor.name, ' ', format_name(tensor.format), ' ', format_shape(tensor.shape), '\n');
@@ -44,7 +44,7 @@ std::string contents_of(const Checkpoint& checkpoint, ContentsMemory* memory) {
     });
   }
   std::string contents = hex_of(sum.value());
-  // Bytes that were read during a write belong to no version of the file.
+  // If a file changed while it was read, the digest belongs to no version of it and is not kept.
   if (!version.empty() && checkpoint.check_unchanged()) memory->keep(version, contents);
   return contents;
 }

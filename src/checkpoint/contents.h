@@ -1,8 +1,8 @@
 // A digest of a checkpoint's tensors in 32 hexadecimal digits. It changes when a byte of a tensor, a name, a format or
-// a shape changes. It uses XXH3 (base/checksum.h), because models differ by accident and nobody forges one.
+// a shape changes. It uses XXH3 (base/checksum.h), which is not cryptographic: models differ by accident only.
 //
-// The digest reads all files, at the speed of the disk. So a ContentsMemory keeps digests by the version of the files
-// (Mapping::version). In a page files have no versions, and each opened model is digested anew.
+// Computing the digest reads all files, at the speed of the disk. A ContentsMemory therefore keeps digests by the
+// version of the files (Mapping::version). In a web page files have no versions, so each opened model is digested anew.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace sluice {
 
-// A memory that lasts from one run to the next. Its answers are trusted: a wrong one makes one model pass for another.
+// A store of digests that lasts from one run to the next. Its entries are trusted: with a wrong entry, one model would
+// be taken for another.
 class ContentsMemory {
  public:
   virtual ~ContentsMemory() = default;
@@ -23,7 +24,7 @@ class ContentsMemory {
   virtual void reading(uint64_t done, uint64_t all) = 0;
 };
 
-// `memory`: null for none.
+// `memory` may be null.
 std::string contents_of(const Checkpoint& checkpoint, ContentsMemory* memory);
 
 }  // namespace sluice

@@ -18,7 +18,7 @@ constexpr std::string_view kArchitectureKey = "general.architecture";
 constexpr std::string_view kLayersKey = "block_count", kHeadsKey = "nextn_predict_layers";
 constexpr std::string_view kBlock = "blk.";
 
-// An array has a value for each layer. The head's values follow the model's.
+// Whether two values of a key agree. In an array with one value for each layer, the head's values follow the model's.
 bool agree(const GgufValue& model, const GgufValue& head) {
   if (model.index() != head.index()) return false;
   if (!is_array(model)) return model == head;

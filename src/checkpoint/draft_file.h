@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// Whether a file is called as such a head is.
+// Whether a file's name is that of a draft head.
 bool is_draft_file_name(std::string_view path);
 
 struct DraftFileKeys {

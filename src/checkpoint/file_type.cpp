@@ -23,7 +23,7 @@ constexpr FileType kFileTypes[] = {
     {36, "tq1_0"},  {37, "tq2_0"},  {38, "mxfp4_moe"}, {39, "nvfp4"},  {40, "q1_0"},    {41, "q2_0"},
 };
 
-// As the names of such models on hubs end.
+// The label with which the names of MLX models usually end.
 std::string mlx_label(const Checkpoint& checkpoint) {
   const Json* config = checkpoint.document("config.json");
   if (config == nullptr) return "";
@@ -33,7 +33,7 @@ std::string mlx_label(const Checkpoint& checkpoint) {
   return usual.offsets ? cat("mlx-", usual.bits, "bit") : cat("mlx-", usual.mode);
 }
 
-// The tool that packed them, where config.json says it.
+// The tool that packed the integers, and their bits, if config.json has them.
 std::string packed_label(const Checkpoint& checkpoint) {
   const Json* config = checkpoint.document("config.json");
   if (config == nullptr) return "";

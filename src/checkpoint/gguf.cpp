@@ -13,13 +13,13 @@ namespace {
 
 constexpr uint64_t kLeastKeyBytes = 8 + 4 + 1;       // empty name, type, one byte
 constexpr uint64_t kLeastInfoBytes = 8 + 4 + 4 + 8;  // empty name, no dimensions
-constexpr int64_t kInterleaved = 200;                // what ik_llama.cpp adds to a type stored row-interleaved
+constexpr int64_t kInterleaved = 200;                // ik_llama.cpp adds this to a type whose rows are interleaved
 
 struct ForkType {
   int64_t id;
   const char* name;
 };
-// Types of ik_llama.cpp and BitNet forks seen in the wild; refused, but by name.
+// Types of ik_llama.cpp and of BitNet forks. They are refused, but the error names them.
 constexpr ForkType kForkTypes[] = {
     {36, "i2_s"},    {97, "q8_0_x4"}, {98, "q8_1_x4"}, {99, "q8_2_x4"},  {133, "q6_0"},   {134, "iq1_bn"},
     {135, "iq2_bn"}, {136, "q8_k64"}, {137, "iq2_k"},  {138, "iq3_k"},   {139, "iq4_k"},  {140, "iq5_k"},
@@ -53,7 +53,7 @@ Result<std::string> read_scalar(ByteReader& reader) {
   return reader.string("a string");
 }
 
-// Bytes an element takes at least.
+// The least bytes that an element takes in a file.
 template <class T>
 constexpr uint64_t kLeastBytes = sizeof(T);
 template <>

@@ -13,17 +13,17 @@
 
 namespace sluice {
 
-// As numbered in files.
+// Numbered as in files.
 enum class GgufType : uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 inline constexpr uint32_t kGgufTypes = 13;
 inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
-inline constexpr uint32_t kGgufAlignment = 32;  // without that key
+inline constexpr uint32_t kGgufAlignment = 32;  // if the file has no such key
 const char* gguf_type_name(GgufType type);      // "u32", "bool", "string", "array"
 
 template <class T>
 using GgufArray = std::vector<T>;
 
-// The alternative says the type: scalars first, then one array per element type. Arrays do not nest.
+// The alternative is the type of the value: scalars first, then one array for each element type. Arrays do not nest.
 using GgufValue =
     std::variant<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool, std::string, uint64_t, int64_t,
                  double, GgufArray<uint8_t>, GgufArray<int8_t>, GgufArray<uint16_t>, GgufArray<int16_t>,

@@ -51,7 +51,7 @@ void append_value(std::string& out, const GgufValue& value) {
       value);
 }
 
-// Innermost first, without the outer dimensions of 1, and at least one.
+// The dimensions as GGUF stores them: innermost first, without outer dimensions of 1, at least one.
 std::vector<int64_t> stored_dimensions(const std::vector<int64_t>& shape) {
   std::vector<int64_t> dimensions(shape.rbegin(), shape.rend());
   while (dimensions.size() > 1 && dimensions.back() == 1) dimensions.pop_back();
@@ -146,7 +146,7 @@ Status GgufWriter::put_zeros(uint64_t count) {
   return {};
 }
 
-// Pads the tensor that is complete, and those after it that have no bytes.
+// Writes the padding behind a complete tensor, and goes on to the next tensor that has bytes.
 Status GgufWriter::advance() {
   while (current_ < tensors_.size() && written_ == tensors_[current_].bytes) {
     TRY_STATUS(put_zeros(padding(written_)));

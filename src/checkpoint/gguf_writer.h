@@ -1,5 +1,5 @@
-// Writes GGUF v3: keys in the order of adding, tensor infos, zero padding, then tensor data as it streams in. So a
-// model larger than memory can be written. Source: ggml/include/gguf.h, layout only.
+// Writes GGUF v3: keys in the order of adding, tensor infos, zero padding, then tensor data. The data comes in pieces,
+// so a model larger than memory can be written. Source: ggml/include/gguf.h, layout only.
 //
 //   GgufWriter writer;
 //   writer.add_key("general.architecture", std::string("gemma4"));

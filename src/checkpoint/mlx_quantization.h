@@ -1,12 +1,12 @@
 // "quantization" of an MLX directory's config.json: how the elements of each matrix are packed.
 //
 //   {"group_size": 64, "bits": 4, "mode": "affine",        for every module with scales beside its weight
-//    "model.layers.0.mlp.gate": {"bits": 8},               other values; missing members are the mode's defaults
+//    "model.layers.0.mlp.gate": {"bits": 8},               one module; missing members are the mode's defaults
 //    "model.layers.0.mlp.up_proj": false}                  not quantised
 //
-// Entries for modules that the model lacks are ignored: files keep them for parts that were dropped. An entry may spell
-// a module's path with another prefix than the tensors, "model." for "language_model.model.", because tools move
-// modules without changing entries. An exact spelling wins. Source: mlx (mlx/ops.cpp) and mlx-lm (utils.py).
+// Entries for modules that the model lacks are ignored, because files keep entries of parts that were removed. An entry
+// may have another prefix than the tensors ("model." for "language_model.model."), because tools move modules without
+// changing entries. An entry with the exact path wins. Source: mlx (mlx/ops.cpp) and mlx-lm (utils.py).
 #pragma once
 
 #include <optional>

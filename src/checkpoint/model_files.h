@@ -1,4 +1,4 @@
-// The files of a model: the result of looking into the stores of other programs.
+// The files of one model, as found in the stores of other programs.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct ModelFiles {
   std::string draft_head;             // GGUF file of a draft head alone (draft_file.h); "": none lies beside the model
   std::vector<std::string> adapters;  // LoRA files
 
-  // Only Ollama's store keeps these.
+  // The members below are from Ollama's store only.
   std::string go_template;            // a template of Go's text/template; it is not rendered, the model's own is
   std::string system;                 // the system prompt to begin with
   Json params;                        // an object of sampling settings, or null

@@ -24,7 +24,7 @@ const Json* member(const Json& object, const char* name) {
   return found == nullptr || found->is_null() ? nullptr : found;
 }
 
-// A text in lower case; empty where there is none.
+// The member's text in lower case; empty if there is none.
 std::string text_of(const Json& object, const char* name) {
   const Json* found = member(object, name);
   std::string text = found != nullptr && found->is_string() ? found->as_string() : std::string();
@@ -54,7 +54,7 @@ Status check_format(const Json& object, const std::string& where) {
   return not_read(where, cat("by compressed-tensors as ", format), kWantFormats);
 }
 
-// Rotations of weights were applied when the file was written. Rotations of activations would be our work.
+// Rotations of weights are part of the stored weights already. Rotations of activations are not supported.
 Status check_transforms(const Json& quantization, const std::string& where) {
   const Json* transforms = member(quantization, "transform_config");
   const Json* groups = transforms == nullptr ? nullptr : member(*transforms, "config_groups");

@@ -72,7 +72,8 @@ Result<std::string> id_of_set(const GgufMetadata& metadata, uint32_t count) {
   return starts_with(id, cat(count, '-')) ? id : std::string();
 }
 
-// When a set is written over another one, an interruption between two renamings leaves parts of both.
+// Refuses a mix of two sets. A set that is written over another one leaves such a mix if it is interrupted between two
+// renamings.
 Status check_set(const GgufMetadata& first, const GgufMetadata& later, const SplitName& name, uint32_t number) {
   TRY(const std::string wanted, id_of_set(first, name.count));
   TRY(const std::string found, id_of_set(later, name.count));

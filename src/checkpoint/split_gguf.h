@@ -4,9 +4,9 @@
 //   split.no           u16, numbered from 0
 //   split.count        u16; 0 or 1: the file is whole (merging leaves 0 behind)
 //   split.tensors.count  i32, of all parts together
-//   sluice.split.id    string, ours: all parts of one set have the same, "3-" and a digest of all 3 parts. Sets of
-//                      other programs have none. A set that such a program merged and split again has it in the
-//                      first part only. It is ignored then, because the number of parts has most likely changed.
+//   sluice.split.id    string, Sluice's own key: the same in all parts of a set, "3-" and a digest of all 3 parts.
+//                      Sets of other programs have no such key. If another program merges a set and splits it
+//                      again, only the first part keeps it, and it is ignored if the number of parts has changed.
 //
 // The first part carries the model's keys and may hold no tensor. Every part is a GGUF file of its own.
 #pragma once
@@ -31,7 +31,7 @@ struct SplitName {
   uint32_t count = 0;   // at least `number`
 
   std::string path() const;
-  // Of another part of the same model.
+  // The path of another part of the same model.
   std::string path(uint32_t of_number) const { return SplitName{prefix, of_number, count}.path(); }
 };
 std::optional<SplitName> parse_split_name(std::string_view path);
@@ -51,13 +51,13 @@ struct SplitLimits {
   uint64_t bytes = 0;  // of tensor data
   uint64_t tensors = 0;
 };
-// How many tensors each part gets, for tensors of these sizes in this order. Each part gets at least one, even if it is
-// larger than the limit.
+// The number of tensors in each part, for tensors of these sizes in this order. Each part gets at least one tensor,
+// even if that tensor exceeds the limit.
 std::vector<size_t> split_tensors(const std::vector<uint64_t>& bytes, const SplitLimits& limits);
-// The keys that make a file this part of a model with so many tensors. The id does not contain a digest yet.
+// The keys for this part of a model with `tensors` tensors. The id does not contain a digest yet.
 std::vector<GgufMetadata::Entry> split_keys(const SplitName& part, size_t tensors);
 inline constexpr std::string_view kSplitIdKey = "sluice.split.id";
-// The id of a set of so many parts. Its length does not depend on the digest.
+// The id of a set with `parts` parts. Its length does not depend on the digest.
 std::string split_id(size_t parts, const ChecksumValue& digest);
 
 // The headers of a GGUF file and, for a split model, of all other parts. Any part may be given.

@@ -1,4 +1,4 @@
-// A tensor as a file's header describes it: what the parsers of GGUF and safetensors give.
+// A tensor as a file's header describes it. The parsers of GGUF and safetensors return it.
 #pragma once
 
 #include <cstdint>

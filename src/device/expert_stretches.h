@@ -31,7 +31,7 @@ class SlotTable {
   explicit SlotTable(uint32_t slots) : held_(slots) {}
   uint32_t size() const { return static_cast<uint32_t>(held_.size()); }
   void fill(uint32_t slot, ExpertId expert);       // the slot holds none, and no other slot holds the expert
-  std::optional<ExpertId> release(uint32_t slot);  // what it held
+  std::optional<ExpertId> release(uint32_t slot);  // returns the expert that the slot held
   std::optional<uint32_t> slot_of(ExpertId expert) const;
 
  private:

@@ -25,7 +25,7 @@ uint32_t logits_below(const Pending& pending, uint32_t end) {
 
 }  // namespace
 
-struct Schedule::Draft {
+struct Schedule::ChunkTotals {
   uint32_t rows = 0;
   uint32_t logits = 0;
   uint32_t adjustments = 0;
@@ -72,11 +72,11 @@ Batch Schedule::chunk(std::span<const Pending> pending) {
   std::erase_if(order, [&](size_t i) { return pending[i].token_class != batch.token_class; });
   order.resize(std::min<size_t>(order.size(), limits_.sequences));
 
-  Draft draft;
+  ChunkTotals totals;
   for (const size_t i : order) batch.portions.push_back({.of = i, .begin = pending[i].next, .end = pending[i].next});
   for (bool grown = true; grown;) {
     grown = false;
-    for (Portion& portion : batch.portions) grown |= extend(draft, pending[portion.of], portion);
+    for (Portion& portion : batch.portions) grown |= extend(totals, pending[portion.of], portion);
   }
   std::erase_if(batch.portions, [](const Portion& portion) { return portion.begin == portion.end; });
   last_filled_ = pending[batch.portions.back().of].id;
@@ -84,24 +84,24 @@ Batch Schedule::chunk(std::span<const Pending> pending) {
 }
 
 // Adds one more block of 64 if the step has room for its rows, logits and adjustments.
-bool Schedule::extend(Draft& draft, const Pending& pending, Portion& portion) const {
+bool Schedule::extend(ChunkTotals& totals, const Pending& pending, Portion& portion) const {
   if (portion.end == pending.end || !portion.complete) return false;
   const uint32_t end = block_end(pending.history, portion.end, pending.end);
   const uint32_t rows = end - portion.end;
   const uint32_t logits = logits_below(pending, end) - portion.logits;
   const uint32_t adjustments = end == pending.end ? pending.adjustments : 0;
-  const uint32_t most = draft.rows == 0 ? std::max(limits_.chunk, limits_.rows) : limits_.chunk;
-  if (draft.rows + rows > most || draft.adjustments + adjustments > limits_.adjustments) return false;
-  const uint32_t logits_left = limits_.logits - draft.logits;
+  const uint32_t most = totals.rows == 0 ? std::max(limits_.chunk, limits_.rows) : limits_.chunk;
+  if (totals.rows + rows > most || totals.adjustments + adjustments > limits_.adjustments) return false;
+  const uint32_t logits_left = limits_.logits - totals.logits;
   // A block with too many logits waits. As the first block of a step it is taken anyway, and computed again for the
   // rest.
-  if (logits > logits_left && draft.rows > 0) return false;
+  if (logits > logits_left && totals.rows > 0) return false;
   portion.complete = logits <= logits_left;
   portion.end = end;
   portion.logits += std::min(logits, logits_left);
-  draft.rows += rows;
-  draft.logits += std::min(logits, logits_left);
-  draft.adjustments += adjustments;
+  totals.rows += rows;
+  totals.logits += std::min(logits, logits_left);
+  totals.adjustments += adjustments;
   return true;
 }
 

@@ -59,11 +59,11 @@ class Schedule {
   Batch next(std::span<const Pending> pending);
 
  private:
-  struct Draft;  // totals of the chunk that is being filled
+  struct ChunkTotals;  // of the chunk that is being filled
   Batch decode_batch(std::span<const Pending> pending);
   void add_drafts(Batch& batch, std::span<const Pending> pending, uint32_t adjustments) const;
   Batch chunk(std::span<const Pending> pending);
-  bool extend(Draft& draft, const Pending& pending, Portion& portion) const;
+  bool extend(ChunkTotals& totals, const Pending& pending, Portion& portion) const;
 
   Limits limits_;
   bool decoded_last_ = false;

@@ -1,22 +1,5 @@
-// tq1_0, tq2_0, q1_0 and q2_0: one or two bits an element under one scale. ggml's types of those names.
-//
-//   tq1_0, 256 elements of -1, 0, 1 (x = d * (digit - 1)), five base-3 digits a byte
-//     byte  0   u8    q[48]     element 32 n + l < 160: digit n of byte l; 160 + 16 n + l < 240: digit n of byte 32 + l
-//          48   u8    last[4]   element 240 + 4 n + l: digit n of byte l
-//          52   f16   d
-//          54
-//   tq2_0, 256 elements: x = d * (q - 1)
-//     byte  0   u8    q[64]     element 128 n + 32 r + l: bits 2 r, 2 r + 1 of byte 32 n + l
-//          64   f16   d
-//          66
-//   q1_0, 128 elements: x = d where the bit is set, else -d
-//     byte  0   f16   d
-//           2   u8    q[16]     element j: bit j % 8 of byte j / 8
-//          18
-//   q2_0, 64 elements: x = d * (q - 1)
-//     byte  0   f16   d
-//           2   u8    q[16]     element j: bits 2 (j % 4), 2 (j % 4) + 1 of byte j / 4
-//          18
+// tq1_0, tq2_0, q1_0 and q2_0: one or two bits an element; all elements of a block share one scale d. Layouts of ggml's
+// TQ1_0, TQ2_0, Q1_0 and Q2_0.
 #pragma once
 
 #include "format/format.h"
@@ -24,6 +7,13 @@
 
 namespace sluice {
 
+// 256 elements of -1, 0 or 1: x = d * (digit - 1). A byte packs five base-3 digits.
+//
+//   byte  0   u8    q[48]     element 32 n + l < 160: digit n of byte l
+//                             element 160 + 16 n + l < 240: digit n of byte 32 + l
+//        48   u8    last[4]   element 240 + 4 n + l: digit n of byte l
+//        52   f16   d
+//        54
 struct TQ1_0 {
   static constexpr Format kFormat = Format::tq1_0;
   static constexpr const char* kName = "tq1_0";
@@ -37,7 +27,7 @@ struct TQ1_0 {
   };
   static_assert(sizeof(Block) == 54);
 
-  // A byte is a fraction of 256: its digits come off the top, one with each multiplication by 3.
+  // A byte is a fraction of 256 in base 3. Multiplying it by 3 carries its next digit out at the top.
   static uint32_t digit(uint8_t byte, uint32_t n) {
     constexpr uint8_t kPowers[5] = {1, 3, 9, 27, 81};
     return static_cast<uint8_t>(byte * kPowers[n]) * 3u >> 8;
@@ -54,6 +44,11 @@ struct TQ1_0 {
   }
 };
 
+// 256 elements: x = d * (q - 1).
+//
+//   byte  0   u8    q[64]     element 128 n + 32 r + l: bits 2 r, 2 r + 1 of byte 32 n + l
+//        64   f16   d
+//        66
 struct TQ2_0 {
   static constexpr Format kFormat = Format::tq2_0;
   static constexpr const char* kName = "tq2_0";
@@ -73,6 +68,11 @@ struct TQ2_0 {
   }
 };
 
+// 128 elements: x = d where the bit is set, else -d.
+//
+//   byte  0   f16   d
+//         2   u8    q[16]     element j: bit j % 8 of byte j / 8
+//        18
 struct Q1_0 {
   static constexpr Format kFormat = Format::q1_0;
   static constexpr const char* kName = "q1_0";
@@ -91,6 +91,11 @@ struct Q1_0 {
   }
 };
 
+// 64 elements: x = d * (q - 1).
+//
+//   byte  0   f16   d
+//         2   u8    q[16]     element j: bits 2 (j % 4), 2 (j % 4) + 1 of byte j / 4
+//        18
 struct Q2_0 {
   static constexpr Format kFormat = Format::q2_0;
   static constexpr const char* kName = "q2_0";

@@ -1,6 +1,6 @@
 // Least squares fits of scales for the encoders of the k and iq4 formats. A fit tries several roundings of a few
-// elements to integers and keeps the scale with the least weighted squared error. Parameters and order of the tries are
-// ggml's (ggml-quants.c), so the errors equal ggml's.
+// elements to integers and keeps the scale with the least weighted squared error. The parameters and the order of the
+// tries are ggml's (ggml-quants.c), so blocks have the same errors as ggml's.
 #pragma once
 
 #include <cmath>
@@ -10,14 +10,14 @@
 
 namespace sluice {
 
-// Magnitudes below this make a block of zeros.
+// A block whose magnitudes are all below this is encoded as zeros.
 inline constexpr float kFitNothing = 1e-15f;
 
 // Sums over elements x with weights w rounded to q.
 struct FitSums {
-  float xq = 0, qq = 0;  // of w x q, of w q q
+  float xq = 0, qq = 0;  // the sums of w x q and of w q q
   float scale() const { return qq > 0 ? xq / qq : 0.0f; }
-  // At its best scale the squared error is sum(w x x) - xq * xq / qq.
+  // With the best scale for these roundings the squared error is sum(w x x) - xq * xq / qq.
   bool better_than(float best) const { return qq > 0 && xq * xq > best * qq; }
   float gain() const { return scale() * xq; }
 };
@@ -26,11 +26,11 @@ struct FitSums {
 struct MinimumFit {
   float scale = 0, minimum = 0;
 };
-// Roundings tried: q of (x - low) / step for steps (high - low) / (levels + first + k * by), k = 0 .. count.
+// The roundings to try: (x - low) / step, for the steps (high - low) / (levels + first + k * by) with k = 0 .. count.
 struct MinimumTries {
   float first, by;
   int count;
-  bool absolute = false;  // the error is the weighted sum of magnitudes, not of squares
+  bool absolute = false;  // the error is the weighted sum of absolute differences, not of squares
 };
 
 // Fits N elements with 0 <= q <= kLevels, minimum >= 0.
@@ -78,7 +78,7 @@ class MinimumFitter {
   float determinant() const { return sum_w_ * sum_qq_ - sum_q_ * sum_q_; }
   bool solvable() const { return determinant() > 0; }
 
-  // The least squares of the current rounding.
+  // The scale and minimum that fit the current rounding best.
   MinimumFit solve() const {
     const float minimum = (sum_q_ * sum_xq_ - sum_qq_ * sum_x_) / determinant();
     if (minimum < 0) return {sum_xq_ / sum_qq_, 0};
@@ -106,7 +106,7 @@ MinimumFit fit_minimum(const float* x, const float* w, const MinimumTries& tries
   return MinimumFitter<kLevels, N>(x, w, tries.absolute).fit(tries);
 }
 
-// x = scale * q with -kLevels <= q < kLevels: the element of largest magnitude goes to about -kLevels.
+// Fits x = scale * q with -kLevels <= q < kLevels. The element of largest magnitude becomes about -kLevels.
 template <int kLevels, int N>
 float fit_signed(const float* x, const float* w) {
   const float farthest = farthest_from_0(x, N);
@@ -132,7 +132,8 @@ float fit_signed(const float* x, const float* w) {
   return kept.scale();
 }
 
-// Like fit_signed with weights x * x, but moves single elements to other integers while that helps, five times at most.
+// Like fit_signed with weights x * x, but it starts from one rounding and then moves single elements to other integers
+// as long as the error falls, in at most five passes.
 template <int kLevels, int N>
 float fit_one_by_one(const float* x) {
   const float farthest = farthest_from_0(x, N);

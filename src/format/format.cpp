@@ -31,7 +31,7 @@ namespace sluice {
 
 namespace {
 
-// Blocks are copied out and in, since rows lie at any address in a mapping.
+// Each block is copied out of the row or into it, because a row in a mapped file may lie at any address.
 template <class Trait>
 void decode_blocks(const std::byte* from, float* to, size_t count) {
   for (size_t i = 0; i < count; i += Trait::kBlockElements) {
@@ -54,7 +54,7 @@ void encode_blocks(const float* from, std::byte* to, size_t count) {
   }
 }
 
-// A format whose numbers need scales that files keep in tensors of their own.
+// A format with a decoder. Its elements alone are not weights yet: files keep their scales in other tensors.
 template <class Trait>
 constexpr FormatInfo readable() {
   FormatInfo info{
@@ -73,6 +73,7 @@ constexpr FormatInfo readable() {
   return info;
 }
 
+// A format in which a model may store weights.
 template <class Trait>
 constexpr FormatInfo computed() {
   FormatInfo info = readable<Trait>();
@@ -92,7 +93,8 @@ constexpr FormatInfo ggml(Format format, const char* name, uint32_t elements, ui
   return {.format = format, .name = name, .block_elements = elements, .block_bytes = bytes, .ggml_type = type};
 }
 
-// In the order of the enumeration. Sizes of the ggml types: ggml-common.h; of the others: the safetensors format page.
+// In the order of the enumeration. The sizes of ggml types are from ggml-common.h, those of the other types from the
+// page of the safetensors format.
 constexpr std::array<FormatInfo, kFormats> kTable = {
     computed<F32>(),
     computed<F16>(),

@@ -1,20 +1,10 @@
-// mxfp4 and nvfp4: 4-bit floats (E2M1: 1 sign, 2 exponent, 1 mantissa bits) under 8-bit floating scales. ggml's MXFP4
-// (OCP microscaling formats) and NVFP4. f4: the same floats as safetensors files keep them, scales elsewhere.
+// mxfp4 and nvfp4: 4-bit floats (E2M1: 1 sign, 2 exponent, 1 mantissa bits) with an 8-bit float as the scale of a
+// block. Layouts of ggml's MXFP4 (OCP microscaling formats) and NVFP4. f4: the same floats in safetensors files, which
+// keep the scales in other tensors.
 //
-//   f4, 2 elements
-//     byte  0   u8    q       the first in the low half
-//           1
-//   mxfp4, 32 elements: x = 2^(e - 127) * q
-//     byte  0   u8    e
-//           1   u8    q[16]   element j in the low half of byte j, element j + 16 in the high half
-//          17
-//   nvfp4, 64 elements; each 16 have a scale: x = d * q
-//     byte  0   u8    d[4]    unsigned E4M3 (bias 7), bit 7 ignored; 0x7f: 0
-//           4   u8    q[32]   element 16 s + j: low half of byte 8 s + j; element 16 s + 8 + j: its high half
-//          36
-//
-// Numbers are kept doubled, as small integers, and scales halved: the same products, and ggml's. mxfp4's encoder is
-// ggml's too: the scale puts the largest magnitude between 4 and 8 steps, each element goes to the nearest number.
+// The table of E2M1 values holds each value doubled, so that all are integers, and scales are halved to match. The
+// products stay the same, bit for bit those of ggml. The encoder of mxfp4 is ggml's: it chooses the scale so that the
+// largest magnitude is between 4 and 8 steps, and rounds each element to the nearest value.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +21,10 @@ inline constexpr int8_t kDoubledE2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, 
 // The sign of zero is dropped, as ggml does.
 inline float doubled_e2m1(uint32_t bits) { return static_cast<float>(kDoubledE2M1[bits & 15]); }
 
+// 2 elements.
+//
+//   byte  0   u8    q         the first element in the low half
+//         1
 struct F4 {
   static constexpr Format kFormat = Format::f4;
   static constexpr const char* kName = "f4";
@@ -49,12 +43,17 @@ struct F4 {
   }
 };
 
+// 32 elements: x = 2^(e - 127) * q.
+//
+//   byte  0   u8    e
+//         1   u8    q[16]     element j in the low half of byte j, element j + 16 in the high half
+//        17
 struct MXFP4 {
   static constexpr Format kFormat = Format::mxfp4;
   static constexpr const char* kName = "mxfp4";
   static constexpr uint32_t kBlockElements = 32;
   static constexpr int kGgmlType = 39;
-  static constexpr float kLargest = 0x1.8p127f;  // larger ones become this
+  static constexpr float kLargest = 0x1.8p127f;  // larger magnitudes are clamped to this
 
   struct Block {
     uint8_t e;
@@ -62,7 +61,7 @@ struct MXFP4 {
   };
   static_assert(sizeof(Block) == 17);
 
-  // 2^(e - 128); below e = 2 a subnormal f32.
+  // 2^(e - 128), which is a subnormal f32 for e < 2.
   static constexpr float half_scale(uint8_t e) {
     return std::bit_cast<float>(e < 2 ? 0x200000u << e : static_cast<uint32_t>(e - 1) << 23);
   }
@@ -83,7 +82,7 @@ struct MXFP4 {
   }
 
  private:
-  // The first of equally near ones, so that zero has no sign.
+  // Among equally near values the first wins, so that zero has no sign.
   static uint32_t nearest_e2m1(float x, float d) {
     uint32_t best = 0;
     for (uint32_t q = 1; q < 16; ++q)
@@ -92,6 +91,11 @@ struct MXFP4 {
   }
 };
 
+// 64 elements; each 16 share a scale: x = d * q.
+//
+//   byte  0   u8    d[4]      unsigned E4M3 (bias 7), bit 7 ignored; 0x7f means 0
+//         4   u8    q[32]     element 16 s + j: low half of byte 8 s + j; element 16 s + 8 + j: its high half
+//        36
 struct NVFP4 {
   static constexpr Format kFormat = Format::nvfp4;
   static constexpr const char* kName = "nvfp4";

@@ -1,5 +1,5 @@
-// Conversions between f32 and the two 16-bit floats, as bit patterns: rounding to nearest, ties to even; infinities and
-// the sign of zero kept; a NaN stays a (quiet) NaN.
+// Conversions between f32 and the two 16-bit floats, as bit patterns. They round to nearest, ties to even. Infinities
+// and the sign of zero are kept, and a NaN stays a (quiet) NaN.
 //
 //   f16   1 sign, 5 exponent (bias 15), 10 mantissa bits; IEEE 754 binary16
 //   bf16  the upper half of an f32
@@ -14,7 +14,7 @@ constexpr float f32_from_bf16(uint16_t bits) { return std::bit_cast<float>(uint3
 
 constexpr uint16_t bf16_from_f32(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40);  // rounding could hide a NaN
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40);  // rounding could lose a NaN
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 

@@ -1,4 +1,4 @@
-// i8: signed integers of 8 bits, one element a block. Their scales lie in tensors of their own.
+// i8: signed integers of 8 bits, one element a block. Files keep the scales in other tensors.
 #pragma once
 
 #include "format/format.h"

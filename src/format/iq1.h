@@ -1,17 +1,6 @@
-// iq1_s and iq1_m: 256 elements as entries of a code-book of -1, 0, 1, eight elements each, moved up or down by 1/8,
-// under 3-bit scales: x = d * (2 scale + 1) * (entry +- 1/8). ggml's IQ1_S and IQ1_M. Group g is elements
-// [8 g, 8 g + 8).
-//
-//   iq1_s; scale and shift for each 32
-//     byte  0   f16   d
-//           2   u8    entry[32]    low 8 bits
-//          34   u16   high[8]      of 32 elements: bits 3 (g % 4) .. 3 (g % 4) + 2 the high bits of entry g, 12 .. 14
-//          the 50                      scale, bit 15 set: down
-//   iq1_m; scale for each 16, shift for each 8
-//     byte  0   u8    entry[32]    low 8 bits
-//          32   u8    high[16]     group g: half g % 2 of byte g / 2: 3 high bits of the entry, then 1 for down
-//          48   u16   scales[4]    part p: bits 3 (p % 4) .. 3 (p % 4) + 2 of word p / 4; bits 12 .. 15 of word n: bits
-//          56                      4 n .. 4 n + 3 of d, an f16
+// iq1_s and iq1_m: 256 elements in groups of eight; group g is elements [8 g, 8 g + 8). Each group is an 11-bit index
+// of an entry of a code-book. An entry is eight numbers of -1, 0, 1, all moved up or down by 1/8. Scales have 3 bits:
+// x = d * (2 scale + 1) * (entry +- 1/8). Layouts of ggml's IQ1_S and IQ1_M.
 #pragma once
 
 #include "format/format.h"
@@ -22,6 +11,13 @@ namespace sluice {
 
 inline constexpr float kIq1Shift = 0.125f;
 
+// Each 32 elements share a scale and a shift.
+//
+//   byte  0   f16   d
+//         2   u8    entry[32]    low 8 bits of the index of group g
+//        34   u16   high[8]      one word for 32 elements: bits 3 (g % 4) .. 3 (g % 4) + 2: high bits of the index of
+//                                group g; bits 12 .. 14: scale; bit 15: 1 moves down, 0 moves up
+//        50
 struct IQ1_S {
   static constexpr Format kFormat = Format::iq1_s;
   static constexpr const char* kName = "iq1_s";
@@ -47,6 +43,13 @@ struct IQ1_S {
   }
 };
 
+// Each 16 elements (part p) share a scale, and each group has a shift of its own.
+//
+//   byte  0   u8    entry[32]    low 8 bits of the index of group g
+//        32   u8    high[16]     half g % 2 of byte g / 2: high 3 bits of the index of group g, then 1 for down
+//        48   u16   scales[4]    bits 3 (p % 4) .. 3 (p % 4) + 2 of word p / 4: scale of part p
+//                                bits 12 .. 15 of word n: bits 4 n .. 4 n + 3 of d, an f16
+//        56
 struct IQ1_M {
   static constexpr Format kFormat = Format::iq1_m;
   static constexpr const char* kName = "iq1_m";

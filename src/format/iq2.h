@@ -1,24 +1,6 @@
-// iq2_xxs, iq2_xs and iq2_s: 256 elements as entries of a code-book, eight elements each, with signs beside them, and a
-// 4-bit scale: x = +-d * (scale + 1/2) / 4 * entry. ggml's IQ2_XXS, IQ2_XS and IQ2_S. Group g is elements [8 g, 8 g +
-// 8).
-//
-//   iq2_xxs; a scale for each 32
-//     byte  0   f16   d
-//           2   8 times: u8 entry[4], then u32: bits 7 g .. 7 g + 6 the signs (even_signs) of group g % 4, 28 .. 31
-//           scale
-//          66
-//   iq2_xs; a scale for each 16
-//     byte  0   f16   d
-//           2   u16   entry[32]    bits 0 .. 8; bits 9 .. 15: signs (even_signs)
-//          66   u8    scales[8]    part p: half p % 2 of byte p / 2
-//          74
-//   iq2_s; a scale for each 16
-//     byte  0   f16   d
-//           2   u8    entry[32]    low 8 bits
-//          34   u8    signs[32]
-//          66   u8    high[8]      bits 2 (g % 4), 2 (g % 4) + 1 of byte g / 4: high 2 bits of entry g
-//          74   u8    scales[8]    as iq2_xs
-//          82
+// iq2_xxs, iq2_xs and iq2_s: 256 elements in groups of eight; group g is elements [8 g, 8 g + 8). Each group is the
+// index of an entry of a code-book, which gives eight magnitudes, and eight signs. Scales have 4 bits.
+// x = +-d * (scale + 1/2) / 4 * entry. Layouts of ggml's IQ2_XXS, IQ2_XS and IQ2_S.
 #pragma once
 
 #include "format/format.h"
@@ -27,6 +9,13 @@
 
 namespace sluice {
 
+// Each 32 elements (four groups) share a scale.
+//
+//   byte  0   f16   d
+//         2   parts[8], each for 32 elements:
+//               u8    entry[4]   index of group g % 4
+//               u32   bits       bits 7 (g % 4) .. 7 (g % 4) + 6: signs (even_signs) of the group; bits 28 .. 31: scale
+//        66
 struct IQ2_XXS {
   static constexpr Format kFormat = Format::iq2_xxs;
   static constexpr const char* kName = "iq2_xxs";
@@ -37,7 +26,7 @@ struct IQ2_XXS {
     uint16_t d;
     struct Part32 {
       uint8_t entry[4];
-      uint16_t low, high;  // of the u32, which is not aligned
+      uint16_t low, high;  // halves of the u32, which is not aligned
     } parts[8];
   };
   static_assert(sizeof(Block) == 66);
@@ -54,6 +43,12 @@ struct IQ2_XXS {
   }
 };
 
+// Each 16 elements (part p) share a scale.
+//
+//   byte  0   f16   d
+//         2   u16   entry[32]    bits 0 .. 8: index of group g; bits 9 .. 15: its signs (even_signs)
+//        66   u8    scales[8]    half p % 2 of byte p / 2: scale of part p
+//        74
 struct IQ2_XS {
   static constexpr Format kFormat = Format::iq2_xs;
   static constexpr const char* kName = "iq2_xs";
@@ -77,6 +72,14 @@ struct IQ2_XS {
   }
 };
 
+// Each 16 elements (part p) share a scale.
+//
+//   byte  0   f16   d
+//         2   u8    entry[32]    low 8 bits of the index of group g
+//        34   u8    signs[32]    signs of group g
+//        66   u8    high[8]      bits 2 (g % 4), 2 (g % 4) + 1 of byte g / 4: high 2 bits of the index of group g
+//        74   u8    scales[8]    half p % 2 of byte p / 2: scale of part p
+//        82
 struct IQ2_S {
   static constexpr Format kFormat = Format::iq2_s;
   static constexpr const char* kName = "iq2_s";

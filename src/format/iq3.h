@@ -1,18 +1,6 @@
-// iq3_xxs and iq3_s: 256 elements as entries of a code-book, four elements each, with signs beside them, and a 4-bit
-// scale for each 32. ggml's IQ3_XXS and IQ3_S. Quad e is elements [4 e, 4 e + 4), group g elements [8 g, 8 g + 8).
-//
-//   iq3_xxs: x = +-d * (scale + 1/2) / 2 * entry
-//     byte  0   f16   d
-//           2   u8    entry[64]
-//          66   u32   bits[8]      of 32 elements: bits 7 g .. 7 g + 6 the signs (even_signs) of group g % 4, 28 .. 31
-//          98                      the scale
-//   iq3_s: x = +-d * (2 scale + 1) * entry
-//     byte  0   f16   d
-//           2   u8    entry[64]    low 8 bits
-//          66   u8    high[8]      bit e % 8 of byte e / 8: the ninth bit of entry e
-//          74   u8    signs[32]    by group
-//         106   u8    scales[4]    scale s: half s % 2 of byte s / 2
-//         110
+// iq3_xxs and iq3_s: 256 elements. Each quad of four elements is the index of an entry of a code-book, which gives four
+// magnitudes. Each group of eight elements has eight signs, and each 32 elements share a 4-bit scale. Quad e is
+// elements [4 e, 4 e + 4), group g is elements [8 g, 8 g + 8). Layouts of ggml's IQ3_XXS and IQ3_S.
 #pragma once
 
 #include "format/format.h"
@@ -21,6 +9,13 @@
 
 namespace sluice {
 
+// x = +-d * (scale + 1/2) / 2 * entry.
+//
+//   byte  0   f16   d
+//         2   u8    entry[64]    index of quad e
+//        66   u32   bits[8]      one word for 32 elements: bits 7 (g % 4) .. 7 (g % 4) + 6: signs (even_signs) of
+//                                group g; bits 28 .. 31: scale
+//        98
 struct IQ3_XXS {
   static constexpr Format kFormat = Format::iq3_xxs;
   static constexpr const char* kName = "iq3_xxs";
@@ -30,7 +25,7 @@ struct IQ3_XXS {
   struct Block {
     uint16_t d;
     uint8_t entry[64];
-    uint16_t bits[8][2];  // low and high halves of the u32, which are not aligned
+    uint16_t bits[8][2];  // low and high half of each u32, which is not aligned
   };
   static_assert(sizeof(Block) == 98);
 
@@ -44,6 +39,14 @@ struct IQ3_XXS {
   }
 };
 
+// x = +-d * (2 scale + 1) * entry.
+//
+//   byte  0   f16   d
+//         2   u8    entry[64]    low 8 bits of the index of quad e
+//        66   u8    high[8]      bit e % 8 of byte e / 8: the ninth bit of the index of quad e
+//        74   u8    signs[32]    signs of group g
+//       106   u8    scales[4]    half s % 2 of byte s / 2: scale of elements [32 s, 32 s + 32)
+//       110
 struct IQ3_S {
   static constexpr Format kFormat = Format::iq3_s;
   static constexpr const char* kName = "iq3_s";

@@ -1,4 +1,4 @@
-// The encoders of iq4_nl and iq4_xs, as ggml's without importances.
+// The encoders of iq4_nl and iq4_xs, equal to ggml's without an importance matrix.
 #include "format/iq4.h"
 
 #include "format/fit.h"
@@ -7,7 +7,7 @@ namespace sluice {
 
 namespace {
 
-// The higher of two that are equally near.
+// The index of the nearest of the sixteen numbers; the higher of two that are equally near.
 uint8_t nearest_number(float x) {
   uint8_t q = 0;
   while (q < 15 && x - IQ4_NL::kNumbers[q] >= IQ4_NL::kNumbers[q + 1] - x) ++q;
@@ -25,7 +25,7 @@ FitSums sums_of(const float* x, float inverse) {
   return sums;
 }
 
-// The scale of 32 elements.
+// The scale that fits these 32 elements best.
 float fit_numbers(const float* x) {
   const float farthest = farthest_from_0(x, 32);
   if (!(std::fabs(farthest) >= kFitNothing)) return 0;

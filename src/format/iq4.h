@@ -1,4 +1,4 @@
-// iq4_nl and iq4_xs: 4-bit indices into sixteen numbers that lie closer together near 0. ggml's IQ4_NL and IQ4_XS.
+// iq4_nl and iq4_xs: 4-bit indices of sixteen fixed numbers, which are denser near 0. Layouts of ggml's IQ4_NL, IQ4_XS.
 //
 //   iq4_nl, 32 elements: x = d * kNumbers[q]
 //     byte  0   f16   d

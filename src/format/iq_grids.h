@@ -1,6 +1,6 @@
 // The code-books of the iq formats (ggml-common.h): lists of short vectors that blocks refer to by index.
 //
-// An entry holds one digit an element, element j in the j-th lowest bits:
+// An entry packs one digit an element. Element 0 is in the lowest bits, element 1 in the next, and so on.
 //   iq2, iq1   8 elements of 2 bits   digit 0, 1, 2: magnitudes 8, 25, 43 (iq2), numbers -1, 0, 1 (iq1)
 //   iq3        4 elements of 3 bits   digit g: 4, 12, 20, 28, 36, 44, 52, 62 (iq3_xxs), 2 g + 1 (iq3_s)
 #pragma once
@@ -28,7 +28,7 @@ inline float iq3xxs_magnitude(uint16_t entry, uint32_t j) {
 }
 inline float iq3s_magnitude(uint16_t entry, uint32_t j) { return static_cast<float>(entry >> 3 * j & 7) * 2.0f + 1.0f; }
 
-// Signs of eight elements from seven bits: the eighth makes the number of minus signs even.
+// The signs of eight elements, of which seven bits are stored: the eighth makes the number of minus signs even.
 constexpr uint32_t even_signs(uint32_t seven) { return seven | (0x6996u >> ((seven ^ seven >> 4) & 15) & 1) << 7; }
 
 inline float with_sign(float magnitude, uint32_t signs, uint32_t j) { return signs >> j & 1 ? -magnitude : magnitude; }

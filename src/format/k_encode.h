@@ -1,5 +1,5 @@
-// Shared by the encoders of q4_k and q5_k, which are ggml's without importances: the scales and minima of each 32
-// elements, and the integers that follow from them.
+// Shared by the encoders of q4_k and q5_k, which are ggml's without an importance matrix: first the scale and minimum
+// of each 32 elements, then the integers q.
 #pragma once
 
 #include "format/fit.h"
@@ -36,7 +36,7 @@ KScales fit_k_scales(const float* from, const MinimumTries& tries) {
   return found;
 }
 
-// The integers of the 32 elements of scale s.
+// The integers q of the 32 elements under scale s.
 template <int kLevels>
 void round_to_k_scale(const float* x, const KScales& scales, uint32_t s, uint8_t (&q)[32]) {
   const float step = f32_from_f16(scales.d) * static_cast<float>(scales.pairs[s].scale);

@@ -1,9 +1,9 @@
 // The 6-bit scales and minima that q4_k and q5_k keep for each 32 of their 256 elements: eight pairs in 12 bytes.
 //
-//   pair s < 4    scale: low 6 bits of byte s;        minimum: low 6 bits of byte s + 4
-//   pair s >= 4   low 4 bits of each in byte s + 4 (scale in the low half); high 2 bits in the top of byte s - 4
-//   (scale)
-//                 and of byte s (minimum)
+//   pair s < 4    scale:    low 6 bits of byte s
+//                 minimum:  low 6 bits of byte s + 4
+//   pair s >= 4   scale:    low 4 bits in the low half of byte s + 4, high 2 bits in the top of byte s - 4
+//                 minimum:  low 4 bits in the high half of byte s + 4, high 2 bits in the top of byte s
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline KScale k_scale(const uint8_t* bytes, uint32_t s) {
           static_cast<uint8_t>(bytes[s + 4] >> 4 | bytes[s] >> 6 << 4)};
 }
 
-// Into bytes that begin as zeros; each pair once.
+// Writes pair s. The bytes must begin as zeros, and each pair may be written once.
 inline void set_k_scale(uint8_t* bytes, uint32_t s, KScale pair) {
   if (s < 4) {
     bytes[s] |= pair.scale;

@@ -1,4 +1,4 @@
-// The encoder of q3_k, as ggml's without importances.
+// The encoder of q3_k, equal to ggml's without an importance matrix.
 #include "format/q3_k.h"
 
 #include "format/fit.h"

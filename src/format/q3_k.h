@@ -2,8 +2,9 @@
 //
 //   byte  0   u8    high[32]    element 32 s + l: bit s of byte l, the third bit of q
 //        32   u8    q[64]       element 128 n + 32 r + l: bits 2 r, 2 r + 1 of byte 32 n + l
-//        96   u8    scales[12]  part g: low 4 bits in half g / 8 of byte g % 8, high 2 bits at bit g / 4 * 2 of byte
-//       108   f16   d           8 + g % 4
+//        96   u8    scales[12]  scale g: low 4 bits in half g / 8 of byte g % 8
+//                               high 2 bits at bit g / 4 * 2 of byte 8 + g % 4
+//       108   f16   d
 //       110
 #pragma once
 

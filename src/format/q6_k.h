@@ -1,8 +1,7 @@
 // q6_k: 256 elements; each 16 have a signed 8-bit scale: x = d * scale * (q - 32). ggml's Q6_K.
 //
-//   byte  0   u8    low[128]    element 128 n + 32 r + l: the low 4 bits of q, in half r / 2 of byte 64 n + 32 (r % 2)
-//   + l
-//       128   u8    high[64]    its high 2 bits: bits 2 r, 2 r + 1 of byte 32 n + l
+//   byte  0   u8    low[128]    element 128 n + 32 r + l: low 4 bits of q in half r / 2 of byte 64 n + 32 (r % 2) + l
+//       128   u8    high[64]    element 128 n + 32 r + l: high 2 bits of q in bits 2 r, 2 r + 1 of byte 32 n + l
 //       192   i8    scales[16]
 //       208   f16   d
 //       210

@@ -4,8 +4,8 @@
 //         2   i8    q[32]
 //        34
 //
-// The encoder divides by the scale before it is rounded to f16, rounds half away from zero, and gives a block of zeros
-// the scale 0.
+// The encoder divides by the scale as f32, before that is rounded to f16. It rounds halves away from zero. A block of
+// zeros gets the scale 0.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct Q8_0 {
   }
 
  private:
-  // Clamped first: a NaN, or the infinite inverse of a subnormal scale, must not reach the conversion.
+  // The value is clamped first, because NaN and infinity (the inverse of a subnormal scale) have no integer.
   static int8_t round_to_int8(float x) {
     return static_cast<int8_t>(std::round(x >= -127.0f ? std::min(x, 127.0f) : x < 0 ? -127.0f : 0.0f));
   }

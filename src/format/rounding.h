@@ -1,5 +1,5 @@
-// How encoders turn numbers into integers. The input may be infinite or NaN, which must not reach a conversion. NaN
-// becomes `low`.
+// How encoders turn numbers into integers. The input may be infinite or NaN, so it is clamped before the conversion:
+// NaN becomes `low`.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,8 @@
 
 namespace sluice {
 
-// Half to even. |low| and |high| are below 2^22: adding 1.5 * 2^23 makes the f32 adder round at the last integer bit.
+// Rounds halves to even. |low| and |high| must be below 2^22, so that adding 1.5 * 2^23 makes the f32 adder round at
+// the last integer bit.
 inline int nearest(float x, int low, int high) {
   if (!(x >= static_cast<float>(low))) return low;
   if (x >= static_cast<float>(high)) return high;
@@ -15,7 +16,7 @@ inline int nearest(float x, int low, int high) {
   return static_cast<int>((x + kShift) - kShift);
 }
 
-// Towards zero.
+// Rounds towards zero.
 inline int truncated(float x, int low, int high) {
   if (!(x >= static_cast<float>(low))) return low;
   return x >= static_cast<float>(high) ? high : static_cast<int>(x);
@@ -23,8 +24,8 @@ inline int truncated(float x, int low, int high) {
 
 inline float inverse_or_0(float x) { return x != 0.0f ? 1.0f / x : 0.0f; }
 
-// The element of largest magnitude, with its sign; the first of equal ones. It takes two loops, because clang 19 (-O3)
-// miscompiles one loop that keeps the largest so far.
+// The element of largest magnitude, with its sign; the first of equal magnitudes. There are two loops, because clang 19
+// (-O3) miscompiles one loop that keeps the largest element so far.
 inline float farthest_from_0(const float* x, uint32_t n) {
   float largest = 0;
   for (uint32_t i = 0; i < n; ++i) largest = std::fmax(largest, std::fabs(x[i]));

@@ -1,13 +1,13 @@
-// u2 ... u6: unsigned integers of few bits, as MLX packs them into 32-bit words; and u8. Their scales and offsets lie
-// in tensors of their own.
+// u2 ... u6: unsigned integers of few bits, as MLX packs them into 32-bit words; and u8. Files keep the scales and
+// offsets in other tensors.
 //
 //   uN, 32 elements
 //     byte  0   u8    q[4 N]   one string of bits, lowest first: element j is bits N j to N j + N - 1
 //         4 N
 //   u8, 1 element
 //
-// Source: mlx, affine_quantize: 2, 4 and 8 bits fill words evenly, 3, 5 and 6 bits straddle their borders; on a
-// little-endian machine both are this string.
+// Source: mlx, affine_quantize. Elements of 2, 4 and 8 bits fill words evenly; elements of 3, 5 and 6 bits straddle the
+// borders of words. On a little-endian machine both are this string of bits.
 #pragma once
 
 #include "format/format.h"

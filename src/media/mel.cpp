@@ -27,7 +27,7 @@ size_t reversed_bits(size_t i) {
   return out;
 }
 
-// Products are written out: std::complex multiplies by a library call that looks for infinities.
+// Products are written out, because std::complex multiplies by a library call that checks for infinities.
 Complex product(Complex a, Complex b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
@@ -111,7 +111,7 @@ void make_frame(const Tables& tables, const std::vector<float>& samples, int64_t
 
 MelFrames log_mel(const Sound& sound) {
   CHECK(sound.rate == kMelRate);
-  // Half a frame of zeros stands in front; a frame counts where one more sample follows it.
+  // Half a frame of zeros goes before the sound. A frame counts only if one more sample follows it.
   constexpr size_t lead = kFrame / 2;
   const auto count = [](size_t samples) { return samples < lead + 1 ? 0 : (samples - lead - 1) / kHop + 1; };
   const size_t n = sound.samples.size();

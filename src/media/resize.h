@@ -1,7 +1,7 @@
-// Resizing pictures as the processors of models do it, to the bit: antialiased bicubic interpolation (a = -0.5) of
-// 8-bit numbers, columns first, then rows, each pass rounded to 8 bits. Pillow and torchvision differ only in how
-// precisely they keep the weights: Pillow in 22 bits, torchvision in as many as let the largest weight fit into 16
-// bits. All sums are of integers, so every machine computes the same picture.
+// Resizes pictures bit for bit as the image processors of models do: antialiased bicubic interpolation (a = -0.5) of
+// 8-bit numbers, columns first, then rows, each pass rounded to 8 bits. Pillow and torchvision differ only in the
+// precision of the weights: Pillow uses 22 bits, torchvision as many bits as let the largest weight fit into 16 bits.
+// All sums are integers, so every machine computes the same picture.
 #pragma once
 
 #include "media/picture.h"

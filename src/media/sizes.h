@@ -14,8 +14,8 @@ struct PictureSize {
   bool operator==(const PictureSize&) const = default;
 };
 
-// Gemma 4: scaled to the area of `max_rows` blocks, each side rounded down to whole blocks. A picture that is too
-// narrow for one block gets one, and its long side is as many blocks long as the sides' ratio says.
+// Gemma 4: the picture is scaled to the area of `max_rows` blocks, and each side is rounded down to whole blocks. If
+// one side would be less than a block, it becomes one block, and the long side follows from the ratio of the sides.
 PictureSize size_for_rows(PictureSize picture, uint32_t block, uint32_t max_rows);
 
 struct PixelRange {
@@ -23,8 +23,8 @@ struct PixelRange {
   uint64_t most = 0;
 };
 
-// Qwen: each side rounded to whole blocks. Where that leaves the range of pixels, both sides are scaled to its edge and
-// rounded inwards. An error where one side is more than 200 times the other.
+// Qwen: each side is rounded to whole blocks. If the picture is then outside the range of pixels, both sides are scaled
+// to the edge of the range and rounded inwards. Fails if one side is more than 200 times the other.
 Result<PictureSize> size_for_pixels(PictureSize picture, uint32_t block, PixelRange pixels);
 
 }  // namespace sluice

@@ -9,7 +9,7 @@ constexpr const char* kJoin = "draft.fc";
 constexpr const char* kEmbeddingHalf = "draft.fc.embedding";
 constexpr const char* kHiddenHalf = "draft.fc.hidden";
 
-// Half of the columns, where a row can be cut there.
+// The first or second half of the columns. Fails when the middle of a row falls inside a block.
 Result<TensorSource> half(const TensorSource& whole, uint32_t which) {
   const uint32_t columns = whole.shape.columns / 2, first = which * columns;
   TensorSource half = whole;
@@ -20,7 +20,7 @@ Result<TensorSource> half(const TensorSource& whole, uint32_t which) {
   for (WeightPart& part : half.parts) {
     if (!whole_blocks) break;
     const uint32_t numbers = first / part.block_columns;
-    if (part.block_columns >= whole.shape.columns) continue;  // one number for the row
+    if (part.block_columns >= whole.shape.columns) continue;  // both halves share the row's number
     whole_blocks =
         whole_blocks && columns % part.block_columns == 0 && numbers % format_info(part.format).block_elements == 0;
     part.bytes += row_bytes(part.format, numbers);

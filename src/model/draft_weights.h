@@ -1,7 +1,7 @@
-// Weights of a head for multi-token prediction: its own, and those that it shares with the text model.
+// Weights of a head for multi-token prediction: its own weights, and those that it shares with the text model.
 //
-// Its first matrix joins an embedding and a hidden row that follow one another; a program takes it as two matrices of
-// half the columns, whose results it adds. They are used where they lie.
+// The first matrix of the head multiplies an embedding and a hidden row, joined into one row. The program uses the left
+// and the right half of its columns as two matrices and adds the results. Neither half is copied.
 #pragma once
 
 #include <utility>
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// embedding half * e + hidden half * h, of the matrix [hidden, 2 hidden] in the table as "draft.fc".
+// left half * e + right half * h, for the matrix [hidden, 2 hidden] that the weight table names "draft.fc".
 Value join_for_draft(Recorder& recorder, Value e, Value h);
 
 class DraftWeights final : public WeightSource {

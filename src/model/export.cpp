@@ -17,8 +17,8 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kQuantizationVersion = 2;
 
-// The name under which a weight is written: one that keeps it as its source does or, where that is no GGUF file, by
-// itself.
+// The name under which a weight is written: the first one whose tensor has the same layout as the source's. A source
+// that is not GGUF may also take a name whose tensor is the weight alone.
 const SourceName& written_name(const WeightRow& row, const SourceName& source, bool from_gguf) {
   const auto& names = row.gguf;
   const auto name = std::ranges::find_if(
@@ -27,7 +27,7 @@ const SourceName& written_name(const WeightRow& row, const SourceName& source, b
   return *name;
 }
 
-// Each expert's matrix transposed, in f32: matrices so stored are small.
+// Each expert's matrix transposed, in f32. Only small matrices are stored that way, so the copy is cheap.
 ExportTensor transposed_copy(const ExportTensor& tensor) {
   const WeightShape& from = tensor.source.shape;
   const uint64_t elements = uint64_t{from.rows} * from.columns;
@@ -50,13 +50,13 @@ ExportTensor transposed_copy(const ExportTensor& tensor) {
   return copy;
 }
 
-// The name under which a weight is written where each expert is a tensor of its own; null: it has no experts.
+// The name under which a weight is written with one tensor for each expert; null: the weight has no experts.
 const SourceName* name_of_each_expert(const WeightRow& row) {
   const auto name = std::ranges::find_if(row.gguf, is_of_each_expert, &SourceName::name);
   return name == row.gguf.end() ? nullptr : &*name;
 }
 
-// Their formats are still to be chosen.
+// All tensors to write. choose_formats sets their formats later.
 std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout) {
   std::vector<ExportTensor> tensors;
   for (const MadeTensor& made : model.family_model().gguf_made_tensors) {
@@ -93,7 +93,7 @@ std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout
   return tensors;
 }
 
-// A key of the architecture: a number, or the first of a list with one a layer; 0 without it.
+// The value of a key of the family: a number, or the first of a list with one number a layer; 0 if there is no key.
 uint32_t family_number(const std::vector<GgufMetadata::Entry>& keys, const std::string& name) {
   const auto key = std::ranges::find(keys, name, &GgufMetadata::Entry::name);
   if (key == keys.end() || element_count(key->value) == 0) return 0;
@@ -119,7 +119,7 @@ MixFacts mix_facts(const Family& family, const std::vector<GgufMetadata::Entry>&
 
 constexpr std::string_view kEachExpert = ".*.";
 
-// What mixes and rules know the tensor of all experts by.
+// The name that mixes and rules use: that of the tensor with all experts.
 std::string stacked_name(const std::string& name) {
   const size_t at = name.find(kEachExpert);
   return at == std::string::npos ? name : cat(name.substr(0, at), "_exps.", name.substr(at + kEachExpert.size()));
@@ -155,7 +155,8 @@ ExportTensor tensor_of_expert(const ExportTensor& all, uint32_t expert) {
   return one;
 }
 
-// Tensors of the experts of one layer follow one another in `tensors`; they go behind all others.
+// Reorders tensors for the packed layout: those of experts go behind all others, grouped by layer and expert. In
+// `tensors`, those of one layer's experts must be neighbours.
 std::vector<ExportTensor> packed(std::vector<ExportTensor> tensors) {
   std::vector<ExportTensor> all, experts;
   for (ExportTensor& tensor : tensors) (is_of_each_expert(tensor.name) ? experts : all).push_back(std::move(tensor));
@@ -214,7 +215,7 @@ void set_key(std::vector<GgufMetadata::Entry>& keys, std::string_view name, uint
     keys.push_back({std::string(name), value});
 }
 
-// A head is written among the blocks, also where the file that was read has it elsewhere and does not count it.
+// The file that is written counts the draft head as one of its blocks, even if the file that was read does not.
 void count_draft_head(const Family& family, const FamilyModel& model, std::vector<GgufMetadata::Entry>& keys) {
   const std::string blocks = cat(family.name, ".block_count"), heads = cat(family.name, ".nextn_predict_layers");
   if (std::ranges::find(keys, heads, &GgufMetadata::Entry::name) != keys.end()) return;
@@ -249,7 +250,7 @@ bool is_copied(const ExportTensor& tensor) {
   return tensor.source.format == tensor.format && tensor.source.parts.empty() && !tensor.heads.columns;
 }
 
-// Decodes and encodes rows, counted through all experts. One a thread.
+// Decodes and encodes rows. A row's number counts through all experts. Each thread has a converter of its own.
 class RowConverter {
  public:
   explicit RowConverter(const ExportTensor& tensor)
@@ -279,7 +280,7 @@ class RowConverter {
  private:
   const ExportTensor& tensor_;
   std::vector<float> values_;
-  std::vector<float> ordered_;  // of a tensor whose columns are written in another order
+  std::vector<float> ordered_;  // a row with its columns reordered; empty if the order stays
 };
 
 }  // namespace

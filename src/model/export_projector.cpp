@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kQuantization = 2;  // general.quantization_version
 
-// Matrices that are f32 in every such file: tables of positions, convolutions and the projection behind those.
+// Matrices that are f32 in every mmproj file: position tables, convolutions, and the projection behind convolutions.
 constexpr std::string_view kAlwaysF32[] = {"position_embd", "patch_embd", "conv1d", "conv_dw"};
 constexpr std::string_view kBehindConvolutions = "a.input_projection";
 
@@ -49,7 +49,7 @@ std::vector<float> negated(const TensorSource& vector) {
   return values;
 }
 
-// A weight under the first of its names, which is llama.cpp's.
+// A weight under the first of its GGUF names, which is llama.cpp's.
 ExportTensor stored_tensor(const BoundWeight& weight) {
   const SourceName& name = weight.row.gguf.front();
   CHECK(name.is_whole() && weight.source.is_whole());
@@ -75,13 +75,13 @@ void add_tensors(const BoundWeights& weights, const std::vector<ProjectorTensor>
   }
 }
 
-// The file type is the format of the matrices.
+// general.file_type: the format of the matrices.
 uint32_t file_type_of(const std::vector<ExportTensor>& tensors) {
   const auto matrix = std::ranges::find_if(tensors, [](const auto& one) { return one.format != Format::f32; });
   return *file_type_by_name(format_name(matrix == tensors.end() ? Format::f32 : matrix->format));
 }
 
-// Towers that the checkpoint has whole.
+// The towers to write. Fails when one of them is not complete or cannot be written.
 Result<std::vector<const FamilyProgram*>> towers_of(const Model& model) {
   const std::string& path = model.checkpoint().path();
   std::vector<const FamilyProgram*> towers;

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// One sampling default under its names in generation_config.json and GGUF. Others write -1 for "off"; our "off" is 0.
+// One sampling default with its names in generation_config.json and GGUF. Files may write -1 for "off"; here it is 0.
 struct SamplingField {
   const char* hugging_face;
   const char* gguf;
@@ -36,7 +36,7 @@ std::optional<double> scalar(const GgufValue& value) {
       value);
 }
 
-// A default is advice. A meaningless one does not refuse the model.
+// A sampling default is advice only, so a meaningless one is noted and the model still opens.
 void store_sampling(const SamplingField& field, const std::string& where, const char* name, std::optional<double> value,
                     ModelFacts& facts) {
   const bool whole = field.whole != nullptr;
@@ -69,7 +69,7 @@ void read_sampling_gguf(const Checkpoint& checkpoint, ModelFacts& facts) {
   }
 }
 
-// A token outside the vocabulary never occurs, so it needs neither stop nor suppression.
+// A token outside the vocabulary is never sampled, so it is left out of the list.
 void add_token(std::vector<int32_t>& ids, double id, const ModelFacts& facts) {
   if (!(id >= 0 && id < facts.vocabulary) || std::floor(id) != id) return;
   const auto token = static_cast<int32_t>(id);
@@ -81,7 +81,7 @@ Status check_listed(size_t count, const std::string& where, std::string_view nam
   return error(ErrorKind::unsupported, where, ": ", name, " has ", count, " entries: want at most ", kMaxListedTokens);
 }
 
-// The ids of member `name`, one or a list.
+// Adds the ids of member `name`, which is one id or a list.
 Status add_tokens(std::vector<int32_t>& ids, const Json& config, const char* name, const std::string& where,
                   const ModelFacts& facts) {
   const Json* value = config.find(name);
@@ -139,7 +139,7 @@ Status read_gguf(const Checkpoint& checkpoint, ModelFacts& facts) {
   return {};
 }
 
-// "8.5M", "27B": two digits or more.
+// A count with at least two digits: "8.5M", "27B".
 std::string rounded(uint64_t count) {
   static constexpr std::pair<double, const char*> kUnits[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "K"}};
   const auto value = static_cast<double>(count);
@@ -151,7 +151,8 @@ std::string rounded(uint64_t count) {
   return text;
 }
 
-// Experts count once: "8x356K" is eight experts, each of 356 thousand parameters with what all share.
+// The size label counts one expert: "8x356K" has eight experts, and one expert with all shared weights has 356 thousand
+// parameters.
 void count_parameters(const BoundWeights& weights, uint64_t made, ModelFacts& facts) {
   uint64_t shared = made, expert = 0;
   uint32_t experts = 0;

@@ -1,4 +1,5 @@
-// A checkpoint's facts beside its family's configuration: name, size, sampling defaults, tokens that end answers.
+// Facts of a checkpoint that are not part of its family's configuration: name, size, sampling defaults, and the tokens
+// that end an answer.
 #pragma once
 
 #include <string>
@@ -11,12 +12,12 @@
 
 namespace sluice {
 
-// The detail (ModelFacts::details) that names what a family assumed because the file does not say it. Another program
-// may assume something else.
+// The name of the detail (ModelFacts::details) that lists a family's assumptions about values that the file lacks.
+// Another program may assume other values.
 inline constexpr const char* kAssumed = "assumed";
 
-// Fills name, size_label, parameters, sampling, eos_ids and suppress_tokens; the family has filled the rest.
-// `made` counts elements of tensors that only GGUF has, which llama.cpp's size label includes.
+// Fills name, size_label, parameters, sampling, eos_ids and suppress_tokens; the family has filled the other fields.
+// `made` counts the elements of tensors that only GGUF has, because llama.cpp's size label includes them.
 Status read_facts(const Checkpoint& checkpoint, const BoundWeights& weights, uint64_t made, ModelFacts& facts);
 
 // A sampling default as a file writes it: 64, 0.95.

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-// One line a family here, and one below.
+// A new family adds one line here and one line in the list below.
 namespace gemma4 {
 const Family& family();
 }

@@ -1,8 +1,9 @@
-// Families: what a family file gives to the rest of model/. Nobody else asks which family a model is of.
+// The interface between a family's file (families/) and the rest of the program. No code outside a family's file asks
+// which family a model belongs to.
 //
-// A family file (gemma4.cpp) holds, in the order of its paper: what is unlike its nearest relative; its config and the
-// table of its fields (config.h); its weight table (weight_table.h); its state per layer; its program; and at the end
-// its Family. Adding one is that file and its line in family.cpp.
+// A family's file holds, in this order: how the family differs from its nearest relative; its config and the table of
+// config fields (config.h); its weight table (weight_table.h); the state of each layer; its program; its Family. A new
+// family needs such a file and a line in family.cpp.
 #pragma once
 
 #include <functional>
@@ -21,13 +22,13 @@
 
 namespace sluice {
 
-// A tensor that GGUF files carry and Hugging Face's do not, made from the configuration.
+// A tensor that only GGUF files have. It is computed from the configuration.
 struct MadeTensor {
   std::string name;
   std::vector<float> values;  // one dimension, stored as F32
 };
 
-// A tensor of an mmproj file that is computed from a weight, in whose place it is written.
+// A tensor that is written to an mmproj file in place of a weight and is computed from that weight.
 struct ProjectorTensor {
   std::string name;
   std::vector<int64_t> shape;  // outermost first
@@ -35,43 +36,43 @@ struct ProjectorTensor {
   std::function<std::vector<float>(const TensorSource& weight)> values;
 };
 
-// What llama.cpp's mmproj file says of a tower beside the tensors of its weight table.
+// What an mmproj file of llama.cpp has for a tower in addition to the tensors of the weight table.
 struct ProjectorPart {
   std::vector<GgufMetadata::Entry> keys;
   std::vector<ProjectorTensor> tensors = {};
-  std::string problem = {};  // what of the configuration no key says: "rope theta is 50: want 100"; "": nothing
+  std::string problem = {};  // a value that no key of the file can hold: "rope theta is 50: want 100"; "": none
 };
 
-// One program of a model. The text program is the first; others may share its weights.
+// One program of a model. The text program is the first; the other programs may share its weights.
 struct FamilyProgram {
   ProgramKind kind{};
-  WeightTable weights;  // its own
+  WeightTable weights;  // without those that the text program has
   std::function<void(Recorder&, const BoundWeights& text, const BoundWeights& own, const TextOptions&)> record;
-  std::function<void(BoundWeights& own)> make_weights = {};  // adds those that are computed from others; none: nothing
-  std::optional<Error> problem =
-      {};  // the configuration names it, but it cannot be recorded; never of the text program
+  std::function<void(BoundWeights& own)> make_weights = {};  // adds weights that are computed from others; may be empty
+  // Why the program cannot be recorded although the configuration names it. The text program has no such problem.
+  std::optional<Error> problem = {};
 
-  // Of towers. A vision tower prepares pictures, an audio tower sounds.
+  // The members below are for towers. A vision tower prepares pictures, an audio tower prepares sounds.
   std::string summary = {};  // for a reader: "16 layers of 768, up to 280 rows a picture"
   std::function<Result<TowerInputs>(const Picture&, const PictureOptions&)> prepare_picture = {};
   std::function<Result<TowerInputs>(const Sound&)> prepare_sound = {};
-  // Frames of a film that make one step of the tower.
+  // Prepares consecutive frames of a film for one step of the tower, at most `film.frames_per_step` of them.
   std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
   FilmRules film = {};
   TowerTokens tokens = {};
   ProjectorPart projector = {};
-  bool sees_ahead = false;  // rows of one picture see later rows of it where the text program takes "last"
+  bool sees_ahead = false;  // a row sees later rows of its picture, if the text program has the input "last"
 };
 
-// One model of a family: what its configuration, read and checked, comes to.
+// One model of a family, made from the configuration after that was read and checked.
 struct FamilyModel {
-  std::vector<FamilyProgram> programs;  // those that the checkpoint's configuration names, the text program first
+  std::vector<FamilyProgram> programs;  // all that the checkpoint's configuration names, the text program first
   ModelFacts facts;                     // vocabulary, hidden, layers, context_length and details
   std::vector<GgufMetadata::Entry> gguf_config;
   std::vector<MadeTensor> gguf_made_tensors;
 };
 
-// The begin of it, with what every family's configuration calls alike.
+// A FamilyModel with the facts whose config members have the same names in every family.
 template <class Config>
 FamilyModel family_model(const Config& config) {
   FamilyModel model;

@@ -13,8 +13,8 @@ namespace {
 using enum Format;
 using enum MixWhen;
 
-constexpr uint32_t kGrouped = 4;       // heads on one head of keys and values from which on values count for more
-constexpr uint32_t kEightExperts = 8;  // of Mixtral, whose attention is small beside its experts
+constexpr uint32_t kGrouped = 4;       // MixWhen::grouped holds from so many query heads a key-value head on
+constexpr uint32_t kEightExperts = 8;  // Mixtral: its attention is small beside its experts
 
 constexpr Mix kMixes[] = {
     {.name = "bf16", .own = bf16, .uniform = true},
@@ -66,15 +66,15 @@ bool stays_f32(const MixTensor& tensor) {
   return contains(tensor.name, "ffn_gate_inp") || contains(tensor.name, "ssm_conv1d");
 }
 
-// Small matrices that the quantiser passes on.
+// Small matrices that the quantiser leaves in their format.
 bool stays_as_stored(const MixTensor& tensor) {
   constexpr std::string_view kNames[] = {"per_layer_model_proj", "altup", "laurel"};
   return std::ranges::any_of(kNames, [&](std::string_view name) { return contains(tensor.name, name); });
 }
 
-// `pattern` fits the whole of `text`: * stands for any characters, ? for one.
+// Whether `pattern` matches all of `text`: * stands for any characters, ? for one.
 bool fits_glob(std::string_view pattern, std::string_view text) {
-  size_t at = 0, star = std::string_view::npos, taken = 0;  // text that the last star stands for ends at `taken`
+  size_t at = 0, star = std::string_view::npos, taken = 0;  // the text that the last star matches ends at `taken`
   for (size_t i = 0; i < text.size();) {
     if (at < pattern.size() && pattern[at] == '*') {
       star = at++;
@@ -104,7 +104,7 @@ Kind kind_of(const std::string& name, bool tied) {
   return contains(name, "ffn_down") ? Kind::down : Kind::other;
 }
 
-// The layer of "blk.3.attn_v.weight".
+// The layer in a tensor's name: 3 for "blk.3.attn_v.weight".
 std::optional<uint32_t> layer_of(const std::string& name) {
   constexpr std::string_view kBlock = "blk.";
   if (!starts_with(name, kBlock)) return std::nullopt;
@@ -114,10 +114,10 @@ std::optional<uint32_t> layer_of(const std::string& name) {
   return static_cast<uint32_t>(*layer);
 }
 
-// The first and the last eighth, and every third between.
+// The first and the last eighth of the layers, and every third layer between.
 bool is_spread(uint32_t i, uint32_t n) { return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2; }
 
-// Chooses tensor by tensor, in the quantiser's order: by layer, then by name.
+// Chooses the format of each tensor, in the quantiser's order: by layer, then by name.
 class Chooser {
  public:
   Chooser(const Mix& mix, const std::vector<MixTensor>& tensors, const MixFacts& facts) : mix_(mix), facts_(facts) {
@@ -178,7 +178,7 @@ class Chooser {
   uint32_t all_values_ = 0, values_ = 0, down_ = 0;
 };
 
-// GGUF must be able to hold it.
+// The format of a tensor that is not quantised: the source's if GGUF has it, else bf16.
 Format as_stored(Format stored) { return format_info(stored).ggml_type >= 0 ? stored : bf16; }
 
 Format smaller_blocks(Format format) {

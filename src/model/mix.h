@@ -1,10 +1,10 @@
-// A mix says which format each tensor of a file gets when the whole is to be "q4_k_m".
+// A mix chooses the format of each tensor when a file is quantised, for example to "q4_k_m".
 //
-// f32, f16, bf16 and q8_0 give every matrix one format, as llama.cpp's converter does. The other mixes are those of its
-// quantiser (src/llama-quant.cpp). Most matrices get the mix's own format. Matrices that matter most (attention values,
-// down projections, the head) get a finer one in some layers. A row that is no whole number of blocks falls back to a
-// format with smaller blocks. Formats equal those of the quantiser without an importance matrix, for the families known
-// here (its exceptions for Falcon and for one size of Llama are left out).
+// The mixes f32, f16, bf16 and q8_0 give every matrix one format, as llama.cpp's converter does. The other mixes are
+// those of llama.cpp's quantiser (src/llama-quant.cpp). There most matrices get the mix's own format, and the matrices
+// that matter most (attention values, down projections, the head) get a finer format in some layers. A matrix whose
+// rows are not a whole number of blocks falls back to a format with smaller blocks. The chosen formats equal those of
+// the quantiser without an importance matrix; its exceptions for Falcon and for one size of Llama are left out.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@
 
 namespace sluice {
 
-// Whether a rule holds for the i-th of n tensors of its kind.
+// For which of the n tensors of its kind a rule holds.
 enum class MixWhen : uint8_t { never, always, first_2, first_4, first_16th, first_8th, spread, grouped };
 
 struct MixRule {
   MixWhen when = MixWhen::never;
   Format then{};
-  Format otherwise{};  // f32: the mix's own
+  Format otherwise{};  // the format of the others; f32: the mix's own
 };
 
 struct Mix {
   const char* name = "";  // one of llama.cpp's file types; checkpoint/file_type.h gives its number
   Format own{};
-  bool uniform = false;  // every matrix in `own`
-  MixRule values = {};   // v, fused qkv and MLA's kv_b projections
+  bool uniform = false;  // every matrix has the format `own`
+  MixRule values = {};   // v_proj, fused qkv and MLA's kv_b
   MixRule down = {};     // ffn_down
   MixRule attention_output = {};
-  bool eight_experts = false;    // attention_output is q5_k in models of eight experts
-  Format stacked = Format::f32;  // of stacked matrices; f32: as the others
+  bool eight_experts = false;    // attention_output is q5_k in models with eight experts
+  Format stacked = Format::f32;  // for a tensor of all experts; f32: like other matrices
 };
 
-// The properties of a tensor and of the model that a mix looks at.
+// The properties of a tensor and of its model by which a mix chooses.
 struct MixTensor {
-  std::string name;            // in GGUF: "blk.0.attn_v.weight"
+  std::string name;            // its GGUF name: "blk.0.attn_v.weight"
   std::vector<int64_t> shape;  // outermost first
-  Format stored{};             // the format that tensors keep if they are never quantised
+  Format stored{};             // the format in the source, which a tensor keeps if it is never quantised
 };
 struct MixFacts {
   uint32_t layers = 0;
@@ -52,23 +52,24 @@ struct MixFacts {
 
 std::span<const Mix> all_mixes();
 const Mix* find_mix(std::string_view name);    // null for an unknown name
-std::string mix_names(const char* separator);  // of all
+std::string mix_names(const char* separator);  // of all mixes
 
-// The format of each tensor. Vectors, norms, routers and tensors that are no `.weight` are f32 in every mix.
+// The format of each tensor. Vectors, norms, routers and tensors whose name does not end in ".weight" are f32 in every
+// mix.
 std::vector<Format> mix_formats(const Mix& mix, const std::vector<MixTensor>& tensors, const MixFacts& facts);
 
-// A format chosen by name, for the matrices whose GGUF name fits `pattern`. There * stands for any characters, ? for
-// one.
+// A rule of the user: the matrices whose GGUF name matches `pattern` get this format. In the pattern, * stands for any
+// characters and ? for one character.
 struct FormatRule {
   std::string pattern;
   Format format{};
 };
-// Gives each matrix the format of the first rule that fits it, with the same fallbacks as a mix. Fails when a rule fits
-// no matrix.
+// Gives each matrix the format of the first rule that matches it, with the same fallbacks as a mix. Fails when a rule
+// matches no matrix.
 Status apply_rules(const std::vector<FormatRule>& rules, const std::vector<MixTensor>& tensors,
                    std::vector<Format>& formats);
 
-// `format`, or its fallback when rows of `columns` elements are no whole number of its blocks.
+// `format`, or its fallback if rows of `columns` elements are not a whole number of its blocks.
 Format format_of_rows(Format format, int64_t columns);
 
 }  // namespace sluice

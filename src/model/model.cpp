@@ -21,7 +21,7 @@ void add_bytes(Sha256& sha, const T& value) {
   sha.add(std::as_bytes(std::span(&value, 1)));
 }
 
-// Text with its length, so that two neighbours cannot pass for two others.
+// The length goes before the text, so that different pairs of texts cannot give the same bytes.
 void add_text(Sha256& sha, const std::string& text) {
   add_bytes(sha, uint64_t{text.size()});
   sha.add(text);
@@ -40,7 +40,8 @@ void add_value(Sha256& sha, const GgufArray<T>& values) {
   for (size_t i = 0; i < values.size(); ++i) add_value<T>(sha, values[i]);
 }
 
-// The parts of the configuration that say how numbers are read. The tensors say where they lie.
+// How packed integers are read depends on the configuration, so it is part of the digest. Where they lie follows from
+// the tensors, which are added already.
 void add_grid(Sha256& sha, const NumberGrid& grid) {
   add_bytes(sha, grid.word);
   add_bytes(sha, grid.interleaved);
@@ -76,11 +77,11 @@ const char* what_is_missing(ProgramKind kind) {
 
 }  // namespace
 
-// A program and what it computes with. `problem`: the configuration names it, but it is not whole.
+// A program with its weights. `problem` says why a program that the configuration names is not complete.
 struct PlacedProgram {
   const FamilyProgram* program = nullptr;
   BoundWeights own;
-  std::unique_ptr<DraftWeights> joined;  // of a draft head: with the text program's weights; else null
+  std::unique_ptr<DraftWeights> joined;  // a draft head's weights and the text program's; null for other programs
   std::optional<Error> problem;
 };
 
@@ -88,11 +89,11 @@ struct Model::Data {
   std::shared_ptr<const Checkpoint> checkpoint;
   const Family* family = nullptr;
   FamilyModel model;
-  std::vector<PlacedProgram> programs;  // as the family's model has them
+  std::vector<PlacedProgram> programs;  // in the order of FamilyModel::programs
   std::vector<std::string> unread, of_towers;
   ModelFacts facts;
   std::shared_ptr<ContentsMemory> memory;
-  std::shared_ptr<const Data> without_head;  // null: the head, if any, lies in the model's own files
+  std::shared_ptr<const Data> without_head;  // the model before a draft head of another file was added, or null
   static Result<std::shared_ptr<Data>> read(std::shared_ptr<const Checkpoint> checkpoint,
                                             std::shared_ptr<ContentsMemory> memory);
   Status bind_programs(const SourceNames& names);
@@ -100,7 +101,7 @@ struct Model::Data {
   void describe_towers();
   const PlacedProgram* find(ProgramKind kind) const;
   mutable Mutex digesting;
-  mutable std::string digest;  // "": nobody asked
+  mutable std::string digest;  // "": not computed yet
 };
 
 const ModelFacts& Model::facts() const { return data_->facts; }
@@ -239,9 +240,9 @@ Result<std::shared_ptr<Model::Data>> Model::Data::read(std::shared_ptr<const Che
   return data;
 }
 
-// Only the text program has to be whole for a model to open.
+// A model opens if its text program is complete. Another program that is not complete gets a `problem`.
 Status Model::Data::bind_programs(const SourceNames& names) {
-  programs.reserve(model.programs.size());  // others refer to the first
+  programs.reserve(model.programs.size());  // elements must not move: others refer to the first one
   for (const FamilyProgram& program : model.programs) {
     PlacedProgram& placed =
         programs.emplace_back(PlacedProgram{.program = &program, .own = {}, .joined = {}, .problem = program.problem});

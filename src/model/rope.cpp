@@ -32,7 +32,7 @@ std::vector<float> yarn_frequencies(float base, uint32_t width, const Yarn& yarn
   CHECK(factors.empty() || factors.size() == width / 2);
   std::vector<float> frequencies = inverse_frequencies(base, width);
   constexpr double kTurn = 6.283185307179586;
-  // The pair, as a fraction, that turns so many times within the original context.
+  // The index, not rounded, of the pair that turns so many times within the original context.
   const auto pair_of = [&](double turns) {
     return width * std::log(yarn.original_context / (turns * kTurn)) / (2 * std::log(static_cast<double>(base)));
   };

@@ -11,14 +11,14 @@ namespace {
 constexpr double kMostFactor = 1e6, kLeastBeta = 1e-6, kMostBeta = 1e6, kLeastScale = 1e-6, kMostScale = 1e6;
 constexpr const char* kYarn = "yarn";
 
-// What one source says in its own way.
+// Values that only one dialect has.
 struct Spelling {
-  float attention_factor = 0, mscale = 0, mscale_all_dim = 0;  // Hugging Face; 0: not said
+  float attention_factor = 0, mscale = 0, mscale_all_dim = 0;  // Hugging Face; 0: missing
   bool truncate = true;                                        //
   float attn_factor = 1, ext_factor = 1, log_multiplier = 0;   // GGUF
 };
 
-// A factor or context of 0: it is missing.
+// A factor or an original context of 0 means that the field is missing.
 std::vector<ConfigField> fields(Yarn& yarn, Spelling& s, const RopeNames& names) {
   // Hugging Face, GGUF, target, range, value when missing
   return {
@@ -36,7 +36,7 @@ std::vector<ConfigField> fields(Yarn& yarn, Spelling& s, const RopeNames& names)
   };
 }
 
-// llama.cpp divides all frequencies by the factor where no type is said.
+// Without a type, llama.cpp divides all frequencies by the factor. That method is refused here.
 Status check_linear_factor(const ConfigReader& reader, const std::string& type) {
   float factor = 1;
   const ConfigField field = {nullptr, "rope.scaling.factor", &factor, 0, kMostFactor, 1};
@@ -51,7 +51,7 @@ Result<bool> asks_for_yarn(const ConfigReader& reader, const RopeNames& names) {
   if (reader.is_gguf()) return gguf_asks_for_yarn(reader);
   TRY(const std::string type, rope_scaling_type(reader, names));
   if (type == kYarn) return true;
-  // The sections of several dimensions, which "mrope" names, turn alike for text.
+  // "mrope" splits the pairs into sections for time, height and width. For text all sections turn alike.
   if (type.empty() || type == "default" || type == "mrope") return false;
   return reader.refuse(ErrorKind::unsupported, names.type, cat("is \"", printable(type), "\": want default or yarn"));
 }
@@ -149,7 +149,7 @@ Result<float> read_yarn(const ConfigReader& reader, const RopeNames& names, floa
   if (!asked && !reader.is_gguf()) return 1.0f;
   Yarn found;
   const std::vector<ConfigField> table = fields(found, spelling, names);
-  if (!asked) {  // a factor of its own for cos and sin counts without YaRN, too
+  if (!asked) {  // GGUF's attn_factor for cos and sin applies without YaRN, too
     const auto own = std::ranges::find(table, ConfigField::Target(&spelling.attn_factor), &ConfigField::target);
     TRY_STATUS(reader.read({&*own, 1}, 0));
     return spelling.attn_factor;

@@ -1,9 +1,9 @@
-// The configuration of rotary embeddings, for families that read it alike: where config.json keeps it, and how it and
-// GGUF files ask for YaRN (rope.h).
+// The configuration of rotary embeddings: where config.json keeps it, and how config.json and GGUF keys ask for YaRN
+// (rope.h). All families that have YaRN share it.
 //
-// Hugging Face: rope_parameters of transformers 5, or rope_theta and rope_scaling of older files. GGUF: rope.scaling.*,
-// as llama.cpp reads them: no type means linear, and a factor of 1 stretches nothing. An unknown or other method is
-// refused with one sentence.
+// Hugging Face: rope_parameters of transformers 5, or rope_theta and rope_scaling of older files. GGUF: rope.scaling.*
+// as llama.cpp reads it: no type means linear, and a factor of 1 stretches nothing. A method other than YaRN is refused
+// with one sentence.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,20 @@ struct RopeNames {
 };
 const RopeNames& rope_names(const ConfigReader& reader);
 
-// The method's name; "" when there is none. Fails when it is no text.
+// The method's name; "" if there is none. Fails when the field is not a string.
 Result<std::string> rope_scaling_type(const ConfigReader& reader, const RopeNames& names);
 
-// GGUF: whether rope.scaling.type asks for YaRN. Fails where it asks for something else.
+// GGUF: whether rope.scaling.type asks for YaRN. Fails when it asks for another method.
 Result<bool> gguf_asks_for_yarn(const ConfigReader& reader);
 
-// Fills `yarn` if the configuration asks for it, and raises `context` to the length that it then reaches. Returns the
-// factor for cos and sin.
+// Fills `yarn` if the configuration asks for YaRN, and raises `context` to the stretched length. Returns the factor for
+// cos and sin.
 Result<float> read_yarn(const ConfigReader& reader, const RopeNames& names, float theta, uint32_t& context, Yarn& yarn);
 
-// The same as GGUF keys; none if nothing is stretched.
+// YaRN's GGUF keys; none if yarn.factor is 1.
 std::vector<GgufMetadata::Entry> yarn_keys(Yarn yarn, float magnitude, const std::string& architecture);
 
-// For a reader: "YaRN, 4 times 262144 positions".
+// A text to show: "YaRN, 4 times 262144 positions".
 std::string yarn_text(const Yarn& yarn);
 
 }  // namespace sluice

@@ -136,7 +136,8 @@ Json whole_config(const ModelShape& shape) {
   return *std::move(config);
 }
 
-// Keeps the share of layers that share keys and values, as long as a full layer before them has its own.
+// The share of layers that read keys and values of other layers stays the same, but at least one full layer keeps its
+// own.
 void cut_layers(const ModelShape& shape, Json& config, int64_t layers) {
   const int64_t all = number(config, kLayers), shared = number(config, "num_kv_shared_layers");
   set(config, kLayers, layers);
@@ -150,7 +151,7 @@ void cut_layers(const ModelShape& shape, Json& config, int64_t layers) {
   set(config, "layer_types", std::move(types));
 }
 
-// Keeps the groups if each still has two experts and the used groups have enough of them.
+// Keeps the expert groups if each still has two experts and the used groups have enough experts to choose from.
 void cut_experts(Json& config, int64_t experts) {
   const int64_t groups = number(config, "n_group"), used = number(config, "topk_group");
   const int64_t chosen = std::min(experts, number(config, "num_experts_per_tok"));

@@ -1,10 +1,12 @@
-// The shapes of real models by name. A shape is a configuration from which a synthetic model of the same size is made
-// (synthetic.h).
+// The shapes of real models by name. A shape is the configuration of a real model, from which a synthetic model of the
+// same size is made (synthetic.h).
 //
-//   "gemma4-e2b", "qwen3.5-397b-a17b:4" (the first four layers), "deepseek-v3:4:1:32" (of them one dense, 32 experts)
+//   "gemma4-e2b"
+//   "qwen3.5-397b-a17b:4"    its first four layers
+//   "deepseek-v3:4:1:32"     four layers, one of them dense, with 32 experts
 //
-// Source: the config.json files of these models. Fields that they leave to transformers' defaults are left out here
-// too.
+// Source: the config.json files of these models. Fields that those files leave to transformers' defaults are missing
+// here, too.
 #pragma once
 
 #include <span>
@@ -18,23 +20,23 @@ namespace sluice {
 
 struct ModelShape {
   const char* name = "";           // "gemma4-e2b"
-  const char* family = "";         // config.json's fields that all of its family share
-  const char* own = "";            // its other fields
-  uint32_t full_every = 0;         // writes layer_types with every so many-th layer full; 0: the config has it already
-  const char* tokenizer = "";      // tokenizer.ggml.model and
-  const char* pre_tokenizer = "";  // tokenizer.ggml.pre of its files
+  const char* family = "";         // the fields of config.json that are the same in the whole family
+  const char* own = "";            // the other fields of config.json
+  uint32_t full_every = 0;         // makes layer_types with one full layer in so many; 0: the fields have layer_types
+  const char* tokenizer = "";      // tokenizer.ggml.model of the model's GGUF files
+  const char* pre_tokenizer = "";  // tokenizer.ggml.pre of the same
 };
 
 std::span<const ModelShape> all_shapes();
 
-// A shape, whole or cut down.
+// A shape, complete or with fewer layers and experts.
 struct ShapeConfig {
   std::string name;  // as asked for
   const ModelShape* shape = nullptr;
   Json config;  // config.json
 };
-// NAME[:layers], or NAME[:layers[:dense[:experts]]] for families whose first layers are dense. An error lists the known
-// names.
+// `text` is NAME[:layers], or NAME[:layers[:dense[:experts]]] for families whose first layers are dense. The error
+// about an unknown name lists the known names.
 Result<ShapeConfig> find_shape(std::string_view text);
 
 }  // namespace sluice

@@ -14,12 +14,12 @@ namespace sluice {
 namespace {
 
 constexpr uint64_t kUnit = 256;                       // a whole number of blocks of every format
-constexpr uint64_t kPatternUnits = 1021;              // prime, so that the rows of a matrix begin at all of its units
+constexpr uint64_t kPatternUnits = 1021;              // prime, so that the rows of a matrix begin at different units
 constexpr uint64_t kPattern = kPatternUnits * kUnit;  // elements
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-// Pairs by Box and Muller.
+// Normal numbers for one pattern, by the Box-Muller method.
 std::vector<float> normal_numbers() {
   std::vector<float> numbers;
   numbers.reserve(kPattern);
@@ -34,7 +34,7 @@ std::vector<float> normal_numbers() {
   return numbers;
 }
 
-// How many standard deviations a normal number exceeds with probability p, of (0, 0.5).
+// The number of standard deviations that a normal number exceeds with probability p, for 0 < p < 0.5.
 double exceeded_with(double p) {
   double low = 0, high = 40;
   for (int i = 0; i < 64; ++i) {
@@ -44,7 +44,7 @@ double exceeded_with(double p) {
   return low;
 }
 
-// What a vector holds in every element: what training begins with. Nothing: it is a matrix of one row.
+// The value of every element of a vector, with which training begins. None: the row is a matrix with one row.
 std::optional<float> vector_value(const WeightRow& row) {
   if (row.shape.rows != 1 || row.shape.experts != 1) return std::nullopt;
   const SourceName& source = row.hugging_face.front();
@@ -63,7 +63,7 @@ uint32_t experts_used(const std::vector<GgufMetadata::Entry>& keys) {
   return 0;
 }
 
-// Of each expert's row in a router.
+// The factor by which each expert's row of a router is multiplied.
 std::vector<float> router_factors(const Routing& routing, uint32_t experts, uint32_t used) {
   const std::vector<double> shares = chosen_shares(routing, experts, used);
   uint32_t stride = static_cast<uint32_t>(experts * 0.618) | 1u;
@@ -92,7 +92,7 @@ Result<Routing> parse_routing(const std::string& text) {
                kMostExponent);
 }
 
-// The largest shares are kMostChosen, and the others make up for it.
+// Shares are clamped to kMostChosen, and the other shares grow so that the sum stays `used`.
 std::vector<double> chosen_shares(const Routing& routing, uint32_t experts, uint32_t used) {
   std::vector<double> shares(experts);
   CHECK(routing.recorded.empty() || routing.recorded.size() == experts);

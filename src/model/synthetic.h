@@ -1,12 +1,12 @@
 // A synthetic model has the shape of a real one (shapes.h), tensor by tensor in the formats of a converted file, but
 // made-up weights. It is for measuring speed and memory, where only sizes and routing count.
 //
-// Matrices hold normal numbers of variance 1 / columns, so activations keep their size; norms and scales hold ones,
-// biases zeros. All matrices of one format and width are cuts of one pattern of 1021 blocks of 256 elements, encoded
-// once, so a gigabyte is made as fast as it is copied.
+// Matrices hold normal numbers of variance 1 / columns, so that activations keep their size. Norms and scales hold
+// ones, biases hold zeros. All matrices of one format and width are pieces of one pattern of 1021 blocks of 256
+// elements. The pattern is encoded once, so making a gigabyte takes no longer than copying it.
 //
-// Routing: the length of an expert's row in the router decides how often normal logits choose that expert. Half of
-// normal logits are negative, so no expert is chosen for more than kMostChosen of the tokens.
+// Routing: the length of an expert's row in the router decides how often that expert is chosen. Half of all normal
+// logits are negative, so no expert is chosen for more than kMostChosen of the tokens.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@
 
 namespace sluice {
 
-// How often experts are chosen: the expert of rank r in proportion to r^-exponent, or to its recorded use. Ranks are
-// spread over the experts.
+// How often experts are chosen. The frequency of the expert of rank r is proportional to r^-exponent, or to the
+// recorded use of that rank. Ranks are spread over the experts.
 struct Routing {
-  double exponent = 0;                // 0: all alike
-  std::vector<double> recorded = {};  // by rank, the favourite first, each above 0; empty: use the exponent
+  double exponent = 0;                // 0: all experts alike
+  std::vector<double> recorded = {};  // by rank, most used first, each above 0; empty: use the exponent
 };
 inline constexpr double kMostChosen = 0.4;
 
-// "zipf:1.0" or "uniform".
+// `text` is "zipf:1.0" or "uniform".
 Result<Routing> parse_routing(const std::string& text);
-// The frequency of each rank, when a token uses `used` of all experts. There are as many ranks as were recorded, if
-// any.
+// The frequency of each rank, if a token uses `used` of all experts. `experts` must be the number of recorded ranks, if
+// any were recorded.
 std::vector<double> chosen_shares(const Routing& routing, uint32_t experts, uint32_t used);
 
 class SyntheticModel {
  public:
-  // Fails with `invalid` when the recorded number of experts is not the shape's.
+  // Fails with `invalid` when the number of recorded ranks is not the shape's number of experts.
   static Result<SyntheticModel> make(const ShapeConfig& shape, const Mix& mix, const Routing& routing);
 
   struct Tensor {
@@ -52,25 +52,26 @@ class SyntheticModel {
   };
   const std::string& name() const { return name_; }
   const ModelShape& shape() const { return *shape_; }
-  const std::vector<GgufMetadata::Entry>& keys() const { return keys_; }  // all but the tokenizer's
+  const std::vector<GgufMetadata::Entry>& keys() const { return keys_; }  // without those of the tokenizer
   const std::vector<Tensor>& tensors() const { return tensors_; }
   uint64_t bytes() const;  // of all tensors
 
-  // The bytes of a tensor from `first` on, which must be a multiple of 4. Any thread may call it.
+  // Writes the bytes of a tensor from byte `first` on, which must be a multiple of 4. Any thread may call it.
   void fill(size_t tensor, uint64_t first, std::span<std::byte> into) const;
 
-  // The model as a checkpoint. Its tensors lie one after another in `memory`, each at a multiple of kAlignment.
+  // The model as a checkpoint. Its tensors are laid out one after another in `memory`, each at a multiple of
+  // kAlignment.
   static constexpr uint64_t kAlignment = 64;
   uint64_t memory_bytes() const;
   Checkpoint checkpoint(std::span<const std::byte> memory, std::shared_ptr<const void> owner) const;
 
  private:
-  // The source of a tensor's bytes.
+  // How the bytes of a tensor are made.
   struct Content {
     const std::vector<std::byte>* pattern = nullptr;
     uint64_t start = 0;              // in the pattern
-    std::vector<float> factors;      // of each row, of an f32 pattern; none: 1
-    std::vector<float> values = {};  // without a pattern: all values
+    std::vector<float> factors;      // one for each row of an f32 pattern; empty: all 1
+    std::vector<float> values = {};  // all values of a tensor without a pattern
   };
 
   const std::vector<std::byte>& pattern(Format format, uint64_t columns);
@@ -80,7 +81,7 @@ class SyntheticModel {
   std::vector<GgufMetadata::Entry> keys_;
   std::vector<Tensor> tensors_;
   std::vector<Content> contents_;
-  // By format and width; their addresses stay.
+  // The patterns by format and width. Tensors refer to them, so their addresses must not change.
   std::map<std::pair<Format, uint64_t>, std::unique_ptr<const std::vector<std::byte>>> patterns_;
   std::vector<float> normal_;
 };

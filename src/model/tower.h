@@ -1,9 +1,9 @@
-// What a tower takes and what it gives the text program.
+// The inputs and outputs of towers. A tower is a program that turns one picture or one sound into rows that stand in
+// the place of tokens.
 //
-// A tower is a program that turns one picture or one sound into rows that stand in the place of tokens. One step of it
-// is one picture or one sound. Row extents are multiples of Symbol::media_rows; the output is "rows", f32
-// [{media_rows, 1}, hidden of the text]. Patches and frames that make one row follow one another, rows in raster order,
-// so that pooling and merging take neighbouring rows.
+// One step of a tower computes one picture or one sound. Row extents are multiples of Symbol::media_rows; the output is
+// "rows", f32 [{media_rows, 1}, hidden of the text]. The patches or frames that make one output row are neighbours, and
+// these groups are in raster order. Pooling and merging therefore combine neighbouring rows.
 #pragma once
 
 #include <array>
@@ -18,30 +18,30 @@
 
 namespace sluice {
 
-// The elements of one input of the program: i32, or the bits of f32.
+// The elements of one input of the program: i32 values, or the bits of f32 values.
 struct TowerInput {
   std::string name;
   std::vector<uint32_t> words;
 };
 
-// One picture or sound as its tower takes it.
+// One picture or sound, prepared for its tower.
 struct TowerInputs {
-  uint32_t rows = 0;                 // that the text gets: the step's count of Symbol::media_rows
+  uint32_t rows = 0;                 // rows that the text gets: the value of Symbol::media_rows for the step
   std::vector<TowerInput> inputs{};  // every input of the program
-  std::array<uint32_t, 3> grid{};  // time, height and width in rows, where positions of the text count them; else zeros
+  std::array<uint32_t, 3> grid{};  // time, height and width in rows, if the text's positions depend on them; else zeros
 };
 
-// Tokens around a tower's rows, and the token in the place of each; -1: none.
+// The tokens before and after a tower's rows, and the token that stands for one row; -1: none.
 struct TowerTokens {
   int32_t begin = -1, row = -1, end = -1;
-  int32_t film_row = -1;  // in the place of a film's rows; -1: as of a picture's
+  int32_t film_row = -1;  // the token for one row of a film; -1: the same as for a picture
 };
 
 struct PictureOptions {
   uint32_t max_rows = 0;  // 0: the model's own number
 };
 
-// Frames of a film share what the model spends on one.
+// The frames of a film share the rows that the model allows for the whole film.
 struct FilmOptions {
   uint32_t frames = 1;    // of the film
   uint32_t max_rows = 0;  // of the film; 0: the model's own number

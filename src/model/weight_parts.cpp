@@ -13,7 +13,7 @@ struct Side {
   const char* suffix;
   PartRole role;
 };
-// In the order in which they apply.
+// The suffixes of tensors with scales, in the order in which the scales apply.
 constexpr Side kSides[] = {{"_scale_inv", PartRole::factor},
                            {"_scale", PartRole::factor},
                            {"_scale_2", PartRole::factor},
@@ -29,14 +29,14 @@ constexpr const char* kMlxOffsets = ".biases";
 
 bool is_float8(Format format) { return format == Format::f8_e4m3 || format == Format::f8_e5m2; }
 
-// "x" of "x.weight".
+// The name without ".weight".
 std::string stem_of(const std::string& name) {
   return ends_with(name, kWeightSuffix) ? name.substr(0, name.size() - kWeightSuffix.size()) : name;
 }
 
 uint32_t blocks(uint32_t elements, uint32_t block) { return (elements - 1) / block + 1; }
 
-// [rows, columns] of a block, wherever a quantization_config has it; null: nowhere.
+// The field of quantization_config with [rows, columns] of a block, which has one of two names; null: neither is there.
 const Json* block_size_of(const Json& config) {
   const Json* quantization = config.find("quantization_config");
   if (quantization == nullptr) return nullptr;
@@ -51,7 +51,7 @@ const Json* block_size_of(const Json& config) {
   return nullptr;
 }
 
-// As many elements as the words hold, where they hold whole ones.
+// The elements that the words of a row hold. A rest that is not a whole element does not count.
 ElementView view_of_words(const StoredTensor& words, Format format, uint32_t bits) {
   ElementView view{format, words.shape};
   if (!view.shape.empty() && view.shape.back() <= INT64_MAX / kWordBits)
@@ -142,7 +142,7 @@ Result<FoundWeightParts> WeightPartFinder::find(const std::string& name, const S
   return found;
 }
 
-// Numbers that a file keeps as u8 are `of_bytes`; nothing: the side's are floats.
+// A file may store floats of 8 bits as u8. `of_bytes` is their format; none: u8 is refused.
 Result<WeightPart> WeightPartFinder::part_of(const StoredTensor& side, PartRole role,
                                              std::optional<Format> of_bytes) const {
   WeightPart part;
@@ -167,7 +167,8 @@ Status WeightPartFinder::add(const StoredTensor& side, PartRole role, const Weig
   return {};
 }
 
-// Finds the blocks from the number of scales: of the tensor, of each row, of a row's groups, or of blocks of rows.
+// Finds the size of a scale's block from the number of scales: one for the tensor, for each row, for each group of a
+// row, or for each block of rows and columns.
 Status WeightPartFinder::fit(const StoredTensor& side, const WeightShape& shape, WeightPart& part) const {
   std::vector<int64_t> numbers = side.shape;
   const bool by_expert = shape.experts > 1 && !numbers.empty() && numbers.front() == shape.experts;
@@ -228,7 +229,7 @@ Result<FoundWeightParts> WeightPartFinder::find_mlx(const std::string& stem, con
   return found;
 }
 
-// A number for each group, in the shape of the elements.
+// Scales and offsets have the shape of the elements, with one number for each group of a row.
 Status WeightPartFinder::add_mlx(const StoredTensor& side, const StoredTensor& elements, PartRole role,
                                  const MlxPacking& packing, const WeightShape& shape, FoundWeightParts& found) const {
   std::vector<int64_t> want = elements.shape;

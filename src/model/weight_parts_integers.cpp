@@ -1,14 +1,15 @@
-// Integers of 4 and 8 bits with scales and zero points: compressed-tensors, GPTQ, AWQ. Their table is in
-// weight_parts.h.
+// Integers of 4 and 8 bits with scales and zero points: compressed-tensors, GPTQ, AWQ. weight_parts.h lists their
+// tensors; here is the layout inside them for 4 bits. A word of 8-bit integers has four in place of eight.
 //
 //   x.qweight, GPTQ   i32 [columns / 8, rows]   a word has eight neighbours of a row, the first in the lowest bits
 //             AWQ     i32 [columns, rows / 8]   eight neighbours of a column, in the order 0, 2, 4, 6, 1, 3, 5, 7
-//   x.qzeros          i32 [groups, rows / 8]    as eight of a column; GPTQ in plain order, before version 2 less one
+//   x.qzeros          i32 [groups, rows / 8]    eight neighbours of a column; AWQ in the order above, GPTQ in plain
+//                                               order, and before version 2 GPTQ stores the zero point less one
 //   x.scales          floats [groups, rows]
-//   x.g_idx, GPTQ     i32 [columns]             a column's group; where it is not there, groups follow one another
-//   X_zero_point      i32 [rows / 8, groups]    the last word filled up
+//   x.g_idx, GPTQ     i32 [columns]             a column's group; without x.g_idx, neighbours share a group
+//   X_zero_point      i32 [rows / 8, groups]    the last word is padded
 //
-// These are for 4 bits: with 8 a word has four. Big ones are used where they lie, as grids (graph/weights.h).
+// Large tensors are not copied: a grid (graph/weights.h) says where each integer lies.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -22,7 +23,8 @@ namespace {
 constexpr std::array<uint32_t, 2> kBits = {4, 8};
 constexpr uint64_t kWordBytes = 4;
 
-// Which of `kBits` makes `words` words of `columns` integers; 4 where none does, so that the shape is found wrong.
+// The number of bits with which `columns` integers fill `words` words. If neither 4 nor 8 fits, 4 is returned, and the
+// shape is refused later.
 uint32_t bits_of(int64_t words, uint32_t columns) {
   const auto bits = std::ranges::find_if(kBits, [&](uint32_t some) {
     return words <= INT64_MAX / kWordBits && words * kWordBits == int64_t{columns} * some;
@@ -30,7 +32,7 @@ uint32_t bits_of(int64_t words, uint32_t columns) {
   return bits == kBits.end() ? kBits[0] : *bits;
 }
 
-// What an unsigned integer is when the number is 0; one for all of a weight.
+// The unsigned integer that stands for 0 if there is no zero point.
 const float* middle_of(uint32_t bits) {
   static constexpr float k4 = 8, k8 = 128;
   return bits == 8 ? &k8 : &k4;
@@ -89,7 +91,7 @@ Status WeightPartFinder::add_zero_point(const std::string& name, const StoredTen
   return side == nullptr ? Status() : add(*side, PartRole::minus, shape, found);
 }
 
-// Zero points are packed as the elements are, so that the middle falls out of the difference.
+// Elements and zero points are stored with the same added constant, which their difference removes.
 Status WeightPartFinder::add_packed_zero_point(const StoredTensor& side, uint32_t bits, const WeightShape& shape,
                                                FoundWeightParts& found) const {
   std::vector<int64_t> words = side.shape;
@@ -118,7 +120,8 @@ Status WeightPartFinder::add_packed_zero_point(const StoredTensor& side, uint32_
   return {};
 }
 
-// Groups that follow one another need no list. A list with -1 was never filled in.
+// A list of groups is needed only when the columns of a group are not neighbours. A list with -1 was never filled in
+// and is ignored.
 Status WeightPartFinder::add_groups(const StoredTensor& side, const WeightShape& shape, FoundWeightParts& found) const {
   found.tensors.push_back(&side);
   if (side.format != Format::i32 || side.shape != std::vector<int64_t>{shape.columns})
@@ -203,7 +206,8 @@ Result<FoundWeightParts> WeightPartFinder::find_words(const std::string& stem, c
   return found;
 }
 
-// Zero points of symmetric files are not read: some hold the middle value, some one less, whatever their version says.
+// The zero points of symmetric files are not used, because their values do not depend on the file's version as they
+// should: some files store the middle value, others the middle value less one.
 Status WeightPartFinder::add_word_zeros(const std::string& stem, const StoredTensor& elements, uint32_t bits,
                                         int64_t groups, const WeightShape& shape, FoundWeightParts& found) const {
   const uint32_t in_word = kWordBits / bits;

@@ -14,11 +14,11 @@ namespace sluice {
 namespace {
 
 constexpr size_t kNamesInASentence = 3;
-// Scales of 8-bit caches. Our caches are not kept in 8 bits.
+// Scales for 8-bit caches, which are ignored: caches here have no 8-bit format.
 constexpr std::string_view kCacheScales[] = {".q_scale", ".k_scale", ".v_scale"};
 
-// Ones say nothing: a scalar is stored as [] or [1], a vector as [n] or [1, n], the taps of a convolution as [n, 1,
-// taps].
+// Dimensions of 1 do not count: files store a scalar as [] or [1], a vector as [n] or [1, n], and the taps of a
+// convolution as [n, 1, taps].
 std::vector<int64_t> without_ones(std::vector<int64_t> shape) {
   std::erase(shape, 1);
   return shape;
@@ -33,7 +33,7 @@ Status check_shape(const Checkpoint& checkpoint, const StoredTensor& stored, con
                format_name(stored.format), " ", format_shape(stored.shape), packed, ": want ", format_shape(want));
 }
 
-// All of a stored tensor, whose shape that is.
+// All of a stored tensor, which has this shape and format.
 Result<TensorSource> whole_tensor(const Checkpoint& checkpoint, const StoredTensor& stored, const WeightShape& shape,
                                   Format format, FoundWeightParts beside) {
   TensorSource whole;
@@ -51,7 +51,7 @@ Result<TensorSource> whole_tensor(const Checkpoint& checkpoint, const StoredTens
   return whole;
 }
 
-// Names of the tensors that are weights.
+// All names that the table gives to weights in this dialect.
 std::unordered_set<std::string> names_of(const WeightTable& table, Dialect dialect) {
   std::unordered_set<std::string> names;
   for (const WeightRow& row : table.rows())
@@ -59,7 +59,7 @@ std::unordered_set<std::string> names_of(const WeightTable& table, Dialect diale
   return names;
 }
 
-// The tensor that holds a weight, or that of one expert.
+// The shape of the stored tensor with the weight, or with one expert of it.
 WeightShape shape_of_stored(const WeightShape& weight, const SourceName& source) {
   WeightShape shape = weight;
   if (source.total_rows != 0) shape.rows = source.total_rows;
@@ -68,7 +68,8 @@ WeightShape shape_of_stored(const WeightShape& weight, const SourceName& source)
   return shape;
 }
 
-// Experts that are tensors of their own as one weight; they share one format, and what their parts are.
+// Joins experts that are stored as one tensor each into one weight. Their formats and the kinds of their scales must
+// agree.
 Result<TensorSource> stacked(const Checkpoint& checkpoint, const std::vector<const StoredTensor*>& stored,
                              const std::vector<TensorSource>& experts) {
   TensorSource all = experts[0];
@@ -103,7 +104,7 @@ Result<TensorSource> stacked(const Checkpoint& checkpoint, const std::vector<con
   return all;
 }
 
-// A matrix of all experts' rows as one matrix an expert.
+// Divides a matrix with the rows of all experts into one matrix for each expert.
 Result<TensorSource> divided(const Checkpoint& checkpoint, const StoredTensor& stored, TensorSource matrix,
                              uint32_t experts) {
   const uint32_t rows = matrix.shape.rows / experts;
@@ -112,7 +113,7 @@ Result<TensorSource> divided(const Checkpoint& checkpoint, const StoredTensor& s
       part.grid->expert_rows = rows;
       continue;
     }
-    if (part.block_rows >= matrix.shape.rows) continue;  // one row of numbers for all
+    if (part.block_rows >= matrix.shape.rows) continue;  // all experts share one row of scales
     if (rows % part.block_rows != 0)
       return error(ErrorKind::unsupported, checkpoint.files()[stored.file], ": ", printable(stored.name),
                    " has scales of ", part.block_rows, " rows: want a divisor of the ", rows, " rows of a head");
@@ -139,7 +140,7 @@ float transformed(Transform transform, float x) {
   return x;
 }
 
-// Rows of f32 in memory of their own.
+// An f32 tensor that owns its values.
 TensorSource made_tensor(const WeightShape& shape, std::vector<float> values) {
   CHECK(shape.experts == 1 && values.size() == uint64_t{shape.rows} * shape.columns);
   const auto owned = std::make_shared<const std::vector<float>>(std::move(values));
@@ -161,7 +162,7 @@ TensorSource transformed(const TensorSource& stored, Transform transform) {
   return made_tensor(stored.shape, std::move(values));
 }
 
-// Ignored by itself, or as a part of an ignored weight.
+// Whether the table ignores the tensor, or ignores the weight whose scale it is.
 bool is_ignored(const WeightTable& table, Dialect dialect, const std::string& name) {
   if (table.ignores(dialect, name)) return true;
   if (dialect == Dialect::gguf) return false;
@@ -179,8 +180,8 @@ Error missing_tensors(const Checkpoint& checkpoint, const std::vector<std::strin
                list);
 }
 
-// Finds a table's weights among a checkpoint's tensors, one row of the table after another, and keeps account of what
-// is missing and which tensors were used.
+// Finds the weights of a table among the tensors of a checkpoint, one table row after another. It collects the names of
+// missing tensors and remembers which tensors were used.
 class WeightFinder {
  public:
   static Result<WeightFinder> open(const WeightTable& table, const Checkpoint& checkpoint, const SourceNames& names) {
@@ -188,7 +189,7 @@ class WeightFinder {
     return WeightFinder(checkpoint, names, std::move(parts), table.is_beside_text() ? "" : names.prefix());
   }
 
-  // Nothing: the checkpoint lacks the weight, which then is among missing(), or was optional.
+  // None if the checkpoint lacks the weight. Unless the weight is optional, its name is then among missing().
   Result<std::optional<BoundWeight>> find(const WeightRow& row) {
     const SourceName* source = present_source(row);
     if (source == nullptr) return std::optional<BoundWeight>();
@@ -210,7 +211,7 @@ class WeightFinder {
   WeightFinder(const Checkpoint& checkpoint, const SourceNames& names, WeightPartFinder parts, std::string prefix)
       : checkpoint_(checkpoint), names_(names), parts_(std::move(parts)), prefix_(std::move(prefix)) {}
 
-  // The tensor that a weight is kept in, or those of its experts.
+  // The tensor that contains a weight, or one tensor for each of its experts.
   struct Stored {
     std::vector<const StoredTensor*> tensors;
     std::vector<TensorSource> sources;
@@ -220,7 +221,7 @@ class WeightFinder {
     return is_of_each_expert(source.name) ? row.shape.experts : 1;
   }
 
-  // The first of the row's names that the checkpoint has; null: none.
+  // The first of the row's names that the checkpoint has; null if it has none.
   const SourceName* present_source(const WeightRow& row) {
     const std::vector<SourceName>& sources = row.sources(checkpoint_.dialect());
     for (const SourceName& source : sources)
@@ -258,9 +259,9 @@ class WeightFinder {
   const Checkpoint& checkpoint_;
   const SourceNames& names_;
   WeightPartFinder parts_;
-  const std::string prefix_;                // of names that are missing
+  const std::string prefix_;                // begins each name in missing_
   std::vector<std::string> missing_;        // in the table's order
-  std::unordered_set<std::string> missed_;  // the same
+  std::unordered_set<std::string> missed_;  // the same names without the prefix
   std::unordered_set<const StoredTensor*> used_;
 };
 

@@ -1,8 +1,8 @@
 // A model's weight table: each weight with its canonical name, its shape, and its name in every source.
 //
-// Three readers use the table. bind() finds the weights in a checkpoint, a program takes names and shapes from it
-// (WeightScope), and export.h writes GGUF by it. Big tensors are used where they lie: a weight inside a fused tensor is
-// a run of that tensor's rows.
+// The table has three uses. bind_weights() finds the weights in a checkpoint, a program takes names and shapes from the
+// table (WeightScope), and export.h writes GGUF files by it. Large tensors are not copied: a weight that is part of a
+// fused tensor is a range of that tensor's rows.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,20 @@
 
 namespace sluice {
 
-// The change of a vector at load when a source keeps it in another form than GGUF. GGUF's form is the program's.
+// How a vector is changed at load if a source stores it in another form than GGUF. Programs use GGUF's form.
 enum class Transform : uint8_t { none, plus_one, minus_exp, minus, softplus };  // x, 1 + x, -exp(x), -x, ln(1 + exp(x))
 
-// The place of a weight in one source: a tensor of its own, or rows [first_row, first_row + rows) of a tensor of
-// `total_rows` rows (of each expert). A '*' in the name stands for an expert's number; each expert then is a tensor of
-// its own.
+// The place of a weight in one source: a whole tensor, or rows [first_row, first_row + rows) of a tensor with
+// `total_rows` rows (for each expert). A '*' in the name stands for an expert's number: the source then has one tensor
+// for each expert.
 struct SourceName {
   std::string name = {};
   uint32_t first_row = 0;
-  uint32_t total_rows = 0;  // 0: the tensor is the weight
+  uint32_t total_rows = 0;  // 0: the weight is the whole tensor
   Transform transform = Transform::none;
-  bool one_matrix = false;          // the experts' rows follow one another in one matrix
-  bool transposed = false;          // each expert's matrix is transposed; such tensors are written, not read
-  std::vector<int64_t> shape = {};  // as stored, where the same elements have other dimensions
+  bool one_matrix = false;          // one matrix holds the rows of expert 0, then those of expert 1, and so on
+  bool transposed = false;          // each expert's matrix is transposed; such tensors are written but not read
+  std::vector<int64_t> shape = {};  // the stored dimensions, if they are not those of the weight; else empty
 
   bool same_part(const SourceName& other) const {
     return first_row == other.first_row && total_rows == other.total_rows && one_matrix == other.one_matrix &&
@@ -47,15 +47,16 @@ inline SourceName in_one_matrix(std::string name, uint32_t first_row, uint32_t t
 }
 inline SourceName transposed(std::string name) { return {.name = std::move(name), .transposed = true}; }
 
-// Heads that GGUF keeps in another order than Hugging Face: member j of group g, with `width` rows or columns from
-// `first` on, is head g * per_group + j in Hugging Face's order and head j * groups + g in GGUF's.
+// The order of heads, for a weight whose heads GGUF stores in another order than Hugging Face. Member j of group g is
+// head g * per_group + j in Hugging Face's order and head j * groups + g in GGUF's. A head has `width` rows or columns,
+// and the first head begins at row or column `first`.
 struct HeadOrder {
   uint32_t first = 0;
-  uint32_t groups = 1, per_group = 1;  // 1: the order is the same
+  uint32_t groups = 1, per_group = 1;  // either is 1: both orders are the same
   uint32_t width = 1;
   bool columns = false;
 
-  // The index in a Hugging Face checkpoint of the row or column that GGUF has at `index`.
+  // The index in Hugging Face's order of the row or column that has `index` in GGUF's order.
   uint32_t source(uint32_t index) const {
     if (index < first) return index;
     const uint32_t head = (index - first) / width, element = (index - first) % width;
@@ -66,8 +67,8 @@ struct HeadOrder {
 struct WeightRow {
   std::string name;  // canonical: "layer.3.q_proj"
   WeightShape shape;
-  std::vector<SourceName> hugging_face;  // the first one found in a checkpoint is used;
-  std::vector<SourceName> gguf;          // the first one in which the weight can be written as it lies, or by itself
+  std::vector<SourceName> hugging_face;  // the first name that a checkpoint has is used
+  std::vector<SourceName> gguf;          // the same; export.cpp chooses the name that is written
   bool optional = false;
   HeadOrder gguf_heads = {};
 
@@ -78,23 +79,23 @@ struct WeightRow {
 
 class WeightTable {
  public:
-  // Prefixes of the rows that follow: canonical, Hugging Face, GGUF.
+  // Sets the prefixes for the names in all rows that are added later: canonical, Hugging Face, GGUF.
   void section(std::string canonical, std::string hugging_face, std::string gguf);
 
-  // A weight with one name in each source, or one that sources keep under several names or inside another tensor.
+  // Adds a weight with one name in each source, or a weight with several possible names or inside a fused tensor.
   void add(const char* name, WeightShape shape, const char* hugging_face, const char* gguf);
   void add(const char* name, WeightShape shape, std::vector<SourceName> hugging_face, std::vector<SourceName> gguf);
-  // The same for a weight that some checkpoints lack. Without names a source never has it.
+  // Adds a weight that some checkpoints lack. A source without names never has the weight.
   void add_optional(const char* name, WeightShape shape, std::vector<SourceName> hugging_face,
                     std::vector<SourceName> gguf);
-  // The last weight's heads have another order in GGUF.
+  // Sets the order in which GGUF stores the heads of the weight that was added last.
   void gguf_heads(const HeadOrder& order) { rows_.back().gguf_heads = order; }
-  // A tensor of some checkpoints that is no weight of the program. Null: the source never has it.
+  // Names a tensor that some checkpoints have but the program does not use. Null: the source never has it.
   void ignore(const char* hugging_face, const char* gguf);
-  // Tensors of towers: all whose source name begins with this, without the prefix of a section.
+  // A tensor whose name begins with one of these belongs to a tower. The prefix of a section does not apply here.
   void towers(Dialect dialect, std::vector<std::string> prefixes);
 
-  // The weights are a tower's: a missing one is named without the text model's prefix.
+  // The table is that of a tower: the names of missing weights are given without the text model's prefix.
   void beside_text() { beside_text_ = true; }
 
   const std::vector<WeightRow>& rows() const { return rows_; }
@@ -105,15 +106,15 @@ class WeightTable {
  private:
   static constexpr int kDialects = 2;
 
-  std::string canonical_, hugging_face_, gguf_;  // prefixes of the section
+  std::string canonical_, hugging_face_, gguf_;  // prefixes of the current section
   std::vector<WeightRow> rows_;
   bool beside_text_ = false;
   std::unordered_set<std::string> ignored_[kDialects];
   std::vector<std::string> towers_[kDialects];
 };
 
-// Dimensions of the tensor with a weight, outermost first: [columns], [rows, columns] or [experts, rows, columns]. If
-// each expert is a tensor of its own, those of one expert.
+// The dimensions of the stored tensor with a weight, outermost first: [columns], [rows, columns] or [experts, rows,
+// columns]. If each expert has a tensor of its own, the dimensions of one such tensor.
 std::vector<int64_t> stored_shape(const WeightShape& shape, const SourceName& source);
 
 inline WeightShape matrix(uint32_t rows, uint32_t columns) { return {1, rows, columns}; }
@@ -122,22 +123,23 @@ inline WeightShape vector_of(uint32_t columns) { return {1, 1, columns}; }
 // A table row as found in a checkpoint.
 struct BoundWeight {
   WeightRow row;
-  SourceName source;                     // the row's name that was found; a Hugging Face name without its prefix
-  const StoredTensor* stored = nullptr;  // its elements; the first expert's if each expert is a tensor of its own
-  TensorSource whole;   // all of `stored`, of every expert, and its parts; transformed as the weight is
-  TensorSource tensor;  // the weight: `whole` or some of its rows
+  SourceName source;                     // the name that was found; a Hugging Face name has no prefix
+  const StoredTensor* stored = nullptr;  // the stored tensor; that of the first expert if each has its own
+  TensorSource whole;   // all rows of the stored tensor, for all experts, with scales; transformed like the weight
+  TensorSource tensor;  // the weight: all or some of the rows of `whole`
 };
 
-// Tensors by the names of a table. A table's name is the stored name without the first fitting one of `prefixes`,
-// without "_packed", and with ".weight" for ".qweight" (weight_parts.h). Fails when two tensors get one name.
+// Finds stored tensors by the names that weight tables use. Such a name is the stored name without the first of
+// `prefixes` that it begins with, without "_packed", and with ".weight" in place of ".qweight" (weight_parts.h). Fails
+// when two tensors get the same name.
 class SourceNames {
  public:
   static Result<SourceNames> read(const Checkpoint& checkpoint, const std::vector<std::string>& prefixes);
   const StoredTensor* find(const std::string& name) const;
   const std::vector<std::pair<std::string, const StoredTensor*>>& all() const { return all_; }  // in file order
-  // The first of `prefixes` that some tensor has: the checkpoint's prefix of the text model.
+  // The first of `prefixes` with which some tensor's name begins: the text model's prefix in this checkpoint.
   const std::string& prefix() const { return prefix_; }
-  const std::vector<std::string>& prefixes() const { return prefixes_; }  // all that it might put
+  const std::vector<std::string>& prefixes() const { return prefixes_; }  // all possible prefixes
 
  private:
   std::vector<std::string> prefixes_;
@@ -153,12 +155,12 @@ class BoundWeights final : public WeightSource {
   Result<TensorSource> find(const std::string& name) const override;
   const BoundWeight* bound(const std::string& canonical) const;
   const std::vector<BoundWeight>& all() const { return all_; }
-  // The shape of a weight, bound or made; null: there is none of that name.
+  // The shape of a weight that was found or made; null if no weight has that name.
   const WeightShape* shape_of(const std::string& canonical) const;
-  // A weight in no source, of one expert: `make` computes its rows of f32 from other weights when it is first asked
-  // for.
+  // Adds a weight without experts that no source has. When the weight is first read, `make` computes its f32 rows from
+  // other weights.
   void add_made(const std::string& canonical, WeightShape shape, std::function<std::vector<float>()> make);
-  // Stored tensors that no weight uses: those of towers and unknown ones; and the unknown ones alone.
+  // unread(): stored tensors that no weight uses, either of towers or unknown. unknown(): the unknown ones only.
   const std::vector<std::string>& unread() const { return unread_; }
   const std::vector<std::string>& unknown() const { return unknown_; }
 
@@ -171,17 +173,18 @@ class BoundWeights final : public WeightSource {
   std::vector<std::string> unread_, unknown_;
 };
 
-// Finds every row of the table in the checkpoint. Fails with one sentence when tensors are missing, have another shape,
-// or a format that no device computes with.
+// Finds every weight of the table in the checkpoint. Fails with one sentence when tensors are missing, have another
+// shape, or have a format that no device computes with.
 Result<BoundWeights> bind_weights(const WeightTable& table, const Checkpoint& checkpoint, const SourceNames& names);
 
-// The weights of one part of a program: scope["q_proj"] is the weight "layer.3.q_proj" with the table's shape.
+// The weights whose names begin with one prefix: with the prefix "layer.3.", scope["q_proj"] is "layer.3.q_proj" with
+// the shape in the table.
 class WeightScope {
  public:
   WeightScope(Recorder& recorder, const BoundWeights& weights, std::string prefix)
       : recorder_(&recorder), weights_(&weights), prefix_(std::move(prefix)) {}
   bool has(const char* name) const { return weights_->shape_of(prefix_ + name) != nullptr; }
-  Weight operator[](const char* name) const;  // there must be one
+  Weight operator[](const char* name) const;  // the weight must exist
 
  private:
   Recorder* recorder_;

@@ -1,9 +1,9 @@
-// Turns generated ids into what a reader sees: whole characters, thinking apart from the answer, calls of tools apart
-// from both, cut at stop strings.
+// Turns generated ids into the text to show: whole characters, thinking and calls of tools separated from the answer,
+// cut at stop strings.
 //
-// Ids that end an answer are not shown, nor are special tokens that are no markers of the dialect. Stop strings count
-// in the answer's text only, not in thinking and calls. Calls are looked for only where the request has tools. A token
-// that opens a call also ends a thought, because some models forget to.
+// Ids that end an answer are not shown, and neither are special tokens, except the markers of the dialect. Stop strings
+// count in the answer's text only, not in thinking and calls. Calls are looked for only where the request has tools. A
+// token that opens a call also ends a thought, because some models forget to.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kJointBits = size_t{1} << 20;
-constexpr size_t kShort = 64;  // up to here scanning beats the heap
+constexpr size_t kShort = 64;  // up to this length scanning is faster than the heap
 
 uint64_t pair_key(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
@@ -37,7 +37,7 @@ const Alphabet& alphabet() {
   return table;
 }
 
-// Whether merging may start from or arrive at this token.
+// Whether this token may be a symbol at the start or the result of a merge.
 bool is_mergeable(const Token& token) {
   return token.kind != TokenKind::control && token.kind != TokenKind::unknown && token.kind != TokenKind::byte;
 }
@@ -79,8 +79,8 @@ void Bpe::learn_characters(const Vocabulary& vocabulary) {
   for (const auto& [code_point, id] : characters) character_symbols_.set(code_point, id);
 }
 
-// The first and last symbol of a token that merging put together: those of its first and last character, unless bytes
-// are merged.
+// The first and last symbol of a token that merges produce: the symbols of its first and last character, or of its
+// first and last byte.
 class Bpe::Ends {
  public:
   Ends(const Bpe& bpe, const Token& token) {
@@ -109,7 +109,7 @@ void Bpe::learn_joints(const Vocabulary& vocabulary) {
   for (const Merge& merge : vocabulary.merges) {
     const Ends left(*this, vocabulary.tokens[static_cast<size_t>(merge.left)]);
     const Ends right(*this, vocabulary.tokens[static_cast<size_t>(merge.right)]);
-    if (left.last() < 0 || right.first() < 0) {  // such symbols cannot be told from the text: never cut
+    if (left.last() < 0 || right.first() < 0) {  // unknown end symbols: the text is never cut
       joints_.clear();
       return;
     }
@@ -130,7 +130,7 @@ bool Bpe::may_join(int32_t left, int32_t right) const {
 
 const Bpe::Pair* Bpe::find(int32_t left, int32_t right) const { return pairs_.find(pair_key(left, right)); }
 
-// Symbols are appended to `ids` and merged where they stand, so that a word costs no allocation.
+// Symbols are appended to `ids` and merged in place, so that a word costs no allocation.
 void Bpe::encode(std::string_view text, std::vector<int32_t>& ids) const {
   const size_t begin = ids.size();
   if (byte_level_)
@@ -172,7 +172,7 @@ void Bpe::characters_to_symbols(std::string_view text, std::vector<int32_t>& sym
   }
 }
 
-// The bytes of a character that is no token, where all of them are.
+// Appends the byte tokens of a character that is not a token, if all its bytes have one; else the unknown token.
 void Bpe::unknown_to_symbols(std::string_view character, size_t begin, std::vector<int32_t>& symbols) const {
   const auto symbol = [&](char c) { return byte_symbols_[static_cast<unsigned char>(c)]; };
   if (std::all_of(character.begin(), character.end(), [&](char c) { return symbol(c) >= 0; })) {
@@ -210,14 +210,13 @@ size_t Bpe::merge_short(const int32_t* symbols, size_t count, int32_t* ids) cons
 
 namespace {
 
-// A merge that was possible when it was queued; stale when its parts have changed since.
+// A merge that was possible when it was queued. It is stale if one of its parts has changed since then.
 struct Queued {
   uint32_t rank;
   int32_t left, right, result;
   size_t at;
-  bool operator<(const Queued& other) const {  // the heap's top is its greatest: the lowest rank, then the leftmost
-    return rank != other.rank ? rank > other.rank : at > other.at;
-  }
+  // The heap's top is its greatest element: the lowest rank, then the leftmost.
+  bool operator<(const Queued& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
 };
 
 struct Part {

@@ -30,7 +30,7 @@ void add_thinking(Json::Object& variables) {
   variables.emplace_back(std::string(kThinkingNames[first == end ? 0 : 1]), std::move(value));
 }
 
-// The variables, later ones over earlier ones of the same name.
+// The variables of the template. A later variable replaces an earlier one with the same name.
 Result<jinja::Value> context_of(const ChatInput& input) {
   Json::Object variables;
   const Json none;

@@ -1,9 +1,10 @@
 // Detokenizer: turns ids into text one by one, so that an answer can be shown while it is generated.
 //
-// Only whole characters come out: an unfinished one is held back until its other bytes arrive. Bytes that can never
-// become a character come out as U+FFFD. A byte-level vocabulary replaces them as Rust's from_utf8_lossy does; one with
-// byte tokens replaces each byte. The pieces together equal Tokenizer::decode's text, with one exception. decode turns
-// a whole run of byte tokens into U+FFFD when any of it is not UTF-8; here earlier characters have been shown by then.
+// Only whole characters come out: an unfinished character is held back until its other bytes arrive. Bytes that cannot
+// become a character come out as U+FFFD. A byte-level vocabulary replaces them as Rust's from_utf8_lossy does; a
+// vocabulary with byte tokens replaces each byte. The pieces together equal Tokenizer::decode's text, with one
+// exception: decode turns a whole run of byte tokens into U+FFFD if any of its bytes is not UTF-8, but here the
+// characters at the beginning of the run have been shown already.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ class Tokenizer;
 
 inline constexpr uint32_t kReplacement = 0xfffd;
 
-// `text` with each unfinished character, taken as long as possible, replaced by one U+FFFD.
+// `text` with one U+FFFD in place of each unfinished character, which is taken as long as possible.
 std::string lossy_utf8(std::string_view text);
 
 class Detokenizer {

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// The first of a kind is the one that is written.
+// The first entry of a kind is the one that Sluice writes.
 constexpr GgufTokenizer kTokenizers[] = {
     {.model = "gpt2", .kind = VocabularyKind::byte_level},
     {.model = "gemma4",
@@ -17,7 +17,7 @@ constexpr GgufTokenizer kTokenizers[] = {
      .forces_bos = true,
      .shows_markers = true,
      .writes_scores = true},
-    // Ollama's files of the tokenizer above.
+    // The tokenizer above in Ollama's files.
     {.model = "llama",
      .pre = "gemma4",
      .with_that_pre = true,

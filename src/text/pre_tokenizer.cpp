@@ -35,7 +35,7 @@ const std::vector<PreTokenizer>& table() {
   return rows;
 }
 
-// As the table spells expressions: control characters as \r and \n, quotation marks without a backslash.
+// The spelling of an expression in the table: control characters as \r and \n, quotation marks without a backslash.
 std::string canonical(std::string_view regex) {
   std::string out;
   for (size_t i = 0; i < regex.size(); ++i) {

@@ -1,10 +1,10 @@
 // Pre-tokenizers cut text into words before byte-level vocabularies merge it.
 //
 // tokenizer.json has regular expressions; GGUF has a name (tokenizer.ggml.pre) for a list of them. Sluice has no
-// regular-expression engine. Each known expression stands in split_patterns.cpp beside a hand-written matcher, and an
-// unknown one is an error. Each expression is applied to the pieces of the one before. Text between two matches is a
-// piece of its own (Hugging Face's "Isolated"). Matchers follow Oniguruma, the engine of Hugging Face's tokenizers: \s
-// is Unicode's White_Space, and (?i:'s) also takes the long s.
+// regular-expression engine: split_patterns.cpp has a hand-written matcher for each known expression, and an unknown
+// expression is an error. Each expression cuts the pieces that the expression before it made. Text between two matches
+// is a piece of its own (Hugging Face's "Isolated"). Matchers follow Oniguruma, the engine of Hugging Face's
+// tokenizers: \s is Unicode's White_Space, and (?i:'s) also matches the long s.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ const PreTokenizer* find_pre_tokenizer(std::string_view name);
 // The first name with exactly this meaning, or nullptr.
 const PreTokenizer* find_pre_tokenizer(const std::vector<Split>& splits, bool ignore_merges);
 
-// Replaces `pieces` by the pieces of `text`, in order. No piece is empty, and together they are `text`.
+// Sets `pieces` to the pieces of `text`, in order. No piece is empty, and joined they are `text`.
 void split_text(std::string_view text, const std::vector<Split>& splits, std::vector<std::string_view>& pieces);
 
 }  // namespace sluice

@@ -80,7 +80,7 @@ Char char_at(std::string_view text, size_t at) {
   return {classes_of(c.code_point), c.bytes, c.code_point};
 }
 
-// Past the characters from `at` on that are of one of `classes`, or of none of them.
+// These skip characters from `at` on that belong to one of `classes`, or to none of them.
 size_t skip(std::string_view text, size_t at, uint32_t classes) {
   while (at < text.size()) {
     const Char c = char_at(text, at);
@@ -192,9 +192,9 @@ size_t match_qwen2(std::string_view text, size_t at) { return match_words(text, 
 size_t match_qwen35(std::string_view text, size_t at) { return match_words(text, at, kLetter | kMark, 1); }
 size_t match_llama3(std::string_view text, size_t at) { return match_words(text, at, kLetter, 3); }
 
-// [upper]*[lower]+ at `at`. The classes share letters without case, so the first may have to give some back.
+// [upper]*[lower]+ at `at`. Letters without case are in both classes, so the first run may have to give back some.
 size_t upper_then_lower(std::string_view text, size_t at) {
-  size_t taken_back = at;  // the end of the match when the last lower-class character is taken back from the first run
+  size_t taken_back = at;  // the match's end if the first run gives back its last lower-class character
   size_t i = at;
   while (i < text.size()) {
     const Char c = char_at(text, i);
@@ -332,8 +332,8 @@ size_t skip_marks_and(std::string_view signs, std::string_view text, size_t at) 
 size_t match_marks_and_signs(std::string_view text, size_t at) { return skip_marks_and("$+<=>^~|", text, at); }
 size_t match_marks_signs_and_ticks(std::string_view text, size_t at) { return skip_marks_and("$+<=>^~|`", text, at); }
 
-// The first match, trying each character as its beginning. A matcher looks no further than its own run or runs that the
-// next matches take, so this is linear.
+// The first match, trying each character as its beginning. This is linear, because a matcher reads no further than its
+// own run and the runs of the next matches.
 template <size_t (*match)(std::string_view, size_t)>
 Match first(std::string_view text, size_t from) {
   while (from < text.size()) {
@@ -343,8 +343,8 @@ Match first(std::string_view text, size_t from) {
   return {};
 }
 
-// \s+$, where $ is the end of the text or before a \n. A run of spaces without either is passed as a whole, since each
-// of its characters would be tried in vain.
+// \s+$, where $ is the end of the text or the place before a \n. A run of spaces without a match is skipped as a whole,
+// because none of its characters can begin a match.
 Match find_trailing_space(std::string_view text, size_t from) {
   while (from < text.size()) {
     const size_t end = skip(text, from, kSpace);

@@ -19,7 +19,7 @@ struct SplitPattern {
   Match (*find)(std::string_view text, size_t from);
 };
 
-// Its row of the table.
+// The row of the table for an expression.
 const SplitPattern& split_pattern(Split split);
 const SplitPattern* find_split_pattern(std::string_view regex);
 

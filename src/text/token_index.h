@@ -12,7 +12,7 @@ struct Token;
 
 class TokenIndex {
  public:
-  // Adds tokens[id]. None when its text is new, else the id that already has it.
+  // Adds tokens[id]. Returns none if its text is new, else the id that has that text already.
   std::optional<int32_t> insert(int32_t id, const std::vector<Token>& tokens);
   std::optional<int32_t> find(std::string_view text, const std::vector<Token>& tokens) const;
 

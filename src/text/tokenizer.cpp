@@ -35,7 +35,7 @@ void append_with_spaces(std::string_view text, std::string& out) {
   out += text;
 }
 
-bool is_written_out(const Token& token) {  // as opposed to spelled in the byte-level alphabet
+bool is_written_out(const Token& token) {  // not in the byte-level alphabet
   return token.kind == TokenKind::control || token.kind == TokenKind::user_defined;
 }
 

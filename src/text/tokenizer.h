@@ -1,8 +1,8 @@
 // Tokenizer: text to ids and back, over a Vocabulary.
 //
 // Ids are those of Hugging Face's tokenizers. Special tokens are found first: the leftmost, and the longest at one
-// place. The text between them is composed (where the vocabulary says so), cut into words and merged. Text that is not
-// UTF-8 is encoded byte by byte, and nothing is lost. Immutable after construction, so threads may share it.
+// place. The text between them is composed (if the vocabulary requires it), cut into words and merged. Text that is not
+// UTF-8 is encoded byte by byte, so nothing is lost. Immutable after construction, so threads may share it.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 namespace sluice {
 
 struct EncodeOptions {
-  bool add_special = false;  // <bos> before, <eos> after, where the vocabulary adds them
+  bool add_special = false;  // adds <bos> and <eos>, if the vocabulary does
   // Control tokens written in the text become tokens. Set it for rendered chat templates, never for text that a
   // stranger typed.
   bool parse_special = true;
@@ -30,8 +30,7 @@ class Tokenizer {
   explicit Tokenizer(Vocabulary vocabulary);
 
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
-  // Decodes all ids at once, exactly as Hugging Face does. Ids that are no tokens are left out. For a stream use
-  // Detokenizer.
+  // Decodes all ids at once, exactly as Hugging Face does. Unknown ids are left out. For a stream use Detokenizer.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }

@@ -57,7 +57,7 @@ Result<Vocabulary> read_gguf_vocabulary(const TokenizerFiles& files) {
   return vocabulary_from_gguf(std::move(stored));
 }
 
-// The first template that fits, of one or several as tokenizer_config.json keeps them.
+// Chooses the template from tokenizer_config.json, which has one or several.
 Result<std::optional<ChatSource>> template_of_config(const Json& config, bool has_tools) {
   const Json* field = config.find("chat_template");
   if (field == nullptr || field->is_null()) return std::optional<ChatSource>();

@@ -1,5 +1,5 @@
-// What a model's files say of its tokenizer and its chat template: which documents and keys hold them, whoever has read
-// those. A checkpoint is not known here; it is handed in as TokenizerFiles.
+// Reads the tokenizer and the chat template from a model's files: which documents and keys contain them. This code does
+// not know checkpoints; the caller passes the files as TokenizerFiles.
 //
 //   Hugging Face  tokenizer.json, tokenizer_config.json, chat_template.jinja
 //   GGUF          tokenizer.ggml.*, tokenizer.chat_template
@@ -21,10 +21,10 @@ namespace sluice {
 class TokenizerFiles {
  public:
   virtual ~TokenizerFiles() = default;
-  virtual const std::string& where() const = 0;                                // begins sentences: the model's path
-  virtual const Json* document(std::string_view file_name) const = 0;          // null: there is none
-  virtual const std::string* text_file(std::string_view file_name) const = 0;  // likewise
-  // Whether the model is one file of keys, and has no documents. A key that is missing leaves `into` as it is; one of
+  virtual const std::string& where() const = 0;                                // begins errors: the model's path
+  virtual const Json* document(std::string_view file_name) const = 0;          // null: no such document
+  virtual const std::string* text_file(std::string_view file_name) const = 0;  // null: no such file
+  // Whether the model is one file with keys and without documents. A missing key leaves `into` as it is; a key of
   // another type is an error.
   virtual bool has_keys() const = 0;
   virtual Status key(const char* name, std::optional<std::string>& into) const = 0;
@@ -36,18 +36,18 @@ class TokenizerFiles {
 };
 
 struct ChatSource {
-  std::string name;  // for errors and for people: "chat_template.jinja", "built-in template of gemma4"
+  std::string name;  // to show and for errors: "chat_template.jinja", "built-in template of gemma4"
   std::string text;
 };
-// "bos_token" and the like with their text, as ChatInput takes them.
+// The variables "bos_token", "eos_token" ... with the tokens' text, for ChatInput.
 using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
 
 Result<Vocabulary> read_vocabulary(const TokenizerFiles& files);
-// Whether the vocabulary is of a kind that can be read, without reading it: a list of models has no time for more.
+// Whether the kind of vocabulary is known. The vocabulary is not read, so that listing many models stays fast.
 Status check_vocabulary(const TokenizerFiles& files);
-// `has_tools`: of several templates the one for tools.
+// `has_tools`: chooses the template for tools if there are several templates.
 Result<std::optional<ChatSource>> stored_chat_template(const TokenizerFiles& files, bool has_tools);
-// Those that the files name, then those that `vocabulary` knows.
+// The special tokens that the files name, then those that `vocabulary` has.
 SpecialTokens special_tokens_of(const TokenizerFiles& files, const Vocabulary& vocabulary);
 
 }  // namespace sluice

@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// Texts of tokens after which the model has nothing more to say, whatever the file's ids say (llama.cpp's list).
+// Tokens that end an answer even if the file's ids do not name them (llama.cpp's list).
 constexpr std::string_view kEnds[] = {
     "<|eot_id|>",
     "<|im_end|>",

@@ -1,8 +1,8 @@
-// A tokenizer's vocabulary from any file: tokens, merges, how text is cut, special ids.
+// A tokenizer's vocabulary from any file: tokens, merges, the rules for cutting text, special ids.
 //
 // It is read from Hugging Face's tokenizer.json (with tokenizer_config.json) or from GGUF's tokenizer.ggml.* keys, and
 // turned back into those keys for the writer. Both readers check everything: ids are dense and in range, texts are
-// unique, merges join known tokens. So a Vocabulary can be trusted, and Tokenizer's constructor cannot fail.
+// unique, and merges join known tokens. So Tokenizer's constructor needs no checks and cannot fail.
 // Formats: huggingface/tokenizers (tokenizer.json), llama.cpp's src/llama-vocab.cpp and conversion/ (keys, types).
 #pragma once
 
@@ -49,10 +49,10 @@ struct Vocabulary {
   std::vector<Token> tokens;
   TokenIndex index;  // text to id
   std::vector<Merge> merges;
-  std::vector<Split> splits;   // none: text is not cut into words
+  std::vector<Split> splits;   // empty: text is not cut into words
   bool nfc = false;            // text is composed first
-  bool ignore_merges = false;  // a word that is a token is taken whole
-  bool space_prefix = false;   // text begins with a space of its own, and decoded text loses it
+  bool ignore_merges = false;  // a word that is a token is not merged
+  bool space_prefix = false;   // a space is added before the text and removed from decoded text
   bool fuse_unknown = false;   // one unknown token for a run of unknown characters
   bool add_bos = false;
   bool add_eos = false;
@@ -63,7 +63,7 @@ struct Vocabulary {
 
   std::optional<int32_t> find(std::string_view text) const;
   bool has(int64_t id) const { return id >= 0 && id < static_cast<int64_t>(tokens.size()); }
-  // Ignores an id that is no token.
+  // Ignores an id that is not a token.
   void add_end(int64_t id);
 };
 
@@ -78,8 +78,8 @@ struct GgufVocabulary {
   std::optional<int64_t> bos_token_id, eos_token_id, unknown_token_id, padding_token_id, mask_token_id;
   std::optional<int64_t> eot_token_id, eom_token_id, fim_pad_token_id, fim_rep_token_id, fim_sep_token_id;
   std::optional<bool> add_bos_token, add_eos_token, add_space_prefix;
-  // tokenizer.sluice.nfc is our own key: text is composed first. tokenizer.json can say so; llama.cpp's keys cannot,
-  // and llama.cpp never composes text.
+  // tokenizer.sluice.nfc is Sluice's own key: text is composed first. tokenizer.json has a field for it; llama.cpp has
+  // no key and never composes text.
   std::optional<bool> nfc;
 };
 
@@ -87,10 +87,10 @@ struct GgufVocabulary {
 // tokenizer.json, as in transformers.
 Result<Vocabulary> vocabulary_from_huggingface(const Json& tokenizer, const Json* config);
 Result<Vocabulary> vocabulary_from_gguf(GgufVocabulary gguf);
-// Whether the kind of vocabulary and the pre-tokenizer are known, from `model`, `pre` and `merges` alone.
+// Checks that the kind of vocabulary and the pre-tokenizer are known. Reads `model`, `pre` and `merges` only.
 Status check_gguf_kind(const GgufVocabulary& gguf);
-// `rows` is the number of tokens in the model's embedding. Missing ones become unused "[PAD<id>]". An error when no
-// tokenizer.ggml.pre has the meaning of this vocabulary's cuts.
+// `rows` is the number of tokens in the model's embedding. Missing tokens become unused "[PAD<id>]". Fails if no
+// tokenizer.ggml.pre cuts text as this vocabulary does.
 Result<GgufVocabulary> to_gguf(const Vocabulary& vocabulary, int64_t rows = 0);
 
 }  // namespace sluice

@@ -42,7 +42,7 @@ Status read_tokens(GgufVocabulary& gguf, Vocabulary& vocabulary) {
 }
 
 Result<std::optional<int32_t>> read_id(const Vocabulary& vocabulary, std::string_view key, std::optional<int64_t> id) {
-  // Some writers put -1 as an unsigned number where there is no such token.
+  // Some writers store -1 as an unsigned number if there is no such token.
   if (!id || *id == -1 || *id == std::numeric_limits<uint32_t>::max()) return std::optional<int32_t>();
   if (!vocabulary.has(*id)) {
     return error(ErrorKind::corrupt, "tokenizer.ggml.", key, " is ", *id, ": want less than the ",
@@ -67,14 +67,14 @@ Status read_ids(const GgufVocabulary& gguf, Vocabulary& v) {
   return {};
 }
 
-// What llama.cpp takes for granted in a "llama" file without the keys.
+// The ids that llama.cpp assumes for a "llama" file without the keys.
 void default_ids(Vocabulary& vocabulary) {
   if (!vocabulary.unk && vocabulary.has(0)) vocabulary.unk = 0;
   if (!vocabulary.bos && vocabulary.has(1)) vocabulary.bos = 1;
   if (!vocabulary.eos && vocabulary.has(2)) vocabulary.eos = 2;
 }
 
-// nullptr where the kind of vocabulary has none.
+// Null if this kind of vocabulary has no pre-tokenizer.
 Result<const PreTokenizer*> pre_tokenizer_of(const GgufVocabulary& gguf, VocabularyKind kind) {
   if (kind != VocabularyKind::byte_level) return nullptr;
   if (const PreTokenizer* pre = find_pre_tokenizer(gguf.pre.empty() ? "default" : gguf.pre)) return pre;
@@ -82,7 +82,7 @@ Result<const PreTokenizer*> pre_tokenizer_of(const GgufVocabulary& gguf, Vocabul
                "\": want a pre-tokenizer that Sluice knows");
 }
 
-// Word cutting, and what depends on the family rather than on a key.
+// Reads the rules for cutting text, and rules that depend on the tokenizer rather than on a key.
 Status read_rules(const GgufVocabulary& gguf, bool forces_bos, Vocabulary& vocabulary) {
   bool adds_bos = true;
   TRY(const PreTokenizer* pre, pre_tokenizer_of(gguf, vocabulary.kind));
@@ -109,7 +109,7 @@ bool may_merge(const Vocabulary& vocabulary, std::optional<int32_t> id) {
   return kind == TokenKind::normal || kind == TokenKind::user_defined || kind == TokenKind::unused;
 }
 
-// Every way to put a token together from two others, ranked by its score: a higher score merges first.
+// Makes a merge for every way to join two tokens to a third. The third token's score is the rank: higher merges first.
 Status merge_by_score(Vocabulary& vocabulary) {
   std::vector<float> scores;
   scores.reserve(vocabulary.tokens.size());

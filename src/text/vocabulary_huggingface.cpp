@@ -1,5 +1,5 @@
-// Vocabularies from tokenizer.json. Its parts and their meaning: huggingface/tokenizers, one Rust module a part.
-// Parts that Sluice does not honour exactly are errors, never ignored.
+// Vocabularies from tokenizer.json. Source for its parts: huggingface/tokenizers, which has one Rust module for each
+// part. A part that Sluice cannot follow exactly is an error.
 #include <algorithm>
 
 #include "base/limits.h"
@@ -216,7 +216,7 @@ Status Reader::read_normalizer() {
 
 Status Reader::read_split(const Json& part) {
   const std::string behavior = text_of(part, "behavior");
-  // Gemma's. It finds nothing once every space is U+2581.
+  // Gemma's part. It matches nothing, because every space is U+2581 by then.
   if (marks_spaces_ && pattern_of(part, "String") == " " && behavior == "MergedWithPrevious") return {};
   const std::string regex = pattern_of(part, "Regex");
   const auto split = find_split(regex);
@@ -254,7 +254,7 @@ Status Reader::read_pre_tokenizer() {
   return {};
 }
 
-// Decoding follows from the kind; the file must agree.
+// The kind of vocabulary determines how ids are decoded, and the file must agree.
 Status Reader::read_decoder() const {
   bool strips = false;
   for (const Json* part : parts_of(root_, "decoder", "decoders")) {

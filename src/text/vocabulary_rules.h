@@ -15,11 +15,12 @@ inline constexpr std::string_view kSpaceMark = "\u2581";
 Status index_tokens(Vocabulary& vocabulary, std::string_view where);
 // Adds the next merge in rank. `where` names the list in errors.
 Status add_merge(Vocabulary& vocabulary, std::string_view left, std::string_view right, std::string_view where);
-// The same for "left right", cut at the first space that is not the first character.
+// The same for a text "left right", which is cut at the first space that is not the first character.
 Status add_merge(Vocabulary& vocabulary, std::string_view pair, std::string_view where);
 // The byte that "<0x41>" stands for.
 std::optional<uint8_t> byte_of(std::string_view text);
-// Gemma 4's markers that llama.cpp's files declare as user-defined, so that its chat parser sees them in the text.
+// Whether the text is one of Gemma 4's markers that llama.cpp's files declare as user-defined, so that llama.cpp's chat
+// parser sees them in the text.
 bool is_visible_marker(std::string_view text);
 // Marks byte tokens, and tokens that end an answer by their text. It is a reader's last step.
 void complete(Vocabulary& vocabulary);

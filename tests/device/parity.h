@@ -1,16 +1,14 @@
-// The parity suite: every op's and block's cases, played on a device and on the f64 reference with the same inputs.
+// The parity suite plays every op's and block's cases on a device and on the f64 reference, with the same inputs.
 //
-//   INSTANTIATE_TEST_SUITE_P(Cpu, Parity, testing::ValuesIn(parity_params({{"cpu_avx2", make_cpu, how}})),
-//   parity_name);
+//   INSTANTIATE_TEST_SUITE_P(Cpu, Parity, ValuesIn(parity_params({{"cpu_avx2", make_cpu, how}})), parity_name);
 //
 // For each subject (an op, or "blocks"), in both arithmetics and both token classes:
-//   - results are within the op's tolerance, from outputs, activations and pages full of NaN;
+//   - results are within the op's tolerance; outputs, activations and pages are full of NaN before;
 //   - rows computed alone equal rows computed in a batch, bit for bit;
 //   - a traced plan shows every op's result, also inside blocks;
 //   - the first op with a result that is not finite is found;
 //   - state that is copied, or read and written, to other pages gives the same bits.
-// A case passes unseen only when the device's DeviceInfo::missing names an op of it, or where SLUICE_PARITY_EVERY=N
-// asks for each Nth case of a subject and its last.
+// A case is skipped only if DeviceInfo::missing names one of its ops, or by SLUICE_PARITY_EVERY=N (each Nth case runs).
 #pragma once
 
 #include <gtest/gtest.h>

@@ -115,7 +115,7 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
 
 Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, Machine& machine) {
   if (request.synthetic) {
-    // Its weights are held: there is no file.
+    // The weights of a synthetic model lie in memory; there is no file to read them from.
     machine.bounds.host.by = MemoryBound::By::share;
     machine.bounds.lease_rows = false;
     machine.budget.count_mapped(Domain::host, false);
@@ -125,14 +125,14 @@ Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, 
   return open_model(path);
 }
 
-// The test that is foreseen: the first answer of one sequence alone.
+// The test for which a speed is forecast: the first one with the answer of a single sequence.
 const BenchTest* foreseen_test(const std::vector<BenchTest>& tests) {
   const auto found = std::ranges::find_if(
       tests, [](const BenchTest& test) { return test.token_class == TokenClass::decode && test.batch == 1; });
   return found == tests.end() ? nullptr : &*found;
 }
 
-// As `run --stats` has it: where memory is bounded, and on a GPU.
+// A forecast is made if memory is bounded, and on a GPU, as for `run --stats`.
 Result<std::optional<Forecast>> foresee_test(const BenchTest* test, const Model& model, Machine& machine,
                                              const EngineOptions& options) {
   const bool on_host = machine.device->info().memory == Domain::host;
@@ -151,7 +151,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   TRY(const Model model, model_of(request, arguments, machine));
   const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
-  if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // which it does not use
+  if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // exact arithmetic uses no integers
   const bool on_host = machine.device->info().memory == Domain::host;
   // A model that does not fit is not placed as a whole to trace it.
   if (machine.bound().by != MemoryBound::By::request) {

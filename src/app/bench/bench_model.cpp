@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 1 << 20;
 
-// What a synthetic model in memory holds.
+// The memory of a synthetic model.
 struct Held {
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }

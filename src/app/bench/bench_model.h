@@ -16,9 +16,9 @@ std::vector<OptionSpec> synthetic_options();  // --shape, --format, --routing, -
 // An error is a mistake in the arguments.
 Result<SyntheticModel> synthetic_model(const Arguments& arguments);
 
-// In memory taken from the budget, which goes with the model.
+// Makes the model in memory that is reserved in the budget. The model owns that memory.
 Result<Model> place_synthetic(const SyntheticModel& synthetic, ThreadPool& pool, Budget& budget);
-// As a GGUF file with a vocabulary of bytes and unused tokens.
+// Writes the model as a GGUF file, with a vocabulary of bytes and unused tokens.
 Status write_synthetic(const SyntheticModel& synthetic, const std::string& path, Console& console);
 
 }  // namespace sluice

@@ -16,7 +16,7 @@ std::string format_and_shape(const CostFacts& facts, WeightId id) {
              " x ", shape.columns);
 }
 
-// Of the first result, or of an op without one its first input.
+// The shape of a row of the op's first result; if the op has none, of its first input.
 std::string row_shape(const Program& program, const Op& op) {
   ValueId first = kNone;
   const auto take = [&](ValueId id) { first = first == kNone ? id : first; };

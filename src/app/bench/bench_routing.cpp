@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kTokens = 64;
 constexpr std::string_view kChosen = ".topk_index";
 
-// Of one layer.
+// For one layer: how often each expert was chosen, by rank.
 std::vector<double> chosen_by(const TracedValue& index, uint32_t experts) {
   std::vector<double> chosen(experts);
   for (const int32_t expert : index.integers)

@@ -75,8 +75,8 @@ uint64_t BenchRunner::disk_bytes() const {
   return experts ? experts->read_bytes : 0;
 }
 
-// A prompt takes from its submission to its first token; of an answer the first token, which comes with a prompt of one
-// token, does not count.
+// A prompt's time is from its submission to its first token. For an answer, the first token does not count, because a
+// prompt of one token computes it.
 Result<BenchRunner::Round> BenchRunner::round(const BenchTest& test) {
   const bool prompt = test.token_class == TokenClass::prompt;
   TRY(const std::vector<SequenceId> sequences, filled(test));
@@ -132,8 +132,8 @@ Result<std::vector<SequenceId>> BenchRunner::filled(const BenchTest& test) {
   return sequences;
 }
 
-// Where experts are read as they are chosen, answers are of random tokens, as prompts are: the likeliest text soon
-// repeats itself, that of made-up weights at once, and with it its experts, which then all lie in memory.
+// If experts are streamed, answers are random tokens, like prompts. Greedy text soon repeats itself, with made-up
+// weights at once. Its experts repeat, too, and would then all be in memory.
 Result<BenchRunner::Running> BenchRunner::submit(Request request) {
   request.sampling.temperature = engine_.expert_stats() ? kAnyToken : 0.0f;
   request.sampling.seed = texts_;

@@ -18,7 +18,7 @@ struct BenchTest {
   uint32_t batch = 1;   // sequences at once
 };
 
-// Of several rounds.
+// The spread of a value over several rounds.
 struct Spread {
   double median = 0, least = 0, most = 0;
 };
@@ -29,16 +29,16 @@ struct BenchResult {
   Spread tokens_per_second = {};
   Spread bandwidth = {};       // read bandwidth of the memory in bytes a second, measured before each round
   double bytes_per_token = 0;  // weights and cache
-  double share = 0;            // of that bandwidth
-  // If experts are read as they are chosen: their bytes a second, those of equally large reads alone before each round,
-  // and the first divided by the second.
+  double share = 0;            // the part of `bandwidth` that was used
+  // If experts are streamed: bytes a second while the model runs, bytes a second of equally large reads alone before
+  // each round, and the first divided by the second.
   Spread disk_rate = {}, disk_bandwidth = {}, disk_share = {};
 };
 
 // Measurements before each round, in bytes a second; 0: unknown.
 struct BenchYardsticks {
   std::function<double()> memory{};
-  std::function<Result<double>(uint64_t block)> disk{};  // of reads of so many bytes
+  std::function<Result<double>(uint64_t block)> disk{};  // by reads of `block` bytes
 };
 
 class BenchRunner {

@@ -1,5 +1,5 @@
-// A device that records the steps of another one: rows, positions and, if asked, the time of each op. Plans, results
-// and memory are those of the other device.
+// A device that wraps another device and records its steps: rows, positions and, if asked, the time of each op. Plans,
+// results and memory are the other device's.
 #pragma once
 
 #include <memory>

@@ -27,7 +27,7 @@ std::string range_text(const OptionSpec& option) {
 
 bool in_range(const OptionSpec& option, double value) { return value >= option.least && value <= option.most; }
 
-// What the option wants, when `value` is not that; else nothing.
+// The values that the option accepts, if `value` is not one of them; else "".
 std::string want_of(const OptionSpec& option, const std::string& value) {
   switch (option.kind) {
     case OptionKind::flag:

@@ -1,7 +1,7 @@
 // sluice completion: the scripts with which shells complete commands, options and models, from the command tables.
 //
-// What a word may be is told by its name in the tables: MODEL is a name of sluice list or a file, FILE... a file, DIR a
-// folder, COMMAND a command, and "a|b" one of these.
+// A word's name in the tables tells its possible values: MODEL is a file or a name of sluice list, FILE... a file, DIR
+// a folder, COMMAND a command, and "a|b" either of the two.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -231,7 +231,7 @@ complete -c sluice -n __fish_use_subcommand -l version -d 'the version of this p
 
 std::string fish_quoted(std::string_view text) { return quoted(text, "\\", "\\'"); }
 
-// What may follow, as an argument of fish's complete.
+// The possible values of a word, as arguments for fish's `complete`.
 std::string fish_values(const Word& word) {
   switch (word.kind) {
     case WordKind::models: return " -a '(__sluice_models)'";

@@ -11,8 +11,8 @@
 namespace sluice {
 namespace {
 
-// What the caller left closed becomes a file that cannot be used: a model opened later must not be read from, or
-// written to, in its place.
+// If the caller closed a standard descriptor, opens /dev/null in its place. Otherwise the next file that is opened,
+// such as a model, would become standard input or output.
 void hold_open(int descriptor) {
   if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
     static_cast<void>(::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));

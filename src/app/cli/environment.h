@@ -1,5 +1,5 @@
-// The only place that reads the environment: the folders of models (checkpoint/places/places.h), of our own files, and
-// of libraries.
+// The only place that reads the environment: the folders of models (checkpoint/places/places.h), of Sluice's own files,
+// and of libraries.
 #pragma once
 
 #include <string>

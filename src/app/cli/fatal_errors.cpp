@@ -13,9 +13,9 @@
 namespace sluice {
 namespace {
 
-// Only what may be called in a handler of signals: no allocation, no lock.
+// May be called in a signal handler: takes no lock and allocates nothing.
 void say(const char* text) {
-  // Nobody is left to tell when this fails.
+  // A failure cannot be reported, so it is ignored.
   static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
 }
 

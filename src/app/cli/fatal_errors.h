@@ -1,6 +1,6 @@
-// Errors that end the program wherever it stands: a mapped model file became shorter while it was read (SIGBUS), or
-// memory ran out on a thread that catches no exception. Each prints one sentence, leaves no half-written file and exits
-// with status 1.
+// Errors that end the program at any point: a mapped model file was shortened while it was read (SIGBUS), or memory ran
+// out on a thread that catches no exception. The handlers print one sentence, remove unfinished files and exit with
+// status 1.
 #pragma once
 
 namespace sluice {

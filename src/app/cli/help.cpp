@@ -49,7 +49,7 @@ std::string option_help(const OptionSpec& option) {
   return help;
 }
 
-// As one sentence.
+// All exit statuses as one sentence.
 std::string exit_text() {
   std::string out;
   for (const TableRow& row : exit_rows()) out += cat(out.empty() ? "Exit status: " : "; ", row.head, ' ', row.text);

@@ -24,7 +24,7 @@ bool are_digits(std::string_view text, size_t count) {
   return text.size() == count && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-// None where the file is missing or none of ours.
+// The lines of the file; none if it is missing or was not written by Sluice.
 std::vector<Line> read_lines(const std::string& path) {
   std::vector<Line> lines;
   if (path.empty() || path_kind(path) != PathKind::file) return lines;

@@ -1,10 +1,11 @@
-// Digests of model files, kept in the state folder. So a model whose states are saved or loaded is read whole once, not
-// in every run. The file has one line for each, the newest last:
+// Digests of model files, kept in the state folder, so that a model whose states are saved or loaded is read completely
+// only once and not in every run. The file has one line for each digest, the newest last:
 //
 //   sluice contents 1
 //   CONTENTS VERSION     (checkpoint/contents.h)
 //
-// A broken line is dropped when the file is written again. Whoever may write to the folder is trusted.
+// A broken line is dropped when the file is written again. The file is trusted, like everybody who may write to the
+// folder.
 #pragma once
 
 #include <memory>
@@ -33,7 +34,7 @@ class ContentsFile final : public ContentsMemory {
   std::unique_ptr<ProgressLine> progress_;  // while a model is read
 };
 
-// STATE/models in the user's state folder; "" where there is none.
+// The file "models" in the user's state folder; "" if there is no such folder.
 std::string contents_path(const std::string& state_folder);
 
 }  // namespace sluice

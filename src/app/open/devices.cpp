@@ -19,7 +19,7 @@ namespace {
 
 struct Row {
   std::string name, description;
-  std::vector<std::string> more{};  // what else there is to say, a line each
+  std::vector<std::string> more{};  // further lines to show
   std::string missing{};            // why it cannot compute here; "": it can
   Json::Object facts{};
 };

@@ -29,8 +29,8 @@ fs::path own_place() {
   return folder.filename() == "bin" ? folder.parent_path() / "lib" / "sluice" : folder;
 }
 
-// Where it may be, in the order in which it is tried: the one that is named; else beside the program, where it is
-// installed, in the build folder, and where the system looks.
+// The paths of the library, in the order in which they are tried. A named library is the only one; otherwise: beside
+// the program, in the folder of an installation, in the build folder, and where the system searches.
 std::vector<std::string> libraries(const std::string& option) {
   if (!option.empty()) return {option};
   if (std::string named = webgpu_library_variable(); !named.empty()) return {std::move(named)};

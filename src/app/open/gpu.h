@@ -15,7 +15,8 @@ namespace sluice {
 
 OptionSpec webgpu_library_option();  // --webgpu-library
 
-// With the library of --webgpu-library (`option`; "": search for one). `said` gets what library and drivers printed.
+// `option` is the library of --webgpu-library; "": search for one. `said` gets the output of the library and the
+// drivers.
 Result<std::unique_ptr<WebGpuDevice>> open_webgpu(const std::string& option, std::string* said = nullptr);
 
 // "discrete", "integrated", "software" or "unknown".

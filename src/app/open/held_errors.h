@@ -1,5 +1,6 @@
-// Holds back everything written to standard error while it lives. Dawn, the Vulkan loader and drivers print what they
-// try, even if all is well; our own sentence is the one that counts. Our own code must not print meanwhile.
+// While an object of this type lives, everything written to standard error is held back. Dawn, the Vulkan loader and
+// drivers print there even if they succeed, and errors are reported by Sluice itself. No code of Sluice may print
+// meanwhile.
 #pragma once
 
 #include <string>

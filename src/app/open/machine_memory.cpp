@@ -38,7 +38,7 @@ std::vector<GroupLimits> group_limits() {
 
 std::vector<std::string> status_lines() { return split(system_file("/proc/self/status"), '\n'); }
 
-// "RssAnon:     1234 kB" among the lines of /proc/self/status; 0 where there is none.
+// The bytes in a line such as "RssAnon:     1234 kB" of /proc/self/status; 0 if there is no such line.
 uint64_t status_bytes(const std::vector<std::string>& lines, std::string_view name) {
   for (const std::string& line : lines) {
     if (!starts_with(line, name) || !ends_with(line, " kB")) continue;

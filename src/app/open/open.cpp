@@ -99,7 +99,7 @@ Status check_fits(const DeviceNeeds& needs, const Device& device, uint64_t limit
                format_bytes(plan.limit), ", the model takes ", format_bytes(plan.recommended()));
 }
 
-// Of its files; of one whose beginning alone is here, what its header says.
+// The bytes of the model's files. If only the beginning of a file is here, its size follows from the header.
 uint64_t file_bytes(const Checkpoint& checkpoint) {
   uint64_t of_files = 0, of_tensors = 0;
   for (const std::string& file : checkpoint.files()) {
@@ -167,7 +167,7 @@ Result<Machine> machine_with(const Arguments& arguments, const Open& open) {
   return machine;
 }
 
-// The names of all levels, or of those that nobody gets without asking.
+// The names of all SIMD levels, or only of the unproven levels, which are used on request only.
 std::string simd_choices(bool unproven_only, const char* between) {
   std::string names;
   for (int i = 0; i < kSimdLevels; ++i) {

@@ -39,15 +39,15 @@ struct Machine {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
   Budget budget;
-  MemoryBounds bounds;                 // those of the budget
-  uint64_t program_bytes = 0;          // of program and libraries in memory
-  std::unique_ptr<StateStore> states;  // null: none is kept
+  MemoryBounds bounds;                 // the limits of the budget
+  uint64_t program_bytes = 0;          // of the program and its libraries in memory
+  std::unique_ptr<StateStore> states;  // null: states are not kept on disk
 
   const MemoryBound& bound() const { return bounds.of(device->info().memory); }  // of the device's memory
 };
 Result<Machine> open_machine(const Arguments& arguments);
 
-// What --device auto is chosen for. Asked for only where there may be a GPU to choose.
+// The facts by which --device auto chooses a device. They are needed only if there may be a GPU.
 struct DeviceNeeds {
   Model model;
   WeightFiles files;

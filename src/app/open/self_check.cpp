@@ -21,7 +21,7 @@ constexpr uint32_t kPromptRows = 17;             // more than a tile's, and no m
 constexpr uint32_t kLeastColumns = 32;           // of a weight that products are made with
 constexpr PhiloxKey kDrawn = {0x5e1f, 0xc4ec4};  // of the numbers: any will do
 
-// The first rows of the first weight of each format, of the first expert where there are several.
+// The first rows of the first weight of each format; for experts, of the first expert.
 class Samples final : public WeightSource {
  public:
   static Result<Samples> of(const Model& model) {

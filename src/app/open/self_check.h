@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// The first wrong product, in a sentence. Tolerances are those of the parity tests (Linear::kDoc).
+// Fails with a sentence about the first wrong product. Tolerances are those of the parity tests (Linear::kDoc).
 Status check_products(const Model& model, Device& device, Arithmetic arithmetic);
 
 }  // namespace sluice

@@ -21,20 +21,20 @@ struct StepTimes {
 };
 
 struct Bandwidths {
-  double memory = 0;  // bytes a second; of a GPU those that it copies in its own, read and written
-  double disk = 0;    // of direct reads; 0: not known
+  double memory = 0;  // bytes a second; for a GPU: of a copy in its own memory, counting reads and writes
+  double disk = 0;    // bytes a second of direct reads; 0: not known
 };
 
 struct Forecast {
   std::string routing{};     // the source of the hit rates; "": no experts are streamed
-  double hit_rate = 1;       // of an expert that a token chooses, once slots are full
-  double cold_hit_rate = 1;  // in the first kColdTokens, before which slots are empty
-  double memory_bytes = 0;   // that a token reads there
-  double disk_bytes = 0;     // and from the file, at hit_rate
+  double hit_rate = 1;       // the share of chosen experts that are in a slot, once slots are full
+  double cold_hit_rate = 1;  // the same during the first kColdTokens, which begin with empty slots
+  double memory_bytes = 0;   // bytes that a token reads from memory
+  double disk_bytes = 0;     // bytes that a token reads from the file, at hit_rate
   Bandwidths bandwidths{};
   std::optional<StepTimes> step_times{};  // on a device with memory of its own
-  std::string unknown{};                  // why there is no speed, where that is not for lack of a disk
-  double tokens_per_second = 0, cold_tokens_per_second = 0;  // likewise; 0: not known
+  std::string unknown{};                  // why the speed is not known, unless the disk's bandwidth is missing
+  double tokens_per_second = 0, cold_tokens_per_second = 0;  // at hit_rate and at cold_hit_rate; 0: not known
 };
 inline constexpr uint32_t kColdTokens = 32;
 inline constexpr uint32_t kForecastDepth = 256;

@@ -12,7 +12,7 @@ namespace sluice {
 
 class ReadBandwidth {
  public:
-  // Takes a buffer larger than the caches, of at most so many bytes. `pool` must outlive it.
+  // Allocates a buffer that is larger than the caches, but at most `most` bytes. `pool` must outlive the object.
   static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget, uint64_t most = UINT64_MAX);
   uint64_t bytes() const { return words_ * sizeof(uint64_t); }
   // Bytes a second of one reading of the buffer.

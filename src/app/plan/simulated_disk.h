@@ -28,7 +28,7 @@ class SimulatedDisk final : public ReadQueue {
 
   double bytes_per_second_;
   std::deque<Reading> under_way_;
-  std::set<const std::byte*> zeros_;  // where there are some already, which nobody changes
+  std::set<const std::byte*> zeros_;  // memory that is filled with zeros already and that nobody changes
 };
 
 }  // namespace sluice

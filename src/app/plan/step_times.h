@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// Takes the memory of the plan, less most of its weights. Takes a second or two, and longer where a processor plays the
-// GPU. `options`: those that `plan` was made with.
+// Measures the times of steps with the plan's memory, but without most of the weights. Takes a second or two, and
+// longer if the GPU is emulated on the processor. `options` must be those of `plan`.
 Result<StepTimes> time_steps_without_weights(const MemoryPlan& plan, const WeightFiles& files, Machine& machine,
                                              EngineOptions options, const ForecastSources& sources);
 

@@ -113,7 +113,7 @@ GreedyResult compare_greedy(std::span<const int32_t> got, std::span<const int32_
 }
 
 bool glob_matches(std::string_view pattern, std::string_view name) {
-  // One star at a time is enough to remember: a later one can take over whatever an earlier one could.
+  // Only the last star must be remembered: it can match everything that an earlier star could match.
   size_t p = 0, n = 0, star = std::string_view::npos, mark = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

@@ -24,12 +24,13 @@ constexpr double kFastLayerEightBit = 5e-2;
 // bits.
 constexpr double kFastFloat64Factor = 0x1p-9 / 0x1p-24;
 
-// fast, random models as a whole, 8-bit activations: those are so coarse that a token's experts may be others, after
-// which its logits say nothing; the median row is held. The bar is what a missing part does: each of n parts (attention
-// or feed-forward, two a layer) has about 1/n of the square of the last hidden state's norm, so that without it logits
-// are off by about 1/sqrt(n) of theirs, and by more where later parts follow. No golden's random model has above 8
-// layers. Of the small models' attention and experts, left out one at a time, the q8_0 files miss this bar for all but
-// the last ones of qwen3_5_moe (0.22 and 0.23); the bf16 models miss the bar above for every one.
+// fast, random models as a whole, 8-bit activations. These activations are so coarse that a token may get other
+// experts, and then its logits mean nothing. So the bar is held to the median row. It is chosen to detect a missing
+// part: each of n parts (attention or feed-forward, two a layer) has about 1/n of the square of the last hidden state's
+// norm, so without one part logits are wrong by about 1/sqrt(n) of their norm, and by more if later parts follow. The
+// goldens' random models have at most 8 layers. Measured: attention and experts of the small models were left out one
+// at a time. The q8_0 files then exceed this bar except for the last parts of qwen3_5_moe (0.22 and 0.23); the bf16
+// models exceed the bar above every time.
 constexpr double kFastMedianRelative = 0.25;  // 1/sqrt(16)
 
 // fast, goldens whose cases another implementation was run on: three times its mean KL on the same kind of file.

@@ -17,11 +17,11 @@ namespace sluice {
 // Who is right: the golden, or the reference device in exact arithmetic on the same file (quantised files).
 enum class Judge : uint8_t { golden, reference };
 
-// Which named intermediates a bar is held to; the others are only reported. first_layer: layer.0.* and hidden.1, over
-// tokens whose chosen experts are the judge's.
+// The named intermediates to which a bar applies; other intermediates are only reported. first_layer: layer.0.* and
+// hidden.1, over tokens whose chosen experts are the judge's.
 enum class JudgedNames : uint8_t { all, first_layer, none };
 
-// Fewer rows are no sample to take a median of.
+// With fewer rows a median means nothing.
 inline constexpr size_t kMedianRows = 8;
 
 // A bar that is absent is not held: the number is only reported.
@@ -36,13 +36,13 @@ struct Bars {
   std::optional<double> ln_perplexity;
   std::optional<double> greedy_margin;  // greedy tokens may part where the judge's two best are closer than this ...
   double greedy_logit_factor = 0;       // ... or this many times the case's logit bar
-  std::optional<double> mean_kl;        // over the cases, golden to ours; held when all of `kl_cases` were run
+  std::optional<double> mean_kl;        // over the cases, golden to ours; held if all `kl_cases` cases were run
   int kl_cases = 0;
-  // Of the rows of all cases: norm of the difference from the judge's logits over their norm. Held where at least
-  // kMedianRows were compared.
+  // The median over the rows of all cases: norm of the difference from the judge's logits, divided by their norm. Held
+  // if at least kMedianRows rows were compared.
   std::optional<double> median_relative;
 
-  // Of a case with that float64_difference.
+  // The bars for a case with that float64_difference.
   std::optional<double> logit_bar(double float64_difference) const;
   std::optional<double> greedy_bar(double float64_difference) const;
 };

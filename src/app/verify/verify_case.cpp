@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// Which rows of logits to ask for, and where the case's own positions lie among them.
+// The rows of logits to compute, and the places of the case's own positions among them.
 struct WantedRows {
   std::vector<uint32_t> at;
   bool all = false;
@@ -53,7 +53,7 @@ Status show_media(const CaseMedia& media, Engine& engine, Request& request) {
   return {};
 }
 
-// Splits what was computed at wanted_rows() into the case's rows and its perplexity.
+// Splits the computed logits into the case's rows and its perplexity.
 void take_rows(const GoldenCase& golden_case, const WantedRows& wanted, std::vector<float> computed, size_t vocabulary,
                std::vector<float>& rows, std::optional<double>& perplexity) {
   if (!wanted.all) {

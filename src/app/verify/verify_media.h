@@ -21,8 +21,9 @@ struct CaseMedia {
 bool shows_media(const GoldenCase& golden_case);
 // Why the model cannot compute the case; none if it can.
 std::optional<std::string> reason_without_towers(const Model& model, const GoldenCase& golden_case);
-// Reads the case's files, which lie beside the golden. Of other cases: nothing. Without a limit in the options a
-// picture takes what the model's files say, or, where that is not its number of tokens in the case, that number.
+// Reads the case's files, which are beside the golden; a case without pictures and sounds has none. Without a limit in
+// the options, a picture has the limit of the model's files, or, if the case then has another number of tokens for it,
+// that number.
 Result<CaseMedia> open_case_media(const Model& model, const Golden& golden, const GoldenCase& golden_case,
                                   const PictureOptions& options);
 

@@ -17,11 +17,11 @@ struct Difference {
 
 struct TraceErrors {
   size_t compared = 0;
-  std::vector<std::string> not_compared;  // the judge has them; ours has not, or in another shape
-  std::vector<Difference> over;           // those that differ by more than the bar, first computed first
+  std::vector<std::string> not_compared;  // values of the judge that ours lacks or has in another shape
+  std::vector<Difference> over;           // values that differ by more than the bar, in the order of computation
   std::vector<Difference> judged;         // the part of `over` that the bar applies to
   size_t tokens_with_other_experts = 0;   // summed over layers
-  size_t experts_misses = 0;              // of those: choices that no tie explains
+  size_t experts_misses = 0;              // the choices among them that no tie explains
 };
 
 // `ours` in the program's order. A value is over the bar when its relative norm is not at most `bars.intermediate`.

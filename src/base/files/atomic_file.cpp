@@ -1,4 +1,4 @@
-// Files that appear whole or not at all: written beside their place, then renamed.
+// AtomicFile: a file is written under a temporary name in the same folder, and renamed when it is complete.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace sluice {
 
 namespace {
 
-// Parts that exist now. One beyond so many is not removed by the handler.
+// The temporary files that exist now. If there are more, the signal handler removes only these.
 std::array<std::atomic<const std::string*>, 16> live_parts;
 
 void exchange_part(const std::string* old, const std::string* now) {

@@ -1,4 +1,4 @@
-// The same in a page: written in memory, then put among the page's files.
+// AtomicFile in a page: the file is written in memory and added to the page's files when it is complete.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// What is being written, by descriptor.
+// The contents of the files that are being written, by descriptor.
 std::map<int, std::vector<std::byte>>& drafts() {
   static std::map<int, std::vector<std::byte>> files;
   return files;
@@ -28,7 +28,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, FileAccess) {
   return AtomicFile(path, nullptr, last_descriptor);
 }
 
-// There is no part: what is written lies in drafts().
+// There is no temporary file: the contents are in drafts().
 AtomicFile::AtomicFile(std::string path, std::unique_ptr<const std::string> part, int descriptor)
     : path_(std::move(path)), part_(std::move(part)), descriptor_(descriptor) {}
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept

@@ -1,7 +1,7 @@
 // Files: reading at an offset, read-only mappings, and writing under a temporary name that is renamed at the end.
 //
-// Parsers take a ByteSource and writers a ByteSink, so that tests can imitate a failing disk. The rest uses POSIX, and
-// memory_files.h in a page.
+// Parsers take a ByteSource and writers take a ByteSink, so that tests can imitate a failing disk. The other classes
+// use POSIX, and memory_files.h in a page.
 #pragma once
 
 #include <cstddef>
@@ -80,11 +80,11 @@ class Mapping {
   std::span<const std::byte> bytes() const { return bytes_; }
   // The whole file. The bytes must not be used after this object is gone.
   StoredBytes stored() const;
-  // An error when the file has been written to since it was mapped. A file replaced by renaming is still whole.
+  // An error when the file has been written to since it was mapped. If another file was renamed over it, the mapping is
+  // still valid.
   Status check_unchanged() const;
-  // A text that no other file has, nor this file after a change: device, number, size and times of writing. It is ""
-  // where times cannot tell: in a page, and for a file written in the last seconds, because its next change might get
-  // the same time.
+  // A text that identifies the file and its contents: device, number, size and times of writing. It is "" in a page,
+  // and for a file written in the last seconds, because the next change might get the same time.
   std::string version() const;
 
  private:
@@ -96,17 +96,17 @@ class Mapping {
 
   friend const char* mapped_file_at(const void* address);
 };
-// Tells the system that nobody will read these bytes soon. Whole pages of a mapping are given back, and are read again
-// when they are needed. Other memory is left alone.
+// Tells the system that these bytes will not be read soon. Whole pages of a mapping are released, and read again when
+// they are needed. Memory that is not mapped stays as it is.
 void give_back_mapped(std::span<const std::byte> bytes);
 // For a SIGBUS handler: the path of the file that is mapped at `address`, or null.
 const char* mapped_file_at(const void* address);
 
-// Who may read and write a new file: everyone the umask of the process allows, or its owner alone.
+// Who may read and write a new file: everyone that the process's umask allows, or only its owner.
 enum class FileAccess : uint8_t { usual, owner_only };
-// A file that appears whole or not at all. It is written as "path.part-<process>-<n>"; commit() syncs and renames it.
-// Without commit() the destructor removes it. A signal handler that ends the program at once calls
-// remove_unfinished_files().
+// A file that appears under its name only when it is complete. It is written as "path.part-<process>-<n>"; commit()
+// syncs and renames it. Without commit() the destructor removes it. A signal handler that ends the program at once
+// calls remove_unfinished_files().
 class AtomicFile final : public ByteSink {
  public:
   static Result<AtomicFile> create(const std::string& path, FileAccess access = FileAccess::usual);
@@ -123,14 +123,14 @@ class AtomicFile final : public ByteSink {
   AtomicFile(std::string path, std::unique_ptr<const std::string> part, int descriptor);
 
   std::string path_;
-  std::unique_ptr<const std::string> part_;  // null once renamed or moved from; where it lies is known to the handler
+  std::unique_ptr<const std::string> part_;  // null once renamed or moved from; the signal handler has the address
   int descriptor_ = -1;
 };
 void remove_unfinished_files();
 
 enum class PathKind : uint8_t { missing, file, directory, other };
 PathKind path_kind(const std::string& path);
-// Makes a folder and the missing ones above it.
+// Makes a folder and the missing folders above it.
 Status make_folders(const std::string& path);
 // Names in a directory, sorted, without "." and "..".
 Result<std::vector<std::string>> list_directory(const std::string& path);

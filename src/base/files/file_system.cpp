@@ -1,4 +1,4 @@
-// Files and folders of the system. In a page there is none: file_system_wasi.cpp.
+// Files and folders of the system. A page has none and uses file_system_wasi.cpp.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 namespace sluice {
 
 Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& path) {
-  // Not blocking: a pipe that nobody writes to would be waited for, to be refused then.
+  // O_NONBLOCK: opening a pipe would otherwise wait for a writer, although a pipe is refused.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return system_error(path, "open", errno);
   std::unique_ptr<FileSource> source(new FileSource(path, descriptor, 0));  // closes it on every way out

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// What descriptors of FileSource stand for.
+// The files behind the descriptors of FileSource.
 std::vector<std::shared_ptr<const PageFile>>& open_files() {
   static std::vector<std::shared_ptr<const PageFile>> files;
   return files;
@@ -48,7 +48,7 @@ PathKind path_kind(const std::string& path) {
   return first != files.end() && first->first.starts_with(folder) ? PathKind::directory : PathKind::missing;
 }
 
-// A folder is there as soon as a file in it is.
+// A folder exists when a file in it exists.
 Status make_folders(const std::string&) { return {}; }
 
 Result<std::vector<std::string>> list_directory(const std::string& path) {

@@ -42,7 +42,7 @@ Status rename_file(const std::string& from, const std::string& to) {
   return {};
 }
 
-// Its own mode from the beginning: between making a folder and closing it somebody could enter.
+// The folder gets its mode when it is made. If the mode were set later, somebody could enter before.
 Status make_own_folder(const std::string& path) {
   if (path_kind(path) == PathKind::directory) return {};
   const std::string named = path.substr(0, path.find_last_not_of('/') + 1);

@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-// One mapped file, in a list that a handler of SIGBUS reads.
+// One mapped file, in a list that the SIGBUS handler reads.
 struct Mapping::File {
   File(const std::string& named, const struct stat& found, std::span<const std::byte> mapped);
   File(const File&) = delete;
@@ -25,7 +25,7 @@ struct Mapping::File {
 
   const std::string path;
   const struct stat facts;          // when it was mapped
-  const int64_t mapped_at = now();  // seconds of the clock that files' times are of
+  const int64_t mapped_at = now();  // in seconds, on the clock of files' times
   const std::span<const std::byte> bytes;
   std::atomic<File*> next{nullptr};
 
@@ -58,7 +58,7 @@ Mapping::File::~File() {
   if (!bytes.empty()) ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
 }
 
-// Takes no lock: the thread that was stopped may hold it.
+// Takes no lock, because the thread that the signal interrupted may hold it.
 const char* mapped_file_at(const void* address) {
   for (const Mapping::File* file = Mapping::File::first; file != nullptr; file = file->next) {
     const std::less<const void*> before;
@@ -108,7 +108,7 @@ Result<Mapping> Mapping::open(const std::string& path) {
 Status Mapping::check_unchanged() const {
   struct stat now{};
   const struct stat& then = file_->facts;
-  // Under another number, or under no name: the mapped one is as it was.
+  // The path now names another file or none, so the mapped file itself was not written to.
   if (::stat(file_->path.c_str(), &now) != 0 || now.st_dev != then.st_dev || now.st_ino != then.st_ino) return {};
   if (now.st_size == then.st_size && same_time(now.st_mtim, then.st_mtim)) return {};
   return error(ErrorKind::io, file_->path, ": was changed while it was read: want a file that nothing writes to");
@@ -118,7 +118,7 @@ std::string Mapping::version() const {
   constexpr int64_t kGrain = 3;  // seconds: no file system in use counts in coarser steps than two
   const struct stat& facts = file_->facts;
   const int64_t last = std::max(facts.st_mtim.tv_sec, facts.st_ctim.tv_sec);
-  if (file_->mapped_at - last < kGrain) return {};  // also of a file from the future
+  if (file_->mapped_at - last < kGrain) return {};  // true for a file with a time in the future, too
   return cat(facts.st_dev, ' ', facts.st_ino, ' ', facts.st_size, ' ', facts.st_mtim.tv_sec, '.', facts.st_mtim.tv_nsec,
              ' ', facts.st_ctim.tv_sec, '.', facts.st_ctim.tv_nsec);
 }

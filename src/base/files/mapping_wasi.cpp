@@ -21,7 +21,7 @@ StoredBytes Mapping::stored() const {
   return {StoredAt(file, 0), file.size()};
 }
 
-// A file that is mapped keeps its bytes when it is replaced; one that lies elsewhere may have gone.
+// A file in memory keeps its bytes while it is mapped. A file that the page reads may fail at any time.
 Status Mapping::check_unchanged() const {
   if (std::optional<Error> failure = file_->file->failure()) return *std::move(failure);
   return {};

@@ -1,4 +1,5 @@
-// Files that the page reads for us: from its storage, from a picker, or from its own memory (web/src/engine/files.ts).
+// Files that the page reads for the module: from its storage, from a file picker, or from memory
+// (web/src/engine/files.ts).
 // Sequential reads fetch larger pieces than asked for, because each call of the page costs microseconds and weights are
 // read row by row. Several sequences are followed at once, because a weight's scales may lie elsewhere.
 #include <algorithm>
@@ -8,7 +9,7 @@
 
 #include "base/files/memory_files.h"
 
-// How many bytes were read, all that were asked for unless something is wrong.
+// Returns the number of bytes read: all that were asked for, unless reading failed.
 extern "C" __attribute__((import_module("files"), import_name("read"))) uint32_t page_files_read(uint32_t file,
                                                                                                  double offset,
                                                                                                  void* into,
@@ -20,7 +21,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kRuns = 4;
-constexpr size_t kFirstBytes = size_t{16} << 10;  // of a run, when nobody knows yet that it is one
+constexpr size_t kFirstBytes = size_t{16} << 10;  // of a first read, which may not begin a sequence
 constexpr size_t kNextBytes = size_t{1} << 20;
 
 class ReadFile final : public PageFile {
@@ -48,7 +49,7 @@ class ReadFile final : public PageFile {
   std::string name_;
   uint32_t number_;
   uint64_t size_;
-  // One thread reads, and what it reads is the same whenever it does.
+  // Mutable, because one thread reads and the bytes do not depend on these buffers.
   mutable std::array<Run, kRuns> runs_;
   mutable uint64_t clock_ = 0;
   mutable std::optional<Error> failure_;

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#if defined(SLUICE_URING)  // not where the program is built for another processor
+#if defined(SLUICE_URING)  // not defined when cross-compiling
 #include <liburing.h>
 #endif
 
@@ -26,11 +26,11 @@
 namespace sluice {
 namespace {
 
-constexpr uint32_t kReaders = 16;  // threads where there is no io_uring
+constexpr uint32_t kReaders = 16;  // threads, if there is no io_uring
 constexpr int kWaitMilliseconds = 20;
 
-// Whether nearly all of a file lies in the page cache. Single bytes are read if that needs no disk. Some systems begin
-// to read the pages of failed requests, so the places differ each time.
+// Whether nearly all of a file lies in the page cache. The test reads single bytes with a request that fails if it
+// needs the disk. Some systems then begin to read those pages, so each test uses other places.
 bool is_cached(int file) {
   constexpr uint32_t kSamples = 64;
   struct stat facts{};
@@ -83,7 +83,7 @@ class OpenFiles {
     for (const std::string& path : paths) {
       const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
       if (file >= 0) files_.push_back(file);
-      // Some systems refuse to open a file so, some to read it.
+      // Some systems refuse to open a file with these flags, others refuse to read it.
       if (flags != 0 && ((file < 0 && errno == EINVAL) || (file >= 0 && !reads(file))))
         return error(ErrorKind::unsupported, path, ": cannot be read past the page cache");
       if (file < 0) return system_error(path, "open", errno);
@@ -128,7 +128,7 @@ class UringQueue final : public ReadQueue {
     io_uring_sqe_set_data64(entry, read.id);
     if (!files_->direct()) entry->flags |= IOSQE_ASYNC;
     ++under_way_;
-    io_uring_submit(&ring_);  // what the kernel does not take now it takes with the next call
+    io_uring_submit(&ring_);  // requests that the kernel does not accept now go with the next call
   }
 
   void take_ended(std::vector<ReadEnd>& ended, bool wait) override {

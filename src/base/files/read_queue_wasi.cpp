@@ -1,4 +1,4 @@
-// Reads in a page: each is done when it begins, some of them in one turn of the page's events.
+// Reads in a page. Each read is done at once; only some are done in one turn of the page's event loop.
 #include <algorithm>
 #include <cerrno>
 
@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// That one turn of a page's events may take: some tens of milliseconds of a stored file.
+// Reads in one turn of the event loop: some tens of milliseconds for a file in the page's storage.
 constexpr uint32_t kReadsInTurn = 16;
 
 class PageQueue final : public ReadQueue {

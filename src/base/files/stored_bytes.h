@@ -1,5 +1,5 @@
-// A reference to stored bytes. They lie in memory, mapped or not, or in a file that has no addresses, as in a page;
-// such bytes are read when they are needed.
+// A reference to stored bytes. The bytes lie in memory, mapped or not, or in a file without addresses, as in a page.
+// The bytes of such a file are read when they are needed.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// The first of some bytes. The creator keeps the memory or the file alive.
+// The position of a stored byte, like a pointer to it. The creator keeps the memory or the file alive.
 class StoredAt {
  public:
   StoredAt() = default;
@@ -26,8 +26,8 @@ class StoredAt {
     CHECK(in_memory());
     return memory_;
   }
-  // So many bytes, in place or copied into `room`. When the file cannot be read they are zeros, and
-  // Mapping::check_unchanged() says why.
+  // `bytes` bytes from here on, in place or copied into `room`. If the file cannot be read they are zeros, and
+  // Mapping::check_unchanged() returns the error.
   const std::byte* read(uint64_t bytes, std::vector<std::byte>& room) const;
 
   StoredAt& operator+=(uint64_t bytes) {
@@ -54,7 +54,7 @@ class StoredBytes {
 
   StoredAt data() const { return data_; }
   uint64_t size() const { return size_; }
-  // The position of a byte among them; none if it is not one of them.
+  // The offset of a byte in this range; none if it lies outside.
   std::optional<uint64_t> offset_of(const StoredAt& byte) const;
   operator std::span<const std::byte>() const {
     return {static_cast<const std::byte*>(data_), static_cast<size_t>(size_)};

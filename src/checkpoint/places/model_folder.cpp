@@ -26,7 +26,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// For a later part of a split model, its first part, existing or not: opening it says what is missing.
+// For a later part of a split model, the path of the first part. If that file is missing, opening it gives the error.
 std::string first_part(const std::string& path) {
   const auto split = parse_split_name(path);
   return split ? split->path(1) : path;
@@ -55,7 +55,7 @@ const SideFile* side_file(std::string_view path) {
   return found == std::end(kSideFiles) ? nullptr : found;
 }
 
-// Gemma's draft models have ordinary names. Only files with "assistant" in the name are opened to see.
+// Gemma's draft models have ordinary names, so a file with "assistant" in its name is opened to find out.
 bool is_assistant(const std::string& path) {
   if (lower(file_name(path)).find("assistant") == std::string::npos) return false;
   const Result<Checkpoint> opened = open_checkpoint(path);
@@ -183,7 +183,7 @@ std::optional<RepositoryName> parse_repository_name(std::string_view given) {
   RepositoryName name{parts[0], parts[1], {}};
   for (size_t i = 2; i < parts.size(); ++i) name.wanted = join_path(name.wanted, parts[i]);
   if (!name.wanted.empty()) return format.empty() ? std::optional(std::move(name)) : std::nullopt;
-  // Ollama writes this for "no particular one".
+  // Ollama's default tag stands for any format.
   if (format != kOllamaTag) name.wanted = format;
   return name;
 }

@@ -1,6 +1,6 @@
-// A folder of model files, as in repositories of Hugging Face and LM Studio. It is a Hugging Face directory, or has
-// GGUF files of one model in several formats. Files may be split or lie in folders of their own. Towers ("mmproj") and
-// other files that are no models may lie beside them.
+// A folder of model files, as in repositories of Hugging Face and LM Studio. It is a Hugging Face directory, or it has
+// GGUF files of one model in several formats. GGUF files may be split and may be in subfolders. Towers ("mmproj") and
+// other files that are not models may stand beside them.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,8 @@ struct ModelFolder {
   std::string path;
   bool checkpoint = false;         // the folder itself is a model: config.json and safetensors
   std::vector<std::string> ggufs;  // paths within the folder, sorted; the first part of a split model
-  std::string projector;           // likewise; the first one when it comes in several formats
-  std::vector<std::string> sides;  // likewise: draft heads and importance matrices, which are no models by themselves
+  std::string projector;           // path of the towers; the first one if there are several formats
+  std::vector<std::string> sides;  // paths of draft heads and importance matrices, which are not models
 };
 
 Result<ModelFolder> read_model_folder(const std::string& path, std::string name, Origin origin);
@@ -28,25 +28,26 @@ Result<ModelFolder> read_model_folder(const std::string& path, std::string name,
 // Chooses one model. `wanted` is empty (the folder must have one model), a GGUF file's path within the folder
 // ("x.gguf"), or a format at the end of its name ("Q4_K_M"). If no single model fits, the error lists the models.
 Result<ModelFiles> choose_model(const ModelFolder& folder, std::string_view wanted);
-// Each model with the name to choose it by.
+// Each model, with the name by which it can be chosen.
 std::vector<ModelFiles> all_models(const ModelFolder& folder);
 
 // Parses "org/repo", "org/repo/file.gguf" and "org/repo:Q4_K_M", also after "hf.co/" or "huggingface.co/".
 struct RepositoryName {
   std::string organisation, repository;
-  std::string wanted;  // as choose_model takes it
+  std::string wanted;  // the argument of choose_model
 
   std::string text() const { return organisation + "/" + repository; }
 };
 // None when `given` cannot be such a name. No part of the result points outside its folder.
 std::optional<RepositoryName> parse_repository_name(std::string_view given);
-// Whether a name is a single folder's: letters, digits and "-_.", without slash, not beginning with a dot.
+// Whether a name can be that of a single folder: letters, digits and "-_.", no slash, no dot at the beginning.
 bool is_folder_name(std::string_view name);
-// Of the files beside a GGUF model the one that holds a draft head (draft_file.h): one in the model's format where
-// there is such, else the first by name; "": none.
+// Chooses the draft head (draft_file.h) among the files beside a GGUF model: one in the model's format if there is one,
+// else the first by name; "": none.
 std::string choose_draft_head(const std::string& gguf, const std::vector<std::string>& beside);
-// Of them the one that holds the model's towers ("mmproj" is in its name): its other words, formats aside, are words of
-// the model's name, the more the better. One without other words is taken where no other model lies. "": none.
+// Chooses the towers ("mmproj" is in the name) among the files beside a GGUF model. All other words of the file's name,
+// without formats, must be words of the model's name; the file with the most such words wins. A file without other
+// words is chosen if no other model stands beside it. "": none.
 std::string choose_projector(const std::string& gguf, const std::vector<std::string>& beside);
 
 }  // namespace sluice

@@ -12,7 +12,7 @@ constexpr std::string_view kLayerPrefix = "application/vnd.ollama.image.";
 constexpr std::string_view kDigestPrefix = "sha256";
 constexpr size_t kDigestDigits = 64;
 
-// As Go and OCI name them.
+// The names of the platform in Go and OCI.
 constexpr std::string_view kSystem = "linux";
 #if defined(__aarch64__)
 constexpr std::string_view kArchitecture = "arm64";
@@ -100,7 +100,7 @@ Result<OllamaManifest> parse_ollama_manifest(std::string_view text, const std::s
   const Json* layers = json.find("layers");
   if (layers == nullptr) return error(ErrorKind::corrupt, where, ": no layers: want a manifest of Ollama's form");
   OllamaManifest manifest;
-  // A model that runs elsewhere has none.
+  // A model that runs on a remote machine has no layers.
   if (!layers->is_null() && !(layers->is_array() && layers->as_array().empty()))
     TRY_ASSIGN(manifest.layers, read_blobs(*layers, "layers", where));
   const Json* config = json.find("config");

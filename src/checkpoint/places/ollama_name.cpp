@@ -47,7 +47,7 @@ std::optional<OllamaName> parse_ollama_name(std::string_view text) {
   std::string_view tag = kOllamaTag;
   const size_t colon = text.rfind(':');
   const size_t last_slash = text.rfind('/');
-  // A colon before the last slash is that of a host's port.
+  // A colon before the last slash belongs to a host's port.
   if (colon != std::string_view::npos && (last_slash == std::string_view::npos || colon > last_slash)) {
     tag = text.substr(colon + 1);
     text = text.substr(0, colon);

@@ -15,7 +15,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names ? *std::move(names) : std::vector<std::string>();
 }
 
-// Takes one model's files out of its blobs.
+// Finds the files of one model among its blobs.
 class Reader {
  public:
   Reader(const std::string& root, const OllamaName& name) : root_(root), name_(name) {
@@ -39,7 +39,7 @@ class Reader {
   ModelFiles files_;
 };
 
-// Its path, when it is there whole.
+// The path of a blob. Fails when the file is missing or not complete.
 Result<std::string> Reader::blob(const OllamaBlob& blob) const {
   std::string path = ollama_blob_path(root_, blob);
   if (path_kind(path) != PathKind::file)
@@ -57,7 +57,7 @@ Result<std::string> Reader::text(const OllamaBlob& text) const {
 
 Result<OllamaManifest> Reader::first_with_model(const OllamaManifest& list) const {
   for (const OllamaBlob& entry : list.manifests) {
-    if (path_kind(ollama_blob_path(root_, entry)) == PathKind::missing) continue;  // that of a platform not fetched
+    if (path_kind(ollama_blob_path(root_, entry)) == PathKind::missing) continue;  // this platform was not fetched
     TRY(const std::string content, text(entry));
     TRY(OllamaManifest manifest, parse_ollama_manifest(content, ollama_blob_path(root_, entry)));
     if (manifest.layer("model") != nullptr) return manifest;

@@ -9,7 +9,7 @@ namespace sluice {
 
 namespace {
 
-// Ollama's service on Linux runs as a user of its own, whose home this is.
+// On Linux, Ollama's service runs as a user of its own. This is that user's folder.
 constexpr const char* kOllamaService = "/usr/share/ollama/.ollama/models";
 
 // A variable's folder, "~" resolved; "" when it is not set.
@@ -37,7 +37,7 @@ std::vector<std::string> hub_folders(const Environment& environment) {
   return {join_path(environment.home, ".cache/huggingface/hub")};
 }
 
-// The folder that LM Studio's user has chosen; "" when none, or when its settings cannot be read.
+// The folder that was chosen in LM Studio's settings; "" if none was chosen or the settings cannot be read.
 std::string chosen_lm_studio_folder(const std::string& lm_studio_home) {
   const std::string settings = join_path(lm_studio_home, "settings.json");
   const auto text = read_file(settings, kMaxStoreTextBytes);
@@ -47,7 +47,7 @@ std::string chosen_lm_studio_folder(const std::string& lm_studio_home) {
   return folder != nullptr && folder->is_string() ? folder->as_string() : std::string();
 }
 
-// Its home is named in a file where it was moved.
+// LM Studio's home folder. If it was moved, a file in the user's home names it.
 std::string lm_studio_home(const Environment& environment) {
   auto pointer = read_file(join_path(environment.home, ".lmstudio-home-pointer"), kMaxStoreTextBytes);
   if (!pointer) return join_path(environment.home, ".lmstudio");

@@ -13,7 +13,7 @@ namespace sluice {
 
 namespace {
 
-// There but perhaps broken; or not there.
+// None: the model is not in this place. An error: it is there but cannot be used.
 using Finding = std::optional<Result<ModelFiles>>;
 
 std::string listing(const std::vector<std::string>& names) {
@@ -24,7 +24,7 @@ std::string listing(const std::vector<std::string>& names) {
 
 // ---- Ollama
 
-// The model is there under other tags only.
+// The error when the model is in the store under other tags only.
 Error wrong_tag(const OllamaName& name, const std::string& root, const std::vector<OllamaName>& tagged) {
   std::vector<std::string> names;
   std::ranges::transform(tagged, std::back_inserter(names), &OllamaName::text);
@@ -74,7 +74,7 @@ Error not_found(const std::string& given, const Places& places) {
                listing(places.lm_studio), "): want a path, or a name that is there");
 }
 
-// Whole models come before broken ones.
+// Chooses among the findings in all places. A usable model wins over a broken one.
 Result<ModelFiles> only_one(const std::string& given, const std::vector<Result<ModelFiles>>& findings,
                             const Places& places) {
   if (findings.empty()) return not_found(given, places);
@@ -164,7 +164,7 @@ Result<ModelFiles> find_model(const std::string& given, const Places& places) {
   };
   const auto ollama = parse_ollama_name(given);
   if (ollama) add(find_in_ollama(*ollama, places));
-  // A name with a host is Ollama's; the cache of the hub is asked only for what that has not.
+  // A name with a host is Ollama's. The hub's cache is searched only if Ollama's store does not have the model.
   const bool settled = ollama && !ollama->on_default_host() && !findings.empty() && findings.front().ok();
   const auto repository = parse_repository_name(given);
   if (repository && !settled) {

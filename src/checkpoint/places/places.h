@@ -1,9 +1,9 @@
-// The places where models lie on a machine, and how a name is found in them.
+// The places on a machine where models are stored, and how a model is found by name.
 //
 //   gemma4:e2b, namespace/model:tag      Ollama's store (ollama_store.h)
 //   org/repo, org/repo:Q4_K_M,
 //   org/repo/file.gguf                   the Hugging Face cache (hub_cache.h) and LM Studio's folders
-//   anything that is there               a path
+//   any existing file or folder          a path
 //
 // The environment is not read here: the caller hands it in.
 #pragma once

@@ -7,7 +7,7 @@
 namespace sluice::cpu {
 namespace {
 
-// An exponential and a division cost as much as so many element operations.
+// The cost of an exponential and a division, in element operations.
 constexpr uint64_t kActivationCost = 4;
 
 // The k largest of `count` scores whose index is allowed, in descending order; equal scores in ascending index. A NaN

@@ -66,7 +66,8 @@ struct BlockPacking {
 struct FormatKernels {
   ProductKernel product = nullptr;       // f32 activations; null: the CPU does not compute with the format
   ProductKernel product_8bit = nullptr;  // 8-bit activations; null: the format has no such kernel
-  // The same bits from packed weights. weight_stride is still the bytes of a stored row; `first` begins a panel.
+  // Gives the same bits as product_8bit, from packed weights. weight_stride is still the bytes of a stored row; `first`
+  // must begin a panel.
   ProductKernel product_packed = nullptr;
   BlockPacking packing{};
   // out = weight row * factor
@@ -106,8 +107,8 @@ struct AttendArgs {
 // Elements of a cached value row: whole vectors.
 constexpr uint32_t cache_width(uint32_t width) { return (width + 15) / 16 * 16; }
 
-// Attention is summed over parts of so many positions, at absolute multiples, and a query's parts are merged in
-// ascending order. So threads may split a history without changing a bit.
+// Attention is summed over parts of kPartPositions positions, which begin at absolute multiples, and a query's parts
+// are merged in ascending order. So threads may split a history without changing a bit.
 inline constexpr uint32_t kPartPositions = 256;
 // Floats of a query's partial sum: the sum of values weighted by exp(score - largest), then `largest`, then the sum of
 // the weights.
@@ -137,7 +138,7 @@ struct RopeArgs {
   uint32_t width = 0;
 };
 
-// One head of one row, in place or not. A null weight or bias is none.
+// One head of one row. `out` may be x. A null weight or bias is not applied.
 struct LayerNormArgs {
   const float* x = nullptr;
   const float* weight = nullptr;

@@ -19,7 +19,7 @@ class Memory {
   // Reserves the plan's memory, finds the weights and decodes factors. The plan outlives it.
   static Result<Memory> take(const CpuPlan& plan, const WeightSource& weights, Budget& budget);
 
-  // Points the program's inputs at those of the step. Comes before the step's ops.
+  // Points the program's inputs at the step's buffer. Must be called before the step's ops run.
   void begin(const StepBuffer& step);
 
   template <class T>

@@ -1,4 +1,4 @@
-// The SIMD levels, with their names, kernels and what this processor supports.
+// The SIMD levels: their names, their kernels, and the levels that this processor supports.
 #pragma once
 
 #include "device/cpu/cpu.h"

@@ -159,7 +159,7 @@ class Emitter {
   }
   // The WGSL that decodes the binding `name`.
   std::string decoder(WeightId id, const std::string& name, Rows rows = Rows::at_begin) const;
-  // The same with the weight's units, for products.
+  // The decoder with the weight's units, for products.
   std::string product_decoder(WeightId id, const std::string& name, Rows rows = Rows::at_begin) const;
   UnitShape units_of(WeightId id) const { return unit_shape(layout_.matrix(id).format); }
 

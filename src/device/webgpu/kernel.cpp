@@ -263,7 +263,7 @@ fn exact_tanh(x: f32) -> f32 {
   let t = -m / (m + 2.0);
   return select(t, -t, x < 0.0);
 }
-// Of a positive normal number.
+// x must be a positive normal number.
 fn exact_log(x: f32) -> f32 {
   let bits = bitcast<u32>(x);
   var n = i32(bits >> 23u) - 127;

@@ -64,8 +64,8 @@ struct Grid {
   uint64_t least_count = 0, most_count = ~uint64_t{0};
   // Whether a step of one row has the dispatch.
   bool is_of_one_row() const { return first_row == 0 && least_count <= 1; }
-  // The workgroups for so many rows or sequences, whose last position is at most `last_position`. `ahead`: positions
-  // that a row sees behind its own, at most.
+  // The workgroups for `count` rows or sequences, whose last position is at most `last_position`. `ahead`: the most
+  // positions behind its own that a row sees.
   uint64_t workgroups(uint64_t count, uint32_t last_position, uint32_t ahead = 0) const;
 };
 // A grid in two dimensions, each at most `most`; x * y is at least `workgroups`.

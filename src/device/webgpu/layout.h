@@ -75,8 +75,8 @@ struct WeightUses {
 };
 WeightUses weight_uses(const Program& program);
 
-// Whether the host decodes the rows of a step. That keeps the table of a vocabulary off the GPU. Ids that come several
-// a row are those of position tables, which are small and whose rows are many.
+// Whether the host decodes the embedding rows of a step, so that the table of a vocabulary need not be on the GPU. An
+// op with several ids a row reads a position table, which is small, and reads many of its rows: the GPU decodes them.
 bool is_decoded_by_host(const Program& program, const Embed& op);
 
 class Layout {

@@ -18,7 +18,7 @@ class WebGpuPlan final : public Plan {
   WebGpuPlan& operator=(const WebGpuPlan&) = delete;
 
   std::vector<MemoryLine> memory() const override { return memory_with(layout_.matrix_bytes()); }
-  // The same with another size of the matrices.
+  // The lines of memory() for another size of the matrices.
   std::vector<MemoryLine> memory_with(uint64_t matrix_bytes) const;
   uint64_t page_bytes(uint32_t group) const override { return layout_.page_bytes(group); }
   uint64_t expert_bytes() const override { return layout_.slots().words * 4; }
@@ -28,7 +28,7 @@ class WebGpuPlan final : public Plan {
   const Program& program() const { return *request_.program; }
   const Layout& layout() const { return layout_; }
   const Dispatches& dispatches(TokenClass token_class) const { return dispatches_[token_class]; }
-  // The same with a kernel behind each op that looks for results that are not finite.
+  // The dispatches with a further kernel behind each op, which looks for infinite or NaN results.
   Dispatches looking_dispatches(TokenClass token_class) const;
   uint64_t memory_bytes() const { return memory_words_ * 4; }
   uint64_t bounce_bytes() const {

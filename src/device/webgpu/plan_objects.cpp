@@ -11,8 +11,8 @@ namespace {
 constexpr uint64_t kLeastBytes = 64;                // of a buffer: an empty one cannot be bound
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;  // of a weight's file at once
 
-// Shared matrices begin within the first so many bytes of their buffer, more than caches hold; the second number is the
-// most by which the next one is moved.
+// Matrices that share a buffer begin within its first kSharedBytes, more than caches hold. The next matrix is moved by
+// at most kApartBytes.
 constexpr uint64_t kSharedBytes = uint64_t{512} << 20, kApartBytes = uint64_t{64} << 20;
 constexpr uint64_t kBindingAlignment = 256;  // the largest there is
 

@@ -86,7 +86,7 @@ void WebGpuRunner::begin(Ticket ticket, const StepBuffer& step, std::span<const 
   stretches_.start(ticket, step);
 }
 
-// As the inputs of attentions say.
+// The most positions behind its own that a row sees, from the inputs `last` of the attention ops.
 uint32_t WebGpuRunner::positions_ahead(const StepBuffer& step) const {
   int32_t most = 0;
   for (const Op& op : program().ops) {

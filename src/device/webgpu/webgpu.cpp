@@ -102,7 +102,7 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
     return std::unique_ptr<Runner>(
         std::make_unique<WebGpuRunner>(std::move(own), std::move(sources), std::move(reservations), std::move(placed)));
   }
-  // One host for all plans, so that pipelines are made once. After a failure there is a new one.
+  // All plans share one host, so that pipelines are made once. After a failure a new host is opened.
   Result<std::shared_ptr<Host>> working_host() {
     if (host_ == nullptr || host_->failure()) {
       TRY(std::unique_ptr<Host> opened, factory_->open());

@@ -1,5 +1,5 @@
-// BMP, our own reader: 1, 4, 8, 16, 24 and 32 bits, plain or with masks. Source: Microsoft's pages on BITMAPFILEHEADER,
-// BITMAPCOREHEADER and BITMAPINFOHEADER.
+// A BMP reader without a library: 1, 4, 8, 16, 24 and 32 bits, plain or with masks. Source: Microsoft's pages on
+// BITMAPFILEHEADER, BITMAPCOREHEADER and BITMAPINFOHEADER.
 //
 //   "BM" | u32 bytes, u32 0, u32 offset of the pixels | u32 bytes of the header
 //   header of 12 bytes:  u16 width, height, planes, bits | colours of 3 bytes
@@ -45,7 +45,7 @@ class Reader {
  public:
   explicit Reader(const PictureFile& file) : file_(file) {}
 
-  // 0 beyond the end; whoever needs the bytes asks `holds` first.
+  // 0 beyond the end. A caller that needs the bytes must call `holds` first.
   uint32_t number(uint64_t at, uint32_t size) const {
     uint32_t value = 0;
     for (uint32_t i = size; i-- > 0;) value = value << 8 | (at + i < file_.bytes.size() ? file_.data()[at + i] : 0u);

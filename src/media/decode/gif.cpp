@@ -14,10 +14,10 @@ namespace {
 struct Source {
   const PictureFile& file;
   size_t read = 0;
-  bool ended = false;  // more was asked for than there is
+  bool ended = false;  // giflib asked for bytes beyond the end
 };
 
-// Fewer bytes than asked for are an error to giflib.
+// giflib takes fewer bytes than it asked for as an error.
 int on_read(GifFileType* gif, GifByteType* out, int size) {
   auto* source = static_cast<Source*>(gif->UserData);
   const size_t left = source->file.bytes.size() - source->read;
@@ -57,7 +57,7 @@ Result<std::optional<int>> read_transparency(const Source& source, GifFileType* 
   return transparent;
 }
 
-// Colours without a palette are shades of gray; those beyond it are black.
+// Without a palette colours are shades of gray. A colour beyond the palette is black.
 class Palette {
  public:
   explicit Palette(const GifFileType& gif) : map_(gif.Image.ColorMap != nullptr ? gif.Image.ColorMap : gif.SColorMap) {}
@@ -75,7 +75,7 @@ class Palette {
   const ColorMapObject* map_;
 };
 
-// The rows of the picture in the order of the file: interlaced ones come in four passes.
+// The rows of the picture in the order of the file. The rows of an interlaced picture come in four passes.
 std::vector<uint32_t> row_order(uint32_t height, bool interlaced) {
   constexpr uint32_t passes[][2] = {{0, 8}, {4, 8}, {2, 4}, {1, 2}};
   std::vector<uint32_t> rows;
@@ -85,7 +85,7 @@ std::vector<uint32_t> row_order(uint32_t height, bool interlaced) {
   return rows;
 }
 
-// What the picture leaves free of the screen gets the transparent colour, or the first.
+// The parts of the screen that the picture does not cover get the transparent colour, or else the first colour.
 Result<Picture> read_picture(const Source& source, GifFileType* gif, std::optional<int> transparent) {
   const PictureFile& file = source.file;
   if (DGifGetImageDesc(gif) == GIF_ERROR) return gif_error(source, gif->Error);

@@ -1,6 +1,6 @@
-// JPEG by libjpeg-turbo. libjpeg leaves a function by longjmp, which skips destructors. So what it calls and what calls
-// it has no local variables that own something: they all lie in JpegJob.
-// jpeglib.h takes its types from headers that it does not include.
+// JPEG by libjpeg-turbo. libjpeg leaves a function by longjmp, which skips destructors. So functions that call libjpeg
+// or that libjpeg calls have no local variables that own memory; JpegJob has all of these. jpeglib.h takes its types
+// from headers that it does not include.
 // clang-format off
 #include <cstdio>
 #include <jpeglib.h>
@@ -48,7 +48,8 @@ void on_error(j_common_ptr jpeg) {
   leave(jpeg, job_of(jpeg).found);
 }
 
-// libjpeg makes up an end for a file that has none, and warns. Other damage costs some blocks, as in every viewer.
+// If a file ends early, libjpeg adds an end and warns; here that is an error. Other damage only costs some blocks, as
+// in every viewer.
 void on_message(j_common_ptr jpeg, int level) {
   if (level < 0 && jpeg->err->msg_code == JWRN_JPEG_EOF) leave(jpeg, "ends early");
 }
@@ -77,7 +78,7 @@ uint8_t times(uint32_t a, uint32_t b) {  // a * b / 255, rounded
   return static_cast<uint8_t>((product + (product >> 8)) >> 8);
 }
 
-// Of cyan, magenta, yellow and black, each stored as 255 minus its amount, as Adobe does it and Pillow expects it.
+// Converts cyan, magenta, yellow and black. Each is stored as 255 minus its amount, as Adobe does and Pillow expects.
 void rgb_of_inks(const std::vector<uint8_t>& row, uint8_t* out) {
   for (size_t i = 0; i < row.size(); i += 4)
     for (size_t ink = 0; ink < 3; ++ink) {

@@ -1,4 +1,4 @@
-// MP3 by libmpg123. libsndfile would call it too, but lets it print what it thinks of a damaged file.
+// MP3 by libmpg123. libsndfile could call libmpg123, too, but then libmpg123 prints messages about a damaged file.
 #include <mpg123.h>
 
 #include <memory>

@@ -22,7 +22,7 @@ Result<Picture> decode_bmp(const PictureFile& file);
 // A black picture of that size, if the limits allow one.
 Result<Picture> empty_picture(const PictureFile& file, uint64_t width, uint64_t height);
 
-// What a decoder says of a file that it cannot read to the end.
+// The error about a file that a decoder cannot read to the end.
 Error damaged(const PictureFile& file, std::string_view kind, std::string_view found);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// PNG by libpng. libpng leaves a function by longjmp, which skips destructors. So what it calls and what calls it has
-// no local variables that own something: they all lie in PngJob.
+// PNG by libpng. libpng leaves a function by longjmp, which skips destructors. So functions that call libpng or that
+// libpng calls have no local variables that own memory; PngJob has all of these.
 #include <png.h>
 
 #include <csetjmp>
@@ -51,7 +51,7 @@ bool read_header(PngJob& job) {
   png_set_read_fn(job.png, &job, on_read);
   png_set_chunk_malloc_max(job.png, kMostChunkBytes);
   png_set_chunk_cache_max(job.png, kMostChunks);
-  // The limits are ours, with a sentence of ours.
+  // libpng's own limits are lifted, because Sluice checks the size itself, with a clearer error.
   png_set_user_limits(job.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   png_read_info(job.png, job.info);
   job.width = png_get_image_width(job.png, job.info);

@@ -31,7 +31,7 @@ uint32_t number_at(std::string_view text, size_t at) {
   return value;
 }
 
-// libsndfile takes a WAV file that ends early for a shorter one.
+// libsndfile accepts a WAV file that ends early as a shorter sound, so the length is checked here.
 //   "RIFF" | u32 size | "WAVE" | chunks: 4 letters, u32 size, data padded to 2 bytes; the samples are the chunk "data"
 Status check_wav_length(const SoundBytes& file) {
   constexpr uint32_t unknown = 0x7fff0000;  // and more: what programs write that do not know the length yet

@@ -1,5 +1,5 @@
-// Makes one channel at 16 kHz of the samples that a decoder gives piece by piece: averages the channels, converts the
-// rate, and holds to the limit of seconds.
+// Turns the samples of a decoder, piece by piece, into one channel at 16 kHz: averages the channels, converts the rate,
+// and enforces the limit of seconds.
 #pragma once
 
 #include <string>

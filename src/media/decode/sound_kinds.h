@@ -17,14 +17,14 @@ Result<Sound> decode_mp3(const SoundBytes& file);
 Result<Sound> decode_vorbis(const SoundBytes& file);
 Result<Sound> decode_opus(const SoundBytes& file);
 
-// The bytes as callbacks of libraries read them. As in a file, positions may lie behind the end.
+// A cursor over the bytes, for the callbacks of libraries. As in a file, the position may be behind the end.
 class SoundCursor {
  public:
   explicit SoundCursor(const SoundBytes& file) : file_(file) {}
 
   int64_t at() const { return at_; }
   int64_t size() const { return static_cast<int64_t>(file_.bytes.size()); }
-  // How many bytes there were.
+  // Returns the number of bytes read.
   size_t read(void* out, size_t count);
   // The new position, with `whence` as fseek has it; -1 if it cannot be.
   int64_t seek(int64_t offset, int whence);
@@ -34,7 +34,7 @@ class SoundCursor {
   int64_t at_ = 0;
 };
 
-// What a decoder says of a file that it cannot read to the end.
+// The error about a file that a decoder cannot read to the end.
 Error damaged_sound(const std::string& name, std::string_view found);
 
 }  // namespace sluice

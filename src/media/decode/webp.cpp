@@ -30,7 +30,7 @@ std::string_view found(VP8StatusCode status) {
   }
 }
 
-// With transparency, which is dropped; what earlier frames would show through is not there yet.
+// The first frame is decoded with transparency, which is dropped: there are no earlier frames behind it.
 bool read_first_frame(const WebPData& data, Picture& picture) {
   WebPAnimDecoderOptions options;
   if (WebPAnimDecoderOptionsInit(&options) == 0) return false;

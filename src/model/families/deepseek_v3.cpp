@@ -1,16 +1,13 @@
-// DeepSeek-V3, text: V3, V3.1, R1, and what is built like them (Cogito-V2 671B; lite models without query latents).
-// Source: arXiv:2412.19437 and transformers modeling_deepseek_v3.py (5.17.0); names in GGUF files as llama.cpp writes
-// them (architecture deepseek2).
+// DeepSeek-V3, text: V3, V3.1, R1 and relatives (Cogito-V2 671B, small models without query latents). Source:
+// arXiv:2412.19437, transformers modeling_deepseek_v3.py (5.17.0), and llama.cpp for GGUF names (deepseek2).
 //
-// Attention is multi-head latent (MLA): a position caches one latent, from which every head makes its key and value,
-// and one rotated key that all heads share. Queries go through a latent of their own. Only the last elements of a head
-// turn, in adjacent pairs, by YaRN's frequencies; its stretching also raises the softmax scale. The first layers are
-// dense. Later ones have experts, chosen in groups by sigmoid scores with a correction bias that only choosing sees,
-// beside a shared expert without gate or scale. The head is a matrix of its own. A layer for multi-token prediction may
-// follow.
+// Attention is multi-head latent (MLA). A position caches one latent, from which every head computes its key and value,
+// and one rotated key that all heads share. Queries have a latent of their own. Rope turns only the last elements of a
+// head, in adjacent pairs, with YaRN, which also raises the softmax scale. The first layers are dense; the other layers
+// have experts and a shared expert without gate or scale. Experts are chosen in groups by sigmoid scores plus a bias,
+// which does not enter the experts' weights. A layer for multi-token prediction may follow.
 //
-// Its config: deepseek_v3_config.h. Below: its weights, its program with the state of each layer, its place among
-// families.
+// The config is in deepseek_v3_config.h. Below: the weights, the program with each layer's state, the Family.
 
 #include <cmath>
 #include <numeric>
@@ -26,7 +23,7 @@ namespace {
 // --- weights
 
 void attention_weights(WeightTable& t, const Config& c) {
-  const uint32_t head = c.nope + c.rope, fused = c.nope + c.value_width;  // rows of a head in q and in kv_b
+  const uint32_t head = c.nope + c.rope, fused = c.nope + c.value_width;  // rows of a head in q, and in kv_b
   t.add("input_norm", vector_of(c.hidden), "input_layernorm.weight", "attn_norm.weight");
   if (c.query_rank != 0) {
     t.add("q_a_proj", matrix(c.query_rank, c.hidden), "self_attn.q_a_proj.weight", "attn_q_a.weight");
@@ -38,8 +35,8 @@ void attention_weights(WeightTable& t, const Config& c) {
   t.add("kv_a_proj", matrix(c.latent + c.rope, c.hidden), "self_attn.kv_a_proj_with_mqa.weight",
         "attn_kv_a_mqa.weight");
   t.add("kv_a_norm", vector_of(c.latent), "self_attn.kv_a_layernorm.weight", "attn_kv_a_norm.weight");
-  // kv_b, one matrix a head: rows of its key, then of its value; files of GGUF and MLX split it, and hold the key's
-  // transposed.
+  // kv_b has one matrix for each head: the rows of its key, then those of its value. GGUF and MLX files split kv_b into
+  // k_b and v_b, and their k_b is transposed.
   if (c.key_transposed)
     t.add("k_b_proj", {c.heads, c.latent, c.nope}, {{"self_attn.embed_q.weight"}}, {{"attn_k_b.weight"}});
   else
@@ -88,7 +85,8 @@ void layer_weights(WeightTable& t, const Config& c, uint32_t i) {
   i < c.dense_layers ? dense_weights(t, c) : experts_weights(t, c);
 }
 
-// Multi-token prediction: a layer behind the others, and what joins its inputs.
+// Weights of the draft head (multi-token prediction): one layer behind the others, and the matrix that joins its
+// inputs.
 WeightTable draft_table_of(const Config& c) {
   WeightTable t;
   const std::string hugging_face = cat("layers.", c.layers, "."), gguf = cat("blk.", c.layers, ".");
@@ -127,7 +125,7 @@ WeightTable weight_table_of(const Config& c) {
 // --- program
 
 constexpr ActivationKind kActivation = ActivationKind::silu;
-constexpr float kLatentEps = 1e-6f;  // of the norms of latents, whatever the config says
+constexpr float kLatentEps = 1e-6f;  // for the norms of latents; the config's eps does not apply
 
 class TextProgram {
  public:
@@ -161,7 +159,7 @@ class TextProgram {
   Value wanted_;
 };
 
-// What every program of the family has.
+// Records the inputs and the rope table that both programs of the family need. Returns the tokens.
 Value TextProgram::begin() {
   const Value tokens = r_.input("tokens", {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
   wanted_ = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
@@ -191,7 +189,8 @@ void TextProgram::record() {
   r_.output(sample(logits), "sample");
 }
 
-// From the text's hidden row, normed, and the token behind it.
+// The draft head predicts the next token from the text program's hidden row, after its final norm, and the token that
+// follows that row.
 void TextProgram::record_draft(const WeightScope& text) {
   const WeightScope w = scope("draft.");
   const auto own = [&](const char* name, const char* shared) { return w.has(name) ? w[name] : text[shared]; };
@@ -238,7 +237,7 @@ Value TextProgram::attention_block(uint32_t i, const WeightScope& w, Value x) {
     const KeyValue expanded = expand(own.latent, own.shared, weights);
     mark(expanded.key, i, "k");
     mark(expanded.value, i, "v");
-  } else if (i + 1 == c_.layers && !options_.hidden) {  // nothing is cached behind here: only wanted rows go on
+  } else if (i + 1 == c_.layers && !options_.hidden) {  // the last layer's cache is written: only wanted rows go on
     q = gather(q, wanted_);
     x = gather(x, wanted_);
   }
@@ -249,7 +248,7 @@ Value TextProgram::attention_block(uint32_t i, const WeightScope& w, Value x) {
   return add(x, projected);
 }
 
-// What a position caches: its latent, normed, and the key that all heads share, turned.
+// The row that a position caches: its latent after the norm, and the shared key after rope.
 TextProgram::Cached TextProgram::cached(Value kv, const WeightScope& w) {
   const uint32_t part = std::gcd(c_.latent, c_.rope), latent_parts = c_.latent / part, rope_parts = c_.rope / part;
   const Value parts = heads(kv, latent_parts + rope_parts);

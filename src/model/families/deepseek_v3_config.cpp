@@ -11,30 +11,30 @@ namespace sluice::deepseek_v3 {
 namespace {
 
 constexpr const char* kArchitecture = "deepseek2";
-constexpr uint32_t kSigmoid = 2;  // of expert_gating_func
+constexpr uint32_t kSigmoid = 2;  // a value of expert_gating_func
 
-// V3 and R1 have 8 groups, of which they take 4. llama.cpp's converter left that out before September 2025 (its own
-// programs then choose among all experts); no other model has as many experts chosen so.
+// V3 and R1 choose experts from 4 of 8 groups. llama.cpp's converter wrote no keys for groups before September 2025, so
+// such a file is recognised by its number of experts, which no other model has.
 constexpr uint32_t kExpertsOfV3 = 256, kUsedByV3 = 8, kGroupsOfV3 = 8, kGroupsUsedByV3 = 4;
 
-// What one source says in its own way.
+// Values that only one dialect has, or that need work before they fit into Config.
 struct Spelling {
   uint32_t experts_every = 1;                           // Hugging Face; layers
   bool attention_bias = false;                          //
   float mscale = 0, mscale_all_dim = 0;                 //
-  float attention_factor = 0;                           // 0: not said
-  std::vector<uint32_t> expert_widths = {};             // one a layer; 0 where there are none
-  uint32_t gating = 0, kv_heads = 0;                    // GGUF;
-  uint32_t key_length = 0, value_length = 0;            // of a cached position,
-  uint32_t head_key_length = 0, head_value_length = 0;  // and of a head; 0: the file has kv_b in one piece
+  float attention_factor = 0;                           // 0: missing
+  std::vector<uint32_t> expert_widths = {};             // one a layer; 0: the layer has no experts
+  uint32_t gating = 0, kv_heads = 0;                    // GGUF, like all below
+  uint32_t key_length = 0, value_length = 0;            // of a cached position
+  uint32_t head_key_length = 0, head_value_length = 0;  // of a head; 0: the file has kv_b in one piece
 };
 
 std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope, Dialect dialect) {
   constexpr double kLeastEps = 1e-12, kMostTheta = 1e12, kMostFactor = 1e6, kMostScale = 1e6;
   constexpr double kLeastBeta = 1e-6, kMostBeta = 1e6;
-  // transformers normalises unless told otherwise; GGUF writers leave the key out when weights are not normalised.
+  // A missing field means true in transformers and false in GGUF, whose writers leave out a key that is false.
   const double normalise = dialect == Dialect::gguf ? 0 : 1;
-  const double least_groups = dialect == Dialect::gguf ? 0 : 1;  // 0: none, as llama.cpp has it
+  const double least_groups = dialect == Dialect::gguf ? 0 : 1;  // llama.cpp writes 0 for no groups
   // Hugging Face, GGUF, target, range, value when missing
   return {
       {"num_hidden_layers", "block_count", &c.layers, 1, kMaxLayers},
@@ -80,7 +80,7 @@ std::vector<ConfigField> fields(Config& c, Spelling& s, const RopeNames& rope, D
   };
 }
 
-// Fields whose other values would mean another graph.
+// Refuses values of fields that would need another program.
 Status check_words(const ConfigReader& reader, const RopeNames& rope, bool stretched) {
   TRY_STATUS(reader.require_word("hidden_act", "silu"));
   TRY_STATUS(reader.require_word("topk_method", "noaux_tc"));
@@ -111,8 +111,9 @@ void groups_of_gguf(Config& c, const Spelling& s, const ConfigReader& reader) {
   c.groups_used = std::max(c.groups_used, 1u);
 }
 
-// A position is cached as its latent and the shared key where kv_b is split, else as keys and values of every head.
-// ik_llama.cpp's first files have both, the split one as matrices of all heads: not the form that others read.
+// Files with kv_b split give the lengths of a cached position and of a head; files with kv_b in one piece give only
+// those of a head. The first files of ik_llama.cpp have both forms, with k_b as one matrix for all heads; for them kv_b
+// is used.
 void finish_gguf(Config& c, const Spelling& s, const SourceNames& names) {
   const uint32_t key = s.head_key_length != 0 ? s.head_key_length : s.key_length;
   c.nope = key > c.rope ? key - c.rope : 0;  // refused by check()
@@ -126,7 +127,7 @@ void finish_gguf(Config& c, const Spelling& s, const SourceNames& names) {
   c.layers -= c.draft_layers < c.layers ? c.draft_layers : 0;
 }
 
-// Of the layers that have experts; behind the others lie those of multi-token prediction, with experts of that width.
+// All layers with experts must have one expert width, also the layers of multi-token prediction behind the others.
 Status expert_width(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c, Spelling& s) {
   const size_t first = c.dense_layers;
   if (first >= s.expert_widths.size()) return {};  // no experts, or refused by check()
@@ -141,7 +142,7 @@ Status expert_width(const ConfigReader& reader, const std::vector<ConfigField>& 
                              ", as for layer ", first));
 }
 
-// What one field's range cannot say.
+// Checks that concern more than the range of one field.
 Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c, Spelling& s,
              Dialect dialect) {
   const auto refuse = [&](ConfigField::Target target, const auto&... text) {
@@ -199,7 +200,7 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   return config;
 }
 
-// As llama.cpp writes it, with kv_b split.
+// The keys that llama.cpp writes for a file with kv_b split.
 std::vector<GgufMetadata::Entry> gguf_config(const Config& config) {
   Config c = config;
   c.draft_layers = c.draft_head ? 1 : 0;

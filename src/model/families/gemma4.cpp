@@ -1,13 +1,14 @@
-// Gemma 4, text: E2B, E4B, 12B, 26B-A4B, 31B.
-// Source: transformers modeling_gemma4.py (5.17.0); names in GGUF files as llama.cpp and Ollama write them.
+// Gemma 4, text: E2B, E4B, 12B, 26B-A4B, 31B. Source: transformers modeling_gemma4.py (5.17.0), and llama.cpp and
+// Ollama for GGUF names.
 //
-// Unlike Gemma 3: norms multiply by their weight as stored (no 1 + w). Queries, keys and, without weight, values are
-// normed per head, so the attention scale is 1. Full layers have heads of another width and turn a part of their pairs
-// only; in the larger models their values are their keys before norm and rope. In the small models the last layers read
-// keys and values of earlier ones, and every layer adds an embedding of its own of each token. 26B-A4B has experts
-// beside the dense feed-forward layer. Each layer ends by one scalar on the whole stream.
+// Unlike Gemma 3: norms multiply by their stored weight (no 1 + w). Queries, keys and values are normed per head
+// (values without weight), so the attention scale is 1. Full layers have another head width, and rope turns only a part
+// of their pairs. In the larger models the values of full layers are their keys before norm and rope. In the small
+// models the last layers read keys and values of earlier layers, and every layer adds its own embedding of each token.
+// 26B-A4B has experts beside the dense feed-forward layer. Each layer multiplies the residual stream by one scalar at
+// its end.
 //
-// Its config: gemma4_config.h. Below: its weights, its program with the state of each layer, its place among families.
+// The config is in gemma4_config.h. Below: the weights, the program with each layer's state, the Family.
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +39,7 @@ void attention_weights(WeightTable& t, const Config& c, const Layer& l) {
     if (!l.value_is_key)
       t.add("v_proj", matrix(kv, c.hidden), {{"self_attn.v_proj.weight"}},
             {{"attn_v.weight"}, {"attn_qkv.weight", q + kv, fused}});
-  } else {  // some files carry what these layers would own
+  } else {  // some files have tensors for these layers although nothing reads them
     t.ignore("self_attn.k_proj.weight", "attn_k.weight");
     t.ignore("self_attn.v_proj.weight", "attn_v.weight");
     t.ignore("self_attn.k_norm.weight", "attn_k_norm.weight");
@@ -49,7 +50,7 @@ void attention_weights(WeightTable& t, const Config& c, const Layer& l) {
 
 void experts_weights(WeightTable& t, const Config& c) {
   const WeightShape in{c.experts, c.expert_width, c.hidden}, out{c.experts, c.hidden, c.expert_width};
-  const uint32_t width = c.expert_width, fused = 2 * width;  // rows of an expert's gate, then of its up
+  const uint32_t width = c.expert_width, fused = 2 * width;  // the rows of an expert's gate, then those of its up
   t.add("post_feedforward_norm_1", vector_of(c.hidden), "post_feedforward_layernorm_1.weight",
         "post_ffw_norm_1.weight");
   t.add("router_scale", vector_of(c.hidden), "router.scale", "ffn_gate_inp.scale");
@@ -110,7 +111,7 @@ WeightTable weight_table_of(const Config& c) {
   for (uint32_t i = 0; i < c.layers; ++i) layer_weights(t, c, layer_of(c, i));
   t.section("", "", "");
   t.add("final_norm", vector_of(c.hidden), "norm.weight", "output_norm.weight");
-  if (c.tied) {  // GGUF files say it by having no output.weight
+  if (c.tied) {  // a GGUF file has a tied head if it has no output.weight
     t.add_optional("lm_head", matrix(c.vocabulary, c.hidden), {}, {{"output.weight"}});
     t.ignore("lm_head.weight", nullptr);
   } else {
@@ -166,9 +167,9 @@ class TextProgram {
   const TextOptions options_;
   RopeId full_rope_ = kNone, sliding_rope_ = kNone;
   Value tokens_, wanted_;
-  Value last_;                       // position that a row sees in sliding layers; none: its own
+  Value last_;                       // last position that a row sees in sliding layers; none: its own
   Value per_layer_;                  // [rows, layers, per_layer_width]
-  std::vector<KeysValues> written_;  // by layer; of those that own keys and values
+  std::vector<KeysValues> written_;  // of each layer that owns keys and values
 };
 
 void TextProgram::record() {
@@ -185,7 +186,7 @@ void TextProgram::record() {
   Value x = embedding();
   if (c_.per_layer_width != 0) per_layer_ = per_layer_inputs(x);
   r_.name(x, "hidden.0");
-  // Attention of wanted rows takes no input of all rows.
+  // "last" has all rows, so attention that reads it must run before rows are narrowed to wanted ones.
   const uint32_t last_owner = c_.layers - (sees_ahead() ? 0 : c_.shared_kv_layers) - 1;
   for (uint32_t i = 0; i < c_.layers; ++i) {
     r_.begin_layer(static_cast<int32_t>(i));
@@ -206,7 +207,7 @@ void TextProgram::record() {
   r_.output(sample(logits), "sample");
 }
 
-// Of each token, or the tower's row in its place, which is not scaled.
+// The scaled embedding of each token; a tower's row in place of a token is not scaled.
 Value TextProgram::embedding() {
   const Value x = embed(tokens_, scope("")["embed_tokens"], square_root(c_.hidden));
   if (!options_.media) return x;
@@ -216,7 +217,7 @@ Value TextProgram::embedding() {
   return scatter(x, media, rows);
 }
 
-// Of each token and layer: its row of the per-layer table, and a projection of its embedding.
+// For each token and layer: the token's row of the per-layer table plus a projection of its embedding.
 Value TextProgram::per_layer_inputs(Value x) {
   const WeightScope w = scope("");
   const Value token = heads(embed(tokens_, w["per_layer_embed"], square_root(c_.per_layer_width)), c_.layers);
@@ -262,7 +263,7 @@ Value TextProgram::attention_block(const Layer& l, const WeightScope& w, Value x
   return add(x, rms_norm(projected, w["post_attention_norm"], c_.eps));
 }
 
-// The state of a layer: its keys, normed and turned, and its values, normed without weight.
+// The state of a layer: keys after norm and rope, and values after a norm without weight.
 TextProgram::KeysValues TextProgram::keys_values(const Layer& l, const WeightScope& w, Value k, Value v) {
   k = rope(rms_norm(heads(k, l.kv_heads), w["k_norm"], c_.eps), rope_of(l));
   v = rms_norm(heads(v, l.kv_heads), c_.eps);
@@ -271,7 +272,8 @@ TextProgram::KeysValues TextProgram::keys_values(const Layer& l, const WeightSco
 }
 
 Value TextProgram::feed_forward_block(const Layer& l, const WeightScope& w, Value x) {
-  const Value chosen = c_.experts != 0 ? experts_of(l, w, x) : Value{};  // first: they may have to be fetched
+  // Experts come first, because they may have to be fetched.
+  const Value chosen = c_.experts != 0 ? experts_of(l, w, x) : Value{};
   const Value h = rms_norm(x, w["pre_feedforward_norm"], c_.eps);
   Value y = gated_mlp(h, w["gate_proj"], w["up_proj"], w["down_proj"], kActivation);
   mark(y, l, "mlp_out");
@@ -282,7 +284,7 @@ Value TextProgram::feed_forward_block(const Layer& l, const WeightScope& w, Valu
   return add(x, rms_norm(y, w["post_feedforward_norm"], c_.eps));
 }
 
-// Router and experts both read the residual stream, each by its own norm.
+// The router and the experts both read the residual stream, each through its own norm.
 Value TextProgram::experts_of(const Layer& l, const WeightScope& w, Value x) {
   const Value scaled = scale(rms_norm(x, c_.eps), w["router_scale"], inverse_root(c_.hidden));
   const Value logits = linear(scaled, w["router"]);

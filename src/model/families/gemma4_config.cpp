@@ -11,7 +11,7 @@
 namespace sluice::gemma4 {
 namespace {
 
-// What only Hugging Face says, in its own way.
+// Values that only Hugging Face has, or that need work before they fit into Config.
 struct Spelling {
   uint32_t full_kv_heads = 0;
   bool kv_heads_overridden = false;  // by per_layer_config
@@ -19,17 +19,18 @@ struct Spelling {
   float rotated_share = 0, rope_factor = 0;
 };
 
-constexpr double kNotSaid = 0;  // of the width of full layers' heads, until per_layer_config has been asked
+constexpr double kNotSaid = 0;  // head_dim of full layers, until per_layer_config is read
 
 enum class Use : uint8_t { read_hugging_face, read_gguf, write_gguf };
 
 std::vector<ConfigField> fields(Config& c, Spelling& s, Use use) {
   const auto when = [&](bool holds, double value) { return holds ? std::optional(value) : std::nullopt; };
   const std::optional<double> full_head = when(use == Use::read_hugging_face, kNotSaid);
-  const std::optional<double> no_embeddings = when(use != Use::write_gguf, 0);  // llama.cpp once wanted the 0
+  // A width of 0 is written, too, because older llama.cpp needs the key.
+  const std::optional<double> no_embeddings = when(use != Use::write_gguf, 0);
   constexpr double kLeastEps = 1e-12, kMostTheta = 1e12, kMostCap = 1e6, kMostFactor = 1e6;
   std::array<const char*, 2> kinds = {"full_attention", "sliding_attention"};
-  if (use == Use::read_gguf) kinds = {};  // 0 and 1 a layer, or a period
+  if (use == Use::read_gguf) kinds = {};  // GGUF: 0 or 1 for each layer, or one period
   // Hugging Face, GGUF, target, range, value when missing, words for 0 and 1
   return {
       {"num_hidden_layers", "block_count", &c.layers, 1, kMaxLayers},
@@ -77,7 +78,7 @@ constexpr const char* kBidirectional = "use_bidirectional_attention";
 
 bool is_vision(const Json* word) { return word != nullptr && word->is_string() && word->as_string() == "vision"; }
 
-// Fields whose other values would mean another graph.
+// Refuses values of fields that would need another program.
 Status check_words(const ConfigReader& reader) {
   TRY_STATUS(reader.require_word("hidden_activation", "gelu_pytorch_tanh"));
   TRY_STATUS(reader.require_word(kBidirectional, "vision"));  // text stays causal
@@ -85,9 +86,9 @@ Status check_words(const ConfigReader& reader) {
   return reader.require_word("rope_parameters.sliding_attention.rope_type", "default");
 }
 
-// transformers since 5.15 says what full layers have otherwise than the others layer by layer:
+// Since 5.15 transformers writes the values of full layers that differ from sliding layers for each layer:
 //   "per_layer_config": {"04": {"head_dim": 512, "num_key_value_heads": 1}, "09": ...}
-// They are one kind of layer, so their entries agree; sliding layers have what is said for all.
+// The entries of all full layers must agree. Sliding layers have the values that are given for the whole model.
 class LayerOverrides {
  public:
   LayerOverrides(const ConfigReader& reader, const Config& config) : reader_(reader), config_(config) {}
@@ -106,7 +107,7 @@ class LayerOverrides {
     return {};
   }
 
-  // What full layers have; nothing where they have what all have. Fails where they differ.
+  // The value of full layers; none if it is the whole model's value. Fails when full layers disagree.
   Result<std::optional<uint32_t>> head_dim() const { return agreed(head_dim_); }
   Result<std::optional<uint32_t>> kv_heads() const { return agreed(kv_heads_); }
 
@@ -167,7 +168,7 @@ class LayerOverrides {
   Member kv_heads_{"num_key_value_heads", 1, kMaxHeads, std::vector<std::optional<uint32_t>>(config_.layers)};
 };
 
-// Keys from before 5.15 win where both are there.
+// A config.json may have both the fields from before 5.15 and per_layer_config. The older fields win.
 Status heads_of_full_layers(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c, Spelling& s) {
   const Json* layers = reader.member("per_layer_config");
   const bool without = layers == nullptr || layers->is_null();
@@ -201,7 +202,7 @@ void finish_hugging_face(Config& c, const Spelling& s) {
   std::fill_n(c.rope_factors.begin(), turning, s.rope_factor);
 }
 
-// One whole number says which layers are sliding as Gemma 3's key does: each n-th is full.
+// The key lists for each layer whether it is sliding, or is one number n as in Gemma 3: every n-th layer is full.
 Status sliding_of_gguf(Config& c, const ConfigReader& reader) {
   constexpr const char* kKey = "attention.sliding_window_pattern";
   const GgufValue& value = *reader.key(kKey);
@@ -216,8 +217,8 @@ Status sliding_of_gguf(Config& c, const ConfigReader& reader) {
                        cat("is ", *odd, ": want true or false"));
 }
 
-// GGUF has no key for these: values are keys where a full layer has none, and pictures see ahead in the sizes without
-// per-layer embeddings.
+// GGUF has no keys for two facts. A full layer without a value matrix takes its keys as values, and rows of pictures
+// see ahead in the sizes without per-layer embeddings.
 Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& names) {
   TRY_ASSIGN(c.vocabulary, gguf_vocabulary(checkpoint, names, c.hidden));
   c.sees_ahead = c.per_layer_width == 0;
@@ -245,8 +246,8 @@ Status finish_gguf(Config& c, const Checkpoint& checkpoint, const SourceNames& n
   return {};
 }
 
-// Full layers alone are stretched: the others see no further than their window, whatever the context is. What
-// multiplies cos and sin of both is refused.
+// YaRN stretches full layers only, because a sliding layer never looks further back than its window. A factor for cos
+// and sin is refused, because its key does not tell for which kind of layer it is.
 Status stretch_of_gguf(Config& c, const ConfigReader& reader) {
   TRY(const float magnitude, read_yarn(reader, rope_names(reader), c.rope_theta, c.context, c.yarn));
   if (magnitude == static_cast<float>(yarn_magnitude(static_cast<double>(c.yarn.factor)))) return {};
@@ -258,7 +259,7 @@ void add_soft_token(Config& c, int64_t id) {
   if (id >= 0 && id < c.vocabulary) c.soft_tokens.push_back(static_cast<int32_t>(id));
 }
 
-// A model of text alone has none: its config.json has no ids outside the text's own part.
+// A model without towers has no soft tokens: its config.json has no such ids.
 void soft_tokens_of_hugging_face(Config& c, const Json& config) {
   for (const char* name : {"image_token_id", "audio_token_id", "video_token_id"}) {
     const Json* id = config.find(name);
@@ -270,7 +271,7 @@ void soft_tokens_of_hugging_face(Config& c, const Json& config) {
     c.padding = static_cast<int32_t>(padding->as_integer());
 }
 
-// GGUF says them by their text only.
+// GGUF has no keys for soft tokens, so they are found by their text.
 void soft_tokens_of_gguf(Config& c, const Checkpoint& checkpoint) {
   const GgufValue* value = checkpoint.key("tokenizer.ggml.tokens");
   const auto* tokens = value == nullptr ? nullptr : std::get_if<GgufArray<std::string>>(value);
@@ -282,7 +283,7 @@ void soft_tokens_of_gguf(Config& c, const Checkpoint& checkpoint) {
   if (padding && *padding < c.vocabulary) c.padding = static_cast<int32_t>(*padding);
 }
 
-// Of a table whose width the configuration does not say nothing would be read.
+// Without a width in the configuration the per-layer table would be ignored, so such a file is refused.
 Status check_embeddings(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c,
                         const SourceNames& names) {
   const char* const embeddings = reader.is_gguf() ? "per_layer_token_embd.weight" : "embed_tokens_per_layer.weight";
@@ -290,7 +291,7 @@ Status check_embeddings(const ConfigReader& reader, const std::vector<ConfigFiel
   return reader.complain(table, &c.per_layer_width, cat("is missing or 0: want the width of ", embeddings));
 }
 
-// What one field's range cannot say.
+// Checks that concern more than the range of one field.
 Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c) {
   const auto refuse = [&](ConfigField::Target target, const auto&... text) {
     return reader.complain(table, target, cat(text...));
@@ -334,7 +335,7 @@ Layer layer_of(const Config& c, uint32_t index) {
   layer.owns_kv = index < owners;
   layer.kv_layer = index;
   if (layer.owns_kv) return layer;
-  layer.kv_layer = c.layers;  // none: refused by check()
+  layer.kv_layer = c.layers;  // no such layer; check() refuses it
   for (uint32_t i = 0; i < owners; ++i)
     if (c.sliding[i] == c.sliding[index]) layer.kv_layer = i;
   return layer;

@@ -1,5 +1,5 @@
-// Gemma 4's configuration, as config.json or GGUF keys give it, checked. Reading and writing: gemma4_config.cpp; what
-// the fields mean stands with the program in gemma4.cpp.
+// Gemma 4's configuration, read from config.json or GGUF keys and checked. gemma4_config.cpp reads and writes it; the
+// program in gemma4.cpp shows what the fields mean.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace sluice::gemma4 {
 
 struct Config {
   uint32_t vocabulary = 0, layers = 0, context = 0, hidden = 0, heads = 0, window = 0;
-  uint32_t shared_kv_layers = 0;                                               // the last ones; they own no keys
+  uint32_t shared_kv_layers = 0;                                               // the last layers, which own no keys
   std::vector<uint32_t> feed_forward, kv_heads, sliding, value_is_key;         // one a layer
-  bool scaled = true;                                                          // layers end by a scalar
+  bool scaled = true;                                                          // layers end with a scalar
   uint32_t head_dim = 0, value_dim = 0, rope_dim = 0;                          // of full layers
   uint32_t sliding_head_dim = 0, sliding_value_dim = 0, sliding_rope_dim = 0;  // of sliding layers
   float rope_theta = 0, sliding_rope_theta = 0, eps = 0;
@@ -26,13 +26,14 @@ struct Config {
   uint32_t per_layer_width = 0;                              // 0: no per-layer embeddings
   uint32_t experts = 0, experts_used = 0, expert_width = 0;  // 0: dense only
   bool tied = true;                                          // the head is the embedding table
-  bool sees_ahead = false;                                   // in sliding layers rows of a picture see later ones of it
-  // Tokens of pictures, sounds and films; until a tower's rows are put in, their rows are the padding token's.
+  bool sees_ahead = false;                                   // sliding layers: rows of a picture see later rows of it
+  // The tokens for one row of a picture, sound or film. Their embedding is that of the padding token, until a tower's
+  // row replaces it.
   std::vector<int32_t> soft_tokens;
   int32_t padding = 0;
 };
 
-// One layer, with what its kind decides.
+// One layer, with the values of its kind (full or sliding).
 struct Layer {
   uint32_t index = 0;
   bool sliding = false;
@@ -40,8 +41,8 @@ struct Layer {
   uint32_t head_dim = 0;
   uint32_t kv_heads = 0;
   uint32_t feed_forward = 0;
-  uint32_t kv_layer = 0;      // whose keys and values it reads: its own, or the last earlier owner's of its kind
-  bool owns_kv = true;        // kv_layer is its own
+  uint32_t kv_layer = 0;      // the layer whose keys and values it reads: itself, or the last owner of its kind
+  bool owns_kv = true;        // kv_layer is the layer itself
   bool value_is_key = false;  // values are the keys before norm and rope
 };
 Layer layer_of(const Config& config, uint32_t index);

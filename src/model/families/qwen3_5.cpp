@@ -1,21 +1,15 @@
-// Qwen3.5 and Qwen3.6, text: dense (0.8B to 27B) and with experts (35B-A3B, 122B-A10B, 397B-A17B).
-// Source: transformers modeling_qwen3_5.py and modeling_qwen3_5_moe.py (5.17.0); the gated delta net of Yang et al.
-// 2024 (arXiv:2412.06464); names in GGUF files as llama.cpp and Ollama write them.
+// Qwen3.5 and Qwen3.6, text: dense (0.8B to 27B) and with experts (35B-A3B, 122B-A10B, 397B-A17B). Source: transformers
+// modeling_qwen3_5.py and modeling_qwen3_5_moe.py (5.17.0), Yang et al. 2024 (arXiv:2412.06464) for the gated delta
+// net, and llama.cpp and Ollama for GGUF names. Config: qwen3_5_config.h.
 //
-// Unlike Gemma 4: three of four layers have no keys and values but a gated delta net, whose state has one size however
-// long the text is; a short causal convolution goes before it and a gated norm behind it. Full layers turn the first
-// quarter of a head and multiply their result by a sigmoid of a gate that comes with the queries. Norms multiply by
-// 1 + w in Hugging Face's files (that behind the delta net by w); files of GGUF and MLX hold 1 + w. Experts are added
-// to a shared one, which a sigmoid of its own weighs. Several value heads share a key head: neighbours in Hugging
-// Face's files, in GGUF files those that leave the same remainder.
+// Unlike Gemma 4: three of four layers are gated delta nets, whose state has a fixed size. A short causal convolution
+// goes before a delta net and a gated norm behind it. Full layers turn the first quarter of a head, and a gate that is
+// computed with the queries multiplies their result. Norms multiply by 1 + w (the norm behind a delta net by w); GGUF
+// and MLX files store 1 + w. Experts are added to a shared expert with a gate of its own. Several value heads share a
+// key head: neighbours in Hugging Face's files, heads with the same remainder in GGUF files.
 //
-// A checkpoint may have a vision tower (towers/qwen3_5_vision.cpp). Its rows stand in the place of tokens, and turn by
-// time, height and width.
-//
-// A checkpoint may have a layer for multi-token prediction, which drafts: it takes the text's last row and the token
-// behind it, each normed, through one matrix.
-//
-// Its config: qwen3_5_config.h. Below: its weights, its program with the state of each layer, its place among families.
+// A checkpoint may have a vision tower (towers/qwen3_5_vision.cpp), whose rows turn by time, height and width, and a
+// layer for multi-token prediction, which computes drafts from the text's last row and the token behind it.
 
 #include <algorithm>
 #include <cmath>
@@ -38,9 +32,9 @@ void norm(WeightTable& t, const Config& c, const char* name, uint32_t width, con
   t.add(name, vector_of(width), {{.name = hugging_face, .transform = transform}}, {{gguf}});
 }
 
-// GGUF files hold value heads, from element `first` on, tiled.
+// GGUF files store the value heads of the last weight tiled. The heads begin at element `first`.
 void tiled(WeightTable& t, const Config& c, uint32_t first, uint32_t width, bool columns = false) {
-  if (c.key_heads == KeyHeads::tiled) return;  // read from such a file
+  if (c.key_heads == KeyHeads::tiled) return;  // the checkpoint has them tiled already
   t.gguf_heads({.first = first,
                 .groups = c.delta_key_heads,
                 .per_group = c.delta_value_heads / c.delta_key_heads,
@@ -71,7 +65,7 @@ void delta_weights(WeightTable& t, const Config& c) {
 }
 
 void attention_weights(WeightTable& t, const Config& c, uint32_t kv_heads) {
-  const uint32_t q = 2 * c.heads * c.head_dim, kv = kv_heads * c.head_dim;  // of each head its query, then its gate
+  const uint32_t q = 2 * c.heads * c.head_dim, kv = kv_heads * c.head_dim;  // for each head its query, then its gate
   const uint32_t fused = q + 2 * kv;                                        // rows of GGUF's optional attn_qkv
   t.add("q_proj", matrix(q, c.hidden), {{"self_attn.q_proj.weight"}},
         {{"attn_q.weight"}, {"attn_qkv.weight", 0, fused}});
@@ -86,7 +80,7 @@ void attention_weights(WeightTable& t, const Config& c, uint32_t kv_heads) {
 
 void experts_weights(WeightTable& t, const Config& c) {
   const WeightShape in{c.experts, c.expert_width, c.hidden}, out{c.experts, c.hidden, c.expert_width};
-  const uint32_t width = c.expert_width, fused = 2 * width;  // rows of an expert's gate, then of its up
+  const uint32_t width = c.expert_width, fused = 2 * width;  // the rows of an expert's gate, then those of its up
   t.add("router", matrix(c.experts, c.hidden), "mlp.gate.weight", "ffn_gate_inp.weight");
   t.add(
       "experts.gate_proj", in,
@@ -133,7 +127,7 @@ WeightTable weight_table_of(const Config& c) {
   }
   t.section("", "", "");
   norm(t, c, "final_norm", c.hidden, "norm.weight", "output_norm.weight");
-  if (c.tied)  // GGUF files say it by having no output.weight
+  if (c.tied)  // a GGUF file has a tied head if it has no output.weight
     t.ignore("lm_head.weight", nullptr);
   else
     t.add("lm_head", matrix(c.vocabulary, c.hidden), "lm_head.weight", "output.weight");
@@ -144,8 +138,8 @@ WeightTable weight_table_of(const Config& c) {
   return t;
 }
 
-// The table with names that Ollama's converter once gave: "mtp." for the head, "mtp.layers.0." for its layer, and norms
-// that hold w. It is written with the other names.
+// The draft head's table for files of an older converter of Ollama: names begin with "mtp.", those of the layer with
+// "mtp.layers.0.", and norms store w. Such a head is written under the usual names.
 WeightTable with_mtp_names(const WeightTable& table, const std::string& block) {
   WeightTable named;
   for (const WeightRow& row : table.rows()) {
@@ -166,7 +160,8 @@ WeightTable with_mtp_names(const WeightTable& table, const std::string& block) {
   return named;
 }
 
-// Multi-token prediction: a layer behind the others, and what joins its inputs.
+// Weights of the draft head (multi-token prediction): one layer behind the others, and the matrix that joins its
+// inputs.
 WeightTable draft_table_of(const Config& c) {
   WeightTable t;
   const std::string block = cat("blk.", c.layers, ".");
@@ -189,7 +184,7 @@ WeightTable draft_table_of(const Config& c) {
 
 constexpr ActivationKind kActivation = ActivationKind::silu;
 constexpr uint32_t kAxes = 3;           // time, height, width
-constexpr float kDeltaNormEps = 1e-6f;  // of queries and keys of a delta net, whatever the other norms have
+constexpr float kDeltaNormEps = 1e-6f;  // for queries and keys of a delta net; the config's eps does not apply
 
 float inverse_root(uint32_t n) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(n))); }
 
@@ -214,7 +209,7 @@ class TextProgram {
     return r_.input(name, {.extent = {Symbol::rows}, .width = columns, .element = Element::i32});
   }
   void mark(Value value, uint32_t index, const char* what) { r_.name(value, cat("layer.", index, ".", what)); }
-  // Values of a delta net are known to traces by value head, in the order of Hugging Face's files.
+  // Names a value of a delta net for traces: one row for each value head, in the order of Hugging Face's files.
   void mark_heads(Value value, uint32_t index, const char* what);
 
   Recorder& r_;
@@ -253,8 +248,8 @@ void TextProgram::record() {
   r_.output(sample(logits), "sample");
 }
 
-// Rows of pictures have coordinates of their own in time, height and width, and the pairs take turns at them. Without
-// coordinates all three are the position.
+// A row of a picture has coordinates in time, height and width, and each pair turns by one of the three. Without the
+// input all three coordinates are the position.
 RopeId TextProgram::rope_table(Value coordinates) {
   RopeDecl rope{.inverse_frequencies = yarn_frequencies(c_.rope_theta, c_.rope_dim, c_.yarn),
                 .magnitude = c_.rope_magnitude};
@@ -268,7 +263,8 @@ RopeId TextProgram::rope_table(Value coordinates) {
   return r_.rope_table(rope);
 }
 
-// From the text's hidden row, normed, and the token behind it.
+// The draft head predicts the next token from the text program's hidden row, after its final norm, and the token that
+// follows that row.
 void TextProgram::record_draft(const WeightScope& text) {
   const WeightScope w = scope("draft.");
   const auto own = [&](const char* name, const char* shared) { return w.has(name) ? w[name] : text[shared]; };
@@ -290,7 +286,7 @@ void TextProgram::record_draft(const WeightScope& text) {
 
 void TextProgram::mark_heads(Value value, uint32_t index, const char* what) {
   const uint32_t groups = c_.delta_key_heads, per_group = c_.delta_value_heads / groups;
-  const bool keys = value.type().heads != c_.delta_value_heads;  // each of which several value heads read
+  const bool keys = value.type().heads != c_.delta_value_heads;  // several value heads read each key head
   std::vector<uint32_t> order;
   for (uint32_t group = 0; group < groups; ++group)
     for (uint32_t member = 0; member < per_group; ++member) {
@@ -306,13 +302,13 @@ Value TextProgram::layer(uint32_t index, Value x) {
   return feed_forward_block(index, w, x);
 }
 
-// Heads of `width` elements that lie in columns [first, first + count width) of x.
+// `count` heads of `width` elements: columns [first, first + count * width) of x.
 Value part(Value x, uint32_t first, uint32_t count, uint32_t width) {
   const uint32_t unit = std::gcd(std::gcd(first, count * width), x.type().width);
   return heads(flatten(slice(heads(x, x.type().width / unit), first / unit, count * width / unit)), count);
 }
 
-// The state of a layer: the last inputs of its convolution, and of each value head a matrix of keys by values.
+// The state of a layer: the last inputs of its convolution, and a matrix of keys by values for each value head.
 Value TextProgram::delta_block(uint32_t index, const WeightScope& w, Value x) {
   const Value h = rms_norm(x, w["input_norm"], c_.eps);
   r_.begin_block(BlockKind::qkv);
@@ -345,12 +341,12 @@ Value TextProgram::delta_block(uint32_t index, const WeightScope& w, Value x) {
   return add(x, projected);
 }
 
-// The state of a layer: its keys, normed and turned, and its values.
+// The state of a layer: keys after norm and rope, and values.
 Value TextProgram::attention_block(uint32_t index, const WeightScope& w, Value x) {
   const uint32_t kv_heads = c_.kv_heads[index];
   const Value h = rms_norm(x, w["input_norm"], c_.eps);
   r_.begin_block(BlockKind::qkv);
-  const Value queries = heads(linear(h, w["q_proj"]), 2 * c_.heads);  // each followed by its gate
+  const Value queries = heads(linear(h, w["q_proj"]), 2 * c_.heads);  // each query is followed by its gate
   const Value keys = heads(linear(h, w["k_proj"]), kv_heads);
   const Value v = heads(linear(h, w["v_proj"]), kv_heads);
   r_.end_block();
@@ -378,7 +374,7 @@ Value TextProgram::feed_forward_block(uint32_t index, const WeightScope& w, Valu
 }
 
 Value TextProgram::experts_of(uint32_t index, const WeightScope& w, Value h) {
-  // Side by side: products with the same rows, which a device may take as one.
+  // These products are recorded side by side because they read the same rows, so a device can fuse them.
   const Value logits = linear(h, w["router"]), gate = linear(h, w["shared_expert_gate"]);
   r_.begin_block(BlockKind::moe);
   const Routed routed = route(logits, {.k = c_.experts_used});

@@ -10,9 +10,9 @@
 namespace sluice::qwen3_5 {
 namespace {
 
-constexpr uint32_t kNotSaid = 2;  // of `recurrent`, between reading and finishing
+constexpr uint32_t kNotSaid = 2;  // in `recurrent`, until reading is finished
 
-// What one source says in its own way.
+// Values that only one dialect has, or that need work before they fit into Config.
 struct Spelling {
   float rotated_share = 0;
   bool gated = true;
@@ -71,8 +71,8 @@ void sections_of_hugging_face(Config& c, const ConfigReader& reader, const RopeN
   }
 }
 
-// MLX writes the taps of a convolution as [channels, taps, 1], transformers as [channels, 1, taps]; what writes the
-// former has added 1 to the norms.
+// MLX writes the taps of a convolution as [channels, taps, 1], transformers as [channels, 1, taps]. Only MLX's
+// converter writes the first form, and it also adds 1 to the norms.
 bool is_of_mlx(const Config& c, const SourceNames& names) {
   for (uint32_t i = 0; i < c.layers; ++i)
     if (const StoredTensor* taps = names.find(cat("layers.", i, ".linear_attn.conv1d.weight")))
@@ -94,7 +94,7 @@ Status finish_gguf(Config& c, const Spelling& s, const Checkpoint& checkpoint, c
   return {};
 }
 
-// What one field's range cannot say. GGUF counts the layers of multi-token prediction among its blocks.
+// Checks that concern more than the range of one field. GGUF counts the layers of multi-token prediction as blocks.
 Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c, Spelling& s, bool gguf) {
   const auto refuse = [&](ConfigField::Target target, const auto&... text) {
     return reader.complain(table, target, cat(text...));

@@ -8,16 +8,16 @@
 
 namespace sluice {
 
-// Where a checkpoint keeps the bounds.
+// Where a checkpoint stores the bounds.
 struct ClipBounds {
-  bool stored = false;  // else nothing is clamped
-  // Ollama's files have the bounds of all layers in one vector of `total` numbers; those of this layer begin at
+  bool stored = false;  // false: nothing is clamped
+  // Ollama's files store the bounds of all layers in one vector of `total` numbers. The bounds of this layer begin at
   // `first`.
   uint32_t first = 0, total = 0;
 };
 
-// The matrix and its bounds: lowest and highest input, lowest and highest output. Names are those of the layer, without
-// ".weight".
+// Adds the matrix and its bounds: lowest and highest input, lowest and highest output. Names are those of the linear
+// layer, without ".weight".
 void add_clipped_linear(WeightTable& table, const std::string& name, WeightShape shape, const std::string& hugging_face,
                         const std::string& gguf, const ClipBounds& bounds);
 

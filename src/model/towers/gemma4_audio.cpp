@@ -2,11 +2,11 @@
 // Source: transformers modeling_gemma4.py (5.17.0), Gemma4AudioModel; names in GGUF files as llama.cpp's mmproj files
 // and Ollama have them.
 //
-// Two convolutions of 3 x 3 with stride 2 halve frames and bands twice; each is a gather of its taps and a linear
-// layer. A layer is a half feed-forward step, attention to the last 12 frames, a convolution over the last 5 frames and
-// another half step. Scores have a term by the distance of query and key.
+// Two convolutions of 3 x 3 with stride 2 halve frames and bands twice. Each convolution is a gather of its taps and a
+// linear layer. A conformer layer has half a feed-forward step, attention to the last 12 frames, a convolution over the
+// last 5 frames, and another half step. An attention score has a term that depends on the distance of query and key.
 //
-// Frames behind the sound's end are not there: what would read them reads zeros, as it does before the first frame.
+// Before the first frame and behind the last, convolutions read zeros.
 
 #include "model/towers/gemma4_audio.h"
 
@@ -24,10 +24,10 @@
 namespace sluice::gemma4 {
 namespace {
 
-constexpr uint32_t kFramesOfRow = 2;  // between the convolutions
+constexpr uint32_t kFramesOfRow = 2;  // frames between the convolutions for one frame behind them
 constexpr uint32_t kHalfBands = kBands / 2;
 constexpr uint32_t kTaps = kConvTaps * kConvTaps;
-constexpr float kNormEps = 1e-6f;  // of norms whose epsilon no configuration says
+constexpr float kNormEps = 1e-6f;  // for norms whose epsilon is in no configuration
 
 // --- program
 
@@ -63,7 +63,7 @@ void AudioProgram::record() {
   r_.name(x, "audio.subsampled");
   first_ = input("first", 1, 1);
   last_ = input("last", 1, 1);
-  before_ = input("before", 1, c_.kernel);  // rows under the taps of a layer's convolution
+  before_ = input("before", 1, c_.kernel);  // the rows that a layer's convolution reads
   for (uint32_t i = 0; i < c_.layers; ++i) {
     r_.begin_layer(static_cast<int32_t>(i));
     x = layer(i, x);
@@ -78,8 +78,8 @@ void AudioProgram::record() {
   r_.output(x, "rows");
 }
 
-// A row of the first convolution is one band of one frame, with the nine numbers under its taps. The second takes three
-// taps at a time, which keeps what is gathered small.
+// A row of the first convolution is one band of one frame, with the nine numbers under its taps. The second convolution
+// gathers three of its nine taps at a time, so that the gathered rows stay small.
 Value AudioProgram::subsampled() {
   const WeightScope w(r_, weights_, "audio.subsample.");
   const Value taps = input("taps", kFramesOfRow * kHalfBands, kTaps, Element::f32);
@@ -136,12 +136,12 @@ Value AudioProgram::convolution_block(const WeightScope& w, Value x) {
 
 // --- sounds
 
-// Where a row does not exist.
+// The index of a row that does not exist.
 constexpr int64_t kNoRow = -1;
 
 uint32_t word_of(int64_t row) { return std::bit_cast<uint32_t>(static_cast<int32_t>(row)); }
 
-// The numbers under the taps of the first convolution, by frame, band and tap.
+// The input of the first convolution: the numbers under its taps, by frame, band and tap.
 TowerInput first_taps(const MelFrames& mel, uint32_t frames) {
   TowerInput taps{"taps", {}};
   taps.words.reserve(size_t{frames} * kHalfBands * kTaps);
@@ -156,7 +156,7 @@ TowerInput first_taps(const MelFrames& mel, uint32_t frames) {
   return taps;
 }
 
-// Rows of the first convolution's result under one row of the second's kernel.
+// For one row of the second convolution's kernel: the rows of the first convolution's result that it reads.
 TowerInput second_taps(uint32_t kernel_row, uint32_t rows, uint32_t valid_frames) {
   TowerInput under{cat("under.", kernel_row), {}};
   for (int64_t row = 0; row < rows; ++row)
@@ -174,7 +174,7 @@ Result<TowerInputs> prepare_audio(const AudioConfig& c, const Sound& sound) {
   const MelFrames mel = log_mel(sound);
   if (mel.valid == 0)
     return error(ErrorKind::invalid, "sound: ", sound.samples.size(), " samples are too few: want one whole frame");
-  // Every other frame of those that are valid is valid behind a convolution of stride 2.
+  // A convolution with stride 2 leaves every other valid frame.
   const uint32_t half = (mel.valid + 1) / 2, rows = (half + 1) / 2;
   TowerInputs inputs{.rows = rows};
   inputs.inputs.push_back(first_taps(mel, rows * kFramesOfRow));

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(kBands == kMelBands);
 
-// What the graph takes for granted.
+// Fields whose values the program assumes. Other values are refused.
 struct AudioSpelling {
   uint32_t chunk = 0, left = 0, right = 0;
 };
@@ -52,7 +52,7 @@ Status channels_of_hugging_face(AudioConfig& c, const ConfigReader& reader) {
                            ": want two numbers of 1 to ", kMaxWidth));
 }
 
-// GGUF says the widths by shapes.
+// GGUF has no keys for some widths, so they are read from the shapes of tensors.
 Status shapes_of_gguf(AudioConfig& c, const Checkpoint& checkpoint, const SourceNames& names) {
   c.of_ollama = names.find("mm.a.fc.weight") != nullptr;
   c.clipped = names.find("a.blk.0.attn_q.input_min") != nullptr;
@@ -134,8 +134,8 @@ Values decoded(const TensorSource& tensor) {
   return values;
 }
 
-// Some taps of a convolution. They are stored by channel and then tap, and wanted by tap and then channel, since a
-// gather brings the rows of several taps.
+// Some taps of a convolution, ordered by tap and then channel, because a gather joins the rows of several taps. They
+// are stored by channel and then tap.
 Values taps_first(const TensorSource& stored, uint32_t channels, uint32_t first, uint32_t count) {
   const Values values = decoded(stored);
   const uint32_t taps = stored.shape.columns / channels;
@@ -147,7 +147,7 @@ Values taps_first(const TensorSource& stored, uint32_t channels, uint32_t first,
   return ordered;
 }
 
-// Each channel has its own taps.
+// The taps of a depthwise convolution, ordered by tap and then channel.
 Values depthwise_taps_first(const TensorSource& stored) {
   const Values values = decoded(stored);
   Values ordered;
@@ -157,7 +157,7 @@ Values depthwise_taps_first(const TensorSource& stored) {
   return ordered;
 }
 
-// Of each head: per_dim_scale / (root of the head's width * ln 2).
+// The scale of queries for each head: per_dim_scale / (square root of the head's width * ln 2).
 Values q_scale(const AudioConfig& c, const TensorSource& per_dim_scale) {
   const double factor = 1.0 / (std::sqrt(static_cast<double>(c.head_dim())) * std::numbers::ln2);
   const Values of_head = decoded(per_dim_scale);
@@ -167,7 +167,7 @@ Values q_scale(const AudioConfig& c, const TensorSource& per_dim_scale) {
   return scales;
 }
 
-// By number: sin and then cos of each distance, at frequencies from 1 to 1 / 10000.
+// The encoding of each distance: sines and then cosines, at frequencies from 1 to 1 / 10000.
 std::vector<double> encoded_distances(const AudioConfig& c) {
   const uint32_t frequencies = c.hidden / 2;
   const double step = std::log(10000.0) / std::max(frequencies - 1, 1u);
@@ -180,7 +180,7 @@ std::vector<double> encoded_distances(const AudioConfig& c) {
   return encoding;
 }
 
-// What a key at each distance adds to itself: relative_k_proj of the encoded distance.
+// The term that is added to a key, for each distance: relative_k_proj of the encoded distance.
 Values relative_keys(const AudioConfig& c, const TensorSource& projection) {
   const std::vector<double> encoding = encoded_distances(c);
   Values keys(size_t{c.window} * c.hidden), row_values(c.hidden);
@@ -223,7 +223,7 @@ Result<AudioConfig> read_audio(const Checkpoint& checkpoint, const SourceNames& 
   return config;
 }
 
-// GGUF has no keys for the window, the cap and the weight of residuals.
+// GGUF has no keys for the window, the cap and the weight of residuals, so unusual values are a problem.
 ProjectorPart audio_projector(AudioConfig c) {
   const AudioConfig usual;
   AudioSpelling spelling{.chunk = c.window, .left = c.window + 1};

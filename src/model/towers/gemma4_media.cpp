@@ -10,9 +10,9 @@
 namespace sluice::gemma4 {
 namespace {
 
-constexpr const char* kPicture = "image";  // as tokens and configurations call it
+constexpr const char* kPicture = "image";  // the word in tokens and configurations
 constexpr const char* kMaxPixels = "clip.vision.image_max_pixels";
-constexpr uint32_t kImageSize = 224;  // llama.cpp wants one and does not use it
+constexpr uint32_t kImageSize = 224;  // llama.cpp requires the key but does not use its value
 constexpr const char* kFilmToken = "<|video|>";
 
 int32_t token_of_config(const Json& config, const std::string& name) {

@@ -1,4 +1,4 @@
-// What Gemma 4's towers have in common: where a checkpoint says something of them, and how a picture is resized.
+// Shared by Gemma 4's towers: finding their configuration and tokens in a checkpoint, and resizing a picture.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@
 
 namespace sluice::gemma4 {
 
-// What keys about a tower ("vision", "audio") begin with in GGUF: llama.cpp's files of towers, or Ollama's of whole
-// models, where `key` is one that every tower has.
+// The beginning of a tower's GGUF keys, for "vision" or "audio". It differs between llama.cpp's mmproj files and
+// Ollama's files, so the one is taken under which the file has `key`, which every tower has.
 std::string tower_keys(const Checkpoint& checkpoint, const std::string& tower, const std::string& key);
 
-// config.json's object about a tower; null where there is none.
+// The object of config.json about a tower; null if there is none.
 const Json* tower_section(const Checkpoint& checkpoint, const char* section);
 
 inline constexpr uint32_t kPixelColours = 3;
 
-// Tokens around "image" or "audio".
+// The tokens around the rows of an "image" or of "audio".
 TowerTokens tower_tokens(const Checkpoint& checkpoint, const std::string& medium);
 
-// The most rows of a picture, by the files of the image processor or, in GGUF, by the key of its pixels; else
-// `otherwise`. A row of the text is a square with that side in pixels.
+// The maximum number of rows for a picture, from the image processor's files or from the GGUF key for pixels; without
+// either, `otherwise`. One row stands for a square of `side` x `side` pixels.
 uint32_t picture_rows(const Checkpoint& checkpoint, uint32_t otherwise, uint32_t side);
 
 // What the video processor's file says: the most rows of a frame, and how many frames of a film are looked at.
@@ -37,20 +37,20 @@ FilmRules film_rules(const FilmNumbers& numbers);
 // A frame as a picture: the most rows of one.
 uint32_t frame_rows(const FilmNumbers& numbers, const FilmOptions& options);
 
-// Keys of mmproj files that every vision tower has. `hidden`: of the text.
+// Adds the keys that mmproj files have for every vision tower. `hidden` is the width of the text's rows.
 void add_picture_keys(std::vector<GgufMetadata::Entry>& keys, const char* projector, uint32_t hidden,
                       uint32_t max_pixels);
-uint32_t picture_pixels(uint32_t max_rows, uint32_t side);  // of a picture of max_rows rows
+uint32_t picture_pixels(uint32_t max_rows, uint32_t side);  // pixels of a picture with max_rows rows
 
-// A patch's columns in GGUF are colour by colour, in Hugging Face's files pixel by pixel.
+// The columns of the patch embedding are ordered by colour in GGUF and by pixel in Hugging Face's files.
 HeadOrder colours_behind(uint32_t side);
 
-// The picture resized for blocks of side `block` and at most `max_rows` of them, by Pillow's rule or torchvision's. One
-// sentence where it has no pixels, or more blocks are asked for than a tower takes.
+// Resizes a picture to at most `max_rows` blocks of side `block`, by Pillow's or torchvision's rule. Fails with one
+// sentence when the picture has no pixels or max_rows is more than a tower takes.
 enum class Resizing : uint8_t { pillow, torchvision };
 Result<Picture> resized_picture(const Picture& picture, uint32_t block, uint32_t max_rows, Resizing resizing);
 
-// Fails for a sound without samples, of another rate than the towers', or longer than they were made for.
+// Fails when a sound has no samples, has another rate than kSoundRate, or is longer than kSoundSeconds.
 inline constexpr uint32_t kSoundRate = 16000, kSoundSeconds = 30;
 Status check_sound(const Sound& sound);
 

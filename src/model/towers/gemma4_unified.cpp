@@ -1,9 +1,9 @@
 // Gemma 4's unified form (12B) has no encoders: patches of 48 x 48 pixels and frames of 640 samples are projected.
-// Source: transformers modeling_gemma4_unified.py (5.17.0); names in GGUF files as llama.cpp's mmproj files have them.
+// Source: transformers modeling_gemma4_unified.py (5.17.0), and llama.cpp's mmproj files for GGUF names.
 //
-// Unlike gemma4_vision.cpp: pixels stay between 0 and 1, norms before the projection are LayerNorms with bias, and the
-// table of positions has the vectors of a column and of a row side by side. Pictures are resized by torchvision's rule.
-// Sounds need no mel frames.
+// Unlike gemma4_vision.cpp: pixels stay between 0 and 1, and norms before the projection are LayerNorms with bias. A
+// row of the position table has the vector of a column and the vector of a row. Pictures are resized by torchvision's
+// rule, and sounds need no mel frames.
 
 #include "model/towers/gemma4_unified.h"
 
@@ -19,17 +19,17 @@ namespace sluice::gemma4 {
 namespace {
 
 constexpr uint32_t kPictureRows = 280;
-constexpr float kLayerNormEps = 1e-5f;  // torch's default; no configuration says it
+constexpr float kLayerNormEps = 1e-5f;  // torch's default; no configuration has it
 
 struct UnifiedConfig {
-  uint32_t patch = 0, pooling = 1;  // a row of the text is a square of patch * pooling pixels
+  uint32_t patch = 0, pooling = 1;  // one row stands for a square with sides of patch * pooling pixels
   uint32_t width = 0;               // of patches
   uint32_t positions = 0;           // in each direction
   uint32_t frame = 640;             // samples
   uint32_t max_rows = kPictureRows;
   uint32_t text_hidden = 0;
   float eps = 1e-6f;
-  bool tables_apart = false;  // the vectors of all columns, then those of all rows
+  bool tables_apart = false;  // the position table has the vectors of all columns, then those of all rows
   PixelOrder pixels = PixelOrder::pixels_first;
 
   uint32_t side() const { return patch * pooling; }
@@ -66,7 +66,7 @@ Status sounds_of_hugging_face(UnifiedConfig& c, const Checkpoint& checkpoint) {
                               {"rms_norm_eps", nullptr, &c.eps, kLeastEps, 1, 1e-6}});
 }
 
-// GGUF says the sizes by the shapes of two tensors.
+// GGUF has no keys for the sizes, so they are read from the shapes of two tensors.
 Status pictures_of_gguf(UnifiedConfig& c, const Checkpoint& checkpoint, const SourceNames& names) {
   const auto shape_of = [&](const char* name, size_t dimensions) -> Result<std::vector<int64_t>> {
     const StoredTensor* tensor = names.find(name);
@@ -130,7 +130,7 @@ WeightTable sound_weights(const UnifiedConfig& c) {
   return t;
 }
 
-// Readers of mmproj files take eps of the RMS norm and the samples of a frame for granted.
+// mmproj files have no keys for eps of the RMS norm and for the samples of a frame, so readers assume the usual values.
 std::string what_no_key_says(const UnifiedConfig& c) {
   const UnifiedConfig usual;
   if (c.eps != usual.eps) return cat("eps of norms is ", c.eps, ": want ", usual.eps);
@@ -138,7 +138,7 @@ std::string what_no_key_says(const UnifiedConfig& c) {
   return "";
 }
 
-// llama.cpp wants keys of layers that are not there.
+// llama.cpp requires keys about layers although this form has none.
 Keys no_layers(const std::string& tower, uint32_t width, const UnifiedConfig& c) {
   return {{tower + ".embedding_length", width},
           {tower + ".feed_forward_length", 0u},

@@ -1,5 +1,5 @@
-// What Gemma 4's unified form (12B) has in the place of towers. Declared for families/gemma4.cpp; gemma4_unified.cpp
-// says what it is.
+// The programs that Gemma 4's unified form (12B) has in place of towers. Declared for families/gemma4.cpp;
+// gemma4_unified.cpp describes them.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace sluice::gemma4 {
 
-// None where the checkpoint's configuration is of another form. `hidden`: width of the text.
+// None if the checkpoint has another form. `hidden` is the width of the text's rows.
 std::vector<FamilyProgram> unified_towers(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden);
 
 }  // namespace sluice::gemma4

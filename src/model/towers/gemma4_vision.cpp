@@ -1,12 +1,13 @@
-// Gemma 4's vision tower: an encoder over patches of 16 x 16 pixels, whose 3 x 3 neighbours become one row of the text.
-// Source: transformers modeling_gemma4.py (5.17.0), Gemma4VisionModel; names in GGUF files as llama.cpp's mmproj files
-// and Ollama have them.
+// Gemma 4's vision tower: an encoder over patches of 16 x 16 pixels. A block of 3 x 3 patches becomes one row of the
+// text. Source: transformers modeling_gemma4.py (5.17.0), Gemma4VisionModel, and llama.cpp's mmproj files and Ollama
+// for GGUF names.
 //
-// Unlike the text's layers: every patch sees all others. The first half of a head turns by the patch's column, the
-// second half by its row; a learned vector for each is added before. Rows are the sum of nine patches times the root of
-// the width. Some checkpoints clamp what goes into a linear layer and what comes out of it.
+// Unlike the text's layers: every patch sees all others. Rope turns the first half of a head by the patch's column and
+// the second half by its row. Before the layers, a learned vector for the column and one for the row are added. An
+// output row is the sum of nine patches times the square root of the width. Some checkpoints clamp the input and the
+// output of linear layers.
 //
-// Patches come in blocks of 3 x 3, so that a row of the text is made of neighbouring rows.
+// Patches are ordered by blocks of 3 x 3, so that pooling adds neighbouring rows.
 
 #include "model/towers/gemma4_vision.h"
 
@@ -24,17 +25,17 @@ namespace {
 
 constexpr uint32_t kUsualRows = 280;
 constexpr float kUsualTheta = 100.0f;
-constexpr uint32_t kLinears = 7, kBoundsOfLinear = 4;  // of a layer, in Ollama's order: q, k, v, o, gate, up, down
+constexpr uint32_t kLinears = 7, kBoundsOfLinear = 4;  // in each layer, in Ollama's order: q, k, v, o, gate, up, down
 
 struct VisionConfig {
   uint32_t layers = 0, hidden = 0, feed_forward = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  uint32_t patch = 0, pooling = 0;  // sides, in pixels and patches
-  uint32_t positions = 0;           // rows of the table of each direction
+  uint32_t patch = 0, pooling = 0;  // side of a patch in pixels, side of a block in patches
+  uint32_t positions = 0;           // rows of the position table for each direction
   uint32_t max_rows = 0;
   uint32_t text_hidden = 0;
   float eps = 0, theta = kUsualTheta;
   bool standardize = false, clipped = false, biased = false;
-  bool clamps_in_one = false;  // Ollama's one tensor for all bounds
+  bool clamps_in_one = false;  // Ollama stores all bounds in one tensor
   PixelOrder pixels = PixelOrder::pixels_first;
 
   uint32_t patches_of_row() const { return pooling * pooling; }
@@ -64,7 +65,7 @@ std::vector<ConfigField> vision_fields(VisionConfig& c) {
   };
 }
 
-// GGUF has no keys for these.
+// GGUF has no keys for these values. They are fixed, or follow from the names and shapes of tensors.
 Status vision_of_gguf(VisionConfig& c, const Checkpoint& checkpoint, const SourceNames& names) {
   c.max_rows = kUsualRows;
   c.pixels = PixelOrder::colours_first;
@@ -119,7 +120,7 @@ void vision_layer_weights(WeightTable& t, const VisionConfig& c, uint32_t layer)
   uint32_t linears = layer * kLinears;
   const auto add_linear = [&](const char* name, WeightShape shape, const char* hugging_face, const char* gguf) {
     ClipBounds bounds{.stored = c.clipped};
-    if (c.clamps_in_one)  // behind those of all layers lie the projector's, which has none
+    if (c.clamps_in_one)  // the tensor ends with the projector's bounds, which are not used
       bounds = {
           .stored = true, .first = linears * kBoundsOfLinear, .total = (c.layers * kLinears + 1) * kBoundsOfLinear};
     ++linears;
@@ -166,7 +167,8 @@ WeightTable vision_weights(const VisionConfig& c) {
   return t;
 }
 
-// GGUF has no keys for the widths of heads, for fewer heads of keys, and for theta.
+// GGUF has no keys for the width of heads, for the number of key-value heads, and for theta, so unusual values are a
+// problem.
 ProjectorPart vision_projector(VisionConfig c) {
   ProjectorPart part{.keys = gguf_keys(vision_fields(c), "clip.vision")};
   add_picture_keys(part.keys, "gemma4v", c.text_hidden, picture_pixels(c.max_rows, c.patch * c.pooling));
@@ -220,7 +222,7 @@ RopeId VisionProgram::rope_by(uint32_t axis, Value coordinates) {
 void VisionProgram::record() {
   const WeightScope w(r_, weights_, "vision.");
   const Value patches = input("patches", c_.columns_of_patch(), Element::f32);
-  const Value positions = input("positions", 2, Element::i32);  // rows of the table
+  const Value positions = input("positions", 2, Element::i32);  // rows of the position table
   const Value coordinates = input("coordinates", 2, Element::i32);
   first_ = input("first", 1, Element::i32);
   last_ = input("last", 1, Element::i32);

@@ -1,4 +1,4 @@
-// Gemma 4's vision tower: all sizes but 12B. Declared for families/gemma4.cpp; gemma4_vision.cpp says what it is.
+// Gemma 4's vision tower: all sizes but 12B. Declared for families/gemma4.cpp; gemma4_vision.cpp describes it.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace sluice::gemma4 {
 
-// None where the checkpoint's configuration names no such tower. `hidden`: width of the text.
+// None if the checkpoint's configuration has no such tower. `hidden` is the width of the text's rows.
 std::optional<FamilyProgram> vision_tower(const Checkpoint& checkpoint, const SourceNames& names, uint32_t hidden);
 
 }  // namespace sluice::gemma4

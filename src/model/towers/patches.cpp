@@ -8,7 +8,7 @@ namespace sluice {
 namespace {
 
 constexpr uint32_t kColours = 3;
-constexpr float kOneOf255 = 1.0f / 255.0f;  // processors multiply by it
+constexpr float kOneOf255 = 1.0f / 255.0f;  // image processors multiply by it
 
 }  // namespace
 

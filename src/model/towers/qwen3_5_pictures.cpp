@@ -21,7 +21,7 @@ constexpr uint32_t kColours = 3;
 
 // --- pixels
 
-// By colour.
+// The value of each byte, for each colour.
 using ColourTable = std::array<ByteValues, kColours>;
 
 ColourTable colour_table(const VisionConfig& c) {
@@ -32,7 +32,7 @@ ColourTable colour_table(const VisionConfig& c) {
   return table;
 }
 
-// The distances, in a patch, between neighbouring numbers of each kind.
+// The distances in a patch from a number to that of the next colour, frame, line and pixel.
 struct PatchSteps {
   uint32_t colour = 0, frame = 0, y = 0, x = 0;
 };
@@ -47,7 +47,7 @@ PatchSteps steps_of(const VisionConfig& c) {
   return {c.frames * square, square, c.patch, 1};
 }
 
-// The numbers of one frame of a patch.
+// Writes the numbers of one frame of a patch.
 void fill_patch(const Picture& frame, const PatchPlace& place, uint32_t side, const ColourTable& table,
                 const PatchSteps& steps, uint32_t* to) {
   for (uint32_t y = 0; y < side; ++y) {
@@ -77,7 +77,8 @@ std::vector<uint32_t> patches_of(const VisionConfig& c, std::span<const Picture>
 
 // --- positions
 
-// The entries of a table's side around place `index` of `count`, whose first and last place lie on the side's ends.
+// The two entries of the position table between which a place lies, in one direction, and the share of each. The first
+// of `count` places is at the table's first entry, the last place at its last entry.
 struct Between {
   uint32_t low = 0, high = 0;
   float low_share = 1, high_share = 0;
@@ -90,7 +91,7 @@ Between between(uint32_t index, uint32_t count, uint32_t side) {
   return {.low = entry, .high = std::min(entry + 1, side - 1), .low_share = 1 - share, .high_share = share};
 }
 
-// The places of one direction around each of `count`.
+// The entries around each of `count` places, in one direction.
 std::vector<Between> all_between(uint32_t count, uint32_t side) {
   std::vector<Between> all;
   all.reserve(count);
@@ -119,7 +120,7 @@ void add_positions(const VisionConfig& c, const Grid& grid, std::span<const Patc
   for (TowerInput* input : {&ids, &shares, &coordinates}) made.inputs.push_back(std::move(*input));
 }
 
-// Of frames of one size, whole blocks.
+// The tower's inputs. All frames must have the same size, a whole number of blocks.
 TowerInputs inputs_of(const VisionConfig& c, std::span<const Picture> frames) {
   const Grid grid{.columns = frames[0].width / c.patch, .rows = frames[0].height / c.patch};
   const std::vector<PatchPlace> places = patch_places(grid.columns, grid.rows, c.merge);
@@ -133,7 +134,7 @@ TowerInputs inputs_of(const VisionConfig& c, std::span<const Picture> frames) {
   return made;
 }
 
-// The range with at most so many rows of `pixels` each.
+// The range, limited to `rows` rows of `pixels` each; 0 rows: no further limit.
 PixelRange limited(PixelRange range, uint32_t rows, uint64_t pixels) {
   if (rows != 0) range.most = std::min(range.most, rows * pixels);
   return {.least = std::min(range.least, range.most), .most = range.most};

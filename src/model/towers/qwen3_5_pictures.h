@@ -1,12 +1,12 @@
-// Pictures and films as Qwen3.5's vision tower takes them. Source: transformers Qwen2VLImageProcessor and
+// Prepares pictures and films for Qwen3.5's vision tower. Source: transformers Qwen2VLImageProcessor and
 // Qwen3VLVideoProcessor (sizes, order of patches), vision_utils.py (positions), 5.17.0.
 //
-// The inputs of the tower's program, rows in the order of the patches: those of one row of the text follow one another,
-// and these blocks lie in raster order.
+// The inputs of the tower's program have one row for each patch. The patches of one row of the text are neighbours, and
+// these blocks are in raster order.
 //
 //   patches          f32  [patches, 3 frames patch patch]  (number / 255 - mean) / deviation, in the checkpoint's order
 //   position_ids     i32  [patches, 4]   entries of the table of positions around the patch
-//   position_shares  f32  [patches, 4]   and how much of each
+//   position_shares  f32  [patches, 4]   the share of each entry
 //   coordinates      i32  [patches, 2]   row and column
 //   first, last      i32  [patches, 1]   every patch sees all
 #pragma once
@@ -19,12 +19,12 @@
 
 namespace sluice::qwen3_5 {
 
-// Corners of the table of positions around a patch.
+// Entries of the position table around a patch.
 inline constexpr uint32_t kCorners = 4;
 
-// One picture, which fills every frame of its patches.
+// Prepares one picture, which fills every frame of its patches.
 Result<TowerInputs> prepare_picture(const VisionConfig& config, const Picture& picture, const PictureOptions& options);
-// Frames that make one row of a film's grid; the last one fills those that are not there.
+// Prepares the frames for one step of a film. The last frame is repeated if there are too few.
 Result<TowerInputs> prepare_frames(const VisionConfig& config, std::span<const Picture> frames,
                                    const FilmOptions& options);
 // Two frames a second, at least 4 and at most 768, evenly from the first to the last. The middle of a step's frames is

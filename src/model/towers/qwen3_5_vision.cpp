@@ -1,11 +1,10 @@
-// Qwen3.5's and Qwen3.6's vision tower: a picture, or the frames of one row of a film's grid, as rows of the text.
-// Source: transformers Qwen3_5VisionModel (5.17.0); names in GGUF files as llama.cpp's mmproj files and Ollama have
-// them.
+// Qwen3.5's and Qwen3.6's vision tower: it turns a picture, or two frames of a film, into rows of the text. Source:
+// transformers Qwen3_5VisionModel (5.17.0), and llama.cpp's mmproj files and Ollama for GGUF names.
 //
-// Patches of 16 x 16 pixels and two frames. A learned square table of positions is read between its entries, so that it
-// spans any picture; queries and keys turn by row (first half of the pairs) and by column. Every patch sees every other
-// of its step: rows of a film's grid do not see each other. The merger joins 2 x 2 patches into one row of the text;
-// its activation is the exact GELU, that of the layers the tanh form.
+// A patch has 16 x 16 pixels and two frames. The learned square table of positions is interpolated, so that it spans a
+// picture of any size. Queries and keys turn by row (first half of the pairs) and by column (second half). Every patch
+// sees all patches of its step; pairs of frames of a film do not see each other. The merger joins 2 x 2 patches into
+// one row of the text. The merger's activation is the exact GELU, that of the layers is GELU's tanh form.
 #include "model/towers/qwen3_5_vision.h"
 
 #include <cmath>
@@ -22,7 +21,8 @@ namespace {
 
 // --- weights
 
-// Of Hugging Face's files behind "visual.", of MLX's behind "vision_tower."; llama.cpp's, then Ollama's.
+// The names of a weight. `hugging_face` follows "visual.", or "vision_tower." in MLX's files. `gguf` has llama.cpp's
+// name, then Ollama's.
 struct Names {
   std::string hugging_face;
   std::vector<std::string> gguf;
@@ -48,7 +48,7 @@ void projection(WeightTable& t, const std::string& name, uint32_t rows, uint32_t
   bias(t, name, rows, names);
 }
 
-// The kernel of the convolution over patches; llama.cpp has one for each frame.
+// The kernel of the patch convolution. llama.cpp's files have one tensor for each frame.
 void patch_weights(WeightTable& t, const VisionConfig& c) {
   const int64_t hidden = c.hidden, frames = c.frames, patch = c.patch;
   if (c.order == PatchOrder::frame_channel) {
@@ -102,7 +102,7 @@ WeightTable weight_table_of(const VisionConfig& c) {
   return t;
 }
 
-// One frame's kernel [hidden, 3, patch, patch] of the kernel of all frames.
+// The kernel of one frame, [hidden, 3, patch, patch], taken out of the kernel of all frames.
 std::vector<float> kernel_of_frame(const VisionConfig& c, const TensorSource& all, uint32_t frame) {
   const uint32_t pixels = c.patch * c.patch, colours = 3;
   const bool last = c.order == PatchOrder::channel_last;
@@ -203,7 +203,7 @@ Value VisionProgram::patches_of(const WeightScope& w, Value pixels) {
   return add(add(first, second), w["patch_embed.bias"]);
 }
 
-// The table of positions, read between its entries.
+// The position of each patch: the four entries of the position table around it, interpolated.
 Value VisionProgram::positions_of(const WeightScope& w) {
   const Value ids = input("position_ids", kCorners, Element::i32);
   const Value shares = input("position_shares", kCorners, Element::f32);
@@ -228,7 +228,7 @@ Value VisionProgram::layer(const WeightScope& w, Value x) {
   return add(x, projected(w, "fc2", inner));
 }
 
-// The layer's keys and values, and its queries.
+// Returns the layer's keys and values, and sets its queries.
 KeyValue VisionProgram::layer_keys(const WeightScope& w, Value h, Value& q) {
   if (!c_.fused) {
     q = heads(projected(w, "q", h), c_.heads);

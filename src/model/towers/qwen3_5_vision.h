@@ -8,8 +8,8 @@
 
 namespace sluice::qwen3_5 {
 
-// The tower's program, and how its pictures and films are prepared; nothing where the checkpoint's configuration names
-// none. `architecture` begins GGUF keys; text_hidden is the width of the text's rows.
+// The tower's program, which also prepares pictures and films; none if the checkpoint's configuration has no such
+// tower. `architecture` begins GGUF keys; text_hidden is the width of the text's rows.
 std::optional<FamilyProgram> vision_program(const Checkpoint& checkpoint, const SourceNames& names,
                                             const char* architecture, uint32_t text_hidden);
 

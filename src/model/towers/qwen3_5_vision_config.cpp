@@ -13,22 +13,22 @@ namespace sluice::qwen3_5 {
 namespace {
 
 constexpr const char* kProjector = "qwen3vl_merger";
-// What the processors of Qwen3.5 have where a checkpoint has no file of theirs.
+// The limits of Qwen3.5's processors, for a checkpoint without their files.
 constexpr PixelRange kPicturePixels = {.least = 1u << 16, .most = 1u << 24};
 constexpr PixelRange kFilmPixels = {.least = 1u << 12, .most = 3u << 23};
 constexpr std::array kMean = {0.5f, 0.5f, 0.5f}, kDeviation = {0.5f, 0.5f, 0.5f};
 constexpr float kEps = 1e-6f;
-constexpr uint32_t kOllamaFeedForward = 4304;  // of files that do not say it
+constexpr uint32_t kOllamaFeedForward = 4304;  // when the file has no key for it
 constexpr int64_t kMostPixels = 1 << 28;
 constexpr uint32_t kMostMerge = 8, kMostFrames = 8;
 
 enum class Source : uint8_t { hugging_face, llama_cpp, ollama };
 
-// What one source says in its own way.
+// Values that only one source has, or that need work before they fit into VisionConfig.
 struct Spelling {
   uint32_t channels = 3, positions = 0;
   uint32_t exact_gelu = 0;
-  uint32_t least = 0, most = 0;  // pixels of a picture; 0: not said
+  uint32_t least = 0, most = 0;  // pixels of a picture; 0: missing
 };
 
 std::vector<ConfigField> fields(VisionConfig& c, Spelling& s, Source source, uint32_t text_hidden) {
@@ -56,7 +56,7 @@ std::vector<ConfigField> fields(VisionConfig& c, Spelling& s, Source source, uin
   };
 }
 
-// The first of the tensors that the checkpoint has; null: none.
+// The first of these tensors that the checkpoint has; null if it has none.
 const StoredTensor* first_of(const SourceNames& names, std::initializer_list<const char*> candidates) {
   for (const char* name : candidates)
     if (const StoredTensor* found = names.find(name)) return found;
@@ -72,7 +72,7 @@ PatchOrder order_of(const VisionConfig& c, const SourceNames& names) {
   return last && c.patch != 3 ? PatchOrder::channel_last : PatchOrder::channel_frame;
 }
 
-// What only tensors of a GGUF file say: rows of the table of positions.
+// GGUF has no key for the rows of the position table, so they are read from its shape.
 void finish_gguf(VisionConfig& c, Spelling& s, const SourceNames& names) {
   const StoredTensor* table = first_of(names, {"v.position_embd.weight", "v.pos_embed.weight"});
   if (table != nullptr && table->shape.size() == 2 && table->shape[0] <= kMaxPatchPositions)
@@ -82,7 +82,7 @@ void finish_gguf(VisionConfig& c, Spelling& s, const SourceNames& names) {
 
 // --- pictures
 
-// A member that is a whole number of pixels, or what there is otherwise.
+// Reads a whole number of pixels. Without such a member `pixels` stays as it is.
 Status read_pixels(const Json* object, const char* name, const std::string& where, uint64_t& pixels) {
   const Json* member = object == nullptr ? nullptr : object->find(name);
   if (member == nullptr || member->is_null()) return {};
@@ -105,7 +105,7 @@ Result<PixelRange> pixels_of(const Checkpoint& checkpoint, const char* file, Pix
   return pixels;
 }
 
-// Three numbers of a list; without a list of three, what there is otherwise.
+// Reads a list of three numbers. Without such a list `colours` stays as it is.
 void read_colours(const Json* list, std::array<float, 3>& colours) {
   if (list == nullptr || !list->is_array() || list->as_array().size() != colours.size()) return;
   if (!std::ranges::all_of(list->as_array(), &Json::is_number)) return;
@@ -173,9 +173,9 @@ Result<TowerTokens> tokens_of(const Checkpoint& checkpoint) {
   return tokens;
 }
 
-// --- what one field's range cannot say
+// --- checks that concern more than the range of one field
 
-// Layers that give the text rows of their own are another tower's.
+// A tower whose inner layers also give rows to the text (deepstack) is not this one.
 Status refuse_deepstack(const ConfigReader& reader) {
   const Json* layers = reader.member("deepstack_visual_indexes");
   if (layers != nullptr && layers->is_array() && !layers->as_array().empty())
@@ -207,7 +207,7 @@ Status check(const Checkpoint& checkpoint, const ConfigReader& reader, const std
 
 // --- where the configuration is
 
-// GGUF: what the tower's keys begin with; nothing where there is no tower.
+// Which program wrote the configuration, and the beginning of the tower's keys in GGUF.
 struct Place {
   Source source{};
   std::string keys;
@@ -254,7 +254,7 @@ Result<std::optional<VisionConfig>> read_vision_config(const Checkpoint& checkpo
   if (!place) return std::optional<VisionConfig>();
   TRY(const ConfigReader reader, ConfigReader::open(checkpoint, place->keys, "vision_config"));
   VisionConfig config;
-  config.eps = kEps;  // config.json does not say it
+  config.eps = kEps;  // config.json has no field for it
   Spelling spelling;
   const std::vector<ConfigField> table = fields(config, spelling, place->source, text_hidden);
   TRY_STATUS(reader.read(table, config.layers));

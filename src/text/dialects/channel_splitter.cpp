@@ -35,7 +35,7 @@ std::vector<ChannelText> ChannelSplitter::flush() {
 
 std::vector<ChannelText> ChannelSplitter::take() { return std::exchange(out_, {}); }
 
-// Length of the longest end of the held text that a marker may begin with.
+// The length of the longest end of the held text that may be the beginning of a marker.
 size_t ChannelSplitter::marker_prefix() const {
   const size_t longest = std::max(dialect_.open.size(), dialect_.close.size());
   for (size_t n = std::min(held_.size(), longest - std::min<size_t>(longest, 1)); n > 0; --n) {
@@ -45,7 +45,7 @@ size_t ChannelSplitter::marker_prefix() const {
   return 0;
 }
 
-// Passes on what is settled of the held text.
+// Passes on the beginning of the held text that cannot belong to a marker any more.
 void ChannelSplitter::scan() {
   if (dialect_.open.empty() || markers_ == Markers::as_tokens) {
     pass(held_);
@@ -66,7 +66,8 @@ void ChannelSplitter::scan() {
   held_.erase(0, settled);
 }
 
-// A marker came. What was held as a header's beginning is thought after all; newlines before `close` go.
+// Handles a marker. Text that was held as the beginning of a header belongs to the thought after all. Newlines before
+// `close` are dropped.
 void ChannelSplitter::turn(Channel channel) {
   in_header_ = false;
   emit(std::exchange(head_, {}));
@@ -76,7 +77,7 @@ void ChannelSplitter::turn(Channel channel) {
   skip_newlines_ = channel == Channel::answer && dialect_.own_lines;
 }
 
-// Text of the current channel, without the header of a thought.
+// Passes on text of the current channel without the header of a thought.
 void ChannelSplitter::pass(std::string_view text) {
   if (!in_header_) {
     emit(text);
@@ -90,7 +91,7 @@ void ChannelSplitter::pass(std::string_view text) {
   emit(std::string_view(head).substr(whole ? dialect_.header.size() : 0));
 }
 
-// Text of the current channel, without the newlines around closing markers.
+// Appends text of the current channel without the newlines around closing markers.
 void ChannelSplitter::emit(std::string_view text) {
   if (skip_newlines_) text.remove_prefix(std::min(text.find_first_not_of('\n'), text.size()));
   if (text.empty()) return;

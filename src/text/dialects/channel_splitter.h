@@ -1,8 +1,9 @@
-// Splits generated text into thinking and answer while it streams in, wherever pieces begin and end.
+// Splits generated text into thinking and answer while it streams in. The result does not depend on how the text is cut
+// into pieces.
 //
-// A marker switches the channel and is not shown. Text that may begin a marker is held back until it is clear. Where
-// the caller knows which pieces are tokens of their own, only those count as markers, so an answer may mention
-// "<think>" in plain letters.
+// A marker switches the channel and is not shown. Text that may begin a marker is held back until it is clear. If the
+// caller knows which pieces are special tokens, only these count as markers, so that an answer may contain the letters
+// "<think>".
 #pragma once
 
 #include <cstdint>
@@ -26,12 +27,12 @@ class ChannelSplitter {
  public:
   enum class Markers : uint8_t { in_text, as_tokens };
 
-  // The dialect must outlive the splitter. `start` is thinking where starts_thinking(dialect, prompt).
+  // The dialect must outlive the splitter. `start` is thinking if starts_thinking(dialect, prompt).
   explicit ChannelSplitter(const ChatDialect& dialect, Channel start = Channel::answer,
                            Markers markers = Markers::in_text);
 
-  // The text that the piece settles. Neighbouring parts differ in their channel, and no part is empty. `is_token`: the
-  // piece is the whole text of a special or added token.
+  // Returns the text that can be shown after this piece. Neighbouring parts differ in their channel, and no part is
+  // empty. `is_token`: the piece is the whole text of a special or added token.
   std::vector<ChannelText> push(std::string_view piece, bool is_token = false);
   // The text held back. Afterwards the splitter is as new, in its current channel.
   std::vector<ChannelText> flush();
@@ -53,7 +54,7 @@ class ChannelSplitter {
   std::string held_;        // may begin a marker
   std::string head_;        // may be the header of a thought
   std::string newlines_;    // at the end of a thought, where they may belong to its closing marker
-  bool in_header_ = false;  // since the opening marker only a header, or a part of one, has come
+  bool in_header_ = false;  // only a header, or a part of it, has come since the opening marker
   bool skip_newlines_ = false;
   std::vector<ChannelText> out_;
 };

@@ -1,4 +1,4 @@
-// The chat template for DeepSeek-V3 and R1 files without one. The text is our own, the conventions are published: all
+// The chat template for DeepSeek-V3 and R1 files without one. Written for Sluice after the published conventions: all
 // system messages first, then <｜User｜>question<｜Assistant｜>answer<｜end▁of▁sentence｜>. Thoughts of earlier answers
 // are left out. Calls and outputs stand between their own markers, and the same answer goes on after them.
 #pragma once

@@ -15,8 +15,8 @@ struct ChatDialect {
   std::string_view name;
   std::string_view open;    // before a thought; empty when the model does not think
   std::string_view close;   // after it
-  std::string_view header;  // follows `open` and is no part of the thought
-  bool own_lines = false;   // newlines before and after `close` are no part of thought or answer
+  std::string_view header;  // follows `open` and does not belong to the thought
+  bool own_lines = false;   // newlines around `close` belong neither to the thought nor to the answer
 };
 
 // "plain" is the last one.
@@ -24,8 +24,8 @@ std::span<const ChatDialect> dialects();
 // nullptr for an unknown name.
 const ChatDialect* find_dialect(std::string_view name);
 
-// Finds the dialect by the markers that the chat template writes, else by the tokens of the vocabulary, which
-// `has_token(text)` tells. "plain" when neither has markers.
+// Finds the dialect by the markers in the chat template, else by the tokens in the vocabulary: `has_token(text)` tells
+// whether it has a token. "plain" if neither has markers.
 template <class HasToken>
 const ChatDialect& detect_dialect(std::string_view template_text, HasToken has_token) {
   for (const ChatDialect& dialect : dialects())

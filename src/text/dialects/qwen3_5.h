@@ -1,4 +1,4 @@
-// The chat template for Qwen files without one. The text is our own, the conventions are published: turns
+// The chat template for Qwen files without one. Written for Sluice after the published conventions: turns
 // <|im_start|>role\n...<|im_end|>\n; thoughts between <think> and </think>, kept only after the last question; tools as
 // lines of JSON; calls as <function=name> with a <parameter=name> for each value; responses in a user's turn.
 #pragma once

@@ -76,7 +76,7 @@ bool can_be_key(const Value& key) {
 
 namespace {
 
-// The index of the member, or how many there are.
+// The index of the member with that key; the number of members if there is none.
 Result<size_t> index_of(Machine& machine, std::span<const Dict::Member> members, std::string_view key) {
   TRY_STATUS(machine.step(members.size() / 8));
   for (size_t i = 0; i < members.size(); ++i) {
@@ -183,7 +183,7 @@ bool indexable(const Value& object) {
          object.as_list().flavour != Flavour::view;
 }
 
-// Nothing when the index is outside.
+// None if the index is out of range.
 Result<std::optional<Value>> item_at(Machine& machine, const Value& object, int64_t index) {
   TRY(const int64_t size, length(machine, object));
   if (index < 0) index += size;

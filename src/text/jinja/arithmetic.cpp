@@ -91,7 +91,7 @@ Result<Value> int_calculate(const Machine& machine, BinaryOperator op, int64_t a
   return Value(result);
 }
 
-// Where one side is markup the other is escaped, as markupsafe does.
+// If one side is markup, the other side is escaped, as markupsafe does.
 Result<Value> join_texts(Machine& machine, const Text& a, const Text& b) {
   const bool safe = a.safe || b.safe;
   Writer out(machine);

@@ -123,7 +123,7 @@ Result<Interpreter::Flow> Interpreter::exec(const For& node) {
   return run_loop(node, iterable, 1);
 }
 
-// The items the loop's own "if" lets through.
+// The items for which the loop's own "if" holds.
 Result<Value> Interpreter::chosen_items(const For& node, const Value& iterable) {
   TRY(auto items, items_of(machine_, iterable));
   if (!node.condition) return Value(std::move(items));
@@ -143,10 +143,10 @@ Result<Interpreter::Flow> Interpreter::run_loop(const For& node, const Value& it
   TRY(auto loop, machine_.object<Loop>(2 * sizeof(Scope), *this, node, scope_, items, depth));
   Value loop_value{std::static_pointer_cast<Object>(loop)};
   std::shared_ptr<Scope> scope;
-  bool any_whole = false;  // jinja2's "else" is for loops without a turn that got to its end
+  bool any_whole = false;  // jinja2's "else" runs if no turn of the loop got to its end
   for (size_t i = 0; i < items->items.size(); ++i) {
     loop->go_to(i);
-    // Each turn has a fresh scope; the old one serves again unless a macro holds it.
+    // Each turn has a fresh scope. The old scope is used again unless a macro holds it.
     if (scope && scope.use_count() == 1)
       scope->clear();
     else
@@ -228,7 +228,7 @@ Result<Interpreter::Flow> Interpreter::exec(const FilterBlock& node) {
   return Flow::on;
 }
 
-// The values are those of the scope around, also when a name is given anew.
+// All values are evaluated in the outer scope, even if an earlier assignment sets the same name.
 Result<Interpreter::Flow> Interpreter::exec(const With& node) {
   TRY(const Room room, machine_.room(node.variables.size() * sizeof(Value)));
   std::vector<Value> values;

@@ -90,7 +90,7 @@ Status Writer::add(std::string_view piece) {
   TRY_STATUS(machine_.may_be_text(size));
   TRY_STATUS(machine_.look(piece.size()));
   if (size > text_.capacity()) {
-    // While it moves both blocks are there.
+    // While the text moves, both blocks of memory exist.
     TRY(Room room, machine_.room(std::max<uint64_t>(size, 2 * text_.capacity())));
     text_.reserve(std::max(size, 2 * text_.capacity()));
     room_ = std::move(room);

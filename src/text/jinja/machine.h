@@ -2,10 +2,10 @@
 // makes its values through it and fails through it. So no template, hostile or broken, can run for long, fill the
 // memory or overflow the stack, and every error names the template's line.
 //
-// Three rules bound time and memory for every builtin, future ones too. call_builtin charges a step for each 16 bytes
-// of the object and the arguments, and sets several times as much memory aside. Values are charged where they are made:
-// here. A builtin may look at its input several times, in linear time; whatever looks at more, such as items of items,
-// uses the operators (operators.h), want_text or to_text, which charge for it.
+// Three rules bound time and memory for every builtin, also future ones. call_builtin charges a step for each 16 bytes
+// of the object and the arguments, and reserves several times as much memory. The Machine charges for every value when
+// it makes the value. A builtin may read its input several times, in linear time; to read more, such as items of items,
+// it uses the operators (operators.h), want_text or to_text, which charge for it.
 #pragma once
 
 #include <algorithm>
@@ -52,12 +52,12 @@ class Machine {
     steps_ += units;
     return steps_ <= limits_.steps ? Status() : too_many_steps();
   }
-  // Steps for looking at so many bytes, or at a value's own contents: a text's bytes, a list's items.
+  // Charges steps for reading so many bytes, or a value's own contents: a text's bytes, a list's items.
   Status look(uint64_t bytes) { return step(1 + bytes / kTemplateStepBytes); }
   Status look(const Value& value) { return look(bytes_of(value)); }
   static uint64_t bytes_of(const Value& value);
 
-  // Memory for new values; also set aside before work begins.
+  // Reserves memory for new values, possibly before work begins.
   Result<Room> room(uint64_t bytes);
   Status grow(Room& room, uint64_t bytes);
   Status may_be_text(uint64_t bytes) const;
@@ -65,7 +65,7 @@ class Machine {
   Result<Value> text(std::string bytes, bool safe = false);
   Result<Value> list(std::vector<Value> items, Flavour flavour = Flavour::list, std::string shown = {});
   Result<Value> tuple(Value first, Value second);
-  // The keys must differ; see DictMaker (operators.h) where they may not.
+  // The keys must differ. If they may not, use DictMaker (operators.h).
   Result<Value> dict(std::vector<Dict::Member> members);
   // An object that holds `extra` bytes besides itself.
   template <class T, class... Parts>
@@ -130,7 +130,7 @@ class Machine {
   int line_ = 1;
   int depth_ = 0;
   uint64_t steps_ = 0;
-  Memory memory_;  // before what holds rooms of it
+  Memory memory_;  // declared before all members that hold its rooms
   std::vector<std::shared_ptr<Namespace>> namespaces_;
 };
 

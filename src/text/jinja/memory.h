@@ -40,7 +40,7 @@ class Room {
   }
   ~Room() { release(); }
 
-  // Takes so many more bytes. Returns false and takes none when that exceeds the memory's limit.
+  // Takes `bytes` more. Returns false and takes none if that exceeds the memory's limit.
   [[nodiscard]] bool grow(Memory& memory, uint64_t bytes) {
     if (bytes > memory.limit_ - memory.held_) return false;
     memory.held_ += bytes;

@@ -38,7 +38,7 @@ class Cycler final : public Object, public std::enable_shared_from_this<Cycler> 
   size_t at_ = 0;
 };
 
-// joiner(", "): called, nothing the first time and the separator ever after.
+// joiner(", "): the first call returns an empty text, every later call the separator.
 class Joiner final : public Object {
  public:
   explicit Joiner(Value separator) : separator_(std::move(separator)) {}

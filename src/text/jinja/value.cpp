@@ -119,7 +119,7 @@ Result<Value> Object::attribute(Machine& machine, std::string_view name) {
 
 namespace {
 
-// A value made by the machine, which counts it, or without one.
+// Makes values through the machine, which counts them, or without a machine.
 struct Converter {
   Machine* machine;
 

@@ -1,4 +1,4 @@
-// The values of a template: Python's, as far as Jinja shows them.
+// The values of a template: Python's values, as far as Jinja templates can see them.
 //
 // Strings, lists and dicts are shared and never change, because the sandbox of transformers forbids it. So copying a
 // Value is cheap and containers have no cycles. Namespaces, loops and cyclers do change; each is an Object.
@@ -67,15 +67,15 @@ class Value {
   const std::shared_ptr<Object>& object_pointer() const;
   std::string_view reason() const;
 
-  // The text's bytes, or nothing when this is no text.
+  // The text's bytes; null if this is not a text.
   const std::string* bytes() const;
   // Python's bool().
   bool truthy() const;
   // Python's type name, for errors.
   std::string_view type_name() const;
-  // Containers below this one, itself included; 0 for what holds nothing.
+  // The levels of nested containers, including this one; 0 if this is not a container.
   int nesting() const;
-  // The very same value, as Python's "is" has it: containers and objects by identity, the rest by value.
+  // Python's "is": compares containers and objects by identity, other kinds by value.
   bool same_as(const Value& other) const;
 
  private:
@@ -97,7 +97,7 @@ struct Text {
   Room room = {};
 };
 
-// What Python would call the list: it decides printing, truth and which operations there are.
+// Python's type of the list, which decides printing, truth and the operations on it.
 enum class Flavour : uint8_t { list, tuple, range, view, generator };
 
 struct List {
@@ -122,7 +122,7 @@ struct Arguments {
   Room room = {};
 };
 
-// What changes or can be called.
+// A value that can change or be called.
 class Object {
  public:
   Object() = default;
@@ -135,7 +135,7 @@ class Object {
   virtual Result<Value> call(Machine& machine, const Arguments& arguments);
   // Undefined when there is no such attribute.
   virtual Result<Value> attribute(Machine& machine, std::string_view name);
-  // Containers below this one, as Value::nesting(). Takes no time that depends on what the object holds.
+  // The levels of nested containers, as in Value::nesting(). Takes constant time.
   virtual int nesting() const { return 0; }
 
   void hold(Room room) { room_ = std::move(room); }
@@ -144,7 +144,7 @@ class Object {
   Room room_;
 };
 
-// The Python value of a JSON document; `machine` counts what it takes, where there is one.
+// The Python value of a JSON document. `machine`, if given, counts its memory.
 Result<Value> to_value(const Json& json, Machine* machine = nullptr);
 
 }  // namespace sluice::jinja

@@ -172,7 +172,7 @@ struct Neon {
     const int8x16_t offsets = vdupq_n_s8(static_cast<int8_t>(offset));  // 128 as -128: bytes wrap
     *to = each(x, [offsets](auto v) { return vreinterpretq_s32_s8(vsubq_s8(vreinterpretq_s8_s32(v), offsets)); });
   }
-  // Four squares of four by four in each half; those beside the diagonal change places.
+  // Each half is four squares of four by four. Each square is transposed, and the two off the diagonal are swapped.
   static void transpose8(I (&x)[8]) {
     for (int half = 0; half < 4; half += 2) {
       for (int row = 0; row < 8; row += 4)

@@ -1,7 +1,7 @@
 // The vector type of plain C++, for any machine. It also describes the members that every vector type has:
 //
-//   F   16 floats          I   16 words of 32 bits: integers, groups of four bytes, or kDotElements integers to
-//   multiply
+//   F   16 floats
+//   I   16 words of 32 bits: integers, groups of four bytes, or groups of kDotElements small integers for dot()
 //
 // Every level has sixteen lanes and adds them by the same tree, so kernels give the same bits on every level with fused
 // multiply-add. `n` is the number of elements that exist, 1 to 16; other lanes load as zero and are not stored. Stored
@@ -17,14 +17,14 @@ namespace sluice::cpu {
 
 struct Scalar {
   static constexpr bool kTiles = false;            // the members for product_tiles.h (isa/avx512.h) are there
-  static constexpr bool kPairs = false;            // those for pairs of rows in product_8bit.h (isa/neon.h)
-  static constexpr int kTileWeights = 4;           // weight rows by
-  static constexpr int kTileRows = 2;              // activation rows of a tile of a product
-  static constexpr int kTileQueries = 1;           // queries by
-  static constexpr int kTileVectors = 4;           // vectors of a tile of attention
+  static constexpr bool kPairs = false;            // the members for pairs of rows in product_8bit.h (isa/neon.h)
+  static constexpr int kTileWeights = 4;           // weight rows in a product's tile
+  static constexpr int kTileRows = 2;              // activation rows in a product's tile
+  static constexpr int kTileQueries = 1;           // queries in attention's tile
+  static constexpr int kTileVectors = 4;           // vectors in attention's tile
   static constexpr int kDotElements = 2;           // integers in a lane of dot(); 2: words, 4: bytes
-  static constexpr bool kUnsignedWeights = false;  // dot() takes them so: store_weights leaves their offset on
-  using Quant = int16_t;                           // an 8-bit activation as dot() takes it
+  static constexpr bool kUnsignedWeights = false;  // dot() takes unsigned weights, so store_weights keeps the offset
+  using Quant = int16_t;                           // the type of an 8-bit activation in dot()
 
   struct F {
     float lane[16];

@@ -166,7 +166,7 @@ struct Simd128 {
       to[1].v[i] = wasm_i16x8_sub(wasm_u16x8_shr(x.v[i], 8), offsets);
     }
   }
-  // Four squares of four by four in each half; those beside the diagonal change places.
+  // Each half is four squares of four by four. Each square is transposed, and the two off the diagonal are swapped.
   static void transpose8(I (&x)[8]) {
     for (int half = 0; half < 4; half += 2) {
       for (int row = 0; row < 8; row += 4)

@@ -2,10 +2,10 @@
 //
 // A page has keys as [key width][64] and values as [64][padded width]. A vector of keys gives the scores of sixteen
 // positions without adding lanes. Within a part of kPartPositions, tiles of 64 absolute positions are added in
-// ascending order with a running maximum (online softmax, Milakov and Gimelshein 2018): result = result * exp(old - new
-// maximum)
-// + sum_j p_j value_j, j ascending. Parts are merged by the same formula. Queries in one call share loads of positions
-// that all of them see, never arithmetic.
+// ascending order with a running maximum (online softmax, Milakov and Gimelshein 2018):
+//   result = result * exp(old maximum - new maximum) + sum_j p_j value_j, j ascending
+// Parts are merged by the same formula. Queries in one call share loads of positions that all of them see, never
+// arithmetic.
 #pragma once
 
 #include "device/cpu/kernels.h"

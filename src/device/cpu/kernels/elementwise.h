@@ -62,8 +62,8 @@ struct Elementwise {
     return S::splat(S::sum(sums) / static_cast<float>(n));
   }
 
-  // The mean first, then the squares of what is left. The rounded mean of thousands of nearly equal numbers is off by
-  // as much as they differ (a plain patch of a picture), so the mean of what is left is taken off, too.
+  // The rounding error of the mean can be as large as the differences between thousands of nearly equal numbers (a
+  // patch of one colour). So the mean is subtracted, then the mean of the differences, and then the squares are summed.
   static void layer_norm(const LayerNormArgs& a) {
     F squares = S::splat(0.0f);
     const F mean = mean_of(a.x, a.n);

@@ -53,7 +53,7 @@ struct Product8Bit {
       }
   }
 
-  // One block's part of a row's sixteen sums; `dots`: the integer sums of the halves, or twice the whole one.
+  // Adds one block to a row's sixteen sums. `dots` has the integer sums of both halves, or the block's sum twice.
   template <class View, class Weights>
   static F add_block(const Weights& weights, const Block& x, const I (&dots)[2], F sum) {
     const F first = S::to_float(dots[0]), scale = S::splat(x.scale);

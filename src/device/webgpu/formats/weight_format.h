@@ -62,7 +62,7 @@ struct UnitShape {
 //   const ${w}_OFFSETS                                  whether any offset is not 0
 struct WeightFormat {
   Format format{};
-  std::array<WeightPiece, 5> pieces{};    // those with a name count
+  std::array<WeightPiece, 5> pieces{};    // pieces without a name are not used
   std::array<const char*, 5> snippets{};  // concatenated
   std::array<const char*, 2> unit{};      // snippets of its unit; null: a unit is one part
   UnitShape unit_shape{};
@@ -89,9 +89,9 @@ std::span<const WeightFormat> small_formats();     // 32 and 64 elements a block
 std::span<const WeightFormat> k_formats();         // q2_k to q6_k
 std::span<const WeightFormat> codebook_formats();  // iq1 to iq3
 
-// Definitions of ${w}_16 from what a family's snippets define:
+// Snippets that define ${w}_16 by a function of the format's own snippets,
 //   fn ${w}_numbers(begin: u32, part: u32, quad: u32) -> vec4f   elements 4 quad to 4 quad + 3 of a part
-// as they are;
+// unchanged;
 extern const char* const kAsNumbers;
 // times ${w}_scale(begin: u32, part: u32) -> f32;
 extern const char* const kScaled;

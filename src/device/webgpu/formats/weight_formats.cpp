@@ -26,7 +26,7 @@ fn ${w}_word(i: u32) -> u32 { return ${w}[i / 4u][i % 4u]; }
 fn ${w}_four(i: u32) -> vec4u { return ${w}[i / 4u]; }
 )";
 
-// Of stored numbers in the row's lists: of 16 bits, of 8; and a scale of 16.
+// Reads number i of a list in a row: of 16 bits, of 8 bits, or a scale in f16.
 constexpr const char* kReads = R"(
 fn ${w}_u16(at: u32, i: u32) -> u32 { return (${w}_word(at + i / 2u) >> (i % 2u * 16u)) & 0xffffu; }
 fn ${w}_u8(at: u32, i: u32) -> u32 { return (${w}_word(at + i / 4u) >> (i % 4u * 8u)) & 0xffu; }

@@ -18,7 +18,8 @@ fn ${w}_of_entry(entry: u32, quad: u32) -> vec4f {
   return ${w}_look_up((vec4u(${w}_entry(entry)) >> vec4u(0u, 3u, 6u, 9u)) & vec4u(7u));
 }
 )";
-// -1 where the bit of the group's eight is set; of seven bits, the eighth makes the number of those even.
+// The signs of four elements: -1 if the element's bit is set, else 1. With seven stored bits, the eighth makes the
+// number of set bits even.
 constexpr const char* kSigns = R"(
 fn ${w}_signs(bits: u32, quad: u32) -> vec4f {
   return 1.0 - 2.0 * vec4f((vec4u(bits >> (quad % 2u * 4u)) >> vec4u(0u, 1u, 2u, 3u)) & vec4u(1u));

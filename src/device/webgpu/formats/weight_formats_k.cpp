@@ -18,14 +18,14 @@ fn ${w}_pairs(begin: u32, part: u32, quad: u32) -> u32 {
   return (word >> (part % 8u / 2u * 2u)) & 0x03030303u;
 }
 )";
-// Of 4: element 64 k + l in the low half of byte 32 k + l, element 64 k + 32 + l in its high half.
+// Numbers of 4 bits: element 64 k + l is the low half of byte 32 k + l, element 64 k + 32 + l the high half.
 constexpr const char* kNibbles = R"(
 fn ${w}_nibbles(begin: u32, part: u32, quad: u32) -> u32 {
   let word = ${w}_word(begin + ${w}_Q + part / 4u * 8u + part % 2u * 4u + quad);
   return (word >> (part % 4u / 2u * 4u)) & 0x0f0f0f0fu;
 }
 )";
-// Of 1: element 32 s + l in bit s of byte l.
+// Numbers of 1 bit: element 32 s + l is bit s of byte l.
 constexpr const char* kHighBits = R"(
 fn ${w}_high_bits(begin: u32, part: u32, quad: u32) -> u32 {
   let word = ${w}_word(begin + ${w}_HIGH + part / 16u * 8u + part % 2u * 4u + quad);

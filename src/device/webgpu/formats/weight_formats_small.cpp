@@ -11,7 +11,7 @@
 namespace sluice::webgpu {
 namespace {
 
-// Of 32 elements: element j in the low half of byte j, element j + 16 in the high half.
+// Numbers of 4 bits in blocks of 32: element j is the low half of byte j, element j + 16 the high half.
 constexpr const char* kNibbles = R"(
 fn ${w}_nibbles(begin: u32, part: u32, quad: u32) -> vec4u {
   return unpack4xU8((${w}_word(begin + ${w}_Q + part / 2u * 4u + quad) >> (part % 2u * 4u)) & 0x0f0f0f0fu);
@@ -22,7 +22,7 @@ fn ${w}_five_bits(begin: u32, part: u32, quad: u32) -> vec4u {
   let bits = ${w}_word(begin + ${w}_HIGH + part / 2u) >> (part % 2u * 16u + quad * 4u);
   return ${w}_nibbles(begin, part, quad) | (((vec4u(bits) >> vec4u(0u, 1u, 2u, 3u)) & vec4u(1u)) << vec4u(4u));
 }
-// Bits 0 to 3 of each number to bit 4 of a byte each.
+// Moves bits 0 to 3 of each number to bit 4 of bytes 0 to 3.
 fn ${w}_fifth(bits: vec4u) -> vec4u {
   let spread = (bits & vec4u(15u)) * vec4u(0x00204081u);
   return (spread & vec4u(0x01010101u)) << vec4u(4u);

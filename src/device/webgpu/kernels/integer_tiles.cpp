@@ -9,11 +9,12 @@ namespace {
 
 constexpr uint32_t kPartsAtOnce = 4;
 
-// Of a part, places that are neighbours in the tile are so in memory, but that outputs of a thread are OUTPUT_SIDE
-// apart; the same place of the next part is two behind, in other banks.
+// The layout of a tile in workgroup memory: for each part, the vectors of neighbouring rows are neighbours, and so are
+// those of outputs, except that one thread's outputs are OUTPUT_SIDE apart. Two unused vectors behind each part make
+// the same place of the next part fall into other memory banks.
 constexpr const char* kTile = R"(
 struct Integers { q: vec4u, scale: f32, offset: f32 }
-// For bytes of at most 127.
+// The bytes of q must be at most 127.
 fn bytes_less(q: vec4u, by: u32) -> vec4u {
   return ((q | vec4u(0x80808080u)) - vec4u(by)) ^ vec4u(0x80808080u);
 }
@@ -34,7 +35,7 @@ fn x_scale(at: u32, part: u32) -> vec2f {
 }
 fn place_of_output(output: u32) -> u32 { return output % OUTPUTS_EACH * OUTPUT_SIDE + output / OUTPUTS_EACH; }
 
-// The integer, smaller than 2^22, becomes the last bits of 3 * 2^22, so that it need not be converted.
+// The sum is smaller than 2^22, so adding it to the bits of 3 * 2^22 gives a float without a conversion.
 fn sum_of_products(x: vec4u, w: vec4u) -> f32 {
   let sum = 0x4b400000 + dot4I8Packed(x.x, w.x) + dot4I8Packed(x.y, w.y) + dot4I8Packed(x.z, w.z) +
             dot4I8Packed(x.w, w.w);
@@ -52,8 +53,8 @@ fn add_${w}(sum: f32, x: vec4u, x_scale: vec2f, w: vec4u, w_scale: vec2f) -> f32
 }
 )";
 
-// A thread fetches 16 columns of a row, and as many of each weight's output or of several, of the next 64 while a tile
-// is multiplied; neighbours fetch what lies side by side.
+// While a tile is multiplied, the threads prefetch the next 64 columns: each thread 16 columns of a row, and 16 columns
+// of one or more outputs of each weight. Neighbouring threads fetch neighbouring words.
 constexpr const char* kBefore = R"(
   let r = thread / OUTPUT_SIDE;
   let o = thread % OUTPUT_SIDE;
@@ -145,7 +146,7 @@ std::string for_each(std::span<const char* const> names, const char* text) {
 
 const char* const kRowsAsIntegers = R"(
 struct Part { q: vec4u, scale: f32, sum: f32 }
-// The largest by its bits, which keeps what is not finite.
+// The largest magnitude, compared as bits, so that infinity and NaN are kept.
 fn size_of(x: vec4f) -> u32 {
   let bits = bitcast<vec4u>(x) & vec4u(0x7fffffffu);
   return max(max(bits.x, bits.y), max(bits.z, bits.w));

@@ -21,7 +21,7 @@ namespace sluice::webgpu {
 // smaller on processors, whose drivers compile unrolled loops slowly.
 struct IntegerTile {
   uint32_t row_side = 16, rows_each = 4, output_side = 16, outputs_each = 4;
-  bool few = false;  // most tiles lack rows, so missing rows are skipped; that costs whole tiles some 8 %
+  bool few = false;  // most tiles lack rows, so missing rows are skipped; a complete tile then takes some 8 % longer
   uint32_t rows() const { return row_side * rows_each; }
   uint32_t outputs() const { return output_side * outputs_each; }
   uint32_t threads() const { return row_side * output_side; }

@@ -1,14 +1,14 @@
-// append and attention: a cache in pages of 64 positions (layout.h), read in tiles of as many at absolute multiples of
-// 64, which are merged in ascending order whatever step or chunk a row is in.
+// append and attention over a cache in pages of 64 positions (layout.h). A tile is one page, and tiles are merged in
+// ascending order, whatever step or chunk a row is in. Prompts, and rows that see another last position than their own,
+// are in ops_attention_tiles.cpp; the step's own rows as keys are in ops_attention_own.cpp.
 //
-// Prompts, and rows that see to another position than their own: ops_attention_tiles.cpp. The step's own rows as keys:
-// ops_attention_own.cpp. Over latents, and where workgroup memory is short: a workgroup a head has a thread
-// a position of the tile for scores, then a thread a word of the values. Over latents, queries are folded through the
-// heads' key matrices before, and the summed latents go through the value matrices afterwards.
+// Decode steps: a history is cut into at most 64 parts of whole tiles; a part's length depends on the history alone.
+// One workgroup computes one head of one part, with teams of threads for the scores of four positions and for four
+// words of the values. Another kernel merges the parts in ascending order.
 //
-// Decode steps: a history is cut into parts of whole tiles, at most 64, how long each is following from the history
-// alone. A workgroup a head and part has teams of threads for four positions' scores and for four words of the values;
-// another kernel merges the parts in ascending order.
+// Over latents, or if workgroup memory is short: one workgroup computes one head, with a thread for each position of
+// the tile, then a thread for each word of the values. Over latents, queries are multiplied by the heads' key matrices
+// before, and the summed latents by the value matrices afterwards.
 #include <algorithm>
 
 #include "base/text.h"
@@ -63,7 +63,7 @@ std::vector<std::string> cache_snippets(Format format) {
   return {kCachePairs, format == Format::f16 ? kCacheF16 : kCacheBf16};
 }
 
-// A thread a word of the row's keys, then of its values.
+// One thread for each word of the row's keys, then of its values.
 constexpr const char* kAppend = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -157,16 +157,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// What a row sees: its first and last position, its sequence; and the part's first and last tile, none where the first
-// is beyond the last.
+// The positions that a row sees (first to last), its sequence, and the part's tiles (begin to end; there are none if
+// begin is beyond end).
 constexpr const char* kParts = R"(
 struct Part { first: u32, last: u32, sequence: u32, begin: u32, end: u32 }
 var<workgroup> shared_part: Part;
 fn tiles_of_part(first: u32, last: u32) -> u32 { return (last / 64u - first / 64u + MOST_PARTS) / MOST_PARTS; }
 fn first_seen(at: u32) -> u32 { return select(at + 1u - p.window, 0u, p.window == 0u || at < p.window); }
 )";
-// Words of the cache are read four at once: of a key's, those of four positions; of a value's, neighbours. All of a
-// tile's are asked for before the first is needed.
+// Words of the cache are read four at once: four positions of a key's element, or four neighbouring words of a value.
+// All loads of a tile are issued before the first result is used.
 constexpr const char* kAttentionPart = R"(
 const LOWEST = -3.0e38;
 const SCORE_LANES = 16u;
@@ -261,7 +261,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       for (var n = 0u; n < VALUE_EACH; n++) {
         let j = n * VALUE_TEAMS + value_team;
         let j_at = tile * 64u + j;
-        // What lies behind the last position may be anything, a NaN too.
+        // Memory behind the last position may hold anything, also NaN.
         if (j_at >= seen.first && j_at <= seen.last) {
           let share_of_j = shares[j];
           let v = value_words[k * VALUE_EACH + n];
@@ -306,7 +306,7 @@ constexpr const char* kQueryOfChain = R"(
 fn load_query(row: u32, head: u32, thread: u32) { chain_0(row, head, thread); }
 )";
 
-// A workgroup a head of a row.
+// One workgroup for each head of a row.
 constexpr const char* kMerge = R"(
 var<workgroup> factors: array<f32, MOST_PARTS>;
 
@@ -349,7 +349,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// out[row][head] = W[head] x[row][head], of heads FIRST_HEAD to FIRST_HEAD + HEADS - 1; a thread a number.
+// out[row][head] = W[head] x[row][head] for heads FIRST_HEAD to FIRST_HEAD + HEADS - 1, with one thread for each
+// element.
 constexpr const char* kHeadProduct = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,

@@ -1,15 +1,15 @@
-// attention of prompts, over caches that are not latent, and of a tower's rows to each other: a workgroup has a tile of
-// queries, rows by the heads that share a head of keys and values, and meets them with 64 positions at a time, those of
-// a page. Pages are merged in ascending order. What a query sees of a page is its own: its numbers go through the same
-// operations, whichever others are there.
+// attention of prompts over caches that are not latent, and of a tower's rows to each other. A workgroup computes a
+// tile of queries: some rows, each with all query heads that share one key-value head. It goes through the positions
+// page by page, 64 at a time, and merges pages in ascending order. Each query of a tile has its own range of positions,
+// and its numbers go through the same operations whatever other queries are in the tile.
 //
 // A tower's keys are [row][head][width]. A first kernel transposes them to [head][width][row], so that neighbouring
 // threads read neighbouring words, as in a page. Tiles begin at the first row that a query sees (graph/seen.h). Queries
 // with the same first row form a group, like those of one sequence.
 //
-// First four queries' scores of two positions a thread, whose 32 neighbours have the page's others; then words of the
-// values for several fours of queries a thread. Each asks for several words before it uses the first: what comes from
-// the cache takes long, and there are few workgroups to wait beside each other.
+// For the scores, a thread takes four queries and two positions; 32 threads have all positions of the page. For the
+// values, a thread takes some words for several fours of queries. A thread issues several loads before it uses the
+// first one, because loads from the cache take long and there are few other workgroups to hide the time.
 #include <algorithm>
 #include <bit>
 
@@ -30,7 +30,7 @@ const ELEMENTS = 2u;
 fn element(x: Pack, e: u32) -> f32 { return x[e]; }
 )";
 
-// Of all lanes, the same in each.
+// Reductions over all lanes. Every lane gets the result.
 constexpr const char* kReduceBySubgroups = R"(
 fn max_of_lanes(own: vec4f, thread: u32) -> vec4f {
   var x = own;
@@ -104,7 +104,7 @@ fn four_of(at: u32, begin: u32, end: u32) -> vec4<bool> {
   let query = vec4u(at, at + 1u, at + 2u, at + 3u);
   return (query >= vec4u(begin)) & (query < vec4u(end));
 }
-// Which of four queries, among those of the range, see a position.
+// For each of four queries: whether it belongs to the range and sees the position.
 fn see(at: u32, begin: u32, end: u32, position: u32) -> vec4<bool> {
   let first = vec4u(first_of[at], first_of[at + 1u], first_of[at + 2u], first_of[at + 3u]);
   let last = vec4u(last_of[at], last_of[at + 1u], last_of[at + 2u], last_of[at + 3u]);
@@ -210,7 +210,7 @@ ${tile}      var score = array(vec4f(), vec4f());
             }
           }
         } else {
-          // What a query does not see may be not finite.
+          // Values that a query does not see may be infinite or NaN, so they must not be multiplied by 0.
           for (var n = 0u; n < VALUES_AHEAD; n++) {
             for (var f = 0u; f < OWN_FOURS; f++) {
               let sees = see((own_four + f) * 4u, begin, range.end, tile * 64u + j + n);
@@ -275,10 +275,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// As many queries as find room, up to eight: sixteen are no faster (docs/experiments.md). 0: not even four.
+// The largest tile that fits into workgroup memory, at most `most` queries; 0: not even four queries fit. Sixteen are
+// no faster than eight for prompts (docs/experiments.md).
 uint32_t queries_of(const Adapter& adapter, uint32_t key_elements, uint32_t most) {
   for (uint32_t queries = most; queries >= 4; queries /= 2) {
-    const uint32_t fours = key_elements + 64 + 1 + 8 * 4;  // of four queries: with what may be kept to reduce
+    const uint32_t fours = key_elements + 64 + 1 + 8 * 4;  // vectors for four queries; 8 * 4 for reductions
     if (fours * queries / 4 * 16 + queries * 12 + 64 <= adapter.workgroup_bytes) return queries;
   }
   return 0;
@@ -286,7 +287,7 @@ uint32_t queries_of(const Adapter& adapter, uint32_t key_elements, uint32_t most
 
 }  // namespace
 
-// All but what it reads keys and values from.
+// The kernel without the bindings from which it reads keys and values.
 Kernel Emitter::attention_tiles(const Attention& op, const AttentionShape& shape) const {
   Kernel kernel{.name = "attention_tiles", .extent = type(op.q).extent};
   kernel.threads = shape.queries / 4 * kLanes;

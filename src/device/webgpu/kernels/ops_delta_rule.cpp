@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint32_t kColumns = 16, kLanes = 8;
 
-// Numbers of S, k and q behind KEY_WIDTH are 0 and change no sum.
+// Elements of S, k and q beyond KEY_WIDTH are 0 and change no sum.
 constexpr const char* kDeltaRule = R"(
 const SHARE = (KEY_WIDTH + LANES - 1u) / LANES;
 const BLOCKS = (VALUE_WIDTH + COLUMNS - 1u) / COLUMNS;
@@ -18,7 +18,7 @@ var<workgroup> found: array<f32, THREADS>;
 var<workgroup> asked: array<f32, THREADS>;
 var<workgroup> sequence_rows: vec2u;
 
-// The first row of sequence `index` or, where it has none, of the next.
+// The first row of sequence `index`; if it has no rows, the first row of the next sequence.
 fn first_row(index: u32) -> u32 {
   var low = 0u;
   var high = rows();
@@ -29,7 +29,7 @@ fn first_row(index: u32) -> u32 {
   return low;
 }
 
-// Of the state behind row `i` of `count`, or NO_SLOT.
+// The slot for the state behind row `i` of `count`; NO_SLOT: that state is not kept.
 fn kept_slot(index: u32, i: u32, count: u32) -> u32 {
   if (i + 1u == count) { return page_entry(index, SLOT_WRITTEN); }
   if (i + SLOT_ENTRIES < p.page_entries) { return page_entry(index, SLOT_ENTRIES + i); }
@@ -105,7 +105,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
 }
 
-// A thread's j-th number: whether there is one, and where in a slot.
+// A thread's j-th element of the state: whether it exists, and its place in a slot.
 fn is_held(j: u32, lane: u32, column: u32) -> bool { return j * LANES + lane < KEY_WIDTH && column < VALUE_WIDTH; }
 fn place(head: u32, j: u32, lane: u32, column: u32) -> u32 {
   return (head * KEY_WIDTH + j * LANES + lane) * VALUE_WIDTH + column;

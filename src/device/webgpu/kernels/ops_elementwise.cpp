@@ -21,7 +21,7 @@ fn ${name}(x: f32) -> f32 { return sigmoid(x); }
 )",
     R"(
 fn ${name}(x: f32) -> f32 {
-  // Compilers take a comparison and a choice for max(), which loses a NaN: bits are safe from them.
+  // Compilers turn a comparison and a select into max(), which loses a NaN, so is_nan looks at the bits.
   return select(select(x, 0.0, x < 0.0), x, is_nan(x));
 }
 )",

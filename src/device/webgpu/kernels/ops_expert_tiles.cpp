@@ -13,8 +13,8 @@
 namespace sluice::webgpu {
 namespace {
 
-// The outputs of two weights, and what becomes of them, lie in workgroup memory: of a wide tile nearly so many bytes.
-// Some GPUs have the 16 KB that WebGPU promises, and no more.
+// Workgroup memory that a wide tile needs, for the outputs of gate and up and for the activations. Some GPUs have only
+// the 16 KB that WebGPU guarantees.
 constexpr uint32_t kWideTileBytes = 24 << 10;
 
 IntegerTile inward_tile(const Adapter& adapter) {
@@ -22,15 +22,16 @@ IntegerTile inward_tile(const Adapter& adapter) {
   const bool is_wide = adapter.workgroup_bytes >= kWideTileBytes;
   return {.row_side = 8, .rows_each = 4, .output_side = is_wide ? 32u : 16u, .outputs_each = 2, .few = true};
 }
-// Of as many rows.
+// The tile for down, with as many rows as inward_tile.
 IntegerTile outward_tile(const Adapter& adapter) {
   IntegerTile tile = inward_tile(adapter);
   tile.outputs_each = 4;
   return tile;
 }
 
-// A workgroup. At the word `lists` the number of tiles, then those of four words each: place, first in `order`, rows;
-// then `order`, the choices. An expert's are in no order: no number depends on where in a tile its row is.
+// One workgroup writes the lists. At the word `lists` is the number of tiles, then four words for each tile (place,
+// first index in `order`, rows), then `order`, the choices by expert. The choices of one expert are in no fixed order,
+// because no result depends on a row's place in its tile.
 constexpr const char* kList = R"(
 const NOWHERE = 0xffffffffu;
 var<workgroup> chosen_by: array<atomic<u32>, EXPERTS>;

@@ -15,7 +15,7 @@
 namespace sluice::webgpu {
 namespace {
 
-// Where an expert lies, its place in what is bound, and which row of that its first one is.
+// The place of an expert, and the row of the bound buffer at which an expert's matrix begins.
 constexpr const char* kPlaces = R"(
 fn place_of(expert: u32) -> u32 { return expert; }
 )";
@@ -91,7 +91,7 @@ constexpr const char* kSortChoices = R"(
 var<workgroup> unordered: array<u32, CHOSEN>;
 var<workgroup> order: array<vec2u, CHOSEN>;  // expert, choice
 
-// By their experts; every thread of the workgroup calls it.
+// Sorts a row's choices by expert. Every thread of the workgroup calls it.
 fn sort_choices(row: u32, thread: u32) {
   for (var i = thread; i < CHOSEN; i += THREADS) { unordered[i] = word(p.index + row * CHOSEN + i); }
   workgroupBarrier();

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kLoad = R"(
 var<workgroup> head_values: array<f32, WIDTH>;
 
-// Normed where NORMED: by the root of the mean square.
+// Loads a head. If NORMED, its elements are divided by the root of the mean square, which root_of_head returns.
 fn load_head(at: u32, thread: u32) {
   for (var i = thread; i < WIDTH; i += THREADS) { head_values[i] = load(at + i); }
 }

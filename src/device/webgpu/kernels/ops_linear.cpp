@@ -1,11 +1,9 @@
 // linear, and runs of it.
 //
-//   decode steps, wanted rows   matrix times vector (products.h), of one matrix, of several, or of a gate and the other
-//                               product. A workgroup takes up to four rows in turn; for the others the weight is
-//                               cached.
-//   prompts                     tiles of 64 rows by 64 outputs, 32 columns at a time in ascending order. Tiles are
-//   smaller
-//                               on processors and for few outputs, with the same order.
+//   decode steps, wanted rows   matrix times vector (products.h), for one matrix, for several, or for gate and up. A
+//                               workgroup takes up to four rows in turn; after the first row the weight is cached.
+//   prompts                     tiles of 64 rows by 64 outputs, 32 columns at a time in ascending order. On processors
+//                               and for few outputs tiles are smaller, with the same order.
 //
 // In both, the order along the columns does not depend on the number of rows.
 #include <array>
@@ -37,7 +35,7 @@ ${make_row}${products}
 }
 )";
 
-// The gate's product, and the other's where there is one.
+// The gate's product, and the second product if there is one.
 constexpr const char* kGated = R"(
 fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
   let output = first_output(block, thread);
@@ -72,9 +70,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let row_count = min(ROWS, rows() - first_row);
 )";
 
-// A thread has EACH by EACH sums, SIDE apart. A tile's rows lie in workgroup memory as parts of four columns, whose
-// places are mixed so that rows beside each other are in different banks. While a tile is multiplied, each thread
-// fetches 16 columns of a row of the next.
+// A thread has EACH by EACH sums, SIDE apart. A tile's rows lie in workgroup memory as parts of four columns. The
+// places of parts are permuted, so that neighbouring rows are in different memory banks. While a tile is multiplied,
+// each thread prefetches 16 columns of a row of the next tile.
 constexpr const char* kTiles = R"(
 const TILE = SIDE * EACH;
 const QUADS = 8u;
@@ -168,8 +166,8 @@ bool Emitter::may_make_rows(const FusedRun& run, const ProductShape& shape, bool
   return fours && are_rows_of_fours(run.first_op, run.rows_end) && bytes + 3072 <= adapter_.workgroup_bytes;
 }
 
-// Emits several products of the same rows, or one product of a tile of a matrix: those of a whole run or of one of its
-// ops.
+// Emits several products of the same rows, or one product of a tile of a matrix. They belong to a whole fused run or to
+// one of its ops.
 bool Emitter::emit_products(std::span<const Product> products, const FusedRun& run) {
   const Linear& first = *products.front().op;
   const uint32_t columns = program_.weights[first.weight].shape.columns;

@@ -1,5 +1,5 @@
-// rms_norm, l2_norm, layer_norm: a workgroup a head, whose threads add every kThreads-th square and then their sums as
-// a tree.
+// rms_norm, l2_norm, layer_norm: one workgroup for each head. A thread adds every kThreads-th square, and then the
+// threads' sums are added as a tree.
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 
@@ -33,7 +33,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var sum = 0.0;
   for (var i = thread; i < WIDTH; i += THREADS) { sum += load(p.x + begin + i); }
   let mean = sum_all(sum, thread) / f32(WIDTH);
-  // Of nearly equal numbers the rounded mean is off by as much as they differ.
+  // The rounding error of the mean can be as large as the differences between nearly equal numbers, so the mean of the
+  // differences is subtracted, too.
   sum = 0.0;
   for (var i = thread; i < WIDTH; i += THREADS) { sum += load(p.x + begin + i) - mean; }
   let left = sum_all(sum, thread) / f32(WIDTH);

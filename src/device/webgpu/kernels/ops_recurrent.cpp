@@ -7,7 +7,7 @@
 namespace sluice::webgpu {
 namespace {
 
-// Of a row: how many rows of its sequence come before it in the step, at most `most`.
+// The number of rows of the same sequence before a row in this step, at most `most`.
 constexpr const char* kRowsBefore = R"(
 fn rows_before(row: u32, most: u32) -> u32 {
   var count = 0u;
@@ -20,7 +20,7 @@ fn is_last(row: u32) -> bool { return row + 1u == rows() || sequence(row + 1u) !
 constexpr const char* kShortConv = R"(
 const EACH = (WIDTH + THREADS - 1u) / THREADS;
 const CONV_BLOCKS = (CHANNELS + WIDTH - 1u) / WIDTH;
-// Of a row: how many rows of its sequence come before it in the step, and slots of the state.
+// For a row: the number of rows of its sequence before it in this step, and the slots of the state.
 struct Span { before: u32, read: u32, written: u32, kept: u32 }
 var<workgroup> shared_span: Span;
 
@@ -33,7 +33,7 @@ fn span_of(row: u32) -> Span {
   return span;
 }
 
-// x of `back` rows before `row`.
+// x of the row that is `back` rows before `row`, from this step or from the state.
 fn x_of(row: u32, back: u32, channel: u32, span: Span) -> f32 {
   if (back <= span.before) { return load(p.x + (row - back) * CHANNELS + channel); }
   if (span.read == NO_SLOT) { return 0.0; }
@@ -47,7 +47,8 @@ fn keep(slot: u32, row: u32, channel: u32, span: Span) {
   }
 }
 
-// Where the channels of a block go: of a row's `columns`, from the channel `first` on; normed where eps is not negative.
+// The output of a block's channels: a value at `out` with `columns` a row, whose column 0 is channel `first`. The
+// result is normed unless eps is negative.
 struct ConvPart { out: u32, first: u32, columns: u32, eps: f32 }
 
 @compute @workgroup_size(THREADS)

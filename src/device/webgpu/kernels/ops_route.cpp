@@ -12,7 +12,7 @@ constexpr uint32_t kMostThreads = 256;
 
 // 1 is the key of an expert that is left out.
 constexpr const char* kRoute = R"(
-const FOURS = (EXPERTS + 15u) / 16u * 4u;  // of keys; those of no expert go behind all
+const FOURS = (EXPERTS + 15u) / 16u * 4u;  // vectors of keys; padding sorts behind all experts
 var<workgroup> keys: array<vec4u, FOURS>;
 var<workgroup> own_logits: array<f32, EXPERTS>;
 var<workgroup> weights: array<f32, CHOSEN>;
@@ -32,7 +32,7 @@ fn probability(expert: u32, largest: f32) -> f32 {
   return exact_exp(x - largest);
 }
 
-// Each expert's place among all of them, the largest key first. Keys are read 16 at once.
+// Finds each expert's place in the order of keys, the largest first. Keys are read 16 at once.
 fn choose_best(thread: u32) {
   for (var e = thread; e < EXPERTS; e += THREADS) {
     let own = key(e);
@@ -120,7 +120,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   for (var i = thread; i < CHOSEN; i += THREADS) {
     memory[p.index + row * CHOSEN + i] = chosen[i];
     let weight = weights[i] / sum * p.scale * expert_scale(chosen[i]);
-    // A driver may take x - x for 0 and x / x for 1, of a NaN too.
+    // A driver may replace x - x by 0 and x / x by 1 even for a NaN, so a NaN is passed on explicitly.
     store(p.weight + row * CHOSEN + i, select(weight, weights[i], is_nan(weights[i])));
   }
 }

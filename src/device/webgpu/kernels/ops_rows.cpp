@@ -165,7 +165,8 @@ class Emitter::RowText {
   uint32_t params_ = 0;
 };
 
-// Whether all values of the ops consist of whole groups of four, except those with one number a row.
+// Whether the rows of all values of the ops are whole groups of four elements. Values with one element a row are
+// allowed.
 bool Emitter::are_rows_of_fours(uint32_t first_op, uint32_t end_op) const {
   bool fours = true;
   for (uint32_t i = first_op; i < end_op; ++i) {

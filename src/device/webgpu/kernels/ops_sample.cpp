@@ -11,7 +11,7 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kSampleThreads = 256;
-constexpr uint32_t kPartTokens = 1024;      // at least; the second kernel has a thread a part
+constexpr uint32_t kPartTokens = 1024;      // at least; the second kernel has one thread for each part
 constexpr uint32_t kMostKeptTokens = 2048;  // in workgroup memory
 
 // The noise of base/random.h.
@@ -33,7 +33,7 @@ fn philox(counter_in: vec4u, key_in: vec2u) -> vec4u {
   }
   return counter;
 }
-// -log(1 - v) of v = (bits + 1/2) / 2^32: of small v by the series of 2 atanh(v / (2 - v)).
+// -log(1 - v) for v = (bits + 1/2) / 2^32. For small v it is the series of 2 atanh(v / (2 - v)).
 fn exponential(bits: u32) -> f32 {
   if (bits >= 0x40000000u) { return -exact_log((f32(~bits) + 0.5) * 2.3283064e-10); }
   let v = (f32(bits) + 0.5) * 2.3283064e-10;
@@ -48,8 +48,8 @@ fn gumbel(row: u32, position: u32, token: u32) -> f32 {
 }
 )";
 
-// `t`: a row's logits, adjusted and divided by the temperature. Each loop stands here once: drivers inline all, and
-// some take seconds for it.
+// `t`: a row's logits, adjusted and divided by the temperature. Each loop is written only once, because drivers inline
+// every function and some take seconds to compile the result.
 constexpr const char* kSample = R"(
 var<workgroup> row_words: array<u32, SAMPLE_ROW_WORDS>;
 var<workgroup> best_indices: array<u32, CANDIDATES>;
@@ -59,8 +59,8 @@ fn candidate(part: u32, i: u32, has_part: bool) -> Token {
   return Token(memory[part + 5u + 2u * i], memory[part + 6u + 2u * i]);
 }
 
-// Of the tokens up to and with `cut`, in their order: how many, or what their probabilities add up to, that of the best
-// being 1.
+// Tokens are ordered by key, largest first, then by index. This is the number of tokens up to `cut` (included), or the
+// sum of their probabilities relative to the best token's.
 fn amount(t: u32, cut: Token, by_mass: bool, largest: f32, thread: u32) -> f32 {
   var own = 0.0;
   for (var i = thread; i < p.vocabulary; i += THREADS) {
@@ -71,8 +71,8 @@ fn amount(t: u32, cut: Token, by_mass: bool, largest: f32, thread: u32) -> f32 {
   return sum_all(own, thread);
 }
 
-// The first token, in their order, up to which there is `want`, or all there is: the largest key with which there is as
-// much, then the lowest index of that key.
+// The first token in that order for which amount() reaches `want`, or the last token. The search finds its key bit by
+// bit, then its index.
 fn first_enough(t: u32, by_mass: bool, want: f32, largest: f32, thread: u32) -> Token {
   var cut = Token(0u, 0xffffffffu);
   for (var i = 0u; i < 64u; i++) {
@@ -84,7 +84,7 @@ fn first_enough(t: u32, by_mass: bool, want: f32, largest: f32, thread: u32) -> 
   return cut;
 }
 
-// What top_k and then top_p leave.
+// The last token that top_k and then top_p keep.
 fn find_cut(t: u32, largest: f32, thread: u32) -> Token {
   let words = workgroupUniformLoad(&row_words);
   let top_k = words[1];
@@ -101,7 +101,7 @@ fn find_cut(t: u32, largest: f32, thread: u32) -> Token {
   return cut;
 }
 
-// The best by chance of those that are left; `best` is the best of all.
+// Samples one of the tokens that are left. `best` is the token with the largest logit.
 fn choose(t: u32, row: u32, position: u32, best: Token, thread: u32) -> u32 {
   let words = workgroupUniformLoad(&row_words);
   let min_p = bitcast<f32>(words[3]);
@@ -144,7 +144,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
   let log_sum_exp = largest + exact_log(sum_all(own_sum, thread));
   let is_bad = sum_all(own_bad, thread) > 0.0;
-  // The part's next candidate, and the one behind it, which is on its way meanwhile.
+  // The part's next candidate, and the candidate after it, which is loaded in advance.
   var next = 1u;
   var own = candidate(part, 0u, has_part);
   var behind = candidate(part, 1u, has_part);
@@ -178,7 +178,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// Each thread reads again what it looked at itself.
+// Logits are kept in workgroup memory. Each thread reads only the logits that it wrote itself.
 constexpr const char* kLogitsKept = R"(
 var<workgroup> kept: array<f32, TOKENS>;
 fn keep_logit(i: u32, x: f32) { kept[i] = x; }
@@ -189,8 +189,8 @@ fn keep_logit(i: u32, x: f32) {}
 fn logit(logits: u32, begin: u32, i: u32) -> f32 { return load(logits + i); }
 )";
 
-// A part's words: its largest logit; the sum of exponentials of their distance to it; how many are not finite; key and
-// index of its best token, adjusted; then key and index of its candidates, the best first.
+// A part's result, in words: the largest logit; the sum of exp(logit - largest); the number of logits that are not
+// finite; key and index of the best token after adjustments; then key and index of each candidate, the best first.
 constexpr const char* kSamplePart = R"(
 var<workgroup> shared_candidates: u32;
 
@@ -223,7 +223,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   for (var i = begin + thread; i < end; i += THREADS) { own_sum += exact_exp(logit(logits, begin, i) - largest); }
   let sum = sum_all(own_sum, thread);
 
-  // The threads' best, of which the winner's thread then looks for its next.
+  // Each thread has its best token. After each round, the thread with the winner searches for its next best.
   var own = NONE;
   var last = Token(0xffffffffu, 0u);
   for (var i = 0u; i < candidates; i++) {
@@ -241,7 +241,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     }
   }
 
-  // A token's adjustments are made by the thread that goes over it, in their order.
+  // The thread that handles a token applies all adjustments of that token, in their order.
   let first_adjustment = memory[row + 7u];
   for (var i = first_adjustment; i < first_adjustment + memory[row + 8u]; i++) {
     let token = memory[p.adjustments + 3u * i];

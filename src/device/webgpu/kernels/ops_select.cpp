@@ -13,7 +13,7 @@ fn element(i: u32) -> f32 {
 }
 )";
 
-// Of the ids in this tile of the table.
+// Embeds the ids whose rows are in this tile of the table.
 constexpr const char* kEmbed = R"(
 const PARTS = (WIDTH + 15u) / 16u;
 @compute @workgroup_size(THREADS)
@@ -32,7 +32,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
 }  // namespace
 
-// The host decodes what has one id a row: the rows of a vocabulary that a step wants.
+// With one id a row the host decodes the rows of the table, so there is nothing to emit.
 void Emitter::emit(const Embed& op) {
   if (is_decoded_by_host(program_, op)) return;
   const uint32_t width = type(op.out).width, ids = type(op.ids).width;

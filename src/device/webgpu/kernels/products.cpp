@@ -12,10 +12,11 @@ namespace {
 
 constexpr uint32_t kThreadsOfGroup = 512;
 constexpr uint32_t kMostLanes = 128;
-// A product takes so many lanes that each has at most so many units, and more lanes while it has few threads.
+// A product uses enough lanes that each lane has at most kMostUnitsEach units, and more lanes if there are fewer than
+// kLeastOfAllThreads threads in all.
 constexpr uint32_t kMostUnitsEach = 8, kLeastOfAllThreads = 32768;
-constexpr uint32_t kMostLoads = 8;                 // of units, in flight at once
-constexpr uint32_t kStagedBytes = 12 * 1024;       // of workgroup memory, of which every WebGPU has 16 KB
+constexpr uint32_t kMostLoads = 8;                 // loads of units in flight at once
+constexpr uint32_t kStagedBytes = 12 * 1024;       // workgroup memory for the vectors; every WebGPU has 16 KB
 constexpr uint32_t kIntegerPart = 32, kPart = 64;  // bytes of a staged part
 
 constexpr const char* kProducts = R"(
@@ -56,7 +57,7 @@ fn four_sums(thread: u32, v: u32, k: u32) -> vec4f {
 }
 )";
 
-// Sixteen columns as they are.
+// Sixteen columns as f32.
 constexpr const char* kNumbers = R"(
 alias Sixteen = mat4x4f;
 var<workgroup> staged: array<vec4f, VECTORS * STAGED * 4u>;
@@ -95,7 +96,7 @@ fn dot_moved(q: vec4u, by: f32, x: Sixteen) -> f32 {
 }
 )";
 
-// Sixteen columns as bytes: beside them their scale, their sum as they were, and the bytes' own.
+// Sixteen columns as bytes. `numbers` has their scale, the sum of the columns as f32, and the sum of the bytes.
 constexpr const char* kBytes = R"(
 struct Sixteen { q: vec4u, numbers: vec3f }
 var<workgroup> staged: array<vec4u, VECTORS * STAGED>;
@@ -118,7 +119,7 @@ fn stage(i: u32, part: u32, at: u32, columns: u32) {
 fn staged_part(part: u32) -> Sixteen { return Sixteen(staged[part], staged_numbers[part]); }
 fn total_16(x: Sixteen) -> f32 { return x.numbers.y; }
 
-// Of bytes of at most 127.
+// The bytes of q must be at most 127.
 fn dot_u8(q: vec4u, x: Sixteen) -> f32 { return x.numbers.x * dot_16(q, x.q); }
 fn dot_i8(q: vec4u, x: Sixteen) -> f32 { return x.numbers.x * dot_16(q, x.q); }
 fn dot_moved(q: vec4u, by: f32, x: Sixteen) -> f32 { return x.numbers.x * fma(-by, x.numbers.z, dot_16(q, x.q)); }
@@ -142,7 +143,7 @@ fn keep(k: u32, own: f32, thread: u32) {
 constexpr const char* kKeep = R"(
 fn keep(k: u32, own: f32, thread: u32) { sums[thread * KEPT * ROWS_EACH + k] = own; }
 )";
-// A four of which not all is stored is one output's of up to four rows, all of them the same thread's.
+// Stores four elements or fewer. If fewer than four are stored, no other thread writes to the same four words.
 constexpr const char* kStoreFours = R"(
 fn store_some(at: u32, x: vec4f, count: u32) {
   if (count >= 4u) {
@@ -160,16 +161,17 @@ fn store_some(at: u32, x: vec4f, count: u32) {
 
 uint32_t divide_up(uint32_t number, uint32_t by) { return (number + by - 1) / by; }
 
-// The row of the weight that the team's output of that number is made of.
+// WGSL for the weight row from which the team computes its output number `output`.
 std::string row_of(const RowsOf& weight, const std::string& output) {
   return fill(weight.row, {{"output", cat("output + ", output)}});
 }
 
-// Stages the batch's columns: all are on their way before the first has come.
+// WGSL that stages the columns of a batch. All loads are issued before the first result is stored.
 std::string staged(const ProductShape& shape, uint32_t parts, const std::string& x, const std::string& columns) {
   CHECK(shape.vectors == 1 || parts == shape.unit_parts);
   const std::string barrier = "      workgroupBarrier();\n";
-  // `each` are staged of a vector: from where the one `at` is, and its number there.
+  // A vector has `each` staged items. For item `at` of all vectors: the vector to read from, and the item's number in
+  // it.
   const auto from = [&](const std::string& at, uint32_t each) {
     return has_placeholder(x, "vector") ? fill(x, {{"vector", cat("(", at, ") / ", each, "u")}}) : x;
   };
@@ -202,7 +204,7 @@ std::string staged(const ProductShape& shape, uint32_t parts, const std::string&
   return text + barrier;
 }
 
-// A row's unit: the e-th of the lane's, row i of the team's, of weight k.
+// A unit to load: number e of the lane, in row i of the team, of weight k.
 struct Load {
   uint32_t e = 0, i = 0;
   size_t k = 0;
@@ -229,7 +231,7 @@ ProductShape product_shape(const Adapter& adapter, const ProductSize& size) {
          (each() > kMostUnitsEach || size.outputs * shape.lanes / shape.rows_each < kLeastOfAllThreads))
     shape.lanes *= 2;
   const uint32_t threads = in_subgroups ? std::min(kThreadsOfGroup, adapter.workgroup_threads) : 128;
-  const uint32_t least_teams = 4 / shape.rows_each;  // of a vector, whose outputs are whole fours
+  const uint32_t least_teams = 4 / shape.rows_each;  // for each vector, so that its outputs are whole fours
   shape.vectors = std::max(
       std::min({size.vectors, kStagedBytes / unit_bytes / shape.lanes, threads / shape.lanes / least_teams}), 1u);
   const uint32_t most_each = adapter.is_software ? 1 : kStagedBytes / unit_bytes / shape.lanes / shape.vectors;
@@ -289,7 +291,7 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
       }
       return made;
     };
-    // As long as there are rows, so that the loop has no length that it could be unrolled by.
+    // The loop's length depends on the rows, so a compiler cannot unroll it.
     const auto added_rolled = [&] {
       std::string made =
           cat("      for (var e = 0u; e < UNITS_EACH; e++) {\n      let unit = min((batch * UNITS_EACH + e) * "

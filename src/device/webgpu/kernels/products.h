@@ -47,8 +47,8 @@ ProductShape product_shape(const Adapter& adapter, const ProductSize& size);
 //   first_output(block, thread)   of the thread's team, in that block of a workgroup's outputs
 //   first_stored(block, thread)   the first of four outputs that a thread stores, if stores(thread)
 //   vector_of(thread)             of the thread's team
-//   four_sums(thread, v, k)       those, of the v-th vector and weight k
-//   store_some(at, x, count)      the first `count` of them, at most four
+//   four_sums(thread, v, k)       these four outputs, for the v-th vector and weight k
+//   store_some(at, x, count)      stores the first `count` elements of x, at most four
 // `of_row`: the vector is in row_x, from word 0 on, which the kernel fills (ops_rows.cpp); otherwise in memory.
 void use_products(Kernel& kernel, const Adapter& adapter, const ProductShape& shape, bool of_row = false);
 

@@ -55,7 +55,7 @@ const Builtin* find_builtin(std::span<const Builtin> table, std::string_view nam
 
 namespace {
 
-// What a builtin takes on its way, besides what it makes: copies, tables, items beside their keys.
+// The working memory of a builtin, besides its result: copies, tables, items with their keys.
 constexpr uint64_t kWorkingCopies = 4;
 
 Result<Room> charge(Machine& machine, const Builtin& builtin, const Value& self, const Arguments& arguments) {

@@ -12,14 +12,14 @@
 
 namespace sluice::jinja {
 
-// `self` is a filter's input or a method's object. Arguments are bound in order, one for each parameter, undefined
-// where none was given. With the parameters "*" they come as they were written.
+// `self` is a filter's input or a method's object. Arguments are bound in order, one for each parameter; an argument
+// that was not given is undefined. With the parameters "*" arguments are passed as they were written.
 using Body = Result<Value> (*)(Machine& machine, const Value& self, const Arguments& arguments);
 
-// How far a builtin looks at its object and arguments. A call is charged for that.
+// How much of its object and arguments a builtin reads. The call is charged for it.
 enum class Looks : uint8_t {
   at_everything,  // at each byte and item, several times
-  at_little,      // in a time that does not depend on their size, except through operators, which charge for themselves
+  at_little,      // a constant time, except for operators, which charge for themselves
 };
 
 struct Builtin {
@@ -40,7 +40,7 @@ Value function_value(const Builtin& builtin);
 // Readers of bound arguments; `builtin` and `parameter` stand in errors.
 Result<int64_t> integer_or(Machine& machine, const Value& value, int64_t otherwise, std::string_view where);
 Result<std::string> text_or(Machine& machine, const Value& value, std::string_view otherwise, std::string_view where);
-// The text itself, charged as looked at. Anything but a text is an error.
+// The text, charged as if read once. Another kind of value is an error.
 Result<const std::string*> want_text(Machine& machine, const Value& value, std::string_view where);
 bool truth_or(const Value& value, bool otherwise);
 inline bool given(const Value& value) { return !value.is(Kind::undefined) && !value.is(Kind::none); }

@@ -14,7 +14,7 @@ namespace sluice::jinja {
 const Builtin* find_filter(std::string_view name);
 Result<Value> apply_filter(Machine& machine, std::string_view name, const Value& input, const Arguments& arguments);
 
-// The three tables find_filter looks through.
+// The three tables that find_filter searches.
 std::span<const Builtin> text_filters();
 std::span<const Builtin> value_filters();
 std::span<const Builtin> list_filters();

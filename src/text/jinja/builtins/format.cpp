@@ -111,7 +111,7 @@ Result<Value> PercentFormatter::argument(std::string_view name, bool named) {
   return *member;
 }
 
-// The value as its conversion wants it: %s and %r print, %d cuts a float.
+// Converts the value to the kind that the conversion needs: %s and %r print it, %d truncates a float.
 Result<Value> PercentFormatter::converted(Value value, FormatSpec& spec) {
   if (spec.type == 's' || spec.type == 'r') {
     const bool plain = spec.type == 's';

@@ -11,7 +11,7 @@ namespace sluice::jinja {
 
 namespace {
 
-// A test of the value alone, which looks at its kind, not at what it holds: it is charged a step.
+// A test of a value's kind. It does not read the contents, so it is charged one step.
 using Predicate = bool (*)(const Value& value);
 
 bool is_sequence(const Value& v) {

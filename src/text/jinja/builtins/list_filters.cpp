@@ -16,7 +16,7 @@ using Items = std::shared_ptr<const List>;
 
 Result<Value> nothing(Machine& machine) { return machine.list({}, Flavour::generator); }
 
-// What stands before the first `separator`; `rest` is what follows it.
+// Returns the text before the first `separator`, and leaves the text behind it in `rest`.
 std::string_view take_part(std::string_view& rest, char separator) {
   const std::string_view part = rest.substr(0, rest.find(separator));
   rest.remove_prefix(std::min(part.size() + 1, rest.size()));
@@ -35,7 +35,7 @@ Result<Value> element_at(Machine& machine, Value item, std::string_view path, co
   return item;
 }
 
-// "address.city" or 0: the element of the element. Nothing given is the item itself.
+// Follows a path such as "address.city" or 0 into the item. Without a path, returns the item.
 Result<Value> element(Machine& machine, Value item, const Value& path, const Value& otherwise = {}) {
   if (!given(path)) return item;
   if (path.is_integral()) return get_item(machine, item, path);
@@ -70,11 +70,11 @@ struct Keyed {
   Value item;
 };
 
-// Entries grow to at most twice as many as there are, and merging has two of them; then the items follow.
+// Room for a vector that grows to twice its entries, for the second vector that merging needs, and for the items.
 Result<Room> room_to_sort(Machine& machine, size_t count) { return machine.room(3 * count * sizeof(Keyed)); }
 
-// A stable merge sort. Once two keys have no order the comparison stops saying anything sensible, which merging takes
-// where std::sort would not; the sort fails at its end.
+// A stable merge sort. If two keys have no order, further comparisons mean nothing and the sort fails at its end.
+// Merging is safe with such comparisons, std::sort is not.
 Result<std::vector<Value>> sorted(Machine& machine, std::vector<Keyed> entries, bool reverse) {
   Status status;
   const auto before = [&](const Keyed& a, const Keyed& b) {
@@ -258,7 +258,7 @@ Result<Value> join(Machine& machine, const Value& input, const Arguments& argume
   return out.take();
 }
 
-// The arguments without the first ones by position.
+// The arguments without the first `first` positional ones.
 Result<Arguments> arguments_from(Machine& machine, const Arguments& all, size_t first) {
   Arguments out;
   uint64_t bytes = (all.positional.size() - first) * sizeof(Value);
@@ -296,8 +296,8 @@ Result<Value> map(Machine& machine, const Value& input, const Arguments& argumen
   return out.take(Flavour::generator);
 }
 
-// select, reject: items the test holds for; selectattr, rejectattr: whose attribute it holds for. Without a test,
-// truth.
+// select and reject test the items; selectattr and rejectattr test an attribute of each item. Without a test, truth
+// counts.
 template <bool wanted, bool by_attribute>
 Result<Value> select(Machine& machine, const Value& input, const Arguments& arguments) {
   constexpr size_t kTest = by_attribute ? 1 : 0;
@@ -320,7 +320,7 @@ Result<Value> select(Machine& machine, const Value& input, const Arguments& argu
   return out.take(Flavour::generator);
 }
 
-// batch(n): lists of n items; slice(n): n lists as even as can be. Both may fill up the short ones.
+// batch(n) makes lists of n items; slice(n) makes n lists of nearly equal length. Both can fill up short lists.
 Result<Value> batch(Machine& machine, const Value& input, const Arguments& arguments) {
   TRY(const Items items, items_of(machine, input));
   TRY(const int64_t size, integer_or(machine, arguments.positional[0], 0, "batch"));

@@ -16,7 +16,7 @@ std::string float_text(double value) {
 
 namespace {
 
-// Characters repr() shows as they are: not controls, separators (save the space), unassigned ones.
+// Characters that repr() shows unchanged: all but controls, separators (except the space) and unassigned ones.
 bool is_printable(uint32_t c) {
   const Category kind = category(c);
   return c == ' ' || (kind != Category::other && kind != Category::zs && kind != Category::zl && kind != Category::zp);
@@ -28,7 +28,7 @@ std::string escaped(uint32_t c) {
   return digits;
 }
 
-// What stands for a character between quotes of the kind `mark`; empty where it stands for itself.
+// The escape of a character between quotes of the kind `mark`; empty if it needs none.
 std::string quoted(std::string_view text, const Decoded& c, char mark) {
   if (text[0] == '\n') return "\\n";
   if (text[0] == '\r') return "\\r";
@@ -43,7 +43,7 @@ Status quote(Writer& out, std::string_view text) {
   const bool single = text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
   const std::string_view mark = single ? "'" : "\"";
   TRY_STATUS(out.add(mark));
-  size_t plain = 0;  // bytes that stand for themselves and are not written yet
+  size_t plain = 0;  // bytes without escapes that are not written yet
   while (plain < text.size()) {
     const std::string_view rest = text.substr(plain);
     const Decoded c = decode_utf8(rest);

@@ -16,7 +16,7 @@ std::string unit(uint32_t value) {
   return digits;
 }
 
-// What stands for a character in a JSON string; empty where it stands for itself.
+// The escape of a character in a JSON string; empty if it needs none.
 std::string escaped(uint32_t c, bool ensure_ascii) {
   switch (c) {
     case '"': return "\\\"";
@@ -35,7 +35,7 @@ std::string escaped(uint32_t c, bool ensure_ascii) {
 
 Status quote(Writer& out, std::string_view text, bool ensure_ascii) {
   TRY_STATUS(out.add("\""));
-  size_t plain = 0;  // bytes that stand for themselves and are not written yet
+  size_t plain = 0;  // bytes without escapes that are not written yet
   while (plain < text.size()) {
     const std::string_view rest = text.substr(plain);
     const Decoded c = decode_utf8(rest);

@@ -9,7 +9,7 @@ namespace sluice::jinja {
 
 namespace {
 
-// Most text is ASCII, of which nothing need be looked up.
+// Most text is ASCII, which needs no table.
 bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 Decoded decode(std::string_view text) {
   return is_ascii(text[0]) ? Decoded{static_cast<unsigned char>(text[0]), 1} : decode_utf8(text);
@@ -73,7 +73,7 @@ std::string_view strip(std::string_view text, Side side) { return strip_if(text,
 
 namespace {
 
-// Which characters are in a set, each found in a time that does not depend on how many there are.
+// A set of characters with constant look-up time.
 class CharacterSet {
  public:
   explicit CharacterSet(std::string_view set) {
@@ -89,7 +89,7 @@ class CharacterSet {
   }
 
  private:
-  // Bytes that are no character come before all of those, at their own value and above ASCII.
+  // A byte outside any character has its own value, which is below all characters beyond ASCII.
   static uint32_t number_of(std::string_view text) {
     const Decoded c = decode_utf8(text);
     return c.bytes == 0          ? static_cast<unsigned char>(text[0])
@@ -176,7 +176,7 @@ Status split_lines(std::string_view text, bool keep_ends, const Sink& sink) {
 
 namespace {
 
-// Each character through `change(code point, the one before)`; bytes that are no character stay.
+// Replaces each character by `change(code point, previous code point)`. Bytes outside any character stay.
 template <class Change>
 std::string map_characters(std::string_view text, Change change) {
   std::string out;

@@ -1,6 +1,6 @@
 // Python's string operations on UTF-8, by characters (code points). A byte outside any character counts as one.
-// Each takes linear time and returns at most three times its input, so the charge for the call of a builtin (machine.h)
-// covers it. Operations that make more write to a Writer or, part by part, to a Sink.
+// Each takes linear time and returns at most three times its input, so the charge for a builtin's call (machine.h)
+// covers it. Operations with larger results write to a Writer or, part by part, to a Sink.
 #pragma once
 
 #include <cstdint>

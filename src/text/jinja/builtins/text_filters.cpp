@@ -13,7 +13,7 @@ namespace {
 
 bool is_safe(const Value& input) { return input.is(Kind::text) && input.as_text().safe; }
 
-// What the filter works on is the input printed; markup stays markup.
+// Applies `change` to the input as text. Markup stays markup.
 template <std::string (*change)(std::string_view)>
 Result<Value> changed(Machine& machine, const Value& input, const Arguments&) {
   TRY(const Value text, to_text(machine, input));

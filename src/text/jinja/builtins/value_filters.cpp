@@ -14,7 +14,7 @@ namespace sluice::jinja {
 
 namespace {
 
-// The default where the input is undefined; where "boolean" is set, also where it is false.
+// The default if the input is undefined, or, with the argument "boolean", if it is false.
 Result<Value> or_default(Machine& machine, const Value& input, const Arguments& arguments) {
   const bool empty = input.is(Kind::undefined) || (truth_or(arguments.positional[1], false) && !input.truthy());
   if (!empty) return input;
@@ -63,7 +63,7 @@ Result<Value> json_of(Machine& machine, const Value& input, const Arguments& arg
 
 Result<Value> from_json(Machine& machine, const Value& input, const Arguments&) {
   TRY(const std::string* text, want_text(machine, input, "from_json"));
-  // A document is some tens of times the text that says it.
+  // A parsed document takes some tens of times the memory of its text.
   TRY(const Room room, machine.room(uint64_t{text->size()} * 64));
   TRY_STATUS(machine.look(uint64_t{text->size()} * 8));
   const Result<Json> json = parse_json(*text, "from_json");
@@ -71,7 +71,8 @@ Result<Value> from_json(Machine& machine, const Value& input, const Arguments&) 
   return to_value(*json, &machine);
 }
 
-// What int() and float() read: without blanks around it, and empty, which is no number, where it is longer than any.
+// The text that int() and float() parse: without blanks around it. A text that is longer than any number becomes empty,
+// which is not a number.
 std::string_view number_text(std::string_view text) {
   constexpr size_t kMostDigits = 1000;
   const std::string_view digits = strip(text, Side::both);

@@ -11,7 +11,7 @@ namespace sluice::jinja {
 
 namespace {
 
-// Line ends become \n, and one at the very end goes.
+// Line ends become \n, and one line end at the end of the text is dropped.
 std::string normalize_lines(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -50,7 +50,7 @@ class Lexer {
     return tokens_.back();
   }
 
-  // Leaves out the first `bytes` of what is to come, counting their lines.
+  // Skips `bytes` of the remaining text and counts their lines.
   void skip(size_t bytes) {
     const std::string_view gone = rest_.substr(0, bytes);
     line_ += static_cast<int>(std::count(gone.begin(), gone.end(), '\n'));
@@ -84,7 +84,7 @@ class Lexer {
   std::vector<Token> tokens_;
   std::string open_;  // brackets to be closed in this tag
   int line_ = 1;
-  bool line_starts_ = true;  // what was read last ended with a newline
+  bool line_starts_ = true;  // the last character that was read is a newline
 };
 
 size_t Lexer::find_tag() const {
@@ -126,7 +126,7 @@ Status Lexer::data_and_tag() {
   return kind == '{' ? inside_tag(TokenKind::output_end, "}}") : inside_tag(TokenKind::block_end, "%}");
 }
 
-// What follows the closing mark of a block or comment: "-" drops all white space, "+" nothing, else one newline goes.
+// Drops white space behind a block or comment: all of it after "-", nothing after "+", else one newline.
 void Lexer::after_block(bool minus, bool plus) {
   if (minus)
     skip_blanks();

@@ -1,4 +1,4 @@
-// Strings and numbers in a template: Python's literals, as jinja2's lexer takes them.
+// Strings and numbers in a template: Python's literals, as jinja2's lexer reads them.
 #pragma once
 
 #include <cstdint>

@@ -21,9 +21,10 @@ class Parser {
   }
 
  private:
-  // Up to a tag whose name is among `ends`, which is next then; up to the end of the template when there are none.
+  // Parses up to a tag whose name is among `ends`, and leaves that tag as the next token. With no `ends`, parses up to
+  // the end of the template.
   Result<Block> block(Names ends);
-  // The same, with the closing tag taken whole; `of` opens the block, for the error when it never ends.
+  // The same, and consumes the closing tag. `of` is the tag that opened the block, for the error if it never ends.
   Result<Block> body(std::string_view of, int line, std::string_view end);
   // After the opening tag's %}.
   Result<Block> block_of(std::string_view of, int line, Names ends);
@@ -300,7 +301,7 @@ Result<Statement> Parser::with() {
   return statement(line, std::move(node));
 }
 
-// Prints its body; what is set inside stays inside, as in "with".
+// Prints its body. Variables that are set inside are gone behind it, as in "with".
 Result<Statement> Parser::generation() {
   const int line = tokens_.take().line;
   With node;

@@ -1,4 +1,4 @@
-// The parser's view of the tokens: what is next, and sentences about what should have been.
+// The parser's view of the tokens: the next token, and errors about an unexpected token.
 #pragma once
 
 #include <string>
