@@ -100,7 +100,8 @@ class Model {
   // with one sentence when the picture or sound cannot be prepared.
   Result<TowerInputs> prepare(const Picture& picture, const PictureOptions& options = {}) const;
   Result<TowerInputs> prepare(const Sound& sound) const;
-  // Prepares consecutive frames of a film for one step of the tower: film_frames() of them, or fewer at the film's end.
+  // Prepares consecutive frames of a film for one step of the tower: film_rules().frames_per_step of them, or fewer at
+  // the film's end.
   Result<TowerInputs> prepare(std::span<const Picture> frames, const FilmOptions& options) const;
   const FilmRules& film_rules() const;  // the model must have a vision tower
   // The model must have that tower.
