@@ -16,15 +16,22 @@ void shorten_context(const Model& model, EngineOptions& options) {
   if (options.context == 0) options.context = std::min(model.facts().context_length, kStreamedContext);
 }
 
-// Sizes that the options leave open become those that fit.
+// Sizes that the options leave open become those that fit. `note`: why pictures and sounds have no room.
 Status fit(const Model& model, const Device& device, const Budget& budget, const MemoryBound& bound,
-           EngineOptions& options) {
+           EngineOptions& options, std::string& note) {
   if (bound.by == MemoryBound::By::nobody) return {};
   const auto plan_it = [&] { return plan_memory(model, weight_files(model), device, budget, bound.bytes, options); };
   Result<MemoryPlan> plan = plan_it();
   if (plan && plan->streams() && options.context == 0) {
     shorten_context(model, options);
     plan = plan_it();
+  }
+  if (!options.media.empty() && options.media_may_lack_room) {
+    if (const Status fits = plan ? check_room(*plan, bound) : Status(plan.error()); !fits) {
+      note = cat("pictures and sounds have no room: ", fits.error().text);
+      options.media.clear();
+      return fit(model, device, budget, bound, options, note);
+    }
   }
   if (bound.strict()) {
     if (!plan) return plan.error();
@@ -74,16 +81,21 @@ Result<StoreSettings> settings_of(const ModelFiles& files, const Model& model) {
 }
 
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,
-                                            const MemoryBounds& bounds, EngineOptions options) {
+                                            const MemoryBounds& bounds, EngineOptions options,
+                                            std::string* media_note) {
+  std::string note;
   const Domain domain = device.info().memory;
   options.lease_rows = bounds.lease_rows;
-  if (options.experts.bytes == 0)
-    TRY_STATUS(fit(model, device, budget, bounds.of(domain), options));
-  else
+  if (options.experts.bytes == 0) {
+    TRY_STATUS(fit(model, device, budget, bounds.of(domain), options, note));
+  } else {
     shorten_context(model, options);
+    if (options.media_may_lack_room) options.media.clear();
+  }
   if (domain == Domain::host) options.experts.bytes = std::min(options.experts.bytes, bounds.most_expert_bytes);
   // While a weight is packed behind answers its stored form is read, too, and a large head would stand twice.
   if (bounds.host.strict() && options.repack == Repack::behind) options.repack = Repack::first;
+  if (media_note != nullptr) *media_note = std::move(note);
   return Engine::create(model, device, budget, options);
 }
 
@@ -94,7 +106,7 @@ Result<std::unique_ptr<ChatModel>> open_chat_model(const ChatModelRequest& reque
   TRY(StoreSettings settings, settings_of(request.files, model));
   auto opened = std::make_unique<ChatModel>(ChatModel{std::move(model), std::move(text), std::move(settings)});
   TRY(EngineOptions options, request.options(*opened));
-  TRY(opened->engine, open_engine(opened->model, device, budget, bounds, std::move(options)));
+  TRY(opened->engine, open_engine(opened->model, device, budget, bounds, std::move(options), &opened->media_note));
   return opened;
 }
 

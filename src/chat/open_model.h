@@ -25,6 +25,7 @@ struct ChatModel {
   TextParts text;
   StoreSettings settings;               // those of the model's files and its store
   std::unique_ptr<Engine> engine = {};  // set when open_chat_model() has returned
+  std::string media_note = {};          // as open_engine() sets it
 };
 
 struct ChatModelRequest {
@@ -51,8 +52,10 @@ Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory
 Result<Model> open_model(const ModelFiles& files, bool draft_head, std::shared_ptr<ContentsMemory> memory = nullptr);
 Result<StoreSettings> settings_of(const ModelFiles& files, const Model& model);
 // Experts that find no room are read as they are chosen: within a strict bound, or if the plan says that the host's
-// memory holds everything but experts. The budget must have its reserve by then.
+// memory holds everything but experts. The budget must have its reserve by then. `media_note`: one sentence if
+// EngineOptions::media found no room, which it may lack; else "".
 Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, Budget& budget,
-                                            const MemoryBounds& bounds, EngineOptions options);
+                                            const MemoryBounds& bounds, EngineOptions options,
+                                            std::string* media_note = nullptr);
 
 }  // namespace sluice

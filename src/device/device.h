@@ -35,8 +35,9 @@ struct DeviceInfo {
   uint64_t memory_bytes = 0;     // of the device's own memory; 0: unknown
   bool shares_memory = false;    // the device's memory is part of the host's
   bool classes_bit_equal =
-      false;                  // prompt and decode rows give the same bits, so prefixes match whatever their classes
-  bool expert_slots = false;  // plan() takes PlanRequest::expert_slots
+      false;                     // prompt and decode rows give the same bits, so prefixes match whatever their classes
+  bool expert_slots = false;     // plan() takes PlanRequest::expert_slots
+  bool plays_in_pieces = false;  // poll() computes steps that were started with StartOptions::in_pieces
   // Ops that the device lacks on purpose, and "linear.adapter" if it lacks that operand. plan() refuses a program with
   // one of them.
   std::vector<std::string> missing{};
@@ -127,6 +128,9 @@ struct Completion {
 struct StartOptions {
   bool find_non_finite = false;  // check every op's result; slower
   bool guess_experts = false;    // play the program's guesses and report them
+  // On a device that computes within start(): each poll() computes one piece of the step, so that the caller's other
+  // work goes on between them. Nothing else of the runner is used until the step is done. Pieces change no bit.
+  bool in_pieces = false;
 };
 
 // Gate, up and down.

@@ -17,16 +17,24 @@ std::array<int64_t, kCoordinates> place_in_grid(const GridRun& run, uint32_t row
 
 }  // namespace
 
-std::vector<GridRun> grid_runs(std::span<const HistoryToken> history) {
-  std::vector<GridRun> runs;
-  for (size_t at = 0; at < history.size(); ++at) {
-    const std::array<uint16_t, kCoordinates>& grid = history[at].media.shape.grid;
+void GridRuns::extend(std::span<const HistoryToken> history) {
+  CHECK(history.size() >= length_);
+  for (; length_ < history.size(); ++length_) {
+    const std::array<uint16_t, kCoordinates>& grid = history[length_].media.shape.grid;
     if (std::ranges::find(grid, 0) != grid.end()) continue;
-    if (runs.empty() || runs.back().at + runs.back().rows != at || !is_inside_media(history, at))
-      runs.push_back({.at = static_cast<uint32_t>(at), .grid = {grid[0], grid[1], grid[2]}});
-    ++runs.back().rows;
+    if (runs_.empty() || runs_.back().at + runs_.back().rows != length_ || !is_inside_media(history, length_))
+      runs_.push_back({.at = static_cast<uint32_t>(length_), .grid = {grid[0], grid[1], grid[2]}});
+    ++runs_.back().rows;
   }
-  return runs;
+}
+
+void GridRuns::truncate(size_t length) {
+  while (!runs_.empty() && runs_.back().at >= length) runs_.pop_back();
+  if (!runs_.empty()) {
+    GridRun& last = runs_.back();
+    last.rows = static_cast<uint32_t>(std::min<size_t>(last.rows, length - last.at));
+  }
+  length_ = std::min(length_, length);
 }
 
 void fill_coordinates(std::span<const GridRun> runs, uint32_t begin, uint32_t end, std::span<int32_t> into) {

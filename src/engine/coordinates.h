@@ -29,8 +29,22 @@ struct GridRun {
   std::array<uint32_t, kCoordinates> grid{};  // time, height and width in rows
 };
 
-// Of a history, those whose rows count by time, height and width.
-std::vector<GridRun> grid_runs(std::span<const HistoryToken> history);
+// The runs of a history whose rows count by time, height and width. A history grows by a token a step, so the runs of
+// the elements before it are kept.
+class GridRuns {
+ public:
+  // Adds the elements behind those that were added before. `history` begins with the latter.
+  void extend(std::span<const HistoryToken> history);
+  // The history was cut to its first `length` elements.
+  void truncate(size_t length);
+
+  const std::vector<GridRun>& list() const { return runs_; }
+  size_t length() const { return length_; }  // elements that were added
+
+ private:
+  std::vector<GridRun> runs_;
+  size_t length_ = 0;
+};
 
 // The coordinates of positions [begin, end), three for each. Runs are ascending and apart; their grids have no zero.
 void fill_coordinates(std::span<const GridRun> runs, uint32_t begin, uint32_t end, std::span<int32_t> into);

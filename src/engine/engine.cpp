@@ -122,7 +122,7 @@ ComputedBy EngineImpl::computed_by() const {
 }
 
 Status EngineImpl::reserve_buffers() {
-  const uint64_t bytes = step_.words().size_bytes() + results_.size() * sizeof(SampleResult);
+  const uint64_t bytes = step_bytes(*model_, placed_.layout.maxima);
   TRY(Reservation reservation, budget_->reserve(Domain::host, Purpose::staging, bytes));
   reserved_.push_back(std::move(reservation));
   return {};
@@ -297,7 +297,7 @@ void EngineImpl::forget_sequence(SequenceId sequence) {
 void EngineImpl::fail(Job& job, Error why) {
   CachedHistory& text = board_.sequence_of(job).text;
   cache_.resume(text, job.history_before);
-  text.history.resize(job.history_before);
+  text.truncate(job.history_before);
   job.progress.failure = std::move(why);
   finish(job, Finish::failed);
 }

@@ -12,12 +12,12 @@ Result<SequenceId> EngineImpl::fork(SequenceId sequence) {
 
 Status EngineImpl::truncate(SequenceId sequence, size_t tokens) {
   TRY(OpenSequence * open, board_.idle_sequence(sequence));
-  History& history = open->text.history;
-  if (tokens > history.size())
-    return error(ErrorKind::invalid, "sequence ", sequence, ": has ", history.size(), " tokens: cannot keep ", tokens);
+  const size_t length = open->text.history.size();
+  if (tokens > length)
+    return error(ErrorKind::invalid, "sequence ", sequence, ": has ", length, " tokens: cannot keep ", tokens);
   // At once, so that the pages behind are freed.
   cache_.resume(open->text, static_cast<uint32_t>(tokens));
-  history.resize(tokens);
+  open->text.truncate(tokens);
   std::erase_if(open->boundaries, [&](uint32_t boundary) { return boundary > tokens; });
   return {};
 }

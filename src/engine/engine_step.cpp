@@ -164,7 +164,8 @@ FlightPart EngineImpl::flight_part(const Job& job, const Portion& portion) {
 
 StepPart EngineImpl::step_part(const FlightPart& part) {
   const Job& job = board_.jobs.at(part.job);
-  const CachedHistory& text = board_.sequence_of(job).text;
+  CachedHistory& text = board_.sequence_of(job).text;
+  if (ports_.coordinates) text.grids.extend(text.history);
   StepPart step{.sequence = &text,
                 .drafts = part.guesses,
                 .begin = part.portion.begin,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/files/read_queue.h"
 #include "base/result.h"
 #include "device/device.h"
@@ -62,6 +63,9 @@ struct EngineOptions {
   uint64_t cache_positions = 0;   // of all sequences and snapshots together; 0: context x sequences, or as many as fit
   StateStore* states = nullptr;   // states of earlier runs, or null; outlives the engine
   DraftOptions draft = {};
+  // What towers and their pictures and sounds will take (plan/tower_room.h): the sizes above leave room for it.
+  std::vector<MemoryLine> media = {};
+  bool media_may_lack_room = false;  // a model is opened even where there is no room for `media`
   ExpertOptions experts = {};
   bool lease_rows = false;  // table rows are read from the file when tokens name them; recently used ones are kept
 };

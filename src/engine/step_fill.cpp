@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "engine/coordinates.h"
 
 namespace sluice {
 namespace {
@@ -46,9 +45,9 @@ void fill_last(std::span<int32_t> last, const StepPart& part) {
 
 // Time, height and width of each row; drafts go on as text.
 void fill_places(std::span<int32_t> places, const StepPart& part) {
-  const std::span<const HistoryToken> history = part.sequence->history;
-  const std::vector<GridRun> runs = grid_runs(history.first(std::min<size_t>(history.size(), part.end)));
-  fill_coordinates(runs, part.begin, part.end, places.first(size_t{part.end - part.begin} * kCoordinates));
+  const GridRuns& grids = part.sequence->grids;
+  CHECK(grids.length() == part.sequence->history.size());
+  fill_coordinates(grids.list(), part.begin, part.end, places.first(size_t{part.end - part.begin} * kCoordinates));
 }
 
 void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, const Cursor& at) {

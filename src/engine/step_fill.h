@@ -29,7 +29,7 @@ std::vector<RowSampling> row_samplings(const SamplingSettings& settings, uint32_
 
 // Rows [begin, end) of a sequence whose pages are provided. Rows behind its history are drafts.
 struct StepPart {
-  const CachedHistory* sequence = nullptr;
+  const CachedHistory* sequence = nullptr;  // with the grids of its whole history, for a program with coordinates
   std::span<const int32_t> drafts = {};
   uint32_t begin = 0;
   uint32_t end = 0;

@@ -100,7 +100,7 @@ Result<std::vector<float>> rows_of(const TowerModel& model, const TowerInputs& i
       TRY_STATUS(*ended);
       return rows;
     }
-    wait_a_moment();
+    if (!tower->computes_in_poll()) wait_a_moment();
   }
 }
 
@@ -165,6 +165,7 @@ Result<Trace> trace_shown(const Program& program, const WeightSource& weights, D
       media[one.span.at + row] = one.rows.data() + row * (one.rows.size() / one.span.rows);
     }
   }
+  text.grids.extend(text.history);
   std::vector<PageCopy> copies;
   CHECK(cache.provide(text, rows, 1, copies));
   StepPart part{.sequence = &text, .begin = 0, .end = rows};

@@ -69,6 +69,8 @@ struct GgufOutline {
 };
 // `config` is a Hugging Face checkpoint with config.json only. Its weights count as bf16.
 Result<GgufOutline> outline_gguf(const Checkpoint& config, const Mix& mix);
+// The same for export_projector().
+Result<GgufOutline> outline_projector(const Checkpoint& config);
 
 // Writes a tensor's rows in order, in pieces of about 1 MiB, so that no tensor must fit into memory. Rows are copied
 // if the format stays; otherwise the pool's threads decode and encode them. The bytes do not depend on the number of

@@ -17,12 +17,14 @@ constexpr uint32_t kQuantization = 2;  // general.quantization_version
 constexpr std::string_view kAlwaysF32[] = {"position_embd", "patch_embd", "conv1d", "conv_dw"};
 constexpr std::string_view kBehindConvolutions = "a.input_projection";
 
+bool is_always_f32(const std::string& name, const std::vector<int64_t>& shape) {
+  return shape.size() != 2 || starts_with(name, kBehindConvolutions) ||
+         std::ranges::any_of(kAlwaysF32, [&](std::string_view part) { return name.find(part) != std::string::npos; });
+}
+
 Format format_of(const std::string& name, const std::vector<int64_t>& shape, const TensorSource& tensor) {
-  const bool is_f32 =
-      shape.size() != 2 || starts_with(name, kBehindConvolutions) ||
-      std::ranges::any_of(kAlwaysF32, [&](std::string_view part) { return name.find(part) != std::string::npos; });
   const bool is_plain = tensor.parts.empty() && (tensor.format == Format::f32 || tensor.format == Format::f16);
-  if (is_f32) return Format::f32;
+  if (is_always_f32(name, shape)) return Format::f32;
   return is_plain ? tensor.format : Format::bf16;
 }
 
@@ -75,8 +77,25 @@ void add_tensors(const BoundWeights& weights, const std::vector<ProjectorTensor>
   }
 }
 
+// As add_tensors() has them.
+void outline_tensors(const FamilyProgram& tower, std::vector<OutlinedTensor>& to) {
+  for (const WeightRow& row : tower.weights.rows()) {
+    bool is_replaced = false;
+    for (const ProjectorTensor& tensor : tower.projector.tensors) {
+      if (tensor.weight != row.name) continue;
+      to.push_back({tensor.name, tensor.shape, Format::f32, row, {}});
+      is_replaced = true;
+    }
+    if (is_replaced || row.optional || row.hugging_face.empty() || row.gguf.empty()) continue;
+    const SourceName& name = row.gguf.front();
+    const std::vector<int64_t> shape = stored_shape(row.shape, name);
+    to.push_back({name.name, shape, is_always_f32(name.name, shape) ? Format::f32 : Format::bf16, row, {}});
+  }
+}
+
 // general.file_type: the format of the matrices.
-uint32_t file_type_of(const std::vector<ExportTensor>& tensors) {
+template <class Tensor>
+uint32_t file_type_of(const std::vector<Tensor>& tensors) {
   const auto matrix = std::ranges::find_if(tensors, [](const auto& one) { return one.format != Format::f32; });
   return *file_type_by_name(format_name(matrix == tensors.end() ? Format::f32 : matrix->format));
 }
@@ -99,6 +118,20 @@ Result<std::vector<const FamilyProgram*>> towers_of(const Model& model) {
   return towers;
 }
 
+std::vector<GgufMetadata::Entry> keys_of(const std::string& name, uint32_t file_type,
+                                         const std::vector<const FamilyProgram*>& towers) {
+  std::vector<GgufMetadata::Entry> keys = {{"general.architecture", std::string("clip")},
+                                           {"general.type", std::string("mmproj")},
+                                           {"general.name", name},
+                                           {"general.file_type", file_type},
+                                           {"general.quantization_version", kQuantization}};
+  for (const FamilyProgram* tower : towers) {
+    keys.push_back({cat("clip.has_", tower->kind == ProgramKind::vision ? "vision" : "audio", "_encoder"), true});
+    std::ranges::copy(tower->projector.keys, std::back_inserter(keys));
+  }
+  return keys;
+}
+
 }  // namespace
 
 Result<GgufExport> export_projector(const Model& model) {
@@ -106,15 +139,24 @@ Result<GgufExport> export_projector(const Model& model) {
   GgufExport out;
   for (const FamilyProgram* tower : towers)
     add_tensors(model.own_weights(tower->kind), tower->projector.tensors, out.tensors);
-  out.keys = {{"general.architecture", std::string("clip")},
-              {"general.type", std::string("mmproj")},
-              {"general.name", model.facts().name},
-              {"general.file_type", file_type_of(out.tensors)},
-              {"general.quantization_version", kQuantization}};
-  for (const FamilyProgram* tower : towers) {
-    out.keys.push_back({cat("clip.has_", tower->kind == ProgramKind::vision ? "vision" : "audio", "_encoder"), true});
-    std::ranges::copy(tower->projector.keys, std::back_inserter(out.keys));
+  out.keys = keys_of(model.facts().name, file_type_of(out.tensors), towers);
+  return out;
+}
+
+Result<GgufOutline> outline_projector(const Checkpoint& config) {
+  CHECK(config.dialect() == Dialect::hugging_face && config.tensors().empty());
+  TRY(const Family* family, find_family(config));
+  TRY(const SourceNames none, SourceNames::read(config, {}));
+  TRY(const FamilyModel model, family->read(config, none));
+  std::vector<const FamilyProgram*> towers;
+  GgufOutline out;
+  for (const FamilyProgram& program : model.programs) {
+    if (!is_tower(program.kind)) continue;
+    if (program.problem) return *program.problem;
+    towers.push_back(&program);
+    outline_tensors(program, out.tensors);
   }
+  out.keys = keys_of(config.path(), file_type_of(out.tensors), towers);
   return out;
 }
 

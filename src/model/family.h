@@ -59,6 +59,7 @@ struct FamilyProgram {
   // Prepares consecutive frames of a film for one step of the tower, at most `film.frames_per_step` of them.
   std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
   FilmRules film = {};
+  std::function<uint32_t(const PictureOptions&)> most_rows = {};  // of the largest picture, or of the longest sound
   TowerTokens tokens = {};
   ProjectorPart projector = {};
   bool sees_ahead = false;  // a row sees later rows of its picture, if the text program has the input "last"

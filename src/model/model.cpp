@@ -179,6 +179,11 @@ const FilmRules& Model::film_rules() const {
   return data_->find(ProgramKind::vision)->program->film;
 }
 
+uint32_t Model::most_rows(ProgramKind kind, const PictureOptions& options) const {
+  CHECK(has(kind));
+  return data_->find(kind)->program->most_rows(options);
+}
+
 const TowerTokens& Model::tower_tokens(ProgramKind kind) const {
   CHECK(has(kind));
   return data_->find(kind)->program->tokens;

@@ -104,6 +104,8 @@ class Model {
   // the film's end.
   Result<TowerInputs> prepare(std::span<const Picture> frames, const FilmOptions& options) const;
   const FilmRules& film_rules() const;  // the model must have a vision tower
+  // Rows of the largest picture with these options, or of the longest sound. The model must have that tower.
+  uint32_t most_rows(ProgramKind kind, const PictureOptions& options = {}) const;
   // The model must have that tower.
   const TowerTokens& tower_tokens(ProgramKind kind) const;
   bool sees_ahead(ProgramKind kind) const;

@@ -17,6 +17,26 @@ constexpr const char* kGemma4 = R"({
     "full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1e6, "rope_type": "proportional"},
     "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"}}})";
 
+constexpr const char* kGemma4Towers = R"({
+  "vision_config": {
+    "hidden_activation": "gelu_pytorch_tanh", "num_hidden_layers": 16, "hidden_size": 768, "intermediate_size": 3072,
+    "num_attention_heads": 12, "head_dim": 64, "patch_size": 16, "pooling_kernel_size": 3,
+    "position_embedding_size": 10240, "rms_norm_eps": 1e-6},
+  "audio_config": {
+    "hidden_act": "silu", "num_hidden_layers": 12, "hidden_size": 1024, "num_attention_heads": 8,
+    "attention_chunk_size": 12, "attention_context_left": 13, "attention_context_right": 0, "conv_kernel_size": 5,
+    "attention_logit_cap": 50.0, "gradient_clipping": 1e10, "residual_weight": 0.5, "output_proj_dims": 1536,
+    "subsampling_conv_channels": [128, 32], "rms_norm_eps": 1e-6}})";
+
+// That of the sizes from 9B on.
+constexpr const char* kQwen35Towers = R"({
+  "vision_config": {
+    "hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "num_heads": 16,
+    "num_position_embeddings": 2304, "in_channels": 3, "patch_size": 16, "spatial_merge_size": 2,
+    "temporal_patch_size": 2, "deepstack_visual_indexes": []},
+  "vision_start_token_id": 248053, "vision_end_token_id": 248054, "image_token_id": 248056,
+  "video_token_id": 248057})";
+
 constexpr const char* kQwen35 = R"({
   "model_type": "qwen3_5_text", "vocab_size": 248320, "max_position_embeddings": 262144, "head_dim": 256,
   "rms_norm_eps": 1e-6, "hidden_act": "silu", "full_attention_interval": 4, "eos_token_id": 248044,
@@ -51,22 +71,24 @@ constexpr const char* kQwen36Dense27b = R"({
   "hidden_size": 5120, "intermediate_size": 17408, "num_hidden_layers": 64, "num_attention_heads": 24,
   "num_key_value_heads": 4, "linear_num_value_heads": 48, "tie_word_embeddings": false})";
 
-constexpr ModelShape gemma4(const char* name, uint32_t full_every, const char* own) {
-  return {name, kGemma4, own, full_every, "gemma4", "gemma4"};
+constexpr ModelShape gemma4(const char* name, uint32_t full_every, const char* own, const char* towers = "{}") {
+  return {name, kGemma4, own, full_every, "gemma4", "gemma4", towers};
 }
-constexpr ModelShape qwen(const char* name, const char* family, const char* own) {
-  return {name, family, own, 0, "gpt2", "qwen35"};
+constexpr ModelShape qwen(const char* name, const char* family, const char* own, const char* towers = "{}") {
+  return {name, family, own, 0, "gpt2", "qwen35", towers};
 }
 
 constexpr ModelShape kShapes[] = {
     gemma4("gemma4-e2b", 5, R"({
       "hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 35, "num_attention_heads": 8,
       "num_key_value_heads": 1, "sliding_window": 512, "num_kv_shared_layers": 20, "hidden_size_per_layer_input": 256,
-      "use_double_wide_mlp": true})"),
+      "use_double_wide_mlp": true})",
+           kGemma4Towers),
     gemma4("gemma4-e4b", 6, R"({
       "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 42, "num_attention_heads": 8,
       "num_key_value_heads": 2, "sliding_window": 512, "num_kv_shared_layers": 18,
-      "hidden_size_per_layer_input": 256})"),
+      "hidden_size_per_layer_input": 256})",
+           kGemma4Towers),
     gemma4("gemma4-12b", 6, R"({
       "hidden_size": 3840, "intermediate_size": 15360, "num_hidden_layers": 48, "num_attention_heads": 16,
       "num_key_value_heads": 8, "num_global_key_value_heads": 1, "attention_k_eq_v": true, "sliding_window": 1024,
@@ -91,11 +113,12 @@ constexpr ModelShape kShapes[] = {
       "num_key_value_heads": 4, "linear_num_value_heads": 32, "tie_word_embeddings": true})"),
     qwen("qwen3.5-9b", kQwen35, R"({
       "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 32, "num_attention_heads": 16,
-      "num_key_value_heads": 4, "linear_num_value_heads": 32, "tie_word_embeddings": false})"),
-    qwen("qwen3.5-27b", kQwen35, kQwen36Dense27b),
-    qwen("qwen3.6-27b", kQwen35, kQwen36Dense27b),
-    qwen("qwen3.5-35b-a3b", kQwen35Moe, kQwen36Moe35b),
-    qwen("qwen3.6-35b-a3b", kQwen35Moe, kQwen36Moe35b),
+      "num_key_value_heads": 4, "linear_num_value_heads": 32, "tie_word_embeddings": false})",
+         kQwen35Towers),
+    qwen("qwen3.5-27b", kQwen35, kQwen36Dense27b, kQwen35Towers),
+    qwen("qwen3.6-27b", kQwen35, kQwen36Dense27b, kQwen35Towers),
+    qwen("qwen3.5-35b-a3b", kQwen35Moe, kQwen36Moe35b, kQwen35Towers),
+    qwen("qwen3.6-35b-a3b", kQwen35Moe, kQwen36Moe35b, kQwen35Towers),
     qwen("qwen3.5-122b-a10b", kQwen35Moe, R"({
       "hidden_size": 3072, "num_hidden_layers": 48, "num_attention_heads": 32, "linear_num_value_heads": 64,
       "num_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 1024,
@@ -169,6 +192,20 @@ std::string known_shapes() {
 }
 
 }  // namespace
+
+Result<Json> config_with_towers(const ShapeConfig& shape) {
+  Json config = shape.config;
+  Result<Json> towers = parse_json(shape.shape->towers, shape.name);
+  CHECK(towers);
+  if (towers->as_object().empty())
+    return error(ErrorKind::unsupported, "shape ", shape.name, ": its towers are not known: want another shape");
+  for (Json::Member& tower : towers->as_object()) {
+    if (tower.second.is_object() && tower.second.find("depth") != nullptr)
+      set(tower.second, "out_hidden_size", number(config, "hidden_size"));
+    set(config, tower.first.c_str(), std::move(tower.second));
+  }
+  return config;
+}
 
 std::span<const ModelShape> all_shapes() { return kShapes; }
 

@@ -25,6 +25,7 @@ struct ModelShape {
   uint32_t full_every = 0;         // makes layer_types with one full layer in so many; 0: the fields have layer_types
   const char* tokenizer = "";      // tokenizer.ggml.model of the model's GGUF files
   const char* pre_tokenizer = "";  // tokenizer.ggml.pre of the same
+  const char* towers = "{}";       // the fields of config.json about towers, without "out_hidden_size"
 };
 
 std::span<const ModelShape> all_shapes();
@@ -33,8 +34,11 @@ std::span<const ModelShape> all_shapes();
 struct ShapeConfig {
   std::string name;  // as asked for
   const ModelShape* shape = nullptr;
-  Json config;  // config.json
+  Json config;  // config.json, without towers
 };
+// The configuration with towers. Fails when the shape has none.
+Result<Json> config_with_towers(const ShapeConfig& shape);
+
 // `text` is NAME[:layers], or NAME[:layers[:dense[:experts]]] for families whose first layers are dense. The error
 // about an unknown name lists the known names.
 Result<ShapeConfig> find_shape(std::string_view text);

@@ -8,7 +8,6 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "model/export.h"
 
 namespace sluice {
 namespace {
@@ -112,44 +111,83 @@ std::vector<double> chosen_shares(const Routing& routing, uint32_t experts, uint
   return shares;
 }
 
-Result<SyntheticModel> SyntheticModel::make(const ShapeConfig& shape, const Mix& mix, const Routing& routing) {
-  const Checkpoint config = make_checkpoint({.dialect = Dialect::hugging_face,
-                                             .name = shape.name,
-                                             .documents = {{"config.json", shape.config}},
-                                             .metadata = {},
-                                             .tensors = {},
-                                             .memory = nullptr});
-  TRY(GgufOutline outline, outline_gguf(config, mix));
+namespace {
+
+Checkpoint checkpoint_of(const std::string& name, Json config) {
+  return make_checkpoint({.dialect = Dialect::hugging_face,
+                          .name = name,
+                          .documents = {{"config.json", std::move(config)}},
+                          .metadata = {},
+                          .tensors = {},
+                          .memory = nullptr});
+}
+
+// The inputs of each output; of a convolution those of all taps.
+uint64_t columns_of(const OutlinedTensor& tensor) {
+  const std::vector<int64_t>& shape = tensor.shape;
+  if (shape.size() < 3 || tensor.row.shape.experts > 1) return static_cast<uint64_t>(shape.back());
+  uint64_t columns = 1;
+  for (size_t i = 1; i < shape.size(); ++i) columns *= static_cast<uint64_t>(shape[i]);
+  return columns;
+}
+
+}  // namespace
+
+SyntheticModel SyntheticModel::begin(const ShapeConfig& shape, std::vector<GgufMetadata::Entry> keys) {
   SyntheticModel model;
   model.name_ = shape.name;
   model.shape_ = shape.shape;
-  model.keys_ = std::move(outline.keys);
+  model.keys_ = std::move(keys);
   model.normal_ = normal_numbers();
-  uint32_t index = 0;
+  return model;
+}
+
+SyntheticModel::Content SyntheticModel::content_of(OutlinedTensor& tensor) {
+  Content content;
+  const std::optional<float> value = tensor.values.empty() ? vector_value(tensor.row) : std::nullopt;
+  if (!tensor.values.empty()) {
+    content.values = std::move(tensor.values);
+  } else if (value) {
+    content.values.assign(static_cast<size_t>(tensor.shape.back()), *value);
+  } else {
+    const auto index = static_cast<uint32_t>(tensors_.size());
+    content.pattern = &pattern(tensor.format, columns_of(tensor));
+    content.start = row_bytes(tensor.format, philox4x32({index, 1, 0, 0}, {0, 0})[0] % kPatternUnits * kUnit);
+  }
+  return content;
+}
+
+void SyntheticModel::add(OutlinedTensor& tensor, Content content) {
+  const auto bytes = tensor_bytes(tensor.format, tensor.shape);
+  CHECK(bytes.has_value());
+  tensors_.push_back({std::move(tensor.name), tensor.format, std::move(tensor.shape), *bytes});
+  contents_.push_back(std::move(content));
+}
+
+Result<SyntheticModel> SyntheticModel::make(const ShapeConfig& shape, const Mix& mix, const Routing& routing) {
+  TRY(GgufOutline outline, outline_gguf(checkpoint_of(shape.name, shape.config), mix));
+  SyntheticModel model = begin(shape, std::move(outline.keys));
   for (OutlinedTensor& tensor : outline.tensors) {
-    Content content;
-    const std::optional<float> value = tensor.values.empty() ? vector_value(tensor.row) : std::nullopt;
-    const auto columns = static_cast<uint64_t>(tensor.shape.back());
-    if (!tensor.values.empty()) {
-      content.values = std::move(tensor.values);
-    } else if (value) {
-      content.values.assign(static_cast<size_t>(columns), *value);
-    } else {
-      content.pattern = &model.pattern(tensor.format, columns);
-      content.start = row_bytes(tensor.format, philox4x32({index, 1, 0, 0}, {0, 0})[0] % kPatternUnits * kUnit);
-      if (ends_with(tensor.row.name, ".router")) {
-        const uint32_t experts = tensor.row.shape.rows;
-        if (!routing.recorded.empty() && routing.recorded.size() != experts)
-          return error(ErrorKind::invalid, "routing: recorded of ", routing.recorded.size(), " experts: want the ",
-                       experts, " of ", shape.name);
-        content.factors = router_factors(routing, experts, experts_used(model.keys_));
-      }
+    Content content = model.content_of(tensor);
+    if (content.pattern != nullptr && ends_with(tensor.row.name, ".router")) {
+      const uint32_t experts = tensor.row.shape.rows;
+      if (!routing.recorded.empty() && routing.recorded.size() != experts)
+        return error(ErrorKind::invalid, "routing: recorded of ", routing.recorded.size(), " experts: want the ",
+                     experts, " of ", shape.name);
+      content.factors = router_factors(routing, experts, experts_used(model.keys_));
     }
-    const auto bytes = tensor_bytes(tensor.format, tensor.shape);
-    CHECK(bytes.has_value());
-    model.tensors_.push_back({std::move(tensor.name), tensor.format, std::move(tensor.shape), *bytes});
-    model.contents_.push_back(std::move(content));
-    ++index;
+    model.add(tensor, std::move(content));
+  }
+  return model;
+}
+
+Result<SyntheticModel> SyntheticModel::make_towers(const ShapeConfig& shape) {
+  TRY(Json config, config_with_towers(shape));
+  TRY(GgufOutline outline, outline_projector(checkpoint_of(shape.name, std::move(config))));
+  SyntheticModel model = begin(shape, std::move(outline.keys));
+  for (OutlinedTensor& tensor : outline.tensors) {
+    Content content = model.content_of(tensor);
+    model.add(tensor, std::move(content));
   }
   return model;
 }

@@ -20,6 +20,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf_value.h"
+#include "model/export.h"
 #include "model/mix.h"
 #include "model/shapes.h"
 
@@ -43,6 +44,8 @@ class SyntheticModel {
  public:
   // Fails with `invalid` when the number of recorded ranks is not the shape's number of experts.
   static Result<SyntheticModel> make(const ShapeConfig& shape, const Mix& mix, const Routing& routing);
+  // The shape's towers alone, as an mmproj file has them (export.h).
+  static Result<SyntheticModel> make_towers(const ShapeConfig& shape);
 
   struct Tensor {
     std::string name;
@@ -74,6 +77,10 @@ class SyntheticModel {
     std::vector<float> values = {};  // all values of a tensor without a pattern
   };
 
+  static SyntheticModel begin(const ShapeConfig& shape, std::vector<GgufMetadata::Entry> keys);
+  // The content of the next tensor.
+  Content content_of(OutlinedTensor& tensor);
+  void add(OutlinedTensor& tensor, Content content);
   const std::vector<std::byte>& pattern(Format format, uint64_t columns);
 
   std::string name_;

@@ -87,8 +87,28 @@ TEST(Coordinates, FollowFromTheHistory) {
   show(history, 2, 4, {0, 0, 0});  // a sound, say
   history.resize(history.size() + 2);
   show(history, 3, 1, {1, 2, 2});  // cut behind its first row
-  EXPECT_EQ(describe(grid_runs(history)), "3+6 1x2x3; 9+6 1x2x3; 21+1 1x2x2; ");
-  EXPECT_EQ(describe(grid_runs(std::span(history).first(10))), "3+6 1x2x3; 9+1 1x2x3; ");
+  GridRuns whole;
+  whole.extend(history);
+  EXPECT_EQ(describe(whole.list()), "3+6 1x2x3; 9+6 1x2x3; 21+1 1x2x2; ");
+  // Wherever it was cut, and however it grew to be so long.
+  GridRuns grown;
+  for (size_t length = 0; length <= history.size(); ++length) {
+    grown.extend(std::span(history).first(length));
+    GridRuns cut = whole, again = whole, alone;
+    cut.truncate(length);
+    alone.extend(std::span(history).first(length));
+    EXPECT_EQ(describe(cut.list()), describe(alone.list())) << length;
+    EXPECT_EQ(describe(grown.list()), describe(alone.list())) << length;
+    EXPECT_EQ(cut.length(), length);
+    cut.extend(history);
+    EXPECT_EQ(describe(cut.list()), describe(whole.list())) << length;
+    History other(history.begin(), history.begin() + static_cast<std::ptrdiff_t>(length));
+    show(other, 4, 6, {1, 2, 3});
+    again.truncate(length);
+    again.extend(other);
+    alone.extend(other);
+    EXPECT_EQ(describe(again.list()), describe(alone.list())) << length;
+  }
 }
 
 // --- the goldens

@@ -105,6 +105,28 @@ TEST(Shapes, ResolveToTheirModels) {
 }
 
 // The formats, tensor by tensor, are those of a converted file: of the head, a value projection and a down projection.
+// What Gemma 4's and Qwen3.5's towers have by their configurations, with the projection to the text.
+TEST(Shapes, HaveTheTowersOfTheirModels) {
+  const auto towers = [](const char* name) { return SyntheticModel::make_towers(*find_shape(name)); };
+  const auto millions = [](const SyntheticModel& model, const char* first) {
+    double sum = 0;
+    for (const SyntheticModel::Tensor& tensor : model.tensors()) {
+      double elements = tensor.name.starts_with(first) ? 1e-6 : 0;
+      for (const int64_t side : tensor.shape) elements *= static_cast<double>(side);
+      sum += elements;
+    }
+    return sum;
+  };
+  const Result<SyntheticModel> gemma = towers("gemma4-e2b"), qwen = towers("qwen3.5-9b");
+  ASSERT_TRUE(gemma) << gemma.error().text;
+  ASSERT_TRUE(qwen) << qwen.error().text;
+  EXPECT_NEAR(millions(*gemma, "v."), 167, 2);   // 16 x (4 x 768 x 768 + 3 x 768 x 3072), 2 x 10240 x 768
+  EXPECT_NEAR(millions(*qwen, "v."), 415, 5);    // 27 x (4 x 1152 x 1152 + 2 x 1152 x 4304), 2304 x 1152
+  EXPECT_NEAR(millions(*qwen, "mm."), 40.1, 1);  // 4608 x 4608 + 4608 x 4096
+  EXPECT_EQ(towers("deepseek-v3:1:1:16").error().text,
+            "shape deepseek-v3:1:1:16: its towers are not known: want another shape");
+}
+
 TEST(Synthetic, HasTheFormatsOfAConvertedFile) {
   const SyntheticModel model = synthetic("gemma4-e2b");
   const auto format = [&](const char* name) {

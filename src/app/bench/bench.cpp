@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/bench/bench_image.h"
 #include "app/bench/bench_model.h"
 #include "app/bench/bench_ops.h"
 #include "app/bench/bench_report.h"
@@ -28,6 +29,7 @@ struct BenchRequest {
   std::vector<BenchTest> tests;
   uint32_t rounds = 3;
   bool ops = false;
+  std::optional<ImageTest> image;
   std::optional<SyntheticModel> synthetic;  // in place of a model file
 };
 
@@ -62,14 +64,25 @@ Result<std::vector<BenchTest>> parse_tests(const Arguments& arguments) {
   return tests;
 }
 
+Status parse_image(const Arguments& arguments, BenchRequest& request) {
+  if (!arguments.given("--image")) return {};
+  for (const char* name : {"--shape", "--json"})
+    if (arguments.given(name)) return error(ErrorKind::invalid, "bench: --image and ", name, ": want one of them");
+  TRY(request.image, parse_image_test(arguments.text("--image")));
+  request.image->rounds = request.rounds;
+  request.image->ops = request.ops;
+  return {};
+}
+
 // An error is a mistake in the arguments.
 Result<BenchRequest> parse_request(const Arguments& arguments) {
   BenchRequest request;
   TRY(request.tests, parse_tests(arguments));
   request.rounds = static_cast<uint32_t>(arguments.integer("--rounds"));
   request.ops = arguments.flag("--ops");
+  TRY_STATUS(parse_image(arguments, request));
   if (!arguments.given("--shape")) {
-    for (const char* name : {"--format", "--routing", "--write"})
+    for (const char* name : {"--format", "--routing", "--write", "--write-mmproj"})
       if (arguments.given(name))
         return error(ErrorKind::invalid, "bench: ", name,
                      " without --shape: want one, since it is of a synthetic model");
@@ -121,8 +134,13 @@ Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, 
     machine.budget.count_mapped(Domain::host, false);
     return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
   }
-  TRY(const std::string path, model_path(arguments.positionals().empty() ? kDemoName : arguments.positionals()[0]));
-  return open_model(path);
+  const std::string name = arguments.positionals().empty() ? kDemoName : arguments.positionals()[0];
+  if (!request.image) {
+    TRY(const std::string path, model_path(name));
+    return open_model(path);
+  }
+  TRY(const ModelFiles files, model_files(name, arguments));
+  return open_model(files, /*draft_head=*/false);
 }
 
 // The test for which a speed is forecast: the first one with the answer of a single sequence.
@@ -144,6 +162,21 @@ Result<std::optional<Forecast>> foresee_test(const BenchTest* test, const Model&
   return std::optional<Forecast>(std::move(foresight.forecast));
 }
 
+Status measure_image(const ImageTest& test, const Model& model, Machine& machine, Arithmetic arithmetic,
+                     const BenchFacts& facts, Console& console) {
+  Meter meter;
+  MeteredDevice device(*machine.device, meter);
+  TRY(ImageResult result, bench_image(model, device, meter, machine.budget, arithmetic, test));
+  if (machine.device->info().memory == Domain::host) {
+    TRY(ReadBandwidth host, ReadBandwidth::open(*machine.pool, machine.budget, UINT64_MAX));
+    result.bandwidth = host.measure();
+  } else {
+    result.bandwidth = copying_bandwidth(*machine.device);
+  }
+  console.out(bench_text(facts) + image_text(facts, result));
+  return {};
+}
+
 // Prints each line of the table as it is known.
 Result<BenchReport> measure(const BenchRequest& request, const Arguments& arguments, Console& console) {
   const bool text = !arguments.flag("--json");
@@ -152,6 +185,10 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
   if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // exact arithmetic uses no integers
+  if (request.image) {
+    TRY_STATUS(measure_image(*request.image, model, machine, arithmetic, report.facts, console));
+    return report;
+  }
   const bool on_host = machine.device->info().memory == Domain::host;
   // A model that does not fit is not placed as a whole to trace it.
   if (machine.bound().by != MemoryBound::By::request) {
@@ -206,6 +243,13 @@ Result<int> run(const Arguments& arguments, Console& console) {
     console.err(cat("sluice: ", request.error().text, "\n"));
     return kUsageExit;
   }
+  if (arguments.given("--write-mmproj")) {
+    const std::string path = arguments.text("--write-mmproj");
+    TRY(const SyntheticModel towers, synthetic_towers(arguments));
+    TRY_STATUS(write_synthetic_towers(towers, path, console));
+    console.out(cat(path, ": ", towers.tensors().size(), " tensors, ", format_bytes(towers.bytes()), '\n'));
+    if (!arguments.given("--write")) return 0;
+  }
   if (arguments.given("--write")) {
     const std::string path = arguments.text("--write");
     TRY_STATUS(write_synthetic(*request->synthetic, path, console));
@@ -244,6 +288,10 @@ std::vector<OptionSpec> test_options() {
        .help = "rounds of each measurement, after one that does not count",
        .least = 1,
        .most = 1000},
+      {.name = "--image",
+       .argument = "WxH",
+       .kind = OptionKind::text,
+       .help = "measures the vision tower with a picture of so many pixels instead of prompts and answers"},
       {.name = "--ops",
        .help =
            "also show the time by op, format and shape; `of limit` compares with the time that the bytes need at that "
@@ -269,12 +317,14 @@ CommandSpec bench_command() {
           "take random tokens. With --shape the model is made up in memory: sizes, formats and routing are those "
           "of the real one, its words are nonsense.",
       .positionals = {model_positional(/*required=*/false)},
-      .options = join_options({test_options(), synthetic_options(), device_options(), {expert_memory_option()}}),
+      .options = join_options(
+          {test_options(), synthetic_options(), device_options(), {expert_memory_option(), mmproj_option()}}),
       .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},
                    {"sluice bench model.gguf --prompt 512,4096 --depth 0,16384 --batch 1,4",
                     "every depth with every batch"},
                    {"sluice bench --shape gemma4-e2b --ops", "Gemma 4 E2B's sizes without its file, op by op"},
-                   {"sluice bench --shape qwen3.6-35b-a3b:8 --write part.gguf", "its first 8 layers as a file"}},
+                   {"sluice bench --shape qwen3.6-35b-a3b:8 --write part.gguf", "its first 8 layers as a file"},
+                   {"sluice bench model.gguf --image 896x896 --ops", "its vision tower, op by op"}},
       .json = bench_fields(),
       .run = run,
   };

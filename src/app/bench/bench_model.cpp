@@ -110,6 +110,10 @@ std::vector<OptionSpec> synthetic_options() {
        .argument = "FILE.gguf",
        .kind = OptionKind::text,
        .help = "writes the synthetic model as a file, for other programs too, and measures nothing"},
+      {.name = "--write-mmproj",
+       .argument = "FILE.gguf",
+       .kind = OptionKind::text,
+       .help = "the same of the towers of the shape, for --mmproj"},
   };
 }
 
@@ -129,6 +133,11 @@ Result<SyntheticModel> synthetic_model(const Arguments& arguments) {
   TRY(const ShapeConfig shape, find_shape(arguments.text("--shape")));
   TRY(const Routing routing, find_routing(arguments.text("--routing")));
   return SyntheticModel::make(shape, *find_mix(arguments.text("--format")), routing);
+}
+
+Result<SyntheticModel> synthetic_towers(const Arguments& arguments) {
+  TRY(const ShapeConfig shape, find_shape(arguments.text("--shape")));
+  return SyntheticModel::make_towers(shape);
 }
 
 Result<Model> place_synthetic(const SyntheticModel& synthetic, ThreadPool& pool, Budget& budget) {
@@ -152,12 +161,15 @@ Result<Model> place_synthetic(const SyntheticModel& synthetic, ThreadPool& pool,
   return resolve(std::move(checkpoint));
 }
 
-Status write_synthetic(const SyntheticModel& synthetic, const std::string& path, Console& console) {
+namespace {
+
+// Behind those keys of the vocabulary.
+Status write_file(const SyntheticModel& synthetic, const std::vector<GgufMetadata::Entry>& vocabulary,
+                  const std::string& path, Console& console) {
   watch_interrupts();  // so that a stopped command leaves no part behind
   GgufWriter writer;
   for (const GgufMetadata::Entry& key : synthetic.keys()) writer.add_key(key.name, key.value);
-  ByteVocabulary vocabulary(synthetic.shape(), vocabulary_rows(synthetic));
-  for (const GgufMetadata::Entry& key : vocabulary_keys(vocabulary.take())) writer.add_key(key.name, key.value);
+  for (const GgufMetadata::Entry& key : vocabulary) writer.add_key(key.name, key.value);
   for (const SyntheticModel::Tensor& tensor : synthetic.tensors())
     writer.add_tensor(tensor.name, tensor.format, tensor.shape);
   ProgressLine progress(console, cat("writing ", printable(path)), "bytes");
@@ -177,6 +189,17 @@ Status write_synthetic(const SyntheticModel& synthetic, const std::string& path,
   }
   writer.finish();
   return file.commit();
+}
+
+}  // namespace
+
+Status write_synthetic(const SyntheticModel& synthetic, const std::string& path, Console& console) {
+  ByteVocabulary vocabulary(synthetic.shape(), vocabulary_rows(synthetic));
+  return write_file(synthetic, vocabulary_keys(vocabulary.take()), path, console);
+}
+
+Status write_synthetic_towers(const SyntheticModel& towers, const std::string& path, Console& console) {
+  return write_file(towers, {}, path, console);
 }
 
 }  // namespace sluice

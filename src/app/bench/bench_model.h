@@ -12,12 +12,15 @@
 
 namespace sluice {
 
-std::vector<OptionSpec> synthetic_options();  // --shape, --format, --routing, --write
+std::vector<OptionSpec> synthetic_options();  // --shape, --format, --routing, --write, --write-mmproj
 // An error is a mistake in the arguments.
 Result<SyntheticModel> synthetic_model(const Arguments& arguments);
+Result<SyntheticModel> synthetic_towers(const Arguments& arguments);
 
 // Makes the model in memory that is reserved in the budget. The model owns that memory.
 Result<Model> place_synthetic(const SyntheticModel& synthetic, ThreadPool& pool, Budget& budget);
+// Writes the shape's towers as an mmproj file.
+Status write_synthetic_towers(const SyntheticModel& towers, const std::string& path, Console& console);
 // Writes the model as a GGUF file, with a vocabulary of bytes and unused tokens.
 Status write_synthetic(const SyntheticModel& synthetic, const std::string& path, Console& console);
 

@@ -110,7 +110,7 @@ std::string bench_head() {
 
 std::string bench_line(const BenchResult& result) { return row(bench_columns(), bench_cells(result)); }
 
-std::string ops_text(const BenchFacts& facts, const BenchResult& result, const std::vector<OpShare>& shares) {
+std::string ops_table(const BenchFacts& facts, double bandwidth, const std::vector<OpShare>& shares) {
   double all = 0;
   size_t widest = 5;
   for (const OpShare& share : shares) {
@@ -118,9 +118,7 @@ std::string ops_text(const BenchFacts& facts, const BenchResult& result, const s
     widest = std::max(widest, share.shape.size());
   }
   const std::vector<Column> columns = {{16, true}, {widest, true}, {6}, {10}, {7}, {7}, {9}, {8}};
-  const std::vector<std::string> cells = bench_cells(result);
-  std::string text = cat("\nops of ", cells[0], ", depth ", cells[1], ", batch ", cells[2], "\n",
-                         row(columns, {"op", "shape", "calls", "us a call", "of all", "GB/s", "GFLOP/s", "of limit"}));
+  std::string text = row(columns, {"op", "shape", "calls", "us a call", "of all", "GB/s", "GFLOP/s", "of limit"});
   for (const OpShare& share : shares) {
     const double seconds = std::max(share.seconds, 1e-12);
     const double rate = static_cast<double>(share.cost.bytes()) / seconds;
@@ -128,9 +126,15 @@ std::string ops_text(const BenchFacts& facts, const BenchResult& result, const s
         row(columns, {share.op, share.shape, cat(share.calls),
                       fixed(share.seconds * 1e6 / static_cast<double>(share.calls), 1), percent(share.seconds / all),
                       fixed(rate / kGiga, 1), fixed(static_cast<double>(share.cost.flops) / seconds / kGiga, 1),
-                      percent(share.limit_share(result.bandwidth.median, facts.peaks))});
+                      percent(share.limit_share(bandwidth, facts.peaks))});
   }
   return text;
+}
+
+std::string ops_text(const BenchFacts& facts, const BenchResult& result, const std::vector<OpShare>& shares) {
+  const std::vector<std::string> cells = bench_cells(result);
+  return cat("\nops of ", cells[0], ", depth ", cells[1], ", batch ", cells[2], "\n",
+             ops_table(facts, result.bandwidth.median, shares));
 }
 
 std::string disk_text(const BenchReport& report) {

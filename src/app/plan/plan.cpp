@@ -48,6 +48,8 @@ Result<int> run(const Arguments& arguments, Console& console) {
   ForecastSources sources{.header_only = planned.header_only};
   if (arguments.given("--routing")) sources.routing = arguments.text("--routing");
   if (arguments.given("--disk")) sources.disk = static_cast<double>(arguments.integer("--disk"));
+  TRY(const std::vector<TowerRoom> towers,
+      tower_rooms(planned.model, *machine.device, options.arithmetic, picture_options(arguments)));
   TRY(const Foresight foreseen, foresee(planned.model, planned.files, machine, options, sources));
   const PlanReport report{.model = path,
                           .format = format_label(planned.model.checkpoint()),
@@ -58,6 +60,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
                           .host_held = machine.budget.used(Domain::host),
                           .parameters = planned.model.facts().parameters,
                           .plan = &foreseen.plan,
+                          .towers = towers,
                           .forecast = foreseen.forecast};
   if (arguments.flag("--json"))
     console.json(plan_json(report));
@@ -95,10 +98,11 @@ CommandSpec plan_command() {
           "Loads nothing. Says who takes how much of --memory, below which amount the model is refused, with which "
           "amount all experts lie in memory, how many of the chosen experts will probably lie there, and how many "
           "tokens a second this machine's memory and disk allow. On a GPU, whose memory --device-memory limits, it "
-          "times decode steps without weights. The header of a GGUF file is enough: its first ten megabytes or so. "
-          "Exit status 1 when the model does not fit.",
+          "times decode steps without weights. Towers take memory when a picture or sound comes, one at a time. The "
+          "header of a GGUF file is enough: its first ten megabytes or so. Exit status 1 when the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
-      .options = join_options({own_options(), {mmproj_option()}, draft_options(), device_options(/*answers=*/true)}),
+      .options = join_options(
+          {own_options(), {mmproj_option(), image_tokens_option()}, draft_options(), device_options(/*answers=*/true)}),
       .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},
                    {"head -c 32M model.gguf > header.gguf && sluice plan header.gguf --disk 3G",
                     "for a file that lies elsewhere, on a disk of 3 GB/s"}},

@@ -55,12 +55,23 @@ std::string lines_in(Domain domain, const MemoryPlan& plan) {
   return text;
 }
 
+// Beside the sum, because towers are placed when a picture or sound comes, one at a time.
+std::string tower_lines(Domain domain, const PlanReport& report) {
+  std::string text;
+  for (const TowerRoom& tower : report.towers) {
+    const char* const what = tower.kind == ProgramKind::vision ? "picture" : "sound";
+    text +=
+        line(program_name(tower.kind), tower.bytes(domain), cat("when a ", what, " comes, of ", tower.rows, " tokens"));
+  }
+  return text;
+}
+
 // For a GPU with memory of its own: the lines in the host's memory.
 std::string host_table(const PlanReport& report) {
   uint64_t bytes = report.host_held;
   for (const MemoryLine& one : report.plan->lines) bytes += one.domain == Domain::host ? one.bytes : 0;
   return cat("of the host's memory\n", line("reserve", report.host_held, kReserveNote),
-             lines_in(Domain::host, *report.plan), line("in all", bytes, ""));
+             lines_in(Domain::host, *report.plan), line("in all", bytes, ""), tower_lines(Domain::host, report));
 }
 
 std::string table(const PlanReport& report) {
@@ -70,6 +81,7 @@ std::string table(const PlanReport& report) {
   text += lines_in(plan.domain, plan);
   if (plan.experts.layers != 0) text += line("experts", expert_memory(plan), experts_note(plan));
   text += line("in all", plan.dense() + expert_memory(plan), "");
+  text += tower_lines(plan.domain, report);
   if (!on_host) text += host_table(report);
   if (plan.tables != 0) text += line("tables", plan.tables, tables_note(plan));
   return text;
@@ -142,6 +154,12 @@ Json plan_json(const PlanReport& report) {
                                      {"purpose", purpose_name(one.purpose)},
                                      {"bytes", static_cast<int64_t>(one.bytes)}});
   }
+  Json::Array towers;
+  for (const TowerRoom& tower : report.towers) {
+    towers.emplace_back(Json::Object{{"tower", program_name(tower.kind)},
+                                     {"tokens", int64_t{tower.rows}},
+                                     {"bytes", static_cast<int64_t>(tower.bytes(plan.domain))}});
+  }
   return Json::Object{{"model", report.model},
                       {"header_only", report.header_only},
                       {"format", report.format},
@@ -149,6 +167,7 @@ Json plan_json(const PlanReport& report) {
                       {"limit_bytes", static_cast<int64_t>(std::min<uint64_t>(plan.limit, INT64_MAX))},
                       {"reserve_bytes", static_cast<int64_t>(plan.held)},
                       {"memory", std::move(memory)},
+                      {"towers", std::move(towers)},
                       {"table_bytes", static_cast<int64_t>(plan.tables)},
                       {"context", int64_t{plan.context}},
                       {"floor_bytes", static_cast<int64_t>(plan.floor)},
@@ -185,6 +204,9 @@ std::vector<JsonField> plan_fields() {
       {"memory[].domain", "string", "`host`, or `device` for a GPU's own"},
       {"memory[].purpose", "string", "as in run's table; all but the experts"},
       {"memory[].bytes", "integer", ""},
+      {"towers[].tower", "string", "`vision tower` or `audio tower`"},
+      {"towers[].tokens", "integer", "of the largest picture by --image-tokens, or of the longest sound"},
+      {"towers[].bytes", "integer", "the memory it takes when a picture or sound of that size comes; not in memory[]"},
       {"table_bytes", "integer", "of tables whose rows tokens read; they stay in the file and do not count"},
       {"context", "integer", "longest conversation in tokens"},
       {"floor_bytes", "integer", "the amount below which the model is refused"},

@@ -7,6 +7,7 @@
 #include "app/cli/args.h"
 #include "app/plan/forecast.h"
 #include "base/json.h"
+#include "engine/plan/tower_room.h"
 
 namespace sluice {
 
@@ -17,6 +18,7 @@ struct PlanReport {
   uint64_t host_held = 0;                     // of the host's memory, held already
   uint64_t parameters = 0;
   const MemoryPlan* plan = nullptr;
+  std::vector<TowerRoom> towers;
   Forecast forecast;
 };
 

@@ -119,7 +119,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (!words.prompt && !talks) TRY_ASSIGN(words.prompt, piped_prompt(console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
   open_states(arguments, machine, console);
-  TRY(std::unique_ptr<RunModel> model, open_run_model(std::move(files), arguments, machine, console));
+  TRY(std::unique_ptr<RunModel> model, open_run_model(std::move(files), arguments, machine, console, talks));
   // Now, so that what it takes to read the model has a progress line of its own.
   if (machine.states != nullptr && machine.states->keeps()) model->model().digest();
   std::unique_ptr<Conversation> conversation = model->new_conversation(model->settings);
@@ -132,7 +132,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (talks) {
     const auto open = [&](const std::string& name) -> Result<std::unique_ptr<RunModel>> {
       TRY(ModelFiles other, model_files(name));
-      return open_run_model(std::move(other), arguments, machine, console);
+      return open_run_model(std::move(other), arguments, machine, console, talks);
     };
     return chat(std::move(model), std::move(conversation), machine.budget, console,
                 {.stats = arguments.flag("--stats"),

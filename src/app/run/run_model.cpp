@@ -9,6 +9,7 @@
 #include "app/run/expert_list.h"
 #include "app/run/sampling_options.h"
 #include "base/text.h"
+#include "engine/plan/tower_room.h"
 
 namespace sluice {
 namespace {
@@ -53,12 +54,28 @@ std::vector<HotExpert> hot_the_last_time(const std::string& path, Console& conso
   return {};
 }
 
+// For pictures and sounds that were given, and in a chat for one that may be. Nobody waits for the latter, so a chat
+// begins without that room as well.
+Status leave_room_for_media(const Model& model, const Arguments& arguments, const Device& device, bool talks,
+                            EngineOptions& options) {
+  const size_t shown = arguments.all("--image").size() + arguments.all("--video").size();
+  const MediaCounts given{.pictures = static_cast<uint32_t>(shown),
+                          .sounds = static_cast<uint32_t>(arguments.all("--audio").size())};
+  const bool any = given.pictures + given.sounds != 0;
+  if (!any && !talks) return {};
+  TRY(const std::vector<TowerRoom> rooms, tower_rooms(model, device, options.arithmetic, picture_options(arguments)));
+  options.media = media_memory(rooms, any ? given : MediaCounts());
+  options.media_may_lack_room = !any;
+  return {};
+}
+
 // What the engine is to be like; what is foreseen of it goes into `run`.
 Result<EngineOptions> engine_options(const ChatModel& model, const Arguments& arguments, Machine& machine,
-                                     Console& console, RunModel& run) {
+                                     Console& console, bool talks, RunModel& run) {
   EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
   options.states = machine.states.get();
   options.experts = expert_options(arguments);
+  TRY_STATUS(leave_room_for_media(model.model, arguments, *machine.device, talks, options));
   run.expert_list = expert_list_of(arguments, machine, model.model);
   options.experts.warm = hot_the_last_time(run.expert_list, console);
   measure_reserve(machine);
@@ -89,7 +106,7 @@ Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments
 }
 
 Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Arguments& arguments, Machine& machine,
-                                                 Console& console) {
+                                                 Console& console, bool talks) {
   auto run = std::make_unique<RunModel>();
   run->files = std::move(files);
   if (arguments.given("--record-routing")) {
@@ -102,7 +119,7 @@ Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Argumen
     for (const std::string& ignored : model.model.facts().ignored)
       console.err(cat("sluice: ", ignored, ": not used\n"));
     TRY(run->settings, conversation_settings(arguments, model));
-    TRY(EngineOptions fitting, engine_options(model, arguments, machine, console, *run));
+    TRY(EngineOptions fitting, engine_options(model, arguments, machine, console, talks, *run));
     loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
     return fitting;
   };
@@ -114,6 +131,8 @@ Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Argumen
                                   .draft_head = draft_of(arguments).kind == DraftKind::mtp,
                                   .options = options},
                                  device, machine.budget, machine.bounds));
+  loading.reset();
+  if (!run->chat->media_note.empty()) console.err(cat("sluice: ", run->chat->media_note, '\n'));
   if (run->metered && !run->engine().expert_stats()) {
     return error(ErrorKind::invalid, "run: --record-routing: every expert lies in memory: want a --memory or an ",
                  "--expert-memory too small for that, since choices are seen where experts are read");

@@ -35,9 +35,10 @@ struct RunModel {
 
 // The size and use of the model for which --device auto chooses.
 Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments);
-// `arguments` are those of sluice run. The machine outlives the model.
+// `arguments` are those of sluice run. The machine outlives the model. `talks`: in a chat, where a picture may come any
+// time.
 Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Arguments& arguments, Machine& machine,
-                                                 Console& console);
+                                                 Console& console, bool talks);
 // Keeps the list of hot experts for the next run. A failure is reported and otherwise ignored.
 void keep_hot_experts(const RunModel& model, Console& console);
 

@@ -37,7 +37,8 @@ CheckedSize cache_bytes(const PlanRequest& request) {
 
 class CpuDevice final : public Device, private MeasuredDevice {
  public:
-  explicit CpuDevice(const CpuOptions& options) : pool_(*options.pool), simd_(simd_info(options.limit)) {}
+  explicit CpuDevice(const CpuOptions& options)
+      : pool_(*options.pool), simd_(simd_info(options.limit)), piece_flops_(options.piece_flops) {}
 
   DeviceInfo info() const override {
     const uint32_t threads = pool_.threads();
@@ -45,7 +46,8 @@ class CpuDevice final : public Device, private MeasuredDevice {
         .name = "cpu",
         .description = cat(processor_name(), ", ", simd_.title, ", ", threads, threads == 1 ? " thread" : " threads"),
         .classes_bit_equal = true,
-        .expert_slots = true};
+        .expert_slots = true,
+        .plays_in_pieces = true};
   }
 
   MeasuredDevice* measured() override { return this; }
@@ -69,7 +71,7 @@ class CpuDevice final : public Device, private MeasuredDevice {
                                         Budget& budget) override {
     std::unique_ptr<CpuPlan> own(static_cast<CpuPlan*>(plan.release()));
     TRY(Memory memory, Memory::take(*own, weights, budget));
-    return std::unique_ptr<Runner>(std::make_unique<CpuRunner>(std::move(own), std::move(memory), pool_));
+    return std::unique_ptr<Runner>(std::make_unique<CpuRunner>(std::move(own), std::move(memory), pool_, piece_flops_));
   }
 
  private:
@@ -92,6 +94,7 @@ class CpuDevice final : public Device, private MeasuredDevice {
 
   ThreadPool& pool_;
   const SimdInfo& simd_;
+  uint64_t piece_flops_;
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 //   fast    the same for f32, f16 and bf16 weights; integer formats times activations in 8-bit blocks; f16 caches
 //
 // Both token classes run the same kernels in the same order, so their results are the same bits. A step is computed
-// within Runner::start.
+// within Runner::start, or piece by piece within Runner::poll (StartOptions::in_pieces).
 #pragma once
 
 #include <memory>
@@ -37,8 +37,9 @@ bool simd_proven(SimdLevel level);            // tested on a real processor, not
 SimdLevel default_simd_level();               // the widest proven level of this processor
 
 struct CpuOptions {
-  ThreadPool* pool = nullptr;              // belongs to the process, outlives the device
-  SimdLevel limit = default_simd_level();  // one of simd_levels()
+  ThreadPool* pool = nullptr;                // belongs to the process, outlives the device
+  SimdLevel limit = default_simd_level();    // one of simd_levels()
+  uint64_t piece_flops = uint64_t{2} << 30;  // of a step that is played in pieces; a piece has at least one op
 };
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options);

@@ -21,6 +21,7 @@ Ticket CpuRunner::done() {
 }
 
 std::optional<Completion> CpuRunner::poll() {
+  if (finished_.empty() && flight_ && flight_->pieces && !flight_->stopped) advance();
   if (finished_.empty()) return std::nullopt;
   Completion first = std::move(finished_.front());
   finished_.pop_front();
@@ -36,25 +37,42 @@ Ticket CpuRunner::start(const StepBuffer& step, std::span<const ReadRequest> rea
   flight_->found.ticket = ++last_ticket_;
   // The search names a single op, so blocks are not played as one.
   flight_->order = options.find_non_finite ? &plan_->single_ops() : &plan_->dispatches();
-  advance();
+  if (options.in_pieces) {
+    CostFacts facts{.program = &program()};
+    for (const PlacedShape& weight : plan_->request().weights) facts.formats.push_back(weight.format);
+    facts.state_bytes.resize(program().states.size());
+    flight_->pieces = Pieces{.facts = std::move(facts), .work = StepWork::of(step)};
+  } else {
+    advance();
+  }
   return last_ticket_;
 }
 
 void CpuRunner::resume(Ticket stopped) {
   CHECK(flight_ && flight_->found.ticket == stopped);
-  advance();
+  flight_->stopped = false;
+  if (!flight_->pieces) advance();
+}
+
+uint64_t CpuRunner::Pieces::flops(const Dispatch& dispatch) const {
+  uint64_t sum = 0;
+  for (uint32_t op = dispatch.first_op; op < dispatch.end_op; ++op) sum += op_cost(facts, op, work).flops;
+  return sum;
 }
 
 void CpuRunner::advance() {
   Flight& flight = *flight_;
   const auto now = [&] { return flight.clock != nullptr ? flight.clock() : 0; };
+  uint64_t played = 0;  // flops
   for (; flight.next < flight.order->size(); ++flight.next) {
+    if (played > 0 && played >= piece_flops_) return;
     const Dispatch& dispatch = (*flight.order)[flight.next];
     const ExpertGuess* const guess = plan_->guess(dispatch.first_op);
     if (guess != nullptr && !flight.options.guess_experts) continue;
     const uint64_t before = now();
     const bool whole = play(dispatch);
     flight.nanoseconds += now() - before;
+    if (flight.pieces) played += flight.pieces->flops(dispatch);
     if (!whole) return stop();
     if (flight.clock != nullptr)
       flight.op_times.push_back({dispatch.first_op, dispatch.end_op, std::exchange(flight.nanoseconds, uint64_t{0})});
@@ -99,6 +117,7 @@ void CpuRunner::look_at_choice(uint32_t op) {
 }
 
 void CpuRunner::stop() {
+  flight_->stopped = true;
   Completion lacking{.ticket = flight_->found.ticket, .stopped = true};
   lacking.used = std::exchange(flight_->found.used, {});
   lacking.guessed = std::exchange(flight_->found.guessed, std::nullopt);

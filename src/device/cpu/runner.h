@@ -1,6 +1,7 @@
-// The CPU's runner: computes a step's dispatches in order within start(), up to the end or to missing experts. Behind a
-// `route` it reports missing experts, which can be read while the ops up to the op `experts` are computed. That op then
-// computes the experts in slots, and stops for the others.
+// The CPU's runner: computes a step's dispatches in order within start(), up to the end or to missing experts; of a
+// step that is played in pieces each poll() computes the dispatches up to a number of flops. Behind a `route` it
+// reports missing experts, which can be read while the ops up to the op `experts` are computed. That op then computes
+// the experts in slots, and stops for the others.
 #pragma once
 
 #include <deque>
@@ -11,16 +12,18 @@
 #include "device/cpu/executor.h"
 #include "device/expert_stretches.h"
 #include "device/measured.h"
+#include "graph/cost.h"
 
 namespace sluice::cpu {
 
 class CpuRunner final : public Runner, private ExpertMemory, private OpTimer {
  public:
-  CpuRunner(std::unique_ptr<CpuPlan> plan, Memory memory, ThreadPool& pool)
+  CpuRunner(std::unique_ptr<CpuPlan> plan, Memory memory, ThreadPool& pool, uint64_t piece_flops)
       : plan_(std::move(plan)),
         memory_(std::move(memory)),
         pool_(pool),
         executor_(*plan_, memory_, pool),
+        piece_flops_(piece_flops),
         slots_(plan_->request().expert_slots.count) {
     if (plan_->request().repack == Repack::first) memory_.packed().pack(plan_->packed_bytes(), pool);
   }
@@ -36,11 +39,20 @@ class CpuRunner final : public Runner, private ExpertMemory, private OpTimer {
   std::optional<Completion> poll() override;
 
  private:
+  // What the work of an op follows from.
+  struct Pieces {
+    CostFacts facts;
+    StepWork work;
+
+    uint64_t flops(const Dispatch& dispatch) const;
+  };
   // A running step: its place among its dispatches, and the completion so far.
   struct Flight {
     Completion found{};
     std::vector<ReadRequest> reads{};
     StartOptions options{};
+    std::optional<Pieces> pieces{};  // none: it is played whole
+    bool stopped = false;            // until it is resumed
     const std::vector<Dispatch>* order = nullptr;
     size_t next = 0;
     NanosecondClock clock = nullptr;  // null: its ops are not timed
@@ -66,6 +78,7 @@ class CpuRunner final : public Runner, private ExpertMemory, private OpTimer {
   Memory memory_;
   ThreadPool& pool_;
   Executor executor_;
+  uint64_t piece_flops_;
   SlotTable slots_;
   std::optional<Flight> flight_;  // the step that has stopped or is being computed
   std::deque<Completion> finished_;

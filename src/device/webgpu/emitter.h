@@ -7,7 +7,8 @@
 //     add(kernel);
 //   }
 //
-// `embed` has no dispatch, because the host decodes its rows. Several dispatches of an op run in the order of add().
+// An `embed` of tokens has no dispatch, because the host decodes its rows. Several dispatches of an op run in the order
+// of add().
 #pragma once
 
 #include <map>

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "device/webgpu/formats/weight_format.h"
+#include "graph/fusion.h"
+#include "graph/op_check.h"
 #include "graph/operands.h"
 
 namespace sluice::webgpu {
@@ -34,10 +36,42 @@ Layout::Layout(const PlanRequest& request, const Adapter& adapter, std::span<con
     : request_(&request),
       program_(request.program),
       cache_(request.cache.value_or(request.arithmetic == Arithmetic::exact ? Format::f32 : Format::f16)) {
+  find_host_embeds();
   lay_out_step();
   lay_out_values(together);
   lay_out_states();
   lay_out_weights(adapter);
+}
+
+// A traced plan keeps every value, so the rows before and behind a scatter are apart there.
+void Layout::find_host_embeds() {
+  const Readers readers(*program_);
+  const auto reads_alone = [&](uint32_t op, ValueId value) { return !readers.outside(value, op, op + 1); };
+  for_host_.resize(program_->inputs.size());
+  for (const Op& op : program_->ops)
+    if (const auto* embed = std::get_if<Embed>(&op); embed != nullptr && is_decoded_by_host(*program_, *embed))
+      host_embeds_.push_back({.embed = embed});
+  for (uint32_t op = 0; op < program_->ops.size() && !request_->traced; ++op) {
+    const auto* scatter = std::get_if<Scatter>(&program_->ops[op]);
+    if (scatter == nullptr) continue;
+    const int index = input_of(*program_, scatter->index), rows = input_of(*program_, scatter->rows);
+    for (HostEmbed& one : host_embeds_) {
+      if (one.embed->out != scatter->x || index < 0 || rows < 0 || !reads_alone(op, scatter->x)) continue;
+      one.scatter = scatter;
+      for (const int input : {index, rows})
+        for_host_[static_cast<size_t>(input)] = reads_alone(op, program_->inputs[static_cast<size_t>(input)].value);
+    }
+  }
+}
+
+bool Layout::is_by_host(const Scatter& op) const {
+  return std::ranges::any_of(host_embeds_, [&](const HostEmbed& one) { return one.scatter == &op; });
+}
+
+bool Layout::has_host_scatter(const Op& op) const {
+  return std::ranges::any_of(host_embeds_, [&](const HostEmbed& one) {
+    return one.scatter != nullptr && one.embed == std::get_if<Embed>(&op);
+  });
 }
 
 void Layout::lay_out_step() {
@@ -69,11 +103,11 @@ void Layout::lay_out_values(std::span<const OpRange> together) {
   const Arena arena = pack_arena(*program_, request_->maxima, request_->traced, together);
   values_.resize(program_->values.size(), kNone);
   for (uint32_t i = 0; i < program_->inputs.size(); ++i) values_[program_->inputs[i].value] = step_.inputs[i];
-  for (const Op& op : program_->ops)
-    if (const auto* embed = std::get_if<Embed>(&op); embed != nullptr && is_decoded_by_host(*program_, *embed)) {
-      values_[embed->out] = static_cast<uint32_t>(end_);
-      end_ = aligned(end_ + value_bytes(*program_, request_->maxima, embed->out) / 4);
-    }
+  for (const auto& [embed, scatter] : host_embeds_) {
+    values_[embed->out] = static_cast<uint32_t>(end_);
+    if (scatter != nullptr) values_[scatter->out] = values_[embed->out];
+    end_ = aligned(end_ + value_bytes(*program_, request_->maxima, embed->out) / 4);
+  }
   const uint64_t begin = end_;
   for (ValueId id = 0; id < values_.size(); ++id)
     if (values_[id] == kNone && arena.offsets[id] != Arena::kNowhere)

@@ -79,6 +79,13 @@ WeightUses weight_uses(const Program& program);
 // op with several ids a row reads a position table, which is small, and reads many of its rows: the GPU decodes them.
 bool is_decoded_by_host(const Program& program, const Embed& op);
 
+// An embed that the host decodes. If a scatter alone reads its rows, and takes its other operands from the step, the
+// host puts those rows in their place as well, so that the scatter needs no dispatch.
+struct HostEmbed {
+  const Embed* embed = nullptr;
+  const Scatter* scatter = nullptr;  // or null
+};
+
 class Layout {
  public:
   // `request` has been checked and outlives the layout. `together`: runs of ops whose values must not share memory.
@@ -86,6 +93,11 @@ class Layout {
 
   uint32_t at(ValueId value) const { return values_[value]; }
   const StepLayout& step() const { return step_; }
+  const std::vector<HostEmbed>& host_embeds() const { return host_embeds_; }
+  bool is_by_host(const Scatter& op) const;
+  bool has_host_scatter(const Op& op) const;  // of an embed
+  // Whether the host alone reads that input of the program.
+  bool is_for_host(uint32_t input) const { return for_host_[input]; }
   static constexpr uint32_t kStep = 0;  // the word at which the StepBuffer begins
   uint32_t scratch() const { return scratch_; }
   Format cache() const { return cache_; }
@@ -108,6 +120,7 @@ class Layout {
   uint64_t all_state_bytes() const;
 
  private:
+  void find_host_embeds();
   void lay_out_step();
   void lay_out_values(std::span<const OpRange> together);
   void lay_out_states();
@@ -117,6 +130,8 @@ class Layout {
   const PlanRequest* request_;
   const Program* program_;
   Format cache_{};
+  std::vector<HostEmbed> host_embeds_;
+  std::vector<bool> for_host_;  // by program input
   StepLayout step_;
   std::vector<uint32_t> values_;  // by value
   uint64_t end_ = 0;

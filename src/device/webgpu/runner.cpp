@@ -190,11 +190,13 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
   host.upload(placed_->counts(), 0, std::as_bytes(std::span(&counts, 1)));
   upload(at.positions, step.positions());
   upload(at.row_sequences, step.row_sequences());
-  for (uint32_t i = 0; i < program().inputs.size(); ++i)
+  for (uint32_t i = 0; i < program().inputs.size(); ++i) {
+    if (plan_->layout().is_for_host(i)) continue;
     if (program().values[program().inputs[i].value].type.element == Element::i32)
       upload(at.inputs[i], step.input_i32(i));
     else
       upload(at.inputs[i], step.input_f32(i));
+  }
   for (RopeId rope = 0; rope < program().ropes.size(); ++rope) {
     upload(at.cosines[rope], step.cosines(rope));
     upload(at.sines[rope], step.sines(rope));
@@ -211,24 +213,36 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
 }
 
 void WebGpuRunner::upload_embedded(const StepBuffer& step) {
-  for (const Op& op : program().ops) {
-    const auto* embed = std::get_if<Embed>(&op);
-    if (embed == nullptr || !is_decoded_by_host(program(), *embed)) continue;
-    const auto input = std::find_if(program().inputs.begin(), program().inputs.end(),
-                                    [&](const NamedValue& one) { return one.value == embed->ids; });
-    const auto ids = step.input_i32(static_cast<uint32_t>(input - program().inputs.begin()));
-    const TensorSource& table = weights_[embed->weight];
-    const uint32_t columns = table.shape.columns;
-    embedded_.resize(ids.size() * columns);
-    const size_t decoded = placed_->has_weights() ? ids.size() : 0;
-    for (size_t row = 0; row < decoded; ++row) {
-      CHECK(ids[row] >= 0 && static_cast<uint32_t>(ids[row]) < table.shape.rows);
-      float* to = embedded_.data() + row * columns;
-      decode_weight_row(table, 0, static_cast<uint32_t>(ids[row]), to);
-      for (uint32_t i = 0; i < columns; ++i) to[i] *= embed->scale;
-    }
-    placed_->host().upload(placed_->memory(), uint64_t{plan_->layout().at(embed->out)} * 4,
+  for (const HostEmbed& op : plan_->layout().host_embeds()) {
+    embed(op, step);
+    placed_->host().upload(placed_->memory(), uint64_t{plan_->layout().at(op.embed->out)} * 4,
                            std::as_bytes(std::span(embedded_)));
+  }
+}
+
+void WebGpuRunner::embed(const HostEmbed& op, const StepBuffer& step) {
+  const auto input = [&](ValueId value) { return static_cast<uint32_t>(input_of(program(), value)); };
+  const std::span<const int32_t> ids = step.input_i32(input(op.embed->ids));
+  const TensorSource& table = weights_[op.embed->weight];
+  const uint32_t columns = table.shape.columns;
+  embedded_.resize(ids.size() * columns);
+  std::span<const int32_t> index;
+  std::span<const float> rows;
+  if (op.scatter != nullptr) {
+    index = step.input_i32(input(op.scatter->index));
+    rows = step.input_f32(input(op.scatter->rows));
+  }
+  for (size_t row = 0; row < ids.size(); ++row) {
+    float* const to = embedded_.data() + row * columns;
+    if (row < index.size() && index[row] >= 0) {
+      const size_t from = static_cast<size_t>(index[row]) * columns;
+      CHECK(from + columns <= rows.size());
+      std::ranges::copy(rows.subspan(from, columns), to);
+    } else if (placed_->has_weights()) {
+      CHECK(ids[row] >= 0 && static_cast<uint32_t>(ids[row]) < table.shape.rows);
+      decode_weight_row(table, 0, static_cast<uint32_t>(ids[row]), to);
+      for (uint32_t i = 0; i < columns; ++i) to[i] *= op.embed->scale;
+    }
   }
 }
 

@@ -73,6 +73,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   void upload_step(const StepBuffer& step);
   uint32_t positions_ahead(const StepBuffer& step) const;
   void upload_embedded(const StepBuffer& step);
+  void embed(const HostEmbed& op, const StepBuffer& step);  // into embedded_
   std::optional<DispatchCounts> dispatch_counts() const override;
 
   bool play_to(uint32_t end) override;

@@ -106,8 +106,9 @@ std::span<const float> Media::row(const MediaRow& media) const {
 bool Media::advance() {
   if (!current_) return start_next();
   Entry& entry = entries_.at(*current_);
-  std::optional<Status> ended = towers_.at(entry.input.tower)->poll();
-  if (!ended) return false;
+  Tower& tower = *towers_.at(entry.input.tower);
+  std::optional<Status> ended = tower.poll();
+  if (!ended) return tower.computes_in_poll();
   finish(entry, *std::move(ended));
   return true;
 }

@@ -41,7 +41,8 @@ class Media {
   // Of a picture whose rows are there: one row.
   std::span<const float> row(const MediaRow& media) const;
 
-  // Takes a tower's result and begins the next step. True when something has changed.
+  // Takes a tower's result and begins the next step; on the processor it computes a piece of it. True when it has done
+  // something.
   bool advance();
   bool busy() const { return current_.has_value() || !queue_.empty(); }
   // Gives the memory of towers back. They are placed again when they are needed.

@@ -59,6 +59,9 @@ Result<std::vector<MemoryLine>> Tower::memory(const TowerModel& model, const Dev
   TRY(const std::unique_ptr<Plan> plan, device.plan(request));
   std::vector<MemoryLine> lines = plan->memory();
   lines.push_back({Domain::host, Purpose::staging, StepBuffer::bytes(model.program, request.maxima)});
+  if (device.info().memory != Domain::host) return lines;
+  TRY(const uint64_t tables, HeldWeights::table_bytes(model.program, *model.weights));
+  if (tables != 0) lines.push_back({Domain::host, Purpose::weights, tables});
   return lines;
 }
 
@@ -75,14 +78,19 @@ Result<std::unique_ptr<Tower>> Tower::create(const TowerModel& model, Device& de
     TRY_ASSIGN(held, HeldWeights::take(model.program, *model.weights, /*streams=*/false, budget));
   const WeightSource* const weights = held != nullptr ? held.get() : model.weights;
   TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *weights, budget));
-  std::unique_ptr<Tower> tower(new Tower(model, std::move(runner), request.maxima, rows));
+  std::unique_ptr<Tower> tower(new Tower(model, device, std::move(runner), request.maxima, rows));
   tower->reserved_ = std::move(reserved);
   tower->held_ = std::move(held);
   return tower;
 }
 
-Tower::Tower(const TowerModel& model, std::unique_ptr<Runner> runner, const StepMaxima& maxima, uint32_t rows)
-    : model_(&model), most_rows_(rows), step_(model.program, maxima), runner_(std::move(runner)) {}
+Tower::Tower(const TowerModel& model, const Device& device, std::unique_ptr<Runner> runner, const StepMaxima& maxima,
+             uint32_t rows)
+    : model_(&model),
+      computes_in_poll_(device.info().plays_in_pieces),
+      most_rows_(rows),
+      step_(model.program, maxima),
+      runner_(std::move(runner)) {}
 
 Status Tower::start(const TowerInputs& inputs, std::span<float> rows) {
   CHECK(!busy() && inputs.rows <= most_rows_);
@@ -91,7 +99,7 @@ Status Tower::start(const TowerInputs& inputs, std::span<float> rows) {
   TRY(const ValueId value, tower_rows(model_->program));
   CHECK(rows.size() == uint64_t{inputs.rows} * model_->program.values[value].type.columns());
   const ReadRequest read{value, std::as_writable_bytes(rows)};
-  ticket_ = runner_->start(step_, std::span(&read, 1));
+  ticket_ = runner_->start(step_, std::span(&read, 1), {.in_pieces = true});
   return {};
 }
 

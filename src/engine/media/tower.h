@@ -37,12 +37,16 @@ class Tower {
   bool busy() const { return ticket_.has_value(); }
   // How the step ended; nothing while it runs.
   std::optional<Status> poll();
+  // Whether poll() computes a piece of the step, so that waiting between two calls is of no use.
+  bool computes_in_poll() const { return computes_in_poll_; }
 
  private:
-  Tower(const TowerModel& model, std::unique_ptr<Runner> runner, const StepMaxima& maxima, uint32_t rows);
+  Tower(const TowerModel& model, const Device& device, std::unique_ptr<Runner> runner, const StepMaxima& maxima,
+        uint32_t rows);
   Status fill(const TowerInputs& inputs);
 
   const TowerModel* model_;
+  bool computes_in_poll_;
   uint32_t most_rows_;
   StepBuffer step_;
   Reservation reserved_;

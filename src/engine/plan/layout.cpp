@@ -208,6 +208,10 @@ Result<ExpertSlots> expert_slots(const ExpertPlaces& places, const TextModel& mo
                " for them: want at least the ", format_bytes(one), " of one");
 }
 
+uint64_t step_bytes(const TextModel& model, const StepMaxima& maxima) {
+  return StepBuffer::bytes(model.program, maxima) + maxima.counts[Symbol::wanted] * sizeof(SampleResult);
+}
+
 Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
                               const EngineOptions& options, const ExpertSlots& slots) {
   TRY_STATUS(check_options(model, options));
@@ -223,7 +227,12 @@ Result<PlannedText> plan_text(const TextModel& model, const Device& device, cons
     for (const Repack repack : {options.repack, Repack::never}) {
       request.repack = repack;
       TRY(planned.plan, device.plan(request));
-      planned.fits = budget.has_room(planned.plan->memory());
+      std::vector<MemoryLine> wanted = planned.plan->memory();
+      wanted.insert(wanted.end(), options.media.begin(), options.media.end());
+      // Without media the small rest of the budget holds them.
+      if (!options.media.empty())
+        wanted.push_back({Domain::host, Purpose::staging, step_bytes(model, planned.layout.maxima)});
+      planned.fits = budget.has_room(wanted);
       if (planned.fits) return planned;
     }
   }

@@ -92,9 +92,12 @@ Program streaming_program(Program program);
 Result<ExpertSlots> expert_slots(const ExpertPlaces& places, const TextModel& model, const Device& device,
                                  const Budget& budget, const EngineOptions& options);
 
+// Of the host's buffers for a step, which the engine reserves beside the plan: what goes in and what was sampled.
+uint64_t step_bytes(const TextModel& model, const StepMaxima& maxima);
+
 // Plans `model`. If options leave sizes open, it reduces snapshots, then cache per sequence, then context, until the
-// plan fits the budget. Before it reduces a size, it tries it without repacked weights. If nothing fits, the smallest
-// plan is returned.
+// plan fits the budget beside EngineOptions::media. Before it reduces a size, it tries it without repacked weights. If
+// nothing fits, the smallest plan is returned.
 Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
                               const EngineOptions& options, const ExpertSlots& slots);
 // Plans and places `model`, which must not move while the runner lives.

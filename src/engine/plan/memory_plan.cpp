@@ -133,6 +133,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   plan.domain = device.info().memory;
   plan.prompt_chunk = options.prompt_chunk;
   plan.repack = options.repack;
+  plan.media = options.media;
   TRY(const ExpertSlots slots, plan_model(plan, model, files, device, options, streams));
   const TextModel& text = *plan.model;
   if (plan.domain == Domain::host) {
@@ -150,14 +151,16 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   return plan;
 }
 
-}  // namespace
-
-uint64_t MemoryPlan::dense() const {
-  uint64_t bytes = held;
+uint64_t bytes_in(Domain domain, const std::vector<MemoryLine>& lines) {
+  uint64_t bytes = 0;
   for (const MemoryLine& line : lines)
     if (line.domain == domain) bytes += line.bytes;
   return bytes;
 }
+
+}  // namespace
+
+uint64_t MemoryPlan::dense() const { return held + bytes_in(domain, lines) + bytes_in(domain, media); }
 
 uint64_t MemoryPlan::slots() const {
   if (experts.slot_bytes == 0) return 0;
@@ -203,6 +206,8 @@ Status check_floor(const MemoryPlan& plan) {
   std::string parts = cat(format_bytes(plan.held), " held and in reserve");
   for (const MemoryLine& line : plan.lines)
     if (line.domain == plan.domain) parts += cat(", ", purpose_name(line.purpose), " ", format_bytes(line.bytes));
+  if (const uint64_t media = bytes_in(plan.domain, plan.media); media != 0)
+    parts += cat(", pictures and sounds ", format_bytes(media));
   if (plan.experts.layers != 0)
     parts += plan.experts.slot_bytes == 0
                  ? cat(", experts ", format_bytes(plan.experts.bytes))

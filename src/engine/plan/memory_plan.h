@@ -32,7 +32,8 @@ struct MemoryPlan {
   uint32_t context = 0;
   uint32_t prompt_chunk = 0;
   Repack repack{};                // that of the options, or never
-  std::vector<MemoryLine> lines;  // everything but the experts
+  std::vector<MemoryLine> lines;  // everything but the experts and media
+  std::vector<MemoryLine> media;  // EngineOptions::media
   uint64_t tables = 0;            // bytes of tables that `embed` reads; leased ones stay in the file
   ExpertRoom experts;
   uint64_t held = 0;  // bytes of the domain that others hold, with the reserve

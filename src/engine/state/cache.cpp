@@ -10,6 +10,11 @@ bool CachedHistory::holds_pages() const {
          std::any_of(slots.begin(), slots.end(), [&](const Slots& s) { return holds(s.now) || holds(s.next); });
 }
 
+void CachedHistory::truncate(size_t length) {
+  history.resize(length);
+  grids.truncate(length);
+}
+
 Cache::Cache(std::vector<PageGroup> groups, std::span<const uint32_t> pages, bool any_class)
     : groups_(std::move(groups)),
       tree_(any_class),

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/coordinates.h"
 #include "engine/history.h"
 #include "engine/state/pages.h"
 #include "engine/state/prefix_tree.h"
@@ -28,12 +29,15 @@ struct Slots {
 // A sequence's history and its computed part.
 struct CachedHistory {
   History history;
+  GridRuns grids;                 // of the history's beginning; truncate() keeps them right
   uint32_t cached = 0;            // the pages hold the rows of these first positions
   uint32_t provided = 0;          // the pages have room for these first positions
   std::vector<PageTable> tables;  // by group; of a slot group, the slot at the last multiple of 64
   std::vector<Slots> slots;       // by group
 
   bool holds_pages() const;
+  // The history becomes its first `length` elements.
+  void truncate(size_t length);
 };
 
 // The position at which a step must leave a snapshot: a multiple of 64.

@@ -42,6 +42,24 @@ OpCase scatter_case(uint32_t heads, uint32_t width) {
   return c.done();
 }
 
+// As text programs have it: a device may put the rows in their place while it decodes the table.
+OpCase scatter_embedding_case() {
+  constexpr uint32_t kIds = 40, kWidth = 33;
+  CaseBuilder c("rows of a table, or of a picture");
+  const Value ids = c.integers(1, {.low = 0, .high = kIds - 1});
+  const Value embedded = embed(ids, c.weight({.rows = kIds, .columns = kWidth}), 1.5f);
+  const Value index = c.integers(1, {.rows_of = {Symbol::media_rows}});
+  const Value rows = c.input(kWidth, 1, {.low = 2, .high = 3}, {Symbol::media_rows});
+  const Value x = scatter(embedded, index, rows);
+  c.output(x);
+  c.output(scale(x, 0.5f));
+  c.add_step({.runs = {{.rows = 65}, {.sequence = 1, .rows = 3}}, .media = {{.rows = 9}, {.sequence = 1, .rows = 1}}});
+  c.add_step({.runs = {{.rows = 17}}});
+  c.add_step({.runs = {{.rows = 1}}});
+  c.add_step({});
+  return c.done();
+}
+
 OpCase pool_case(uint32_t heads, uint32_t width, bool has_shares, float factor) {
   CaseBuilder c(cat(heads, " heads of ", width, has_shares ? ", shares" : "", ", factor ", factor));
   const Value x = c.input(width, heads);
@@ -94,6 +112,7 @@ std::vector<OpCase> Scatter::cases() {
   std::vector<OpCase> cases;
   cases.reserve(std::size(kWidths));
   for (const uint32_t width : kWidths) cases.push_back(scatter_case(width == 7 ? 3 : 1, width));
+  cases.push_back(scatter_embedding_case());
   return cases;
 }
 

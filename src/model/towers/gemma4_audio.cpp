@@ -25,6 +25,7 @@ namespace sluice::gemma4 {
 namespace {
 
 constexpr uint32_t kFramesOfRow = 2;  // frames between the convolutions for one frame behind them
+constexpr uint32_t kRowsOfSecond = 25;
 constexpr uint32_t kHalfBands = kBands / 2;
 constexpr uint32_t kTaps = kConvTaps * kConvTaps;
 constexpr float kNormEps = 1e-6f;  // for norms whose epsilon is in no configuration
@@ -212,9 +213,10 @@ std::optional<FamilyProgram> audio_tower(const Checkpoint& checkpoint, const Sou
     AudioProgram(recorder, config, own).record();
   };
   tower.prepare_sound = [config](const Sound& sound) { return prepare_audio(config, sound); };
+  tower.most_rows = [](const PictureOptions&) { return kSoundSeconds * kRowsOfSecond; };
   tower.tokens = tower_tokens(checkpoint, "audio");
-  tower.summary =
-      cat(config.layers, config.layers == 1 ? " layer of " : " layers of ", config.hidden, ", 25 rows a second");
+  tower.summary = cat(config.layers, config.layers == 1 ? " layer of " : " layers of ", config.hidden, ", ",
+                      kRowsOfSecond, " rows a second");
   return tower;
 }
 

@@ -144,6 +144,10 @@ void add_picture_keys(std::vector<GgufMetadata::Entry>& keys, const char* projec
                            {"clip.vision.image_std", GgufArray<float>{1, 1, 1}}});
 }
 
+uint32_t most_rows(const PictureOptions& options, uint32_t usual) {
+  return options.max_rows == 0 ? usual : std::min(options.max_rows, kMaxTowerRows);
+}
+
 HeadOrder colours_behind(uint32_t side) { return {.groups = side * side, .per_group = kPixelColours, .columns = true}; }
 
 Result<Picture> resized_picture(const Picture& picture, uint32_t block, uint32_t max_rows, Resizing resizing) {
@@ -161,9 +165,9 @@ Status check_sound(const Sound& sound) {
   if (sound.rate != kSoundRate)
     return error(ErrorKind::invalid, "sound: has ", sound.rate, " samples a second: want ", kSoundRate);
   if (sound.samples.empty()) return error(ErrorKind::invalid, "sound: is empty: want samples");
-  if (sound.samples.size() > size_t{kSoundRate} * kSoundSeconds)
+  if (sound.samples.size() > kMostSamples)
     return error(ErrorKind::invalid, "sound: has ", sound.samples.size(), " samples: want at most ", kSoundSeconds,
-                 " s, which are ", kSoundRate * kSoundSeconds);
+                 " s, which are ", kMostSamples);
   return {};
 }
 

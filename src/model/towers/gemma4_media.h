@@ -45,13 +45,16 @@ uint32_t picture_pixels(uint32_t max_rows, uint32_t side);  // pixels of a pictu
 // The columns of the patch embedding are ordered by colour in GGUF and by pixel in Hugging Face's files.
 HeadOrder colours_behind(uint32_t side);
 
+// The maximum number of rows for a picture with these options. `usual`: without an option.
+uint32_t most_rows(const PictureOptions& options, uint32_t usual);
+
 // Resizes a picture to at most `max_rows` blocks of side `block`, by Pillow's or torchvision's rule. Fails with one
 // sentence when the picture has no pixels or max_rows is more than a tower takes.
 enum class Resizing : uint8_t { pillow, torchvision };
 Result<Picture> resized_picture(const Picture& picture, uint32_t block, uint32_t max_rows, Resizing resizing);
 
 // Fails when a sound has no samples, has another rate than kSoundRate, or is longer than kSoundSeconds.
-inline constexpr uint32_t kSoundRate = 16000, kSoundSeconds = 30;
+inline constexpr uint32_t kSoundRate = 16000, kSoundSeconds = 30, kMostSamples = kSoundRate * kSoundSeconds;
 Status check_sound(const Sound& sound);
 
 }  // namespace sluice::gemma4

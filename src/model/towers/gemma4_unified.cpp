@@ -252,6 +252,7 @@ FamilyProgram picture_program(const Checkpoint& checkpoint, const SourceNames& n
   tower.prepare_picture = [config](const Picture& picture, const PictureOptions& options) {
     return prepare_unified_picture(config, picture, options);
   };
+  tower.most_rows = [config](const PictureOptions& options) { return most_rows(options, config.max_rows); };
   const FilmNumbers film = film_numbers(checkpoint);
   tower.prepare_frames = [config, film](std::span<const Picture> frames, const FilmOptions& options) {
     return prepare_unified_picture(config, frames[0], {.max_rows = frame_rows(film, options)});
@@ -278,6 +279,7 @@ FamilyProgram sound_program(const Checkpoint& checkpoint, uint32_t hidden) {
     record_sounds(recorder, config, own);
   };
   tower.prepare_sound = [config](const Sound& sound) { return prepare_unified_sound(config, sound); };
+  tower.most_rows = [config](const PictureOptions&) { return (kMostSamples + config.frame - 1) / config.frame; };
   tower.tokens = tower_tokens(checkpoint, "audio");
   tower.summary = cat("frames of ", config.frame, " samples, projected");
   return tower;

@@ -323,6 +323,7 @@ std::optional<FamilyProgram> vision_tower(const Checkpoint& checkpoint, const So
   tower.prepare_picture = [config](const Picture& picture, const PictureOptions& options) {
     return prepare(config, picture, options);
   };
+  tower.most_rows = [config](const PictureOptions& options) { return most_rows(options, config.max_rows); };
   const FilmNumbers film = film_numbers(checkpoint);
   tower.prepare_frames = [config, film](std::span<const Picture> frames, const FilmOptions& options) {
     return prepare(config, frames[0], {.max_rows = frame_rows(film, options)});

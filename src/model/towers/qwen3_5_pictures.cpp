@@ -187,6 +187,11 @@ Result<TowerInputs> prepare_picture(const VisionConfig& config, const Picture& p
   return inputs_of(config, frames);
 }
 
+uint32_t most_rows(const VisionConfig& config, const PictureOptions& options) {
+  const uint64_t block = config.patch * config.merge;
+  return static_cast<uint32_t>(limited(config.picture, options.max_rows, block * block).most / (block * block));
+}
+
 Result<TowerInputs> prepare_frames(const VisionConfig& config, std::span<const Picture> frames,
                                    const FilmOptions& options) {
   const uint64_t block = config.patch * config.merge;

@@ -24,6 +24,7 @@ inline constexpr uint32_t kCorners = 4;
 
 // Prepares one picture, which fills every frame of its patches.
 Result<TowerInputs> prepare_picture(const VisionConfig& config, const Picture& picture, const PictureOptions& options);
+uint32_t most_rows(const VisionConfig& config, const PictureOptions& options);  // rows of the largest picture
 // Prepares the frames for one step of a film. The last frame is repeated if there are too few.
 Result<TowerInputs> prepare_frames(const VisionConfig& config, std::span<const Picture> frames,
                                    const FilmOptions& options);

@@ -271,10 +271,9 @@ FamilyProgram program_of(const VisionConfig& config) {
     return prepare_frames(config, frames, options);
   };
   program.film = film_rules(config);
-  const uint32_t rows =
-      static_cast<uint32_t>(config.picture.most / (config.patch * config.patch) / config.patches_per_row());
+  program.most_rows = [config](const PictureOptions& options) { return most_rows(config, options); };
   program.summary = cat(config.layers, config.layers == 1 ? " layer of " : " layers of ", config.hidden, ", up to ",
-                        rows, " rows a picture");
+                        most_rows(config, {}), " rows a picture");
   program.tokens = config.tokens;
   return program;
 }

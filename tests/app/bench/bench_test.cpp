@@ -186,6 +186,24 @@ TEST(Bench, PrintsATableAndWhereTheTimeGoes) {
   EXPECT_THAT(result.out, HasSubstr("\nexperts           bf16 8 x 32 x 64, "));
 }
 
+TEST(Bench, TimesATowerOpByOp) {
+  const std::string model = SLUICE_TEST_DATA "/qwen3_5_moe";
+  const ProgramResult result =
+      run_sluice({"bench", model, "--image", "96x64", "--rounds", "2", "--threads", "1", "--ops"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\npicture   96 x 64, "));
+  EXPECT_THAT(result.out, HasSubstr(" tokens: prepared in "));
+  EXPECT_THAT(result.out, HasSubstr("\nops of the picture\n"));
+  EXPECT_THAT(result.out, HasSubstr("attention"));
+  const auto refusal = [](const std::string& one, const std::string& more) {
+    return run_sluice({"bench", SLUICE_TEST_DATA "/gemma4_moe", "--image", one, more}).err;
+  };
+  EXPECT_THAT(refusal("96", "--ops"),
+              HasSubstr("bench: --image: found 96: want WIDTHxHEIGHT in pixels, each up to 8192"));
+  EXPECT_THAT(refusal("96x96", "--json"), HasSubstr("bench: --image and --json: want one of them"));
+  EXPECT_THAT(refusal("96x96", "--ops"), HasSubstr("has no vision tower: want a model that takes pictures"));
+}
+
 TEST(Bench, JsonIsAsDocumented) {
   const CommandSpec command = *find_command("bench");
   const ProgramResult result = run_sluice({"bench", kMoe, "--prompt", "4", "--answer", "2", "--depth", "64", "--rounds",

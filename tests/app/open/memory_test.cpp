@@ -247,6 +247,8 @@ TEST_F(Memory, PlanSaysWhatRunDoes) {
   const Json plan = json_of(planned);
   std::set<std::string> seen;
   expect_known_fields(*find_command("plan"), plan, seen);
+  expect_known_fields(*find_command("plan"), json_of(run_sluice({"plan", SLUICE_TEST_DATA "/qwen3_5_moe", "--json"})),
+                      seen);  // which has a tower
   expect_all_fields(*find_command("plan"), seen);
   EXPECT_LE(plan.find("floor_bytes")->as_integer(), static_cast<int64_t>(kBound));
   EXPECT_GT(plan.find("recommended_bytes")->as_integer(), static_cast<int64_t>(4 * kBound));

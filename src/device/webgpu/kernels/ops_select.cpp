@@ -59,6 +59,7 @@ void Emitter::emit(const Gather& op) {
 }
 
 void Emitter::emit(const Scatter& op) {
+  if (layout_.is_by_host(op)) return;
   Kernel kernel = elementwise("scatter", fill(kByIndex, {{"otherwise", "load(p.x + i)"}}), op.out);
   use_index(kernel, op.rows, op.index);
   kernel.params.push_back({"x", at(op.x)});

@@ -1,0 +1,98 @@
+#include "app/bench/bench_image.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "base/text.h"
+#include "base/threads.h"
+#include "engine/media/tower.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kMostSide = 8192;
+
+// Colours that change from pixel to pixel.
+Picture drawn_picture(uint32_t width, uint32_t height) {
+  Picture picture{.width = width, .height = height, .pixels = std::vector<uint8_t>(size_t{width} * height * 3)};
+  uint32_t state = 1;
+  for (uint8_t& byte : picture.pixels) {
+    state = state * 1664525u + 1013904223u;
+    byte = static_cast<uint8_t>(state >> 24);
+  }
+  return picture;
+}
+
+// "12.3 ms (12.1 to 13.0)"
+std::string milliseconds(const Spread& seconds) {
+  char text[128];
+  std::snprintf(text, sizeof text, "%.1f ms (%.1f to %.1f)", seconds.median * 1e3, seconds.least * 1e3,
+                seconds.most * 1e3);
+  return text;
+}
+
+double seconds_since(uint64_t begin) { return static_cast<double>(nanoseconds() - begin) * 1e-9; }
+
+Status play(Tower& tower, const TowerInputs& inputs, std::span<float> rows) {
+  TRY_STATUS(tower.start(inputs, rows));
+  for (;;) {
+    if (std::optional<Status> ended = tower.poll()) return *std::move(ended);
+    if (!tower.computes_in_poll()) wait_a_moment();
+  }
+}
+
+}  // namespace
+
+Result<ImageTest> parse_image_test(const std::string& text) {
+  const std::vector<std::string> sides = split(text, 'x');
+  const auto side = [&](size_t i) { return i < sides.size() ? parse_integer(sides[i]).value_or(0) : 0; };
+  const int64_t width = side(0), height = side(1);
+  if (sides.size() == 2 && width > 0 && height > 0 && width <= kMostSide && height <= kMostSide)
+    return ImageTest{.width = static_cast<uint32_t>(width), .height = static_cast<uint32_t>(height)};
+  return error(ErrorKind::invalid, "bench: --image: found ", printable(text),
+               ": want WIDTHxHEIGHT in pixels, each up to ", kMostSide);
+}
+
+Result<ImageResult> bench_image(const Model& model, MeteredDevice& device, Meter& meter, Budget& budget,
+                                Arithmetic arithmetic, const ImageTest& test) {
+  ImageResult result{.test = test, .prepared = {}, .computed = {}};
+  const Picture picture = drawn_picture(test.width, test.height);
+  TRY(Program program, model.record(ProgramKind::vision));
+  const TowerModel vision{ProgramKind::vision, std::move(program), &model.weights_of(ProgramKind::vision)};
+  TRY(const ValueId value, tower_rows(vision.program));
+  std::unique_ptr<Tower> tower;
+  std::vector<float> rows;
+  std::vector<double> prepared, computed;
+  for (uint32_t round = 0; round <= test.rounds + (test.ops ? 1 : 0); ++round) {
+    const uint64_t begin = nanoseconds();
+    TRY(const TowerInputs inputs, model.prepare(picture));
+    const double preparing = seconds_since(begin);
+    if (tower == nullptr) {
+      TRY_ASSIGN(tower, Tower::create(vision, device, budget, arithmetic, inputs.rows));
+      rows.resize(inputs.rows * static_cast<size_t>(vision.program.values[value].type.columns()));
+      result.rows = inputs.rows;
+    }
+    meter.time_ops = round > test.rounds;
+    meter.clear();
+    const uint64_t started = nanoseconds();
+    TRY_STATUS(play(*tower, inputs, rows));
+    if (round == 0 || meter.time_ops) continue;  // the first round lets caches and clocks settle
+    prepared.push_back(preparing);
+    computed.push_back(seconds_since(started));
+  }
+  result.prepared = spread_of(std::move(prepared));
+  result.computed = spread_of(std::move(computed));
+  if (test.ops) result.ops = op_shares(meter.facts(), meter.steps());
+  meter.time_ops = false;
+  return result;
+}
+
+std::string image_text(const BenchFacts& facts, const ImageResult& result) {
+  std::string text =
+      cat("\npicture   ", result.test.width, " x ", result.test.height, ", ", result.rows, " tokens: prepared in ",
+          milliseconds(result.prepared), ", computed in ", milliseconds(result.computed), "\n");
+  if (!result.ops.empty()) text += cat("\nops of the picture\n", ops_table(facts, result.bandwidth, result.ops));
+  return text;
+}
+
+}  // namespace sluice
