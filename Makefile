@@ -19,7 +19,7 @@ CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
 .PHONY: run run-web test test-programs test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
-        test-deps check-deps neon-deps format clean check-neon check-fuzz-long $(addprefix check-,$(CHECKS))
+        test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-peer-media $(addprefix check-,$(CHECKS))
 
 run: build
 	build/release/sluice run demo "$(PROMPT)"
@@ -117,6 +117,12 @@ check-peer: check-deps
 	cmake --preset release
 	cmake --build build/release -j $(JOBS)
 	tests/peer/check.sh build/release
+
+# Answers about pictures and sounds beside llama.cpp's mtmd, which this compiles: two minutes, and the reference models.
+check-peer-media: check-peer
+	cmake -S tests/peer/mtmd -B build/peer/mtmd -G Ninja -DPEER=$(CURDIR)/build/peer
+	cmake --build build/peer/mtmd
+	tests/peer/mtmd/compare.py build/peer build/release "$${SLUICE_REFERENCE_MODELS:?want the folder of the reference models}"
 
 # The other compiler of the two that must take the sources: where its code could compute something else.
 check-gcc: check-deps

@@ -8,7 +8,7 @@ import type { Plugin } from 'vite';
 
 const repository = resolve(import.meta.dirname, '..');
 const module_ = process.env.SLUICE_WASM ?? resolve(repository, 'build/wasm/sluice.wasm');
-const kDemo = ['demo-gemma4-q8_0.gguf', 'NOTICE'];
+const kDemo = ['demo-gemma4-q8_0.gguf', 'mmproj-demo-gemma4.gguf', 'NOTICE'];
 const kPublic = ['icon.svg', 'page.webmanifest'];
 
 // The demo model and its licence lie beside the page.

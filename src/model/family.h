@@ -56,8 +56,7 @@ struct FamilyProgram {
   std::string summary = {};  // for a reader: "16 layers of 768, up to 280 rows a picture"
   std::function<Result<TowerInputs>(const Picture&, const PictureOptions&)> prepare_picture = {};
   std::function<Result<TowerInputs>(const Sound&)> prepare_sound = {};
-  // Prepares consecutive frames of a film for one step of the tower, at most `film.frames_per_step` of them. Empty for
-  // a tower that takes each frame as a picture.
+  // Prepares consecutive frames of a film for one step of the tower, at most `film.frames_per_step` of them.
   std::function<Result<TowerInputs>(std::span<const Picture>, const FilmOptions&)> prepare_frames = {};
   FilmRules film = {};
   std::function<uint32_t(const PictureOptions&)> most_rows = {};  // of the largest picture, or of the longest sound

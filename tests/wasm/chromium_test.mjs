@@ -26,7 +26,7 @@ const status = await runInChromium({
   worker: 'tests/wasm/chromium_worker.mjs',
   contents: { ...contents, '/models.json': JSON.stringify(models), '/sluice.wasm': readFileSync(module) },
   posted: async (_, text) => console.log(text),
-  minutes: 20,
+  minutes: 40,
 });
 if (status !== 0) console.error(`goldens in Chromium: ${status === 1 ? 'missed' : status}`);
 process.exit(status === 0 ? 0 : 1);

@@ -1,7 +1,7 @@
 // The built page in Chromium, as a user drives it: node --test tests/web/page_test.mjs, after the build in web/.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import {
@@ -30,15 +30,16 @@ const kGpuPatience = 300_000; // ms; a processor plays the GPU, and compiles its
 const kMixtureFiles = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'].map((name) =>
   join(import.meta.dirname, '../data/gemma4_moe', name),
 );
-// A model with random weights that takes pictures, and the trained one that takes pictures and sounds.
+// A model with random weights that takes pictures; what the demo model sees and hears, and its towers' file.
 const filesOf = (folder) =>
   readdirSync(folder)
     .filter((name) => /\.(json|jinja|safetensors)$/.test(name) && !name.startsWith('golden'))
     .map((name) => join(folder, name));
 const kDense = join(import.meta.dirname, '../data/gemma4_dense');
-const kTrained = `${process.env.SLUICE_REFERENCE_MODELS}/gemma4`;
-const kNoTrained = existsSync(kTrained) ? false : 'SLUICE_REFERENCE_MODELS names no folder with gemma4';
+const kShown = join(import.meta.dirname, '../data/gemma4');
+const kDemoTowers = join(kDemoFile, '../mmproj-demo-gemma4.gguf');
 const kRedCircle = 'A red circle on the left and a blue square on the right.';
+const kBeeps = 'One long low beep and then three short low beeps.';
 const digest = createHash('sha256').update(readFileSync(kDemoFile)).digest('hex');
 
 let browser, site, context;
@@ -393,7 +394,8 @@ test('a picture is picked, removed, dropped and asked about, and what the model 
   assert.equal(await page.locator('#attached li').count(), 0);
   // A model without towers is asked about the same conversation.
   await openModels(page);
-  await page.getByRole('dialog').getByRole('button', { name: /Try the demo model/ }).click();
+  await page.getByRole('dialog').getByLabel('Keep a copy in this browser').uncheck();
+  await page.locator('#dialog-file').setInputFiles(kDemoFile);
   await page.getByRole('button', { name: 'Add a picture or a sound' }).waitFor({ state: 'hidden' });
   await ready(page);
   assert.match(await page.locator('#messages .user .text').first().innerText(), /^\[picture: image\.png\]\nWhat is this\? /);
@@ -414,17 +416,18 @@ test('a picture of the camera has its place in the message', async () => {
   assert.equal(await page.locator('#messages .user .text').isVisible(), false, 'there is no text to show');
 });
 
-test('the trained model names shapes and sounds, also of a microphone', { skip: kNoTrained }, async () => {
+test('the demo model names shapes and sounds, also of a microphone', async () => {
   const page = await openPage(context, site);
   await setDevice(page, 'cpu');
-  await openFiles(page, filesOf(kTrained));
-  await give(page, 'paste', join(kTrained, 'picture1.png'), 'image/png');
+  await loadDemo(page);
+  await setTemperature(page, '0');
+  await give(page, 'paste', join(kShown, 'picture1.png'), 'image/png');
   await attached(page).waitFor();
   assert.equal(await ask(page, 'What is in this picture?'), kRedCircle);
   await page.getByRole('button', { name: 'New chat' }).click();
-  await give(page, 'drop', join(kTrained, 'sound1.wav'), 'audio/wav');
-  await attached(page).getByText('sound1.wav, 0:02').waitFor();
-  assert.equal(await ask(page, 'What do you hear?'), 'Three short high beeps.');
+  await give(page, 'drop', join(kShown, 'sound2.wav'), 'audio/wav');
+  await attached(page).getByText('sound2.wav, 0:02').waitFor();
+  assert.equal(await ask(page, 'Describe the sound.'), kBeeps);
   await page.locator('#messages .user audio').waitFor();
 
   await page.getByRole('button', { name: 'New chat' }).click();
@@ -434,6 +437,23 @@ test('the trained model names shapes and sounds, also of a microphone', { skip: 
   await page.getByRole('button', { name: 'Done' }).click();
   await attached(page).getByText(/^recorded sound, 0:0[23]$/).waitFor();
   assert.match(await ask(page, 'What do you hear?'), /beep/);
+  // Its towers are stored and open with it.
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  site.down = true;
+  await page.reload();
+  await ready(page);
+  await give(page, 'drop', join(kShown, 'picture1.png'), 'image/png');
+  await attached(page).waitFor();
+  await page.getByRole('button', { name: 'New chat' }).click();
+  assert.equal(await ask(page, 'What is in this picture?'), kRedCircle);
+});
+
+test("a model's towers are picked with it", async () => {
+  const page = await openPage(context, site);
+  await setDevice(page, 'cpu');
+  await openFiles(page, [kDemoTowers, kDemoFile]);
+  await give(page, 'drop', join(kShown, 'picture1.png'), 'image/png');
+  assert.equal(await ask(page, 'What is in this picture?'), kRedCircle);
 });
 
 test('an address without a model gives a sentence', async () => {
@@ -568,4 +588,19 @@ test('pictures for the documentation', { skip: pictures ? false : 'want SCREENSH
   await page.keyboard.press('Escape');
   await page.setViewportSize({ width: 390, height: 760 });
   await take('page-phone');
+});
+
+test('a picture of a picture for the documentation', { skip: pictures ? false : 'want SCREENSHOTS=FOLDER' }, async () => {
+  const page = await openPage(context, site);
+  await page.setViewportSize({ width: 960, height: 640 });
+  await setDevice(page, 'cpu');
+  await loadDemo(page);
+  await setTemperature(page, '0');
+  await give(page, 'paste', join(kShown, 'picture1.png'), 'image/png');
+  await attached(page).waitFor();
+  assert.equal(await ask(page, 'What is in this picture?'), kRedCircle);
+  await give(page, 'drop', join(kShown, 'sound2.wav'), 'audio/wav');
+  await attached(page).waitFor();
+  await page.getByLabel('Message', { exact: true }).fill('Describe the sound.');
+  await page.screenshot({ path: `${pictures}/page-media.png`, animations: 'disabled' });
 });

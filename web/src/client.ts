@@ -39,6 +39,8 @@ export interface LoadOptions {
   signal?: AbortSignal;
   // Of the file at an address, hex: what has another is refused.
   sha256?: string;
+  // Beside an address of a model: that of its mmproj file, which is stored and deleted with it.
+  projector?: string | URL;
   // Of picked files: keep a copy in the page's storage. An address is always stored.
   keep?: boolean;
   // "auto" (the default): WebGPU where the browser has it, else the processor.
@@ -332,7 +334,7 @@ export function mediaOf({ content }: Message): MediaPart[] {
   return typeof content === 'string' ? [] : content.filter((part): part is MediaPart => part.type !== 'text');
 }
 
-function workerSource(source: ModelSource, { sha256, keep = false }: LoadOptions): WorkerSource {
+function workerSource(source: ModelSource, { sha256, projector, keep = false }: LoadOptions): WorkerSource {
   if (!isSecureContext) {
     throw new SluiceError(
       'storage',
@@ -342,7 +344,9 @@ function workerSource(source: ModelSource, { sha256, keep = false }: LoadOptions
   if (source instanceof File) return { kind: 'files', files: [source], keep };
   if (Array.isArray(source)) return { kind: 'files', files: source, keep };
   if (typeof source === 'string' || source instanceof URL) {
-    return { kind: 'url', url: new URL(source, document.baseURI).href, sha256: sha256 ?? null };
+    const addressOf = (url: string | URL): string => new URL(url, document.baseURI).href;
+    const towers = projector === undefined ? null : addressOf(projector);
+    return { kind: 'url', url: addressOf(source), sha256: sha256 ?? null, projector: towers };
   }
   return { kind: 'stored', id: source.stored };
 }

@@ -19,6 +19,7 @@ const kRestarts = 3; // of a file that changes on the server while it is fetched
 export interface DownloadRequest {
   url: string;
   sha256: string | null; // hex
+  towersOf?: string; // the model's id, where these are its towers
   onProgress: (progress: LoadProgress) => void;
   signal: AbortSignal;
 }
@@ -33,7 +34,8 @@ const nameOf = (url: string): string => decodeURIComponent(new URL(url).pathname
 
 // The id of the model, which is complete then.
 export async function download(request: DownloadRequest): Promise<string> {
-  const id = await idOf(nameOf(request.url), request.url);
+  const { url, towersOf } = request;
+  const id = await idOf(nameOf(url), towersOf === undefined ? url : `${url} ${towersOf}`);
   if ((await (await ModelFolder.open(id))?.note())?.complete) return checked(id, request);
   const channel = new BroadcastChannel('sluice-downloads');
   try {
@@ -77,9 +79,9 @@ class Fetching {
   ) {
     this.name = nameOf(request.url);
     this.file = { name: this.name, bytes: null, done: 0 };
-    const { url } = request;
+    const { url, towersOf = null } = request;
     const unknown = { etag: null, modified: null, sha256: null, hash: null };
-    this.note = { name: this.name, url, ...unknown, complete: false, files: [this.file] };
+    this.note = { name: this.name, url, ...unknown, complete: false, files: [this.file], towersOf };
   }
 
   async run(): Promise<void> {

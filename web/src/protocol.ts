@@ -29,7 +29,7 @@ export interface MediaFacts {
 // Where a model comes from: what was picked, an address, or the name of one in the page's storage.
 export type WorkerSource =
   | { kind: 'files'; files: File[]; keep: boolean }
-  | { kind: 'url'; url: string; sha256: string | null }
+  | { kind: 'url'; url: string; sha256: string | null; projector: string | null } // an address of its towers' file
   | { kind: 'stored'; id: string };
 
 export type Device = 'auto' | 'webgpu' | 'cpu';

@@ -24,6 +24,7 @@ export interface ModelNote {
   hash: string | null; // the digest's state after `done` bytes, base64
   complete: boolean;
   files: NotedFile[];
+  towersOf?: string | null; // the model's id, where this is a file of towers that came with it
 }
 
 // A model as the page lists it.
@@ -137,12 +138,23 @@ export async function storageLeft(): Promise<number | null> {
   return quota === undefined || usage === undefined ? null : Math.max(quota - usage, 0);
 }
 
-export async function listModels(): Promise<StoredModel[]> {
+async function* notes(): AsyncGenerator<[id: string, note: ModelNote | null]> {
   const models = await folder(false);
-  if (models === null) return [];
+  if (models === null) return;
+  for await (const id of models.keys()) yield [id, (await (await ModelFolder.open(id))?.note()) ?? null];
+}
+
+// Of the whole file of towers that came with a model; null: there is none.
+export async function towersOf(model: string): Promise<string | null> {
+  for await (const [id, note] of notes()) if (note?.towersOf === model && note.complete) return id;
+  return null;
+}
+
+// Towers are a part of their model.
+export async function listModels(): Promise<StoredModel[]> {
   const listed: StoredModel[] = [];
-  for await (const id of models.keys()) {
-    const note = await (await ModelFolder.open(id))?.note();
+  for await (const [id, note] of notes()) {
+    if (note?.towersOf) continue;
     const files = note?.files ?? [];
     listed.push({
       id,
@@ -157,6 +169,11 @@ export async function listModels(): Promise<StoredModel[]> {
 }
 
 export async function deleteModel(id: string): Promise<void> {
+  await deleteFolder(id);
+  for await (const [other, note] of notes()) if (note?.towersOf === id) await deleteFolder(other);
+}
+
+async function deleteFolder(id: string): Promise<void> {
   await navigator.locks.request(lockOf(id), { ifAvailable: true }, async (lock) => {
     if (lock === null)
       throw new SluiceError('storage', `${id}: is in use in this tab or another: close it there first`);

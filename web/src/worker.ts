@@ -19,7 +19,7 @@ import type {
   ToWorker,
   WorkerSource,
 } from './protocol.ts';
-import { ModelFolder, shareLock } from './storage.ts';
+import { ModelFolder, shareLock, towersOf } from './storage.ts';
 import { openStored } from './stored_file.ts';
 import wasmUrl from '@sluice/wasm?url';
 
@@ -149,24 +149,33 @@ async function gather(
       if (!source.keep)
         return { storedId: null, files: tableOf(source.files.map((file) => [file.name, new BlobFile(file)])) };
       return openFolder(await copyFiles(source.files, onProgress, signal));
-    case 'url':
-      return openFolder(await download({ ...source, onProgress, signal }));
+    case 'url': {
+      const { url, sha256, projector } = source;
+      const id = await download({ url, sha256, onProgress, signal });
+      if (projector !== null) await download({ url: projector, sha256: null, towersOf: id, onProgress, signal });
+      return openFolder(id);
+    }
     case 'stored':
       return openFolder(source.id);
   }
 }
 
-// The lock is shared from here to the end of the worker.
+// With its towers, where they came with it.
 async function openFolder(id: string): Promise<Gathered> {
+  const entries = await entriesOf(id);
+  const towers = await towersOf(id);
+  if (towers !== null) entries.push(...(await entriesOf(towers)));
+  return { storedId: id, files: tableOf(entries) };
+}
+
+// The lock is shared from here to the end of the worker.
+async function entriesOf(id: string): Promise<(readonly [name: string, source: FileSource])[]> {
   await shareLock(id);
   const folder = await ModelFolder.open(id);
   const note = await folder?.note();
   if (!folder || !note?.complete)
     throw new SluiceError('storage', `${id}: is not in this page's storage: load it again`);
-  const entries = await Promise.all(
-    note.files.map(async ({ name }) => [name, await openStored(await folder.file(name))] as const),
-  );
-  return { storedId: id, files: tableOf(entries) };
+  return Promise.all(note.files.map(async ({ name }) => [name, await openStored(await folder.file(name))] as const));
 }
 
 // One file stands by its name, several in a folder.

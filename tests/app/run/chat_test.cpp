@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "tests/app/program.h"
 #include "tests/app/run/terminal.h"
-#include "tests/reference_models.h"
 
 namespace sluice {
 namespace {
@@ -221,8 +220,9 @@ TEST(Chat, APictureIsShownByCommandOrByItsPathAlone) {
   EXPECT_THAT(terminal.say("What is this?"), HasSubstr("\x1b[2mlooking at image.png\x1b[0m\r\x1b[K"));
   EXPECT_THAT(terminal.say("/save " + file), HasSubstr("saved 2 messages"));
   EXPECT_THAT(terminal.say("/undo"), HasSubstr("took back: What is this?\r\nimage.png: with the next question\r\n"));
-  EXPECT_THAT(terminal.say("/model demo"),
-              HasSubstr("/model: demo does not take image.png, which the conversation shows: want /clear first, or a "
+  EXPECT_THAT(terminal.say("/model " SLUICE_TEST_DATA "/gemma4_moe"),
+              HasSubstr("/model: tests/data/gemma4_moe does not take image.png, which the conversation shows: want "
+                        "/clear first, or a "
                         "model that does"));
   terminal.say("/clear");
   EXPECT_THAT(terminal.say("/load " + file), HasSubstr("loaded 2 messages\r\n"));
@@ -234,6 +234,16 @@ TEST(Chat, ATerminalThatShowsPicturesGetsASmallOne) {
   const std::string shown = terminal.wait_for("> ");
   EXPECT_THAT(shown, HasSubstr("\x1b_Ga=T,q=2,f=24,s=200,v=200,"));
   EXPECT_THAT(shown, HasSubstr(kPhotoLine));
+}
+
+TEST(Chat, ATerminalIsAskedWhetherItShowsSixel) {
+  Terminal knows({"run", kSeeing, "--image", kPhoto}, "", "xterm");
+  knows.wait_for("\x1b[c");
+  knows.type("\x1b[?62;4;22c");
+  EXPECT_THAT(knows.wait_for(kPhotoLine), HasSubstr("\x1bP0;1q\"1;1;200;200"));
+  Terminal silent({"run", kSeeing, "--image", kPhoto}, "", "xterm");
+  silent.wait_for("\x1b[c");
+  EXPECT_THAT(silent.wait_for(kPhotoLine), testing::Not(HasSubstr("\x1bP")));
 }
 
 TEST(Chat, AConversationAboutAPictureGoesOnWithAnotherModelThatTakesIt) {
@@ -268,18 +278,20 @@ TEST(Readme, TheAnswerIsReal) {
   EXPECT_EQ(split(run_sluice({"run", "What is a violin?"}).out, '\n')[0], lines.at(0));
 }
 
-// `text` with another folder of models.
-std::string with_models(const std::string& text, const std::string& folder) {
-  return std::regex_replace(text, std::regex(R"(\.\./models/)"), folder + "/");
+TEST(Readme, TheAnswerAboutAPictureIsReal) {
+  const std::vector<std::string> lines =
+      shown_in_readme("run --image tests/data/gemma4/picture1.png \"What is in this picture?\"");
+  EXPECT_EQ(
+      split(run_sluice({"run", "--image", "tests/data/gemma4/picture1.png", "What is in this picture?"}).out, '\n')[0],
+      lines.at(0));
 }
 
-// Types what is typed there and expects what is shown, but for the line about a picture that is erased.
-void expect_session(const std::string& command, const std::string& models) {
-  Terminal terminal(split(with_models(command, models), ' '));
+// But for the line about a picture that is erased.
+TEST(Readme, TheChatIsReal) {
+  Terminal terminal({"run"});
   std::string shown = terminal.wait_for("> ");
   std::string wanted;
-  for (const std::string& readme_line : shown_in_readme(command)) {
-    const std::string line = with_models(readme_line, models);
+  for (const std::string& line : shown_in_readme("run")) {
     wanted += line + "\r\n";
     if (!starts_with(line, "> ")) continue;
     terminal.type(line.substr(2) + "\n");
@@ -288,14 +300,6 @@ void expect_session(const std::string& command, const std::string& models) {
   static const std::regex erased("\x1b\\[2m[^\x1b]*\x1b\\[0m\r\x1b\\[K");
   EXPECT_EQ(std::regex_replace(shown, erased, ""), wanted);
   EXPECT_EQ(terminal.wait_for_end(), 0);
-}
-
-TEST(Readme, TheChatIsReal) { expect_session("run", ""); }
-
-TEST(Readme, TheChatAboutAPictureIsReal) {
-  if (reference_models().empty())
-    GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: the README's picture was not shown";
-  expect_session("run ../models/gemma4", reference_models());
 }
 
 // All but what the machine decides: its name, its instruction set, and digits of differences.

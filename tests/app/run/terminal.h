@@ -18,8 +18,8 @@ namespace sluice {
 
 class Terminal {
  public:
-  // `state_folder` stands for XDG_STATE_HOME; without it no history is kept.
-  explicit Terminal(std::vector<std::string> words, const std::string& state_folder = "") {
+  // `state_folder` stands for XDG_STATE_HOME; without it no history is kept. `term` is TERM.
+  explicit Terminal(std::vector<std::string> words, const std::string& state_folder = "", const char* term = "dumb") {
     words.insert(words.begin(), SLUICE_PROGRAM);
     words.insert(words.end(), {"--threads", "2"});
     if (state_folder.empty()) words.emplace_back("--no-history");
@@ -29,7 +29,8 @@ class Terminal {
       std::vector<char*> arguments;
       for (std::string& word : words) arguments.push_back(word.data());
       arguments.push_back(nullptr);
-      setenv("TERM", "dumb", 1);
+      setenv("TERM", term, 1);
+      for (const char* name : {"TERM_PROGRAM", "KITTY_WINDOW_ID", "TMUX", "STY"}) unsetenv(name);
       setenv("XDG_STATE_HOME", state_folder.c_str(), 1);
       execv(arguments[0], arguments.data());
       _exit(127);

@@ -1,7 +1,7 @@
 // peer_mtmd LIBRARIES MODEL MMPROJ IDS TOKENS THREADS FLASH MEDIA...: llama.cpp's mtmd on a prompt with pictures and
 // sounds. IDS are the prompt's tokens with commas between them, and m in the place of each file's rows. Prints one line
 // of JSON: the rows of each file, the greedy tokens, the margin of each to the second-best, and the seconds of every
-// run of a tower. REPEAT is the number of those runs, IMAGE_TOKENS the most rows of a picture.
+// run of a tower. REPEAT is the number of those runs, ROWS the rows of each picture with commas between them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -91,13 +91,22 @@ int main(int argc, char** argv) {
   tower.n_threads = threads;
   tower.warmup = false;
   tower.flash_attn_type = flash;
-  if (const char* rows = std::getenv("IMAGE_TOKENS")) tower.image_max_tokens = std::atoi(rows);
-  mtmd_context* const media = mtmd_init_from_file(argv[3], model, tower);
-  if (media == nullptr) fail("cannot open the projector");
+  // A context for each file, because limits belong to the context.
+  const char* const rows_of_files = std::getenv("ROWS");
+  std::stringstream wanted(rows_of_files == nullptr ? "" : rows_of_files);
+  std::vector<mtmd_context*> contexts;
+  for (int i = 8; i < argc; ++i) {
+    std::string rows;
+    std::getline(wanted, rows, ',');
+    tower.image_min_tokens = tower.image_max_tokens = rows.empty() || rows == "0" ? -1 : std::atoi(rows.c_str());
+    contexts.push_back(mtmd_init_from_file(argv[3], model, tower));
+    if (contexts.back() == nullptr) fail("cannot open the projector");
+  }
 
   std::vector<mtmd_input_chunks*> kept;
   std::vector<const mtmd_input_chunk*> shown;
   for (int i = 8; i < argc; ++i) {
+    mtmd_context* const media = contexts[static_cast<size_t>(i) - 8];
     const mtmd_bitmap* bitmap =
         mtmd_helper_bitmap_init_from_file(media, argv[i], false, mtmd_helper_init_opt_default()).bitmap;
     if (bitmap == nullptr) fail(std::string("cannot read ") + argv[i]);
@@ -114,11 +123,13 @@ int main(int argc, char** argv) {
   const char* const times = std::getenv("REPEAT");
   std::vector<double> seconds;
   std::string rows;
-  for (const mtmd_input_chunk* chunk : shown) {
+  if (shown.size() != contexts.size()) fail("a file is more than one picture or sound");
+  for (size_t k = 0; k < shown.size(); ++k) {
+    const mtmd_input_chunk* const chunk = shown[k];
     rows += (rows.empty() ? "" : ", ") + std::to_string(mtmd_input_chunk_get_n_tokens(chunk));
     for (int run = 0; run < (times == nullptr ? 1 : std::atoi(times)); ++run) {
       const auto start = std::chrono::steady_clock::now();
-      if (mtmd_encode_chunk(media, chunk) != 0) fail("a tower failed");
+      if (mtmd_encode_chunk(contexts[k], chunk) != 0) fail("a tower failed");
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
   }
@@ -136,7 +147,9 @@ int main(int argc, char** argv) {
       }
       decode(context, text, position);
       if (next_shown == shown.size()) fail("the prompt has more places than files");
-      if (mtmd_helper_eval_chunk_single(media, context, shown[next_shown++], position, 0, 2048, false, &position) != 0)
+      mtmd_context* const media = contexts[next_shown];
+      const mtmd_input_chunk* const chunk = shown[next_shown++];
+      if (mtmd_helper_eval_chunk_single(media, context, chunk, position, 0, 2048, false, &position) != 0)
         fail("a picture's rows failed");
     }
     decode(context, text, position);

@@ -41,7 +41,10 @@ const announce = (text: string): void => {
 const attachments = new Attachments({
   prepare: (part) =>
     model?.prepare(part) ?? Promise.reject(new SluiceError('model', 'no model is open: choose one first')),
-  changed: () => showBusy(),
+  changed: () => {
+    showBusy();
+    keepInView(false); // the prompt has grown or shrunk
+  },
   failed: showError,
   announce,
 });

@@ -3,7 +3,7 @@ import { formatBytes, Sluice, SluiceError } from '../index.ts';
 import type { LoadOptions, ModelSource, StoredModel } from '../index.ts';
 import { byId, h, lightDismiss } from './dom.ts';
 
-const kDemo = { file: 'demo-gemma4-q8_0.gguf', bytes: 9_228_000 };
+const kDemo = { file: 'demo-gemma4-q8_0.gguf', towers: 'mmproj-demo-gemma4.gguf', bytes: 11_124_000 };
 
 export interface Choice {
   source: ModelSource;
@@ -37,9 +37,9 @@ export class Models {
   private choices(where: string): HTMLElement[] {
     const demo = h(
       'button',
-      { type: 'button', className: 'primary', onclick: () => this.choose({ source: kDemo.file, options: {} }) },
+      { type: 'button', className: 'primary', onclick: () => this.choose({ source: kDemo.file, options: { projector: kDemo.towers } }) },
       'Try the demo model',
-      h('small', {}, `a small dictionary, ${formatBytes(kDemo.bytes)}`),
+      h('small', {}, `a small dictionary that sees and hears a little, ${formatBytes(kDemo.bytes)}`),
     );
     const picker = h('input', {
       type: 'file',
