@@ -257,14 +257,18 @@ Result<std::optional<Json>> Instance::go_on() {
     return whole.error();
   }
   std::string text, thinking, finish = "running";
+  Json::Array calls;
   for (const TurnEvent& event : session_->take_events()) {
     if (const auto* piece = std::get_if<TextEvent>(&event)) text += piece->text;
     if (const auto* piece = std::get_if<ThinkingEvent>(&event)) thinking += piece->text;
+    if (const auto* called = std::get_if<ToolCallEvent>(&event))
+      calls.push_back(Json::Object{{"name", called->call.name}, {"arguments", called->call.arguments}});
     if (const auto* done = std::get_if<DoneEvent>(&event)) finish = name_of(done->end);
   }
   const Usage usage = session_->usage();
   return std::optional(Json(Json::Object{{"text", std::move(text)},
                                          {"thinking", std::move(thinking)},
+                                         {"tool_calls", std::move(calls)},
                                          {"finish", std::move(finish)},
                                          {"prompt_tokens", int64_t{usage.prompt_tokens}},
                                          {"reused_tokens", int64_t{usage.reused_tokens}},

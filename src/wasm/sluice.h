@@ -77,9 +77,10 @@ void SLUICE_EXPORT(sluice_remove_media)(sluice::wasm::Instance* instance, uint32
 // and {"type": "audio", "media": number}.
 int SLUICE_EXPORT(sluice_begin)(sluice::wasm::Instance* instance, const char* turn, size_t bytes);
 // One step of the answer. Replies its new parts: {"text", "thinking": whole characters, thinking apart from the answer,
-// cut at a stop string, "finish": "running" | "stop" | "length" | "cancelled"}, and the counts of the whole turn:
-// {"prompt_tokens", "reused_tokens", "computed_tokens": of the prompt, "answer_tokens", "prompt_seconds",
-// "answer_seconds"}. 2: the device computes, and nothing has happened. An answer that fails is over.
+// cut at a stop string, "tool_calls": [{"name", "arguments"}], found where "variables" has "tools", "finish": "running"
+// | "stop" | "length" | "cancelled"}, and the counts of the whole turn: {"prompt_tokens", "reused_tokens",
+// "computed_tokens": of the prompt, "answer_tokens", "prompt_seconds", "answer_seconds"}. 2: the device computes, and
+// nothing has happened. An answer that fails is over.
 int SLUICE_EXPORT(sluice_go_on)(sluice::wasm::Instance* instance);
 // The kept sequence of the conversation, for sluice_save; 0: it has none.
 uint32_t SLUICE_EXPORT(sluice_sequence)(sluice::wasm::Instance* instance);

@@ -71,7 +71,8 @@ export interface GenerateOptions {
   frequencyPenalty?: number;
   // The same seed, settings and prompt give the same answer; without one each answer draws its own.
   seed?: number;
-  // Further variables of the model's chat template, { enable_thinking: true } for one.
+  // Further variables of the model's chat template: { enable_thinking: true }, or { tools: [...] } as OpenAI lists them,
+  // which the answer's result then may call (toolCalls).
   variables?: Record<string, unknown>;
 }
 
@@ -88,6 +89,7 @@ const kSampling: [keyof GenerateOptions, keyof Sampling][] = [
 const kStopped: AnswerResult = {
   text: '',
   thinking: '',
+  toolCalls: [],
   finish: 'cancelled',
   promptTokens: 0,
   reusedTokens: 0,

@@ -2,7 +2,7 @@
 // encodes, goes on from what the last answer computed, and gives the new tokens as text.
 import type { EngineModel, Turn } from './engine/module.ts';
 import { SluiceError } from './errors.ts';
-import type { AnswerRequest, AnswerResult, Piece } from './protocol.ts';
+import type { AnswerRequest, AnswerResult, Piece, ToolCall } from './protocol.ts';
 
 export class Conversation {
   // `turn` lets other messages in, between two steps.
@@ -15,12 +15,14 @@ export class Conversation {
     this.model.begin(this.turnOf(request));
     let text = '';
     let thinking = '';
+    const toolCalls: ToolCall[] = [];
     for (;;) {
       if (signal.aborted) this.model.cancel();
       const news = await this.model.goOn();
       if (news !== null) {
         text += news.text;
         thinking += news.thinking;
+        toolCalls.push(...news.tool_calls);
         const promptTokens = news.prompt_tokens;
         const promptDone = Math.min(news.reused_tokens + news.computed_tokens, promptTokens);
         onPiece({ text: news.text, thinking: news.thinking, promptTokens, promptDone, tokens: news.answer_tokens });
@@ -28,6 +30,7 @@ export class Conversation {
           return {
             text,
             thinking,
+            toolCalls,
             finish: news.finish,
             promptTokens,
             reusedTokens: news.reused_tokens,

@@ -21,5 +21,6 @@ export type {
   Role,
   Sampling,
   Stats,
+  ToolCall,
 } from './protocol.ts';
 export type { StoredModel } from './storage.ts';

@@ -80,10 +80,16 @@ export interface Piece {
   tokens: number; // of the answer so far
 }
 
+export interface ToolCall {
+  name: string;
+  arguments: Record<string, unknown>;
+}
+
 export type Finish = 'stop' | 'length' | 'cancelled';
 export interface AnswerResult {
   text: string;
   thinking: string;
+  toolCalls: ToolCall[]; // found where the variables of the template have `tools`
   finish: Finish;
   promptTokens: number;
   reusedTokens: number; // of the prompt, those that were computed for an answer before

@@ -118,6 +118,8 @@ export interface TurnNews {
   /** Whole characters, thinking apart from the answer. */
   text: string;
   thinking: string;
+  /** Complete ones; looked for where `variables` has `tools`. */
+  tool_calls: { name: string; arguments: Record<string, unknown> }[];
   finish: 'running' | 'stop' | 'length' | 'cancelled';
   prompt_tokens: number;
   /** Of the prompt's tokens: taken from what was computed before. */
