@@ -48,6 +48,7 @@ int spawn(const std::vector<std::string>& words, const Pipe& out, const Pipe& er
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::vector<std::string> copies = words;
   std::vector<char*> arguments;
+  arguments.reserve(copies.size() + 1);
   for (std::string& word : copies) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const int failed = posix_spawnp(&process, arguments[0], &actions, &attributes, arguments.data(), environ);

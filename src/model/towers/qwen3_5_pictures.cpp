@@ -165,6 +165,7 @@ std::vector<uint64_t> chosen_frames(uint64_t frames, double rate) {
   const uint64_t whole = wanted < static_cast<double>(kMostFrames) ? static_cast<uint64_t>(wanted) : kMostFrames;
   const uint64_t count = std::min(std::max(whole, kLeastFrames), frames);
   std::vector<uint64_t> chosen;
+  chosen.reserve(static_cast<size_t>(count));
   const double step = count < 2 ? 0 : static_cast<double>(frames - 1) / static_cast<double>(count - 1);
   for (uint64_t i = 0; i < count; ++i)
     chosen.push_back(static_cast<uint64_t>(std::nearbyint(static_cast<double>(i) * step)));
