@@ -89,7 +89,8 @@ void AnswerStream::take(const std::vector<ChannelText>& texts) {
       show(Channel::answer, stops_.push(piece.text));
 }
 
-// Text before a call that may begin a stop string is none, because the call follows it.
+// A call ends the text before it. Text that was held back, because it might begin a stop string, is therefore shown
+// first.
 void AnswerStream::take(std::vector<ToolPiece> pieces) {
   for (ToolPiece& piece : pieces) {
     if (const auto* text = std::get_if<std::string>(&piece)) {

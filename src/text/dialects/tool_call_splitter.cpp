@@ -51,7 +51,7 @@ std::vector<ToolPiece> ToolCallSplitter::flush() {
   return std::exchange(out_, {});
 }
 
-// Takes the markers out of the held text, and passes on what cannot begin one.
+// Handles every whole marker in the held text. Keeps back only the end of the text that may begin another marker.
 void ToolCallSplitter::scan() {
   for (;;) {
     std::string_view first;
