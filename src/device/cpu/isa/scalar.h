@@ -26,42 +26,30 @@ struct Scalar {
   static constexpr bool kUnsignedWeights = false;  // dot() takes unsigned weights, so store_weights keeps the offset
   using Quant = int16_t;                           // the type of an 8-bit activation in dot()
 
+  // Vectors of the compiler's, which every machine has: a sanitizer checks an operation, not each of its lanes.
+  using Floats = float __attribute__((vector_size(64)));
+  using Integers = int32_t __attribute__((vector_size(64)));
+  using Words = uint32_t __attribute__((vector_size(64)));
+
   struct F {
-    float lane[16];
-    F operator+(const F& other) const {
-      return map([&](int i) { return lane[i] + other.lane[i]; });
-    }
-    F operator-(const F& other) const {
-      return map([&](int i) { return lane[i] - other.lane[i]; });
-    }
-    F operator*(const F& other) const {
-      return map([&](int i) { return lane[i] * other.lane[i]; });
-    }
-    F operator/(const F& other) const {
-      return map([&](int i) { return lane[i] / other.lane[i]; });
-    }
+    Floats lane;
+    F operator+(const F& other) const { return {lane + other.lane}; }
+    F operator-(const F& other) const { return {lane - other.lane}; }
+    F operator*(const F& other) const { return {lane * other.lane}; }
+    F operator/(const F& other) const { return {lane / other.lane}; }
   };
   struct I {
-    int32_t lane[16];
+    Integers lane;
+    // Without overflow: bits that do not fit are dropped.
     I operator+(const I& other) const {
-      return each([&](int i) {
-        return static_cast<int32_t>(static_cast<uint32_t>(lane[i]) + static_cast<uint32_t>(other.lane[i]));
-      });
+      return {reinterpret_cast<Integers>(reinterpret_cast<Words>(lane) + reinterpret_cast<Words>(other.lane))};
     }
-    I operator&(const I& other) const {
-      return each([&](int i) { return lane[i] & other.lane[i]; });
-    }
-    I operator|(const I& other) const {
-      return each([&](int i) { return lane[i] | other.lane[i]; });
-    }
-    I operator^(const I& other) const {
-      return each([&](int i) { return lane[i] ^ other.lane[i]; });
-    }
+    I operator&(const I& other) const { return {lane & other.lane}; }
+    I operator|(const I& other) const { return {lane | other.lane}; }
+    I operator^(const I& other) const { return {lane ^ other.lane}; }
   };
 
-  static F splat(float x) {
-    return map([&](int) { return x; });
-  }
+  static F splat(float x) { return {x - Floats{}}; }
   static F load(const void* from) {
     F x;
     __builtin_memcpy(&x, from, sizeof(x));
@@ -94,12 +82,8 @@ struct Scalar {
   }
 
   static F fma(const F& a, const F& b, const F& c) { return a * b + c; }  // one rounding where the machine has it
-  static F max(const F& a, const F& b) {
-    return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
-  }
-  static F min(const F& a, const F& b) {
-    return map([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
-  }
+  static F max(const F& a, const F& b) { return {a.lane > b.lane ? a.lane : b.lane}; }
+  static F min(const F& a, const F& b) { return {a.lane < b.lane ? a.lane : b.lane}; }
   static F abs(const F& x) {
     return map([&](int i) { return __builtin_fabsf(x.lane[i]); });
   }
@@ -132,11 +116,7 @@ struct Scalar {
     return t.lane[0];
   }
 
-  static I splat(int32_t x) {
-    I all;
-    for (int32_t& lane : all.lane) lane = x;
-    return all;
-  }
+  static I splat(int32_t x) { return {x | Integers{}}; }
   // Copies one group of small integers to every lane.
   static I splat_group(const Quant* group) {
     int32_t bits;
@@ -147,27 +127,21 @@ struct Scalar {
   static I load_words(const std::byte* from) { return load_words(from, from + 32); }
   static I load_words(const std::byte* low, const std::byte* high) {
     I x;
-    __builtin_memcpy(x.lane, low, 32);
-    __builtin_memcpy(x.lane + 8, high, 32);
+    __builtin_memcpy(&x, low, 32);
+    __builtin_memcpy(reinterpret_cast<std::byte*>(&x) + 32, high, 32);
     return x;
   }
   // Four words from each address.
   static I load_words(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
     const std::byte* const from[] = {a, b, c, d};
     I x;
-    for (int i = 0; i < 4; ++i) __builtin_memcpy(x.lane + 4 * i, from[i], 16);
+    for (int i = 0; i < 4; ++i) __builtin_memcpy(reinterpret_cast<std::byte*>(&x) + 16 * i, from[i], 16);
     return x;
   }
   // Bits move within a word; zeros come in, or with `shift_signed` copies of the highest bit.
-  static I shift_left(const I& x, int n) {
-    return each([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(x.lane[i]) << n); });
-  }
-  static I shift_right(const I& x, int n) {
-    return each([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(x.lane[i]) >> n); });
-  }
-  static I shift_signed(const I& x, int n) {
-    return each([&](int i) { return x.lane[i] >> n; });
-  }
+  static I shift_left(const I& x, int n) { return {reinterpret_cast<Integers>(reinterpret_cast<Words>(x.lane) << n)}; }
+  static I shift_right(const I& x, int n) { return {reinterpret_cast<Integers>(reinterpret_cast<Words>(x.lane) >> n)}; }
+  static I shift_signed(const I& x, int n) { return {x.lane >> n}; }
   // Replaces every byte, 0 to 15, by that element of the table.
   static I look_up(const int8_t (&table)[16], const I& x) {
     return each([&](int i) {
