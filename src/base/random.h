@@ -13,15 +13,19 @@ using PhiloxCounter = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
 
 constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
+  auto [c0, c1, c2, c3] = counter;
+  auto [k0, k1] = key;
   for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xd2511f53} * counter[0];
-    const uint64_t b = uint64_t{0xcd9e8d57} * counter[2];
-    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
-               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
-    key[0] += 0x9e3779b9;
-    key[1] += 0xbb67ae85;
+    const uint64_t a = uint64_t{0xd2511f53} * c0;
+    const uint64_t b = uint64_t{0xcd9e8d57} * c2;
+    c0 = static_cast<uint32_t>(b >> 32) ^ c1 ^ k0;
+    c1 = static_cast<uint32_t>(b);
+    c2 = static_cast<uint32_t>(a >> 32) ^ c3 ^ k1;
+    c3 = static_cast<uint32_t>(a);
+    k0 += 0x9e3779b9;
+    k1 += 0xbb67ae85;
   }
-  return counter;
+  return {c0, c1, c2, c3};
 }
 
 // Standard Gumbel noise from one 32-bit draw: -log(E) with E = -log(1 - v) exponential and v = (bits + 1/2) / 2^32.
