@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "app/bench/bench_image.h"
+#include "app/bench/bench_media.h"
 #include "app/bench/bench_model.h"
 #include "app/bench/bench_ops.h"
 #include "app/bench/bench_report.h"
@@ -29,7 +29,7 @@ struct BenchRequest {
   std::vector<BenchTest> tests;
   uint32_t rounds = 3;
   bool ops = false;
-  std::optional<ImageTest> image;
+  std::optional<MediaTest> media;
   std::optional<SyntheticModel> synthetic;  // in place of a model file
 };
 
@@ -64,13 +64,19 @@ Result<std::vector<BenchTest>> parse_tests(const Arguments& arguments) {
   return tests;
 }
 
-Status parse_image(const Arguments& arguments, BenchRequest& request) {
-  if (!arguments.given("--image")) return {};
-  for (const char* name : {"--shape", "--json"})
-    if (arguments.given(name)) return error(ErrorKind::invalid, "bench: --image and ", name, ": want one of them");
-  TRY(request.image, parse_image_test(arguments.text("--image")));
-  request.image->rounds = request.rounds;
-  request.image->ops = request.ops;
+Status parse_media(const Arguments& arguments, BenchRequest& request) {
+  const bool image = arguments.given("--image");
+  if (!image && !arguments.given("--sound")) return {};
+  const char* const shown = image ? "--image" : "--sound";
+  for (const char* name : {"--sound", "--shape", "--json"})
+    if (arguments.given(name) && name != std::string_view(shown))
+      return error(ErrorKind::invalid, "bench: ", shown, " and ", name, ": want one of them");
+  if (image)
+    TRY_ASSIGN(request.media, parse_image_test(arguments.text("--image")));
+  else
+    request.media = MediaTest{.seconds = static_cast<uint32_t>(arguments.integer("--sound"))};
+  request.media->rounds = request.rounds;
+  request.media->ops = request.ops;
   return {};
 }
 
@@ -80,7 +86,7 @@ Result<BenchRequest> parse_request(const Arguments& arguments) {
   TRY(request.tests, parse_tests(arguments));
   request.rounds = static_cast<uint32_t>(arguments.integer("--rounds"));
   request.ops = arguments.flag("--ops");
-  TRY_STATUS(parse_image(arguments, request));
+  TRY_STATUS(parse_media(arguments, request));
   if (!arguments.given("--shape")) {
     for (const char* name : {"--format", "--routing", "--write", "--write-mmproj"})
       if (arguments.given(name))
@@ -135,7 +141,7 @@ Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, 
     return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
   }
   const std::string name = arguments.positionals().empty() ? kDemoName : arguments.positionals()[0];
-  if (!request.image) {
+  if (!request.media) {
     TRY(const std::string path, model_path(name));
     return open_model(path);
   }
@@ -162,18 +168,18 @@ Result<std::optional<Forecast>> foresee_test(const BenchTest* test, const Model&
   return std::optional<Forecast>(std::move(foresight.forecast));
 }
 
-Status measure_image(const ImageTest& test, const Model& model, Machine& machine, Arithmetic arithmetic,
+Status measure_media(const MediaTest& test, const Model& model, Machine& machine, Arithmetic arithmetic,
                      const BenchFacts& facts, Console& console) {
   Meter meter;
   MeteredDevice device(*machine.device, meter);
-  TRY(ImageResult result, bench_image(model, device, meter, machine.budget, arithmetic, test));
+  TRY(MediaResult result, bench_media(model, device, meter, machine.budget, arithmetic, test));
   if (machine.device->info().memory == Domain::host) {
     TRY(ReadBandwidth host, ReadBandwidth::open(*machine.pool, machine.budget, UINT64_MAX));
     result.bandwidth = host.measure();
   } else {
     result.bandwidth = copying_bandwidth(*machine.device);
   }
-  console.out(bench_text(facts) + image_text(facts, result));
+  console.out(bench_text(facts) + media_text(facts, result));
   return {};
 }
 
@@ -185,8 +191,8 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
   if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // exact arithmetic uses no integers
-  if (request.image) {
-    TRY_STATUS(measure_image(*request.image, model, machine, arithmetic, report.facts, console));
+  if (request.media) {
+    TRY_STATUS(measure_media(*request.media, model, machine, arithmetic, report.facts, console));
     return report;
   }
   const bool on_host = machine.device->info().memory == Domain::host;
@@ -292,6 +298,12 @@ std::vector<OptionSpec> test_options() {
        .argument = "WxH",
        .kind = OptionKind::text,
        .help = "measures the vision tower with a picture of so many pixels instead of prompts and answers"},
+      {.name = "--sound",
+       .argument = "SECONDS",
+       .kind = OptionKind::integer,
+       .help = "the same of the audio tower with a sound of so many seconds",
+       .least = 1,
+       .most = 3600},
       {.name = "--ops",
        .help =
            "also show the time by op, format and shape; `of limit` compares with the time that the bytes need at that "

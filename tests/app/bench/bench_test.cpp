@@ -202,6 +202,15 @@ TEST(Bench, TimesATowerOpByOp) {
               HasSubstr("bench: --image: found 96: want WIDTHxHEIGHT in pixels, each up to 8192"));
   EXPECT_THAT(refusal("96x96", "--json"), HasSubstr("bench: --image and --json: want one of them"));
   EXPECT_THAT(refusal("96x96", "--ops"), HasSubstr("has no vision tower: want a model that takes pictures"));
+  EXPECT_THAT(refusal("96x96", "--sound=1"), HasSubstr("bench: --image and --sound: want one of them"));
+}
+
+TEST(Bench, TimesASound) {
+  const ProgramResult result =
+      run_sluice({"bench", "demo", "--sound", "1", "--rounds", "1", "--threads", "1", "--ops"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nsound     1 s, 25 tokens: prepared in "));
+  EXPECT_THAT(result.out, HasSubstr("\nops of the sound\n"));
 }
 
 TEST(Bench, JsonIsAsDocumented) {

@@ -1,7 +1,8 @@
 // peer_mtmd LIBRARIES MODEL MMPROJ IDS TOKENS THREADS FLASH MEDIA...: llama.cpp's mtmd on a prompt with pictures and
 // sounds. IDS are the prompt's tokens with commas between them, and m in the place of each file's rows. Prints one line
 // of JSON: the rows of each file, the greedy tokens, the margin of each to the second-best, and the seconds of every
-// run of a tower. REPEAT is the number of those runs, ROWS the rows of each picture with commas between them.
+// run of a tower. REPEAT is the number of those runs, ROWS the rows of each picture with commas between them; with GPU
+// set, towers run there.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -86,7 +87,7 @@ int main(int argc, char** argv) {
   llama_context* const context = llama_init_from_model(model, settings);
   if (context == nullptr) fail("cannot make a context");
   mtmd_context_params tower = mtmd_context_params_default();
-  tower.use_gpu = false;
+  tower.use_gpu = std::getenv("GPU") != nullptr;
   tower.print_timings = false;
   tower.n_threads = threads;
   tower.warmup = false;
