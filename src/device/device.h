@@ -71,6 +71,9 @@ struct PlanRequest {
   ExpertSlots expert_slots{};
   std::optional<Format> cache{};  // of elements of keys, values and latents; none: the arithmetic's own
   Repack repack = Repack::never;
+  // In fast arithmetic, activations may be rounded to bf16 where they meet bf16 weights. Towers ask for it. In a text a
+  // rounding can change which experts a router chooses.
+  bool round_to_bf16 = false;
   bool traced = false;  // keep every named value to the end of a step; ops that would hide one are not fused
 };
 

@@ -1,7 +1,9 @@
 // The CPU device: uses weights in place, on one thread pool, with kernels of the processor's widest instruction set.
 //
 //   exact   weights decoded to f32 as they are read; f32 activations, sums and caches
-//   fast    the same for f32, f16 and bf16 weights; integer formats times activations in 8-bit blocks; f16 caches
+//   fast    the same for f32, f16 and bf16 weights; integer formats times activations in 8-bit blocks; f16 caches.
+//           Under PlanRequest::round_to_bf16, bf16 weights times activations in bf16 on levels that have instructions
+//           for it
 //
 // Both token classes run the same kernels in the same order, so their results are the same bits. A step is computed
 // within Runner::start, or piece by piece within Runner::poll (StartOptions::in_pieces).
@@ -23,12 +25,13 @@ enum class SimdLevel : uint8_t {
   avx2,         // AVX2, FMA, F16C
   avx512,       // AVX-512 F, BW, DQ, VL
   avx512_vnni,  // and VNNI
-  amx,          // and AMX with 8-bit integers
+  avx512_bf16,  // and BF16
+  amx,          // and AMX with 8-bit integers and bf16
   simd128,      // WebAssembly's
   neon,         // Arm's NEON with DotProd
   neon_i8mm,    // and I8MM
 };
-inline constexpr int kSimdLevels = 8;
+inline constexpr int kSimdLevels = 9;
 
 const char* simd_name(SimdLevel level);  // as --simd takes it: "avx512vnni"
 Result<SimdLevel> parse_simd_level(std::string_view name);

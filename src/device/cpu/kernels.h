@@ -33,8 +33,8 @@ struct AffineRows {
   uint64_t factor_stride = 0, offset_stride = 0;
 };
 
-// out[r][o] = sum_i weight[o][i] x[r][i]. Strides in bytes, of out in floats; rows of x are f32, or 8-bit blocks made
-// by `quantise`.
+// out[r][o] = sum_i weight[o][i] x[r][i]. Strides in bytes, of out in floats; rows of x are f32, 8-bit blocks made by
+// `quantise`, or bf16 made by `round` (Bf16Kernels).
 struct ProductArgs {
   const std::byte* weight = nullptr;
   uint64_t weight_stride = 0;
@@ -234,12 +234,23 @@ struct Kernels {
   PeakKernel peak_f32, peak_integers;
 };
 
+// Products of bf16 weights with activations rounded to bf16 (kernels/product_bf16.h), on levels that have instructions
+// for them.
+struct Bf16Kernels {
+  // Bytes of a row of `columns` activations; makes a row.
+  uint64_t (*row_bytes)(uint64_t columns) = nullptr;
+  void (*round)(const float* x, std::byte* out, size_t columns) = nullptr;
+  ProductKernel product = nullptr;  // x: rows that `round` made
+};
+
 extern const Kernels kScalarKernels;
 #if defined(__x86_64__)
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;
+extern const Bf16Kernels kAvx512Bf16Kernels;
 extern const Kernels kAmxKernels;
+extern const Bf16Kernels kAmxBf16Kernels;
 #elif defined(__aarch64__)
 extern const Kernels kNeonKernels;
 extern const Kernels kNeonI8mmKernels;

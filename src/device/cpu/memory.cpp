@@ -107,6 +107,7 @@ void Memory::place_activations() {
   const Scratch& scratch = plan_->scratch();
   arena_ = next(plan_->arena().bytes);
   quantised_ = next(scratch.quantised);
+  bf16_ = next(scratch.bf16);
   expert_rows_ = next(scratch.expert_rows);
   expert_gate_ = next(scratch.expert_gate);
   expert_up_ = next(scratch.expert_up);

@@ -54,6 +54,7 @@ class Memory {
   }
 
   std::byte* quantised() const { return quantised_; }
+  std::byte* bf16() const { return bf16_; }
   float* expert_rows() const { return reinterpret_cast<float*>(expert_rows_); }
   float* expert_gate() const { return reinterpret_cast<float*>(expert_gate_); }
   float* expert_up() const { return reinterpret_cast<float*>(expert_up_); }
@@ -91,7 +92,8 @@ class Memory {
   const CpuPlan* plan_ = nullptr;
   std::vector<Reservation> reservations_;
   Buffer activations_, cache_, slots_;
-  std::byte *arena_ = nullptr, *quantised_ = nullptr, *expert_rows_ = nullptr, *expert_gate_ = nullptr;
+  std::byte *arena_ = nullptr, *quantised_ = nullptr, *bf16_ = nullptr, *expert_rows_ = nullptr,
+            *expert_gate_ = nullptr;
   std::byte *expert_up_ = nullptr, *own_pages_ = nullptr, *part_sums_ = nullptr, *thread_ = nullptr,
             *sample_thread_ = nullptr;
   std::byte *adapter_inner_ = nullptr, *adapter_scales_ = nullptr;

@@ -87,9 +87,15 @@ bool CpuPlan::takes_8bit(WeightId weight) const {
          kernels().formats[static_cast<int>(placed.format)].product_8bit != nullptr;
 }
 
+bool CpuPlan::takes_bf16(WeightId weight) const {
+  const PlacedShape& placed = request_.weights[weight];
+  return rounds_to_bf16() && !placed.in_parts && placed.format == Format::bf16;
+}
+
 std::string CpuPlan::numerics_id() const {
   const bool exact = request_.arithmetic == Arithmetic::exact;
-  return cat("cpu/", simd_.name, exact ? "/exact/" : "/fast/", format_name(cache_format()), exact ? "kv/v2" : "kv/v3");
+  const char* const version = exact ? "kv/v2" : rounds_to_bf16() ? "kv/v3/bf16" : "kv/v3";
+  return cat("cpu/", simd_.name, exact ? "/exact/" : "/fast/", format_name(cache_format()), version);
 }
 
 void CpuPlan::lay_out_states() {
@@ -184,8 +190,8 @@ void CpuPlan::size_product(uint64_t rows, WeightId weight) {
   const uint64_t columns = program().weights[weight].shape.columns;
   if (takes_8bit(weight))
     scratch_.quantised = std::max(scratch_.quantised, lines(rows * kernels().quantised_bytes(columns)));
-  else
-    size_thread(product_scratch(columns));
+  if (takes_bf16(weight)) scratch_.bf16 = std::max(scratch_.bf16, lines(rows * bf16()->row_bytes(columns)));
+  if (!takes_8bit(weight)) size_thread(product_scratch(columns));
 }
 
 void CpuPlan::size_experts(const Experts& op) {
@@ -257,9 +263,9 @@ void CpuPlan::size_scratch() {
 }
 
 uint64_t CpuPlan::activation_bytes() const {
-  return lines(arena_.bytes) + scratch_.quantised + scratch_.own_pages + scratch_.expert_rows + scratch_.expert_gate +
-         scratch_.expert_up + scratch_.adapter_inner + scratch_.adapter_scales + scratch_.part_sums +
-         threads_ * (scratch_.thread + scratch_.sample_thread);
+  return lines(arena_.bytes) + scratch_.quantised + scratch_.bf16 + scratch_.own_pages + scratch_.expert_rows +
+         scratch_.expert_gate + scratch_.expert_up + scratch_.adapter_inner + scratch_.adapter_scales +
+         scratch_.part_sums + threads_ * (scratch_.thread + scratch_.sample_thread);
 }
 
 uint64_t CpuPlan::mapped_bytes() const {

@@ -34,6 +34,7 @@ struct Dispatch {
 // Bytes of the parts of scratch. Each part begins on a cache line.
 struct Scratch {
   uint64_t quantised = 0;      // rows of 8-bit activations of the widest product
+  uint64_t bf16 = 0;           // the same of activations in bf16
   uint64_t expert_rows = 0;    // the gathered rows of all chosen experts, later the experts' results
   uint64_t expert_gate = 0;    // the gate products of those rows
   uint64_t expert_up = 0;      // the up products of those rows
@@ -89,6 +90,7 @@ class CpuPlan final : public Plan {
   const PlanRequest& request() const { return request_; }
   const Program& program() const { return *request_.program; }
   const Kernels& kernels() const { return *simd_.kernels; }
+  const Bf16Kernels* bf16() const { return simd_.bf16; }  // null: the level has none
   Format cache_format() const;
   const CacheKernels& cache_kernels() const { return *cpu::cache_kernels(kernels(), cache_format()); }
   const Arena& arena() const { return arena_; }
@@ -118,9 +120,14 @@ class CpuPlan final : public Plan {
   uint64_t packed_bytes() const { return packed_bytes_; }
   uint64_t packed_bytes_of_token() const { return packed_bytes_of_token_; }
 
-  // The kernel of a product of this weight and f32 activations; whether products of it use 8-bit activations.
+  // The kernel of a product of this weight and f32 activations; whether products of it use activations of 8 bits, or in
+  // bf16.
   ProductKernel product_kernel(WeightId weight) const;
   bool takes_8bit(WeightId weight) const;
+  bool takes_bf16(WeightId weight) const;
+  bool rounds_to_bf16() const {
+    return request_.round_to_bf16 && request_.arithmetic == Arithmetic::fast && bf16() != nullptr;
+  }
 
  private:
   void lay_out_states();

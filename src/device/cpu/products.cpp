@@ -47,20 +47,29 @@ Activations Products::prepare_part(const float* x, uint64_t first, uint64_t coun
                                    std::span<const WeightId> weights) const {
   const uint32_t columns = memory_.weight(weights[0]).shape.columns;
   Activations activations{.x = x, .rows = first + count, .columns = columns};
-  if (std::none_of(weights.begin(), weights.end(), [&](WeightId weight) { return plan_.takes_8bit(weight); }))
-    return activations;
-  const uint64_t stride = plan_.kernels().quantised_bytes(columns);
-  std::byte* quantised = memory_.quantised();
-  share_out(pool_, count, columns, [&](const Share& share) {
-    for (uint64_t row = first + share.first; row < first + share.last; ++row)
-      plan_.kernels().quantise(x + row * columns, quantised + row * stride, columns);
-  });
-  activations.quantised = quantised;
+  const auto make = [&](auto row_of, uint64_t stride, std::byte* to) {
+    share_out(pool_, count, columns, [&](const Share& share) {
+      for (uint64_t row = first + share.first; row < first + share.last; ++row)
+        row_of(x + row * columns, to + row * stride, columns);
+    });
+    return to;
+  };
+  if (std::ranges::any_of(weights, [&](WeightId weight) { return plan_.takes_8bit(weight); }))
+    activations.quantised =
+        make(plan_.kernels().quantise, plan_.kernels().quantised_bytes(columns), memory_.quantised());
+  if (std::ranges::any_of(weights, [&](WeightId weight) { return plan_.takes_bf16(weight); }))
+    activations.bf16 = make(plan_.bf16()->round, plan_.bf16()->row_bytes(columns), memory_.bf16());
   return activations;
 }
 
 Product Products::product(const Activations& x, WeightId weight, float* out, uint32_t expert) const {
   Product product = product_of_reals(x.x, x.rows, weight, out, expert);
+  if (plan_.takes_bf16(weight)) {
+    product.args.x = x.bf16;
+    product.args.x_stride = plan_.bf16()->row_bytes(x.columns);
+    product.kernel = plan_.bf16()->product;
+    return product;
+  }
   if (!plan_.takes_8bit(weight)) return product;
   const TensorSource& source = memory_.weight(weight);
   const FormatKernels& format = plan_.kernels().formats[static_cast<int>(source.format)];

@@ -10,12 +10,13 @@
 
 namespace sluice::cpu {
 
-// Rows to multiply: f32, and 8-bit blocks if a weight takes them.
+// Rows to multiply: f32, and 8-bit blocks or bf16 if a weight takes them.
 struct Activations {
   const float* x = nullptr;
   uint64_t rows = 0;
   uint32_t columns = 0;
   const std::byte* quantised = nullptr;
+  const std::byte* bf16 = nullptr;
 };
 
 struct Product {
@@ -39,7 +40,7 @@ class Products {
  public:
   Products(const CpuPlan& plan, const Memory& memory, ThreadPool& pool) : plan_(plan), memory_(memory), pool_(pool) {}
 
-  // The rows in the forms that these weights take. The 8-bit blocks lie in scratch until the next call.
+  // The rows in the forms that these weights take. All but f32 lie in scratch until the next call.
   Activations prepare(const float* x, uint64_t rows, std::span<const WeightId> weights) const;
   // Prepares rows [first, first + count) only. Rows prepared before stay valid if the weights have the same width.
   Activations prepare_part(const float* x, uint64_t first, uint64_t count, std::span<const WeightId> weights) const;

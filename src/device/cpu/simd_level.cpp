@@ -21,8 +21,10 @@ namespace {
 #if defined(__x86_64__)
 constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = &kAvx512Kernels, *kAvx512Vnni = &kAvx512VnniKernels,
                         *kAmx = &kAmxKernels;
+constexpr const Bf16Kernels *kAvx512Bf16 = &kAvx512Bf16Kernels, *kAmxBf16 = &kAmxBf16Kernels;
 #else
 constexpr const Kernels *kAvx2 = nullptr, *kAvx512 = nullptr, *kAvx512Vnni = nullptr, *kAmx = nullptr;
+constexpr const Bf16Kernels *kAvx512Bf16 = nullptr, *kAmxBf16 = nullptr;
 #endif
 #if defined(__wasm_simd128__)
 constexpr const Kernels* kSimd128 = &kSimd128Kernels;
@@ -38,14 +40,15 @@ constexpr const Kernels *kNeon = nullptr, *kNeonI8mm = nullptr;
 // docs/cpu.md says where and when each was proven.
 constexpr bool kProven = true, kEmulated = false;
 constexpr std::array<SimdInfo, kSimdLevels> kLevels = {{
-    {SimdLevel::scalar, "scalar", "scalar", &kScalarKernels, kProven},
-    {SimdLevel::avx2, "avx2", "AVX2", kAvx2, kProven},
-    {SimdLevel::avx512, "avx512", "AVX-512", kAvx512, kProven},
-    {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", kAvx512Vnni, kProven},
-    {SimdLevel::amx, "amx", "AVX-512 VNNI, AMX", kAmx, kProven},
-    {SimdLevel::simd128, "simd128", "SIMD128", kSimd128, kProven},
-    {SimdLevel::neon, "neon", "NEON with dot products", kNeon, kEmulated},
-    {SimdLevel::neon_i8mm, "neon_i8mm", "NEON with dot products, I8MM", kNeonI8mm, kEmulated},
+    {SimdLevel::scalar, "scalar", "scalar", &kScalarKernels, nullptr, kProven},
+    {SimdLevel::avx2, "avx2", "AVX2", kAvx2, nullptr, kProven},
+    {SimdLevel::avx512, "avx512", "AVX-512", kAvx512, nullptr, kProven},
+    {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", kAvx512Vnni, nullptr, kProven},
+    {SimdLevel::avx512_bf16, "avx512bf16", "AVX-512 VNNI, BF16", kAvx512Vnni, kAvx512Bf16, kProven},
+    {SimdLevel::amx, "amx", "AVX-512 VNNI, BF16, AMX", kAmx, kAmxBf16, kProven},
+    {SimdLevel::simd128, "simd128", "SIMD128", kSimd128, nullptr, kProven},
+    {SimdLevel::neon, "neon", "NEON with dot products", kNeon, nullptr, kEmulated},
+    {SimdLevel::neon_i8mm, "neon_i8mm", "NEON with dot products, I8MM", kNeonI8mm, nullptr, kEmulated},
 }};
 
 #if defined(__x86_64__)
@@ -60,10 +63,10 @@ bool tiles_are_ours() {
 #endif
 }
 bool has_amx() {
-  constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;  // of leaf 7
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;  // of leaf 7
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTile) != 0 && (edx & kInt8) != 0 &&
-         tiles_are_ours();
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kBf16) != 0 && (edx & kTile) != 0 &&
+         (edx & kInt8) != 0 && tiles_are_ours();
 }
 
 // __builtin_cpu_supports also checks that the system saves the wide registers.
@@ -76,6 +79,7 @@ bool supported(SimdLevel level) {
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     case SimdLevel::avx512_vnni: return __builtin_cpu_supports("avx512vnni");
+    case SimdLevel::avx512_bf16: return __builtin_cpu_supports("avx512bf16");
     case SimdLevel::amx: return has_amx();
     default: return false;
   }

@@ -11,7 +11,8 @@ struct SimdInfo {
   const char* name = "";   // of options and numerics ids: "avx512vnni"
   const char* title = "";  // for people: "AVX-512 VNNI"
   const Kernels* kernels = nullptr;
-  bool proven = false;  // the tests have run on such a processor
+  const Bf16Kernels* bf16 = nullptr;  // null: bf16 weights meet f32 activations
+  bool proven = false;                // the tests have run on such a processor
 };
 
 const SimdInfo& simd_info(SimdLevel level);

@@ -15,6 +15,7 @@ StepMaxima maxima_of(uint32_t rows) {
 
 Result<PlanRequest> plan_request(const TowerModel& model, Arithmetic arithmetic, uint32_t rows) {
   PlanRequest request{.program = &model.program, .arithmetic = arithmetic, .maxima = maxima_of(rows), .pages = {}};
+  request.round_to_bf16 = true;
   TRY(request.weights, placed_shapes(model.program, *model.weights));
   return request;
 }

@@ -193,7 +193,8 @@ TEST(CpuDevice, InstructionSetsHaveNames) {
     EXPECT_EQ(*parse_simd_level(simd_name(level)), level);
   }
   EXPECT_EQ(parse_simd_level("sse").error().text,
-            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni, amx, simd128, neon, neon_i8mm");
+            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni, avx512bf16, amx, simd128, neon, "
+            "neon_i8mm");
 }
 
 PlanRequest request_for(const OpCase& one, Arithmetic arithmetic) {

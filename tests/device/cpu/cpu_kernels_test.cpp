@@ -330,6 +330,65 @@ TEST_P(EveryLevel, EightBitRowsAreTheSameBitsAloneAndAmong300) {
   }
 }
 
+// x rounded to bf16, to nearest even.
+float rounded_to_bf16(float x) {
+  const auto word = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>((word + 0x7fff + (word >> 16 & 1)) & 0xffff0000);
+}
+
+Floats product_bf16(const Bf16Kernels& kernels, const Matrix& matrix, const ProductCase& one, const Floats& x) {
+  const uint64_t stride = kernels.row_bytes(one.columns);
+  std::vector<std::byte> rows(one.rows * stride);
+  for (uint32_t row = 0; row < one.rows; ++row)
+    kernels.round(&x[size_t{row} * one.columns], rows.data() + row * stride, one.columns);
+  return product(kernels.product, matrix, one, rows.data(), stride);
+}
+
+// Widths that end within a vector, rows and outputs that end within a tile.
+void expect_bf16_products(const Bf16Kernels& kernels) {
+  for (const ProductCase& one : {ProductCase{1, 1, 1},
+                                 {16, 32, 16},
+                                 {7, 47, 3},
+                                 {33, 545, 5},
+                                 {50, 1056, 70},
+                                 {17, 31, 130},
+                                 {35, 768, 300},
+                                 {32, 3072, 17}}) {
+    const Matrix matrix(Format::bf16, one.outputs, one.columns, 31);
+    const Floats x = uniform(32, size_t{one.rows} * one.columns, -2, 2);
+    const Floats found = product_bf16(kernels, matrix, one, x);
+    for (uint32_t row = 0; row < one.rows; ++row)
+      for (uint32_t o = 0; o < one.outputs; ++o) {
+        double sum = 0, magnitudes = 0;
+        for (uint32_t k = 0; k < one.columns; ++k) {
+          const double term =
+              double{matrix.decoded[size_t{o} * one.columns + k]} * rounded_to_bf16(x[size_t{row} * one.columns + k]);
+          sum += term;
+          magnitudes += std::fabs(term);
+        }
+        EXPECT_NEAR(found[size_t{row} * one.outputs + o], sum, 4e-6 * magnitudes) << one.columns << " columns";
+      }
+    for (const uint32_t row : {0u, one.rows / 2, one.rows - 1}) {
+      const Floats x_alone(&x[size_t{row} * one.columns], &x[size_t{row} * one.columns] + one.columns);
+      const float* expected = &found[size_t{row} * one.outputs];
+      EXPECT_EQ(bits(product_bf16(kernels, matrix, {one.outputs, one.columns, 1}, x_alone)),
+                bits(Floats(expected, expected + one.outputs)))
+          << one.columns << " columns, row " << row << " of " << one.rows;
+    }
+  }
+}
+
+TEST(Bf16Products, AreThoseOfRoundedActivations) {
+  uint32_t levels = 0;
+  for (const SimdLevel level : simd_levels()) {
+    SCOPED_TRACE(simd_name(level));
+    if (simd_info(level).bf16 == nullptr) continue;
+    expect_bf16_products(*simd_info(level).bf16);
+    ++levels;
+  }
+  if (levels == 0) GTEST_SKIP() << "no instructions for bf16 here";
+}
+
 // As many panels as a matrix has, the last one incomplete.
 TEST_P(EveryLevel, PackedWeightsGiveTheBitsOfStoredOnesInEveryFormat) {
   for (const Format format : formats_of_8bit_products(kernels_))

@@ -1,4 +1,6 @@
 #include "device/cpu/cpu.h"
+#include "device/cpu/simd_level.h"
+#include "tests/device/changed_requests.h"
 #include "tests/device/parity.h"
 
 namespace sluice {
@@ -10,14 +12,21 @@ ThreadPool& pool() {
   return two;
 }
 
-// cpu.h: weights that are not quantised meet activations of f32; kernels/quantise.h: blocks of 32.
-constexpr FastProducts kFast{.activations = Format::f32, .block = 32};
+// cpu.h: bf16 weights meet activations in bf16 where a level can and the request allows it, else those of f32;
+// kernels/quantise.h: blocks of 32.
+FastProducts fast_of(SimdLevel level) {
+  const bool rounds = cpu::simd_info(level).bf16 != nullptr;
+  return {.activations = rounds ? Format::bf16 : Format::f32, .block = 32};
+}
 
 std::vector<ParityDevice> levels() {
   std::vector<ParityDevice> devices;
   for (const SimdLevel level : simd_levels()) {
-    devices.push_back(
-        {cat("cpu_", simd_name(level)), [level] { return make_cpu_device({.pool = &pool(), .limit = level}); }, kFast});
+    const auto make = [level] {
+      return std::make_unique<ChangedRequests>(make_cpu_device({.pool = &pool(), .limit = level}),
+                                               [](PlanRequest& request) { request.round_to_bf16 = true; });
+    };
+    devices.push_back({cat("cpu_", simd_name(level)), make, fast_of(level)});
   }
   return devices;
 }

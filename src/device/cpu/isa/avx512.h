@@ -1,6 +1,6 @@
-// AVX-512 (F, BW, DQ, VL), also with VNNI, or with VNNI and AMX: a vector is one register. isa/scalar.h explains the
-// members. With VNNI a lane multiplies four bytes. Each variant belongs to one file, because code for one level must
-// never be used for another.
+// AVX-512 (F, BW, DQ, VL), also with VNNI, with VNNI and BF16, or with these and AMX: a vector is one register.
+// isa/scalar.h explains the members. With VNNI a lane multiplies four bytes. Each variant belongs to one file, because
+// code for one level must never be used for another.
 #pragma once
 
 #include <immintrin.h>
@@ -11,7 +11,7 @@
 
 namespace sluice::cpu {
 
-template <bool kVnni, bool kAmx = false>
+template <bool kVnni, bool kAmx = false, bool kBf16 = kAmx>
 struct Avx512 {
   static constexpr bool kTiles = kAmx;  // the members for product_tiles.h are there
   static constexpr bool kPairs = false;
@@ -148,6 +148,22 @@ struct Avx512 {
     }
   }
 
+#if defined(__AVX512BF16__)
+  // For product_bf16.h: pairs of bf16.
+  struct Pairs {
+    __m512bh v;
+  };
+  static Pairs load_pairs(const void* from) { return {reinterpret_cast<__m512bh>(_mm512_loadu_si512(from))}; }
+  static Pairs load_pairs(const void* from, int n) {
+    const auto mask = static_cast<__mmask32>((uint64_t{1} << n) - 1);
+    return {reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, from))};
+  }
+  static void store_bf16(uint16_t* to, F low, F high) {
+    _mm512_storeu_si512(to, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.v, low.v)));
+  }
+  static F dot_pairs(F sum, Pairs x, Pairs y) { return {_mm512_dpbf16_ps(sum.v, x.v, y.v)}; }
+#endif
+
 #if defined(__AMX_INT8__)
   struct TileShapes {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -210,6 +226,24 @@ struct Avx512 {
     if constexpr (kSums == 1) _tile_stored(1, sums, 64);
     if constexpr (kSums == 2) _tile_stored(2, sums, 64);
     if constexpr (kSums == 3) _tile_stored(3, sums, 64);
+    __asm__ volatile("" ::: "memory");
+  }
+  // Adds to two tiles of sums, [16 rows][16 outputs] each: `steps` tiles of sixteen rows of x, one behind the other in
+  // a row, by the tiles of two panels of weights. Needs begin_tiles(16).
+  static void add_bf16_tiles(const std::byte* x, uint64_t stride, const I* first, const I* second, uint32_t steps,
+                             F* first_sums, F* second_sums) {
+    __asm__ volatile("" ::: "memory");
+    _tile_loadd(0, first_sums, sizeof(F));
+    _tile_loadd(1, second_sums, sizeof(F));
+    for (uint32_t step = 0; step < steps; ++step) {
+      _tile_loadd(4, x + uint64_t{step} * 64, stride);
+      _tile_loadd(6, first + step * 16, sizeof(I));
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_loadd(7, second + step * 16, sizeof(I));
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    _tile_stored(0, first_sums, sizeof(F));
+    _tile_stored(1, second_sums, sizeof(F));
     __asm__ volatile("" ::: "memory");
   }
 #endif
