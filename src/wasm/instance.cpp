@@ -9,6 +9,7 @@
 #include "base/unicode.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
+#include "engine/plan/tower_room.h"
 #include "engine/sampling_json.h"
 #include "wasm/page_gpu.h"
 
@@ -137,6 +138,11 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
     TRY(const Program program, chat.model.record_text());
     if (std::ranges::none_of(program.ops, [](const Op& op) { return std::holds_alternative<Experts>(op); }))
       engine.experts.bytes = 0;
+    // A tower that this device cannot take is refused when something is shown to it.
+    if (const Result<std::vector<TowerRoom>> rooms = tower_rooms(chat.model, *opened->device_, engine.arithmetic)) {
+      engine.media = media_memory(*rooms);
+      engine.media_may_lack_room = true;
+    }
     return engine;
   };
   ModelFiles files = files_at(path);

@@ -63,8 +63,10 @@ Status leave_room_for_media(const Model& model, const Arguments& arguments, cons
                           .sounds = static_cast<uint32_t>(arguments.all("--audio").size())};
   const bool any = given.pictures + given.sounds != 0;
   if (!any && !talks) return {};
-  TRY(const std::vector<TowerRoom> rooms, tower_rooms(model, device, options.arithmetic, picture_options(arguments)));
-  options.media = media_memory(rooms, any ? given : MediaCounts());
+  const Result<std::vector<TowerRoom>> rooms =
+      tower_rooms(model, device, options.arithmetic, picture_options(arguments));
+  if (!rooms) return any ? Status(rooms.error()) : Status();  // a chat says so when something is shown
+  options.media = media_memory(*rooms, any ? given : MediaCounts());
   options.media_may_lack_room = !any;
   return {};
 }
