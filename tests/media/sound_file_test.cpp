@@ -119,6 +119,7 @@ TEST(SoundFile, SaysWhatItFound) {
   EXPECT_EQ(error_of(bytes_of("hello, world")),
             "x: begins with 'hello, w': want a WAV, FLAC, Ogg (Vorbis, Opus), MP3 or AIFF sound");
   EXPECT_EQ(error_of(wav(1, 16000, {})), "x: no samples: want an undamaged sound");
+  EXPECT_EQ(error_of(wav(1, 192000, {1, 2})), "x: 2 samples at 192000 a second: want enough for one at 16000 a second");
 }
 
 TEST(SoundFile, SaysThatItEndsEarly) {

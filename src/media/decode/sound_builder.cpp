@@ -47,6 +47,9 @@ Status SoundBuilder::add(std::vector<float> samples) {
 Result<Sound> SoundBuilder::finish() {
   if (frames_ == 0) return damaged_sound(name_, "no samples");
   TRY_STATUS(resampler_.finish(sound_.samples));
+  if (sound_.samples.empty())
+    return error(ErrorKind::unsupported, name_, ": ", frames_, frames_ == 1 ? " sample" : " samples", " at ", rate_,
+                 " a second: want enough for one at ", kSoundRate, " a second");
   return std::move(sound_);
 }
 
