@@ -31,7 +31,7 @@ struct Held {
 };
 
 // A vocabulary that spells every text and that llama.cpp loads: special tokens, bytes, one merge, since there must be
-// one, and unused tokens for the rest of the embedding's rows.
+// one, markers of media, and unused tokens for the rest of the embedding's rows.
 class ByteVocabulary {
  public:
   ByteVocabulary(const ModelShape& shape, uint64_t rows) {
@@ -49,6 +49,10 @@ class ByteVocabulary {
       for (const char* letter : {"a", "b"}) add(letter, TokenKind::normal);
     add("ab", TokenKind::normal);
     made_.merges = {"a b"};
+    // Where towers' rows stand, for families that find these tokens by their text.
+    if (alphabet && std::string_view(shape.towers).find("vision_config") != std::string_view::npos)
+      for (const char* marker : {"<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"})
+        add(marker, TokenKind::control);
     while (made_.tokens.size() < rows) add(cat("<unused", made_.tokens.size(), ">"), TokenKind::unused);
     if (!alphabet) made_.scores.assign(made_.tokens.size(), -1000);
   }
