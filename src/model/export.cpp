@@ -87,7 +87,7 @@ std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout
       const SourceName& name = written_name(weight.row, weight.source, from_gguf);
       if (!written.insert(name.name).second) continue;  // another part of a fused tensor
       tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
-                         name.is_whole() ? weight.tensor : weight.whole, weight.row.gguf_heads, name.transposed});
+                         name.is_whole() ? weight.tensor : weight.whole, weight.row.order_to_gguf(), name.transposed});
     }
   }
   return tensors;

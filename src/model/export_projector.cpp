@@ -62,7 +62,7 @@ ExportTensor stored_tensor(const BoundWeight& weight) {
           .shape = shape,
           .format = format_of(name.name, shape, weight.tensor),
           .source = weight.tensor,
-          .heads = weight.row.gguf_heads};
+          .heads = weight.row.order_to_gguf()};
 }
 
 void add_tensors(const BoundWeights& weights, const std::vector<ProjectorTensor>& made, std::vector<ExportTensor>& to) {

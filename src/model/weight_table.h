@@ -71,6 +71,9 @@ struct WeightRow {
   std::vector<SourceName> gguf;          // the same; export.cpp chooses the name that is written
   bool optional = false;
   HeadOrder gguf_heads = {};
+  bool gguf_ordered = false;  // this checkpoint stores the heads in GGUF's order
+
+  HeadOrder order_to_gguf() const { return gguf_ordered ? HeadOrder() : gguf_heads; }
 
   const std::vector<SourceName>& sources(Dialect dialect) const {
     return dialect == Dialect::gguf ? gguf : hugging_face;
@@ -88,8 +91,12 @@ class WeightTable {
   // Adds a weight that some checkpoints lack. A source without names never has the weight.
   void add_optional(const char* name, WeightShape shape, std::vector<SourceName> hugging_face,
                     std::vector<SourceName> gguf);
-  // Sets the order in which GGUF stores the heads of the weight that was added last.
-  void gguf_heads(const HeadOrder& order) { rows_.back().gguf_heads = order; }
+  // Sets the order in which GGUF stores the heads of the weight that was added last. `is_there`: so does this
+  // checkpoint.
+  void gguf_heads(const HeadOrder& order, bool is_there = false) {
+    rows_.back().gguf_heads = order;
+    rows_.back().gguf_ordered = is_there;
+  }
   // Names a tensor that some checkpoints have but the program does not use. Null: the source never has it.
   void ignore(const char* hugging_face, const char* gguf);
   // A tensor whose name begins with one of these belongs to a tower. The prefix of a section does not apply here.

@@ -148,10 +148,10 @@ inline std::vector<float> tiny_values(const TinyTensor& tensor, uint64_t& state)
 }
 
 // An F32 safetensors file.
-inline std::string tiny_safetensors(const std::vector<TinyTensor>& tensors) {
+inline std::string tiny_safetensors(const std::vector<TinyTensor>& tensors, uint64_t seed = 42) {
   Json::Object header;
   std::string data;
-  uint64_t state = 42;
+  uint64_t state = seed;
   for (const TinyTensor& tensor : tensors) {
     const std::vector<float> values = tiny_values(tensor, state);
     const auto begin = static_cast<int64_t>(data.size());

@@ -66,11 +66,18 @@ void experts_weights(WeightTable& t, const Config& c) {
   t.add("router", matrix(c.experts, c.hidden), "mlp.gate.weight", "ffn_gate_inp.weight");
   t.add("router_bias", vector_of(c.experts), {{"mlp.gate.e_score_correction_bias"}},
         {{"exp_probs_b.bias"}, {"exp_probs_b"}});
-  t.add("experts.gate_proj", in, {{"mlp.experts.*.gate_proj.weight"}, {"mlp.switch_mlp.gate_proj.weight"}},
-        {{"ffn_gate_exps.weight"}, {"ffn_gate.*.weight"}});
-  t.add("experts.up_proj", in, {{"mlp.experts.*.up_proj.weight"}, {"mlp.switch_mlp.up_proj.weight"}},
-        {{"ffn_up_exps.weight"}, {"ffn_up.*.weight"}});
-  t.add("experts.down_proj", out, {{"mlp.experts.*.down_proj.weight"}, {"mlp.switch_mlp.down_proj.weight"}},
+  // Fused as transformers has them in memory: adapters name them so.
+  const uint32_t width = c.expert_width, fused = 2 * width;
+  t.add(
+      "experts.gate_proj", in,
+      {{"mlp.experts.*.gate_proj.weight"}, {"mlp.switch_mlp.gate_proj.weight"}, {"mlp.experts.gate_up_proj", 0, fused}},
+      {{"ffn_gate_exps.weight"}, {"ffn_gate.*.weight"}});
+  t.add(
+      "experts.up_proj", in,
+      {{"mlp.experts.*.up_proj.weight"}, {"mlp.switch_mlp.up_proj.weight"}, {"mlp.experts.gate_up_proj", width, fused}},
+      {{"ffn_up_exps.weight"}, {"ffn_up.*.weight"}});
+  t.add("experts.down_proj", out,
+        {{"mlp.experts.*.down_proj.weight"}, {"mlp.switch_mlp.down_proj.weight"}, {"mlp.experts.down_proj"}},
         {{"ffn_down_exps.weight"}, {"ffn_down.*.weight"}});
   if (c.shared_experts == 0) return;
   const uint32_t shared = c.expert_width * c.shared_experts;

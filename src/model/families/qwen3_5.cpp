@@ -34,12 +34,12 @@ void norm(WeightTable& t, const Config& c, const char* name, uint32_t width, con
 
 // GGUF files store the value heads of the last weight tiled. The heads begin at element `first`.
 void tiled(WeightTable& t, const Config& c, uint32_t first, uint32_t width, bool columns = false) {
-  if (c.key_heads == KeyHeads::tiled) return;  // the checkpoint has them tiled already
-  t.gguf_heads({.first = first,
-                .groups = c.delta_key_heads,
-                .per_group = c.delta_value_heads / c.delta_key_heads,
-                .width = width,
-                .columns = columns});
+  const HeadOrder order = {.first = first,
+                           .groups = c.delta_key_heads,
+                           .per_group = c.delta_value_heads / c.delta_key_heads,
+                           .width = width,
+                           .columns = columns};
+  t.gguf_heads(order, c.key_heads == KeyHeads::tiled);
 }
 
 void delta_weights(WeightTable& t, const Config& c) {

@@ -1,0 +1,455 @@
+#include "model/adapters/adapter.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/files/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/contents.h"
+#include "model/adapters/adapter_targets.h"
+#include "model/adapters/peft_config.h"
+#include "model/family.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kConfigName = "adapter_config.json";
+constexpr std::string_view kFactorsName = "adapter_model.safetensors";
+constexpr std::string_view kPickledName = "adapter_model.bin";
+constexpr std::string_view kPeftPrefix = "base_model.model.";
+constexpr std::string_view kBaseLayer = ".base_layer";
+constexpr uint32_t kMaxRank = 4096;
+
+// A factor's name, taken apart.
+struct FactorName {
+  std::string module;  // of PEFT: without its prefix; of GGUF: the tensor's name
+  bool is_b = false;
+  bool is_embedding = false;
+};
+
+std::optional<FactorName> factor_name(Dialect dialect, std::string_view name) {
+  if (dialect == Dialect::gguf) {
+    const bool is_a = ends_with(name, ".lora_a");
+    if (!is_a && !ends_with(name, ".lora_b")) return std::nullopt;
+    name.remove_suffix(7);
+    return FactorName{.module = std::string(name), .is_b = !is_a, .is_embedding = name == "token_embd.weight"};
+  }
+  if (starts_with(name, kPeftPrefix)) name.remove_prefix(kPeftPrefix.size());
+  for (const auto& [mark, is_b, is_embedding] : {std::tuple(".lora_A", false, false),
+                                                 {".lora_B", true, false},
+                                                 {".lora_embedding_A", false, true},
+                                                 {".lora_embedding_B", true, true}}) {
+    const size_t at = name.rfind(mark);
+    if (at == std::string_view::npos) continue;
+    // Older versions name the adapter behind: ".lora_A.default.weight".
+    const std::string_view rest = name.substr(at + std::string_view(mark).size());
+    if (!rest.empty() && rest.front() != '.') continue;
+    if (ends_with(rest, ".bias")) return std::nullopt;
+    return FactorName{.module = std::string(name.substr(0, at)), .is_b = is_b, .is_embedding = is_embedding};
+  }
+  return std::nullopt;
+}
+
+struct FactorPair {
+  const StoredTensor* a = nullptr;
+  const StoredTensor* b = nullptr;
+};
+
+// All rows of a stored tensor as one matrix.
+TensorSource as_matrix(const Checkpoint& checkpoint, const StoredTensor& stored) {
+  const auto columns = static_cast<uint32_t>(stored.shape.back());
+  uint32_t rows = 1;
+  for (size_t i = 0; i + 1 < stored.shape.size(); ++i) rows *= static_cast<uint32_t>(stored.shape[i]);
+  const uint64_t bytes = row_bytes(stored.format, columns);
+  return {.shape = {.experts = 1, .rows = rows, .columns = columns},
+          .format = stored.format,
+          .bytes = stored.bytes.data(),
+          .expert_stride = rows * bytes,
+          .row_stride = bytes,
+          .owner = checkpoint.owner(stored)};
+}
+
+Format exact_format(Format stored) { return stored == Format::f16 || stored == Format::bf16 ? stored : Format::f32; }
+
+Format common_format(Format one, Format other) { return one == other ? one : Format::f32; }
+
+}  // namespace
+
+// Reads an adapter: finds the weights that its factors are for, and checks their shapes.
+class AdapterReader {
+ public:
+  AdapterReader(const Model& model, const std::string& path, Checkpoint checkpoint)
+      : model_(model), path_(path), checkpoint_(std::move(checkpoint)), targets_(model, checkpoint_.dialect()) {}
+
+  Status use(PeftConfig config) {
+    config_ = std::move(config);
+    return {};
+  }
+  void use_alpha(float alpha) { alpha_ = alpha; }
+
+  Result<std::shared_ptr<const Adapter>> read();
+
+ private:
+  using Pair = Adapter::Pair;
+  struct Key {
+    std::string module;
+    bool is_embedding = false;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  Status pair_factors();
+  Status add(const Key& key, const FactorPair& factors);
+  Status add_embedding(const std::string& module, const FactorPair& factors);
+  Status add_to(const std::string& module, const std::vector<AdapterTarget>& targets, const FactorPair& factors);
+  Result<bool> add_parameter(const std::string& module, const FactorPair& factors);
+  std::optional<Pair> fit(const AdapterTarget& target, const FactorPair& factors) const;
+  Status take(const WeightRow& row, bool is_embedding, Pair pair, float scale);
+  float scale_of(const std::string& module, uint32_t rank) const;
+  std::string digest() const;
+  Error misfit(const std::string& module, const FactorPair& factors, const std::string& want) const;
+  Error no_target(const std::string& module) const;
+
+  const Model& model_;
+  const std::string path_;
+  const Checkpoint checkpoint_;
+  const AdapterTargets targets_;
+  std::optional<PeftConfig> config_;  // of PEFT
+  float alpha_ = 0;                   // of GGUF; 0: the factors' product as it is
+  std::map<Key, FactorPair> factors_;
+  Adapter adapter_;
+};
+
+Error AdapterReader::no_target(const std::string& module) const {
+  const std::string name = checkpoint_.dialect() == Dialect::gguf ? module : module + ".weight";
+  if (targets_.in_tower(name))
+    return error(ErrorKind::unsupported, path_, ": changes ", printable(module),
+                 " of a tower: want an adapter of the text model");
+  return error(ErrorKind::invalid, path_, ": changes ", printable(module), ", which the model does not have: want an ",
+               "adapter of this ", model_.facts().family, " model");
+}
+
+Error AdapterReader::misfit(const std::string& module, const FactorPair& factors, const std::string& want) const {
+  return error(ErrorKind::invalid, path_, ": the factors of ", printable(module), " are ",
+               format_shape(factors.a->shape), " and ", format_shape(factors.b->shape), ": want ", want);
+}
+
+Status AdapterReader::pair_factors() {
+  for (const StoredTensor& tensor : checkpoint_.tensors()) {
+    const std::optional<FactorName> name = factor_name(checkpoint_.dialect(), tensor.name);
+    if (!name) {
+      const bool is_dora = tensor.name.find("lora_magnitude_vector") != std::string::npos;
+      return error(ErrorKind::unsupported, path_, ": tensor ", printable(tensor.name), is_dora ? " is of DoRA" : "",
+                   " is no factor of plain LoRA: want A and B alone");
+    }
+    const bool decodes = format_info(tensor.format).decodable;
+    if (!decodes || tensor.shape.size() < 2)
+      return error(ErrorKind::unsupported, path_, ": ", printable(tensor.name), " is ", format_name(tensor.format), " ",
+                   format_shape(tensor.shape), ": want a matrix of numbers");
+    FactorPair& pair = factors_[{.module = name->module, .is_embedding = name->is_embedding}];
+    const StoredTensor*& place = name->is_b ? pair.b : pair.a;
+    if (place != nullptr)
+      return error(ErrorKind::corrupt, path_, ": ", printable(place->name), " and ", printable(tensor.name),
+                   " are the same factor: want one of them");
+    place = &tensor;
+  }
+  for (const auto& [key, pair] : factors_) {
+    if (pair.a != nullptr && pair.b != nullptr) continue;
+    return error(ErrorKind::corrupt, path_, ": ", printable(key.module), " has one factor: want A and B");
+  }
+  if (factors_.empty()) return error(ErrorKind::invalid, path_, ": has no factors: want those of some weight");
+  return {};
+}
+
+float AdapterReader::scale_of(const std::string& module, uint32_t rank) const {
+  if (config_) return config_->scale(module, rank);
+  return alpha_ == 0 ? 1.0f : alpha_ / static_cast<float>(rank);
+}
+
+// The pair for a target; none if the shapes do not fit it.
+std::optional<Adapter::Pair> AdapterReader::fit(const AdapterTarget& target, const FactorPair& factors) const {
+  const WeightShape& shape = target.row->shape;
+  const SourceName& source = *target.source;
+  const bool gguf = checkpoint_.dialect() == Dialect::gguf;
+  Pair pair{.a = as_matrix(checkpoint_, *factors.a), .b = as_matrix(checkpoint_, *factors.b)};
+  pair.first_row = source.first_row;
+  pair.stored_rows = source.is_whole() ? shape.rows : source.total_rows;
+  pair.experts = target.one_expert ? 1 : shape.experts;
+  pair.expert = target.expert;
+  pair.shares_a = source.one_matrix;
+  pair.by_rank = !gguf && !source.one_matrix && pair.experts > 1;
+  if (source.transposed || target.expert >= shape.experts) return std::nullopt;
+  const uint32_t of_a = pair.shares_a ? 1 : pair.experts;
+  if (pair.a.shape.rows == 0 || pair.a.shape.rows % of_a != 0) return std::nullopt;
+  pair.rank = pair.a.shape.rows / of_a;
+  const uint32_t b_rows = pair.by_rank ? pair.stored_rows : pair.stored_rows * pair.experts;
+  const uint64_t b_columns = pair.by_rank ? uint64_t{pair.rank} * pair.experts : pair.rank;
+  const bool fits = pair.a.shape.columns == shape.columns && pair.b.shape.rows == b_rows &&
+                    pair.b.shape.columns == b_columns && pair.rank <= kMaxRank;
+  return fits ? std::optional(pair) : std::nullopt;
+}
+
+Status AdapterReader::take(const WeightRow& row, bool is_embedding, Pair pair, float scale) {
+  const auto same = [&](const AdaptedWeight& one) {
+    return one.weight == row.name && one.is_embedding == is_embedding;
+  };
+  auto found = std::ranges::find_if(adapter_.weights_, same);
+  const Format a = exact_format(pair.a.format), b = exact_format(pair.b.format);
+  if (found == adapter_.weights_.end()) {
+    adapter_.weights_.push_back({.weight = row.name,
+                                 .is_embedding = is_embedding,
+                                 .shape = row.shape,
+                                 .rank = pair.rank,
+                                 .scale = scale,
+                                 .a = a,
+                                 .b = b});
+    const bool ordered = checkpoint_.dialect() == Dialect::gguf;
+    adapter_.stored_.push_back({.pairs = {},
+                                .heads = row.gguf_ordered == ordered ? HeadOrder() : row.gguf_heads,
+                                .to_gguf = row.gguf_ordered});
+    adapter_.stored_.back().pairs.push_back(std::move(pair));
+    return {};
+  }
+  std::vector<Pair>& pairs = adapter_.stored_[static_cast<size_t>(found - adapter_.weights_.begin())].pairs;
+  const auto meets = [&](const Pair& other) {
+    return pair.expert < other.expert + other.experts && other.expert < pair.expert + pair.experts;
+  };
+  if (std::ranges::any_of(pairs, meets))
+    return error(ErrorKind::corrupt, path_, ": has two pairs of factors for ", row.name, ": want one");
+  found->rank = std::max(found->rank, pair.rank);
+  found->a = common_format(found->a, a);
+  found->b = common_format(found->b, b);
+  if (scale != found->scale) {
+    pair.factor = scale / found->scale;
+    found->b = Format::f32;
+  }
+  pairs.push_back(std::move(pair));
+  return {};
+}
+
+Status AdapterReader::add_to(const std::string& module, const std::vector<AdapterTarget>& targets,
+                             const FactorPair& factors) {
+  for (const AdapterTarget& target : targets) {
+    std::optional<Pair> pair = fit(target, factors);
+    if (!pair) {
+      const WeightShape& shape = target.row->shape;
+      const uint32_t rows = target.source->is_whole() ? shape.rows : target.source->total_rows;
+      const std::string experts = shape.experts == 1 || target.one_expert ? "" : cat(" for each of ", shape.experts);
+      return misfit(module, factors,
+                    cat("[rank, ", shape.columns, "] and [", rows, ", rank]", experts, ", of rank 1 to ", kMaxRank));
+    }
+    const float scale = scale_of(module, pair->rank);
+    TRY_STATUS(take(*target.row, false, *std::move(pair), scale));
+  }
+  return {};
+}
+
+// Rows of A by token: PEFT stores A as [rank, vocabulary], GGUF as [vocabulary, rank].
+Status AdapterReader::add_embedding(const std::string& module, const FactorPair& factors) {
+  const bool gguf = checkpoint_.dialect() == Dialect::gguf;
+  const std::vector<AdapterTarget> targets = targets_.find(gguf ? module : module + ".weight");
+  if (targets.size() != 1 || !targets.front().source->is_whole()) return no_target(module);
+  const WeightRow& row = *targets.front().row;
+  Pair pair{.a = as_matrix(checkpoint_, *factors.a), .b = as_matrix(checkpoint_, *factors.b)};
+  pair.stored_rows = row.shape.columns;
+  pair.transposed_a = gguf;
+  pair.rank = gguf ? pair.a.shape.columns : pair.a.shape.rows;
+  const uint32_t tokens = gguf ? pair.a.shape.rows : pair.a.shape.columns;
+  const bool fits = tokens == row.shape.rows && pair.b.shape.rows == row.shape.columns &&
+                    pair.b.shape.columns == pair.rank && pair.rank > 0 && pair.rank <= kMaxRank;
+  if (!fits)
+    return misfit(module, factors,
+                  cat(gguf ? cat("[", row.shape.rows, ", rank]") : cat("[rank, ", row.shape.rows, "]"), " and [",
+                      row.shape.columns, ", rank], of rank 1 to ", kMaxRank));
+  const float scale = scale_of(module, pair.rank);
+  return take(row, true, std::move(pair), scale);
+}
+
+// Fused experts are parameters without a module of their own. PEFT wraps their module once for each of them, so only
+// the shapes of the factors tell which one they are for. False: the module has no such parameters.
+Result<bool> AdapterReader::add_parameter(const std::string& module, const FactorPair& factors) {
+  std::string owner = module;
+  while (ends_with(owner, kBaseLayer)) owner.resize(owner.size() - kBaseLayer.size());
+  const std::vector<std::string> parameters = targets_.parameters_of(owner);
+  for (const std::string& parameter : parameters) {
+    const std::vector<AdapterTarget> targets = targets_.find(parameter);
+    if (!std::ranges::all_of(targets, [&](const AdapterTarget& one) { return fit(one, factors).has_value(); }))
+      continue;
+    TRY_STATUS(add_to(cat(owner, ".", split(parameter, '.').back()), targets, factors));
+    return true;
+  }
+  if (parameters.empty()) return false;
+  return misfit(module, factors, "those of the experts' fused weights");
+}
+
+Status AdapterReader::add(const Key& key, const FactorPair& factors) {
+  if (key.is_embedding) return add_embedding(key.module, factors);
+  const bool gguf = checkpoint_.dialect() == Dialect::gguf;
+  const std::vector<AdapterTarget> targets = targets_.find(gguf ? key.module : key.module + ".weight");
+  if (!targets.empty()) return add_to(key.module, targets, factors);
+  if (!gguf) {
+    TRY(const bool added, add_parameter(key.module, factors));
+    if (added) return {};
+  }
+  return no_target(key.module);
+}
+
+std::string AdapterReader::digest() const {
+  Sha256 sha;
+  for (const AdaptedWeight& weight : adapter_.weights_)
+    sha.add(cat(weight.weight, weight.is_embedding ? " embedding " : " product ", format_number(double{weight.scale}),
+                "\n"));
+  for (const Adapter::Stored& stored : adapter_.stored_)
+    for (const Pair& pair : stored.pairs) sha.add(cat(format_number(double{pair.factor}), "\n"));
+  sha.add(contents_of(checkpoint_, nullptr));
+  return sha.finish_hex();
+}
+
+Result<std::shared_ptr<const Adapter>> AdapterReader::read() {
+  adapter_.path_ = path_;
+  TRY_STATUS(pair_factors());
+  for (const auto& [key, factors] : factors_) TRY_STATUS(add(key, factors));
+  adapter_.digest_ = digest();
+  TRY_STATUS(checkpoint_.check_unchanged());
+  return std::shared_ptr<const Adapter>(new Adapter(std::move(adapter_)));
+}
+
+namespace {
+
+Status check_gguf(const Model& model, const Checkpoint& checkpoint) {
+  const GgufMetadata& keys = checkpoint.metadata();
+  const auto text = [&](const char* name) {
+    const Result<std::string> value = keys.get_string(name);
+    return value ? *value : std::string();
+  };
+  if (text("general.type") != "adapter" || text("adapter.type") != "lora") {
+    return error(ErrorKind::unsupported, checkpoint.path(), ": is no LoRA adapter (general.type ",
+                 printable(text("general.type")), "): want an adapter file of llama.cpp or a folder of PEFT");
+  }
+  if (const std::string architecture = text("general.architecture"); architecture != model.family().name)
+    return error(ErrorKind::invalid, checkpoint.path(), ": is an adapter of ", printable(architecture),
+                 ": want one of ", model.family().name);
+  if (keys.find("adapter.alora.invocation_tokens") != nullptr)
+    return error(ErrorKind::unsupported, checkpoint.path(), ": asks for activated LoRA: want plain LoRA");
+  return {};
+}
+
+Result<std::shared_ptr<const Adapter>> open_gguf(const Model& model, const std::string& path) {
+  TRY(Checkpoint checkpoint, open_checkpoint(path));
+  TRY_STATUS(check_gguf(model, checkpoint));
+  TRY(const float alpha, checkpoint.metadata().get_f32("adapter.lora.alpha"));
+  AdapterReader reader(model, path, std::move(checkpoint));
+  reader.use_alpha(alpha);
+  return reader.read();
+}
+
+Result<std::shared_ptr<const Adapter>> open_peft(const Model& model, const std::string& path) {
+  const std::string config_path = join_path(path, kConfigName), factors_path = join_path(path, kFactorsName);
+  if (path_kind(config_path) != PathKind::file)
+    return error(ErrorKind::not_found, path, ": has no ", kConfigName, ": want an adapter's folder or GGUF file");
+  TRY(const std::string text, read_file(config_path, kMaxDocumentBytes));
+  TRY(const Json json, parse_json(text, config_path));
+  TRY(PeftConfig config, PeftConfig::read(json, config_path));
+  if (path_kind(factors_path) != PathKind::file) {
+    const bool pickled = path_kind(join_path(path, kPickledName)) == PathKind::file;
+    return error(pickled ? ErrorKind::unsupported : ErrorKind::not_found, path, ": ",
+                 pickled ? "factors of PyTorch's pickle format" : "has no factors", ": want ", kFactorsName);
+  }
+  TRY(Checkpoint checkpoint, open_safetensors(factors_path));
+  AdapterReader reader(model, path, std::move(checkpoint));
+  TRY_STATUS(reader.use(std::move(config)));
+  return reader.read();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Adapter>> Adapter::open(const Model& model, const std::string& path) {
+  switch (path_kind(path)) {
+    case PathKind::missing: return error(ErrorKind::not_found, path, ": no such adapter: want a folder or a GGUF file");
+    case PathKind::directory: return open_peft(model, path);
+    case PathKind::file: break;
+    case PathKind::other: return error(ErrorKind::invalid, path, ": neither a file nor a directory");
+  }
+  if (ends_with(path, ".safetensors"))
+    return error(ErrorKind::invalid, path, ": factors without their ", kConfigName, ": want the folder they lie in");
+  return open_gguf(model, path);
+}
+
+uint32_t Adapter::rank() const {
+  uint32_t most = 0;
+  for (const AdaptedWeight& weight : weights_) most = std::max(most, weight.rank);
+  return most;
+}
+
+namespace {
+
+std::vector<float> decoded(const TensorSource& matrix) {
+  std::vector<float> numbers(size_t{matrix.shape.rows} * matrix.shape.columns);
+  for (uint32_t row = 0; row < matrix.shape.rows; ++row)
+    decode_weight_row(matrix, 0, row, numbers.data() + size_t{row} * matrix.shape.columns);
+  return numbers;
+}
+
+// Rows or columns of a matrix of [rows, columns] from one order of heads to the other.
+void reorder(std::vector<float>& matrix, uint32_t columns, const HeadOrder& heads, bool to_gguf) {
+  const std::vector<float> before = matrix;
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    const auto row = static_cast<uint32_t>(i / columns), column = static_cast<uint32_t>(i % columns);
+    const size_t other =
+        heads.columns ? size_t{row} * columns + heads.source(column) : size_t{heads.source(row)} * columns + column;
+    // heads.source() leads from GGUF's order to Hugging Face's.
+    if (to_gguf)
+      matrix[i] = before[other];
+    else
+      matrix[other] = before[i];
+  }
+}
+
+}  // namespace
+
+AdapterFactors Adapter::factors(size_t weight) const {
+  const AdaptedWeight& adapted = weights_[weight];
+  const Stored& stored = stored_[weight];
+  // Of an embedding, a row of A belongs to a token, and B leads to the weight's columns.
+  const uint32_t rank = adapted.rank, experts = adapted.shape.experts;
+  const uint32_t rows = adapted.is_embedding ? adapted.shape.columns : adapted.shape.rows;
+  const uint32_t columns = adapted.is_embedding ? adapted.shape.rows : adapted.shape.columns;
+  AdapterFactors factors;
+  factors.a.resize(size_t{experts} * rank * columns);
+  factors.b.resize(size_t{experts} * rows * rank);
+  for (const Pair& pair : stored.pairs) {
+    const std::vector<float> a = decoded(pair.a), b = decoded(pair.b);
+    for (uint32_t e = 0; e < pair.experts; ++e) {
+      float* const to_a = factors.a.data() + size_t{pair.expert + e} * rank * columns;
+      const size_t first = pair.shares_a ? 0 : size_t{e} * pair.rank;
+      for (uint32_t k = 0; k < pair.rank; ++k)
+        for (uint32_t i = 0; i < columns; ++i)
+          to_a[size_t{k} * columns + i] =
+              pair.transposed_a ? a[size_t{i} * pair.rank + k] : a[(first + k) * columns + i];
+      float* const to_b = factors.b.data() + size_t{pair.expert + e} * rows * rank;
+      for (uint32_t row = 0; row < rows; ++row) {
+        const size_t from = size_t{pair.by_rank ? 0 : e} * pair.stored_rows + pair.first_row + row;
+        const float* const line = b.data() + from * pair.b.shape.columns;
+        for (uint32_t k = 0; k < pair.rank; ++k)
+          to_b[size_t{row} * rank + k] = pair.factor * line[pair.by_rank ? k * pair.experts + e : k];
+      }
+    }
+  }
+  if (stored.heads.groups != 1 && stored.heads.per_group != 1)
+    stored.heads.columns ? reorder(factors.a, columns, stored.heads, stored.to_gguf)
+                         : reorder(factors.b, rank, stored.heads, stored.to_gguf);
+  if (!adapted.is_embedding) return factors;
+  std::vector<float> by_token(factors.a.size());  // [vocabulary, rank]
+  for (uint32_t k = 0; k < rank; ++k)
+    for (uint32_t token = 0; token < columns; ++token)
+      by_token[size_t{token} * rank + k] = factors.a[size_t{k} * columns + token];
+  factors.a = std::move(by_token);
+  return factors;
+}
+
+}  // namespace sluice
