@@ -75,8 +75,9 @@ std::string domain_name(Domain domain) {
 }
 
 const char* purpose_name(Purpose purpose) {
-  static constexpr const char* kNames[kPurposes] = {"weights",   "mapped weights", "packed weights", "state",
-                                                    "snapshots", "activations",    "staging",        "reserve"};
+  static constexpr const char* kNames[kPurposes] = {"weights",     "mapped weights", "packed weights",
+                                                    "adapters",    "state",          "snapshots",
+                                                    "activations", "staging",        "reserve"};
   return kNames[static_cast<size_t>(purpose)];
 }
 

@@ -48,13 +48,14 @@ enum class Purpose : uint8_t {
   weights,
   mapped_weights,  // weights that steps read directly in the mapped file
   packed_weights,
+  adapters,
   state,
   snapshots,
   activations,
   staging,
   reserve,  // memory that is not reserved here: the program, its libraries, small allocations
 };
-inline constexpr int kPurposes = 8;
+inline constexpr int kPurposes = 9;
 const char* purpose_name(Purpose purpose);
 
 struct MemoryLine {

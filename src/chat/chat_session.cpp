@@ -70,6 +70,7 @@ Result<Request> ChatSession::make_request(const ChatPrompt& prompt, const TurnSe
   request.max_tokens = settings.max_tokens == 0 ? room : std::min(room, settings.max_tokens);
   request.stop_tokens = text_->ends;
   request.sampling = settings.sampling;
+  request.adapters = settings.adapters;
   TRY_STATUS(add_media(prompt, request));
   return request;
 }

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/options.h"
 #include "engine/sampling.h"
 #include "text/dialects/tool_syntax.h"
 
@@ -18,6 +19,7 @@ namespace sluice {
 struct TurnSettings {
   SamplingSettings sampling;
   uint32_t max_tokens = 0;              // of the answer; 0: what the context leaves
+  AdapterSum adapters = {};             // of those that the engine was opened with
   std::vector<std::string> stops = {};  // strings that end the answer, and are no part of it
   std::string context_hint = {};  // how a person makes room: ends the sentence about a conversation that is too long
 };

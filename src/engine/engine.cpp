@@ -52,6 +52,17 @@ Result<LeasedRows> lease_rows(TextModel& model, uint32_t tokens, Budget& budget,
   return leased;
 }
 
+// Likewise: they are weights of the program.
+Result<LeasedAdapters> lease_adapters(TextModel& model, Budget& budget, const EngineOptions& options) {
+  LeasedAdapters leased;
+  TRY(leased.slots, AdapterSlots::plan(model.program, *model.weights, options.adapters));
+  if (!leased.slots) return leased;
+  TRY(leased.reservation, budget.reserve(Domain::host, Purpose::adapters, leased.slots->bytes()));
+  leased.slots->take();
+  model.weights = leased.slots.get();
+  return leased;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& device, Budget& budget,
@@ -62,7 +73,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& devic
     TRY(Program draft, model.record(ProgramKind::draft_head));
     head = DraftModel{.program = std::move(draft), .weights = &model.weights_of(ProgramKind::draft_head)};
   }
-  TRY(TextModel text, text_model(model, mtp));
+  TRY(TextModel text, text_model(model, text_options(options)));
   TRY(std::unique_ptr<EngineImpl> engine, create_engine(std::move(text), device, budget, options, std::move(head)));
   return std::unique_ptr<Engine>(std::move(engine));
 }
@@ -78,12 +89,14 @@ Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& devic
     TRY(experts, ExpertPlaces::find(kept->program, *kept->weights, kept->files));
     TRY(slots, expert_slots(*experts, *kept, device, budget, options));
   }
+  TRY(LeasedAdapters adapters, lease_adapters(*kept, budget, options));
   TRY(LeasedRows leased, lease_rows(*kept, ports.tokens, budget, options));
   TRY(PlacedText placed, place_text(*kept, device, budget, options, slots));
   auto engine = std::make_unique<EngineImpl>(std::move(kept), ports, std::move(placed), device.info(), budget, options);
   TRY_STATUS(engine->reserve_buffers());
   if (head) TRY_STATUS(engine->add_draft_head(*std::move(head), device));
   if (experts) TRY_STATUS(engine->add_expert_store(*std::move(experts), slots.count));
+  if (adapters.slots) engine->add_adapters(std::move(adapters));
   if (leased.store) engine->add_rows(std::move(leased));
   engine->add_towers(device);
   return engine;
@@ -195,6 +208,12 @@ Status EngineImpl::check_media(const Request& request) const {
   return {};
 }
 
+Result<AdapterRow> EngineImpl::adapter_row(const Request& request) const {
+  if (adapters_.slots) return adapters_.slots->row_of(request.adapters);
+  if (acting(request.adapters).empty()) return AdapterRow();
+  return error(ErrorKind::invalid, "request: names adapters: want a model that was opened with them");
+}
+
 Result<OpenSequence*> EngineImpl::sequence_for(const Request& request) {
   if (request.sequence != kNewSequence) return board_.idle_sequence(request.sequence);
   OpenSequence& made = board_.sequences[++board_.last_id];
@@ -224,6 +243,7 @@ Result<RequestId> EngineImpl::submit(Request request) {
     history_before = open->text.history.size();
   }
   TRY_STATUS(check_request(request, history_before));
+  TRY(const AdapterRow adapter, adapter_row(request));
   if (!request.logits_at.empty() && logits_.empty()) {
     const uint64_t elements = uint64_t{results_.size()} * model_->vocabulary;
     TRY(Reservation room, budget_->reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
@@ -236,7 +256,9 @@ Result<RequestId> EngineImpl::submit(Request request) {
   for (const MediaSpan& span : request.media)
     for (uint32_t row = 0; row < span.rows; ++row)
       sequence->text.history[history_before + span.at + row].media = {span.content, row, span.shape};
+  cache_.use_adapters(sequence->text, adapters_.slots ? adapters_.slots->name_of(request.adapters) : "");
   Job job = make_job(std::move(request), id, history_before);
+  job.adapter = adapter;
   sequence->keep = job.request.keep_sequence;
   sequence->request = job.id;
   sequence->last_used = ++board_.clock;

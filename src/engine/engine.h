@@ -42,6 +42,9 @@ struct Request {
   uint32_t max_tokens = 0;             // tokens to generate; 0: only compute the prompt
   std::vector<int32_t> stop_tokens;    // end the answer; they belong to the answer's tokens
   SamplingSettings sampling;
+  // Adapters that act on all rows, one of EngineOptions::adapters; a sum of one may have any scale. A sequence that was
+  // computed with others is computed again.
+  AdapterSum adapters;
   uint32_t choice = 0;              // number of this answer among several to one prompt: keys the random numbers
   std::vector<uint32_t> logits_at;  // indices into `prompt`, ascending, whose logits are wanted (verify, perplexity)
   std::vector<uint32_t>

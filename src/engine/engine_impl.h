@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/adapters/adapter_slots.h"
 #include "engine/admission.h"
 #include "engine/continuation.h"
 #include "engine/diagnosis.h"
@@ -35,6 +36,12 @@ struct LeasedRows {
   Reservation reservation;
 };
 
+// Null without adapters.
+struct LeasedAdapters {
+  std::unique_ptr<AdapterSlots> slots;
+  Reservation reservation;
+};
+
 class EngineImpl final : public Engine {
  public:
   // `model` was placed as `placed`; both move in together, the program itself stays where it is.
@@ -43,6 +50,7 @@ class EngineImpl final : public Engine {
   Status reserve_buffers();
   Status add_draft_head(DraftModel head, Device& device);
   Status add_expert_store(ExpertPlaces places, uint32_t slots);
+  void add_adapters(LeasedAdapters leased) { adapters_ = std::move(leased); }
   void add_rows(LeasedRows leased) { leased_ = std::move(leased); }
   void add_towers(Device& device);
 
@@ -86,6 +94,7 @@ class EngineImpl final : public Engine {
   // engine.cpp
   Status check_request(const Request& request, size_t history_before) const;
   Status check_media(const Request& request) const;
+  Result<AdapterRow> adapter_row(const Request& request) const;
   Result<OpenSequence*> sequence_for(const Request& request);
   Job make_job(Request request, SequenceId sequence, size_t history_before);
   void finish(Job& job, Finish how);
@@ -121,7 +130,8 @@ class EngineImpl final : public Engine {
   ComputedBy computed_by() const;
 
   std::unique_ptr<TextModel> model_;
-  LeasedRows leased_;  // weights of what is placed
+  LeasedAdapters adapters_;  // weights of what is placed, as the next
+  LeasedRows leased_;
   TextPorts ports_;
   PlacedText placed_;
   EngineOptions options_;

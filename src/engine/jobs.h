@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "engine/adapters/adapter_slots.h"
 #include "engine/engine.h"
 #include "engine/schedule.h"
 #include "engine/state/cache.h"
@@ -25,6 +26,7 @@ struct Job {
 
   RequestId id = 0;  // younger jobs have larger ids
   Request request;
+  AdapterRow adapter;
   SequenceId sequence = 0;
   State state = State::waiting;
   bool started = false;  // has run before, and may wait again

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "format/format.h"
+#include "model/adapters/adapter.h"
 
 namespace sluice {
 
@@ -50,6 +51,15 @@ struct ExpertOptions {
       [](const std::vector<std::string>& paths) { return open_read_queue(paths); };
 };
 
+// ---- adapters (adapters/adapter_slots.h)
+
+struct AdapterUse {
+  std::shared_ptr<const Adapter> adapter;
+  float scale = 1;  // besides the adapter's own
+};
+// Adapters that act together: their changes add up.
+using AdapterSum = std::vector<AdapterUse>;
+
 // ---- the engine
 
 struct EngineOptions {
@@ -67,6 +77,7 @@ struct EngineOptions {
   std::vector<MemoryLine> media = {};
   bool media_may_lack_room = false;  // a model is opened even where there is no room for `media`
   ExpertOptions experts = {};
+  std::vector<AdapterSum> adapters = {};  // those that requests may name; each takes a slot
   bool lease_rows = false;  // table rows are read from the file when tokens name them; recently used ones are kept
 };
 // The rows of each leased table that lie in memory.

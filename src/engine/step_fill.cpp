@@ -50,11 +50,17 @@ void fill_places(std::span<int32_t> places, const StepPart& part) {
   fill_coordinates(grids.list(), part.begin, part.end, places.first(size_t{part.end - part.begin} * kCoordinates));
 }
 
+void fill_adapters(StepBuffer& step, const TextPorts& ports, const StepPart& part, uint32_t first) {
+  std::ranges::fill(step.input_i32(*ports.adapter_slots).subspan(first, part.end - part.begin), part.adapter.slot);
+  std::ranges::fill(step.input_f32(*ports.adapter_scales).subspan(first, part.end - part.begin), part.adapter.scale);
+}
+
 void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, const Cursor& at) {
   uint32_t row = at.row;
   const std::vector<int32_t> tokens = input_tokens(step.program(), part);
   std::copy(tokens.begin(), tokens.end(), step.input_i32(ports.tokens).begin() + row);
   if (ports.media) fill_media(step, ports, part, at);
+  if (ports.adapter_slots) fill_adapters(step, ports, part, row);
   if (ports.last) fill_last(step.input_i32(*ports.last).subspan(row), part);
   if (ports.coordinates) fill_places(step.input_i32(*ports.coordinates).subspan(size_t{row} * kCoordinates), part);
   for (uint32_t position = part.begin; position < part.end; ++position, ++row) {
@@ -195,6 +201,8 @@ void fill_alone(StepBuffer& step, const TextPorts& ports, TokenClass token_class
   }
   step.input_i32(ports.wanted)[0] = static_cast<int32_t>(rows - 1);
   if (ports.media) std::ranges::fill(step.input_i32(*ports.media), -1);
+  if (ports.adapter_slots) std::ranges::fill(step.input_i32(*ports.adapter_slots), 0);
+  if (ports.adapter_scales) std::ranges::fill(step.input_f32(*ports.adapter_scales), 0.0f);
   if (ports.last) std::ranges::copy(step.positions(), step.input_i32(*ports.last).begin());
   if (ports.coordinates) fill_coordinates({}, end - rows, end, step.input_i32(*ports.coordinates));
   for (uint32_t group = 0; group < step.program().groups.size(); ++group) {

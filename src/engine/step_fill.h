@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/adapters/adapter_slots.h"
 #include "engine/plan/layout.h"
 #include "engine/sampling.h"
 #include "engine/state/cache.h"
@@ -36,6 +37,7 @@ struct StepPart {
   std::vector<const float*> media = {};    // by row, for a program with media; null: the row is a token's
   std::vector<uint32_t> wanted = {};       // positions, ascending, with the last row's
   std::vector<RowSampling> sampling = {};  // of the last wanted rows; samples of the others are ignored
+  AdapterRow adapter = {};                 // of every row, for a program with adapters
 };
 
 // The tokens of the part's rows, as the program takes them.

@@ -144,7 +144,8 @@ void add_soft_tokens(const TracedPrompt& prompt, const std::vector<ShownRows>& s
 }
 
 Result<Trace> trace_shown(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
-                          Arithmetic arithmetic, std::span<const int32_t> tokens, const std::vector<ShownRows>& shown) {
+                          Arithmetic arithmetic, std::span<const int32_t> tokens, const std::vector<ShownRows>& shown,
+                          const AdapterRow& adapter = {}) {
   if (tokens.empty()) return error(ErrorKind::invalid, "trace: has no tokens: want some");
   const auto rows = static_cast<uint32_t>(tokens.size());
   TRY(const TextPorts ports, find_ports(program));
@@ -170,6 +171,7 @@ Result<Trace> trace_shown(const Program& program, const WeightSource& weights, D
   CHECK(cache.provide(text, rows, 1, copies));
   StepPart part{.sequence = &text, .begin = 0, .end = rows};
   if (ports.media) part.media = std::move(media);
+  part.adapter = adapter;
   part.wanted.resize(rows);
   std::iota(part.wanted.begin(), part.wanted.end(), 0u);
   StepBuffer step(program, request.maxima);
@@ -186,9 +188,20 @@ Result<Trace> trace(const Program& program, const WeightSource& weights, Device&
 
 Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
                     const TracedPrompt& prompt) {
-  TRY(const Program program, model.record_text({.all_named = true}));
+  std::vector<AdapterSum> sums;
+  if (const AdapterSum some = acting(prompt.adapters); !some.empty()) sums.push_back(some);
+  TRY(const Program program, model.record_text({.all_named = true, .adapters = AdapterSlots::options(sums)}));
+  TRY(const std::unique_ptr<AdapterSlots> slots, AdapterSlots::plan(program, model.weights(), sums));
+  AdapterRow adapter;
+  Reservation reservation;
+  if (slots) {
+    TRY_ASSIGN(reservation, budget.reserve(Domain::host, Purpose::adapters, slots->bytes()));
+    slots->take();
+    TRY_ASSIGN(adapter, slots->row_of(prompt.adapters));
+  }
+  const WeightSource& weights = slots ? static_cast<const WeightSource&>(*slots) : model.weights();
   TRY(const std::vector<ShownRows> shown, shown_rows(model, device, budget, arithmetic, prompt));
-  TRY(Trace traced, trace_shown(program, model.weights(), device, budget, arithmetic, prompt.tokens, shown));
+  TRY(Trace traced, trace_shown(program, weights, device, budget, arithmetic, prompt.tokens, shown, adapter));
   add_soft_tokens(prompt, shown, traced);
   return traced;
 }

@@ -34,6 +34,7 @@ struct TracedPrompt {
   std::span<const int32_t> tokens;
   std::vector<MediaInput> media = {};  // its rows are traced as "vision.soft_tokens" and "audio.soft_tokens"
   std::vector<MediaSpan> spans = {};
+  AdapterSum adapters = {};
 };
 
 Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,

@@ -5,6 +5,7 @@
 
 #include "app/cli/console.h"
 #include "app/commands.h"
+#include "app/open/adapters.h"
 #include "app/open/open.h"
 #include "app/plan/file_header.h"
 #include "app/plan/plan_report.h"
@@ -41,6 +42,8 @@ Result<int> run(const Arguments& arguments, Console& console) {
   const std::string& path = found.path;
   TRY(const PlannedModel planned, open_planned(found, arguments));
   EngineOptions options = engine_options_of(arguments, planned.model.facts());
+  TRY(AdapterSum adapters, open_adapters(planned.model, found, arguments));
+  if (!adapters.empty()) options.adapters = {std::move(adapters)};
   const auto needs = [&]() -> Result<DeviceNeeds> { return DeviceNeeds{planned.model, planned.files, options}; };
   TRY(Machine machine, open_machine(arguments, needs, console));
   const Result<TextParts> text = open_text(planned.model);  // for what it takes of memory
@@ -101,8 +104,10 @@ CommandSpec plan_command() {
           "times decode steps without weights. Towers take memory when a picture or sound comes, one at a time. The "
           "header of a GGUF file is enough: its first ten megabytes or so. Exit status 1 when the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
-      .options = join_options(
-          {own_options(), {mmproj_option(), image_tokens_option()}, draft_options(), device_options(/*answers=*/true)}),
+      .options = join_options({own_options(),
+                               {adapter_option(), mmproj_option(), image_tokens_option()},
+                               draft_options(),
+                               device_options(/*answers=*/true)}),
       .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},
                    {"head -c 32M model.gguf > header.gguf && sluice plan header.gguf --disk 3G",
                     "for a file that lies elsewhere, on a disk of 3 GB/s"}},

@@ -8,6 +8,7 @@
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
 #include "app/files/media_file.h"
+#include "app/open/adapters.h"
 #include "app/open/open.h"
 #include "app/run/chat.h"
 #include "app/run/run_model.h"
@@ -175,6 +176,7 @@ std::vector<OptionSpec> own_options() {
            "shows a film where <video> stands in the prompt, or before it; may be given several times. The programs "
            "ffmpeg and ffprobe decode it. The model looks at some of its frames and hears no sound",
        .repeated = true},
+      adapter_option(),
       mmproj_option(),
       image_tokens_option(),
       {.name = "--system", .argument = "TEXT", .kind = OptionKind::text, .help = "the system message"},

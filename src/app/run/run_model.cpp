@@ -5,6 +5,7 @@
 
 #include "app/cli/environment.h"
 #include "app/cli/progress.h"
+#include "app/open/adapters.h"
 #include "app/open/contents_file.h"
 #include "app/run/expert_list.h"
 #include "app/run/sampling_options.h"
@@ -15,7 +16,8 @@ namespace sluice {
 namespace {
 
 // What the model's store begins with, changed by what was given.
-Result<ConversationSettings> conversation_settings(const Arguments& arguments, const ChatModel& model) {
+Result<ConversationSettings> conversation_settings(const Arguments& arguments, const ModelFiles& files,
+                                                   const ChatModel& model) {
   const StoreSettings& stored = model.settings;
   ConversationSettings settings;
   settings.raw = arguments.flag("--raw");
@@ -33,6 +35,7 @@ Result<ConversationSettings> conversation_settings(const Arguments& arguments, c
   turn.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
   turn.stops = stored.stops;
   for (std::string& stop : arguments.all("--stop")) turn.stops.push_back(std::move(stop));
+  TRY_ASSIGN(turn.adapters, open_adapters(model.model, files, arguments));
   turn.context_hint = " (--context, or /clear)";
   return settings;
 }
@@ -77,6 +80,7 @@ Result<EngineOptions> engine_options(const ChatModel& model, const Arguments& ar
   EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
   options.states = machine.states.get();
   options.experts = expert_options(arguments);
+  if (!run.settings.turn.adapters.empty()) options.adapters = {run.settings.turn.adapters};
   TRY_STATUS(leave_room_for_media(model.model, arguments, *machine.device, talks, options));
   run.expert_list = expert_list_of(arguments, machine, model.model);
   options.experts.warm = hot_the_last_time(run.expert_list, console);
@@ -104,6 +108,8 @@ Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments
   TRY(const StoreSettings stored, settings_of(files, model));
   WeightFiles weights = weight_files(model);
   EngineOptions options = engine_options_of(arguments, model.facts(), stored.context);
+  TRY(AdapterSum adapters, open_adapters(model, files, arguments));
+  if (!adapters.empty()) options.adapters = {std::move(adapters)};
   return DeviceNeeds{std::move(model), std::move(weights), options};
 }
 
@@ -120,7 +126,7 @@ Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Argumen
   const auto options = [&](const ChatModel& model) -> Result<EngineOptions> {
     for (const std::string& ignored : model.model.facts().ignored)
       console.err(cat("sluice: ", ignored, ": not used\n"));
-    TRY(run->settings, conversation_settings(arguments, model));
+    TRY(run->settings, conversation_settings(arguments, run->files, model));
     TRY(EngineOptions fitting, engine_options(model, arguments, machine, console, talks, *run));
     loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
     return fitting;

@@ -192,10 +192,9 @@ std::optional<std::string> reason_not_run(std::string_view kind) {
     const char* why;
   };
   static constexpr Missing kMissing[] = {
-      {"lora", "adapters are not supported yet"},
       {"train", "training is not supported yet"},
   };
-  for (const char* known : {"text", "chat", "image", "audio", "mixed", "video"})
+  for (const char* known : {"text", "chat", "image", "audio", "mixed", "video", "lora"})
     if (kind == known) return std::nullopt;
   for (const Missing& missing : kMissing)
     if (kind == missing.kind) return missing.why;

@@ -19,6 +19,9 @@
 
 namespace sluice {
 
+// The kind of cases with adapters.
+inline constexpr std::string_view kAdapterKind = "lora";
+
 struct GoldenCase {
   std::string name;
   std::string kind;  // "text", "chat", "image" ...; those of reason_not_run() are only listed
@@ -31,7 +34,7 @@ struct GoldenCase {
   Json messages;  // of chat cases
   Json template_kwargs;
   std::string text;
-  std::vector<std::string> files;                            // pictures, sounds, frames of a film; beside the golden
+  std::vector<std::string> files;  // pictures, sounds, frames of a film, adapters; beside the golden
   std::vector<std::pair<std::string, std::string>> tensors;  // name, key
 };
 

@@ -1,6 +1,8 @@
 // sluice verify: compares a model file with numbers that another implementation computed (golden.h), by the bars of
 // verify_bars.h, on the device and in the arithmetic that would answer users.
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "app/cli/console.h"
@@ -11,6 +13,7 @@
 #include "app/verify/verify_case.h"
 #include "app/verify/verify_chat.h"
 #include "app/verify/verify_report.h"
+#include "base/files/file.h"
 #include "base/text.h"
 #include "device/reference/reference.h"
 #include "engine/trace.h"
@@ -40,13 +43,50 @@ uint32_t longest_case(const std::vector<const GoldenCase*>& cases) {
   return static_cast<uint32_t>(longest);
 }
 
+// The adapters of the cases that have some, by the case's name.
+using CaseAdapters = std::map<std::string, AdapterSum>;
+
+Result<CaseAdapters> open_case_adapters(const Model& model, const Golden& golden,
+                                        const std::vector<const GoldenCase*>& cases) {
+  CaseAdapters by_case;
+  std::map<std::string, std::shared_ptr<const Adapter>> opened;
+  for (const GoldenCase* one : cases) {
+    if (one->kind != kAdapterKind) continue;
+    for (const std::string& file : one->files) {
+      std::shared_ptr<const Adapter>& adapter = opened[file];
+      if (adapter == nullptr) TRY_ASSIGN(adapter, Adapter::open(model, join_path(golden.folder(), file)));
+      by_case[one->name].push_back({.adapter = adapter});
+    }
+  }
+  return by_case;
+}
+
+// Each of them once.
+std::vector<AdapterSum> sums_of(const CaseAdapters& by_case) {
+  std::map<std::vector<const Adapter*>, AdapterSum> sums;
+  for (const auto& [name, sum] : by_case) {
+    std::vector<const Adapter*> adapters;
+    for (const AdapterUse& use : sum) adapters.push_back(use.adapter.get());
+    sums.emplace(std::move(adapters), sum);
+  }
+  std::vector<AdapterSum> list;
+  for (auto& [adapters, sum] : sums) list.push_back(std::move(sum));
+  return list;
+}
+
 // The engines of one arithmetic and the judge of its cases.
 class Verifier {
  public:
   // `experts`: of the engine that is held to the bars.
-  Verifier(const Model& model, const Golden& golden, Machine& machine, const ExpertOptions& experts,
-           const PictureOptions& pictures, const Bars& bars)
-      : model_(model), golden_(golden), machine_(machine), experts_(experts), pictures_(pictures), bars_(bars) {}
+  Verifier(const Model& model, const Golden& golden, const CaseAdapters& adapters, Machine& machine,
+           const ExpertOptions& experts, const PictureOptions& pictures, const Bars& bars)
+      : model_(model),
+        golden_(golden),
+        adapters_(adapters),
+        machine_(machine),
+        experts_(experts),
+        pictures_(pictures),
+        bars_(bars) {}
 
   Status open(Arithmetic arithmetic, uint32_t context, Console& console) {
     EngineOptions options;
@@ -55,6 +95,7 @@ class Verifier {
     options.logits_rows = kLogitsRows;
     options.repack = Repack::behind;
     options.experts = experts_;
+    options.adapters = sums_of(adapters_);
     TRY(engine_, open_engine(model_, *machine_.device, machine_, options, console));
     if (bars_.judge == Judge::reference) {
       reference_device_ = make_reference_device();
@@ -70,17 +111,23 @@ class Verifier {
   Result<CaseReport> run(const GoldenCase& golden_case) {
     const uint32_t vocabulary = model_.facts().vocabulary;
     TRY(const CaseMedia media, open_case_media(model_, golden_, golden_case, pictures_));
-    TRY(const CaseRun ours, run_case(*engine_, golden_case, media, vocabulary));
+    TRY(const CaseRun ours, run_case(*engine_, golden_case, media, adapters_of(golden_case), vocabulary));
     TRY(const Judgement golden, judge_by_golden(golden_, golden_case, vocabulary));
     std::optional<Judgement> reference;
     if (needs_reference(golden_case))
-      TRY_ASSIGN(reference, judge_by_reference(*reference_, golden_case, media, vocabulary, ours));
+      TRY_ASSIGN(reference,
+                 judge_by_reference(*reference_, golden_case, media, adapters_of(golden_case), vocabulary, ours));
     CaseReport report = report_case(golden_case, ours, golden, reference ? &*reference : nullptr, vocabulary, bars_);
     TRY_STATUS(add_trace(golden_case, media, report));
     return report;
   }
 
  private:
+  AdapterSum adapters_of(const GoldenCase& golden_case) const {
+    const auto found = adapters_.find(golden_case.name);
+    return found == adapters_.end() ? AdapterSum() : found->second;
+  }
+
   // Whether the reference's answer is held to any bar: it is slow, and long cases are most of its time.
   bool needs_reference(const GoldenCase& golden_case) const {
     return reference_ &&
@@ -90,7 +137,7 @@ class Verifier {
   Status add_trace(const GoldenCase& golden_case, const CaseMedia& media, CaseReport& report) {
     TRY(Trace judge, golden_values(golden_, golden_case));
     if (judge.empty()) return {};
-    TracedPrompt prompt{.tokens = golden_case.input_ids, .spans = media.spans};
+    TracedPrompt prompt{.tokens = golden_case.input_ids, .spans = media.spans, .adapters = adapters_of(golden_case)};
     for (const PreparedMedia& one : media.media) prompt.media.push_back(one.input);
     TRY(const Trace ours, trace(model_, *machine_.device, machine_.budget, arithmetic_, prompt));
     if (reference_device_)
@@ -101,6 +148,7 @@ class Verifier {
 
   const Model& model_;
   const Golden& golden_;
+  const CaseAdapters& adapters_;
   Machine& machine_;
   const ExpertOptions experts_;
   const PictureOptions pictures_;
@@ -152,6 +200,7 @@ struct Subject {
   Golden golden;
   Selection selection;  // points into `golden`
   Model model;
+  CaseAdapters adapters;
   std::optional<TextParts> text;  // where a chat case needs it
   FileKind file;
 };
@@ -161,8 +210,9 @@ Result<std::unique_ptr<Subject>> open_subject(const Arguments& arguments) {
   TRY(const ModelFiles files, model_files(arguments.positionals()[0], arguments));
   TRY(Model model, open_model(files, /*draft_head=*/false));
   const FileKind file = kind_of_file(model);
-  auto subject = std::make_unique<Subject>(Subject{std::move(golden), {}, std::move(model), std::nullopt, file});
+  auto subject = std::make_unique<Subject>(Subject{std::move(golden), {}, std::move(model), {}, std::nullopt, file});
   TRY(subject->selection, select_cases(subject->model, subject->golden, arguments.text("--cases")));
+  TRY(subject->adapters, open_case_adapters(subject->model, subject->golden, subject->selection.runnable));
   if (subject->selection.has_chat) TRY_ASSIGN(subject->text, open_text(subject->model));
   return subject;
 }
@@ -180,8 +230,8 @@ Result<VerifyRun> verify(const Subject& subject, Machine& machine, const Argumen
   VerifyRun run;
   run.arithmetic = arithmetic;
   run.bars = bars_for(subject.golden.model(), subject.file, arithmetic);
-  Verifier verifier(subject.model, subject.golden, machine, expert_options(arguments), picture_options(arguments),
-                    run.bars);
+  Verifier verifier(subject.model, subject.golden, subject.adapters, machine, expert_options(arguments),
+                    picture_options(arguments), run.bars);
   TRY_STATUS(verifier.open(arithmetic, longest_case(subject.selection.runnable), console));
   run.numerics_id = verifier.numerics_id();
   ProgressLine progress(console, cat("verifying in ", arithmetic_name(arithmetic), " arithmetic"), "cases");
@@ -227,12 +277,13 @@ CommandSpec verify_command() {
       .name = "verify",
       .summary = "Compares a model with numbers of another implementation",
       .text =
-          "Computes every case of a golden like a user's request, also those that show pictures, sounds or films. "
+          "Computes every case of a golden like a user's request, also those that show pictures, sounds or films or "
+          "have adapters. "
           "Compares logits, greedy tokens, "
           "perplexity and, in a second run that keeps them, named intermediates. Chat cases are also rendered with "
           "the model's template and tokenised: text and ids must be the golden's. A quantised file is compared "
           "with the reference device in exact arithmetic on the same file, other files with the golden itself. "
-          "Cases that need adapters, training or a tower that the model lacks are not run and never count as held. The "
+          "Cases that need training or a tower that the model lacks are not run and never count as held. The "
           "exit status is 1 when a bar is missed.",
       .positionals = {model_positional(/*required=*/true)},
       .options = join_options({

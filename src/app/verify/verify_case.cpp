@@ -86,7 +86,8 @@ void hold_perplexity(CaseReport& report, const Bars& bars) {
 
 }  // namespace
 
-Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media, uint32_t vocabulary) {
+Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media,
+                         const AdapterSum& adapters, uint32_t vocabulary) {
   TRY_STATUS(check_tokens(golden_case, vocabulary));
   WantedRows wanted = wanted_rows(golden_case);
   Session session(engine);
@@ -95,6 +96,7 @@ Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const Ca
   request.max_tokens = static_cast<uint32_t>(golden_case.greedy.size());
   request.sampling.temperature = 0;
   request.logits_at = wanted.at;
+  request.adapters = adapters;
   TRY_STATUS(show_media(media, engine, request));
   TRY(Answer answer, session.run(std::move(request)));
   CaseRun run;
@@ -114,7 +116,7 @@ Result<Judgement> judge_by_golden(const Golden& golden, const GoldenCase& golden
 }
 
 Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden_case, const CaseMedia& media,
-                                     uint32_t vocabulary, const CaseRun& ours) {
+                                     const AdapterSum& adapters, uint32_t vocabulary, const CaseRun& ours) {
   const WantedRows wanted = wanted_rows(golden_case);
   const size_t tokens = golden_case.input_ids.size();
   Request request;
@@ -126,6 +128,7 @@ Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden
       if (request.logits_at.empty() || request.logits_at.back() < position)
         request.logits_at.push_back(static_cast<uint32_t>(position));
   }
+  request.adapters = adapters;
   TRY_STATUS(show_media(media, reference, request));
   const size_t asked = request.logits_at.size();
   Session session(reference);

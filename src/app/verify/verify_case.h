@@ -23,7 +23,8 @@ struct CaseRun {
   std::optional<double> perplexity;
 };
 // The production variant: the same program that answers users.
-Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media, uint32_t vocabulary);
+Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media,
+                         const AdapterSum& adapters, uint32_t vocabulary);
 
 // The wanted results of a case.
 struct Judgement {
@@ -35,7 +36,7 @@ struct Judgement {
 Result<Judgement> judge_by_golden(const Golden& golden, const GoldenCase& golden_case, uint32_t vocabulary);
 // `reference` follows our greedy tokens. Up to the first difference they are its own.
 Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden_case, const CaseMedia& media,
-                                     uint32_t vocabulary, const CaseRun& ours);
+                                     const AdapterSum& adapters, uint32_t vocabulary, const CaseRun& ours);
 // The golden's named intermediates; empty if it has none.
 Result<Trace> golden_values(const Golden& golden, const GoldenCase& golden_case);
 

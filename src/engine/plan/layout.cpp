@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/adapters/adapter_slots.h"
 #include "engine/state/cache.h"
 #include "engine/state/pages.h"
 #include "graph/expert_guesses.h"
@@ -123,8 +124,12 @@ WeightFiles weight_files(const Model& model) {
 
 Program streaming_program(Program program) { return with_expert_guesses(with_late_experts(std::move(program))); }
 
-Result<TextModel> text_model(const Model& model, bool hidden) {
-  TRY(Program program, model.record_text({.hidden = hidden}));
+TextOptions text_options(const EngineOptions& options) {
+  return {.hidden = options.draft.kind == DraftKind::mtp, .adapters = AdapterSlots::options(options.adapters)};
+}
+
+Result<TextModel> text_model(const Model& model, const TextOptions& options) {
+  TRY(Program program, model.record_text(options));
   const ModelFacts& facts = model.facts();
   TextModel text{.program = std::move(program),
                  .weights = &model.weights(),
@@ -159,6 +164,10 @@ Result<TextPorts> find_ports(const Program& program) {
   }
   if (const auto last = index_of(program.inputs, "last")) ports.last = *last;
   if (const auto coordinates = index_of(program.inputs, "coordinates")) ports.coordinates = *coordinates;
+  if (const auto slots = index_of(program.inputs, "adapter_slots")) {
+    ports.adapter_slots = *slots;
+    TRY(ports.adapter_scales, index_of(program.inputs, "adapter_scales"));
+  }
   return ports;
 }
 

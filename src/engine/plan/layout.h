@@ -38,8 +38,10 @@ struct TextModel {
   WeightFiles files = {};   // to read experts from
 };
 
-// The TextModel keeps a copy of `model`, which owns the weights. `hidden`: as in TextOptions.
-Result<TextModel> text_model(const Model& model, bool hidden);
+// The TextModel keeps a copy of `model`, which owns the weights. `options`: of its program.
+Result<TextModel> text_model(const Model& model, const TextOptions& options = {});
+// The program's options for an engine with these options.
+TextOptions text_options(const EngineOptions& options);
 WeightFiles weight_files(const Model& model);
 
 // Indices of a text program's inputs and outputs.
@@ -52,6 +54,7 @@ struct TextPorts {
   // three numbers of each row (coordinates.h).
   std::optional<uint32_t> media = {}, media_rows = {}, last = {}, coordinates = {};
   uint32_t media_columns = 0;
+  std::optional<uint32_t> adapter_slots = {}, adapter_scales = {};  // inputs of a program with adapters
 };
 Result<TextPorts> find_ports(const Program& program);
 

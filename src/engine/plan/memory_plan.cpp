@@ -112,7 +112,9 @@ void add_device_lines(std::vector<MemoryLine>& lines, const Plan& planned, Plann
 // Sets plan.model to the text program as it will be placed, with leased rows if the options say so. Returns its slots.
 Result<ExpertSlots> plan_model(MemoryPlan& plan, const Model& model, const WeightFiles& files, const Device& device,
                                const EngineOptions& options, bool streams) {
-  TRY(TextModel text, text_model(model, /*hidden=*/options.draft.kind == DraftKind::mtp));
+  TRY(TextModel text, text_model(model, text_options(options)));
+  TRY(plan.adapters, AdapterSlots::plan(text.program, *text.weights, options.adapters));
+  if (plan.adapters) text.weights = plan.adapters.get();
   TRY(const std::vector<PlacedShape> weights, placed_shapes(text.program, *text.weights));
   plan.experts = expert_room(text.program, weights);
   plan.tables = table_bytes(text.program, weights);
@@ -145,6 +147,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   plan.context = planned.layout.context;
   add_device_lines(plan.lines, *planned.plan, planned_experts(plan.experts, *planned.plan, slots));
   for (const MemoryLine& line : draft) add_line(plan.lines, line);
+  if (plan.adapters) add_line(plan.lines, {Domain::host, Purpose::adapters, plan.adapters->bytes()});
   if (plan.rows) add_line(plan.lines, {Domain::host, Purpose::weights, plan.rows->bytes()});
   const uint64_t logits = uint64_t{planned.layout.maxima.counts[Symbol::wanted]} * text.vocabulary * sizeof(float);
   add_line(plan.lines, {Domain::host, Purpose::staging, kSmallStaging + logits});

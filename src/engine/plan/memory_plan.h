@@ -8,6 +8,7 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "engine/adapters/adapter_slots.h"
 #include "engine/engine.h"
 #include "engine/experts/row_store.h"
 #include "engine/plan/layout.h"
@@ -26,7 +27,9 @@ struct ExpertRoom {
 };
 
 struct MemoryPlan {
-  std::unique_ptr<RowStore> rows;  // of leased tables, or null; outlives `model`, which reads through it
+  // What `model` reads through: adapters, and rows of leased tables; or null. They outlive it.
+  std::unique_ptr<AdapterSlots> adapters;
+  std::unique_ptr<RowStore> rows;
   std::unique_ptr<const TextModel> model;
   Domain domain = Domain::host;  // of the device's memory, to which `limit` applies
   uint32_t context = 0;

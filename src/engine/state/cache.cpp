@@ -35,6 +35,12 @@ CachedHistory Cache::empty() {
   return sequence;
 }
 
+void Cache::use_adapters(CachedHistory& sequence, const std::string& adapters) {
+  if (sequence.adapters == adapters) return;
+  drop(sequence);
+  sequence.adapters = adapters;
+}
+
 void Cache::drop(CachedHistory& sequence) {
   for (PageTable& table : sequence.tables) table.clear();
   for (Slots& slots : sequence.slots) {
@@ -71,13 +77,13 @@ uint32_t Cache::own_cut(const CachedHistory& sequence, uint32_t bound) const {
 }
 
 uint32_t Cache::reach(const CachedHistory& sequence, uint32_t bound) {
-  const Snapshot* snapshot = tree_.find(sequence.history, bound);
+  const Snapshot* snapshot = tree_.find(sequence.history, bound, sequence.adapters);
   return std::max(own_cut(sequence, bound), snapshot == nullptr ? 0 : snapshot->length);
 }
 
 void Cache::resume(CachedHistory& sequence, uint32_t bound) {
   const uint32_t own = own_cut(sequence, bound);
-  const Snapshot* snapshot = tree_.find(sequence.history, bound);
+  const Snapshot* snapshot = tree_.find(sequence.history, bound, sequence.adapters);
   if (snapshot != nullptr && snapshot->length > own) {
     sequence.tables = snapshot->tables;
     restored(sequence, snapshot->length);
@@ -165,7 +171,7 @@ void Cache::remember(const CachedHistory& sequence) {
 }
 
 std::optional<std::vector<PageTable>> Cache::snapshot_tables(const CachedHistory& sequence, uint32_t length) {
-  const Snapshot* snapshot = tree_.find(sequence.history, length);
+  const Snapshot* snapshot = tree_.find(sequence.history, length, sequence.adapters);
   if (snapshot == nullptr || snapshot->length != length) return std::nullopt;
   return snapshot->tables;
 }
@@ -177,7 +183,7 @@ void Cache::insert(const CachedHistory& sequence, const SnapshotMark& mark) {
     const PageRange range = pages_at(group(g), mark.position);
     snapshot.tables.push_back(sequence.tables[g].part(range.first, range.end));
   }
-  tree_.insert(sequence.history, std::move(snapshot));
+  tree_.insert(sequence.history, std::move(snapshot), sequence.adapters);
 }
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/coordinates.h"
@@ -29,6 +30,7 @@ struct Slots {
 // A sequence's history and its computed part.
 struct CachedHistory {
   History history;
+  std::string adapters;           // AdapterSlots::name_of() those that its rows are computed with; "": none
   GridRuns grids;                 // of the history's beginning; truncate() keeps them right
   uint32_t cached = 0;            // the pages hold the rows of these first positions
   uint32_t provided = 0;          // the pages have room for these first positions
@@ -85,6 +87,8 @@ class Cache {
   std::optional<std::vector<PageTable>> snapshot_tables(const CachedHistory& sequence, uint32_t length);
   // Frees the pages and slots provided behind `cached`: their rows do not stand.
   void settle(CachedHistory& sequence) const;
+  // The sequence is computed with these adapters from now on: rows that others computed are dropped.
+  void use_adapters(CachedHistory& sequence, const std::string& adapters);
   // Frees all pages. The sequence goes on from its start or from a snapshot.
   void drop(CachedHistory& sequence);
 

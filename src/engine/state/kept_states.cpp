@@ -5,15 +5,11 @@
 
 namespace sluice {
 
-const StateIdentity& KeptStates::identity() {
-  const MutexLock lock(naming_);
-  if (!identity_) {
-    identity_ = {.digest = by_.digest(),
-                 .numerics_id = by_.numerics_id,
-                 .any_class = cache_->any_class(),
-                 .pages = [this](uint32_t begins, uint32_t length) { return pages_->pages(begins, length); }};
-  }
-  return *identity_;
+StateIdentity KeptStates::identity(const std::string& adapters) {
+  return {.digest = by_.digest_with(adapters),
+          .numerics_id = by_.numerics_id,
+          .any_class = cache_->any_class(),
+          .pages = [this](uint32_t begins, uint32_t length) { return pages_->pages(begins, length); }};
 }
 
 KeptStates::~KeptStates() {
@@ -67,14 +63,16 @@ bool KeptStates::begin_next() {
   active_->most = most;
   active_->restored = cache_->empty();
   active_->restored.history = text->history;
+  active_->restored.adapters = text->adapters;
   find();
   return true;
 }
 
 void KeptStates::find() {
   active_->stage = Stage::finding;
-  begin_task(
-      [this, of = active_.get()] { of->found = store_->find(identity(), of->restored.history, of->least, of->most); });
+  begin_task([this, of = active_.get()] {
+    of->found = store_->find(identity(of->restored.adapters), of->restored.history, of->least, of->most);
+  });
 }
 
 std::optional<KeptStates::Recalled> KeptStates::take_found() {
@@ -155,7 +153,7 @@ void KeptStates::keep(const CachedHistory& text, const std::vector<uint32_t>& bo
   for (const uint32_t length : lengths) {
     const std::optional<std::vector<PageTable>> tables = cache_->snapshot_tables(text, length);
     if (!tables) continue;
-    store_->keep(identity(), text.history, length, [&](SaveWriter& writer, uint32_t begins) {
+    store_->keep(identity(text.adapters), text.history, length, [&](SaveWriter& writer, uint32_t begins) {
       return pages_->write(writer, *tables, pages_->pages(begins, length));
     });
   }

@@ -71,7 +71,8 @@ class KeptStates {
     std::atomic<bool> stop = false;
   };
 
-  const StateIdentity& identity();  // may be called on any thread
+  // Of states that were computed with these adapters. May be called on any thread.
+  StateIdentity identity(const std::string& adapters);
   void begin_task(std::function<void()> task);
   bool begin_next();
   void find();
@@ -85,8 +86,6 @@ class KeptStates {
   PageFiles* pages_;
   Cache* cache_;
   ComputedBy by_;
-  Mutex naming_;
-  std::optional<StateIdentity> identity_;  // set by the first identity()
   std::deque<Waiting> waiting_;
   std::unique_ptr<Active> active_;
   std::unique_ptr<TaskQueue> tasks_;  // made by the first recall; the last member: ends before the others that it uses

@@ -13,12 +13,21 @@ PrefixTree::Key PrefixTree::key(uint32_t parent, const History& history, size_t 
   return key;
 }
 
-const Snapshot* PrefixTree::find(const History& history, size_t limit) {
+// Roots are never forgotten: there are as many as there were sums of adapters.
+uint32_t PrefixTree::root_of(const std::string& adapters) {
+  if (adapters.empty()) return 0;
+  const auto [root, added] = roots_.try_emplace(adapters);
+  if (added) root->second = ++last_id_;
+  return root->second;
+}
+
+const Snapshot* PrefixTree::find(const History& history, size_t limit, const std::string& adapters) {
+  const uint32_t root = root_of(adapters);
   limit = std::min(limit, history.size());
   auto node = nodes_.end();
   auto best = nodes_.end();
   for (size_t first = 0; first + kCut <= limit; first += kCut) {
-    node = nodes_.find(key(id_of(node), history, first));
+    node = nodes_.find(key(id_of(node, root), history, first));
     if (node == nodes_.end()) break;
     if (node->second.snapshot) best = node;
   }
@@ -28,13 +37,14 @@ const Snapshot* PrefixTree::find(const History& history, size_t limit) {
   return &*best->second.snapshot;
 }
 
-void PrefixTree::insert(const History& history, Snapshot snapshot) {
+void PrefixTree::insert(const History& history, Snapshot snapshot, const std::string& adapters) {
+  const uint32_t root = root_of(adapters);
   CHECK(snapshot.length > 0 && snapshot.length % kCut == 0 && snapshot.length <= history.size());
   auto node = nodes_.end();
   for (size_t first = 0; first < snapshot.length; first += kCut) {
     const auto parent = node;
     bool added = false;
-    std::tie(node, added) = nodes_.try_emplace(key(id_of(parent), history, first));
+    std::tie(node, added) = nodes_.try_emplace(key(id_of(parent, root), history, first));
     if (!added) continue;
     node->second.id = ++last_id_;
     node->second.parent = parent;

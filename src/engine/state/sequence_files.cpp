@@ -6,7 +6,7 @@ namespace sluice {
 
 SavedSequence SequenceFiles::saved_sequence(const CachedHistory& text) {
   const uint32_t length = cache_->whole_blocks(text);
-  return {.digest = by_.digest(),
+  return {.digest = by_.digest_with(text.adapters),
           .numerics_id = by_.numerics_id,
           .cached = length,
           .groups = pages_->pages(0, length),
@@ -57,8 +57,16 @@ Status SequenceFiles::end(const std::string& path) {
   return file.commit();
 }
 
+// The adapters that the file's pages were computed with.
+Result<std::string> SequenceFiles::adapters_of(const SavedSequence& saved, const std::string& path) const {
+  const std::string model = by_.digest();
+  if (saved.digest == model) return std::string();
+  const std::string with = model + ComputedBy::kAdaptersMark;
+  if (starts_with(saved.digest, with)) return saved.digest.substr(with.size());
+  return error(ErrorKind::invalid, path, ": was saved with another model");
+}
+
 Status SequenceFiles::check(const SavedSequence& saved, const std::string& path) {
-  if (saved.digest != by_.digest()) return error(ErrorKind::invalid, path, ": was saved with another model");
   if (saved.begins > 0)
     return error(ErrorKind::invalid, path, ": begins at token ", saved.begins, ": want a file that /save wrote");
   if (saved.history.size() > by_.context) {
@@ -79,9 +87,11 @@ Result<CachedHistory> SequenceFiles::load(const std::string& path, std::string& 
   TRY(const std::unique_ptr<FileSource> source, FileSource::open(path));
   TRY(const SaveReader reader, SaveReader::open(*source, path));
   const SavedSequence& saved = reader.saved();
+  TRY(const std::string adapters, adapters_of(saved, path));
   TRY_STATUS(check(saved, path));
   CachedHistory text = cache_->empty();
   text.history = saved.history;
+  text.adapters = adapters;
   if (saved.numerics_id != by_.numerics_id) {
     note = cat(path, ": was computed by ", printable(saved.numerics_id), " and this is ", by_.numerics_id,
                ": its tokens are run again");

@@ -18,6 +18,12 @@ struct ComputedBy {
   std::string numerics_id;
   uint32_t vocabulary = 0;
   uint32_t context = 0;
+
+  // The digest that stands in files of states that were computed with these adapters (CachedHistory::adapters).
+  std::string digest_with(const std::string& adapters) const {
+    return adapters.empty() ? digest() : digest() + kAdaptersMark + adapters;
+  }
+  static constexpr const char* kAdaptersMark = "+";
 };
 
 class SequenceFiles {
@@ -52,6 +58,7 @@ class SequenceFiles {
 
   SavedSequence saved_sequence(const CachedHistory& text);
   Status check(const SavedSequence& saved, const std::string& path);
+  Result<std::string> adapters_of(const SavedSequence& saved, const std::string& path) const;
 
   PageFiles* pages_;
   Cache* cache_;

@@ -24,9 +24,9 @@
 
 namespace sluice {
 
-// States with one identity and one history are bit-equal. Adapters will become part of it.
+// States with one identity and one history are bit-equal.
 struct StateIdentity {
-  std::string digest;       // of the model
+  std::string digest;       // of the model and of the adapters that acted
   std::string numerics_id;  // of the device
   bool any_class = false;   // classes are bit-equal and no part of a history
   // The pages in the file of a state of `length` positions if the state before it has `begins`.

@@ -23,7 +23,7 @@ class FiledWeights final : public WeightSource {
   }
 
   TextModel text() const {
-    TextModel text = *text_model(*model_, false);
+    TextModel text = *text_model(*model_);
     text.weights = this;
     text.files.place = [this](const StoredAt& at) -> std::optional<FilePlace> {
       for (uint32_t file = 0; file < files_.size(); ++file)
@@ -76,7 +76,7 @@ TEST_P(HeldWeightsTest, AreThoseOfTheFiles) {
 TEST_P(HeldWeightsTest, AreNoneWhereFilesAreMapped) {
   const Model& model = real_model(GetParam());
   Budget budget;
-  EXPECT_EQ(*HeldWeights::take(text_model(model, false)->program, model.weights(), false, budget), nullptr);
+  EXPECT_EQ(*HeldWeights::take(text_model(model)->program, model.weights(), false, budget), nullptr);
 }
 
 TEST_P(HeldWeightsTest, GiveTheBitsOfMappedOnes) {

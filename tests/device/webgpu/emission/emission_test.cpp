@@ -211,7 +211,7 @@ class RealShapes : public testing::TestWithParam<const char*> {};
 // where a binding is too small for them.
 TEST_P(RealShapes, KeepTheRulesOnEveryAdapter) {
   const Model model = model_of(GetParam());
-  const Result<TextModel> text = text_model(model, false);
+  const Result<TextModel> text = text_model(model);
   ASSERT_TRUE(text) << text.error().text;
   for (const NamedAdapter& one : test_adapters()) {
     for (const Arithmetic arithmetic : kArithmetics) {
@@ -352,7 +352,7 @@ TEST(Emission, ATokenNeedsNoMoreDispatchesThanBefore) {
   for (const DecodeDispatches& want : kWanted) {
     SCOPED_TRACE(want.model);
     const RecordedDevice recorded(default_adapter());
-    const Result<TextModel> text = text_model(real_model(want.model), false);
+    const Result<TextModel> text = text_model(real_model(want.model));
     ASSERT_TRUE(text) << text.error().text;
     const Budget budget;
     const Result<PlannedText> planned = plan_text(*text, *recorded.device, budget, options_of(Arithmetic::fast), {});

@@ -1,0 +1,51 @@
+#include "app/open/adapters.h"
+
+#include <cmath>
+
+#include "base/files/file.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kMostScale = 1e6;
+
+}  // namespace
+
+OptionSpec adapter_option() {
+  return {.name = "--adapter",
+          .argument = "PATH[:SCALE]",
+          .kind = OptionKind::text,
+          .help =
+              "adds a LoRA adapter, a folder of PEFT or a GGUF file of llama.cpp, times SCALE (1 without); may be "
+              "given several times, and the changes add up",
+          .repeated = true};
+}
+
+Result<NamedAdapter> parse_adapter(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || path_kind(text) != PathKind::missing) return NamedAdapter{.path = text};
+  const std::optional<double> scale = parse_number(std::string_view(text).substr(colon + 1));
+  if (!scale) return NamedAdapter{.path = text};
+  if (!std::isfinite(*scale) || std::abs(*scale) > kMostScale)
+    return error(ErrorKind::invalid, "--adapter: the scale of ", printable(text), ": want one from ", -kMostScale,
+                 " to ", kMostScale);
+  return NamedAdapter{.path = text.substr(0, colon), .scale = static_cast<float>(*scale)};
+}
+
+Result<AdapterSum> open_adapters(const Model& model, const ModelFiles& files, const Arguments& arguments) {
+  std::vector<NamedAdapter> named;
+  for (const std::string& path : files.adapters) named.push_back({.path = path});
+  for (const std::string& text : arguments.all("--adapter")) {
+    TRY(NamedAdapter one, parse_adapter(text));
+    named.push_back(std::move(one));
+  }
+  AdapterSum sum;
+  for (const NamedAdapter& one : named) {
+    TRY(std::shared_ptr<const Adapter> adapter, Adapter::open(model, one.path));
+    sum.push_back({.adapter = std::move(adapter), .scale = one.scale});
+  }
+  return sum;
+}
+
+}  // namespace sluice

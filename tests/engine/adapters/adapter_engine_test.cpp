@@ -1,0 +1,178 @@
+// Requests with adapters: rows with different ones share steps, and an answer depends on its own alone. Seconds, for
+// each change.
+#include <gtest/gtest.h>
+
+#include "engine/state/state_store.h"
+#include "tests/engine/real_engine.h"
+#include "tests/model/adapters/written_adapter.h"
+#include "tests/model/text_bench.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kAnswer = 12;
+
+class AdapterEngine : public tests::TinyModel {
+ protected:
+  AdapterEngine() {
+    put_model(tests::like_e4b());
+    model_ = std::make_unique<Model>(unwrap(open_model(folder_)));
+    const std::string layer = "model.language_model.layers.";
+    a_ = adapter("a", {{layer + "0.self_attn.q_proj", 32, 64}, {layer + "3.mlp.down_proj", 48, 32}}, 4, 1);
+    b_ = adapter("b", {{layer + "0.mlp.gate_proj", 32, 48}, {"lm_head", 32, 96}}, 20, 2);
+  }
+
+  std::shared_ptr<const Adapter> adapter(const char* name, const std::vector<tests::AdaptedModule>& modules,
+                                         int64_t rank, uint64_t seed) const {
+    tests::write_adapter(path(name), tests::peft_config(static_cast<double>(2 * rank)),
+                         tests::peft_factors(modules, rank), seed);
+    return unwrap(Adapter::open(*model_, path(name)));
+  }
+  AdapterSum only_a(float scale = 1) const { return {{a_, scale}}; }
+  AdapterSum only_b() const { return {{b_}}; }
+  AdapterSum both() const { return {{a_, 0.5f}, {b_, -1}}; }
+
+  RealEngine engine(const std::string& device, std::vector<AdapterSum> adapters, uint32_t threads = 1,
+                    StateStore* states = nullptr) const {
+    EngineOptions options;
+    options.sequences = 4;
+    options.adapters = std::move(adapters);
+    options.states = states;
+    return RealEngine(*model_, device, std::move(options), threads);
+  }
+  RealEngine with_all(const std::string& device, uint32_t threads = 1, StateStore* states = nullptr) const {
+    return engine(device, {only_a(), only_b(), both()}, threads, states);
+  }
+  static Request request(const AdapterSum& adapters, uint32_t length = 90) {
+    Request request;
+    for (uint32_t i = 0; i < length; ++i) request.prompt.push_back(static_cast<int32_t>((7 * i + i / 11) % 96));
+    request.max_tokens = kAnswer;
+    request.sampling.temperature = 0;
+    request.logits_at = {length - 1};
+    request.adapters = adapters;
+    return request;
+  }
+
+  std::unique_ptr<Model> model_;
+  std::shared_ptr<const Adapter> a_, b_;
+};
+
+TEST_F(AdapterEngine, AnswersDoNotDependOnTheNeighboursAdapters) {
+  for (const char* device : {"reference", "cpu"}) {
+    SCOPED_TRACE(device);
+    const std::vector<AdapterSum> sums = {only_a(), only_b(), {}, both()};
+    std::vector<Progress> alone;
+    for (const AdapterSum& sum : sums) alone.push_back(with_all(device).answer(request(sum)));
+    for (size_t i = 0; i < sums.size(); ++i)
+      for (size_t j = 0; j < i; ++j) EXPECT_NE(alone[i].logits, alone[j].logits) << i << " and " << j;
+    RealEngine together = with_all(device, 2);
+    std::vector<RequestId> ids;
+    for (const AdapterSum& sum : sums) ids.push_back(together.submit(request(sum)));
+    together.run();
+    for (size_t i = 0; i < sums.size(); ++i) EXPECT_TRUE(same_bits(together.collect(ids[i]), alone[i])) << i;
+  }
+}
+
+TEST_F(AdapterEngine, AScaleOfZeroHasTheBitsOfNoAdapter) {
+  const Progress plain = engine("cpu", {}).answer(request({}));
+  RealEngine adapted = with_all("cpu");
+  EXPECT_TRUE(same_bits(adapted.answer(request({})), plain));
+  const Progress zero = adapted.answer(request(only_a(0)));
+  EXPECT_EQ(zero.reused_tokens, 64u);  // of the request without adapters
+  EXPECT_TRUE(same_bits(zero, plain));
+}
+
+// A sum that is one adapter of a higher rank has the logits of both changes, up to the order of the sum over the rank.
+TEST_F(AdapterEngine, ChangesOfASumAddUp) {
+  const std::vector<float> sum =
+      engine("reference", {{{a_, 0.5f}, {a_, 0.75f}}}).answer(request({{a_, 0.5f}, {a_, 0.75f}})).logits;
+  const std::vector<float> once = engine("reference", {only_a()}).answer(request(only_a(1.25f))).logits;
+  ASSERT_EQ(sum.size(), once.size());
+  for (size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i], once[i], 1e-3f * (1 + std::abs(once[i])));
+}
+
+TEST_F(AdapterEngine, CachedRowsOfOtherAdaptersAreNotUsed) {
+  RealEngine shared = with_all("cpu");
+  const Progress plain = shared.answer(request({}));
+  const Progress first = shared.answer(request(only_a()));
+  EXPECT_EQ(first.reused_tokens, 0u);
+  EXPECT_TRUE(same_bits(first, with_all("cpu").answer(request(only_a()))));
+  EXPECT_EQ(shared.answer(request(only_a(0.5f))).reused_tokens, 0u);
+  const Progress again = shared.answer(request(only_a()));
+  EXPECT_EQ(again.reused_tokens, 64u);
+  EXPECT_TRUE(same_bits(again, first));
+  EXPECT_FALSE(same_bits(again, plain));
+}
+
+TEST_F(AdapterEngine, ASequenceGoesOnWithOtherAdaptersAsIfItHadThemFromTheStart) {
+  RealEngine shared = with_all("cpu");
+  Request begin = request(only_a());
+  begin.max_tokens = 0;
+  begin.keep_sequence = true;
+  const Progress begun = shared.answer(begin);
+  Request more = request(only_b(), 5);
+  more.logits_at = {4};
+  more.sequence = begun.sequence;
+  const Progress changed = shared.answer(more);
+  Request whole = request(only_b());
+  whole.prompt.insert(whole.prompt.end(), more.prompt.begin(), more.prompt.end());
+  whole.logits_at = {static_cast<uint32_t>(whole.prompt.size() - 1)};
+  EXPECT_TRUE(same_bits(changed, with_all("cpu").answer(whole)));
+}
+
+TEST_F(AdapterEngine, StatesOnDiskBelongToTheirAdapters) {
+  const auto answer = [&](const AdapterSum& sum) {
+    StateStore states(path("states"), uint64_t{1} << 30);
+    RealEngine one = with_all("cpu", 1, &states);
+    Request kept = request(sum);
+    kept.keep_sequence = true;
+    const Progress progress = one.answer(kept);
+    one.engine->keep_state(progress.sequence);
+    return progress;
+  };
+  const Progress a = answer(only_a());
+  EXPECT_EQ(answer({}).restored_tokens, 0u);
+  EXPECT_EQ(answer(both()).restored_tokens, 0u);
+  const Progress again = answer(only_a());
+  EXPECT_EQ(again.restored_tokens, 64u);
+  EXPECT_TRUE(same_bits(again, a));
+}
+
+TEST_F(AdapterEngine, SavedSequencesKeepTheirAdapters) {
+  RealEngine one = with_all("cpu");
+  Request begin = request(only_a());
+  begin.keep_sequence = true;
+  const Progress begun = one.answer(begin);
+  ASSERT_TRUE(one.engine->save(begun.sequence, path("saved")).ok());
+  std::string note;
+  for (const bool same : {true, false}) {
+    Request more = request(same ? only_a() : only_b(), 5);
+    more.logits_at.clear();
+    more.sequence = unwrap(one.engine->load(path("saved"), &note));
+    EXPECT_EQ(one.answer(more).reused_tokens, same ? 64u : 0u);
+  }
+}
+
+TEST_F(AdapterEngine, AdaptersWithoutASlotAreRefused) {
+  RealEngine some = engine("cpu", {only_a()});
+  EXPECT_TRUE(some.engine->submit(request(only_a(3))));
+  const auto refused = some.engine->submit(request(only_b()));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("have no slot"), std::string::npos);
+  EXPECT_FALSE(engine("cpu", {}).engine->submit(request(only_a())));
+}
+
+TEST_F(AdapterEngine, FactorsAreALineOfTheBudget) {
+  const auto bytes = [](const RealEngine& one) {
+    uint64_t found = 0;
+    for (const BudgetLine& line : one.budget.lines())
+      if (line.purpose == Purpose::adapters) found += line.bytes;
+    return found;
+  };
+  EXPECT_EQ(bytes(engine("cpu", {})), 0u);
+  // Ranks lie in steps of 16: of two weights, [16, 32] and [64, 16], [16, 48] and [32, 16].
+  EXPECT_EQ(bytes(engine("cpu", {only_a()})), 4u * 16u * (32 + 64 + 48 + 32));
+}
+
+}  // namespace
+}  // namespace sluice
