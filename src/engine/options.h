@@ -51,15 +51,6 @@ struct ExpertOptions {
       [](const std::vector<std::string>& paths) { return open_read_queue(paths); };
 };
 
-// ---- adapters (adapters/adapter_slots.h)
-
-struct AdapterUse {
-  std::shared_ptr<const Adapter> adapter;
-  float scale = 1;  // besides the adapter's own
-};
-// Adapters that act together: their changes add up.
-using AdapterSum = std::vector<AdapterUse>;
-
 // ---- the engine
 
 struct EngineOptions {

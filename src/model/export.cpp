@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <type_traits>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "checkpoint/file_type.h"
 #include "checkpoint/split_gguf.h"
+#include "model/adapters/adapter_targets.h"
 #include "model/expert_names.h"
 #include "model/facts.h"
 #include "model/family.h"
@@ -27,8 +30,57 @@ const SourceName& written_name(const WeightRow& row, const SourceName& source, b
   return *name;
 }
 
+// The changes of a tensor's rows, with their factors in memory.
+class RowChanges {
+ public:
+  explicit RowChanges(const ExportTensor& tensor) : first_expert_(tensor.first_expert) {
+    for (const ExportChange& change : tensor.changes) {
+      const AdaptedWeight& weight = change.use.adapter->weights()[change.weight];
+      changes_.push_back({.weight = &weight,
+                          .factors = change.use.adapter->factors(change.weight),
+                          .scale = double{change.use.scale} * double{weight.scale},
+                          .first_row = change.first_row});
+    }
+  }
+
+  // W + scale B A of a row of `columns` numbers, each summed in f64 and rounded once for each adapter.
+  void add_to(uint32_t expert, uint32_t row, std::span<float> numbers) const {
+    for (const Change& change : changes_) add(change, first_expert_ + expert, row, numbers);
+  }
+
+ private:
+  struct Change {
+    const AdaptedWeight* weight = nullptr;
+    AdapterFactors factors;
+    double scale = 0;
+    uint32_t first_row = 0;
+  };
+
+  static void add(const Change& change, uint32_t expert, uint32_t row, std::span<float> numbers) {
+    const WeightShape& shape = change.weight->shape;
+    if (row < change.first_row || row - change.first_row >= shape.rows) return;
+    const size_t rank = change.weight->rank, columns = numbers.size();
+    // Of an embedding the row is a token's, which A has, and B leads to the columns.
+    const bool is_embedding = change.weight->is_embedding;
+    const size_t line = (size_t{expert} * shape.rows + row - change.first_row) * rank;
+    const float* const left = (is_embedding ? change.factors.a : change.factors.b).data() + line;
+    const float* const right =
+        is_embedding ? change.factors.b.data() : change.factors.a.data() + expert * rank * columns;
+    const size_t column_step = is_embedding ? rank : 1, rank_step = is_embedding ? 1 : columns;
+    for (size_t column = 0; column < columns; ++column) {
+      double sum = 0;
+      for (size_t k = 0; k < rank; ++k) sum += double{left[k]} * double{right[column * column_step + k * rank_step]};
+      numbers[column] = static_cast<float>(double{numbers[column]} + change.scale * sum);
+    }
+  }
+
+  uint32_t first_expert_;
+  std::vector<Change> changes_;
+};
+
 // Each expert's matrix transposed, in f32. Only small matrices are stored that way, so the copy is cheap.
 ExportTensor transposed_copy(const ExportTensor& tensor) {
+  const RowChanges changes(tensor);
   const WeightShape& from = tensor.source.shape;
   const uint64_t elements = uint64_t{from.rows} * from.columns;
   const auto values = std::make_shared<std::vector<float>>(from.experts * elements);
@@ -36,11 +88,13 @@ ExportTensor transposed_copy(const ExportTensor& tensor) {
   for (uint32_t expert = 0; expert < from.experts; ++expert)
     for (uint32_t r = 0; r < from.rows; ++r) {
       decode_weight_row(tensor.source, expert, r, row.data());
+      changes.add_to(expert, r, row);
       for (uint32_t c = 0; c < from.columns; ++c)
         (*values)[static_cast<size_t>(expert * elements + uint64_t{c} * from.rows + r)] = row[c];
     }
   ExportTensor copy = tensor;
   copy.transposed = false;
+  copy.changes.clear();
   copy.source = {.shape = {.experts = from.experts, .rows = from.columns, .columns = from.rows},
                  .format = Format::f32,
                  .bytes = reinterpret_cast<const std::byte*>(values->data()),
@@ -56,8 +110,54 @@ const SourceName* name_of_each_expert(const WeightRow& row) {
   return name == row.gguf.end() ? nullptr : &*name;
 }
 
+constexpr const char* kHeadTensor = "output.weight";
+
+// The changes of adapters by the weight that has them.
+class ChangesOfWeights {
+ public:
+  static Result<ChangesOfWeights> find(const Model& model, const AdapterSum& adapters) {
+    ChangesOfWeights all;
+    all.shares_table_ = model.weights().bound(kHeadWeight) == nullptr;
+    for (const AdapterUse& use : adapters) {
+      if (use.scale == 0) continue;
+      const std::vector<AdaptedWeight>& weights = use.adapter->weights();
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const bool is_head = weights[i].weight == kTableWeight && !weights[i].is_embedding;
+        all.changes_[is_head ? kHeadWeight : weights[i].weight].push_back({.use = use, .weight = i});
+      }
+    }
+    return all;
+  }
+
+  // Of a weight whose rows begin at `first_row` of the tensor that is written.
+  void take(const std::string& weight, uint32_t first_row, std::vector<ExportChange>& to) {
+    const auto found = changes_.find(weight);
+    if (found == changes_.end()) return;
+    for (ExportChange& change : found->second) {
+      change.first_row = first_row;
+      to.push_back(change);
+    }
+    changes_.erase(found);
+  }
+  // Whether head and embedding, which share a table, must be written apart.
+  bool parts_head() const {
+    return shares_table_ && (changes_.contains(kHeadWeight) || changes_.contains(kTableWeight));
+  }
+
+  Status check_all_are_written() const {
+    if (changes_.empty()) return {};
+    const auto& [weight, changes] = *changes_.begin();
+    return error(ErrorKind::unsupported, changes.front().use.adapter->path(), ": changes ", weight,
+                 ", which is not written: want an adapter of other weights");
+  }
+
+ private:
+  std::map<std::string, std::vector<ExportChange>> changes_;
+  bool shares_table_ = false;
+};
+
 // All tensors to write. choose_formats sets their formats later.
-std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout) {
+std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout, ChangesOfWeights& changes) {
   std::vector<ExportTensor> tensors;
   for (const MadeTensor& made : model.family_model().gguf_made_tensors) {
     const auto values = std::make_shared<const std::vector<float>>(made.values);
@@ -74,20 +174,33 @@ std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout
                         .owner = values},
                        {}});
   }
-  std::unordered_set<std::string> written;
+  std::unordered_map<std::string, size_t> written;  // index into `tensors`
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
+  const bool parts_head = changes.parts_head();
   for (const ProgramKind program : model.programs()) {
     if (is_tower(program)) continue;
     for (const BoundWeight& weight : model.own_weights(program).all()) {
       const SourceName* const each = layout == ExpertLayout::packed ? name_of_each_expert(weight.row) : nullptr;
       if (each != nullptr) {
         tensors.push_back({each->name, stored_shape(weight.row.shape, *each), Format::f32, weight.tensor, {}});
+        changes.take(weight.row.name, 0, tensors.back().changes);
         continue;
       }
       const SourceName& name = written_name(weight.row, weight.source, from_gguf);
-      if (!written.insert(name.name).second) continue;  // another part of a fused tensor
-      tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
-                         name.is_whole() ? weight.tensor : weight.whole, weight.row.order_to_gguf(), name.transposed});
+      // Another part of a fused tensor brings its changes alone.
+      const auto [place, is_new] = written.emplace(name.name, tensors.size());
+      if (is_new) {
+        tensors.push_back({name.name, stored_shape(weight.row.shape, name), Format::f32,
+                           name.is_whole() ? weight.tensor : weight.whole, weight.row.order_to_gguf(),
+                           name.transposed});
+      }
+      if (weight.row.name == kTableWeight && parts_head) {
+        ExportTensor head = tensors.back();
+        head.name = kHeadTensor;
+        changes.take(kHeadWeight, 0, head.changes);
+        tensors.push_back(std::move(head));
+      }
+      changes.take(weight.row.name, name.is_whole() ? 0 : weight.source.first_row, tensors[place->second].changes);
     }
   }
   return tensors;
@@ -152,6 +265,7 @@ ExportTensor tensor_of_expert(const ExportTensor& all, uint32_t expert) {
   ExportTensor one = all;
   one.name = name_of_expert(all.name, expert);
   one.source = source_of_expert(all.source, expert);
+  one.first_expert = expert;
   return one;
 }
 
@@ -247,14 +361,16 @@ Status check_range(const ExportTensor& tensor, std::span<const float> row) {
 }
 
 bool is_copied(const ExportTensor& tensor) {
-  return tensor.source.format == tensor.format && tensor.source.parts.empty() && !tensor.heads.columns;
+  return tensor.source.format == tensor.format && tensor.source.parts.empty() && !tensor.heads.columns &&
+         tensor.changes.empty();
 }
 
 // Decodes and encodes rows. A row's number counts through all experts. Each thread has a converter of its own.
 class RowConverter {
  public:
-  explicit RowConverter(const ExportTensor& tensor)
+  RowConverter(const ExportTensor& tensor, const RowChanges& changes)
       : tensor_(tensor),
+        changes_(changes),
         values_(is_copied(tensor) ? 0 : tensor.source.shape.columns),
         ordered_(tensor.heads.columns ? values_.size() : 0) {}
 
@@ -270,6 +386,7 @@ class RowConverter {
       return {};
     }
     decode_weight_row(source, expert, of_expert, values_.data());
+    changes_.add_to(expert, of_expert, values_);
     for (uint32_t i = 0; i < ordered_.size(); ++i) ordered_[i] = values_[heads.source(i)];
     if (heads.columns) values_ = ordered_;
     TRY_STATUS(check_range(tensor_, values_));
@@ -279,6 +396,7 @@ class RowConverter {
 
  private:
   const ExportTensor& tensor_;
+  const RowChanges& changes_;
   std::vector<float> values_;
   std::vector<float> ordered_;  // a row with its columns reordered; empty if the order stays
 };
@@ -286,7 +404,7 @@ class RowConverter {
 }  // namespace
 
 Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules,
-                               ExpertLayout layout) {
+                               ExpertLayout layout, const AdapterSum& adapters) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
   for (const FamilyProgram& program : model.family_model().programs)
     if (!from_gguf && !model.has(program.kind)) return model.record(program.kind).error();
@@ -295,7 +413,9 @@ Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::ve
                        : keys_of_hugging_face(model.family(), model.family_model(), model.facts());
   if (from_gguf && model.has(ProgramKind::draft_head)) count_draft_head(model.family(), model.family_model(), out.keys);
   set_file_type(out.keys, mix);
-  out.tensors = export_tensors(model, layout);
+  TRY(ChangesOfWeights changes, ChangesOfWeights::find(model, adapters));
+  out.tensors = export_tensors(model, layout, changes);
+  TRY_STATUS(changes.check_all_are_written());
   TRY_STATUS(choose_formats(mix, rules, mix_facts(model.family(), out.keys), out.tensors));
   if (layout == ExpertLayout::packed) {
     if (std::ranges::none_of(out.tensors, is_of_each_expert, &ExportTensor::name))
@@ -342,7 +462,8 @@ Status convert_rows(const ExportTensor& tensor, ThreadPool& pool, const WritePie
   const auto bytes = static_cast<size_t>(row_bytes(tensor.format, shape.columns));  // kMaxColumns at most
   const uint64_t rows = uint64_t{shape.experts} * shape.rows;
   const uint64_t most = std::max<uint64_t>(1, kPieceBytes / std::max<uint64_t>(1, bytes));
-  std::vector<RowConverter> converters(pool.threads(), RowConverter(tensor));
+  const RowChanges changes(tensor);
+  std::vector<RowConverter> converters(pool.threads(), RowConverter(tensor, changes));
   std::vector<std::byte> piece;
   for (uint64_t first = 0; first < rows; first += most) {
     const auto count = static_cast<size_t>(std::min(most, rows - first));

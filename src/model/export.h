@@ -17,18 +17,28 @@
 #include "base/result.h"
 #include "base/threads.h"
 #include "checkpoint/gguf_value.h"
+#include "model/adapters/adapter.h"
 #include "model/mix.h"
 #include "model/model.h"
 
 namespace sluice {
+
+// What an adapter adds to rows of each expert of a tensor.
+struct ExportChange {
+  AdapterUse use;
+  size_t weight = 0;       // index into its weights
+  uint32_t first_row = 0;  // of the source's rows of an expert
+};
 
 struct ExportTensor {
   std::string name;            // with '*' for an expert's number if each expert is written as one tensor
   std::vector<int64_t> shape;  // outermost first
   Format format{};             // as written
   TensorSource source;
-  HeadOrder heads = {};     // the order in which the rows or columns of `source` are written
-  bool transposed = false;  // each expert's matrix is written transposed
+  HeadOrder heads = {};                    // the order in which the rows or columns of `source` are written
+  bool transposed = false;                 // each expert's matrix is written transposed
+  std::vector<ExportChange> changes = {};  // added to the source's rows
+  uint32_t first_expert = 0;               // of the weight, where the source has one expert of it
 };
 
 struct GgufExport {
@@ -45,10 +55,13 @@ struct GgufExport {
 // are neighbours in the file, behind all tensors that are not experts. Every tensor begins at a multiple of
 // kPackedAlignment bytes (general.alignment), so an expert is one run of whole disk blocks. The mix and the rules see
 // the tensors that would hold all experts. Tensor names are those that llama.cpp first gave Mixtral's experts.
+//
+// `adapters` are added to the weights that they change. A head that shares its table with the embedding is then written
+// as a tensor of its own, if they change one of both.
 enum class ExpertLayout : uint8_t { stacked, packed };
 inline constexpr uint32_t kPackedAlignment = 4096;
 Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules = {},
-                               ExpertLayout layout = ExpertLayout::stacked);
+                               ExpertLayout layout = ExpertLayout::stacked, const AdapterSum& adapters = {});
 
 // The towers as an mmproj file of llama.cpp. Matrices in f16, bf16 or f32 keep their format, and other matrices become
 // bf16; vectors, position tables and convolutions are f32. Fails with one sentence when the checkpoint has no tower,

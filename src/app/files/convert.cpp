@@ -16,6 +16,7 @@
 #include "app/cli/progress.h"
 #include "app/commands.h"
 #include "app/files/tokenizer_keys.h"
+#include "app/open/adapters.h"
 #include "app/open/open.h"
 #include "base/checksum.h"
 #include "base/files/file.h"
@@ -197,7 +198,8 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
   TRY(const std::string path, model_path(arguments.positionals()[0]));
   TRY(const Model model, open_model(path));
   const ExpertLayout layout = arguments.flag("--pack-experts") ? ExpertLayout::packed : ExpertLayout::stacked;
-  TRY(GgufExport out, export_gguf(model, *find_mix(arguments.text("--to")), rules, layout));
+  TRY(const AdapterSum adapters, open_adapters(model, {}, arguments));
+  TRY(GgufExport out, export_gguf(model, *find_mix(arguments.text("--to")), rules, layout, adapters));
   TRY(const std::vector<GgufMetadata::Entry> keys, tokenizer_keys(model));
   out.keys.insert(out.keys.end(), keys.begin(), keys.end());
   TRY(std::vector<OutputFile> outputs, plan_files(arguments, out));
@@ -265,7 +267,8 @@ CommandSpec convert_command() {
           "expert becomes one run in the file, so that one read brings it. Its matrices are then tensors of their "
           "own. Other programs do not look for them and say that a tensor is missing. Patterns fit the names "
           "without --pack-experts. With a --split option FILE.gguf becomes FILE-00001-of-00003.gguf and so on, and "
-          "any of them opens the whole. Towers for pictures and sounds are left out, unless --mmproj names a file for "
+          "any of them opens the whole. --adapter adds a LoRA adapter to the weights before they are written. Towers "
+          "for pictures and sounds are left out, unless --mmproj names a file for "
           "them. Their matrices are not quantised.",
       .positionals = {{"MODEL", true, "a Hugging Face directory or a GGUF file; demo is the built-in model"},
                       {"FILE.gguf", true,
@@ -293,6 +296,7 @@ CommandSpec convert_command() {
                    .kind = OptionKind::integer,
                    .help = "several files with at most so many tensors each",
                    .least = 1},
+                  adapter_option(),
                   {.name = "--mmproj",
                    .argument = "FILE",
                    .kind = OptionKind::text,

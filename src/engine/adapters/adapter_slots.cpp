@@ -126,7 +126,7 @@ Status AdapterSlots::check_all_are_taken() const {
         if (factors_.contains(weight.weight + suffix)) continue;
         return error(ErrorKind::unsupported, use.adapter->path(), ": changes ", weight.weight,
                      weight.is_embedding ? " where tokens are read" : "",
-                     ", which takes no adapter here: want one of other weights");
+                     ", which takes no adapter while the model answers: want it merged (sluice convert --adapter)");
       }
   return {};
 }

@@ -107,6 +107,7 @@ class AdapterReader {
   Status add(const Key& key, const FactorPair& factors);
   Status add_embedding(const std::string& module, const FactorPair& factors);
   Status add_to(const std::string& module, const std::vector<AdapterTarget>& targets, const FactorPair& factors);
+  Status check_is_whole(const std::string& module, const std::vector<AdapterTarget>& targets) const;
   Result<bool> add_parameter(const std::string& module, const FactorPair& factors);
   std::optional<Pair> fit(const AdapterTarget& target, const FactorPair& factors) const;
   Status take(const WeightRow& row, bool is_embedding, Pair pair, float scale);
@@ -232,8 +233,19 @@ Status AdapterReader::take(const WeightRow& row, bool is_embedding, Pair pair, f
   return {};
 }
 
+// Whether the model has all rows of the matrix that is changed: a GGUF file may keep some of them transposed.
+Status AdapterReader::check_is_whole(const std::string& module, const std::vector<AdapterTarget>& targets) const {
+  uint32_t rows = 0;
+  for (const AdapterTarget& target : targets) rows += target.row->shape.rows;
+  const SourceName& source = *targets.front().source;
+  if (source.is_whole() || rows == source.total_rows) return {};
+  return error(ErrorKind::unsupported, path_, ": changes ", printable(module),
+               ", which this file of the model keeps in another form: want the model's Hugging Face directory");
+}
+
 Status AdapterReader::add_to(const std::string& module, const std::vector<AdapterTarget>& targets,
                              const FactorPair& factors) {
+  TRY_STATUS(check_is_whole(module, targets));
   for (const AdapterTarget& target : targets) {
     std::optional<Pair> pair = fit(target, factors);
     if (!pair) {

@@ -78,4 +78,11 @@ class Adapter {
   std::vector<Stored> stored_;  // by weight
 };
 
+struct AdapterUse {
+  std::shared_ptr<const Adapter> adapter;
+  float scale = 1;  // besides the adapter's own
+};
+// Adapters that act together: their changes add up.
+using AdapterSum = std::vector<AdapterUse>;
+
 }  // namespace sluice

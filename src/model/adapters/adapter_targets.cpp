@@ -8,9 +8,6 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kHead = "lm_head";
-constexpr const char* kTable = "embed_tokens";
-
 // The names that a head has where it is a weight of its own.
 const char* head_name(Dialect dialect) { return dialect == Dialect::gguf ? "output.weight" : "lm_head.weight"; }
 
@@ -19,11 +16,11 @@ const char* head_name(Dialect dialect) { return dialect == Dialect::gguf ? "outp
 AdapterTargets::AdapterTargets(const Model& model, Dialect dialect)
     : table_(&model.family_model().programs.front().weights), prefixes_(&model.family().prefixes), dialect_(dialect) {
   const BoundWeights& weights = model.weights();
-  const bool has_head = weights.bound(kHead) != nullptr;
+  const bool has_head = weights.bound(kHeadWeight) != nullptr;
   for (const WeightRow& row : table_->rows()) {
     if (weights.bound(row.name) == nullptr) continue;
     for (const SourceName& source : row.sources(dialect)) add(source.name, row, source);
-    if (row.name != kTable || has_head) continue;
+    if (row.name != kTableWeight || has_head) continue;
     head_name_.name = head_name(dialect);
     add(head_name_.name, row, head_name_);
   }

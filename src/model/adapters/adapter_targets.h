@@ -11,6 +11,10 @@
 
 namespace sluice {
 
+// Weights of the text model: the embedding table, and the head where it is a weight of its own.
+inline constexpr const char* kTableWeight = "embed_tokens";
+inline constexpr const char* kHeadWeight = "lm_head";
+
 // A weight, or one expert of it, that a stored matrix contains.
 struct AdapterTarget {
   const WeightRow* row = nullptr;

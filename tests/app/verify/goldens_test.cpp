@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <tuple>
@@ -242,6 +243,49 @@ TEST(Goldens, PicturesThroughPeersProjectors) {
     ASSERT_EQ(run_sluice({"convert", directory, file, "--to", "bf16"}).status, 0);
     expect_holds(file, directory + "/golden.json",
                  {"--mmproj", cat(folder, "/peer/mmproj-", model, ".gguf"), "--cases", "image"}, {2, 0});
+  }
+}
+
+// The golden's cases with this adapter alone, as cases of a model that has the changes in its weights.
+std::string merged_golden(const TemporaryFolder& folder, const std::string& golden, const std::string& adapter) {
+  const Json read = *parse_json(*read_file(golden + ".json", 1u << 28), golden);
+  Json::Object merged = read.as_object();
+  for (auto& [name, value] : merged) {
+    if (name != "cases") continue;
+    Json::Array cases;
+    for (Json& one : value.as_array()) {
+      if (one.find("kind")->as_string() != "lora") continue;
+      const Json::Array& files = one.find("files")->as_array();
+      if (files.size() != 1 || files[0].as_string() != adapter) continue;
+      for (auto& [member, content] : one.as_object()) {
+        if (member == "kind") content = "text";
+        if (member == "files") content = Json::Array();
+      }
+      cases.push_back(std::move(one));
+    }
+    value = std::move(cases);
+  }
+  std::filesystem::create_symlink(golden + ".safetensors", folder.path("merged.safetensors"));
+  EXPECT_TRUE(write_file(folder.path("merged.json"), write_json(merged)).ok());
+  return folder.path("merged.json");
+}
+
+// Experts, heads in another order, and latents, to which no request can have an adapter, too.
+TEST(Goldens, AdaptersMergedIntoFiles) {
+  const std::string folder = reference_models();
+  if (folder.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: merged adapters were not verified";
+  for (const auto& [model, form] : {std::pair("gemma4_dense", "lora_a"),
+                                    {"gemma4_moe", "lora_a"},
+                                    {"gemma4_moe", "lora_a.gguf"},
+                                    {"qwen3_5_moe", "lora_a"},
+                                    {"qwen3_5_moe", "lora_a.gguf"},
+                                    {"deepseek_v3", "lora_a"}}) {
+    SCOPED_TRACE(cat(model, " ", form));
+    const TemporaryFolder temporary;
+    const std::string of_model = cat(folder, '/', model), file = temporary.path("merged.gguf");
+    const std::string golden = merged_golden(temporary, of_model + "/golden_lora", "lora_a");
+    ASSERT_EQ(run_sluice({"convert", of_model, file, "--to", "f32", "--adapter", cat(of_model, '/', form)}).status, 0);
+    expect_holds(file, golden, {}, {6, 0});
   }
 }
 

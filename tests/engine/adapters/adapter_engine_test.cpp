@@ -6,6 +6,7 @@
 #include "tests/engine/real_engine.h"
 #include "tests/model/adapters/written_adapter.h"
 #include "tests/model/text_bench.h"
+#include "tests/model/written_gguf.h"
 
 namespace sluice {
 namespace {
@@ -151,6 +152,21 @@ TEST_F(AdapterEngine, SavedSequencesKeepTheirAdapters) {
     more.sequence = unwrap(one.engine->load(path("saved"), &note));
     EXPECT_EQ(one.answer(more).reused_tokens, same ? 64u : 0u);
   }
+}
+
+// A head that shares its table with the embedding is written apart, since only the head has changed.
+TEST_F(AdapterEngine, FilesWithTheChangesMergedAnswerAlike) {
+  const AdapterSum sum = both();
+  const GgufExport out = unwrap(export_gguf(*model_, *find_mix("f32"), {}, ExpertLayout::stacked, sum));
+  const Model merged = unwrap(open_model(written_gguf(out, path("merged.gguf"))));
+  EXPECT_NE(merged.weights().bound("lm_head"), nullptr);
+  EngineOptions exact;
+  exact.arithmetic = Arithmetic::exact;
+  const std::vector<float> got = RealEngine(merged, "cpu", exact).answer(request({})).logits;
+  exact.adapters = {sum};
+  const std::vector<float> want = RealEngine(*model_, "cpu", exact).answer(request(sum)).logits;
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3f * (1 + std::abs(want[i])));
 }
 
 TEST_F(AdapterEngine, AdaptersWithoutASlotAreRefused) {
