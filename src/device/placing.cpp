@@ -12,7 +12,9 @@ std::string lacking_of(const std::vector<std::string>& missing, const Op& op) {
   const auto is_missing = [&](std::string_view name) { return std::ranges::find(missing, name) != missing.end(); };
   if (is_missing(op_name(op))) return std::string(op_name(op));
   const auto* linear = std::get_if<Linear>(&op);
-  return linear != nullptr && linear->adapter && is_missing(kLinearAdapter) ? kLinearAdapter : "";
+  if (linear != nullptr && linear->adapter && is_missing(kLinearAdapter)) return kLinearAdapter;
+  const auto* experts = std::get_if<Experts>(&op);
+  return experts != nullptr && experts->adapters && is_missing(kExpertsAdapter) ? kExpertsAdapter : "";
 }
 
 Status check_planned(const DeviceInfo& info, const PlanRequest& request, const char* wanted,

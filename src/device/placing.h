@@ -12,9 +12,10 @@
 
 namespace sluice {
 
-// kLinearAdapter: the name of linear's adapter operand in DeviceInfo::missing. lacking_of(): the entry of that list
+// The names of adapter operands in DeviceInfo::missing. lacking_of(): the entry of that list
 // that names the op or one of its operands; empty: none.
 inline constexpr const char* kLinearAdapter = "linear.adapter";
+inline constexpr const char* kExpertsAdapter = "experts.adapter";
 std::string lacking_of(const std::vector<std::string>& missing, const Op& op);
 
 // The checks of plan() on every device. They refuse an op of DeviceInfo::missing, expert slots on a device without

@@ -82,6 +82,7 @@ Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& devic
                                                   const EngineOptions& options, std::optional<DraftModel> head) {
   auto kept = std::make_unique<TextModel>(std::move(model));
   TRY(const TextPorts ports, find_ports(kept->program));
+  TRY(LeasedAdapters adapters, lease_adapters(*kept, budget, options));
   std::optional<ExpertPlaces> experts;
   ExpertSlots slots;
   if (options.experts.bytes != 0) {
@@ -89,7 +90,6 @@ Result<std::unique_ptr<EngineImpl>> create_engine(TextModel model, Device& devic
     TRY(experts, ExpertPlaces::find(kept->program, *kept->weights, kept->files));
     TRY(slots, expert_slots(*experts, *kept, device, budget, options));
   }
-  TRY(LeasedAdapters adapters, lease_adapters(*kept, budget, options));
   TRY(LeasedRows leased, lease_rows(*kept, ports.tokens, budget, options));
   TRY(PlacedText placed, place_text(*kept, device, budget, options, slots));
   auto engine = std::make_unique<EngineImpl>(std::move(kept), ports, std::move(placed), device.info(), budget, options);

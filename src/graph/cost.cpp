@@ -29,15 +29,15 @@ class Coster {
   }
   void add(const Linear& op) {
     cost_.flops = rows(op.out) * product(op.weight);
-    if (op.adapter) add_adapter(op);
+    add_adapter(op.adapter, rows(op.out), 1);
   }
-  // Every row counts as if it had an adapter, and rows as if they had different ones, as far as there are slots.
-  void add_adapter(const Linear& op) {
-    const AdapterOperand& adapter = op.adapter;
-    const uint32_t slots = shape(adapter.a).experts;
-    const uint64_t all = weight_bytes(adapter.a) + weight_bytes(adapter.b);
-    cost_.flops += rows(op.out) * (product(adapter.a) + product(adapter.b)) / slots;
-    cost_.weight_bytes -= all - all / slots * std::min<uint64_t>(slots, rows(op.out));
+  // Every row counts as if it had an adapter, and rows as if they had different ones, as far as there are matrices.
+  void add_adapter(const AdapterOperand& adapter, uint64_t rows, uint64_t products_a_row) {
+    if (!adapter) return;
+    const uint32_t matrices = shape(adapter.a).experts;
+    const uint64_t all = weight_bytes(adapter.a) + weight_bytes(adapter.b), products = rows * products_a_row;
+    cost_.flops += products * (product(adapter.a) + product(adapter.b)) / matrices;
+    cost_.weight_bytes -= all - all / matrices * std::min<uint64_t>(matrices, products);
   }
   void add(const RmsNorm& op) { cost_.flops = (op.weight == kNone ? 3 : 4) * elements(op.out); }
   void add(const L2Norm& op) { cost_.flops = 3 * elements(op.out); }
@@ -69,8 +69,14 @@ class Coster {
   void add(const Experts& op) {
     const uint32_t experts = shape(op.gate).experts, used = type(op.index).width;
     const double read = experts_read(facts_, experts, used, rows(op.x)) / experts;
-    cost_.weight_bytes = static_cast<uint64_t>(std::llround(read * static_cast<double>(cost_.weight_bytes)));
+    const AdapterOperand adapters[] = {op.adapters.gate(), op.adapters.up(), op.adapters.down()};
+    uint64_t of_adapters = 0;
+    for (const AdapterOperand& one : adapters)
+      if (one) of_adapters += weight_bytes(one.a) + weight_bytes(one.b);
+    const auto of_experts = static_cast<double>(cost_.weight_bytes - of_adapters);
+    cost_.weight_bytes = of_adapters + static_cast<uint64_t>(std::llround(read * of_experts));
     cost_.flops = rows(op.x) * used * (product(op.gate) + product(op.up) + product(op.down)) / experts;
+    for (const AdapterOperand& one : adapters) add_adapter(one, rows(op.x), used);
   }
   void add(const Gather& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
   void add(const Scatter& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
@@ -123,6 +129,24 @@ void Coster::add(const Attention& op) {
 
 }  // namespace
 
+namespace {
+
+// Calls visit(id) for the factors of the op's adapters.
+template <class Visit>
+void for_each_factor(const Op& op, const Visit& visit) {
+  const auto of = [&](const AdapterOperand& adapter) {
+    if (!adapter) return;
+    visit(adapter.a);
+    visit(adapter.b);
+  };
+  if (const auto* linear = std::get_if<Linear>(&op)) of(linear->adapter);
+  if (const auto* experts = std::get_if<Experts>(&op))
+    for (const AdapterOperand& one : {experts->adapters.gate(), experts->adapters.up(), experts->adapters.down()})
+      of(one);
+}
+
+}  // namespace
+
 std::vector<WeightUse> weight_uses(const Program& program) {
   std::vector<WeightUse> uses(program.weights.size());
   for (const Op& op : program.ops) {
@@ -130,6 +154,7 @@ std::vector<WeightUse> weight_uses(const Program& program) {
                           : std::holds_alternative<Experts>(op) ? WeightUse::experts
                                                                 : WeightUse::whole;
     for_each_weight(op, [&](WeightId id) { uses[id] = std::max(uses[id], use); });
+    for_each_factor(op, [&](WeightId id) { uses[id] = WeightUse::adapter; });
   }
   return uses;
 }

@@ -42,8 +42,9 @@ struct CostFacts {
   std::vector<double> expert_shares = {};  // how often a layer's experts are chosen, by rank; empty: equally often
 };
 
-// The part of a weight that a step reads: rows that its tokens name, experts that its rows choose, or all of it.
-enum class WeightUse : uint8_t { nothing, rows, experts, whole };
+// The part of a weight that a step reads: factors of its rows' adapters, rows that its tokens name, experts that its
+// rows choose, or all of it.
+enum class WeightUse : uint8_t { nothing, adapter, rows, experts, whole };
 std::vector<WeightUse> weight_uses(const Program& program);  // in the order of the program's weights
 
 OpCost op_cost(const CostFacts& facts, uint32_t op, const StepWork& work);

@@ -155,15 +155,16 @@ AdapterOperand Recorder::adapter_of(Weight weight) {
   if (adapters_.slots == 0 || !weight) return {};
   const WeightDecl decl = program_.weights[weight.id];
   const std::vector<std::string>& listed = adapters_.weights;
-  if (decl.shape.experts != 1 || (!listed.empty() && std::ranges::find(listed, decl.name) == listed.end())) return {};
+  if (!listed.empty() && std::ranges::find(listed, decl.name) == listed.end()) return {};
   if (adapter_slots_.recorder == nullptr) {
     adapter_slots_ = input("adapter_slots", {.width = 1, .element = Element::i32});
     adapter_scales_ = input("adapter_scales", {.width = 1});
   }
+  const uint32_t matrices = adapters_.slots * decl.shape.experts;
   const Weight a = this->weight(decl.name + ".adapter_a",
-                                {.experts = adapters_.slots, .rows = adapters_.rank, .columns = decl.shape.columns});
-  const Weight b = this->weight(decl.name + ".adapter_b",
-                                {.experts = adapters_.slots, .rows = decl.shape.rows, .columns = adapters_.rank});
+                                {.experts = matrices, .rows = adapters_.rank, .columns = decl.shape.columns});
+  const Weight b =
+      this->weight(decl.name + ".adapter_b", {.experts = matrices, .rows = decl.shape.rows, .columns = adapters_.rank});
   return {.a = a.id, .b = b.id, .slots = adapter_slots_.id, .scales = adapter_scales_.id};
 }
 
@@ -435,13 +436,22 @@ Routed route(Value logits, const RouteOptions& options) {
 Value experts(Value x, Routed routed, Weight gate, Weight up, Weight down, ActivationKind kind) {
   check_same(x, routed.index);
   check_same(x, routed.weight);
-  return record_with_result(x, Experts{.x = x.id,
-                                       .index = routed.index.id,
-                                       .weight = routed.weight.id,
-                                       .gate = gate.id,
-                                       .up = up.id,
-                                       .down = down.id,
-                                       .kind = kind});
+  Experts op{.x = x.id,
+             .index = routed.index.id,
+             .weight = routed.weight.id,
+             .gate = gate.id,
+             .up = up.id,
+             .down = down.id,
+             .kind = kind};
+  if (!has_positions(x.type().extent)) return record_with_result(x, op);
+  const AdapterOperand of_gate = x.recorder->adapter_of(gate), of_up = x.recorder->adapter_of(up),
+                       of_down = x.recorder->adapter_of(down);
+  for (const AdapterOperand& one : {of_gate, of_up, of_down})
+    if (one) op.adapters.slots = one.slots, op.adapters.scales = one.scales;
+  op.adapters.gate_a = of_gate.a, op.adapters.gate_b = of_gate.b;
+  op.adapters.up_a = of_up.a, op.adapters.up_b = of_up.b;
+  op.adapters.down_a = of_down.a, op.adapters.down_b = of_down.b;
+  return record_with_result(x, op);
 }
 
 Value gather(Value x, Value index) {

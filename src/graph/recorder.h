@@ -58,7 +58,7 @@ class Recorder {
   State slot_state(const std::string& name, uint32_t heads, uint32_t key_width, uint32_t value_width);
 
   void begin_layer(int32_t layer) { layer_ = layer; }  // -1: outside layers
-  // Every linear recorded from now on whose weight the options list has an adapter operand. The factors of weight "w"
+  // Every product recorded from now on whose weight the options list has an adapter operand. The factors of weight "w"
   // are weights "w.adapter_a" and "w.adapter_b"; the step fills the inputs "adapter_slots" and "adapter_scales".
   void take_adapters(AdapterOptions options) { adapters_ = std::move(options); }
   void placeholders(Placeholders placeholders) { program_.placeholders = std::move(placeholders); }

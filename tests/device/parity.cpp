@@ -293,8 +293,10 @@ bool has_adapters(const OpCase& one) {
 }
 
 OpCase without_adapters(OpCase one) {
-  for (Op& op : one.program.ops)
+  for (Op& op : one.program.ops) {
     if (auto* linear = std::get_if<Linear>(&op)) linear->adapter = {};
+    if (auto* experts = std::get_if<Experts>(&op)) experts->adapters = {};
+  }
   return one;
 }
 

@@ -1,4 +1,4 @@
-// A family's program with adapters on every linear, against the same program whose weights are W + scale B A.
+// A family's program with adapters on every product, against the same program whose weights are W + scale B A.
 #include "graph/ops/adapter.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kSlots = 2, kRank = 3;
 constexpr float kScale = 0.75f;
-const AdapterOptions kEveryLinear = {.slots = kSlots, .rank = kRank};
+const AdapterOptions kEveryProduct = {.slots = kSlots, .rank = kRank};
 
 const std::vector<int32_t> kTokens = {3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26, 43, 38, 32, 79, 50, 28, 84, 19};
 const std::vector<int32_t> kWanted = {0, 7, 19};
@@ -68,13 +68,24 @@ class WithFactors : public WeightSource {
 // W + scale B A of one slot, summed in f64, in the place of each weight that has factors.
 class Merged : public WeightSource {
  public:
-  Merged(const WithFactors& weights, uint32_t matrix) : weights_(weights), matrix_(matrix) {}
+  Merged(const WithFactors& weights, uint32_t slot) : weights_(weights), slot_(slot) {}
   Result<TensorSource> find(const std::string& name) const override {
     TRY(const TensorSource source, weights_.find(name));
-    const Result<TensorSource> first = weights_.find(name + ".adapter_a");
-    if (!first.ok()) return source;
-    const std::vector<float> a = decoded(*first, matrix_), b = decoded(*weights_.find(name + ".adapter_b"), matrix_);
-    std::vector<float> w = decoded(source, 0);
+    if (!weights_.find(name + ".adapter_a").ok()) return source;
+    std::vector<float> all;
+    for (uint32_t expert = 0; expert < source.shape.experts; ++expert) {
+      const std::vector<float> w = merged(source, name, expert);
+      all.insert(all.end(), w.begin(), w.end());
+    }
+    return floats(source.shape, std::move(all));
+  }
+
+ private:
+  std::vector<float> merged(const TensorSource& source, const std::string& name, uint32_t expert) const {
+    const uint32_t matrix = slot_ * source.shape.experts + expert;
+    const std::vector<float> a = decoded(*weights_.find(name + ".adapter_a"), matrix),
+                             b = decoded(*weights_.find(name + ".adapter_b"), matrix);
+    std::vector<float> w = decoded(source, expert);
     const uint32_t columns = source.shape.columns;
     for (uint32_t row = 0; row < source.shape.rows; ++row)
       for (uint32_t column = 0; column < columns; ++column) {
@@ -83,12 +94,11 @@ class Merged : public WeightSource {
         float& number = w[size_t{row} * columns + column];
         number = static_cast<float>(double{number} + double{kScale} * sum);
       }
-    return floats(source.shape, std::move(w));
+    return w;
   }
 
- private:
   const WithFactors& weights_;
-  uint32_t matrix_;
+  uint32_t slot_;
 };
 
 double relative_norm(const std::vector<float>& got, const std::vector<float>& want) {
@@ -118,24 +128,28 @@ class ModelAdapters : public tests::TinyModel {
     put_model(shape);
     const Result<Model> model = open_model(folder_);
     ASSERT_TRUE(model) << model.error().text;
-    const Program program = *model->record_text({.adapters = kEveryLinear});
-    size_t linears = 0;
+    const Program program = *model->record_text({.adapters = kEveryProduct});
+    size_t products = 0;
     for (const Op& op : program.ops)
       if (const auto* linear = std::get_if<Linear>(&op); linear != nullptr) {
         EXPECT_TRUE(linear->adapter) << program.weights[linear->weight].name;
-        ++linears;
+        ++products;
+      } else if (const auto* experts = std::get_if<Experts>(&op); experts != nullptr) {
+        for (const AdapterOperand& one : {experts->adapters.gate(), experts->adapters.up(), experts->adapters.down()})
+          EXPECT_TRUE(one) << program.weights[experts->gate].name;
+        products += 3;
       }
     const WithFactors weights(*model, program);
-    ASSERT_EQ(weights.count(), 2 * linears);
+    ASSERT_EQ(weights.count(), 2 * products);
     for (const bool on_cpu : {false, true}) {
       SCOPED_TRACE(on_cpu ? "cpu" : "reference");
       const std::vector<float> plain = logits(*model, weights, {}, on_cpu);
-      EXPECT_EQ(logits(*model, weights, {.adapters = kEveryLinear}, on_cpu), plain);
+      EXPECT_EQ(logits(*model, weights, {.adapters = kEveryProduct}, on_cpu), plain);
       for (const int32_t slot : {1, 2}) {
         const std::vector<float> merged = logits(*model, Merged(weights, static_cast<uint32_t>(slot - 1)), {}, on_cpu);
         EXPECT_GT(relative_norm(plain, merged), 0.1);
         // f32 rounds the merged weights and the two sums apart: some 2^-24 a product, over a few dozen of them.
-        EXPECT_LT(relative_norm(logits(*model, weights, {.adapters = kEveryLinear}, on_cpu, slot), merged), 1e-5);
+        EXPECT_LT(relative_norm(logits(*model, weights, {.adapters = kEveryProduct}, on_cpu, slot), merged), 1e-5);
       }
     }
   }
@@ -143,8 +157,8 @@ class ModelAdapters : public tests::TinyModel {
   ThreadPool pool_{2};
 };
 
-TEST_F(ModelAdapters, OnEveryLinearOfADenseProgramAreItsMergedWeights) { expect_as_merged(tests::like_e4b()); }
-TEST_F(ModelAdapters, OnEveryLinearOfAMixtureAreItsMergedWeights) { expect_as_merged(tests::like_26b()); }
+TEST_F(ModelAdapters, OnEveryProductOfADenseProgramAreItsMergedWeights) { expect_as_merged(tests::like_e4b()); }
+TEST_F(ModelAdapters, OnEveryProductOfAMixtureAreItsMergedWeights) { expect_as_merged(tests::like_26b()); }
 
 TEST_F(ModelAdapters, AreOnlyOnTheWeightsThatAreListed) {
   put_model(tests::like_12b());

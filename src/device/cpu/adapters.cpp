@@ -46,4 +46,39 @@ void Executor::add_adapters(std::span<const Linear* const> linears) {
   products_.multiply(added_list_);
 }
 
+bool Executor::find_adapter_runs(const Experts& op, std::span<const ExpertRows> groups) {
+  adapter_runs_.clear();
+  if (!op.adapters) return false;
+  const uint32_t experts = memory_.weight(op.gate).shape.experts;
+  for (const ExpertRows& group : groups) {
+    for (uint64_t i = group.first; i < group.first + group.count; ++i) {
+      const uint64_t row = step_row(op.x, chosen_[i].row);
+      const int32_t slot = *integers(op.adapters.slots, row);
+      const float scale = *reals(op.adapters.scales, row);
+      CHECK(slot >= 0);
+      memory_.adapter_scales()[i] = scale;
+      if (slot == 0 || scale == 0.0f) continue;
+      const uint32_t matrix = static_cast<uint32_t>(slot - 1) * experts + group.expert;
+      const bool goes_on = !adapter_runs_.empty() && adapter_runs_.back().matrix == matrix &&
+                           adapter_runs_.back().first + adapter_runs_.back().count == i;
+      if (!goes_on) adapter_runs_.push_back({.matrix = matrix, .first = i});
+      ++adapter_runs_.back().count;
+    }
+  }
+  return !adapter_runs_.empty();
+}
+
+void Executor::list_adapter(const AdapterOperand& adapter, const float* x, float* inner, float* out,
+                            std::vector<Product>& firsts, std::vector<AddedProduct>& seconds) {
+  if (!adapter) return;
+  for (const AdapterRun& run : adapter_runs_) {
+    CHECK(run.matrix < memory_.weight(adapter.a).shape.experts);
+    const Product first = products_.product_of_reals(x, chosen_.size(), adapter.a, inner, run.matrix);
+    const Product second = products_.product_of_reals(inner, chosen_.size(), adapter.b, out, run.matrix);
+    firsts.push_back(Products::part(first, run.first, run.count));
+    seconds.push_back(
+        {.product = Products::part(second, run.first, run.count), .scales = memory_.adapter_scales() + run.first});
+  }
+}
+
 }  // namespace sluice::cpu

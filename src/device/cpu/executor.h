@@ -53,15 +53,6 @@ class Executor {
   void route_row(const Route& op, uint64_t row, float* scratch);
   const float* biased_scores(const Route& op, const float* logits, float* scores) const;
 
-  // adapters.cpp
-  struct AdapterRun {
-    uint32_t matrix = 0;  // of both factors
-    uint64_t first = 0, count = 0;
-  };
-  void find_adapter_runs(const Linear& op, float* scales);
-  // Adds the adapters' products of these linears, which all have the same x. Comes after the linears' own products.
-  void add_adapters(std::span<const Linear* const> linears);
-
   // attention.cpp
   struct QueryBlock {
     uint64_t row = 0, rows = 0;    // rows of the value, all of one sequence
@@ -130,9 +121,25 @@ class Executor {
   void run_grouped(const Experts& op);
   void gather_rows(const Experts& op, const ExpertRows& range);
   void multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups);
+  void multiply_inward_adapted(const Experts& op, const Activations& x, std::span<const ExpertRows> groups);
   void multiply_present(const Experts& op);
   void sum_experts(const Experts& op);
   void add_experts(const Experts& op, const Activations& inner, const Share& outputs);
+
+  // adapters.cpp
+  struct AdapterRun {
+    uint32_t matrix = 0;  // of both factors
+    uint64_t first = 0, count = 0;
+  };
+  void find_adapter_runs(const Linear& op, float* scales);
+  // Adds the adapters' products of these linears, which all have the same x. Comes after the linears' own products.
+  void add_adapters(std::span<const Linear* const> linears);
+  // Finds the runs of these groups' rows in chosen_; false: no row has an adapter.
+  bool find_adapter_runs(const Experts& op, std::span<const ExpertRows> groups);
+  // The adapter's part of an experts' product that has `x` and `out` by chosen row: its first products go to `firsts`
+  // and are by `inner`, its second ones, to be added, go to `seconds`.
+  void list_adapter(const AdapterOperand& adapter, const float* x, float* inner, float* out,
+                    std::vector<Product>& firsts, std::vector<AddedProduct>& seconds);
 
   // Calls body(first, n) for parts of the elements of a value; `cost` of one element in element operations.
   template <class Body>

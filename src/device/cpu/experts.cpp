@@ -38,8 +38,33 @@ void Executor::gather_rows(const Experts& op, const ExpertRows& range) {
   });
 }
 
+// The same where rows have adapters, which are added before the activation.
+void Executor::multiply_inward_adapted(const Experts& op, const Activations& x, std::span<const ExpertRows> groups) {
+  float *const gate = memory_.expert_gate(), *const up = memory_.expert_up();
+  product_list_.clear();
+  for (const ExpertRows& one : groups) {
+    product_list_.push_back(Products::part(products_.product(x, op.gate, gate, one.expert), one.first, one.count));
+    product_list_.push_back(Products::part(products_.product(x, op.up, up, one.expert), one.first, one.count));
+  }
+  float* inner = memory_.adapter_inner();
+  added_list_.clear();
+  list_adapter(op.adapters.gate(), memory_.expert_rows(), inner, gate, product_list_, added_list_);
+  if (op.adapters.gate()) inner += chosen_.size() * memory_.weight(op.adapters.gate_a).shape.rows;
+  list_adapter(op.adapters.up(), memory_.expert_rows(), inner, up, product_list_, added_list_);
+  products_.multiply(product_list_);
+  products_.multiply(added_list_);
+  const auto activate = kernels_.gated_activation[static_cast<int>(op.kind)];
+  const uint64_t width = memory_.weight(op.gate).shape.rows;
+  for (const ExpertRows& one : groups)
+    share_out(pool_, one.count, width, [&](const Share& share) {
+      for (uint64_t row = one.first + share.first; row < one.first + share.last; ++row)
+        activate(gate + row * width, up + row * width, gate + row * width, width);
+    });
+}
+
 // Writes kind(gate x) * up x to expert_gate.
 void Executor::multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups) {
+  if (find_adapter_runs(op, groups)) return multiply_inward_adapted(op, x, groups);
   gated_list_.clear();
   for (const ExpertRows& one : groups) {
     const Product gate = products_.product(x, op.gate, memory_.expert_gate(), one.expert);
@@ -61,6 +86,13 @@ void Executor::add_experts(const Experts& op, const Activations& inner, const Sh
     Product down = Products::part(all, one.first, one.count);
     down.args.out = memory_.expert_rows();  // again for every expert
     products_.multiply(down, first, last, panels.thread);
+    for (const AddedProduct& added : added_list_) {
+      const uint64_t row = static_cast<uint64_t>(added.scales - memory_.adapter_scales());
+      if (row < one.first || row >= one.first + one.count) continue;
+      AddedProduct here = added;
+      here.product.args.out = down.args.out + (row - one.first) * hidden;
+      products_.add(here, first, last, panels.thread);
+    }
     for (uint64_t i = 0; i < one.count; ++i) {
       const Chosen& chosen = chosen_[one.first + i];
       kernels_.accumulate(down.args.out + i * hidden + first, chosen.weight, result(op.out, chosen.row) + first,
@@ -79,6 +111,13 @@ void Executor::run_grouped(const Experts& op) {
   multiply_inward(op, products_.prepare(memory_.expert_rows(), chosen_.size(), std::array{op.gate, op.up}),
                   expert_rows_);
   const Activations inner = products_.prepare(memory_.expert_gate(), chosen_.size(), std::array{op.down});
+  added_list_.clear();
+  if (!adapter_runs_.empty()) {
+    product_list_.clear();
+    list_adapter(op.adapters.down(), memory_.expert_gate(), memory_.adapter_inner(), memory_.expert_rows(),
+                 product_list_, added_list_);
+    products_.multiply(product_list_);
+  }
   const uint64_t panels = (columns(op.out) + kPanelOutputs - 1) / kPanelOutputs;
   share_out(pool_, panels, chosen_.size() * inner.columns, [&](const Share& share) { add_experts(op, inner, share); });
 }
@@ -146,7 +185,11 @@ void Executor::multiply_present(const Experts& op) {
   for (const ExpertRows& one : present_)
     product_list_.push_back(
         Products::part(products_.product(inner, op.down, memory_.expert_rows(), one.expert), one.first, one.count));
+  added_list_.clear();
+  list_adapter(op.adapters.down(), memory_.expert_gate(), memory_.adapter_inner(), memory_.expert_rows(), product_list_,
+               added_list_);
   products_.multiply(product_list_);
+  products_.multiply(added_list_);
 }
 
 void Executor::sum_experts(const Experts& op) {

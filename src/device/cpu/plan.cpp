@@ -207,13 +207,20 @@ void CpuPlan::size_experts(const Experts& op) {
 void CpuPlan::size_adapters(const Dispatch& dispatch) {
   uint64_t inner = 0, scales = 0;
   for (uint32_t op = dispatch.first_op; op < dispatch.end_op; ++op) {
-    const auto* linear = std::get_if<Linear>(&program().ops[op]);
-    if (linear == nullptr || !linear->adapter) continue;
-    const WeightShape& a = program().weights[linear->adapter.a].shape;
-    inner += maximum_rows(linear->x) * a.rows;
-    scales += maximum_rows(linear->x);
-    size_thread(product_scratch(a.columns));
-    size_thread(product_scratch(a.rows) + kAddedRows * program().weights[linear->adapter.b].shape.rows);
+    const auto take = [&](const AdapterOperand& adapter, uint64_t rows) {
+      if (!adapter) return;
+      const WeightShape& a = program().weights[adapter.a].shape;
+      inner += rows * a.rows;
+      scales += rows;
+      size_thread(product_scratch(a.columns));
+      size_thread(product_scratch(a.rows) + kAddedRows * program().weights[adapter.b].shape.rows);
+    };
+    if (const auto* linear = std::get_if<Linear>(&program().ops[op])) take(linear->adapter, maximum_rows(linear->x));
+    const auto* experts = std::get_if<Experts>(&program().ops[op]);
+    if (experts == nullptr) continue;
+    const uint64_t chosen = maximum_rows(experts->x) * program().values[experts->index].type.width;
+    for (const AdapterOperand& one : {experts->adapters.gate(), experts->adapters.up(), experts->adapters.down()})
+      take(one, chosen);
   }
   scratch_.adapter_inner = std::max(scratch_.adapter_inner, lines(inner * sizeof(float)));
   scratch_.adapter_scales = std::max(scratch_.adapter_scales, lines(scales * sizeof(float)));

@@ -113,19 +113,23 @@ void Products::multiply(std::span<const Product> products) const {
   });
 }
 
+void Products::add(const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) const {
+  const uint64_t n = std::min<uint64_t>(last, one.product.outputs) - first;
+  float* results = memory_.thread(thread) + product_scratch(one.product.args.columns);
+  for (uint64_t row = 0; row < one.product.args.rows; row += kAddedRows) {
+    Product some = part(one.product, row, std::min(kAddedRows, one.product.args.rows - row));
+    float* out = some.args.out + first;
+    some.args.out = results;
+    multiply(some, first, last, thread);
+    for (uint64_t i = 0; i < some.args.rows; ++i)
+      plan_.kernels().accumulate(results + i * some.args.out_stride + first, one.scales[row + i],
+                                 out + i * some.args.out_stride, n);
+  }
+}
+
 void Products::multiply(std::span<const AddedProduct> products) const {
   share_out_panels(pool_, products, [&](const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) {
-    const uint64_t n = std::min<uint64_t>(last, one.product.outputs) - first;
-    float* results = memory_.thread(thread) + product_scratch(one.product.args.columns);
-    for (uint64_t row = 0; row < one.product.args.rows; row += kAddedRows) {
-      Product some = part(one.product, row, std::min(kAddedRows, one.product.args.rows - row));
-      float* out = some.args.out + first;
-      some.args.out = results;
-      multiply(some, first, last, thread);
-      for (uint64_t i = 0; i < some.args.rows; ++i)
-        plan_.kernels().accumulate(results + i * some.args.out_stride + first, one.scales[row + i],
-                                   out + i * some.args.out_stride, n);
-    }
+    add(one, first, last, thread);
   });
 }
 

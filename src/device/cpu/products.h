@@ -56,6 +56,8 @@ class Products {
   void multiply(std::span<const Product> products) const;
   void multiply(std::span<const GatedProduct> products, ActivationKind kind) const;
   void multiply(std::span<const AddedProduct> products) const;
+  // Outputs [first, last) of one product, on one thread.
+  void add(const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) const;
 
  private:
   const CpuPlan& plan_;

@@ -91,19 +91,26 @@ void Interpreter<Real>::run(const Linear& op) {
 
 template <class Real>
 void Interpreter<Real>::add_adapter(const AdapterOperand& adapter, ValueId x, ValueId out) {
-  const WeightShape a = weights_[adapter.a].shape, b = weights_[adapter.b].shape;
-  std::vector<Real> inner(a.rows);
   for (uint64_t r = 0; r < rows(x); ++r) {
-    const uint64_t row = step_row(x, r);
-    const int32_t slot = *integers(adapter.slots, row);
-    const Real scale = *reals(adapter.scales, row);
-    CHECK(slot >= 0 && static_cast<uint32_t>(slot) <= a.experts);
-    if (slot == 0 || scale == 0) continue;
-    const auto matrix = static_cast<uint64_t>(slot - 1);
-    for (uint64_t k = 0; k < a.rows; ++k) inner[k] = dot(weight_row(adapter.a, k, matrix), reals(x, r));
-    for (uint64_t o = 0; o < b.rows; ++o)
-      reals(out, r)[o] += scale * dot(weight_row(adapter.b, o, matrix), inner.data());
+    const std::vector<Real> more = adapted(adapter, step_row(x, r), 0, 1, reals(x, r));
+    for (size_t o = 0; o < more.size(); ++o) reals(out, r)[o] += more[o];
   }
+}
+
+template <class Real>
+std::vector<Real> Interpreter<Real>::adapted(const AdapterOperand& adapter, uint64_t row, uint32_t expert,
+                                             uint32_t experts, const Real* x) {
+  if (!adapter) return {};
+  const WeightShape a = weights_[adapter.a].shape, b = weights_[adapter.b].shape;
+  const int32_t slot = *integers(adapter.slots, row);
+  const Real scale = *reals(adapter.scales, row);
+  CHECK(slot >= 0 && uint64_t{static_cast<uint32_t>(slot)} * experts <= a.experts);
+  if (slot == 0 || scale == 0) return {};
+  const uint64_t matrix = uint64_t{static_cast<uint32_t>(slot - 1)} * experts + expert;
+  std::vector<Real> inner(a.rows), more(b.rows);
+  for (uint64_t k = 0; k < a.rows; ++k) inner[k] = dot(weight_row(adapter.a, k, matrix), x);
+  for (uint64_t o = 0; o < b.rows; ++o) more[o] = scale * dot(weight_row(adapter.b, o, matrix), inner.data());
+  return more;
 }
 
 template <class Real>
@@ -566,19 +573,32 @@ template <class Real>
 void Interpreter<Real>::add_expert(const Experts& op, uint32_t expert, const std::vector<Chosen>& chosen) {
   const uint64_t width = weights_[op.gate].shape.rows;
   const uint64_t hidden = weights_[op.down].shape.rows;
+  const uint32_t experts = weights_[op.gate].shape.experts;
+  const auto all_adapted = [&](const AdapterOperand& adapter, const auto& x) {
+    std::vector<std::vector<Real>> more(chosen.size());
+    for (size_t c = 0; c < chosen.size(); ++c)
+      more[c] = adapted(adapter, step_row(op.x, chosen[c].row), expert, experts, x(c));
+    return more;
+  };
+  const auto outer = [&](size_t c) -> const Real* { return reals(op.x, chosen[c].row); };
+  const auto gates = all_adapted(op.adapters.gate(), outer), ups = all_adapted(op.adapters.up(), outer);
   std::vector<std::vector<Real>> inner(chosen.size(), std::vector<Real>(width));
   for (uint64_t i = 0; i < width; ++i) {
     const std::vector<float> gate = weight_row(op.gate, i, expert);
     const std::vector<float> up = weight_row(op.up, i, expert);
     for (size_t c = 0; c < chosen.size(); ++c) {
       const Real* x = reals(op.x, chosen[c].row);
-      inner[c][i] = activate(op.kind, dot(gate, x)) * dot(up, x);
+      const Real more_gate = gates[c].empty() ? Real(0) : gates[c][i], more_up = ups[c].empty() ? Real(0) : ups[c][i];
+      inner[c][i] = activate(op.kind, dot(gate, x) + more_gate) * (dot(up, x) + more_up);
     }
   }
+  const auto downs = all_adapted(op.adapters.down(), [&](size_t c) -> const Real* { return inner[c].data(); });
   for (uint64_t o = 0; o < hidden; ++o) {
     const std::vector<float> down = weight_row(op.down, o, expert);
-    for (size_t c = 0; c < chosen.size(); ++c)
-      reals(op.out, chosen[c].row)[o] += chosen[c].weight * dot(down, inner[c].data());
+    for (size_t c = 0; c < chosen.size(); ++c) {
+      const Real more = downs[c].empty() ? Real(0) : downs[c][o];
+      reals(op.out, chosen[c].row)[o] += chosen[c].weight * (dot(down, inner[c].data()) + more);
+    }
   }
 }
 

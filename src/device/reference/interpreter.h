@@ -65,6 +65,9 @@ class Interpreter {
   std::vector<Run> runs(const StateRef& state);
   void delta_head(const DeltaRule& op, const Run& run, uint32_t head, Real* state);
   void add_adapter(const AdapterOperand& adapter, ValueId x, ValueId out);
+  // What the adapter of an expert adds to its product of `x`, the row `row` of the step; empty: nothing.
+  std::vector<Real> adapted(const AdapterOperand& adapter, uint64_t row, uint32_t expert, uint32_t experts,
+                            const Real* x);
   std::vector<Chosen> rows_of_expert(const Experts& op, uint32_t expert);
   void add_expert(const Experts& op, uint32_t expert, const std::vector<Chosen>& chosen);
 

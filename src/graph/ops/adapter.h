@@ -1,7 +1,8 @@
 // The adapter operand of a product: a second, low-rank product of the same row, scaled and added to the first.
 // Hu et al. 2021 (LoRA, arXiv:2106.09685).
 //
-// Each weight has its own pair of factors, one matrix of each a slot. Slot s of all weights together is one adapter;
+// Each weight has its own pair of factors, one matrix of each a slot, or one an expert and slot: matrix s * experts + e
+// is that of expert e in slot s. Slot s of all weights together is one adapter;
 // the step names a slot for each of its rows, so rows with different adapters share a step. Adapters of a lower rank
 // than the slots have lie there with rows and columns of zeros.
 //
@@ -21,12 +22,12 @@ namespace sluice {
 class OpCheck;
 struct WeightShape;
 
-// Which linears of a program take the operand, and the room that each has for adapters. Only linears of the step's rows
-// or of wanted rows take it.
+// Which products of a program take the operand, linears and experts, and the room that each has for adapters. Only
+// those of the step's rows or of wanted rows take it.
 struct AdapterOptions {
-  uint32_t slots = 0;                  // 0: no linear takes one
+  uint32_t slots = 0;                  // 0: no product takes one
   uint32_t rank = 0;                   // the highest of any adapter
-  std::vector<std::string> weights{};  // the linears' weights by canonical name; empty: every linear
+  std::vector<std::string> weights{};  // the products' weights by canonical name; empty: all
 };
 
 struct AdapterOperand {
@@ -44,7 +45,7 @@ struct AdapterOperand {
     v.input("adapter.slots", slots, "i32 [rows, 1], for each row of the step: 0 for no adapter, or 1 + a slot");
     v.input("adapter.scales", scales, "f32 [rows, 1]");
   }
-  // `x` meets `weight`, which is one matrix of that shape. Nothing to check of a missing operand.
+  // `x` meets `weight`, which has that shape. Nothing to check of a missing operand.
   void check(OpCheck& check, ValueId x, const WeightShape& weight) const;
 };
 

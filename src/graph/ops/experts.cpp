@@ -50,6 +50,10 @@ Status Experts::check(const Program& program) const {
   check.matrix("gate", gate, shape.experts, shape.rows, in.width);
   check.matrix("up", up, shape.experts, shape.rows, in.width);
   check.matrix("down", down, shape.experts, in.width, shape.rows);
+  for (const auto& [adapter, rows, columns] :
+       {std::tuple(adapters.gate(), shape.rows, in.width), std::tuple(adapters.up(), shape.rows, in.width),
+        std::tuple(adapters.down(), in.width, shape.rows)})
+    adapter.check(check, x, {.experts = shape.experts, .rows = rows, .columns = columns});
   check.type("out", out, result(program));
   return check.status();
 }

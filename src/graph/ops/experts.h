@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "graph/op_doc.h"
+#include "graph/ops/adapter.h"
 #include "graph/ops/elementwise.h"
 #include "graph/value.h"
 
@@ -60,6 +61,32 @@ struct Route {
   static std::vector<OpCase> cases();
 };
 
+// The adapters of the three products (adapter.h). A product without one has kNone for both factors.
+struct ExpertAdapters {
+  WeightId gate_a = kNone, gate_b = kNone;
+  WeightId up_a = kNone, up_b = kNone;
+  WeightId down_a = kNone, down_b = kNone;
+  ValueId slots = kNone;
+  ValueId scales = kNone;
+
+  explicit operator bool() const { return slots != kNone; }
+  AdapterOperand gate() const { return {.a = gate_a, .b = gate_b, .slots = slots, .scales = scales}; }
+  AdapterOperand up() const { return {.a = up_a, .b = up_b, .slots = slots, .scales = scales}; }
+  AdapterOperand down() const { return {.a = down_a, .b = down_b, .slots = slots, .scales = scales}; }
+
+  template <class Visitor>
+  void operands(Visitor& v) const {
+    v.weight("gate_a", gate_a, "slots x experts x [rank, hidden], or none: no adapter");
+    v.weight("gate_b", gate_b, "slots x experts x [width, rank]");
+    v.weight("up_a", up_a, "slots x experts x [rank, hidden], or none");
+    v.weight("up_b", up_b, "slots x experts x [width, rank]");
+    v.weight("down_a", down_a, "slots x experts x [rank, width], or none");
+    v.weight("down_b", down_b, "slots x experts x [hidden, rank]");
+    v.input("adapter.slots", slots, "i32 [rows, 1], for each row of the step: 0 for no adapter, or 1 + a slot");
+    v.input("adapter.scales", scales, "f32 [rows, 1]");
+  }
+};
+
 // The weighted sum of the chosen experts' gated MLPs, added in ascending expert index.
 struct Experts {
   ValueId x = kNone;
@@ -69,14 +96,19 @@ struct Experts {
   WeightId up = kNone;
   WeightId down = kNone;
   ActivationKind kind = ActivationKind::gelu_tanh;
+  ExpertAdapters adapters{};
   ValueId out = kNone;
 
   static constexpr OpDoc kDoc = {
       .name = "experts",
       .formula =
           "out[r] = sum_e weight[r][e] down_e(kind(gate_e x[r]) * up_e x[r]), "
-          "e over index[r] in ascending order, kind as in activation",
-      .source = "Shazeer et al. 2017 (arXiv:1701.06538); transformers Gemma4TextExperts",
+          "e over index[r] in ascending order, kind as in activation\n"
+          "with an adapter, where r has a slot s and a scale other than 0, each of the three products W_e y is\n"
+          "(W_e y) + scale[r] b[s][e] (a[s][e] y)",
+      .source =
+          "Shazeer et al. 2017 (arXiv:1701.06538); transformers Gemma4TextExperts. The adapters: Hu et al. 2021 "
+          "(arXiv:2106.09685)",
       .tolerance = {.exact = 2e-5f, .fast = 2e-2f, .fast_8bit = 6e-2f},
       .reason = "two linears in a row: twice linear's tolerance",
   };
@@ -88,6 +120,7 @@ struct Experts {
     v.weight("gate", gate, "experts x [width, hidden]");
     v.weight("up", up, "experts x [width, hidden]");
     v.weight("down", down, "experts x [hidden, width]");
+    adapters.operands(v);
     v.output("out", out, "f32 [extent, hidden]");
   }
   ValueType result(const Program& program) const;

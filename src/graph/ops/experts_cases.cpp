@@ -32,8 +32,10 @@ struct ExpertsCase {
   std::optional<Format> outward = std::nullopt;  // down's, where it is another
 };
 
-OpCase experts_case(const ExpertsCase& one) {
-  CaseBuilder c(cat(format_name(one.format), ", ", one.k, " of ", one.experts, ", ", one.hidden, " by ", one.width));
+OpCase experts_case(const ExpertsCase& one, const CaseAdapters& adapters = {.slots = 0}) {
+  CaseBuilder c(cat(adapters.slots == 0 ? "" : cat("adapters of rank ", adapters.rank, ", "), format_name(one.format),
+                    ", ", one.k, " of ", one.experts, ", ", one.hidden, " by ", one.width));
+  c.adapters(adapters);
   const Value x = c.input(one.hidden, 1, {.low = -2, .high = 2});
   const Routed routed{
       .index = c.integers(one.k, {.low = 0, .high = static_cast<float>(one.experts - 1), .distinct = true}),
@@ -105,6 +107,11 @@ std::vector<OpCase> Experts::cases() {
                           .outward = Format::q8_0};
     cases.push_back(experts_case(one));
   }
+  const CaseAdapters halves = {.slots = 2, .rank = 16, .a = Format::f16, .b = Format::bf16};
+  cases.push_back(experts_case({Format::f32, 5, 2, 33, 7, ActivationKind::silu}, {.rank = 3}));
+  cases.push_back(experts_case({Format::bf16, 8, 3, 40, 24}, halves));
+  cases.push_back(experts_case({Format::q8_0, 8, 2, 64, 32}, halves));
+  cases.push_back(experts_case({Format::f16, 4, 4, 33, 50}, {.rank = 4, .weights = {"w3"}}));
   return cases;
 }
 

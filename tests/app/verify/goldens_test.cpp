@@ -208,7 +208,8 @@ std::vector<FullCase> full_cases() {
   all.push_back({"gemma4", "gemma4/golden_audio", {4, 0}, true});
   all.push_back({"qwen3_5", "qwen3_5/golden_media", {6, 0}, true});
   // Adapters alone, together, and of other requests of the same engine. Training cases are not run.
-  all.push_back({"gemma4_dense", "gemma4_dense/golden_lora", {12, 2}, true});
+  for (const char* model : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe"})
+    all.push_back({model, cat(model, "/golden_lora"), {12, 2}, true});
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "adapters.h"
+#include "device/placing.h"
 #include "device/webgpu/plan.h"
 #include "device/webgpu/webgpu.h"
 #include "engine/plan/memory_plan.h"
@@ -53,7 +54,9 @@ TEST_P(EmissionOn, EveryCaseOfEveryOpAndBlockKeepsTheRules) {
   for (const std::string_view subject : case_subjects())
     for (const OpCase& one : cases_of(subject)) {
       SCOPED_TRACE(one.name);
-      play(one, CaseWeights(one), *recorded.device);
+      const std::vector<std::string> missing = recorded.device->info().missing;
+      const auto is_missing = [&](const Op& op) { return !lacking_of(missing, op).empty(); };
+      if (std::ranges::none_of(one.program.ops, is_missing)) play(one, CaseWeights(one), *recorded.device);
     }
   EXPECT_GT(recorded.record->pipelines.size(), 100u);
   EXPECT_GT(recorded.record->dispatches.size(), 1000u);
