@@ -14,7 +14,10 @@ std::string lacking_of(const std::vector<std::string>& missing, const Op& op) {
   const auto* linear = std::get_if<Linear>(&op);
   if (linear != nullptr && linear->adapter && is_missing(kLinearAdapter)) return kLinearAdapter;
   const auto* experts = std::get_if<Experts>(&op);
-  return experts != nullptr && experts->adapters && is_missing(kExpertsAdapter) ? kExpertsAdapter : "";
+  if (experts != nullptr && experts->adapters && is_missing(kExpertsAdapter)) return kExpertsAdapter;
+  const auto* attention = std::get_if<Attention>(&op);
+  const bool adapted = attention != nullptr && (attention->expand.key_adapter || attention->expand.value_adapter);
+  return adapted && is_missing(kAttentionAdapter) ? kAttentionAdapter : "";
 }
 
 Status check_planned(const DeviceInfo& info, const PlanRequest& request, const char* wanted,

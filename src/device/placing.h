@@ -16,6 +16,7 @@ namespace sluice {
 // that names the op or one of its operands; empty: none.
 inline constexpr const char* kLinearAdapter = "linear.adapter";
 inline constexpr const char* kExpertsAdapter = "experts.adapter";
+inline constexpr const char* kAttentionAdapter = "attention.adapter";
 std::string lacking_of(const std::vector<std::string>& missing, const Op& op);
 
 // The checks of plan() on every device. They refuse an op of DeviceInfo::missing, expert slots on a device without

@@ -125,6 +125,8 @@ void Coster::add(const Attention& op) {
   cost_.flops = seen * type(op.q).heads * 2 * per_position;
   cost_.state_bytes = state_bytes(op.state, read);
   if (op.expand) cost_.flops += rows(op.q) * (product(op.expand.key) + product(op.expand.value));
+  for (const AdapterOperand& one : {op.expand.key_adapter, op.expand.value_adapter})
+    add_adapter(one, rows(op.q), type(op.q).heads);
 }
 
 }  // namespace
@@ -140,6 +142,10 @@ void for_each_factor(const Op& op, const Visit& visit) {
     visit(adapter.b);
   };
   if (const auto* linear = std::get_if<Linear>(&op)) of(linear->adapter);
+  if (const auto* attention = std::get_if<Attention>(&op)) {
+    of(attention->expand.key_adapter);
+    of(attention->expand.value_adapter);
+  }
   if (const auto* experts = std::get_if<Experts>(&op))
     for (const AdapterOperand& one : {experts->adapters.gate(), experts->adapters.up(), experts->adapters.down()})
       of(one);

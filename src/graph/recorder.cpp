@@ -91,6 +91,10 @@ Value record_attention(Value q, Attention op, const AttentionOptions& options) {
   op.window = options.window;
   op.softcap = options.softcap;
   op.expand = options.expand;
+  if (op.expand && has_positions(q.type().extent)) {
+    op.expand.key_adapter = q.recorder->adapter_of({op.expand.key});
+    op.expand.value_adapter = q.recorder->adapter_of({op.expand.value});
+  }
   op.relative = options.relative.id;
   return record_with_result(q, op);
 }

@@ -296,6 +296,8 @@ OpCase without_adapters(OpCase one) {
   for (Op& op : one.program.ops) {
     if (auto* linear = std::get_if<Linear>(&op)) linear->adapter = {};
     if (auto* experts = std::get_if<Experts>(&op)) experts->adapters = {};
+    if (auto* attention = std::get_if<Attention>(&op))
+      attention->expand.key_adapter = attention->expand.value_adapter = {};
   }
   return one;
 }

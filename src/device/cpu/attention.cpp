@@ -272,20 +272,20 @@ void Executor::attend_latents(const Attention& op, const QueryBlock& block, uint
   AttendArgs args = attend_args(op, block);
   const uint32_t nope = type(op.q).width - args.key_width, width = cache_width(args.value_width);
   float* scratch = memory_.thread(thread);
-  const LatentScratch at = latent_scratch(args.value_width, key, value);
+  const LatentScratch at = latent_scratch(args.value_width, key, value, adapter_rank(program_, op.expand));
   std::fill_n(scratch + at.folded, uint64_t{kMaxQueries} * width, 0.0f);
   const auto rows = static_cast<uint32_t>(block.rows);
   for (uint32_t head = block.head; head < block.head + block.heads; ++head) {
     float* folded = scratch + at.folded + uint64_t{args.count} * width;
     float* attended = scratch + at.attended + uint64_t{args.count} * width;
-    multiply_head(op.expand.key, !op.expand.key_transposed,
-                  {.head = head,
-                   .x = query(op, block.row, head).q,
-                   .x_stride = columns(op.q),
-                   .out = folded,
-                   .out_stride = width,
-                   .rows = rows},
-                  scratch + at.product);
+    const HeadRows inward{.head = head,
+                          .x = query(op, block.row, head).q,
+                          .x_stride = columns(op.q),
+                          .out = folded,
+                          .out_stride = width,
+                          .rows = rows};
+    multiply_head(op.expand.key, !op.expand.key_transposed, inward, scratch + at.product);
+    add_head_adapter(op, op.expand.key_adapter, !op.expand.key_transposed, inward, block.row, at, scratch);
     for (uint32_t row = 0; row < rows; ++row) {
       Query& one = queries[args.count++] = query(op, block.row + row, head);
       one.q += nope;
@@ -296,15 +296,40 @@ void Executor::attend_latents(const Attention& op, const QueryBlock& block, uint
   args.queries = queries;
   args.scratch = scratch + at.results;
   cache_.attend(args);
-  for (uint32_t i = 0; i < block.heads; ++i)
-    multiply_head(op.expand.value, false,
-                  {.head = block.head + i,
-                   .x = scratch + at.attended + uint64_t{i} * rows * width,
-                   .x_stride = width,
-                   .out = query(op, block.row, block.head + i).out,
-                   .out_stride = columns(op.out),
-                   .rows = rows},
-                  scratch + at.product);
+  for (uint32_t i = 0; i < block.heads; ++i) {
+    const HeadRows outward{.head = block.head + i,
+                           .x = scratch + at.attended + uint64_t{i} * rows * width,
+                           .x_stride = width,
+                           .out = query(op, block.row, block.head + i).out,
+                           .out_stride = columns(op.out),
+                           .rows = rows};
+    multiply_head(op.expand.value, false, outward, scratch + at.product);
+    add_head_adapter(op, op.expand.value_adapter, false, outward, block.row, at, scratch);
+  }
+}
+
+void Executor::add_head_adapter(const Attention& op, const AdapterOperand& adapter, bool transposed,
+                                const HeadRows& rows, uint64_t first_row, const LatentScratch& at, float* scratch) {
+  if (!adapter) return;
+  const WeightShape &a = memory_.weight(adapter.a).shape, &b = memory_.weight(adapter.b).shape;
+  const uint32_t heads = type(op.q).heads, outputs = transposed ? a.columns : b.rows;
+  float *const inner = scratch + at.adapter, *const line = inner + a.rows,
+               *const more = line + std::max(a.rows, a.columns);
+  for (uint32_t row = 0; row < rows.rows; ++row) {
+    const uint64_t of_step = step_row(op.q, first_row + row);
+    const int32_t slot = *integers(adapter.slots, of_step);
+    const float scale = *reals(adapter.scales, of_step);
+    CHECK(slot >= 0 && uint64_t{static_cast<uint32_t>(slot)} * heads <= a.experts);
+    if (slot == 0 || scale == 0.0f) continue;
+    const uint32_t matrix = static_cast<uint32_t>(slot - 1) * heads + rows.head;
+    const float* const x = rows.x + row * rows.x_stride;
+    // The factors that the row meets first and then: A and B, or both transposed in the other order.
+    HeadRows first{.head = matrix, .x = x, .out = inner, .rows = 1},
+        then{.head = matrix, .x = inner, .out = more, .rows = 1};
+    multiply_head(transposed ? adapter.b : adapter.a, transposed, first, transposed ? line : scratch + at.product);
+    multiply_head(transposed ? adapter.a : adapter.b, transposed, then, transposed ? line : scratch + at.product);
+    kernels_.accumulate(more, scale, rows.out + row * rows.out_stride, outputs);
+  }
 }
 
 void Executor::multiply_head(WeightId weight, bool transposed, const HeadRows& rows, float* scratch) {

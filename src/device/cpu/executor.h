@@ -90,6 +90,9 @@ class Executor {
   };
   // out = W x, or out = transposed W x. `scratch`: product_scratch() floats.
   void multiply_head(WeightId weight, bool transposed, const HeadRows& rows, float* scratch);
+  // Adds what the adapters of attention's rows from `first_row` on add to that. `scratch`: those of the thread.
+  void add_head_adapter(const Attention& op, const AdapterOperand& adapter, bool transposed, const HeadRows& rows,
+                        uint64_t first_row, const LatentScratch& at, float* scratch);
   uint32_t sequence_of(ValueId id, uint64_t row) const;
 
   // recurrent.cpp

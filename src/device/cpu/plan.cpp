@@ -34,11 +34,20 @@ std::vector<Dispatch> dispatches_of(const Program& program) {
 
 uint64_t route_scratch(const Route& op, uint64_t experts) { return uint64_t{2} * op.groups + experts; }
 
-LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value) {
+LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value, uint32_t rank) {
   const uint64_t rows = uint64_t{kMaxQueries} * cache_width(latent), sums = 2 * block_floats(latent);
   LatentScratch scratch{.results = 0, .folded = sums, .attended = sums + rows, .product = sums + 2 * rows};
-  scratch.end = scratch.product + product_scratch(std::max(key.columns, value.columns));
+  scratch.adapter = scratch.product + product_scratch(std::max({key.columns, value.columns, rank}));
+  const uint64_t widest = std::max({key.rows, key.columns, value.rows, value.columns});
+  scratch.end = scratch.adapter + (rank == 0 ? 0 : 2 * uint64_t{rank} + 2 * widest);
   return scratch;
+}
+
+uint32_t adapter_rank(const Program& program, const Expansion& expand) {
+  uint32_t rank = 0;
+  for (const AdapterOperand& one : {expand.key_adapter, expand.value_adapter})
+    if (one) rank = std::max(rank, program.weights[one.a].shape.rows);
+  return rank;
 }
 
 const CacheKernels* cache_kernels(const Kernels& kernels, Format format) {
@@ -249,7 +258,7 @@ void CpuPlan::size_scratch() {
       size_thread(product_scratch(std::max(shape(expand->weights.key).columns, shape(expand->weights.value).columns)));
     if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && attention->expand)
       size_thread(latent_scratch(program().states[attention->state.state].value_width, shape(attention->expand.key),
-                                 shape(attention->expand.value))
+                                 shape(attention->expand.value), adapter_rank(program(), attention->expand))
                       .end);
     if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && attention->has_own_rows()) {
       const OwnPages pages = own_pages(*attention, program(), maximum_rows(attention->k));

@@ -57,9 +57,13 @@ constexpr uint64_t block_floats(uint32_t value_width) { return uint64_t{kMaxQuer
 // A thread's scratch in floats for the router's choice, and for attention over latents.
 uint64_t route_scratch(const Route& op, uint64_t experts);
 struct LatentScratch {
-  uint64_t results = 0, folded = 0, attended = 0, product = 0, end = 0;  // offsets in floats
+  uint64_t results = 0, folded = 0, attended = 0, product = 0, adapter = 0, end = 0;  // offsets in floats
 };
-LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value);
+// `rank`: of the adapters of both matrices, the higher one.
+LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const WeightShape& value, uint32_t rank);
+
+// 0: neither matrix has adapters.
+uint32_t adapter_rank(const Program& program, const Expansion& expand);
 
 // Keys and values of the step's own rows in f32 tiles, as attention reads them: for each head the keys of all tiles,
 // then the values.

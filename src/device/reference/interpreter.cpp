@@ -114,6 +114,28 @@ std::vector<Real> Interpreter<Real>::adapted(const AdapterOperand& adapter, uint
 }
 
 template <class Real>
+std::vector<Real> Interpreter<Real>::adapted_transposed(const AdapterOperand& adapter, uint64_t row, uint32_t expert,
+                                                        uint32_t experts, const Real* x) {
+  if (!adapter) return {};
+  const WeightShape a = weights_[adapter.a].shape, b = weights_[adapter.b].shape;
+  const int32_t slot = *integers(adapter.slots, row);
+  const Real scale = *reals(adapter.scales, row);
+  if (slot == 0 || scale == 0) return {};
+  const uint64_t matrix = uint64_t{static_cast<uint32_t>(slot - 1)} * experts + expert;
+  std::vector<Real> inner(a.rows), more(a.columns);
+  for (uint64_t i = 0; i < b.rows; ++i) {
+    const std::vector<float> line = weight_row(adapter.b, i, matrix);
+    for (uint64_t k = 0; k < a.rows; ++k) inner[k] += line[k] * x[i];
+  }
+  for (uint64_t k = 0; k < a.rows; ++k) {
+    const std::vector<float> line = weight_row(adapter.a, k, matrix);
+    for (uint64_t i = 0; i < a.columns; ++i) more[i] += line[i] * inner[k];
+  }
+  for (Real& one : more) one *= scale;
+  return more;
+}
+
+template <class Real>
 void Interpreter<Real>::run(const RmsNorm& op) {
   const uint64_t width = type(op.x).width;
   const std::vector<float> weight = factors(op.weight, width);
@@ -266,11 +288,17 @@ void Interpreter<Real>::run(const Attention& op) {
   }
 }
 
-// Rows of one sequence; of a tower's rows each by itself.
+// Rows of one sequence with the same adapter; of a tower's rows each by itself.
 template <class Real>
-bool Interpreter<Real>::meet_same_keys(const Attention& op, uint64_t a, uint64_t b) const {
-  if (!has_positions(type(op.q).extent)) return a == b;
-  return step_->row_sequences()[step_row(op.q, a)] == step_->row_sequences()[step_row(op.q, b)];
+bool Interpreter<Real>::meet_same_keys(const Attention& op, uint64_t a, uint64_t b) {
+  if (a == b || !has_positions(type(op.q).extent)) return a == b;
+  const uint64_t one = step_row(op.q, a), other = step_row(op.q, b);
+  for (const AdapterOperand& adapter : {op.expand.key_adapter, op.expand.value_adapter}) {
+    const bool same = !adapter || (*integers(adapter.slots, one) == *integers(adapter.slots, other) &&
+                                   *reals(adapter.scales, one) == *reals(adapter.scales, other));
+    if (!same) return false;
+  }
+  return step_->row_sequences()[one] == step_->row_sequences()[other];
 }
 
 // What head h of row `row` meets over that range.
@@ -300,6 +328,15 @@ auto Interpreter<Real>::head_cache(const Attention& op, uint32_t h, uint64_t row
   for (size_t j = range.first; j < cache.keys.size(); ++j, key += key_width + value_width) {
     expand(matrices, op.expand.key_transposed, {cache.values[j], shape.value_width}, {cache.keys[j], shape.key_width},
            key, key + key_width);
+    const uint64_t of_step = step_row(op.q, row);
+    const uint32_t heads = type(op.q).heads;
+    const Real* const latent = cache.values[j];
+    const std::vector<Real> more_key = op.expand.key_transposed
+                                           ? adapted_transposed(op.expand.key_adapter, of_step, h, heads, latent)
+                                           : adapted(op.expand.key_adapter, of_step, h, heads, latent);
+    const std::vector<Real> more_value = adapted(op.expand.value_adapter, of_step, h, heads, latent);
+    for (size_t i = 0; i < more_key.size(); ++i) key[i] += more_key[i];
+    for (size_t i = 0; i < more_value.size(); ++i) key[key_width + i] += more_value[i];
     cache.keys[j] = key;
     cache.values[j] = key + key_width;
   }

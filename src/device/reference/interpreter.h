@@ -39,7 +39,7 @@ class Interpreter {
     std::vector<Real> expanded;
   };
   void add_relative(const Attention& op, uint32_t kv_head, uint64_t row, const Seen& range, HeadCache& cache);
-  bool meet_same_keys(const Attention& op, uint64_t a, uint64_t b) const;
+  bool meet_same_keys(const Attention& op, uint64_t a, uint64_t b);
   HeadCache head_cache(const Attention& op, uint32_t h, uint64_t row, const Seen& range);
   void attend(const Attention& op, uint64_t r, uint32_t h, const HeadCache& cache, const Seen& range);
   // A head's matrices, decoded.
@@ -65,6 +65,9 @@ class Interpreter {
   std::vector<Run> runs(const StateRef& state);
   void delta_head(const DeltaRule& op, const Run& run, uint32_t head, Real* state);
   void add_adapter(const AdapterOperand& adapter, ValueId x, ValueId out);
+  // What the transposed matrix of an adapter adds to its product of `x`; likewise.
+  std::vector<Real> adapted_transposed(const AdapterOperand& adapter, uint64_t row, uint32_t expert, uint32_t experts,
+                                       const Real* x);
   // What the adapter of an expert adds to its product of `x`, the row `row` of the step; empty: nothing.
   std::vector<Real> adapted(const AdapterOperand& adapter, uint64_t row, uint32_t expert, uint32_t experts,
                             const Real* x);

@@ -24,7 +24,7 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
             .memory_bytes = adapter.memory_bytes,
             .shares_memory = adapter.shares_memory,
             .expert_slots = true,
-            .missing = {kExpertsAdapter}};
+            .missing = {kExpertsAdapter, kAttentionAdapter}};
   }
 
   const Adapter& adapter() const override { return factory_->adapter(); }

@@ -61,6 +61,11 @@ void check_expansion(OpCheck& check, const Expansion& expand, uint32_t heads, ui
   check.matrix("value", expand.value, heads, value.rows, latent);
 }
 
+void check_adapters(OpCheck& check, const Expansion& expand, ValueId q) {
+  if (expand.key_adapter) expand.key_adapter.check(check, q, check.weight("key", expand.key));
+  if (expand.value_adapter) expand.value_adapter.check(check, q, check.weight("value", expand.value));
+}
+
 }  // namespace
 
 ValueType Rope::result(const Program& program) const { return type_of(program, x); }
@@ -128,6 +133,7 @@ Status Attention::check(const Program& program) const {
     check.want(!has_own_rows(), "k is given: want none with latents");
     check.want(shape.heads == 1, called, " has ", shape.heads, " heads: want one of latents");
     check_expansion(check, expand, in.heads, shape.value_width);
+    check_adapters(check, expand, q);
   }
   check.want(in.heads % shape.heads == 0, "q is ", describe(in), ": want a multiple of the ", shape.heads, " heads of ",
              called);

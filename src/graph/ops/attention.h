@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "graph/op_doc.h"
+#include "graph/ops/adapter.h"
 #include "graph/value.h"
 
 namespace sluice {
@@ -80,6 +81,9 @@ struct Expansion {
   WeightId key = kNone;         // heads x [nope, latent]
   WeightId value = kNone;       // heads x [value width, latent]
   bool key_transposed = false;  // key is heads x [latent, nope]
+  // Of attention alone: the adapters of the rows that attend. A row's sequence has them from its start, so they act on
+  // every latent that the row sees.
+  AdapterOperand key_adapter{}, value_adapter{};
   explicit operator bool() const { return key != kNone; }
 };
 
@@ -130,7 +134,9 @@ struct Attention {
           "the sequence's first row in the step\n"
           "of rows without positions: first and last are inputs and count rows of k; with relative, key[j] of the "
           "query at row r is key[j] + relative[r - j]\n"
-          "over a latent cache: (key, value)[j][h] = expand(latent[j], shared[j])[h]",
+          "over a latent cache: (key, value)[j][h] = expand(latent[j], shared[j])[h]\n"
+          "with an adapter, where the row has a slot s and a scale other than 0, each matrix of expand is\n"
+          "W[h] + scale b[s][h] a[s][h]",
       .source =
           "Vaswani et al. 2017 (arXiv:1706.03762); tiles merged as in Milakov and Gimelshein 2018 "
           "(arXiv:1805.02867); latent caches: DeepSeek-V2 (arXiv:2405.04434) section 2.1; relative keys: Shaw et al. "
@@ -151,6 +157,13 @@ struct Attention {
     visitor.input("last", last, "likewise");
     visitor.weight("expand.key", expand.key, "latent: as expand's key, else none");
     visitor.weight("expand.value", expand.value, "latent: as expand's value, else none");
+    visitor.weight("key_a", expand.key_adapter.a, "slots x heads x [rank, columns of key], or none: no adapter");
+    visitor.weight("key_b", expand.key_adapter.b, "slots x heads x [rows of key, rank]");
+    visitor.weight("value_a", expand.value_adapter.a, "slots x heads x [rank, latent], or none");
+    visitor.weight("value_b", expand.value_adapter.b, "slots x heads x [value width, rank]");
+    const AdapterOperand& adapter = expand.key_adapter ? expand.key_adapter : expand.value_adapter;
+    visitor.input("adapter.slots", adapter.slots, "i32 [rows, 1], for each row of the step: 0 for none, or 1 + a slot");
+    visitor.input("adapter.scales", adapter.scales, "f32 [rows, 1]");
     visitor.weight("relative", relative, "rows without positions: [distances, kv heads key width], or none");
     visitor.output("out", out, "f32 [extent, heads, value width]");
   }

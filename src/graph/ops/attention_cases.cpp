@@ -102,6 +102,13 @@ void ragged_steps(CaseBuilder& c) {
   c.step({}, {});
 }
 
+// Few rows of two sequences, for what costs the reference device much a row.
+void few_steps(CaseBuilder& c) {
+  c.step({{.sequence = 0, .rows = 9}, {.sequence = 1, .rows = 3}});
+  c.step({{.sequence = 1, .position = 3, .rows = 1}, {.sequence = 0, .position = 9, .rows = 1}});
+  c.step({{.sequence = 1, .position = 4, .rows = 5}}, {1, 4});
+}
+
 // Many tiles: a long prompt whose end is no border, then its tail, a token and a border itself.
 void deep_steps(CaseBuilder& c) {
   c.step({{.position = 0, .rows = 568}}, {300, 567});
@@ -110,7 +117,10 @@ void deep_steps(CaseBuilder& c) {
   c.step({{.position = 576, .rows = 1}}, {});
 }
 const char* steps_name(void (*steps)(CaseBuilder&)) {
-  return steps == chunked_steps ? ", chunked" : steps == deep_steps ? ", deep" : ", ragged";
+  return steps == chunked_steps ? ", chunked"
+         : steps == deep_steps  ? ", deep"
+         : steps == few_steps   ? ", few"
+                                : ", ragged";
 }
 
 struct AttentionCase {
@@ -176,8 +186,10 @@ std::string name_of(const std::string& name, const LatentShape& s) {
 }
 
 // Folded or not as the device likes; and what the same keys and values give when they are cached themselves.
-OpCase latent_case(const LatentShape& s, const AttentionOptions& options, void (*steps)(CaseBuilder&)) {
-  CaseBuilder c(name_of(cat("latents", steps_name(steps)), s));
+OpCase latent_case(const LatentShape& s, const AttentionOptions& options, void (*steps)(CaseBuilder&),
+                   const CaseAdapters& adapters = {.slots = 0}) {
+  CaseBuilder c(name_of(cat("latents", adapters.slots == 0 ? "" : ", adapters", steps_name(steps)), s));
+  c.adapters(adapters);
   const Fill steep{.low = -2, .high = 2};
   const Value q = c.input(s.nope + s.shared, s.heads, steep);
   const Value latent = c.input(s.latent), shared = c.input(s.shared, 1, steep);
@@ -367,6 +379,10 @@ std::vector<OpCase> Attention::cases() {
   cases.push_back(latent_case({}, {.scale = 0.25f, .window = 70}, chunked_steps));
   cases.push_back(latent_case({.transposed = true}, {.softcap = 5.0f}, chunked_steps));
   cases.push_back(latent_case({.heads = 2, .latent = 24}, {.scale = 0.25f}, deep_steps));
+  const CaseAdapters halves = {.rank = 8, .a = Format::bf16, .b = Format::f16};
+  cases.push_back(latent_case({}, {.scale = 0.25f}, few_steps, {.slots = 2, .rank = 3}));
+  cases.push_back(latent_case({.format = Format::bf16}, {.scale = 0.25f}, few_steps, halves));
+  cases.push_back(latent_case({.transposed = true}, {.scale = 0.25f}, few_steps, halves));
   add_ranged_cases(cases);
   return cases;
 }

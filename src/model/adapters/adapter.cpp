@@ -56,11 +56,6 @@ std::optional<FactorName> factor_name(Dialect dialect, std::string_view name) {
   return std::nullopt;
 }
 
-struct FactorPair {
-  const StoredTensor* a = nullptr;
-  const StoredTensor* b = nullptr;
-};
-
 // All rows of a stored tensor as one matrix.
 TensorSource as_matrix(const Checkpoint& checkpoint, const StoredTensor& stored) {
   const auto columns = static_cast<uint32_t>(stored.shape.back());
@@ -97,6 +92,10 @@ class AdapterReader {
 
  private:
   using Pair = Adapter::Pair;
+  struct FactorPair {
+    const StoredTensor* a = nullptr;
+    const StoredTensor* b = nullptr;
+  };
   struct Key {
     std::string module;
     bool is_embedding = false;
@@ -106,7 +105,8 @@ class AdapterReader {
   Status pair_factors();
   Status add(const Key& key, const FactorPair& factors);
   Status add_embedding(const std::string& module, const FactorPair& factors);
-  Status add_to(const std::string& module, const std::vector<AdapterTarget>& targets, const FactorPair& factors);
+  Status add_to(const std::string& module, const std::vector<AdapterTarget>& targets, const FactorPair& factors,
+                bool is_parameter = false);
   Status check_is_whole(const std::string& module, const std::vector<AdapterTarget>& targets) const;
   Result<bool> add_parameter(const std::string& module, const FactorPair& factors);
   std::optional<Pair> fit(const AdapterTarget& target, const FactorPair& factors) const;
@@ -174,8 +174,9 @@ float AdapterReader::scale_of(const std::string& module, uint32_t rank) const {
 
 // The pair for a target; none if the shapes do not fit it.
 std::optional<Adapter::Pair> AdapterReader::fit(const AdapterTarget& target, const FactorPair& factors) const {
-  const WeightShape& shape = target.row->shape;
   const SourceName& source = *target.source;
+  WeightShape shape = target.row->shape;
+  if (source.transposed) std::swap(shape.rows, shape.columns);
   const bool gguf = checkpoint_.dialect() == Dialect::gguf;
   Pair pair{.a = as_matrix(checkpoint_, *factors.a), .b = as_matrix(checkpoint_, *factors.b)};
   pair.first_row = source.first_row;
@@ -184,7 +185,8 @@ std::optional<Adapter::Pair> AdapterReader::fit(const AdapterTarget& target, con
   pair.expert = target.expert;
   pair.shares_a = source.one_matrix;
   pair.by_rank = !gguf && !source.one_matrix && pair.experts > 1;
-  if (source.transposed || target.expert >= shape.experts) return std::nullopt;
+  pair.swapped = source.transposed;
+  if ((source.transposed && !source.one_matrix) || target.expert >= shape.experts) return std::nullopt;
   const uint32_t of_a = pair.shares_a ? 1 : pair.experts;
   if (pair.a.shape.rows == 0 || pair.a.shape.rows % of_a != 0) return std::nullopt;
   pair.rank = pair.a.shape.rows / of_a;
@@ -200,7 +202,8 @@ Status AdapterReader::take(const WeightRow& row, bool is_embedding, Pair pair, f
     return one.weight == row.name && one.is_embedding == is_embedding;
   };
   auto found = std::ranges::find_if(adapter_.weights_, same);
-  const Format a = exact_format(pair.a.format), b = exact_format(pair.b.format);
+  Format a = exact_format(pair.a.format), b = exact_format(pair.b.format);
+  if (pair.swapped) std::swap(a, b);
   if (found == adapter_.weights_.end()) {
     adapter_.weights_.push_back({.weight = row.name,
                                  .is_embedding = is_embedding,
@@ -227,7 +230,7 @@ Status AdapterReader::take(const WeightRow& row, bool is_embedding, Pair pair, f
   found->b = common_format(found->b, b);
   if (scale != found->scale) {
     pair.factor = scale / found->scale;
-    found->b = Format::f32;
+    (pair.swapped ? found->a : found->b) = Format::f32;
   }
   pairs.push_back(std::move(pair));
   return {};
@@ -236,7 +239,8 @@ Status AdapterReader::take(const WeightRow& row, bool is_embedding, Pair pair, f
 // Whether the model has all rows of the matrix that is changed: a GGUF file may keep some of them transposed.
 Status AdapterReader::check_is_whole(const std::string& module, const std::vector<AdapterTarget>& targets) const {
   uint32_t rows = 0;
-  for (const AdapterTarget& target : targets) rows += target.row->shape.rows;
+  for (const AdapterTarget& target : targets)
+    rows += target.source->transposed ? target.row->shape.columns : target.row->shape.rows;
   const SourceName& source = *targets.front().source;
   if (source.is_whole() || rows == source.total_rows) return {};
   return error(ErrorKind::unsupported, path_, ": changes ", printable(module),
@@ -244,7 +248,7 @@ Status AdapterReader::check_is_whole(const std::string& module, const std::vecto
 }
 
 Status AdapterReader::add_to(const std::string& module, const std::vector<AdapterTarget>& targets,
-                             const FactorPair& factors) {
+                             const FactorPair& factors, bool is_parameter) {
   TRY_STATUS(check_is_whole(module, targets));
   for (const AdapterTarget& target : targets) {
     std::optional<Pair> pair = fit(target, factors);
@@ -255,7 +259,7 @@ Status AdapterReader::add_to(const std::string& module, const std::vector<Adapte
       return misfit(module, factors,
                     cat("[rank, ", shape.columns, "] and [", rows, ", rank]", experts, ", of rank 1 to ", kMaxRank));
     }
-    const float scale = scale_of(module, pair->rank);
+    const float scale = is_parameter ? config_->scale_of_parameter(module, pair->rank) : scale_of(module, pair->rank);
     TRY_STATUS(take(*target.row, false, *std::move(pair), scale));
   }
   return {};
@@ -292,7 +296,7 @@ Result<bool> AdapterReader::add_parameter(const std::string& module, const Facto
     const std::vector<AdapterTarget> targets = targets_.find(parameter);
     if (!std::ranges::all_of(targets, [&](const AdapterTarget& one) { return fit(one, factors).has_value(); }))
       continue;
-    TRY_STATUS(add_to(cat(owner, ".", split(parameter, '.').back()), targets, factors));
+    TRY_STATUS(add_to(cat(owner, ".", split(parameter, '.').back()), targets, factors, /*is_parameter=*/true));
     return true;
   }
   if (parameters.empty()) return false;
@@ -437,18 +441,20 @@ AdapterFactors Adapter::factors(size_t weight) const {
   for (const Pair& pair : stored.pairs) {
     const std::vector<float> a = decoded(pair.a), b = decoded(pair.b);
     for (uint32_t e = 0; e < pair.experts; ++e) {
-      float* const to_a = factors.a.data() + size_t{pair.expert + e} * rank * columns;
       const size_t first = pair.shares_a ? 0 : size_t{e} * pair.rank;
-      for (uint32_t k = 0; k < pair.rank; ++k)
-        for (uint32_t i = 0; i < columns; ++i)
-          to_a[size_t{k} * columns + i] =
-              pair.transposed_a ? a[size_t{i} * pair.rank + k] : a[(first + k) * columns + i];
-      float* const to_b = factors.b.data() + size_t{pair.expert + e} * rows * rank;
-      for (uint32_t row = 0; row < rows; ++row) {
+      const auto stored_a = [&](uint32_t k, uint32_t column) {
+        return pair.transposed_a ? a[size_t{column} * pair.rank + k] : a[(first + k) * pair.a.shape.columns + column];
+      };
+      const auto stored_b = [&](uint32_t row, uint32_t k) {
         const size_t from = size_t{pair.by_rank ? 0 : e} * pair.stored_rows + pair.first_row + row;
-        const float* const line = b.data() + from * pair.b.shape.columns;
-        for (uint32_t k = 0; k < pair.rank; ++k)
-          to_b[size_t{row} * rank + k] = pair.factor * line[pair.by_rank ? k * pair.experts + e : k];
+        return pair.factor * b[from * pair.b.shape.columns + (pair.by_rank ? k * pair.experts + e : k)];
+      };
+      float* const to_a = factors.a.data() + size_t{pair.expert + e} * rank * columns;
+      float* const to_b = factors.b.data() + size_t{pair.expert + e} * rows * rank;
+      for (uint32_t k = 0; k < pair.rank; ++k) {
+        for (uint32_t i = 0; i < columns; ++i)
+          to_a[size_t{k} * columns + i] = pair.swapped ? stored_b(i, k) : stored_a(k, i);
+        for (uint32_t i = 0; i < rows; ++i) to_b[size_t{i} * rank + k] = pair.swapped ? stored_a(k, i) : stored_b(i, k);
       }
     }
   }

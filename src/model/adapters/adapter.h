@@ -62,6 +62,7 @@ class Adapter {
     bool by_rank = false;       // B's columns: k * experts + expert
     uint32_t first_row = 0;     // within B's rows of an expert
     uint32_t stored_rows = 0;   // B's rows of an expert
+    bool swapped = false;       // the pair is that of the transposed weight
     bool transposed_a = false;  // A is stored as [columns, rank]
     float factor = 1;           // by which B is multiplied, besides AdaptedWeight::scale
   };

@@ -66,16 +66,18 @@ Result<PeftConfig> PeftConfig::read(const Json& json, const std::string& where) 
   for (const auto& [key, value] : patterns->as_object()) {
     if (!is_alpha(value))
       return error(ErrorKind::corrupt, where, ": alpha_pattern of ", printable(key), " is no number: want one");
-    Result<NamePattern> pattern = NamePattern::parse(cat("(.*\\.)?(", key, ")"));
-    if (!pattern) return error(pattern.error().kind, where, ": alpha_pattern: ", pattern.error().text);
-    config.alphas_.emplace_back(*std::move(pattern), value.as_number());
+    Result<NamePattern> end = NamePattern::parse(cat("(.*\\.)?(", key, ")")), whole = NamePattern::parse(key);
+    if (!end || !whole)
+      return error(ErrorKind::unsupported, where, ": alpha_pattern: ", end ? whole.error().text : end.error().text);
+    config.alphas_.push_back({*std::move(end), *std::move(whole), value.as_number()});
   }
   return config;
 }
 
-float PeftConfig::scale(const std::string& module, uint32_t rank) const {
-  const auto named = std::ranges::find_if(alphas_, [&](const auto& one) { return one.first.matches(module); });
-  const double alpha = named == alphas_.end() ? alpha_ : named->second;
+float PeftConfig::scale(const std::string& name, uint32_t rank, bool is_parameter) const {
+  const auto named = std::ranges::find_if(
+      alphas_, [&](const Alpha& one) { return (is_parameter ? one.whole : one.end).matches(name); });
+  const double alpha = named == alphas_.end() ? alpha_ : named->alpha;
   return static_cast<float>(alpha / (root_ ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank)));
 }
 

@@ -22,6 +22,13 @@ namespace {
 
 // --- weights
 
+// The rows of a head's key in kv_b, of a model that has them transposed: adapters name them so.
+SourceName transposed_part(uint32_t first_row, uint32_t total_rows) {
+  SourceName part = in_one_matrix("self_attn.kv_b_proj.weight", first_row, total_rows);
+  part.transposed = true;
+  return part;
+}
+
 void attention_weights(WeightTable& t, const Config& c) {
   const uint32_t head = c.nope + c.rope, fused = c.nope + c.value_width;  // rows of a head in q, and in kv_b
   t.add("input_norm", vector_of(c.hidden), "input_layernorm.weight", "attn_norm.weight");
@@ -38,7 +45,8 @@ void attention_weights(WeightTable& t, const Config& c) {
   // kv_b has one matrix for each head: the rows of its key, then those of its value. GGUF and MLX files split kv_b into
   // k_b and v_b, and their k_b is transposed.
   if (c.key_transposed)
-    t.add("k_b_proj", {c.heads, c.latent, c.nope}, {{"self_attn.embed_q.weight"}}, {{"attn_k_b.weight"}});
+    t.add("k_b_proj", {c.heads, c.latent, c.nope}, {{"self_attn.embed_q.weight"}, transposed_part(0, fused)},
+          {{"attn_k_b.weight"}});
   else
     t.add("k_b_proj", {c.heads, c.nope, c.latent}, {in_one_matrix("self_attn.kv_b_proj.weight", 0, fused)},
           {transposed("attn_k_b.weight"), in_one_matrix("attn_kv_b.weight", 0, fused)});

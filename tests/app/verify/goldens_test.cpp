@@ -208,7 +208,7 @@ std::vector<FullCase> full_cases() {
   all.push_back({"gemma4", "gemma4/golden_audio", {4, 0}, true});
   all.push_back({"qwen3_5", "qwen3_5/golden_media", {6, 0}, true});
   // Adapters alone, together, and of other requests of the same engine. Training cases are not run.
-  for (const char* model : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe"})
+  for (const char* model : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"})
     all.push_back({model, cat(model, "/golden_lora"), {12, 2}, true});
   return all;
 }
@@ -271,7 +271,7 @@ std::string merged_golden(const TemporaryFolder& folder, const std::string& gold
   return folder.path("merged.json");
 }
 
-// Experts, heads in another order, and latents, to which no request can have an adapter, too.
+// Experts, heads in another order, and latents.
 TEST(Goldens, AdaptersMergedIntoFiles) {
   const std::string folder = reference_models();
   if (folder.empty()) GTEST_SKIP() << "SLUICE_REFERENCE_MODELS is not set: merged adapters were not verified";

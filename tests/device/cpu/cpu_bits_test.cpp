@@ -41,6 +41,7 @@ TEST(CpuLatents, FoldedAndUnfoldedAttentionAgree) {
   for (const OpCase& one : cases_of("attention")) {
     // Those that also give what the same keys and values give when they are cached themselves.
     if (one.name.find("latents") == std::string::npos || one.program.outputs.size() < 2) continue;
+    if (one.name.find("adapters") != std::string::npos) continue;  // whose keys and values are others
     for (const StepOutputs& step : play(one, *device, Arithmetic::exact)) {
       const std::span<const float> folded(reinterpret_cast<const float*>(step[0].data()), step[0].size());
       const std::span<const float> unfolded(reinterpret_cast<const float*>(step[1].data()), step[1].size());
