@@ -8,6 +8,12 @@
 
 namespace sluice {
 
+namespace {
+
+constexpr std::string_view kAdapterSuffix = ".adapter";
+
+}  // namespace
+
 std::string lacking_of(const std::vector<std::string>& missing, const Op& op) {
   const auto is_missing = [&](std::string_view name) { return std::ranges::find(missing, name) != missing.end(); };
   if (is_missing(op_name(op))) return std::string(op_name(op));
@@ -25,7 +31,11 @@ Status check_planned(const DeviceInfo& info, const PlanRequest& request, const c
   const Program& program = *request.program;
   CHECK(request.weights.size() == program.weights.size() && request.pages.size() == program.groups.size());
   for (const Op& op : program.ops)
-    if (const std::string lacking = lacking_of(info.missing, op); !lacking.empty())
+    if (const std::string lacking = lacking_of(info.missing, op); ends_with(lacking, kAdapterSuffix))
+      return error(ErrorKind::unsupported, "adapters: found one that changes ",
+                   lacking.substr(0, lacking.size() - kAdapterSuffix.size()), ": want one of other weights for the ",
+                   info.name, " device, or the cpu device");
+    else if (!lacking.empty())
       return error(ErrorKind::unsupported, "program: found ", lacking, ": want an op that the ", info.name,
                    " device has");
   if (request.expert_slots.count != 0 && !info.expert_slots)

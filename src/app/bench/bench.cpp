@@ -110,6 +110,18 @@ EngineOptions engine_options(const BenchRequest& request, const Arguments& argum
   return options;
 }
 
+// Adapters of --adapter-rank, as many different ones as --adapters says.
+Result<std::vector<AdapterSum>> made_adapters(const Model& model, const Arguments& arguments) {
+  std::vector<AdapterSum> sums;
+  const auto rank = static_cast<uint32_t>(arguments.integer("--adapter-rank"));
+  const int64_t count = rank == 0 ? 0 : arguments.integer("--adapters");
+  for (int64_t i = 0; i < count; ++i) {
+    TRY(std::shared_ptr<const Adapter> adapter, Adapter::made(model, rank, static_cast<uint64_t>(i)));
+    sums.push_back({{.adapter = std::move(adapter)}});
+  }
+  return sums;
+}
+
 uint64_t weight_bytes(const Model& model) {
   uint64_t bytes = 0;
   for (const BoundWeight& weight : model.weights().all()) {
@@ -211,14 +223,15 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   const BenchYardsticks yardsticks{
       .memory = [&] { return of_host ? of_host->measure() : copying_bandwidth(*machine.device); },
       .disk = [&](uint64_t block) { return measure_disk(model.checkpoint().files(), block); }};
-  const EngineOptions options = engine_options(request, arguments);
+  EngineOptions options = engine_options(request, arguments);
+  TRY(options.adapters, made_adapters(model, arguments));
   const BenchTest* const answer = foreseen_test(request.tests);
   TRY(const std::optional<Forecast> foreseen, foresee_test(answer, model, machine, options));
   TRY(const std::unique_ptr<Engine> engine, open_engine(model, device, machine, options, console));
   meter.set_expert_shares(report.facts.routing.chosen);
   report.facts.numerics_id = engine->numerics_id();
   if (text) console.out(bench_text(report.facts) + bench_head());
-  BenchRunner runner(*engine, meter, model.facts().vocabulary);
+  BenchRunner runner(*engine, meter, model.facts().vocabulary, options.adapters);
   for (const BenchTest& test : request.tests) {
     TRY(const BenchResult result, runner.run(test, request.rounds, yardsticks));
     if (text) console.out(bench_line(result));
@@ -308,6 +321,19 @@ std::vector<OptionSpec> test_options() {
        .help =
            "also show the time by op, format and shape; `of limit` compares with the time that the bytes need at that "
            "bandwidth or the flops at the peak; data in a cache can exceed it"},
+      {.name = "--adapter-rank",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "0",
+       .help = "gives every sequence a made-up adapter of this rank on all products; 0 for none",
+       .most = 512},
+      {.name = "--adapters",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .fallback = "1",
+       .help = "so many different ones, which the sequences of a batch take in turn",
+       .least = 1,
+       .most = 256},
       arithmetic_option(),
       repack_option("first"),
       {.name = "--json", .help = "print one JSON object"},

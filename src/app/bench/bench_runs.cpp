@@ -95,7 +95,7 @@ Result<BenchRunner::Round> BenchRunner::round(const BenchTest& test) {
     request.sequence = sequence;
     request.max_tokens = prompt ? 1 : test.length + 1;
     request.prompt = random_tokens(prompt ? test.length : 1, vocabulary_, texts_++);
-    TRY(Running running, submit(std::move(request)));
+    TRY(Running running, submit(std::move(request), requests.size()));
     requests.push_back(running);
   }
   uint64_t uncounted = 0;
@@ -123,7 +123,7 @@ Result<std::vector<SequenceId>> BenchRunner::filled(const BenchTest& test) {
     Request request;
     request.keep_sequence = true;
     request.prompt = random_tokens(test.depth, vocabulary_, kDepthTexts + i);
-    TRY(Running running, submit(std::move(request)));
+    TRY(Running running, submit(std::move(request), i));
     requests.push_back(running);
   }
   TRY_STATUS(
@@ -134,7 +134,8 @@ Result<std::vector<SequenceId>> BenchRunner::filled(const BenchTest& test) {
 
 // If experts are streamed, answers are random tokens, like prompts. Greedy text soon repeats itself, with made-up
 // weights at once. Its experts repeat, too, and would then all be in memory.
-Result<BenchRunner::Running> BenchRunner::submit(Request request) {
+Result<BenchRunner::Running> BenchRunner::submit(Request request, size_t number) {
+  if (!adapters_.empty()) request.adapters = adapters_[number % adapters_.size()];
   request.sampling.temperature = engine_.expert_stats() ? kAnyToken : 0.0f;
   request.sampling.seed = texts_;
   TRY(const RequestId id, engine_.submit(std::move(request)));

@@ -43,8 +43,9 @@ struct BenchYardsticks {
 
 class BenchRunner {
  public:
-  BenchRunner(Engine& engine, Meter& meter, uint32_t vocabulary)
-      : engine_(engine), meter_(meter), vocabulary_(vocabulary) {}
+  // `adapters`: those that the sequences of a test take in turn; empty: none.
+  BenchRunner(Engine& engine, Meter& meter, uint32_t vocabulary, std::vector<AdapterSum> adapters = {})
+      : engine_(engine), meter_(meter), vocabulary_(vocabulary), adapters_(std::move(adapters)) {}
 
   // The first round lets caches and clocks settle and does not count.
   Result<BenchResult> run(const BenchTest& test, uint32_t rounds, const BenchYardsticks& yardsticks);
@@ -67,7 +68,8 @@ class BenchRunner {
   Result<Round> round(const BenchTest& test);
   uint64_t disk_bytes() const;  // read so far
   Result<std::vector<SequenceId>> filled(const BenchTest& test);
-  Result<Running> submit(Request request);
+  // `number`: of the sequence in its test.
+  Result<Running> submit(Request request, size_t number);
   // Steps until `enough` says that the requests have done enough.
   template <class Enough>
   Status step_until(std::vector<Running>& requests, const Enough& enough);
@@ -76,6 +78,7 @@ class BenchRunner {
   Engine& engine_;
   Meter& meter_;
   uint32_t vocabulary_;
+  std::vector<AdapterSum> adapters_;
   uint32_t texts_ = 0;  // drawn so far
 };
 

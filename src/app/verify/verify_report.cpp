@@ -72,6 +72,7 @@ std::string details(const CaseReport& report) {
 }
 
 std::string mean_line(const VerifyRun& run) {
+  if (run.kl_cases == 0) return "";
   std::string line = cat("mean KL over ", run.kl_cases, " cases: ", scientific(run.mean_kl));
   if (!run.bars.mean_kl) return line + "\n";
   const std::string bar = cat(scientific(*run.bars.mean_kl), ", over ", run.bars.kl_cases, " cases");

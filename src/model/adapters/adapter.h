@@ -42,6 +42,9 @@ class Adapter {
   // shape does not fit.
   static Result<std::shared_ptr<const Adapter>> open(const Model& model, const std::string& path);
 
+  // One with drawn factors in f16 on every product of the text program, for benchmarks. Other seeds make other ones.
+  static Result<std::shared_ptr<const Adapter>> made(const Model& model, uint32_t rank, uint64_t seed);
+
   const std::string& path() const { return path_; }
   const std::string& digest() const { return digest_; }  // of factors and scales: 64 hexadecimal digits
   const std::vector<AdaptedWeight>& weights() const { return weights_; }

@@ -205,6 +205,14 @@ TEST(Bench, TimesATowerOpByOp) {
   EXPECT_THAT(refusal("96x96", "--sound=1"), HasSubstr("bench: --image and --sound: want one of them"));
 }
 
+TEST(Bench, TimesSequencesWithAdapters) {
+  const ProgramResult result = run_sluice({"bench", kMoe, "--prompt", "8", "--answer", "2", "--batch", "3", "--rounds",
+                                           "1", "--threads", "1", "--adapter-rank", "3", "--adapters", "2"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\ndecode 2"));
+  EXPECT_EQ(run_sluice({"bench", kMoe, "--adapter-rank", "-1"}).status, 2);
+}
+
 TEST(Bench, TimesASound) {
   const ProgramResult result =
       run_sluice({"bench", "demo", "--sound", "1", "--rounds", "1", "--threads", "1", "--ops"});
