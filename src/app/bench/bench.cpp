@@ -115,6 +115,7 @@ Result<std::vector<AdapterSum>> made_adapters(const Model& model, const Argument
   std::vector<AdapterSum> sums;
   const auto rank = static_cast<uint32_t>(arguments.integer("--adapter-rank"));
   const int64_t count = rank == 0 ? 0 : arguments.integer("--adapters");
+  sums.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     TRY(std::shared_ptr<const Adapter> adapter, Adapter::made(model, rank, static_cast<uint64_t>(i)));
     sums.push_back({{.adapter = std::move(adapter)}});

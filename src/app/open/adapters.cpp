@@ -34,13 +34,16 @@ Result<NamedAdapter> parse_adapter(const std::string& text) {
 }
 
 Result<AdapterSum> open_adapters(const Model& model, const ModelFiles& files, const Arguments& arguments) {
+  const std::vector<std::string> texts = arguments.all("--adapter");
   std::vector<NamedAdapter> named;
+  named.reserve(files.adapters.size() + texts.size());
   for (const std::string& path : files.adapters) named.push_back({.path = path});
-  for (const std::string& text : arguments.all("--adapter")) {
+  for (const std::string& text : texts) {
     TRY(NamedAdapter one, parse_adapter(text));
     named.push_back(std::move(one));
   }
   AdapterSum sum;
+  sum.reserve(named.size());
   for (const NamedAdapter& one : named) {
     TRY(std::shared_ptr<const Adapter> adapter, Adapter::open(model, one.path));
     sum.push_back({.adapter = std::move(adapter), .scale = one.scale});

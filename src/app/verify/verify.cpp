@@ -70,6 +70,7 @@ std::vector<AdapterSum> sums_of(const CaseAdapters& by_case) {
     sums.emplace(std::move(adapters), sum);
   }
   std::vector<AdapterSum> list;
+  list.reserve(sums.size());
   for (auto& [adapters, sum] : sums) list.push_back(std::move(sum));
   return list;
 }
