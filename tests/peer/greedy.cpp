@@ -29,7 +29,7 @@ Result<Json> greedy_tokens(const std::string& path, const std::string& golden_pa
     GoldenCase prompt = one;
     prompt.perplexity.reset();  // no logits are wanted
     prompt.positions.clear();
-    TRY(const CaseRun run, run_case(*engine, prompt, {}, model.facts().vocabulary));
+    TRY(const CaseRun run, run_case(*engine, prompt, {}, {}, model.facts().vocabulary));
     Json::Array tokens;
     for (const int32_t token : run.greedy) tokens.emplace_back(int64_t{token});
     out.add(one.name, std::move(tokens));
