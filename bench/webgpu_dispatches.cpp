@@ -70,7 +70,7 @@ class WatchedHost final : public ForwardingHost {
 class WatchedFactory final : public HostFactory {
  public:
   explicit WatchedFactory(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
-  const Adapter& adapter() const override { return factory_->adapter(); }
+  const webgpu::Adapter& adapter() const override { return factory_->adapter(); }
   Result<std::unique_ptr<Host>> open() override {
     TRY(std::unique_ptr<Host> host, factory_->open());
     auto watched = std::make_unique<WatchedHost>(std::move(host));
