@@ -101,7 +101,7 @@ class Coster {
   void add(const RopeBackward& op) {
     cost_.flops = rows(op.d_x) * type(op.d_x).heads * 6 * program_.ropes[op.table].inverse_frequencies.size();
   }
-  void add(const Spread& op) { cost_.flops = (op.shares == kNone ? 1 : 2) * elements(op.out); }
+  void add(const Broadcast& op) { cost_.flops = (op.shares == kNone ? 1 : 2) * elements(op.out); }
   void add(const Dots& op) { cost_.flops = 2 * elements(op.a); }
   void add(const SliceBackward& op) { cost_.value_bytes = 2 * value_bytes(op.d_x); }
   void add(const GatherBackward& op) { cost_.value_bytes = 2 * value_bytes(op.d_x); }

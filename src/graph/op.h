@@ -62,7 +62,7 @@ namespace sluice {
   X(NormBackward, with)                  \
   X(ActivationBackward, with)            \
   X(RopeBackward, with)                  \
-  X(Spread, with)                        \
+  X(Broadcast, with)                     \
   X(Dots, with)                          \
   X(SliceBackward, with)                 \
   X(GatherBackward, with)                \

@@ -49,7 +49,7 @@ void Executor::run(const RopeBackward& op) {
   });
 }
 
-void Executor::run(const Spread& op) {
+void Executor::run(const Broadcast& op) {
   const uint64_t width = type(op.x).width;
   each_row(op.out, [&](uint64_t row) {
     for (uint64_t head = 0; head < op.heads; ++head) {

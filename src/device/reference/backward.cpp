@@ -190,7 +190,7 @@ void Interpreter<Real>::run(const RopeBackward& op) {
 }
 
 template <class Real>
-void Interpreter<Real>::run(const Spread& op) {
+void Interpreter<Real>::run(const Broadcast& op) {
   const uint64_t width = type(op.x).width;
   for (uint64_t r = 0; r < rows(op.x); ++r)
     for (uint64_t h = 0; h < op.heads; ++h)

@@ -50,19 +50,6 @@ uint64_t Interpreter<Real>::step_row(ValueId id, uint64_t row, const StepBuffer&
 }
 
 template <class Real>
-std::vector<float> Interpreter<Real>::weight_row(WeightId id, uint64_t row, uint64_t expert) const {
-  const TensorSource& source = weights_[id];
-  std::vector<float> decoded(source.shape.columns);
-  decode_weight_row(source, static_cast<uint32_t>(expert), static_cast<uint32_t>(row), decoded.data());
-  return decoded;
-}
-
-template <class Real>
-std::vector<float> Interpreter<Real>::factors(WeightId id, uint64_t count) const {
-  return id == kNone ? std::vector<float>(count, 1.0f) : weight_row(id, 0);
-}
-
-template <class Real>
 void Interpreter<Real>::run(const Embed& op) {
   const uint64_t width = type(op.out).width;
   for (uint64_t i = 0; i < rows(op.out) * type(op.out).heads; ++i) {

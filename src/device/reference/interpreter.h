@@ -95,8 +95,16 @@ class Interpreter {
   const ValueType& type(ValueId id) const { return program_.values[id].type; }
 
   // A row of a weight, decoded.
-  std::vector<float> weight_row(WeightId id, uint64_t row, uint64_t expert = 0) const;
-  std::vector<float> factors(WeightId id, uint64_t count) const;  // row 0; ones for no weight
+  std::vector<float> weight_row(WeightId id, uint64_t row, uint64_t expert = 0) const {
+    const TensorSource& source = weights_[id];
+    std::vector<float> decoded(source.shape.columns);
+    decode_weight_row(source, static_cast<uint32_t>(expert), static_cast<uint32_t>(row), decoded.data());
+    return decoded;
+  }
+  // Row 0; ones for no weight.
+  std::vector<float> factors(WeightId id, uint64_t count) const {
+    return id == kNone ? std::vector<float>(count, 1.0f) : weight_row(id, 0);
+  }
   // f(x) for every element of a value.
   template <class F>
   void each_element(ValueId x, ValueId out, F f) {

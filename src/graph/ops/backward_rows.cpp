@@ -38,12 +38,12 @@ Status RopeBackward::check(const Program& program) const {
   return Rope{.x = d_out, .table = table, .first = first, .out = d_x}.check(program);
 }
 
-ValueType Spread::result(const Program& program) const {
+ValueType Broadcast::result(const Program& program) const {
   const ValueType in = type_of(program, x);
   return {.extent = in.extent, .heads = heads, .width = in.width};
 }
 
-Status Spread::check(const Program& program) const {
+Status Broadcast::check(const Program& program) const {
   OpCheck check(program, kDoc.name);
   const ValueType in = check.value("x", x);
   check.want(in.heads == 1, "x is ", describe(in), ": want one head");

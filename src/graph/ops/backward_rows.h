@@ -99,7 +99,7 @@ struct RopeBackward {
 };
 
 // A row for each head: the gradient of pool for x.
-struct Spread {
+struct Broadcast {
   ValueId x = kNone;
   ValueId shares = kNone;  // or kNone
   uint32_t heads = 1;
@@ -107,7 +107,7 @@ struct Spread {
   ValueId out = kNone;
 
   static constexpr OpDoc kDoc = {
-      .name = "spread",
+      .name = "broadcast",
       .formula = "out[r][h][i] = factor shares[r][h] x[r][i], without shares factor x[r][i]",
       .source = "the gradient of pool for x; of experts' results, which their weights have multiplied",
       .tolerance = {.exact = 1e-6f, .fast = 1e-6f, .fast_8bit = 1e-6f},

@@ -67,12 +67,12 @@ OpCase route_case(const RouteCase& one) {
   return c.done();
 }
 
-OpCase spread_case(uint32_t heads, uint32_t width, bool shared) {
+OpCase broadcast_case(uint32_t heads, uint32_t width, bool shared) {
   CaseBuilder c(cat(heads, " heads of ", width, shared ? ", shares" : ""));
-  Spread op{.heads = heads, .factor = 0.5f};
+  Broadcast op{.heads = heads, .factor = 0.5f};
   op.x = c.input(width).id;
   if (shared) op.shares = c.input(heads).id;
-  c.output(with(c, op, &Spread::out));
+  c.output(with(c, op, &Broadcast::out));
   c.row_steps(kFewRows);
   return c.done();
 }
@@ -110,8 +110,8 @@ std::vector<OpCase> RopeBackward::cases() {
           rope_case(2, 33, 8, Pairing::adjacent_to_halves, 5), rope_case(2, 100, 50, Pairing::halves, 0)};
 }
 
-std::vector<OpCase> Spread::cases() {
-  return {spread_case(1, 7, false), spread_case(4, 33, true), spread_case(8, 64, false)};
+std::vector<OpCase> Broadcast::cases() {
+  return {broadcast_case(1, 7, false), broadcast_case(4, 33, true), broadcast_case(8, 64, false)};
 }
 
 std::vector<OpCase> Dots::cases() {
