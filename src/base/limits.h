@@ -20,6 +20,7 @@ inline constexpr uint64_t kMaxShards = 10000;              // files of one check
 inline constexpr uint64_t kMaxDocumentBytes = 1u << 28;    // of one JSON or text file beside the weights
 inline constexpr uint64_t kMaxStoreTextBytes = 1u << 24;   // of a manifest, prompt or template in Ollama's store
 inline constexpr int kMaxFolderDepth = 3;                  // of folders in a repository; links may form a loop
+inline constexpr uint64_t kMaxTrainingBytes = uint64_t{1} << 32;  // of a file of examples
 
 // Models
 inline constexpr uint32_t kMaxLayers = 512;

@@ -109,6 +109,7 @@ class AdapterReader {
                 bool is_parameter = false);
   Status check_is_whole(const std::string& module, const std::vector<AdapterTarget>& targets) const;
   Result<bool> add_parameter(const std::string& module, const FactorPair& factors);
+  Pair pair_of(const FactorPair& factors) const;
   std::optional<Pair> fit(const AdapterTarget& target, const FactorPair& factors) const;
   Status take(const WeightRow& row, bool is_embedding, Pair pair, float scale);
   float scale_of(const std::string& module, uint32_t rank) const;
@@ -172,13 +173,23 @@ float AdapterReader::scale_of(const std::string& module, uint32_t rank) const {
   return alpha_ == 0 ? 1.0f : alpha_ / static_cast<float>(rank);
 }
 
+Adapter::Pair AdapterReader::pair_of(const FactorPair& factors) const {
+  const auto stored = [&](const StoredTensor* factor) {
+    return static_cast<size_t>(factor - checkpoint_.tensors().data());
+  };
+  return {.a = as_matrix(checkpoint_, *factors.a),
+          .b = as_matrix(checkpoint_, *factors.b),
+          .stored_a = stored(factors.a),
+          .stored_b = stored(factors.b)};
+}
+
 // The pair for a target; none if the shapes do not fit it.
 std::optional<Adapter::Pair> AdapterReader::fit(const AdapterTarget& target, const FactorPair& factors) const {
   const SourceName& source = *target.source;
   WeightShape shape = target.row->shape;
   if (source.transposed) std::swap(shape.rows, shape.columns);
   const bool gguf = checkpoint_.dialect() == Dialect::gguf;
-  Pair pair{.a = as_matrix(checkpoint_, *factors.a), .b = as_matrix(checkpoint_, *factors.b)};
+  Pair pair = pair_of(factors);
   pair.first_row = source.first_row;
   pair.stored_rows = source.is_whole() ? shape.rows : source.total_rows;
   pair.experts = target.one_expert ? 1 : shape.experts;
@@ -271,7 +282,7 @@ Status AdapterReader::add_embedding(const std::string& module, const FactorPair&
   const std::vector<AdapterTarget> targets = targets_.find(gguf ? module : module + ".weight");
   if (targets.size() != 1 || !targets.front().source->is_whole()) return no_target(module);
   const WeightRow& row = *targets.front().row;
-  Pair pair{.a = as_matrix(checkpoint_, *factors.a), .b = as_matrix(checkpoint_, *factors.b)};
+  Pair pair = pair_of(factors);
   pair.stored_rows = row.shape.columns;
   pair.transposed_a = gguf;
   pair.rank = gguf ? pair.a.shape.columns : pair.a.shape.rows;
@@ -330,6 +341,8 @@ Result<std::shared_ptr<const Adapter>> AdapterReader::read() {
   adapter_.path_ = path_;
   TRY_STATUS(pair_factors());
   for (const auto& [key, factors] : factors_) TRY_STATUS(add(key, factors));
+  for (const StoredTensor& tensor : checkpoint_.tensors())
+    adapter_.files_.push_back({.name = tensor.name, .shape = tensor.shape, .source = as_matrix(checkpoint_, tensor)});
   adapter_.digest_ = digest();
   TRY_STATUS(checkpoint_.check_unchanged());
   return std::shared_ptr<const Adapter>(new Adapter(std::move(adapter_)));
@@ -411,62 +424,57 @@ std::vector<float> decoded(const TensorSource& matrix) {
   return numbers;
 }
 
-// Rows or columns of a matrix of [rows, columns] from one order of heads to the other.
-void reorder(std::vector<float>& matrix, uint32_t columns, const HeadOrder& heads, bool to_gguf) {
-  const std::vector<float> before = matrix;
-  for (size_t i = 0; i < matrix.size(); ++i) {
-    const auto row = static_cast<uint32_t>(i / columns), column = static_cast<uint32_t>(i % columns);
-    const size_t other =
-        heads.columns ? size_t{row} * columns + heads.source(column) : size_t{heads.source(row)} * columns + column;
-    // heads.source() leads from GGUF's order to Hugging Face's.
-    if (to_gguf)
-      matrix[i] = before[other];
+}  // namespace
+
+std::vector<uint32_t> Adapter::order_of(const Stored& stored, uint32_t count) {
+  if (stored.heads.groups == 1 || stored.heads.per_group == 1) return {};
+  std::vector<uint32_t> order(count);
+  // heads.source() leads from GGUF's order to Hugging Face's.
+  for (uint32_t i = 0; i < count; ++i)
+    if (stored.to_gguf)
+      order[stored.heads.source(i)] = i;
     else
-      matrix[other] = before[i];
-  }
+      order[i] = stored.heads.source(i);
+  return order;
 }
 
-}  // namespace
+StoredFactor Adapter::stored(size_t tensor) const {
+  return {.name = files_[tensor].name, .shape = files_[tensor].shape, .numbers = decoded(files_[tensor].source)};
+}
+
+// Of an embedding, a row of A belongs to a token, and B leads to the weight's columns.
+AdapterFactors Adapter::embedding_factors(const AdaptedWeight& adapted, const Pair& pair) {
+  const std::vector<float> a = decoded(pair.a), b = decoded(pair.b);
+  AdapterFactors factors{.a = std::vector<float>(size_t{adapted.shape.rows} * adapted.rank),
+                         .b = std::vector<float>(size_t{adapted.shape.columns} * adapted.rank)};
+  each_of_pair(pair, 0, adapted.shape.columns, adapted.shape.rows,
+               [&](uint32_t row, uint32_t column, bool is_b, bool of_b, uint32_t stored_row, uint32_t stored_column) {
+                 const TensorSource& source = of_b ? pair.b : pair.a;
+                 const float number = (of_b ? b : a)[size_t{stored_row} * source.shape.columns + stored_column];
+                 if (is_b)
+                   factors.b[size_t{row} * adapted.rank + column] = number * pair.factor;
+                 else
+                   factors.a[size_t{column} * adapted.rank + row] = number;
+               });
+  return factors;
+}
 
 AdapterFactors Adapter::factors(size_t weight) const {
   const AdaptedWeight& adapted = weights_[weight];
-  const Stored& stored = stored_[weight];
-  // Of an embedding, a row of A belongs to a token, and B leads to the weight's columns.
-  const uint32_t rank = adapted.rank, experts = adapted.shape.experts;
-  const uint32_t rows = adapted.is_embedding ? adapted.shape.columns : adapted.shape.rows;
-  const uint32_t columns = adapted.is_embedding ? adapted.shape.rows : adapted.shape.columns;
-  AdapterFactors factors;
-  factors.a.resize(size_t{experts} * rank * columns);
-  factors.b.resize(size_t{experts} * rows * rank);
-  for (const Pair& pair : stored.pairs) {
-    const std::vector<float> a = decoded(pair.a), b = decoded(pair.b);
-    for (uint32_t e = 0; e < pair.experts; ++e) {
-      const size_t first = pair.shares_a ? 0 : size_t{e} * pair.rank;
-      const auto stored_a = [&](uint32_t k, uint32_t column) {
-        return pair.transposed_a ? a[size_t{column} * pair.rank + k] : a[(first + k) * pair.a.shape.columns + column];
-      };
-      const auto stored_b = [&](uint32_t row, uint32_t k) {
-        const size_t from = size_t{pair.by_rank ? 0 : e} * pair.stored_rows + pair.first_row + row;
-        return pair.factor * b[from * pair.b.shape.columns + (pair.by_rank ? k * pair.experts + e : k)];
-      };
-      float* const to_a = factors.a.data() + size_t{pair.expert + e} * rank * columns;
-      float* const to_b = factors.b.data() + size_t{pair.expert + e} * rows * rank;
-      for (uint32_t k = 0; k < pair.rank; ++k) {
-        for (uint32_t i = 0; i < columns; ++i)
-          to_a[size_t{k} * columns + i] = pair.swapped ? stored_b(i, k) : stored_a(k, i);
-        for (uint32_t i = 0; i < rows; ++i) to_b[size_t{i} * rank + k] = pair.swapped ? stored_a(k, i) : stored_b(i, k);
-      }
-    }
-  }
-  if (stored.heads.groups != 1 && stored.heads.per_group != 1)
-    stored.heads.columns ? reorder(factors.a, columns, stored.heads, stored.to_gguf)
-                         : reorder(factors.b, rank, stored.heads, stored.to_gguf);
-  if (!adapted.is_embedding) return factors;
-  std::vector<float> by_token(factors.a.size());  // [vocabulary, rank]
-  for (uint32_t k = 0; k < rank; ++k)
-    for (uint32_t token = 0; token < columns; ++token)
-      by_token[size_t{token} * rank + k] = factors.a[size_t{k} * columns + token];
-  factors.a = std::move(by_token);
+  if (adapted.is_embedding) return embedding_factors(adapted, stored_[weight].pairs.front());
+  const uint64_t experts = adapted.shape.experts;
+  AdapterFactors factors{.a = std::vector<float>(experts * adapted.rank * adapted.shape.columns),
+                         .b = std::vector<float>(experts * adapted.shape.rows * adapted.rank)};
+  std::map<size_t, std::vector<float>> tensors;
+  for (const Pair& pair : stored_[weight].pairs)
+    for (const size_t tensor : {pair.stored_a, pair.stored_b})
+      if (!tensors.contains(tensor)) tensors[tensor] = decoded(files_[tensor].source);
+  const std::vector<float>* numbers = nullptr;
+  size_t last = ~size_t{0};
+  each_place(weight, [&](const Place& place) {
+    if (place.tensor != last) numbers = &tensors.at(last = place.tensor);
+    (place.is_b ? factors.b : factors.a)[place.index] = place.factor * (*numbers)[place.stored_index];
+  });
   return factors;
 }
 

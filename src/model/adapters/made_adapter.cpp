@@ -64,6 +64,12 @@ Result<std::shared_ptr<const Adapter>> Adapter::made(const Model& model, uint32_
     pair.rank = rank;
     pair.experts = shape->experts;
     pair.stored_rows = shape->rows;
+    pair.stored_a = adapter.files_.size();
+    pair.stored_b = pair.stored_a + 1;
+    for (const TensorSource& source : {pair.a, pair.b})
+      adapter.files_.push_back({.name = cat(weight, ".", adapter.files_.size()),
+                                .shape = {source.shape.rows, source.shape.columns},
+                                .source = source});
     Stored& stored = adapter.stored_.emplace_back();
     stored.pairs.push_back(std::move(pair));
   }
