@@ -1,0 +1,95 @@
+#include "train/factors.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+uint64_t factor_elements(const AdaptedWeight& weight) {
+  const WeightShape& shape = weight.shape;
+  return uint64_t{shape.experts} * weight.rank * (uint64_t{shape.rows} + shape.columns);
+}
+
+}  // namespace
+
+// The program's weights, the file's tensors and their gradients, which are at most as many.
+uint64_t TrainedFactors::bytes(const Adapter& adapter) {
+  uint64_t elements = 0;
+  for (const AdaptedWeight& weight : adapter.weights()) elements += factor_elements(weight);
+  return 3 * elements * sizeof(float);
+}
+
+Result<std::unique_ptr<TrainedFactors>> TrainedFactors::create(std::shared_ptr<const Adapter> adapter,
+                                                               const WeightSource& weights, Budget& budget) {
+  std::unique_ptr<TrainedFactors> made(new TrainedFactors(std::move(adapter), weights));
+  const Adapter& file = *made->adapter_;
+  for (const AdaptedWeight& weight : file.weights())
+    if (weight.is_embedding)
+      return error(ErrorKind::unsupported, file.path(),
+                   ": has factors of the embedding table: want none of it to train");
+  TRY(made->reserved_, budget.reserve(Domain::host, Purpose::adapters, bytes(file)));
+  for (size_t i = 0; i < file.stored_count(); ++i) {
+    made->tensors_.push_back(file.stored(i));
+    made->gradients_.emplace_back(made->tensors_.back().numbers.size());
+  }
+  for (size_t i = 0; i < file.weights().size(); ++i) {
+    const AdaptedWeight& weight = file.weights()[i];
+    const WeightShape& shape = weight.shape;
+    const auto take = [&](const char* name, bool is_b, WeightShape of) {
+      const size_t elements = size_t{of.experts} * of.rows * of.columns;
+      made->factors_[weight.weight + name] = {
+          .weight = i, .is_b = is_b, .shape = of, .numbers = std::make_shared<std::vector<float>>(elements)};
+    };
+    take(".adapter_a", false, {.experts = shape.experts, .rows = weight.rank, .columns = shape.columns});
+    take(".adapter_b", true, {.experts = shape.experts, .rows = shape.rows, .columns = weight.rank});
+  }
+  made->lay_out();
+  return made;
+}
+
+std::vector<TrainedWeight> TrainedFactors::trained() const {
+  std::vector<TrainedWeight> trained;
+  trained.reserve(adapter_->weights().size());
+  for (const AdaptedWeight& weight : adapter_->weights())
+    trained.push_back({.weight = weight.weight, .rank = weight.rank, .scale = weight.scale});
+  return trained;
+}
+
+Result<TensorSource> TrainedFactors::find(const std::string& name) const {
+  const auto found = factors_.find(name);
+  if (found == factors_.end()) return weights_->find(name);
+  const Factor& factor = found->second;
+  const uint64_t row = uint64_t{factor.shape.columns} * sizeof(float);
+  return TensorSource{.shape = factor.shape,
+                      .format = Format::f32,
+                      .bytes = reinterpret_cast<const std::byte*>(factor.numbers->data()),
+                      .expert_stride = factor.shape.rows * row,
+                      .row_stride = row,
+                      .owner = factor.numbers};
+}
+
+void TrainedFactors::lay_out() {
+  for (size_t i = 0; i < adapter_->weights().size(); ++i) {
+    const std::string& weight = adapter_->weights()[i].weight;
+    float* const to[] = {factors_.at(weight + ".adapter_a").numbers->data(),
+                         factors_.at(weight + ".adapter_b").numbers->data()};
+    adapter_->each_place(i, [&](const Adapter::Place& place) {
+      to[place.is_b ? 1 : 0][place.index] = place.factor * tensors_[place.tensor].numbers[place.stored_index];
+    });
+  }
+}
+
+void TrainedFactors::clear_gradients() {
+  for (std::vector<float>& one : gradients_) std::ranges::fill(one, 0.0f);
+}
+
+void TrainedFactors::add_gradient(const std::string& factor, std::span<const float> gradient) {
+  const Factor& of = factors_.at(factor);
+  CHECK(gradient.size() == of.numbers->size());
+  adapter_->each_place(of.weight, [&](const Adapter::Place& place) {
+    if (place.is_b == of.is_b) gradients_[place.tensor][place.stored_index] += place.factor * gradient[place.index];
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,61 @@
+// The factors that are trained. They lie twice: as the adapter's file has them, where the optimizer changes them, and
+// as the program's weights, in the order of the model's own heads and one for each expert.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/result.h"
+#include "graph/weights.h"
+#include "model/adapters/adapter.h"
+#include "train/training_program.h"
+
+namespace sluice {
+
+// Stands before the model's own weights, which outlive it. The addresses of the factors stay; lay_out() changes their
+// numbers between steps.
+class TrainedFactors final : public WeightSource {
+ public:
+  // Fails with one sentence when the adapter changes a table of embeddings, or when the budget has no room.
+  static Result<std::unique_ptr<TrainedFactors>> create(std::shared_ptr<const Adapter> adapter,
+                                                        const WeightSource& weights, Budget& budget);
+  static uint64_t bytes(const Adapter& adapter);  // that it reserves
+
+  std::vector<TrainedWeight> trained() const;
+  Result<TensorSource> find(const std::string& name) const override;
+
+  // By tensor of the adapter's file: its numbers, and the gradients of the loss for them.
+  std::span<StoredFactor> tensors() { return tensors_; }
+  std::span<const StoredFactor> tensors() const { return tensors_; }
+  std::span<std::vector<float>> gradients() { return gradients_; }
+
+  // Copies the tensors' numbers to the program's weights.
+  void lay_out();
+  void clear_gradients();
+  // Adds the gradient of the program's weight of that name, "w.adapter_a" or "w.adapter_b".
+  void add_gradient(const std::string& factor, std::span<const float> gradient);
+
+ private:
+  struct Factor {
+    size_t weight = 0;  // of the adapter
+    bool is_b = false;
+    WeightShape shape;
+    std::shared_ptr<std::vector<float>> numbers = {};
+  };
+
+  TrainedFactors(std::shared_ptr<const Adapter> adapter, const WeightSource& weights)
+      : adapter_(std::move(adapter)), weights_(&weights) {}
+
+  std::shared_ptr<const Adapter> adapter_;
+  const WeightSource* weights_;
+  Reservation reserved_;
+  std::vector<StoredFactor> tensors_;
+  std::vector<std::vector<float>> gradients_;
+  std::unordered_map<std::string, Factor> factors_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,248 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/files/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors_writer.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kFactorsFile = "factors.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kStateFile = "state.json";
+
+// Numbers 0 to count - 1, shuffled (Fisher and Yates) by seed and round.
+std::vector<size_t> shuffled(size_t count, uint64_t seed, uint64_t round) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  const PhiloxKey key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  for (size_t i = count; i > 1; --i) {
+    const PhiloxCounter counter = {static_cast<uint32_t>(i), static_cast<uint32_t>(round), 0x7a11, 0};
+    const uint64_t drawn = philox4x32(counter, key)[0];
+    std::swap(order[i - 1], order[static_cast<size_t>(drawn * i >> 32)]);
+  }
+  return order;
+}
+
+uint64_t tokens_of(const TrainSequence& sequence) { return sequence.tokens.size(); }
+
+Result<std::vector<std::vector<float>>> read_tensors(const Checkpoint& file, std::span<const StoredFactor> like,
+                                                     const std::string& prefix) {
+  std::vector<std::vector<float>> numbers;
+  for (const StoredFactor& one : like) {
+    const StoredTensor* stored = file.find(prefix + one.name);
+    if (stored == nullptr || stored->format != Format::f32 || stored->shape != one.shape)
+      return error(ErrorKind::corrupt, file.path(), ": ", printable(prefix + one.name),
+                   " is missing or has another shape: ", "want the checkpoint of this adapter");
+    numbers.emplace_back(one.numbers.size());
+    std::memcpy(numbers.back().data(), stored->bytes.data(), numbers.back().size() * sizeof(float));
+  }
+  return numbers;
+}
+
+}  // namespace
+
+StepSize Trainer::step_size(const std::vector<TrainSequence>& examples, const TrainerOptions& options) {
+  StepSize size{.rows = options.part_tokens};
+  uint64_t shortest = ~uint64_t{0};
+  for (const TrainSequence& one : examples) {
+    size.rows = std::max(size.rows, static_cast<uint32_t>(tokens_of(one)));
+    shortest = std::min(shortest, tokens_of(one));
+  }
+  size.sequences =
+      static_cast<uint32_t>(std::min<uint64_t>(size.rows / std::max<uint64_t>(shortest, 1) + 1, examples.size()));
+  size.targets = size.rows;
+  return size;
+}
+
+void Trainer::divide(std::vector<TrainSequence> examples) {
+  const auto count = static_cast<size_t>(std::floor(options_.held_out * static_cast<double>(examples.size())));
+  const std::vector<size_t> order = shuffled(examples.size(), options_.seed, 0);
+  std::vector<bool> is_held_out(examples.size());
+  for (size_t i = 0; i < count; ++i) is_held_out[order[i]] = true;
+  for (size_t i = 0; i < examples.size(); ++i)
+    (is_held_out[i] ? held_out_ : trained_).push_back(std::move(examples[i]));
+}
+
+Result<std::unique_ptr<Trainer>> Trainer::create(const Model& model, TrainedFactors& factors, Device& device,
+                                                 Budget& budget, std::vector<TrainSequence> examples,
+                                                 const TrainerOptions& options) {
+  std::unique_ptr<Trainer> made(new Trainer(factors, options));
+  made->size_ = step_size(examples, options);
+  made->divide(std::move(examples));
+  if (made->trained_.empty())
+    return error(ErrorKind::invalid, "training: all examples are held out: want some to learn");
+  uint64_t elements = 0;
+  for (const StoredFactor& one : factors.tensors()) elements += one.numbers.size();
+  TRY(made->reserved_, budget.reserve(Domain::host, Purpose::adapters, Optimizer::bytes(options.optimizer, elements)));
+  TRY(made->step_,
+      TrainingStep::create(model, factors, device, budget, {.arithmetic = options.arithmetic, .size = made->size_}));
+  if (!made->held_out_.empty())
+    TRY_ASSIGN(made->evaluation_,
+               TrainingStep::create(model, factors, device, budget,
+                                    {.arithmetic = options.arithmetic, .size = made->size_, .gradients = false}));
+  for (uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    made->steps_ += made->batches_of(epoch).size();
+    if (options.steps != 0 && made->steps_ >= options.steps) break;
+  }
+  if (options.steps != 0) made->steps_ = std::min(made->steps_, options.steps);
+  made->epoch_ = made->batches_of(0);
+  return made;
+}
+
+std::vector<Trainer::Batch> Trainer::batches_of(uint64_t epoch) const {
+  std::vector<Batch> batches;
+  uint64_t tokens = 0;
+  for (const size_t example : shuffled(trained_.size(), options_.seed, epoch + 1)) {
+    const uint64_t more = tokens_of(trained_[example]);
+    if (batches.empty() || tokens + more > options_.batch_tokens) {
+      batches.push_back({.epoch = epoch, .examples = {}});
+      tokens = 0;
+    }
+    batches.back().examples.push_back(example);
+    tokens += more;
+  }
+  return batches;
+}
+
+// Steps are asked for in ascending order, or from the beginning.
+const Trainer::Batch& Trainer::batch(uint64_t step) {
+  if (step < epoch_begin_) {
+    epoch_begin_ = epoch_number_ = 0;
+    epoch_ = batches_of(0);
+  }
+  while (step >= epoch_begin_ + epoch_.size()) {
+    epoch_begin_ += epoch_.size();
+    epoch_ = batches_of(++epoch_number_);
+  }
+  return epoch_[step - epoch_begin_];
+}
+
+// The sum of the losses of all targets.
+Result<double> Trainer::run_parts(TrainingStep& step, const std::vector<const TrainSequence*>& sequences, float share) {
+  double sum = 0;
+  std::vector<BatchPart> part;
+  uint64_t rows = 0;
+  const auto run = [&]() -> Status {
+    TRY(const BatchLoss loss, step.run(part));
+    for (const double one : loss.sums) sum += one;
+    part.clear();
+    rows = 0;
+    return {};
+  };
+  for (const TrainSequence* one : sequences) {
+    const uint64_t more = tokens_of(*one);
+    if (!part.empty() && (rows + more > size_.rows || part.size() == size_.sequences)) TRY_STATUS(run());
+    part.push_back({.sequence = one, .share = share});
+    rows += more;
+  }
+  TRY_STATUS(run());
+  return sum;
+}
+
+Result<StepReport> Trainer::step() {
+  const Batch& now = batch(done_);
+  StepReport report{.step = done_ + 1, .epoch = now.epoch + 1};
+  std::vector<const TrainSequence*> sequences;
+  uint64_t targets = 0;
+  for (const size_t example : now.examples) {
+    sequences.push_back(&trained_[example]);
+    targets += trained_[example].targets();
+    report.tokens += tokens_of(trained_[example]);
+  }
+  factors_->clear_gradients();
+  TRY(const double sum, run_parts(*step_, sequences, 1 / static_cast<float>(targets)));
+  report.loss = sum / static_cast<double>(targets);
+  report.rate = scheduled_rate(options_.rate, done_, options_.warm_up, steps_);
+  report.gradient_norm = clip_gradients(factors_->gradients(), options_.optimizer.clip);
+  if (!std::isfinite(report.gradient_norm))
+    return error(ErrorKind::invalid, "training: the gradient of step ", done_ + 1,
+                 " is not finite: want a lower learning rate or other data");
+  optimizer_.step(factors_->tensors(), factors_->gradients(), report.rate);
+  factors_->lay_out();
+  ++done_;
+  return report;
+}
+
+Result<std::optional<double>> Trainer::evaluate() {
+  if (held_out_.empty()) return std::optional<double>();
+  std::vector<const TrainSequence*> sequences;
+  uint64_t targets = 0;
+  for (const TrainSequence& one : held_out_) {
+    sequences.push_back(&one);
+    targets += one.targets();
+  }
+  TRY(const double sum, run_parts(*evaluation_, sequences, 0));
+  return std::optional(sum / static_cast<double>(targets));
+}
+
+// Of everything that decides what later steps do.
+std::string Trainer::fingerprint() const {
+  const OptimizerOptions& o = options_.optimizer;
+  Sha256 sha;
+  sha.add(cat(o.adam, " ", format_number(o.beta1), " ", format_number(o.beta2), " ", format_number(o.eps), " ",
+              format_number(o.weight_decay), " ", format_number(o.clip), " ", format_number(options_.rate), " ",
+              options_.warm_up, " ", steps_, " ", options_.batch_tokens, " ", size_.rows, " ",
+              format_number(options_.held_out), " ", options_.seed));
+  for (const std::vector<TrainSequence>* some : {&trained_, &held_out_})
+    for (const TrainSequence& one : *some) {
+      sha.add(std::as_bytes(std::span(one.tokens)));
+      sha.add(std::as_bytes(std::span(one.is_target)));
+    }
+  return sha.finish_hex();
+}
+
+Status Trainer::save(const std::string& folder) const {
+  TRY_STATUS(make_folders(folder));
+  std::vector<SavedTensor> factors, optimizer;
+  const std::span<const StoredFactor> tensors = std::as_const(*factors_).tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    factors.push_back({tensors[i].name, tensors[i].shape, tensors[i].numbers});
+    if (optimizer_.means().empty()) continue;
+    optimizer.push_back({"mean " + tensors[i].name, tensors[i].shape, optimizer_.means()[i]});
+    optimizer.push_back({"square " + tensors[i].name, tensors[i].shape, optimizer_.squares()[i]});
+  }
+  TRY_STATUS(write_safetensors(join_path(folder, kFactorsFile), factors));
+  TRY_STATUS(write_safetensors(join_path(folder, kOptimizerFile), optimizer));
+  const Json state = Json::Object{{"steps", static_cast<int64_t>(done_)}, {"fingerprint", fingerprint()}};
+  return write_file(join_path(folder, kStateFile), write_json(state) + "\n");
+}
+
+Status Trainer::load(const std::string& folder) {
+  const std::string path = join_path(folder, kStateFile);
+  TRY(const std::string text, read_file(path, kMaxDocumentBytes));
+  TRY(const Json state, parse_json(text, path));
+  const Json *steps = state.find("steps"), *fingerprint = state.find("fingerprint");
+  if (steps == nullptr || !steps->is_integer() || fingerprint == nullptr || !fingerprint->is_string())
+    return error(ErrorKind::corrupt, path, ": has no steps or fingerprint: want a checkpoint of training");
+  if (fingerprint->as_string() != this->fingerprint())
+    return error(ErrorKind::invalid, folder,
+                 ": is a checkpoint of other examples or options: want those it was made with, or another --out");
+  const std::span<StoredFactor> tensors = factors_->tensors();
+  TRY(const Checkpoint factors, open_safetensors(join_path(folder, kFactorsFile)));
+  TRY(std::vector<std::vector<float>> numbers, read_tensors(factors, tensors, ""));
+  std::vector<std::vector<float>> means, squares;
+  if (options_.optimizer.adam) {
+    TRY(const Checkpoint optimizer, open_safetensors(join_path(folder, kOptimizerFile)));
+    TRY_ASSIGN(means, read_tensors(optimizer, tensors, "mean "));
+    TRY_ASSIGN(squares, read_tensors(optimizer, tensors, "square "));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].numbers = std::move(numbers[i]);
+  done_ = static_cast<uint64_t>(std::clamp<int64_t>(steps->as_integer(), 0, static_cast<int64_t>(steps_)));
+  optimizer_.restore(done_, std::move(means), std::move(squares));
+  factors_->lay_out();
+  return {};
+}
+
+}  // namespace sluice

@@ -1,0 +1,166 @@
+#include "train/training_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/threads.h"
+#include "engine/plan/layout.h"
+#include "graph/op_check.h"
+
+namespace sluice {
+namespace {
+
+Result<uint32_t> input_index(const Program& program, const char* name) {
+  for (uint32_t i = 0; i < program.inputs.size(); ++i)
+    if (program.inputs[i].name == name) return i;
+  return error(ErrorKind::unsupported, "training: the program has no input ", name, ": want one");
+}
+
+uint64_t value_elements(const Program& program, ValueId value) {
+  const ValueType& type = program.values[value].type;
+  return uint64_t{type.extent.ratio} * type.columns();
+}
+
+}  // namespace
+
+uint32_t TrainSequence::targets() const {
+  return static_cast<uint32_t>(std::count(is_target.begin() + 1, is_target.end(), uint8_t{1}));
+}
+
+// Records the program and asks for its plan, without weights.
+Status TrainingStep::prepare(const Model& model, const Device& device) {
+  TRY(const Program text, model.record_text({.media = false}));
+  TRY(training_, record_training(text, options_.gradients ? factors_->trained() : std::vector<TrainedWeight>()));
+  const Program& program = training_.program;
+  if (program.inputs.size() != 4)
+    return error(ErrorKind::unsupported, "training: the program has ", program.inputs.size(),
+                 " inputs: want tokens, wanted, target and share");
+  TRY(tokens_, input_index(program, "tokens"));
+  TRY(wanted_, input_index(program, "wanted"));
+  TRY(target_, input_index(program, "target"));
+  TRY(share_, input_index(program, "share"));
+  maxima_ = {.counts = text_counts(options_.size.rows, options_.size.targets),
+             .sequences = options_.size.sequences,
+             .pages_per_sequence = std::vector<uint32_t>(program.groups.size(), kSlotEntries)};
+  request_ = {.program = &program,
+              .arithmetic = options_.arithmetic,
+              .maxima = maxima_,
+              .pages = std::vector<uint32_t>(program.groups.size(), options_.size.sequences)};
+  TRY(request_.weights, placed_shapes(program, *factors_));
+  if (device.info().memory != Domain::host)
+    return error(ErrorKind::unsupported, "training: the ", device.info().name,
+                 " device keeps weights in memory of its own: want the cpu or reference device");
+  return {};
+}
+
+Result<std::vector<MemoryLine>> TrainingStep::memory(const Model& model, TrainedFactors& factors, const Device& device,
+                                                     const Options& options) {
+  TrainingStep step(factors, options);
+  TRY_STATUS(step.prepare(model, device));
+  TRY(const std::unique_ptr<Plan> plan, device.plan(step.request_));
+  std::vector<MemoryLine> lines = plan->memory();
+  lines.push_back({Domain::host, Purpose::staging, StepBuffer::bytes(step.training_.program, step.maxima_)});
+  return lines;
+}
+
+Status TrainingStep::place(const Model& model, Device& device, Budget& budget) {
+  TRY_STATUS(prepare(model, device));
+  const Program& program = training_.program;
+  TRY(std::unique_ptr<Plan> plan, device.plan(request_));
+  TRY_STATUS(budget.has_room(plan->memory()));
+  uint64_t bytes = StepBuffer::bytes(program, maxima_);
+  for (const FactorGradient& one : training_.gradients) {
+    read_.emplace_back(value_elements(program, one.value));
+    bytes += read_.back().size() * sizeof(float);
+  }
+  TRY(reserved_, budget.reserve(Domain::host, Purpose::staging, bytes));
+  TRY(held_, HeldWeights::take(program, *factors_, /*streams=*/false, budget));
+  const WeightSource& weights = held_ == nullptr ? static_cast<const WeightSource&>(*factors_) : *held_;
+  TRY(runner_, device.place(std::move(plan), weights, budget));
+  step_ = std::make_unique<StepBuffer>(program, maxima_);
+  return {};
+}
+
+Result<std::unique_ptr<TrainingStep>> TrainingStep::create(const Model& model, TrainedFactors& factors, Device& device,
+                                                           Budget& budget, const Options& options) {
+  std::unique_ptr<TrainingStep> step(new TrainingStep(factors, options));
+  TRY_STATUS(step->place(model, device, budget));
+  return step;
+}
+
+uint32_t TrainingStep::wanted_of(std::span<const BatchPart> batch) {
+  return std::accumulate(batch.begin(), batch.end(), 0u,
+                         [](uint32_t sum, const BatchPart& part) { return sum + part.sequence->targets(); });
+}
+
+// Row i of a sequence is wanted if token i + 1 is a target.
+void TrainingStep::fill(std::span<const BatchPart> batch) {
+  uint32_t rows = 0;
+  for (const BatchPart& part : batch) rows += static_cast<uint32_t>(part.sequence->tokens.size());
+  const auto sequences = static_cast<uint32_t>(batch.size());
+  step_->reset(TokenClass::prompt, text_counts(rows, wanted_of(batch)), sequences, 0);
+  uint32_t row = 0, wanted = 0;
+  for (uint32_t s = 0; s < sequences; ++s) {
+    const TrainSequence& sequence = *batch[s].sequence;
+    for (uint32_t i = 0; i < sequence.tokens.size(); ++i, ++row) {
+      step_->positions()[row] = static_cast<int32_t>(i);
+      step_->row_sequences()[row] = static_cast<int32_t>(s);
+      step_->input_i32(tokens_)[row] = sequence.tokens[i];
+      if (i + 1 == sequence.tokens.size() || sequence.is_target[i + 1] == 0) continue;
+      step_->input_i32(wanted_)[wanted] = static_cast<int32_t>(row);
+      step_->input_i32(target_)[wanted] = sequence.tokens[i + 1];
+      step_->input_f32(share_)[wanted++] = batch[s].share;
+    }
+    for (uint32_t group = 0; group < training_.program.groups.size(); ++group) {
+      step_->pages(group, s)[kSlotRead] = -1;
+      step_->pages(group, s)[kSlotWritten] = static_cast<int32_t>(s);
+    }
+  }
+  step_->fill_ropes();
+}
+
+Result<Completion> TrainingStep::wait(Ticket ticket) {
+  for (;;) {
+    std::optional<Completion> completion = runner_->poll();
+    if (completion && completion->ticket == ticket) {
+      TRY_STATUS(completion->status);
+      return *std::move(completion);
+    }
+    if (!completion) wait_a_moment();
+  }
+}
+
+// The step is played again to find the op.
+Error TrainingStep::not_finite() {
+  const Result<Completion> found = wait(runner_->start(*step_, {}, {.find_non_finite = true}));
+  if (!found) return found.error();
+  if (!found->non_finite) return Error{ErrorKind::invalid, "training: the loss is not finite"};
+  const NonFinite& op = *found->non_finite;
+  return error(ErrorKind::invalid, "training: the loss is not finite: the first such number is a result of ", op.what,
+               op.layer < 0 ? std::string() : cat(" in layer ", op.layer),
+               ": want a lower learning rate or other data");
+}
+
+Result<BatchLoss> TrainingStep::run(std::span<const BatchPart> batch) {
+  fill(batch);
+  losses_.resize(step_->wanted());
+  std::vector<ReadRequest> reads{{training_.loss, std::as_writable_bytes(std::span(losses_))}};
+  for (size_t i = 0; i < read_.size(); ++i)
+    reads.push_back({training_.gradients[i].value, std::as_writable_bytes(std::span(read_[i]))});
+  TRY([[maybe_unused]] const Completion done, wait(runner_->start(*step_, reads)));
+  const auto finite = [](float number) { return std::isfinite(number); };
+  if (!std::ranges::all_of(losses_, finite)) return not_finite();
+  for (size_t i = 0; i < read_.size(); ++i) factors_->add_gradient(training_.gradients[i].factor, read_[i]);
+  BatchLoss result;
+  auto at = losses_.begin();
+  for (const BatchPart& part : batch) {
+    const auto end = at + part.sequence->targets();
+    result.sums.push_back(std::accumulate(at, end, 0.0));
+    at = end;
+  }
+  return result;
+}
+
+}  // namespace sluice

@@ -1,0 +1,87 @@
+// Plays a training program on a device: a batch of whole sequences goes in, their losses come out, and gradients are
+// added to the factors. Sums over a batch run in the order of its sequences; the number of threads changes no bit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/budget.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "engine/experts/held_weights.h"
+#include "graph/step.h"
+#include "model/model.h"
+#include "train/factors.h"
+#include "train/training_program.h"
+
+namespace sluice {
+
+struct TrainSequence {
+  std::vector<int32_t> tokens;
+  std::vector<uint8_t>
+      is_target;  // by token: whether its being foretold is learnt; that of the first token is not used
+  uint32_t targets() const;
+};
+
+// A sequence of a batch, and by what each of its losses is multiplied in the sum that is differentiated.
+struct BatchPart {
+  const TrainSequence* sequence = nullptr;
+  float share = 1;
+};
+
+struct StepSize {
+  uint32_t rows = 0;       // tokens of all sequences of a batch, at most
+  uint32_t targets = 0;    // likewise
+  uint32_t sequences = 0;  // likewise
+};
+
+// What a batch gave.
+struct BatchLoss {
+  std::vector<double> sums;  // by sequence: of the losses of its targets
+};
+
+class TrainingStep {
+ public:
+  // `factors`: null for an evaluation of the model as it is. With `gradients` a run adds to the factors' gradients.
+  struct Options {
+    Arithmetic arithmetic = Arithmetic::fast;
+    StepSize size{};
+    bool gradients = true;
+  };
+  static Result<std::unique_ptr<TrainingStep>> create(const Model& model, TrainedFactors& factors, Device& device,
+                                                      Budget& budget, const Options& options);
+  // The lines of the budget that create() takes, from shapes alone.
+  static Result<std::vector<MemoryLine>> memory(const Model& model, TrainedFactors& factors, const Device& device,
+                                                const Options& options);
+
+  // The batch fits Options::size, and each sequence has a target. Fails with one sentence when a loss is not finite.
+  Result<BatchLoss> run(std::span<const BatchPart> batch);
+
+  const Program& program() const { return training_.program; }
+
+ private:
+  TrainingStep(TrainedFactors& factors, const Options& options) : factors_(&factors), options_(options) {}
+  Status prepare(const Model& model, const Device& device);
+  Status place(const Model& model, Device& device, Budget& budget);
+  void fill(std::span<const BatchPart> batch);
+  Result<Completion> wait(Ticket ticket);
+  Error not_finite();
+  static uint32_t wanted_of(std::span<const BatchPart> batch);
+
+  TrainedFactors* factors_;
+  const Options options_;
+  TrainingProgram training_;
+  StepMaxima maxima_;
+  PlanRequest request_;
+  uint32_t tokens_ = 0, wanted_ = 0, target_ = 0, share_ = 0;  // inputs
+  std::unique_ptr<StepBuffer> step_;
+  std::unique_ptr<HeldWeights> held_;
+  Reservation reserved_;
+  std::vector<float> losses_;
+  std::vector<std::vector<float>> read_;  // by gradient
+  std::unique_ptr<Runner> runner_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,128 @@
+// Training from step to step: checkpoints, and what a loss that is not finite says. A second.
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <limits>
+
+#include "base/files/file.h"
+#include "base/threads.h"
+#include "device/cpu/cpu.h"
+#include "model/adapters/new_adapter.h"
+#include "tests/unwrap.h"
+
+namespace sluice {
+namespace {
+
+class TrainerTest : public testing::Test {
+ protected:
+  TrainerTest()
+      : folder_(cat(testing::TempDir(), "sluice_trainer_", ::getpid())),
+        model_(unwrap(resolve(
+            std::make_shared<const Checkpoint>(unwrap(open_checkpoint(cat(SLUICE_TEST_DATA, "/gemma4_moe"))))))),
+        device_(make_cpu_device({.pool = &pool_})) {
+    NewAdapter made = unwrap(new_adapter(model_, {.rank = 2}));
+    unwrap(write_adapter(path("start"), made.config, made.tensors));
+  }
+  ~TrainerTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const char* name) const { return join_path(folder_, name); }
+
+  static std::vector<TrainSequence> examples() {
+    std::vector<TrainSequence> all;
+    for (int32_t i = 0; i < 7; ++i) {
+      TrainSequence one;
+      for (int32_t t = 0; t < 5 + i; ++t) {
+        one.tokens.push_back(20 + (i * 31 + t * 7) % 200);
+        one.is_target.push_back(t >= 2 ? 1 : 0);
+      }
+      all.push_back(std::move(one));
+    }
+    return all;
+  }
+
+  // A trainer of its own, with the factors that it trains.
+  struct Run {
+    std::unique_ptr<TrainedFactors> factors;
+    std::unique_ptr<Trainer> trainer;
+
+    std::vector<std::vector<float>> numbers() const {
+      std::vector<std::vector<float>> all;
+      for (const StoredFactor& one : factors->tensors()) all.push_back(one.numbers);
+      return all;
+    }
+  };
+  Run begin(TrainerOptions options) {
+    Run run;
+    run.factors =
+        unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
+    run.trainer = unwrap(Trainer::create(model_, *run.factors, *device_, budget_, examples(), options));
+    return run;
+  }
+  static TrainerOptions options() {
+    TrainerOptions options;
+    options.rate = 5e-3;
+    options.epochs = 4;
+    options.batch_tokens = 20;
+    options.part_tokens = 12;
+    options.held_out = 0.2;
+    return options;
+  }
+
+  const std::string folder_;
+  ThreadPool pool_{2};
+  const Model model_;
+  Budget budget_;
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(TrainerTest, TheLossFallsAndHeldOutExamplesStayApart) {
+  Run run = begin(options());
+  EXPECT_EQ(run.trainer->trained_examples(), 6u);
+  EXPECT_EQ(run.trainer->held_out_examples(), 1u);
+  const double first = unwrap(run.trainer->step()).loss;
+  double last = first;
+  while (run.trainer->steps_done() < run.trainer->steps()) last = unwrap(run.trainer->step()).loss;
+  EXPECT_LT(last, first);
+  EXPECT_TRUE(unwrap(run.trainer->evaluate()).has_value());
+}
+
+TEST_F(TrainerTest, AnInterruptedTrainingGoesOnToTheSameBits) {
+  Run whole = begin(options());
+  while (whole.trainer->steps_done() < whole.trainer->steps()) unwrap(whole.trainer->step());
+  Run first = begin(options());
+  for (int i = 0; i < 5; ++i) unwrap(first.trainer->step());
+  unwrap(first.trainer->save(path("checkpoint")));
+  Run second = begin(options());
+  unwrap(second.trainer->load(path("checkpoint")));
+  EXPECT_EQ(second.trainer->steps_done(), 5u);
+  while (second.trainer->steps_done() < second.trainer->steps()) unwrap(second.trainer->step());
+  EXPECT_EQ(second.numbers(), whole.numbers());
+}
+
+TEST_F(TrainerTest, ACheckpointOfOtherOptionsIsRefused) {
+  Run run = begin(options());
+  unwrap(run.trainer->step());
+  unwrap(run.trainer->save(path("checkpoint")));
+  TrainerOptions other = options();
+  other.rate = 1e-3;
+  EXPECT_EQ(begin(other).trainer->load(path("checkpoint")).error().text,
+            path("checkpoint") +
+                ": is a checkpoint of other examples or options: want those it was made with, or another --out");
+}
+
+TEST_F(TrainerTest, ALossThatIsNotFiniteNamesTheOp) {
+  Run run = begin(options());
+  run.factors->tensors()[1].numbers[0] = std::numeric_limits<float>::infinity();
+  run.factors->lay_out();
+  const Result<StepReport> report = run.trainer->step();
+  ASSERT_FALSE(report);
+  EXPECT_NE(report.error().text.find("training: the loss is not finite: the first such number is a result of"),
+            std::string::npos)
+      << report.error().text;
+}
+
+}  // namespace
+}  // namespace sluice
