@@ -128,6 +128,12 @@ Result<GoldenCase> read_case(const Json& object, const std::string& where) {
   TRY(read.name, Members(object, where).text("name"));
   const Members members(object, cat(where, ": case ", printable(read.name)));
   TRY(read.kind, members.text("kind"));
+  if (read.kind == kTrainingKind) {
+    read.training = object;
+    TRY_STATUS(read_files(object, members, read));
+    TRY_STATUS(read_tensor_names(object, members, read));
+    return read;
+  }
   // Cases of other kinds are only listed; their members may have other shapes.
   if (!reason_not_run(read.kind)) {
     TRY_STATUS(read_numbers(object, members, read));
@@ -177,27 +183,22 @@ Result<GoldenTensor> Golden::tensor(const GoldenCase& golden_case, const std::st
     }
     switch (stored->format) {
       case Format::f32: return GoldenTensor{stored->shape, copy_elements<float>(*stored), {}};
+      case Format::f64: {
+        const std::vector<double> exact = copy_elements<double>(*stored);
+        return GoldenTensor{stored->shape, std::vector<float>(exact.begin(), exact.end()), {}};
+      }
       case Format::i32: return GoldenTensor{stored->shape, {}, copy_elements<int32_t>(*stored)};
       default:
         return error(ErrorKind::unsupported, tensors_.path(), ": ", printable(key), " is ", format_name(stored->format),
-                     ": want f32 or i32");
+                     ": want f32, f64 or i32");
     }
   }
   return error(ErrorKind::not_found, "case ", golden_case.name, ": no tensor ", name);
 }
 
 std::optional<std::string> reason_not_run(std::string_view kind) {
-  struct Missing {
-    std::string_view kind;
-    const char* why;
-  };
-  static constexpr Missing kMissing[] = {
-      {"train", "training is not supported yet"},
-  };
-  for (const char* known : {"text", "chat", "image", "audio", "mixed", "video", "lora"})
+  for (const char* known : {"text", "chat", "image", "audio", "mixed", "video", "lora", "train"})
     if (kind == known) return std::nullopt;
-  for (const Missing& missing : kMissing)
-    if (kind == missing.kind) return missing.why;
   return cat("cases of kind ", printable(kind), " are not known");
 }
 

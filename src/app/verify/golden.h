@@ -21,6 +21,7 @@ namespace sluice {
 
 // The kind of cases with adapters.
 inline constexpr std::string_view kAdapterKind = "lora";
+inline constexpr std::string_view kTrainingKind = "train";
 
 struct GoldenCase {
   std::string name;
@@ -31,6 +32,7 @@ struct GoldenCase {
   std::vector<float> greedy_margin;  // best logit minus second best, of each greedy token
   std::optional<double> perplexity;
   double float64_difference = 0;
+  Json training;  // of training cases: the whole case (training_golden.h), which has none of the numbers above
   Json messages;  // of chat cases
   Json template_kwargs;
   std::string text;
@@ -40,7 +42,7 @@ struct GoldenCase {
 
 struct GoldenTensor {
   std::vector<int64_t> shape;
-  std::vector<float> floats;      // of F32
+  std::vector<float> floats;      // of F32, and of F64 rounded
   std::vector<int32_t> integers;  // of I32
 };
 

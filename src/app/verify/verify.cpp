@@ -51,7 +51,7 @@ Result<CaseAdapters> open_case_adapters(const Model& model, const Golden& golden
   CaseAdapters by_case;
   std::map<std::string, std::shared_ptr<const Adapter>> opened;
   for (const GoldenCase* one : cases) {
-    if (one->kind != kAdapterKind) continue;
+    if (one->kind != kAdapterKind) continue;  // a training case opens its own
     for (const std::string& file : one->files) {
       std::shared_ptr<const Adapter>& adapter = opened[file];
       if (adapter == nullptr) TRY_ASSIGN(adapter, Adapter::open(model, join_path(golden.folder(), file)));
@@ -110,6 +110,7 @@ class Verifier {
   std::string numerics_id() const { return engine_->numerics_id(); }
 
   Result<CaseReport> run(const GoldenCase& golden_case) {
+    if (golden_case.kind == kTrainingKind) return run_training(golden_case);
     const uint32_t vocabulary = model_.facts().vocabulary;
     TRY(const CaseMedia media, open_case_media(model_, golden_, golden_case, pictures_));
     TRY(const CaseRun ours, run_case(*engine_, golden_case, media, adapters_of(golden_case), vocabulary));
@@ -124,6 +125,16 @@ class Verifier {
   }
 
  private:
+  // In fast arithmetic the numbers are only reported.
+  Result<CaseReport> run_training(const GoldenCase& golden_case) {
+    CaseReport report;
+    report.name = golden_case.name;
+    report.kind = golden_case.kind;
+    TRY(report.training, train_case(model_, golden_, golden_case, *machine_.device, machine_.budget, arithmetic_));
+    if (arithmetic_ == Arithmetic::exact && bars_.judge == Judge::golden) report.misses = missed_bars(*report.training);
+    return report;
+  }
+
   AdapterSum adapters_of(const GoldenCase& golden_case) const {
     const auto found = adapters_.find(golden_case.name);
     return found == adapters_.end() ? AdapterSum() : found->second;
@@ -218,9 +229,12 @@ Result<std::unique_ptr<Subject>> open_subject(const Arguments& arguments) {
   return subject;
 }
 
-Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const GoldenCase& golden_case) {
-  if (std::optional<std::string> reason = why_not_run(subject.model, golden_case))
-    return not_run_report(golden_case, *std::move(reason));
+Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const Device& device,
+                               const GoldenCase& golden_case) {
+  std::optional<std::string> reason = why_not_run(subject.model, golden_case);
+  if (golden_case.kind == kTrainingKind && device.info().memory != Domain::host)
+    reason = cat("the ", device.info().name, " device does not train");
+  if (reason) return not_run_report(golden_case, *std::move(reason));
   TRY(CaseReport report, verifier.run(golden_case));
   if (subject.text) check_chat(*subject.text, golden_case, report);
   return report;
@@ -238,7 +252,7 @@ Result<VerifyRun> verify(const Subject& subject, Machine& machine, const Argumen
   ProgressLine progress(console, cat("verifying in ", arithmetic_name(arithmetic), " arithmetic"), "cases");
   for (const GoldenCase* one : subject.selection.all) {
     progress.update(run.cases.size(), subject.selection.all.size());
-    TRY(CaseReport report, verify_case(subject, verifier, *one));
+    TRY(CaseReport report, verify_case(subject, verifier, *machine.device, *one));
     run.cases.push_back(std::move(report));
   }
   sum_up(run);
@@ -284,7 +298,9 @@ CommandSpec verify_command() {
           "perplexity and, in a second run that keeps them, named intermediates. Chat cases are also rendered with "
           "the model's template and tokenised: text and ids must be the golden's. A quantised file is compared "
           "with the reference device in exact arithmetic on the same file, other files with the golden itself. "
-          "Cases that need training or a tower that the model lacks are not run and never count as held. The "
+          "Training cases are trained by the golden's steps: gradients, losses and final factors are held to it in "
+          "exact arithmetic. "
+          "Cases that need a tower that the model lacks are not run and never count as held. The "
           "exit status is 1 when a bar is missed.",
       .positionals = {model_positional(/*required=*/true)},
       .options = join_options({

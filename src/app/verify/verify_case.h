@@ -11,6 +11,7 @@
 #include "app/verify/verify_bars.h"
 #include "app/verify/verify_media.h"
 #include "app/verify/verify_trace.h"
+#include "app/verify/verify_training.h"
 #include "base/result.h"
 #include "engine/engine.h"
 
@@ -49,7 +50,8 @@ struct CaseReport {
   size_t greedy_tokens = 0;  // the judge's; 0: the golden has none
   std::optional<double> perplexity, judge_perplexity;
   std::optional<TraceErrors> trace;
-  std::vector<std::string> misses;  // each "what: found X: want Y"; empty: every bar holds
+  std::optional<TrainErrors> training;  // of a training case, which has none of the numbers above
+  std::vector<std::string> misses;      // each "what: found X: want Y"; empty: every bar holds
 };
 
 // Fills and judges everything but `trace` and the results of chat cases.

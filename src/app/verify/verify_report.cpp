@@ -50,8 +50,19 @@ std::string trace_cell(const CaseReport& report) {
   return cat(first.name, ' ', scientific(first.error));
 }
 
+// It has a sentence in place of the columns of logits.
+std::string training_line(const CaseReport& report) {
+  const TrainErrors& errors = *report.training;
+  const auto shown = [](const std::optional<double>& error) { return error ? scientific(*error) : std::string("-"); };
+  return table_line(
+      {report.name, report.misses.empty() ? "holds" : "MISSED",
+       cat("gradients ", shown(errors.gradient), ", losses of ", errors.steps, " steps ", scientific(errors.loss),
+           ", factors ", shown(errors.final), ", accumulated ", shown(errors.accumulated))});
+}
+
 std::string case_line(const CaseReport& report) {
   if (!report.not_run.empty()) return table_line({report.name, "not run", report.not_run});
+  if (report.training) return training_line(report);
   const LogitErrors& judged = report.judge ? *report.judge : report.golden;
   return table_line({report.name, report.misses.empty() ? "holds" : "MISSED", scientific(judged.largest),
                      scientific(judged.relative), scientific(report.golden.kl), percent(report.golden.top_equal),
@@ -131,6 +142,15 @@ Json trace_json(const std::optional<TraceErrors>& trace) {
                       {"other_experts", static_cast<int64_t>(trace->tokens_with_other_experts)}};
 }
 
+Json training_json(const std::optional<TrainErrors>& errors) {
+  if (!errors) return {};
+  return Json::Object{{"gradient", optional_number(errors->gradient)},
+                      {"loss", finite(errors->loss)},
+                      {"final", optional_number(errors->final)},
+                      {"accumulated", optional_number(errors->accumulated)},
+                      {"steps", static_cast<int64_t>(errors->steps)}};
+}
+
 Json case_json(const CaseReport& report) {
   if (!report.not_run.empty()) {
     return Json::Object{
@@ -147,7 +167,8 @@ Json case_json(const CaseReport& report) {
                       {"greedy", greedy_json(report)},
                       {"perplexity", optional_number(report.perplexity)},
                       {"judge_perplexity", optional_number(report.judge_perplexity)},
-                      {"intermediates", trace_json(report.trace)}};
+                      {"intermediates", trace_json(report.trace)},
+                      {"training", training_json(report.training)}};
 }
 
 Json run_json(const VerifyRun& run) {
@@ -177,7 +198,7 @@ void sum_up(VerifyRun& run) {
   double sum = 0;
   std::vector<double> relative;
   for (const CaseReport& report : run.cases) {
-    if (report.not_run.empty()) {
+    if (report.not_run.empty() && !report.training) {
       // The bar is what a quantisation costs the model itself.
       if (report.kind != kAdapterKind) {
         sum += report.golden.kl;
@@ -290,6 +311,14 @@ std::vector<JsonField> report_fields() {
       {"runs[].cases[].intermediates.different[].error", "number or null", "norm of the difference over the norm"},
       {"runs[].cases[].intermediates.not_compared[]", "string", "one that the compiled program does not have"},
       {"runs[].cases[].intermediates.other_experts", "integer", "tokens with other experts, summed over layers"},
+      {"runs[].cases[].training", "object or null", "of a training case; the numbers above are then 0 or null"},
+      {"runs[].cases[].training.gradient", "number or null",
+       "largest over the factors: norm of the difference of the first step's gradient over the norm of the golden's"},
+      {"runs[].cases[].training.loss", "number or null", "largest over the steps: difference of the loss, as a share"},
+      {"runs[].cases[].training.final", "number or null", "largest over the factors after the last step, as gradient"},
+      {"runs[].cases[].training.accumulated", "number or null",
+       "largest over the steps: difference of the loss when a batch comes a sequence at a time, as a share"},
+      {"runs[].cases[].training.steps", "integer", "steps of all runs"},
       {"held", "integer", "cases that hold, over all runs"},
       {"missed", "integer", "cases that missed a bar; a missed mean counts as one"},
       {"not_run", "integer", "cases that could not be run"},

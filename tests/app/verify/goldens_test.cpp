@@ -207,9 +207,9 @@ std::vector<FullCase> full_cases() {
   all.push_back({"gemma4_towers", "gemma4_towers/golden", {12, 0}, true});
   all.push_back({"gemma4", "gemma4/golden_audio", {4, 0}, true});
   all.push_back({"qwen3_5", "qwen3_5/golden_media", {6, 0}, true});
-  // Adapters alone, together, and of other requests of the same engine. Training cases are not run.
+  // Adapters alone, together, of other requests of the same engine, and trained.
   for (const char* model : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"})
-    all.push_back({model, cat(model, "/golden_lora"), {12, 2}, true});
+    all.push_back({model, cat(model, "/golden_lora"), {14, 0}, true});
   return all;
 }
 
