@@ -12,6 +12,7 @@ CommandSpec run_command();
 CommandSpec verify_command();
 CommandSpec inspect_command();
 CommandSpec convert_command();
+CommandSpec train_command();
 CommandSpec bench_command();
 CommandSpec plan_command();
 CommandSpec list_command();

@@ -1,0 +1,65 @@
+#include "app/train/metrics.h"
+
+#include <cmath>
+#include <fstream>
+
+#include "base/files/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+namespace sluice {
+
+Result<std::unique_ptr<Metrics>> Metrics::open(const std::string& folder, uint64_t steps_done) {
+  TRY_STATUS(make_folders(folder));
+  std::unique_ptr<Metrics> metrics(new Metrics(join_path(folder, "metrics.jsonl")));
+  if (path_kind(metrics->path_) != PathKind::file) return metrics;
+  TRY(const std::string text, read_file(metrics->path_, kMaxDocumentBytes));
+  std::string kept;
+  for (const std::string& line : split(text, '\n')) {
+    const Result<Json> json = parse_json(line, metrics->path_);
+    const Json* step = json ? json->find("step") : nullptr;
+    if (step != nullptr && step->is_integer() && step->as_integer() <= static_cast<int64_t>(steps_done))
+      kept += line + "\n";
+  }
+  TRY_STATUS(write_file(metrics->path_, kept));
+  return metrics;
+}
+
+Status Metrics::add(const Json& line) {
+  std::ofstream file(path_, std::ios::app);
+  file << write_json(line) << '\n';
+  file.close();
+  if (file.fail()) return error(ErrorKind::io, path_, ": cannot write: want room on the disk");
+  return {};
+}
+
+Status Metrics::step(const StepReport& report) {
+  tokens_ += report.tokens;
+  ++steps_;
+  return add(Json::Object{{"step", static_cast<int64_t>(report.step)},
+                          {"epoch", static_cast<int64_t>(report.epoch)},
+                          {"loss", report.loss},
+                          {"rate", report.rate},
+                          {"gradient_norm", report.gradient_norm},
+                          {"tokens", static_cast<int64_t>(report.tokens)}});
+}
+
+Status Metrics::held_out(uint64_t step, double loss) {
+  return add(Json::Object{{"step", static_cast<int64_t>(step)}, {"held_out_loss", loss}});
+}
+
+double Metrics::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+}
+
+double Metrics::tokens_per_second() const { return static_cast<double>(tokens_) / std::max(seconds(), 1e-6); }
+
+std::string Metrics::time_left(uint64_t steps) const {
+  const double left = steps_ == 0 ? 0 : seconds() / static_cast<double>(steps_) * static_cast<double>(steps);
+  if (left < 90) return cat(static_cast<int64_t>(std::ceil(left)), " s left");
+  if (left < 5400) return cat(static_cast<int64_t>(std::ceil(left / 60)), " min left");
+  return cat(static_cast<int64_t>(std::ceil(left / 3600)), " h left");
+}
+
+}  // namespace sluice

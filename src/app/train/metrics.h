@@ -1,0 +1,35 @@
+// What training reports while it runs: metrics.jsonl, a line a step, and its speed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "train/trainer.h"
+
+namespace sluice {
+
+class Metrics {
+ public:
+  // Lines of steps behind `steps_done` are left out of a file that is there already.
+  static Result<std::unique_ptr<Metrics>> open(const std::string& folder, uint64_t steps_done);
+
+  Status step(const StepReport& report);
+  Status held_out(uint64_t step, double loss);
+
+  double tokens_per_second() const;
+  std::string time_left(uint64_t steps) const;  // "3 min left"
+
+ private:
+  explicit Metrics(std::string path) : path_(std::move(path)), began_(std::chrono::steady_clock::now()) {}
+  Status add(const Json& line);
+  double seconds() const;
+
+  const std::string path_;
+  const std::chrono::steady_clock::time_point began_;
+  uint64_t tokens_ = 0, steps_ = 0;
+};
+
+}  // namespace sluice

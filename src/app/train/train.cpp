@@ -1,0 +1,440 @@
+// sluice train: teaches a model an adapter from examples.
+//
+// OUT is a folder of PEFT when training has ended. Before that it has `checkpoints/step-N`, of which the last two stay;
+// the same command line goes on from the last one.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "app/cli/console.h"
+#include "app/cli/interrupt.h"
+#include "app/commands.h"
+#include "app/open/open.h"
+#include "app/train/metrics.h"
+#include "base/files/file.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "chat/training_data.h"
+#include "model/adapters/new_adapter.h"
+#include "train/trainer.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kKeptCheckpoints = 2;
+constexpr size_t kShownFaults = 5;
+
+AdapterParts parts_of(const std::string& targets) {
+  AdapterParts parts;
+  for (const std::string& one : split(targets, ',')) {
+    parts.attention |= one == "attention" || one == "all";
+    parts.mlp |= one == "mlp" || one == "all";
+    parts.experts |= one == "experts" || one == "all";
+    parts.delta_net |= one == "delta-net" || one == "all";
+  }
+  return parts;
+}
+
+Status check_targets(const std::string& targets) {
+  for (const std::string& one : split(targets, ','))
+    if (one != "attention" && one != "mlp" && one != "experts" && one != "delta-net" && one != "all")
+      return error(ErrorKind::invalid, "--targets: found ", printable(one),
+                   ": want attention, mlp, experts, delta-net or all, with commas between");
+  return {};
+}
+
+TrainerOptions trainer_options(const Arguments& arguments) {
+  TrainerOptions options;
+  options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
+  options.optimizer.beta1 = arguments.number("--beta1");
+  options.optimizer.beta2 = arguments.number("--beta2");
+  options.optimizer.weight_decay = arguments.number("--weight-decay");
+  options.optimizer.clip = arguments.number("--clip");
+  options.rate = arguments.number("--rate");
+  options.warm_up = static_cast<uint64_t>(arguments.integer("--warm-up"));
+  options.epochs = static_cast<uint64_t>(arguments.integer("--epochs"));
+  if (arguments.given("--steps")) {
+    options.steps = static_cast<uint64_t>(arguments.integer("--steps"));
+    if (!arguments.given("--epochs")) options.epochs = options.steps;  // an epoch has a step at least
+  }
+  options.batch_tokens = static_cast<uint32_t>(arguments.integer("--batch-tokens"));
+  options.part_tokens = std::min(static_cast<uint32_t>(arguments.integer("--part-tokens")), options.batch_tokens);
+  options.held_out = arguments.number("--held-out");
+  options.seed = static_cast<uint64_t>(arguments.integer("--seed"));
+  return options;
+}
+
+// The examples; a line that cannot be used is left out with a sentence, or with --strict ends the command.
+Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, const TextParts& text, uint32_t context,
+                                                 Console& console) {
+  const std::string path = arguments.positionals()[1];
+  TRY(const std::string lines, read_file(path, kMaxTrainingBytes));
+  TrainingData data = read_training_data(lines, text, {.all = arguments.flag("--learn-all"), .max_tokens = context});
+  if (!data.faults.empty() && arguments.flag("--strict"))
+    return error(ErrorKind::invalid, path, ": ", data.faults.front());
+  for (size_t i = 0; i < std::min(data.faults.size(), kShownFaults); ++i)
+    console.remark(cat(path, ": ", data.faults[i], "; left out"));
+  if (data.faults.size() > kShownFaults)
+    console.remark(cat(path, ": ", data.faults.size() - kShownFaults, " more lines are left out"));
+  if (data.examples.empty())
+    return error(ErrorKind::invalid, path,
+                 ": has no example: want a line with messages, prompt and completion, or text");
+  return std::move(data.examples);
+}
+
+class Training {
+ public:
+  Training(const Arguments& arguments, Console& console)
+      : arguments_(arguments), console_(console), out_(arguments.text("--out")) {}
+
+  Result<int> run() {
+    TRY_STATUS(check_targets(arguments_.text("--targets")));
+    TRY(machine_, open_machine(arguments_));
+    TRY(const ModelFiles files, model_files(arguments_.positionals()[0]));
+    TRY(model_, sluice::open_model(files, /*draft_head=*/false));
+    TRY(const TextParts text, open_text(*model_));
+    TRY(std::vector<TrainSequence> examples,
+        read_examples(arguments_, text, static_cast<uint32_t>(arguments_.integer("--context")), console_));
+    TRY_STATUS(open_adapter());
+    const TrainerOptions options = trainer_options(arguments_);
+    TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), machine_->budget));
+    if (arguments_.flag("--dry-run")) return foresee(examples, options);
+    measure_reserve(*machine_);
+    TRY(trainer_,
+        Trainer::create(*model_, *factors_, *machine_->device, machine_->budget, std::move(examples), options));
+    TRY_STATUS(resume());
+    TRY(metrics_, Metrics::open(out_, trainer_->steps_done()));
+    return teach();
+  }
+
+ private:
+  std::string start_folder() const { return join_path(out_, "start"); }
+  std::string checkpoints() const { return join_path(out_, "checkpoints"); }
+
+  // The adapter that training begins with lies in the folder, so that going on finds the same one.
+  Status open_adapter() {
+    if (arguments_.given("--from")) {
+      TRY(adapter_, Adapter::open(*model_, arguments_.text("--from")));
+      const std::string config = join_path(arguments_.text("--from"), "adapter_config.json");
+      TRY(const std::string text, read_file(config, kMaxDocumentBytes));
+      TRY(config_, parse_json(text, config));
+      return {};
+    }
+    TRY(NewAdapter made, new_adapter(*model_, {.rank = static_cast<uint32_t>(arguments_.integer("--rank")),
+                                               .alpha = arguments_.number("--alpha"),
+                                               .parts = parts_of(arguments_.text("--targets")),
+                                               .seed = static_cast<uint64_t>(arguments_.integer("--seed")),
+                                               .base_model = arguments_.positionals()[0]}));
+    config_ = std::move(made.config);
+    TRY_STATUS(write_adapter(start_folder(), config_, made.tensors));
+    TRY(adapter_, Adapter::open(*model_, start_folder()));
+    return {};
+  }
+
+  Result<int> foresee(const std::vector<TrainSequence>& examples, const TrainerOptions& options) {
+    TRY(const std::vector<MemoryLine> lines,
+        TrainingStep::memory(*model_, *factors_, *machine_->device,
+                             {.arithmetic = options.arithmetic, .size = Trainer::step_size(examples, options)}));
+    uint64_t bytes = 2 * TrainedFactors::bytes(*adapter_);
+    uint64_t mapped = 0, tokens = 0;
+    for (const MemoryLine& line : lines) (line.purpose == Purpose::mapped_weights ? mapped : bytes) += line.bytes;
+    for (const TrainSequence& one : examples) tokens += one.tokens.size();
+    console_.out(cat("examples ", examples.size(), ", tokens ", tokens, "\nmemory   ", format_bytes(bytes), " beside ",
+                     format_bytes(mapped), " of the model's file\n"));
+    return 0;
+  }
+
+  std::vector<std::pair<uint64_t, std::string>> kept_checkpoints() const {
+    std::vector<std::pair<uint64_t, std::string>> found;
+    const Result<std::vector<std::string>> names = list_directory(checkpoints());
+    if (!names) return found;
+    for (const std::string& name : *names) {
+      const std::optional<int64_t> step = starts_with(name, "step-") ? parse_integer(name.substr(5)) : std::nullopt;
+      if (step && *step >= 0) found.emplace_back(static_cast<uint64_t>(*step), join_path(checkpoints(), name));
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  Status resume() {
+    const auto kept = kept_checkpoints();
+    if (kept.empty()) return {};
+    TRY_STATUS(trainer_->load(kept.back().second));
+    console_.remark(cat("goes on from step ", trainer_->steps_done(), " of ", trainer_->steps()));
+    return {};
+  }
+
+  // Written beside, then named: a checkpoint that has its name is complete.
+  Status save() {
+    const std::string folder = join_path(checkpoints(), cat("step-", trainer_->steps_done()));
+    const std::string part = folder + ".part";
+    std::error_code fault;
+    std::filesystem::remove_all(part, fault);
+    TRY_STATUS(trainer_->save(part));
+    std::filesystem::remove_all(folder, fault);
+    std::filesystem::rename(part, folder, fault);
+    if (fault)
+      return error(ErrorKind::io, folder, ": cannot be named: ", fault.message(), ": want a folder to write in");
+    const auto kept = kept_checkpoints();
+    for (size_t i = 0; i + kKeptCheckpoints < kept.size(); ++i) std::filesystem::remove_all(kept[i].second, fault);
+    return {};
+  }
+
+  Status look_at_held_out(StepReport& report) {
+    TRY(const std::optional<double> loss, trainer_->evaluate());
+    if (!loss) return {};
+    TRY_STATUS(metrics_->held_out(report.step, *loss));
+    console_.remark(cat("step ", report.step, ": held-out loss ", fixed(*loss, 4)));
+    if (*loss < best_) {
+      best_ = *loss;
+      worse_ = 0;
+    } else {
+      ++worse_;
+    }
+    return {};
+  }
+
+  bool ends_early() const {
+    const auto patience = static_cast<uint64_t>(arguments_.integer("--patience"));
+    return patience != 0 && worse_ >= patience;
+  }
+
+  Result<int> teach() {
+    watch_interrupts();
+    const auto save_every = static_cast<uint64_t>(arguments_.integer("--save-every"));
+    const auto evaluate_every = static_cast<uint64_t>(arguments_.integer("--evaluate-every"));
+    console_.remark(cat("learns ", trainer_->trained_examples(), " examples in ", trainer_->steps(), " steps"));
+    StepReport last{.step = trainer_->steps_done()};
+    while (trainer_->steps_done() < trainer_->steps() && !interrupted() && !ends_early()) {
+      TRY(last, trainer_->step());
+      TRY_STATUS(metrics_->step(last));
+      show(last);
+      if (last.step % evaluate_every == 0) TRY_STATUS(look_at_held_out(last));
+      if (last.step % save_every == 0) TRY_STATUS(save());
+    }
+    if (console_.err_is_terminal()) console_.err(kClearLine);
+    TRY_STATUS(save());
+    if (interrupted()) {
+      console_.remark(cat("stopped at step ", last.step, "; the same command goes on from there"));
+      return kInterruptedExit;
+    }
+    TRY_STATUS(write_adapter(out_, config_, {factors_->tensors().begin(), factors_->tensors().end()}));
+    if (arguments_.flag("--json"))
+      console_.json(Json::Object{{"steps", static_cast<int64_t>(last.step)},
+                                 {"loss", last.loss},
+                                 {"held_out_loss", worse_ == 0 && best_ > 1e29 ? Json() : Json(best_)},
+                                 {"adapter", out_}});
+    else
+      console_.out(cat(out_, ": an adapter after ", last.step, " steps, loss ", fixed(last.loss, 4), "\n"));
+    return 0;
+  }
+
+  static std::string fixed(double number, int digits) {
+    char text[48];
+    std::snprintf(text, sizeof text, "%.*f", digits, number);
+    return text;
+  }
+
+  void show(const StepReport& report) {
+    const double rate = metrics_->tokens_per_second();
+    const std::string line =
+        cat("step ", report.step, " of ", trainer_->steps(), ", loss ", fixed(report.loss, 4), ", ", fixed(rate, 0),
+            " tokens/s, ", metrics_->time_left(trainer_->steps() - report.step));
+    if (console_.err_is_terminal())
+      console_.err(cat(kClearLine, kDim, line, kPlain));
+    else if (report.step == 1 || report.step % 10 == 0 || report.step == trainer_->steps())
+      console_.remark(line);
+  }
+
+  const Arguments& arguments_;
+  Console& console_;
+  const std::string out_;
+  std::optional<Machine> machine_;
+  std::optional<Model> model_;
+  Json config_;
+  std::shared_ptr<const Adapter> adapter_;
+  std::unique_ptr<TrainedFactors> factors_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Metrics> metrics_;
+  double best_ = 1e30;
+  uint64_t worse_ = 0;
+};
+
+Result<int> run(const Arguments& arguments, Console& console) { return Training(arguments, console).run(); }
+
+std::vector<OptionSpec> adapter_options() {
+  return {{.name = "--rank",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "16",
+           .help = "of the adapter",
+           .least = 1,
+           .most = 4096},
+          {.name = "--alpha",
+           .argument = "X",
+           .kind = OptionKind::number,
+           .fallback = "32",
+           .help = "the adapter's product is multiplied by alpha / rank",
+           .least = 1e-6,
+           .most = 1e6},
+          {.name = "--targets",
+           .argument = "LIST",
+           .kind = OptionKind::text,
+           .fallback = "all",
+           .help = "the products it acts on, with commas between: attention, mlp, experts, delta-net, all"},
+          {.name = "--from", .argument = "DIR", .kind = OptionKind::text, .help = "goes on from an adapter of PEFT"}};
+}
+
+std::vector<OptionSpec> optimizer_options() {
+  return {{.name = "--rate",
+           .argument = "X",
+           .kind = OptionKind::number,
+           .fallback = "2e-4",
+           .help = "the learning rate; after the warm-up it falls to 0 as half a cosine",
+           .least = 0,
+           .most = 10},
+          {.name = "--warm-up",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "0",
+           .help = "steps in which the rate grows from 0"},
+          {.name = "--beta1",
+           .argument = "X",
+           .kind = OptionKind::number,
+           .fallback = "0.9",
+           .help = "of AdamW",
+           .least = 0,
+           .most = 0.999999},
+          {.name = "--beta2",
+           .argument = "X",
+           .kind = OptionKind::number,
+           .fallback = "0.999",
+           .help = "of AdamW",
+           .least = 0,
+           .most = 0.999999},
+          {.name = "--weight-decay",
+           .argument = "X",
+           .kind = OptionKind::number,
+           .fallback = "0.01",
+           .help = "of AdamW, for every factor",
+           .least = 0,
+           .most = 10},
+          {.name = "--clip",
+           .argument = "X",
+           .kind = OptionKind::number,
+           .fallback = "1",
+           .help = "the largest norm of all gradients together; 0: any",
+           .least = 0,
+           .most = 1e9}};
+}
+
+std::vector<OptionSpec> course_options() {
+  return {{.name = "--epochs",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "1",
+           .help = "how often every example is learnt",
+           .least = 1,
+           .most = 1e6},
+          {.name = "--steps",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .help = "steps at most; without --epochs, as many epochs as they need",
+           .least = 1,
+           .most = 1e9},
+          {.name = "--batch-tokens",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "2048",
+           .help = "tokens of a step; it has at least one example",
+           .least = 2,
+           .most = 1e7},
+          {.name = "--part-tokens",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "512",
+           .help = "of them, tokens that are computed at once: memory grows with them; at least the longest example",
+           .least = 2,
+           .most = 1e6},
+          {.name = "--context",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "2048",
+           .help = "tokens of an example, at most",
+           .least = 2,
+           .most = 1e6},
+          {.name = "--held-out",
+           .argument = "X",
+           .kind = OptionKind::number,
+           .fallback = "0",
+           .help = "the share of the examples that is evaluated and not learnt",
+           .least = 0,
+           .most = 0.9},
+          {.name = "--evaluate-every",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "20",
+           .help = "steps between two evaluations",
+           .least = 1,
+           .most = 1e9},
+          {.name = "--patience",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "0",
+           .help = "ends after so many evaluations in a row that are no better than the best; 0: never"},
+          {.name = "--save-every",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "50",
+           .help = "steps between two checkpoints",
+           .least = 1,
+           .most = 1e9},
+          {.name = "--seed",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "0",
+           .help = "of the order of examples and of the first factors"},
+          {.name = "--learn-all", .help = "learns all tokens, not those of answers alone"},
+          {.name = "--strict", .help = "refuses data with a line that cannot be used, in place of leaving it out"},
+          {.name = "--dry-run", .help = "says how much memory training takes, and trains nothing"}};
+}
+
+}  // namespace
+
+CommandSpec train_command() {
+  return {
+      .name = "train",
+      .summary = "Trains a LoRA adapter on examples",
+      .text =
+          "DATA is a file of JSON Lines: an object a line with messages (as OpenAI's API has them), with prompt and "
+          "completion, or with text. Conversations are rendered by the model's chat template, and the model learns "
+          "the answers. The weights stay as they are, in any format; only the adapter's factors are trained, by AdamW. "
+          "OUT becomes a folder that PEFT, and every --adapter of this program, reads. metrics.jsonl in it has every "
+          "step. Ctrl-C saves a checkpoint, and the same command line goes on from the last one to the same adapter, "
+          "to the bit. The number of threads changes no bit either. Runs on the processor.",
+      .positionals = {model_positional(/*required=*/true), {"DATA.jsonl", true, "the examples"}},
+      .options = join_options({{{.name = "--out",
+                                 .argument = "DIR",
+                                 .kind = OptionKind::text,
+                                 .help = "the folder to write; required",
+                                 .required = true}},
+                               adapter_options(),
+                               optimizer_options(),
+                               course_options(),
+                               {arithmetic_option()},
+                               device_options(),
+                               {{.name = "--json", .help = "print one JSON object"}}}),
+      .examples = {{"sluice train demo words.jsonl --out my-words --epochs 20 --rate 1e-3",
+                    "teaches the built-in model new words"},
+                   {"sluice run demo --adapter my-words 'What is a blorptrix?'", "asks it"}},
+      .json = {{"steps", "integer", "steps done"},
+               {"loss", "number", "of the last step, before it"},
+               {"held_out_loss", "number or null", "the best; null without --held-out"},
+               {"adapter", "string", "the folder"}},
+      .run = run,
+  };
+}
+
+}  // namespace sluice

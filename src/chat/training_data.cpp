@@ -1,0 +1,150 @@
+#include "chat/training_data.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace sluice {
+namespace {
+
+std::string_view without_spaces(std::string_view line) {
+  constexpr std::string_view kSpaces = " \t\r";
+  const size_t first = line.find_first_not_of(kSpaces);
+  return first == std::string_view::npos ? "" : line.substr(first, line.find_last_not_of(kSpaces) + 1 - first);
+}
+
+struct Reader {
+  const TextParts& parts;
+  const TrainingDataOptions& options;
+
+  // Control tokens that are written in a plain text stay text.
+  void append(TrainSequence& sequence, std::string_view text, bool is_target, bool is_rendered) const {
+    const std::vector<int32_t> ids = parts.tokenizer.encode(text, {.parse_special = is_rendered});
+    sequence.tokens.insert(sequence.tokens.end(), ids.begin(), ids.end());
+    sequence.is_target.resize(sequence.tokens.size(), is_target || options.all ? 1 : 0);
+  }
+
+  Result<std::string> rendered(const Json::Array& messages, size_t count, const Json* tools, bool asks) const {
+    ChatInput input;
+    input.messages = Json::Array(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
+    input.special_tokens = parts.special_tokens;
+    input.add_generation_prompt = asks;
+    if (tools != nullptr) input.tools = *tools;
+    return parts.chat->render(input);
+  }
+
+  // What is behind `done` in `whole`; fails if the template changes what it wrote before.
+  static Result<std::string_view> behind(std::string_view done, std::string_view whole) {
+    if (starts_with(whole, done)) return whole.substr(done.size());
+    return Error{ErrorKind::unsupported,
+                 "the chat template changes earlier messages when later ones come: want prompt and completion"};
+  }
+
+  Result<TrainSequence> conversation(const Json::Array& messages, const Json* tools) const {
+    TrainSequence sequence;
+    std::string done;
+    for (size_t i = 0; i < messages.size(); ++i) {
+      const Json* role = messages[i].find("role");
+      if (role == nullptr || !role->is_string()) return Error{ErrorKind::invalid, "a message has no role: want one"};
+      if (role->as_string() != "assistant") continue;
+      TRY(const std::string asked, rendered(messages, i, tools, /*asks=*/true));
+      TRY(const std::string answered, rendered(messages, i + 1, tools, /*asks=*/false));
+      TRY(const std::string_view question, behind(done, asked));
+      append(sequence, question, false, true);
+      TRY(const std::string_view answer, behind(asked, answered));
+      const size_t begin = sequence.tokens.size();
+      append(sequence, answer, true, true);
+      if (!options.all) end_answer(sequence, begin);
+      done = answered;
+    }
+    return sequence;
+  }
+
+  // What a template writes behind the token that ends a turn is not the model's to say.
+  void end_answer(TrainSequence& sequence, size_t begin) const {
+    size_t end = sequence.tokens.size();
+    while (end > begin && !parts.tokenizer.is_end(sequence.tokens[end - 1])) --end;
+    if (end == begin) return;
+    std::fill(sequence.is_target.begin() + static_cast<std::ptrdiff_t>(end), sequence.is_target.end(), uint8_t{0});
+  }
+
+  Result<TrainSequence> pair(const Json& prompt, const Json& completion) const {
+    if (!prompt.is_string() || !completion.is_string())
+      return Error{ErrorKind::invalid, "prompt or completion is no string: want strings"};
+    if (parts.chat)
+      return conversation({Json::Object{{"role", "user"}, {"content", prompt}},
+                           Json::Object{{"role", "assistant"}, {"content", completion}}},
+                          nullptr);
+    TrainSequence sequence;
+    begin_plain(sequence);
+    append(sequence, prompt.as_string(), false, false);
+    append(sequence, completion.as_string(), true, false);
+    end_plain(sequence);
+    return sequence;
+  }
+
+  void begin_plain(TrainSequence& sequence) const {
+    if (!parts.tokenizer.bos()) return;
+    sequence.tokens.push_back(*parts.tokenizer.bos());
+    sequence.is_target.push_back(0);
+  }
+  void end_plain(TrainSequence& sequence) const {
+    if (!parts.tokenizer.eos()) return;
+    sequence.tokens.push_back(*parts.tokenizer.eos());
+    sequence.is_target.push_back(1);
+  }
+
+  Result<TrainSequence> example(const Json& line) const {
+    if (const Json* messages = line.find("messages"); messages != nullptr) {
+      if (!messages->is_array()) return Error{ErrorKind::invalid, "messages is no array: want one"};
+      if (!parts.chat) return Error{ErrorKind::invalid, "the model has no chat template: want prompt and completion"};
+      return conversation(messages->as_array(), line.find("tools"));
+    }
+    const Json *prompt = line.find("prompt"), *completion = line.find("completion");
+    if (prompt != nullptr && completion != nullptr) return pair(*prompt, *completion);
+    const Json* text = line.find("text");
+    if (text == nullptr || !text->is_string())
+      return Error{ErrorKind::invalid, "found none of messages, prompt with completion, and text: want one of them"};
+    TrainSequence sequence;
+    begin_plain(sequence);
+    append(sequence, text->as_string(), true, false);
+    end_plain(sequence);
+    return sequence;
+  }
+
+  Result<TrainSequence> read(std::string_view line) const {
+    TRY(const Json json, parse_json(line, "JSON"));
+    TRY(TrainSequence sequence, example(json));
+    if (sequence.tokens.size() < 2 || sequence.targets() == 0)
+      return Error{ErrorKind::invalid, "has no token to learn: want an answer"};
+    if (sequence.tokens.size() > options.max_tokens)
+      return error(ErrorKind::invalid, "has ", sequence.tokens.size(), " tokens: want at most ", options.max_tokens);
+    return sequence;
+  }
+};
+
+}  // namespace
+
+TrainingData read_training_data(std::string_view text, const TextParts& parts, const TrainingDataOptions& options) {
+  const Reader reader{parts, options};
+  TrainingData data;
+  size_t number = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = without_spaces(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.empty()) continue;
+    Result<TrainSequence> read = reader.read(line);
+    if (!read) {
+      data.faults.push_back(cat("line ", number, ": ", read.error().text));
+      continue;
+    }
+    data.examples.push_back(*std::move(read));
+    data.lines.push_back(number);
+  }
+  return data;
+}
+
+}  // namespace sluice

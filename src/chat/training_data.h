@@ -1,0 +1,35 @@
+// Examples to train on, from JSON Lines: an object a line, of one of three forms.
+//
+//   {"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}, ...], "tools": [...]}
+//   {"prompt": "...", "completion": "..."}     by the chat template too, if there is one: a question and its answer
+//   {"text": "..."}                            as it is
+//
+// Tokens of answers are targets, and the token that ends a turn; with `all`, every token is. Of plain text all tokens
+// are. A conversation's answers are told apart by rendering it up to each of them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "chat/text_parts.h"
+#include "train/training_step.h"
+
+namespace sluice {
+
+struct TrainingDataOptions {
+  bool all = false;         // all tokens are targets
+  uint32_t max_tokens = 0;  // of an example; longer ones are faults
+};
+
+struct TrainingData {
+  std::vector<TrainSequence> examples;
+  std::vector<size_t> lines;        // of each example, from 1
+  std::vector<std::string> faults;  // "line 3: ...", of lines that were left out
+};
+
+// Empty lines are left out. The faults of lines are collected, not failures.
+TrainingData read_training_data(std::string_view text, const TextParts& parts, const TrainingDataOptions& options);
+
+}  // namespace sluice
