@@ -33,6 +33,11 @@ export class Models {
     this.dialog.showModal();
   }
 
+  // Dropped ones are kept as picked ones are.
+  openFiles(files: File[]): void {
+    this.choose({ source: files, options: { keep: byId<HTMLInputElement>('welcome-keep').checked } });
+  }
+
   // The three ways to a model, in the welcome and in the dialog.
   private choices(where: string): HTMLElement[] {
     const demo = h(

@@ -1,68 +1,66 @@
-// What models write of Markdown, as elements: code blocks, lists, headings, paragraphs; code, bold and italics in them.
-// Everything else stays text. No HTML is ever parsed.
-import { h } from './dom.ts';
+// Markdown to safe HTML, block by block (markdown-it, DOMPurify). Models write CommonMark with tables, strikethrough and
+// bare addresses; formulas are recognised by math.ts. HTML in the text is shown as text. Loaded when there is something to show.
+import DOMPurify from 'dompurify';
+import MarkdownIt from 'markdown-it';
+import type { Token } from 'markdown-it';
+import { addMath } from './math.ts';
 
-const kInline = /(`+)(.+?)\1|\*\*(?=\S)(.+?)\*\*|(?<![\w*])\*(?=\S)([^*]+?)\*(?![\w*])/g;
+const kFirstHeading = 3; // the page's own titles are above
+const kTags =
+  'p br hr h3 h4 h5 h6 ul ol li strong em s del a code pre blockquote table thead tbody tr th td span div'.split(' ');
+const kAttributes = ['href', 'title', 'start', 'class'];
+const kSafeAddress = /^(?:https?|mailto):/i;
 
-function inline(text: string): (Node | string)[] {
-  const nodes: (Node | string)[] = [];
-  let at = 0;
-  for (const match of text.matchAll(kInline)) {
-    nodes.push(text.slice(at, match.index));
-    const [whole, , code, bold, italic] = match;
-    if (code !== undefined) nodes.push(h('code', {}, code));
-    else if (bold !== undefined) nodes.push(h('strong', {}, ...inline(bold)));
-    else nodes.push(h('em', {}, ...inline(italic!)));
-    at = match.index + whole.length;
+const parser = new MarkdownIt({ html: false, linkify: true, breaks: true, typographer: false });
+parser.use(addMath);
+// Only what is an address beyond doubt: "readme.md" is a file.
+parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
+
+// A picture of another server would tell it who reads the answer: its address stands there instead.
+parser.renderer.rules.image = (tokens, index) => {
+  const { content } = tokens[index]!;
+  const source = `${tokens[index]!.attrGet('src') ?? ''}`;
+  const { escapeHtml } = parser.utils;
+  return `<a href="${escapeHtml(source)}">${escapeHtml(content || source)}</a>`;
+};
+
+// Titles below the page's, and the columns of tables by class, because the page allows no inline styles.
+parser.core.ruler.push('page', ({ tokens }) => {
+  for (const token of tokens) {
+    const level = /^h([1-6])$/.exec(token.tag)?.[1];
+    if (level !== undefined) token.tag = `h${Math.min(Number(level) - 1 + kFirstHeading, 6)}`;
+    const style = token.attrGet('style');
+    if (style === null) continue;
+    token.attrs = token.attrs!.filter(([name]) => name !== 'style');
+    token.attrJoin('class', `${style}`.replace(/^text-align:/, 'align-'));
   }
-  nodes.push(text.slice(at));
-  return nodes;
-}
+});
 
-const kItem = /^\s*(?:[-*+]|(\d+)[.)])\s+(.*)$/;
+DOMPurify.addHook('afterSanitizeAttributes', (node) => {
+  if (node.tagName !== 'A') return;
+  const address = node.getAttribute('href') ?? '';
+  if (!kSafeAddress.test(address)) return void node.removeAttribute('href');
+  node.setAttribute('target', '_blank');
+  node.setAttribute('rel', 'noopener noreferrer');
+});
 
-function list(lines: string[]): HTMLElement {
-  const items = lines.map((line) => h('li', {}, ...inline(kItem.exec(line)![2]!)));
-  const first = kItem.exec(lines[0]!)![1];
-  return first === undefined ? h('ul', {}, ...items) : h('ol', { start: Number(first) }, ...items);
-}
-
-function paragraph(lines: string[]): HTMLElement {
-  const heading = /^#{1,6}\s+(.*)$/.exec(lines[0]!);
-  if (heading && lines.length === 1) return h('p', { className: 'heading' }, ...inline(heading[1]!));
-  return h('p', {}, ...inline(lines.join('\n')));
-}
-
-// The end of a code block that is still being written may be missing.
-export function markdown(text: string): HTMLElement[] {
-  const blocks: HTMLElement[] = [];
-  let lines: string[] = [],
-    isList = false;
-  const flush = (): void => {
-    if (lines.length > 0) blocks.push(isList ? list(lines) : paragraph(lines));
-    lines = [];
-  };
-  let fence: string | null = null,
-    code: string[] = [];
-  const closeFence = (): void => {
-    blocks.push(h('pre', { tabIndex: 0 }, h('code', {}, code.join('\n'))));
-    [fence, code] = [null, []];
-  };
-  for (const line of text.split('\n')) {
-    if (fence !== null) {
-      if (line.trim() === fence) closeFence();
-      else code.push(line);
-      continue;
-    }
-    const opening = /^\s*(```+)/.exec(line);
-    const item = kItem.test(line);
-    if (opening || line.trim() === '' || item !== isList || /^#{1,6}\s/.test(line)) flush();
-    isList = item;
-    if (opening) fence = opening[1]!;
-    else if (line.trim() !== '') lines.push(line);
-    if (/^#{1,6}\s/.test(line)) flush();
+// The HTML of each block at the top, so that a caller draws anew only those that have changed.
+export function blocksOf(text: string): string[] {
+  const env = {};
+  const blocks: string[] = [];
+  let block: Token[] = [];
+  let depth = 0;
+  for (const token of parser.parse(text, env)) {
+    block.push(token);
+    depth += token.nesting;
+    if (depth > 0) continue;
+    blocks.push(parser.renderer.render(block, parser.options, env));
+    block = [];
   }
-  if (fence !== null) closeFence();
-  flush();
   return blocks;
+}
+
+export function elementsOf(html: string): Node[] {
+  const allowed = { ALLOWED_TAGS: kTags, ALLOWED_ATTR: kAttributes, ALLOW_DATA_ATTR: false };
+  return [...DOMPurify.sanitize(html, { ...allowed, RETURN_DOM_FRAGMENT: true }).childNodes];
 }
