@@ -125,9 +125,8 @@ Result<Json> inspect(const Json& options) {
   TRY(const ModelFiles files, files_of(options));
   TRY(const Model model, open_model(files, false));
   const ModelFacts& facts = model.facts();
-  return Json(Json::Object{{"name", facts.name},
-                           {"family", facts.family},
-                           {"parameters", static_cast<int64_t>(facts.parameters)}});
+  return Json(Json::Object{
+      {"name", facts.name}, {"family", facts.family}, {"parameters", static_cast<int64_t>(facts.parameters)}});
 }
 
 Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {

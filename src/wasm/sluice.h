@@ -31,7 +31,8 @@ size_t SLUICE_EXPORT(sluice_reply_bytes)();
 
 // ---- a model
 
-// Reads headers and small documents alone, so that a file is known to be a model before anything large happens. options:
+// Reads headers and small documents alone, so that a file is known to be a model before anything large happens.
+// options:
 // {"model", "projector"} as sluice_open takes them. Replies {"name", "family", "parameters"}.
 int SLUICE_EXPORT(sluice_inspect)(const char* options, size_t bytes);
 // options: {"model": path, "projector": path of a GGUF file with the model's towers, "arithmetic": "fast" | "exact",
