@@ -62,3 +62,28 @@ test('a model is dropped anywhere, also on the dialog', async () => {
   await setTemperature(page, '0');
   assert.match(await ask(page, 'What is a violin?'), /^violin/);
 });
+
+test('the catalogue says what fits, and a model of it is downloaded and opened', async () => {
+  const page = await openPage(context, site);
+  await setDevice(page, 'cpu');
+  const asked = [];
+  await context.route('https://huggingface.co/**', async (route) => {
+    asked.push(route.request().url());
+    const headers = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Allow-Headers': '*' };
+    if (route.request().method() === 'OPTIONS') await route.fulfill({ status: 204, headers });
+    else await route.fulfill({ status: 200, headers: { ...headers, 'Content-Length': `${demo.length}` }, body: demo });
+  });
+  const row = (name) => page.locator('#catalogue li', { hasText: name });
+  await page.evaluate(() => (navigator.storage.estimate = async () => ({ quota: 2e9, usage: 0 })));
+  await openModels(page);
+  await row('Gemma 4 E2B').getByText(/^3\.1 GB, no room: 2\.0 GB of storage left; /).waitFor();
+  await row('Qwen3.5 0.8B').getByText(/^533 MB, (?:fits here|may not fit)/).waitFor();
+  await page.getByRole('button', { name: 'Download Qwen3.5 0.8B' }).click();
+  await ready(page);
+  await setTemperature(page, '0');
+  assert.match(await ask(page, 'What is a violin?'), /^violin/);
+  await openModels(page);
+  assert.deepEqual(await stored(page), ['Qwen3.5-0.8B-Q4_K_M.gguf']);
+  assert.equal(await row('Qwen3.5 0.8B').count(), 0, 'it is among the stored ones');
+  assert.match(asked[0], /^https:\/\/huggingface\.co\/unsloth\/Qwen3\.5-0\.8B-GGUF\/resolve\/main\/Qwen3\.5-0\.8B-Q4_K_M\.gguf$/);
+});
