@@ -168,6 +168,6 @@ export async function download(page, url, sha256 = '') {
   const dialog = page.getByRole('dialog', { name: 'Models' });
   await dialog.getByLabel('Address of a model').fill(url);
   await dialog.getByLabel(/^SHA-256/).fill(sha256);
-  await dialog.getByRole('button', { name: 'Download' }).click();
+  await dialog.getByRole('button', { name: 'Download', exact: true }).click();
 }
 export const errorOf = async (page) => page.locator('#error:not([hidden]) #error-text').innerText();

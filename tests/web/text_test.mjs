@@ -103,14 +103,6 @@ test('Markdown is shown, highlighted and copied, works without a network, and no
   await page.locator('.hljs-keyword').first().waitFor();
 });
 
-// Blocks that are written already stay the elements that they are, so that a selection in them stays, too.
-test('a long answer is drawn piece by piece', async () => {
-  const page = await openPage(context, site);
-  await openAnswer(page, `${'A paragraph of some words.\n\n'.repeat(400)}\`\`\`js\nlet a = 1;\n\`\`\``);
-  assert.equal(await answer(page).locator('> p').count(), 400);
-  assert.equal(await answer(page).locator('.code').count(), 1);
-});
-
 test('axe finds nothing in any view, light and dark, wide and narrow', async () => {
   const page = await openPage(context, site);
   const faults = [];

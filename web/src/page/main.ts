@@ -113,7 +113,11 @@ function showConversation(): void {
 store.onChange = ({ conversation: id }) => {
   void conversations.draw();
   if ((id !== null && id !== conversation.id) || answering.isBusy) return;
-  void conversation.refresh().then((isNew) => isNew && !answering.isBusy && showConversation());
+  void conversation.refresh().then((isNew) => {
+    if (!isNew || answering.isBusy || messages.isEditing) return;
+    messages.show(conversation.path, opened.model !== null);
+    keepInView(false);
+  }, showError);
 };
 
 // ---- the model

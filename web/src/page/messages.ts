@@ -24,6 +24,9 @@ export class MessageList {
 
   constructor(private readonly events: Events) {}
 
+  get isEditing(): boolean {
+    return this.list.querySelector('form.edit') !== null;
+  }
   // `ready`: whether a model is there to make further answers.
   show(messages: TreeMessage[], ready: boolean): void {
     this.list.replaceChildren(...messages.map((message) => this.item(message)));

@@ -23,7 +23,7 @@ export async function showStats(model: Sluice | null, { speed, used }: Seen): Pr
   const { heapBytes, gpuBytes, experts } = await model.stats();
   const onGpu = gpuBytes > 0 ? `, ${formatBytes(gpuBytes)} on the GPU` : '';
   const context = formatCount(model.facts.context);
-  const share = used === null ? '' : ` (${Math.round((100 * used) / model.facts.context)} %)`;
+  const share = used === null || 100 * used < model.facts.context ? '' : ` (${Math.round((100 * used) / model.facts.context)} %)`;
   line.textContent = [
     speed,
     `${formatBytes(heapBytes)} memory${onGpu}`,

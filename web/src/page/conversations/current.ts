@@ -1,15 +1,21 @@
 // The conversation that this tab shows: its messages, and which versions of them. What is said goes to the store at once; one
 // that nothing was said in is not kept.
-import { mediaOf } from '../../index.ts';
+import { mediaOf, SluiceError } from '../../index.ts';
 import type { Part } from '../../index.ts';
 import { release, textOf } from '../media.ts';
 import { forgetOldMessages, oldMessages, recallTab, rememberTab } from '../memory.ts';
 import type { ConversationStore } from './store.ts';
-import { MessageTree } from './tree.ts';
+import { MessageTree, newId } from './tree.ts';
 import type { TreeMessage } from './tree.ts';
 
+function notKept(error: unknown): SluiceError {
+  const isFull = error instanceof DOMException && error.name === 'QuotaExceededError';
+  const why = isFull ? 'the storage of this page is full: delete a conversation or a model' : String(error);
+  return new SluiceError('storage', `this conversation is not kept: ${why}`);
+}
+
 export class CurrentConversation {
-  id = crypto.randomUUID() as string;
+  id = newId();
   tip: string | null = null;
   private tree = new MessageTree();
   private kept = Promise.resolve(); // what is being written, in its order
@@ -30,7 +36,7 @@ export class CurrentConversation {
   }
 
   start(): void {
-    this.show(crypto.randomUUID(), new MessageTree(), null);
+    this.show(newId(), new MessageTree(), null);
   }
   // False: it is no longer there.
   async open(id: string): Promise<boolean> {
@@ -106,7 +112,7 @@ export class CurrentConversation {
   }
 
   private add(role: TreeMessage['role'], content: string | Part[], parent: string | null): TreeMessage {
-    const id = crypto.randomUUID();
+    const id = newId();
     const message = { conversation: this.id, id, parent, role, content, thinking: '', finished: true, note: '', created: Date.now() };
     this.tree.set(message);
     this.tip = id;
@@ -119,7 +125,7 @@ export class CurrentConversation {
     rememberTab(id);
   }
   private write(write: (store: ConversationStore) => Promise<void>): void {
-    this.kept = this.kept.then(() => write(this.store)).catch(this.failed);
+    this.kept = this.kept.then(() => write(this.store)).catch((error: unknown) => this.failed(notKept(error)));
   }
 
   // The only conversation of earlier versions of this page.

@@ -25,6 +25,10 @@ export interface ConversationRecord {
 
 const kLongestName = 60; // characters
 
+// Random, so that two tabs never choose the same. crypto.randomUUID() is missing where a page is not secure.
+export const newId = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+
 // The beginning of the first question, in one line.
 export function nameFor(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim();

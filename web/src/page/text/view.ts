@@ -100,7 +100,7 @@ function finishTask(item: HTMLElement): void {
 // Says so on the button for a moment.
 export async function copyText(text: string, button: HTMLElement): Promise<void> {
   const before = button.textContent;
-  const copied = await navigator.clipboard.writeText(text).then(
+  const copied = await (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
     () => true,
     () => false,
   );
