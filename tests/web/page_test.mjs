@@ -498,6 +498,11 @@ test('the package: tokens, an aborted answer, a conversation, saved state, error
     await chat.send('What is a violin?').result;
     seen.reused = (await chat.send('And a cello?').result).reusedTokens > 0;
     seen.roles = chat.messages.map(({ role }) => role);
+    // What is refused is not said, so that later messages are answered.
+    seen.refused = await sentence(chat.send('violin '.repeat(3000)).result);
+    seen.later = (await chat.send('What is a drum?').result).text;
+    const measured = await model.measure(question);
+    seen.measured = measured === (await model.generate(question, { maxTokens: 1 }).result).promptTokens;
     model.close();
     seen.closed = await sentence(model.tokenize('a'));
 
@@ -523,6 +528,9 @@ test('the package: tokens, an aborted answer, a conversation, saved state, error
   assert.equal(seen.busy, 'true busy: an answer is being made: stop it or wait for it first');
   assert.equal(seen.reused, true);
   assert.deepEqual(seen.roles, ['user', 'assistant', 'user', 'assistant']);
+  assert.match(seen.refused, /^true model: .*1,?024/);
+  assert.match(seen.later, /^drum/);
+  assert.equal(seen.measured, true, 'as many tokens as the prompt has');
   assert.equal(seen.closed, 'true closed: the model was closed');
   assert.equal(seen.note, '');
   assert.equal(seen.restored, true);

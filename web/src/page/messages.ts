@@ -28,8 +28,13 @@ export class MessageList {
     return this.list.querySelector('form.edit') !== null;
   }
   // `ready`: whether a model is there to make further answers.
+  // Items of messages that are shown already stay, with what is selected in them.
   show(messages: TreeMessage[], ready: boolean): void {
-    this.list.replaceChildren(...messages.map((message) => this.item(message)));
+    const shown = new Map<TreeMessage | undefined, Element>();
+    for (const item of this.list.children) if (!item.querySelector('form.edit')) shown.set(this.said.get(item), item);
+    const items = messages.map((message) => shown.get(message) ?? this.item(message));
+    for (const item of [...this.list.children]) if (!items.includes(item)) item.remove();
+    items.forEach((item, i) => this.list.children[i] !== item && this.list.insertBefore(item, this.list.children[i] ?? null));
     this.offerActions(ready);
   }
   begin(looking: string): LiveAnswer {
@@ -67,12 +72,14 @@ export class MessageList {
     const all = this.events.versionsOf(message);
     if (all.length < 2) return null;
     const at = all.findIndex(({ id }) => id === message.id);
-    const step = (label: string, text: string, to: TreeMessage | undefined): HTMLElement =>
-      h(
+    const step = (label: string, text: string, to: TreeMessage | undefined): HTMLElement => {
+      const onclick = (): void => to && this.events.showVersion(to);
+      return h(
         'button',
-        { type: 'button', className: 'action', ariaLabel: label, title: label, disabled: to === undefined, onclick: () => to && this.events.showVersion(to) },
+        { type: 'button', className: 'action', ariaLabel: label, title: label, disabled: to === undefined, onclick },
         text,
       );
+    };
     const what = message.role === 'user' ? 'question' : 'answer';
     return h(
       'span',
