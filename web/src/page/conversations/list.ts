@@ -22,6 +22,7 @@ export class ConversationList {
   private readonly list = byId<HTMLUListElement>('conversation-list');
   private readonly search = byId<HTMLInputElement>('search');
   private drawing = 0;
+  private drawn = ''; // what the list shows, so that nobody's focus is lost without a change
   private hiding: ReturnType<typeof setTimeout> | undefined; // of what brings a deleted one back
 
   constructor(
@@ -65,6 +66,9 @@ export class ConversationList {
       const isHit = ({ id, name }: ConversationRecord): boolean =>
         said === null || said.has(id) || name.toLowerCase().includes(wanted.toLowerCase());
       const hits = all.filter(isHit);
+      const drawn = JSON.stringify(hits.map(({ id, name }) => [id, name, this.events.isShown(id)])) + wanted;
+      if (drawn === this.drawn) return;
+      this.drawn = drawn;
       const none = wanted === '' ? 'None yet.' : 'None has these words.';
       const rows = hits.map((record) => this.row(record));
       this.list.replaceChildren(...(rows.length > 0 ? rows : [h('li', { className: 'quiet' }, none)]));
@@ -108,6 +112,7 @@ export class ConversationList {
       if (done) return;
       done = true;
       const given = field.value.trim();
+      this.drawn = '';
       field.remove();
       this.attempt(async () => {
         if (keep && given !== '') await this.store.rename(id, given);
