@@ -1,7 +1,7 @@
 // Three entries: the page, the package (dist/sluice.js) and the service worker. The engine's module comes from the
 // wasm preset's build, the demo model from assets/.
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { defineConfig } from 'vite';
 import type { Plugin } from 'vite';
@@ -46,7 +46,8 @@ function shell(): Plugin {
   };
 }
 
-// The licences of the libraries that the page and its worker contain, in one file beside them.
+// The licences of the libraries that the page, its worker and the engine's module contain, in one file beside them.
+const kInModule = ['nlohmann-json3-dev', 'libxxhash-dev', 'wasi-libc', 'libc++-19-dev-wasm32']; // Debian's packages
 const libraries = new Set<string>(); // folders of packages
 function licences(): Plugin {
   const noticeOf = (folder: string): string => {
@@ -54,6 +55,11 @@ function licences(): Plugin {
     const files = readdirSync(folder).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file));
     if (files.length === 0) throw new Error(`${name}: has no licence file: want one to show`);
     return [`${name} ${version} (${license})`, ...files.map((file) => readFileSync(join(folder, file), 'utf8'))].join('\n\n');
+  };
+  const debianNotice = (name: string): string => {
+    const path = `/usr/share/doc/${name}/copyright`;
+    const text = existsSync(path) ? readFileSync(path, 'utf8') : 'Its notice is part of the Debian package of that name.';
+    return `${name}, compiled into the engine's module\n\n${text}`;
   };
   return {
     name: 'licences',
@@ -63,7 +69,8 @@ function licences(): Plugin {
     },
     generateBundle(_, bundle) {
       if (bundle['sw.js'] === undefined) return; // of the worker
-      const source = [...libraries].sort().map(noticeOf).join(`\n\n${'-'.repeat(80)}\n\n`);
+      const notices = [...[...libraries].sort().map(noticeOf), ...kInModule.map(debianNotice)];
+      const source = notices.join(`\n\n${'-'.repeat(80)}\n\n`);
       this.emitFile({ type: 'asset', fileName: 'licences.txt', source });
     },
   };

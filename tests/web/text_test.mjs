@@ -96,6 +96,10 @@ test('Markdown is shown, highlighted and copied, works without a network, and no
   await page.getByRole('button', { name: 'Copied' }).first().waitFor();
   assert.equal(await clipboard(), 'def f(x):\n    return "x" * 2  # twice');
 
+  const licences = await page.evaluate(async () => (await fetch('licences.txt')).text());
+  for (const library of ['markdown-it', 'dompurify', 'highlight.js', 'katex', 'hash-wasm', 'nlohmann-json3-dev', 'wasi-libc'])
+    assert.ok(licences.includes(`\n${library} `) || licences.includes(`\n${library},`) || licences.startsWith(library), library);
+
   await page.evaluate(() => navigator.serviceWorker.ready);
   site.down = true;
   await page.reload();
