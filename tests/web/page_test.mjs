@@ -403,6 +403,8 @@ test('the demo model names shapes and sounds, also of a microphone', async () =>
   site.down = true;
   await page.reload();
   await ready(page);
+  await page.locator('#messages .user audio').waitFor();
+  await page.waitForFunction(() => document.querySelector('#messages .user audio').readyState > 0); // the sound is kept
   await give(page, 'drop', join(kShown, 'picture1.png'), 'image/png');
   await attached(page).waitFor();
   await page.getByRole('button', { name: 'New chat' }).click();
