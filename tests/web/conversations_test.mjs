@@ -119,6 +119,7 @@ test('two tabs of one conversation lose nothing, and versions are gone through',
   // As if both asked at the same moment: neither has heard of the other.
   await first.evaluate(() => (BroadcastChannel.prototype.postMessage = () => {}));
   await Promise.all([ask(first, 'What is a cello?'), ask(second, 'What is a flute?')]);
+  await first.bringToFront();
   await first.reload();
   await ready(first);
   await first.locator('#messages > li').nth(3).waitFor();
@@ -138,10 +139,12 @@ test('two tabs of one conversation lose nothing, and versions are gone through',
   await first.getByRole('button', { name: 'Earlier version of the question' }).click();
   assert.match(await versions.innerText(), /2 of 3/);
   // What one tab says, another one that shows the same hears.
+  await second.bringToFront();
   await second.reload();
   await ready(second);
   await second.waitForFunction(() => document.querySelectorAll('#messages > li').length === 4);
   await ask(first, 'What is a harp?');
+  await second.bringToFront();
   await second.waitForFunction(() => document.querySelectorAll('#messages > li').length === 6);
   await second.getByText('What is a harp?', { exact: true }).first().waitFor();
   assert.equal(await second.locator('#messages .user').last().locator('.text').innerText(), 'What is a harp?');

@@ -129,7 +129,7 @@ export async function openPage(context, site) {
   return page;
 }
 
-// ---- what a user does
+// ---- what a user does, in the tab in front: Chromium draws others once a second
 
 // The model that was chosen last answers.
 export const ready = (page) => page.locator('body:has(#load[hidden]) #prompt:enabled').waitFor();
@@ -141,17 +141,20 @@ export async function loadDemo(page) {
   await ready(page);
 }
 export async function setDevice(page, value) {
+  await page.bringToFront();
   await page.getByRole('button', { name: 'Settings' }).click();
   await page.getByLabel('Computes on').selectOption(value);
   await page.getByRole('button', { name: 'Close' }).click();
 }
 export async function setTemperature(page, value) {
+  await page.bringToFront();
   await page.getByRole('button', { name: 'Settings' }).click();
   await page.getByLabel('Temperature').fill(value);
   await page.getByRole('button', { name: 'Close' }).click();
 }
 // Sends a message and returns the whole answer.
 export async function ask(page, text) {
+  await page.bringToFront();
   await page.getByLabel('Message', { exact: true }).fill(text);
   await page.keyboard.press('Enter');
   return answerOf(page);
@@ -161,6 +164,7 @@ export async function answerOf(page) {
   return page.locator('#messages > li.assistant:last-child > .text').innerText();
 }
 export async function download(page, url, sha256 = '') {
+  await page.bringToFront();
   await page
     .getByRole('button', { name: /Choose a model|^.*CPU|WebGPU/ })
     .first()

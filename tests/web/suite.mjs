@@ -47,6 +47,7 @@ export async function give(page, event, path, type, bytes = readFileSync(path)) 
 }
 export const attached = (page) => page.locator('#attached li:not([aria-busy])');
 export async function openModels(page) {
+  await page.bringToFront();
   await page.locator('#open-models').click();
   await page.locator('#storage-left:not(:empty)').waitFor();
 }
