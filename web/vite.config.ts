@@ -1,8 +1,8 @@
 // Three entries: the page, the package (dist/sluice.js) and the service worker. The engine's module comes from the
 // wasm preset's build, the demo model from assets/.
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { defineConfig } from 'vite';
 import type { Plugin } from 'vite';
 
@@ -46,14 +46,56 @@ function shell(): Plugin {
   };
 }
 
+// The licences of the libraries that the page, its worker and the engine's module contain, in one file beside them.
+const kInModule = ['nlohmann-json3-dev', 'libxxhash-dev', 'wasi-libc', 'libc++-19-dev-wasm32']; // Debian's packages
+const libraries = new Set<string>(); // folders of packages
+function licences(): Plugin {
+  const noticeOf = (folder: string): string => {
+    const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, string>;
+    const files = readdirSync(folder).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file));
+    if (files.length === 0) throw new Error(`${name}: has no licence file: want one to show`);
+    return [`${name} ${version} (${license})`, ...files.map((file) => readFileSync(join(folder, file), 'utf8'))].join('\n\n');
+  };
+  const debianNotice = (name: string): string => {
+    const path = `/usr/share/doc/${name}/copyright`;
+    const text = existsSync(path) ? readFileSync(path, 'utf8') : 'Its notice is part of the Debian package of that name.';
+    return `${name}, compiled into the engine's module\n\n${text}`;
+  };
+  return {
+    name: 'licences',
+    moduleParsed({ id }) {
+      const folder = /^\0?(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(id)?.[1];
+      if (folder !== undefined && !/\/(vite|rolldown)$/.test(folder)) libraries.add(folder);
+    },
+    generateBundle(_, bundle) {
+      if (bundle['sw.js'] === undefined) return; // of the worker
+      const notices = [...[...libraries].sort().map(noticeOf), ...kInModule.map(debianNotice)];
+      const source = notices.join(`\n\n${'-'.repeat(80)}\n\n`);
+      this.emitFile({ type: 'asset', fileName: 'licences.txt', source });
+    },
+  };
+}
+
+// KaTeX's fonts in the one form that every browser with WebGPU or SIMD128 reads.
+function oneFontForm(): Plugin {
+  return {
+    name: 'one-font-form',
+    enforce: 'pre',
+    transform(code, id) {
+      if (!/katex(\.min)?\.css$/.test(id)) return null;
+      return code.replace(/,\s*url\([^)]*\.(?:woff|ttf)\)\s*format\("[^"]*"\)/g, '');
+    },
+  };
+}
+
 const kFixedNames: Record<string, string> = { sluice: 'sluice.js', sw: 'sw.js' };
 
 export default defineConfig({
   root: import.meta.dirname,
   base: './',
   resolve: { alias: [{ find: /^@sluice\/wasm/, replacement: module_ }] },
-  plugins: [demo(), shell()],
-  worker: { format: 'es' },
+  plugins: [demo(), oneFontForm(), licences(), shell()],
+  worker: { format: 'es', plugins: () => [licences()] },
   build: {
     target: 'es2022',
     assetsInlineLimit: 0,

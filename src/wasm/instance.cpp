@@ -112,11 +112,25 @@ Result<std::optional<Format>> cache_of(const Json& options) {
   return error(ErrorKind::invalid, "cache ", printable(name), ": want f32, f16 or bf16");
 }
 
+Result<ModelFiles> files_of(const Json& options) {
+  TRY(std::string path, text_of(options, "model", ""));
+  ModelFiles files = files_at(std::move(path));
+  TRY_ASSIGN(files.projector, text_of(options, "projector", ""));
+  return files;
+}
+
 }  // namespace
 
+Result<Json> inspect(const Json& options) {
+  TRY(const ModelFiles files, files_of(options));
+  TRY(const Model model, open_model(files, false));
+  const ModelFacts& facts = model.facts();
+  return Json(Json::Object{
+      {"name", facts.name}, {"family", facts.family}, {"parameters", static_cast<int64_t>(facts.parameters)}});
+}
+
 Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
-  TRY(const std::string path, text_of(options, "model", ""));
-  TRY(const std::string projector, text_of(options, "projector", ""));
+  TRY(ModelFiles files, files_of(options));
   TRY(const std::string device, text_of(options, "device", ""));
   TRY(const std::string arithmetic, text_of(options, "arithmetic", "fast"));
   EngineOptions engine;
@@ -145,8 +159,6 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
     }
     return engine;
   };
-  ModelFiles files = files_at(path);
-  files.projector = projector;
   TRY(opened->chat_,
       open_chat_model({.files = std::move(files), .options = options_for}, *opened->device_, opened->budget_, bounds));
   const ChatModel& chat = *opened->chat_;

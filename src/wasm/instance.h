@@ -20,6 +20,9 @@
 
 namespace sluice::wasm {
 
+// What the headers of a model's files say: {"name", "family", "parameters"}. Fails where they are no model's.
+Result<Json> inspect(const Json& options);
+
 class Instance {
  public:
   // As sluice_open takes them.

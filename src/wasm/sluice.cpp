@@ -62,6 +62,14 @@ void sluice_remove_file(const char* path, size_t path_bytes) {
 const void* sluice_reply() { return reply().data(); }
 size_t sluice_reply_bytes() { return reply().size(); }
 
+int sluice_inspect(const char* options, size_t bytes) {
+  const auto inspect = [&]() -> Result<Json> {
+    TRY(const Json json, sluice::parse_json({options, bytes}, "inspect"));
+    return sluice::wasm::inspect(json);
+  };
+  return answer(inspect());
+}
+
 Instance* sluice_open(const char* options, size_t bytes) {
   const auto open = [&]() -> Result<std::unique_ptr<Instance>> {
     TRY(const Json json, sluice::parse_json({options, bytes}, "open"));

@@ -31,6 +31,10 @@ size_t SLUICE_EXPORT(sluice_reply_bytes)();
 
 // ---- a model
 
+// Reads headers and small documents alone, so that a file is known to be a model before anything large happens.
+// options:
+// {"model", "projector"} as sluice_open takes them. Replies {"name", "family", "parameters"}.
+int SLUICE_EXPORT(sluice_inspect)(const char* options, size_t bytes);
 // options: {"model": path, "projector": path of a GGUF file with the model's towers, "arithmetic": "fast" | "exact",
 // "cache": "f32" | "f16" | "bf16", "device": "webgpu" | "cpu" | "reference", "context": positions, "memory": bytes that
 // it may take where it computes, of the GPU's or of the module's, "expert_memory": bytes of those for experts, where it

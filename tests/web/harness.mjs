@@ -23,7 +23,7 @@ const kFlags = [
 const kFakeMedia = ['--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream'];
 // That adapter takes a fifth of the time over kernels whose workgroup memory need not be cleared first.
 const kNoClearing = ['--enable-dawn-features=disable_workgroup_init'];
-const kPatience = 60_000; // ms; the machine may be slow
+const kPatience = Number(process.env.PATIENCE ?? 60_000); // ms; the machine may be slow
 
 // The built page, and /models/*.gguf: the demo under any name, with the faults a test asks for.
 export class Site {
@@ -129,9 +129,10 @@ export async function openPage(context, site) {
   return page;
 }
 
-// ---- what a user does
+// ---- what a user does, in the tab in front: Chromium draws others once a second
 
-export const ready = (page) => page.locator('#prompt:enabled').waitFor();
+// The model that was chosen last answers.
+export const ready = (page) => page.locator('body:has(#load[hidden]) #prompt:enabled').waitFor();
 export async function loadDemo(page) {
   await page
     .getByRole('button', { name: /Try the demo model/ })
@@ -140,17 +141,20 @@ export async function loadDemo(page) {
   await ready(page);
 }
 export async function setDevice(page, value) {
+  await page.bringToFront();
   await page.getByRole('button', { name: 'Settings' }).click();
   await page.getByLabel('Computes on').selectOption(value);
   await page.getByRole('button', { name: 'Close' }).click();
 }
 export async function setTemperature(page, value) {
+  await page.bringToFront();
   await page.getByRole('button', { name: 'Settings' }).click();
   await page.getByLabel('Temperature').fill(value);
   await page.getByRole('button', { name: 'Close' }).click();
 }
 // Sends a message and returns the whole answer.
 export async function ask(page, text) {
+  await page.bringToFront();
   await page.getByLabel('Message', { exact: true }).fill(text);
   await page.keyboard.press('Enter');
   return answerOf(page);
@@ -160,6 +164,7 @@ export async function answerOf(page) {
   return page.locator('#messages > li.assistant:last-child > .text').innerText();
 }
 export async function download(page, url, sha256 = '') {
+  await page.bringToFront();
   await page
     .getByRole('button', { name: /Choose a model|^.*CPU|WebGPU/ })
     .first()
@@ -167,6 +172,6 @@ export async function download(page, url, sha256 = '') {
   const dialog = page.getByRole('dialog', { name: 'Models' });
   await dialog.getByLabel('Address of a model').fill(url);
   await dialog.getByLabel(/^SHA-256/).fill(sha256);
-  await dialog.getByRole('button', { name: 'Download' }).click();
+  await dialog.getByRole('button', { name: 'Download', exact: true }).click();
 }
 export const errorOf = async (page) => page.locator('#error:not([hidden]) #error-text').innerText();

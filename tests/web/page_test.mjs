@@ -1,9 +1,9 @@
-// The built page in Chromium, as a user drives it: node --test tests/web/page_test.mjs, after the build in web/.
+// The built page in Chromium, as a user drives it: models, answers, pictures and sounds, the package.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { test } from 'node:test';
 import {
   answerOf,
   ask,
@@ -12,16 +12,13 @@ import {
   holdAt,
   kDemoBytes,
   kDemoFile,
-  launch,
   loadDemo,
-  openContext,
-  openContextWithWorker,
   openPage,
   ready,
   setDevice,
   setTemperature,
-  Site,
 } from './harness.mjs';
+import { attached, context, give, openModels, site, stored, useWorker } from './suite.mjs';
 
 const kViolin = /^violin \(noun\): bow/;
 const kMillion = 1_000_000;
@@ -42,28 +39,8 @@ const kRedCircle = 'A red circle on the left and a blue square on the right.';
 const kBeeps = 'One long low beep and then three short low beeps.';
 const digest = createHash('sha256').update(readFileSync(kDemoFile)).digest('hex');
 
-let browser, site, context;
-before(async () => {
-  browser = await launch();
-});
-after(() => browser?.close());
-beforeEach(async () => {
-  site = await new Site().start();
-  context = await openContext(browser);
-});
-afterEach(async () => {
-  await context.close();
-  site.stop();
-  assert.deepEqual(context.faults, [], 'nothing was thrown in a page');
-});
-
 const modelUrl = (name = 'far.gguf') => `${site.origin}/models/${name}`;
 const sent = (name = 'far.gguf') => site.requests.filter((one) => one.name === name);
-const stored = (page) => page.locator('#stored li strong').allInnerTexts();
-async function openModels(page) {
-  await page.locator('#open-models').click();
-  await page.locator('#storage-left:not(:empty)').waitFor();
-}
 
 test('the demo model answers after one click, and again without a network after a reload', async () => {
   const page = await openPage(context, site);
@@ -145,7 +122,7 @@ test('an interrupted download goes on where it was, in the same tab and in a lat
 test('a file with another digest is refused, and one that changes on the server is fetched anew', async () => {
   const page = await openPage(context, site);
   await download(page, modelUrl('wrong.gguf'), '0'.repeat(64));
-  assert.match(await errorOf(page), new RegExp(`^Wrong\\.gguf: its SHA-256 is ${digest}: want 0{64}\\.$`));
+  assert.match(await errorOf(page), new RegExp(`^wrong\\.gguf: its SHA-256 is ${digest}: want 0{64}\\.$`));
   const release = holdAt(site, 5 * kMillion);
   site.etag = '"old"';
   await download(page, modelUrl(), digest);
@@ -172,7 +149,7 @@ test('two tabs share one download, and the second goes on when the first is clos
   await download(first, modelUrl());
   await first.waitForFunction(() => /[345]\.\d MB/.test(document.querySelector('#load-text').textContent));
   await download(second, modelUrl());
-  await second.getByText(/Opening|Another tab/).waitFor();
+  await second.getByText('Another tab downloads it').waitFor();
   release();
   await Promise.all([ready(first), ready(second)]);
   assert.ok(sent().reduce((sum, one) => sum + one.sent, 0) <= kDemoBytes, 'no byte was fetched twice');
@@ -198,7 +175,7 @@ test('a full storage is said in one sentence, and keeps what was there', async (
   await download(page, modelUrl());
   assert.match(
     await errorOf(page),
-    /^Far\.gguf: needs [\d.]+ MB more, and this page's storage (?:is full|has [\d.]+ (?:[KM]B|bytes) left): delete a model or free space on the disk\.$/,
+    /^far\.gguf: needs [\d.]+ MB more, and this page's storage (?:is full|has [\d.]+ (?:[KM]B|bytes) left): delete a model or free space on the disk\.$/,
   );
   await openModels(page);
   assert.deepEqual(await stored(page), ['demo-gemma4-q8_0.gguf', 'far.gguf']);
@@ -231,8 +208,7 @@ test('a stored model is deleted after a second press, but not while another tab 
 });
 
 test('without WebGPU the processor computes, and the page says so', async () => {
-  await context.close();
-  context = await openContextWithWorker(browser, "Object.defineProperty(navigator, 'gpu', { value: undefined })");
+  await useWorker("Object.defineProperty(navigator, 'gpu', { value: undefined })");
   const page = await openPage(context, site);
   await loadDemo(page);
   assert.equal(await page.locator('#model-device').innerText(), 'CPU');
@@ -259,8 +235,7 @@ const dispatchesOf = (page) =>
   });
 
 test('the GPU answers where the user chooses it, and a lost one is said and opened again', async () => {
-  await context.close();
-  context = await openContextWithWorker(browser, kWatchedDevice);
+  await useWorker(kWatchedDevice);
   context.setDefaultTimeout(kGpuPatience);
   const page = await openPage(context, site);
   await setDevice(page, 'webgpu');
@@ -328,22 +303,6 @@ async function openFiles(page, files) {
   await ready(page);
   await setTemperature(page, '0');
 }
-const attached = (page) => page.locator('#attached li:not([aria-busy])');
-// Drops or pastes a file where the page listens.
-async function give(page, event, path, type) {
-  const bytes = [...readFileSync(path)];
-  await page.evaluate(
-    ({ event, bytes, name, type }) => {
-      const data = new DataTransfer();
-      data.items.add(new File([new Uint8Array(bytes)], name, { type }));
-      const options = { bubbles: true, cancelable: true };
-      const target = document.querySelector('#prompt');
-      if (event === 'drop') target.dispatchEvent(new DragEvent('drop', { ...options, dataTransfer: data }));
-      else target.dispatchEvent(new ClipboardEvent('paste', { ...options, clipboardData: data }));
-    },
-    { event, bytes, name: path.split('/').at(-1), type },
-  );
-}
 const setDeviceAndLength = async (page, tokens) => {
   await setDevice(page, 'cpu');
   await page.getByRole('button', { name: 'Settings' }).click();
@@ -386,11 +345,11 @@ test('a picture is picked, removed, dropped and asked about, and what the model 
   assert.equal(await shown.count(), 1);
 
   await give(page, 'drop', picture, 'text/plain');
-  assert.equal(await errorOf(page), 'Image.png: is neither a picture nor a sound: want one.');
+  assert.equal(await errorOf(page), 'image.png: is neither a model, a picture nor a sound: want one.');
   await give(page, 'drop', join(import.meta.dirname, '../data/media/mono16.wav'), 'audio/wav');
   await page.getByText('takes no sounds: want a model that does, with its mmproj file if it has one.').waitFor();
   await give(page, 'drop', join(kDense, 'config.json'), 'image/png');
-  await page.getByText('Config.json: this browser does not decode it: want a PNG, JPEG, WebP, GIF or BMP picture.').waitFor();
+  await page.getByText('config.json: this browser does not decode it: want a PNG, JPEG, WebP, GIF or BMP picture.').waitFor();
   assert.equal(await page.locator('#attached li').count(), 0);
   // A model without towers is asked about the same conversation.
   await openModels(page);
@@ -398,7 +357,9 @@ test('a picture is picked, removed, dropped and asked about, and what the model 
   await page.locator('#dialog-file').setInputFiles(kDemoFile);
   await page.getByRole('button', { name: 'Add a picture or a sound' }).waitFor({ state: 'hidden' });
   await ready(page);
-  assert.match(await page.locator('#messages .user .text').first().innerText(), /^\[picture: image\.png\]\nWhat is this\? /);
+  await page.getByText('takes no pictures: it is given the names of those in this conversation.').waitFor();
+  assert.equal(await shown.count(), 1, 'the picture is still shown');
+  await ask(page, 'And why?');
 });
 
 test('a picture of the camera has its place in the message', async () => {
@@ -442,6 +403,8 @@ test('the demo model names shapes and sounds, also of a microphone', async () =>
   site.down = true;
   await page.reload();
   await ready(page);
+  await page.locator('#messages .user audio').waitFor();
+  await page.waitForFunction(() => document.querySelector('#messages .user audio').readyState > 0); // the sound is kept
   await give(page, 'drop', join(kShown, 'picture1.png'), 'image/png');
   await attached(page).waitFor();
   await page.getByRole('button', { name: 'New chat' }).click();
@@ -459,9 +422,9 @@ test("a model's towers are picked with it", async () => {
 test('an address without a model gives a sentence', async () => {
   const page = await openPage(context, site);
   await download(page, `${site.origin}/nothing.gguf`);
-  assert.equal(await errorOf(page), 'Nothing.gguf: the server answers 404: there is no such file.');
+  assert.equal(await errorOf(page), 'nothing.gguf: the server answers 404: there is no such file.');
   await download(page, `${site.origin}/icon.svg`);
-  assert.match(await errorOf(page), /^Icon\.svg: not a GGUF file/);
+  assert.match(await errorOf(page), /^icon\.svg: not a GGUF file/);
 });
 
 test('the page is used with the keyboard alone, named for screen readers, and fits a phone', async () => {
@@ -537,6 +500,11 @@ test('the package: tokens, an aborted answer, a conversation, saved state, error
     await chat.send('What is a violin?').result;
     seen.reused = (await chat.send('And a cello?').result).reusedTokens > 0;
     seen.roles = chat.messages.map(({ role }) => role);
+    // What is refused is not said, so that later messages are answered.
+    seen.refused = await sentence(chat.send('violin '.repeat(3000)).result);
+    seen.later = (await chat.send('What is a drum?').result).text;
+    const measured = await model.measure(question);
+    seen.measured = measured === (await model.generate(question, { maxTokens: 1 }).result).promptTokens;
     model.close();
     seen.closed = await sentence(model.tokenize('a'));
 
@@ -551,7 +519,7 @@ test('the package: tokens, an aborted answer, a conversation, saved state, error
     seen.missing = await sentence(Sluice.load({ stored: 'nothing' }));
     return seen;
   }, modelUrl());
-  assert.deepEqual(seen.stages, ['downloading', 'opening']);
+  assert.deepEqual(seen.stages, ['connecting', 'downloading', 'checking', 'opening']);
   assert.equal(seen.text, 'What is a violin?');
   assert.equal(seen.same[0], true);
   assert.match(seen.same[1], kViolin);
@@ -562,6 +530,9 @@ test('the package: tokens, an aborted answer, a conversation, saved state, error
   assert.equal(seen.busy, 'true busy: an answer is being made: stop it or wait for it first');
   assert.equal(seen.reused, true);
   assert.deepEqual(seen.roles, ['user', 'assistant', 'user', 'assistant']);
+  assert.match(seen.refused, /^true model: .*1,?024/);
+  assert.match(seen.later, /^drum/);
+  assert.equal(seen.measured, true, 'as many tokens as the prompt has');
   assert.equal(seen.closed, 'true closed: the model was closed');
   assert.equal(seen.note, '');
   assert.equal(seen.restored, true);

@@ -10,4 +10,4 @@ not_run() {
 [ -x "${CHROMIUM:-/usr/bin/chromium}" ] || not_run "no Chromium: want /usr/bin/chromium, or its path in CHROMIUM"
 tools/with_node.sh tools/build_web.sh --fetch || not_run "npm cannot fetch what they take"
 tools/with_node.sh tools/build_web.sh
-exec tools/with_node.sh node --test --test-reporter=spec tests/web/page_test.mjs
+exec tools/with_node.sh node --test --test-reporter=spec tests/web/all.mjs

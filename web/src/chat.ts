@@ -21,8 +21,12 @@ export class Chat {
 
   // The answer to one more message of the user: a text, or parts that show pictures and sounds.
   send(content: string | Part[], options: GenerateOptions = {}): Answer {
-    this.messages.push({ role: 'user', content });
-    return this.answer(options);
+    const message: Message = { role: 'user', content };
+    this.messages.push(message);
+    const answer = this.answer(options);
+    // A message that the model refuses is not said, so that later ones are answered.
+    answer.result.catch(() => this.messages.at(-1) === message && this.messages.pop());
+    return answer;
   }
   // Another answer to the user's last message.
   regenerate(options: GenerateOptions = {}): Answer {

@@ -93,6 +93,7 @@ const kStopped: AnswerResult = {
   finish: 'cancelled',
   promptTokens: 0,
   reusedTokens: 0,
+  computedTokens: 0,
   tokens: 0,
   promptSeconds: 0,
   answerSeconds: 0,
@@ -236,6 +237,14 @@ export class Sluice {
     return this.request('render', { messages: await this.place(messages), variables });
   }
 
+  // The tokens that a prompt takes, about: a picture or sound counts with the tokens that mark its place.
+  async measure(prompt: string | Message[], variables: Record<string, unknown> = {}): Promise<number> {
+    if (typeof prompt === 'string') return (await this.tokenize(prompt)).length;
+    const tokens = await this.tokenize(await this.render(prompt, variables));
+    const shown = await Promise.all(prompt.flatMap(mediaOf).map((part) => this.prepare(part)));
+    return shown.reduce((sum, one) => sum + one.tokens, tokens.length);
+  }
+
   // What is computed of the last prompt and answer. Bytes for this model alone.
   saveState(): Promise<Uint8Array<ArrayBuffer>> {
     return this.request('save', {});
@@ -336,6 +345,11 @@ export function mediaOf({ content }: Message): MediaPart[] {
   return typeof content === 'string' ? [] : content.filter((part): part is MediaPart => part.type !== 'text');
 }
 
+function checkedAddress({ href, protocol }: URL): string {
+  if (protocol === 'https:' || protocol === 'http:') return href;
+  throw new SluiceError('network', `${href}: want an address that begins with https:// or http://`);
+}
+
 function workerSource(source: ModelSource, { sha256, projector, keep = false }: LoadOptions): WorkerSource {
   if (!isSecureContext) {
     throw new SluiceError(
@@ -346,7 +360,7 @@ function workerSource(source: ModelSource, { sha256, projector, keep = false }: 
   if (source instanceof File) return { kind: 'files', files: [source], keep };
   if (Array.isArray(source)) return { kind: 'files', files: source, keep };
   if (typeof source === 'string' || source instanceof URL) {
-    const addressOf = (url: string | URL): string => new URL(url, document.baseURI).href;
+    const addressOf = (url: string | URL): string => checkedAddress(new URL(url, document.baseURI));
     const towers = projector === undefined ? null : addressOf(projector);
     return { kind: 'url', url: addressOf(source), sha256: sha256 ?? null, projector: towers };
   }

@@ -34,6 +34,7 @@ export class Conversation {
             finish: news.finish,
             promptTokens,
             reusedTokens: news.reused_tokens,
+            computedTokens: news.computed_tokens,
             tokens: news.answer_tokens,
             promptSeconds: news.prompt_seconds,
             answerSeconds: news.answer_seconds,

@@ -8,13 +8,24 @@ import { createSHA256 } from 'hash-wasm';
 import type { IHasher } from 'hash-wasm/dist/lib/WASMInterface.js';
 import { aborted, formatBytes, SluiceError } from './errors.ts';
 import type { LoadProgress } from './protocol.ts';
-import { flush, idOf, isQuota, lockOf, ModelFolder, storageLeft, writeAll } from './storage.ts';
+import { flush, idOf, isQuota, lockOf, ModelFolder, removeFolder, storageLeft, writeAll } from './storage.ts';
 import type { ModelNote, NotedFile } from './storage.ts';
 
 const kPiece = 8 << 20; // bytes of a range, and how much a tab that ends at once has to fetch again
 const kTries = 6; // without a byte of progress
+const kFirstTries = 2; // of a server that has never answered: the address is wrong, or there is no network
 const kFirstWait = 250; // ms; doubled from try to try
 const kRestarts = 3; // of a file that changes on the server while it is fetched
+
+const kMagic = 'GGUF';
+const kShownBytes = 512;
+const kOtherKinds: [RegExp, string][] = [
+  [/^\s*(?:<!doctype html|<html)/i, 'a web page'],
+  [/^version https:\/\/git-lfs/, 'a Git LFS pointer, which stands for a file'],
+  [/^\s*[[{]/, 'a JSON document'],
+  [/^PK\x03\x04/, 'a ZIP archive'],
+  [/^[\s\S]{8}\{"/, 'safetensors, which are opened as picked files'],
+];
 
 export interface DownloadRequest {
   url: string;
@@ -42,6 +53,7 @@ export async function download(request: DownloadRequest): Promise<string> {
     channel.onmessage = ({ data }: MessageEvent<Heard>) => {
       if (data.id === id) request.onProgress({ stage: 'waiting', loaded: data.loaded, total: data.total });
     };
+    await sayWaiting(id, request);
     await navigator.locks.request(lockOf(id), { signal: request.signal }, async () => {
       channel.onmessage = null;
       await new Fetching(id, request, channel).run();
@@ -52,6 +64,13 @@ export async function download(request: DownloadRequest): Promise<string> {
     channel.close();
   }
   return id;
+}
+
+async function sayWaiting(id: string, { onProgress }: DownloadRequest): Promise<void> {
+  const { held = [] } = await navigator.locks.query();
+  if (!held.some(({ name }) => name === lockOf(id))) return;
+  const file = (await (await ModelFolder.open(id))?.note())?.files[0];
+  onProgress({ stage: 'waiting', loaded: file?.done ?? 0, total: file?.bytes ?? null });
 }
 
 // A model that is there already, and was downloaded with another digest in mind or none, is not taken for that one.
@@ -69,6 +88,7 @@ class Fetching {
   private handle!: FileSystemSyncAccessHandle;
   private hasher: IHasher | null = null;
   private ranged = true; // the server is asked for ranges
+  private answered = false;
   private restarts = 0;
   private telling: ReturnType<typeof setTimeout> | null = null;
 
@@ -85,16 +105,20 @@ class Fetching {
   }
 
   async run(): Promise<void> {
+    let failed = false;
     try {
       if (!(await this.open())) return;
       await this.fetchAll();
       await this.finish();
     } catch (error) {
+      failed = true;
       await this.leave();
       throw isQuota(error) ? await this.quotaError() : error;
     } finally {
       clearTimeout(this.telling ?? undefined);
       this.handle?.close(); // missing where there was no room for it
+      // Nothing came that could be gone on from.
+      if (failed && this.file.done === 0) await removeFolder(this.id).catch(() => {});
     }
   }
 
@@ -148,7 +172,7 @@ class Fetching {
       await this.keepNote();
       tries = this.file.done > most ? 0 : tries + 1;
       most = Math.max(most, this.file.done);
-      if (tries >= kTries) throw this.brokenError(failure);
+      if (tries >= (this.answered || this.file.done > 0 ? kTries : kFirstTries)) throw this.brokenError(failure);
       if (failure !== null) await pause(kFirstWait * 2 ** tries, this.request.signal);
     }
   }
@@ -170,6 +194,7 @@ class Fetching {
     const { url, signal } = this.request;
     const headers: HeadersInit = this.ranged ? { Range: `bytes=${done}-${end - 1}` } : {};
     const response = await fetch(url, { headers, cache: 'no-store', signal });
+    this.answered = true;
     if (response.status === 416 && done > 0) return this.changed(); // it is shorter now
     if (!response.ok) this.refused(response.status);
     const total = totalOf(response);
@@ -225,12 +250,21 @@ class Fetching {
       if (this.file.done + value.length > end) {
         throw new SluiceError('network', `${this.name}: the server sends more than the range that was asked for`);
       }
+      if (this.file.done === 0) this.checkBeginning(value);
       writeAll(this.handle, value, this.file.done);
       this.hasher?.update(value);
       this.file.done += value.length;
       this.tell();
     }
     this.file.bytes ??= this.file.done; // without a length the end is where the server ends
+  }
+
+  // So that nobody waits for all of what is no model.
+  private checkBeginning(bytes: Uint8Array): void {
+    const text = new TextDecoder('latin1').decode(bytes.subarray(0, kShownBytes));
+    if (bytes.length < kMagic.length || text.startsWith(kMagic)) return;
+    const kind = kOtherKinds.find(([pattern]) => pattern.test(text))?.[1] ?? 'another kind of file';
+    throw new SluiceError('model', `${this.name}: not a GGUF file but ${kind}: want the address of the file itself`);
   }
 
   // Some ten times a second, and what came last in any case.
@@ -288,7 +322,9 @@ class Fetching {
       done === 0
         ? 'before anything came'
         : `after ${formatBytes(done)} of ${bytes === null ? 'it' : formatBytes(bytes)}`;
-    const next = done === 0 ? 'check the address and the connection' : 'try again, and it goes on from there';
+    const isOther = new URL(this.request.url).origin !== location.origin;
+    const check = `check the address and the connection${isOther ? ', and whether the server lets pages read it' : ''}`;
+    const next = done === 0 ? check : 'try again, and it goes on from there';
     return new SluiceError('network', `${this.name}: the connection failed ${got}${why}: ${next}`);
   }
 }

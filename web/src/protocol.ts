@@ -65,7 +65,7 @@ export interface AnswerRequest {
   variables: Record<string, unknown>; // further variables of the chat template
 }
 
-export type LoadStage = 'waiting' | 'downloading' | 'copying' | 'opening';
+export type LoadStage = 'connecting' | 'waiting' | 'downloading' | 'copying' | 'checking' | 'opening';
 export interface LoadProgress {
   stage: LoadStage; // waiting: another tab downloads the same file, and `loaded` is what it has
   loaded: number; // bytes
@@ -93,8 +93,9 @@ export interface AnswerResult {
   finish: Finish;
   promptTokens: number;
   reusedTokens: number; // of the prompt, those that were computed for an answer before
+  computedTokens: number; // of the prompt, for this answer; with those reused fewer than all where it was stopped before
   tokens: number;
-  promptSeconds: number; // to the first token
+  promptSeconds: number; // to the first token, or to the end if none came
   answerSeconds: number; // from the first token to the last
 }
 

@@ -156,6 +156,7 @@ export async function listModels(): Promise<StoredModel[]> {
   for await (const [id, note] of notes()) {
     if (note?.towersOf) continue;
     const files = note?.files ?? [];
+    if (!note?.complete && files.every(({ done }) => done === 0)) continue; // it has just begun, or never came
     listed.push({
       id,
       name: note?.name ?? id,
@@ -177,14 +178,19 @@ async function deleteFolder(id: string): Promise<void> {
   await navigator.locks.request(lockOf(id), { ifAvailable: true }, async (lock) => {
     if (lock === null)
       throw new SluiceError('storage', `${id}: is in use in this tab or another: close it there first`);
-    const models = await folder(false);
-    try {
-      await models?.removeEntry(id, { recursive: true });
-    } catch (error) {
-      if (error instanceof DOMException && error.name === 'NotFoundError') return;
-      throw new SluiceError('storage', `${id}: cannot be deleted: ${sentenceOf(error)}`);
-    }
+    await removeFolder(id);
   });
+}
+
+// For whom holds the lock alone.
+export async function removeFolder(id: string): Promise<void> {
+  const models = await folder(false);
+  try {
+    await models?.removeEntry(id, { recursive: true });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'NotFoundError') return;
+    throw new SluiceError('storage', `${id}: cannot be deleted: ${sentenceOf(error)}`);
+  }
 }
 
 // Held until the returned function is called.

@@ -19,7 +19,7 @@ import type {
   ToWorker,
   WorkerSource,
 } from './protocol.ts';
-import { ModelFolder, shareLock, towersOf } from './storage.ts';
+import { deleteModel, ModelFolder, shareLock, towersOf } from './storage.ts';
 import { openStored } from './stored_file.ts';
 import wasmUrl from '@sluice/wasm?url';
 
@@ -101,6 +101,12 @@ const handlers: Handlers = {
   },
 };
 
+// Fails with the engine's sentence where the files are no model that it runs. Reads their headers alone.
+async function checkHeaders(files: FileTable): Promise<void> {
+  const engine = await EngineModule.load(await fetch(wasmUrl), { gpu: null, files });
+  engine.inspect(pathsOf(files));
+}
+
 // WebGPU where it is wanted and computes faster than the processor; why not is said, never kept silent.
 async function openModel(files: FileTable, settings: EngineSettings): Promise<Loaded> {
   if (settings.device === 'cpu') return openOn(null, null, files, settings);
@@ -145,19 +151,37 @@ async function gather(
   signal: AbortSignal,
 ): Promise<Gathered> {
   switch (source.kind) {
-    case 'files':
-      if (!source.keep)
-        return { storedId: null, files: tableOf(source.files.map((file) => [file.name, new BlobFile(file)])) };
-      return openFolder(await copyFiles(source.files, onProgress, signal));
+    case 'files': {
+      const files = tableOf(source.files.map((file) => [file.name, new BlobFile(file)]));
+      onProgress({ stage: 'checking', loaded: 0, total: null });
+      await checkHeaders(files);
+      return source.keep ? openFolder(await copyFiles(source.files, onProgress, signal)) : { storedId: null, files };
+    }
     case 'url': {
       const { url, sha256, projector } = source;
+      onProgress({ stage: 'connecting', loaded: 0, total: null });
       const id = await download({ url, sha256, onProgress, signal });
       if (projector !== null) await download({ url: projector, sha256: null, towersOf: id, onProgress, signal });
-      return openFolder(id);
+      onProgress({ stage: 'checking', loaded: 0, total: null });
+      return checkedFolder(id);
     }
     case 'stored':
       return openFolder(source.id);
   }
+}
+
+// What was downloaded, and goes where it is no model.
+async function checkedFolder(id: string): Promise<Gathered> {
+  const gathered = await openFolder(id);
+  try {
+    await checkHeaders(gathered.files);
+  } catch (error) {
+    for (const file of gathered.files.values()) file.close?.();
+    for (const release of held.splice(0)) release();
+    await deleteModel(id).catch(() => {}); // another tab has it
+    throw error;
+  }
+  return gathered;
 }
 
 // With its towers, where they came with it.
@@ -168,9 +192,11 @@ async function openFolder(id: string): Promise<Gathered> {
   return { storedId: id, files: tableOf(entries) };
 }
 
+const held: (() => void)[] = []; // give locks back
+
 // The lock is shared from here to the end of the worker.
 async function entriesOf(id: string): Promise<(readonly [name: string, source: FileSource])[]> {
-  await shareLock(id);
+  held.push(await shareLock(id));
   const folder = await ModelFolder.open(id);
   const note = await folder?.note();
   if (!folder || !note?.complete)

@@ -4,6 +4,8 @@ export interface FileSource {
   readonly size: number;
   /** Fills `target` from `offset` on; returns how many bytes there were. */
   read(offset: number, target: Uint8Array<ArrayBuffer>): number;
+  /** Of what was opened for this alone. */
+  close?(): void;
 }
 
 /** Bytes in the page's memory. */
@@ -22,7 +24,7 @@ export class BytesFile implements FileSource {
   }
 }
 
-/** A file of the page's own storage (OPFS), opened by createSyncAccessHandle(); whoever opened it closes it. */
+/** A file of the page's own storage (OPFS), opened by createSyncAccessHandle(). */
 export class HandleFile implements FileSource {
   readonly size: number;
   readonly #handle: FileSystemSyncAccessHandle;
@@ -33,6 +35,9 @@ export class HandleFile implements FileSource {
   }
   read(offset: number, target: Uint8Array<ArrayBuffer>): number {
     return this.#handle.read(target, { at: offset });
+  }
+  close(): void {
+    this.#handle.close();
   }
 }
 

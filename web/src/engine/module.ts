@@ -38,6 +38,13 @@ export interface ModelFacts {
   sampling: Sampling;
 }
 
+/** What is known of a model before it is opened. */
+export interface Headers {
+  name: string;
+  family: string;
+  parameters: number;
+}
+
 /** Bytes on the GPU, and of how many; 0 of 0 on the processor. */
 export interface LoadedBytes {
   bytes: number;
@@ -180,6 +187,7 @@ interface Exports {
   sluice_remove_file(path: Address, path_bytes: number): void;
   sluice_reply(): Address;
   sluice_reply_bytes(): number;
+  sluice_inspect(options: Address, bytes: number): number;
   sluice_open(options: Address, bytes: number): Address;
   sluice_load(model: Address): number;
   sluice_close(model: Address): void;
@@ -347,13 +355,17 @@ export class EngineModule {
     return this.exports.memory.buffer.byteLength;
   }
 
+  /** What the headers of a model's files say. Fails with one sentence where they are no model's. */
+  inspect(options: Pick<OpenOptions, 'model' | 'projector'>): Headers {
+    this.#followFiles();
+    const found = this.with(JSON.stringify(options), (at, size) => this.exports.sluice_inspect(at, size));
+    if (found === 0) throw new EngineError(this.replyText());
+    return JSON.parse(this.replyText()) as Headers;
+  }
+
   /** Fails with one sentence where there is no such model, or no room for it. */
   async open(options: OpenOptions, onProgress: (loaded: LoadedBytes) => void = () => {}): Promise<EngineModel> {
-    this.#files.follow(this.#host.files, (name, number, size) => {
-      this.with(name, (at, bytes) => this.exports.sluice_add_file(at, bytes, number, size));
-    }, (name) => {
-      this.with(name, (at, bytes) => this.exports.sluice_remove_file(at, bytes));
-    });
+    this.#followFiles();
     const model = this.with(JSON.stringify(options), (at, size) => this.exports.sluice_open(at, size));
     if (model === 0) throw new EngineError(this.replyText());
     const opened = new EngineModel(this, model, JSON.parse(this.replyText()) as ModelFacts);
@@ -364,6 +376,13 @@ export class EngineModule {
       throw error;
     }
     return opened;
+  }
+  #followFiles(): void {
+    this.#files.follow(this.#host.files, (name, number, size) => {
+      this.with(name, (at, bytes) => this.exports.sluice_add_file(at, bytes, number, size));
+    }, (name) => {
+      this.with(name, (at, bytes) => this.exports.sluice_remove_file(at, bytes));
+    });
   }
 
   get gpu(): GpuHost | null {

@@ -25,6 +25,8 @@ function partOf(file: File): MediaPart | null {
   return null;
 }
 
+export const isMedia = (file: File): boolean => partOf(file) !== null;
+
 export class Attachments {
   private readonly list = byId<HTMLUListElement>('attached');
   private readonly items = new Map<MediaPart, HTMLElement>();
@@ -34,7 +36,7 @@ export class Attachments {
     const camera = new Camera({ taken: (file) => this.add([file]), failed: events.failed });
     this.recorder = new Recorder({ recorded: (file) => this.add([file]), failed: events.failed, announce: events.announce });
     this.listenToPickers(camera);
-    this.listenToDrops();
+    this.listenToPaste();
   }
 
   get parts(): MediaPart[] {
@@ -114,25 +116,11 @@ export class Attachments {
     byId('microphone').onclick = () => void this.recorder.start();
   }
 
-  private listenToDrops(): void {
-    const hasFiles = ({ dataTransfer }: DragEvent): boolean => dataTransfer?.types.includes('Files') ?? false;
-    const mark = (on: boolean): void => void document.body.classList.toggle('dropping', on);
-    document.addEventListener('dragover', (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      mark(true);
-    });
-    document.addEventListener('dragleave', (event) => event.relatedTarget === null && mark(false));
-    document.addEventListener('drop', (event) => {
-      mark(false);
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      this.add([...event.dataTransfer!.files]);
-    });
+  private listenToPaste(): void {
     // Text that is copied with a picture is pasted as well.
     document.addEventListener('paste', ({ clipboardData }) => {
       const files = [...(clipboardData?.files ?? [])];
-      this.add(files.filter((file) => partOf(file) !== null));
+      this.add(files.filter(isMedia));
     });
   }
 }

@@ -30,3 +30,15 @@ export function lightDismiss(dialog: HTMLDialogElement): void {
 }
 
 export const formatCount = (count: number): string => count.toLocaleString('en');
+
+// A drawing of 24 by 24, as the page's other buttons have it.
+export function icon(path: string): SVGSVGElement {
+  const kSvg = 'http://www.w3.org/2000/svg';
+  const drawing = document.createElementNS(kSvg, 'svg');
+  drawing.setAttribute('viewBox', '0 0 24 24');
+  drawing.setAttribute('aria-hidden', 'true');
+  const line = document.createElementNS(kSvg, 'path');
+  line.setAttribute('d', path);
+  drawing.append(line);
+  return drawing;
+}

@@ -1,4 +1,5 @@
-// What the page remembers between two visits, in this browser: settings, the last model, the conversation.
+// What the page remembers between two visits, in this browser: settings, the last model, the colours. Conversations are in
+// conversations/.
 import type { Device, Message } from '../index.ts';
 
 export interface Settings {
@@ -40,11 +41,13 @@ interface Remembered {
   settings: Settings;
   theme: Theme | null; // null: the system's
   last: LastModel | null;
-  messages: Message[];
+  list: 'open' | 'closed'; // of conversations, where it has a place beside them
 }
 
 const kPrefix = 'sluice.';
-const kNothing: Remembered = { settings: kDefaults, theme: null, last: null, messages: [] };
+const kTab = `${kPrefix}conversation`,
+  kOldMessages = `${kPrefix}messages`;
+const kNothing: Remembered = { settings: kDefaults, theme: null, last: null, list: 'open' };
 
 export function recall<K extends keyof Remembered>(key: K): Remembered[K] {
   try {
@@ -64,3 +67,30 @@ export function remember<K extends keyof Remembered>(key: K, value: Remembered[K
     // Full, or a browser that keeps nothing: the page works without.
   }
 }
+
+// The conversation that this tab shows, also after a reload.
+export function rememberTab(conversation: string): void {
+  try {
+    sessionStorage.setItem(kTab, conversation);
+  } catch {
+    // A browser that keeps nothing.
+  }
+}
+export function recallTab(): string | null {
+  try {
+    return sessionStorage.getItem(kTab);
+  } catch {
+    return null;
+  }
+}
+
+// The messages that earlier versions of this page kept here, until they are in the list of conversations.
+export function oldMessages(): Message[] {
+  try {
+    const value: unknown = JSON.parse(localStorage.getItem(kOldMessages) ?? '[]');
+    return Array.isArray(value) ? (value as Message[]) : [];
+  } catch {
+    return [];
+  }
+}
+export const forgetOldMessages = (): void => localStorage.removeItem(kOldMessages);

@@ -1,166 +1,131 @@
 // The conversation as it is shown: one list item a message, with what can be done to it.
 import { mediaOf } from '../index.ts';
-import type { AnswerResult, MediaPart, Message, Part, Piece } from '../index.ts';
-import { byId, formatCount, h } from './dom.ts';
-import { markdown } from './markdown.ts';
+import type { MediaPart, Part } from '../index.ts';
+import type { TreeMessage } from './conversations/tree.ts';
+import { byId, h } from './dom.ts';
+import { LiveAnswer, thinkingView } from './live_answer.ts';
 import { contentOf, mediaView, textOf } from './media.ts';
+import { copyText, TextView } from './text/view.ts';
 
 interface Events {
+  // Another answer to the last question.
   regenerate: () => void;
-  edit: (index: number, content: string | Part[]) => void;
+  edit: (question: TreeMessage, content: string | Part[]) => void;
+  versionsOf: (message: TreeMessage) => TreeMessage[];
+  showVersion: (message: TreeMessage) => void;
 }
 
 const action = (label: string, onclick: () => void): HTMLButtonElement =>
   h('button', { type: 'button', className: 'action', onclick }, label);
 
-export const speedOf = (tokens: number, seconds: number): string =>
-  seconds > 0 ? `${(tokens / seconds).toFixed(1)} tokens/s` : '';
-
-// An answer that is being written.
-export class LiveAnswer {
-  readonly item: HTMLLIElement;
-  private readonly body = h('div', { className: 'text' });
-  private readonly thought = h('div', { className: 'text' });
-  private readonly thinking = h(
-    'details',
-    { className: 'thinking', hidden: true },
-    h('summary', {}, 'Thinking'),
-    this.thought,
-  );
-  private readonly meta = h('p', { className: 'meta' });
-  private text = '';
-  private thoughts = '';
-  private drawn = false; // asked for the next frame
-  private known = -1; // tokens of the prompt that need not be computed; -1: not heard yet
-
-  // `looking`: what is said until the first of the prompt's tokens is computed.
-  constructor(private readonly looking: string) {
-    this.meta.textContent = looking;
-    this.item = h(
-      'li',
-      { className: 'assistant', ariaBusy: 'true' },
-      h('span', { className: 'hidden' }, 'Answer:'),
-      this.thinking,
-      this.body,
-      this.meta,
-    );
-    this.body.append(h('span', { className: 'waiting', ariaHidden: 'true' }, h('i'), h('i'), h('i')));
-  }
-
-  add({ text, thinking, promptDone, promptTokens, tokens }: Piece): void {
-    this.text += text;
-    this.thoughts += thinking;
-    if (this.known < 0) this.known = promptDone;
-    const reading =
-      this.looking !== '' && promptDone === this.known
-        ? this.looking
-        : `reading ${formatCount(promptDone)} of ${formatCount(promptTokens)} tokens`;
-    this.meta.textContent = tokens === 0 ? reading : '';
-    if (this.drawn) return;
-    this.drawn = true;
-    requestAnimationFrame(() => this.draw());
-  }
-
-  private draw(): void {
-    this.drawn = false;
-    if (this.thoughts !== '') {
-      this.thinking.hidden = false;
-      if (this.text === '') this.thinking.open = true;
-      this.thought.replaceChildren(...markdown(this.thoughts));
-    }
-    if (this.text !== '') this.body.replaceChildren(...markdown(this.text));
-  }
-
-  finish(result: AnswerResult): void {
-    this.draw();
-    if (this.text === '') this.body.replaceChildren(h('p', { className: 'quiet' }, 'No answer.'));
-    this.thinking.open = false;
-    this.item.removeAttribute('aria-busy');
-    this.meta.textContent = describe(result);
-  }
-  fail(): void {
-    this.item.remove();
-  }
-}
-
-function describe({ tokens, promptTokens, reusedTokens, promptSeconds, answerSeconds, finish }: AnswerResult): string {
-  const kept = reusedTokens > 0 ? `, ${formatCount(reusedTokens)} of them kept` : '';
-  const ends = { stop: '', length: 'cut at the longest answer', cancelled: 'stopped' }[finish];
-  const prompt = `${formatCount(promptTokens)} in the prompt${kept}`;
-  const reading = speedOf(promptTokens - reusedTokens, promptSeconds);
-  return [
-    `${formatCount(tokens)} tokens`,
-    speedOf(tokens - 1, answerSeconds),
-    prompt,
-    reading === '' ? '' : `read at ${reading}`,
-    ends,
-  ]
-    .filter((part) => part !== '')
-    .join(' · ');
-}
-
 export class MessageList {
   private readonly list = byId<HTMLOListElement>('messages');
-  private readonly said = new WeakMap<HTMLElement, { text: string; media: MediaPart[] }>();
+  private readonly said = new WeakMap<Element, TreeMessage>();
 
   constructor(private readonly events: Events) {}
 
-  show(messages: Message[]): void {
-    this.list.replaceChildren(...messages.map((message) => this.item(message)));
-    this.offerActions();
+  get isEditing(): boolean {
+    return this.list.querySelector('form.edit') !== null;
   }
-  add(message: Message): void {
-    this.list.append(this.item(message));
-  }
-  // Messages from `count` on are taken back.
-  truncate(count: number): void {
-    while (this.list.children.length > count) this.list.lastElementChild!.remove();
+  // `ready`: whether a model is there to make further answers.
+  // Items of messages that are shown already stay, with what is selected in them.
+  show(messages: TreeMessage[], ready: boolean): void {
+    const shown = new Map<TreeMessage | undefined, Element>();
+    for (const item of this.list.children) if (!item.querySelector('form.edit')) shown.set(this.said.get(item), item);
+    const items = messages.map((message) => shown.get(message) ?? this.item(message));
+    for (const item of [...this.list.children]) if (!items.includes(item)) item.remove();
+    items.forEach((item, i) => this.list.children[i] !== item && this.list.insertBefore(item, this.list.children[i] ?? null));
+    this.offerActions(ready);
   }
   begin(looking: string): LiveAnswer {
     const live = new LiveAnswer(looking);
     this.list.append(live.item);
-    this.offerActions();
+    this.offerActions(false);
     return live;
   }
+  finish(live: LiveAnswer, message: TreeMessage): void {
+    this.said.set(live.item, message);
+    live.finish(message.note);
+  }
 
-  // What can be done with the last answer and with each message of the user. None while an answer is made.
-  offerActions(): void {
-    for (const old of this.list.querySelectorAll('.actions')) old.remove();
+  // What can be done with each message. None while an answer is made.
+  offerActions(ready: boolean): void {
+    this.hideActions();
     const items = [...this.list.children] as HTMLElement[];
     if (items.some((item) => item.hasAttribute('aria-busy'))) return;
     items.forEach((item, index) => {
-      const copy = action('Copy', () => void this.copy(item, copy));
-      const more = item.classList.contains('user') ? [action('Edit', () => this.edit(item, index))] : [];
-      if (index === items.length - 1) more.push(action('Again', () => this.events.regenerate()));
-      item.append(h('div', { className: 'actions' }, copy, ...more));
+      const message = this.said.get(item);
+      if (message === undefined || item.querySelector('form.edit') !== null) return;
+      const copy = action('Copy', () => void copyText(textOf(message), copy));
+      const more = ready && message.role === 'user' ? [action('Edit', () => this.edit(item, message))] : [];
+      if (ready && index === items.length - 1) more.push(action('Again', () => this.events.regenerate()));
+      item.append(h('div', { className: 'actions' }, this.versions(message), copy, ...more));
     });
   }
 
-  private async copy(item: HTMLElement, button: HTMLElement): Promise<void> {
-    await navigator.clipboard.writeText(item.querySelector<HTMLElement>(':scope > .text')!.innerText);
-    button.textContent = 'Copied';
-    setTimeout(() => (button.textContent = 'Copy'), 1500);
+  hideActions(): void {
+    for (const old of this.list.querySelectorAll('.actions')) old.remove();
   }
 
-  private item(message: Message): HTMLElement {
+  // "‹ 2 of 3 ›", where there are several at this place.
+  private versions(message: TreeMessage): HTMLElement | null {
+    const all = this.events.versionsOf(message);
+    if (all.length < 2) return null;
+    const at = all.findIndex(({ id }) => id === message.id);
+    const step = (label: string, text: string, to: TreeMessage | undefined): HTMLElement => {
+      const onclick = (): void => to && this.events.showVersion(to);
+      return h(
+        'button',
+        { type: 'button', className: 'action', ariaLabel: label, title: label, disabled: to === undefined, onclick },
+        text,
+      );
+    };
+    const what = message.role === 'user' ? 'question' : 'answer';
+    return h(
+      'span',
+      { className: 'versions' },
+      step(`Earlier version of the ${what}`, '‹', all[at - 1]),
+      `${at + 1} of ${all.length}`,
+      step(`Later version of the ${what}`, '›', all[at + 1]),
+    );
+  }
+
+  private item(message: TreeMessage): HTMLElement {
     const mine = message.role === 'user';
-    const said = textOf(message);
-    const media = mediaOf(message);
-    const text = h('div', { className: 'text', hidden: mine && said === '' }, ...(mine ? [said] : markdown(said)));
     const item = h(
       'li',
       { className: mine ? 'user' : 'assistant' },
       h('span', { className: 'hidden' }, mine ? 'You:' : 'Answer:'),
-      media.length === 0 ? null : h('div', { className: 'shown' }, ...media.map(mediaView)),
-      text,
+      ...(mine ? this.question(message) : this.answer(message)),
     );
-    this.said.set(item, { text: said, media });
+    this.said.set(item, message);
     return item;
+  }
+  private question(message: TreeMessage): HTMLElement[] {
+    const media = mediaOf(message);
+    const text = textOf(message);
+    const shown = media.length === 0 ? [] : [h('div', { className: 'shown' }, ...media.map(mediaView))];
+    return [...shown, h('div', { className: 'text', hidden: text === '' }, text)];
+  }
+  private answer(message: TreeMessage): HTMLElement[] {
+    const { thinking, finished, note } = message;
+    const shown: HTMLElement[] = [];
+    if (thinking !== '') {
+      const { element, view } = thinkingView();
+      view.show(thinking);
+      shown.push(element);
+    }
+    const view = new TextView();
+    const text = textOf(message);
+    view.show(text === '' ? 'No answer.' : text);
+    const unfinished = 'not finished: the page was closed, or another tab is writing it';
+    return [...shown, view.element, h('p', { className: 'meta' }, finished ? note : unfinished)];
   }
 
   // Pictures and sounds stay with the message.
-  private edit(item: HTMLElement, index: number): void {
-    const { text, media } = this.said.get(item) ?? { text: '', media: [] };
+  private edit(item: HTMLElement, message: TreeMessage): void {
+    const media: MediaPart[] = mediaOf(message);
+    const text = textOf(message);
     const area = h('textarea', {
       value: text,
       rows: Math.min(text.split('\n').length + 1, 12),
@@ -183,7 +148,7 @@ export class MessageList {
     );
     form.onsubmit = (event) => {
       event.preventDefault();
-      if (area.value.trim() !== '' || media.length > 0) this.events.edit(index, contentOf(media, area.value));
+      if (area.value.trim() !== '' || media.length > 0) this.events.edit(message, contentOf(media, area.value));
     };
     form.onkeydown = (event) => {
       if (event.key === 'Escape') close();

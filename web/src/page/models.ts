@@ -1,6 +1,8 @@
-// Where a model comes from: the demo, a file, an address, this browser's storage; and what is stored, with deletion.
+// Where a model comes from: the demo, a file, an address, the catalogue, this browser's storage; and what is stored, with
+// deletion.
 import { formatBytes, Sluice, SluiceError } from '../index.ts';
 import type { LoadOptions, ModelSource, StoredModel } from '../index.ts';
+import { catalogueRows } from './catalogue.ts';
 import { byId, h, lightDismiss } from './dom.ts';
 
 const kDemo = { file: 'demo-gemma4-q8_0.gguf', towers: 'mmproj-demo-gemma4.gguf', bytes: 11_124_000 };
@@ -31,6 +33,11 @@ export class Models {
     byId('storage-left').textContent = '';
     void this.list();
     this.dialog.showModal();
+  }
+
+  // Dropped ones are kept as picked ones are.
+  openFiles(files: File[]): void {
+    this.choose({ source: files, options: { keep: byId<HTMLInputElement>('welcome-keep').checked } });
   }
 
   // The three ways to a model, in the welcome and in the dialog.
@@ -124,6 +131,9 @@ export class Models {
           : stored.map((model) => this.row(model))),
       );
       const left = await Sluice.storage.left();
+      const known = catalogueRows(stored, left, (choice) => this.choose(choice));
+      byId('catalogue').replaceChildren(...known);
+      byId('catalogue').hidden = byId('catalogue-title').hidden = known.length === 0;
       byId('storage-left').textContent = left === null ? '' : `${formatBytes(left)} of storage left for this page.`;
     } catch (error) {
       this.events.failed(error);

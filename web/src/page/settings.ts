@@ -1,6 +1,6 @@
 // The settings form: what is empty is the model's own choice, which stands in the field as its placeholder.
 import type { ModelFacts } from '../index.ts';
-import { byId, h, lightDismiss } from './dom.ts';
+import { byId, formatCount, h, lightDismiss } from './dom.ts';
 import { kDefaults, recall, remember } from './memory.ts';
 import type { Settings } from './memory.ts';
 
@@ -171,11 +171,26 @@ export class SettingsForm {
       step: `${step}`,
       value: `${this.values[name] ?? ''}`,
     });
+    const wrong = h('small', { id: `wrong-${name}`, className: 'wrong', hidden: true, role: 'alert' });
+    input.setAttribute('aria-describedby', wrong.id);
     input.oninput = () => {
       if (input.validity.valid) this.set(name, input.value === '' ? null : input.valueAsNumber);
+      this.showFault(field, input, wrong);
     };
     this.inputs.set(field, input);
-    return h('label', { className: 'field' }, label, h('small', {}, help), input);
+    return h('div', { className: 'field' }, h('label', {}, label, h('small', {}, help), input), wrong);
+  }
+
+  // What is wrong with a number, and which one is used as long as it is.
+  private showFault({ name, min, max, step }: NumberField, input: HTMLInputElement, wrong: HTMLElement): void {
+    wrong.hidden = input.validity.valid;
+    input.setAttribute('aria-invalid', `${!input.validity.valid}`);
+    if (input.validity.valid) return;
+    const whole = step === 'any' ? 'a number' : step === 1 ? 'a whole number' : `a multiple of ${step}`;
+    const used = this.values[name] ?? input.placeholder;
+    const stays = /^[\d.]+$/.test(`${used}`) ? `; ${used} stays` : '';
+    const found = input.validity.badInput ? 'no number' : input.value;
+    wrong.textContent = `Found ${found}: want ${whole} from ${formatCount(min)} to ${formatCount(max)}${stays}.`;
   }
 
   private choice<K extends 'thinking' | 'device'>(
@@ -196,7 +211,10 @@ export class SettingsForm {
   private reset(): void {
     Object.assign(this.values, kDefaults, { system: this.values.system });
     remember('settings', this.values);
-    for (const input of this.inputs.values()) input.value = '';
+    for (const input of this.inputs.values()) {
+      input.value = '';
+      input.dispatchEvent(new Event('input'));
+    }
     for (const name of ['thinking', 'device'] as const)
       byId<HTMLSelectElement>(`set-${name}`).value = this.values[name];
     this.changed();
