@@ -176,6 +176,10 @@ class Runner {
   // written while nothing runs.
   virtual std::vector<std::span<std::byte>> page_memory(uint32_t /*group*/, uint32_t /*page*/) { return {}; }
 
+  // The bytes of these matrices of a weight have changed where the WeightSource has them. A device with a copy of its
+  // own makes it again before its next step. Only while no step runs.
+  virtual void reload(WeightId /*weight*/, uint32_t /*first*/, uint32_t /*matrices*/) {}
+
   virtual ExpertMemory* expert_memory() { return nullptr; }  // null: planned without slots
   virtual void resume(Ticket /*stopped*/) {}                 // continues a step that has stopped
 
