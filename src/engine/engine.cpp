@@ -216,9 +216,8 @@ Status EngineImpl::check_adapters(const AdapterSum& sum) const {
 
 void EngineImpl::add_adapters(LeasedAdapters leased) {
   adapters_ = std::move(leased);
-  admission_.set_adapters([this](const AdapterSum& sum) {
-    return adapters_.slots->hold(sum, model_->program, *placed_.runner);
-  });
+  admission_.set_adapters(
+      [this](const AdapterSum& sum) { return adapters_.slots->hold(sum, model_->program, *placed_.runner); });
 }
 
 Result<OpenSequence*> EngineImpl::sequence_for(const Request& request) {

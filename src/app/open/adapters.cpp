@@ -49,8 +49,8 @@ Result<NamedAdapter> parse_adapter(const std::string& text) {
   const std::optional<double> scale = parse_number(std::string_view(text).substr(colon + 1));
   if (!scale) return NamedAdapter{.path = text};
   if (!std::isfinite(*scale) || std::abs(*scale) > kMostScale)
-    return error(ErrorKind::invalid, "the scale of adapter ", printable(text), ": want one from ", -kMostScale,
-                 " to ", kMostScale);
+    return error(ErrorKind::invalid, "the scale of adapter ", printable(text), ": want one from ", -kMostScale, " to ",
+                 kMostScale);
   return NamedAdapter{.path = text.substr(0, colon), .scale = static_cast<float>(*scale)};
 }
 

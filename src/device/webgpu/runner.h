@@ -27,9 +27,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override;
   Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
-  void reload(WeightId weight, uint32_t first, uint32_t matrices) override {
-    placed_->reload(weight, first, matrices);
-  }
+  void reload(WeightId weight, uint32_t first, uint32_t matrices) override { placed_->reload(weight, first, matrices); }
   ExpertMemory* expert_memory() override { return stretches_.slots().size() == 0 ? nullptr : this; }
   MeasuredRunner* measured() override { return this; }
   std::optional<Completion> poll() override;
