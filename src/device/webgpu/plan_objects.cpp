@@ -110,12 +110,12 @@ void PlanObjects::fill(uint64_t bytes) {
 
 void PlanObjects::reload(WeightId weight, uint32_t first, uint32_t matrices) {
   const MatrixLayout& matrix = plan_.layout().matrix(weight);
-  const uint64_t rows = weights_[weight].shape.rows,
-                 at_once = std::max<uint64_t>(kPieceBytes / 4 / matrix.row_words, 1);
+  const uint64_t rows = weights_[weight].shape.rows;
   for (uint32_t i = 0; i < matrix.tiles.size(); ++i) {
     const WeightTile& tile = matrix.tiles[i];
     const uint64_t begin = std::max<uint64_t>(first * rows, tile.first_row);
     const uint64_t end = std::min<uint64_t>((uint64_t{first} + matrices) * rows, tile.first_row + tile.rows);
+    const uint64_t at_once = std::max<uint64_t>(kPieceBytes / 4 / matrix.row_words, 1);
     for (uint64_t row = begin; row < end; row += at_once)
       fill_rows(weight, i, row - tile.first_row, std::min(at_once, end - row));
   }
