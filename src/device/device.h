@@ -38,8 +38,8 @@ struct DeviceInfo {
       false;                     // prompt and decode rows give the same bits, so prefixes match whatever their classes
   bool expert_slots = false;     // plan() takes PlanRequest::expert_slots
   bool plays_in_pieces = false;  // poll() computes steps that were started with StartOptions::in_pieces
-  // Ops that the device lacks on purpose, and "linear.adapter", "experts.adapter" or "attention.adapter" if it
-  // lacks that operand. plan() refuses a program with one of them.
+  // Ops that the device lacks on purpose, and "embed.adapter", "linear.adapter", "experts.adapter" or
+  // "attention.adapter" if it lacks that operand. plan() refuses a program with one of them.
   std::vector<std::string> missing{};
 };
 

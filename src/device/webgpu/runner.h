@@ -75,6 +75,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   uint32_t positions_ahead(const StepBuffer& step) const;
   void upload_embedded(const StepBuffer& step);
   void embed(const HostEmbed& op, const StepBuffer& step);  // into embedded_
+  void add_adapter(const Embed& op, const StepBuffer& step, size_t row, std::span<float> to) const;
   std::optional<DispatchCounts> dispatch_counts() const override;
 
   bool play_to(uint32_t end) override;

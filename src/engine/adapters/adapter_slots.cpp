@@ -88,6 +88,8 @@ AdapterOptions AdapterSlots::options(const std::vector<AdapterSum>& sums, const 
   options.slots = static_cast<uint32_t>(sums.size()) + room.slots;
   options.rank = (rank + kRankStep - 1) / kRankStep * kRankStep;
   if (room.slots == 0 || !room.weights.empty()) options.weights.assign(weights.begin(), weights.end());
+  options.no_products = room.slots == 0 && weights.empty();
+  options.embeddings.assign(embeddings.begin(), embeddings.end());
   return options;
 }
 

@@ -176,6 +176,38 @@ TEST_F(AdapterEngine, FilesWithTheChangesMergedAnswerAlike) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3f * (1 + std::abs(want[i])));
 }
 
+// Of both tables of a Gemma with per-layer embeddings: tokens read the changed rows, and the head keeps the table.
+TEST_F(AdapterEngine, EmbeddingsAreChangedWhereTokensAreRead) {
+  std::vector<tests::TinyTensor> factors;
+  for (const auto& [name, width] :
+       {std::pair<const char*, int64_t>("embed_tokens", 32), {"embed_tokens_per_layer", 9 * 8}})
+    for (const char part : {'A', 'B'})
+      factors.push_back({cat("base_model.model.model.language_model.", name, ".lora_embedding_", part),
+                         part == 'A' ? std::vector<int64_t>{3, 96} : std::vector<int64_t>{width, 3}});
+  tests::write_adapter(path("tables"), tests::peft_config(6), factors);
+  const AdapterSum sum = {{unwrap(Adapter::open(*model_, path("tables"))), 0.5f}};
+  const GgufExport out = unwrap(export_gguf(*model_, *find_mix("f32"), {}, ExpertLayout::stacked, sum));
+  const Model merged = unwrap(open_model(written_gguf(out, path("merged.gguf"))));
+  EngineOptions plain, adapted;
+  plain.arithmetic = adapted.arithmetic = Arithmetic::exact;
+  adapted.adapters = {sum};
+  const std::vector<float> want = RealEngine(merged, "reference", plain).answer(request({})).logits;
+  for (const char* device : {"reference", "cpu"}) {
+    SCOPED_TRACE(device);
+    RealEngine running(*model_, device, adapted);
+    const std::vector<float> got = running.answer(request(sum)).logits;
+    const std::vector<float> without = RealEngine(*model_, device, plain).answer(request({})).logits;
+    EXPECT_EQ(running.answer(request({})).logits, without);
+    ASSERT_EQ(got.size(), want.size());
+    float change = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], want[i], 1e-3f * (1 + std::abs(want[i])));
+      change = std::max(change, std::abs(got[i] - without[i]));
+    }
+    EXPECT_GT(change, 0.1f);
+  }
+}
+
 TEST_F(AdapterEngine, AdaptersThatFitNoSlotAreRefused) {
   RealEngine some = engine("cpu", {only_a()});
   EXPECT_TRUE(some.engine->submit(request(only_a(3))));
