@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -73,6 +74,8 @@ class Conversation {
   // question. The text before it is not computed again.
   std::optional<ChatMessage> undo();
   void set_system(std::string system);
+  // Those of the turns that follow, which compute the text again with them.
+  void set_adapters(AdapterSum adapters) { settings_.turn.adapters = std::move(adapters); }
   const std::string& system() const { return settings_.system; }
   const ConversationSettings& settings() const { return settings_; }
   const std::vector<ChatMessage>& messages() const { return messages_; }

@@ -19,7 +19,7 @@ namespace sluice {
 struct TurnSettings {
   SamplingSettings sampling;
   uint32_t max_tokens = 0;              // of the answer; 0: what the context leaves
-  AdapterSum adapters = {};             // of those that the engine was opened with
+  AdapterSum adapters = {};             // that Engine::check_adapters() lets pass
   std::vector<std::string> stops = {};  // strings that end the answer, and are no part of it
   std::string context_hint = {};  // how a person makes room: ends the sentence about a conversation that is too long
 };

@@ -38,8 +38,8 @@ struct DeviceInfo {
       false;                     // prompt and decode rows give the same bits, so prefixes match whatever their classes
   bool expert_slots = false;     // plan() takes PlanRequest::expert_slots
   bool plays_in_pieces = false;  // poll() computes steps that were started with StartOptions::in_pieces
-  // Ops that the device lacks on purpose, and "linear.adapter", "experts.adapter" or "attention.adapter" if it
-  // lacks that operand. plan() refuses a program with one of them.
+  // Ops that the device lacks on purpose, and "embed.adapter", "linear.adapter", "experts.adapter" or
+  // "attention.adapter" if it lacks that operand. plan() refuses a program with one of them.
   std::vector<std::string> missing{};
 };
 
@@ -175,6 +175,10 @@ class Runner {
   // The pieces of a page that lies in the host's memory, in the order of read_page(); else none. They may be read and
   // written while nothing runs.
   virtual std::vector<std::span<std::byte>> page_memory(uint32_t /*group*/, uint32_t /*page*/) { return {}; }
+
+  // The bytes of these matrices of a weight have changed where the WeightSource has them. A device with a copy of its
+  // own makes it again before its next step. Only while no step runs.
+  virtual void reload(WeightId /*weight*/, uint32_t /*first*/, uint32_t /*matrices*/) {}
 
   virtual ExpertMemory* expert_memory() { return nullptr; }  // null: planned without slots
   virtual void resume(Ticket /*stopped*/) {}                 // continues a step that has stopped

@@ -17,6 +17,8 @@ constexpr std::string_view kAdapterSuffix = ".adapter";
 std::string lacking_of(const std::vector<std::string>& missing, const Op& op) {
   const auto is_missing = [&](std::string_view name) { return std::ranges::find(missing, name) != missing.end(); };
   if (is_missing(op_name(op))) return std::string(op_name(op));
+  const auto* embed = std::get_if<Embed>(&op);
+  if (embed != nullptr && embed->adapter && is_missing(kEmbedAdapter)) return kEmbedAdapter;
   const auto* linear = std::get_if<Linear>(&op);
   if (linear != nullptr && linear->adapter && is_missing(kLinearAdapter)) return kLinearAdapter;
   const auto* experts = std::get_if<Experts>(&op);

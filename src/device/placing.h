@@ -14,6 +14,7 @@ namespace sluice {
 
 // The names of adapter operands in DeviceInfo::missing. lacking_of(): the entry of that list
 // that names the op or one of its operands; empty: none.
+inline constexpr const char* kEmbedAdapter = "embed.adapter";
 inline constexpr const char* kLinearAdapter = "linear.adapter";
 inline constexpr const char* kExpertsAdapter = "experts.adapter";
 inline constexpr const char* kAttentionAdapter = "attention.adapter";

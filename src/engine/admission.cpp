@@ -10,7 +10,7 @@ void Admission::admit() {
     running += job.state == Job::State::running || job.state == Job::State::reading ? 1 : 0;
   for (auto& [id, job] : board_->jobs) {
     if (job.state != Job::State::waiting) continue;
-    if (running == sequences_ || (running > 0 && !has_room(job))) return;
+    if (running == sequences_ || (running > 0 && !has_room(job)) || !has_adapters(job)) return;
     ++running;
     const CachedHistory& text = board_->sequence_of(job).text;
     if (states_ != nullptr && states_->recall(job.id, text, resume_bound(job, text)))
@@ -55,6 +55,12 @@ bool Admission::has_room(const Job& job) const {
     if (needed > cache_->pool(g).size() - pages_of_running(g)) return false;
   }
   return true;
+}
+
+// A job that has started before has its slot still.
+bool Admission::has_adapters(Job& job) const {
+  if (!job.adapter) job.adapter = hold_adapters_ ? hold_adapters_(job.request.adapters) : AdapterRow();
+  return job.adapter.has_value();
 }
 
 bool Admission::is_running(const OpenSequence& sequence) const {

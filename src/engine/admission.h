@@ -7,6 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/jobs.h"
@@ -20,8 +23,11 @@ class Admission {
   Admission(Cache& cache, Board& board, uint32_t sequences) : cache_(&cache), board_(&board), sequences_(sequences) {}
   // The kept states in which a job's history is looked for before the job starts. They outlive it.
   void set_states(KeptStates& states) { states_ = &states; }
+  // Holds a slot for the adapters of a job that starts; none: it must wait.
+  using HoldAdapters = std::function<std::optional<AdapterRow>(const AdapterSum& sum)>;
+  void set_adapters(HoldAdapters hold) { hold_adapters_ = std::move(hold); }
 
-  // Starts waiting jobs, or begins to read the kept states of their histories.
+  // Starts waiting jobs, while no step runs, or begins to read the kept states of their histories.
   void admit();
   // Starts one job. `recalled`: tokens of its history that were read from a kept state.
   void start(Job& job, uint32_t recalled);
@@ -34,6 +40,7 @@ class Admission {
  private:
   bool is_running(const OpenSequence& sequence) const;
   bool has_room(const Job& job) const;
+  bool has_adapters(Job& job) const;
   uint32_t pages_of_running(uint32_t group) const;
   void drop(Job& job);
 
@@ -41,6 +48,7 @@ class Admission {
   Board* board_;
   uint32_t sequences_;
   KeptStates* states_ = nullptr;  // null: there is no state store
+  HoldAdapters hold_adapters_;    // empty: there are no adapters
 };
 
 }  // namespace sluice

@@ -55,7 +55,7 @@ Result<LeasedRows> lease_rows(TextModel& model, uint32_t tokens, Budget& budget,
 // Likewise: they are weights of the program.
 Result<LeasedAdapters> lease_adapters(TextModel& model, Budget& budget, const EngineOptions& options) {
   LeasedAdapters leased;
-  TRY(leased.slots, AdapterSlots::plan(model.program, *model.weights, options.adapters));
+  TRY(leased.slots, AdapterSlots::plan(model.program, *model.weights, options.adapters, options.adapter_room));
   if (!leased.slots) return leased;
   TRY(leased.reservation, budget.reserve(Domain::host, Purpose::adapters, leased.slots->bytes()));
   leased.slots->take();
@@ -208,10 +208,16 @@ Status EngineImpl::check_media(const Request& request) const {
   return {};
 }
 
-Result<AdapterRow> EngineImpl::adapter_row(const Request& request) const {
-  if (adapters_.slots) return adapters_.slots->row_of(request.adapters);
-  if (acting(request.adapters).empty()) return AdapterRow();
-  return error(ErrorKind::invalid, "request: names adapters: want a model that was opened with them");
+Status EngineImpl::check_adapters(const AdapterSum& sum) const {
+  if (adapters_.slots) return adapters_.slots->check(sum);
+  if (acting(sum).empty()) return {};
+  return error(ErrorKind::invalid, "request: names adapters: want a model that was opened with room for them");
+}
+
+void EngineImpl::add_adapters(LeasedAdapters leased) {
+  adapters_ = std::move(leased);
+  admission_.set_adapters(
+      [this](const AdapterSum& sum) { return adapters_.slots->hold(sum, model_->program, *placed_.runner); });
 }
 
 Result<OpenSequence*> EngineImpl::sequence_for(const Request& request) {
@@ -243,7 +249,7 @@ Result<RequestId> EngineImpl::submit(Request request) {
     history_before = open->text.history.size();
   }
   TRY_STATUS(check_request(request, history_before));
-  TRY(const AdapterRow adapter, adapter_row(request));
+  TRY_STATUS(check_adapters(request.adapters));
   if (!request.logits_at.empty() && logits_.empty()) {
     const uint64_t elements = uint64_t{results_.size()} * model_->vocabulary;
     TRY(Reservation room, budget_->reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
@@ -258,7 +264,6 @@ Result<RequestId> EngineImpl::submit(Request request) {
       sequence->text.history[history_before + span.at + row].media = {span.content, row, span.shape};
   cache_.use_adapters(sequence->text, adapters_.slots ? adapters_.slots->name_of(request.adapters) : "");
   Job job = make_job(std::move(request), id, history_before);
-  job.adapter = adapter;
   sequence->keep = job.request.keep_sequence;
   sequence->request = job.id;
   sequence->last_used = ++board_.clock;
@@ -303,6 +308,7 @@ void EngineImpl::finish(Job& job, Finish how) {
   continuation_->forget(job);
   if (states_) states_->stop(job.id);
   if (leased_.store) leased_.store->release(job.id);
+  if (adapters_.slots && job.adapter) adapters_.slots->release(*job.adapter);
   OpenSequence& sequence = board_.sequence_of(job);
   cache_.settle(sequence.text);
   sequence.request = 0;

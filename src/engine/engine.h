@@ -42,8 +42,8 @@ struct Request {
   uint32_t max_tokens = 0;             // tokens to generate; 0: only compute the prompt
   std::vector<int32_t> stop_tokens;    // end the answer; they belong to the answer's tokens
   SamplingSettings sampling;
-  // Adapters that act on all rows, one of EngineOptions::adapters; a sum of one may have any scale. A sequence that was
-  // computed with others is computed again.
+  // Adapters that act on all rows. They take a slot if none has their sum, and the request waits while all slots are
+  // used. A sequence that was computed with others is computed again.
   AdapterSum adapters;
   uint32_t choice = 0;              // number of this answer among several to one prompt: keys the random numbers
   std::vector<uint32_t> logits_at;  // indices into `prompt`, ascending, whose logits are wanted (verify, perplexity)
@@ -93,6 +93,11 @@ class Engine {
   virtual void wait() = 0;
   virtual Result<Progress> collect(RequestId id) = 0;  // forgets a request that has finished
   virtual void cancel(RequestId id) = 0;               // acts between steps; the history keeps the tokens so far
+
+  // Whether requests may name the adapters; if not, the sentence that submit() would fail with.
+  virtual Status check_adapters(const AdapterSum& /*sum*/) const { return {}; }
+  virtual std::vector<AdapterSum> adapters() const { return {}; }  // those in slots, the last used first
+  virtual void drop_adapter(const Adapter& /*adapter*/) {}         // empties the slots that have it and nobody uses
 
   // For kept, idle sequences. save() and load() wait for the device.
   virtual Result<SequenceId> fork(SequenceId sequence) = 0;

@@ -50,7 +50,7 @@ class EngineImpl final : public Engine {
   Status reserve_buffers();
   Status add_draft_head(DraftModel head, Device& device);
   Status add_expert_store(ExpertPlaces places, uint32_t slots);
-  void add_adapters(LeasedAdapters leased) { adapters_ = std::move(leased); }
+  void add_adapters(LeasedAdapters leased);
   void add_rows(LeasedRows leased) { leased_ = std::move(leased); }
   void add_towers(Device& device);
 
@@ -60,6 +60,14 @@ class EngineImpl final : public Engine {
   void wait() override;
   Result<Progress> collect(RequestId id) override;
   void cancel(RequestId id) override;
+
+  Status check_adapters(const AdapterSum& sum) const override;
+  std::vector<AdapterSum> adapters() const override {
+    return adapters_.slots ? adapters_.slots->sums() : std::vector<AdapterSum>();
+  }
+  void drop_adapter(const Adapter& adapter) override {
+    if (adapters_.slots) adapters_.slots->drop(adapter);
+  }
 
   Result<SequenceId> fork(SequenceId sequence) override;
   Status truncate(SequenceId sequence, size_t tokens) override;
@@ -94,7 +102,6 @@ class EngineImpl final : public Engine {
   // engine.cpp
   Status check_request(const Request& request, size_t history_before) const;
   Status check_media(const Request& request) const;
-  Result<AdapterRow> adapter_row(const Request& request) const;
   Result<OpenSequence*> sequence_for(const Request& request);
   Job make_job(Request request, SequenceId sequence, size_t history_before);
   void finish(Job& job, Finish how);

@@ -171,7 +171,7 @@ StepPart EngineImpl::step_part(const FlightPart& part) {
                 .begin = part.portion.begin,
                 .end = part.portion.end + static_cast<uint32_t>(part.guesses.size()),
                 .wanted = part.wanted,
-                .adapter = job.adapter};
+                .adapter = job.adapter.value_or(AdapterRow())};
   for (uint32_t i = step.begin; media_ && i < step.end; ++i) {
     const bool is_media = i < text.history.size() && text.history[i].is_media();
     step.media.push_back(is_media ? media_->row(text.history[i].media).data() : nullptr);

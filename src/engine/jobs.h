@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "engine/adapters/adapter_slots.h"
@@ -26,7 +27,7 @@ struct Job {
 
   RequestId id = 0;  // younger jobs have larger ids
   Request request;
-  AdapterRow adapter;
+  std::optional<AdapterRow> adapter = {};  // from its first start to its end
   SequenceId sequence = 0;
   State state = State::waiting;
   bool started = false;  // has run before, and may wait again

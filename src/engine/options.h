@@ -51,6 +51,15 @@ struct ExpertOptions {
       [](const std::vector<std::string>& paths) { return open_read_queue(paths); };
 };
 
+// ---- adapters (adapters/adapter_slots.h)
+
+// Slots for sums of adapters that requests name while the model runs, besides those of EngineOptions::adapters.
+struct AdapterRoom {
+  uint32_t slots = 0;
+  uint32_t rank = 16;                  // the highest of a sum; EngineOptions::adapters may raise it
+  std::vector<std::string> weights{};  // that they may change, by canonical name; empty: every product
+};
+
 // ---- the engine
 
 struct EngineOptions {
@@ -68,7 +77,8 @@ struct EngineOptions {
   std::vector<MemoryLine> media = {};
   bool media_may_lack_room = false;  // a model is opened even where there is no room for `media`
   ExpertOptions experts = {};
-  std::vector<AdapterSum> adapters = {};  // those that requests may name; each takes a slot
+  std::vector<AdapterSum> adapters = {};  // that lie in slots from the start
+  AdapterRoom adapter_room = {};
   bool lease_rows = false;  // table rows are read from the file when tokens name them; recently used ones are kept
 };
 // The rows of each leased table that lie in memory.

@@ -96,7 +96,8 @@ void CaseBuilder::media_steps() {
 
 void CaseBuilder::adapters(const CaseAdapters& adapters) {
   adapters_ = adapters;
-  recorder_.take_adapters({.slots = adapters.slots, .rank = adapters.rank, .weights = adapters.weights});
+  recorder_.take_adapters(
+      {.slots = adapters.slots, .rank = adapters.rank, .weights = adapters.weights, .embeddings = adapters.embeddings});
 }
 
 void CaseBuilder::describe_adapters() {

@@ -58,6 +58,7 @@ struct CaseAdapters {
   Format b = Format::f32;
   Fill scales = {.low = -0.5f, .high = 0.5f, .levels = 3};  // one of them 0
   std::vector<std::string> weights{};                       // empty: of every linear
+  std::vector<std::string> embeddings{};
 };
 
 struct CaseStep {

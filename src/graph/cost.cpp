@@ -26,6 +26,7 @@ class Coster {
     const WeightShape& table = shape(op.weight);
     cost_.weight_bytes = rows(op.out) * type(op.out).heads * row_bytes(facts_.formats[op.weight], table.columns);
     cost_.flops = elements(op.out);
+    if (op.adapter) cost_.flops += rows(op.out) * product(op.adapter.b) / shape(op.adapter.b).experts;
   }
   void add(const Linear& op) {
     cost_.flops = rows(op.out) * product(op.weight);
@@ -176,6 +177,7 @@ void for_each_factor(const Op& op, const Visit& visit) {
     visit(adapter.b);
   };
   if (const auto* linear = std::get_if<Linear>(&op)) of(linear->adapter);
+  if (const auto* embed = std::get_if<Embed>(&op)) of(embed->adapter);
   if (const auto* attention = std::get_if<Attention>(&op)) {
     of(attention->expand.key_adapter);
     of(attention->expand.value_adapter);

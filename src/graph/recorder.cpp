@@ -159,20 +159,35 @@ Value Recorder::input(const std::string& name, ValueType type) {
 }
 
 AdapterOperand Recorder::adapter_of(Weight weight) {
-  if (adapters_.slots == 0 || !weight) return {};
+  if (adapters_.slots == 0 || adapters_.no_products || !weight) return {};
   const WeightDecl decl = program_.weights[weight.id];
   const std::vector<std::string>& listed = adapters_.weights;
   if (!listed.empty() && std::ranges::find(listed, decl.name) == listed.end()) return {};
-  if (adapter_slots_.recorder == nullptr) {
-    adapter_slots_ = input("adapter_slots", {.width = 1, .element = Element::i32});
-    adapter_scales_ = input("adapter_scales", {.width = 1});
-  }
+  take_adapter_inputs();
   const uint32_t matrices = adapters_.slots * decl.shape.experts;
   const Weight a = this->weight(decl.name + ".adapter_a",
                                 {.experts = matrices, .rows = adapters_.rank, .columns = decl.shape.columns});
   const Weight b =
       this->weight(decl.name + ".adapter_b", {.experts = matrices, .rows = decl.shape.rows, .columns = adapters_.rank});
   return {.a = a.id, .b = b.id, .slots = adapter_slots_.id, .scales = adapter_scales_.id};
+}
+
+AdapterOperand Recorder::embedding_adapter_of(Weight table) {
+  if (adapters_.slots == 0 || !table) return {};
+  const WeightDecl decl = program_.weights[table.id];
+  if (std::ranges::find(adapters_.embeddings, decl.name) == adapters_.embeddings.end()) return {};
+  take_adapter_inputs();
+  const Weight a = this->weight(decl.name + ".embedding_a",
+                                {.experts = adapters_.slots, .rows = decl.shape.rows, .columns = adapters_.rank});
+  const Weight b = this->weight(decl.name + ".embedding_b",
+                                {.experts = adapters_.slots, .rows = decl.shape.columns, .columns = adapters_.rank});
+  return {.a = a.id, .b = b.id, .slots = adapter_slots_.id, .scales = adapter_scales_.id};
+}
+
+void Recorder::take_adapter_inputs() {
+  if (adapter_slots_.recorder != nullptr) return;
+  adapter_slots_ = input("adapter_slots", {.width = 1, .element = Element::i32});
+  adapter_scales_ = input("adapter_scales", {.width = 1});
 }
 
 RopeId Recorder::rope_table(const RopeDecl& rope) {
@@ -303,7 +318,10 @@ Result<Program> Recorder::finish() {
 }
 
 Value embed(Value ids, Weight table, float scale) {
-  return record_with_result(ids, Embed{.ids = ids.id, .weight = table.id, .scale = scale});
+  Embed op{.ids = ids.id, .weight = table.id, .scale = scale};
+  if (has_positions(ids.type().extent) && ids.type().width == 1) op.adapter = ids.recorder->embedding_adapter_of(table);
+  if (op.adapter) op.adapter_tokens = ids.id;
+  return record_with_result(ids, op);
 }
 
 Value linear(Value x, Weight weight) {

@@ -61,7 +61,8 @@ class Recorder {
 
   void begin_layer(int32_t layer) { layer_ = layer; }  // -1: outside layers
   // Every product recorded from now on whose weight the options list has an adapter operand. The factors of weight "w"
-  // are weights "w.adapter_a" and "w.adapter_b"; the step fills the inputs "adapter_slots" and "adapter_scales".
+  // are weights "w.adapter_a" and "w.adapter_b", of an embedding table "w.embedding_a" and "w.embedding_b"; the step
+  // fills the inputs "adapter_slots" and "adapter_scales".
   void take_adapters(AdapterOptions options) { adapters_ = std::move(options); }
   void placeholders(Placeholders placeholders) { program_.placeholders = std::move(placeholders); }
   // Marks an intermediate for traces: "layer.3.attn_out". `heads`: as NamedValue has them.
@@ -80,7 +81,8 @@ class Recorder {
   // The same elements under other heads, or as other rows.
   Value view(Value of, const ValueType& type);
   AdapterOperand adapter_of(Weight weight);  // none where the options list no such weight
-  void fail(const std::string& why);         // the first failure is the one that finish() returns
+  AdapterOperand embedding_adapter_of(Weight table);
+  void fail(const std::string& why);  // the first failure is the one that finish() returns
   const Program& program() const { return program_; }
 
  private:
@@ -88,6 +90,7 @@ class Recorder {
   void use_state(const char* name, StateRef ref, uint32_t want);
   void check_block(const Block& block);
   bool check_coordinates(const RopeDecl& rope);
+  void take_adapter_inputs();
 
   Program program_;
   std::vector<uint32_t> state_versions_;

@@ -22,6 +22,7 @@ constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
 // That the module's malloc gives at once is less than 2 GiB, and slots in the heap are one block.
 constexpr uint64_t kMostSlotBytes = (uint64_t{1} << 31) - (uint64_t{1} << 20);
 constexpr double kMostBytes = 1e15;
+constexpr uint32_t kMostAdapterSlots = 256, kMostAdapterRank = 4096;
 // At once, so that the page may wait for them to arrive.
 constexpr uint64_t kLoadBytes = uint64_t{32} << 20;
 // Where a state lies while it is saved or restored.
@@ -119,6 +120,14 @@ Result<ModelFiles> files_of(const Json& options) {
   return files;
 }
 
+Status read_room(const Json& options, AdapterRoom& room) {
+  TRY(room.slots, number_of<uint32_t>(options, "adapter_slots", room.slots));
+  TRY(room.rank, number_of<uint32_t>(options, "adapter_rank", room.rank));
+  if (room.slots <= kMostAdapterSlots && room.rank > 0 && room.rank <= kMostAdapterRank) return {};
+  return error(ErrorKind::invalid, "adapter_slots ", room.slots, ", adapter_rank ", room.rank, ": want at most ",
+               kMostAdapterSlots, " of ranks from 1 to ", kMostAdapterRank);
+}
+
 }  // namespace
 
 Result<Json> inspect(const Json& options) {
@@ -139,6 +148,7 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(engine.context, number_of<uint32_t>(options, "context", 0));
   TRY(engine.experts.bytes, bytes_of(options, "expert_memory"));
   TRY(const uint64_t memory, bytes_of(options, "memory"));
+  TRY_STATUS(read_room(options, engine.adapter_room));
 
   std::unique_ptr<webgpu::HostFactory> gpu;
   if (device.empty() || device == "webgpu") TRY_ASSIGN(gpu, page_gpu());
@@ -261,6 +271,7 @@ Status Instance::begin(const Json& json) {
   TurnSettings settings;
   TRY(settings.max_tokens, number_of<uint32_t>(json, "max_tokens", 0));
   TRY(settings.stops, strings_of(json, "stop"));
+  settings.adapters = adapters_.sum();
   settings.sampling.temperature = 0;
   TRY_STATUS(read_sampling(json, "begin", chat_->model.facts().vocabulary, settings.sampling));
   return session_->begin(prompt, settings);
@@ -306,6 +317,7 @@ Status Instance::submit(const Json& json) {
   TRY(request.message_ends, numbers_of<uint32_t>(json, "message_ends"));
   TRY(request.sequence, number_of<uint32_t>(json, "sequence", 0));
   if (const Json* keep = json.find("keep_sequence")) request.keep_sequence = keep->is_bool() && keep->as_bool();
+  request.adapters = adapters_.sum();
   request.sampling.temperature = 0;
   TRY_STATUS(read_sampling(json, "submit", chat_->model.facts().vocabulary, request.sampling));
   TRY_STATUS(give_media(json, request));
@@ -320,6 +332,38 @@ Status Instance::give_media(const Json& json, Request& request) {
   TRY(request.media, find_media(request.prompt, media));
   for (const PreparedMedia& one : media) TRY_STATUS(chat_->engine->give_media(one.input));
   return {};
+}
+
+// What the engine has no room for is not kept.
+Status Instance::add_adapter(const std::string& path, float scale) {
+  TRY(std::shared_ptr<const Adapter> adapter, Adapter::open(chat_->model, path));
+  AdapterShelf more = adapters_;
+  more.add({.adapter = std::move(adapter), .scale = scale});
+  TRY_STATUS(chat_->engine->check_adapters(more.sum()));
+  adapters_ = std::move(more);
+  return {};
+}
+
+Result<Json> Instance::change_adapters(const Json& change) {
+  TRY(const float scale, number_of<float>(change, "scale", 1));
+  if (change.find("add") != nullptr) {
+    TRY(const std::string path, text_of(change, "add", ""));
+    TRY_STATUS(add_adapter(path, scale));
+  } else if (change.find("rescale") != nullptr) {
+    TRY(const std::string name, text_of(change, "rescale", ""));
+    TRY_STATUS(adapters_.rescale(name, scale));
+  } else if (change.find("drop") != nullptr) {
+    TRY(const std::string name, text_of(change, "drop", ""));
+    TRY(const std::shared_ptr<const Adapter> dropped, adapters_.drop(name));
+    chat_->engine->drop_adapter(*dropped);
+  }
+  Json::Array all;
+  for (const ShelvedAdapter& one : adapters_.list())
+    all.push_back(Json::Object{{"name", one.name},
+                               {"scale", double{one.use.scale}},
+                               {"rank", int64_t{one.use.adapter->rank()}},
+                               {"weights", static_cast<int64_t>(one.use.adapter->weights().size())}});
+  return Json(std::move(all));
 }
 
 void Instance::cancel() {

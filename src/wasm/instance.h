@@ -12,6 +12,7 @@
 #include "base/budget.h"
 #include "base/json.h"
 #include "base/threads.h"
+#include "chat/adapter_shelf.h"
 #include "chat/chat_session.h"
 #include "chat/open_model.h"
 #include "device/device.h"
@@ -44,6 +45,8 @@ class Instance {
     return media_.add_sound(chat_->model, samples, rate);
   }
   void remove_media(uint32_t number) { media_.remove(number); }
+  // As sluice_adapters takes it.
+  Result<Json> change_adapters(const Json& change);
 
   // The page's conversation.
   Status begin(const Json& turn);
@@ -71,6 +74,7 @@ class Instance {
   Status check_ready() const;
   Status check_files();
   Status give_media(const Json& json, Request& request);
+  Status add_adapter(const std::string& path, float scale);
 
   Budget budget_;
   ThreadPool pool_{1};
@@ -81,6 +85,7 @@ class Instance {
   std::unique_ptr<ChatSession> session_;
   std::optional<RequestId> running_;  // of submit()
   MediaTable media_;
+  AdapterShelf adapters_;
   bool saving_ = false;  // the GPU brings a state
   std::vector<float> logits_;
 };

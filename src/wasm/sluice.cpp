@@ -114,6 +114,14 @@ int sluice_add_sound(Instance* instance, const float* samples, size_t count, uin
 }
 void sluice_remove_media(Instance* instance, uint32_t number) { instance->remove_media(number); }
 
+int sluice_adapters(Instance* instance, const char* change, size_t bytes) {
+  const auto all = [&]() -> Result<Json> {
+    TRY(const Json json, sluice::parse_json({change, bytes}, "adapters"));
+    return instance->change_adapters(json);
+  };
+  return answer(all());
+}
+
 int sluice_begin(Instance* instance, const char* turn, size_t bytes) {
   const auto begin = [&]() -> sluice::Status {
     TRY(const Json json, sluice::parse_json({turn, bytes}, "begin"));

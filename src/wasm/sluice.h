@@ -38,7 +38,8 @@ int SLUICE_EXPORT(sluice_inspect)(const char* options, size_t bytes);
 // options: {"model": path, "projector": path of a GGUF file with the model's towers, "arithmetic": "fast" | "exact",
 // "cache": "f32" | "f16" | "bf16", "device": "webgpu" | "cpu" | "reference", "context": positions, "memory": bytes that
 // it may take where it computes, of the GPU's or of the module's, "expert_memory": bytes of those for experts, where it
-// has such}; all but the model may be left out. Experts that find no room are read from the files as they are chosen;
+// has such, "adapter_slots": sums of adapters for which there is room, "adapter_rank": their highest rank, 16 without};
+// all but the model may be left out. Experts that find no room are read from the files as they are chosen;
 // in the module's memory less than 2 GiB of them have it. null for failure. Replies {"name", "device",
 // "device_description", "numerics_id", "vocabulary", "context", "ends": tokens that end an answer, "has_chat_template",
 // "takes_pictures", "takes_sounds", "sampling": what the model's own files ask for}.
@@ -71,6 +72,12 @@ int SLUICE_EXPORT(sluice_add_sound)(sluice::wasm::Instance* instance, const floa
                                     uint32_t rate);
 // An answer under way keeps it.
 void SLUICE_EXPORT(sluice_remove_media)(sluice::wasm::Instance* instance, uint32_t number);
+
+// ---- adapters, which act on answers that begin later
+
+// change: {"add": path of a GGUF file or a folder of PEFT, "scale": 1}, {"rescale": name, "scale": number},
+// {"drop": name}, or {} for none. Replies all there are: [{"name", "scale", "rank", "weights": how many it changes}].
+int SLUICE_EXPORT(sluice_adapters)(sluice::wasm::Instance* instance, const char* change, size_t bytes);
 
 // ---- the page's conversation: one answer at a time, each going on from what the one before has computed
 

@@ -295,6 +295,7 @@ bool has_adapters(const OpCase& one) {
 
 OpCase without_adapters(OpCase one) {
   for (Op& op : one.program.ops) {
+    if (auto* embed = std::get_if<Embed>(&op)) embed->adapter = {}, embed->adapter_tokens = kNone;
     if (auto* linear = std::get_if<Linear>(&op)) linear->adapter = {};
     if (auto* experts = std::get_if<Experts>(&op)) experts->adapters = {};
     if (auto* attention = std::get_if<Attention>(&op))

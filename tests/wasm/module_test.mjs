@@ -48,6 +48,22 @@ function safetensors(tensor) {
   return Buffer.concat([u64(header.length), header, Buffer.alloc(16)]);
 }
 
+// A folder of PEFT with an adapter of the demo's first layers, of rank 4.
+function addAdapterFiles(folder) {
+  const header = {};
+  let bytes = 0;
+  for (const layer of [0, 1, 2])
+    for (const [name, shape] of [['A', [4, 256]], ['B', [256, 4]]]) {
+      const tensor = `base_model.model.model.language_model.layers.${layer}.self_attn.q_proj.lora_${name}.weight`;
+      header[tensor] = { dtype: 'F32', shape, data_offsets: [bytes, bytes + 4096] };
+      bytes += 4096;
+    }
+  const data = Float32Array.from({ length: bytes / 4 }, (_, i) => Math.sin(i * i));
+  const names = Buffer.from(JSON.stringify(header));
+  addFile(`${folder}/adapter_model.safetensors`, Buffer.concat([u64(names.length), names, Buffer.from(data.buffer)]));
+  addFile(`${folder}/adapter_config.json`, Buffer.from('{"peft_type": "LORA", "lora_alpha": 4}'));
+}
+
 const tests = {
   async 'a file that is not there'() {
     assert.equal(await sentenceOf({ model: 'none.gguf' }), 'none.gguf: no such file or directory');
@@ -255,6 +271,32 @@ const tests = {
     without.close();
     assert.match(await sentenceOf({ model: kDemo, projector: 'none.gguf' }), /^none\.gguf: cannot open: no such file or directory$/);
     files.delete(kDemo);
+  },
+  async 'adapters come and go between answers'() {
+    addFile(kDemo, demo);
+    assert.match(await sentenceOf({ model: kDemo, adapter_slots: 1000 }), /want at most 256 of ranks from 1 to 4096$/);
+    const model = await module.open({ model: kDemo, context: 128, adapter_slots: 1, adapter_rank: 4 });
+    const prompt = model.encode(model.render({ messages: [{ role: 'user', content: 'What is a violin?' }] }));
+    const answer = async () => model.decode((await model.run({ prompt, max_tokens: 8 })).tokens);
+    const plain = await answer();
+    assert.throws(() => model.addAdapter('lora'), /^EngineError: lora: no such adapter: want a folder or a GGUF file$/);
+    addAdapterFiles('lora');
+    assert.deepEqual(model.addAdapter('lora', 2), [{ name: 'lora', scale: 2, rank: 4, weights: 3 }]);
+    const adapted = await answer();
+    assert.notEqual(adapted, plain);
+    model.scaleAdapter('lora', 0);
+    assert.equal(await answer(), plain);
+    model.scaleAdapter('lora', 2);
+    assert.equal(await answer(), adapted);
+    assert.throws(() => model.dropAdapter('none'), /no adapter none: want lora$/);
+    assert.deepEqual(model.dropAdapter('lora'), []);
+    assert.equal(await answer(), plain);
+    model.close();
+    const without = await module.open({ model: kDemo, context: 64 });
+    assert.throws(() => without.addAdapter('lora'), /want a model that was opened with room for them$/);
+    assert.deepEqual(without.adapters, []);
+    without.close();
+    files.clear();
   },
   async 'the module answers after all that'() {
     addFile(kDemo, demo);

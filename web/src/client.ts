@@ -5,6 +5,7 @@
 //
 // A model answers one prompt at a time. What the last answer computed is kept: a prompt that begins like it goes on
 // from there.
+import { Adapters } from './adapters.ts';
 import { aborted, fromMessage, SluiceError } from './errors.ts';
 import type {
   AnswerResult,
@@ -53,6 +54,9 @@ export interface LoadOptions {
   memory?: number;
   // Bytes for a mixture's experts alone; 0 (the default): what `memory` leaves.
   expertMemory?: number;
+  // Room for adapters (Sluice.adapters): sums of them, 0 by default, and their highest rank together, 16 by default.
+  adapterSlots?: number;
+  adapterRank?: number;
 }
 
 export interface GenerateOptions {
@@ -146,6 +150,8 @@ export class Answer implements AsyncIterable<Piece> {
 
 export class Sluice {
   readonly facts!: ModelFacts;
+  // LoRA adapters, which act on the answers that begin later.
+  readonly adapters = new Adapters((operation, input) => this.request(operation, input));
   private readonly worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'sluice' });
   private readonly waiting = new Map<number, Waiting>();
   private readonly media = new Map<Blob, Promise<MediaFacts>>(); // what the worker has prepared
@@ -156,12 +162,12 @@ export class Sluice {
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<Sluice> {
     const model = new Sluice();
     const { device = 'auto', arithmetic = 'fast', context = 0, memory = 0, expertMemory = 0 } = options;
-    const { onProgress, signal } = options;
+    const { onProgress, signal, adapterSlots = 0, adapterRank = 16 } = options;
     // Opening a model cannot be interrupted; its worker can.
     const giveUp = (): unknown => setTimeout(() => model.close(), kGiveUp);
     signal?.addEventListener('abort', giveUp, { once: true });
     try {
-      const settings = { device, arithmetic, context, memory, expertMemory };
+      const settings = { device, arithmetic, context, memory, expertMemory, adapterSlots, adapterRank };
       const input = { source: workerSource(source, options), settings };
       const facts = await model.request('load', input, { ...(onProgress && { onProgress }), signal });
       if (signal?.aborted) throw aborted();

@@ -5,7 +5,10 @@ export { Chat } from './chat.ts';
 export type { ChatOptions } from './chat.ts';
 export { formatBytes, SluiceError } from './errors.ts';
 export type { ErrorKind } from './errors.ts';
+export { Adapters } from './adapters.ts';
+export type { AdapterOptions } from './adapters.ts';
 export type {
+  AdapterFacts,
   AnswerResult,
   Device,
   ExpertStats,

@@ -1,9 +1,9 @@
 // Every message between the page and the engine's worker. A request has an id, which its one answer and the events on the
 // way carry, too. The two sides are client.ts and worker.ts.
-import type { Part as PlacedPart, Sampling } from './engine/module.ts';
+import type { AdapterFacts, Part as PlacedPart, Sampling } from './engine/module.ts';
 import type { ErrorMessage } from './errors.ts';
 
-export type { Sampling };
+export type { AdapterFacts, Sampling };
 
 export type Role = 'system' | 'user' | 'assistant' | 'tool';
 // A picture or a sound as a file that the browser can decode. The same Blob is prepared once. `alt` is for people.
@@ -39,6 +39,8 @@ export interface EngineSettings {
   context: number; // positions; 0: the model's, or what fits
   memory: number; // bytes where the model computes; 0: what there is
   expertMemory: number; // bytes of those for experts; 0: what is left
+  adapterSlots: number; // sums of adapters for which there is room
+  adapterRank: number; // the highest of them
 }
 
 // What the model and the machine are, once it is loaded.
@@ -123,6 +125,10 @@ export interface Operations {
   addPicture: { input: { picture: Blob; maxTokens: number }; output: MediaFacts };
   addSound: { input: { samples: Float32Array<ArrayBuffer>; rate: number }; output: MediaFacts };
   removeMedia: { input: { media: number }; output: null };
+  // Each answers with all adapters there are then.
+  addAdapter: { input: { name: string; files: File[]; scale: number }; output: AdapterFacts[] };
+  scaleAdapter: { input: { name: string; scale: number }; output: AdapterFacts[] };
+  dropAdapter: { input: { name: string }; output: AdapterFacts[] };
   encode: { input: { text: string }; output: number[] };
   decode: { input: { tokens: number[] }; output: string };
   render: { input: { messages: PlacedMessage[]; variables: Record<string, unknown> }; output: string };

@@ -6,7 +6,7 @@ import { BlobFile } from './engine/files.ts';
 import type { FileSource, FileTable } from './engine/files.ts';
 import { GpuHost } from './engine/gpu_host.ts';
 import { EngineModule } from './engine/module.ts';
-import type { EngineModel } from './engine/module.ts';
+import type { EngineHost, EngineModel } from './engine/module.ts';
 import { aborted, SluiceError, toMessage } from './errors.ts';
 import { decodePicture } from './pixels.ts';
 import type {
@@ -28,11 +28,13 @@ const post = (message: FromWorker, transfer: Transferable[] = []): void =>
 
 interface Loaded {
   model: EngineModel;
+  host: EngineHost;
   conversation: Conversation;
   gpu: GpuHost | null;
   whyNotGpu: string | null;
 }
 let loaded: Loaded | null = null;
+let adapters = 0; // added so far
 const running = new Map<number, AbortController>();
 
 // Lets the page's messages in, a cancellation among them.
@@ -77,6 +79,15 @@ const handlers: Handlers = {
     opened().model.removeMedia(media);
     return null;
   },
+  async addAdapter({ name, files, scale }) {
+    const { model, host } = opened();
+    const path = `adapters/${++adapters}/${name}`;
+    const entries = files.map((file) => [files.length === 1 ? path : `${path}/${file.name}`, new BlobFile(file)] as const);
+    host.files = new Map([...host.files, ...entries]);
+    return model.addAdapter(path, scale);
+  },
+  scaleAdapter: async ({ name, scale }) => opened().model.scaleAdapter(name, scale),
+  dropAdapter: async ({ name }) => opened().model.dropAdapter(name),
   encode: async ({ text }) => opened().model.encode(text),
   decode: async ({ tokens }) => opened().model.decode(tokens),
   render: async ({ messages, variables }) => opened().model.render({ messages, extra: variables }),
@@ -131,13 +142,15 @@ async function openOn(
   gpu: GpuHost | null,
   whyNotGpu: string | null,
   files: FileTable,
-  { arithmetic, context, memory, expertMemory }: EngineSettings,
+  { arithmetic, context, memory, expertMemory, adapterSlots, adapterRank }: EngineSettings,
 ): Promise<Loaded> {
-  const engine = await EngineModule.load(await fetch(wasmUrl), { gpu, files });
+  const host: EngineHost = { gpu, files };
+  const engine = await EngineModule.load(await fetch(wasmUrl), host);
   const device = gpu ? 'webgpu' : 'cpu';
-  const given = { device, arithmetic, context, memory, expert_memory: expertMemory } as const;
+  const room = { adapter_slots: adapterSlots, adapter_rank: adapterRank };
+  const given = { device, arithmetic, context, memory, expert_memory: expertMemory, ...room } as const;
   const model = await engine.open({ ...pathsOf(files), ...given });
-  return { model, conversation: new Conversation(model, turnOfEvents), gpu, whyNotGpu };
+  return { model, host, conversation: new Conversation(model, turnOfEvents), gpu, whyNotGpu };
 }
 
 interface Gathered {

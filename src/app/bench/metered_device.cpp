@@ -61,6 +61,7 @@ class MeteredRunner final : public Runner {
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override {
     return runner_->write_page(group, page, from);
   }
+  void reload(WeightId weight, uint32_t first, uint32_t matrices) override { runner_->reload(weight, first, matrices); }
   MeasuredRunner* measured() override { return runner_->measured(); }
   ExpertMemory* expert_memory() override { return runner_->expert_memory(); }
   void resume(Ticket stopped) override { runner_->resume(stopped); }

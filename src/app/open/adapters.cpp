@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-constexpr double kMostScale = 1e6;
+constexpr double kMostScale = 1e6, kMostSlots = 256, kMostRank = 4096;
 
 }  // namespace
 
@@ -22,14 +22,35 @@ OptionSpec adapter_option() {
           .repeated = true};
 }
 
+std::vector<OptionSpec> adapter_room_options() {
+  return {{.name = "--adapter-slots",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "0",
+           .help = "room for N adapters, or sums of them, that come while the model runs",
+           .most = kMostSlots},
+          {.name = "--adapter-rank",
+           .argument = "N",
+           .kind = OptionKind::integer,
+           .fallback = "16",
+           .help = "the highest rank that --adapter-slots leaves room for",
+           .least = 1,
+           .most = kMostRank}};
+}
+
+AdapterRoom adapter_room(const Arguments& arguments) {
+  return {.slots = static_cast<uint32_t>(arguments.integer("--adapter-slots")),
+          .rank = static_cast<uint32_t>(arguments.integer("--adapter-rank"))};
+}
+
 Result<NamedAdapter> parse_adapter(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || path_kind(text) != PathKind::missing) return NamedAdapter{.path = text};
   const std::optional<double> scale = parse_number(std::string_view(text).substr(colon + 1));
   if (!scale) return NamedAdapter{.path = text};
   if (!std::isfinite(*scale) || std::abs(*scale) > kMostScale)
-    return error(ErrorKind::invalid, "--adapter: the scale of ", printable(text), ": want one from ", -kMostScale,
-                 " to ", kMostScale);
+    return error(ErrorKind::invalid, "the scale of adapter ", printable(text), ": want one from ", -kMostScale, " to ",
+                 kMostScale);
   return NamedAdapter{.path = text.substr(0, colon), .scale = static_cast<float>(*scale)};
 }
 

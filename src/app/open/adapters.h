@@ -12,7 +12,9 @@
 
 namespace sluice {
 
-OptionSpec adapter_option();  // --adapter
+OptionSpec adapter_option();                     // --adapter
+std::vector<OptionSpec> adapter_room_options();  // --adapter-slots, --adapter-rank
+AdapterRoom adapter_room(const Arguments& arguments);
 
 // "lora", "lora:0.5", "C:\lora:-1". What follows the last colon is the scale if it is a number and no such path exists.
 struct NamedAdapter {

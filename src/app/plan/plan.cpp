@@ -44,6 +44,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   EngineOptions options = engine_options_of(arguments, planned.model.facts());
   TRY(AdapterSum adapters, open_adapters(planned.model, found, arguments));
   if (!adapters.empty()) options.adapters = {std::move(adapters)};
+  options.adapter_room = adapter_room(arguments);
   const auto needs = [&]() -> Result<DeviceNeeds> { return DeviceNeeds{planned.model, planned.files, options}; };
   TRY(Machine machine, open_machine(arguments, needs, console));
   const Result<TextParts> text = open_text(planned.model);  // for what it takes of memory
@@ -105,7 +106,8 @@ CommandSpec plan_command() {
           "header of a GGUF file is enough: its first ten megabytes or so. Exit status 1 when the model does not fit.",
       .positionals = {model_positional(/*required=*/true)},
       .options = join_options({own_options(),
-                               {adapter_option(), mmproj_option(), image_tokens_option()},
+                               {adapter_option(), adapter_room_options()[0], adapter_room_options()[1], mmproj_option(),
+                                image_tokens_option()},
                                draft_options(),
                                device_options(/*answers=*/true)}),
       .examples = {{"sluice plan model.gguf --memory 8G", "within 8 GB"},

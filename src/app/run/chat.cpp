@@ -8,6 +8,7 @@
 #include "app/cli/help.h"
 #include "app/cli/interrupt.h"
 #include "app/files/media_file.h"
+#include "app/open/adapters.h"
 #include "app/run/chat_history.h"
 #include "app/run/dropped_paths.h"
 #include "app/run/line_editor.h"
@@ -88,7 +89,11 @@ class Chat {
   Status image(const std::string& path);
   Status audio(const std::string& path);
   Status video(const std::string& path);
+  Status adapter(const std::string& text);
   Status attach(const std::string& path, MediaKind kind);
+  Status drop_adapter(const std::string& name);
+  Status use_adapters(AdapterShelf shelf);
+  Status go_on_with(std::unique_ptr<RunModel> next, const std::string& name);
   bool attach_dropped(const std::string& line);
   Status stats(const std::string&);
   Status quit(const std::string&);
@@ -124,6 +129,9 @@ const std::vector<Chat::Command>& Chat::commands() {
        &Chat::image},
       {"/audio", "FILE", "lets it hear a sound, likewise with <audio>", &Chat::audio},
       {"/video", "FILE", "shows a film, likewise with <video>", &Chat::video},
+      {"/adapter", "PATH[:SCALE]",
+       "adds a LoRA adapter; NAME:SCALE changes its scale, drop NAME takes it back, and nothing lists them",
+       &Chat::adapter},
       {"/stats", "", "speed and memory of the last answer", &Chat::stats},
       {"/quit", "", "leaves, as Ctrl-D does", &Chat::quit},
   };
@@ -305,13 +313,61 @@ Status Chat::load(const std::string& path) {
   return {};
 }
 
-// The old model stays until the new one stands.
+Status Chat::adapter(const std::string& text) {
+  constexpr std::string_view kDrop = "drop ";
+  if (text.empty()) {
+    for (const ShelvedAdapter& one : model_->adapters.list())
+      console_.out(cat(printable(one.name), ":", format_number(double{one.use.scale}), "  rank ",
+                       one.use.adapter->rank(), ", ", one.use.adapter->weights().size(), " weights, ",
+                       printable(one.use.adapter->path(), 1000), '\n'));
+    if (model_->adapters.list().empty()) console_.out("no adapters\n");
+    return {};
+  }
+  if (starts_with(text, kDrop)) return drop_adapter(text.substr(kDrop.size()));
+  TRY(const NamedAdapter named, parse_adapter(text));
+  AdapterShelf shelf = model_->adapters;
+  if (shelf.has(named.path)) {
+    TRY_STATUS(shelf.rescale(named.path, named.scale));
+    return use_adapters(std::move(shelf));
+  }
+  TRY(std::shared_ptr<const Adapter> added, Adapter::open(model_->model(), named.path));
+  const std::string name = shelf.add({.adapter = std::move(added), .scale = named.scale});
+  TRY_STATUS(use_adapters(std::move(shelf)));
+  console_.out(cat("added ", printable(name), '\n'));
+  return {};
+}
+
+Status Chat::drop_adapter(const std::string& name) {
+  AdapterShelf shelf = model_->adapters;
+  TRY(const std::shared_ptr<const Adapter> dropped, shelf.drop(name));
+  TRY_STATUS(use_adapters(std::move(shelf)));
+  model_->engine().drop_adapter(*dropped);
+  return {};
+}
+
+// If the engine has no room for them, the model is opened again with it.
+Status Chat::use_adapters(AdapterShelf shelf) {
+  const AdapterSum sum = shelf.sum();
+  if (!model_->engine().check_adapters(sum)) {
+    TRY(std::unique_ptr<RunModel> next, options_.with_room(*model_, shelf));
+    TRY_STATUS(go_on_with(std::move(next), model_->files.name));
+  }
+  model_->adapters = std::move(shelf);
+  conversation_->set_adapters(sum);
+  return {};
+}
+
 Status Chat::model(const std::string& name) {
   if (name.empty()) {
     console_.out(cat(printable(model_->files.name, 200), "  ", printable(model_->files.path, 1000), '\n'));
     return {};
   }
   TRY(std::unique_ptr<RunModel> next, options_.open(name));
+  return go_on_with(std::move(next), name);
+}
+
+// The old model stays until the new one takes the conversation.
+Status Chat::go_on_with(std::unique_ptr<RunModel> next, const std::string& name) {
   ConversationSettings settings = next->settings;
   settings.system = conversation_->system();
   if (!settings.system.empty() && !next->chat->text.chat) {

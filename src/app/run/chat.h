@@ -22,7 +22,9 @@ struct ChatOptions {
   std::vector<PreparedMedia> media = {};  // that the first question shows
   std::string thumbnails = "none";        // a value of --thumbnails
   std::function<Result<std::unique_ptr<RunModel>>(const std::string& name)> open;  // another model
-  std::function<void(const RunModel&)> close;                                      // called when a model is left
+  // The same model again, with room for these adapters.
+  std::function<Result<std::unique_ptr<RunModel>>(const RunModel& model, const AdapterShelf& shelf)> with_room;
+  std::function<void(const RunModel&)> close;  // called when a model is left
 };
 
 // Until /quit, Ctrl-D, or Ctrl-C twice; the exit status.

@@ -120,7 +120,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (!words.prompt && !talks) TRY_ASSIGN(words.prompt, piped_prompt(console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
   open_states(arguments, machine, console);
-  TRY(std::unique_ptr<RunModel> model, open_run_model(std::move(files), arguments, machine, console, talks));
+  TRY(std::unique_ptr<RunModel> model, open_run_model(std::move(files), arguments, machine, console, {.talks = talks}));
   // Now, so that what it takes to read the model has a progress line of its own.
   if (machine.states != nullptr && machine.states->keeps()) model->model().digest();
   std::unique_ptr<Conversation> conversation = model->new_conversation(model->settings);
@@ -133,7 +133,10 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (talks) {
     const auto open = [&](const std::string& name) -> Result<std::unique_ptr<RunModel>> {
       TRY(ModelFiles other, model_files(name));
-      return open_run_model(std::move(other), arguments, machine, console, talks);
+      return open_run_model(std::move(other), arguments, machine, console, {.talks = talks});
+    };
+    const auto with_room = [&](const RunModel& for_model, const AdapterShelf& shelf) {
+      return open_run_model(for_model.files, arguments, machine, console, {.talks = talks, .shelf = &shelf});
     };
     return chat(std::move(model), std::move(conversation), machine.budget, console,
                 {.stats = arguments.flag("--stats"),
@@ -143,6 +146,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
                  .media = std::move(media),
                  .thumbnails = arguments.text("--thumbnails"),
                  .open = open,
+                 .with_room = with_room,
                  .close = [&](const RunModel& left) { keep_hot_experts(left, console); }});
   }
   const RunFacts facts{model->files.path, machine.device->info().description, arguments.text("--arithmetic"),
@@ -177,6 +181,8 @@ std::vector<OptionSpec> own_options() {
            "ffmpeg and ffprobe decode it. The model looks at some of its frames and hears no sound",
        .repeated = true},
       adapter_option(),
+      adapter_room_options()[0],
+      adapter_room_options()[1],
       mmproj_option(),
       image_tokens_option(),
       {.name = "--system", .argument = "TEXT", .kind = OptionKind::text, .help = "the system message"},

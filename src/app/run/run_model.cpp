@@ -16,8 +16,7 @@ namespace sluice {
 namespace {
 
 // What the model's store begins with, changed by what was given.
-Result<ConversationSettings> conversation_settings(const Arguments& arguments, const ModelFiles& files,
-                                                   const ChatModel& model) {
+Result<ConversationSettings> conversation_settings(const Arguments& arguments, const ChatModel& model) {
   const StoreSettings& stored = model.settings;
   ConversationSettings settings;
   settings.raw = arguments.flag("--raw");
@@ -35,9 +34,15 @@ Result<ConversationSettings> conversation_settings(const Arguments& arguments, c
   turn.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
   turn.stops = stored.stops;
   for (std::string& stop : arguments.all("--stop")) turn.stops.push_back(std::move(stop));
-  TRY_ASSIGN(turn.adapters, open_adapters(model.model, files, arguments));
   turn.context_hint = " (--context, or /clear)";
   return settings;
+}
+
+Result<AdapterShelf> given_adapters(const Model& model, const ModelFiles& files, const Arguments& arguments) {
+  TRY(AdapterSum sum, open_adapters(model, files, arguments));
+  AdapterShelf shelf;
+  for (AdapterUse& use : sum) shelf.add(std::move(use));
+  return shelf;
 }
 
 // Where the list of hot experts is; "" where there shall be none.
@@ -80,6 +85,7 @@ Result<EngineOptions> engine_options(const ChatModel& model, const Arguments& ar
   EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
   options.states = machine.states.get();
   options.experts = expert_options(arguments);
+  options.adapter_room = adapter_room(arguments);
   if (!run.settings.turn.adapters.empty()) options.adapters = {run.settings.turn.adapters};
   TRY_STATUS(leave_room_for_media(model.model, arguments, *machine.device, talks, options));
   run.expert_list = expert_list_of(arguments, machine, model.model);
@@ -110,11 +116,12 @@ Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments
   EngineOptions options = engine_options_of(arguments, model.facts(), stored.context);
   TRY(AdapterSum adapters, open_adapters(model, files, arguments));
   if (!adapters.empty()) options.adapters = {std::move(adapters)};
+  options.adapter_room = adapter_room(arguments);
   return DeviceNeeds{std::move(model), std::move(weights), options};
 }
 
 Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Arguments& arguments, Machine& machine,
-                                                 Console& console, bool talks) {
+                                                 Console& console, const RunModelUse& use) {
   auto run = std::make_unique<RunModel>();
   run->files = std::move(files);
   if (arguments.given("--record-routing")) {
@@ -126,8 +133,13 @@ Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Argumen
   const auto options = [&](const ChatModel& model) -> Result<EngineOptions> {
     for (const std::string& ignored : model.model.facts().ignored)
       console.err(cat("sluice: ", ignored, ": not used\n"));
-    TRY(run->settings, conversation_settings(arguments, run->files, model));
-    TRY(EngineOptions fitting, engine_options(model, arguments, machine, console, talks, *run));
+    TRY(run->settings, conversation_settings(arguments, model));
+    if (use.shelf != nullptr)
+      run->adapters = *use.shelf;
+    else
+      TRY_ASSIGN(run->adapters, given_adapters(model.model, run->files, arguments));
+    run->settings.turn.adapters = run->adapters.sum();
+    TRY(EngineOptions fitting, engine_options(model, arguments, machine, console, use.talks, *run));
     loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
     return fitting;
   };

@@ -11,6 +11,7 @@
 #include "app/open/open.h"
 #include "app/plan/forecast.h"
 #include "base/result.h"
+#include "chat/adapter_shelf.h"
 #include "chat/conversation.h"
 #include "chat/open_model.h"
 
@@ -23,6 +24,7 @@ struct RunModel {
   std::unique_ptr<MeteredDevice> metered;  // the device that it is of; else null
   std::string expert_list;                 // where hot experts are kept; "": nowhere
   std::unique_ptr<ChatModel> chat;
+  AdapterShelf adapters;               // of the conversation
   ConversationSettings settings;       // that a new conversation begins with
   std::optional<Forecast> foreseen{};  // with --stats, within --memory
 
@@ -35,10 +37,13 @@ struct RunModel {
 
 // The size and use of the model for which --device auto chooses.
 Result<DeviceNeeds> needs_of(const ModelFiles& files, const Arguments& arguments);
-// `arguments` are those of sluice run. The machine outlives the model. `talks`: in a chat, where a picture may come any
-// time.
+struct RunModelUse {
+  bool talks = false;                   // in a chat, where a picture may come any time
+  const AdapterShelf* shelf = nullptr;  // in the place of the store's and the arguments' adapters
+};
+// `arguments` are those of sluice run. The machine outlives the model.
 Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Arguments& arguments, Machine& machine,
-                                                 Console& console, bool talks);
+                                                 Console& console, const RunModelUse& use);
 // Keeps the list of hot experts for the next run. A failure is reported and otherwise ignored.
 void keep_hot_experts(const RunModel& model, Console& console);
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "device/embedding_adapter.h"
+
 namespace sluice::cpu {
 namespace {
 
@@ -104,7 +106,18 @@ void Executor::run(const Embed& op) {
       float* out = result(op.out, row) + uint64_t{head} * table.shape.columns;
       memory_.decode(op.weight, 0, static_cast<uint32_t>(id), out, op.scale);
     }
+    if (op.adapter) add_adapter(op, row);
   });
+}
+
+void Executor::add_adapter(const Embed& op, uint64_t row) {
+  const int32_t slot = *integers(op.adapter.slots, row), token = *integers(op.adapter_tokens, row);
+  const float scale = *reals(op.adapter.scales, row);
+  CHECK(slot >= 0 && token >= 0);
+  if (slot == 0 || scale == 0.0f) return;
+  const TensorSource &a = memory_.weight(op.adapter.a), &b = memory_.weight(op.adapter.b);
+  add_embedding_adapter(a, b, static_cast<uint32_t>(slot - 1), static_cast<uint32_t>(token), op.scale * scale,
+                        {result(op.out, row), b.shape.rows});
 }
 
 void Executor::run(const Linear& op) {

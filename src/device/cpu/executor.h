@@ -137,6 +137,7 @@ class Executor {
   void find_adapter_runs(const Linear& op, float* scales);
   // Adds the adapters' products of these linears, which all have the same x. Comes after the linears' own products.
   void add_adapters(std::span<const Linear* const> linears);
+  void add_adapter(const Embed& op, uint64_t row);
   // Finds the runs of these groups' rows in chosen_; false: no row has an adapter.
   bool find_adapter_runs(const Experts& op, std::span<const ExpertRows> groups);
   // The adapter's part of an experts' product that has `x` and `out` by chosen row: its first products go to `firsts`

@@ -58,6 +58,23 @@ void Interpreter<Real>::run(const Embed& op) {
     const std::vector<float> row = weight_row(op.weight, static_cast<uint64_t>(id));
     std::transform(row.begin(), row.end(), reals(op.out, 0) + i * width, [&](float x) { return x * Real(op.scale); });
   }
+  if (op.adapter) add_adapter(op);
+}
+
+template <class Real>
+void Interpreter<Real>::add_adapter(const Embed& op) {
+  for (uint64_t r = 0; r < rows(op.out); ++r) {
+    const int32_t slot = *integers(op.adapter.slots, r);
+    const Real scale = *reals(op.adapter.scales, r);
+    CHECK(slot >= 0 && static_cast<uint32_t>(slot) <= weights_[op.adapter.a].shape.experts);
+    if (slot == 0 || scale == 0) continue;
+    const auto matrix = static_cast<uint64_t>(slot - 1);
+    const std::vector<float> line =
+        weight_row(op.adapter.a, static_cast<uint64_t>(*integers(op.adapter_tokens, r)), matrix);
+    const std::vector<Real> inner(line.begin(), line.end());
+    for (uint64_t i = 0; i < weights_[op.adapter.b].shape.rows; ++i)
+      reals(op.out, r)[i] += Real(op.scale) * scale * dot(weight_row(op.adapter.b, i, matrix), inner.data());
+  }
 }
 
 template <class Real>
@@ -679,9 +696,10 @@ void Interpreter<Real>::run(const Sample& op) {
 }
 
 #define SLUICE_RUN(O, Real) template void Interpreter<Real>::run(const O& op);
-#define SLUICE_INTERPRETER(Real)                                                       \
-  SLUICE_EACH_ANSWER_OP(SLUICE_RUN, Real)                                              \
-  template uint64_t Interpreter<Real>::rows(ValueId id, const StepBuffer& step) const; \
+#define SLUICE_INTERPRETER(Real)                                                                               \
+  SLUICE_EACH_ANSWER_OP(SLUICE_RUN, Real)                                                                      \
+  template uint64_t Interpreter<Real>::rows(ValueId id, const StepBuffer& step) const;                         \
+  template std::vector<float> Interpreter<Real>::weight_row(WeightId id, uint64_t row, uint64_t expert) const; \
   template uint64_t Interpreter<Real>::step_row(ValueId id, uint64_t row, const StepBuffer& step) const;
 SLUICE_INTERPRETER(float)
 SLUICE_INTERPRETER(double)

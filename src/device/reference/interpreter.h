@@ -65,6 +65,7 @@ class Interpreter {
   };
   std::vector<Run> runs(const StateRef& state);
   void delta_head(const DeltaRule& op, const Run& run, uint32_t head, Real* state);
+  void add_adapter(const Embed& op);
   void add_adapter(const AdapterOperand& adapter, ValueId x, ValueId out);
   // What the transposed matrix of an adapter adds to its product of `x`; likewise.
   std::vector<Real> adapted_transposed(const AdapterOperand& adapter, uint64_t row, uint32_t expert, uint32_t experts,

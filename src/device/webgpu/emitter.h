@@ -119,13 +119,26 @@ class Emitter {
   // ops_adapters.cpp: emits the adapters' products behind those of these linears, which all have the same x. `gated`:
   // the run to which the linears belong; its activation follows.
   void emit_adapters(std::span<const Linear* const> linears, const GatedRun* gated = nullptr);
-  struct AdaptedLinear {
-    const Linear* op = nullptr;
-    uint32_t inner = 0;  // the word at which its adapter's inner sums begin
+  struct AdaptedProduct {
+    AdapterOperand adapter{};  // or none
+    uint32_t inner = 0;        // the word at which its inner sums begin
   };
-  void use_adapters(Kernel& kernel, std::span<const AdaptedLinear> linears) const;
-  void emit_adapter_inner(std::span<const AdaptedLinear> linears);
-  void emit_adapter_outer(std::span<const AdaptedLinear> linears, const GatedRun* gated);
+  // The rows of products with adapters: those of `extent`, or the choices of experts that each of those has.
+  struct AdaptedRows {
+    Extent extent{};
+    uint32_t x = 0, columns = 0;  // the word at which the first factor's rows begin
+    uint32_t choices = 1;         // of a row
+    bool own_x = false;           // each choice has a row of x
+    ValueId index = kNone;        // the experts chosen; none: no experts
+    uint32_t experts = 1;
+  };
+  AdaptedProduct adapted(const AdapterOperand& adapter, uint64_t rows);  // takes scratch
+  void use_adapters(Kernel& kernel, std::span<const AdaptedProduct> products, const AdaptedRows& rows) const;
+  // Declares adapter_sum_${i}(row, output), output `output` of the i-th product's second factor.
+  void use_adapter_sum(Kernel& kernel, size_t i, const AdaptedProduct& product) const;
+  Dispatch& emit_adapter_inner(std::span<const AdaptedProduct> products, const AdaptedRows& rows);
+  void emit_adapter_outer(std::span<const Linear* const> linears, std::span<const AdaptedProduct> products,
+                          const AdaptedRows& rows, const GatedRun* gated);
   void emit_tiles(const Linear& op, uint32_t tile);
   // Whether fast arithmetic multiplies the weight's integers.
   bool has_integers(WeightId weight) const;
@@ -186,8 +199,11 @@ class Emitter {
     uint32_t x = 0, x_row = 0, x_head = 0;  // in words: begin, stride of rows, stride of heads
     uint32_t out = 0, out_row = 0, out_head = 0;
     uint32_t inputs = 0, outputs = 0;
+    AdapterOperand adapter{};  // of W
   };
   void emit_head_product(const HeadProduct& product);
+  uint32_t emit_head_inner(const HeadProduct& product);  // the first factor's sums; the word at which they begin
+  void use_head_adapter(Kernel& kernel, const HeadProduct& product) const;
   // `queries`: the run that computes the queries, if they are not in memory.
   void emit_attention_in_parts(const Attention& op, const std::optional<HeadRun>& queries = {});
   void emit_attention_own(const Attention& op);  // of the step's own rows

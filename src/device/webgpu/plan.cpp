@@ -29,6 +29,23 @@ Status check_embeds(const Program& program) {
   return {};
 }
 
+// The factors of all ops' adapters.
+std::vector<WeightId> adapter_factors(const Program& program) {
+  std::vector<WeightId> factors;
+  const auto take = [&](std::initializer_list<AdapterOperand> adapters) {
+    for (const AdapterOperand& one : adapters)
+      if (one) factors.insert(factors.end(), {one.a, one.b});
+  };
+  for (const Op& op : program.ops) {
+    if (const auto* linear = std::get_if<Linear>(&op)) take({linear->adapter});
+    if (const auto* experts = std::get_if<Experts>(&op))
+      take({experts->adapters.gate(), experts->adapters.up(), experts->adapters.down()});
+    if (const auto* attention = std::get_if<Attention>(&op))
+      take({attention->expand.key_adapter, attention->expand.value_adapter});
+  }
+  return factors;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<WebGpuPlan>> WebGpuPlan::make(const DeviceInfo& info, const PlanRequest& request,
@@ -81,10 +98,8 @@ Status WebGpuPlan::check_sizes() const {
   for (uint32_t buffer = 0; buffer < layout_.slots().buffers(); ++buffer)
     TRY_STATUS(check("slots for experts", layout_.slots().bytes(buffer), "smaller experts"));
   // Slots of adapters are bound together.
-  for (const Op& op : program().ops)
-    if (const auto* linear = std::get_if<Linear>(&op); linear != nullptr && linear->adapter)
-      for (const WeightId id : {linear->adapter.a, linear->adapter.b})
-        TRY_STATUS(check(cat("weight ", program().weights[id].name), layout_.all_tile_bytes(id), "fewer slots"));
+  for (const WeightId id : adapter_factors(program()))
+    TRY_STATUS(check(cat("weight ", program().weights[id].name), layout_.all_tile_bytes(id), "fewer slots"));
   for (WeightId id = 0; id < program().weights.size(); ++id)
     for (uint32_t tile = 0; tile < layout_.matrix(id).tiles.size(); ++tile)
       TRY_STATUS(check(cat("weight ", program().weights[id].name), layout_.tile_bytes(id, tile), "smaller rows"));

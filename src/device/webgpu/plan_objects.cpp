@@ -96,17 +96,40 @@ void PlanObjects::upload_factors(const std::vector<TensorSource>& weights) {
 }
 
 void PlanObjects::fill(uint64_t bytes) {
-  const TensorSource& source = weights_[next_.weight];
   const MatrixLayout& matrix = plan_.layout().matrix(next_.weight);
   const WeightTile& tile = matrix.tiles[next_.tile];
-  const BufferId buffer = matrices_[next_.weight][next_.tile].buffer;
   const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
-  if (next_.row == 0 && !grid.empty()) host_->upload(buffer, 0, std::as_bytes(std::span(grid)));
+  if (next_.row == 0 && !grid.empty())
+    host_->upload(matrices_[next_.weight][next_.tile].buffer, 0, std::as_bytes(std::span(grid)));
   const uint64_t count = std::min(std::max<uint64_t>(bytes / 4 / matrix.row_words, 1), tile.rows - next_.row);
+  fill_rows(next_.weight, next_.tile, next_.row, count);
+  filled_bytes_ += (count * matrix.row_words + (next_.row == 0 ? grid.size() : 0)) * 4;
+  next_.row += count;
+  skip_what_is_full();
+}
+
+void PlanObjects::reload(WeightId weight, uint32_t first, uint32_t matrices) {
+  const MatrixLayout& matrix = plan_.layout().matrix(weight);
+  const uint64_t rows = weights_[weight].shape.rows;
+  for (uint32_t i = 0; i < matrix.tiles.size(); ++i) {
+    const WeightTile& tile = matrix.tiles[i];
+    const uint64_t begin = std::max<uint64_t>(first * rows, tile.first_row);
+    const uint64_t end = std::min<uint64_t>((uint64_t{first} + matrices) * rows, tile.first_row + tile.rows);
+    const uint64_t at_once = std::max<uint64_t>(kPieceBytes / 4 / matrix.row_words, 1);
+    for (uint64_t row = begin; row < end; row += at_once)
+      fill_rows(weight, i, row - tile.first_row, std::min(at_once, end - row));
+  }
+}
+
+// Packs and uploads rows [first, first + count) of a tile.
+void PlanObjects::fill_rows(WeightId weight, uint32_t tile, uint64_t first, uint64_t count) {
+  const TensorSource& source = weights_[weight];
+  const MatrixLayout& matrix = plan_.layout().matrix(weight);
+  const uint64_t grid_words = weight_format(matrix.format)->packed_grid().size();
   std::vector<uint32_t> words(static_cast<size_t>(count * matrix.row_words));
   const uint64_t at_once = std::max<uint64_t>(kReadBytes / std::max<uint64_t>(source.row_stride, 1), 1);
   for (uint64_t i = 0; i < count;) {
-    const uint64_t row = tile.first_row + next_.row + i, of_expert = row % source.shape.rows;
+    const uint64_t row = matrix.tiles[tile].first_row + first + i, of_expert = row % source.shape.rows;
     const uint64_t taken = std::min({count - i, source.shape.rows - of_expert, at_once});
     pack_weight_rows(source,
                      {.expert = static_cast<uint32_t>(row / source.shape.rows),
@@ -115,10 +138,8 @@ void PlanObjects::fill(uint64_t bytes) {
                      matrix.row_words, words.data() + i * matrix.row_words);
     i += taken;
   }
-  host_->upload(buffer, (grid.size() + next_.row * matrix.row_words) * 4, std::as_bytes(std::span(words)));
-  filled_bytes_ += words.size() * 4 + (next_.row == 0 ? grid.size() * 4 : 0);
-  next_.row += count;
-  skip_what_is_full();
+  host_->upload(matrices_[weight][tile].buffer, (grid_words + first * matrix.row_words) * 4,
+                std::as_bytes(std::span(words)));
 }
 
 void PlanObjects::pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,

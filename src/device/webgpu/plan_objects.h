@@ -54,6 +54,9 @@ class PlanObjects {
   uint64_t filled_bytes() const { return filled_bytes_; }
   uint64_t all_bytes() const { return plan_.layout().matrix_bytes(); }
 
+  // Runner::reload().
+  void reload(WeightId weight, uint32_t first, uint32_t matrices);
+
   // ExpertMemory::pack() and fill() for an expert of that op.
   void pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,
                  std::span<std::byte> into) const;
@@ -75,6 +78,7 @@ class PlanObjects {
   void share_matrices();
   void upload_factors(const std::vector<TensorSource>& weights);
   void skip_what_is_full();
+  void fill_rows(WeightId weight, uint32_t tile, uint64_t first, uint64_t count);
   Variant make_variant(const Dispatches& dispatches);
   BoundRange range(const Slot& slot) const;
 

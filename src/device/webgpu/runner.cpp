@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "device/embedding_adapter.h"
 #include "device/placing.h"
 #include "graph/op_check.h"
 #include "graph/operands.h"
@@ -242,8 +243,20 @@ void WebGpuRunner::embed(const HostEmbed& op, const StepBuffer& step) {
       CHECK(ids[row] >= 0 && static_cast<uint32_t>(ids[row]) < table.shape.rows);
       decode_weight_row(table, 0, static_cast<uint32_t>(ids[row]), to);
       for (uint32_t i = 0; i < columns; ++i) to[i] *= op.embed->scale;
+      if (op.embed->adapter) add_adapter(*op.embed, step, row, {to, columns});
     }
   }
+}
+
+void WebGpuRunner::add_adapter(const Embed& op, const StepBuffer& step, size_t row, std::span<float> to) const {
+  const auto input = [&](ValueId value) { return static_cast<uint32_t>(input_of(program(), value)); };
+  const int32_t slot = step.input_i32(input(op.adapter.slots))[row];
+  const int32_t token = step.input_i32(input(op.adapter_tokens))[row];
+  const float scale = step.input_f32(input(op.adapter.scales))[row];
+  CHECK(slot >= 0 && token >= 0);
+  if (slot == 0 || scale == 0.0f) return;
+  add_embedding_adapter(weights_[op.adapter.a], weights_[op.adapter.b], static_cast<uint32_t>(slot - 1),
+                        static_cast<uint32_t>(token), op.scale * scale, to);
 }
 
 void WebGpuRunner::submit(Started started, std::span<const HostRead> reads) {

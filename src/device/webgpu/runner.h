@@ -27,6 +27,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override;
   Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override;
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
+  void reload(WeightId weight, uint32_t first, uint32_t matrices) override { placed_->reload(weight, first, matrices); }
   ExpertMemory* expert_memory() override { return stretches_.slots().size() == 0 ? nullptr : this; }
   MeasuredRunner* measured() override { return this; }
   std::optional<Completion> poll() override;
@@ -74,6 +75,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   uint32_t positions_ahead(const StepBuffer& step) const;
   void upload_embedded(const StepBuffer& step);
   void embed(const HostEmbed& op, const StepBuffer& step);  // into embedded_
+  void add_adapter(const Embed& op, const StepBuffer& step, size_t row, std::span<float> to) const;
   std::optional<DispatchCounts> dispatch_counts() const override;
 
   bool play_to(uint32_t end) override;

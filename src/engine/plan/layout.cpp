@@ -125,7 +125,8 @@ WeightFiles weight_files(const Model& model) {
 Program streaming_program(Program program) { return with_expert_guesses(with_late_experts(std::move(program))); }
 
 TextOptions text_options(const EngineOptions& options) {
-  return {.hidden = options.draft.kind == DraftKind::mtp, .adapters = AdapterSlots::options(options.adapters)};
+  return {.hidden = options.draft.kind == DraftKind::mtp,
+          .adapters = AdapterSlots::options(options.adapters, options.adapter_room)};
 }
 
 Result<TextModel> text_model(const Model& model, const TextOptions& options) {

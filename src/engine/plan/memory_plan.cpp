@@ -113,7 +113,7 @@ void add_device_lines(std::vector<MemoryLine>& lines, const Plan& planned, Plann
 Result<ExpertSlots> plan_model(MemoryPlan& plan, const Model& model, const WeightFiles& files, const Device& device,
                                const EngineOptions& options, bool streams) {
   TRY(TextModel text, text_model(model, text_options(options)));
-  TRY(plan.adapters, AdapterSlots::plan(text.program, *text.weights, options.adapters));
+  TRY(plan.adapters, AdapterSlots::plan(text.program, *text.weights, options.adapters, options.adapter_room));
   if (plan.adapters) text.weights = plan.adapters.get();
   TRY(const std::vector<PlacedShape> weights, placed_shapes(text.program, *text.weights));
   plan.experts = expert_room(text.program, weights);

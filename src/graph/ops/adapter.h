@@ -22,12 +22,14 @@ namespace sluice {
 class OpCheck;
 struct WeightShape;
 
-// Which products of a program take the operand, linears and experts, and the room that each has for adapters. Only
-// those of the step's rows or of wanted rows take it.
+// Which products and embeddings of a program take the operand, and the room that each has for adapters. Only those of
+// the step's rows or of wanted rows take it.
 struct AdapterOptions {
-  uint32_t slots = 0;                  // 0: no product takes one
-  uint32_t rank = 0;                   // the highest of any adapter
-  std::vector<std::string> weights{};  // the products' weights by canonical name; empty: all
+  uint32_t slots = 0;                     // 0: no product takes one
+  uint32_t rank = 0;                      // the highest of any adapter
+  std::vector<std::string> weights{};     // the products' weights by canonical name; empty: all
+  bool no_products = false;               // no product takes one, though `weights` is empty
+  std::vector<std::string> embeddings{};  // tables of `embed`, by canonical name
 };
 
 struct AdapterOperand {

@@ -33,6 +33,15 @@ OpCase two_ids_of_text_case() {
   return c.done();
 }
 
+OpCase adapter_case(const CaseAdapters& adapters) {
+  CaseBuilder c(cat("adapters of rank ", adapters.rank));
+  c.adapters(adapters);
+  const Value ids = c.integers(1, {.low = 0, .high = 36});
+  c.output(embed(ids, c.weight({.rows = 37, .columns = 20}, Format::bf16), 2.0f));
+  c.row_steps(kFewRows);
+  return c.done();
+}
+
 }  // namespace
 
 std::vector<OpCase> Embed::cases() {
@@ -48,6 +57,8 @@ std::vector<OpCase> Embed::cases() {
   cases.push_back(several_ids_case(Format::bf16, 4, 64));
   cases.push_back(several_ids_case(Format::q8_0, 1, 96));
   cases.push_back(two_ids_of_text_case());
+  cases.push_back(adapter_case({.embeddings = {"w1"}}));
+  cases.push_back(adapter_case({.rank = 16, .a = Format::f16, .b = Format::bf16, .embeddings = {"w1"}}));
   return cases;
 }
 

@@ -10,11 +10,13 @@
 #include "base/text.h"
 #include "tests/app/program.h"
 #include "tests/app/run/terminal.h"
+#include "tests/model/adapters/written_adapter.h"
 
 namespace sluice {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kViolin = "violin (noun): bowed stringed instrument";
 constexpr const char* kCello = "cello (noun): a large stringed instrument";
@@ -173,6 +175,33 @@ TEST(Chat, AnotherModelGoesOnWithTheConversation) {
   terminal.say("/save " + file);
   terminal.say("/model demo");
   EXPECT_THAT(terminal.say("/load " + file), HasSubstr("want that model (/model NAME)"));
+}
+
+// The first adapter opens the model again with room for it; with --adapter-slots it takes a slot.
+TEST(Chat, AdaptersComeAndGoBetweenQuestions) {
+  const TemporaryFolder folder;
+  const std::string loud = folder.path("loud");
+  std::vector<tests::AdaptedModule> modules;
+  for (const char* layer : {"0", "1", "2"})
+    modules.push_back({cat("model.language_model.layers.", layer, ".self_attn.q_proj"), 256, 256});
+  tests::write_adapter(loud, tests::peft_config(400), tests::peft_factors(modules, 4));
+  for (const std::vector<std::string>& more : {std::vector<std::string>(), {"--adapter-slots", "1"}}) {
+    std::vector<std::string> arguments = {"run", "demo", "--greedy", "--max-tokens", "8"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Terminal terminal(arguments);
+    terminal.wait_for("> ");
+    EXPECT_THAT(terminal.say("/adapter"), HasSubstr("no adapters"));
+    EXPECT_THAT(terminal.say("/adapter " + folder.path("none")), HasSubstr("none: no such adapter"));
+    EXPECT_THAT(terminal.say("/adapter " + loud + ":-1"), HasSubstr("added loud"));
+    EXPECT_THAT(terminal.say("What is a violin?"), Not(HasSubstr("violin (noun)")));
+    EXPECT_THAT(terminal.say("/adapter"), HasSubstr("loud:-1.0  rank 4, 3 weights, " + loud));
+    terminal.say("/adapter loud:0");
+    EXPECT_THAT(terminal.say("/undo"), HasSubstr("took back"));
+    EXPECT_THAT(terminal.say("What is a violin?"), HasSubstr("violin (noun)"));
+    EXPECT_THAT(terminal.say("/adapter drop quiet"), HasSubstr("no adapter quiet: want loud"));
+    terminal.say("/adapter drop loud");
+    EXPECT_THAT(terminal.say("/adapter"), HasSubstr("no adapters"));
+  }
 }
 
 TEST(Chat, ArrowKeysBringBackLinesOfEarlierChats) {

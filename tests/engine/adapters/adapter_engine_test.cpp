@@ -44,6 +44,13 @@ class AdapterEngine : public tests::TinyModel {
   RealEngine with_all(const std::string& device, uint32_t threads = 1, StateStore* states = nullptr) const {
     return engine(device, {only_a(), only_b(), both()}, threads, states);
   }
+  // Room for any adapter, and none to begin with.
+  RealEngine with_room(const std::string& device, uint32_t slots) const {
+    EngineOptions options;
+    options.sequences = 4;
+    options.adapter_room = {.slots = slots, .rank = 24};
+    return RealEngine(*model_, device, std::move(options), 1);
+  }
   static Request request(const AdapterSum& adapters, uint32_t length = 90) {
     Request request;
     for (uint32_t i = 0; i < length; ++i) request.prompt.push_back(static_cast<int32_t>((7 * i + i / 11) % 96));
@@ -169,13 +176,84 @@ TEST_F(AdapterEngine, FilesWithTheChangesMergedAnswerAlike) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3f * (1 + std::abs(want[i])));
 }
 
-TEST_F(AdapterEngine, AdaptersWithoutASlotAreRefused) {
+// Of both tables of a Gemma with per-layer embeddings: tokens read the changed rows, and the head keeps the table.
+TEST_F(AdapterEngine, EmbeddingsAreChangedWhereTokensAreRead) {
+  std::vector<tests::TinyTensor> factors;
+  for (const auto& [name, width] :
+       {std::pair<const char*, int64_t>("embed_tokens", 32), {"embed_tokens_per_layer", 9 * 8}})
+    for (const char part : {'A', 'B'})
+      factors.push_back({cat("base_model.model.model.language_model.", name, ".lora_embedding_", part),
+                         part == 'A' ? std::vector<int64_t>{3, 96} : std::vector<int64_t>{width, 3}});
+  tests::write_adapter(path("tables"), tests::peft_config(6), factors);
+  const AdapterSum sum = {{unwrap(Adapter::open(*model_, path("tables"))), 0.5f}};
+  const GgufExport out = unwrap(export_gguf(*model_, *find_mix("f32"), {}, ExpertLayout::stacked, sum));
+  const Model merged = unwrap(open_model(written_gguf(out, path("merged.gguf"))));
+  EngineOptions plain, adapted;
+  plain.arithmetic = adapted.arithmetic = Arithmetic::exact;
+  adapted.adapters = {sum};
+  const std::vector<float> want = RealEngine(merged, "reference", plain).answer(request({})).logits;
+  for (const char* device : {"reference", "cpu"}) {
+    SCOPED_TRACE(device);
+    RealEngine running(*model_, device, adapted);
+    const std::vector<float> got = running.answer(request(sum)).logits;
+    const std::vector<float> without = RealEngine(*model_, device, plain).answer(request({})).logits;
+    EXPECT_EQ(running.answer(request({})).logits, without);
+    ASSERT_EQ(got.size(), want.size());
+    float change = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], want[i], 1e-3f * (1 + std::abs(want[i])));
+      change = std::max(change, std::abs(got[i] - without[i]));
+    }
+    EXPECT_GT(change, 0.1f);
+  }
+}
+
+TEST_F(AdapterEngine, AdaptersThatFitNoSlotAreRefused) {
   RealEngine some = engine("cpu", {only_a()});
   EXPECT_TRUE(some.engine->submit(request(only_a(3))));
-  const auto refused = some.engine->submit(request(only_b()));
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().text.find("have no slot"), std::string::npos);
+  const auto refused = [&](const AdapterSum& sum) {
+    const auto id = some.engine->submit(request(sum));
+    return id ? std::string() : id.error().text;
+  };
+  EXPECT_NE(refused(only_b()).find("b: rank 20: want at most 16, as the slots of adapters have it"), std::string::npos);
+  const auto other = adapter("other", {{"model.language_model.layers.1.self_attn.q_proj", 32, 64}}, 4, 1);
+  EXPECT_NE(refused({{other}}).find("other: changes layer.1.q_proj, which takes no adapter"), std::string::npos);
   EXPECT_FALSE(engine("cpu", {}).engine->submit(request(only_a())));
+}
+
+// Of an engine that was opened with room alone.
+TEST_F(AdapterEngine, AdaptersComeAndGoWhileItRuns) {
+  for (const char* device : {"reference", "cpu"}) {
+    SCOPED_TRACE(device);
+    RealEngine running = with_room(device, 1);
+    const Progress plain = engine(device, {}).answer(request({}));
+    EXPECT_TRUE(same_bits(running.answer(request({})), plain));
+    for (const AdapterSum& sum : {only_a(), only_b(), both(), only_a(0.5f)}) {
+      EXPECT_TRUE(same_bits(running.answer(request(sum)), with_all(device).answer(request(sum))));
+      EXPECT_EQ(running.engine->adapters().size(), 1u);
+    }
+    running.engine->drop_adapter(*a_);
+    EXPECT_TRUE(running.engine->adapters().empty());
+    EXPECT_TRUE(same_bits(running.answer(request(only_a(0.5f))), with_all(device).answer(request(only_a(0.5f)))));
+  }
+}
+
+// The third request waits for a slot; the fourth takes the first one's.
+TEST_F(AdapterEngine, RequestsWaitForASlotAndTheLeastUsedGivesWay) {
+  RealEngine running = with_room("cpu", 2);
+  const std::vector<AdapterSum> sums = {only_a(), only_b(), both(), only_a(-1)};
+  std::vector<RequestId> ids;
+  for (const AdapterSum& sum : sums) ids.push_back(running.submit(request(sum)));
+  running.engine->step();
+  running.engine->drop_adapter(*a_);  // is used
+  running.run();
+  for (size_t i = 0; i < sums.size(); ++i)
+    EXPECT_TRUE(same_bits(running.collect(ids[i]), with_all("cpu").answer(request(sums[i])))) << i;
+  ASSERT_EQ(running.engine->adapters().size(), 2u);
+  running.answer(request(only_a()));
+  running.answer(request(only_b()));
+  EXPECT_EQ(running.engine->adapters().front().front().adapter, b_);
+  EXPECT_EQ(running.engine->adapters().back().front().adapter, a_);
 }
 
 TEST_F(AdapterEngine, FactorsAreALineOfTheBudget) {

@@ -18,6 +18,18 @@ export interface OpenOptions {
   memory?: number;
   /** Bytes for experts, of a mixture that has them: those beyond are read from the files as they are chosen. */
   expert_memory?: number;
+  /** Sums of adapters for which there is room, 0 without, and their highest rank, 16 without. */
+  adapter_slots?: number;
+  adapter_rank?: number;
+}
+
+/** One of the adapters that act on the answers of a model. */
+export interface AdapterFacts {
+  name: string;
+  scale: number;
+  rank: number;
+  /** How many of the model's weights it changes. */
+  weights: number;
 }
 
 export interface ModelFacts {
@@ -198,6 +210,7 @@ interface Exports {
   sluice_add_film(model: Address, pixels: Address, bytes: number, width: number, height: number, frames: number): number;
   sluice_add_sound(model: Address, samples: Address, count: number, rate: number): number;
   sluice_remove_media(model: Address, number: number): void;
+  sluice_adapters(model: Address, change: Address, bytes: number): number;
   sluice_begin(model: Address, turn: Address, bytes: number): number;
   sluice_go_on(model: Address): number;
   sluice_sequence(model: Address): number;
@@ -214,7 +227,8 @@ interface Exports {
 /** Exports that take a model, then numbers, and fail with 0. */
 type ModelCall = 'sluice_load' | 'sluice_go_on' | 'sluice_collect' | 'sluice_logits' | 'sluice_stats' | 'sluice_save';
 /** Exports that take a model, then bytes. */
-type ModelBytesCall = 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_begin' | 'sluice_submit' | 'sluice_restore';
+type ModelBytesCall =
+  | 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_adapters' | 'sluice_begin' | 'sluice_submit' | 'sluice_restore';
 
 const kStepInFlight = 1, kInFlight = 2;
 
@@ -263,7 +277,7 @@ function wasiImports(memory: () => WebAssembly.Memory): Record<string, (...args:
 export interface EngineHost {
   /** Null: models run on the processor. To be replaced once it has failed. */
   gpu: GpuHost | null;
-  /** What open() finds; it may change between one open() and the next. */
+  /** What open() and addAdapter() find; it may change between two calls. */
   files: FileTable;
 }
 
@@ -357,36 +371,22 @@ export class EngineModule {
 
   /** What the headers of a model's files say. Fails with one sentence where they are no model's. */
   inspect(options: Pick<OpenOptions, 'model' | 'projector'>): Headers {
-    this.#followFiles();
+    this.followFiles();
     const found = this.with(JSON.stringify(options), (at, size) => this.exports.sluice_inspect(at, size));
     if (found === 0) throw new EngineError(this.replyText());
     return JSON.parse(this.replyText()) as Headers;
   }
 
-  /** Fails with one sentence where there is no such model, or no room for it. */
-  async open(options: OpenOptions, onProgress: (loaded: LoadedBytes) => void = () => {}): Promise<EngineModel> {
-    this.#followFiles();
-    const model = this.with(JSON.stringify(options), (at, size) => this.exports.sluice_open(at, size));
-    if (model === 0) throw new EngineError(this.replyText());
-    const opened = new EngineModel(this, model, JSON.parse(this.replyText()) as ModelFacts);
-    try {
-      await opened.load(onProgress);
-    } catch (error) {
-      opened.close();
-      throw error;
-    }
-    return opened;
+  get gpu(): GpuHost | null {
+    return this.#host.gpu;
   }
-  #followFiles(): void {
+  /** Makes the module know the files that the host has now. */
+  followFiles(): void {
     this.#files.follow(this.#host.files, (name, number, size) => {
       this.with(name, (at, bytes) => this.exports.sluice_add_file(at, bytes, number, size));
     }, (name) => {
       this.with(name, (at, bytes) => this.exports.sluice_remove_file(at, bytes));
     });
-  }
-
-  get gpu(): GpuHost | null {
-    return this.#host.gpu;
   }
 
   bytes(at: Address, size: number): Uint8Array<ArrayBuffer> {
@@ -471,6 +471,21 @@ export class EngineModel {
   /** An answer under way keeps it. */
   removeMedia(number: number): void {
     this.#module.exports.sluice_remove_media(this.#handle, number);
+  }
+
+  /** Adds the adapter of a GGUF file or a folder of PEFT in the file table, for answers that begin later. */
+  addAdapter(path: string, scale = 1): AdapterFacts[] {
+    this.#module.followFiles();
+    return this.#adapters({ add: path, scale });
+  }
+  scaleAdapter(name: string, scale: number): AdapterFacts[] {
+    return this.#adapters({ rescale: name, scale });
+  }
+  dropAdapter(name: string): AdapterFacts[] {
+    return this.#adapters({ drop: name });
+  }
+  get adapters(): AdapterFacts[] {
+    return this.#adapters({});
   }
 
   /** Begins the next answer of the page's conversation; the caller then calls goOn() until it has finished. */
@@ -559,6 +574,10 @@ export class EngineModel {
   }
   #callWith(name: ModelBytesCall, data: string | Uint8Array): void {
     this.#module.with(data, (at, size) => this.#check(this.#module.exports[name](this.#handle, at, size)));
+  }
+  #adapters(change: Record<string, unknown>): AdapterFacts[] {
+    this.#callWith('sluice_adapters', JSON.stringify(change));
+    return JSON.parse(this.#module.replyText()) as AdapterFacts[];
   }
   #prepared(data: Uint8Array | Uint8ClampedArray, add: (at: Address, bytes: number) => number): Prepared {
     this.#module.with(data, (at, bytes) => this.#check(add(at, bytes)));

@@ -3,6 +3,10 @@
 // an expert in the bound weights: place_of(expert), first_of_gate(place), first_of_up and first_of_down.
 #pragma once
 
+#include <array>
+#include <span>
+#include <string>
+
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/kernels/integer_tiles.h"
 #include "device/webgpu/kernels/products.h"
@@ -25,6 +29,11 @@ struct Emitter::ExpertsKernels {
   ProductShape in{}, out{}, out_at_once{};
   // For tiles, words of scratch: rows as integers, and the lists.
   uint32_t integers = 0, lists = 0;
+  // The products' adapters (ops_expert_adapters.cpp): of gate and up, and of down. For tiles, words of scratch: the
+  // activations of each choice as f32, which down's adapter multiplies.
+  std::array<AdaptedProduct, 2> inward_adapters{};
+  std::array<AdaptedProduct, 1> outward_adapter{};
+  uint32_t reals = 0;
 
   // Whether rows and results can be read and written four words at once.
   bool fours() const {
@@ -37,12 +46,26 @@ struct Emitter::ExpertsKernels {
   Kernel listed() const;                                 // for tiles: lists the choices whose expert has a place
   uint64_t list_words(uint64_t choices) const;
   std::string weight_decoder(WeightId id, const char* name, Rows rows) const;
+  AdaptedRows inward_rows() const;
+  AdaptedRows outward_rows() const;
 
  private:
+  // Declares what adapted_sums() needs.
+  void use_adapters(Kernel& kernel, std::span<const AdaptedProduct> adapted, const AdaptedRows& rows) const;
+  // Text for sums of a choice's neighbouring outputs with the i-th product's adapter. `count`: 1 or 4.
+  static std::string adapted_sums(std::span<const AdaptedProduct> adapted, size_t i, const char* choice,
+                                  const char* output, const std::string& sums, uint32_t count = 4);
   Kernel plain(const char* name, uint64_t blocks, uint64_t times) const;
   void use(Kernel& kernel, const ProductShape& shape, const PlaceRange& places) const;
-  Kernel outward_products(const PlaceRange& places, const ProductShape& shape, uint64_t times, const char* body,
-                          const char* x) const;
+  // The kernel's text, and within it the row of x, the choice, and its four sums.
+  struct OutwardText {
+    std::string body;
+    const char* x = "";
+    const char* choice = "";
+    const char* sums = "";
+  };
+  Kernel outward_products(const PlaceRange& places, const ProductShape& shape, uint64_t times,
+                          const OutwardText& text) const;
   uint64_t most_tiles(uint64_t choices) const;
   uint32_t order() const;  // behind the lists
   Kernel of_tiles(const char* name, const IntegerTile& tile, uint32_t outputs, const PlaceRange& places) const;

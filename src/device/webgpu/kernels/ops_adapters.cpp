@@ -1,6 +1,7 @@
-// The adapters of linears: two dispatches for all linears of the same rows.
+// The adapters of products. Of linears: two dispatches for all of the same rows. Experts have the second factor in
+// their own kernels (ops_experts.cpp), where a row stands for a choice.
 //
-//   adapter_inner  writes a x to scratch. A workgroup takes one row, one linear and four ranks; its threads split the
+//   adapter_inner  writes a x to scratch. A workgroup takes one row, one product and four ranks; its threads split the
 //                  columns.
 //   adapter_outer  writes out + scale b (a x). A thread takes one row and output. For a gated run it also computes the
 //                  gated activation of two such sums.
@@ -17,12 +18,20 @@ namespace {
 
 constexpr uint32_t kRanks = 4;  // of a workgroup
 
-// ${i}: which of the kernel's linears. The matrix of both factors; NO_MATRIX: the row has no adapter, or scales it by
+// ${i}: which of the kernel's products. The matrix of both factors; NO_MATRIX: the row has no adapter, or scales it by
 // 0.
 constexpr const char* kMatrix = R"(
 fn scale_${i}(row: u32) -> f32 { return load(p.scales_${i} + step_row(row)); }
 fn matrix_${i}(row: u32) -> u32 {
   return select(word(p.slots_${i} + step_row(row)) - 1u, NO_MATRIX, scale_${i}(row) == 0.0);
+}
+)";
+constexpr const char* kExpertMatrix = R"(
+fn scale_${i}(row: u32) -> f32 { return load(p.scales_${i} + step_row(row)); }
+fn matrix_${i}(row: u32) -> u32 {
+  let slot = word(p.slots_${i} + step_row(row)) - 1u;
+  if (slot == NO_MATRIX || scale_${i}(row) == 0.0) { return NO_MATRIX; }
+  return slot * EXPERTS + word(p.index + row);
 }
 )";
 
@@ -42,7 +51,7 @@ fn product_16(x: mat4x4f, w: mat4x4f, before: f32) -> f32 {
 constexpr const char* kColumns = R"(
 fn x_of(row: u32, column: u32) -> f32 {
   if (column >= COLUMNS) { return 0.0; }
-  return load(p.x + row * COLUMNS + column);
+  return load(p.x + x_row(row) * COLUMNS + column);
 }
 fn x_4(row: u32, column: u32) -> vec4f {
   return vec4f(x_of(row, column), x_of(row, column + 1u), x_of(row, column + 2u), x_of(row, column + 3u));
@@ -52,7 +61,7 @@ fn store_four(at: u32, x: vec4f) { for (var j = 0u; j < 4u; j++) { store(at + j,
 constexpr const char* kFourColumns = R"(
 fn x_4(row: u32, column: u32) -> vec4f {
   if (column >= COLUMNS) { return vec4f(); }
-  return load4(p.x + row * COLUMNS + column);
+  return load4(p.x + x_row(row) * COLUMNS + column);
 }
 fn store_four(at: u32, x: vec4f) { store4(at, x); }
 )";
@@ -98,28 +107,33 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let i = group_index(group, groups);
   let row = i / BLOCKS;
   let block = i % BLOCKS;
-  if (row >= rows()) { return; }
+  if (row >= rows() * CHOICES) { return; }
 ${calls}
 }
 )";
 
-constexpr const char* kOuter = R"(
+constexpr const char* kSum = R"(
 fn rank_4_${i}(row: u32, rank: u32) -> vec4f {
   if (rank >= INNER_${i}) { return vec4f(); }
   return load4(p.inner_${i} + row * INNER_${i} + rank);
 }
-fn value_${i}(row: u32, o: u32) -> f32 {
-  let plain = load(p.out_${i} + row * OUTPUTS_${i} + o);
+fn adapter_sum_${i}(row: u32, output: u32) -> f32 {
   let matrix = matrix_${i}(row);
-  if (matrix == NO_MATRIX) { return plain; }
   var sum = 0.0;
   for (var part = 0u; part < (INNER_${i} + 15u) / 16u; part++) {
     let rank = part * 16u;
     let x = mat4x4f(rank_4_${i}(row, rank), rank_4_${i}(row, rank + 4u), rank_4_${i}(row, rank + 8u),
                     rank_4_${i}(row, rank + 12u));
-    sum = product_16(x, b${i}_16(matrix * OUTPUTS_${i} + o, part), sum);
+    sum = product_16(x, b${i}_16(matrix * B_ROWS_${i} + output, part), sum);
   }
-  return fma(scale_${i}(row), sum, plain);
+  return sum;
+}
+)";
+constexpr const char* kOuter = R"(
+fn value_${i}(row: u32, o: u32) -> f32 {
+  let plain = load(p.out_${i} + row * OUTPUTS_${i} + o);
+  if (matrix_${i}(row) == NO_MATRIX) { return plain; }
+  return fma(scale_${i}(row), adapter_sum_${i}(row, o), plain);
 }
 )";
 constexpr const char* kPlain = R"(
@@ -142,39 +156,58 @@ uint32_t inner_words(const WeightShape& a) { return (a.rows + kRanks - 1) / kRan
 
 }  // namespace
 
-// Declares the step's row of a row of x, and the slots and scales of the i-th linear.
-void Emitter::use_adapters(Kernel& kernel, std::span<const AdaptedLinear> linears) const {
-  const bool all = kernel.extent.symbol == Symbol::rows;
-  if (!all) kernel.params.push_back({"wanted", layout_.step().inputs[static_cast<size_t>(wanted_input(program_))]});
-  kernel.snippets.push_back(
-      fill("fn step_row(row: u32) -> u32 { return ${row}; }\n", {{"row", all ? "row" : "word(p.wanted + row)"}}));
+Emitter::AdaptedProduct Emitter::adapted(const AdapterOperand& adapter, uint64_t rows) {
+  return {.adapter = adapter, .inner = adapter ? scratch(rows * inner_words(program_.weights[adapter.a].shape)) : 0};
+}
+
+// Declares the step's row of a row, and the slots and scales of the products.
+void Emitter::use_adapters(Kernel& kernel, std::span<const AdaptedProduct> products, const AdaptedRows& rows) const {
+  const bool all = kernel.extent.symbol == Symbol::rows, has_experts = rows.index != kNone;
+  if (!all)
+    kernel.params.push_back({"wanted_rows", layout_.step().inputs[static_cast<size_t>(wanted_input(program_))]});
+  const std::string row = has_experts ? cat("row / ", rows.choices, "u") : "row";
+  kernel.snippets.push_back(fill("fn step_row(row: u32) -> u32 { return ${row}; }\n",
+                                 {{"row", all ? row : cat("word(p.wanted_rows + ", row, ")")}}));
   kernel.snippets.emplace_back(kProduct16);
-  for (size_t i = 0; i < linears.size(); ++i) {
-    const AdapterOperand& adapter = linears[i].op->adapter;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const AdapterOperand& adapter = products[i].adapter;
     if (!adapter) continue;
     kernel.constants.push_back({cat("INNER_", i), inner_words(program_.weights[adapter.a].shape)});
     kernel.params.insert(kernel.params.end(), {{cat("slots_", i), at(adapter.slots)},
                                                {cat("scales_", i), at(adapter.scales)},
-                                               {cat("inner_", i), linears[i].inner}});
-    kernel.snippets.push_back(fill(kMatrix, {{"i", cat(i)}}));
+                                               {cat("inner_", i), products[i].inner}});
+    kernel.snippets.push_back(fill(has_experts ? kExpertMatrix : kMatrix, {{"i", cat(i)}}));
   }
 }
 
-void Emitter::emit_adapter_inner(std::span<const AdaptedLinear> linears) {
-  const ValueId x = linears.front().op->x;
-  Kernel kernel{.name = "adapter_inner", .extent = type(x).extent};
-  kernel.constants = {{"COLUMNS", columns(x)}};
-  kernel.params = {{"x", at(x)}};
+void Emitter::use_adapter_sum(Kernel& kernel, size_t i, const AdaptedProduct& product) const {
+  const std::string b = cat("b", i);
+  kernel.constants.push_back({cat("B_ROWS_", i), program_.weights[product.adapter.b].shape.rows});
+  kernel.bindings.push_back(weight(b, product.adapter.b, 0));
+  kernel.snippets.push_back(decoder(product.adapter.b, b));
+  kernel.snippets.push_back(fill(kSum, {{"i", cat(i)}}));
+}
+
+Dispatch& Emitter::emit_adapter_inner(std::span<const AdaptedProduct> products, const AdaptedRows& rows) {
+  Kernel kernel{.name = "adapter_inner", .extent = rows.extent};
+  kernel.constants = {{"COLUMNS", rows.columns}, {"CHOICES", rows.choices}};
+  kernel.params = {{"x", rows.x}};
+  if (rows.index != kNone) {
+    kernel.constants.push_back({"EXPERTS", rows.experts});
+    kernel.params.push_back({"index", at(rows.index)});
+  }
   kernel.bindings = {memory()};
-  const bool fours = columns(x) % 4 == 0 && at(x) % 4 == 0;
+  const bool fours = rows.columns % 4 == 0 && rows.x % 4 == 0;
   if (fours) kernel.bindings.front().element = kFours;
-  use_adapters(kernel, linears);
+  use_adapters(kernel, products, rows);
+  kernel.snippets.push_back(fill("fn x_row(row: u32) -> u32 { return row${of}; }\n",
+                                 {{"of", rows.own_x || rows.choices == 1 ? "" : " / CHOICES"}}));
   kernel.snippets.emplace_back(fours ? kFourColumns : kColumns);
   kernel.snippets.emplace_back(kSums);
   std::string calls;
   uint32_t end = 0;
-  for (size_t i = 0; i < linears.size(); ++i) {
-    const AdapterOperand& adapter = linears[i].op->adapter;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const AdapterOperand& adapter = products[i].adapter;
     if (!adapter) continue;
     const std::string a = cat("a", i);
     const WeightShape& shape = program_.weights[adapter.a].shape;
@@ -189,28 +222,24 @@ void Emitter::emit_adapter_inner(std::span<const AdaptedLinear> linears) {
   }
   kernel.constants.push_back({"BLOCKS", end});
   kernel.body += fill(kInnerMain, {{"calls", calls}});
-  kernel.grid = {.times = end};
-  add(kernel);
+  kernel.grid = {.times = uint64_t{end} * rows.choices};
+  return add(kernel);
 }
 
 // `gated`: the run to which the linears belong; its activation is computed from the sums.
-void Emitter::emit_adapter_outer(std::span<const AdaptedLinear> linears, const GatedRun* gated) {
-  Kernel kernel{.name = gated == nullptr ? "adapter_outer" : "gated_adapter_outer",
-                .extent = type(linears.front().op->x).extent};
+void Emitter::emit_adapter_outer(std::span<const Linear* const> linears, std::span<const AdaptedProduct> products,
+                                 const AdaptedRows& rows, const GatedRun* gated) {
+  Kernel kernel{.name = gated == nullptr ? "adapter_outer" : "gated_adapter_outer", .extent = rows.extent};
   kernel.bindings = {memory()};
-  use_adapters(kernel, linears);
+  use_adapters(kernel, products, rows);
   std::string calls;
   uint32_t end = 0;
   for (size_t i = 0; i < linears.size(); ++i) {
-    const Linear& op = *linears[i].op;
+    const Linear& op = *linears[i];
     if (!op.adapter && gated == nullptr) continue;
-    const std::string b = cat("b", i);
     kernel.constants.push_back({cat("OUTPUTS_", i), columns(op.out)});
     kernel.params.push_back({cat("out_", i), at(op.out)});
-    if (op.adapter) {
-      kernel.bindings.push_back(weight(b, op.adapter.b, 0));
-      kernel.snippets.push_back(decoder(op.adapter.b, b));
-    }
+    if (op.adapter) use_adapter_sum(kernel, i, products[i]);
     kernel.body += fill(op.adapter ? kOuter : kPlain, {{"i", cat(i)}});
     const uint32_t begin = end;
     end += columns(op.out);
@@ -236,15 +265,13 @@ void Emitter::emit_adapter_outer(std::span<const AdaptedLinear> linears, const G
 }
 
 void Emitter::emit_adapters(std::span<const Linear* const> linears, const GatedRun* gated) {
-  std::vector<AdaptedLinear> adapted;
-  adapted.reserve(linears.size());
-  for (const Linear* op : linears) {
-    const uint64_t words =
-        op->adapter ? most_rows(type(op->x).extent) * inner_words(program_.weights[op->adapter.a].shape) : 0;
-    adapted.push_back({.op = op, .inner = words == 0 ? 0 : scratch(words)});
-  }
-  emit_adapter_inner(adapted);
-  emit_adapter_outer(adapted, gated);
+  const ValueId x = linears.front()->x;
+  const AdaptedRows rows{.extent = type(x).extent, .x = at(x), .columns = columns(x)};
+  std::vector<AdaptedProduct> products;
+  products.reserve(linears.size());
+  for (const Linear* op : linears) products.push_back(adapted(op->adapter, most_rows(rows.extent)));
+  emit_adapter_inner(products, rows);
+  emit_adapter_outer(linears, products, rows, gated);
 }
 
 }  // namespace sluice::webgpu

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -361,29 +362,66 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let head = i / OUTPUTS % HEADS;
   let row = i / OUTPUTS / HEADS;
   let x = p.x + row * p.x_row + (p.first_head + head) * p.x_head;
-  store(p.out + row * p.out_row + (p.first_head + head) * p.out_head + output, product(head, output, x));
+  let sum = product(head, output, x);
+  store(p.out + row * p.out_row + (p.first_head + head) * p.out_head + output, ${sum});
 }
 )";
 
+// ${name}(matrix, output, x): a row of the matrix, or a column of it, times INPUTS numbers.
 constexpr const char* kPlainProduct = R"(
-fn product(head: u32, output: u32, x: u32) -> f32 {
+fn ${name}(matrix: u32, output: u32, x: u32) -> f32 {
   var sum = 0.0;
-  for (var part = 0u; part * 16u < INPUTS; part++) {
-    let weights = w_16(head * OUTPUTS + output, part);
-    for (var i = 0u; i < 16u && part * 16u + i < INPUTS; i++) { sum += weights[i / 4u][i % 4u] * load(x + part * 16u + i); }
+  for (var part = 0u; part * 16u < ${inputs}; part++) {
+    let weights = ${w}_16(matrix * ${outputs} + output, part);
+    for (var i = 0u; i < 16u && part * 16u + i < ${inputs}; i++) { sum += weights[i / 4u][i % 4u] * load(x + part * 16u + i); }
   }
   return sum;
 }
 )";
 constexpr const char* kTransposedProduct = R"(
-fn product(head: u32, output: u32, x: u32) -> f32 {
+fn ${name}(matrix: u32, output: u32, x: u32) -> f32 {
   var sum = 0.0;
-  for (var i = 0u; i < INPUTS; i++) {
-    sum += w_16(head * INPUTS + i, output / 16u)[output / 4u % 4u][output % 4u] * load(x + i);
+  for (var i = 0u; i < ${inputs}; i++) {
+    sum += ${w}_16(matrix * ${inputs} + i, output / 16u)[output / 4u % 4u][output % 4u] * load(x + i);
   }
   return sum;
 }
 )";
+
+// The adapter of a row: the matrix of both factors for a head, or NO_MATRIX.
+constexpr const char* kHeadMatrix = R"(
+const NO_MATRIX = 0xffffffffu;
+fn adapter_scale(row: u32) -> f32 { return load(p.adapter_scales + step_row(row)); }
+fn head_matrix(row: u32, head: u32) -> u32 {
+  let slot = word(p.adapter_slots + step_row(row)) - 1u;
+  return select(slot * ALL_HEADS + head, NO_MATRIX, slot == NO_MATRIX || adapter_scale(row) == 0.0);
+}
+)";
+constexpr const char* kHeadInner = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  if (i >= rows() * ALL_HEADS * RANK) { return; }
+  let row = i / RANK / ALL_HEADS;
+  let head = i / RANK % ALL_HEADS;
+  let matrix = head_matrix(row, head);
+  if (matrix != NO_MATRIX) { store(p.inner + i, inner_product(matrix, i % RANK, p.x + row * p.x_row + head * p.x_head)); }
+}
+)";
+constexpr const char* kHeadAdapted = R"(
+fn adapted(row: u32, head: u32, output: u32, sum: f32) -> f32 {
+  let matrix = head_matrix(row, head);
+  if (matrix == NO_MATRIX) { return sum; }
+  return fma(adapter_scale(row), outer_product(matrix, output, p.inner + (row * ALL_HEADS + head) * RANK), sum);
+}
+)";
+
+std::string head_product_text(bool transposed, const char* name, const char* w, const char* inputs,
+                              const char* outputs) {
+  if (transposed) return fill(kTransposedProduct, {{"name", name}, {"w", w}, {"inputs", inputs}});
+  return fill(kPlainProduct, {{"name", name}, {"w", w}, {"inputs", inputs}, {"outputs", outputs}});
+}
 
 constexpr const char* kCopyShared = R"(
 @compute @workgroup_size(THREADS)
@@ -444,7 +482,8 @@ void Emitter::emit(const Attention& op) {
                        .out_row = heads * decl.value_width,
                        .out_head = decl.value_width,
                        .inputs = nope,
-                       .outputs = decl.value_width});
+                       .outputs = decl.value_width,
+                       .adapter = op.expand.key_adapter});
 
   if (class_ == TokenClass::decode && !latent && op.begins_by_window()) return emit_attention_in_parts(op);
   if (!latent && emit_attention_tiles(op)) return;
@@ -474,7 +513,8 @@ void Emitter::emit(const Attention& op) {
                        .out_row = columns(op.out),
                        .out_head = type(op.out).width,
                        .inputs = decl.value_width,
-                       .outputs = type(op.out).width});
+                       .outputs = type(op.out).width,
+                       .adapter = op.expand.value_adapter});
 }
 
 // Rows go by kRowsInParts, so that the parts of no more of them are kept at once.
@@ -527,12 +567,41 @@ void Emitter::emit_attention_in_parts(const Attention& op, const std::optional<H
   }
 }
 
+void Emitter::use_head_adapter(Kernel& kernel, const HeadProduct& product) const {
+  kernel.constants.insert(kernel.constants.end(), {{"ALL_HEADS", program_.weights[product.weight].shape.experts},
+                                                   {"RANK", program_.weights[product.adapter.a].shape.rows}});
+  kernel.params.insert(kernel.params.end(),
+                       {{"adapter_slots", at(product.adapter.slots)}, {"adapter_scales", at(product.adapter.scales)}});
+  use_step_rows(kernel);
+  kernel.snippets.emplace_back(kHeadMatrix);
+}
+
+uint32_t Emitter::emit_head_inner(const HeadProduct& product) {
+  const uint32_t heads = program_.weights[product.weight].shape.experts;
+  const uint32_t rank = program_.weights[product.adapter.a].shape.rows;
+  const uint32_t inner = scratch(most_rows(product.extent) * heads * rank);
+  const WeightId id = product.transposed ? product.adapter.b : product.adapter.a;
+  Kernel kernel{.name = "head_adapter_inner", .body = kHeadInner, .extent = product.extent};
+  kernel.constants = {{"INPUTS", product.inputs}};
+  kernel.params = {{"x", product.x}, {"x_row", product.x_row}, {"x_head", product.x_head}, {"inner", inner}};
+  kernel.bindings = {memory(), weight("w", id, 0)};
+  kernel.snippets = {decoder(id, "w"), head_product_text(product.transposed, "inner_product", "w", "INPUTS", "RANK")};
+  use_head_adapter(kernel, product);
+  kernel.grid = {.items = uint64_t{heads} * rank, .per = kThreads};
+  add(kernel);
+  return inner;
+}
+
 void Emitter::emit_head_product(const HeadProduct& product) {
   const WeightShape& shape = program_.weights[product.weight].shape;
+  const uint32_t inner = product.adapter ? emit_head_inner(product) : 0;
+  const WeightId second = product.transposed ? product.adapter.a : product.adapter.b;
   const std::vector<WeightTile>& tiles = layout_.matrix(product.weight).tiles;
   for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
     const auto heads = static_cast<uint32_t>(tiles[tile].rows / shape.rows);
-    Kernel kernel{.name = "head_product", .body = kHeadProduct, .extent = product.extent};
+    Kernel kernel{.name = "head_product", .extent = product.extent};
+    kernel.body =
+        fill(kHeadProduct, {{"sum", product.adapter ? "adapted(row, p.first_head + head, output, sum)" : "sum"}});
     kernel.constants = {{"HEADS", heads}, {"INPUTS", product.inputs}, {"OUTPUTS", product.outputs}};
     kernel.params = {{"x", product.x},
                      {"x_row", product.x_row},
@@ -542,7 +611,17 @@ void Emitter::emit_head_product(const HeadProduct& product) {
                      {"out_head", product.out_head},
                      {"first_head", static_cast<uint32_t>(tiles[tile].first_row / shape.rows)}};
     kernel.bindings = {memory(), weight("w", product.weight, tile)};
-    kernel.snippets = {decoder(product.weight, "w"), product.transposed ? kTransposedProduct : kPlainProduct};
+    kernel.snippets = {decoder(product.weight, "w"),
+                       head_product_text(product.transposed, "product", "w", "INPUTS", "OUTPUTS")};
+    if (product.adapter) {
+      kernel.params.push_back({"inner", inner});
+      kernel.bindings.push_back(weight("w2", second, 0));
+      use_head_adapter(kernel, product);
+      kernel.snippets.insert(
+          kernel.snippets.end(),
+          {decoder(second, "w2"), head_product_text(product.transposed, "outer_product", "w2", "RANK", "OUTPUTS"),
+           kHeadAdapted});
+    }
     kernel.grid = {.items = uint64_t{heads} * product.outputs, .per = kThreads};
     add(kernel);
   }

@@ -106,7 +106,7 @@ constexpr const char* kInwardEnd = R"(
     if (row < count) {
       let weight = load(p.weight + choice_of(first + row));
       for (var n = 0u; n < OUTPUTS_EACH; n++) {
-        staged[row * STAGED + o * OUTPUTS_EACH + n] = activate(sums_gate[j][n]) * sums_up[j][n] * weight;
+        staged[row * STAGED + o * OUTPUTS_EACH + n] = activate(${gate}) * ${up} * weight;
       }
     }
   }
@@ -117,7 +117,7 @@ constexpr const char* kInwardEnd = R"(
     if (pair * 32u < WIDTH) {
       let at = row * STAGED + i % RUNS * 32u;
       put_parts(inner_row(first + row), WIDTH / 16u, pair, staged_part(at), staged_part(at + 16u));
-    }
+${keep_reals}    }
   }
 }
 fn x_of_row(i: u32) -> u32 { return p.x + choice_of(i) / CHOSEN * (HIDDEN / 16u * 6u); }
@@ -129,6 +129,11 @@ fn staged_part(at: u32) -> Part {
   return part_of(staged_four(at), staged_four(at + 4u), staged_four(at + 8u), staged_four(at + 12u));
 }
 )";
+constexpr const char* kKeepReals = R"(
+      for (var n = 0u; n < 32u && pair * 32u + n < WIDTH; n += 4u) {
+        store4(p.reals + choice_of(first + row) * WIDTH + pair * 32u + n, staged_four(at + n));
+      }
+)";
 constexpr const char* kOutwardBegin = R"(
   const last_output = HIDDEN - 1u;
   let down_first = first_of_down(place);
@@ -139,7 +144,7 @@ constexpr const char* kOutwardEnd = R"(
     let output = first_output + o * OUTPUTS_EACH;
     if (row < count && output < HIDDEN) {
       let sums = sums_down[j];
-      store4(p.products + choice_of(first + row) * HIDDEN + output, vec4f(sums[0], sums[1], sums[2], sums[3]));
+      store4(p.products + choice_of(first + row) * HIDDEN + output, ${down});
     }
   }
 }
@@ -189,7 +194,15 @@ Kernel Emitter::ExpertsKernels::inward_tiles(const PlaceRange& places) const {
   kernel.constants.push_back({"COLUMNS", hidden});
   kernel.params.insert(kernel.params.end(), {{"x", integers}, {"weight", emitter.at(op.weight)}});
   kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind), kRowsAsIntegers});
-  use_integer_tile(kernel, tile, std::array{"gate", "up"}, cat(kBegin, kInwardBegin), kInwardEnd);
+  constexpr const char* kChoice = "choice_of(first + row)";
+  constexpr const char* kOutput = "first_output + o * OUTPUTS_EACH + n";
+  const std::string end =
+      fill(kInwardEnd, {{"gate", adapted_sums(inward_adapters, 0, kChoice, kOutput, "sums_gate[j][n]", 1)},
+                        {"up", adapted_sums(inward_adapters, 1, kChoice, kOutput, "sums_up[j][n]", 1)},
+                        {"keep_reals", outward_adapter[0].adapter ? kKeepReals : ""}});
+  if (outward_adapter[0].adapter) kernel.params.push_back({"reals", reals});
+  use_adapters(kernel, inward_adapters, inward_rows());
+  use_integer_tile(kernel, tile, std::array{"gate", "up"}, cat(kBegin, kInwardBegin), end);
   return kernel;
 }
 
@@ -198,7 +211,11 @@ Kernel Emitter::ExpertsKernels::outward_tiles(const PlaceRange& places) const {
   Kernel kernel = of_tiles("experts_outward_tiles", tile, hidden, places);
   kernel.constants.push_back({"COLUMNS", width});
   kernel.params.push_back({"products", products});
-  use_integer_tile(kernel, tile, std::array{"down"}, cat(kBegin, kOutwardBegin), kOutwardEnd);
+  const std::string end =
+      fill(kOutwardEnd, {{"down", adapted_sums(outward_adapter, 0, "choice_of(first + row)", "output",
+                                               "vec4f(sums[0], sums[1], sums[2], sums[3])")}});
+  use_adapters(kernel, outward_adapter, outward_rows());
+  use_integer_tile(kernel, tile, std::array{"down"}, cat(kBegin, kOutwardBegin), end);
   return kernel;
 }
 

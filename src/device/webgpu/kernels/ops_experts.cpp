@@ -69,8 +69,8 @@ constexpr const char* kInward = R"(
   let up_row = first_of_up(place);
 ${products}
   if (stores(thread) && stored < WIDTH) {
-    let gate = four_sums(thread, 0u, 0u);
-    let up = four_sums(thread, 0u, 1u);
+    let gate = ${gate};
+    let up = ${up};
     var x: vec4f;
     for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
     store_some(p.inner + choice * WIDTH + stored, x * load(p.weight + choice), WIDTH - stored);
@@ -82,7 +82,7 @@ constexpr const char* kOutwardOfOne = R"(
   let first_row = first_of_down(place);
 ${products}
   if (stores(thread) && stored < HIDDEN) {
-    store_some(p.products + choice * HIDDEN + stored, four_sums(thread, 0u, 0u), HIDDEN - stored);
+    store_some(p.products + choice * HIDDEN + stored, ${down}, HIDDEN - stored);
   }
 }
 )";
@@ -129,7 +129,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let first_row = first_of_down(select(p.first, expert, is_here(expert)));
 ${products}
     for (var v = 0u; v < VECTORS && is_kept; v++) {
-      if (first + v < CHOSEN && is_here(order[min(first + v, CHOSEN - 1u)].x)) { x += four_sums(thread, v, 0u); }
+      if (first + v < CHOSEN && is_here(order[min(first + v, CHOSEN - 1u)].x)) { x += ${down}; }
     }
   }
   if (is_kept) { store_some(to, x, HIDDEN - stored); }
@@ -140,6 +140,9 @@ fn before(at: u32, count: u32) -> vec4f {
   return x;
 }
 )";
+constexpr const char* kSums = "four_sums(thread, 0u, 0u)";
+constexpr const char* kSumsOfUp = "four_sums(thread, 0u, 1u)";
+constexpr const char* kOrderedChoice = "order[min(first + v, CHOSEN - 1u)].y";
 constexpr const char* kOrderedInner = "p.inner + order[min(first + ${vector}, CHOSEN - 1u)].y * WIDTH";
 
 // A workgroup: outputs of one row, EACH a thread.
@@ -203,22 +206,29 @@ Kernel Emitter::ExpertsKernels::inward(const PlaceRange& places) const {
   const std::vector<RowsOf> rows = {{"gate", emitter.units_of(op.gate), "gate_row + min(${output}, last)"},
                                     {"up", emitter.units_of(op.up), "up_row + min(${output}, last)"}};
   const std::string sums = added_products(in, rows, "p.x + choice / CHOSEN * HIDDEN", "HIDDEN");
-  kernel.body = kOfOneChoice + fill(kInward, {{"products", sums}});
+  kernel.body = kOfOneChoice + fill(kInward, {{"products", sums},
+                                              {"gate", adapted_sums(inward_adapters, 0, "choice", "stored", kSums)},
+                                              {"up", adapted_sums(inward_adapters, 1, "choice", "stored", kSumsOfUp)}});
+  use_adapters(kernel, inward_adapters, inward_rows());
   return kernel;
 }
 
 // `times`: the choices of a row, if each has its own workgroups.
 Kernel Emitter::ExpertsKernels::outward_products(const PlaceRange& places, const ProductShape& shape, uint64_t times,
-                                                 const char* body, const char* x) const {
+                                                 const OutwardText& text) const {
   Kernel kernel = plain("experts_outward", shape.blocks(hidden), times);
   use(kernel, shape, places);
   const std::vector<RowsOf> rows = {{"down", emitter.units_of(op.down), "first_row + min(${output}, last)"}};
-  kernel.body = fill(body, {{"products", added_products(shape, rows, x, "WIDTH")}});
+  kernel.body = fill(text.body, {{"products", added_products(shape, rows, text.x, "WIDTH")},
+                                 {"down", adapted_sums(outward_adapter, 0, text.choice, "stored", text.sums)}});
+  use_adapters(kernel, outward_adapter, outward_rows());
   return kernel;
 }
 
 Kernel Emitter::ExpertsKernels::outward_added(const PlaceRange& places) const {
-  Kernel kernel = outward_products(places, out_at_once, 1, kOutward, kOrderedInner);
+  Kernel kernel = outward_products(
+      places, out_at_once, 1,
+      {.body = kOutward, .x = kOrderedInner, .choice = kOrderedChoice, .sums = "four_sums(thread, v, 0u)"});
   kernel.params.push_back({"out", emitter.at(op.out)});
   kernel.snippets.emplace_back(kSortChoices);
   return kernel;
@@ -226,8 +236,9 @@ Kernel Emitter::ExpertsKernels::outward_added(const PlaceRange& places) const {
 
 Kernel Emitter::ExpertsKernels::outward(const PlaceRange& places) const {
   if (in_tiles) return outward_tiles(places);
-  Kernel kernel =
-      outward_products(places, out, chosen, cat(kOfOneChoice, kOutwardOfOne).c_str(), "p.inner + choice * WIDTH");
+  Kernel kernel = outward_products(
+      places, out, chosen,
+      {.body = cat(kOfOneChoice, kOutwardOfOne), .x = "p.inner + choice * WIDTH", .choice = "choice", .sums = kSums});
   kernel.params.push_back({"products", products});
   return kernel;
 }
@@ -262,7 +273,10 @@ void Emitter::emit(const Experts& op) {
                          .experts = program_.weights[op.gate].shape.experts,
                          .in_tiles = in_tiles,
                          .inner = scratch(choices * (in_tiles ? integer_words(width) : width)),
-                         .products = in_tiles || streamed ? scratch(choices * hidden) : 0};
+                         .products = in_tiles || streamed ? scratch(choices * hidden) : 0,
+                         .inward_adapters = {adapted(op.adapters.gate(), choices), adapted(op.adapters.up(), choices)},
+                         .outward_adapter = {adapted(op.adapters.down(), choices)},
+                         .reals = in_tiles && op.adapters.down() ? scratch(choices * width) : 0};
   kernels.in = product_shape(adapter_, {.columns = hidden,
                                         .outputs = uint64_t{width} * chosen,
                                         .unit_parts = std::max(units_of(op.gate).parts, units_of(op.up).parts),
@@ -297,6 +311,7 @@ void Emitter::emit_resident(const ExpertsKernels& kernels) {
     lists.snippets.emplace_back(kPlaces);
     add(lists);
   }
+  if (op.adapters.gate() || op.adapters.up()) emit_adapter_inner(kernels.inward_adapters, kernels.inward_rows());
   const std::vector<WeightTile>&gates = layout_.matrix(op.gate).tiles, &ups = layout_.matrix(op.up).tiles;
   for (uint32_t g = 0; g < gates.size(); ++g)
     for (uint32_t u = 0; u < ups.size(); ++u) {
@@ -311,6 +326,7 @@ void Emitter::emit_resident(const ExpertsKernels& kernels) {
       add(kernel);
     }
 
+  if (op.adapters.down()) emit_adapter_inner(kernels.outward_adapter, kernels.outward_rows());
   const std::vector<WeightTile>& downs = layout_.matrix(op.down).tiles;
   for (uint32_t tile = 0; tile < downs.size(); ++tile) {
     const PlaceRange places = experts_of(downs[tile], kernels.hidden);
@@ -344,6 +360,8 @@ void Emitter::emit_streamed(const ExpertsKernels& kernels) {
     lists.params.push_back({"first", 0u});
     add_of_present(std::move(lists));
   }
+  if (op.adapters.gate() || op.adapters.up())
+    emit_adapter_inner(kernels.inward_adapters, kernels.inward_rows()).of_present = true;
   for (uint32_t buffer = 0; buffer < all.buffers(); ++buffer) {
     Kernel kernel = kernels.inward({all.first(buffer), all.end(buffer)});
     use_weight(kernel, "gate", "GATE_IN_SLOT", op.gate, buffer);
@@ -351,6 +369,7 @@ void Emitter::emit_streamed(const ExpertsKernels& kernels) {
     kernel.snippets.emplace_back(kInwardSlots);
     add_of_present(std::move(kernel));
   }
+  if (op.adapters.down()) emit_adapter_inner(kernels.outward_adapter, kernels.outward_rows()).of_present = true;
   for (uint32_t buffer = 0; buffer < all.buffers(); ++buffer) {
     Kernel kernel = kernels.outward({all.first(buffer), all.end(buffer)});
     use_weight(kernel, "down", "DOWN_IN_SLOT", op.down, buffer);
