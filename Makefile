@@ -138,8 +138,8 @@ check-asan: check-deps
 # Only what runs on several threads: the pool, the CPU device, the engine.
 check-tsan: check-deps
 	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test
-	$(QUICK) --test-dir build/tsan -R '^(base|device|engine|one_answer)_[0-9]'
+	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test serve_test
+	$(QUICK) --test-dir build/tsan -R '^(base|device|engine|one_answer|serve)_[0-9]'
 
 check-fuzz: check-deps
 	cmake --preset asan
