@@ -43,11 +43,18 @@ Outcome<ChatPrompt> plain_prompt(const PlainPrompt& plain, const ServedModel& mo
   return prompt;
 }
 
-Checked check_room(const ChatPrompt& prompt, const ServedModel& model) {
-  if (prompt.ids.size() < model.context) return Fine{};
+// The tokens that are left for the answer, if the request has a bound of its own.
+Checked check_room(AnswerJob& job, uint32_t bound, const ServedModel& model) {
+  const uint32_t context = bound == 0 ? model.context : bound;
+  const size_t tokens = job.prompt.ids.size();
+  if (tokens < context) {
+    const auto left = static_cast<uint32_t>(context - tokens);
+    if (bound != 0 && (job.settings.max_tokens == 0 || job.settings.max_tokens > left)) job.settings.max_tokens = left;
+    return Fine{};
+  }
   return Refusal{.status = 400,
-                 .message = cat("the prompt has ", prompt.ids.size(), " tokens: want less than the context of ",
-                                model.context, " tokens, since nothing is cut"),
+                 .message = cat("the prompt has ", tokens, " tokens: want less than the context of ", context,
+                                " tokens, since nothing is cut"),
                  .param = "messages",
                  .code = "context_length_exceeded"};
 }
@@ -73,8 +80,8 @@ Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const Serv
   }
   std::vector<AnswerJob> jobs;
   jobs.reserve(prompts.size() * request.choices);
-  for (const AnswerJob& prompt : prompts) {
-    TRY_STATUS(check_room(prompt.prompt, model));
+  for (AnswerJob& prompt : prompts) {
+    TRY_STATUS(check_room(prompt, request.context, model));
     for (uint32_t choice = 0; choice < request.choices; ++choice) {
       jobs.push_back(prompt);
       jobs.back().settings.choice = choice;

@@ -32,14 +32,15 @@ struct AnswerRequest {
   std::vector<PlainPrompt> plain = {};
   TurnSettings settings = {};
   uint32_t choices = 1;  // to each prompt
+  uint32_t context = 0;  // a bound on prompt and answer together, below the engine's; 0: none
   bool stream = false;
   std::vector<std::string> ignored = {};  // fields that had no effect
   std::string model = {};                 // as the request names it
   std::unique_ptr<AnswerWriter> writer = {};
 };
 
-// The jobs, choices of a prompt beside each other. A prompt that leaves no room for an answer is refused with the code
-// "context_length_exceeded".
+// The jobs, choices of a prompt beside each other; none for a request without a prompt. A prompt that leaves no room
+// for an answer is refused with the code "context_length_exceeded".
 Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const ServedModel& model);
 
 }  // namespace sluice

@@ -17,6 +17,8 @@ struct ServedModel {
   const ModelFacts* facts = nullptr;
   uint32_t context = 0;            // the engine's
   int64_t created = 0;             // of the file, seconds since 1970
+  std::string file_kind;           // "gguf", "safetensors"
+  std::string weights;             // the format of most weights
   uint64_t bytes = 0;              // of its files
   SamplingSettings sampling;       // what a request begins with
   std::vector<std::string> stops;  // of the model's store

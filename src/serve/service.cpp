@@ -6,7 +6,9 @@
 
 #include "base/text.h"
 #include "serve/answer_exchange.h"
+#include "serve/anthropic/anthropic.h"
 #include "serve/fields.h"
+#include "serve/ollama/ollama.h"
 #include "serve/openai/openai.h"
 
 namespace sluice {
@@ -20,7 +22,10 @@ ApiFamily family_of(std::string_view path) {
   return starts_with(path, "/api/") ? ApiFamily::ollama : ApiFamily::openai;
 }
 
-Json refusal_json(ApiFamily /*family*/, const Refusal& refusal) { return openai_error(refusal); }
+Json refusal_json(ApiFamily family, const Refusal& refusal, const std::string& id) {
+  if (family == ApiFamily::anthropic) return anthropic_error(refusal, id);
+  return family == ApiFamily::ollama ? ollama_error(refusal) : openai_error(refusal);
+}
 
 // Unique among the replies of all servers, as far as clocks go.
 std::string next_id() {
@@ -64,12 +69,18 @@ struct Service::Prepared {
 
 ServerReply refusal_reply(ApiFamily family, const Refusal& refusal) {
   ServerReply reply{.status = refusal.status, .headers = {{"content-type", kJsonType}}};
+  std::string id;
+  if (family == ApiFamily::anthropic) {
+    reply.status = anthropic_status(refusal);
+    id = "req_" + next_id();
+    reply.headers.push_back({"request-id", id});
+  }
   if (refusal.retry)
     reply.headers.push_back({"retry-after", "1"});
   else
     reply.headers.push_back({"x-should-retry", "false"});
   if (refusal.status == 401) reply.headers.push_back({"www-authenticate", "Bearer"});
-  reply.body = write_json(refusal_json(family, refusal)) + "\n";
+  reply.body = write_json(refusal_json(family, refusal, id)) + "\n";
   return reply;
 }
 
@@ -77,15 +88,25 @@ const Service::Route* Service::find_route(std::string_view method, std::string_v
   static constexpr Route kRoutes[] = {
       {"POST", "/v1/chat/completions", &Service::answer, read_openai_chat},
       {"POST", "/v1/completions", &Service::answer, read_openai_completion},
+      {"POST", "/v1/messages", &Service::answer, read_anthropic_messages},
+      {"POST", "/v1/messages/count_tokens", &Service::count_tokens, read_anthropic_count},
+      {"POST", "/api/chat", &Service::answer, read_ollama_chat},
+      {"POST", "/api/generate", &Service::answer, read_ollama_generate},
+      {"POST", "/api/show", &Service::show_ollama_model},
+      {"GET", "/api/tags", &Service::show_ollama},
+      {"GET", "/api/ps", &Service::show_ollama},
+      {"GET", "/api/version", &Service::show_ollama},
       {"GET", "/v1/models", &Service::show_models},
       {"GET", kPathOfModel, &Service::show_model},
+      {"GET", "/", &Service::show_greeting, nullptr, true},
       {"GET", "/health", &Service::show_health, nullptr, true},
       {"GET", "/v1/health", &Service::show_health, nullptr, true},
       {"GET", "/metrics", &Service::show_metrics},
   };
   *known_path = false;
   for (const Route& route : kRoutes) {
-    const bool here = path == route.path || (ends_with(route.path, "/") && starts_with(path, route.path));
+    const bool here =
+        path == route.path || (route.path == std::string_view(kPathOfModel) && starts_with(path, route.path));
     if (!here) continue;
     *known_path = true;
     if (method == route.method || (method == "HEAD" && std::string_view(route.method) == "GET")) return &route;
@@ -148,50 +169,77 @@ void Service::handle(std::shared_ptr<Exchange> exchange) {
   refuse(*exchange, {.status = 404, .message = cat("no path ", printable(request.path)), .code = "unknown_url"});
 }
 
-void Service::read_later(std::function<void()> task) {
-  std::vector<uint64_t> ended;
-  readers_.take_ended(ended, /*wait=*/false);
-  readers_.begin(++last_task_, std::move(task));
+Refusal Service::no_model(const std::string& name) const {
+  return {.status = 404,
+          .message = cat("model ", printable(name), " not found: want ", printable(model_->id())),
+          .param = "model",
+          .code = "model_not_found"};
 }
 
-void Service::answer(const std::shared_ptr<Exchange>& exchange, const Route& route) {
+Outcome<Service::Prepared> Service::prepared(const ServerRequest& asked, Reader read) const {
+  TRY(const Json body, parse_body(asked.body));
+  TRY(AnswerRequest request, read(body, *model_));
+  if (!model_->answers_to(request.model)) return no_model(request.model);
+  TRY(std::vector<AnswerJob> jobs, prepare(request, *model_));
+  return Prepared{std::move(request), std::move(jobs)};
+}
+
+// Reads the request on a thread of the pool, then goes on with `then` on the server's.
+void Service::read_later(const std::shared_ptr<Exchange>& exchange, Reader read,
+                         void (Service::*then)(const std::shared_ptr<Exchange>&, Prepared)) {
   if (draining_) return refuse(*exchange, {.status = 503, .message = "the server is about to end", .retry = true});
-  read_later([this, exchange, read = route.read] {
-    const auto prepare_it = [&]() -> Outcome<Prepared> {
-      TRY(const Json body, parse_body(exchange->request().body));
-      TRY(AnswerRequest request, read(body, *model_));
-      if (!model_->answers_to(request.model))
-        return Refusal{.status = 404,
-                       .message = cat("no model ", printable(request.model), ": want ", printable(model_->id())),
-                       .param = "model",
-                       .code = "model_not_found"};
-      TRY(std::vector<AnswerJob> jobs, prepare(request, *model_));
-      return Prepared{std::move(request), std::move(jobs)};
-    };
-    auto prepared = std::make_shared<Outcome<Prepared>>(prepare_it());
-    exchange->post([this, exchange, prepared] {
+  std::vector<uint64_t> ended;
+  readers_.take_ended(ended, /*wait=*/false);
+  readers_.begin(++last_task_, [this, exchange, read, then] {
+    auto found = std::make_shared<Outcome<Prepared>>(prepared(exchange->request(), read));
+    exchange->post([this, exchange, found, then] {
       if (exchange->is_gone()) return;
-      if (*prepared)
-        start(exchange, *std::move(*prepared));
+      if (*found)
+        (this->*then)(exchange, *std::move(*found));
       else
-        refuse(*exchange, prepared->error());
+        refuse(*exchange, found->error());
     });
   });
 }
 
-void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared prepared) {
-  AnswerRequest& request = prepared.request;
+void Service::finish_reading() {
+  std::vector<uint64_t> ended;
+  while (readers_.busy()) readers_.take_ended(ended, /*wait=*/true);
+}
+
+void Service::answer(const std::shared_ptr<Exchange>& exchange, const Route& route) {
+  read_later(exchange, route.read, &Service::start);
+}
+
+void Service::count_tokens(const std::shared_ptr<Exchange>& exchange, const Route& route) {
+  read_later(exchange, route.read, &Service::show_count);
+}
+
+void Service::show_count(const std::shared_ptr<Exchange>& exchange, Prepared read) {
+  const size_t tokens = read.jobs.empty() ? 0 : read.jobs[0].prompt.ids.size();
+  reply(*exchange, Json::Object{{"input_tokens", static_cast<int64_t>(tokens)}});
+}
+
+void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
+  AnswerRequest& request = read.request;
   const size_t most = size_t{queue_->limits().running} + queue_->limits().waiting;
-  if (prepared.jobs.size() > most)
+  if (read.jobs.size() > most)
     return refuse(*exchange,
-                  sluice::refuse("n", "the request asks for ", prepared.jobs.size(), " answers: want at most ", most));
+                  sluice::refuse("n", "the request asks for ", read.jobs.size(), " answers: want at most ", most));
   ServerReply head{.headers = cors_headers(exchange->request())};
   if (!request.ignored.empty()) head.headers.push_back({"x-sluice-ignored", joined(request.ignored)});
-  request.writer->set(reply_facts(request, *model_));
-  const auto answering =
-      std::make_shared<AnswerExchange>(exchange, std::move(request.writer), family_of(exchange->request().path),
-                                       request.stream, std::move(head), *queue_, metrics_);
-  if (answering->start(std::move(prepared.jobs))) return;
+  const ReplyFacts facts = reply_facts(request, *model_);
+  const ApiFamily family = family_of(exchange->request().path);
+  if (family == ApiFamily::anthropic) head.headers.push_back({"request-id", "req_" + facts.id});
+  request.writer->set(facts);
+  if (read.jobs.empty()) {
+    head.headers.push_back({"content-type", kJsonType});
+    head.body = write_json(request.writer->whole({})) + "\n";
+    return exchange->reply(std::move(head));
+  }
+  const auto answering = std::make_shared<AnswerExchange>(exchange, std::move(request.writer), family, request.stream,
+                                                          std::move(head), *queue_, metrics_);
+  if (answering->start(std::move(read.jobs))) return;
   metrics_.count_refused();
   refuse(*exchange, busy());
 }
@@ -208,16 +256,38 @@ void Service::show_metrics(const std::shared_ptr<Exchange>& exchange, const Rout
 }
 
 void Service::show_models(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
-  reply(*exchange, openai_models(*model_));
+  const bool anthropic = exchange->request().header("anthropic-version") != nullptr;
+  reply(*exchange, anthropic ? anthropic_models(*model_) : openai_models(*model_));
 }
 
 void Service::show_model(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
   const std::string name = exchange->request().path.substr(std::string_view(kPathOfModel).size());
   if (model_->answers_to(name)) return reply(*exchange, openai_model(*model_));
-  refuse(*exchange, {.status = 404,
-                     .message = cat("no model ", printable(name), ": want ", printable(model_->id())),
-                     .param = "model",
-                     .code = "model_not_found"});
+  refuse(*exchange, no_model(name));
+}
+
+void Service::show_greeting(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
+  reply(*exchange,
+        ServerReply{.headers = {{"content-type", "text/plain; charset=utf-8"}}, .body = "Sluice is running\n"});
+}
+
+void Service::show_ollama(const std::shared_ptr<Exchange>& exchange, const Route& route) {
+  const std::string_view path = route.path;
+  if (path == "/api/tags") return reply(*exchange, ollama_tags(*model_));
+  if (path == "/api/ps") return reply(*exchange, ollama_running(*model_));
+  reply(*exchange, Json::Object{{"version", model_->version}});
+}
+
+void Service::show_ollama_model(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
+  const auto show = [&]() -> Outcome<Json> {
+    TRY(const Json body, parse_body(exchange->request().body));
+    return ollama_show(body, *model_);
+  };
+  Outcome<Json> shown = show();
+  if (shown)
+    reply(*exchange, *std::move(shown));
+  else
+    refuse(*exchange, shown.error());
 }
 
 }  // namespace sluice

@@ -33,7 +33,7 @@ class Service final : public HttpHandler {
     std::function<void(const HttpRecord&)> log;  // may be empty
     uint32_t threads = 2;                        // that read requests
   };
-  // Model and queue outlive the service. run() of the HTTP server must have returned before the service goes.
+  // Model and queue outlive the service.
   Service(const ServedModel& model, AnswerQueue& queue, Settings settings)
       : model_(&model), queue_(&queue), settings_(std::move(settings)), readers_(settings_.threads) {}
 
@@ -42,6 +42,8 @@ class Service final : public HttpHandler {
   ServerReply failure(const ServerRequest& head, int status, const std::string& message) override;
   void finished(const HttpRecord& record) override;
   void drain() { draining_ = true; }  // new requests are refused with 503
+  // Waits for requests that are being read: after the HTTP server's run(), on the same thread.
+  void finish_reading();
 
  private:
   friend class AnswerExchange;
@@ -59,9 +61,17 @@ class Service final : public HttpHandler {
   void reply(Exchange& exchange, Json body) const;
   void refuse(Exchange& exchange, const Refusal& refusal) const;
 
+  Refusal no_model(const std::string& name) const;
+  Outcome<Prepared> prepared(const ServerRequest& asked, Reader read) const;
+  void read_later(const std::shared_ptr<Exchange>& exchange, Reader read,
+                  void (Service::*then)(const std::shared_ptr<Exchange>&, Prepared));
   void answer(const std::shared_ptr<Exchange>& exchange, const Route& route);
-  void read_later(std::function<void()> task);
-  void start(const std::shared_ptr<Exchange>& exchange, Prepared prepared);
+  void start(const std::shared_ptr<Exchange>& exchange, Prepared read);
+  void count_tokens(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_count(const std::shared_ptr<Exchange>& exchange, Prepared read);
+  void show_greeting(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_ollama(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_ollama_model(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_health(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_metrics(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_models(const std::shared_ptr<Exchange>& exchange, const Route& route);

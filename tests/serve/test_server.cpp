@@ -95,6 +95,7 @@ TestServer::TestServer(TestServerSetup setup)
   });
   sockets_ = std::thread([this] {
     server_->run();
+    service_.finish_reading();
     queue_.close();
     ended_ = true;
   });

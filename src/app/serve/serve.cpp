@@ -15,6 +15,7 @@
 #include "app/open/open.h"
 #include "base/files/file.h"
 #include "base/text.h"
+#include "checkpoint/file_type.h"
 #include "serve/access_rules.h"
 #include "serve/answer_queue.h"
 #include "serve/http/http_server.h"
@@ -103,7 +104,10 @@ Result<ServedModel> served_model(const ChatModel& model, const std::string& name
   served.system = model.settings.system;
   TRY(served.adapters, open_adapters(model.model, files, arguments));
   served.version = SLUICE_VERSION;
-  describe_files(model.model.checkpoint(), served);
+  const Checkpoint& checkpoint = model.model.checkpoint();
+  served.file_kind = checkpoint.dialect() == Dialect::gguf ? "gguf" : "safetensors";
+  served.weights = format_label(checkpoint);
+  describe_files(checkpoint, served);
   return served;
 }
 
@@ -168,7 +172,7 @@ void watch_signals(HttpServer& server, Service& service, double seconds) {
 }
 
 // Sockets on a thread of their own, the engine on this one.
-Status serve_until_signal(HttpServer& server, AnswerQueue& queue) {
+Status serve_until_signal(HttpServer& server, Service& service, AnswerQueue& queue) {
   Status failed;
   std::thread sockets([&] {
     try {
@@ -176,6 +180,7 @@ Status serve_until_signal(HttpServer& server, AnswerQueue& queue) {
     } catch (const std::exception& thrown) {
       failed = error(ErrorKind::io, "serve: the sockets' thread ended: ", thrown.what());
     }
+    service.finish_reading();
     queue.close();
   });
   queue.run();
@@ -204,7 +209,7 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   watch_signals(*server, service, arguments.number("--drain-seconds"));
   for (const std::string& address : server->addresses())
     console.err(cat("serving ", printable(served.id()), " at ", address, '\n'));
-  TRY_STATUS(serve_until_signal(*server, queue));
+  TRY_STATUS(serve_until_signal(*server, service, queue));
   return 0;
 }
 
@@ -276,7 +281,7 @@ std::vector<OptionSpec> own_options() {
 CommandSpec serve_command() {
   return {
       .name = "serve",
-      .summary = "Serves a model to programs that speak OpenAI's API",
+      .summary = "Serves a model to programs that speak the APIs of OpenAI, Anthropic or Ollama",
       .text =
           "Without a MODEL it serves the built-in one. Many clients are answered at once. The same request gets the "
           "same answer however many there are, because a seed that is not given is 0. docs/server.md lists the "

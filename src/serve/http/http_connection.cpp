@@ -37,12 +37,11 @@ HttpConnection::HttpConnection(Socket socket, bool is_local, HttpShared& shared)
   shared_->open.insert(this);
 }
 
-HttpConnection::~HttpConnection() { shared_->open.erase(this); }
-
 void HttpConnection::close() {
   if (phase_ == Phase::closed) return;
   if (phase_ == Phase::answering) client_left();
   phase_ = Phase::closed;
+  shared_->open.erase(this);
   ++armed_;
   timer_.cancel();
   ErrorCode ignored;

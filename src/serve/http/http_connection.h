@@ -41,7 +41,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   using Socket = boost::asio::generic::stream_protocol::socket;
 
   HttpConnection(Socket socket, bool is_local, HttpShared& shared);
-  ~HttpConnection();
+  // On any thread, because the handler's threads hold exchanges: only closed connections end so.
+  ~HttpConnection() = default;
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
