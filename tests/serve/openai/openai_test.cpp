@@ -133,6 +133,40 @@ TEST(OpenAiChat, GivesTheTemplateItsVariables) {
             nullptr);
 }
 
+// What the streamed chunks say of choice 0, joined, then what the whole reply says.
+TEST(OpenAiChat, CallsAreStreamedAsTheyAreGivenWhole) {
+  AnswerRequest request = chat(R"("stream": true)");
+  request.writer->set({.id = "1", .model = "demo", .system_fingerprint = {}});
+  const Json zone = Json::Object{{"zone", 3}};
+  DoneEvent done;
+  done.usage.thinking_tokens = 2;
+  AnsweredPart part;
+  std::string streamed;
+  for (const TurnEvent& event : {TurnEvent(ThinkingEvent{"Hm"}), TurnEvent(ToolCallEvent{{"now", zone}}),
+                                 TurnEvent(ToolCallEvent{{"then", Json::Object{}}}), TurnEvent(done)}) {
+    const AnswerNews news{.events = {event}};
+    part.take(news);
+    streamed += request.writer->stream(news, part);
+  }
+  const TestReply reply{.head = {}, .body = streamed};
+  std::vector<std::string> deltas;
+  for (const Json& event : reply.events())
+    deltas.push_back(write_json(*event.find("choices")->as_array()[0].find("delta")));
+  EXPECT_THAT(deltas, ElementsAre(R"({"reasoning_content": "Hm"})",
+                                  R"({"tool_calls": [{"index": 0, "id": "call_1_0_0", "type": "function", "function": )"
+                                  R"({"name": "now", "arguments": "{\"zone\": 3}"}}]})",
+                                  R"({"tool_calls": [{"index": 1, "id": "call_1_0_1", "type": "function", "function": )"
+                                  R"({"name": "then", "arguments": "{}"}}]})",
+                                  "{}"));
+  const Json whole = request.writer->whole({part});
+  const Json& choice = whole.find("choices")->as_array()[0];
+  EXPECT_EQ(choice.find("finish_reason")->as_string(), "tool_calls");
+  EXPECT_TRUE(choice.find("message")->find("content")->is_null());
+  EXPECT_EQ(choice.find("message")->find("reasoning_content")->as_string(), "Hm");
+  EXPECT_EQ(choice.find("message")->find("tool_calls")->as_array().size(), 2u);
+  EXPECT_EQ(whole.find("usage")->find("completion_tokens_details")->find("reasoning_tokens")->as_integer(), 2);
+}
+
 TEST(OpenAiServer, AnswersInItsShape) {
   const TestServer server;
   const TestReply reply = ask(server, kChat, cat("{\"user\": \"me\", \"temperature\": 0, ", kMessages, "}"));
