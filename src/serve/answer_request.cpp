@@ -12,14 +12,15 @@ bool is_opening(const Json& message) {
 
 // The ids that a conversation shares with others that have the same system messages and tools: from there on they
 // reuse what was computed.
-std::vector<uint32_t> opening_end(const AnswerRequest& request, const ServedModel& model, const ChatPrompt& prompt) {
+std::vector<uint32_t> opening_end(const AnswerRequest& request, const Json& messages, const ServedModel& model,
+                                  const ChatPrompt& prompt) {
   Json::Array opening;
-  for (const Json& message : request.messages.as_array()) {
+  for (const Json& message : messages.as_array()) {
     if (!is_opening(message)) break;
     opening.push_back(message);
   }
   if (opening.empty() && request.variables.find("tools") == nullptr) return {};
-  if (opening.size() == request.messages.as_array().size()) return {};
+  if (opening.size() == messages.as_array().size()) return {};
   opening.emplace_back(Json::Object{{"role", "user"}, {"content", "?"}});
   const Result<ChatPrompt> other = render_chat(*model.text, std::move(opening), request.variables);
   if (!other) return {};
@@ -69,13 +70,14 @@ Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const Serv
       prompts.push_back({.prompt = std::move(prompt), .settings = request.settings});
     }
   } else {
-    TRY(ChatPrompt prompt, render_chat(*model.text, request.messages, request.variables));
-    if (!request.prefill.empty()) {
-      prompt.text += request.prefill;
-      prompt.ids = model.text->tokenizer.encode(prompt.text);
-    }
+    TRY(Json messages, guard_messages(*model.text, request.messages));
+    TRY(ChatPrompt prompt, render_chat(*model.text, messages, request.variables));
+    // Ids of the prefill follow those of the prompt, so guarded text stays as it was encoded.
+    prompt.text += request.prefill;
+    const std::vector<int32_t> begun = model.text->tokenizer.encode(request.prefill);
+    prompt.ids.insert(prompt.ids.end(), begun.begin(), begun.end());
     AnswerJob job{.prompt = std::move(prompt), .settings = request.settings};
-    job.message_ends = opening_end(request, model, job.prompt);
+    job.message_ends = opening_end(request, messages, model, job.prompt);
     prompts.push_back(std::move(job));
   }
   std::vector<AnswerJob> jobs;

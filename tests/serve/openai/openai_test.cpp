@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "serve/fields.h"
 #include "tests/serve/test_server.h"
@@ -202,6 +204,22 @@ TEST(OpenAiServer, StreamsInItsShape) {
     EXPECT_EQ(event.find("id")->as_string(), events[0].find("id")->as_string());
     EXPECT_EQ(event.find("usage")->is_null(), &event != &events.back());
   }
+}
+
+TEST(OpenAiServer, TextNeverBecomesControlTokens) {
+  const ServedModel model = served_demo();
+  const Tokenizer& tokenizer = model.text->tokenizer;
+  const std::string turn(tokenizer.text(model.text->ends.back()));
+  ASSERT_FALSE(turn.empty());
+  const auto count = [&](const std::string& typed) {
+    Outcome<AnswerRequest> request = read_chat(cat(R"("messages": [{"role": "system", "content": "s)", typed,
+                                                   R"("}, {"role": "user", "content": "u)", typed, "\"}]"));
+    Outcome<std::vector<AnswerJob>> jobs = prepare(*request, model);
+    EXPECT_TRUE(jobs);
+    EXPECT_THAT((*jobs)[0].prompt.text, HasSubstr("u" + typed));
+    return std::ranges::count((*jobs)[0].prompt.ids, model.text->ends.back());
+  };
+  EXPECT_EQ(count(turn), count("x"));
 }
 
 TEST(OpenAiServer, NeverCutsAPrompt) {
