@@ -84,6 +84,40 @@ class Coster {
   void add(const Slice& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
   void add(const Sample& op) { cost_.flops = 2 * elements(op.logits); }
 
+  void add(const LinearTransposed& op) { cost_.flops = rows(op.out) * product(op.weight); }
+  void add(const OuterSum& op) { cost_.flops = 2 * rows(op.left) * type(op.left).columns() * type(op.right).columns(); }
+  void add(const ExpertLinear& op) { cost_.flops = rows(op.out) * product(op.weight) / shape(op.weight).experts; }
+  void add(const ExpertLinearTransposed& op) {
+    cost_.flops = rows(op.out) * product(op.weight) / shape(op.weight).experts;
+  }
+  void add(const ExpertOuterSum& op) {
+    cost_.flops = 2 * rows(op.left) * type(op.left).columns() * type(op.right).columns();
+  }
+  void add(const CrossEntropy& op) {
+    cost_.flops = 2 * rows(op.x) * product(op.weight) + (op.b == kNone ? 0 : 3 * rows(op.x) * product(op.b));
+  }
+  void add(const NormBackward& op) { cost_.flops = 8 * elements(op.d_x); }
+  void add(const ActivationBackward& op) { cost_.flops = 8 * elements(op.d_x); }
+  void add(const RopeBackward& op) {
+    cost_.flops = rows(op.d_x) * type(op.d_x).heads * 6 * program_.ropes[op.table].inverse_frequencies.size();
+  }
+  void add(const Spread& op) { cost_.flops = (op.shares == kNone ? 1 : 2) * elements(op.out); }
+  void add(const Dots& op) { cost_.flops = 2 * elements(op.a); }
+  void add(const SliceBackward& op) { cost_.value_bytes = 2 * value_bytes(op.d_x); }
+  void add(const GatherBackward& op) { cost_.value_bytes = 2 * value_bytes(op.d_x); }
+  void add(const Join& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
+  void add(const JoinBackward& op) { cost_.flops = elements(op.d_out); }
+  void add(const RouteBackward& op) { cost_.flops = 4 * elements(op.logits); }
+  // At most all rows of k, twice the scores and three sums.
+  void add(const AttentionBackward& op) {
+    const uint64_t widths = 3 * uint64_t{type(op.q).width} + 2 * uint64_t{type(op.v).width};
+    cost_.flops = 2 * rows(op.q) * rows(op.k) * type(op.q).heads * widths;
+  }
+  void add(const ShortConvBackward& op) { cost_.flops = elements(op.x) * (4 * shape(op.weight).columns + 6); }
+  void add(const DeltaGatesBackward& op) { cost_.flops = 8 * elements(op.a); }
+  // The states once more, and five products for each of their elements.
+  void add(const DeltaRuleBackward& op) { cost_.flops = rows(op.v) * type(op.v).columns() * type(op.k).width * 20; }
+
   const ValueType& type(ValueId id) const { return program_.values[id].type; }
   const WeightShape& shape(WeightId id) const { return program_.weights[id].shape; }
   uint64_t rows(ValueId id) const { return work_.count(type(id).extent.symbol) * type(id).extent.ratio; }

@@ -6,6 +6,9 @@
 #include <variant>
 
 #include "graph/ops/attention.h"
+#include "graph/ops/backward_products.h"
+#include "graph/ops/backward_rows.h"
+#include "graph/ops/backward_sequences.h"
 #include "graph/ops/elementwise.h"
 #include "graph/ops/embed.h"
 #include "graph/ops/experts.h"
@@ -17,35 +20,59 @@
 
 namespace sluice {
 
-// The list of ops, written once. X(op, with) for each.
-#define SLUICE_EACH_OP(X, with) \
-  X(Embed, with)                \
-  X(Linear, with)               \
-  X(RmsNorm, with)              \
-  X(L2Norm, with)               \
-  X(LayerNorm, with)            \
-  X(Add, with)                  \
-  X(AddBias, with)              \
-  X(Mul, with)                  \
-  X(Scale, with)                \
-  X(Clamp, with)                \
-  X(Softcap, with)              \
-  X(Activation, with)           \
-  X(GatedActivation, with)      \
-  X(Rope, with)                 \
-  X(Append, with)               \
-  X(Attention, with)            \
-  X(Expand, with)               \
-  X(ShortConv, with)            \
-  X(DeltaGates, with)           \
-  X(DeltaRule, with)            \
-  X(Route, with)                \
-  X(Experts, with)              \
-  X(Gather, with)               \
-  X(Scatter, with)              \
-  X(Pool, with)                 \
-  X(Slice, with)                \
+// The list of ops, written once. X(op, with) for each: those that compute answers, then those of training alone.
+#define SLUICE_EACH_OP(X, with)  \
+  SLUICE_EACH_ANSWER_OP(X, with) \
+  SLUICE_EACH_TRAINING_OP(X, with)
+#define SLUICE_EACH_ANSWER_OP(X, with) \
+  X(Embed, with)                       \
+  X(Linear, with)                      \
+  X(RmsNorm, with)                     \
+  X(L2Norm, with)                      \
+  X(LayerNorm, with)                   \
+  X(Add, with)                         \
+  X(AddBias, with)                     \
+  X(Mul, with)                         \
+  X(Scale, with)                       \
+  X(Clamp, with)                       \
+  X(Softcap, with)                     \
+  X(Activation, with)                  \
+  X(GatedActivation, with)             \
+  X(Rope, with)                        \
+  X(Append, with)                      \
+  X(Attention, with)                   \
+  X(Expand, with)                      \
+  X(ShortConv, with)                   \
+  X(DeltaGates, with)                  \
+  X(DeltaRule, with)                   \
+  X(Route, with)                       \
+  X(Experts, with)                     \
+  X(Gather, with)                      \
+  X(Scatter, with)                     \
+  X(Pool, with)                        \
+  X(Slice, with)                       \
   X(Sample, with)
+#define SLUICE_EACH_TRAINING_OP(X, with) \
+  X(LinearTransposed, with)              \
+  X(OuterSum, with)                      \
+  X(ExpertLinear, with)                  \
+  X(ExpertLinearTransposed, with)        \
+  X(ExpertOuterSum, with)                \
+  X(CrossEntropy, with)                  \
+  X(NormBackward, with)                  \
+  X(ActivationBackward, with)            \
+  X(RopeBackward, with)                  \
+  X(Spread, with)                        \
+  X(Dots, with)                          \
+  X(SliceBackward, with)                 \
+  X(GatherBackward, with)                \
+  X(Join, with)                          \
+  X(JoinBackward, with)                  \
+  X(RouteBackward, with)                 \
+  X(AttentionBackward, with)             \
+  X(ShortConvBackward, with)             \
+  X(DeltaGatesBackward, with)            \
+  X(DeltaRuleBackward, with)
 
 // Declares `void f(const Embed& op)` and so on: what a class has to define that plays every op.
 #define SLUICE_OP_OVERLOAD(O, f) void f(const O& op);
@@ -58,6 +85,11 @@ struct OpVariant {
 #define SLUICE_OP_BEHIND(O, before) , O
 using Op = OpVariant<void SLUICE_EACH_OP(SLUICE_OP_BEHIND, )>::Type;
 #undef SLUICE_OP_BEHIND
+
+// The names of the ops of training, for the table of what a device lacks.
+#define SLUICE_OP_NAME(O, with) O::kDoc.name,
+inline constexpr std::string_view kTrainingOps[] = {SLUICE_EACH_TRAINING_OP(SLUICE_OP_NAME, )};
+#undef SLUICE_OP_NAME
 
 inline const OpDoc& op_doc(const Op& op) {
   return std::visit([](const auto& o) -> const OpDoc& { return o.kDoc; }, op);

@@ -11,7 +11,7 @@ struct OperandVisitor {
   void weight(const char* /*name*/, WeightId /*id*/, const char* /*what*/) {}  // kNone: left out
   void reads(const char* /*name*/, StateRef /*state*/, const char* /*what*/) {}
   void writes(const char* /*name*/, StateRef /*state*/, const char* /*what*/) {}
-  void output(const char* /*name*/, ValueId /*id*/, const char* /*what*/) {}
+  void output(const char* /*name*/, ValueId /*id*/, const char* /*what*/) {}  // kNone: left out
 };
 
 template <class Visitor>
@@ -36,7 +36,9 @@ void for_each_output(const Op& op, F&& f) {
   struct Outputs : OperandVisitor {
     F& f;
     explicit Outputs(F& function) : f(function) {}
-    void output(const char*, ValueId id, const char*) { f(id); }
+    void output(const char*, ValueId id, const char*) {
+      if (id != kNone) f(id);
+    }
   };
   visit_operands(op, Outputs(f));
 }

@@ -55,6 +55,19 @@ struct StateDecl {
 // adjacent_to_halves reads (2i, 2i + 1) and writes (i, i + pairs), as transformers does for interleaved weights.
 enum class Pairing : uint8_t { halves, adjacent, adjacent_to_halves };
 
+// The elements of a head that pair i turns: x[a] and x[b] become out[c] and out[d].
+struct RopeElements {
+  uint64_t a = 0, b = 0, c = 0, d = 0;
+};
+constexpr RopeElements rope_elements(Pairing pairing, uint64_t first, uint64_t i, uint64_t pairs) {
+  const uint64_t half = first + i, adjacent = first + 2 * i;
+  const bool reads_halves = pairing == Pairing::halves, writes_adjacent = pairing == Pairing::adjacent;
+  return {.a = reads_halves ? half : adjacent,
+          .b = reads_halves ? half + pairs : adjacent + 1,
+          .c = writes_adjacent ? adjacent : half,
+          .d = writes_adjacent ? adjacent + 1 : half + pairs};
+}
+
 // Angles of pair i at position p are p * inverse_frequencies[i], computed in f32 on the host as transformers does;
 // cos and sin are multiplied by `magnitude`. Pictures have several positions a row, by time, height and width: then
 // `coordinates` is the input that holds them, and axes[i] is the column of it by which pair i turns.

@@ -15,8 +15,9 @@ namespace {
 constexpr ValueType kPlaceholder{.width = 1};
 
 bool fits(const ValueType& type) {
-  const CheckedSize columns = CheckedSize(type.heads) * type.width * type.extent.ratio;
-  return columns.fits(kMaxColumns) && columns.value() > 0u;
+  const CheckedSize columns = CheckedSize(type.heads) * type.width, all = columns * type.extent.ratio;
+  const uint64_t most = type.extent.symbol == Symbol::one ? kMaxWeightElements : kMaxColumns;
+  return columns.fits(kMaxColumns) && all.fits(most) && all.value() > 0u;
 }
 
 bool fits(const WeightShape& shape) {
@@ -104,6 +105,8 @@ Value record_attention(Value q, Attention op, const AttentionOptions& options) {
 ValueType Value::type() const { return type_of(recorder->program(), id); }
 
 Recorder::Recorder() = default;
+
+Recorder::Recorder(Program begun) : program_(std::move(begun)), state_versions_(program_.states.size()) {}
 
 void Recorder::fail(const std::string& why) {
   if (!first_problem_.empty()) return;

@@ -49,6 +49,8 @@ struct Stepped {
 class Recorder {
  public:
   Recorder();
+  // Goes on with a program that has no ops yet, but values, weights, inputs, ropes and states.
+  explicit Recorder(Program begun);
 
   // Declares a weight of that canonical name; the same name twice must have the same shape and gives the same id.
   Weight weight(const std::string& name, WeightShape shape);

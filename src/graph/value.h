@@ -20,10 +20,11 @@ enum class Symbol : uint8_t {
   patches,     // of the step's pictures, as a tower takes them
   frames,      // of the step's sounds, likewise
   media_rows,  // rows that a tower gives the text program for pictures and sounds
+  one,         // always one, in every step: a gradient of a matrix has as many rows as the matrix
 };
-inline constexpr std::array<const char*, 5> kSymbolNames = {"rows", "wanted", "patches", "frames", "media_rows"};
+inline constexpr std::array<const char*, 6> kSymbolNames = {"rows", "wanted", "patches", "frames", "media_rows", "one"};
 inline constexpr size_t kSymbols = kSymbolNames.size();
-static_assert(static_cast<size_t>(Symbol::media_rows) + 1 == kSymbols);
+static_assert(static_cast<size_t>(Symbol::one) + 1 == kSymbols);
 
 constexpr const char* symbol_name(Symbol symbol) { return kSymbolNames[static_cast<size_t>(symbol)]; }
 
@@ -48,7 +49,9 @@ class SymbolCounts {
 
   constexpr uint32_t& operator[](Symbol symbol) { return counts_[static_cast<size_t>(symbol)]; }
   constexpr uint32_t operator[](Symbol symbol) const { return counts_[static_cast<size_t>(symbol)]; }
-  constexpr uint64_t rows_of(const Extent& extent) const { return uint64_t{(*this)[extent.symbol]} * extent.ratio; }
+  constexpr uint64_t rows_of(const Extent& extent) const {
+    return extent.symbol == Symbol::one ? extent.ratio : uint64_t{(*this)[extent.symbol]} * extent.ratio;
+  }
   constexpr const std::array<uint32_t, kSymbols>& all() const { return counts_; }
   bool operator==(const SymbolCounts&) const = default;
 

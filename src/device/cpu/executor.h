@@ -144,6 +144,65 @@ class Executor {
   void list_adapter(const AdapterOperand& adapter, const float* x, float* inner, float* out,
                     std::vector<Product>& firsts, std::vector<AddedProduct>& seconds);
 
+  // backward_rows.cpp
+  void route_row_backward(const RouteBackward& op, uint64_t row);
+
+  // backward_products.cpp
+  // Rows to multiply by the transposed matrix of an expert; strides in floats.
+  struct TransposedRows {
+    uint32_t expert = 0;
+    const float* x = nullptr;
+    uint64_t x_stride = 0;
+    float* out = nullptr;
+    uint64_t out_stride = 0;
+    uint64_t count = 0;
+  };
+  void decode_part(WeightId weight, uint32_t expert, uint64_t row, uint64_t first, uint64_t n, float* to);
+  void add_transposed(WeightId weight, const TransposedRows& rows, uint64_t first, uint32_t thread);
+  void multiply_transposed(WeightId weight, std::span<const TransposedRows> groups);
+  void group_choices(ValueId index, uint32_t experts, uint64_t choices);
+  void gather_choices(ValueId x, uint64_t choices_a_row, float* to);
+  void scatter_choices(const float* from, ValueId out);
+  void lose_block(const CrossEntropy& op, uint64_t first, uint64_t count);
+  void lose_row(const CrossEntropy& op, uint64_t row, float* y);
+  void lose_adapter(const CrossEntropy& op, uint64_t first, uint64_t count);
+
+  // backward_sequences.cpp
+  struct HeadOf {
+    ValueId value = kNone;
+    uint32_t head = 0;
+  };
+  // Queries of a head that meet keys of one sequence.
+  struct ScoreBlock {
+    uint64_t row = 0, rows = 0;
+    uint32_t head = 0, kv_head = 0;
+    RowRange sequence{};
+    uint64_t key = 0, keys = 0;
+  };
+  void find_sequences();
+  void cut_backward(const AttentionBackward& op);
+  void meet(const ScoreBlock& block, const HeadOf& x, const HeadOf& y, float* scores, float* scratch);
+  void make_scores(const AttentionBackward& op, const ScoreBlock& block, float* scores, float* scratch);
+  bool any_sees(const ScoreBlock& block) const;
+  template <class Body>
+  void each_seen(const ScoreBlock& block, const Body& body);
+  void turn_scores(const AttentionBackward& op, const ScoreBlock& block, float* scores, float* d_scores);
+  QuerySums& query_sums(const AttentionBackward& op, uint64_t row, uint32_t head);
+  void query_gradients(const AttentionBackward& op, ScoreBlock block, uint32_t thread);
+  void add_to_sums(const AttentionBackward& op, const ScoreBlock& block, const float* scores, const float* d_scores);
+  void key_gradients(const AttentionBackward& op, const ScoreBlock& keys, uint32_t thread);
+  void add_columns(const float* scores, const ScoreBlock& block, const HeadOf& of, const HeadOf& to);
+  void conv_gradients(const ShortConvBackward& op, const RowRange& run, uint64_t first, uint64_t end);
+  struct DeltaRow {
+    const float *before = nullptr, *after = nullptr;  // the state
+    const float* error = nullptr;
+    float* d_state = nullptr;
+  };
+  void delta_gradients(const DeltaRuleBackward& op, const RowRange& run, uint32_t head, float* scratch);
+  void delta_step(const DeltaRuleBackward& op, uint64_t row, uint32_t head, const float* before, float* after,
+                  float* error);
+  void delta_step_back(const DeltaRuleBackward& op, uint64_t row, uint32_t head, const DeltaRow& at);
+
   // Calls body(first, n) for parts of the elements of a value; `cost` of one element in element operations.
   template <class Body>
   void each_element(ValueId id, uint64_t cost, const Body& body) {
@@ -185,6 +244,9 @@ class Executor {
   std::vector<PartOfBlock> parts_;
   std::vector<Chosen> chosen_;
   std::vector<ExpertRows> expert_rows_;
+  std::vector<RowRange> sequence_rows_;
+  std::vector<RowRange> seen_rows_;  // by query: rows of keys
+  std::vector<ScoreBlock> query_parts_, key_parts_;
   uint32_t chosen_for_ = kNone;
   std::vector<ExpertRows> to_come_;  // of chosen_for_: groups that are not computed yet
   std::vector<ExpertRows> present_;  // of them: groups whose expert is in a slot

@@ -148,6 +148,29 @@ struct LayerNormArgs {
   size_t n = 0;
 };
 
+// out[r][c] += sum over k < depth of left[r][k] right[k][c]. left[r][k] lies at left + r * left_row_stride + k *
+// left_stride; strides in floats.
+struct MultiplyAddArgs {
+  const float* left = nullptr;
+  uint64_t left_row_stride = 0, left_stride = 0;
+  const float* right = nullptr;
+  uint64_t right_stride = 0;
+  float* out = nullptr;
+  uint64_t out_stride = 0;
+  uint64_t rows = 0, depth = 0, columns = 0;
+};
+
+// One head of one row. `size`: the width of rms_norm, 1 of l2_norm. A null weight is not applied.
+struct NormBackwardArgs {
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  const float* d_out = nullptr;
+  float* d_x = nullptr;
+  float eps = 0.0f;
+  float size = 1.0f;
+  size_t n = 0;
+};
+
 // The slot that a step reads (null: zeros) and the slot that it writes; they are never the same.
 struct SlotArgs {
   const float* before = nullptr;
@@ -230,6 +253,12 @@ struct Kernels {
   float (*largest)(const float* x, size_t n) = nullptr;
   // The sum of exp(x - shift).
   float (*exp_sum)(const float* x, float shift, size_t n) = nullptr;
+
+  // Of training (kernels/backward.h).
+  void (*multiply_add)(const MultiplyAddArgs& args) = nullptr;
+  float (*dot)(const float* a, const float* b, size_t n) = nullptr;
+  void (*norm_backward)(const NormBackwardArgs& args) = nullptr;
+  void (*activation_backward[kActivationKinds])(const float* x, const float* d_out, float* d_x, size_t n) = {};
 
   PeakKernel peak_f32, peak_integers;
 };

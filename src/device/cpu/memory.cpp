@@ -115,6 +115,8 @@ void Memory::place_activations() {
   adapter_inner_ = next(scratch.adapter_inner);
   adapter_scales_ = next(scratch.adapter_scales);
   part_sums_ = next(scratch.part_sums);
+  loss_logits_ = next(scratch.loss_logits);
+  attention_sums_ = next(scratch.attention_sums);
   thread_ = next(plan_->threads() * scratch.thread);
   sample_thread_ = next(plan_->threads() * scratch.sample_thread);
 

@@ -62,6 +62,8 @@ class Memory {
   float* adapter_inner() const { return reinterpret_cast<float*>(adapter_inner_); }
   float* adapter_scales() const { return reinterpret_cast<float*>(adapter_scales_); }
   float* part_sums() const { return reinterpret_cast<float*>(part_sums_); }
+  float* loss_logits() const { return reinterpret_cast<float*>(loss_logits_); }
+  std::byte* attention_sums() const { return attention_sums_; }
   float* thread(uint32_t index) const { return reinterpret_cast<float*>(thread_ + index * plan_->scratch().thread); }
   float* sample_thread(uint32_t index) const {
     return reinterpret_cast<float*>(sample_thread_ + index * plan_->scratch().sample_thread);
@@ -96,7 +98,7 @@ class Memory {
             *expert_gate_ = nullptr;
   std::byte *expert_up_ = nullptr, *own_pages_ = nullptr, *part_sums_ = nullptr, *thread_ = nullptr,
             *sample_thread_ = nullptr;
-  std::byte *adapter_inner_ = nullptr, *adapter_scales_ = nullptr;
+  std::byte *adapter_inner_ = nullptr, *adapter_scales_ = nullptr, *loss_logits_ = nullptr, *attention_sums_ = nullptr;
   std::vector<const std::byte*> values_;  // by value
   std::vector<TensorSource> weights_;
   PackedWeights packed_;

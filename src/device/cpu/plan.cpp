@@ -157,6 +157,13 @@ void CpuPlan::find_factors() {
       mark(route->bias);
     }
     if (const auto* conv = std::get_if<ShortConv>(&op)) mark(conv->weight);
+    if (const auto* conv = std::get_if<ShortConvBackward>(&op)) mark(conv->weight);
+    if (const auto* norm = std::get_if<NormBackward>(&op)) mark(norm->weight);
+    if (const auto* route = std::get_if<RouteBackward>(&op)) mark(route->per_expert_scale);
+    if (const auto* gates = std::get_if<DeltaGatesBackward>(&op)) {
+      mark(gates->rate);
+      mark(gates->bias);
+    }
     if (const auto* gates = std::get_if<DeltaGates>(&op)) {
       mark(gates->rate);
       mark(gates->bias);
@@ -273,15 +280,62 @@ void CpuPlan::size_scratch() {
       scratch_.sample_thread =
           std::max(scratch_.sample_thread, lines(2 * program().values[sample->logits].type.columns() * sizeof(float)));
   }
+  for (const Op& op : program().ops) size_training(op);
   for (const Dispatch& dispatch : dispatches_) size_adapters(dispatch);
   for (const StateDecl& state : program().states)
     if (program().groups[state.group].kind == StateKind::paged) size_thread(2 * block_floats(state.value_width));
 }
 
+// Gathered rows of both operands of a product with experts.
+void CpuPlan::size_choices(ValueId by_choice, uint64_t columns, uint64_t other_columns) {
+  const uint64_t choices = maximum_rows(by_choice);
+  scratch_.expert_rows = std::max(scratch_.expert_rows, lines(choices * columns * sizeof(float)));
+  scratch_.expert_gate = std::max(scratch_.expert_gate, lines(choices * other_columns * sizeof(float)));
+}
+
+void CpuPlan::size_training(const Op& op) {
+  const auto shape = [&](WeightId id) -> const WeightShape& { return program().weights[id].shape; };
+  const auto type = [&](ValueId id) -> const ValueType& { return program().values[id].type; };
+  if (std::holds_alternative<LinearTransposed>(op)) size_thread(kBlockScratch);
+  if (const auto* product = std::get_if<ExpertLinear>(&op)) {
+    size_thread(product_scratch(shape(product->weight).columns));
+    size_choices(product->out, shape(product->weight).columns, shape(product->weight).rows);
+  }
+  if (const auto* product = std::get_if<ExpertLinearTransposed>(&op)) {
+    size_thread(kBlockScratch);
+    size_choices(product->out, shape(product->weight).rows, shape(product->weight).columns);
+  }
+  if (const auto* sum = std::get_if<ExpertOuterSum>(&op))
+    size_choices(sum->left, type(sum->left).columns(), type(sum->right).columns());
+  if (const auto* loss = std::get_if<CrossEntropy>(&op)) {
+    const WeightShape& head = shape(loss->weight);
+    const uint64_t rows = std::min(loss_rows(head.rows), maximum_rows(loss->x));
+    scratch_.loss_logits = std::max(scratch_.loss_logits, lines(rows * head.rows * sizeof(float)));
+    size_thread(product_scratch(head.columns));
+    if (loss->b == kNone) return;
+    const uint64_t rank = shape(loss->b).columns;
+    size_thread(product_scratch(rank) + kAddedRows * head.rows);
+    scratch_.adapter_inner = std::max(scratch_.adapter_inner, lines(rows * rank * sizeof(float)));
+    scratch_.adapter_scales = std::max(scratch_.adapter_scales, lines(rows * sizeof(float)));
+  }
+  if (const auto* attention = std::get_if<AttentionBackward>(&op)) {
+    const ValueType &q = type(attention->q), &v = type(attention->v);
+    scratch_.attention_sums =
+        std::max(scratch_.attention_sums, lines(maximum_rows(attention->q) * q.heads * sizeof(QuerySums)));
+    size_thread(2 * kQueryBlock * kKeyBlock + product_scratch(std::max(q.width, v.width)));
+  }
+  if (const auto* delta = std::get_if<DeltaRuleBackward>(&op)) {
+    const uint64_t values = type(delta->v).width, table = type(delta->k).width * values;
+    const uint64_t kept = (maximum_rows(delta->v) + kDeltaRows - 1) / kDeltaRows;
+    size_thread((kept + kDeltaRows + 2) * table + kDeltaRows * values);
+  }
+}
+
 uint64_t CpuPlan::activation_bytes() const {
   return lines(arena_.bytes) + scratch_.quantised + scratch_.bf16 + scratch_.own_pages + scratch_.expert_rows +
          scratch_.expert_gate + scratch_.expert_up + scratch_.adapter_inner + scratch_.adapter_scales +
-         scratch_.part_sums + threads_ * (scratch_.thread + scratch_.sample_thread);
+         scratch_.part_sums + scratch_.loss_logits + scratch_.attention_sums +
+         threads_ * (scratch_.thread + scratch_.sample_thread);
 }
 
 uint64_t CpuPlan::mapped_bytes() const {

@@ -1,6 +1,7 @@
 // The CPU's plan: the layout of the arena of activations, the caches and scratch. It sees no weight.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,25 @@ struct Scratch {
   uint64_t own_pages = 0;      // keys and values of the step's own rows, as pages have them
   uint64_t adapter_inner = 0;  // rows times the first factors of a dispatch's adapters
   uint64_t adapter_scales = 0;
-  uint64_t part_sums = 0;      // sums of blocks of queries over parts of a history
-  uint64_t thread = 0;         // for each thread: a decoded panel of weights, or results of attention
-  uint64_t sample_thread = 0;  // for each thread: rows of logits
+  uint64_t part_sums = 0;       // sums of blocks of queries over parts of a history
+  uint64_t thread = 0;          // for each thread: a decoded panel of weights, or results of attention
+  uint64_t sample_thread = 0;   // for each thread: rows of logits
+  uint64_t loss_logits = 0;     // of loss_rows() rows
+  uint64_t attention_sums = 0;  // QuerySums of all queries
 };
+
+// Rows whose logits the loss holds at a time.
+constexpr uint64_t loss_rows(uint64_t vocabulary) {
+  constexpr uint64_t kFloats = uint64_t{1} << 23;
+  return std::clamp<uint64_t>(kFloats / vocabulary, 16, 1024);
+}
+
+// The sums of a query's softmax, for its gradient. mean: of the gradients of its shares.
+struct QuerySums {
+  float largest = 0, sum = 0, mean = 0;
+};
+// Queries and keys whose scores a thread holds for gradients, and the rows whose states it holds.
+inline constexpr uint32_t kQueryBlock = 64, kKeyBlock = 64, kDeltaRows = 16;
 
 // The rows of an adapter's product that a thread computes before it adds them.
 inline constexpr uint64_t kAddedRows = 16;
@@ -143,6 +159,8 @@ class CpuPlan final : public Plan {
   void size_thread(uint64_t floats);
   void size_experts(const Experts& op);
   void size_adapters(const Dispatch& dispatch);
+  void size_training(const Op& op);
+  void size_choices(ValueId by_choice, uint64_t columns, uint64_t other_columns);
   uint64_t maximum_rows(ValueId id) const;
 
   PlanRequest request_;

@@ -63,13 +63,6 @@ std::vector<float> Interpreter<Real>::factors(WeightId id, uint64_t count) const
 }
 
 template <class Real>
-template <class F>
-void Interpreter<Real>::each_element(ValueId x, ValueId out, F f) {
-  const Real* from = reals(x, 0);
-  std::transform(from, from + rows(x) * type(x).columns(), reals(out, 0), f);
-}
-
-template <class Real>
 void Interpreter<Real>::run(const Embed& op) {
   const uint64_t width = type(op.out).width;
   for (uint64_t i = 0; i < rows(op.out) * type(op.out).heads; ++i) {
@@ -247,10 +240,7 @@ void Interpreter<Real>::run(const Rope& op) {
       Real* out = reals(op.out, r) + h * width;
       std::copy(x, x + width, out);
       for (uint64_t i = 0; i < pairs; ++i) {
-        const uint64_t a = op.first + (table.pairing == Pairing::halves ? i : 2 * i);
-        const uint64_t b = op.first + (table.pairing == Pairing::halves ? i + pairs : 2 * i + 1);
-        const uint64_t c = op.first + (table.pairing == Pairing::adjacent ? 2 * i : i);
-        const uint64_t d = op.first + (table.pairing == Pairing::adjacent ? 2 * i + 1 : i + pairs);
+        const auto [a, b, c, d] = rope_elements(table.pairing, op.first, i, pairs);
         out[c] = x[a] * cosines[i] - x[b] * sines[i];
         out[d] = x[b] * cosines[i] + x[a] * sines[i];
       }
@@ -701,7 +691,14 @@ void Interpreter<Real>::run(const Sample& op) {
   }
 }
 
-template class Interpreter<float>;
-template class Interpreter<double>;
+#define SLUICE_RUN(O, Real) template void Interpreter<Real>::run(const O& op);
+#define SLUICE_INTERPRETER(Real)                                                       \
+  SLUICE_EACH_ANSWER_OP(SLUICE_RUN, Real)                                              \
+  template uint64_t Interpreter<Real>::rows(ValueId id, const StepBuffer& step) const; \
+  template uint64_t Interpreter<Real>::step_row(ValueId id, uint64_t row, const StepBuffer& step) const;
+SLUICE_INTERPRETER(float)
+SLUICE_INTERPRETER(double)
+#undef SLUICE_INTERPRETER
+#undef SLUICE_RUN
 
 }  // namespace sluice::reference

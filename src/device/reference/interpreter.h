@@ -4,6 +4,7 @@
 // double for the parity suite's oracle.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -74,6 +75,19 @@ class Interpreter {
   std::vector<Chosen> rows_of_expert(const Experts& op, uint32_t expert);
   void add_expert(const Experts& op, uint32_t expert, const std::vector<Chosen>& chosen);
 
+  // backward.cpp
+  struct Choice {
+    uint64_t row = 0;  // that chooses
+    uint64_t expert = 0;
+  };
+  Choice choice(ValueId index, uint32_t experts, uint64_t row);
+  void attend_backward(const AttentionBackward& op, uint64_t r, uint32_t h, const Seen& range);
+  struct SequenceRows {
+    uint64_t first = 0, end = 0;  // of the step
+  };
+  std::vector<SequenceRows> sequences() const;
+  void delta_head_backward(const DeltaRuleBackward& op, const SequenceRows& run, uint32_t head);
+
   uint64_t rows(ValueId id) const { return rows(id, *step_); }
   uint64_t step_row(ValueId id, uint64_t row) const { return step_row(id, row, *step_); }
   Real* reals(ValueId id, uint64_t row) { return tables_.reals(id, row); }
@@ -85,7 +99,10 @@ class Interpreter {
   std::vector<float> factors(WeightId id, uint64_t count) const;  // row 0; ones for no weight
   // f(x) for every element of a value.
   template <class F>
-  void each_element(ValueId x, ValueId out, F f);
+  void each_element(ValueId x, ValueId out, F f) {
+    const Real* from = reals(x, 0);
+    std::transform(from, from + rows(x) * type(x).columns(), reals(out, 0), f);
+  }
 
   const Program& program_;
   const std::vector<TensorSource>& weights_;
@@ -99,8 +116,5 @@ SampleResult sample_row(std::span<const double> logits, const SampleRow& row, st
                         uint32_t position);
 SampleResult sample_row(std::span<const float> logits, const SampleRow& row, std::span<const Adjustment> adjustments,
                         uint32_t position);
-
-extern template class Interpreter<float>;
-extern template class Interpreter<double>;
 
 }  // namespace sluice::reference

@@ -30,6 +30,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
 }  // namespace
 
+// plan() refuses programs that train.
+#define SLUICE_NO_KERNEL(O, with) \
+  void Emitter::emit(const O&) { CHECK(false); }
+SLUICE_EACH_TRAINING_OP(SLUICE_NO_KERNEL, )
+#undef SLUICE_NO_KERNEL
+
 Dispatches Emitter::emit_all(bool looking) {
   std::span<const FusedRun> runs = looking ? std::span<const FusedRun>() : runs_;
   for (op_ = 0; op_ < program_.ops.size();) {

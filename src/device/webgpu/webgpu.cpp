@@ -12,6 +12,12 @@ namespace sluice {
 namespace webgpu {
 namespace {
 
+std::vector<std::string> missing() {
+  std::vector<std::string> all = {kExpertsAdapter, kAttentionAdapter};
+  all.insert(all.end(), std::begin(kTrainingOps), std::end(kTrainingOps));
+  return all;
+}
+
 class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
  public:
   explicit HostedDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
@@ -24,7 +30,7 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
             .memory_bytes = adapter.memory_bytes,
             .shares_memory = adapter.shares_memory,
             .expert_slots = true,
-            .missing = {kExpertsAdapter, kAttentionAdapter}};
+            .missing = missing()};
   }
 
   const Adapter& adapter() const override { return factory_->adapter(); }

@@ -17,7 +17,15 @@ constexpr std::string_view kMissing[] = {
     "embed",   "l2_norm", "layer_norm", "add_bias", "scale",         "clamp",       "activation", "gated_activation",
     "rope",    "append",  "attention",  "expand",   "short_conv",    "delta_gates", "delta_rule", "route",
     "experts", "scatter", "pool",       "sample",   "linear.adapter"};
-constexpr bool is_missing(std::string_view op) { return std::ranges::find(kMissing, op) != std::end(kMissing); }
+constexpr bool is_missing(std::string_view op) {
+  return std::ranges::find(kMissing, op) != std::end(kMissing) ||
+         std::ranges::find(kTrainingOps, op) != std::end(kTrainingOps);
+}
+std::vector<std::string> missing() {
+  std::vector<std::string> all(std::begin(kMissing), std::end(kMissing));
+  all.insert(all.end(), std::begin(kTrainingOps), std::end(kTrainingOps));
+  return all;
+}
 
 class StubPlan final : public Plan {
  public:
@@ -188,10 +196,7 @@ class StubRunner final : public Runner {
 class StubDevice final : public Device {
  public:
   DeviceInfo info() const override {
-    return {.name = "stub",
-            .description = "plain loops of a few ops",
-            .classes_bit_equal = true,
-            .missing = {std::begin(kMissing), std::end(kMissing)}};
+    return {.name = "stub", .description = "plain loops of a few ops", .classes_bit_equal = true, .missing = missing()};
   }
 
   Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override {

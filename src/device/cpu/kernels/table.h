@@ -3,6 +3,7 @@
 
 #include "device/cpu/kernels.h"
 #include "device/cpu/kernels/attend.h"
+#include "device/cpu/kernels/backward.h"
 #include "device/cpu/kernels/elementwise.h"
 #include "device/cpu/kernels/formats_k.h"
 #include "device/cpu/kernels/formats_small.h"
@@ -115,6 +116,13 @@ constexpr Kernels make_kernels() {
   k.accumulate = E::accumulate;
   k.largest = E::largest;
   k.exp_sum = E::exp_sum;
+  const auto add_backward = [&]<ActivationKind... kKind>() {
+    ((k.activation_backward[static_cast<int>(kKind)] = Backward<S>::template activation_backward<kKind>), ...);
+  };
+  add_backward.template operator()<gelu_tanh, silu, sigmoid>();
+  k.multiply_add = Backward<S>::multiply_add;
+  k.dot = Backward<S>::dot;
+  k.norm_backward = Backward<S>::norm_backward;
   k.peak_f32 = {Peak<S>::f32, Peak<S>::kF32Flops};
   k.peak_integers = {Peak<S>::integers, Peak<S>::kIntegerFlops};
   return k;
