@@ -21,8 +21,8 @@ struct Refusal {
 
 // refuse("temperature", "temperature is ", 3, ": want a number from 0 to 2")
 template <class... Parts>
-[[nodiscard]] Refusal refuse(std::string param, const Parts&... parts) {
-  return {.message = cat(parts...), .param = std::move(param)};
+[[nodiscard]] Refusal refuse(const std::string& param, const Parts&... parts) {
+  return {.message = cat(parts...), .param = param};
 }
 
 Refusal refusal_of(const Error& error);
