@@ -33,7 +33,7 @@ after(async () => {
 
 const chat = (more) => ({ model: 'demo', temperature: 0, messages: kQuestion, ...more });
 const endless = (more) => ({ model: 'demo', prompt: 'A violin is', max_tokens: 900, logit_bias: kNoEnd, ...more });
-const kNoEnd = Object.fromEntries([...Array(8).keys()].map((id) => [id, -100])); // the ids that end answers are among them
+const kNoEnd = { 1000: 100 }; // always this token, so the answer ends with its limit
 
 async function metric(name) {
   const text = await (await fetch(`${address}/metrics`)).text();
