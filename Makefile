@@ -18,7 +18,7 @@ export CCACHE_NOHASHDIR := 1
 CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
-.PHONY: run run-web test test-programs test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
+.PHONY: run run-web test test-programs test-clients test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
         test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-peer-media $(addprefix check-,$(CHECKS))
 
 run: build
@@ -54,6 +54,7 @@ test: test-deps
 	+@$(TIMED) "test: build" $(MAKE_) test-programs
 	@$(TIMED) "test: run" $(CTEST) --test-dir build/release
 	@tools/tests_not_run.sh build/release
+	+@$(TIMED) "test: clients of the server" $(MAKE_) test-clients
 	+@$(TIMED) "test: page's module" $(MAKE_) wasm-module
 	+@$(TIMED) "test: page" $(MAKE_) test-web
 	+@$(TIMED) "test: Chromium on WebGPU" $(MAKE_) test-chromium MODELS="gemma4_dense:short17,image gemma4_moe:short17 qwen3_5_moe:short17 deepseek_v3:short17"
@@ -62,6 +63,10 @@ test: test-deps
 test-programs: test-deps
 	cmake --preset release
 	cmake --build build/release -j $(JOBS) --target sluice tests
+
+# The server with the npm packages that other programs use; says so where npm's registry cannot be reached.
+test-clients: test-programs
+	tests/serve/clients/run.sh build/release/sluice
 
 # All of the WebGPU device's tests, and the one-answer list for all families: an hour where there is no GPU.
 test-webgpu: test-programs
@@ -138,8 +143,8 @@ check-asan: check-deps
 # Only what runs on several threads: the pool, the CPU device, the engine.
 check-tsan: check-deps
 	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test
-	$(QUICK) --test-dir build/tsan -R '^(base|device|engine|one_answer)_[0-9]'
+	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test serve_test
+	$(QUICK) --test-dir build/tsan -R '^(base|device|engine|one_answer|serve)_[0-9]'
 
 check-fuzz: check-deps
 	cmake --preset asan

@@ -6,6 +6,7 @@ set -eu
 build="cmake ninja-build g++ clang-19 pkg-config ccache python3
        nlohmann-json3-dev libutf8proc-dev libxxhash-dev liburing-dev libedit-dev libcurl4-openssl-dev ca-certificates
        libpng-dev libjpeg-dev libwebp-dev libgif-dev libsndfile1-dev libmpg123-dev libvorbis-dev libopusfile-dev libsoxr-dev
+       libboost1.81-dev
        libgtest-dev libgmock-dev libbenchmark-dev"
 test="libvulkan1 mesa-vulkan-drivers chromium"
 wasm="lld-19 llvm-19 wasi-libc libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32"

@@ -9,6 +9,7 @@
 namespace sluice {
 
 CommandSpec run_command();
+CommandSpec serve_command();
 CommandSpec verify_command();
 CommandSpec inspect_command();
 CommandSpec convert_command();

@@ -71,6 +71,7 @@ Result<Request> ChatSession::make_request(const ChatPrompt& prompt, const TurnSe
   request.stop_tokens = text_->ends;
   request.sampling = settings.sampling;
   request.adapters = settings.adapters;
+  request.choice = settings.choice;
   TRY_STATUS(add_media(prompt, request));
   return request;
 }
@@ -96,6 +97,8 @@ Status ChatSession::begin(const ChatPrompt& prompt, const TurnSettings& settings
   events_.clear();
   media_ = prompt.media;
   spans_ = prompt.spans;
+  calls_left_ = settings.max_calls;
+  last_call_ = false;
   const auto show = [this](Channel channel, const std::string& text) {
     if (channel == Channel::thinking)
       events_.emplace_back(ThinkingEvent{text});
@@ -103,24 +106,29 @@ Status ChatSession::begin(const ChatPrompt& prompt, const TurnSettings& settings
       events_.emplace_back(TextEvent{text});
   };
   stream_ = std::make_unique<AnswerStream>(text_->tokenizer, *dialect_, prompt.text, settings.stops, show);
-  if (prompt.tools.is_array() && !prompt.tools.as_array().empty()) {
-    stream_->expect_calls({text_->tool_syntax, prompt.tools},
-                          [this](ToolCall call) { events_.emplace_back(ToolCallEvent{std::move(call)}); });
-  }
+  if (prompt.tools.is_array() && !prompt.tools.as_array().empty())
+    stream_->expect_calls({text_->tool_syntax, prompt.tools}, [this](ToolCall call) { take_call(std::move(call)); });
   return {};
+}
+
+void ChatSession::take_call(ToolCall call) {
+  if (last_call_) return;
+  events_.emplace_back(ToolCallEvent{std::move(call)});
+  last_call_ = calls_left_ == 1;
+  if (calls_left_ > 0) --calls_left_;
 }
 
 Status ChatSession::collect() {
   if (!running()) return {};
   TRY(const Progress progress, session_.collect());
   for (const SampleResult& token : progress.tokens) {
-    if (!stream_->stopped() && stream_->push(token.token)) continue;
+    if (!stream_->stopped() && !last_call_ && stream_->push(token.token) && !last_call_) continue;
     session_.cancel();
     break;
   }
   if (progress.finish == Finish::running) return {};
-  stream_->finish();
-  events_.emplace_back(DoneEvent{end_of(progress.finish), usage()});
+  if (!last_call_) stream_->finish();
+  events_.emplace_back(DoneEvent{end_of(progress.finish), usage(), stream_->stop()});
   return {};
 }
 
@@ -133,7 +141,7 @@ Result<StepState> ChatSession::step() {
 std::vector<TurnEvent> ChatSession::take_events() { return std::exchange(events_, {}); }
 
 TurnEnd ChatSession::end_of(Finish finish) const {
-  if (stream_->stopped() || finish == Finish::stop_token) return TurnEnd::stop;
+  if (stream_->stopped() || last_call_ || finish == Finish::stop_token) return TurnEnd::stop;
   return finish == Finish::length ? TurnEnd::length : TurnEnd::cancelled;
 }
 
@@ -154,6 +162,7 @@ Usage ChatSession::usage() const {
           .restored_tokens = run.restored_tokens,
           .computed_tokens = run.computed_prompt_tokens,
           .answer_tokens = static_cast<uint32_t>(run.tokens.size()),
+          .thinking_tokens = stream_ ? stream_->thinking_tokens() : 0,
           .drafted = run.drafted,
           .accepted = run.accepted,
           .undrafted_steps = run.undrafted_steps,

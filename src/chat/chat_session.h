@@ -67,6 +67,7 @@ class ChatSession {
   Result<Request> make_request(const ChatPrompt& prompt, const TurnSettings& settings);
   Status add_media(const ChatPrompt& prompt, Request& request);
   TurnEnd end_of(Finish finish) const;
+  void take_call(ToolCall call);
 
   const TextParts* text_;
   Engine* engine_;
@@ -74,6 +75,8 @@ class ChatSession {
   Session session_;
   std::unique_ptr<AnswerStream> stream_;  // of the last turn
   std::vector<TurnEvent> events_;
+  uint32_t calls_left_ = 0;  // of TurnSettings::max_calls; 0 when there is no such limit
+  bool last_call_ = false;   // the last of them has ended the answer
   size_t kept_ = 0;
   std::vector<PreparedMedia> media_;  // of the last turn's prompt
   std::vector<MediaSpan> spans_;

@@ -69,6 +69,17 @@ Result<std::optional<ChatSource>> choose_chat_template(const Model& model, const
   return stored ? stored : built_in_source(model, tokenizer);
 }
 
+// Tokens that a vocabulary may list as plain text, but that mean something in an answer or a template.
+std::vector<std::string_view> template_markers(const TextParts& text) {
+  std::vector<std::string_view> markers = {text.dialect->open, text.dialect->close};
+  if (const ToolSyntax* syntax = text.tool_syntax) {
+    markers.insert(markers.end(), {syntax->open, syntax->close});
+    markers.insert(markers.end(), syntax->inner.begin(), syntax->inner.end());
+    markers.insert(markers.end(), syntax->outer.begin(), syntax->outer.end());
+  }
+  return markers;
+}
+
 }  // namespace
 
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint) {
@@ -103,6 +114,22 @@ Result<TextParts> open_text(const Model& model, const TextPartsOptions& options)
   return parts;
 }
 
+Result<Json> guard_messages(const TextParts& text, Json messages) {
+  const std::vector<std::string_view> markers = template_markers(text);
+  for (Json& message : messages.as_array()) {
+    const Json* role = message.find("role");
+    const bool is_strange = role != nullptr && role->is_string() && role->as_string() != "assistant";
+    if (!message.is_object() || !is_strange) continue;
+    for (auto& [name, value] : message.as_object()) {
+      if (name != "content" || !value.is_string()) continue;
+      if (value.as_string().find(kGuard) != std::string::npos)
+        return error(ErrorKind::invalid, "chat: a message has the character U+FDD0: want text without it");
+      value = text.tokenizer.guard(value.as_string(), kGuard, markers);
+    }
+  }
+  return messages;
+}
+
 Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables, std::vector<PreparedMedia> media) {
   if (!text.chat) return error(ErrorKind::not_found, "chat template: none in the model: want plain text");
   ChatInput input;
@@ -115,7 +142,8 @@ Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variab
   TRY(std::string rendered, text.chat->render(input));
   TRY_ASSIGN(rendered, expand_films(std::move(rendered), media, text.tokenizer));
   ChatPrompt prompt{.text = std::move(rendered), .ids = {}, .tools = std::move(input.tools)};
-  prompt.ids = text.tokenizer.encode(prompt.text);
+  prompt.ids = text.tokenizer.encode(prompt.text, {.guard = kGuard});
+  prompt.text = without_guard(prompt.text, kGuard);
   if (media.empty()) return prompt;
   TRY(PlacedMedia placed, place_media(prompt.ids, media));
   prompt.ids = std::move(placed.ids);

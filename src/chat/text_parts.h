@@ -50,6 +50,12 @@ struct ChatPrompt {
   std::vector<MediaSpan> spans = {};
   Json tools = {};  // that the answer may call, as OpenAI's list; null: none
 };
+// The character by which guard_messages() keeps strangers' text from becoming control tokens: one that no text has.
+inline constexpr std::string_view kGuard = "\xEF\xB7\x90";  // U+FDD0, which Unicode reserves for uses like this
+// Messages for render_chat(): contents of the system, of users and of tools are guarded. A content that has kGuard is
+// an error.
+Result<Json> guard_messages(const TextParts& text, Json messages);
+
 // Renders messages by the chat template. `variables`: further variables of the template, an object or null; its member
 // "tools" lists tools. `media`: all that the messages show, in their order.
 Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variables,

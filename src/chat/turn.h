@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,11 +22,13 @@ struct TurnSettings {
   uint32_t max_tokens = 0;              // of the answer; 0: what the context leaves
   AdapterSum adapters = {};             // that Engine::check_adapters() lets pass
   std::vector<std::string> stops = {};  // strings that end the answer, and are no part of it
+  uint32_t choice = 0;                  // as Request::choice
+  uint32_t max_calls = 0;               // of tools; the last one ends the answer; 0: any number
   std::string context_hint = {};  // how a person makes room: ends the sentence about a conversation that is too long
 };
 
 enum class TurnEnd : uint8_t {
-  stop,       // a stop string, or a token that ends answers
+  stop,       // a stop string, a token that ends answers, or the last call of TurnSettings::max_calls
   length,     // max_tokens, or the end of the context
   cancelled,  // by the caller
 };
@@ -37,6 +40,7 @@ struct Usage {
   uint32_t restored_tokens = 0;                             // of those, read from the state store
   uint32_t computed_tokens = 0;                             // of the prompt, computed for this turn
   uint32_t answer_tokens = 0;                               // generated, thinking and the end token included
+  uint32_t thinking_tokens = 0;                             // of those, within thoughts, markers included
   uint32_t drafted = 0, accepted = 0, undrafted_steps = 0;  // as Progress has them
   double prompt_seconds = 0;                                // to the first token, or to the end if none came
   double answer_seconds = 0;                                // from the first token to the last
@@ -56,6 +60,7 @@ struct ToolCallEvent {
 struct DoneEvent {
   TurnEnd end{};
   Usage usage;
+  std::optional<size_t> stop = {};  // the index of the stop string that ended the answer
 };
 using TurnEvent = std::variant<TextEvent, ThinkingEvent, ToolCallEvent, DoneEvent>;
 

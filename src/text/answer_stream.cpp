@@ -34,17 +34,21 @@ void AnswerStream::expect_calls(const AnswerTools& tools, ShowCall show) {
 
 bool AnswerStream::push(int32_t id) {
   if (tokenizer_->is_end(id)) return !stopped();
+  const bool thought = splitter_.channel() == Channel::thinking;
+  push_shown(id);
+  thinking_tokens_ += thought || splitter_.channel() == Channel::thinking ? 1 : 0;
+  return !stopped();
+}
+
+void AnswerStream::push_shown(int32_t id) {
   std::string text = detokenizer_.push(id);
   const TokenKind kind = tokenizer_->vocabulary().tokens[static_cast<size_t>(id)].kind;
-  if (kind != TokenKind::control && kind != TokenKind::user_defined && kind != TokenKind::unknown) {
-    push_text(text);
-    return !stopped();
-  }
+  if (kind != TokenKind::control && kind != TokenKind::user_defined && kind != TokenKind::unknown)
+    return push_text(text);
   // Text held back before a special token comes out first. Only the splitters see the token itself.
   const std::string token(tokenizer_->text(id));
   push_text(std::string_view(text).substr(0, text.size() - token.size()));
   push_special(id, token);
-  return !stopped();
 }
 
 // Within a call a marker of thinking is text.

@@ -48,10 +48,14 @@ class AnswerStream {
   void finish();
 
   bool stopped() const { return stops_.stopped().has_value(); }
+  std::optional<size_t> stop() const { return stops_.stopped(); }  // the index of the stop string
   const std::string& answer() const { return answer_; }
   const std::string& thinking() const { return thinking_; }
+  // Ids that were pushed within a thought, its markers included.
+  uint32_t thinking_tokens() const { return thinking_tokens_; }
 
  private:
+  void push_shown(int32_t id);
   void push_text(std::string_view text);
   void push_special(int32_t id, const std::string& token);
   void take(const std::vector<ChannelText>& texts);
@@ -67,6 +71,7 @@ class AnswerStream {
   Show show_;
   ShowCall show_call_;
   std::string answer_, thinking_;
+  uint32_t thinking_tokens_ = 0;
 };
 
 }  // namespace sluice

@@ -98,12 +98,52 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
   if (options.add_special && vocabulary_.add_bos) ids.push_back(*vocabulary_.bos);
   for (size_t at = 0; at < text.size();) {
     const Found special = find_special(text, at, options.parse_special);
-    encode_plain(text.substr(at, special.at - at), ids);
+    encode_guarded(text.substr(at, special.at - at), options.guard, ids);
     if (special.id >= 0) ids.push_back(special.id);
     at = special.at + special.bytes;
   }
   if (options.add_special && vocabulary_.add_eos) ids.push_back(*vocabulary_.eos);
   return ids;
+}
+
+// Whether the text begins with a token that only a template may write.
+bool Tokenizer::spells_special(std::string_view text, std::span<const std::string_view> markers) const {
+  const auto begins = [&](std::string_view marker) { return !marker.empty() && starts_with(text, marker); };
+  if (std::ranges::any_of(markers, begins)) return true;
+  for (const size_t length : special_lengths_[static_cast<unsigned char>(text[0])]) {
+    const auto id = length > text.size() ? std::nullopt : vocabulary_.find(text.substr(0, length));
+    if (!id) continue;
+    const Token& token = vocabulary_.tokens[static_cast<size_t>(*id)];
+    if (token.special || token.kind == TokenKind::control || token.kind == TokenKind::unknown) return true;
+  }
+  return false;
+}
+
+std::string Tokenizer::guard(std::string_view text, std::string_view mark,
+                             std::span<const std::string_view> markers) const {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t bytes = std::max<size_t>(decode_utf8(text.substr(at)).bytes, 1);
+    out += text.substr(at, bytes);
+    if (spells_special(text.substr(at), markers)) out += mark;
+    at += bytes;
+  }
+  return out;
+}
+
+std::string without_guard(std::string_view text, std::string_view mark) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(mark, at), text.size());
+    out += text.substr(at, end - at);
+    at = end + mark.size();
+  }
+  return out;
+}
+
+void Tokenizer::encode_guarded(std::string_view text, std::string_view guard, std::vector<int32_t>& ids) const {
+  if (guard.empty() || text.find(guard) == std::string_view::npos) return encode_plain(text, ids);
+  encode_plain(without_guard(text, guard), ids);
 }
 
 void Tokenizer::encode_plain(std::string_view text, std::vector<int32_t>& ids) const {

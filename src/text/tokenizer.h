@@ -23,13 +23,21 @@ struct EncodeOptions {
   // Control tokens written in the text become tokens. Set it for rendered chat templates, never for text that a
   // stranger typed.
   bool parse_special = true;
+  // A character that guard() has put into the text. It is left out, and what it has broken up is no token. "": none.
+  std::string_view guard = {};
 };
+
+// `text` without a mark that Tokenizer::guard() has put into it.
+std::string without_guard(std::string_view text, std::string_view mark);
 
 class Tokenizer {
  public:
   explicit Tokenizer(Vocabulary vocabulary);
 
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
+  // A stranger's text for a chat template: `mark`, a character that the text lacks, breaks up everything that spells a
+  // control or special token or one of `markers`. Encode the rendered text with the mark as EncodeOptions::guard.
+  std::string guard(std::string_view text, std::string_view mark, std::span<const std::string_view> markers) const;
   // Decodes all ids at once, exactly as Hugging Face does. Unknown ids are left out. For a stream use Detokenizer.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
@@ -58,6 +66,8 @@ class Tokenizer {
   void learn_pieces();
   void learn_special_lengths();
   Found find_special(std::string_view text, size_t from, bool parse_special) const;
+  bool spells_special(std::string_view text, std::span<const std::string_view> markers) const;
+  void encode_guarded(std::string_view text, std::string_view guard, std::vector<int32_t>& ids) const;
   void encode_plain(std::string_view text, std::vector<int32_t>& ids) const;
   void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
   std::string decode_characters(std::span<const int32_t> ids, bool skip_special) const;

@@ -1,6 +1,7 @@
 // The events of a turn whose prompt has tools. A scripted engine answers, because no model of the tests calls tools.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -63,27 +64,34 @@ const Json kTools = *parse_json(
     R"([{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}])",
     "tools");
 
-// Text as it is, a thought in braces, calls in brackets.
-std::string answered(const TextParts& text, const std::string& answer, const Json& variables, size_t at_once) {
+// The events of a turn that the scripted engine answers.
+std::vector<TurnEvent> events_of(const TextParts& text, const std::string& answer, const Json& variables,
+                                 const TurnSettings& settings, size_t at_once) {
   ScriptedEngine engine(text.tokenizer.encode(answer), at_once);
   ChatSession session(text, engine, *text.dialect);
-  const ChatPrompt prompt = unwrap(session.render(kMessages, variables));
-  TurnSettings settings;
-  settings.stops = {"STOP"};
-  EXPECT_TRUE(session.begin(prompt, settings));
-  std::string out;
-  bool thinks = false;
+  EXPECT_TRUE(session.begin(unwrap(session.render(kMessages, variables)), settings));
+  std::vector<TurnEvent> events;
   while (session.running()) {
     EXPECT_TRUE(session.step());
-    for (const TurnEvent& event : session.take_events()) {
-      const bool thought = std::holds_alternative<ThinkingEvent>(event);
-      if (thought != thinks) out += thought ? '{' : '}';
-      thinks = thought;
-      if (const auto* piece = std::get_if<TextEvent>(&event)) out += piece->text;
-      if (const auto* piece = std::get_if<ThinkingEvent>(&event)) out += piece->text;
-      if (const auto* called = std::get_if<ToolCallEvent>(&event))
-        out += cat('[', called->call.name, ' ', write_json(called->call.arguments), ']');
-    }
+    for (TurnEvent& event : session.take_events()) events.push_back(std::move(event));
+  }
+  return events;
+}
+
+// Text as it is, a thought in braces, calls in brackets.
+std::string answered(const TextParts& text, const std::string& answer, const Json& variables, size_t at_once) {
+  TurnSettings settings;
+  settings.stops = {"STOP"};
+  std::string out;
+  bool thinks = false;
+  for (const TurnEvent& event : events_of(text, answer, variables, settings, at_once)) {
+    const bool thought = std::holds_alternative<ThinkingEvent>(event);
+    if (thought != thinks) out += thought ? '{' : '}';
+    thinks = thought;
+    if (const auto* piece = std::get_if<TextEvent>(&event)) out += piece->text;
+    if (const auto* piece = std::get_if<ThinkingEvent>(&event)) out += piece->text;
+    if (const auto* called = std::get_if<ToolCallEvent>(&event))
+      out += cat('[', called->call.name, ' ', write_json(called->call.arguments), ']');
   }
   return out;
 }
@@ -124,6 +132,34 @@ TEST(TurnWithTools, AThoughtEndsWhereACallBegins) {
 TEST(TurnWithTools, WithoutToolsAllIsText) {
   expect_answered("qwen3_5_moe", "<tool_call>\n<function=now>\n</function>\n</tool_call>", kWithout,
                   "<tool_call>\n<function=now>\n</function>\n</tool_call>");
+}
+
+TEST(TurnWithTools, TheLastCallThatIsWantedEndsTheAnswer) {
+  const Model model = unwrap(open_model(SLUICE_TEST_DATA "/gemma4_dense"));
+  const TextParts text = unwrap(open_text(model));
+  const std::string call = "<|tool_call>call:now{}<tool_call|>";
+  TurnSettings settings;
+  settings.max_calls = 1;
+  for (const size_t at_once : {1, 1000}) {
+    const std::vector<TurnEvent> events = events_of(text, "So." + call + call + " Done", kWithTools, settings, at_once);
+    const auto is_call = [](const TurnEvent& event) { return std::holds_alternative<ToolCallEvent>(event); };
+    EXPECT_EQ(std::ranges::count_if(events, is_call), 1);
+    EXPECT_TRUE(is_call(events[events.size() - 2]));
+    EXPECT_EQ(std::get<DoneEvent>(events.back()).end, TurnEnd::stop);
+  }
+}
+
+TEST(TurnEvents, TheEndCountsThinkingAndNamesTheStopString) {
+  const Model model = unwrap(open_model(SLUICE_TEST_DATA "/gemma4_dense"));
+  const TextParts text = unwrap(open_text(model));
+  const std::string thought = "<|channel>thought\nHm<channel|>";
+  TurnSettings settings;
+  settings.stops = {"never", "STOP"};
+  const std::vector<TurnEvent> events = events_of(text, thought + "Now STOP here", kWithout, settings, 1);
+  const DoneEvent& done = std::get<DoneEvent>(events.back());
+  EXPECT_EQ(done.usage.thinking_tokens, text.tokenizer.encode(thought).size());
+  EXPECT_EQ(done.stop, 1u);
+  EXPECT_FALSE(std::get<DoneEvent>(events_of(text, "Now", kWithout, settings, 1).back()).stop);
 }
 
 TEST(TurnWithTools, ToolsThatAreNoListAreRefused) {

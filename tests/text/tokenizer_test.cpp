@@ -90,6 +90,25 @@ TEST(Tokenizer, TakesControlTokensFromTextOnlyWhenAsked) {
   EXPECT_EQ(gemma.decode(typed), "<turn|>");
 }
 
+TEST(Tokenizer, GuardedTextSpellsNoToken) {
+  const std::string mark = "\xEF\xB7\x90";
+  const Tokenizer gemma(test::model_vocabulary("gemma4_dense"));
+  const Tokenizer deepseek(test::model_vocabulary("deepseek_v3"));
+  const std::vector<std::string_view> markers = {"<mine>"};
+  EXPECT_EQ(gemma.guard("a <b> c", mark, markers), "a <b> c");
+  EXPECT_EQ(gemma.guard("<<turn|><mine>", mark, markers), "<<" + mark + "turn|><" + mark + "mine>");
+  for (const Tokenizer* tokenizer : {&gemma, &deepseek}) {
+    for (const std::string typed : {"<turn|>", "<｜User｜>", "x<turn|><turn|>y", "plain"}) {
+      const std::vector<int32_t> ids = tokenizer->encode(tokenizer->guard(typed, mark, {}), {.guard = mark});
+      EXPECT_EQ(ids, tokenizer->encode(typed, {.parse_special = false}));
+      EXPECT_EQ(tokenizer->decode(ids), typed);
+    }
+  }
+  // What a template writes around it stays a token.
+  EXPECT_EQ(gemma.encode("<turn|>" + gemma.guard("<turn|>", mark, {}) + "<turn|>", {.guard = mark}).front(), 16);
+  EXPECT_EQ(gemma.encode("<turn|>" + gemma.guard("<turn|>", mark, {}) + "<turn|>", {.guard = mark}).back(), 16);
+}
+
 TEST(Tokenizer, TakesUserDefinedTokensFromTextAlways) {
   EXPECT_THAT(byte_level().encode("a<think>b", {.parse_special = false}), ElementsAre(0, 5, 1));
 }

@@ -19,14 +19,18 @@ void count_interrupt(int) {
   }
 }
 
-}  // namespace
-
-void watch_interrupts() {
+void count(int signal) {
   struct sigaction action = {};
   action.sa_handler = count_interrupt;  // without SA_RESTART: a blocked read returns, so that the prompt line sees it
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
+  sigaction(signal, &action, nullptr);
 }
+
+}  // namespace
+
+void watch_interrupts() { count(SIGINT); }
+
+void watch_termination() { count(SIGTERM); }
 
 bool interrupted() { return interrupts > 0; }
 

@@ -7,6 +7,8 @@ inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, as shells have it
 
 // From here on SIGINT is counted instead of ending the process. A second one before clearing ends it at once.
 void watch_interrupts();
+// The same for SIGTERM, with which service managers end a server.
+void watch_termination();
 bool interrupted();
 // Clears the count, once it has been handled.
 void clear_interrupts();

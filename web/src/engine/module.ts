@@ -377,6 +377,21 @@ export class EngineModule {
     return JSON.parse(this.replyText()) as Headers;
   }
 
+  /** Fails with one sentence where there is no such model, or no room for it. */
+  async open(options: OpenOptions, onProgress: (loaded: LoadedBytes) => void = () => {}): Promise<EngineModel> {
+    this.followFiles();
+    const model = this.with(JSON.stringify(options), (at, size) => this.exports.sluice_open(at, size));
+    if (model === 0) throw new EngineError(this.replyText());
+    const opened = new EngineModel(this, model, JSON.parse(this.replyText()) as ModelFacts);
+    try {
+      await opened.load(onProgress);
+    } catch (error) {
+      opened.close();
+      throw error;
+    }
+    return opened;
+  }
+
   get gpu(): GpuHost | null {
     return this.#host.gpu;
   }

@@ -1,0 +1,46 @@
+// AnswerRequest: what a request of any API asks of the model, once its body is read and checked. Reading is pure: it
+// needs no engine, so tests and fuzz targets call it directly. prepare() renders and encodes it, which a thread of the
+// pool does.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "chat/turn.h"
+#include "serve/answer_queue.h"
+#include "serve/answer_writer.h"
+#include "serve/refusal.h"
+#include "serve/served_model.h"
+
+namespace sluice {
+
+// The most answers that one request may ask for.
+inline constexpr uint32_t kMostParts = 128;
+inline constexpr size_t kMostStops = 16;
+
+// A prompt that no template renders: text, or ids.
+using PlainPrompt = std::variant<std::string, std::vector<int32_t>>;
+
+struct AnswerRequest {
+  Json messages = {};        // for the chat template; null: `plain` are the prompts
+  Json variables = {};       // of the template, an object or null; "tools" among them
+  std::string prefill = {};  // the beginning of the answer, given by the client
+  std::vector<PlainPrompt> plain = {};
+  TurnSettings settings = {};
+  uint32_t choices = 1;  // to each prompt
+  uint32_t context = 0;  // a bound on prompt and answer together, below the engine's; 0: none
+  bool stream = false;
+  std::vector<std::string> ignored = {};  // fields that had no effect
+  std::string model = {};                 // as the request names it
+  std::unique_ptr<AnswerWriter> writer = {};
+};
+
+// The jobs, choices of a prompt beside each other; none for a request without a prompt. A prompt that leaves no room
+// for an answer is refused with the code "context_length_exceeded".
+Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const ServedModel& model);
+
+}  // namespace sluice

@@ -1,0 +1,71 @@
+// AnswerWriter: the reply to one request in the shape of its API, whole or as a stream.
+//
+// News of the parts come in any interleaving. A stream is stream_begin() before the first news, stream() for each, then
+// stream_end() or stream_failure().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "chat/turn.h"
+#include "serve/answer_queue.h"
+#include "serve/refusal.h"
+
+namespace sluice {
+
+// A piece of an answer in its order: text, a thought or a call.
+struct AnswerPiece {
+  enum class Kind : uint8_t { text, thinking, call } kind{};
+  std::string text;
+  ToolCall call = {};
+};
+
+// A part of a request with everything that its news have said.
+struct AnsweredPart {
+  std::vector<AnswerPiece> pieces = {};  // neighbours differ in kind, or are calls
+  size_t calls = 0;
+  DoneEvent done = {};
+
+  void take(const AnswerNews& news);
+  std::string text() const;  // all pieces of text
+  std::string thinking() const;
+};
+
+// The sum over all parts. A prompt with several choices counts once.
+Usage total_usage(const std::vector<AnsweredPart>& parts, uint32_t choices);
+
+// Of a reply, as several APIs show it.
+struct ReplyFacts {
+  std::string id;           // unique in this process, without a prefix
+  int64_t created = 0;      // seconds since 1970
+  int64_t nanoseconds = 0;  // of that second
+  std::string model;        // as the request named it
+  std::string system_fingerprint;
+  uint32_t choices = 1;  // of each prompt
+};
+
+class AnswerWriter {
+ public:
+  virtual ~AnswerWriter() = default;
+  virtual std::string_view stream_type() const { return "text/event-stream"; }
+  virtual std::string_view keep_alive() const { return ": waiting\n\n"; }
+  virtual std::string stream_begin() { return {}; }
+  // `part`: with the news taken in.
+  virtual std::string stream(const AnswerNews& news, const AnsweredPart& part) = 0;
+  virtual std::string stream_end(const std::vector<AnsweredPart>& parts) = 0;
+  virtual std::string stream_failure(const Refusal& refusal) = 0;
+  virtual Json whole(const std::vector<AnsweredPart>& parts) = 0;
+
+  void set(ReplyFacts facts) { facts_ = std::move(facts); }
+
+ protected:
+  ReplyFacts facts_;
+};
+
+std::string sse_text(const Json& data);                          // data: {...}
+std::string sse_text(std::string_view event, const Json& data);  // event: ..., data: {...}
+
+}  // namespace sluice

@@ -1,0 +1,132 @@
+// One connection of HttpServer: requests one after another, each given to the handler as an Exchange. Internal to
+// serve/http, because it includes Boost.
+//
+//   waiting -> reading (head, then body) -> answering -> waiting ...
+//
+// While a request is answered a read is pending, so a client that leaves is noticed at once. What that read brings is
+// the beginning of the next request.
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "serve/http/http.h"
+#include "serve/http/http_server.h"
+#include "serve/http/http_text.h"
+
+namespace sluice {
+
+class HttpConnection;
+
+// What the connections of a server share.
+struct HttpShared {
+  boost::asio::io_context& io;
+  HttpLimits limits;
+  HttpHandler& handler;
+  bool draining = false;
+  std::set<HttpConnection*> open = {};
+};
+
+class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  using Socket = boost::asio::generic::stream_protocol::socket;
+
+  HttpConnection(Socket socket, bool is_local, HttpShared& shared);
+  // On any thread, because the handler's threads hold exchanges: only closed connections end so.
+  ~HttpConnection() = default;
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
+
+  void start() { next_request(); }
+  bool is_waiting() const { return phase_ == Phase::waiting; }
+  void close();
+
+ private:
+  friend class HttpExchange;
+  enum class Phase : uint8_t { waiting, reading, answering, closed };
+  using ErrorCode = boost::system::error_code;
+  using Clock = std::chrono::steady_clock;
+
+  void next_request();
+  void read_head();
+  void take_head();
+  void read_body();
+  void take_body();
+  void read_failed(const ErrorCode& failed);
+  void refuse(ServerReply reply);
+
+  void begin_exchange();
+  void watch_client();
+  void client_left();
+  void begin_reply(const ServerReply& reply, bool is_stream);
+  void append(std::string_view bytes);
+  void send();
+  void end_reply();
+  void end_exchange();
+  void record(bool complete);
+  void arm(double seconds, void (HttpConnection::*then)());
+  void tick();
+
+  Socket socket_;
+  bool is_local_;
+  HttpShared* shared_;
+  Phase phase_ = Phase::waiting;
+  boost::asio::steady_timer timer_;
+  uint64_t armed_ = 0;  // counts arm(): a timer that was replaced may still call
+
+  // The request that is read.
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  ServerRequest request_;
+  Clock::time_point begun_;
+
+  // The one that is answered.
+  std::shared_ptr<class HttpExchange> exchange_;
+  HttpRecord record_;
+  bool keeps_alive_ = false;     // the connection, after this reply
+  bool has_body_ = true;         // false: the answer to a HEAD request
+  bool watching_ = false;        // a read is pending
+  bool reply_complete_ = false;  // all of it is in unsent_ or was sent
+  bool begun_reply_ = false;
+  BodyForm form_ = BodyForm::sized;
+  std::string keep_alive_;  // of the stream that runs; "": none
+  std::string unsent_, sending_;
+  size_t sent_ = 0;              // bytes of sending_
+  Clock::time_point last_byte_;  // that was sent
+};
+
+// The Exchange of the connection's present request.
+class HttpExchange final : public Exchange {
+ public:
+  HttpExchange(std::shared_ptr<HttpConnection> connection, ServerRequest request)
+      : connection_(std::move(connection)), request_(std::move(request)) {}
+
+  const ServerRequest& request() const override { return request_; }
+  void reply(ServerReply reply) override;
+  void begin_stream(ServerReply head, std::string keep_alive) override;
+  void write(std::string_view bytes) override;
+  void end_stream() override;
+  void note(std::string name, int64_t value) override;
+  bool is_gone() const override { return is_over_; }
+  void on_gone(std::function<void()> tell) override { tell_gone_ = std::move(tell); }
+  void post(std::function<void()> task) override;
+
+ private:
+  friend class HttpConnection;
+
+  std::shared_ptr<HttpConnection> connection_;
+  ServerRequest request_;
+  std::function<void()> tell_gone_;
+  bool is_over_ = false;  // the reply is complete, or the client has left
+};
+
+}  // namespace sluice

@@ -1,0 +1,36 @@
+// ServedModel: what the APIs know of the model that they serve.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/open_model.h"
+#include "engine/sampling.h"
+
+namespace sluice {
+
+struct ServedModel {
+  std::vector<std::string> names;  // under which requests may ask for it; the first one is shown
+  const TextParts* text = nullptr;
+  const ModelFacts* facts = nullptr;
+  uint32_t context = 0;            // the engine's
+  int64_t created = 0;             // of the file, seconds since 1970
+  std::string file_kind;           // "gguf", "safetensors"
+  std::string weights;             // the format of most weights
+  uint64_t bytes = 0;              // of its files
+  SamplingSettings sampling;       // what a request begins with
+  std::vector<std::string> stops;  // of the model's store
+  std::string system;              // likewise
+  AdapterSum adapters;             // that act on every request
+  std::string version;             // of the program
+
+  const std::string& id() const { return names.front(); }
+  bool answers_to(std::string_view name) const;
+  bool chats() const { return text->chat.has_value(); }
+  bool thinks() const { return !text->dialect->open.empty(); }
+  bool calls_tools() const { return chats() && text->tool_syntax != nullptr; }
+};
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+// Service: the routes. It reads requests, gives them to the AnswerQueue and writes replies in the shape of their API.
+//
+// Bodies are read, rendered and encoded by a small pool of threads, so neither the sockets nor the engine wait for
+// them. Everything else happens on the HTTP server's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/task_queue.h"
+#include "serve/access_rules.h"
+#include "serve/answer_queue.h"
+#include "serve/answer_request.h"
+#include "serve/http/http.h"
+#include "serve/metrics.h"
+#include "serve/served_model.h"
+
+namespace sluice {
+
+enum class ApiFamily : uint8_t { openai, anthropic, ollama };
+
+// A refusal in the shape of the API.
+ServerReply refusal_reply(ApiFamily family, const Refusal& refusal);
+
+class Service final : public HttpHandler {
+ public:
+  struct Settings {
+    AccessRules access;
+    std::function<void(const HttpRecord&)> log;  // may be empty
+    uint32_t threads = 2;                        // that read requests
+  };
+  // Model and queue outlive the service.
+  Service(const ServedModel& model, AnswerQueue& queue, Settings settings)
+      : model_(&model), queue_(&queue), settings_(std::move(settings)), readers_(settings_.threads) {}
+
+  std::optional<ServerReply> refuse_head(const ServerRequest& head) override;
+  void handle(std::shared_ptr<Exchange> exchange) override;
+  ServerReply failure(const ServerRequest& head, int status, const std::string& message) override;
+  void finished(const HttpRecord& record) override;
+  void drain() { draining_ = true; }  // new requests are refused with 503
+  // Waits for requests that are being read: after the HTTP server's run(), on the same thread.
+  void finish_reading();
+
+ private:
+  friend class AnswerExchange;
+  using Reader = Outcome<AnswerRequest> (*)(const Json& body, const ServedModel& model);
+  struct Route {
+    const char *method, *path;
+    void (Service::*handle)(const std::shared_ptr<Exchange>&, const Route&);
+    Reader read = nullptr;  // of a route that answers
+    bool is_public = false;
+  };
+  struct Prepared;
+
+  static const Route* find_route(std::string_view method, std::string_view path, bool* known_path);
+  void reply(Exchange& exchange, ServerReply reply) const;
+  void reply(Exchange& exchange, Json body) const;
+  void refuse(Exchange& exchange, const Refusal& refusal) const;
+
+  Refusal no_model(const std::string& name) const;
+  Outcome<Prepared> prepared(const ServerRequest& asked, Reader read) const;
+  void read_later(const std::shared_ptr<Exchange>& exchange, Reader read,
+                  void (Service::*then)(const std::shared_ptr<Exchange>&, Prepared));
+  void answer(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void start(const std::shared_ptr<Exchange>& exchange, Prepared read);
+  void count_tokens(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_count(const std::shared_ptr<Exchange>& exchange, Prepared read);
+  void show_greeting(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_ollama(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_ollama_model(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_health(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_metrics(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_models(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_model(const std::shared_ptr<Exchange>& exchange, const Route& route);
+
+  const ServedModel* model_;
+  AnswerQueue* queue_;
+  Settings settings_;
+  Metrics metrics_;
+  bool draining_ = false;
+  uint64_t last_task_ = 0;
+  TaskQueue readers_;  // its tasks use all of the above: they end first
+};
+
+}  // namespace sluice

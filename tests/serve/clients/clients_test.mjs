@@ -1,0 +1,153 @@
+// Unmodified clients against `sluice serve`, as their users call them. run.sh starts this.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { after, before, test } from 'node:test';
+import Anthropic from '@anthropic-ai/sdk';
+import { Ollama } from 'ollama';
+import OpenAI from 'openai';
+
+const kQuestion = [{ role: 'user', content: 'What is a violin?' }];
+const kAnswer = 'violin (noun): bowed stringed instrument that is the highest member of the violin family.';
+
+let server, address, openai, anthropic, ollama;
+before(async () => {
+  server = spawn(process.env.SLUICE_PROGRAM, ['serve', '--port', '0', '--context', '1024', '--queue', '0', '--parallel', '2']);
+  address = await new Promise((resolve, reject) => {
+    let said = '';
+    server.stderr.on('data', (bytes) => {
+      said += bytes;
+      const found = /serving demo at (http:\S+)/.exec(said);
+      if (found) resolve(found[1]);
+    });
+    server.on('exit', (status) => reject(new Error(`sluice serve ended with ${status}: ${said}`)));
+  });
+  openai = new OpenAI({ baseURL: `${address}/v1`, apiKey: 'x' });
+  anthropic = new Anthropic({ baseURL: address, apiKey: 'x' });
+  ollama = new Ollama({ host: address });
+});
+after(async () => {
+  const ended = new Promise((resolve) => server.once('exit', resolve));
+  server.kill('SIGTERM');
+  assert.equal(await ended, 0);
+});
+
+const chat = (more) => ({ model: 'demo', temperature: 0, messages: kQuestion, ...more });
+const endless = (more) => ({ model: 'demo', prompt: 'A violin is', max_tokens: 900, logit_bias: kNoEnd, ...more });
+const kNoEnd = { 1000: 100 }; // always this token, so the answer ends with its limit
+
+async function metric(name) {
+  const text = await (await fetch(`${address}/metrics`)).text();
+  return Number(new RegExp(`^${name}{[^}]*} (.*)$`, 'm').exec(text)[1]);
+}
+async function until(holds) {
+  for (let i = 0; i < 500; ++i) {
+    if (await holds()) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  assert.fail('it did not come to pass');
+}
+
+test('openai: a whole answer', async () => {
+  const reply = await openai.chat.completions.create(chat());
+  assert.equal(reply.choices[0].message.content, kAnswer);
+  assert.equal(reply.choices[0].finish_reason, 'stop');
+  assert.equal(reply.usage.total_tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens);
+});
+
+test('openai: the helper of streams gives the whole answer', async () => {
+  const stream = openai.chat.completions.stream(chat({ stream_options: { include_usage: true } }));
+  let text = '';
+  stream.on('content', (piece) => (text += piece));
+  const last = await stream.finalChatCompletion();
+  assert.equal(text, kAnswer);
+  assert.equal(last.choices[0].message.content, kAnswer);
+  assert.equal(last.usage.completion_tokens, (await openai.chat.completions.create(chat())).usage.completion_tokens);
+});
+
+test('openai: several choices, a limit and a stop string', async () => {
+  const two = await openai.chat.completions.create(chat({ n: 2, temperature: 1, max_tokens: 4 }));
+  assert.deepEqual(two.choices.map((choice) => choice.finish_reason), ['length', 'length']);
+  const stopped = await openai.chat.completions.create(chat({ stop: ' instrument' }));
+  assert.equal(stopped.choices[0].message.content, 'violin (noun): bowed stringed');
+});
+
+test('openai: models and completions', async () => {
+  const models = [];
+  for await (const model of openai.models.list()) models.push(model.id);
+  assert.deepEqual(models, ['demo']);
+  assert.equal((await openai.models.retrieve('demo')).id, 'demo');
+  const reply = await openai.completions.create({ model: 'demo', prompt: ['A violin is', 'The river'], max_tokens: 3 });
+  assert.equal(reply.choices.length, 2);
+});
+
+test('openai: errors are of the classes that programs catch', async () => {
+  const once = { maxRetries: 0 };
+  await assert.rejects(openai.chat.completions.create(chat({ model: 'nope' })), OpenAI.NotFoundError);
+  await assert.rejects(openai.chat.completions.create(chat({ logprobs: true })), OpenAI.BadRequestError);
+  const long = [{ role: 'user', content: 'word '.repeat(2000) }];
+  await assert.rejects(openai.chat.completions.create(chat({ messages: long })), { code: 'context_length_exceeded' });
+  const control = new AbortController();
+  const running = [1, 2].map(() => openai.completions.create(endless(), { signal: control.signal }));
+  const ended = Promise.allSettled(running);
+  await until(async () => (await metric('sluice_answers_running')) === 2);
+  await assert.rejects(openai.chat.completions.create(chat(), once), { status: 503, code: 'queue_full' });
+  control.abort();
+  await ended;
+  await until(async () => (await metric('sluice_answers_running')) === 0);
+});
+
+test('openai: leaving a stream frees its sequence', async () => {
+  for await (const _ of await openai.completions.create(endless({ stream: true }))) break;
+  await until(async () => (await metric('sluice_answers_running')) === 0);
+});
+
+test('anthropic: a whole answer, and its tokens counted', async () => {
+  const body = { model: 'demo', messages: kQuestion, temperature: 0 };
+  const reply = await anthropic.messages.create({ ...body, max_tokens: 50 });
+  assert.equal(reply.content[0].text, kAnswer);
+  assert.equal(reply.stop_reason, 'end_turn');
+  const counted = await anthropic.messages.countTokens({ model: 'demo', messages: kQuestion });
+  assert.equal(counted.input_tokens, reply.usage.input_tokens + reply.usage.cache_read_input_tokens);
+});
+
+test('anthropic: a stream gives the same message', async () => {
+  const stream = anthropic.messages.stream({ model: 'demo', messages: kQuestion, temperature: 0, max_tokens: 50 });
+  let text = '';
+  stream.on('text', (piece) => (text += piece));
+  const message = await stream.finalMessage();
+  assert.equal(text, kAnswer);
+  assert.equal(message.content[0].text, kAnswer);
+  assert.equal(message.stop_reason, 'end_turn');
+  assert.ok(message.usage.output_tokens > 5);
+});
+
+test('anthropic: a stop sequence is named, and errors have their classes', async () => {
+  const body = { model: 'demo', messages: kQuestion, temperature: 0, max_tokens: 50 };
+  const reply = await anthropic.messages.create({ ...body, stop_sequences: [' instrument'] });
+  assert.equal(reply.stop_reason, 'stop_sequence');
+  assert.equal(reply.stop_sequence, ' instrument');
+  await assert.rejects(anthropic.messages.create({ ...body, model: 'nope' }), Anthropic.NotFoundError);
+  await assert.rejects(anthropic.messages.create({ ...body, temperature: 3 }), Anthropic.BadRequestError);
+});
+
+test('ollama: chat and generate, whole and streamed', async () => {
+  const options = { temperature: 0 };
+  const whole = await ollama.chat({ model: 'demo', messages: kQuestion, options });
+  assert.equal(whole.message.content, kAnswer);
+  assert.equal(whole.done_reason, 'stop');
+  let text = '';
+  for await (const line of await ollama.chat({ model: 'demo', messages: kQuestion, options, stream: true }))
+    text += line.message.content;
+  assert.equal(text, kAnswer);
+  const generated = await ollama.generate({ model: 'demo', prompt: 'What is a violin?', options });
+  assert.equal(generated.response, kAnswer);
+  assert.ok(generated.eval_duration > 0);
+});
+
+test('ollama: what it knows of models, and its errors', async () => {
+  assert.deepEqual((await ollama.list()).models.map((model) => model.name), ['demo']);
+  assert.equal((await ollama.ps()).models.length, 1);
+  assert.ok((await ollama.show({ model: 'demo' })).capabilities.includes('completion'));
+  await assert.rejects(ollama.chat({ model: 'nope', messages: kQuestion }), /nope not found/);
+  await assert.rejects(ollama.chat({ model: 'demo', messages: kQuestion, format: 'json' }), /cannot be enforced/);
+});

@@ -1,0 +1,23 @@
+#!/bin/sh
+# run.sh PROGRAM: the server with real clients: OpenAI's, Anthropic's and Ollama's packages for Node. Their packages go to
+# build/clients. Says in one line why, where it cannot run.
+set -eu
+program=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+root=$here/../../..
+to=$root/build/clients
+not_run() {
+  echo "clients' tests not run: $1"
+  exit 0
+}
+mkdir -p "$to"
+if ! cmp -s "$here/package.json" "$to/installed.json"; then
+  cp "$here/package.json" "$to/package.json"
+  (cd "$to" && timeout 300 "$root/tools/with_node.sh" npm install --silent --no-audit --no-fund --no-package-lock >npm.log 2>&1) ||
+    not_run "npm cannot fetch what they take (build/clients/npm.log)"
+  cp "$here/package.json" "$to/installed.json"
+fi
+# Node looks for packages beside the script.
+cp "$here/clients_test.mjs" "$to/clients_test.mjs"
+cd "$to"
+SLUICE_PROGRAM=$program exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs
