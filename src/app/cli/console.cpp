@@ -1,10 +1,12 @@
 #include "app/cli/console.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "app/cli/word_wrap.h"
 #include "base/files/file.h"
 #include "base/text.h"
 
@@ -53,6 +55,8 @@ void Console::out(std::string_view text) {
     status_ = broken("standard output", "write", failed);
 }
 
+void Console::table(std::string_view text) { out(columns() == 0 ? std::string(text) : folded(text, columns())); }
+
 void Console::err(std::string_view text) {
   // Nobody is left to tell when this fails.
   static_cast<void>(write_all(STDERR_FILENO, text));
@@ -61,6 +65,11 @@ void Console::err(std::string_view text) {
 void Console::remark(std::string_view line) { err(err_is_terminal_ ? cat(kDim, line, kPlain, '\n') : cat(line, '\n')); }
 
 void Console::json(const Json& value) { out(write_json(value, {.indent = 2}) + "\n"); }
+
+size_t Console::columns() const {
+  winsize size = {};
+  return out_is_terminal_ && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
 
 Result<std::string> Console::read_in(size_t limit) {
   std::string text;

@@ -98,6 +98,13 @@ Result<FormatRule> parse_rule(const std::string& text) {
                known);
 }
 
+Status check_convert(const Arguments& arguments, const Console&) {
+  for (const std::string& text : arguments.all("--tensor")) TRY_STATUS(parse_rule(text));
+  if (arguments.text("--mmproj") != arguments.positionals()[1] || !arguments.given("--mmproj")) return {};
+  return error(ErrorKind::invalid, "--mmproj ", printable(arguments.text("--mmproj")),
+               ": is the file of the text part: want another");
+}
+
 Result<std::vector<FormatRule>> parse_rules(const Arguments& arguments) {
   std::vector<FormatRule> rules;
   for (const std::string& text : arguments.all("--tensor")) {
@@ -186,9 +193,6 @@ Status name_set(OutputFile& output, const ChecksumValue& digest, size_t parts, A
 // The file of the towers; none without --mmproj.
 Result<std::optional<GgufExport>> towers_to_write(const Arguments& arguments, const Model& model) {
   if (!arguments.given("--mmproj")) return std::optional<GgufExport>();
-  const std::string& file = arguments.text("--mmproj");
-  if (file == arguments.positionals()[1])
-    return error(ErrorKind::invalid, "--mmproj ", printable(file), ": is the file of the text part: want another");
   TRY(GgufExport towers, export_projector(model));
   return std::optional(std::move(towers));
 }
@@ -256,6 +260,7 @@ CommandSpec convert_command() {
   static const std::string to_help = cat("the weight format of the matrices, or a mix; required: ", mix_names(", "));
   return {
       .name = "convert",
+      .aliases = "quantize",
       .summary = "Writes a model as GGUF",
       .text =
           "Names, keys and the choice of formats are llama.cpp's, so other programs read the file. bf16, f16, f32 "
@@ -314,6 +319,7 @@ CommandSpec convert_command() {
                {"tensors", "integer", "tensors written"},
                {"bytes", "integer", "of the tensors, without padding"},
                {"left_out", "integer", "tensors of the model that were not written"}},
+      .check = check_convert,
       .run = run,
   };
 }

@@ -46,6 +46,11 @@ Result<std::string> wanted_sha256(const Arguments& arguments) {
   return *hex;
 }
 
+Status check_pull(const Arguments& arguments, const Console&) {
+  TRY_STATUS(wanted_sha256(arguments));
+  return {};
+}
+
 Result<PullRequest> read_request(const Arguments& arguments, bool manifest) {
   PullRequest request;
   request.url = arguments.positionals()[0];
@@ -77,10 +82,6 @@ Result<int> run(const Arguments& arguments, Console& console) {
   TRY(const PullRequest request, read_request(arguments, manifest));
   watch_interrupts();
   const Result<Pulled> pulled = manifest ? pull_manifest(request, console) : pull_file(request, console);
-  if (!pulled && interrupted()) {
-    console.err(cat("sluice: ", pulled.error().text, "\n"));
-    return kInterruptedExit;
-  }
   TRY_STATUS(pulled);
   if (arguments.flag("--json"))
     console.json(as_json(*pulled));
@@ -142,6 +143,7 @@ CommandSpec pull_command() {
                {"bytes", "integer", "bytes of all files"},
                {"fetched", "integer", "bytes fetched over the network this time"},
                {"sha256", "string", "the digest of the file or the manifest"}},
+      .check = check_pull,
       .run = run,
   };
 }

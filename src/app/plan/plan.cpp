@@ -68,7 +68,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (arguments.flag("--json"))
     console.json(plan_json(report));
   else
-    console.out(plan_text(report));
+    console.table(plan_text(report));
   TRY_STATUS(check_room(foreseen.plan, machine.bound()));
   return 0;
 }

@@ -211,7 +211,7 @@ void Chat::answer(const std::string& text) {
 }
 
 Status Chat::help(const std::string&) {
-  console_.out(table_text(chat_commands()));
+  console_.out(table_text(chat_commands(), console_.columns()));
   console_.out(
       "A line that is only the path of a picture, sound or film shows it with the next question.\n"
       "A line that ends in \\ goes on in the next; \"\"\" begins and ends a prompt of several lines. Ctrl-C stops an\n"

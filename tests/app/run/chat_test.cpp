@@ -319,7 +319,7 @@ TEST(Readme, TheVerificationIsReal) {
 TEST(Chat, JsonWithoutAPromptIsRefused) {
   Terminal terminal({"run", "demo", "--json"});
   EXPECT_THAT(terminal.wait_for("JSON\r\n"), HasSubstr("sluice: run: --json without a prompt: want one"));
-  EXPECT_EQ(terminal.wait_for_end(), 1);
+  EXPECT_EQ(terminal.wait_for_end(), 2);
 }
 
 }  // namespace
