@@ -13,6 +13,8 @@
 namespace sluice {
 namespace {
 
+constexpr size_t kMaxLine = 4096;
+
 // If the caller closed a standard descriptor, opens /dev/null in its place. Otherwise the next file that is opened,
 // such as a model, would become standard input or output.
 void hold_open(int descriptor) {
@@ -83,6 +85,19 @@ Result<std::string> Console::read_in(size_t limit) {
       return error(ErrorKind::invalid, "standard input: more than ", format_bytes(limit), ": want a shorter prompt");
     text.append(piece, static_cast<size_t>(got));
   }
+}
+
+Result<std::string> Console::read_line() {
+  std::string line;
+  char byte = 0;
+  while (line.size() < kMaxLine) {
+    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return broken("standard input", "read", errno);
+    if (got == 0 || byte == '\n') return line;
+    line += byte;
+  }
+  return line;
 }
 
 }  // namespace sluice

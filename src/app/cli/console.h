@@ -36,6 +36,8 @@ class Console {
   bool in_is_terminal() const { return in_is_terminal_; }
   // All of standard input, at most `limit` bytes.
   Result<std::string> read_in(size_t limit);
+  // What somebody types, up to the end of the line.
+  Result<std::string> read_line();
 
  private:
   bool out_is_terminal_, err_is_terminal_, in_is_terminal_;

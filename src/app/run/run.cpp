@@ -9,8 +9,10 @@
 #include "app/commands.h"
 #include "app/files/media_file.h"
 #include "app/open/adapters.h"
+#include "app/open/missing_model.h"
 #include "app/open/open.h"
 #include "app/run/chat.h"
+#include "app/run/offer.h"
 #include "app/run/prompt_input.h"
 #include "app/run/run_model.h"
 #include "app/run/run_report.h"
@@ -115,9 +117,18 @@ std::string history_path(const Arguments& arguments) {
   return arguments.flag("--no-history") || folder.empty() ? "" : join_path(folder, "history");
 }
 
+// A model that is not here is offered to somebody who can answer.
+Result<ModelFiles> found_or_pulled(const std::string& name, const Arguments& arguments, Console& console) {
+  Result<ModelFiles> found = model_files(name, arguments);
+  const bool missing = !found && found.error().kind == ErrorKind::not_found && can_be_pulled(name);
+  if (!missing || !console.in_is_terminal() || !console.err_is_terminal()) return found;
+  TRY(const bool pulled, offer_model(name, arguments, console));
+  return pulled ? model_files(name, arguments) : std::move(found);
+}
+
 Result<int> run(const Arguments& arguments, Console& console) {
   Words words = split_words(arguments.positionals());
-  TRY(ModelFiles files, model_files(words.model, arguments));
+  TRY(ModelFiles files, found_or_pulled(words.model, arguments, console));
   const bool talks = !words.prompt && console.in_is_terminal();
   if (!talks) TRY_ASSIGN(words.prompt, whole_prompt(words.prompt, console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
