@@ -72,6 +72,9 @@ class Conversation {
   // Removes the last question and everything after it, and returns the question with its pictures; none if there is no
   // question. The text before it is not computed again.
   std::optional<ChatMessage> undo();
+  // Drops the oldest questions with their answers, until `tokens` of the sequence are gone; the last one stays, and so
+  // does the opening. Gives the number of messages that went.
+  size_t drop_oldest(size_t tokens);
   void set_system(std::string system);
   const std::string& system() const { return settings_.system; }
   const ConversationSettings& settings() const { return settings_; }

@@ -60,6 +60,8 @@ std::string hub_token() {
   return token;
 }
 
+std::string home_folder() { return variable("HOME"); }
+
 std::string netrc_variable() { return variable("NETRC"); }
 
 std::string webgpu_library_variable() { return variable("SLUICE_WEBGPU_LIBRARY"); }

@@ -18,6 +18,7 @@ std::string ollama_registry();
 std::string hub_endpoint();
 // HF_TOKEN, else the file in which Hugging Face's tools keep one; "": none.
 std::string hub_token();
+std::string home_folder();              // HOME, or ""
 std::string netrc_variable();           // NETRC, or ""
 std::string webgpu_library_variable();  // SLUICE_WEBGPU_LIBRARY, or ""
 // The folders in which Vulkan's loader looks for drivers, and whether a variable names the drivers to take.

@@ -126,6 +126,12 @@ Result<ModelFiles> found_or_pulled(const std::string& name, const Arguments& arg
   return pulled ? model_files(name, arguments) : std::move(found);
 }
 
+std::vector<std::string> model_names() {
+  std::vector<std::string> names = {kDemoName};
+  for (const ListedModel& model : list_models(machine_places())) names.push_back(model.name);
+  return names;
+}
+
 Result<int> run(const Arguments& arguments, Console& console) {
   Words words = split_words(arguments.positionals());
   TRY(ModelFiles files, found_or_pulled(words.model, arguments, console));
@@ -155,6 +161,8 @@ Result<int> run(const Arguments& arguments, Console& console) {
                  .pictures = picture_options(arguments),
                  .media = std::move(media),
                  .thumbnails = arguments.text("--thumbnails"),
+                 .device = machine.device->info().description,
+                 .models = model_names,
                  .open = open,
                  .close = [&](const RunModel& left) { keep_hot_experts(left, console); }});
   }

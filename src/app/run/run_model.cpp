@@ -17,7 +17,7 @@ namespace {
 
 // What the model's store begins with, changed by what was given.
 Result<ConversationSettings> conversation_settings(const Arguments& arguments, const ModelFiles& files,
-                                                   const ChatModel& model) {
+                                                   const ChatModel& model, bool talks) {
   const StoreSettings& stored = model.settings;
   ConversationSettings settings;
   settings.raw = arguments.flag("--raw");
@@ -36,7 +36,7 @@ Result<ConversationSettings> conversation_settings(const Arguments& arguments, c
   turn.stops = stored.stops;
   for (std::string& stop : arguments.all("--stop")) turn.stops.push_back(std::move(stop));
   TRY_ASSIGN(turn.adapters, open_adapters(model.model, files, arguments));
-  turn.context_hint = " (--context, or /clear)";
+  turn.context_hint = talks ? " (/compact, /clear, or --context N)" : " (--context N makes room)";
   return settings;
 }
 
@@ -126,7 +126,7 @@ Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Argumen
   const auto options = [&](const ChatModel& model) -> Result<EngineOptions> {
     for (const std::string& ignored : model.model.facts().ignored)
       console.err(cat("sluice: ", ignored, ": not used\n"));
-    TRY(run->settings, conversation_settings(arguments, run->files, model));
+    TRY(run->settings, conversation_settings(arguments, run->files, model, talks));
     TRY(EngineOptions fitting, engine_options(model, arguments, machine, console, talks, *run));
     loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
     return fitting;

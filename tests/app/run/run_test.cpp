@@ -241,7 +241,7 @@ TEST(Run, WhatCannotBeAskedIsOneSentence) {
   EXPECT_EQ(sentence(ask({"demo", ""}), 2), "sluice: run: PROMPT is empty: want a prompt\n");
   EXPECT_EQ(sentence(ask({"demo"}, {.input = "\xff\xfe"})), "sluice: the prompt is not UTF-8: want text\n");
   EXPECT_EQ(sentence(ask({"demo", "Hello!", "--context", "10"})),
-            "sluice: the conversation has 13 tokens: want less than the context of 10 (--context, or /clear)\n");
+            "sluice: the conversation has 13 tokens: want less than the context of 10 (--context N makes room)\n");
   EXPECT_EQ(sentence(ask({"demo", "Hello!", "--logit-bias", "4096=1"})),
             "sluice: --logit-bias is 4096=1: want ID=X, an id below 4096 and a number or -inf\n");
   EXPECT_EQ(sentence(ask({"demo", "Hello!", "--think", "--no-think"}), 2),
