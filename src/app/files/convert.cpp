@@ -22,6 +22,7 @@
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "checkpoint/file_type.h"
 #include "checkpoint/gguf_writer.h"
 #include "checkpoint/split_gguf.h"
 #include "model/export.h"
@@ -190,6 +191,15 @@ Status name_set(OutputFile& output, const ChecksumValue& digest, size_t parts, A
   return file.write_start(header.all());
 }
 
+// Weights that are rounded already lose more by another format, and gain nothing by a finer one.
+void say_second_rounding(const Model& model, const std::string& to, Console& console) {
+  const std::string from = format_label(model.checkpoint());
+  static constexpr std::string_view kWhole[] = {"", "f32", "f16", "bf16"};
+  if (from == to || to == "f32" || std::ranges::find(kWhole, from) != std::end(kWhole)) return;
+  console.remark(cat("the weights are ", from, " already: ", to,
+                     " adds its own rounding and takes none back; want the ", "model as it was published"));
+}
+
 // The file of the towers; none without --mmproj.
 Result<std::optional<GgufExport>> towers_to_write(const Arguments& arguments, const Model& model) {
   if (!arguments.given("--mmproj")) return std::optional<GgufExport>();
@@ -204,6 +214,7 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
   const ExpertLayout layout = arguments.flag("--pack-experts") ? ExpertLayout::packed : ExpertLayout::stacked;
   TRY(const AdapterSum adapters, open_adapters(model, {}, arguments));
   TRY(GgufExport out, export_gguf(model, *find_mix(arguments.text("--to")), rules, layout, adapters));
+  say_second_rounding(model, arguments.text("--to"), console);
   TRY(const std::vector<GgufMetadata::Entry> keys, tokenizer_keys(model));
   out.keys.insert(out.keys.end(), keys.begin(), keys.end());
   TRY(std::vector<OutputFile> outputs, plan_files(arguments, out));

@@ -241,6 +241,10 @@ Result<Machine> open_machine(const Arguments& arguments) {
 }
 
 Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, Console& console) {
+  const uint32_t threads = thread_count(arguments), processors = available_processors();
+  if (threads > processors && console.err_is_terminal())
+    console.remark(cat("--threads ", threads, ": this process may run on ", processors,
+                       processors == 1 ? " processor" : " processors", ", and more threads than that are slower"));
   if (arguments.text("--device") != "auto") return open_machine(arguments);
   return machine_with(arguments, [&](ThreadPool* pool) { return open_auto(arguments, pool, needs, console); });
 }
