@@ -18,27 +18,34 @@ export CCACHE_NOHASHDIR := 1
 CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
-.PHONY: run run-web test test-programs test-clients test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
+.PHONY: help run run-web test test-programs test-clients test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
         test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-peer-media $(addprefix check-,$(CHECKS))
 
-run: build
+# What follows "##" behind a target is its line here.
+help:
+	@echo "make TARGET [PROMPT=...] [JOBS=N]:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## builds, then answers PROMPT with the built-in demo model
 	build/release/sluice run demo "$(PROMPT)"
 
 # The page with the demo model, at http://localhost:$(PORT)/.
 PORT ?= 8080
-run-web: web
+run-web: web ## builds the page, then serves it at http://localhost:8080/
 	@tools/with_node.sh node web/serve.mjs --port $(PORT)
 
 # The page and the package, into web/dist.
-web: wasm-module
+web: wasm-module ## builds the page and the package, into web/dist
+	@echo "web: bundles the page"
 	tools/with_node.sh tools/build_web.sh
 
 wasm-module: deps
+	@echo "wasm-module: compiles the page's module; the first time this takes some minutes"
 	@tools/install_packages.sh wasm
 	cmake --preset wasm
 	cmake --build build/wasm --target sluice_module -j $(JOBS)
 
-build: deps
+build: deps ## builds build/release/sluice (the default)
 	cmake --preset release
 	cmake --build build/release --target sluice -j $(JOBS)
 	@tools/fetch_dawn.sh build
@@ -46,11 +53,11 @@ build: deps
 # PREFIX is where it will live, DESTDIR what stands before that while packaging. Builds nothing, so that it may run as
 # another user than make build did.
 PREFIX ?= /usr/local
-install:
+install: ## installs what make build made (PREFIX=, DESTDIR=)
 	@test -x build/release/sluice || { echo "install: no build/release/sluice: make build first" >&2; exit 1; }
 	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
-test: test-deps
+test: test-deps ## builds, then runs all tests of a change
 	+@$(TIMED) "test: build" $(MAKE_) test-programs
 	@$(TIMED) "test: run" $(CTEST) --test-dir build/release
 	@tools/tests_not_run.sh build/release
@@ -88,7 +95,7 @@ screenshots: test-deps wasm-module
 	SCREENSHOTS=docs/images tests/web/run.sh
 
 # Two stages at a time: while one links or waits, the other computes.
-check: check-deps
+check: check-deps ## formatting, tidy, second compiler, sanitizers, wasm, fuzzing, llama.cpp beside it
 	+@$(MAKE_) -j 2 --output-sync=target $(addprefix timed-check-,$(CHECKS))
 	@tools/stages.sh
 	@echo "check: all of it holds"
@@ -100,7 +107,7 @@ timed-%:
 	+@$(TIMED) "$*" $(MAKE_) $*
 
 # What takes long, before a release: docs/testing.md lists it.
-check-long: check-deps
+check-long: check-deps ## what takes long, before a release
 	+@$(TIMED) "test-webgpu" $(MAKE_) test-webgpu
 	+@$(TIMED) "test-chromium" $(MAKE_) test-chromium
 	+@$(TIMED) "check-neon" $(MAKE_) check-neon
@@ -182,8 +189,8 @@ check-deps:
 neon-deps:
 	@tools/install_packages.sh build neon
 
-format: check-deps
+format: check-deps ## formats the sources
 	tools/format.sh
 
-clean:
+clean: ## removes build/
 	rm -rf build

@@ -16,14 +16,26 @@ PositionalSpec model_positional(bool required) {
   return {"MODEL", required,
           "a GGUF file, a Hugging Face directory, or a name that sluice list shows, such as gemma4:e2b (Ollama's "
           "store), org/repo:Q4_K_M or org/repo/file.gguf (the Hugging Face cache, LM Studio's folders); demo is the "
-          "built-in model"};
+          "built-in model",
+          "-m|--model", "demo"};
 }
 
 const CommandSpec* find_command(std::string_view name) {
   const std::vector<CommandSpec>& commands = all_commands();
-  const auto found =
-      std::find_if(commands.begin(), commands.end(), [&](const CommandSpec& c) { return c.name == name; });
+  const auto found = std::ranges::find_if(commands, [&](const CommandSpec& command) {
+    const std::vector<std::string> others = alias_list(command.aliases);
+    return command.name == name || std::ranges::find(others, name) != others.end();
+  });
   return found == commands.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const CommandSpec& command : all_commands()) {
+    names.emplace_back(command.name);
+    for (std::string& other : alias_list(command.aliases)) names.push_back(std::move(other));
+  }
+  return names;
 }
 
 }  // namespace sluice

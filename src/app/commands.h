@@ -1,6 +1,7 @@
 // The commands, in the order help lists them. Each lives in the file of its name.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,10 +26,11 @@ CommandSpec help_command();
 // The exit status of a mistake in the arguments.
 inline constexpr int kUsageExit = 2;
 
-// MODEL of every command that has one.
+// MODEL of every command that has one; -m gives it, too.
 PositionalSpec model_positional(bool required);
 
 const std::vector<CommandSpec>& all_commands();
-const CommandSpec* find_command(std::string_view name);
+const CommandSpec* find_command(std::string_view name);  // by its name or another one
+std::vector<std::string> command_names();                // with their other names
 
 }  // namespace sluice

@@ -9,6 +9,8 @@
 #include "app/cli/console.h"
 #include "app/cli/fatal_errors.h"
 #include "app/cli/help.h"
+#include "app/cli/interrupt.h"
+#include "app/cli/suggest.h"
 #include "app/commands.h"
 
 namespace sluice {
@@ -31,31 +33,41 @@ bool asks_for_help(const std::vector<std::string>& words) {
 
 int run_command(const CommandSpec& command, const std::vector<std::string>& words, Console& console) {
   if (asks_for_help(words)) {
-    console.out(help_text(command));
+    console.out(help_text(command, console.columns()));
     return 0;
   }
   const Result<Arguments> arguments = parse_arguments(command, words);
   if (!arguments) return fail(console, arguments.error().text, kUsageExit);
+  const Status checked = command.check == nullptr ? Status() : command.check(*arguments, console);
+  if (!checked) return fail(console, checked.error().text, kUsageExit);
   const Result<int> status = command.run(*arguments, console);
-  return status ? *status : fail(console, status.error().text, kFailedExit);
+  if (status) return *status;
+  return fail(console, status.error().text, interrupted() ? kInterruptedExit : kFailedExit);
+}
+
+int no_command(const std::string& name, Console& console) {
+  const std::string near = did_you_mean(name, command_names());
+  return fail(console,
+              cat("no command ", printable(name), near, near.empty() ? ": want one that " : " (", "sluice --help lists",
+                  near.empty() ? "" : " all)"),
+              kUsageExit);
 }
 
 int dispatch(const std::vector<std::string>& words, Console& console) {
   if (words.empty()) {
-    console.err(help_overview());
+    console.err(help_overview(console.columns()));
     return kUsageExit;
   }
   if (is_help(words[0])) {
-    console.out(help_overview());
+    console.out(help_overview(console.columns()));
     return 0;
   }
-  if (words[0] == "--version") {
+  if (words[0] == "--version" || words[0] == "-V") {
     console.out("sluice " SLUICE_VERSION "\n");
     return 0;
   }
   const CommandSpec* command = find_command(words[0]);
-  if (command == nullptr)
-    return fail(console, "no command " + printable(words[0]) + ": want one that sluice --help lists", kUsageExit);
+  if (command == nullptr) return no_command(words[0], console);
   return run_command(*command, {words.begin() + 1, words.end()}, console);
 }
 

@@ -1,6 +1,7 @@
 #include "chat/conversation.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "base/text.h"
@@ -47,6 +48,28 @@ std::optional<ChatMessage> Conversation::undo() {
   const Result<History> history = sequence.history();
   if (!history || !sequence.truncate(std::min(before, history->size()))) sequence.clear();
   return question;
+}
+
+size_t Conversation::drop_oldest(size_t tokens) {
+  const size_t first = std::min(settings_.opening.size(), messages_.size());
+  std::vector<size_t> questions;
+  for (size_t i = first; i < messages_.size(); ++i)
+    if (messages_[i].role == "user") questions.push_back(i);
+  if (questions.size() < 2) return 0;
+  const size_t before = messages_[questions.front()].history;
+  const auto is_enough = [&](size_t at) { return messages_[at].history >= before + tokens; };
+  auto kept = std::find_if(questions.begin() + 1, questions.end(), is_enough);
+  // Where nobody knows how long they are, such as after a change of the model, half of them go.
+  const bool known = messages_[questions.back()].history > before;
+  if (!known) kept = questions.begin() + static_cast<std::ptrdiff_t>((questions.size() + 1) / 2);
+  if (kept == questions.end()) --kept;
+  const size_t gone = messages_[*kept].history - std::min(before, messages_[*kept].history);
+  const size_t dropped = *kept - first;
+  messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(first),
+                  messages_.begin() + static_cast<std::ptrdiff_t>(*kept));
+  for (size_t i = first; i < messages_.size(); ++i) messages_[i].history -= std::min(gone, messages_[i].history);
+  session_.sequence().clear();
+  return dropped;
 }
 
 void Conversation::replace(ConversationSettings settings, std::vector<ChatMessage> messages) {

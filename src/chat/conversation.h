@@ -73,6 +73,9 @@ class Conversation {
   // Removes the last question and everything after it, and returns the question with its pictures; none if there is no
   // question. The text before it is not computed again.
   std::optional<ChatMessage> undo();
+  // Drops the oldest questions with their answers, until `tokens` of the sequence are gone; the last one stays, and so
+  // does the opening. Gives the number of messages that went.
+  size_t drop_oldest(size_t tokens);
   void set_system(std::string system);
   // Those of the turns that follow, which compute the text again with them.
   void set_adapters(AdapterSum adapters) { settings_.turn.adapters = std::move(adapters); }

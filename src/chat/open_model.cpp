@@ -70,8 +70,15 @@ Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory
   return resolve(std::make_shared<const Checkpoint>(std::move(checkpoint)), std::move(memory));
 }
 
+Error named_after(const ModelFiles& files, const Error& why) {
+  if (files.origin == Origin::path || !starts_with(why.text, files.path)) return why;
+  return error(why.kind, files.name, why.text.substr(files.path.size()));
+}
+
 Result<Model> open_model(const ModelFiles& files, bool draft_head, std::shared_ptr<ContentsMemory> memory) {
-  TRY(Model model, open_model(files.path, std::move(memory)));
+  Result<Model> opened = open_model(files.path, std::move(memory));
+  if (!opened) return named_after(files, opened.error());
+  Model model = *std::move(opened);
   if (!files.projector.empty()) TRY_ASSIGN(model, with_projector(model, files.projector));
   return draft_head && !files.draft_head.empty() ? with_draft_head(model, files.draft_head) : model;
 }

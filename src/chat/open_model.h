@@ -47,6 +47,8 @@ ModelFiles files_at(std::string path);
 
 // `memory`: remembered digests for Model::digest(); null: the files are read for it.
 Result<Model> open_model(const std::string& path, std::shared_ptr<ContentsMemory> memory = nullptr);
+// The error with the model's name in place of its file's, which of Ollama's store is a digest.
+Error named_after(const ModelFiles& files, const Error& why);
 // `draft_head`: a model without a draft head takes the one in a file beside it, if there is one.
 // Towers in a file of their own are a part of the model.
 Result<Model> open_model(const ModelFiles& files, bool draft_head, std::shared_ptr<ContentsMemory> memory = nullptr);

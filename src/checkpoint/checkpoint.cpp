@@ -249,18 +249,46 @@ void CheckpointBuilder::add_made(MadeCheckpoint made) {
 
 namespace {
 
+// What a file that is no model begins with, and what to do about it.
+struct OtherFile {
+  std::string_view begins;  // in lower case
+  const char* what;
+};
+constexpr OtherFile kOtherFiles[] = {
+    {"version https://git-lfs", "a Git LFS pointer in place of the file: want git lfs pull there, or the file itself"},
+    {"<!doctype html", "a web page, not a model: want the address of the file itself"},
+    {"<html", "a web page, not a model: want the address of the file itself"},
+    {"pk\x03\x04", "weights of PyTorch's pickle format: want safetensors or GGUF"},
+};
+
+// The refusal of a file that is no model, by its first bytes.
+Error not_a_model(const std::string& path, std::string_view begin) {
+  const size_t blanks = std::min(begin.find_first_not_of(" \t\r\n"), begin.size());
+  std::string text(begin.substr(blanks));
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (begin.empty())
+    return error(ErrorKind::corrupt, path, ": an empty file: want a GGUF file or a Hugging Face directory");
+  for (const OtherFile& other : kOtherFiles)
+    if (starts_with(text, other.begins)) return error(ErrorKind::unsupported, path, ": ", other.what);
+  if (file_name(path).find("imatrix") != std::string_view::npos)
+    return error(ErrorKind::unsupported, path, ": an importance matrix: want the model that it was made of");
+  if (ends_with(path, ".safetensors"))
+    return error(ErrorKind::invalid, path, ": weights without their config.json: want the directory they lie in");
+  return error(ErrorKind::unsupported, path, ": not a GGUF file: want a GGUF file or a Hugging Face directory");
+}
+
 Result<Checkpoint> open_file(const std::string& path) {
   TRY(const auto source, FileSource::open(path));
-  std::array<char, 4> magic{};
-  if (source->size() >= magic.size()) TRY_STATUS(source->read_at(0, std::as_writable_bytes(std::span(magic))));
-  if (std::string_view(magic.data(), magic.size()) == "GGUF" || ends_with(path, ".gguf")) {
+  std::array<char, 64> start{};
+  const std::span<char> there = std::span(start).first(std::min<uint64_t>(start.size(), source->size()));
+  TRY_STATUS(source->read_at(0, std::as_writable_bytes(there)));
+  const std::string_view begin(there.data(), there.size());
+  if (starts_with(begin, "GGUF")) {
     CheckpointBuilder builder(Dialect::gguf, path);
     TRY_STATUS(builder.add_gguf(path));
     return builder.take();
   }
-  if (ends_with(path, ".safetensors"))
-    return error(ErrorKind::invalid, path, ": weights without their config.json: want the directory they lie in");
-  return error(ErrorKind::unsupported, path, ": not a GGUF file: want a GGUF file or a Hugging Face directory");
+  return not_a_model(path, begin);
 }
 
 }  // namespace

@@ -193,25 +193,34 @@ Result<std::vector<TensorInfo>> read_infos(ByteReader& reader, int64_t count) {
   return infos;
 }
 
+// A file that ends before its tensors do: a download that stopped, or lies about sizes.
+Error cut_short(const std::vector<TensorInfo>& infos, CheckedSize data_offset, uint64_t file_bytes,
+                const std::string& where) {
+  CheckedSize whole = data_offset;
+  for (const TensorInfo& info : infos) {
+    const CheckedSize end = data_offset + info.in_data + info.entry.bytes;
+    if (!end.value() || !whole.value() || *end.value() > *whole.value()) whole = end;
+  }
+  const std::string want = whole.value() ? cat(*whole.value(), " bytes") : "more bytes than 64 bits can count";
+  return error(ErrorKind::corrupt, where, ": is cut short: has ", file_bytes, " bytes: want the whole file of ", want);
+}
+
 // Tensors follow each other without gap, overlap or reordering, each start aligned; the last padding may be missing.
-Result<std::vector<TensorEntry>> lay_out(std::vector<TensorInfo> infos, CheckedSize data_offset, uint64_t alignment,
-                                         uint64_t file_bytes, const std::string& where) {
+Result<std::vector<TensorEntry>> lay_out(const std::vector<TensorInfo>& infos, CheckedSize data_offset,
+                                         uint64_t alignment, uint64_t file_bytes, const std::string& where) {
   std::vector<TensorEntry> entries;
   CheckedSize in_data = 0;
-  for (TensorInfo& info : infos) {
+  for (const TensorInfo& info : infos) {
     const std::string tensor = cat(where, ": tensor ", printable(info.entry.name));
     if (in_data.value() != info.in_data) {
       return error(ErrorKind::corrupt, tensor, " begins at ", info.in_data, " of the data: want ",
                    in_data.value().value_or(0));
     }
     const CheckedSize begin = data_offset + in_data;
-    if (!(begin + info.entry.bytes).fits(file_bytes)) {
-      return error(ErrorKind::corrupt, tensor, " has ", info.entry.bytes, " bytes at ", info.in_data,
-                   " of the data: want a file longer than ", file_bytes, " bytes");
-    }
-    info.entry.offset = *begin.value();
+    if (!(begin + info.entry.bytes).fits(file_bytes)) return cut_short(infos, data_offset, file_bytes, where);
+    entries.push_back(info.entry);
+    entries.back().offset = *begin.value();
     in_data = (in_data + info.entry.bytes).aligned(alignment);
-    entries.push_back(std::move(info.entry));
   }
   return entries;
 }

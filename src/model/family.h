@@ -86,6 +86,7 @@ FamilyModel family_model(const Config& config) {
 
 struct Family {
   const char* name;                      // also general.architecture in GGUF
+  const char* title;                     // for people: "Gemma 4"
   std::vector<std::string> model_types;  // config.json's model_type
   // What Hugging Face checkpoints put before the names of the text model.
   std::vector<std::string> prefixes;

@@ -50,7 +50,7 @@ struct HostileFiles : public Folder {};
 TEST_F(HostileFiles, OneOfEachClassOfGguf) {
   const int64_t big = int64_t{1} << 31;
   const std::pair<std::string, std::string> files[] = {
-      {"", ": byte 0: the header ends inside the magic: want 4 bytes, found 0"},
+      {"", ": an empty file: want a GGUF file or a Hugging Face directory"},
       {gguf_start(0, 0, 4), ": byte 8: version 4: want 2 or 3"},
       {padded(gguf_start(int64_t{1} << 62, 0)), ": byte 24: 4611686018427387904 tensors: want 0 to 0"},
       {padded(gguf_start(0, -1)), ": byte 24: -1 keys: want 0 to 0"},
@@ -61,7 +61,7 @@ TEST_F(HostileFiles, OneOfEachClassOfGguf) {
       {gguf_of(gguf_info("t", {big, big, 2}, 24)), ": byte 114: tensor t is i8 [2, 2147483648, 2147483648]: want"},
       {gguf_of(gguf_info("t", {4}, 43)), ": byte 98: tensor t has type 43: want a known type"},
       {gguf_of(gguf_info("t", {4}, 0, uint64_t{0} - 32)), ": tensor t begins at 18446744073709551584 of the data"},
-      {gguf_of(gguf_info("t", {1000})), ": tensor t has 4000 bytes at 0 of the data: want a file longer than 160"},
+      {gguf_of(gguf_info("t", {1000})), ": is cut short: has 160 bytes: want the whole file of 4128 bytes"},
   };
   int number = 0;
   for (const auto& [content, sentence] : files) expect_refused(put(cat(number++, ".gguf"), content), sentence);

@@ -35,9 +35,9 @@ Json json_of(const ProgramResult& result) {
   return json ? *json : Json();
 }
 
-std::string sentence(const std::vector<std::string>& words) {
+std::string sentence(const std::vector<std::string>& words, int status = 1) {
   const ProgramResult result = run_sluice(words);
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, status);
   EXPECT_EQ(result.out, "");
   return result.err;
 }
@@ -203,10 +203,10 @@ TEST(Convert, APatternNamesAnotherFormat) {
 TEST(Convert, AWrongPatternIsOneSentence) {
   const TemporaryFolder folder;
   const std::string file = folder.path("x.gguf");
-  const auto said = [&](const char* rule) {
-    return sentence({"convert", kMoe, file, "--to", "q4_0", "--tensor", rule});
+  const auto said = [&](const char* rule, int status = 2) {
+    return sentence({"convert", kMoe, file, "--to", "q4_0", "--tensor", rule}, status);
   };
-  EXPECT_THAT(said("blk.9.*=q8_0"), HasSubstr("blk.9.*: no matrix of the file has such a name: want "));
+  EXPECT_THAT(said("blk.9.*=q8_0", 1), HasSubstr("blk.9.*: no matrix of the file has such a name: want "));
   EXPECT_THAT(said("*=iq2_xs"),
               HasSubstr("--tensor *=iq2_xs: cannot write iq2_xs: want one of f32, f16, bf16, q8_0, "));
   EXPECT_THAT(said("*=q9"), HasSubstr("--tensor *=q9: cannot write q9: want one of "));

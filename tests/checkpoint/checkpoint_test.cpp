@@ -244,7 +244,7 @@ TEST_F(CheckpointFile, PathsThatAreNoCheckpointGiveOneSentence) {
   const std::string weights = put("a.safetensors", shard("a", "x"));
   EXPECT_EQ(refusal(weights), weights + ": weights without their config.json: want the directory they lie in");
   const std::string empty = put("empty.gguf", "");
-  EXPECT_EQ(refusal(empty), empty + ": byte 0: the header ends inside the magic: want 4 bytes, found 0");
+  EXPECT_EQ(refusal(empty), empty + ": an empty file: want a GGUF file or a Hugging Face directory");
   EXPECT_EQ(refusal(folder_), folder_ + ": a directory of GGUF files: want one of them, such as empty.gguf");
 }
 

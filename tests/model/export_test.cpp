@@ -245,7 +245,7 @@ TEST_F(Export, WrongKeysAreRefused) {
     const Result<Model> again = open_model(file);
     return again ? "" : again.error().text.substr(file.size() + 2);
   };
-  const std::string unknown = "general.architecture is clip: want one of gemma4, ";
+  const std::string unknown = "towers for pictures and sounds (mmproj): want the model that they belong to";
   EXPECT_EQ(error_with("general.architecture", std::string("clip")).substr(0, unknown.size()), unknown);
   EXPECT_EQ(error_with("gemma4.block_count", uint32_t{0}), "gemma4.block_count is 0: want 1 to 512");
   EXPECT_EQ(error_with("gemma4.block_count", uint64_t{1} << 60), "gemma4.block_count is 1.15292e+18: want 1 to 512");

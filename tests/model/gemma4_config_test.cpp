@@ -243,7 +243,8 @@ TEST_F(Gemma4Config, ShapesTooLargeForAProgramAreRefused) {
 TEST_F(Gemma4Config, UnknownArchitecturesAreNamed) {
   Json config = tiny_config({});
   at(config, "model_type") = "llama";
-  const std::string unknown = "config.json: model_type is llama: want one of gemma4, ";
+  const std::string unknown =
+      "config.json: a Llama model (model_type is llama): want Gemma 4, Qwen3.5/3.6 or DeepSeek-V3";
   EXPECT_EQ(error_of(config).substr(0, unknown.size()), unknown) << "and the other families";
   std::erase_if(config.as_object(), [](const auto& member) { return member.first == "model_type"; });
   EXPECT_EQ(error_of(config), "config.json: model_type is missing");

@@ -192,7 +192,7 @@ Status measure_media(const MediaTest& test, const Model& model, Machine& machine
   } else {
     result.bandwidth = copying_bandwidth(*machine.device);
   }
-  console.out(bench_text(facts) + media_text(facts, result));
+  console.table(bench_text(facts) + media_text(facts, result));
   return {};
 }
 
@@ -231,11 +231,11 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   TRY(const std::unique_ptr<Engine> engine, open_engine(model, device, machine, options, console));
   meter.set_expert_shares(report.facts.routing.chosen);
   report.facts.numerics_id = engine->numerics_id();
-  if (text) console.out(bench_text(report.facts) + bench_head());
+  if (text) console.table(bench_text(report.facts) + bench_head());
   BenchRunner runner(*engine, meter, model.facts().vocabulary, options.adapters);
   for (const BenchTest& test : request.tests) {
     TRY(const BenchResult result, runner.run(test, request.rounds, yardsticks));
-    if (text) console.out(bench_line(result));
+    if (text) console.table(bench_line(result));
     report.results.push_back(result);
   }
   if (foreseen) {
@@ -245,12 +245,12 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   }
   if (const auto experts = engine->expert_stats(); experts && experts->reads != 0) {
     report.disk_block = runner.disk_block();
-    if (text) console.out(expert_text(*experts) + disk_text(report));
+    if (text) console.table(expert_text(*experts) + disk_text(report));
   }
   for (size_t i = 0; i < request.tests.size() && request.ops; ++i) {
     TRY(const std::vector<MeteredStep> steps, runner.timed_steps(request.tests[i]));
     report.ops.push_back(op_shares(meter.facts(), steps));
-    if (text) console.out(ops_text(report.facts, report.results[i], report.ops.back()));
+    if (text) console.table(ops_text(report.facts, report.results[i], report.ops.back()));
   }
   TRY_STATUS(model.checkpoint().check_unchanged());
   return report;

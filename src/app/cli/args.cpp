@@ -1,19 +1,54 @@
 #include "app/cli/args.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <utility>
 
+#include "app/cli/suggest.h"
 #include "base/check.h"
 #include "base/text.h"
 
 namespace sluice {
 namespace {
 
+bool is_alias(std::string_view aliases, std::string_view name) {
+  const std::vector<std::string> all = alias_list(aliases);
+  return std::ranges::find(all, name) != all.end();
+}
+
 const OptionSpec* find_option(const CommandSpec& command, std::string_view name) {
-  const auto found = std::find_if(command.options.begin(), command.options.end(),
-                                  [&](const OptionSpec& option) { return option.name == name; });
+  const auto found = std::ranges::find_if(
+      command.options, [&](const OptionSpec& option) { return option.name == name || is_alias(option.aliases, name); });
   return found == command.options.end() ? nullptr : &*found;
+}
+
+// All names that the command's options have.
+std::vector<std::string> option_names(const CommandSpec& command) {
+  std::vector<std::string> names;
+  const auto add_aliases = [&](const char* aliases) {
+    for (std::string& alias : alias_list(aliases)) names.push_back(std::move(alias));
+  };
+  for (const OptionSpec& option : command.options) {
+    names.emplace_back(option.name);
+    add_aliases(option.aliases);
+  }
+  for (const PositionalSpec& positional : command.positionals) add_aliases(positional.option);
+  return names;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+// A choice in any case, as the table writes it; `value` itself where it is none.
+std::string as_choice(const OptionSpec& option, const std::string& value) {
+  if (option.kind != OptionKind::choice) return value;
+  for (const std::string& choice : split(option.choices[0] != '\0' ? option.choices : option.argument, '|'))
+    if (lower(choice) == lower(value)) return choice;
+  return value;
 }
 
 Error usage(const CommandSpec& command, std::string_view why) {
@@ -59,31 +94,24 @@ std::string positional_names(const CommandSpec& command) {
 
 }  // namespace
 
+std::vector<std::string> alias_list(std::string_view aliases) {
+  return aliases.empty() ? std::vector<std::string>() : split(aliases, '|');
+}
+
 std::optional<uint64_t> parse_bytes(std::string_view text) {
-  struct Unit {
-    std::string_view suffix;
-    double factor;
-  };
-  constexpr double kKibi = 1024;
-  static constexpr Unit kUnits[] = {
-      {"Ki", kKibi},
-      {"Mi", kKibi * kKibi},
-      {"Gi", kKibi * kKibi * kKibi},
-      {"Ti", kKibi * kKibi * kKibi * kKibi},
-      {"k", 1e3},
-      {"M", 1e6},
-      {"G", 1e9},
-      {"T", 1e12},
-      {"", 1},
-  };
-  for (const Unit& unit : kUnits) {
-    if (!ends_with(text, unit.suffix)) continue;
-    const auto number = parse_number(text.substr(0, text.size() - unit.suffix.size()));
-    const double bytes = number.value_or(-1) * unit.factor;
-    return bytes >= 0 && bytes < 9e18 ? std::optional<uint64_t>(static_cast<uint64_t>(std::llround(bytes)))
-                                      : std::nullopt;
-  }
-  return std::nullopt;
+  constexpr std::string_view kUnits = "kmgt";
+  std::string number = lower(text);
+  const bool has_b = ends_with(number, "b");
+  if (has_b) number.pop_back();
+  const bool binary = ends_with(number, "i");
+  if (binary) number.pop_back();
+  const size_t unit = number.empty() ? std::string_view::npos : kUnits.find(number.back());
+  if (unit != std::string_view::npos) number.pop_back();
+  if (binary && unit == std::string_view::npos) return std::nullopt;
+  const double factor = unit == std::string_view::npos ? 1 : std::pow(binary ? 1024.0 : 1000.0, unit + 1);
+  const double bytes = parse_number(number).value_or(-1) * factor;
+  if (!(bytes >= 0 && bytes < 9e18)) return std::nullopt;
+  return static_cast<uint64_t>(std::llround(bytes));
 }
 
 Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::string> words) {
@@ -99,9 +127,34 @@ Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::
     else
       TRY_STATUS(arguments.take_option(words, i));
   }
+  arguments.place_positionals();
   TRY_STATUS(arguments.check_positionals());
   TRY_STATUS(arguments.check_required());
   return arguments;
+}
+
+// `value`: of an option that gives a positional argument.
+Status Arguments::take_positional_option(const std::string& name, std::string value) {
+  const std::vector<PositionalSpec>& wanted = command_->positionals;
+  const auto found =
+      std::ranges::find_if(wanted, [&](const PositionalSpec& one) { return is_alias(one.option, name); });
+  CHECK(found != wanted.end());
+  named_positionals_[static_cast<size_t>(found - wanted.begin())] = std::move(value);
+  return {};
+}
+
+// Puts the positional arguments that options gave among the others.
+void Arguments::place_positionals() {
+  if (named_positionals_.empty()) return;
+  std::vector<std::string> plain = std::exchange(positionals_, {});
+  size_t next = 0;
+  for (size_t at = 0; next < plain.size() || at <= named_positionals_.rbegin()->first; ++at) {
+    const auto named = named_positionals_.find(at);
+    if (named != named_positionals_.end())
+      positionals_.push_back(named->second);
+    else
+      positionals_.push_back(next < plain.size() ? plain[next++] : command_->positionals[at].fallback);
+  }
 }
 
 Status Arguments::take_option(std::span<const std::string> words, size_t& at) {
@@ -109,17 +162,22 @@ Status Arguments::take_option(std::span<const std::string> words, size_t& at) {
   const size_t equals = word.find('=');
   const std::string name = word.substr(0, equals);
   const OptionSpec* option = find_option(*command_, name);
-  if (option == nullptr) return usage(*command_, cat("unknown option ", printable(name)));
-  if (option->kind == OptionKind::flag) {
-    given_[name].emplace_back();
+  const bool positional =
+      std::ranges::any_of(command_->positionals, [&](const PositionalSpec& one) { return is_alias(one.option, name); });
+  if (option == nullptr && !positional)
+    return usage(*command_, cat("unknown option ", printable(name), did_you_mean(name, option_names(*command_))));
+  if (option != nullptr && option->kind == OptionKind::flag) {
+    given_[option->name].emplace_back();
     return equals == std::string::npos ? Status() : usage(*command_, cat(name, " takes no value"));
   }
   if (equals == std::string::npos && at + 1 == words.size())
-    return usage(*command_, cat(name, " wants a value: ", option->argument));
+    return usage(*command_, cat(name, " wants a value", positional ? "" : cat(": ", option->argument)));
   std::string value = equals == std::string::npos ? words[++at] : word.substr(equals + 1);
+  if (positional) return take_positional_option(name, std::move(value));
+  value = as_choice(*option, value);
   if (const std::string want = want_of(*option, value); !want.empty())
     return usage(*command_, cat(name, " is ", printable(value), ": want ", want));
-  std::vector<std::string>& values = given_[name];
+  std::vector<std::string>& values = given_[option->name];
   if (!option->repeated) values.clear();
   values.push_back(std::move(value));
   return {};
@@ -136,8 +194,11 @@ Status Arguments::check_positionals() const {
   }
   if (positionals_.size() > wanted.size()) {
     const std::string names = positional_names(*command_);
-    return usage(*command_, cat("unexpected argument ", printable(positionals_[wanted.size()]), ": want ",
-                                names.empty() ? "options only" : names));
+    const std::string why = cat("unexpected argument ", printable(positionals_[wanted.size()]), ": want ");
+    if (!wanted.empty() && wanted.back().is_prose)
+      return usage(*command_, cat(why, wanted.back().name, " in quotes: \"", printable(positionals_[wanted.size() - 1]),
+                                  ' ', printable(positionals_[wanted.size()]), " ...\""));
+    return usage(*command_, cat(why, names.empty() ? "options only" : names));
   }
   return {};
 }

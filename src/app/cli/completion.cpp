@@ -21,7 +21,7 @@ struct Word {
   std::string words = {};  // of WordKind::words, with spaces between
 };
 
-std::string command_names() {
+std::string names_of_commands() {
   std::string names;
   for (const CommandSpec& command : all_commands()) names += cat(names.empty() ? "" : " ", command.name);
   return names;
@@ -31,7 +31,7 @@ Word word_of(std::string_view name) {
   if (name == "MODEL") return {WordKind::models};
   if (starts_with(name, "FILE")) return {WordKind::files};
   if (name == "DIR") return {WordKind::folders};
-  if (name == "COMMAND") return {WordKind::words, command_names()};
+  if (name == "COMMAND") return {WordKind::words, names_of_commands()};
   std::string words;
   const std::vector<std::string> choices = split(name, '|');
   for (const std::string& choice : choices) words += cat(words.empty() ? "" : " ", choice);
@@ -127,7 +127,7 @@ std::string bash_word(std::string_view command, std::string_view name, const Wor
 }
 
 std::string bash_completion() {
-  std::string out = kBashHead + bash_row("", "commands", command_names() + " --help --version");
+  std::string out = kBashHead + bash_row("", "commands", names_of_commands() + " --help --version");
   for (const CommandSpec& command : all_commands()) {
     std::string options = "--help", valued;
     for (const OptionSpec& option : command.options) {

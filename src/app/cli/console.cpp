@@ -1,15 +1,19 @@
 #include "app/cli/console.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "app/cli/word_wrap.h"
 #include "base/files/file.h"
 #include "base/text.h"
 
 namespace sluice {
 namespace {
+
+constexpr size_t kMaxLine = 4096;
 
 // If the caller closed a standard descriptor, opens /dev/null in its place. Otherwise the next file that is opened,
 // such as a model, would become standard input or output.
@@ -53,6 +57,8 @@ void Console::out(std::string_view text) {
     status_ = broken("standard output", "write", failed);
 }
 
+void Console::table(std::string_view text) { out(columns() == 0 ? std::string(text) : folded(text, columns())); }
+
 void Console::err(std::string_view text) {
   // Nobody is left to tell when this fails.
   static_cast<void>(write_all(STDERR_FILENO, text));
@@ -61,6 +67,11 @@ void Console::err(std::string_view text) {
 void Console::remark(std::string_view line) { err(err_is_terminal_ ? cat(kDim, line, kPlain, '\n') : cat(line, '\n')); }
 
 void Console::json(const Json& value) { out(write_json(value, {.indent = 2}) + "\n"); }
+
+size_t Console::columns() const {
+  winsize size = {};
+  return out_is_terminal_ && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
 
 Result<std::string> Console::read_in(size_t limit) {
   std::string text;
@@ -74,6 +85,19 @@ Result<std::string> Console::read_in(size_t limit) {
       return error(ErrorKind::invalid, "standard input: more than ", format_bytes(limit), ": want a shorter prompt");
     text.append(piece, static_cast<size_t>(got));
   }
+}
+
+Result<std::string> Console::read_line() {
+  std::string line;
+  char byte = 0;
+  while (line.size() < kMaxLine) {
+    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return broken("standard input", "read", errno);
+    if (got == 0 || byte == '\n') return line;
+    line += byte;
+  }
+  return line;
 }
 
 }  // namespace sluice

@@ -13,6 +13,13 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::string without_slash(std::string address) {
+  while (ends_with(address, "/")) address.pop_back();
+  return address;
+}
+
+constexpr uint64_t kMaxTokenBytes = 4096;
+
 }  // namespace
 
 Places machine_places() {
@@ -29,6 +36,33 @@ std::string state_folder() {
     return join_path(state, "sluice");
   return home.empty() ? "" : join_path(home, ".local/state/sluice");
 }
+
+std::string ollama_registry() {
+  const std::string given = variable("SLUICE_OLLAMA_REGISTRY");
+  return given.empty() ? "https://registry.ollama.ai" : without_slash(given);
+}
+
+std::string hub_endpoint() {
+  const std::string given = variable("HF_ENDPOINT");
+  return given.empty() ? "https://huggingface.co" : without_slash(given);
+}
+
+std::string hub_token() {
+  std::string token = variable("HF_TOKEN");
+  if (token.empty()) {
+    const std::string home = variable("HF_HOME"), cache = variable("XDG_CACHE_HOME"), named = variable("HF_TOKEN_PATH");
+    const std::string above = cache.empty() ? join_path(variable("HOME"), ".cache") : cache;
+    const std::string folder = home.empty() ? join_path(above, "huggingface") : home;
+    const Result<std::string> kept = read_file(named.empty() ? join_path(folder, "token") : named, kMaxTokenBytes);
+    if (kept) token = *kept;
+  }
+  std::erase_if(token, [](unsigned char c) { return c <= ' ' || c >= 0x7f; });
+  return token;
+}
+
+std::string home_folder() { return variable("HOME"); }
+
+std::string netrc_variable() { return variable("NETRC"); }
 
 std::string webgpu_library_variable() { return variable("SLUICE_WEBGPU_LIBRARY"); }
 
@@ -70,6 +104,13 @@ std::vector<TableRow> environment_rows() {
       {"XDG_CACHE_HOME", "the folder with huggingface/hub/ in it; without any of these, ~/.cache"},
       {"XDG_STATE_HOME", "where history, digests of models and lists of experts are kept; without it ~/.local/state"},
       {"HOME", "the folder that ~ stands for"},
+      {"HF_TOKEN",
+       "the token for models of Hugging Face that want one; without it the one in the file that HF_TOKEN_PATH names, "
+       "or "
+       "in token beside hub/"},
+      {"HF_ENDPOINT", "another address than https://huggingface.co for sluice pull"},
+      {"SLUICE_OLLAMA_REGISTRY", "another address than https://registry.ollama.ai for sluice pull"},
+      {"NETRC", "the file of logins for sluice pull; without it ~/.netrc"},
       {"SLUICE_WEBGPU_LIBRARY", "Dawn's C interface for --device webgpu, as --webgpu-library"},
       {"VK_DRIVER_FILES, VK_ICD_FILENAMES", "Vulkan drivers for --device webgpu, as Vulkan's loader takes them"},
       {"TERM, TERM_PROGRAM, KITTY_WINDOW_ID, TMUX, STY", "tell whether the terminal shows pictures (--thumbnails)"},

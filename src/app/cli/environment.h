@@ -13,6 +13,13 @@ namespace sluice {
 Places machine_places();
 // XDG_STATE_HOME/sluice, else ~/.local/state/sluice, existing or not; "" when neither variable is set.
 std::string state_folder();
+// Where names of models are looked up: SLUICE_OLLAMA_REGISTRY, else Ollama's; HF_ENDPOINT, else Hugging Face's.
+std::string ollama_registry();
+std::string hub_endpoint();
+// HF_TOKEN, else the file in which Hugging Face's tools keep one; "": none.
+std::string hub_token();
+std::string home_folder();              // HOME, or ""
+std::string netrc_variable();           // NETRC, or ""
 std::string webgpu_library_variable();  // SLUICE_WEBGPU_LIBRARY, or ""
 // The folders in which Vulkan's loader looks for drivers, and whether a variable names the drivers to take.
 std::vector<std::string> vulkan_driver_folders();

@@ -6,6 +6,7 @@
 #include "app/cli/console.h"
 #include "app/cli/environment.h"
 #include "app/cli/man_page.h"
+#include "app/cli/suggest.h"
 #include "app/commands.h"
 #include "base/text.h"
 
@@ -14,19 +15,19 @@ namespace {
 
 using Rows = std::vector<TableRow>;
 
-constexpr size_t kHelpWidth = 100;
+constexpr size_t kLeastWidth = 40;  // a narrower terminal wraps by itself
 
 std::string padded(std::string text, size_t width) {
   text.resize(std::max(text.size(), width), ' ');
   return text;
 }
 
-// `text` in lines of at most kHelpWidth, each but the first indented.
-std::string wrapped(std::string_view text, size_t indent) {
+// `text` in lines of at most `width`, each but the first indented.
+std::string wrapped(std::string_view text, size_t indent, size_t width) {
   std::string out;
   size_t column = indent;
   for (const std::string& word : split(text, ' ')) {
-    if (column + 1 + word.size() > kHelpWidth && column > indent) {
+    if (column + 1 + word.size() > width && column > indent) {
       out += cat('\n', std::string(indent, ' '));
       column = indent;
     } else if (column > indent) {
@@ -43,9 +44,17 @@ std::string option_head(const OptionSpec& option) {
   return option.argument[0] == '\0' ? option.name : cat(option.name, ' ', option.argument);
 }
 
+// "-n, --n-predict"
+std::string with_commas(std::string_view aliases) {
+  std::string out;
+  for (const std::string& alias : alias_list(aliases)) out += cat(out.empty() ? "" : ", ", alias);
+  return out;
+}
+
 std::string option_help(const OptionSpec& option) {
   std::string help = option.help;
   if (option.fallback[0] != '\0') help += cat(" (default ", option.fallback, ")");
+  if (option.aliases[0] != '\0') help += cat("; also ", with_commas(option.aliases));
   return help;
 }
 
@@ -56,9 +65,11 @@ std::string exit_text() {
   return out + ".";
 }
 
+size_t help_width(size_t columns) { return columns == 0 ? kHelpWidth : std::clamp(columns, kLeastWidth, kHelpWidth); }
+
 Rows command_rows() {
   Rows rows;
-  for (const CommandSpec& command : all_commands()) rows.push_back({command.name, command.summary});
+  for (const CommandSpec& command : all_commands()) rows.push_back({command.name, summary_of(command)});
   return rows;
 }
 
@@ -83,7 +94,7 @@ std::string markdown_json(const CommandSpec& command) {
 
 std::string markdown_section(const CommandSpec& command) {
   std::string out =
-      cat("## sluice ", command.name, "\n\n", command.summary, ".\n\n```\n", usage_line(command), "\n```\n\n");
+      cat("## sluice ", command.name, "\n\n", summary_of(command), ".\n\n```\n", usage_line(command), "\n```\n\n");
   if (command.text[0] != '\0') out += cat(command.text, "\n\n");
   if (!command.positionals.empty()) out += markdown_rows("argument", "meaning", positional_rows(command));
   if (!command.options.empty()) out += markdown_rows("option", "meaning", option_rows(command));
@@ -96,9 +107,9 @@ std::string markdown_section(const CommandSpec& command) {
   return command.json.empty() ? out : out + markdown_json(command);
 }
 
-std::string paragraphs(std::string_view text) {
+std::string paragraphs(std::string_view text, size_t width) {
   std::string out;
-  for (const std::string& line : split(text, '\n')) out += wrapped(line, 0) + "\n";
+  for (const std::string& line : split(text, '\n')) out += wrapped(line, 0, width) + "\n";
   return out;
 }
 
@@ -108,18 +119,27 @@ Result<int> help(const Arguments& arguments, Console& console) {
     return 0;
   }
   if (arguments.positionals().empty()) {
-    console.out(help_overview());
+    console.out(help_overview(console.columns()));
     return 0;
   }
-  const std::string& name = arguments.positionals()[0];
-  const CommandSpec* command = find_command(name);
-  if (command == nullptr)
-    return error(ErrorKind::not_found, "help: no command ", printable(name), ": want one that sluice help lists");
-  console.out(help_text(*command));
+  console.out(help_text(*find_command(arguments.positionals()[0]), console.columns()));
   return 0;
 }
 
+Status check_help(const Arguments& arguments, const Console&) {
+  if (arguments.positionals().empty() || find_command(arguments.positionals()[0]) != nullptr) return {};
+  const std::string& name = arguments.positionals()[0];
+  const std::string near = did_you_mean(name, command_names());
+  return error(ErrorKind::not_found, "help: no command ", printable(name),
+               near.empty() ? ": want one that sluice help lists" : near);
+}
+
 }  // namespace
+
+std::string summary_of(const CommandSpec& command) {
+  return command.aliases[0] == '\0' ? command.summary
+                                    : cat(command.summary, " (also ", with_commas(command.aliases), ")");
+}
 
 std::string usage_line(const CommandSpec& command) {
   std::string line = cat("sluice ", command.name);
@@ -138,7 +158,10 @@ std::vector<TableRow> option_rows(const CommandSpec& command) {
 std::vector<TableRow> positional_rows(const CommandSpec& command) {
   std::vector<TableRow> rows;
   rows.reserve(command.positionals.size());
-  for (const PositionalSpec& positional : command.positionals) rows.push_back({positional.name, positional.help});
+  for (const PositionalSpec& positional : command.positionals) {
+    const std::string also = positional.option[0] == '\0' ? "" : cat("; also ", with_commas(positional.option));
+    rows.push_back({positional.name, positional.help + also});
+  }
   return rows;
 }
 
@@ -150,39 +173,40 @@ std::vector<TableRow> exit_rows() {
 }
 
 // A head too long for its column has a line of its own.
-std::string table_text(const std::vector<TableRow>& rows) {
+std::string table_text(const std::vector<TableRow>& rows, size_t columns) {
   constexpr size_t kWidest = 26;
   size_t width = 0;
   for (const auto& [head, text] : rows) width = head.size() > kWidest ? width : std::max(width, head.size());
   std::string out;
   for (const auto& [head, text] : rows) {
     out += cat("  ", padded(head, width), head.size() > width ? cat('\n', std::string(width + 2, ' ')) : "", "  ",
-               wrapped(text, width + 4), '\n');
+               wrapped(text, width + 4, help_width(columns)), '\n');
   }
   return out;
 }
 
-std::string help_overview() {
+std::string help_overview(size_t columns) {
   return cat("Sluice runs language models from the files you have.\n\nUsage: sluice COMMAND [ARGUMENTS] [OPTIONS]\n\n",
-             table_text(command_rows()),
+             table_text(command_rows(), columns),
              "\nsluice COMMAND --help tells of a command; sluice --version of this program.\n\n"
              "Examples:\n"
              "  sluice run                                   chat with the built-in demo model\n"
              "  sluice run demo \"What is a violin?\"          one answer\n"
              "  sluice run model.gguf < question.txt         the prompt from a file\n\n",
-             wrapped(exit_text(), 0), "\n");
+             wrapped(exit_text(), 0, help_width(columns)), "\n");
 }
 
-std::string help_text(const CommandSpec& command) {
-  std::string out = cat(command.summary, ".\n\nUsage: ", usage_line(command), "\n");
-  if (command.text[0] != '\0') out += cat('\n', paragraphs(command.text));
-  if (!command.positionals.empty()) out += cat("\nArguments:\n", table_text(positional_rows(command)));
-  if (!command.options.empty()) out += cat("\nOptions:\n", table_text(option_rows(command)));
-  for (const TableSpec& table : command.tables) out += cat('\n', table.title, ":\n", table_text(table.rows));
+std::string help_text(const CommandSpec& command, size_t columns) {
+  const size_t width = help_width(columns);
+  std::string out = cat(summary_of(command), ".\n\nUsage: ", usage_line(command), "\n");
+  if (command.text[0] != '\0') out += cat('\n', paragraphs(command.text, width));
+  if (!command.positionals.empty()) out += cat("\nArguments:\n", table_text(positional_rows(command), columns));
+  if (!command.options.empty()) out += cat("\nOptions:\n", table_text(option_rows(command), columns));
+  for (const TableSpec& table : command.tables) out += cat('\n', table.title, ":\n", table_text(table.rows, columns));
   if (!command.examples.empty()) {
     out += "\nExamples:\n";
     for (const ExampleSpec& example : command.examples)
-      out += cat("  ", example.line, "\n      ", wrapped(example.what, 6), '\n');
+      out += cat("  ", example.line, "\n      ", wrapped(example.what, 6, width), '\n');
   }
   return out;
 }
@@ -207,6 +231,7 @@ CommandSpec help_command() {
       .options = {{.name = "--markdown", .help = "print docs/cli.md, which is all of this as one page"},
                   {.name = "--man", .help = "print docs/sluice.1, the same as a manual page"}},
       .examples = {{"sluice help run", "what sluice run --help prints"}},
+      .check = check_help,
       .run = help,
   };
 }

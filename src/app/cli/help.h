@@ -7,8 +7,11 @@
 
 namespace sluice {
 
-std::string help_overview();
-std::string help_text(const CommandSpec& command);
+inline constexpr size_t kHelpWidth = 100;  // the widest line, and that without a terminal
+
+// `columns`: the terminal's width; 0: unknown.
+std::string help_overview(size_t columns);
+std::string help_text(const CommandSpec& command, size_t columns);
 std::string help_markdown();
 
 // Parts of it, for the manual page.
@@ -16,6 +19,7 @@ std::string usage_line(const CommandSpec& command);
 std::vector<TableRow> option_rows(const CommandSpec& command);
 std::vector<TableRow> positional_rows(const CommandSpec& command);
 std::vector<TableRow> exit_rows();
-std::string table_text(const std::vector<TableRow>& rows);  // two columns
+std::string summary_of(const CommandSpec& command);                         // with its other names
+std::string table_text(const std::vector<TableRow>& rows, size_t columns);  // two columns
 
 }  // namespace sluice

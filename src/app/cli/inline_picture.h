@@ -36,4 +36,7 @@ std::string base64(std::string_view bytes);
 // An uncompressed PNG file (https://www.w3.org/TR/png-3/).
 std::string png_file(const Picture& picture);
 
+// RFC 4648, with padding: how terminals take bytes.
+std::string base64(std::string_view bytes);
+
 }  // namespace sluice

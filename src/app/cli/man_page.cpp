@@ -51,7 +51,7 @@ std::string titled(std::string_view title, const std::vector<TableRow>& table) {
 
 std::string section(const CommandSpec& command) {
   std::string out = cat(".SS ", roff(command.name), "\n.B ", roff(usage_line(command)), '\n');
-  out += paragraphs(cat(command.summary, '.'));
+  out += paragraphs(cat(summary_of(command), '.'));
   out += paragraphs(command.text);
   out += titled("Arguments", positional_rows(command)) + titled("Options", option_rows(command));
   for (const TableSpec& table : command.tables) out += titled(table.title, table.rows);

@@ -22,6 +22,7 @@
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "checkpoint/file_type.h"
 #include "checkpoint/gguf_writer.h"
 #include "checkpoint/split_gguf.h"
 #include "model/export.h"
@@ -96,6 +97,13 @@ Result<FormatRule> parse_rule(const std::string& text) {
     if (info.encode != nullptr) known += cat(known.empty() ? "" : ", ", info.name);
   return error(ErrorKind::invalid, "--tensor ", printable(text), ": cannot write ", printable(name), ": want one of ",
                known);
+}
+
+Status check_convert(const Arguments& arguments, const Console&) {
+  for (const std::string& text : arguments.all("--tensor")) TRY_STATUS(parse_rule(text));
+  if (arguments.text("--mmproj") != arguments.positionals()[1] || !arguments.given("--mmproj")) return {};
+  return error(ErrorKind::invalid, "--mmproj ", printable(arguments.text("--mmproj")),
+               ": is the file of the text part: want another");
 }
 
 Result<std::vector<FormatRule>> parse_rules(const Arguments& arguments) {
@@ -183,12 +191,18 @@ Status name_set(OutputFile& output, const ChecksumValue& digest, size_t parts, A
   return file.write_start(header.all());
 }
 
+// Weights that are rounded already lose more by another format, and gain nothing by a finer one.
+void say_second_rounding(const Model& model, const std::string& to, Console& console) {
+  const std::string from = format_label(model.checkpoint());
+  static constexpr std::string_view kWhole[] = {"", "f32", "f16", "bf16"};
+  if (from == to || to == "f32" || std::ranges::find(kWhole, from) != std::end(kWhole)) return;
+  console.remark(cat("the weights are ", from, " already: ", to,
+                     " adds its own rounding and takes none back; want the ", "model as it was published"));
+}
+
 // The file of the towers; none without --mmproj.
 Result<std::optional<GgufExport>> towers_to_write(const Arguments& arguments, const Model& model) {
   if (!arguments.given("--mmproj")) return std::optional<GgufExport>();
-  const std::string& file = arguments.text("--mmproj");
-  if (file == arguments.positionals()[1])
-    return error(ErrorKind::invalid, "--mmproj ", printable(file), ": is the file of the text part: want another");
   TRY(GgufExport towers, export_projector(model));
   return std::optional(std::move(towers));
 }
@@ -200,6 +214,7 @@ Result<Converted> convert(const Arguments& arguments, Console& console) {
   const ExpertLayout layout = arguments.flag("--pack-experts") ? ExpertLayout::packed : ExpertLayout::stacked;
   TRY(const AdapterSum adapters, open_adapters(model, {}, arguments));
   TRY(GgufExport out, export_gguf(model, *find_mix(arguments.text("--to")), rules, layout, adapters));
+  say_second_rounding(model, arguments.text("--to"), console);
   TRY(const std::vector<GgufMetadata::Entry> keys, tokenizer_keys(model));
   out.keys.insert(out.keys.end(), keys.begin(), keys.end());
   TRY(std::vector<OutputFile> outputs, plan_files(arguments, out));
@@ -256,6 +271,7 @@ CommandSpec convert_command() {
   static const std::string to_help = cat("the weight format of the matrices, or a mix; required: ", mix_names(", "));
   return {
       .name = "convert",
+      .aliases = "quantize",
       .summary = "Writes a model as GGUF",
       .text =
           "Names, keys and the choice of formats are llama.cpp's, so other programs read the file. bf16, f16, f32 "
@@ -314,6 +330,7 @@ CommandSpec convert_command() {
                {"tensors", "integer", "tensors written"},
                {"bytes", "integer", "of the tensors, without padding"},
                {"left_out", "integer", "tensors of the model that were not written"}},
+      .check = check_convert,
       .run = run,
   };
 }

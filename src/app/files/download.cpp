@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "app/cli/interrupt.h"
 #include "app/files/http.h"
@@ -18,10 +19,11 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kMaxPauseSeconds = 30;
 
-// Waits before a retry: not at all, then 1, 2, 4 ... seconds. Ends early after Ctrl-C.
-void pause_before_retry(uint32_t failures) {
+// Waits before a retry: not at all, then 1, 2, 4 ... seconds, and as long as the server asks. Ends early after Ctrl-C.
+void pause_before_retry(uint32_t failures, uint32_t asked) {
   using std::chrono::milliseconds;
-  const uint32_t seconds = failures < 2 ? 0 : std::min(1u << std::min(failures - 2, 5u), kMaxPauseSeconds);
+  const uint32_t own = failures < 2 ? 0 : std::min(1u << std::min(failures - 2, 5u), kMaxPauseSeconds);
+  const uint32_t seconds = std::max(own, asked);
   for (uint32_t tenth = 0; tenth < 10 * seconds && !interrupted(); ++tenth)
     std::this_thread::sleep_for(milliseconds(100));
 }
@@ -90,6 +92,7 @@ class Download final : public HttpBody {
   std::optional<uint64_t> total_;
   uint64_t fetched_ = 0;
   bool disk_failed_ = false;
+  uint32_t wait_ = 0;  // seconds that the server asks for
 };
 
 // Goes on with a part of the same URL that can be told to be of the same file.
@@ -167,7 +170,7 @@ Status Download::no_more(const HttpReply& reply) {
 Status Download::try_once() {
   if (complete()) return {};
   const HttpRequest request = {
-      request_.url, {}, part_.size(), part_.note().validator, request_.options.timeout_seconds};
+      request_.url, request_.headers, part_.size(), part_.note().validator, request_.options.timeout_seconds, &wait_};
   TRY(const HttpReply reply, http_get(request, *this));
   if (reply.status == 416) return no_more(reply);
   if (total_ && part_.size() != *total_) return fault(ErrorKind::io, "the connection ends before the file does");
@@ -183,7 +186,7 @@ Status Download::fetch() {
     furthest = std::max(furthest, part_.size());
     const bool may_pass = done.error().kind == ErrorKind::io && !disk_failed_ && !interrupted();
     if (may_pass && failures <= request_.options.retries) {
-      pause_before_retry(failures);
+      pause_before_retry(failures, std::exchange(wait_, 0));
       continue;
     }
     if (part_.size() == 0) return done;
@@ -216,7 +219,7 @@ class TextBody final : public HttpBody {
   }
   Status take(std::span<const std::byte> piece) override {
     if (piece.size() > limit_ - text_.size())
-      return error(ErrorKind::unsupported, url_, ": more than ", format_bytes(limit_), ": want a manifest");
+      return error(ErrorKind::unsupported, url_, ": more than ", format_bytes(limit_), ": want less");
     text_.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     return {};
   }
@@ -244,12 +247,13 @@ Result<std::string> file_sha256(const std::string& path, ProgressLine& progress)
 Result<std::string> fetch_text(const std::string& url, const std::vector<std::string>& headers, uint64_t limit,
                                const FetchOptions& options) {
   TextBody body(url, limit);
-  const HttpRequest request = {url, headers, 0, "", options.timeout_seconds};
+  uint32_t wait = 0;
+  const HttpRequest request = {url, headers, 0, "", options.timeout_seconds, &wait};
   for (uint32_t failures = 0;;) {
     const Result<HttpReply> reply = http_get(request, body);
     if (reply) return body.text();
     if (reply.error().kind != ErrorKind::io || ++failures > options.retries || interrupted()) return reply.error();
-    pause_before_retry(failures);
+    pause_before_retry(failures, std::exchange(wait, 0));
   }
 }
 

@@ -23,6 +23,7 @@ struct DownloadRequest {
   std::string sha256;             // 64 digits; "": unknown
   std::optional<uint64_t> bytes;  // the length that it must have; none: unknown
   FetchOptions options;
+  std::vector<std::string> headers = {};
 };
 
 struct Downloaded {

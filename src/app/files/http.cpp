@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 
+#include "app/cli/environment.h"
 #include "app/cli/interrupt.h"
 #include "base/text.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr long kMaxRedirects = 10;
 constexpr long kMaxConnectSeconds = 30;
+constexpr uint64_t kMostWaitSeconds = 300;  // of what a server asks for
 constexpr long kOk = 200, kPartial = 206, kRangeNotSatisfiable = 416;
 
 using Clock = std::chrono::steady_clock;
@@ -115,6 +117,8 @@ void Transfer::take_header(std::string_view line) {
     reply_.body_bytes = parse_size(value);
   else if (name == "content-range")
     read_content_range(value, reply_);
+  else if (name == "retry-after" && request_.retry_after != nullptr)
+    *request_.retry_after = static_cast<uint32_t>(std::min(parse_size(value).value_or(0), kMostWaitSeconds));
 }
 
 Status Transfer::begin() {
@@ -148,6 +152,9 @@ void Transfer::set_up(CURL* curl, const Headers& headers) {
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
   curl_easy_setopt(curl, CURLOPT_MAXREDIRS, kMaxRedirects);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min(timeout, kMaxConnectSeconds));
+  curl_easy_setopt(curl, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_OPTIONAL));
+  if (const std::string netrc = netrc_variable(); !netrc.empty())
+    curl_easy_setopt(curl, CURLOPT_NETRC_FILE, netrc.c_str());  // copied
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail_);
   if (request_.from > 0) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());  // copied

@@ -1,7 +1,8 @@
 // HTTP and HTTPS GET over libcurl, which no other file uses. Each failure is one sentence that begins with the URL.
 //
 // Source: RFC 9110 (https://www.rfc-editor.org/rfc/rfc9110), sections 13.1.5 (If-Range) and 14 (ranges). Redirects are
-// followed, from https to https only; certificates are checked; proxies are those of curl's environment variables.
+// followed, from https to https only; certificates are checked; proxies are those of curl's environment variables. A
+// host that ~/.netrc names gets the login there. Headers and logins go to no other host that a redirect leads to.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct HttpRequest {
   uint64_t from = 0;                 // asks for the bytes from here to the end
   std::string if_range;              // the ETag or date of the existing part; "": none
   uint32_t timeout_seconds = 60;     // without a byte
+  uint32_t* retry_after = nullptr;   // gets the seconds that a server asks to wait for before the next try; may be null
 };
 
 // The head of the last reply, after redirects.

@@ -326,7 +326,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (arguments.flag("--json"))
     console.json(as_json(found, stored, arguments.flag("--tensors")));
   else
-    console.out(as_text(found, stored, arguments.flag("--tensors")));
+    console.table(as_text(found, stored, arguments.flag("--tensors")));
   return 0;
 }
 
@@ -335,6 +335,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
 CommandSpec inspect_command() {
   return {
       .name = "inspect",
+      .aliases = "show",
       .summary = "Shows what a model file holds",
       .text =
           "Reads headers only. A model of an unknown architecture is listed too, with the reason why it cannot "

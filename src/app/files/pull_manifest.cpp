@@ -7,6 +7,7 @@
 
 #include "app/files/http.h"
 #include "app/files/pull.h"
+#include "base/check.h"
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "base/sha256.h"
@@ -40,8 +41,10 @@ class ManifestPull {
         console_(console) {}
 
   Result<Pulled> run();
+  Result<PullOffer> look_up();
 
  private:
+  Result<OllamaManifest> model_manifest(std::string& text);
   Result<std::string> fetch_manifest(const std::string& url, const std::string& sha256) const;
   Result<OllamaManifest> first_with_model(const OllamaManifest& list);
   Status pull_blob(const OllamaBlob& blob);
@@ -114,12 +117,38 @@ Status ManifestPull::pull_blob(const OllamaBlob& blob) {
   return {};
 }
 
-Result<Pulled> ManifestPull::run() {
-  TRY(const std::string text, fetch_manifest(request_.url, request_.sha256));
+// The manifest that names the model's files; `text` becomes what the name stands for.
+Result<OllamaManifest> ManifestPull::model_manifest(std::string& text) {
+  Result<std::string> fetched = fetch_manifest(request_.url, request_.sha256);
+  if (!fetched && fetched.error().kind == ErrorKind::not_found && request_.ollama) {
+    return error(ErrorKind::not_found, printable(name_.text(), 200), ": ", name_.host,
+                 " has no such model (status 404): sluice list --online shows some that it has");
+  }
+  TRY_STATUS(fetched);
+  text = *fetched;
   TRY(OllamaManifest manifest, parse_ollama_manifest(text, request_.url));
   if (manifest.is_list()) TRY_ASSIGN(manifest, first_with_model(manifest));
   if (manifest.layer("model") == nullptr)
     return error(ErrorKind::unsupported, request_.url, ": a model without a GGUF file: want a model layer");
+  return manifest;
+}
+
+Result<PullOffer> ManifestPull::look_up() {
+  std::string text;
+  TRY(const OllamaManifest manifest, model_manifest(text));
+  PullOffer offer;
+  offer.from = name_.host;
+  offer.folder = request_.folder;
+  for (const OllamaBlob& layer : manifest.layers) offer.bytes += layer.bytes;
+  const OllamaBlob& model = *manifest.layer("model");
+  offer.first_file = name_.text();
+  offer.model_url = cat(base_, "/blobs/sha256:", model.hex);
+  return offer;
+}
+
+Result<Pulled> ManifestPull::run() {
+  std::string text;
+  TRY(const OllamaManifest manifest, model_manifest(text));
   TRY_STATUS(make_folders(join_path(request_.folder, "blobs")));
   for (const OllamaBlob& layer : manifest.layers) TRY_STATUS(pull_blob(layer));
   if (manifest.config) TRY_STATUS(pull_blob(*manifest.config));
@@ -135,8 +164,13 @@ Result<Pulled> ManifestPull::run() {
 
 bool is_manifest_url(const std::string& url) { return name_of_manifest(url).has_value(); }
 
+Result<PullOffer> look_up_manifest(const PullRequest& request, Console& console) {
+  CHECK(request.ollama.has_value());
+  return ManifestPull(request, *request.ollama, console).look_up();
+}
+
 Result<Pulled> pull_manifest(const PullRequest& request, Console& console) {
-  const std::optional<OllamaName> name = name_of_manifest(request.url);
+  const std::optional<OllamaName> name = request.ollama ? request.ollama : name_of_manifest(request.url);
   if (!name) return error(ErrorKind::invalid, printable(request.url, 200), ": no manifest's URL");
   return ManifestPull(request, *name, console).run();
 }

@@ -115,7 +115,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   }
   std::string text;
   for (const Row& row : rows) text += row_text(row);
-  console.out(cat(text, "\nmemory      ", format_bytes(memory), '\n'));
+  console.table(cat(text, "\nmemory      ", format_bytes(memory), '\n'));
   return 0;
 }
 

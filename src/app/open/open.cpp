@@ -8,6 +8,7 @@
 #include "app/open/device_choice.h"
 #include "app/open/gpu.h"
 #include "app/open/machine_memory.h"
+#include "app/open/missing_model.h"
 #include "app/open/self_check.h"
 #include "base/files/file.h"
 #include "base/text.h"
@@ -35,7 +36,9 @@ Result<std::string> demo_path() {
       return installed;
   const std::string built = join_path(SLUICE_ASSETS, kDemoFile);
   if (path_kind(built) == PathKind::missing)
-    return error(ErrorKind::not_found, built, ": no such file: want the demo model there, or a MODEL");
+    return error(ErrorKind::not_found, kDemoFile, ": not beside the program, nor in ",
+                 (folder.parent_path() / "share" / "sluice").string(), ", nor ", built,
+                 ": want make install, which puts it there, or a MODEL");
   return built;
 }
 
@@ -186,6 +189,7 @@ uint32_t thread_count(const Arguments& arguments) {
 
 OptionSpec threads_option() {
   return {.name = "--threads",
+          .aliases = "-t",
           .argument = "N",
           .kind = OptionKind::integer,
           .help = "threads of the cpu; without it, the processors this process may run on",
@@ -237,12 +241,19 @@ Result<Machine> open_machine(const Arguments& arguments) {
 }
 
 Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, Console& console) {
+  const uint32_t threads = thread_count(arguments), processors = available_processors();
+  if (threads > processors && console.err_is_terminal())
+    console.remark(cat("--threads ", threads, ": this process may run on ", processors,
+                       processors == 1 ? " processor" : " processors", ", and more threads than that are slower"));
   if (arguments.text("--device") != "auto") return open_machine(arguments);
   return machine_with(arguments, [&](ThreadPool* pool) { return open_auto(arguments, pool, needs, console); });
 }
 
 Result<ModelFiles> model_files(const std::string& name) {
-  if (name != kDemoName) return find_model(name, machine_places());
+  if (name != kDemoName) {
+    Result<ModelFiles> found = find_model(name, machine_places());
+    return found || found.error().kind != ErrorKind::not_found ? std::move(found) : missing_model(name, found.error());
+  }
   ModelFiles demo;
   demo.name = name;
   TRY(demo.path, demo_path());
@@ -321,6 +332,7 @@ OptionSpec arithmetic_option() {
 
 OptionSpec context_option() {
   return {.name = "--context",
+          .aliases = "-c|--ctx-size|--context-length",
           .argument = "N",
           .kind = OptionKind::integer,
           .fallback = "8192",

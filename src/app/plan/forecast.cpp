@@ -21,6 +21,7 @@ namespace {
 constexpr double kPackedShare = 0.95, kStoredShare = 0.65;
 constexpr double kForeseen = 0.65;                                         // of experts read ahead are used
 constexpr uint32_t kAssumedTokens = 192;                                   // of which the first half fills the slots
+constexpr uint64_t kLeastCached = 1 << 20;                                 // bytes; less is over too soon to measure
 constexpr uint64_t kLeastMeasured = 256 << 20, kRead = uint64_t{1} << 30;  // bytes: of a buffer, and through it in all
 
 // Bytes that a token reads: of experts; of ops between a router and its experts, which are computed while experts are
@@ -99,6 +100,16 @@ Result<double> measure_memory(const Model& model, Machine& machine) {
   return best;
 }
 
+// Of a buffer as large as what a token reads, read again and again; 0: the last cache does not hold that.
+Result<double> measure_cache(double token_bytes, Machine& machine) {
+  const auto bytes = static_cast<uint64_t>(token_bytes);
+  if (bytes < kLeastCached || bytes > last_cache_bytes()) return 0.0;
+  TRY(ReadBandwidth cache, ReadBandwidth::open(*machine.pool, machine.budget, bytes));
+  double best = 0;
+  for (uint64_t read = 0; read < kRead / 4; read += cache.bytes()) best = std::max(best, cache.measure());
+  return best;
+}
+
 Result<Bandwidths> measure(const Model& model, const WeightFiles& files, const MemoryPlan& plan,
                            const ForecastSources& sources, Machine& machine) {
   Bandwidths bandwidths;
@@ -124,6 +135,8 @@ Result<Foresight> foresee(const Model& model, const WeightFiles& files, Machine&
   Measured measured;
   TRY(measured.bandwidths, measure(model, files, plan, sources, machine));
   std::string unknown;
+  if (plan.domain == Domain::host)
+    TRY_ASSIGN(measured.bandwidths.cache, measure_cache(token_bytes(meter.facts(), sources.depth).all(), machine));
   if (plan.domain != Domain::host) {
     Result<StepTimes> step_times = plan.needed() <= plan.limit
                                        ? time_steps_without_weights(plan, files, machine, options, sources)
@@ -185,6 +198,8 @@ Result<Forecast> forecast(const MemoryPlan& plan, const CostFacts& facts, const 
     return 1 / (on_host ? token_seconds(plan, bytes, bandwidths, hit_rate) : token_seconds(plan, *played, hit_rate));
   };
   foreseen.tokens_per_second = tokens_per_second(foreseen.hit_rate);
+  if (on_host && !plan.streams() && bandwidths.cache > bandwidths.memory)
+    foreseen.cached_tokens_per_second = 1 / token_seconds(plan, bytes, {.memory = bandwidths.cache}, 1);
   foreseen.cold_tokens_per_second = tokens_per_second(foreseen.cold_hit_rate);
   return foreseen;
 }

@@ -23,6 +23,7 @@ struct StepTimes {
 struct Bandwidths {
   double memory = 0;  // bytes a second; for a GPU: of a copy in its own memory, counting reads and writes
   double disk = 0;    // bytes a second of direct reads; 0: not known
+  double cache = 0;   // of the processor's last cache, where that holds all that a token reads; 0: it does not
 };
 
 struct Forecast {
@@ -34,6 +35,8 @@ struct Forecast {
   Bandwidths bandwidths{};
   std::optional<StepTimes> step_times{};  // on a device with memory of its own
   std::string unknown{};                  // why the speed is not known, unless the disk's bandwidth is missing
+  // With all that a token reads in the processor's cache, which a quiet machine comes near; 0: it finds no room there.
+  double cached_tokens_per_second = 0;
   double tokens_per_second = 0, cold_tokens_per_second = 0;  // at hit_rate and at cold_hit_rate; 0: not known
 };
 inline constexpr uint32_t kColdTokens = 32;

@@ -9,33 +9,12 @@
 #include "app/open/open.h"
 #include "app/plan/file_header.h"
 #include "app/plan/plan_report.h"
+#include "app/plan/planned_model.h"
 #include "chat/text_parts.h"
 #include "checkpoint/file_type.h"
 
 namespace sluice {
 namespace {
-
-struct PlannedModel {
-  Model model;
-  WeightFiles files;
-  bool header_only = false;
-};
-
-Result<PlannedModel> open_planned(const ModelFiles& found, const Arguments& arguments) {
-  const std::string& path = found.path;
-  TRY(std::optional<HeaderOnly> header, open_header(path));
-  if (!header) {
-    TRY(Model model, open_model(found, arguments));
-    WeightFiles files = weight_files(model);
-    return PlannedModel{std::move(model), std::move(files)};
-  }
-  const std::byte* const first = header->zeros;
-  TRY(Model model, resolve(std::make_shared<const Checkpoint>(std::move(header->checkpoint))));
-  WeightFiles files{.paths = {path}, .place = [first](const std::byte* byte) {
-                      return std::optional(FilePlace{0, static_cast<uint64_t>(byte - first)});
-                    }};
-  return PlannedModel{std::move(model), std::move(files), true};
-}
 
 Result<int> run(const Arguments& arguments, Console& console) {
   TRY(const ModelFiles found, model_files(arguments.positionals()[0], arguments));
@@ -69,7 +48,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (arguments.flag("--json"))
     console.json(plan_json(report));
   else
-    console.out(plan_text(report));
+    console.table(plan_text(report));
   TRY_STATUS(check_room(foreseen.plan, machine.bound()));
   return 0;
 }

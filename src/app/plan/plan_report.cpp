@@ -114,6 +114,11 @@ std::string speed_text(const PlanReport& report) {
   const Forecast& foreseen = report.forecast;
   if (!foreseen.unknown.empty()) return cat("not foreseen: ", foreseen.unknown);
   if (foreseen.tokens_per_second <= 0) return "not foreseen: want --disk, since there is no file to measure with";
+  if (foreseen.cached_tokens_per_second > 0) {
+    return cat(fixed(foreseen.tokens_per_second, 1), " to ", fixed(foreseen.cached_tokens_per_second, 1),
+               " tokens/s foreseen: all that a token reads fits into the processor's cache, so that other work on the ",
+               "machine decides; want sluice bench");
+  }
   return cat(fixed(foreseen.tokens_per_second, 1), " tokens/s foreseen",
              foreseen.routing.empty()
                  ? ""
@@ -190,6 +195,7 @@ Json plan_json(const PlanReport& report) {
                       {"first_miss_seconds", played.first_seconds},
                       {"next_miss_seconds", played.next_seconds},
                       {"tokens_per_second", foreseen.tokens_per_second},
+                      {"cached_tokens_per_second", foreseen.cached_tokens_per_second},
                       {"cold_tokens_per_second", foreseen.cold_tokens_per_second}};
 }
 
@@ -232,6 +238,8 @@ std::vector<JsonField> plan_fields() {
        "as --disk says"},
       {"next_miss_seconds", "number", "the same for each further one"},
       {"tokens_per_second", "number", "forecast for decoding at hit_rate; 0 if unknown"},
+      {"cached_tokens_per_second", "number",
+       "the same out of the processor's cache; 0 if that does not hold all that a token reads"},
       {"cold_tokens_per_second", "number", "the same at cold_hit_rate"},
   };
 }

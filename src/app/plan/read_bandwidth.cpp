@@ -14,13 +14,12 @@ constexpr uint64_t kLeastBytes = 256 << 20;
 constexpr uint64_t kMostBytes = uint64_t{2} << 30;
 constexpr uint64_t kCaches = 4;  // so many times the last cache
 
-// The last cache of one socket or cluster, as far as the system says; 0: it does not.
+}  // namespace
+
 uint64_t last_cache_bytes() {
   const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
   return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
-
-}  // namespace
 
 ReadBandwidth::ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t words)
     : pool_(&pool), reservation_(std::move(reservation)), words_(words), buffer_(new uint64_t[words]) {

@@ -10,6 +10,9 @@
 
 namespace sluice {
 
+// The last cache of one socket or cluster, as far as the system says; 0: it does not.
+uint64_t last_cache_bytes();
+
 class ReadBandwidth {
  public:
   // Allocates a buffer that is larger than the caches, but at most `most` bytes. `pool` must outlive the object.

@@ -15,12 +15,14 @@
 namespace sluice {
 
 struct ChatOptions {
-  bool stats = false;                     // after every answer
-  std::string history_path;               // "": typed lines are kept until the end only
-  StateStore* states = nullptr;           // its notes are shown
-  PictureOptions pictures = {};           // how /image prepares them
-  std::vector<PreparedMedia> media = {};  // that the first question shows
-  std::string thumbnails = "none";        // a value of --thumbnails
+  bool stats = false;                                     // after every answer
+  std::string history_path;                               // "": typed lines are kept until the end only
+  StateStore* states = nullptr;                           // its notes are shown
+  PictureOptions pictures = {};                           // how /image prepares them
+  std::vector<PreparedMedia> media = {};                  // that the first question shows
+  std::string thumbnails = "none";                        // a value of --thumbnails
+  std::string device;                                     // its description
+  std::function<std::vector<std::string>()> models = {};  // names that /model completes
   std::function<Result<std::unique_ptr<RunModel>>(const std::string& name)> open;  // another model
   // The same model again, with room for these adapters.
   std::function<Result<std::unique_ptr<RunModel>>(const RunModel& model, const AdapterShelf& shelf)> with_room;

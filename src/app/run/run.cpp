@@ -9,8 +9,11 @@
 #include "app/commands.h"
 #include "app/files/media_file.h"
 #include "app/open/adapters.h"
+#include "app/open/missing_model.h"
 #include "app/open/open.h"
 #include "app/run/chat.h"
+#include "app/run/offer.h"
+#include "app/run/prompt_input.h"
 #include "app/run/run_model.h"
 #include "app/run/run_report.h"
 #include "app/run/sampling_options.h"
@@ -23,8 +26,6 @@
 
 namespace sluice {
 namespace {
-
-constexpr size_t kMaxPrompt = size_t{64} << 20;  // bytes read from a pipe
 
 struct Words {
   std::string model = kDemoName;
@@ -42,21 +43,19 @@ Words split_words(const std::vector<std::string>& words) {
   return split;
 }
 
-Result<std::string> piped_prompt(Console& console) {
-  TRY(std::string text, console.read_in(kMaxPrompt));
-  if (ends_with(text, "\n")) text.pop_back();
-  if (text.empty()) return error(ErrorKind::invalid, "run: standard input is empty: want a prompt");
-  return text;
-}
-
-Status check_options(const Arguments& arguments) {
+Status check_run(const Arguments& arguments, const Console& console) {
   if (arguments.flag("--think") && arguments.flag("--no-think"))
     return error(ErrorKind::invalid, "run: --think and --no-think: want one of them");
+  for (const std::string& text : arguments.all("--logit-bias")) TRY_STATUS(check_bias(text));
   if (arguments.flag("--raw")) {
     for (const char* name : {"--system", "--chat-template", "--think", "--no-think"})
       if (arguments.given(name))
         return error(ErrorKind::invalid, "run: --raw and ", name, ": want one of them, since --raw uses no template");
   }
+  const std::optional<std::string> prompt = split_words(arguments.positionals()).prompt;
+  if (prompt && prompt->empty()) return error(ErrorKind::invalid, "run: PROMPT is empty: want a prompt");
+  if (!prompt && console.in_is_terminal() && arguments.flag("--json"))
+    return error(ErrorKind::invalid, "run: --json without a prompt: want one, since a chat is no JSON");
   return {};
 }
 
@@ -87,6 +86,14 @@ Result<std::vector<PreparedMedia>> given_media(const Model& model, const Argumen
   return media;
 }
 
+// On a terminal every answer that ends early. Elsewhere a full context alone: --max-tokens was asked for.
+void say_cut(const Reply& reply, size_t context, bool json, Console& console) {
+  const std::string note = cut_note(reply, context);
+  const bool full = size_t{reply.usage.prompt_tokens} + reply.usage.answer_tokens >= context;
+  if (note.empty() || json || (!console.err_is_terminal() && !full)) return;
+  console.remark(cat("(", note, full ? "; --context N makes room)" : ")"));
+}
+
 Result<int> answer_once(Conversation& conversation, const Machine& machine, const std::string& prompt,
                         std::vector<PreparedMedia> media, const Arguments& arguments, const RunFacts& facts,
                         const RunModel& model, Console& console) {
@@ -96,6 +103,7 @@ Result<int> answer_once(Conversation& conversation, const Machine& machine, cons
   Speaker speaker(console, json);
   TRY(const Reply reply, conversation.ask(prompt, speaker.watch(), std::move(media)));
   speaker.finish();
+  say_cut(reply, model.engine().context(), json, console);
   say_notes(machine.states.get(), console);
   if (json) console.json(reply_json(facts, reply, budget));
   if (arguments.flag("--stats")) console.err(stats_text(reply, budget, model.engine(), model.model(), model.foreseen));
@@ -109,15 +117,26 @@ std::string history_path(const Arguments& arguments) {
   return arguments.flag("--no-history") || folder.empty() ? "" : join_path(folder, "history");
 }
 
+// A model that is not here is offered to somebody who can answer.
+Result<ModelFiles> found_or_pulled(const std::string& name, const Arguments& arguments, Console& console) {
+  Result<ModelFiles> found = model_files(name, arguments);
+  const bool missing = !found && found.error().kind == ErrorKind::not_found && can_be_pulled(name);
+  if (!missing || !console.in_is_terminal() || !console.err_is_terminal()) return found;
+  TRY(const bool pulled, offer_model(name, arguments, console));
+  return pulled ? model_files(name, arguments) : std::move(found);
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names = {kDemoName};
+  for (const ListedModel& model : list_models(machine_places())) names.push_back(model.name);
+  return names;
+}
+
 Result<int> run(const Arguments& arguments, Console& console) {
-  TRY_STATUS(check_options(arguments));
   Words words = split_words(arguments.positionals());
-  if (words.prompt && words.prompt->empty()) return error(ErrorKind::invalid, "run: PROMPT is empty: want a prompt");
-  TRY(ModelFiles files, model_files(words.model, arguments));
+  TRY(ModelFiles files, found_or_pulled(words.model, arguments, console));
   const bool talks = !words.prompt && console.in_is_terminal();
-  if (talks && arguments.flag("--json"))
-    return error(ErrorKind::invalid, "run: --json without a prompt: want one, since a chat is no JSON");
-  if (!words.prompt && !talks) TRY_ASSIGN(words.prompt, piped_prompt(console));
+  if (!talks) TRY_ASSIGN(words.prompt, whole_prompt(words.prompt, console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of(files, arguments); }, console));
   open_states(arguments, machine, console);
   TRY(std::unique_ptr<RunModel> model, open_run_model(std::move(files), arguments, machine, console, {.talks = talks}));
@@ -145,6 +164,8 @@ Result<int> run(const Arguments& arguments, Console& console) {
                  .pictures = picture_options(arguments),
                  .media = std::move(media),
                  .thumbnails = arguments.text("--thumbnails"),
+                 .device = machine.device->info().description,
+                 .models = model_names,
                  .open = open,
                  .with_room = with_room,
                  .close = [&](const RunModel& left) { keep_hot_experts(left, console); }});
@@ -185,7 +206,11 @@ std::vector<OptionSpec> own_options() {
       adapter_room_options()[1],
       mmproj_option(),
       image_tokens_option(),
-      {.name = "--system", .argument = "TEXT", .kind = OptionKind::text, .help = "the system message"},
+      {.name = "--system",
+       .aliases = "-sys|--system-prompt",
+       .argument = "TEXT",
+       .kind = OptionKind::text,
+       .help = "the system message"},
       {.name = "--chat-template",
        .argument = "FILE",
        .kind = OptionKind::text,
@@ -194,6 +219,7 @@ std::vector<OptionSpec> own_options() {
       {.name = "--think", .help = "asks the template for thinking; it is shown apart, on standard error"},
       {.name = "--no-think", .help = "asks the template for an answer without thinking"},
       {.name = "--max-tokens",
+       .aliases = "-n|--n-predict|--num-predict",
        .argument = "N",
        .kind = OptionKind::integer,
        .fallback = "0",
@@ -244,7 +270,7 @@ std::vector<OptionSpec> engine_options() {
        .fallback = "auto",
        .help = "how a terminal shows small pictures; auto asks the terminal"},
       {.name = "--no-history", .help = "keeps no line of the chat in the history file"},
-      {.name = "--verbose", .help = "say on standard error what was opened"},
+      {.name = "--verbose", .aliases = "-v", .help = "say on standard error what was opened"},
   };
 }
 
@@ -260,7 +286,11 @@ CommandSpec run_command() {
           "that the same command gives the same answer. Thinking goes to standard error, never into the answer. "
           "Ctrl-C stops the answer, twice leaves.",
       .positionals = {model_positional(/*required=*/false),
-                      {"PROMPT", false, "the question; a single argument with a space in it is one to the demo"}},
+                      {.name = "PROMPT",
+                       .help = "the question, in quotes; a single argument with a space in it is one to the demo. - "
+                               "stands for standard input, and @FILE for what a text file holds",
+                       .option = "-p|--prompt",
+                       .is_prose = true}},
       .options = join_options(
           {own_options(), sampling_options(), device_options(/*answers=*/true), engine_options(), draft_options()}),
       .tables = {{"In a chat", chat_commands()}},
@@ -272,6 +302,7 @@ CommandSpec run_command() {
            {"sluice run model.gguf --json < question.txt", "the prompt from a file, the answer as JSON"},
            {"sluice run model.gguf --raw --max-tokens 50 \"Once upon a time\"", "plain continuation"}},
       .json = reply_fields(),
+      .check = check_run,
       .run = run,
   };
 }

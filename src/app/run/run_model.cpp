@@ -16,7 +16,7 @@ namespace sluice {
 namespace {
 
 // What the model's store begins with, changed by what was given.
-Result<ConversationSettings> conversation_settings(const Arguments& arguments, const ChatModel& model) {
+Result<ConversationSettings> conversation_settings(const Arguments& arguments, const ChatModel& model, bool talks) {
   const StoreSettings& stored = model.settings;
   ConversationSettings settings;
   settings.raw = arguments.flag("--raw");
@@ -34,7 +34,7 @@ Result<ConversationSettings> conversation_settings(const Arguments& arguments, c
   turn.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
   turn.stops = stored.stops;
   for (std::string& stop : arguments.all("--stop")) turn.stops.push_back(std::move(stop));
-  turn.context_hint = " (--context, or /clear)";
+  turn.context_hint = talks ? " (/compact, /clear, or --context N)" : " (--context N makes room)";
   return settings;
 }
 
@@ -133,7 +133,7 @@ Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Argumen
   const auto options = [&](const ChatModel& model) -> Result<EngineOptions> {
     for (const std::string& ignored : model.model.facts().ignored)
       console.err(cat("sluice: ", ignored, ": not used\n"));
-    TRY(run->settings, conversation_settings(arguments, model));
+    TRY(run->settings, conversation_settings(arguments, model, use.talks));
     if (use.shelf != nullptr)
       run->adapters = *use.shelf;
     else

@@ -28,6 +28,7 @@ std::vector<OptionSpec> sampling_options() {
   return {
       {.name = "--greedy", .help = "always the likeliest token: --temperature 0"},
       {.name = "--temperature",
+       .aliases = "--temp",
        .argument = "T",
        .kind = kNumber,
        .help = "flattens (above 1) or sharpens (below) the choice; the file's, else 1",
@@ -73,11 +74,18 @@ std::vector<OptionSpec> sampling_options() {
        .help = "added to a token's logit, -inf to forbid it; may be given several times",
        .repeated = true},
       {.name = "--seed",
+       .aliases = "-s",
        .argument = "N",
        .kind = kInteger,
        .fallback = "0",
        .help = "the seed of the random numbers: the same seed gives the same answer"},
   };
+}
+
+Status check_bias(const std::string& text) {
+  if (parse_bias(text, std::numeric_limits<int32_t>::max())) return {};
+  return error(ErrorKind::invalid, "--logit-bias is ", printable(text),
+               ": want ID=X, a token's id and a number or -inf");
 }
 
 Result<SamplingSettings> sampling_settings(const Arguments& arguments, uint32_t vocabulary, SamplingSettings settings) {

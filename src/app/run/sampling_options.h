@@ -10,6 +10,8 @@
 namespace sluice {
 
 std::vector<OptionSpec> sampling_options();
+// Whether a value of --logit-bias can be read; which ids there are only the model knows.
+Status check_bias(const std::string& text);
 // `settings`, changed by the given options.
 Result<SamplingSettings> sampling_settings(const Arguments& arguments, uint32_t vocabulary, SamplingSettings settings);
 

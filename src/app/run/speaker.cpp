@@ -22,7 +22,16 @@ std::string harmless(const std::string& text) {
   return out;
 }
 
-Speaker::Speaker(Console& console, bool silent) : console_(&console), silent_(silent) { look_at(nullptr); }
+std::string cut_note(const Reply& reply, size_t context) {
+  if (reply.end != TurnEnd::length) return {};
+  const size_t used = size_t{reply.usage.prompt_tokens} + reply.usage.answer_tokens;
+  if (used >= context) return cat("the answer ends here: the context of ", context, " tokens is full");
+  return cat("the answer ends here: --max-tokens ", reply.usage.answer_tokens);
+}
+
+Speaker::Speaker(Console& console, bool silent) : console_(&console), silent_(silent), wrap_(console.columns()) {
+  look_at(nullptr);
+}
 
 void Speaker::end_progress() {
   progress_.reset();
@@ -59,8 +68,23 @@ TurnWatch Speaker::watch() {
   return watch;
 }
 
+void Speaker::write(Channel channel, const std::string& text) {
+  if (text.empty()) return;
+  if (channel == Channel::thinking)
+    console_->err(text);
+  else
+    console_->out(text);
+  at_line_start_ = text.back() == '\n';
+}
+
+void Speaker::end_word() {
+  if (channel_) write(*channel_, wrap_.finish());
+}
+
 void Speaker::turn(Channel channel) {
   if (channel_ == channel) return;
+  end_word();
+  wrap_ = WordWrap(console_->columns());
   if (channel_ == Channel::thinking) {
     console_->err(at_line_start_ ? "" : "\n");
     console_->err(console_->err_is_terminal() ? kPlain : "");
@@ -76,16 +100,14 @@ void Speaker::show(Channel channel, const std::string& text) {
   end_progress();
   if (silent_) return;
   turn(channel);
-  if (channel == Channel::thinking)
-    console_->err(console_->err_is_terminal() ? harmless(text) : text);
-  else
-    console_->out(console_->out_is_terminal() ? harmless(text) : text);
-  at_line_start_ = text.back() == '\n';
+  const bool terminal = channel == Channel::thinking ? console_->err_is_terminal() : console_->out_is_terminal();
+  write(channel, terminal ? wrap_.add(harmless(text)) : text);
 }
 
 void Speaker::finish() {
   end_progress();
   if (!channel_) return;
+  end_word();
   if (channel_ == Channel::thinking)
     turn(Channel::answer);
   else if (!at_line_start_)

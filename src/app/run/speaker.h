@@ -6,6 +6,7 @@
 
 #include "app/cli/console.h"
 #include "app/cli/progress.h"
+#include "app/cli/word_wrap.h"
 #include "chat/conversation.h"
 
 namespace sluice {
@@ -27,6 +28,8 @@ class Speaker {
   void look_at(const PreparedMedia* media);
   void end_progress();
   void show(Channel channel, const std::string& text);
+  void write(Channel channel, const std::string& text);
+  void end_word();
   void turn(Channel channel);
 
   Console* console_;
@@ -35,7 +38,11 @@ class Speaker {
   bool looking_ = false;            // the line about a picture is shown
   std::optional<Channel> channel_;  // of the last text
   bool at_line_start_ = true;       // of that channel
+  WordWrap wrap_;                   // of that channel
 };
+
+// One line about an answer that ended early; "" of one that ended by itself or was stopped. `context` in tokens.
+std::string cut_note(const Reply& reply, size_t context);
 
 // `text` for a terminal: control characters but newline and tab become U+FFFD, so that no answer can steer it.
 std::string harmless(const std::string& text);

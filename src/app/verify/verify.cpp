@@ -281,7 +281,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (arguments.flag("--json"))
     console.json(report_json(report));
   else
-    console.out(report_text(report));
+    console.table(report_text(report));
   return count_cases(report).missed == 0 ? 0 : 1;
 }
 

@@ -64,6 +64,14 @@ bool is_assistant(const std::string& path) {
   return architecture && starts_with(*architecture, "gemma4-assistant");
 }
 
+bool is_projector(const std::string& path) {
+  const std::string name = lower(file_name(path));
+  return ends_with(name, kGguf) && name.find(kProjectorMark) != std::string::npos;
+}
+
+// " in FOLDER", where it is one of this machine.
+std::string place_of(const ModelFolder& folder) { return folder.path.empty() ? "" : cat(" in ", folder.path); }
+
 void add_once(std::vector<std::string>& list, std::string item) {
   if (std::ranges::find(list, item) == list.end()) list.push_back(std::move(item));
 }
@@ -75,11 +83,9 @@ Status collect(ModelFolder& folder, const std::string& below, int depth) {
     if (path_kind(join_path(folder.path, path)) == PathKind::directory) {
       // An unreadable file must not hide other models.
       if (depth < kMaxFolderDepth && is_folder_name(name)) static_cast<void>(collect(folder, path, depth + 1));
-    } else if (!ends_with(lower(name), kGguf)) {
-      continue;
-    } else if (lower(name).find(kProjectorMark) != std::string::npos) {
+    } else if (is_projector(path)) {
       if (folder.projector.empty()) folder.projector = std::move(path);
-    } else {
+    } else if (ends_with(lower(name), kGguf)) {
       const bool side = side_file(path) != nullptr || is_assistant(join_path(folder.path, path));
       add_once(side ? folder.sides : folder.ggufs, first_part(path));
     }
@@ -201,10 +207,27 @@ Result<ModelFolder> read_model_folder(const std::string& path, std::string name,
   return folder;
 }
 
+ModelFolder model_folder_of(std::string name, const std::vector<std::string>& paths, std::vector<std::string>* towers) {
+  ModelFolder folder;
+  folder.name = std::move(name);
+  folder.origin = Origin::hugging_face;
+  const bool weights = std::ranges::any_of(paths, [](const std::string& path) {
+    return path.find('/') == std::string::npos && ends_with(path, ".safetensors");
+  });
+  folder.checkpoint = weights && std::ranges::find(paths, "config.json") != paths.end();
+  for (const std::string& path : paths)
+    if (is_projector(path))
+      towers->push_back(path);
+    else if (ends_with(lower(path), kGguf))
+      add_once(side_file(path) != nullptr ? folder.sides : folder.ggufs, first_part(path));
+  std::ranges::sort(folder.ggufs);
+  return folder;
+}
+
 Result<ModelFiles> choose_model(const ModelFolder& folder, std::string_view wanted) {
   if (folder.checkpoint && wanted.empty()) return files_of_checkpoint(folder);
   if (folder.ggufs.empty() && !folder.checkpoint) {
-    return error(ErrorKind::not_found, folder.name, ": no model in ", folder.path,
+    return error(ErrorKind::not_found, folder.name, ": no model", place_of(folder),
                  ": want config.json with safetensors, or a GGUF file");
   }
   std::vector<std::string> fitting;
@@ -219,10 +242,10 @@ Result<ModelFiles> choose_model(const ModelFolder& folder, std::string_view want
   if (fitting.empty()) {
     std::vector<std::string> known;
     for (const ModelFiles& files : all_models(folder)) known.push_back(files.name);
-    return error(ErrorKind::not_found, folder.name, ": no model ", printable(wanted), " in ", folder.path,
+    return error(ErrorKind::not_found, folder.name, ": no model ", printable(wanted), place_of(folder),
                  ": want one of ", listing(known));
   }
-  return error(ErrorKind::invalid, folder.name, ": ", fitting.size(), " models in ", folder.path,
+  return error(ErrorKind::invalid, folder.name, ": ", fitting.size(), " models", place_of(folder),
                ": want one of them after ", folder.name, "/, of ", listing(fitting));
 }
 

@@ -24,6 +24,8 @@ struct ModelFolder {
 };
 
 Result<ModelFolder> read_model_folder(const std::string& path, std::string name, Origin origin);
+// The same of a repository that lies elsewhere: `paths` are its files. `towers`: gets those that hold towers.
+ModelFolder model_folder_of(std::string name, const std::vector<std::string>& paths, std::vector<std::string>* towers);
 
 // Chooses one model. `wanted` is empty (the folder must have one model), a GGUF file's path within the folder
 // ("x.gguf"), or a format at the end of its name ("Q4_K_M"). If no single model fits, the error lists the models.

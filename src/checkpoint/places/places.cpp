@@ -68,16 +68,13 @@ Finding find_in_lm_studio(const RepositoryName& name, const Places& places) {
 
 // ---- one answer
 
-Error not_found(const std::string& given, const Places& places) {
-  return error(ErrorKind::not_found, printable(given), ": no file, nothing in Ollama's store (", listing(places.ollama),
-               "), the Hugging Face cache (", listing(places.hugging_face), ") or LM Studio's folders (",
-               listing(places.lm_studio), "): want a path, or a name that is there");
+Error not_found(const std::string& given) {
+  return error(ErrorKind::not_found, printable(given), ": no file or model of that name on this machine");
 }
 
 // Chooses among the findings in all places. A usable model wins over a broken one.
-Result<ModelFiles> only_one(const std::string& given, const std::vector<Result<ModelFiles>>& findings,
-                            const Places& places) {
-  if (findings.empty()) return not_found(given, places);
+Result<ModelFiles> only_one(const std::string& given, const std::vector<Result<ModelFiles>>& findings) {
+  if (findings.empty()) return not_found(given);
   std::vector<ModelFiles> whole;
   for (const auto& finding : findings)
     if (finding) whole.push_back(*finding);
@@ -171,7 +168,7 @@ Result<ModelFiles> find_model(const std::string& given, const Places& places) {
     add(find_in_hub(*repository, places));
     add(find_in_lm_studio(*repository, places));
   }
-  return only_one(given, findings, places);
+  return only_one(given, findings);
 }
 
 std::vector<ListedModel> list_models(const Places& places) {

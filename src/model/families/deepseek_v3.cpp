@@ -349,8 +349,11 @@ Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names)
 }  // namespace
 
 const Family& family() {
-  static const Family kFamily = {
-      .name = "deepseek2", .model_types = {"deepseek_v3"}, .prefixes = {"model."}, .read = read};
+  static const Family kFamily = {.name = "deepseek2",
+                                 .title = "DeepSeek-V3",
+                                 .model_types = {"deepseek_v3"},
+                                 .prefixes = {"model."},
+                                 .read = read};
   return kFamily;
 }
 

@@ -356,6 +356,7 @@ Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names)
 const Family& family() {
   static const Family kFamily = {
       .name = "gemma4",
+      .title = "Gemma 4",
       .model_types = {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"},
       .prefixes = {"model.language_model.", "language_model.model.", "language_model.", "model."},
       .read = read};

@@ -395,6 +395,7 @@ Value TextProgram::experts_of(uint32_t index, const WeightScope& w, Value h) {
 
 constexpr const char* kDense = "qwen35";
 constexpr const char* kExperts = "qwen35moe";
+constexpr const char* kTitle = "Qwen3.5/3.6";
 
 void add_details(const Config& c, ModelFacts& facts) {
   const auto full = std::count(c.recurrent.begin(), c.recurrent.begin() + c.layers, 0u);
@@ -440,13 +441,17 @@ const std::vector<std::string>& prefixes() {
 }  // namespace
 
 const Family& dense() {
-  static const Family kFamily = {
-      .name = kDense, .model_types = {"qwen3_5", "qwen3_5_text"}, .prefixes = prefixes(), .read = read<kDense>};
+  static const Family kFamily = {.name = kDense,
+                                 .title = kTitle,
+                                 .model_types = {"qwen3_5", "qwen3_5_text"},
+                                 .prefixes = prefixes(),
+                                 .read = read<kDense>};
   return kFamily;
 }
 
 const Family& with_experts() {
   static const Family kFamily = {.name = kExperts,
+                                 .title = kTitle,
                                  .model_types = {"qwen3_5_moe", "qwen3_5_moe_text"},
                                  .prefixes = prefixes(),
                                  .read = read<kExperts>};

@@ -12,11 +12,18 @@ CommandSpec make_spec() {
   return {
       .name = "toy",
       .summary = "A command for this test",
-      .positionals = {{"MODEL", true, "a model"}, {"PROMPT", false, "a prompt"}},
+      .positionals = {{"MODEL", true, "a model", "-m|--model", "demo"},
+                      {.name = "PROMPT", .help = "a prompt", .option = "-p", .is_prose = true}},
       .options =
           {
               {.name = "--verbose", .help = "say more"},
-              {.name = "--count", .argument = "N", .kind = OptionKind::integer, .fallback = "3", .least = 1, .most = 9},
+              {.name = "--count",
+               .aliases = "-n|--number",
+               .argument = "N",
+               .kind = OptionKind::integer,
+               .fallback = "3",
+               .least = 1,
+               .most = 9},
               {.name = "--share", .argument = "P", .kind = OptionKind::number, .fallback = "0.5", .most = 1},
               {.name = "--memory", .argument = "BYTES", .kind = OptionKind::bytes},
               {.name = "--mode", .argument = "exact|fast", .kind = OptionKind::choice, .fallback = "fast"},
@@ -78,7 +85,8 @@ TEST(Arguments, AValueMayBeginWithDashes) {
 
 TEST(Arguments, EveryMistakeIsOneSentence) {
   EXPECT_EQ(error_of({}), "toy: missing MODEL (sluice toy --help)");
-  EXPECT_EQ(error_of({"m", "p", "q"}), "toy: unexpected argument q: want MODEL PROMPT (sluice toy --help)");
+  EXPECT_EQ(error_of({"m", "p", "q"}),
+            "toy: unexpected argument q: want PROMPT in quotes: \"p q ...\" (sluice toy --help)");
   EXPECT_EQ(error_of({"m", "--colour"}), "toy: unknown option --colour (sluice toy --help)");
   EXPECT_EQ(error_of({"m", "-v"}), "toy: unknown option -v (sluice toy --help)");
   EXPECT_EQ(error_of({"m", "--verbose=1"}), "toy: --verbose takes no value (sluice toy --help)");
@@ -90,6 +98,33 @@ TEST(Arguments, EveryMistakeIsOneSentence) {
   EXPECT_EQ(error_of({"m", "--memory", "much"}),
             "toy: --memory is much: want a size such as 512M or 4G (sluice toy --help)");
   EXPECT_EQ(error_of({"m", "--mode", "quick"}), "toy: --mode is quick: want exact|fast (sluice toy --help)");
+}
+
+TEST(Arguments, AnOptionHasOtherSpellings) {
+  for (const char* name : {"-n", "--number", "--count"}) {
+    const Result<Arguments> parsed = parse({"m", name, "7"});
+    ASSERT_TRUE(parsed) << name;
+    EXPECT_EQ(parsed->integer("--count"), 7);
+  }
+  EXPECT_EQ(error_of({"m", "-n", "ten"}), "toy: -n is ten: want a whole number, 1 to 9 (sluice toy --help)");
+}
+
+TEST(Arguments, APositionalArgumentMayBeGivenByAnOption) {
+  const auto positionals = [](const std::vector<std::string>& words) { return parse(words)->positionals(); };
+  EXPECT_THAT(positionals({"-m", "a", "-p", "what is it"}), ElementsAre("a", "what is it"));
+  EXPECT_THAT(positionals({"-p", "what is it"}), ElementsAre("demo", "what is it"));
+  EXPECT_THAT(positionals({"--model=a", "what"}), ElementsAre("a", "what"));
+  EXPECT_THAT(positionals({"what", "-m", "a"}), ElementsAre("a", "what"));
+  EXPECT_EQ(error_of({"-m"}), "toy: -m wants a value (sluice toy --help)");
+  EXPECT_EQ(error_of({"-m", "a", "b", "c"}),
+            "toy: unexpected argument c: want PROMPT in quotes: \"b c ...\" (sluice toy --help)");
+}
+
+TEST(Arguments, AChoiceMayBeInAnyCase) { EXPECT_EQ(parse({"m", "--mode", "EXACT"})->text("--mode"), "exact"); }
+
+TEST(Arguments, AMistypedOptionIsAnsweredWithTheNearest) {
+  EXPECT_EQ(error_of({"m", "--cuont", "3"}), "toy: unknown option --cuont: did you mean --count? (sluice toy --help)");
+  EXPECT_EQ(error_of({"m", "--mod"}), "toy: unknown option --mod: did you mean --mode? (sluice toy --help)");
 }
 
 TEST(Arguments, ARequiredOptionMustBeGiven) {
@@ -105,7 +140,12 @@ TEST(ParseBytes, UnitsAreDecimalAndBinary) {
   EXPECT_EQ(parse_bytes("2Gi"), 2147483648u);
   EXPECT_EQ(parse_bytes("1.5k"), 1500u);
   EXPECT_EQ(parse_bytes("0"), 0u);
-  for (const char* bad : {"", "M", "-1", "1Q", "1e30G", "nan", "inf"}) EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
+  for (const char* four : {"4G", "4g", "4GB", "4gb", "4000M", "4000MB"})
+    EXPECT_EQ(parse_bytes(four), 4000000000u) << four;
+  for (const char* four : {"4Gi", "4GiB", "4gib"}) EXPECT_EQ(parse_bytes(four), 4294967296u) << four;
+  EXPECT_EQ(parse_bytes("12B"), 12u);
+  for (const char* bad : {"", "M", "-1", "1Q", "1e30G", "nan", "inf", "4i", "4iB", "B", "GB", "4GG"})
+    EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
 }
 
 }  // namespace

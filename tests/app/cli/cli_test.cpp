@@ -67,6 +67,18 @@ TEST(Cli, VersionIsOneLine) {
 TEST(Cli, AWrongCommandLineIsStatusTwo) {
   EXPECT_EQ(run_sluice({}).status, 2);
   expect_fails({"fly"}, 2, "no command fly: want one that sluice --help lists");
+  expect_fails({"lst"}, 2, "no command lst: did you mean list? (sluice --help lists all)");
+  expect_fails({"help", "nope"}, 2, "help: no command nope: want one that sluice help lists");
+  expect_fails({"run", "demo", "Hi", "--logit-bias", "5"}, 2,
+               "--logit-bias is 5: want ID=X, a token's id and a number or -inf");
+  expect_fails({"run", "demo", "Hi", "--think", "--no-think"}, 2, "run: --think and --no-think: want one of them");
+  expect_fails({"run", "demo", ""}, 2, "run: PROMPT is empty: want a prompt");
+  expect_fails({"run", "demo", "What", "is"}, 2,
+               "run: unexpected argument is: want PROMPT in quotes: \"What is ...\" (sluice run --help)");
+  expect_fails({"pull", "http://127.0.0.1/m.gguf", "--sha256", "123"}, 2,
+               "--sha256: found 123: want 64 hexadecimal digits, lower case");
+  expect_fails({"convert", "demo", "f", "--to", "f16", "--tensor", "x"}, 2, "--tensor x: want PATTERN=FORMAT");
+  expect_fails({"list", "qwen"}, 2, "list: unexpected argument qwen: want --online with it");
   expect_fails({"run", "--colour"}, 2, "run: unknown option --colour (sluice run --help)");
   expect_fails({"run", "m", "--temperature", "hot"}, 2,
                "run: --temperature is hot: want a number, 0 to 100 (sluice run --help)");
@@ -82,7 +94,64 @@ TEST(Cli, AWrongCommandLineIsStatusTwo) {
 
 TEST(Cli, AMissingModelIsOneSentence) {
   const std::string path = "./" + kData + "/none.gguf";  // else the stores are asked for it too
-  for (const char* command : {"run", "inspect"}) expect_fails({command, path}, 1, path + ": no such file or directory");
+  for (const char* command : {"run", "inspect"}) {
+    expect_fails({command, path}, 1,
+                 path +
+                     ": no such file or directory: sluice list shows the models that are here, sluice pull gemma4:e2b "
+                     "fetches one");
+  }
+}
+
+TEST(Cli, OtherNamesOfCommandsAndOptionsMeanTheSame) {
+  EXPECT_EQ(run_sluice({"show", kMoe}).out, run_sluice({"inspect", kMoe}).out);
+  EXPECT_EQ(run_sluice({"run", "-m", "demo", "-p", "What is a violin?", "--temp", "0", "-n", "2", "-t", "1"}).out,
+            run_sluice({"run", "demo", "What is a violin?", "--greedy", "--max-tokens", "2", "--threads", "1"}).out);
+}
+
+// Each is told from a model by what it begins with, or by its keys.
+TEST(Cli, AFileThatIsNoModelIsNamed) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& name, std::string_view text, const std::string& sentence) {
+    const std::string path = folder.path(name);
+    ASSERT_TRUE(write_file(path, text));
+    expect_fails({"run", path, "Hi"}, 1, path + ": " + sentence);
+  };
+  refused("page.gguf", "\n<!DOCTYPE html><title>404</title>",
+          "a web page, not a model: want the address of the file itself");
+  refused("pointer.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
+          "a Git LFS pointer in place of the file: want git lfs pull there, or the file itself");
+  refused("empty.gguf", "", "an empty file: want a GGUF file or a Hugging Face directory");
+  refused("x.imatrix.dat", "counts", "an importance matrix: want the model that it was made of");
+  refused("pytorch_model.bin", std::string_view("PK\x03\x04..."),
+          "weights of PyTorch's pickle format: want safetensors or GGUF");
+  const std::string whole = *read_file(SLUICE_ASSETS "/demo-gemma4-q8_0.gguf", 1 << 26);
+  refused("cut.gguf", std::string_view(whole).substr(0, 5'000'000),
+          cat("is cut short: has 5000000 bytes: want the whole file of ", whole.size(), " bytes"));
+  expect_fails({"run", SLUICE_ASSETS "/mmproj-demo-gemma4.gguf", "Hi"}, 1,
+               SLUICE_ASSETS
+               "/mmproj-demo-gemma4.gguf: towers for pictures and sounds (mmproj): want the model that "
+               "they belong to, and --mmproj for this file");
+}
+
+TEST(Cli, AMistypedNameIsAnsweredWithAKnownOne) {
+  expect_fails({"run", "gema4:e2b", "Hi"}, 1,
+               "gema4:e2b: no file or model of that name on this machine: did you mean gemma4:e2b? sluice pull "
+               "gemma4:e2b fetches it");
+  expect_fails({"run", "org/some-model", "Hi"}, 1,
+               "org/some-model: no file or model of that name on this machine: sluice pull org/some-model looks for "
+               "it online");
+}
+
+TEST(Cli, ModelsThatCanBeFetchedAreListed) {
+  const ProgramResult all = run_sluice({"list", "--online"});
+  EXPECT_EQ(all.status, 0);
+  EXPECT_THAT(all.out, HasSubstr("\ngemma4:e2b "));
+  EXPECT_THAT(all.out, HasSubstr("\nqwen3.6:35b "));
+  const ProgramResult some = run_sluice({"list", "--online", "QWEN"});
+  EXPECT_THAT(some.out, testing::Not(HasSubstr("gemma4")));
+  EXPECT_THAT(some.out, HasSubstr("As of November 2026"));
+  EXPECT_THAT(run_sluice({"list", "--online", "llama"}).err,
+              HasSubstr("no model in the table of November 2026 has llama"));
 }
 
 TEST(Cli, ADeviceThatIsNotThereIsNeverReplaced) {

@@ -73,17 +73,19 @@ TEST_F(PlacesCli, NoModelsIsNoFailure) {
   const ProgramResult result = run_sluice({"list"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "no models in Ollama's store, the Hugging Face cache and LM Studio's folders\n");
+  EXPECT_EQ(
+      result.err,
+      "no models in Ollama's store, the Hugging Face cache and LM Studio's folders: sluice list --online shows some, "
+      "sluice pull gemma4:e2b fetches one\n");
 }
 
 TEST_F(PlacesCli, ListShowsWhatRunsAndWhyNot) {
   put_ollama("tiny/moe", model_);
   put_ollama("cut/latest", model_.substr(0, model_.size() - 1000));
   put("ollama/manifests/registry.ollama.ai/library/broken/latest", "{");
-  const std::string strange =
-      put("hub/models--org--strange/snapshots/aaa/m.gguf",
-          std::string("GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24) +
-              std::string("\24\0\0\0\0\0\0\0general.architecture\10\0\0\0\3\0\0\0\0\0\0\0foo", 43));
+  put("hub/models--org--strange/snapshots/aaa/m.gguf",
+      std::string("GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24) +
+          std::string("\24\0\0\0\0\0\0\0general.architecture\10\0\0\0\3\0\0\0\0\0\0\0foo", 43));
   put(".lmstudio/models/org/repo/gemma-BF16.gguf", model_);
   const ProgramResult result = run_sluice({"list"});
   EXPECT_EQ(result.status, 0) << result.err;
@@ -93,14 +95,16 @@ TEST_F(PlacesCli, ListShowsWhatRunsAndWhyNot) {
   EXPECT_THAT(lines[1], StartsWith("broken:latest "));
   EXPECT_THAT(lines[1], HasSubstr("does not run: " + folder_.path("ollama/manifests/")));
   EXPECT_THAT(lines[2], StartsWith("cut:latest "));
-  EXPECT_THAT(lines[2], HasSubstr("want a file longer than"));
+  EXPECT_THAT(lines[2], HasSubstr("does not run: is cut short: has "));
   EXPECT_THAT(lines[3], testing::MatchesRegex("tiny:moe +bf16 +1.2 MB +gemma4 +Ollama +runs"));
   EXPECT_THAT(lines[4], HasSubstr("foo"));
-  EXPECT_THAT(lines[4], HasSubstr("does not run: " + strange));
+  EXPECT_THAT(lines[4], HasSubstr("does not run: of another family (general.architecture is foo): want Gemma 4"));
   EXPECT_THAT(lines[5], testing::MatchesRegex("org/repo +bf16 +1.2 MB +gemma4 +LM Studio +runs"));
   std::set<std::string> seen;
   const ProgramResult json = run_sluice({"list", "--json"});
   expect_known_fields(*find_command("list"), *parse_json(json.out, "list"), seen);
+  const ProgramResult online = run_sluice({"list", "--online", "--json"});
+  expect_known_fields(*find_command("list"), *parse_json(online.out, "list"), seen);
   expect_all_fields(*find_command("list"), seen);
 }
 
@@ -128,7 +132,8 @@ TEST_F(PlacesCli, CommandsTakeTheNamesOfList) {
   EXPECT_EQ(answered.status, 0) << answered.err;
   const ProgramResult missing = run_sluice({"run", "tiny", "Hi"});
   EXPECT_EQ(missing.status, 1);
-  EXPECT_EQ(missing.err, "sluice: tiny:latest: no such tag in " + folder_.path("ollama") + ": want one of tiny:moe\n");
+  EXPECT_EQ(missing.err, "sluice: tiny:latest: no such tag in " + folder_.path("ollama") +
+                             ": want one of tiny:moe: sluice pull tiny looks for it online\n");
 }
 
 // ---- models with towers, and what a store keeps beside the weights
@@ -298,13 +303,13 @@ TEST_F(PlacesCli, PullSaysWhatItFetched) {
   expect_all_fields(*find_command("pull"), seen);
 }
 
-TEST_F(PlacesCli, AFailedPullIsStatusOneAndASentence) {
+TEST_F(PlacesCli, AFailedPullIsASentence) {
   const HttpServer server([](const ServerRequest&) { return ServerReply{404, {}, ""}; });
   const ProgramResult result = run_sluice({"pull", server.url("/m.gguf"), "--to", folder_.path()});
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.err, "sluice: " + server.url("/m.gguf") + ": not on the server (status 404)\n");
   const ProgramResult digest = run_sluice({"pull", server.url("/m.gguf"), "--sha256", "abc"});
-  EXPECT_EQ(digest.status, 1);
+  EXPECT_EQ(digest.status, 2);
   EXPECT_EQ(digest.err, "sluice: --sha256: found abc: want 64 hexadecimal digits, lower case\n");
 }
 

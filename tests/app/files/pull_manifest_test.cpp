@@ -13,12 +13,15 @@
 #include "checkpoint/places/places.h"
 #include "tests/app/files/http_server.h"
 #include "tests/app/program.h"
+#include "tests/app/run/terminal.h"
 
 namespace sluice {
 namespace {
 
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::EndsWith;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
@@ -204,6 +207,46 @@ TEST_F(PullManifest, AnythingButAManifestIsRefusedBeforeFilesAreFetched) {
           "64 hexadecimal digits");
   EXPECT_EQ(refusal(request("none")), request("none").url + ": not on the server (status 404)");
   EXPECT_FALSE(std::filesystem::exists(store_));
+}
+
+// As somebody types it: the name alone, looked up at the address that a variable names.
+TEST_F(PullManifest, TheCommandTakesAName) {
+  serve_manifest(whole_manifest());
+  setenv("SLUICE_OLLAMA_REGISTRY", server_.url("").c_str(), 1);
+  setenv("OLLAMA_MODELS", store_.c_str(), 1);
+  const ProgramResult pulled = run_sluice({"pull", "tiny:e2b"});
+  EXPECT_EQ(pulled.err, "");
+  EXPECT_THAT(pulled.out, StartsWith("tiny:e2b  1.2 MB  " + store_ + "/blobs/sha256-"));
+  EXPECT_THAT(run_sluice({"list", "--names"}).out, HasSubstr("tiny:e2b\n"));
+  const ProgramResult missing = run_sluice({"pull", "tiny:e4b"});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_EQ(missing.err,
+            "sluice: tiny:e4b: registry.ollama.ai has no such model (status 404): sluice list --online shows some that "
+            "it has\n");
+  unsetenv("SLUICE_OLLAMA_REGISTRY");
+  unsetenv("OLLAMA_MODELS");
+}
+
+// At a terminal a missing model is offered with its size, the room there is, and its memory by its header.
+TEST_F(PullManifest, RunOffersAModelThatIsNotHere) {
+  serve_manifest(whole_manifest());
+  setenv("SLUICE_OLLAMA_REGISTRY", server_.url("").c_str(), 1);
+  setenv("OLLAMA_MODELS", store_.c_str(), 1);
+  Terminal refused({"run", "tiny:e2b", "Hi", "--max-tokens", "2"});
+  const std::string question = refused.wait_for("[y/N] ");
+  EXPECT_THAT(question, HasSubstr("tiny:e2b: registry.ollama.ai has it, 1.2 MB, for " + store_));
+  EXPECT_THAT(question, ContainsRegex("it takes [0-9.]+ MB of memory, of [0-9.]+ GB here"));
+  refused.type("n\n");
+  EXPECT_THAT(refused.wait_for("online\r\n"), HasSubstr("tiny:e2b: no file or model of that name on this machine"));
+  EXPECT_EQ(refused.wait_for_end(), 1);
+  EXPECT_FALSE(std::filesystem::exists(store_));
+  Terminal taken({"run", "tiny:e2b", "Hi", "--max-tokens", "2"});
+  taken.wait_for("[y/N] ");
+  taken.type("y\n");
+  EXPECT_EQ(taken.wait_for_end(), 0);
+  EXPECT_TRUE(find_model("tiny:e2b", {{store_}, {}, {}}).ok());
+  unsetenv("SLUICE_OLLAMA_REGISTRY");
+  unsetenv("OLLAMA_MODELS");
 }
 
 }  // namespace

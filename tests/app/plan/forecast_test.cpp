@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "app/run/run_report.h"
+#include "base/json.h"
 #include "tests/app/program.h"
 
 namespace sluice {
@@ -95,6 +96,15 @@ TEST(DeviceMemory, IsMostOfTheMemoryThatTheGpuReports) {
   EXPECT_EQ(default_device_memory({.memory = Domain::device(), .memory_bytes = 10'000}), 9'000u);
   EXPECT_EQ(default_device_memory({.memory = Domain::device(), .memory_bytes = 10'000, .shares_memory = true}), 7'500u);
   EXPECT_EQ(default_device_memory({.memory = Domain::device()}), 0u);
+}
+
+// The demo is smaller than most processors' last cache: a range from memory's speed to the cache's.
+TEST(CpuForecast, AModelInTheCacheHasARange) {
+  const Json plan = *parse_json(run_sluice({"plan", "demo", "--json"}).out, "plan");
+  const double least = plan.find("tokens_per_second")->as_number();
+  const double most = plan.find("cached_tokens_per_second")->as_number();
+  EXPECT_GT(least, 0);
+  EXPECT_TRUE(most == 0 || most > least) << most;
 }
 
 }  // namespace

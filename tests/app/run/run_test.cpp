@@ -28,8 +28,8 @@ ProgramResult ask(std::vector<std::string> words, const ProgramSetup& setup = {}
   return run_sluice(words, setup);
 }
 
-std::string sentence(const ProgramResult& result) {
-  EXPECT_EQ(result.status, 1);
+std::string sentence(const ProgramResult& result, int status = 1) {
+  EXPECT_EQ(result.status, status);
   EXPECT_EQ(result.out, "");
   return result.err;
 }
@@ -48,6 +48,29 @@ TEST(Run, ASingleArgumentWithASpaceIsAQuestionToTheDemo) {
 TEST(Run, ThePromptComesFromAPipe) {
   EXPECT_EQ(ask({"--greedy"}, {.input = "What is a violin?\n"}).out, kViolin);
   EXPECT_EQ(ask({"demo", "--greedy"}, {.input = "What is a violin?"}).out, kViolin);
+}
+
+TEST(Run, ThePromptMayComeInParts) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("question.txt");
+  ASSERT_TRUE(write_file(file, "What is a violin?\n"));
+  EXPECT_EQ(ask({"demo", "-", "--greedy"}, {.input = "What is a violin?\n"}).out, kViolin);
+  EXPECT_EQ(ask({"demo", "@" + file, "--greedy"}).out, kViolin);
+  EXPECT_EQ(ask({"demo", "What is a violin?", "--greedy"}, {.input = "\n"}).out, kViolin);
+  // Both parts are read: as if they had been typed as one.
+  const std::string joined = ask({"demo", "Explain:\n\nWhat is a violin?", "--greedy"}).out;
+  EXPECT_EQ(ask({"demo", "Explain:", "--greedy"}, {.input = "What is a violin?"}).out, joined);
+  EXPECT_EQ(ask({"demo", cat("Explain:\n\n@", file), "--greedy"}).out, joined);
+  EXPECT_EQ(ask({"demo", cat("@\"", file, "\""), "--greedy"}).out, kViolin);
+  ASSERT_TRUE(write_file(file, "\xff\xfe"));
+  EXPECT_EQ(sentence(ask({"demo", "@" + file})), cat("sluice: ", file, ": is no text in UTF-8: want a text file\n"));
+}
+
+TEST(Run, AFullContextIsSaid) {
+  const ProgramResult full = ask({"demo", "What is a violin?", "--context", "20", "--greedy"});
+  EXPECT_EQ(full.status, 0);
+  EXPECT_EQ(full.err, "(the answer ends here: the context of 20 tokens is full; --context N makes room)\n");
+  EXPECT_EQ(ask({"demo", "What is a violin?", "--max-tokens", "2", "--greedy"}).err, "");  // as it was asked
 }
 
 TEST(Run, EveryDeviceAndArithmeticGivesTheSameGreedyAnswer) {
@@ -215,15 +238,15 @@ TEST(Run, JsonHasTheDocumentedMembers) {
 
 TEST(Run, WhatCannotBeAskedIsOneSentence) {
   EXPECT_EQ(sentence(ask({"demo"})), "sluice: run: standard input is empty: want a prompt\n");
-  EXPECT_EQ(sentence(ask({"demo", ""})), "sluice: run: PROMPT is empty: want a prompt\n");
+  EXPECT_EQ(sentence(ask({"demo", ""}), 2), "sluice: run: PROMPT is empty: want a prompt\n");
   EXPECT_EQ(sentence(ask({"demo"}, {.input = "\xff\xfe"})), "sluice: the prompt is not UTF-8: want text\n");
   EXPECT_EQ(sentence(ask({"demo", "Hello!", "--context", "10"})),
-            "sluice: the conversation has 13 tokens: want less than the context of 10 (--context, or /clear)\n");
+            "sluice: the conversation has 13 tokens: want less than the context of 10 (--context N makes room)\n");
   EXPECT_EQ(sentence(ask({"demo", "Hello!", "--logit-bias", "4096=1"})),
             "sluice: --logit-bias is 4096=1: want ID=X, an id below 4096 and a number or -inf\n");
-  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--think", "--no-think"})),
+  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--think", "--no-think"}), 2),
             "sluice: run: --think and --no-think: want one of them\n");
-  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--raw", "--system", "x"})),
+  EXPECT_EQ(sentence(ask({"demo", "Hello!", "--raw", "--system", "x"}), 2),
             "sluice: run: --raw and --system: want one of them, since --raw uses no template\n");
 }
 
