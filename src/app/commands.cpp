@@ -6,8 +6,8 @@ namespace sluice {
 
 const std::vector<CommandSpec>& all_commands() {
   static const std::vector<CommandSpec> commands = {
-      run_command(),     serve_command(), verify_command(),     inspect_command(), convert_command(),
-      train_command(),   bench_command(), plan_command(),       list_command(),    pull_command(),
+      run_command(),     serve_command(),      verify_command(), inspect_command(), convert_command(),
+      train_command(),   bench_command(),      plan_command(),   list_command(),    pull_command(),
       devices_command(), completion_command(), help_command()};
   return commands;
 }
