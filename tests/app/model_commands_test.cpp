@@ -106,7 +106,7 @@ class Copied {
 TEST(BadModels, AnUnknownArchitectureIsNamed) {
   Copied model(kMoe);
   model.replace("config.json", model.config_with("\"gemma4\"", "\"gemma9\""));
-  const std::string why = cat(model.path(), "/config.json: model_type is gemma9: want one of ");
+  const std::string why = cat(model.path(), "/config.json: a Gemma model (model_type is gemma9): want Gemma 4, ");
   EXPECT_THAT(sentence({"run", model.path(), "Hi"}), testing::StartsWith("sluice: " + why));
   // inspect shows such a model all the same.
   const ProgramResult shown = run_sluice({"inspect", model.path()});

@@ -142,13 +142,15 @@ Json trace_json(const std::optional<TraceErrors>& trace) {
                       {"other_experts", static_cast<int64_t>(trace->tokens_with_other_experts)}};
 }
 
+// Of other cases all members are null.
 Json training_json(const std::optional<TrainErrors>& errors) {
-  if (!errors) return {};
-  return Json::Object{{"gradient", optional_number(errors->gradient)},
-                      {"loss", finite(errors->loss)},
-                      {"final", optional_number(errors->final)},
-                      {"accumulated", optional_number(errors->accumulated)},
-                      {"steps", static_cast<int64_t>(errors->steps)}};
+  const TrainErrors none;
+  const TrainErrors& of = errors ? *errors : none;
+  return Json::Object{{"gradient", optional_number(of.gradient)},
+                      {"loss", errors ? finite(of.loss) : Json()},
+                      {"final", optional_number(of.final)},
+                      {"accumulated", optional_number(of.accumulated)},
+                      {"steps", errors ? Json(static_cast<int64_t>(of.steps)) : Json()}};
 }
 
 Json case_json(const CaseReport& report) {
@@ -311,14 +313,14 @@ std::vector<JsonField> report_fields() {
       {"runs[].cases[].intermediates.different[].error", "number or null", "norm of the difference over the norm"},
       {"runs[].cases[].intermediates.not_compared[]", "string", "one that the compiled program does not have"},
       {"runs[].cases[].intermediates.other_experts", "integer", "tokens with other experts, summed over layers"},
-      {"runs[].cases[].training", "object or null", "of a training case; the numbers above are then 0 or null"},
+      {"runs[].cases[].training", "object", "of a training case, whose numbers above are 0 or null; else all null"},
       {"runs[].cases[].training.gradient", "number or null",
        "largest over the factors: norm of the difference of the first step's gradient over the norm of the golden's"},
       {"runs[].cases[].training.loss", "number or null", "largest over the steps: difference of the loss, as a share"},
       {"runs[].cases[].training.final", "number or null", "largest over the factors after the last step, as gradient"},
       {"runs[].cases[].training.accumulated", "number or null",
        "largest over the steps: difference of the loss when a batch comes a sequence at a time, as a share"},
-      {"runs[].cases[].training.steps", "integer", "steps of all runs"},
+      {"runs[].cases[].training.steps", "integer or null", "steps of all runs"},
       {"held", "integer", "cases that hold, over all runs"},
       {"missed", "integer", "cases that missed a bar; a missed mean counts as one"},
       {"not_run", "integer", "cases that could not be run"},
