@@ -126,7 +126,7 @@ const Trainer::Batch& Trainer::batch(uint64_t step) {
     epoch_begin_ += epoch_.size();
     epoch_ = batches_of(++epoch_number_);
   }
-  return epoch_[step - epoch_begin_];
+  return epoch_[static_cast<size_t>(step - epoch_begin_)];
 }
 
 // The sum of the losses of all targets.

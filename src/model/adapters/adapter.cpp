@@ -462,7 +462,7 @@ AdapterFactors Adapter::embedding_factors(const AdaptedWeight& adapted, const Pa
 AdapterFactors Adapter::factors(size_t weight) const {
   const AdaptedWeight& adapted = weights_[weight];
   if (adapted.is_embedding) return embedding_factors(adapted, stored_[weight].pairs.front());
-  const uint64_t experts = adapted.shape.experts;
+  const size_t experts = adapted.shape.experts;
   AdapterFactors factors{.a = std::vector<float>(experts * adapted.rank * adapted.shape.columns),
                          .b = std::vector<float>(experts * adapted.shape.rows * adapted.rank)};
   std::map<size_t, std::vector<float>> tensors;

@@ -99,10 +99,10 @@ std::vector<float> drawn(size_t count, uint32_t columns, uint64_t seed, uint32_t
   std::vector<float> numbers(count);
   const double bound = 1 / std::sqrt(static_cast<double>(columns));
   const PhiloxKey key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
-  for (size_t i = 0; i < count; ++i) {
+  for (uint64_t i = 0; i < count; ++i) {
     const PhiloxCounter counter = {static_cast<uint32_t>(i / 4), static_cast<uint32_t>(i / 4 >> 32), tensor, 0};
     const double uniform = (philox4x32(counter, key)[i % 4] + 0.5) / 4294967296.0;
-    numbers[i] = static_cast<float>(bound * (2 * uniform - 1));
+    numbers[static_cast<size_t>(i)] = static_cast<float>(bound * (2 * uniform - 1));
   }
   return numbers;
 }
