@@ -82,8 +82,9 @@ const handlers: Handlers = {
   async addAdapter({ name, files, scale }) {
     const { model, host } = opened();
     const path = `adapters/${++adapters}/${name}`;
-    const entries = files.map((file) => [files.length === 1 ? path : `${path}/${file.name}`, new BlobFile(file)] as const);
-    host.files = new Map([...host.files, ...entries]);
+    const table = new Map<string, FileSource>(host.files);
+    for (const file of files) table.set(files.length === 1 ? path : `${path}/${file.name}`, new BlobFile(file));
+    host.files = table;
     return model.addAdapter(path, scale);
   },
   scaleAdapter: async ({ name, scale }) => opened().model.scaleAdapter(name, scale),
