@@ -51,6 +51,7 @@ class CaseTrainer {
   // The mean loss of all targets; adds to the gradients.
   Result<double> batch_loss(bool accumulated) {
     std::vector<BatchPart> batch;
+    batch.reserve(training_.sequences.size());
     for (const TrainSequence& one : training_.sequences)
       batch.push_back({.sequence = &one, .share = 1 / static_cast<float>(targets_)});
     double sum = 0;

@@ -259,6 +259,7 @@ void Interpreter<Real>::run(const RouteBackward& op) {
   for (uint64_t r = 0; r < rows(op.logits); ++r) {
     const Real* logits = reals(op.logits, r);
     std::vector<size_t> chosen;
+    chosen.reserve(k);
     for (size_t i = 0; i < k; ++i) chosen.push_back(static_cast<size_t>(integers(op.index, r)[i]));
     std::vector<Real> p(experts), g(experts);
     const Real largest = *std::max_element(logits, logits + experts);
