@@ -280,7 +280,8 @@ Error not_a_model(const std::string& path, std::string_view begin) {
 Result<Checkpoint> open_file(const std::string& path) {
   TRY(const auto source, FileSource::open(path));
   std::array<char, 64> start{};
-  const std::span<char> there = std::span(start).first(static_cast<size_t>(std::min<uint64_t>(start.size(), source->size())));
+  const std::span<char> there =
+      std::span(start).first(static_cast<size_t>(std::min<uint64_t>(start.size(), source->size())));
   TRY_STATUS(source->read_at(0, std::as_writable_bytes(there)));
   const std::string_view begin(there.data(), there.size());
   if (starts_with(begin, "GGUF")) {

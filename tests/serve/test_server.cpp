@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-constexpr timeval kPatience{.tv_sec = 10, .tv_usec = 0};
+constexpr timeval kPatience{.tv_sec = 120, .tv_usec = 0};  // under ThreadSanitizer answers take long
 
 bool wait_for(const std::function<bool()>& holds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(kPatience.tv_sec);

@@ -9,6 +9,7 @@
 #include <array>
 
 #include "device/webgpu/kernels/experts.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
