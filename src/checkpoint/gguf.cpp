@@ -254,7 +254,7 @@ Result<GgufHeader> parse_gguf(const ByteSource& source, const std::string& where
   TRY(const uint64_t alignment, read_alignment(header.metadata, where));
   TRY(auto infos, read_infos(reader, tensors));
   const CheckedSize data_offset = CheckedSize(reader.position()).aligned(alignment);
-  TRY(header.tensors, lay_out(std::move(infos), data_offset, alignment, source.size(), where));
+  TRY(header.tensors, lay_out(infos, data_offset, alignment, source.size(), where));
   return header;
 }
 

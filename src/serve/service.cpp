@@ -139,7 +139,7 @@ void Service::reply(Exchange& exchange, ServerReply reply) const {
   exchange.reply(std::move(reply));
 }
 
-void Service::reply(Exchange& exchange, Json body) const {
+void Service::reply(Exchange& exchange, const Json& body) const {
   reply(exchange, ServerReply{.headers = {{"content-type", kJsonType}}, .body = write_json(body) + "\n"});
 }
 

@@ -58,7 +58,7 @@ class Service final : public HttpHandler {
 
   static const Route* find_route(std::string_view method, std::string_view path, bool* known_path);
   void reply(Exchange& exchange, ServerReply reply) const;
-  void reply(Exchange& exchange, Json body) const;
+  void reply(Exchange& exchange, const Json& body) const;
   void refuse(Exchange& exchange, const Refusal& refusal) const;
 
   Refusal no_model(const std::string& name) const;

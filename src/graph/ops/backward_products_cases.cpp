@@ -143,6 +143,7 @@ OpCase loss_case(const LossCase& one) {
 
 std::vector<OpCase> LinearTransposed::cases() {
   std::vector<OpCase> cases;
+  cases.reserve(kWidths.size() + 2 + block_formats().size());
   for (const uint32_t width : kWidths) cases.push_back(transposed_case(Format::f32, width, 101 - width));
   for (const Format format : {Format::f16, Format::bf16}) cases.push_back(transposed_case(format, 33, 50));
   for (const Format format : block_formats())

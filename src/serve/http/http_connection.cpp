@@ -45,8 +45,8 @@ void HttpConnection::close() {
   ++armed_;
   timer_.cancel();
   ErrorCode ignored;
-  static_cast<void>(socket_.shutdown(Socket::shutdown_both, ignored));
-  static_cast<void>(socket_.close(ignored));
+  ignored = socket_.shutdown(Socket::shutdown_both, ignored);
+  ignored = socket_.close(ignored);
 }
 
 void HttpConnection::arm(double seconds, void (HttpConnection::*then)()) {
@@ -257,7 +257,7 @@ void HttpConnection::end_exchange() {
   if (!keeps_alive_) return close();
   if (!watching_) return next_request();
   ErrorCode ignored;
-  static_cast<void>(socket_.cancel(ignored));  // the read that watches goes on with next_request()
+  ignored = socket_.cancel(ignored);  // the read that watches goes on with next_request()
 }
 
 void HttpConnection::record(bool complete) {

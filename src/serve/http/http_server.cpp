@@ -122,7 +122,7 @@ Result<std::shared_ptr<Acceptor>> listen_at(const std::string& path, HttpShared&
   struct stat info = {};
   if (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) {
     local::socket other(shared.io);
-    static_cast<void>(other.connect(local::endpoint(path), failed));
+    failed = other.connect(local::endpoint(path), failed);
     if (!failed) return error(ErrorKind::io, "socket ", printable(path), ": another server answers there");
     unlink(path.c_str());
   }
