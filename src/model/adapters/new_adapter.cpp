@@ -85,8 +85,8 @@ Result<std::map<std::string, Module>> find_modules(const Model& model, const Ada
   return modules;
 }
 
-// PEFT wraps the module of fused experts once for each of its parameters, in ascending order of names reversed, so that
-// the last one is the outermost.
+// PEFT wraps the module of fused experts once for each of its two parameters. The wrapper of down_proj is the outer
+// one, so its factors have the module's own name, and those of gate_up_proj lie below ".base_layer".
 std::string factor_module(const std::string& name, const Module& module) {
   if (!module.is_parameter) return name;
   const size_t dot = name.rfind('.');
