@@ -14,6 +14,7 @@
 #include <cstring>
 #include <cwchar>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,7 +33,7 @@ constexpr long kIdleNanoseconds = 5'000'000;  // between two calls
 constexpr const char* kPasteOn = "\x1b[?2004h";
 constexpr const char* kPasteOff = "\x1b[?2004l";
 constexpr std::string_view kPasteEnd = "\x1b[201~";
-constexpr const char* kInsertPrefill = "\x1b[9999~";  // no key sends it
+constexpr std::string_view kInsertPrefill = "\x1b[9999~";  // no key sends it
 constexpr size_t kMostShownPaste = 1000;              // bytes of a paste that stand in the line
 constexpr size_t kMaxPaste = size_t{64} << 20;
 constexpr size_t kMaxCompletions = 100;  // that are shown
@@ -227,16 +228,18 @@ LineEditor::LineEditor(std::function<bool()> idle, Completer complete) : state_(
   state_->bind_keys();
 }
 
+// By wide strings, which libedit keeps as they are: of narrow ones it makes copies that it never frees.
 void LineEditor::State::bind_keys() const {
-  const auto bind = [&](const char* name, const char* help, unsigned char (*run)(EditLine*, int),
-                        std::initializer_list<const char*> keys) {
-    el_set(editor, EL_ADDFN, name, help, run);
-    for (const char* key : keys) el_set(editor, EL_BIND, key, name, nullptr);
+  const auto bind = [&](const wchar_t* name, const wchar_t* help, unsigned char (*run)(EditLine*, int),
+                        std::initializer_list<const wchar_t*> keys) {
+    el_wset(editor, EL_ADDFN, name, help, run);
+    for (const wchar_t* key : keys) el_wset(editor, EL_BIND, key, name, nullptr);
   };
-  bind("sluice-paste", "Takes a paste", State::paste, {"\x1b[200~"});
-  bind("sluice-prefill", "Takes a text to edit", State::insert_prefill, {kInsertPrefill});
-  bind("sluice-newline", "Begins a line", State::insert_newline, {"\x1b\r", "\x1b\n"});
-  bind("sluice-complete", "Completes a word", State::tab, {"\t"});
+  bind(L"sluice-paste", L"Takes a paste", State::paste, {L"\x1b[200~"});
+  bind(L"sluice-prefill", L"Takes a text to edit", State::insert_prefill,
+       {std::wstring(kInsertPrefill.begin(), kInsertPrefill.end()).c_str()});
+  bind(L"sluice-newline", L"Begins a line", State::insert_newline, {L"\x1b\r", L"\x1b\n"});
+  bind(L"sluice-complete", L"Completes a word", State::tab, {L"\t"});
   el_set(editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   el_set(editor, EL_BIND, "^S", "em-inc-search-next", nullptr);
 }

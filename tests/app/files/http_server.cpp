@@ -114,11 +114,15 @@ ServerReply file_reply(const ServerRequest& request, const std::string& content,
   const auto range = request.headers.find("range");
   const auto condition = request.headers.find("if-range");
   if (range == request.headers.end() || (condition != request.headers.end() && condition->second != etag)) return reply;
-  const size_t from = static_cast<size_t>(*parse_integer(range->second.substr(6, range->second.size() - 7)));
+  // "bytes=FROM-" or "bytes=FROM-LAST"
+  const std::vector<std::string> ends = split(std::string_view(range->second).substr(6), '-');
+  const auto from = static_cast<size_t>(*parse_integer(ends.at(0)));
   if (from >= content.size()) return {416, {cat("Content-Range: bytes */", content.size())}, ""};
+  const auto asked = static_cast<size_t>(parse_integer(ends.at(1)).value_or(INT64_MAX));
+  const size_t last = std::min(asked, content.size() - 1);
   reply.status = 206;
-  reply.headers.push_back(cat("Content-Range: bytes ", from, "-", content.size() - 1, "/", content.size()));
-  reply.body = content.substr(from);
+  reply.headers.push_back(cat("Content-Range: bytes ", from, "-", last, "/", content.size()));
+  reply.body = content.substr(from, last - from + 1);
   return reply;
 }
 
