@@ -86,11 +86,6 @@ struct OpVariant {
 using Op = OpVariant<void SLUICE_EACH_OP(SLUICE_OP_BEHIND, )>::Type;
 #undef SLUICE_OP_BEHIND
 
-// The names of the ops of training, for the table of what a device lacks.
-#define SLUICE_OP_NAME(O, with) O::kDoc.name,
-inline constexpr std::string_view kTrainingOps[] = {SLUICE_EACH_TRAINING_OP(SLUICE_OP_NAME, )};
-#undef SLUICE_OP_NAME
-
 inline const OpDoc& op_doc(const Op& op) {
   return std::visit([](const auto& o) -> const OpDoc& { return o.kDoc; }, op);
 }

@@ -70,6 +70,7 @@ Result<TensorSource> TrainedFactors::find(const std::string& name) const {
 }
 
 void TrainedFactors::lay_out() {
+  ++version_;
   for (size_t i = 0; i < adapter_->weights().size(); ++i) {
     const std::string& weight = adapter_->weights()[i].weight;
     float* const to[] = {factors_.at(weight + ".adapter_a").numbers->data(),

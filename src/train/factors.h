@@ -35,6 +35,9 @@ class TrainedFactors final : public WeightSource {
 
   // Copies the tensors' numbers to the program's weights.
   void lay_out();
+  uint64_t version() const { return version_; }  // grows with every lay_out()
+  // Whether the weight of that name is one of the factors.
+  bool has(const std::string& name) const { return factors_.contains(name); }
   void clear_gradients();
   // Adds the gradient of the program's weight of that name, "w.adapter_a" or "w.adapter_b".
   void add_gradient(const std::string& factor, std::span<const float> gradient);
@@ -56,6 +59,7 @@ class TrainedFactors final : public WeightSource {
   std::vector<StoredFactor> tensors_;
   std::vector<std::vector<float>> gradients_;
   std::unordered_map<std::string, Factor> factors_;
+  uint64_t version_ = 0;
 };
 
 }  // namespace sluice

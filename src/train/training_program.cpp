@@ -66,4 +66,14 @@ Result<TrainingProgram> record_training(const Program& text, const std::vector<T
   return training;
 }
 
+Result<TrainingProgram> record_evaluation(const Program& text, const std::vector<TrainedWeight>& trained) {
+  Recorder recorder(Lowering::begun(text));
+  TRY(const Forward forward, Lowering(recorder, text, trained).run());
+  TrainingProgram evaluation;
+  evaluation.loss = forward.loss.id;
+  recorder.output(forward.loss, "loss");
+  TRY(evaluation.program, recorder.finish());
+  return evaluation;
+}
+
 }  // namespace sluice

@@ -30,9 +30,10 @@ uint32_t TrainSequence::targets() const {
 }
 
 // Records the program and asks for its plan, without weights.
-Status TrainingStep::prepare(const Model& model, const Device& device) {
+Status TrainingStep::prepare(const Model& model) {
   TRY(const Program text, model.record_text({.media = false}));
-  TRY(training_, record_training(text, options_.gradients ? factors_->trained() : std::vector<TrainedWeight>()));
+  TRY(training_,
+      options_.gradients ? record_training(text, factors_->trained()) : record_evaluation(text, factors_->trained()));
   const Program& program = training_.program;
   if (program.inputs.size() != 4)
     return error(ErrorKind::unsupported, "training: the program has ", program.inputs.size(),
@@ -47,18 +48,16 @@ Status TrainingStep::prepare(const Model& model, const Device& device) {
   request_ = {.program = &program,
               .arithmetic = options_.arithmetic,
               .maxima = maxima_,
-              .pages = std::vector<uint32_t>(program.groups.size(), options_.size.sequences)};
+              .pages = std::vector<uint32_t>(program.groups.size(), options_.size.sequences),
+              .only_prompts = true};
   TRY(request_.weights, placed_shapes(program, *factors_));
-  if (device.info().memory != Domain::host)
-    return error(ErrorKind::unsupported, "training: the ", device.info().name,
-                 " device keeps weights in memory of its own: want the cpu or reference device");
   return {};
 }
 
 Result<std::vector<MemoryLine>> TrainingStep::memory(const Model& model, TrainedFactors& factors, const Device& device,
                                                      const Options& options) {
   TrainingStep step(factors, options);
-  TRY_STATUS(step.prepare(model, device));
+  TRY_STATUS(step.prepare(model));
   TRY(const std::unique_ptr<Plan> plan, device.plan(step.request_));
   std::vector<MemoryLine> lines = plan->memory();
   lines.push_back({Domain::host, Purpose::staging, StepBuffer::bytes(step.training_.program, step.maxima_)});
@@ -66,7 +65,7 @@ Result<std::vector<MemoryLine>> TrainingStep::memory(const Model& model, Trained
 }
 
 Status TrainingStep::place(const Model& model, Device& device, Budget& budget) {
-  TRY_STATUS(prepare(model, device));
+  TRY_STATUS(prepare(model));
   const Program& program = training_.program;
   TRY(std::unique_ptr<Plan> plan, device.plan(request_));
   TRY_STATUS(budget.has_room(plan->memory()));
@@ -79,6 +78,7 @@ Status TrainingStep::place(const Model& model, Device& device, Budget& budget) {
   TRY(held_, HeldWeights::take(program, *factors_, /*streams=*/false, budget));
   const WeightSource& weights = held_ == nullptr ? static_cast<const WeightSource&>(*factors_) : *held_;
   TRY(runner_, device.place(std::move(plan), weights, budget));
+  placed_version_ = factors_->version();
   step_ = std::make_unique<StepBuffer>(program, maxima_);
   return {};
 }
@@ -143,7 +143,17 @@ Error TrainingStep::not_finite() {
                ": want a lower learning rate or other data");
 }
 
+// For devices with a copy of their own.
+void TrainingStep::reload_factors() {
+  if (placed_version_ == factors_->version()) return;
+  placed_version_ = factors_->version();
+  const std::vector<WeightDecl>& weights = training_.program.weights;
+  for (WeightId id = 0; id < weights.size(); ++id)
+    if (factors_->has(weights[id].name)) runner_->reload(id, 0, weights[id].shape.experts);
+}
+
 Result<BatchLoss> TrainingStep::run(std::span<const BatchPart> batch) {
+  reload_factors();
   fill(batch);
   losses_.resize(step_->wanted());
   std::vector<ReadRequest> reads{{training_.loss, std::as_writable_bytes(std::span(losses_))}};

@@ -44,7 +44,7 @@ struct BatchLoss {
 
 class TrainingStep {
  public:
-  // `factors`: null for an evaluation of the model as it is. With `gradients` a run adds to the factors' gradients.
+  // With `gradients` a run adds to the factors' gradients; without them it is an evaluation.
   struct Options {
     Arithmetic arithmetic = Arithmetic::fast;
     StepSize size{};
@@ -63,8 +63,9 @@ class TrainingStep {
 
  private:
   TrainingStep(TrainedFactors& factors, const Options& options) : factors_(&factors), options_(options) {}
-  Status prepare(const Model& model, const Device& device);
+  Status prepare(const Model& model);
   Status place(const Model& model, Device& device, Budget& budget);
+  void reload_factors();
   void fill(std::span<const BatchPart> batch);
   Result<Completion> wait(Ticket ticket);
   Error not_finite();
@@ -82,6 +83,7 @@ class TrainingStep {
   std::vector<float> losses_;
   std::vector<std::vector<float>> read_;  // by gradient
   std::unique_ptr<Runner> runner_;
+  uint64_t placed_version_ = 0;  // of the factors that the device has
 };
 
 }  // namespace sluice

@@ -4,80 +4,22 @@
 
 #include <cmath>
 
-#include "base/random.h"
 #include "base/threads.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
-#include "model/adapters/new_adapter.h"
 #include "tests/model/tiny_model.h"
-#include "tests/unwrap.h"
-#include "train/training_step.h"
+#include "tests/train/trained_model.h"
 
 namespace sluice {
 namespace {
 
-constexpr uint32_t kTokens = 11;
-
-double drawn(uint32_t kind, uint32_t i) { return philox4x32({i, kind, 0, 0}, {7, 7})[0] / 4294967296.0 - 0.5; }
-
-TrainSequence sequence(const Model& model, uint32_t number, uint32_t tokens) {
-  TrainSequence made;
-  for (uint32_t i = 0; i < tokens; ++i) {
-    made.tokens.push_back(static_cast<int32_t>((drawn(100 + number, i) + 0.5) * model.facts().vocabulary));
-    made.is_target.push_back(i % 3 != 1 ? 1 : 0);
-  }
-  return made;
-}
-
-// A model, and an adapter of all its products whose factors are not zero.
-class Trained {
- public:
-  explicit Trained(const std::string& folder)
-      : folder_(testing::TempDir() + "/adapter"),
-        model(unwrap(resolve(std::make_shared<const Checkpoint>(unwrap(open_checkpoint(folder)))))) {
-    NewAdapter made = unwrap(new_adapter(model, {.rank = 3, .alpha = 6}));
-    uint32_t number = 0;
-    for (StoredFactor& one : made.tensors) {
-      ++number;
-      for (uint32_t i = 0; i < one.numbers.size(); ++i) one.numbers[i] = static_cast<float>(0.2 * drawn(number, i));
-    }
-    unwrap(write_adapter(folder_, made.config, made.tensors));
-    factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model, folder_)), model.weights(), budget));
-  }
-
-  std::unique_ptr<TrainingStep> step(Device& device, Arithmetic arithmetic = Arithmetic::exact) {
-    return unwrap(TrainingStep::create(
-        model, *factors, device, budget,
-        {.arithmetic = arithmetic, .size = {.rows = 3 * kTokens, .targets = 3 * kTokens, .sequences = 3}}));
-  }
-
-  std::vector<std::vector<float>> gradients() const {
-    return {factors->gradients().begin(), factors->gradients().end()};
-  }
-
- private:
-  std::string folder_;
-
- public:
-  const Model model;
-  Budget budget;
-  std::unique_ptr<TrainedFactors> factors;
-};
-
-double loss_of(TrainingStep& step, const std::vector<BatchPart>& batch) {
-  double sum = 0;
-  const BatchLoss loss = unwrap(step.run(batch));
-  for (size_t i = 0; i < batch.size(); ++i) sum += loss.sums[i] * static_cast<double>(batch[i].share);
-  return sum;
-}
-
 // Directional derivatives: every element of every factor takes part in each.
 void expect_derivatives(const std::string& folder) {
   SCOPED_TRACE(folder);
-  Trained trained(folder);
+  TrainedModel trained(folder);
   const std::unique_ptr<Device> device = make_reference_device_f64();
   const std::unique_ptr<TrainingStep> step = trained.step(*device);
-  const TrainSequence one = sequence(trained.model, 1, kTokens), other = sequence(trained.model, 2, 6);
+  const TrainSequence one = drawn_sequence(trained.model, 1, kTokens), other = drawn_sequence(trained.model, 2, 6);
   const std::vector<BatchPart> batch = {{.sequence = &one, .share = 0.25f}, {.sequence = &other, .share = -0.5f}};
   loss_of(*step, batch);
   const std::vector<std::vector<float>> gradients = trained.gradients();
@@ -119,11 +61,11 @@ TEST(Training, ThreadsAndPartsOfABatchChangeNothing) {
     SCOPED_TRACE(name);
     std::vector<std::vector<std::vector<float>>> found;
     for (const uint32_t threads : {1u, 3u}) {
-      Trained trained(cat(SLUICE_TEST_DATA, "/", name));
+      TrainedModel trained(cat(SLUICE_TEST_DATA, "/", name));
       ThreadPool pool(threads);
       const std::unique_ptr<Device> device = make_cpu_device({.pool = &pool});
       const std::unique_ptr<TrainingStep> step = trained.step(*device, Arithmetic::fast);
-      const TrainSequence one = sequence(trained.model, 1, kTokens), other = sequence(trained.model, 2, 6);
+      const TrainSequence one = drawn_sequence(trained.model, 1, kTokens), other = drawn_sequence(trained.model, 2, 6);
       loss_of(*step, {{.sequence = &one}, {.sequence = &other}});
       found.push_back(trained.gradients());
       if (threads != 1) continue;

@@ -34,7 +34,7 @@ constexpr const char* kPasteOn = "\x1b[?2004h";
 constexpr const char* kPasteOff = "\x1b[?2004l";
 constexpr std::string_view kPasteEnd = "\x1b[201~";
 constexpr std::string_view kInsertPrefill = "\x1b[9999~";  // no key sends it
-constexpr size_t kMostShownPaste = 1000;              // bytes of a paste that stand in the line
+constexpr size_t kMostShownPaste = 1000;                   // bytes of a paste that stand in the line
 constexpr size_t kMaxPaste = size_t{64} << 20;
 constexpr size_t kMaxCompletions = 100;  // that are shown
 

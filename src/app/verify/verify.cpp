@@ -229,11 +229,8 @@ Result<std::unique_ptr<Subject>> open_subject(const Arguments& arguments) {
   return subject;
 }
 
-Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const Device& device,
-                               const GoldenCase& golden_case) {
+Result<CaseReport> verify_case(const Subject& subject, Verifier& verifier, const GoldenCase& golden_case) {
   std::optional<std::string> reason = why_not_run(subject.model, golden_case);
-  if (golden_case.kind == kTrainingKind && device.info().memory != Domain::host)
-    reason = cat("the ", device.info().name, " device does not train");
   if (reason) return not_run_report(golden_case, *std::move(reason));
   TRY(CaseReport report, verifier.run(golden_case));
   if (subject.text) check_chat(*subject.text, golden_case, report);
@@ -252,7 +249,7 @@ Result<VerifyRun> verify(const Subject& subject, Machine& machine, const Argumen
   ProgressLine progress(console, cat("verifying in ", arithmetic_name(arithmetic), " arithmetic"), "cases");
   for (const GoldenCase* one : subject.selection.all) {
     progress.update(run.cases.size(), subject.selection.all.size());
-    TRY(CaseReport report, verify_case(subject, verifier, *machine.device, *one));
+    TRY(CaseReport report, verify_case(subject, verifier, *one));
     run.cases.push_back(std::move(report));
   }
   sum_up(run);

@@ -7,14 +7,15 @@
 namespace sluice::webgpu {
 namespace {
 
-// One thread for each element. The op's flag becomes the lowest row with a value that is not finite.
+// One thread for each element. The op's flag becomes the first result and its lowest row with a value that is not
+// finite (LookedAt).
 constexpr const char* kFind = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let i = group_index(group, groups) * THREADS + thread;
   if (i >= rows() * COLUMNS || is_finite(load(p.x + i))) { return; }
-  atomicMin(&flags[p.op], i / COLUMNS);
+  atomicMin(&flags[p.op], p.result + i / COLUMNS);
 }
 )";
 
@@ -30,11 +31,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
 }  // namespace
 
-// plan() refuses programs that train.
-#define SLUICE_NO_KERNEL(O, with) \
-  void Emitter::emit(const O&) { CHECK(false); }
-SLUICE_EACH_TRAINING_OP(SLUICE_NO_KERNEL, )
-#undef SLUICE_NO_KERNEL
+bool has_loss(const Program& program) {
+  return std::ranges::any_of(program.ops, [](const Op& op) { return std::holds_alternative<CrossEntropy>(op); });
+}
 
 Dispatches Emitter::emit_all(bool looking) {
   std::span<const FusedRun> runs = looking ? std::span<const FusedRun>() : runs_;
@@ -53,7 +52,7 @@ Dispatches Emitter::emit_all(bool looking) {
     }
     std::visit([&](const auto& op) { emit(op); }, program_.ops[op_]);
     if (looking && !layout_.has_host_scatter(program_.ops[op_]))
-      for_each_output(program_.ops[op_], [&](ValueId id) { emit_check(id); });
+      for_each_output(program_.ops[op_], [&, result = 0u](ValueId id) mutable { emit_check(id, result++); });
     ++op_;
   }
   return std::move(dispatches_);
@@ -88,11 +87,11 @@ bool Emitter::emit_products_of(const FusedRun& run) {
   return run.kind == RunKind::linears ? emit_linears(run) : emit_gated(run);
 }
 
-void Emitter::emit_check(ValueId id) {
+void Emitter::emit_check(ValueId id, uint32_t result) {
   if (type(id).element != Element::f32) return;
   Kernel kernel{.name = "find_non_finite", .body = kFind, .extent = type(id).extent};
   kernel.constants = {{"COLUMNS", columns(id)}};
-  kernel.params = {{"x", at(id)}, {"op", op_}};
+  kernel.params = {{"x", at(id)}, {"op", op_}, {"result", LookedAt{.result = result}.word()}};
   kernel.bindings = {
       memory(), {.name = "flags", .slot = {SlotKind::flags}, .access = Access::read_write, .element = "atomic<u32>"}};
   kernel.snippets = {kMath};

@@ -50,6 +50,17 @@ struct Dispatches {
   uint64_t scratch_words = 0;
 };
 
+// What a flag of the op says: the number of a result of it, and a row of that result. Of two such words the lower one
+// has the earlier result.
+struct LookedAt {
+  uint32_t result = 0, row = 0;
+  static constexpr uint32_t kRowBits = 28;
+  uint32_t word() const { return (result << kRowBits) + row; }
+  static LookedAt of(uint32_t word) {
+    return {.result = word >> kRowBits, .row = word & ((uint32_t{1} << kRowBits) - 1)};
+  }
+};
+
 // fn NAME(x: f32) -> f32; needs kMath.
 std::string activation_text(ActivationKind kind, std::string_view name = "activate");
 
@@ -63,6 +74,9 @@ inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
                                             .outputs_of_rows = 32768,
                                             .conv_parts = 4};
 
+// Whether it is the program of a training step or of an evaluation.
+bool has_loss(const Program& program);
+
 class Emitter {
  public:
   // `runs`: runs of ops to fuse into one dispatch each, ascending; they outlive the emitter.
@@ -73,6 +87,7 @@ class Emitter {
         layout_(layout),
         adapter_(adapter),
         class_(token_class),
+        trains_(has_loss(program_)),
         runs_(runs),
         readers_(program_) {}
 
@@ -105,9 +120,9 @@ class Emitter {
     const Linear* op = nullptr;
     uint32_t tile = 0;  // of the op's matrix
   };
-  // Rows of decode steps and wanted rows are multiplied one by one or a few at once.
+  // Rows of decode steps and wanted rows are multiplied one by one or a few at once. Most rows of training are wanted.
   bool has_few_rows(const Extent& extent) const {
-    return class_ == TokenClass::decode || extent.symbol == Symbol::wanted;
+    return class_ == TokenClass::decode || (extent.symbol == Symbol::wanted && !trains_);
   }
   bool emit_products(std::span<const Product> products, const FusedRun& run);
   bool emit_gated(const FusedRun& run, const GatedRun& gated);
@@ -149,7 +164,7 @@ class Emitter {
   void emit_resident(const ExpertsKernels& kernels);
   void emit_streamed(const ExpertsKernels& kernels);
 
-  void emit_check(ValueId id);
+  void emit_check(ValueId id, uint32_t result);
   Dispatch& add(const Kernel& kernel);
 
   const ValueType& type(ValueId id) const { return program_.values[id].type; }
@@ -219,6 +234,27 @@ class Emitter {
     uint32_t queries = 0;  // of a tile
   };
   Kernel attention_tiles(const Attention& op, const AttentionShape& shape) const;
+  // The choices of experts in a step, listed expert by expert (kernels/backward_products.cpp). Words of scratch.
+  struct ChoiceLists {
+    ValueId index = kNone;  // none: every row chooses all experts, and nothing is listed
+    uint32_t experts = 1, chosen = 0;
+    uint32_t lists = 0, firsts = 0, order = 0;
+    uint32_t of_row() const { return index == kNone ? experts : chosen; }
+  };
+  ChoiceLists emit_choice_lists(ValueId index, uint32_t experts, uint32_t rows);
+  static void use_choices(Kernel& kernel, const ChoiceLists& lists);
+  struct ExpertProduct {
+    WeightId weight = kNone;
+    ValueId x = kNone, index = kNone, out = kNone;
+    bool by_choice = false, transposed = false;
+  };
+  void emit_expert_product(const ExpertProduct& of);
+  struct LossBlock;  // some rows of a cross_entropy (kernels/backward_loss.cpp)
+  Kernel of_block(const char* name, const LossBlock& block, uint64_t times) const;
+  void emit_logits(const LossBlock& block);
+  void emit_row_losses(const LossBlock& block);
+  void emit_loss_product(const LossBlock& block, WeightId id, ValueId out, float factor);
+  void emit_gradient_of_b(const LossBlock& block);
   // Declares page_of(sequence, position / 64), and page_entry(sequence, i) for slot groups.
   void use_pages(Kernel& kernel, uint32_t group) const;
 
@@ -227,6 +263,7 @@ class Emitter {
   const Layout& layout_;
   const Adapter& adapter_;
   TokenClass class_;
+  const bool trains_;  // has_loss()
   std::span<const FusedRun> runs_;
   Readers readers_;
   uint32_t op_ = 0;

@@ -24,7 +24,9 @@ WeightUses weight_uses(const Program& program) {
     if (embed != nullptr && is_decoded_by_host(program, *embed)) continue;
     const bool product = embed != nullptr || std::holds_alternative<Linear>(op) ||
                          std::holds_alternative<Experts>(op) || std::holds_alternative<Attention>(op) ||
-                         std::holds_alternative<Expand>(op);
+                         std::holds_alternative<Expand>(op) || std::holds_alternative<LinearTransposed>(op) ||
+                         std::holds_alternative<ExpertLinear>(op) ||
+                         std::holds_alternative<ExpertLinearTransposed>(op) || std::holds_alternative<CrossEntropy>(op);
     const auto* attention = std::get_if<Attention>(&op);
     const WeightId added = attention == nullptr ? kNone : attention->relative;
     for_each_weight(op, [&](WeightId id) { (product && id != added ? uses.matrix : uses.factor)[id] = true; });

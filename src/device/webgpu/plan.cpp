@@ -42,6 +42,8 @@ std::vector<WeightId> adapter_factors(const Program& program) {
       take({experts->adapters.gate(), experts->adapters.up(), experts->adapters.down()});
     if (const auto* attention = std::get_if<Attention>(&op))
       take({attention->expand.key_adapter, attention->expand.value_adapter});
+    if (const auto* loss = std::get_if<CrossEntropy>(&op); loss != nullptr && loss->b != kNone)
+      factors.push_back(loss->b);
   }
   return factors;
 }
@@ -72,6 +74,7 @@ WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
       layout_(request_, adapter_, op_ranges(runs_)) {
   uint64_t scratch = 0;
   for (const TokenClass token_class : kTokenClasses) {
+    if (token_class == TokenClass::decode && request.only_prompts) continue;
     dispatches_[token_class] = Emitter(request_, layout_, adapter_, token_class, runs_).emit_all(false);
     scratch = std::max(scratch, dispatches_[token_class].scratch_words);
   }

@@ -187,7 +187,8 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
     std::ranges::copy(bytes, held.begin());
     host.upload(placed_->memory(), uint64_t{word} * 4, bytes);
   };
-  const StepCounts counts{.rows = step.counts().all(), .sequences = step.sequences()};
+  StepCounts counts{.rows = step.counts().all(), .sequences = step.sequences()};
+  counts.rows[static_cast<size_t>(Symbol::one)] = 1;
   host.upload(placed_->counts(), 0, std::as_bytes(std::span(&counts, 1)));
   upload(at.positions, step.positions());
   upload(at.row_sequences, step.row_sequences());
@@ -352,11 +353,11 @@ std::optional<NonFinite> WebGpuRunner::find_non_finite(const Started& started) c
   const auto found = std::find_if(started.flags.begin(), started.flags.end(), [](uint32_t row) { return ~row != 0; });
   if (found == started.flags.end()) return std::nullopt;
   const auto op = static_cast<uint32_t>(found - started.flags.begin());
-  uint32_t row = *found;
-  bool done = false;
+  const LookedAt looked_at = LookedAt::of(*found);
+  uint32_t row = looked_at.row, result = 0;
   const auto to_step_row = [&](ValueId id) {
     const ValueType& type = program().values[id].type;
-    if (std::exchange(done, true) || type.element != Element::f32) return;
+    if (result++ != looked_at.result) return;
     row /= type.extent.ratio;
     if (type.extent.symbol != Symbol::wanted) return;
     // A number that a GPU wrote is not trusted as an index.

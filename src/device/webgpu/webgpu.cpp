@@ -23,8 +23,7 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
             .memory = Domain::device(),
             .memory_bytes = adapter.memory_bytes,
             .shares_memory = adapter.shares_memory,
-            .expert_slots = true,
-            .missing = {std::begin(kTrainingOps), std::end(kTrainingOps)}};
+            .expert_slots = true};
   }
 
   const Adapter& adapter() const override { return factory_->adapter(); }

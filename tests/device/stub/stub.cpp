@@ -17,6 +17,10 @@ constexpr std::string_view kMissing[] = {
     "embed",   "l2_norm", "layer_norm", "add_bias", "scale",         "clamp",       "activation", "gated_activation",
     "rope",    "append",  "attention",  "expand",   "short_conv",    "delta_gates", "delta_rule", "route",
     "experts", "scatter", "pool",       "sample",   "linear.adapter"};
+// And those of training.
+#define SLUICE_OP_NAME(O, with) O::kDoc.name,
+constexpr std::string_view kTrainingOps[] = {SLUICE_EACH_TRAINING_OP(SLUICE_OP_NAME, )};
+#undef SLUICE_OP_NAME
 constexpr bool is_missing(std::string_view op) {
   return std::ranges::find(kMissing, op) != std::end(kMissing) ||
          std::ranges::find(kTrainingOps, op) != std::end(kTrainingOps);

@@ -1,0 +1,265 @@
+// cross_entropy: logits of kRows rows at a time, so that memory does not grow with the rows. For each such block
+//
+//   1. the logits, tile by tile of the vocabulary, with the adapter's part and the soft cap
+//   2. a workgroup for each row: the loss; logits become their gradients in place
+//   3. d_x and d_inner: sums over parts of kPart words of the vocabulary, so that enough workgroups have work, and then
+//      the sums of the parts in ascending order
+//   4. d_b: the block's rows are added to what the blocks before have left
+#include <algorithm>
+
+#include "base/text.h"
+#include "device/webgpu/emitter.h"
+#include "device/webgpu/kernels/tiled_products.h"
+
+namespace sluice::webgpu {
+namespace {
+
+constexpr uint32_t kRows = 64, kPart = 4096, kRowThreads = 256;
+
+constexpr const char* kBlock = R"(
+fn block_end() -> u32 { return min(rows(), p.first_row + BLOCK_ROWS); }
+fn logit_at(row: u32, output: u32) -> u32 { return p.logits + (row - p.first_row) * OUTPUTS + output; }
+)";
+
+// A tile of the vocabulary begins at output `first`.
+constexpr const char* kLogits = R"(
+fn job_of(group: u32) -> Job {
+  let blocks = (p.outputs + TILE_COLUMNS - 1u) / TILE_COLUMNS;
+  return Job(p.first_row + group / blocks * TILE_ROWS, block_end(), group % blocks * TILE_COLUMNS, p.outputs, 0u, COLUMNS,
+             0u);
+}
+fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * COLUMNS + k); }
+fn weight_row(job: Job, n: u32) -> u32 { return n; }
+fn finish(job: Job, m: u32, n: u32, sum: f32) {
+  let z = adapted(sum, m, p.first + n);
+  store(logit_at(m, p.first + n), select(z, p.softcap * exact_tanh(z / p.softcap), p.softcap > 0.0));
+}
+)";
+constexpr const char* kAlone = R"(
+fn adapted(sum: f32, row: u32, output: u32) -> f32 { return sum; }
+)";
+constexpr const char* kAdapted = R"(
+fn adapted(sum: f32, row: u32, output: u32) -> f32 {
+  var more = 0.0;
+  for (var k = 0u; k < RANK; k += 16u) {
+    let b = b_16(output, k / 16u);
+    for (var i = 0u; i < min(16u, RANK - k); i++) { more = fma(b[i / 4u][i % 4u], load(p.inner + row * RANK + k + i), more); }
+  }
+  return fma(p.factor, more, sum);
+}
+)";
+
+constexpr const char* kRowLoss = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let row = p.first_row + group_index(group, groups);
+  if (row >= block_end()) { return; }
+  let begin = logit_at(row, 0u);
+  var own = -3.0e38;
+  for (var o = thread; o < OUTPUTS; o += THREADS) { own = max(own, load(begin + o)); }
+  let largest = max_all(own, thread);
+  var part = 0.0;
+  for (var o = thread; o < OUTPUTS; o += THREADS) { part += exact_exp(load(begin + o) - largest); }
+  let sum = sum_all(part, thread);
+  let target_word = word(p.target_words + row);
+  if (thread == 0u) { store(p.loss + row, exact_log(sum) + largest - load(begin + target_word)); }
+  workgroupBarrier();
+  storageBarrier();
+  let share = load(p.share + row);
+  for (var o = thread; o < OUTPUTS; o += THREADS) {
+    let y = load(begin + o);
+    var d = share * (exact_exp(y - largest) / sum - select(0.0, 1.0, o == target_word));
+    if (p.softcap > 0.0) {
+      let capped = y / p.softcap;
+      d *= 1.0 - capped * capped;
+    }
+    store(begin + o, d);
+  }
+}
+)";
+
+// Sums over parts of the vocabulary, each for all rows of the block. `depth` words of the vocabulary are in the bound
+// weight, from word `first` on; its parts are numbered from first_part on.
+constexpr const char* kPartSums = R"(
+fn job_of(group: u32) -> Job {
+  let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
+  let tiles = (BLOCK_ROWS + TILE_ROWS - 1u) / TILE_ROWS;
+  let part = group / blocks / tiles;
+  return Job(p.first_row + group / blocks % tiles * TILE_ROWS, block_end(), group % blocks * TILE_COLUMNS, COLUMNS,
+             part * PART, min((part + 1u) * PART, p.depth), p.first_part + part);
+}
+fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(logit_at(m, p.first + k)); }
+fn weight_row(job: Job, k: u32) -> u32 { return k; }
+fn finish(job: Job, m: u32, n: u32, sum: f32) {
+  store(p.parts + (job.place * BLOCK_ROWS + m - p.first_row) * COLUMNS + n, sum);
+}
+)";
+constexpr const char* kAddParts = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  let row = p.first_row + i / COLUMNS;
+  if (row >= min(rows(), p.first_row + BLOCK_ROWS)) { return; }
+  var sum = 0.0;
+  for (var part = 0u; part < PARTS; part++) { sum += load(p.parts + part * BLOCK_ROWS * COLUMNS + i); }
+  store(p.out + p.first_row * COLUMNS + i, sum * p.factor);
+}
+)";
+
+constexpr const char* kGradientOfB = R"(
+fn job_of(group: u32) -> Job {
+  let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
+  return Job(group / blocks * TILE_ROWS, OUTPUTS, group % blocks * TILE_COLUMNS, COLUMNS, p.first_row, block_end(), 0u);
+}
+fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(logit_at(k, m)); }
+fn right_at(job: Job, k: u32, n: u32) -> f32 { return load(p.inner + k * COLUMNS + n); }
+fn finish(job: Job, m: u32, n: u32, sum: f32) {
+  let to = p.out + m * COLUMNS + n;
+  store(to, fma(p.factor, sum, load(to)));
+}
+)";
+
+uint64_t parts_of(uint64_t size, uint64_t of_one) { return (size + of_one - 1) / of_one; }
+
+}  // namespace
+
+struct Emitter::LossBlock {
+  const CrossEntropy& op;
+  uint32_t first_row = 0;
+  uint32_t block_rows = 0;
+  uint32_t outputs = 0, inputs = 0, rank = 0;
+  uint32_t logits = 0, parts = 0;  // words of scratch
+};
+
+// A kernel for the rows of a block. A step without such rows has no workgroups.
+Kernel Emitter::of_block(const char* name, const LossBlock& block, uint64_t times) const {
+  Kernel kernel{.name = name, .extent = type(block.op.x).extent};
+  kernel.constants = {{"OUTPUTS", block.outputs}, {"BLOCK_ROWS", block.block_rows}};
+  kernel.params = {{"first_row", block.first_row}, {"logits", block.logits}};
+  kernel.bindings = {memory()};
+  kernel.grid = {.per = block.block_rows, .times = times, .first_row = block.first_row, .most_rows = block.block_rows};
+  return kernel;
+}
+
+void Emitter::emit_logits(const LossBlock& block) {
+  const CrossEntropy& op = block.op;
+  const std::vector<WeightTile>& tiles = layout_.matrix(op.weight).tiles;
+  for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
+    const auto outputs = static_cast<uint32_t>(tiles[tile].rows);
+    const TiledProduct product{.rows = block.block_rows, .columns = outputs, .right = RightTable::along};
+    const ProductTile side = product_tile(adapter_, product);
+    Kernel kernel =
+        of_block("loss_logits", block, parts_of(block.block_rows, side.rows()) * parts_of(outputs, side.columns()));
+    kernel.constants.push_back({"COLUMNS", block.inputs});
+    kernel.params.insert(kernel.params.end(), {{"x", at(op.x)},
+                                               {"first", static_cast<uint32_t>(tiles[tile].first_row)},
+                                               {"outputs", outputs},
+                                               {"softcap", op.softcap}});
+    kernel.bindings.push_back(weight("w", op.weight, tile));
+    kernel.snippets = {kMath, decoder(op.weight, "w"), kBlock};
+    use_tiled_product(kernel, adapter_, product);
+    if (op.inner == kNone) {
+      kernel.snippets.emplace_back(kAlone);
+    } else {
+      kernel.constants.push_back({"RANK", block.rank});
+      kernel.params.insert(kernel.params.end(), {{"inner", at(op.inner)}, {"factor", op.factor}});
+      kernel.bindings.push_back(weight("b", op.b, 0));
+      kernel.snippets.push_back(decoder(op.b, "b"));
+      kernel.snippets.emplace_back(kAdapted);
+    }
+    kernel.snippets.emplace_back(kLogits);
+    add(kernel);
+  }
+}
+
+void Emitter::emit_row_losses(const LossBlock& block) {
+  const CrossEntropy& op = block.op;
+  Kernel kernel = of_block("loss_rows", block, 1);
+  kernel.threads = kRowThreads;
+  kernel.params.insert(
+      kernel.params.end(),
+      {{"target_words", at(op.target)}, {"share", at(op.share)}, {"loss", at(op.loss)}, {"softcap", op.softcap}});
+  kernel.snippets = {kMath, kBlock};
+  use_reduce(kernel, adapter_);
+  kernel.body = kRowLoss;
+  kernel.grid.per = 1;
+  add(kernel);
+}
+
+// out[row][i] = factor sum over the vocabulary of weight[o][i] d_z[row][o].
+void Emitter::emit_loss_product(const LossBlock& block, WeightId id, ValueId out, float factor) {
+  const std::vector<WeightTile>& tiles = layout_.matrix(id).tiles;
+  const uint32_t inputs = columns(out);
+  const TiledProduct product{.rows = block.block_rows, .columns = inputs, .right = RightTable::across};
+  const ProductTile side = product_tile(adapter_, product);
+  uint32_t parts = 0;
+  for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
+    const auto own = static_cast<uint32_t>(parts_of(tiles[tile].rows, kPart));
+    Kernel kernel = of_block("loss_products", block,
+                             own * parts_of(block.block_rows, side.rows()) * parts_of(inputs, side.columns()));
+    kernel.constants.insert(kernel.constants.end(), {{"COLUMNS", inputs}, {"PART", kPart}});
+    kernel.params.insert(kernel.params.end(), {{"parts", block.parts},
+                                               {"first_part", parts},
+                                               {"first", static_cast<uint32_t>(tiles[tile].first_row)},
+                                               {"depth", static_cast<uint32_t>(tiles[tile].rows)}});
+    kernel.bindings.push_back(weight("w", id, tile));
+    kernel.snippets = {decoder(id, "w"), kBlock};
+    use_tiled_product(kernel, adapter_, product);
+    kernel.snippets.emplace_back(kPartSums);
+    add(kernel);
+    parts += own;
+  }
+  Kernel kernel = of_block("loss_parts", block, 1);
+  kernel.body = kAddParts;
+  kernel.constants.insert(kernel.constants.end(), {{"COLUMNS", inputs}, {"PARTS", parts}});
+  kernel.params.insert(kernel.params.end(), {{"parts", block.parts}, {"out", at(out)}, {"factor", factor}});
+  kernel.grid.items = inputs;
+  kernel.grid.per = kThreads;
+  add(kernel);
+}
+
+void Emitter::emit_gradient_of_b(const LossBlock& block) {
+  const CrossEntropy& op = block.op;
+  const TiledProduct product{
+      .rows = block.outputs, .columns = block.rank, .right = RightTable::elements, .left_along_k = false};
+  const ProductTile side = product_tile(adapter_, product);
+  Kernel kernel = of_block("loss_gradient_of_b", block,
+                           parts_of(block.outputs, side.rows()) * parts_of(block.rank, side.columns()));
+  kernel.constants.push_back({"COLUMNS", block.rank});
+  kernel.params.insert(kernel.params.end(), {{"inner", at(op.inner)}, {"out", at(op.d_b)}, {"factor", op.factor}});
+  kernel.snippets = {kBlock};
+  use_tiled_product(kernel, adapter_, product);
+  kernel.snippets.emplace_back(kGradientOfB);
+  add(kernel);
+}
+
+void Emitter::emit(const CrossEntropy& op) {
+  const WeightShape& shape = program_.weights[op.weight].shape;
+  const uint64_t most = most_rows(type(op.x).extent);
+  LossBlock block{.op = op,
+                  .block_rows = static_cast<uint32_t>(std::clamp<uint64_t>(most, 1, kRows)),
+                  .outputs = shape.rows,
+                  .inputs = shape.columns,
+                  .rank = op.inner == kNone ? 0 : columns(op.inner)};
+  const auto parts_words = [&](WeightId id, uint32_t columns) {
+    uint64_t parts = 0;
+    for (const WeightTile& tile : layout_.matrix(id).tiles) parts += parts_of(tile.rows, kPart);
+    return parts * block.block_rows * columns;
+  };
+  block.logits = scratch(uint64_t{block.block_rows} * block.outputs);
+  block.parts =
+      scratch(std::max(parts_words(op.weight, block.inputs), op.inner == kNone ? 0 : parts_words(op.b, block.rank)));
+  if (op.inner != kNone) add(elementwise("zeros", "fn element(i: u32) -> f32 { return 0.0; }", op.d_b));
+  for (; block.first_row < most; block.first_row += block.block_rows) {
+    emit_logits(block);
+    emit_row_losses(block);
+    emit_loss_product(block, op.weight, op.d_x, 1.0f);
+    if (op.inner == kNone) continue;
+    emit_loss_product(block, op.b, op.d_inner, op.factor);
+    emit_gradient_of_b(block);
+  }
+}
+
+}  // namespace sluice::webgpu
