@@ -75,8 +75,10 @@ void TrainedFactors::lay_out() {
     const std::string& weight = adapter_->weights()[i].weight;
     float* const to[] = {factors_.at(weight + ".adapter_a").numbers->data(),
                          factors_.at(weight + ".adapter_b").numbers->data()};
-    adapter_->each_place(i, [&](const Adapter::Place& place) {
-      to[place.is_b ? 1 : 0][place.index] = place.factor * tensors_[place.tensor].numbers[place.stored_index];
+    adapter_->each_run(i, [&](const Adapter::Run& run) {
+      const float* from = tensors_[run.tensor].numbers.data() + run.stored_index;
+      float* factors = to[run.is_b ? 1 : 0] + run.index;
+      for (size_t n = 0; n < run.count; ++n) factors[n * run.step] = run.factor * from[n * run.stored_step];
     });
   }
 }
@@ -88,8 +90,10 @@ void TrainedFactors::clear_gradients() {
 void TrainedFactors::add_gradient(const std::string& factor, std::span<const float> gradient) {
   const Factor& of = factors_.at(factor);
   CHECK(gradient.size() == of.numbers->size());
-  adapter_->each_place(of.weight, [&](const Adapter::Place& place) {
-    if (place.is_b == of.is_b) gradients_[place.tensor][place.stored_index] += place.factor * gradient[place.index];
+  adapter_->each_run(of.weight, [&](const Adapter::Run& run) {
+    if (run.is_b != of.is_b) return;
+    float* to = gradients_[run.tensor].data() + run.stored_index;
+    for (size_t n = 0; n < run.count; ++n) to[n * run.stored_step] += run.factor * gradient[run.index + n * run.step];
   });
 }
 

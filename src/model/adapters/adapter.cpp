@@ -447,16 +447,32 @@ AdapterFactors Adapter::embedding_factors(const AdaptedWeight& adapted, const Pa
   const std::vector<float> a = decoded(pair.a), b = decoded(pair.b);
   AdapterFactors factors{.a = std::vector<float>(size_t{adapted.shape.rows} * adapted.rank),
                          .b = std::vector<float>(size_t{adapted.shape.columns} * adapted.rank)};
-  each_of_pair(pair, 0, adapted.shape.columns, adapted.shape.rows,
-               [&](uint32_t row, uint32_t column, bool is_b, bool of_b, uint32_t stored_row, uint32_t stored_column) {
-                 const TensorSource& source = of_b ? pair.b : pair.a;
-                 const float number = (of_b ? b : a)[size_t{stored_row} * source.shape.columns + stored_column];
-                 if (is_b)
-                   factors.b[size_t{row} * adapted.rank + column] = number * pair.factor;
-                 else
-                   factors.a[size_t{column} * adapted.rank + row] = number;
-               });
+  for (uint32_t k = 0; k < pair.rank; ++k)
+    for (const bool is_b : {false, true}) {
+      const Line line = line_of(pair, 0, k, is_b, is_b ? adapted.shape.columns : adapted.shape.rows);
+      const size_t columns = (line.of_b ? pair.b : pair.a).shape.columns;
+      const float* from = (line.of_b ? b : a).data() + line.stored_row * columns + line.stored_column;
+      float* to = (is_b ? factors.b : factors.a).data() + k;
+      for (size_t i = 0; i < line.count; ++i)
+        to[i * adapted.rank] = from[i * (line.along_stored_row ? 1 : columns)] * (is_b ? pair.factor : 1.0f);
+    }
   return factors;
+}
+
+// Row k of A, or column k of B.
+Adapter::Line Adapter::line_of(const Pair& pair, uint32_t expert, uint32_t k, bool is_b, uint32_t count) {
+  Line line{.is_b = is_b, .of_b = is_b != pair.swapped, .row = is_b ? 0 : k, .column = is_b ? k : 0, .count = count};
+  if (line.of_b) {
+    line.stored_row = (pair.by_rank ? 0 : expert) * pair.stored_rows + pair.first_row;
+    line.stored_column = pair.by_rank ? k * pair.experts + expert : k;
+    line.along_stored_row = false;
+  } else {
+    const uint32_t row = (pair.shares_a ? 0 : expert * pair.rank) + k;
+    line.stored_row = pair.transposed_a ? 0 : row;
+    line.stored_column = pair.transposed_a ? k : 0;
+    line.along_stored_row = !pair.transposed_a;
+  }
+  return line;
 }
 
 AdapterFactors Adapter::factors(size_t weight) const {
@@ -469,11 +485,11 @@ AdapterFactors Adapter::factors(size_t weight) const {
   for (const Pair& pair : stored_[weight].pairs)
     for (const size_t tensor : {pair.stored_a, pair.stored_b})
       if (!tensors.contains(tensor)) tensors[tensor] = decoded(files_[tensor].source);
-  const std::vector<float>* numbers = nullptr;
-  size_t last = ~size_t{0};
-  each_place(weight, [&](const Place& place) {
-    if (place.tensor != last) numbers = &tensors.at(last = place.tensor);
-    (place.is_b ? factors.b : factors.a)[place.index] = place.factor * (*numbers)[place.stored_index];
+  each_run(weight, [&](const Run& run) {
+    const std::vector<float>& numbers = tensors.at(run.tensor);
+    std::vector<float>& to = run.is_b ? factors.b : factors.a;
+    for (size_t i = 0; i < run.count; ++i)
+      to[run.index + i * run.step] = run.factor * numbers[run.stored_index + i * run.stored_step];
   });
   return factors;
 }

@@ -61,16 +61,18 @@ class Adapter {
   // For training: the stored tensors, and where their numbers stand among the factors.
   size_t stored_count() const { return files_.size(); }
   StoredFactor stored(size_t tensor) const;
-  // A number of factors(): `a` or `b`, at `index`, is `factor` times number `stored_index` of stored tensor `tensor`.
-  struct Place {
+  // Numbers of factors(): `count` of `a` or `b`, at `index` and each `step` further, are `factor` times those of stored
+  // tensor `tensor` at `stored_index` and each `stored_step` further.
+  struct Run {
     bool is_b = false;
-    size_t index = 0;
-    size_t tensor = 0, stored_index = 0;
+    size_t index = 0, step = 1;
+    size_t tensor = 0, stored_index = 0, stored_step = 1;
+    size_t count = 1;
     float factor = 1;
   };
-  // Calls f(const Place&) for every number of factors(weight) that a stored tensor has. Not for embeddings.
+  // Calls f(const Run&) until every number of factors(weight) that a stored tensor has was in one. Not for embeddings.
   template <class F>
-  void each_place(size_t weight, const F& f) const;
+  void each_run(size_t weight, const F& f) const;
 
  private:
   friend class AdapterReader;
@@ -104,11 +106,15 @@ class Adapter {
 
   static AdapterFactors embedding_factors(const AdaptedWeight& adapted, const Pair& pair);
 
-  // Calls f(row, column, is_b, of_b, stored row, stored column) for the numbers of one expert of a pair's factors: row
-  // and column are those of the factor, A or B (is_b), before heads are put into the model's order; the number is of
-  // the stored A or B (of_b).
-  template <class F>
-  static void each_of_pair(const Pair& pair, uint32_t expert, uint32_t rows, uint32_t columns, const F& f);
+  // Numbers of one expert of a pair: a row of A or a column of B (is_b), from row and column on, of the stored A or B
+  // (of_b) from stored row and column on, and the step to the next number in each.
+  struct Line {
+    bool is_b = false, of_b = false;
+    uint32_t row = 0, column = 0, count = 0;
+    uint32_t stored_row = 0, stored_column = 0;
+    bool along_stored_row = true;  // the next number is in the next column of the stored one, else in the next row
+  };
+  static Line line_of(const Pair& pair, uint32_t expert, uint32_t k, bool is_b, uint32_t count);
 
   std::string path_, digest_;
   std::vector<AdaptedWeight> weights_;
@@ -123,44 +129,40 @@ class Adapter {
 };
 
 template <class F>
-void Adapter::each_of_pair(const Pair& pair, uint32_t expert, uint32_t rows, uint32_t columns, const F& f) {
-  const uint32_t first = pair.shares_a ? 0 : expert * pair.rank;
-  const auto place_a = [&](uint32_t k, uint32_t column, bool is_b, uint32_t row_of, uint32_t column_of) {
-    pair.transposed_a ? f(row_of, column_of, is_b, false, column, k)
-                      : f(row_of, column_of, is_b, false, first + k, column);
-  };
-  const auto place_b = [&](uint32_t row, uint32_t k, bool is_b, uint32_t row_of, uint32_t column_of) {
-    const uint32_t from = (pair.by_rank ? 0 : expert) * pair.stored_rows + pair.first_row + row;
-    f(row_of, column_of, is_b, true, from, pair.by_rank ? k * pair.experts + expert : k);
-  };
-  for (uint32_t k = 0; k < pair.rank; ++k) {
-    for (uint32_t i = 0; i < columns; ++i) pair.swapped ? place_b(i, k, false, k, i) : place_a(k, i, false, k, i);
-    for (uint32_t i = 0; i < rows; ++i) pair.swapped ? place_a(k, i, true, i, k) : place_b(i, k, true, i, k);
-  }
-}
-
-template <class F>
-void Adapter::each_place(size_t weight, const F& f) const {
+void Adapter::each_run(size_t weight, const F& f) const {
   const AdaptedWeight& adapted = weights_[weight];
   const Stored& stored = stored_[weight];
-  const uint32_t rank = adapted.rank, rows = adapted.shape.rows, columns = adapted.shape.columns;
+  const size_t rank = adapted.rank, rows = adapted.shape.rows, columns = adapted.shape.columns;
   // Heads reorder the columns of A or the rows of B.
-  const std::vector<uint32_t> order = order_of(stored, stored.heads.columns ? columns : rows);
+  const std::vector<uint32_t> order =
+      order_of(stored, stored.heads.columns ? adapted.shape.columns : adapted.shape.rows);
+  const auto give = [&](const Pair& pair, size_t expert, const Line& line) {
+    const size_t tensor = line.of_b ? pair.stored_b : pair.stored_a;
+    const size_t stored_columns = files_[tensor].source.shape.columns;
+    Run run{.is_b = line.is_b,
+            .index = line.is_b ? (expert * rows + line.row) * rank + line.column
+                               : (expert * rank + line.row) * columns + line.column,
+            .step = line.is_b ? rank : 1,
+            .tensor = tensor,
+            .stored_index = line.stored_row * stored_columns + line.stored_column,
+            .stored_step = line.along_stored_row ? 1 : stored_columns,
+            .count = line.count,
+            .factor = line.of_b ? pair.factor : 1.0f};
+    if (order.empty() || line.is_b == stored.heads.columns) return f(run);
+    const size_t first = run.index, stored_first = run.stored_index;
+    run.count = 1;
+    for (size_t i = 0; i < line.count; ++i) {
+      run.index = first + order[i] * run.step;
+      run.stored_index = stored_first + i * run.stored_step;
+      f(run);
+    }
+  };
   for (const Pair& pair : stored.pairs)
     for (uint32_t e = 0; e < pair.experts; ++e)
-      each_of_pair(
-          pair, e, rows, columns,
-          [&](uint32_t row, uint32_t column, bool is_b, bool of_b, uint32_t stored_row, uint32_t stored_column) {
-            const bool turned = !order.empty() && is_b != stored.heads.columns;
-            if (turned) (is_b ? row : column) = order[is_b ? row : column];
-            const size_t expert = size_t{pair.expert} + e;
-            const size_t tensor = of_b ? pair.stored_b : pair.stored_a;
-            f(Place{.is_b = is_b,
-                    .index = is_b ? (expert * rows + row) * rank + column : (expert * rank + row) * columns + column,
-                    .tensor = tensor,
-                    .stored_index = size_t{stored_row} * files_[tensor].source.shape.columns + stored_column,
-                    .factor = of_b ? pair.factor : 1.0f});
-          });
+      for (uint32_t k = 0; k < pair.rank; ++k)
+        for (const bool is_b : {false, true})
+          give(pair, size_t{pair.expert} + e,
+               line_of(pair, e, k, is_b, is_b ? adapted.shape.rows : adapted.shape.columns));
 }
 
 struct AdapterUse {
