@@ -426,7 +426,7 @@ CommandSpec train_command() {
                                {arithmetic_option()},
                                device_options(),
                                {{.name = "--json", .help = "print one JSON object"}}}),
-      .examples = {{"sluice train demo words.jsonl --out my-words --epochs 20 --rate 1e-3",
+      .examples = {{"sluice train demo examples/words.jsonl --out my-words --epochs 12 --batch-tokens 256 --rate 2e-3",
                     "teaches the built-in model new words"},
                    {"sluice run demo --adapter my-words 'What is a blorptrix?'", "asks it"}},
       .json = {{"steps", "integer", "steps done"},
