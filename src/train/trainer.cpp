@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -35,7 +36,16 @@ std::vector<size_t> shuffled(size_t count, uint64_t seed, uint64_t round) {
   return order;
 }
 
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
+
 uint64_t tokens_of(const TrainSequence& sequence) { return sequence.tokens.size(); }
+
+uint64_t elements_of(const TrainedFactors& factors) {
+  uint64_t elements = 0;
+  for (const StoredFactor& one : factors.tensors()) elements += one.numbers.size();
+  return elements;
+}
 
 Result<std::vector<std::vector<float>>> read_tensors(const Checkpoint& file, std::span<const StoredFactor> like,
                                                      const std::string& prefix) {
@@ -66,8 +76,12 @@ StepSize Trainer::step_size(const std::vector<TrainSequence>& examples, const Tr
   return size;
 }
 
+size_t Trainer::held_out_count(size_t examples, const TrainerOptions& options) {
+  return static_cast<size_t>(std::floor(options.held_out * static_cast<double>(examples)));
+}
+
 void Trainer::divide(std::vector<TrainSequence> examples) {
-  const auto count = static_cast<size_t>(std::floor(options_.held_out * static_cast<double>(examples.size())));
+  const size_t count = held_out_count(examples.size(), options_);
   const std::vector<size_t> order = shuffled(examples.size(), options_.seed, 0);
   std::vector<bool> is_held_out(examples.size());
   for (size_t i = 0; i < count; ++i) is_held_out[order[i]] = true;
@@ -83,22 +97,39 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Model& model, TrainedFact
   made->divide(std::move(examples));
   if (made->trained_.empty())
     return error(ErrorKind::invalid, "training: all examples are held out: want some to learn");
-  uint64_t elements = 0;
-  for (const StoredFactor& one : factors.tensors()) elements += one.numbers.size();
-  TRY(made->reserved_, budget.reserve(Domain::host, Purpose::adapters, Optimizer::bytes(options.optimizer, elements)));
+  TRY(made->reserved_,
+      budget.reserve(Domain::host, Purpose::adapters, Optimizer::bytes(options.optimizer, elements_of(factors))));
   TRY(made->step_,
       TrainingStep::create(model, factors, device, budget, {.arithmetic = options.arithmetic, .size = made->size_}));
   if (!made->held_out_.empty())
     TRY_ASSIGN(made->evaluation_,
                TrainingStep::create(model, factors, device, budget,
                                     {.arithmetic = options.arithmetic, .size = made->size_, .gradients = false}));
-  for (uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    made->steps_ += made->batches_of(epoch).size();
-    if (options.steps != 0 && made->steps_ >= options.steps) break;
-  }
-  if (options.steps != 0) made->steps_ = std::min(made->steps_, options.steps);
+  const uint64_t most = options.steps == 0 ? ~uint64_t{0} : options.steps;
+  for (uint64_t epoch = 0; epoch < options.epochs && made->steps_ < most; ++epoch)
+    for (const Batch& batch : made->batches_of(epoch)) {
+      if (made->steps_ == most) break;
+      ++made->steps_;
+      for (const size_t example : batch.examples) made->tokens_ += tokens_of(made->trained_[example]);
+    }
   made->epoch_ = made->batches_of(0);
   return made;
+}
+
+Result<std::vector<MemoryLine>> Trainer::memory(const Model& model, TrainedFactors& factors, const Device& device,
+                                                const std::vector<TrainSequence>& examples,
+                                                const TrainerOptions& options) {
+  const StepSize size = step_size(examples, options);
+  TRY(std::vector<MemoryLine> lines,
+      TrainingStep::memory(model, factors, device, {.arithmetic = options.arithmetic, .size = size}));
+  lines.push_back({Domain::host, Purpose::adapters,
+                   factors.reserved_bytes() + Optimizer::bytes(options.optimizer, elements_of(factors))});
+  if (held_out_count(examples.size(), options) == 0) return lines;
+  TRY(const std::vector<MemoryLine> more,
+      TrainingStep::memory(model, factors, device,
+                           {.arithmetic = options.arithmetic, .size = size, .gradients = false}));
+  lines.insert(lines.end(), more.begin(), more.end());
+  return lines;
 }
 
 std::vector<Trainer::Batch> Trainer::batches_of(uint64_t epoch) const {
@@ -129,41 +160,67 @@ const Trainer::Batch& Trainer::batch(uint64_t step) {
   return epoch_[static_cast<size_t>(step - epoch_begin_)];
 }
 
+std::vector<const TrainSequence*> Trainer::sequences_of(const Batch& batch) const {
+  std::vector<const TrainSequence*> sequences;
+  for (const size_t example : batch.examples) sequences.push_back(&trained_[example]);
+  return sequences;
+}
+
+std::vector<const TrainSequence*> Trainer::sequences_held_out() const {
+  std::vector<const TrainSequence*> sequences;
+  for (const TrainSequence& one : held_out_) sequences.push_back(&one);
+  return sequences;
+}
+
+uint64_t Trainer::held_out_tokens() const {
+  uint64_t tokens = 0;
+  for (const TrainSequence& one : held_out_) tokens += tokens_of(one);
+  return tokens;
+}
+
+std::vector<Trainer::Part> Trainer::parts_of(const std::vector<const TrainSequence*>& sequences, float share) const {
+  std::vector<Part> parts(1);
+  uint64_t rows = 0;
+  for (const TrainSequence* one : sequences) {
+    const uint64_t more = tokens_of(*one);
+    if (!parts.back().empty() && (rows + more > size_.rows || parts.back().size() == size_.sequences)) {
+      parts.emplace_back();
+      rows = 0;
+    }
+    parts.back().push_back({.sequence = one, .share = share});
+    rows += more;
+  }
+  return parts;
+}
+
 // The sum of the losses of all targets.
 Result<double> Trainer::run_parts(TrainingStep& step, const std::vector<const TrainSequence*>& sequences, float share) {
   double sum = 0;
-  std::vector<BatchPart> part;
-  uint64_t rows = 0;
-  const auto run = [&]() -> Status {
+  for (const Part& part : parts_of(sequences, share)) {
     TRY(const BatchLoss loss, step.run(part));
     for (const double one : loss.sums) sum += one;
-    part.clear();
-    rows = 0;
-    return {};
-  };
-  for (const TrainSequence* one : sequences) {
-    const uint64_t more = tokens_of(*one);
-    if (!part.empty() && (rows + more > size_.rows || part.size() == size_.sequences)) TRY_STATUS(run());
-    part.push_back({.sequence = one, .share = share});
-    rows += more;
   }
-  TRY_STATUS(run());
   return sum;
 }
 
 Result<StepReport> Trainer::step() {
   const Batch& now = batch(done_);
   StepReport report{.step = done_ + 1, .epoch = now.epoch + 1};
-  std::vector<const TrainSequence*> sequences;
+  const std::vector<const TrainSequence*> sequences = sequences_of(now);
   uint64_t targets = 0;
-  for (const size_t example : now.examples) {
-    sequences.push_back(&trained_[example]);
-    targets += trained_[example].targets();
-    report.tokens += tokens_of(trained_[example]);
+  for (const TrainSequence* one : sequences) {
+    targets += one->targets();
+    report.tokens += tokens_of(*one);
   }
   factors_->clear_gradients();
   TRY(const double sum, run_parts(*step_, sequences, 1 / static_cast<float>(targets)));
   report.loss = sum / static_cast<double>(targets);
+  TRY_STATUS(update(report));
+  return report;
+}
+
+// The optimizer's part of a step.
+Status Trainer::update(StepReport& report) {
   report.rate = scheduled_rate(options_.rate, done_, options_.warm_up, steps_);
   report.gradient_norm = clip_gradients(factors_->gradients(), options_.optimizer.clip);
   if (!std::isfinite(report.gradient_norm))
@@ -172,19 +229,49 @@ Result<StepReport> Trainer::step() {
   optimizer_.step(factors_->tensors(), factors_->gradients(), report.rate);
   factors_->lay_out();
   ++done_;
-  return report;
+  return {};
 }
 
 Result<std::optional<double>> Trainer::evaluate() {
   if (held_out_.empty()) return std::optional<double>();
-  std::vector<const TrainSequence*> sequences;
+  const std::vector<const TrainSequence*> sequences = sequences_held_out();
   uint64_t targets = 0;
-  for (const TrainSequence& one : held_out_) {
-    sequences.push_back(&one);
-    targets += one.targets();
-  }
+  for (const TrainSequence* one : sequences) targets += one->targets();
   TRY(const double sum, run_parts(*evaluation_, sequences, 0));
   return std::optional(sum / static_cast<double>(targets));
+}
+
+Result<double> Trainer::measure_parts(TrainingStep& step, const std::vector<Part>& parts, double seconds) {
+  double taken = 0;
+  uint64_t tokens = 0;
+  for (size_t i = 0; i <= parts.size() && (tokens == 0 || taken < seconds); ++i) {
+    const Part& part = parts[i % parts.size()];
+    const Clock::time_point began = Clock::now();
+    TRY_STATUS(step.run(part));
+    const double of_part = seconds_since(began);
+    if (i == 0 && of_part < 3 * seconds) continue;  // the first one also reads the model's file
+    taken += of_part;
+    for (const BatchPart& one : part) tokens += tokens_of(*one.sequence);
+  }
+  return static_cast<double>(tokens) / std::max(taken, 1e-9);
+}
+
+Result<TrainerPace> Trainer::measure(double seconds) {
+  std::vector<Part> parts;
+  constexpr size_t kMostParts = 1000;
+  for (uint64_t step = 0; step < steps_ && parts.size() < kMostParts; ++step)
+    for (Part& part : parts_of(sequences_of(batch(step)), 1)) parts.push_back(std::move(part));
+  TrainerPace pace;
+  TRY(pace.tokens_per_second, measure_parts(*step_, parts, seconds));
+  StepReport report;
+  const Clock::time_point began = Clock::now();
+  factors_->clear_gradients();
+  TRY_STATUS(update(report));
+  pace.update_seconds = seconds_since(began);
+  if (!held_out_.empty())
+    TRY_ASSIGN(pace.evaluation_tokens_per_second,
+               measure_parts(*evaluation_, parts_of(sequences_held_out(), 0), seconds));
+  return pace;
 }
 
 // Of everything that decides what later steps do.

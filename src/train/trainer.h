@@ -43,6 +43,13 @@ struct StepReport {
   uint64_t tokens = 0;
 };
 
+// How long training takes, measured on a piece of it.
+struct TrainerPace {
+  double tokens_per_second = 0;             // of steps, without the optimizer
+  double update_seconds = 0;                // of the optimizer in a step
+  double evaluation_tokens_per_second = 0;  // 0 without examples held out
+};
+
 class Trainer {
  public:
   // `examples` are not empty. Fails with one sentence when memory does not suffice.
@@ -51,15 +58,25 @@ class Trainer {
                                                  const TrainerOptions& options);
   // The size of its steps, from the examples.
   static StepSize step_size(const std::vector<TrainSequence>& examples, const TrainerOptions& options);
+  // The lines of the budget that the factors hold and create() takes, from shapes alone.
+  static Result<std::vector<MemoryLine>> memory(const Model& model, TrainedFactors& factors, const Device& device,
+                                                const std::vector<TrainSequence>& examples,
+                                                const TrainerOptions& options);
 
-  uint64_t steps() const { return steps_; }  // in all
+  uint64_t steps() const { return steps_; }    // in all
+  uint64_t tokens() const { return tokens_; }  // of all steps
   uint64_t steps_done() const { return done_; }
   size_t trained_examples() const { return trained_.size(); }
   size_t held_out_examples() const { return held_out_.size(); }
+  uint64_t held_out_tokens() const;
 
   Result<StepReport> step();
   // Mean loss of the targets of the examples held out; of none without them.
   Result<std::optional<double>> evaluate();
+
+  // Trains parts of the first steps for some seconds, one part at least behind a first one that is not counted: it
+  // reads the model's file. The factors have changed then, so this trainer is of no more use.
+  Result<TrainerPace> measure(double seconds);
 
   // A checkpoint: a folder of factors, optimizer and the number of steps done. load() refuses one of other examples,
   // options or factors.
@@ -73,10 +90,18 @@ class Trainer {
   };
   Trainer(TrainedFactors& factors, const TrainerOptions& options)
       : factors_(&factors), options_(options), optimizer_(options.optimizer, factors.tensors()) {}
+  static size_t held_out_count(size_t examples, const TrainerOptions& options);
   void divide(std::vector<TrainSequence> examples);
   std::vector<Batch> batches_of(uint64_t epoch) const;
   const Batch& batch(uint64_t step);
+  using Part = std::vector<BatchPart>;
+  std::vector<Part> parts_of(const std::vector<const TrainSequence*>& sequences, float share) const;
   Result<double> run_parts(TrainingStep& step, const std::vector<const TrainSequence*>& sequences, float share);
+  std::vector<const TrainSequence*> sequences_of(const Batch& batch) const;
+  std::vector<const TrainSequence*> sequences_held_out() const;
+  // Tokens a second of the parts of a step, or of an evaluation.
+  Result<double> measure_parts(TrainingStep& step, const std::vector<Part>& parts, double seconds);
+  Status update(StepReport& report);
   std::string fingerprint() const;
 
   TrainedFactors* factors_;
@@ -86,7 +111,7 @@ class Trainer {
   Optimizer optimizer_;
   Reservation reserved_;
   std::unique_ptr<TrainingStep> step_, evaluation_;
-  uint64_t steps_ = 0, done_ = 0;
+  uint64_t steps_ = 0, tokens_ = 0, done_ = 0;
   std::vector<Batch> epoch_;  // of the epoch whose first step is epoch_begin_
   uint64_t epoch_begin_ = 0, epoch_number_ = 0;
 };

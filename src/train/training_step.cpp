@@ -61,8 +61,15 @@ Result<std::vector<MemoryLine>> TrainingStep::memory(const Model& model, Trained
   TRY_STATUS(step.prepare(model, device));
   TRY(const std::unique_ptr<Plan> plan, device.plan(step.request_));
   std::vector<MemoryLine> lines = plan->memory();
-  lines.push_back({Domain::host, Purpose::staging, StepBuffer::bytes(step.training_.program, step.maxima_)});
+  lines.push_back({Domain::host, Purpose::staging, step.staging_bytes()});
   return lines;
+}
+
+uint64_t TrainingStep::staging_bytes() const {
+  uint64_t bytes = StepBuffer::bytes(training_.program, maxima_);
+  for (const FactorGradient& one : training_.gradients)
+    bytes += value_elements(training_.program, one.value) * sizeof(float);
+  return bytes;
 }
 
 Status TrainingStep::place(const Model& model, Device& device, Budget& budget) {
@@ -70,12 +77,8 @@ Status TrainingStep::place(const Model& model, Device& device, Budget& budget) {
   const Program& program = training_.program;
   TRY(std::unique_ptr<Plan> plan, device.plan(request_));
   TRY_STATUS(budget.has_room(plan->memory()));
-  uint64_t bytes = StepBuffer::bytes(program, maxima_);
-  for (const FactorGradient& one : training_.gradients) {
-    read_.emplace_back(value_elements(program, one.value));
-    bytes += read_.back().size() * sizeof(float);
-  }
-  TRY(reserved_, budget.reserve(Domain::host, Purpose::staging, bytes));
+  TRY(reserved_, budget.reserve(Domain::host, Purpose::staging, staging_bytes()));
+  for (const FactorGradient& one : training_.gradients) read_.emplace_back(value_elements(program, one.value));
   TRY(held_, HeldWeights::take(program, *factors_, /*streams=*/false, budget));
   const WeightSource& weights = held_ == nullptr ? static_cast<const WeightSource&>(*factors_) : *held_;
   TRY(runner_, device.place(std::move(plan), weights, budget));

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <map>
 
 #include "base/files/file.h"
 #include "base/threads.h"
@@ -87,6 +88,32 @@ TEST_F(TrainerTest, TheLossFallsAndHeldOutExamplesStayApart) {
   while (run.trainer->steps_done() < run.trainer->steps()) last = unwrap(run.trainer->step()).loss;
   EXPECT_LT(last, first);
   EXPECT_TRUE(unwrap(run.trainer->evaluate()).has_value());
+}
+
+// The plan is what the budget held, line by line.
+TEST_F(TrainerTest, MemoryIsForetoldToTheByte) {
+  Run run;
+  run.factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
+  std::map<Purpose, uint64_t> foretold, held;
+  for (const MemoryLine& line : unwrap(Trainer::memory(model_, *run.factors, *device_, examples(), options())))
+    if (line.bytes != 0) foretold[line.purpose] += line.bytes;
+  run.trainer = unwrap(Trainer::create(model_, *run.factors, *device_, budget_, examples(), options()));
+  while (run.trainer->steps_done() < run.trainer->steps()) unwrap(run.trainer->step());
+  unwrap(run.trainer->evaluate());
+  for (const BudgetLine& line : budget_.lines()) held[line.purpose] += line.peak;
+  EXPECT_EQ(foretold, held);
+}
+
+TEST_F(TrainerTest, APieceOfItIsMeasured) {
+  Run run = begin(options());
+  const TrainerPace pace = unwrap(run.trainer->measure(0));
+  EXPECT_GT(pace.tokens_per_second, 0);
+  EXPECT_GT(pace.evaluation_tokens_per_second, 0);
+  EXPECT_EQ(run.trainer->held_out_tokens(), 11u);
+  uint64_t tokens = 0;
+  Run whole = begin(options());
+  while (whole.trainer->steps_done() < whole.trainer->steps()) tokens += unwrap(whole.trainer->step()).tokens;
+  EXPECT_EQ(whole.trainer->tokens(), tokens);
 }
 
 TEST_F(TrainerTest, AnInterruptedTrainingGoesOnToTheSameBits) {

@@ -10,6 +10,12 @@
 
 namespace sluice {
 
+std::string format_time(double seconds) {
+  if (seconds < 90) return cat(static_cast<int64_t>(std::ceil(seconds)), " s");
+  if (seconds < 5400) return cat(static_cast<int64_t>(std::ceil(seconds / 60)), " min");
+  return cat(static_cast<int64_t>(std::ceil(seconds / 3600)), " h");
+}
+
 Result<std::unique_ptr<Metrics>> Metrics::open(const std::string& folder, uint64_t steps_done) {
   TRY_STATUS(make_folders(folder));
   std::unique_ptr<Metrics> metrics(new Metrics(join_path(folder, "metrics.jsonl")));
@@ -57,9 +63,7 @@ double Metrics::tokens_per_second() const { return static_cast<double>(tokens_) 
 
 std::string Metrics::time_left(uint64_t steps) const {
   const double left = steps_ == 0 ? 0 : seconds() / static_cast<double>(steps_) * static_cast<double>(steps);
-  if (left < 90) return cat(static_cast<int64_t>(std::ceil(left)), " s left");
-  if (left < 5400) return cat(static_cast<int64_t>(std::ceil(left / 60)), " min left");
-  return cat(static_cast<int64_t>(std::ceil(left / 3600)), " h left");
+  return format_time(left) + " left";
 }
 
 }  // namespace sluice

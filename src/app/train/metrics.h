@@ -11,6 +11,8 @@
 
 namespace sluice {
 
+std::string format_time(double seconds);  // "3 min", rounded up
+
 class Metrics {
  public:
   // Lines of steps behind `steps_done` are left out of a file that is there already.

@@ -2,6 +2,8 @@
 //
 // OUT is a folder of PEFT when training has ended. Before that it has `checkpoints/step-N`, of which the last two stay;
 // the same command line goes on from the last one.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
 #include "app/open/open.h"
+#include "app/train/foresee.h"
 #include "app/train/metrics.h"
 #include "app/train/train_options.h"
 #include "base/files/file.h"
@@ -61,8 +64,9 @@ class Training {
     TRY_STATUS(open_adapter());
     const TrainerOptions options = trainer_options(arguments_);
     TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), machine_->budget));
-    if (arguments_.flag("--dry-run")) return foresee(examples, options);
     measure_reserve(*machine_);
+    if (arguments_.flag("--dry-run"))
+      return foresee(*model_, *factors_, *machine_, std::move(examples), options, arguments_, console_);
     TRY(trainer_,
         Trainer::create(*model_, *factors_, *machine_->device, machine_->budget, std::move(examples), options));
     TRY_STATUS(resume());
@@ -73,8 +77,12 @@ class Training {
  private:
   std::string start_folder() const { return join_path(out_, "start"); }
   std::string checkpoints() const { return join_path(out_, "checkpoints"); }
+  static std::string temporary_folder() {
+    return join_path(std::filesystem::temp_directory_path().string(), cat("sluice-train-", ::getpid()));
+  }
 
-  // The adapter that training begins with lies in the folder, so that going on finds the same one.
+  // The adapter that training begins with lies in the folder, so that going on finds the same one. A dry run leaves
+  // nothing there.
   Status open_adapter() {
     if (arguments_.given("--from")) {
       TRY(adapter_, Adapter::open(*model_, arguments_.text("--from")));
@@ -89,22 +97,19 @@ class Training {
                                                .seed = static_cast<uint64_t>(arguments_.integer("--seed")),
                                                .base_model = arguments_.positionals()[0]}));
     config_ = std::move(made.config);
-    TRY_STATUS(write_adapter(start_folder(), config_, made.tensors));
-    TRY(adapter_, Adapter::open(*model_, start_folder()));
-    return {};
-  }
-
-  Result<int> foresee(const std::vector<TrainSequence>& examples, const TrainerOptions& options) {
-    TRY(const std::vector<MemoryLine> lines,
-        TrainingStep::memory(*model_, *factors_, *machine_->device,
-                             {.arithmetic = options.arithmetic, .size = Trainer::step_size(examples, options)}));
-    uint64_t bytes = 2 * TrainedFactors::bytes(*adapter_);
-    uint64_t mapped = 0, tokens = 0;
-    for (const MemoryLine& line : lines) (line.purpose == Purpose::mapped_weights ? mapped : bytes) += line.bytes;
-    for (const TrainSequence& one : examples) tokens += one.tokens.size();
-    console_.out(cat("examples ", examples.size(), ", tokens ", tokens, "\nmemory   ", format_bytes(bytes), " beside ",
-                     format_bytes(mapped), " of the model's file\n"));
-    return 0;
+    const bool dry = arguments_.flag("--dry-run");
+    const std::string folder = dry ? temporary_folder() : start_folder();
+    Status status = write_adapter(folder, config_, made.tensors);
+    if (status) {
+      Result<std::shared_ptr<const Adapter>> opened = Adapter::open(*model_, folder);
+      if (opened)
+        adapter_ = *std::move(opened);
+      else
+        status = opened.error();
+    }
+    std::error_code ignored;
+    if (dry) std::filesystem::remove_all(folder, ignored);
+    return status;
   }
 
   std::vector<std::pair<uint64_t, std::string>> kept_checkpoints() const {
@@ -246,7 +251,11 @@ CommandSpec train_command() {
       .json = {{"steps", "integer", "steps done"},
                {"loss", "number", "of the last step, before it"},
                {"held_out_loss", "number or null", "the best; null without --held-out"},
-               {"adapter", "string", "the folder"}},
+               {"adapter", "string", "the folder"},
+               {"memory_bytes", "integer", "with --dry-run, which prints this and what follows alone: of the process"},
+               {"mapped_bytes", "integer", "with --dry-run: of the model's file that is read beside it"},
+               {"seconds", "number", "with --dry-run: of the whole training"},
+               {"tokens_per_second", "number", "with --dry-run: measured"}},
       .run = run,
   };
 }
