@@ -25,14 +25,22 @@ Result<std::unique_ptr<Metrics>> Metrics::open(const std::string& folder, uint64
   for (const std::string& line : split(text, '\n')) {
     const Result<Json> json = parse_json(line, metrics->path_);
     const Json* step = json ? json->find("step") : nullptr;
-    if (step != nullptr && step->is_integer() && step->as_integer() <= static_cast<int64_t>(steps_done))
-      kept += line + "\n";
+    if (step == nullptr || !step->is_integer() || step->as_integer() > static_cast<int64_t>(steps_done)) continue;
+    kept += line + "\n";
+    metrics->remember(*json);
   }
   TRY_STATUS(write_file(metrics->path_, kept));
   return metrics;
 }
 
+void Metrics::remember(const Json& line) {
+  if (const Json* loss = line.find("loss"); loss != nullptr && loss->is_number()) last_loss_ = loss->as_number();
+  const Json* held_out = line.find("held_out_loss");
+  if (held_out != nullptr && held_out->is_number()) held_out_losses_.push_back(held_out->as_number());
+}
+
 Status Metrics::add(const Json& line) {
+  remember(line);
   std::ofstream file(path_, std::ios::app);
   file << write_json(line) << '\n';
   file.close();

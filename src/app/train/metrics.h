@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "train/trainer.h"
@@ -21,17 +22,24 @@ class Metrics {
   Status step(const StepReport& report);
   Status held_out(uint64_t step, double loss);
 
+  // Of the file, in the order of steps.
+  const std::vector<double>& held_out_losses() const { return held_out_losses_; }
+  double last_loss() const { return last_loss_; }  // of a step; 0 before one
+
   double tokens_per_second() const;
   std::string time_left(uint64_t steps) const;  // "3 min left"
 
  private:
   explicit Metrics(std::string path) : path_(std::move(path)), began_(std::chrono::steady_clock::now()) {}
   Status add(const Json& line);
+  void remember(const Json& line);
   double seconds() const;
 
   const std::string path_;
   const std::chrono::steady_clock::time_point began_;
   uint64_t tokens_ = 0, steps_ = 0;
+  std::vector<double> held_out_losses_;
+  double last_loss_ = 0;
 };
 
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
 #include "app/open/open.h"
+#include "app/train/checkpoints.h"
 #include "app/train/foresee.h"
 #include "app/train/metrics.h"
 #include "app/train/train_options.h"
@@ -27,7 +28,6 @@
 namespace sluice {
 namespace {
 
-constexpr size_t kKeptCheckpoints = 2;
 constexpr size_t kShownFaults = 5;
 
 // The examples; a line that cannot be used is left out with a sentence, or with --strict ends the command.
@@ -51,7 +51,10 @@ Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, con
 class Training {
  public:
   Training(const Arguments& arguments, Console& console)
-      : arguments_(arguments), console_(console), out_(arguments.text("--out")) {}
+      : arguments_(arguments),
+        console_(console),
+        out_(arguments.text("--out")),
+        checkpoints_(join_path(out_, "checkpoints")) {}
 
   Result<int> run() {
     TRY_STATUS(check_targets(arguments_.text("--targets")));
@@ -70,13 +73,11 @@ class Training {
     TRY(trainer_,
         Trainer::create(*model_, *factors_, *machine_->device, machine_->budget, std::move(examples), options));
     TRY_STATUS(resume());
-    TRY(metrics_, Metrics::open(out_, trainer_->steps_done()));
     return teach();
   }
 
  private:
   std::string start_folder() const { return join_path(out_, "start"); }
-  std::string checkpoints() const { return join_path(out_, "checkpoints"); }
   static std::string temporary_folder() {
     return join_path(std::filesystem::temp_directory_path().string(), cat("sluice-train-", ::getpid()));
   }
@@ -112,39 +113,12 @@ class Training {
     return status;
   }
 
-  std::vector<std::pair<uint64_t, std::string>> kept_checkpoints() const {
-    std::vector<std::pair<uint64_t, std::string>> found;
-    const Result<std::vector<std::string>> names = list_directory(checkpoints());
-    if (!names) return found;
-    for (const std::string& name : *names) {
-      const std::optional<int64_t> step = starts_with(name, "step-") ? parse_integer(name.substr(5)) : std::nullopt;
-      if (step && *step >= 0) found.emplace_back(static_cast<uint64_t>(*step), join_path(checkpoints(), name));
-    }
-    std::ranges::sort(found);
-    return found;
-  }
-
   Status resume() {
-    const auto kept = kept_checkpoints();
-    if (kept.empty()) return {};
-    TRY_STATUS(trainer_->load(kept.back().second));
-    console_.remark(cat("goes on from step ", trainer_->steps_done(), " of ", trainer_->steps()));
-    return {};
-  }
-
-  // Written beside, then named: a checkpoint that has its name is complete.
-  Status save() {
-    const std::string folder = join_path(checkpoints(), cat("step-", trainer_->steps_done()));
-    const std::string part = folder + ".part";
-    std::error_code fault;
-    std::filesystem::remove_all(part, fault);
-    TRY_STATUS(trainer_->save(part));
-    std::filesystem::remove_all(folder, fault);
-    std::filesystem::rename(part, folder, fault);
-    if (fault)
-      return error(ErrorKind::io, folder, ": cannot be named: ", fault.message(), ": want a folder to write in");
-    const auto kept = kept_checkpoints();
-    for (size_t i = 0; i + kKeptCheckpoints < kept.size(); ++i) std::filesystem::remove_all(kept[i].second, fault);
+    TRY_STATUS(checkpoints_.load_newest(*trainer_));
+    TRY(metrics_, Metrics::open(out_, trainer_->steps_done()));
+    for (const double loss : metrics_->held_out_losses()) consider(loss);
+    if (trainer_->steps_done() != 0)
+      console_.remark(cat("goes on from step ", trainer_->steps_done(), " of ", trainer_->steps()));
     return {};
   }
 
@@ -153,13 +127,14 @@ class Training {
     if (!loss) return {};
     TRY_STATUS(metrics_->held_out(report.step, *loss));
     console_.remark(cat("step ", report.step, ": held-out loss ", fixed(*loss, 4)));
-    if (*loss < best_) {
-      best_ = *loss;
-      worse_ = 0;
-    } else {
-      ++worse_;
-    }
+    consider(*loss);
     return {};
+  }
+
+  void consider(double held_out_loss) {
+    const bool is_better = !best_ || held_out_loss < *best_;
+    worse_ = is_better ? 0 : worse_ + 1;
+    if (is_better) best_ = held_out_loss;
   }
 
   bool ends_early() const {
@@ -172,16 +147,16 @@ class Training {
     const auto save_every = static_cast<uint64_t>(arguments_.integer("--save-every"));
     const auto evaluate_every = static_cast<uint64_t>(arguments_.integer("--evaluate-every"));
     console_.remark(cat("learns ", trainer_->trained_examples(), " examples in ", trainer_->steps(), " steps"));
-    StepReport last{.step = trainer_->steps_done()};
+    StepReport last{.step = trainer_->steps_done(), .loss = metrics_->last_loss()};
     while (trainer_->steps_done() < trainer_->steps() && !interrupted() && !ends_early()) {
       TRY(last, trainer_->step());
       TRY_STATUS(metrics_->step(last));
       show(last);
-      if (last.step % evaluate_every == 0) TRY_STATUS(look_at_held_out(last));
-      if (last.step % save_every == 0) TRY_STATUS(save());
+      if (last.step % evaluate_every == 0 || last.step == trainer_->steps()) TRY_STATUS(look_at_held_out(last));
+      if (last.step % save_every == 0) TRY_STATUS(checkpoints_.save(*trainer_));
     }
     if (console_.err_is_terminal()) console_.err(kClearLine);
-    TRY_STATUS(save());
+    TRY_STATUS(checkpoints_.save(*trainer_));
     if (interrupted()) {
       console_.remark(cat("stopped at step ", last.step, "; the same command goes on from there"));
       return kInterruptedExit;
@@ -190,7 +165,7 @@ class Training {
     if (arguments_.flag("--json"))
       console_.json(Json::Object{{"steps", static_cast<int64_t>(last.step)},
                                  {"loss", last.loss},
-                                 {"held_out_loss", worse_ == 0 && best_ > 1e29 ? Json() : Json(best_)},
+                                 {"held_out_loss", best_ ? Json(*best_) : Json()},
                                  {"adapter", out_}});
     else
       console_.out(cat(out_, ": an adapter after ", last.step, " steps, loss ", fixed(last.loss, 4), "\n"));
@@ -217,6 +192,7 @@ class Training {
   const Arguments& arguments_;
   Console& console_;
   const std::string out_;
+  const Checkpoints checkpoints_;
   std::optional<Machine> machine_;
   std::optional<Model> model_;
   Json config_;
@@ -224,8 +200,8 @@ class Training {
   std::unique_ptr<TrainedFactors> factors_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Metrics> metrics_;
-  double best_ = 1e30;
-  uint64_t worse_ = 0;
+  std::optional<double> best_;  // of the losses of held-out examples
+  uint64_t worse_ = 0;          // evaluations since then
 };
 
 Result<int> run(const Arguments& arguments, Console& console) { return Training(arguments, console).run(); }
