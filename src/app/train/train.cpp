@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "chat/training_data.h"
+#include "model/adapters/gguf_adapter.h"
 #include "model/adapters/new_adapter.h"
 #include "train/trainer.h"
 
@@ -65,6 +66,7 @@ class Training {
     TRY(std::vector<TrainSequence> examples,
         read_examples(arguments_, text, static_cast<uint32_t>(arguments_.integer("--context")), console_));
     TRY_STATUS(open_adapter());
+    if (arguments_.given("--gguf")) TRY_STATUS(check_gguf_adapter(*model_, *adapter_));
     const TrainerOptions options = trainer_options(arguments_);
     TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), machine_->budget));
     measure_reserve(*machine_);
@@ -142,6 +144,13 @@ class Training {
     return patience != 0 && worse_ >= patience;
   }
 
+  Status write_result() {
+    TRY_STATUS(write_adapter(out_, config_, {factors_->tensors().begin(), factors_->tensors().end()}));
+    if (!arguments_.given("--gguf")) return {};
+    TRY(const std::shared_ptr<const Adapter> trained, Adapter::open(*model_, out_));
+    return write_gguf_adapter(arguments_.text("--gguf"), *model_, *trained);
+  }
+
   Result<int> teach() {
     watch_interrupts();
     const auto save_every = static_cast<uint64_t>(arguments_.integer("--save-every"));
@@ -161,7 +170,7 @@ class Training {
       console_.remark(cat("stopped at step ", last.step, "; the same command goes on from there"));
       return kInterruptedExit;
     }
-    TRY_STATUS(write_adapter(out_, config_, {factors_->tensors().begin(), factors_->tensors().end()}));
+    TRY_STATUS(write_result());
     if (arguments_.flag("--json"))
       console_.json(Json::Object{{"steps", static_cast<int64_t>(last.step)},
                                  {"loss", last.loss},

@@ -28,6 +28,10 @@ std::vector<OptionSpec> adapter_options() {
            .kind = OptionKind::text,
            .fallback = "all",
            .help = "the products it acts on, with commas between: attention, mlp, experts, delta-net, all"},
+          {.name = "--gguf",
+           .argument = "FILE.gguf",
+           .kind = OptionKind::text,
+           .help = "writes the adapter also as a GGUF file, for llama.cpp"},
           {.name = "--from", .argument = "DIR", .kind = OptionKind::text, .help = "goes on from an adapter of PEFT"}};
 }
 
