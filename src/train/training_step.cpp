@@ -32,7 +32,7 @@ uint32_t TrainSequence::targets() const {
 // Records the program and asks for its plan, without weights.
 Status TrainingStep::prepare(const Model& model, const Device& device) {
   TRY(const Program text, model.record_text({.media = false}));
-  TRY(training_, record_training(text, options_.gradients ? factors_->trained() : std::vector<TrainedWeight>()));
+  TRY(training_, record_training(text, factors_->trained(), options_.gradients));
   const Program& program = training_.program;
   if (program.inputs.size() != 4)
     return error(ErrorKind::unsupported, "training: the program has ", program.inputs.size(),

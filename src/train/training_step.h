@@ -44,7 +44,7 @@ struct BatchLoss {
 
 class TrainingStep {
  public:
-  // `factors`: null for an evaluation of the model as it is. With `gradients` a run adds to the factors' gradients.
+  // With `gradients` a run adds to the factors' gradients.
   struct Options {
     Arithmetic arithmetic = Arithmetic::fast;
     StepSize size{};

@@ -90,6 +90,24 @@ TEST_F(TrainerTest, TheLossFallsAndHeldOutExamplesStayApart) {
   EXPECT_TRUE(unwrap(run.trainer->evaluate()).has_value());
 }
 
+// An evaluation computed the model without its adapter, so its loss never changed.
+TEST_F(TrainerTest, AnEvaluationSeesTheFactors) {
+  Run run = begin(options());
+  const double before = unwrap(run.trainer->evaluate()).value();
+  unwrap(run.trainer->step());
+  unwrap(run.trainer->step());
+  EXPECT_NE(unwrap(run.trainer->evaluate()).value(), before);
+  const TrainSequence example = examples().front();
+  std::vector<double> sums;
+  for (const bool gradients : {true, false}) {
+    const auto step =
+        unwrap(TrainingStep::create(model_, *run.factors, *device_, budget_,
+                                    {.size = {.rows = 12, .targets = 12, .sequences = 1}, .gradients = gradients}));
+    sums.push_back(unwrap(step->run({{{.sequence = &example}}})).sums.at(0));
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+}
+
 // The plan is what the budget held, line by line.
 TEST_F(TrainerTest, MemoryIsForetoldToTheByte) {
   Run run;
