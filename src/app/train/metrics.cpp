@@ -34,18 +34,34 @@ Result<std::unique_ptr<Metrics>> Metrics::open(const std::string& folder, uint64
 }
 
 void Metrics::remember(const Json& line) {
-  if (const Json* loss = line.find("loss"); loss != nullptr && loss->is_number()) last_loss_ = loss->as_number();
-  const Json* held_out = line.find("held_out_loss");
-  if (held_out != nullptr && held_out->is_number()) held_out_losses_.push_back(held_out->as_number());
+  const auto number = [&](const char* name) {
+    const Json* found = line.find(name);
+    return found != nullptr && found->is_number() ? std::optional(found->as_number()) : std::nullopt;
+  };
+  points_.push_back({.step = static_cast<uint64_t>(line.find("step")->as_integer()),
+                     .loss = number("loss"),
+                     .rate = number("rate"),
+                     .gradient_norm = number("gradient_norm"),
+                     .held_out_loss = number("held_out_loss")});
+}
+
+double Metrics::last_loss() const {
+  for (size_t i = points_.size(); i-- > 0;)
+    if (points_[i].loss) return *points_[i].loss;
+  return 0;
+}
+
+Status append_to_file(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::app | std::ios::binary);
+  file << bytes;
+  file.close();
+  if (file.fail()) return error(ErrorKind::io, path, ": cannot write: want room on the disk");
+  return {};
 }
 
 Status Metrics::add(const Json& line) {
   remember(line);
-  std::ofstream file(path_, std::ios::app);
-  file << write_json(line) << '\n';
-  file.close();
-  if (file.fail()) return error(ErrorKind::io, path_, ": cannot write: want room on the disk");
-  return {};
+  return append_to_file(path_, write_json(line) + "\n");
 }
 
 Status Metrics::step(const StepReport& report) {

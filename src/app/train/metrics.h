@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,15 @@ namespace sluice {
 
 std::string format_time(double seconds);  // "3 min", rounded up
 
+// A line of metrics.jsonl: what a step gave, or an evaluation.
+struct MetricsPoint {
+  uint64_t step = 0;
+  std::optional<double> loss = {}, rate = {}, gradient_norm = {}, held_out_loss = {};
+};
+
+// Writes behind the file's end.
+Status append_to_file(const std::string& path, const std::string& bytes);
+
 class Metrics {
  public:
   // Lines of steps behind `steps_done` are left out of a file that is there already.
@@ -22,9 +32,8 @@ class Metrics {
   Status step(const StepReport& report);
   Status held_out(uint64_t step, double loss);
 
-  // Of the file, in the order of steps.
-  const std::vector<double>& held_out_losses() const { return held_out_losses_; }
-  double last_loss() const { return last_loss_; }  // of a step; 0 before one
+  const std::vector<MetricsPoint>& points() const { return points_; }  // the lines of the file
+  double last_loss() const;                                            // of a step; 0 before one
 
   double tokens_per_second() const;
   std::string time_left(uint64_t steps) const;  // "3 min left"
@@ -38,8 +47,7 @@ class Metrics {
   const std::string path_;
   const std::chrono::steady_clock::time_point began_;
   uint64_t tokens_ = 0, steps_ = 0;
-  std::vector<double> held_out_losses_;
-  double last_loss_ = 0;
+  std::vector<MetricsPoint> points_;
 };
 
 }  // namespace sluice

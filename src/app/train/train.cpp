@@ -15,8 +15,10 @@
 #include "app/commands.h"
 #include "app/open/open.h"
 #include "app/train/checkpoints.h"
+#include "app/train/event_file.h"
 #include "app/train/foresee.h"
 #include "app/train/metrics.h"
+#include "app/train/plot.h"
 #include "app/train/train_options.h"
 #include "base/files/file.h"
 #include "base/limits.h"
@@ -30,6 +32,8 @@ namespace sluice {
 namespace {
 
 constexpr size_t kShownFaults = 5;
+constexpr size_t kCurveColumns = 72;
+constexpr const char* kEventFile = "events.out.tfevents.0.sluice";  // TensorBoard knows it by "tfevents"
 
 // The examples; a line that cannot be used is left out with a sentence, or with --strict ends the command.
 Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, const TextParts& text, uint32_t context,
@@ -118,16 +122,30 @@ class Training {
   Status resume() {
     TRY_STATUS(checkpoints_.load_newest(*trainer_));
     TRY(metrics_, Metrics::open(out_, trainer_->steps_done()));
-    for (const double loss : metrics_->held_out_losses()) consider(loss);
+    for (const MetricsPoint& point : metrics_->points())
+      if (point.held_out_loss) consider(*point.held_out_loss);
+    if (arguments_.flag("--tensorboard")) {
+      const std::string folder = join_path(out_, "tensorboard");
+      TRY_STATUS(make_folders(folder));
+      TRY(events_, EventFile::create(join_path(folder, kEventFile), metrics_->points()));
+    }
     if (trainer_->steps_done() != 0)
       console_.remark(cat("goes on from step ", trainer_->steps_done(), " of ", trainer_->steps()));
     return {};
+  }
+
+  // Of the newest line of the metrics.
+  Status add_event() { return events_ ? events_->add(metrics_->points().back()) : Status(); }
+
+  Status draw() const {
+    return arguments_.given("--plot") ? write_plot(arguments_.text("--plot"), metrics_->points()) : Status();
   }
 
   Status look_at_held_out(StepReport& report) {
     TRY(const std::optional<double> loss, trainer_->evaluate());
     if (!loss) return {};
     TRY_STATUS(metrics_->held_out(report.step, *loss));
+    TRY_STATUS(add_event());
     console_.remark(cat("step ", report.step, ": held-out loss ", fixed(*loss, 4)));
     consider(*loss);
     return {};
@@ -160,8 +178,12 @@ class Training {
     while (trainer_->steps_done() < trainer_->steps() && !interrupted() && !ends_early()) {
       TRY(last, trainer_->step());
       TRY_STATUS(metrics_->step(last));
+      TRY_STATUS(add_event());
       show(last);
-      if (last.step % evaluate_every == 0 || last.step == trainer_->steps()) TRY_STATUS(look_at_held_out(last));
+      if (last.step % evaluate_every == 0 || last.step == trainer_->steps()) {
+        TRY_STATUS(look_at_held_out(last));
+        TRY_STATUS(draw());
+      }
       if (last.step % save_every == 0) TRY_STATUS(checkpoints_.save(*trainer_));
     }
     if (console_.err_is_terminal()) console_.err(kClearLine);
@@ -171,6 +193,8 @@ class Training {
       return kInterruptedExit;
     }
     TRY_STATUS(write_result());
+    TRY_STATUS(draw());
+    if (console_.err_is_terminal()) console_.err(curve_text(metrics_->points(), kCurveColumns));
     if (arguments_.flag("--json"))
       console_.json(Json::Object{{"steps", static_cast<int64_t>(last.step)},
                                  {"loss", last.loss},
@@ -209,6 +233,7 @@ class Training {
   std::unique_ptr<TrainedFactors> factors_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Metrics> metrics_;
+  std::optional<EventFile> events_;
   std::optional<double> best_;  // of the losses of held-out examples
   uint64_t worse_ = 0;          // evaluations since then
 };
