@@ -14,19 +14,23 @@ constexpr double kMeasuredSeconds = 3;
 
 struct Memory {
   uint64_t own = 0;     // of the process
-  uint64_t mapped = 0;  // pages of the model's file; an evaluation reads the same ones
+  uint64_t mapped = 0;  // pages of the model's file, which all programs read
   std::map<Purpose, uint64_t> by_purpose;
 };
 
-Memory sum(const std::vector<MemoryLine>& lines, const Budget& budget) {
+// What training will take, and what the budget holds: the factors, which are among both, the program, and the engine
+// that answers samples.
+Memory sum(const std::vector<MemoryLine>& lines, const Budget& budget, const TrainedFactors& factors) {
   Memory memory;
-  for (const MemoryLine& line : lines)
-    if (line.purpose == Purpose::mapped_weights)
-      memory.mapped = std::max(memory.mapped, line.bytes);
+  const auto add = [&](Purpose purpose, uint64_t bytes) {
+    if (purpose == Purpose::mapped_weights)
+      memory.mapped = std::max(memory.mapped, bytes);
     else
-      memory.by_purpose[line.purpose] += line.bytes;
-  for (const BudgetLine& line : budget.lines())
-    if (line.purpose == Purpose::reserve) memory.by_purpose[line.purpose] += line.bytes;
+      memory.by_purpose[purpose] += bytes;
+  };
+  for (const MemoryLine& line : lines) add(line.purpose, line.bytes);
+  for (const BudgetLine& line : budget.lines()) add(line.purpose, line.bytes);
+  memory.by_purpose[Purpose::adapters] -= factors.reserved_bytes();
   for (const auto& [purpose, bytes] : memory.by_purpose) memory.own += bytes;
   return memory;
 }
@@ -53,7 +57,7 @@ Result<int> foresee(const Model& model, TrainedFactors& factors, Machine& machin
                     const TrainerOptions& options, const Arguments& arguments, Console& console) {
   const bool json = arguments.flag("--json");
   TRY(const std::vector<MemoryLine> lines, Trainer::memory(model, factors, *machine.device, examples, options));
-  const Memory memory = sum(lines, machine.budget);
+  const Memory memory = sum(lines, machine.budget, factors);
   if (!json) console.out(shown(memory));
   TRY(const std::unique_ptr<Trainer> trainer,
       Trainer::create(model, factors, *machine.device, machine.budget, std::move(examples), options));

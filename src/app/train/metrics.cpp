@@ -38,6 +38,7 @@ void Metrics::remember(const Json& line) {
     const Json* found = line.find(name);
     return found != nullptr && found->is_number() ? std::optional(found->as_number()) : std::nullopt;
   };
+  if (line.find("sample") != nullptr) return;
   points_.push_back({.step = static_cast<uint64_t>(line.find("step")->as_integer()),
                      .loss = number("loss"),
                      .rate = number("rate"),
@@ -77,6 +78,10 @@ Status Metrics::step(const StepReport& report) {
 
 Status Metrics::held_out(uint64_t step, double loss) {
   return add(Json::Object{{"step", static_cast<int64_t>(step)}, {"held_out_loss", loss}});
+}
+
+Status Metrics::sample(uint64_t step, const std::string& question, const std::string& answer) {
+  return add(Json::Object{{"step", static_cast<int64_t>(step)}, {"sample", question}, {"answer", answer}});
 }
 
 double Metrics::seconds() const {

@@ -31,8 +31,9 @@ class Metrics {
 
   Status step(const StepReport& report);
   Status held_out(uint64_t step, double loss);
+  Status sample(uint64_t step, const std::string& question, const std::string& answer);
 
-  const std::vector<MetricsPoint>& points() const { return points_; }  // the lines of the file
+  const std::vector<MetricsPoint>& points() const { return points_; }  // the lines with numbers
   double last_loss() const;                                            // of a step; 0 before one
 
   double tokens_per_second() const;

@@ -19,6 +19,7 @@
 #include "app/train/foresee.h"
 #include "app/train/metrics.h"
 #include "app/train/plot.h"
+#include "app/train/samples.h"
 #include "app/train/train_options.h"
 #include "base/files/file.h"
 #include "base/limits.h"
@@ -66,13 +67,16 @@ class Training {
     TRY(machine_, open_machine(arguments_));
     TRY(const ModelFiles files, model_files(arguments_.positionals()[0]));
     TRY(model_, sluice::open_model(files, /*draft_head=*/false));
-    TRY(const TextParts text, open_text(*model_));
+    TRY(text_, open_text(*model_));
     TRY(std::vector<TrainSequence> examples,
-        read_examples(arguments_, text, static_cast<uint32_t>(arguments_.integer("--context")), console_));
+        read_examples(arguments_, *text_, static_cast<uint32_t>(arguments_.integer("--context")), console_));
     TRY_STATUS(open_adapter());
     if (arguments_.given("--gguf")) TRY_STATUS(check_gguf_adapter(*model_, *adapter_));
     const TrainerOptions options = trainer_options(arguments_);
     TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), machine_->budget));
+    if (arguments_.given("--sample"))
+      TRY_ASSIGN(samples_,
+                 Samples::open(*model_, *text_, *machine_, arguments_, *adapter_, join_path(out_, "sample"), console_));
     measure_reserve(*machine_);
     if (arguments_.flag("--dry-run"))
       return foresee(*model_, *factors_, *machine_, std::move(examples), options, arguments_, console_);
@@ -151,6 +155,18 @@ class Training {
     return {};
   }
 
+  Status ask_samples(uint64_t step) {
+    if (samples_ == nullptr) return {};
+    TRY(const std::vector<std::string> answers,
+        samples_->answer(config_, {factors_->tensors().begin(), factors_->tensors().end()}));
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const std::string& question = samples_->questions()[i];
+      TRY_STATUS(metrics_->sample(step, question, answers[i]));
+      console_.remark(cat("step ", step, ": ", printable(question), " ", printable(answers[i])));
+    }
+    return {};
+  }
+
   void consider(double held_out_loss) {
     const bool is_better = !best_ || held_out_loss < *best_;
     worse_ = is_better ? 0 : worse_ + 1;
@@ -182,6 +198,7 @@ class Training {
       show(last);
       if (last.step % evaluate_every == 0 || last.step == trainer_->steps()) {
         TRY_STATUS(look_at_held_out(last));
+        TRY_STATUS(ask_samples(last.step));
         TRY_STATUS(draw());
       }
       if (last.step % save_every == 0) TRY_STATUS(checkpoints_.save(*trainer_));
@@ -228,9 +245,11 @@ class Training {
   const Checkpoints checkpoints_;
   std::optional<Machine> machine_;
   std::optional<Model> model_;
+  std::optional<TextParts> text_;
   Json config_;
   std::shared_ptr<const Adapter> adapter_;
   std::unique_ptr<TrainedFactors> factors_;
+  std::unique_ptr<Samples> samples_;  // null without --sample
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Metrics> metrics_;
   std::optional<EventFile> events_;

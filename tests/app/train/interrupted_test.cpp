@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/files/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "tests/app/program.h"
 #include "tests/unwrap.h"
@@ -15,6 +16,8 @@ namespace sluice {
 namespace {
 
 using testing::HasSubstr;
+
+constexpr const char* kQuestion = "What is a blorptrix?";
 
 class InterruptedTraining : public testing::Test {
  protected:
@@ -28,12 +31,14 @@ class InterruptedTraining : public testing::Test {
 
   std::string in(const std::string& out, const std::string& file) const { return join_path(folder_.path(out), file); }
 
-  // Twelve steps, each of which is saved; an evaluation every two.
+  // Twelve steps, each of which is saved; an evaluation every two, with an answer.
   ProgramResult train(const std::string& out, const ProgramSetup& setup = {}) const {
-    return run_sluice(
-        {"train", "demo", folder_.path("words.jsonl"), "--out", folder_.path(out), "--rank", "4", "--steps", "12",
-         "--batch-tokens", "128", "--held-out", "0.2", "--evaluate-every", "2", "--save-every", "1"},
-        setup);
+    std::vector<std::string> words = {"train", "demo", folder_.path("words.jsonl"), "--out", folder_.path(out)};
+    for (const std::string& word : split("--rank 4 --rate 5e-3 --steps 12 --batch-tokens 128 --held-out 0.2", ' '))
+      words.push_back(word);
+    for (const std::string& word : split("--evaluate-every 2 --save-every 1 --sample", ' ')) words.push_back(word);
+    words.emplace_back(kQuestion);
+    return run_sluice(words, setup);
   }
   // The same until `when` holds.
   ProgramResult train_until(const std::string& out, int signal, std::function<bool()> when) const {
@@ -94,6 +99,23 @@ TEST_F(InterruptedTraining, AFullDiskLosesNothing) {
   EXPECT_GE(before.size(), 1u);
   ASSERT_EQ(train("full").status, 0);
   expect_same("full", "whole");
+}
+
+TEST_F(InterruptedTraining, SamplesAreTheAnswersOfRun) {
+  ASSERT_EQ(train("whole").status, 0);
+  std::vector<std::string> answers;
+  for (const std::string& line : split(unwrap(read_file(in("whole", "metrics.jsonl"), 1 << 20)), '\n')) {
+    const Result<Json> json = parse_json(line, "metrics");
+    const Json* answer = json ? json->find("answer") : nullptr;
+    if (answer == nullptr) continue;
+    EXPECT_EQ(json->find("sample")->as_string(), kQuestion);
+    answers.push_back(answer->as_string());
+  }
+  ASSERT_EQ(answers.size(), 6u);
+  const ProgramResult run = run_sluice(
+      {"run", "demo", "--adapter", folder_.path("whole"), "--temperature", "0", "--max-tokens", "64", kQuestion});
+  EXPECT_EQ(run.out, answers.back() + "\n");
+  EXPECT_NE(answers.front(), answers.back()) << "no factors were handed over";
 }
 
 TEST_F(InterruptedTraining, AFolderThatCannotBeMadeIsNamed) {
