@@ -43,11 +43,14 @@ std::string shown(const Memory& memory) {
   return text + "\n";
 }
 
-double seconds_of(const Trainer& trainer, const TrainerPace& pace, uint64_t evaluations) {
+// Of pairs the losses are computed without gradients first, and at the beginning those of all.
+double seconds_of(const Trainer& trainer, const TrainerPace& pace, uint64_t evaluations, bool pairs) {
   double seconds = static_cast<double>(trainer.tokens()) / pace.tokens_per_second +
                    static_cast<double>(trainer.steps()) * pace.update_seconds;
-  if (pace.evaluation_tokens_per_second > 0)
-    seconds += static_cast<double>(evaluations * trainer.held_out_tokens()) / pace.evaluation_tokens_per_second;
+  if (pace.evaluation_tokens_per_second > 0) {
+    const uint64_t once = pairs ? trainer.tokens() + trainer.reference_tokens() : 0;
+    seconds += static_cast<double>(evaluations * trainer.held_out_tokens() + once) / pace.evaluation_tokens_per_second;
+  }
   return seconds;
 }
 
@@ -66,7 +69,7 @@ Result<int> foresee(const Model& model, TrainedFactors& factors, Machine& machin
                     trainer->tokens() / trainer->steps(), " tokens\n"));
   TRY(const TrainerPace pace, trainer->measure(kMeasuredSeconds));
   const auto every = static_cast<uint64_t>(arguments.integer("--evaluate-every"));
-  const double seconds = seconds_of(*trainer, pace, (trainer->steps() + every - 1) / every);
+  const double seconds = seconds_of(*trainer, pace, (trainer->steps() + every - 1) / every, options.dpo_beta > 0);
   if (json)
     console.json(Json::Object{{"memory_bytes", static_cast<int64_t>(memory.own)},
                               {"mapped_bytes", static_cast<int64_t>(memory.mapped)},

@@ -68,12 +68,14 @@ Status Metrics::add(const Json& line) {
 Status Metrics::step(const StepReport& report) {
   tokens_ += report.tokens;
   ++steps_;
-  return add(Json::Object{{"step", static_cast<int64_t>(report.step)},
-                          {"epoch", static_cast<int64_t>(report.epoch)},
-                          {"loss", report.loss},
-                          {"rate", report.rate},
-                          {"gradient_norm", report.gradient_norm},
-                          {"tokens", static_cast<int64_t>(report.tokens)}});
+  Json line = Json::Object{{"step", static_cast<int64_t>(report.step)},
+                           {"epoch", static_cast<int64_t>(report.epoch)},
+                           {"loss", report.loss},
+                           {"rate", report.rate},
+                           {"gradient_norm", report.gradient_norm},
+                           {"tokens", static_cast<int64_t>(report.tokens)}};
+  if (report.preferred) line.add("preferred", *report.preferred);
+  return add(line);
 }
 
 Status Metrics::held_out(uint64_t step, double loss) {

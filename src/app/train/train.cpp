@@ -41,7 +41,9 @@ Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, con
                                                  Console& console) {
   const std::string path = arguments.positionals()[1];
   TRY(const std::string lines, read_file(path, kMaxTrainingBytes));
-  TrainingData data = read_training_data(lines, text, {.all = arguments.flag("--learn-all"), .max_tokens = context});
+  const bool pairs = arguments.text("--objective") == "dpo";
+  TrainingData data =
+      read_training_data(lines, text, {.all = arguments.flag("--learn-all"), .max_tokens = context, .pairs = pairs});
   if (!data.faults.empty() && arguments.flag("--strict"))
     return error(ErrorKind::invalid, path, ": ", data.faults.front());
   for (size_t i = 0; i < std::min(data.faults.size(), kShownFaults); ++i)
@@ -50,7 +52,8 @@ Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, con
     console.remark(cat(path, ": ", data.faults.size() - kShownFaults, " more lines are left out"));
   if (data.examples.empty())
     return error(ErrorKind::invalid, path,
-                 ": has no example: want a line with messages, prompt and completion, or text");
+                 pairs ? ": has no pair: want a line with prompt, chosen and rejected"
+                       : ": has no example: want a line with messages, prompt and completion, or text");
   return std::move(data.examples);
 }
 
@@ -267,7 +270,8 @@ CommandSpec train_command() {
       .summary = "Trains a LoRA adapter on examples",
       .text =
           "DATA is a file of JSON Lines: an object a line with messages (as OpenAI's API has them), with prompt and "
-          "completion, or with text. Conversations are rendered by the model's chat template, and the model learns "
+          "completion, or with text. With --objective dpo a line has a prompt, a chosen and a rejected answer. "
+          "Conversations are rendered by the model's chat template, and the model learns "
           "the answers. The weights stay as they are, in any format; only the adapter's factors are trained, by AdamW. "
           "OUT becomes a folder that PEFT, and every --adapter of this program, reads. metrics.jsonl in it has every "
           "step. Ctrl-C saves a checkpoint, and the same command line goes on from the last one to the same adapter, "

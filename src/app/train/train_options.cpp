@@ -36,7 +36,19 @@ std::vector<OptionSpec> adapter_options() {
 }
 
 std::vector<OptionSpec> optimizer_options() {
-  return {{.name = "--rate",
+  return {{.name = "--objective",
+           .argument = "sft|dpo",
+           .kind = OptionKind::choice,
+           .fallback = "sft",
+           .help = "sft: learns answers; dpo: learns to prefer one answer to another (direct preference optimization)"},
+          {.name = "--dpo-beta",
+           .argument = "X",
+           .kind = OptionKind::number,
+           .fallback = "0.1",
+           .help = "how strongly dpo holds to the model that training began with",
+           .least = 1e-6,
+           .most = 1e6},
+          {.name = "--rate",
            .argument = "X",
            .kind = OptionKind::number,
            .fallback = "2e-4",
@@ -199,6 +211,7 @@ TrainerOptions trainer_options(const Arguments& arguments) {
   options.part_tokens = std::min(static_cast<uint32_t>(arguments.integer("--part-tokens")), options.batch_tokens);
   options.held_out = arguments.number("--held-out");
   options.seed = static_cast<uint64_t>(arguments.integer("--seed"));
+  if (arguments.text("--objective") == "dpo") options.dpo_beta = arguments.number("--dpo-beta");
   return options;
 }
 
