@@ -57,6 +57,12 @@ Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, con
   return std::move(data.examples);
 }
 
+// Before hours of training, not behind them.
+Status check_can_be_written(const std::string& path) {
+  TRY_STATUS(AtomicFile::create(path));
+  return {};
+}
+
 class Training {
  public:
   Training(const Arguments& arguments, Console& console)
@@ -75,6 +81,8 @@ class Training {
         read_examples(arguments_, *text_, static_cast<uint32_t>(arguments_.integer("--context")), console_));
     TRY_STATUS(open_adapter());
     if (arguments_.given("--gguf")) TRY_STATUS(check_gguf_adapter(*model_, *adapter_));
+    for (const char* option : {"--gguf", "--plot"})
+      if (arguments_.given(option)) TRY_STATUS(check_can_be_written(arguments_.text(option)));
     const TrainerOptions options = trainer_options(arguments_);
     TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), machine_->budget));
     if (arguments_.given("--sample"))

@@ -125,5 +125,16 @@ TEST_F(InterruptedTraining, AFolderThatCannotBeMadeIsNamed) {
   EXPECT_THAT(result.err, HasSubstr(folder_.path("words.jsonl")));
 }
 
+TEST_F(InterruptedTraining, AFileThatCannotBeWrittenIsNamedBeforehand) {
+  for (const char* option : {"--gguf", "--plot"}) {
+    const std::string path = folder_.path("missing/file");
+    const ProgramResult result = run_sluice(
+        {"train", "demo", folder_.path("words.jsonl"), "--out", folder_.path("early"), "--steps", "1", option, path});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.err, cat("sluice: ", path, ": cannot create: no such file or directory\n"));
+    EXPECT_EQ(path_kind(in("early", "metrics.jsonl")), PathKind::missing);
+  }
+}
+
 }  // namespace
 }  // namespace sluice
