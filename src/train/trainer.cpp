@@ -78,8 +78,8 @@ StepSize Trainer::step_size(const std::vector<TrainSequence>& examples, const Tr
 
 // Of sequences that are examples, or pairs of them.
 size_t Trainer::held_out_count(size_t sequences, const TrainerOptions& options) {
-  const size_t group = options.dpo_beta > 0 ? 2 : 1;
-  return static_cast<size_t>(std::floor(options.held_out * static_cast<double>(sequences / group)));
+  const size_t examples = options.dpo_beta > 0 ? sequences / 2 : sequences;
+  return static_cast<size_t>(std::floor(options.held_out * static_cast<double>(examples)));
 }
 
 // Whether losses alone are wanted of some sequences.
