@@ -1,5 +1,5 @@
 # Thin over the presets of CMakePresets.json: installs what is missing, configures, builds, runs.
-#   make run | run-web | test | build | install | check | check-long | format | clean
+#   make run | run-web | train-demo | test | build | install | check | check-long | format | clean
 # make test and make check are for each change; make check-long is for a release. tools/stages.sh prints what each stage took.
 PROMPT ?= What is a violin?
 JOBS   ?= $(shell nproc)
@@ -18,7 +18,7 @@ export CCACHE_NOHASHDIR := 1
 CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
-.PHONY: help run run-web test test-programs test-clients test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
+.PHONY: help run run-web train-demo test test-programs test-clients test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
         test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-peer-media $(addprefix check-,$(CHECKS))
 
 # What follows "##" behind a target is its line here.
@@ -28,6 +28,9 @@ help:
 
 run: build ## builds, then answers PROMPT with the built-in demo model
 	build/release/sluice run demo "$(PROMPT)"
+
+train-demo: build ## teaches the demo model made-up words, and asks it before and after
+	@tools/train_demo.sh build/release/sluice build/train-demo
 
 # The page with the demo model, at http://localhost:$(PORT)/.
 PORT ?= 8080

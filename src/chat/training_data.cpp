@@ -113,14 +113,55 @@ struct Reader {
     return sequence;
   }
 
-  Result<TrainSequence> read(std::string_view line) const {
+  // A string is a message of the role.
+  static Result<Json::Array> messages_of(const Json& json, const char* role) {
+    if (json.is_array()) return json.as_array();
+    if (json.is_string()) return Json::Array{Json::Object{{"role", role}, {"content", json}}};
+    return Error{ErrorKind::invalid, "a prompt or an answer is neither a string nor messages: want one of both"};
+  }
+
+  // The sequence of an answer to what was asked; null: the answer is a whole conversation.
+  Result<TrainSequence> answered(const Json* asked, const Json& answer, const Json* tools) const {
+    if (!parts.chat) {
+      if (asked != nullptr) return pair(*asked, answer);
+      return Error{ErrorKind::invalid, "the model has no chat template: want a prompt, chosen and rejected"};
+    }
+    Json::Array all;
+    if (asked != nullptr) TRY_ASSIGN(all, messages_of(*asked, "user"));
+    TRY(const Json::Array more, messages_of(answer, "assistant"));
+    all.insert(all.end(), more.begin(), more.end());
+    return conversation(all, tools);
+  }
+
+  Result<std::vector<TrainSequence>> preference(const Json& line) const {
+    const Json *chosen = line.find("chosen"), *rejected = line.find("rejected");
+    if (chosen == nullptr || rejected == nullptr)
+      return Error{ErrorKind::invalid, "has no chosen and rejected answer: want both"};
+    const Json* asked = line.find("prompt") != nullptr ? line.find("prompt") : line.find("messages");
+    std::vector<TrainSequence> both;
+    for (const Json* answer : {chosen, rejected}) {
+      TRY(TrainSequence one, answered(asked, *answer, line.find("tools")));
+      both.push_back(std::move(one));
+    }
+    return both;
+  }
+
+  Result<std::vector<TrainSequence>> read(std::string_view line) const {
     TRY(const Json json, parse_json(line, "JSON"));
-    TRY(TrainSequence sequence, example(json));
-    if (sequence.tokens.size() < 2 || sequence.targets() == 0)
-      return Error{ErrorKind::invalid, "has no token to learn: want an answer"};
-    if (sequence.tokens.size() > options.max_tokens)
-      return error(ErrorKind::invalid, "has ", sequence.tokens.size(), " tokens: want at most ", options.max_tokens);
-    return sequence;
+    std::vector<TrainSequence> sequences;
+    if (options.pairs) {
+      TRY_ASSIGN(sequences, preference(json));
+    } else {
+      TRY(TrainSequence one, example(json));
+      sequences.push_back(std::move(one));
+    }
+    for (const TrainSequence& one : sequences) {
+      if (one.tokens.size() < 2 || one.targets() == 0)
+        return Error{ErrorKind::invalid, "has no token to learn: want an answer"};
+      if (one.tokens.size() > options.max_tokens)
+        return error(ErrorKind::invalid, "has ", one.tokens.size(), " tokens: want at most ", options.max_tokens);
+    }
+    return sequences;
   }
 };
 
@@ -136,13 +177,15 @@ TrainingData read_training_data(std::string_view text, const TextParts& parts, c
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (line.empty()) continue;
-    Result<TrainSequence> read = reader.read(line);
+    Result<std::vector<TrainSequence>> read = reader.read(line);
     if (!read) {
       data.faults.push_back(cat("line ", number, ": ", read.error().text));
       continue;
     }
-    data.examples.push_back(*std::move(read));
-    data.lines.push_back(number);
+    for (TrainSequence& one : *read) {
+      data.examples.push_back(std::move(one));
+      data.lines.push_back(number);
+    }
   }
   return data;
 }

@@ -4,6 +4,12 @@
 //   {"prompt": "...", "completion": "..."}     by the chat template too, if there is one: a question and its answer
 //   {"text": "..."}                            as it is
 //
+// Pairs of answers, of which the first is preferred, have other members:
+//
+//   {"prompt": ..., "chosen": ..., "rejected": ...}     each a string, or a list of messages
+//   {"messages": [...], "chosen": ..., "rejected": ...} likewise; the messages are the prompt
+//   {"chosen": [...], "rejected": [...]}                two whole conversations
+//
 // Tokens of answers are targets, and the token that ends a turn; with `all`, every token is. Of plain text all tokens
 // are. A conversation's answers are told apart by rendering it up to each of them.
 #pragma once
@@ -21,11 +27,12 @@ namespace sluice {
 struct TrainingDataOptions {
   bool all = false;         // all tokens are targets
   uint32_t max_tokens = 0;  // of an example; longer ones are faults
+  bool pairs = false;       // two sequences a line, that of the chosen answer first
 };
 
 struct TrainingData {
   std::vector<TrainSequence> examples;
-  std::vector<size_t> lines;        // of each example, from 1
+  std::vector<size_t> lines;        // of each sequence, from 1
   std::vector<std::string> faults;  // "line 3: ...", of lines that were left out
 };
 

@@ -20,16 +20,6 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kQuantizationVersion = 2;
 
-// The name under which a weight is written: the first one whose tensor has the same layout as the source's. A source
-// that is not GGUF may also take a name whose tensor is the weight alone.
-const SourceName& written_name(const WeightRow& row, const SourceName& source, bool from_gguf) {
-  const auto& names = row.gguf;
-  const auto name = std::ranges::find_if(
-      names, [&](const SourceName& n) { return n.same_part(source) || (!from_gguf && n.is_whole()); });
-  CHECK(name != names.end());
-  return *name;
-}
-
 // The changes of a tensor's rows, with their factors in memory.
 class RowChanges {
  public:
@@ -186,7 +176,7 @@ std::vector<ExportTensor> export_tensors(const Model& model, ExpertLayout layout
         changes.take(weight.row.name, 0, tensors.back().changes);
         continue;
       }
-      const SourceName& name = written_name(weight.row, weight.source, from_gguf);
+      const SourceName& name = gguf_name(weight.row, weight.source, from_gguf);
       // Another part of a fused tensor brings its changes alone.
       const auto [place, is_new] = written.emplace(name.name, tensors.size());
       if (is_new) {
@@ -403,6 +393,14 @@ class RowConverter {
 
 }  // namespace
 
+const SourceName& gguf_name(const WeightRow& row, const SourceName& source, bool from_gguf) {
+  const auto& names = row.gguf;
+  const auto name = std::ranges::find_if(
+      names, [&](const SourceName& n) { return n.same_part(source) || (!from_gguf && n.is_whole()); });
+  CHECK(name != names.end());
+  return *name;
+}
+
 Result<GgufExport> export_gguf(const Model& model, const Mix& mix, const std::vector<FormatRule>& rules,
                                ExpertLayout layout, const AdapterSum& adapters) {
   const bool from_gguf = model.checkpoint().dialect() == Dialect::gguf;
@@ -444,7 +442,7 @@ Result<GgufOutline> outline_gguf(const Checkpoint& config, const Mix& mix) {
   std::unordered_set<std::string> written;
   for (const WeightRow& row : model.programs.front().weights.rows()) {
     if (row.hugging_face.empty()) continue;
-    const SourceName& name = written_name(row, row.hugging_face.front(), /*from_gguf=*/false);
+    const SourceName& name = gguf_name(row, row.hugging_face.front(), /*from_gguf=*/false);
     if (written.insert(name.name).second)
       out.tensors.push_back({name.name, stored_shape(row.shape, name), Format::f32, row, {}});
   }

@@ -49,6 +49,10 @@ struct GgufExport {
   std::vector<std::string> left_out;  // tensors of the checkpoint that are not written: of towers, or unknown
 };
 
+// The name under which a weight is written: the first one whose tensor has the same layout as the source's. A source
+// that is not GGUF may also take a name whose tensor is the weight alone.
+const SourceName& gguf_name(const WeightRow& row, const SourceName& source, bool from_gguf);
+
 // The text part in the formats of `mix`; a rule overrides the mix.
 //
 // The packed layout lets one read fetch one expert. Every expert has three tensors of its own (gate, up, down), which

@@ -23,7 +23,7 @@ class TrainedFactors final : public WeightSource {
   // Fails with one sentence when the adapter changes a table of embeddings, or when the budget has no room.
   static Result<std::unique_ptr<TrainedFactors>> create(std::shared_ptr<const Adapter> adapter,
                                                         const WeightSource& weights, Budget& budget);
-  static uint64_t bytes(const Adapter& adapter);  // that it reserves
+  uint64_t reserved_bytes() const { return reserved_.bytes(); }
 
   std::vector<TrainedWeight> trained() const;
   Result<TensorSource> find(const std::string& name) const override;
@@ -50,6 +50,7 @@ class TrainedFactors final : public WeightSource {
     std::shared_ptr<std::vector<float>> numbers = {};
   };
 
+  static uint64_t bytes(const Adapter& adapter);  // that it reserves
   TrainedFactors(std::shared_ptr<const Adapter> adapter, const WeightSource& weights)
       : adapter_(std::move(adapter)), weights_(&weights) {}
 

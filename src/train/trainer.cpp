@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -35,7 +36,16 @@ std::vector<size_t> shuffled(size_t count, uint64_t seed, uint64_t round) {
   return order;
 }
 
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
+
 uint64_t tokens_of(const TrainSequence& sequence) { return sequence.tokens.size(); }
+
+uint64_t elements_of(const TrainedFactors& factors) {
+  uint64_t elements = 0;
+  for (const StoredFactor& one : factors.tensors()) elements += one.numbers.size();
+  return elements;
+}
 
 Result<std::vector<std::vector<float>>> read_tensors(const Checkpoint& file, std::span<const StoredFactor> like,
                                                      const std::string& prefix) {
@@ -66,13 +76,24 @@ StepSize Trainer::step_size(const std::vector<TrainSequence>& examples, const Tr
   return size;
 }
 
+// Of sequences that are examples, or pairs of them.
+size_t Trainer::held_out_count(size_t sequences, const TrainerOptions& options) {
+  const size_t examples = options.dpo_beta > 0 ? sequences / 2 : sequences;
+  return static_cast<size_t>(std::floor(options.held_out * static_cast<double>(examples)));
+}
+
+// Whether losses alone are wanted of some sequences.
+bool Trainer::evaluates(size_t sequences, const TrainerOptions& options) {
+  return options.dpo_beta > 0 || held_out_count(sequences, options) != 0;
+}
+
 void Trainer::divide(std::vector<TrainSequence> examples) {
-  const auto count = static_cast<size_t>(std::floor(options_.held_out * static_cast<double>(examples.size())));
-  const std::vector<size_t> order = shuffled(examples.size(), options_.seed, 0);
-  std::vector<bool> is_held_out(examples.size());
+  const size_t all = examples.size() / group(), count = held_out_count(examples.size(), options_);
+  const std::vector<size_t> order = shuffled(all, options_.seed, 0);
+  std::vector<bool> is_held_out(all);
   for (size_t i = 0; i < count; ++i) is_held_out[order[i]] = true;
-  for (size_t i = 0; i < examples.size(); ++i)
-    (is_held_out[i] ? held_out_ : trained_).push_back(std::move(examples[i]));
+  for (size_t i = 0; i < all * group(); ++i)
+    (is_held_out[i / group()] ? held_out_ : trained_).push_back(std::move(examples[i]));
 }
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Model& model, TrainedFactors& factors, Device& device,
@@ -83,34 +104,52 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Model& model, TrainedFact
   made->divide(std::move(examples));
   if (made->trained_.empty())
     return error(ErrorKind::invalid, "training: all examples are held out: want some to learn");
-  uint64_t elements = 0;
-  for (const StoredFactor& one : factors.tensors()) elements += one.numbers.size();
-  TRY(made->reserved_, budget.reserve(Domain::host, Purpose::adapters, Optimizer::bytes(options.optimizer, elements)));
+  TRY(made->reserved_,
+      budget.reserve(Domain::host, Purpose::adapters, Optimizer::bytes(options.optimizer, elements_of(factors))));
   TRY(made->step_,
       TrainingStep::create(model, factors, device, budget, {.arithmetic = options.arithmetic, .size = made->size_}));
-  if (!made->held_out_.empty())
+  if (made->has_pairs() || !made->held_out_.empty())
     TRY_ASSIGN(made->evaluation_,
                TrainingStep::create(model, factors, device, budget,
                                     {.arithmetic = options.arithmetic, .size = made->size_, .gradients = false}));
-  for (uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    made->steps_ += made->batches_of(epoch).size();
-    if (options.steps != 0 && made->steps_ >= options.steps) break;
-  }
-  if (options.steps != 0) made->steps_ = std::min(made->steps_, options.steps);
+  const uint64_t most = options.steps == 0 ? ~uint64_t{0} : options.steps;
+  for (uint64_t epoch = 0; epoch < options.epochs && made->steps_ < most; ++epoch)
+    for (const Batch& batch : made->batches_of(epoch)) {
+      if (made->steps_ == most) break;
+      ++made->steps_;
+      for (const size_t example : batch.examples) made->tokens_ += tokens_of(made->trained_[example]);
+    }
   made->epoch_ = made->batches_of(0);
   return made;
+}
+
+Result<std::vector<MemoryLine>> Trainer::memory(const Model& model, TrainedFactors& factors, const Device& device,
+                                                const std::vector<TrainSequence>& examples,
+                                                const TrainerOptions& options) {
+  const StepSize size = step_size(examples, options);
+  TRY(std::vector<MemoryLine> lines,
+      TrainingStep::memory(model, factors, device, {.arithmetic = options.arithmetic, .size = size}));
+  lines.push_back({Domain::host, Purpose::adapters,
+                   factors.reserved_bytes() + Optimizer::bytes(options.optimizer, elements_of(factors))});
+  if (!evaluates(examples.size(), options)) return lines;
+  TRY(const std::vector<MemoryLine> more,
+      TrainingStep::memory(model, factors, device,
+                           {.arithmetic = options.arithmetic, .size = size, .gradients = false}));
+  lines.insert(lines.end(), more.begin(), more.end());
+  return lines;
 }
 
 std::vector<Trainer::Batch> Trainer::batches_of(uint64_t epoch) const {
   std::vector<Batch> batches;
   uint64_t tokens = 0;
-  for (const size_t example : shuffled(trained_.size(), options_.seed, epoch + 1)) {
-    const uint64_t more = tokens_of(trained_[example]);
+  for (const size_t example : shuffled(trained_examples(), options_.seed, epoch + 1)) {
+    uint64_t more = 0;
+    for (size_t i = 0; i < group(); ++i) more += tokens_of(trained_[example * group() + i]);
     if (batches.empty() || tokens + more > options_.batch_tokens) {
       batches.push_back({.epoch = epoch, .examples = {}});
       tokens = 0;
     }
-    batches.back().examples.push_back(example);
+    for (size_t i = 0; i < group(); ++i) batches.back().examples.push_back(example * group() + i);
     tokens += more;
   }
   return batches;
@@ -129,41 +168,107 @@ const Trainer::Batch& Trainer::batch(uint64_t step) {
   return epoch_[static_cast<size_t>(step - epoch_begin_)];
 }
 
-// The sum of the losses of all targets.
-Result<double> Trainer::run_parts(TrainingStep& step, const std::vector<const TrainSequence*>& sequences, float share) {
-  double sum = 0;
-  std::vector<BatchPart> part;
+Trainer::Part Trainer::sequences_of(const Batch& batch) const {
+  Part sequences;
+  for (const size_t example : batch.examples) sequences.push_back({.sequence = &trained_[example]});
+  return sequences;
+}
+
+Trainer::Part Trainer::sequences_held_out() const {
+  Part sequences;
+  for (const TrainSequence& one : held_out_) sequences.push_back({.sequence = &one});
+  return sequences;
+}
+
+uint64_t Trainer::held_out_tokens() const {
+  uint64_t tokens = 0;
+  for (const TrainSequence& one : held_out_) tokens += tokens_of(one);
+  return tokens;
+}
+
+uint64_t Trainer::reference_tokens() const {
+  uint64_t tokens = held_out_tokens();
+  for (const TrainSequence& one : trained_) tokens += tokens_of(one);
+  return tokens;
+}
+
+std::vector<Trainer::Part> Trainer::parts_of(const Part& sequences) const {
+  std::vector<Part> parts(1);
   uint64_t rows = 0;
-  const auto run = [&]() -> Status {
-    TRY(const BatchLoss loss, step.run(part));
-    for (const double one : loss.sums) sum += one;
-    part.clear();
-    rows = 0;
-    return {};
-  };
-  for (const TrainSequence* one : sequences) {
-    const uint64_t more = tokens_of(*one);
-    if (!part.empty() && (rows + more > size_.rows || part.size() == size_.sequences)) TRY_STATUS(run());
-    part.push_back({.sequence = one, .share = share});
+  for (const BatchPart& one : sequences) {
+    const uint64_t more = tokens_of(*one.sequence);
+    if (!parts.back().empty() && (rows + more > size_.rows || parts.back().size() == size_.sequences)) {
+      parts.emplace_back();
+      rows = 0;
+    }
+    parts.back().push_back(one);
     rows += more;
   }
-  TRY_STATUS(run());
-  return sum;
+  return parts;
+}
+
+Result<std::vector<double>> Trainer::run_parts(TrainingStep& step, const Part& sequences) {
+  std::vector<double> sums;
+  for (const Part& part : parts_of(sequences)) {
+    TRY(const BatchLoss loss, step.run(part));
+    sums.insert(sums.end(), loss.sums.begin(), loss.sums.end());
+  }
+  return sums;
+}
+
+// Of pairs, before the factors change for the first time.
+Status Trainer::take_reference() {
+  if (!has_pairs() || !reference_.empty()) return {};
+  Part all = sequences_held_out();
+  for (const TrainSequence& one : trained_) all.push_back({.sequence = &one});
+  TRY(const std::vector<double> sums, run_parts(*evaluation_, all));
+  for (size_t i = 0; i < all.size(); ++i) reference_[all[i].sequence] = sums[i];
+  return {};
+}
+
+Result<Trainer::Preference> Trainer::prefer(const Part& sequences) {
+  TRY(const std::vector<double> sums, run_parts(*evaluation_, sequences));
+  const auto gained = [&](size_t i) { return reference_.at(sequences[i].sequence) - sums[i]; };
+  const double pairs = static_cast<double>(sequences.size()) / 2;
+  Preference all;
+  for (size_t i = 0; i < sequences.size(); i += 2) {
+    const double margin = options_.dpo_beta * (gained(i) - gained(i + 1));
+    // log(1 + exp(-margin)), whose derivative is -sigmoid(-margin).
+    all.loss += (std::max(-margin, 0.0) + std::log1p(std::exp(-std::abs(margin)))) / pairs;
+    all.preferred += margin > 0 ? 1 / pairs : 0;
+    const double share = options_.dpo_beta / (1 + std::exp(margin)) / pairs;
+    all.shares.push_back(static_cast<float>(share));
+    all.shares.push_back(static_cast<float>(-share));
+  }
+  return all;
 }
 
 Result<StepReport> Trainer::step() {
+  TRY_STATUS(take_reference());
   const Batch& now = batch(done_);
   StepReport report{.step = done_ + 1, .epoch = now.epoch + 1};
-  std::vector<const TrainSequence*> sequences;
+  Part sequences = sequences_of(now);
   uint64_t targets = 0;
-  for (const size_t example : now.examples) {
-    sequences.push_back(&trained_[example]);
-    targets += trained_[example].targets();
-    report.tokens += tokens_of(trained_[example]);
+  for (const BatchPart& one : sequences) {
+    targets += one.sequence->targets();
+    report.tokens += tokens_of(*one.sequence);
+  }
+  for (BatchPart& one : sequences) one.share = 1 / static_cast<float>(targets);
+  if (has_pairs()) {
+    TRY(const Preference preference, prefer(sequences));
+    for (size_t i = 0; i < sequences.size(); ++i) sequences[i].share = preference.shares[i];
+    report.loss = preference.loss;
+    report.preferred = preference.preferred;
   }
   factors_->clear_gradients();
-  TRY(const double sum, run_parts(*step_, sequences, 1 / static_cast<float>(targets)));
-  report.loss = sum / static_cast<double>(targets);
+  TRY(const std::vector<double> sums, run_parts(*step_, sequences));
+  if (!has_pairs()) report.loss = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(targets);
+  TRY_STATUS(update(report));
+  return report;
+}
+
+// The optimizer's part of a step.
+Status Trainer::update(StepReport& report) {
   report.rate = scheduled_rate(options_.rate, done_, options_.warm_up, steps_);
   report.gradient_norm = clip_gradients(factors_->gradients(), options_.optimizer.clip);
   if (!std::isfinite(report.gradient_norm))
@@ -172,19 +277,53 @@ Result<StepReport> Trainer::step() {
   optimizer_.step(factors_->tensors(), factors_->gradients(), report.rate);
   factors_->lay_out();
   ++done_;
-  return report;
+  return {};
 }
 
 Result<std::optional<double>> Trainer::evaluate() {
   if (held_out_.empty()) return std::optional<double>();
-  std::vector<const TrainSequence*> sequences;
-  uint64_t targets = 0;
-  for (const TrainSequence& one : held_out_) {
-    sequences.push_back(&one);
-    targets += one.targets();
+  const Part sequences = sequences_held_out();
+  if (has_pairs()) {
+    TRY_STATUS(take_reference());
+    TRY(const Preference preference, prefer(sequences));
+    return std::optional(preference.loss);
   }
-  TRY(const double sum, run_parts(*evaluation_, sequences, 0));
-  return std::optional(sum / static_cast<double>(targets));
+  uint64_t targets = 0;
+  for (const BatchPart& one : sequences) targets += one.sequence->targets();
+  TRY(const std::vector<double> sums, run_parts(*evaluation_, sequences));
+  return std::optional(std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(targets));
+}
+
+Result<double> Trainer::measure_parts(TrainingStep& step, const std::vector<Part>& parts, double seconds) {
+  double taken = 0;
+  uint64_t tokens = 0;
+  for (size_t i = 0; i <= parts.size() && (tokens == 0 || taken < seconds); ++i) {
+    const Part& part = parts[i % parts.size()];
+    const Clock::time_point began = Clock::now();
+    TRY_STATUS(step.run(part));
+    const double of_part = seconds_since(began);
+    if (i == 0 && of_part < 3 * seconds) continue;  // the first one also reads the model's file
+    taken += of_part;
+    for (const BatchPart& one : part) tokens += tokens_of(*one.sequence);
+  }
+  return static_cast<double>(tokens) / std::max(taken, 1e-9);
+}
+
+Result<TrainerPace> Trainer::measure(double seconds) {
+  std::vector<Part> parts;
+  constexpr size_t kMostParts = 1000;
+  for (uint64_t step = 0; step < steps_ && parts.size() < kMostParts; ++step)
+    for (Part& part : parts_of(sequences_of(batch(step)))) parts.push_back(std::move(part));
+  TrainerPace pace;
+  TRY(pace.tokens_per_second, measure_parts(*step_, parts, seconds));
+  StepReport report;
+  const Clock::time_point began = Clock::now();
+  factors_->clear_gradients();
+  TRY_STATUS(update(report));
+  pace.update_seconds = seconds_since(began);
+  if (evaluation_ != nullptr)
+    TRY_ASSIGN(pace.evaluation_tokens_per_second, measure_parts(*evaluation_, parts, seconds));
+  return pace;
 }
 
 // Of everything that decides what later steps do.
@@ -195,6 +334,7 @@ std::string Trainer::fingerprint() const {
               format_number(o.weight_decay), " ", format_number(o.clip), " ", format_number(options_.rate), " ",
               options_.warm_up, " ", steps_, " ", options_.batch_tokens, " ", size_.rows, " ",
               format_number(options_.held_out), " ", options_.seed));
+  if (has_pairs()) sha.add(cat(" dpo ", format_number(options_.dpo_beta)));
   for (const std::vector<TrainSequence>* some : {&trained_, &held_out_})
     for (const TrainSequence& one : *some) {
       sha.add(std::as_bytes(std::span(one.tokens)));
@@ -229,6 +369,7 @@ Status Trainer::load(const std::string& folder) {
   if (fingerprint->as_string() != this->fingerprint())
     return error(ErrorKind::invalid, folder,
                  ": is a checkpoint of other examples or options: want those it was made with, or another --out");
+  TRY_STATUS(take_reference());
   const std::span<StoredFactor> tensors = factors_->tensors();
   TRY(const Checkpoint factors, open_safetensors(join_path(folder, kFactorsFile)));
   TRY(std::vector<std::vector<float>> numbers, read_tensors(factors, tensors, ""));

@@ -1,6 +1,11 @@
 // Trains the factors of an adapter on examples, step by step: shuffled epochs, batches of a number of tokens that are
 // computed in parts, a schedule of rates, evaluation on examples that are held out, and checkpoints.
 //
+// The objective is the cross entropy of targets, or direct preference optimization of pairs of answers (Rafailov et al.
+// 2023, arXiv:2305.18290): -log sigmoid(beta ((r1 - l1) - (r2 - l2))), where l1 and l2 are the cross entropies of the
+// preferred and the other answer, and r1 and r2 those with the factors that training began with. Its derivative for l1
+// and l2 is a number each, so a step runs its batch twice: for the losses, then with these numbers as shares.
+//
 // All of it is a function of examples, options and seed. What a step sees depends on its number alone, so training that
 // goes on from a checkpoint gives the bits of training that was not interrupted.
 #pragma once
@@ -9,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/budget.h"
@@ -32,15 +38,26 @@ struct TrainerOptions {
   uint32_t part_tokens = 512;    // of it that are computed at once; at least the longest example
   double held_out = 0;           // share of the examples that are only evaluated, the last ones of a shuffle
   uint64_t seed = 0;
+  // Above 0: direct preference optimization with this beta. Examples 2 i and 2 i + 1 are then a pair, the answer that
+  // is to be preferred first, and "examples" are pairs everywhere else.
+  double dpo_beta = 0;
 };
 
 struct StepReport {
   uint64_t step = 0;   // from 1
   uint64_t epoch = 0;  // from 1
-  double loss = 0;     // mean of the targets, before the step
+  double loss = 0;     // mean of the targets, or of the pairs; before the step
   double rate = 0;
   double gradient_norm = 0;  // before clipping
   uint64_t tokens = 0;
+  std::optional<double> preferred = {};  // of pairs: the share in which the first answer is preferred
+};
+
+// How long training takes, measured on a piece of it.
+struct TrainerPace {
+  double tokens_per_second = 0;             // of steps, without the optimizer
+  double update_seconds = 0;                // of the optimizer in a step
+  double evaluation_tokens_per_second = 0;  // without gradients; 0 without examples held out and without pairs
 };
 
 class Trainer {
@@ -51,15 +68,26 @@ class Trainer {
                                                  const TrainerOptions& options);
   // The size of its steps, from the examples.
   static StepSize step_size(const std::vector<TrainSequence>& examples, const TrainerOptions& options);
+  // The lines of the budget that the factors hold and create() takes, from shapes alone.
+  static Result<std::vector<MemoryLine>> memory(const Model& model, TrainedFactors& factors, const Device& device,
+                                                const std::vector<TrainSequence>& examples,
+                                                const TrainerOptions& options);
 
-  uint64_t steps() const { return steps_; }  // in all
+  uint64_t steps() const { return steps_; }    // in all
+  uint64_t tokens() const { return tokens_; }  // of all steps
   uint64_t steps_done() const { return done_; }
-  size_t trained_examples() const { return trained_.size(); }
-  size_t held_out_examples() const { return held_out_.size(); }
+  size_t trained_examples() const { return trained_.size() / group(); }
+  size_t held_out_examples() const { return held_out_.size() / group(); }
+  uint64_t held_out_tokens() const;
+  uint64_t reference_tokens() const;  // of all examples, which pairs see once before the first step
 
   Result<StepReport> step();
-  // Mean loss of the targets of the examples held out; of none without them.
+  // Mean loss of the targets, or of the pairs, of the examples held out; of none without them.
   Result<std::optional<double>> evaluate();
+
+  // Trains parts of the first steps for some seconds, one part at least behind a first one that is not counted: it
+  // reads the model's file. The factors have changed then, so this trainer is of no more use.
+  Result<TrainerPace> measure(double seconds);
 
   // A checkpoint: a folder of factors, optimizer and the number of steps done. load() refuses one of other examples,
   // options or factors.
@@ -69,24 +97,46 @@ class Trainer {
  private:
   struct Batch {
     uint64_t epoch = 0;
-    std::vector<size_t> examples;
+    std::vector<size_t> examples;  // of trained_
   };
+  using Part = std::vector<BatchPart>;
+  // Pairs of some sequences: their mean loss, and its derivative for the loss of each sequence.
+  struct Preference {
+    double loss = 0;
+    double preferred = 0;
+    std::vector<float> shares;
+  };
+
   Trainer(TrainedFactors& factors, const TrainerOptions& options)
       : factors_(&factors), options_(options), optimizer_(options.optimizer, factors.tensors()) {}
+  bool has_pairs() const { return options_.dpo_beta > 0; }
+  size_t group() const { return has_pairs() ? 2 : 1; }  // sequences of an example
+  static size_t held_out_count(size_t sequences, const TrainerOptions& options);
+  static bool evaluates(size_t sequences, const TrainerOptions& options);
   void divide(std::vector<TrainSequence> examples);
   std::vector<Batch> batches_of(uint64_t epoch) const;
   const Batch& batch(uint64_t step);
-  Result<double> run_parts(TrainingStep& step, const std::vector<const TrainSequence*>& sequences, float share);
+  Part sequences_of(const Batch& batch) const;
+  Part sequences_held_out() const;
+  std::vector<Part> parts_of(const Part& sequences) const;
+  // The losses of sequences, each the sum of its targets.
+  Result<std::vector<double>> run_parts(TrainingStep& step, const Part& sequences);
+  Status take_reference();
+  Result<Preference> prefer(const Part& sequences);
+  // Tokens a second of the parts of a step, or of an evaluation.
+  Result<double> measure_parts(TrainingStep& step, const std::vector<Part>& parts, double seconds);
+  Status update(StepReport& report);
   std::string fingerprint() const;
 
   TrainedFactors* factors_;
   const TrainerOptions options_;
   StepSize size_;
   std::vector<TrainSequence> trained_, held_out_;
+  std::unordered_map<const TrainSequence*, double> reference_;  // of pairs: the losses with the factors at the start
   Optimizer optimizer_;
   Reservation reserved_;
   std::unique_ptr<TrainingStep> step_, evaluation_;
-  uint64_t steps_ = 0, done_ = 0;
+  uint64_t steps_ = 0, tokens_ = 0, done_ = 0;
   std::vector<Batch> epoch_;  // of the epoch whose first step is epoch_begin_
   uint64_t epoch_begin_ = 0, epoch_number_ = 0;
 };

@@ -40,14 +40,8 @@ void prune(Program& program) {
   program.layers = std::move(layers);
 }
 
-}  // namespace
-
-Result<TrainingProgram> record_training(const Program& text, const std::vector<TrainedWeight>& trained) {
-  Recorder recorder(Lowering::begun(text));
-  TRY(const Forward forward, Lowering(recorder, text, trained).run());
-  TrainingProgram training;
-  training.loss = forward.loss.id;
-  recorder.output(forward.loss, "loss");
+// Walks the layers backwards and makes the gradients outputs.
+Status record_gradients(Recorder& recorder, const Forward& forward, TrainingProgram& training) {
   Gradients gradients(recorder, forward.ops, forward.factors);
   const std::vector<uint32_t> starts = layer_starts(recorder.program(), forward.ops);
   // What follows the last layer and that layer itself are still there.
@@ -61,19 +55,22 @@ Result<TrainingProgram> record_training(const Program& text, const std::vector<T
     recorder.output(*gradient, cat("gradient of ", forward.names[i]));
     training.gradients.push_back({.factor = forward.names[i], .value = gradient->id});
   }
+  return {};
+}
+
+}  // namespace
+
+Result<TrainingProgram> record_training(const Program& text, const std::vector<TrainedWeight>& trained,
+                                        bool gradients) {
+  Recorder recorder(Lowering::begun(text));
+  TRY(const Forward forward, Lowering(recorder, text, trained).run());
+  TrainingProgram training;
+  training.loss = forward.loss.id;
+  recorder.output(forward.loss, "loss");
+  if (gradients) TRY_STATUS(record_gradients(recorder, forward, training));
   TRY(training.program, recorder.finish());
   prune(training.program);
   return training;
-}
-
-Result<TrainingProgram> record_evaluation(const Program& text, const std::vector<TrainedWeight>& trained) {
-  Recorder recorder(Lowering::begun(text));
-  TRY(const Forward forward, Lowering(recorder, text, trained).run());
-  TrainingProgram evaluation;
-  evaluation.loss = forward.loss.id;
-  recorder.output(forward.loss, "loss");
-  TRY(evaluation.program, recorder.finish());
-  return evaluation;
 }
 
 }  // namespace sluice

@@ -41,10 +41,9 @@ struct TrainingProgram {
   std::vector<FactorGradient> gradients;
 };
 
-// `text` has no adapters and no inputs but tokens and wanted rows. Fails with one sentence when a trained weight is in
-// no product of the program.
-Result<TrainingProgram> record_training(const Program& text, const std::vector<TrainedWeight>& trained);
-// Of an evaluation: without gradients.
-Result<TrainingProgram> record_evaluation(const Program& text, const std::vector<TrainedWeight>& trained);
+// `text` has no adapters and no inputs but tokens and wanted rows. Without `gradients` the program is that of an
+// evaluation. Fails with one sentence when a trained weight is in no product of the program.
+Result<TrainingProgram> record_training(const Program& text, const std::vector<TrainedWeight>& trained,
+                                        bool gradients = true);
 
 }  // namespace sluice

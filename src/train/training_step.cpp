@@ -32,8 +32,7 @@ uint32_t TrainSequence::targets() const {
 // Records the program and asks for its plan, without weights.
 Status TrainingStep::prepare(const Model& model) {
   TRY(const Program text, model.record_text({.media = false}));
-  TRY(training_,
-      options_.gradients ? record_training(text, factors_->trained()) : record_evaluation(text, factors_->trained()));
+  TRY(training_, record_training(text, factors_->trained(), options_.gradients));
   const Program& program = training_.program;
   if (program.inputs.size() != 4)
     return error(ErrorKind::unsupported, "training: the program has ", program.inputs.size(),
@@ -60,8 +59,15 @@ Result<std::vector<MemoryLine>> TrainingStep::memory(const Model& model, Trained
   TRY_STATUS(step.prepare(model));
   TRY(const std::unique_ptr<Plan> plan, device.plan(step.request_));
   std::vector<MemoryLine> lines = plan->memory();
-  lines.push_back({Domain::host, Purpose::staging, StepBuffer::bytes(step.training_.program, step.maxima_)});
+  lines.push_back({Domain::host, Purpose::staging, step.staging_bytes()});
   return lines;
+}
+
+uint64_t TrainingStep::staging_bytes() const {
+  uint64_t bytes = StepBuffer::bytes(training_.program, maxima_);
+  for (const FactorGradient& one : training_.gradients)
+    bytes += value_elements(training_.program, one.value) * sizeof(float);
+  return bytes;
 }
 
 Status TrainingStep::place(const Model& model, Device& device, Budget& budget) {
@@ -69,12 +75,8 @@ Status TrainingStep::place(const Model& model, Device& device, Budget& budget) {
   const Program& program = training_.program;
   TRY(std::unique_ptr<Plan> plan, device.plan(request_));
   TRY_STATUS(budget.has_room(plan->memory()));
-  uint64_t bytes = StepBuffer::bytes(program, maxima_);
-  for (const FactorGradient& one : training_.gradients) {
-    read_.emplace_back(value_elements(program, one.value));
-    bytes += read_.back().size() * sizeof(float);
-  }
-  TRY(reserved_, budget.reserve(Domain::host, Purpose::staging, bytes));
+  TRY(reserved_, budget.reserve(Domain::host, Purpose::staging, staging_bytes()));
+  for (const FactorGradient& one : training_.gradients) read_.emplace_back(value_elements(program, one.value));
   TRY(held_, HeldWeights::take(program, *factors_, /*streams=*/false, budget));
   const WeightSource& weights = held_ == nullptr ? static_cast<const WeightSource&>(*factors_) : *held_;
   TRY(runner_, device.place(std::move(plan), weights, budget));

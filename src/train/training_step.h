@@ -64,6 +64,7 @@ class TrainingStep {
  private:
   TrainingStep(TrainedFactors& factors, const Options& options) : factors_(&factors), options_(options) {}
   Status prepare(const Model& model);
+  uint64_t staging_bytes() const;  // of the step buffer and of gradients that are read
   Status place(const Model& model, Device& device, Budget& budget);
   void reload_factors();
   void fill(std::span<const BatchPart> batch);

@@ -51,17 +51,27 @@ struct Pipe {
     const int group = open(setup.group.c_str(), O_WRONLY | O_CLOEXEC);
     if (write(group, "0", 1) != 1) _exit(126);  // 0: the writer itself
   }
-  const rlimit room{setup.address_space, setup.address_space};
+  const rlimit room{setup.address_space, setup.address_space}, file{setup.file_size, setup.file_size};
+  if (setup.file_size != 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &file) != 0) _exit(125);
+  }
   if (ready && (setup.address_space == 0 || setrlimit(RLIMIT_AS, &room) == 0)) execv(words[0], words.data());
   _exit(127);
 }
 
 // Feeds and drains all pipes at once, so that none can block another.
-void exchange(Pipe& in, Pipe& out, Pipe& err, std::string_view input, ProgramResult& result) {
+void exchange(Pipe& in, Pipe& out, Pipe& err, const ProgramSetup& setup, pid_t child, ProgramResult& result) {
+  std::string_view input = setup.input;
+  bool waits = setup.signal != 0;
   while (out.read >= 0 || err.read >= 0) {
+    if (waits && setup.when()) {
+      kill(child, setup.signal);
+      waits = false;
+    }
     if (input.empty()) Pipe::close_end(in.write);
     pollfd ends[] = {{in.write, POLLOUT, 0}, {out.read, POLLIN, 0}, {err.read, POLLIN, 0}};
-    if (poll(ends, 3, -1) < 0) {
+    if (poll(ends, 3, waits ? 1 : -1) < 0) {
       CHECK(errno == EINTR);
       continue;
     }
@@ -117,7 +127,7 @@ ProgramResult run_sluice(const std::vector<std::string>& arguments, const Progra
   Pipe::close_end(err.write);
   if (setup.close_out) Pipe::close_end(out.read);
   ProgramResult result;
-  exchange(in, out, err, setup.input, result);
+  exchange(in, out, err, setup, child, result);
   result.err = without_progress(result.err);
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child);

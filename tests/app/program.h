@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct ProgramSetup {
   std::string state_home = {};  // XDG_STATE_HOME; without it a folder of this run's own
   std::string program = {};     // a copy of the program; without it the one that was built
   std::string group = {};       // the control group it belongs to: its cgroup.procs
+  uint64_t file_size = 0;       // bytes that a file it writes may have, as if the disk were full behind them; 0: any
+  // The program gets `signal` as soon as `when`, which is asked every millisecond, says so.
+  int signal = 0;
+  std::function<bool()> when = {};
 };
 
 // The program is SLUICE_PROGRAM. Ends the test program when it cannot be started.

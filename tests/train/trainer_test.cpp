@@ -1,15 +1,19 @@
-// Training from step to step: checkpoints, and what a loss that is not finite says. A second.
+// Training from step to step: checkpoints, and what a loss that is not finite says; pairs of answers. Four seconds.
 #include "train/trainer.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 
 #include "base/files/file.h"
+#include "base/random.h"
 #include "base/threads.h"
 #include "device/cpu/cpu.h"
+#include "device/reference/reference.h"
 #include "model/adapters/new_adapter.h"
 #include "tests/unwrap.h"
 
@@ -42,6 +46,13 @@ class TrainerTest : public testing::Test {
     }
     return all;
   }
+
+  static std::vector<TrainSequence> six_examples() {
+    std::vector<TrainSequence> some = examples();
+    some.pop_back();
+    return some;
+  }
+  static double drawn(uint32_t kind, uint32_t i) { return philox4x32({i, kind, 0, 0}, {7, 7})[0] / 4294967296.0 - 0.5; }
 
   // A trainer of its own, with the factors that it trains.
   struct Run {
@@ -82,14 +93,116 @@ TEST_F(TrainerTest, TheLossFallsAndHeldOutExamplesStayApart) {
   Run run = begin(options());
   EXPECT_EQ(run.trainer->trained_examples(), 6u);
   EXPECT_EQ(run.trainer->held_out_examples(), 1u);
-  const std::optional<double> before = unwrap(run.trainer->evaluate());
   const double first = unwrap(run.trainer->step()).loss;
   double last = first;
   while (run.trainer->steps_done() < run.trainer->steps()) last = unwrap(run.trainer->step()).loss;
   EXPECT_LT(last, first);
-  const std::optional<double> after = unwrap(run.trainer->evaluate());
-  ASSERT_TRUE(before.has_value() && after.has_value());
-  EXPECT_NE(*before, *after) << "an evaluation is one of the factors, too";
+  EXPECT_TRUE(unwrap(run.trainer->evaluate()).has_value());
+}
+
+// An evaluation computed the model without its adapter, so its loss never changed.
+TEST_F(TrainerTest, AnEvaluationSeesTheFactors) {
+  Run run = begin(options());
+  const double before = unwrap(run.trainer->evaluate()).value();
+  unwrap(run.trainer->step());
+  unwrap(run.trainer->step());
+  EXPECT_NE(unwrap(run.trainer->evaluate()).value(), before);
+  const TrainSequence example = examples().front();
+  std::vector<double> sums;
+  for (const bool gradients : {true, false}) {
+    const auto step =
+        unwrap(TrainingStep::create(model_, *run.factors, *device_, budget_,
+                                    {.size = {.rows = 12, .targets = 12, .sequences = 1}, .gradients = gradients}));
+    sums.push_back(unwrap(step->run({{{.sequence = &example}}})).sums.at(0));
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+}
+
+// The plan is what the budget held, line by line.
+TEST_F(TrainerTest, MemoryIsForetoldToTheByte) {
+  Run run;
+  run.factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
+  std::map<Purpose, uint64_t> foretold, held;
+  for (const MemoryLine& line : unwrap(Trainer::memory(model_, *run.factors, *device_, examples(), options())))
+    if (line.bytes != 0) foretold[line.purpose] += line.bytes;
+  run.trainer = unwrap(Trainer::create(model_, *run.factors, *device_, budget_, examples(), options()));
+  while (run.trainer->steps_done() < run.trainer->steps()) unwrap(run.trainer->step());
+  unwrap(run.trainer->evaluate());
+  for (const BudgetLine& line : budget_.lines()) held[line.purpose] += line.peak;
+  EXPECT_EQ(foretold, held);
+}
+
+TEST_F(TrainerTest, APieceOfItIsMeasured) {
+  Run run = begin(options());
+  const TrainerPace pace = unwrap(run.trainer->measure(0));
+  EXPECT_GT(pace.tokens_per_second, 0);
+  EXPECT_GT(pace.evaluation_tokens_per_second, 0);
+  EXPECT_EQ(run.trainer->held_out_tokens(), 11u);
+  uint64_t tokens = 0;
+  Run whole = begin(options());
+  while (whole.trainer->steps_done() < whole.trainer->steps()) tokens += unwrap(whole.trainer->step()).tokens;
+  EXPECT_EQ(whole.trainer->tokens(), tokens);
+}
+
+// Pairs: directional derivatives of the loss in f64, and that the preferred answers become likelier.
+TEST_F(TrainerTest, GradientsOfPreferencesAreFiniteDifferences) {
+  const std::unique_ptr<Device> exact = make_reference_device_f64();
+  TrainerOptions pairs = options();
+  pairs.arithmetic = Arithmetic::exact;
+  pairs.dpo_beta = 0.7;
+  pairs.held_out = 0;
+  pairs.rate = 0;  // the factors stay as they are put
+  pairs.optimizer.clip = 0;
+  pairs.batch_tokens = 1000;  // all pairs in every step
+  pairs.epochs = 100;
+  Run run;
+  run.factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
+  run.trainer = unwrap(Trainer::create(model_, *run.factors, *exact, budget_, six_examples(), pairs));
+  EXPECT_EQ(run.trainer->trained_examples(), 3u);
+  EXPECT_NEAR(unwrap(run.trainer->step()).loss, std::log(2), 1e-6) << "no answer has gained yet";
+  const auto put = [&](double distance) {
+    for (uint32_t t = 0; t < run.factors->tensors().size(); ++t)
+      for (uint32_t i = 0; i < run.factors->tensors()[t].numbers.size(); ++i)
+        run.factors->tensors()[t].numbers[i] = static_cast<float>(0.2 * drawn(t, i) + distance * drawn(1000 + t, i));
+    run.factors->lay_out();
+    return unwrap(run.trainer->step()).loss;
+  };
+  EXPECT_GT(std::abs(put(0) - std::log(2)), 0.02);
+  double foretold = 0;
+  for (uint32_t t = 0; t < run.factors->tensors().size(); ++t)
+    for (uint32_t i = 0; i < run.factors->gradients()[t].size(); ++i)
+      foretold += double{run.factors->gradients()[t][i]} * drawn(1000 + t, i);
+  constexpr double kStep = 2e-5;  // with one of 2.5e-4 a router chooses other experts
+  const double found = (put(kStep) - put(-kStep)) / (2 * kStep);
+  // The losses of tokens are read as f32: errors of some 1e-6, divided by the step.
+  EXPECT_NEAR(foretold, found, 4e-3 * std::max(1.0, std::abs(found)));
+}
+
+TEST_F(TrainerTest, PreferencesAreLearntAndGoOnToTheSameBits) {
+  TrainerOptions pairs = options();
+  pairs.dpo_beta = 0.5;
+  pairs.held_out = 0.34;
+  const auto begin_pairs = [&] {
+    Run run;
+    run.factors =
+        unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
+    run.trainer = unwrap(Trainer::create(model_, *run.factors, *device_, budget_, six_examples(), pairs));
+    return run;
+  };
+  Run whole = begin_pairs();
+  EXPECT_EQ(whole.trainer->held_out_examples(), 1u);
+  EXPECT_NEAR(unwrap(whole.trainer->evaluate()).value(), std::log(2), 1e-6);
+  StepReport last;
+  while (whole.trainer->steps_done() < whole.trainer->steps()) last = unwrap(whole.trainer->step());
+  EXPECT_LT(last.loss, 0.6);
+  EXPECT_EQ(last.preferred, 1.0);
+  Run first = begin_pairs();
+  for (int i = 0; i < 3; ++i) unwrap(first.trainer->step());
+  unwrap(first.trainer->save(path("pairs")));
+  Run second = begin_pairs();
+  unwrap(second.trainer->load(path("pairs")));
+  while (second.trainer->steps_done() < second.trainer->steps()) unwrap(second.trainer->step());
+  EXPECT_EQ(second.numbers(), whole.numbers());
 }
 
 TEST_F(TrainerTest, AnInterruptedTrainingGoesOnToTheSameBits) {

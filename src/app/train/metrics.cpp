@@ -10,6 +10,12 @@
 
 namespace sluice {
 
+std::string format_time(double seconds) {
+  if (seconds < 90) return cat(static_cast<int64_t>(std::ceil(seconds)), " s");
+  if (seconds < 5400) return cat(static_cast<int64_t>(std::ceil(seconds / 60)), " min");
+  return cat(static_cast<int64_t>(std::ceil(seconds / 3600)), " h");
+}
+
 Result<std::unique_ptr<Metrics>> Metrics::open(const std::string& folder, uint64_t steps_done) {
   TRY_STATUS(make_folders(folder));
   std::unique_ptr<Metrics> metrics(new Metrics(join_path(folder, "metrics.jsonl")));
@@ -19,34 +25,65 @@ Result<std::unique_ptr<Metrics>> Metrics::open(const std::string& folder, uint64
   for (const std::string& line : split(text, '\n')) {
     const Result<Json> json = parse_json(line, metrics->path_);
     const Json* step = json ? json->find("step") : nullptr;
-    if (step != nullptr && step->is_integer() && step->as_integer() <= static_cast<int64_t>(steps_done))
-      kept += line + "\n";
+    if (step == nullptr || !step->is_integer() || step->as_integer() > static_cast<int64_t>(steps_done)) continue;
+    kept += line + "\n";
+    metrics->remember(*json);
   }
   TRY_STATUS(write_file(metrics->path_, kept));
   return metrics;
 }
 
-Status Metrics::add(const Json& line) {
-  std::ofstream file(path_, std::ios::app);
-  file << write_json(line) << '\n';
+void Metrics::remember(const Json& line) {
+  const auto number = [&](const char* name) {
+    const Json* found = line.find(name);
+    return found != nullptr && found->is_number() ? std::optional(found->as_number()) : std::nullopt;
+  };
+  if (line.find("sample") != nullptr) return;
+  points_.push_back({.step = static_cast<uint64_t>(line.find("step")->as_integer()),
+                     .loss = number("loss"),
+                     .rate = number("rate"),
+                     .gradient_norm = number("gradient_norm"),
+                     .held_out_loss = number("held_out_loss")});
+}
+
+double Metrics::last_loss() const {
+  for (size_t i = points_.size(); i-- > 0;)
+    if (points_[i].loss) return *points_[i].loss;
+  return 0;
+}
+
+Status append_to_file(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::app | std::ios::binary);
+  file << bytes;
   file.close();
-  if (file.fail()) return error(ErrorKind::io, path_, ": cannot write: want room on the disk");
+  if (file.fail()) return error(ErrorKind::io, path, ": cannot write: want room on the disk");
   return {};
+}
+
+Status Metrics::add(const Json& line) {
+  remember(line);
+  return append_to_file(path_, write_json(line) + "\n");
 }
 
 Status Metrics::step(const StepReport& report) {
   tokens_ += report.tokens;
   ++steps_;
-  return add(Json::Object{{"step", static_cast<int64_t>(report.step)},
-                          {"epoch", static_cast<int64_t>(report.epoch)},
-                          {"loss", report.loss},
-                          {"rate", report.rate},
-                          {"gradient_norm", report.gradient_norm},
-                          {"tokens", static_cast<int64_t>(report.tokens)}});
+  Json line = Json::Object{{"step", static_cast<int64_t>(report.step)},
+                           {"epoch", static_cast<int64_t>(report.epoch)},
+                           {"loss", report.loss},
+                           {"rate", report.rate},
+                           {"gradient_norm", report.gradient_norm},
+                           {"tokens", static_cast<int64_t>(report.tokens)}};
+  if (report.preferred) line.add("preferred", *report.preferred);
+  return add(line);
 }
 
 Status Metrics::held_out(uint64_t step, double loss) {
   return add(Json::Object{{"step", static_cast<int64_t>(step)}, {"held_out_loss", loss}});
+}
+
+Status Metrics::sample(uint64_t step, const std::string& question, const std::string& answer) {
+  return add(Json::Object{{"step", static_cast<int64_t>(step)}, {"sample", question}, {"answer", answer}});
 }
 
 double Metrics::seconds() const {
@@ -57,9 +94,7 @@ double Metrics::tokens_per_second() const { return static_cast<double>(tokens_) 
 
 std::string Metrics::time_left(uint64_t steps) const {
   const double left = steps_ == 0 ? 0 : seconds() / static_cast<double>(steps_) * static_cast<double>(steps);
-  if (left < 90) return cat(static_cast<int64_t>(std::ceil(left)), " s left");
-  if (left < 5400) return cat(static_cast<int64_t>(std::ceil(left / 60)), " min left");
-  return cat(static_cast<int64_t>(std::ceil(left / 3600)), " h left");
+  return format_time(left) + " left";
 }
 
 }  // namespace sluice

@@ -2,6 +2,8 @@
 //
 // OUT is a folder of PEFT when training has ended. Before that it has `checkpoints/step-N`, of which the last two stay;
 // the same command line goes on from the last one.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,66 +14,36 @@
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
 #include "app/open/open.h"
+#include "app/train/checkpoints.h"
+#include "app/train/event_file.h"
+#include "app/train/foresee.h"
 #include "app/train/metrics.h"
+#include "app/train/plot.h"
+#include "app/train/samples.h"
+#include "app/train/train_options.h"
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "chat/training_data.h"
+#include "model/adapters/gguf_adapter.h"
 #include "model/adapters/new_adapter.h"
 #include "train/trainer.h"
 
 namespace sluice {
 namespace {
 
-constexpr size_t kKeptCheckpoints = 2;
 constexpr size_t kShownFaults = 5;
-
-AdapterParts parts_of(const std::string& targets) {
-  AdapterParts parts;
-  for (const std::string& one : split(targets, ',')) {
-    parts.attention |= one == "attention" || one == "all";
-    parts.mlp |= one == "mlp" || one == "all";
-    parts.experts |= one == "experts" || one == "all";
-    parts.delta_net |= one == "delta-net" || one == "all";
-  }
-  return parts;
-}
-
-Status check_targets(const std::string& targets) {
-  for (const std::string& one : split(targets, ','))
-    if (one != "attention" && one != "mlp" && one != "experts" && one != "delta-net" && one != "all")
-      return error(ErrorKind::invalid, "--targets: found ", printable(one),
-                   ": want attention, mlp, experts, delta-net or all, with commas between");
-  return {};
-}
-
-TrainerOptions trainer_options(const Arguments& arguments) {
-  TrainerOptions options;
-  options.arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
-  options.optimizer.beta1 = arguments.number("--beta1");
-  options.optimizer.beta2 = arguments.number("--beta2");
-  options.optimizer.weight_decay = arguments.number("--weight-decay");
-  options.optimizer.clip = arguments.number("--clip");
-  options.rate = arguments.number("--rate");
-  options.warm_up = static_cast<uint64_t>(arguments.integer("--warm-up"));
-  options.epochs = static_cast<uint64_t>(arguments.integer("--epochs"));
-  if (arguments.given("--steps")) {
-    options.steps = static_cast<uint64_t>(arguments.integer("--steps"));
-    if (!arguments.given("--epochs")) options.epochs = options.steps;  // an epoch has a step at least
-  }
-  options.batch_tokens = static_cast<uint32_t>(arguments.integer("--batch-tokens"));
-  options.part_tokens = std::min(static_cast<uint32_t>(arguments.integer("--part-tokens")), options.batch_tokens);
-  options.held_out = arguments.number("--held-out");
-  options.seed = static_cast<uint64_t>(arguments.integer("--seed"));
-  return options;
-}
+constexpr size_t kCurveColumns = 72;
+constexpr const char* kEventFile = "events.out.tfevents.0.sluice";  // TensorBoard knows it by "tfevents"
 
 // The examples; a line that cannot be used is left out with a sentence, or with --strict ends the command.
 Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, const TextParts& text, uint32_t context,
                                                  Console& console) {
   const std::string path = arguments.positionals()[1];
   TRY(const std::string lines, read_file(path, kMaxTrainingBytes));
-  TrainingData data = read_training_data(lines, text, {.all = arguments.flag("--learn-all"), .max_tokens = context});
+  const bool pairs = arguments.text("--objective") == "dpo";
+  TrainingData data =
+      read_training_data(lines, text, {.all = arguments.flag("--learn-all"), .max_tokens = context, .pairs = pairs});
   if (!data.faults.empty() && arguments.flag("--strict"))
     return error(ErrorKind::invalid, path, ": ", data.faults.front());
   for (size_t i = 0; i < std::min(data.faults.size(), kShownFaults); ++i)
@@ -80,40 +52,59 @@ Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, con
     console.remark(cat(path, ": ", data.faults.size() - kShownFaults, " more lines are left out"));
   if (data.examples.empty())
     return error(ErrorKind::invalid, path,
-                 ": has no example: want a line with messages, prompt and completion, or text");
+                 pairs ? ": has no pair: want a line with prompt, chosen and rejected"
+                       : ": has no example: want a line with messages, prompt and completion, or text");
   return std::move(data.examples);
+}
+
+// Before hours of training, not behind them.
+Status check_can_be_written(const std::string& path) {
+  TRY_STATUS(AtomicFile::create(path));
+  return {};
 }
 
 class Training {
  public:
   Training(const Arguments& arguments, Console& console)
-      : arguments_(arguments), console_(console), out_(arguments.text("--out")) {}
+      : arguments_(arguments),
+        console_(console),
+        out_(arguments.text("--out")),
+        checkpoints_(join_path(out_, "checkpoints")) {}
 
   Result<int> run() {
     TRY_STATUS(check_targets(arguments_.text("--targets")));
     TRY(machine_, open_machine(arguments_));
     TRY(const ModelFiles files, model_files(arguments_.positionals()[0]));
     TRY(model_, sluice::open_model(files, /*draft_head=*/false));
-    TRY(const TextParts text, open_text(*model_));
+    TRY(text_, open_text(*model_));
     TRY(std::vector<TrainSequence> examples,
-        read_examples(arguments_, text, static_cast<uint32_t>(arguments_.integer("--context")), console_));
+        read_examples(arguments_, *text_, static_cast<uint32_t>(arguments_.integer("--context")), console_));
     TRY_STATUS(open_adapter());
+    if (arguments_.given("--gguf")) TRY_STATUS(check_gguf_adapter(*model_, *adapter_));
+    for (const char* option : {"--gguf", "--plot"})
+      if (arguments_.given(option)) TRY_STATUS(check_can_be_written(arguments_.text(option)));
     const TrainerOptions options = trainer_options(arguments_);
     TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), machine_->budget));
-    if (arguments_.flag("--dry-run")) return foresee(examples, options);
+    if (arguments_.given("--sample"))
+      TRY_ASSIGN(samples_,
+                 Samples::open(*model_, *text_, *machine_, arguments_, *adapter_, join_path(out_, "sample"), console_));
     measure_reserve(*machine_);
+    if (arguments_.flag("--dry-run"))
+      return foresee(*model_, *factors_, *machine_, std::move(examples), options, arguments_, console_);
     TRY(trainer_,
         Trainer::create(*model_, *factors_, *machine_->device, machine_->budget, std::move(examples), options));
     TRY_STATUS(resume());
-    TRY(metrics_, Metrics::open(out_, trainer_->steps_done()));
     return teach();
   }
 
  private:
   std::string start_folder() const { return join_path(out_, "start"); }
-  std::string checkpoints() const { return join_path(out_, "checkpoints"); }
+  static std::string temporary_folder() {
+    return join_path(std::filesystem::temp_directory_path().string(), cat("sluice-train-", ::getpid()));
+  }
 
-  // The adapter that training begins with lies in the folder, so that going on finds the same one.
+  // The adapter that training begins with lies in the folder, so that going on finds the same one. A dry run leaves
+  // nothing there.
   Status open_adapter() {
     if (arguments_.given("--from")) {
       TRY(adapter_, Adapter::open(*model_, arguments_.text("--from")));
@@ -128,72 +119,69 @@ class Training {
                                                .seed = static_cast<uint64_t>(arguments_.integer("--seed")),
                                                .base_model = arguments_.positionals()[0]}));
     config_ = std::move(made.config);
-    TRY_STATUS(write_adapter(start_folder(), config_, made.tensors));
-    TRY(adapter_, Adapter::open(*model_, start_folder()));
-    return {};
-  }
-
-  Result<int> foresee(const std::vector<TrainSequence>& examples, const TrainerOptions& options) {
-    TRY(const std::vector<MemoryLine> lines,
-        TrainingStep::memory(*model_, *factors_, *machine_->device,
-                             {.arithmetic = options.arithmetic, .size = Trainer::step_size(examples, options)}));
-    uint64_t bytes = 2 * TrainedFactors::bytes(*adapter_);
-    uint64_t mapped = 0, tokens = 0;
-    for (const MemoryLine& line : lines) (line.purpose == Purpose::mapped_weights ? mapped : bytes) += line.bytes;
-    for (const TrainSequence& one : examples) tokens += one.tokens.size();
-    console_.out(cat("examples ", examples.size(), ", tokens ", tokens, "\nmemory   ", format_bytes(bytes), " beside ",
-                     format_bytes(mapped), " of the model's file\n"));
-    return 0;
-  }
-
-  std::vector<std::pair<uint64_t, std::string>> kept_checkpoints() const {
-    std::vector<std::pair<uint64_t, std::string>> found;
-    const Result<std::vector<std::string>> names = list_directory(checkpoints());
-    if (!names) return found;
-    for (const std::string& name : *names) {
-      const std::optional<int64_t> step = starts_with(name, "step-") ? parse_integer(name.substr(5)) : std::nullopt;
-      if (step && *step >= 0) found.emplace_back(static_cast<uint64_t>(*step), join_path(checkpoints(), name));
+    const bool dry = arguments_.flag("--dry-run");
+    const std::string folder = dry ? temporary_folder() : start_folder();
+    Status status = write_adapter(folder, config_, made.tensors);
+    if (status) {
+      Result<std::shared_ptr<const Adapter>> opened = Adapter::open(*model_, folder);
+      if (opened)
+        adapter_ = *std::move(opened);
+      else
+        status = opened.error();
     }
-    std::ranges::sort(found);
-    return found;
+    std::error_code ignored;
+    if (dry) std::filesystem::remove_all(folder, ignored);
+    return status;
   }
 
   Status resume() {
-    const auto kept = kept_checkpoints();
-    if (kept.empty()) return {};
-    TRY_STATUS(trainer_->load(kept.back().second));
-    console_.remark(cat("goes on from step ", trainer_->steps_done(), " of ", trainer_->steps()));
+    TRY_STATUS(checkpoints_.load_newest(*trainer_));
+    TRY(metrics_, Metrics::open(out_, trainer_->steps_done()));
+    for (const MetricsPoint& point : metrics_->points())
+      if (point.held_out_loss) consider(*point.held_out_loss);
+    if (arguments_.flag("--tensorboard")) {
+      const std::string folder = join_path(out_, "tensorboard");
+      TRY_STATUS(make_folders(folder));
+      TRY(events_, EventFile::create(join_path(folder, kEventFile), metrics_->points()));
+    }
+    if (trainer_->steps_done() != 0)
+      console_.remark(cat("goes on from step ", trainer_->steps_done(), " of ", trainer_->steps()));
     return {};
   }
 
-  // Written beside, then named: a checkpoint that has its name is complete.
-  Status save() {
-    const std::string folder = join_path(checkpoints(), cat("step-", trainer_->steps_done()));
-    const std::string part = folder + ".part";
-    std::error_code fault;
-    std::filesystem::remove_all(part, fault);
-    TRY_STATUS(trainer_->save(part));
-    std::filesystem::remove_all(folder, fault);
-    std::filesystem::rename(part, folder, fault);
-    if (fault)
-      return error(ErrorKind::io, folder, ": cannot be named: ", fault.message(), ": want a folder to write in");
-    const auto kept = kept_checkpoints();
-    for (size_t i = 0; i + kKeptCheckpoints < kept.size(); ++i) std::filesystem::remove_all(kept[i].second, fault);
-    return {};
+  // Of the newest line of the metrics.
+  Status add_event() { return events_ ? events_->add(metrics_->points().back()) : Status(); }
+
+  Status draw() const {
+    return arguments_.given("--plot") ? write_plot(arguments_.text("--plot"), metrics_->points()) : Status();
   }
 
   Status look_at_held_out(StepReport& report) {
     TRY(const std::optional<double> loss, trainer_->evaluate());
     if (!loss) return {};
     TRY_STATUS(metrics_->held_out(report.step, *loss));
+    TRY_STATUS(add_event());
     console_.remark(cat("step ", report.step, ": held-out loss ", fixed(*loss, 4)));
-    if (*loss < best_) {
-      best_ = *loss;
-      worse_ = 0;
-    } else {
-      ++worse_;
+    consider(*loss);
+    return {};
+  }
+
+  Status ask_samples(uint64_t step) {
+    if (samples_ == nullptr) return {};
+    TRY(const std::vector<std::string> answers,
+        samples_->answer(config_, {factors_->tensors().begin(), factors_->tensors().end()}));
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const std::string& question = samples_->questions()[i];
+      TRY_STATUS(metrics_->sample(step, question, answers[i]));
+      console_.remark(cat("step ", step, ": ", printable(question), " ", printable(answers[i])));
     }
     return {};
+  }
+
+  void consider(double held_out_loss) {
+    const bool is_better = !best_ || held_out_loss < *best_;
+    worse_ = is_better ? 0 : worse_ + 1;
+    if (is_better) best_ = held_out_loss;
   }
 
   bool ends_early() const {
@@ -201,30 +189,44 @@ class Training {
     return patience != 0 && worse_ >= patience;
   }
 
+  Status write_result() {
+    TRY_STATUS(write_adapter(out_, config_, {factors_->tensors().begin(), factors_->tensors().end()}));
+    if (!arguments_.given("--gguf")) return {};
+    TRY(const std::shared_ptr<const Adapter> trained, Adapter::open(*model_, out_));
+    return write_gguf_adapter(arguments_.text("--gguf"), *model_, *trained);
+  }
+
   Result<int> teach() {
     watch_interrupts();
     const auto save_every = static_cast<uint64_t>(arguments_.integer("--save-every"));
     const auto evaluate_every = static_cast<uint64_t>(arguments_.integer("--evaluate-every"));
     console_.remark(cat("learns ", trainer_->trained_examples(), " examples in ", trainer_->steps(), " steps"));
-    StepReport last{.step = trainer_->steps_done()};
+    StepReport last{.step = trainer_->steps_done(), .loss = metrics_->last_loss()};
     while (trainer_->steps_done() < trainer_->steps() && !interrupted() && !ends_early()) {
       TRY(last, trainer_->step());
       TRY_STATUS(metrics_->step(last));
+      TRY_STATUS(add_event());
       show(last);
-      if (last.step % evaluate_every == 0) TRY_STATUS(look_at_held_out(last));
-      if (last.step % save_every == 0) TRY_STATUS(save());
+      if (last.step % evaluate_every == 0 || last.step == trainer_->steps()) {
+        TRY_STATUS(look_at_held_out(last));
+        TRY_STATUS(ask_samples(last.step));
+        TRY_STATUS(draw());
+      }
+      if (last.step % save_every == 0) TRY_STATUS(checkpoints_.save(*trainer_));
     }
     if (console_.err_is_terminal()) console_.err(kClearLine);
-    TRY_STATUS(save());
+    TRY_STATUS(checkpoints_.save(*trainer_));
     if (interrupted()) {
       console_.remark(cat("stopped at step ", last.step, "; the same command goes on from there"));
       return kInterruptedExit;
     }
-    TRY_STATUS(write_adapter(out_, config_, {factors_->tensors().begin(), factors_->tensors().end()}));
+    TRY_STATUS(write_result());
+    TRY_STATUS(draw());
+    if (console_.err_is_terminal()) console_.err(curve_text(metrics_->points(), kCurveColumns));
     if (arguments_.flag("--json"))
       console_.json(Json::Object{{"steps", static_cast<int64_t>(last.step)},
                                  {"loss", last.loss},
-                                 {"held_out_loss", worse_ == 0 && best_ > 1e29 ? Json() : Json(best_)},
+                                 {"held_out_loss", best_ ? Json(*best_) : Json()},
                                  {"adapter", out_}});
     else
       console_.out(cat(out_, ": an adapter after ", last.step, " steps, loss ", fixed(last.loss, 4), "\n"));
@@ -251,155 +253,22 @@ class Training {
   const Arguments& arguments_;
   Console& console_;
   const std::string out_;
+  const Checkpoints checkpoints_;
   std::optional<Machine> machine_;
   std::optional<Model> model_;
+  std::optional<TextParts> text_;
   Json config_;
   std::shared_ptr<const Adapter> adapter_;
   std::unique_ptr<TrainedFactors> factors_;
+  std::unique_ptr<Samples> samples_;  // null without --sample
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Metrics> metrics_;
-  double best_ = 1e30;
-  uint64_t worse_ = 0;
+  std::optional<EventFile> events_;
+  std::optional<double> best_;  // of the losses of held-out examples
+  uint64_t worse_ = 0;          // evaluations since then
 };
 
 Result<int> run(const Arguments& arguments, Console& console) { return Training(arguments, console).run(); }
-
-std::vector<OptionSpec> adapter_options() {
-  return {{.name = "--rank",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "16",
-           .help = "of the adapter",
-           .least = 1,
-           .most = 4096},
-          {.name = "--alpha",
-           .argument = "X",
-           .kind = OptionKind::number,
-           .fallback = "32",
-           .help = "the adapter's product is multiplied by alpha / rank",
-           .least = 1e-6,
-           .most = 1e6},
-          {.name = "--targets",
-           .argument = "LIST",
-           .kind = OptionKind::text,
-           .fallback = "all",
-           .help = "the products it acts on, with commas between: attention, mlp, experts, delta-net, all"},
-          {.name = "--from", .argument = "DIR", .kind = OptionKind::text, .help = "goes on from an adapter of PEFT"}};
-}
-
-std::vector<OptionSpec> optimizer_options() {
-  return {{.name = "--rate",
-           .argument = "X",
-           .kind = OptionKind::number,
-           .fallback = "2e-4",
-           .help = "the learning rate; after the warm-up it falls to 0 as half a cosine",
-           .least = 0,
-           .most = 10},
-          {.name = "--warm-up",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "0",
-           .help = "steps in which the rate grows from 0"},
-          {.name = "--beta1",
-           .argument = "X",
-           .kind = OptionKind::number,
-           .fallback = "0.9",
-           .help = "of AdamW",
-           .least = 0,
-           .most = 0.999999},
-          {.name = "--beta2",
-           .argument = "X",
-           .kind = OptionKind::number,
-           .fallback = "0.999",
-           .help = "of AdamW",
-           .least = 0,
-           .most = 0.999999},
-          {.name = "--weight-decay",
-           .argument = "X",
-           .kind = OptionKind::number,
-           .fallback = "0.01",
-           .help = "of AdamW, for every factor",
-           .least = 0,
-           .most = 10},
-          {.name = "--clip",
-           .argument = "X",
-           .kind = OptionKind::number,
-           .fallback = "1",
-           .help = "the largest norm of all gradients together; 0: any",
-           .least = 0,
-           .most = 1e9}};
-}
-
-std::vector<OptionSpec> course_options() {
-  return {{.name = "--epochs",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "1",
-           .help = "how often every example is learnt",
-           .least = 1,
-           .most = 1e6},
-          {.name = "--steps",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .help = "steps at most; without --epochs, as many epochs as they need",
-           .least = 1,
-           .most = 1e9},
-          {.name = "--batch-tokens",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "2048",
-           .help = "tokens of a step; it has at least one example",
-           .least = 2,
-           .most = 1e7},
-          {.name = "--part-tokens",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "512",
-           .help = "of them, tokens that are computed at once: memory grows with them; at least the longest example",
-           .least = 2,
-           .most = 1e6},
-          {.name = "--context",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "2048",
-           .help = "tokens of an example, at most",
-           .least = 2,
-           .most = 1e6},
-          {.name = "--held-out",
-           .argument = "X",
-           .kind = OptionKind::number,
-           .fallback = "0",
-           .help = "the share of the examples that is evaluated and not learnt",
-           .least = 0,
-           .most = 0.9},
-          {.name = "--evaluate-every",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "20",
-           .help = "steps between two evaluations",
-           .least = 1,
-           .most = 1e9},
-          {.name = "--patience",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "0",
-           .help = "ends after so many evaluations in a row that are no better than the best; 0: never"},
-          {.name = "--save-every",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "50",
-           .help = "steps between two checkpoints",
-           .least = 1,
-           .most = 1e9},
-          {.name = "--seed",
-           .argument = "N",
-           .kind = OptionKind::integer,
-           .fallback = "0",
-           .help = "of the order of examples and of the first factors"},
-          {.name = "--learn-all", .help = "learns all tokens, not those of answers alone"},
-          {.name = "--strict", .help = "refuses data with a line that cannot be used, in place of leaving it out"},
-          {.name = "--dry-run", .help = "says how much memory training takes, and trains nothing"}};
-}
 
 }  // namespace
 
@@ -409,30 +278,25 @@ CommandSpec train_command() {
       .summary = "Trains a LoRA adapter on examples",
       .text =
           "DATA is a file of JSON Lines: an object a line with messages (as OpenAI's API has them), with prompt and "
-          "completion, or with text. Conversations are rendered by the model's chat template, and the model learns "
+          "completion, or with text. With --objective dpo a line has a prompt, a chosen and a rejected answer. "
+          "Conversations are rendered by the model's chat template, and the model learns "
           "the answers. The weights stay as they are, in any format; only the adapter's factors are trained, by AdamW. "
           "OUT becomes a folder that PEFT, and every --adapter of this program, reads. metrics.jsonl in it has every "
           "step. Ctrl-C saves a checkpoint, and the same command line goes on from the last one to the same adapter, "
           "to the bit. The number of threads changes no bit either. Runs on the processor.",
       .positionals = {model_positional(/*required=*/true), {"DATA.jsonl", true, "the examples"}},
-      .options = join_options({{{.name = "--out",
-                                 .argument = "DIR",
-                                 .kind = OptionKind::text,
-                                 .help = "the folder to write; required",
-                                 .required = true}},
-                               adapter_options(),
-                               optimizer_options(),
-                               course_options(),
-                               {arithmetic_option()},
-                               device_options(),
-                               {{.name = "--json", .help = "print one JSON object"}}}),
-      .examples = {{"sluice train demo words.jsonl --out my-words --epochs 20 --rate 1e-3",
+      .options = train_options(),
+      .examples = {{"sluice train demo examples/words.jsonl --out my-words --epochs 12 --batch-tokens 256 --rate 2e-3",
                     "teaches the built-in model new words"},
                    {"sluice run demo --adapter my-words 'What is a blorptrix?'", "asks it"}},
       .json = {{"steps", "integer", "steps done"},
                {"loss", "number", "of the last step, before it"},
                {"held_out_loss", "number or null", "the best; null without --held-out"},
-               {"adapter", "string", "the folder"}},
+               {"adapter", "string", "the folder"},
+               {"memory_bytes", "integer", "with --dry-run, which prints this and what follows alone: of the process"},
+               {"mapped_bytes", "integer", "with --dry-run: of the model's file that is read beside it"},
+               {"seconds", "number", "with --dry-run: of the whole training"},
+               {"tokens_per_second", "number", "with --dry-run: measured"}},
       .run = run,
   };
 }

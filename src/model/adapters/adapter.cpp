@@ -150,7 +150,9 @@ Status AdapterReader::pair_factors() {
                    " is no factor of plain LoRA: want A and B alone");
     }
     const bool decodes = format_info(tensor.format).decodable;
-    if (!decodes || tensor.shape.size() < 2)
+    // GGUF has a matrix of one row without the dimension of its rows.
+    const size_t dimensions = checkpoint_.dialect() == Dialect::gguf ? 1 : 2;
+    if (!decodes || tensor.shape.size() < dimensions)
       return error(ErrorKind::unsupported, path_, ": ", printable(tensor.name), " is ", format_name(tensor.format), " ",
                    format_shape(tensor.shape), ": want a matrix of numbers");
     FactorPair& pair = factors_[{.module = name->module, .is_embedding = name->is_embedding}];

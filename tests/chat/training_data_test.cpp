@@ -1,0 +1,89 @@
+// Lines of examples as sequences of the built-in demo, whose turns are Gemma 4's. Milliseconds.
+#include "chat/training_data.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "model/model.h"
+#include "tests/unwrap.h"
+
+namespace sluice {
+namespace {
+
+class TrainingDataTest : public testing::Test {
+ protected:
+  TrainingDataTest()
+      : model_(unwrap(
+            resolve(std::make_shared<const Checkpoint>(unwrap(open_checkpoint("assets/demo-gemma4-q8_0.gguf")))))),
+        text_(unwrap(open_text(model_))) {}
+
+  TrainingData read(const std::string& lines, bool pairs) const {
+    return read_training_data(lines, text_, {.max_tokens = 200, .pairs = pairs});
+  }
+  // The text that is learnt.
+  std::string learnt(const TrainSequence& sequence) const {
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i < sequence.tokens.size(); ++i)
+      if (sequence.is_target[i] != 0) ids.push_back(sequence.tokens[i]);
+    return text_.tokenizer.decode(ids, /*skip_special=*/true);
+  }
+
+  const Model model_;
+  const TextParts text_;
+};
+
+constexpr const char* kStrings = R"({"prompt": "What is a dog?", "chosen": "An animal.", "rejected": "A stone."})";
+
+TEST_F(TrainingDataTest, APairIsTwoSequencesOfOneQuestion) {
+  const TrainingData data = read(cat("\n", kStrings, "\n"), true);
+  ASSERT_EQ(data.faults, std::vector<std::string>());
+  ASSERT_EQ(data.examples.size(), 2u);
+  EXPECT_EQ(data.lines, (std::vector<size_t>{2, 2}));
+  EXPECT_NE(learnt(data.examples[0]).find("animal"), std::string::npos) << learnt(data.examples[0]);
+  EXPECT_NE(learnt(data.examples[1]).find("stone"), std::string::npos) << learnt(data.examples[1]);
+  EXPECT_EQ(learnt(data.examples[0]).find("dog"), std::string::npos);
+}
+
+TEST_F(TrainingDataTest, AllFormsOfAPairAreTheSame) {
+  const TrainingData strings = read(kStrings, true);
+  const std::string question = R"({"role": "user", "content": "What is a dog?"})";
+  const std::string animal = R"({"role": "assistant", "content": "An animal."})";
+  const std::string stone = R"({"role": "assistant", "content": "A stone."})";
+  for (const std::string& line :
+       {cat(R"({"prompt": [)", question, R"(], "chosen": [)", animal, R"(], "rejected": [)", stone, "]}"),
+        cat(R"({"messages": [)", question, R"(], "chosen": "An animal.", "rejected": [)", stone, "]}"),
+        cat(R"({"chosen": [)", question, ", ", animal, R"(], "rejected": [)", question, ", ", stone, "]}")}) {
+    SCOPED_TRACE(line);
+    const TrainingData data = read(line, true);
+    ASSERT_EQ(data.faults, std::vector<std::string>());
+    ASSERT_EQ(data.examples.size(), 2u);
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(data.examples[i].tokens, strings.examples[i].tokens);
+      EXPECT_EQ(data.examples[i].is_target, strings.examples[i].is_target);
+    }
+  }
+}
+
+TEST_F(TrainingDataTest, AChosenAnswerIsLearntAsACompletionIs) {
+  const TrainingData pair = read(kStrings, true);
+  const TrainingData one = read(R"({"prompt": "What is a dog?", "completion": "An animal."})", false);
+  EXPECT_EQ(one.examples.at(0).tokens, pair.examples.at(0).tokens);
+  EXPECT_EQ(one.examples.at(0).is_target, pair.examples.at(0).is_target);
+}
+
+TEST_F(TrainingDataTest, LinesThatAreNoPairAreNamed) {
+  const TrainingData data = read(
+      "{\"prompt\": \"a\", \"completion\": \"b\"}\n"
+      "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": 3}\n"
+      "{\"chosen\": [], \"rejected\": []}\n",
+      true);
+  EXPECT_EQ(data.faults, (std::vector<std::string>{
+                             "line 1: has no chosen and rejected answer: want both",
+                             "line 2: a prompt or an answer is neither a string nor messages: want one of both",
+                             "line 3: has no token to learn: want an answer"}));
+  EXPECT_TRUE(data.examples.empty());
+}
+
+}  // namespace
+}  // namespace sluice
