@@ -62,8 +62,7 @@ TokenBits TokenMask::compute() {
   if (!add_plain(bits)) walk(trie_->plain(), bits);
   for (const auto& [one, twin] : trie_->twins())
     if (has_bit(bits, one)) set_bit(bits, twin);
-  if (automaton_.can_end(state_))
-    for (const int32_t end : ends_) set_bit(bits, end);
+  for (const int32_t end : ends_) put_bit(bits, end, automaton_.can_end(state_));
   return bits;
 }
 

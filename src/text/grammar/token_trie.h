@@ -16,9 +16,12 @@ namespace sluice {
 
 // Bit i of word i / 32 is token i.
 using TokenBits = std::vector<uint32_t>;
-inline void set_bit(TokenBits& bits, int32_t token) {
-  bits[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token % 32);
+inline void put_bit(TokenBits& bits, int32_t token, bool value) {
+  const uint32_t bit = uint32_t{1} << (token % 32);
+  uint32_t& word = bits[static_cast<size_t>(token) / 32];
+  word = value ? word | bit : word & ~bit;
 }
+inline void set_bit(TokenBits& bits, int32_t token) { put_bit(bits, token, true); }
 inline bool has_bit(std::span<const uint32_t> bits, int32_t token) {
   return (bits[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0;
 }
