@@ -182,7 +182,7 @@ Automaton::State Automaton::intern(bool ends) {
 // Computes a state's whole row. Classes that the same positions read share the work.
 void Automaton::fill(State state) {
   const size_t count = of_state_[state].count;
-  const uint64_t begin = of_state_[state].begin;
+  const size_t begin = of_state_[state].begin;
   std::vector<std::vector<uint32_t>> readers(grammar_->classes);
   for (uint32_t i = 0; i < count; ++i)
     for (const uint8_t one : grammar_->sets[grammar_->nodes[positions_[begin + i].node].of]) readers[one].push_back(i);

@@ -56,7 +56,7 @@ class Automaton {
     size_t operator()(const Entry& entry) const;
   };
   struct Positions {
-    uint64_t begin;
+    size_t begin;
     uint32_t count;
   };
 

@@ -19,7 +19,6 @@ namespace {
 
 constexpr uint64_t kMaxSchemas = 200'000;  // looked at while one is compiled
 constexpr double kMaxCount = 1e9;
-constexpr double kMaxWholeBound = 9.2e18;
 
 uint64_t characters_of(std::string_view text) {
   uint64_t count = 0;
