@@ -72,6 +72,12 @@ Result<Request> ChatSession::make_request(const ChatPrompt& prompt, const TurnSe
   request.sampling = settings.sampling;
   request.adapters = settings.adapters;
   request.choice = settings.choice;
+  if (settings.grammar != nullptr) {
+    const AnswerConstraint::Thought thought{.begun = starts_thinking(*dialect_, prompt.text),
+                                            .allowed = prompt.asks_for_thought};
+    request.constraint =
+        std::make_shared<AnswerConstraint>(settings.grammar, text_->tokenizer, *dialect_, thought, text_->ends);
+  }
   TRY_STATUS(add_media(prompt, request));
   return request;
 }

@@ -142,6 +142,8 @@ Result<ChatPrompt> render_chat(const TextParts& text, Json messages, Json variab
   TRY(std::string rendered, text.chat->render(input));
   TRY_ASSIGN(rendered, expand_films(std::move(rendered), media, text.tokenizer));
   ChatPrompt prompt{.text = std::move(rendered), .ids = {}, .tools = std::move(input.tools)};
+  const Json* thinking = input.extra.find("enable_thinking");
+  prompt.asks_for_thought = thinking != nullptr && thinking->is_bool() && thinking->as_bool();
   prompt.ids = text.tokenizer.encode(prompt.text, {.guard = kGuard});
   prompt.text = without_guard(prompt.text, kGuard);
   if (media.empty()) return prompt;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "chat/answer_constraint.h"
 #include "chat/media_parts.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
@@ -33,6 +35,7 @@ struct TextParts {
   SpecialTokens special_tokens = {};
   // Ids that end an answer: the tokenizer's, and those that the model's configuration names.
   std::vector<int32_t> ends = {};
+  std::shared_ptr<AnswerGrammars> grammars = std::make_shared<AnswerGrammars>();
 };
 
 struct TextPartsOptions {
@@ -48,7 +51,8 @@ struct ChatPrompt {
   // Pictures and sounds of the whole conversation in its order, and where their rows lie among the ids.
   std::vector<PreparedMedia> media = {};
   std::vector<MediaSpan> spans = {};
-  Json tools = {};  // that the answer may call, as OpenAI's list; null: none
+  Json tools = {};                // that the answer may call, as OpenAI's list; null: none
+  bool asks_for_thought = false;  // the template was asked for thinking, so the answer may begin with a thought
 };
 // The character by which guard_messages() keeps strangers' text from becoming control tokens: one that no text has.
 inline constexpr std::string_view kGuard = "\xEF\xB7\x90";  // U+FDD0, which Unicode reserves for uses like this

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "chat/answer_constraint.h"
 #include "engine/options.h"
 #include "engine/sampling.h"
 #include "text/dialects/tool_syntax.h"
@@ -19,11 +21,12 @@ namespace sluice {
 
 struct TurnSettings {
   SamplingSettings sampling;
-  uint32_t max_tokens = 0;              // of the answer; 0: what the context leaves
-  AdapterSum adapters = {};             // that Engine::check_adapters() lets pass
-  std::vector<std::string> stops = {};  // strings that end the answer, and are no part of it
-  uint32_t choice = 0;                  // as Request::choice
-  uint32_t max_calls = 0;               // of tools; the last one ends the answer; 0: any number
+  uint32_t max_tokens = 0;                            // of the answer; 0: what the context leaves
+  AdapterSum adapters = {};                           // that Engine::check_adapters() lets pass
+  std::vector<std::string> stops = {};                // strings that end the answer, and are no part of it
+  uint32_t choice = 0;                                // as Request::choice
+  std::shared_ptr<const AnswerGrammar> grammar = {};  // that the answer keeps to, behind its thought; null: none
+  uint32_t max_calls = 0;                             // of tools; the last one ends the answer; 0: any number
   std::string context_hint = {};  // how a person makes room: ends the sentence about a conversation that is too long
 };
 

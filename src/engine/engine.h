@@ -21,6 +21,7 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "device/measured.h"
+#include "engine/constraint.h"
 #include "engine/history.h"
 #include "engine/options.h"
 #include "engine/sampling.h"
@@ -42,6 +43,7 @@ struct Request {
   uint32_t max_tokens = 0;             // tokens to generate; 0: only compute the prompt
   std::vector<int32_t> stop_tokens;    // end the answer; they belong to the answer's tokens
   SamplingSettings sampling;
+  std::shared_ptr<Constraint> constraint;  // of the answer's tokens; null: none
   // Adapters that act on all rows. They take a slot if none has their sum, and the request waits while all slots are
   // used. A sequence that was computed with others is computed again.
   AdapterSum adapters;

@@ -113,6 +113,8 @@ class EngineImpl final : public Engine {
   bool awaits_rows() const;
   bool has_rows(Job& job, const Portion& portion);
   bool has_media(Job& job, const Portion& portion);
+  bool samples(const Job& job, const Portion& portion);
+  bool has_mask(Job& job, const Portion& portion);
   bool is_shown(const MediaDigest& content) const;
   bool launch();
   std::vector<Pending> pending();

@@ -106,7 +106,7 @@ bool EngineImpl::launch() {
     Job& job = board_.jobs.at(wanting[portion.of].id);
     // Jobs come oldest first, and what they need is taken from the youngest: never from one that is in the flight.
     if (job.state == Job::State::running && has_media(job, portion) && has_rows(job, portion) &&
-        admission_.provide(job, portion, copies))
+        has_mask(job, portion) && admission_.provide(job, portion, copies))
       flight.parts.push_back(flight_part(job, portion));
     progressed |= job.state != Job::State::running;
   }
@@ -127,6 +127,22 @@ bool EngineImpl::has_rows(Job& job, const Portion& portion) {
   return there && *there;
 }
 
+bool EngineImpl::samples(const Job& job, const Portion& portion) {
+  return portion.complete && job.tokens_left > 0 && portion.end == board_.sequence_of(job).text.history.size();
+}
+
+// Asks the constraint of a job that is about to sample. False: it has failed, and so has the job.
+bool EngineImpl::has_mask(Job& job, const Portion& portion) {
+  job.mask = {};
+  if (job.request.constraint == nullptr || !samples(job, portion)) return true;
+  Result<std::span<const uint32_t>> mask = job.request.constraint->mask();
+  if (mask)
+    job.mask = *mask;
+  else
+    fail(job, std::move(mask).error());
+  return mask.ok();
+}
+
 // Whether all rows of pictures and sounds that the portion shows are there; else they are computed, and others go on.
 bool EngineImpl::has_media(Job& job, const Portion& portion) {
   if (!media_) return true;
@@ -145,7 +161,8 @@ std::vector<Pending> EngineImpl::pending() {
     const uint32_t adjustments = most_adjustments(job.request.sampling, model_->suppressed);
     const CachedHistory& text = board_.sequence_of(job).text;
     Pending& one = wanting.emplace_back(pending_of(job, text, cache_, adjustments));
-    job.guesses = one.generating ? continuation_->next_rows(job, text.history) : std::vector<int32_t>();
+    job.guesses = one.generating && job.request.constraint == nullptr ? continuation_->next_rows(job, text.history)
+                                                                      : std::vector<int32_t>();
     one.drafts = static_cast<uint32_t>(job.guesses.size());
   }
   return wanting;
@@ -158,7 +175,7 @@ FlightPart EngineImpl::flight_part(const Job& job, const Portion& portion) {
   if (part.wanted.empty() || part.wanted.back() != portion.end - 1) part.wanted.push_back(portion.end - 1);
   part.guesses.assign(job.guesses.begin(), job.guesses.begin() + portion.drafts);
   for (uint32_t i = 0; i < portion.drafts; ++i) part.wanted.push_back(portion.end + i);
-  part.samples = portion.complete && job.tokens_left > 0 && portion.end == board_.sequence_of(job).text.history.size();
+  part.samples = samples(job, portion);
   return part;
 }
 
@@ -176,9 +193,11 @@ StepPart EngineImpl::step_part(const FlightPart& part) {
     const bool is_media = i < text.history.size() && text.history[i].is_media();
     step.media.push_back(is_media ? media_->row(text.history[i].media).data() : nullptr);
   }
-  if (part.samples)
+  if (part.samples) {
     step.sampling =
         row_samplings(job.request.sampling, job.request.choice, text.history, part.guesses, model_->suppressed);
+    step.sampling.front().mask = job.mask;
+  }
   return step;
 }
 
@@ -291,6 +310,8 @@ void EngineImpl::take_logits(Job& job, const FlightPart& part) {
 
 void EngineImpl::take_token(Job& job, const SampleResult& result) {
   CHECK(result.token >= 0 && static_cast<uint32_t>(result.token) < model_->vocabulary);
+  if (job.request.constraint != nullptr && !job.request.constraint->accept(result.token))
+    return fail(job, error(ErrorKind::unsupported, "no token that the constraint allows can be sampled here"));
   board_.sequence_of(job).text.history.push_back({result.token, TokenClass::decode});
   job.progress.tokens.push_back(result);
   --job.tokens_left;

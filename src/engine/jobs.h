@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/adapters/adapter_slots.h"
@@ -38,6 +39,7 @@ struct Job {
   size_t logits_given = 0;
   std::vector<SnapshotMark> marks;  // ascending
   std::vector<int32_t> guesses;     // drafted tokens whose rows may join the next step
+  std::span<const uint32_t> mask;   // of the token that the next step samples; empty: every token may come
   Progress progress;
 
   bool done(const CachedHistory& text) const {

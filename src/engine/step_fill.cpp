@@ -13,6 +13,7 @@ struct Cursor {
   uint32_t row = 0;
   uint32_t wanted = 0;
   uint32_t adjustment = 0;
+  uint32_t mask = 0;
   uint32_t media = 0;
 };
 
@@ -102,6 +103,11 @@ void fill_pages(StepBuffer& step, uint32_t sequence, const StepPart& part) {
   }
 }
 
+uint32_t masks_of(const StepPart& part) {
+  const auto is_masked = [](const RowSampling& sampling) { return !sampling.mask.empty(); };
+  return static_cast<uint32_t>(std::ranges::count_if(part.sampling, is_masked));
+}
+
 uint32_t adjustments_of(const StepPart& part) {
   size_t count = 0;
   for (const RowSampling& sampling : part.sampling) count += sampling.adjustments.size();
@@ -112,7 +118,7 @@ void fill_wanted(StepBuffer& step, uint32_t wanted_port, const StepPart& part, c
   const std::span<int32_t> wanted = step.input_i32(wanted_port);
   for (uint32_t i = 0; i < part.wanted.size(); ++i)
     wanted[at.wanted + i] = static_cast<int32_t>(at.row + part.wanted[i] - part.begin);
-  uint32_t adjustment = at.adjustment;
+  uint32_t adjustment = at.adjustment, mask = at.mask;
   auto row =
       step.sample_rows().begin() + at.wanted + static_cast<std::ptrdiff_t>(part.wanted.size() - part.sampling.size());
   for (const RowSampling& sampling : part.sampling) {
@@ -122,6 +128,14 @@ void fill_wanted(StepBuffer& step, uint32_t wanted_port, const StepPart& part, c
     row->adjustments = count;
     std::copy(sampling.adjustments.begin(), sampling.adjustments.end(), step.adjustments().begin() + adjustment);
     adjustment += count;
+    if (!sampling.mask.empty()) {
+      row->mask = ++mask;
+      const std::span<uint32_t> into = step.mask(mask);
+      // Rows of the head that the tokenizer has no token for are forbidden.
+      const size_t words = std::min(into.size(), sampling.mask.size());
+      std::ranges::copy(sampling.mask.first(words), into.begin());
+      std::ranges::fill(into.subspan(words), 0u);
+    }
     ++row;
   }
 }
@@ -172,11 +186,12 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
     total.row += part.end - part.begin;
     total.wanted += static_cast<uint32_t>(part.wanted.size());
     total.adjustment += adjustments_of(part);
+    total.mask += masks_of(part);
     total.media += media_of(part);
   }
   SymbolCounts counts = text_counts(total.row, total.wanted);
   counts[Symbol::media_rows] = total.media;
-  step.reset(token_class, counts, static_cast<uint32_t>(parts.size()), total.adjustment);
+  step.reset(token_class, counts, static_cast<uint32_t>(parts.size()), total.adjustment, total.mask);
   Cursor at;
   for (uint32_t i = 0; i < parts.size(); ++i) {
     const StepPart& part = parts[i];
@@ -187,6 +202,7 @@ void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class,
     at.row += part.end - part.begin;
     at.wanted += static_cast<uint32_t>(part.wanted.size());
     at.adjustment += adjustments_of(part);
+    at.mask += masks_of(part);
     at.media += media_of(part);
   }
   step.fill_ropes();

@@ -21,6 +21,7 @@ Status check_tokens(std::string_view where, std::span<const int32_t> tokens, uin
 struct RowSampling {
   SampleRow row = {};
   std::vector<Adjustment> adjustments = {};
+  std::span<const uint32_t> mask = {};  // empty: every token may come
 };
 
 // The sampling behind the history's last row, then behind each guess. For a guess, it and the guesses before it count

@@ -67,6 +67,7 @@ struct CaseStep {
   std::vector<CaseRun> media{};       // rows of the program's symbol beside rows and wanted: a run a picture or sound
   std::vector<SampleRow> sampling{};  // by wanted row; empty: greedy
   std::vector<Adjustment> adjustments{};
+  std::vector<std::vector<uint32_t>> masks{};
 };
 
 struct OpCase {

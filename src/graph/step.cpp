@@ -7,6 +7,18 @@
 
 namespace sluice {
 
+namespace {
+
+// Of a program that samples.
+uint32_t vocabulary_of(const Program& program) {
+  for (const Op& op : program.ops)
+    if (const Sample* sample = std::get_if<Sample>(&op))
+      return static_cast<uint32_t>(program.values[sample->logits].type.columns());
+  return 0;
+}
+
+}  // namespace
+
 StepBuffer::StepBuffer(const Program& program, const StepMaxima& maxima) : program_(&program), maxima_(maxima) {
   CHECK(maxima.pages_per_sequence.size() == program.groups.size());
   uint64_t at = 0;
@@ -32,6 +44,8 @@ StepBuffer::StepBuffer(const Program& program, const StepMaxima& maxima) : progr
   }
   sample_rows_ = take(uint64_t{maxima.counts[Symbol::wanted]} * sizeof(SampleRow) / 4);
   adjustments_ = take(uint64_t{maxima.adjustments} * sizeof(Adjustment) / 4);
+  mask_words_ = mask_words(vocabulary_of(program));
+  masks_ = take(uint64_t{maxima.masks} * mask_words_);
   lay_out_media(take);
   words_.resize(static_cast<size_t>(at));
 }
@@ -77,6 +91,7 @@ uint64_t StepBuffer::used_words() const {
   for (size_t group = 0; group < pages_.size(); ++group) use(first_pages_[group], sequences_);
   use(sample_rows_, uint64_t{wanted()} * sizeof(SampleRow) / 4);
   use(adjustments_, uint64_t{adjustment_count_} * sizeof(Adjustment) / 4);
+  use(masks_, uint64_t{mask_count_} * mask_words_);
   return end;
 }
 
@@ -84,17 +99,19 @@ uint64_t StepBuffer::bytes(const Program& program, const StepMaxima& maxima) {
   return uint64_t{StepBuffer(program, maxima).words_.size()} * 4;
 }
 
-void StepBuffer::reset(TokenClass token_class, const SymbolCounts& counts, uint32_t sequences, uint32_t adjustments) {
+void StepBuffer::reset(TokenClass token_class, const SymbolCounts& counts, uint32_t sequences, uint32_t adjustments,
+                       uint32_t masks) {
   for (size_t i = 0; i < kSymbols; ++i) {
     const auto symbol = static_cast<Symbol>(i);
     CHECK(counts[symbol] <= maxima_.counts[symbol]);
     CHECK(counts[symbol] == 0 || has_symbol(*program_, symbol));
   }
-  CHECK(sequences <= maxima_.sequences && adjustments <= maxima_.adjustments);
+  CHECK(sequences <= maxima_.sequences && adjustments <= maxima_.adjustments && masks <= maxima_.masks);
   class_ = token_class;
   counts_ = counts;
   sequences_ = sequences;
   adjustment_count_ = adjustments;
+  mask_count_ = masks;
   for (SampleRow& row : sample_rows()) row = SampleRow{};
 }
 
@@ -179,5 +196,13 @@ std::span<Adjustment> StepBuffer::adjustments() {
   return {reinterpret_cast<Adjustment*>(section(adjustments_)), adjustment_count_};
 }
 std::span<const Adjustment> StepBuffer::adjustments() const { return const_cast<StepBuffer*>(this)->adjustments(); }
+std::span<uint32_t> StepBuffer::masks() {
+  return {words_.data() + masks_, static_cast<size_t>(uint64_t{mask_count_} * mask_words_)};
+}
+std::span<uint32_t> StepBuffer::mask(uint32_t number) {
+  if (number == 0) return {};
+  CHECK(number <= mask_count_);
+  return masks().subspan(size_t{number - 1} * mask_words_, mask_words_);
+}
 
 }  // namespace sluice

@@ -44,6 +44,7 @@ struct StepMaxima {
   uint32_t sequences = 1;
   std::vector<uint32_t> pages_per_sequence{};  // by group: the most page table entries of a sequence
   uint32_t adjustments = 0;                    // of all sequences together
+  uint32_t masks = 0;                          // likewise
 };
 
 class StepBuffer {
@@ -51,7 +52,8 @@ class StepBuffer {
   StepBuffer(const Program& program, const StepMaxima& maxima);
 
   // Empties the step and sets its counts. A count is at most its maximum, and 0 for a symbol that the program lacks.
-  void reset(TokenClass token_class, const SymbolCounts& counts, uint32_t sequences, uint32_t adjustments);
+  void reset(TokenClass token_class, const SymbolCounts& counts, uint32_t sequences, uint32_t adjustments,
+             uint32_t masks = 0);
 
   TokenClass token_class() const { return class_; }
   uint32_t rows() const { return counts_[Symbol::rows]; }
@@ -101,6 +103,11 @@ class StepBuffer {
   std::span<const SampleRow> sample_rows() const;
   std::span<Adjustment> adjustments();
   std::span<const Adjustment> adjustments() const;
+  // The masks, one after another, and the one of SampleRow::mask: empty for 0.
+  std::span<uint32_t> masks();
+  std::span<const uint32_t> masks() const { return const_cast<StepBuffer*>(this)->masks(); }
+  std::span<uint32_t> mask(uint32_t number);
+  std::span<const uint32_t> mask(uint32_t number) const { return const_cast<StepBuffer*>(this)->mask(number); }
 
   const Program& program() const { return *program_; }
   const StepMaxima& maxima() const { return maxima_; }
@@ -124,10 +131,11 @@ class StepBuffer {
   TokenClass class_ = TokenClass::prompt;
   SymbolCounts counts_;
   uint32_t sequences_ = 0;
-  uint32_t adjustment_count_ = 0;
+  uint32_t adjustment_count_ = 0, mask_count_ = 0;
+  uint32_t mask_words_ = 0;
   int wanted_input_ = -1;
   // Offsets in words.
-  uint64_t positions_ = 0, row_sequences_ = 0, sample_rows_ = 0, adjustments_ = 0;
+  uint64_t positions_ = 0, row_sequences_ = 0, sample_rows_ = 0, adjustments_ = 0, masks_ = 0;
   std::vector<uint64_t> inputs_, ropes_, pages_, first_pages_;
   std::vector<uint32_t> words_;
 };

@@ -121,6 +121,7 @@ Part part_of(const CaseStep& step, const CaseRun& run, uint32_t run_row, uint32_
   Part part{.first = text_counts(run_row + first, 0)};
   part.step.runs = {{.sequence = run.sequence, .position = run.position + first, .rows = count, .take = run.take}};
   part.step.adjustments = step.adjustments;
+  part.step.masks = step.masks;
   part.step.media = step.media;  // what rows of text are in the place of
   const auto row_of = [&](size_t w) { return static_cast<uint32_t>(step.wanted[w]); };
   const uint32_t begin = part.first[Symbol::rows];

@@ -125,6 +125,7 @@ StepMaxima maxima_of(const OpCase& one) {
       maxima.counts[symbol] = std::max(maxima.counts[symbol], counts[symbol]);
     maxima.sequences = std::max(maxima.sequences, static_cast<uint32_t>(step.runs.size()));
     maxima.adjustments = std::max(maxima.adjustments, static_cast<uint32_t>(step.adjustments.size()));
+    maxima.masks = std::max(maxima.masks, static_cast<uint32_t>(step.masks.size()));
     for (const CaseRun& run : step.runs) pages = std::max(pages, pages_of(run.position + run.rows));
   }
   for (const PageGroup& group : one.program.groups)
@@ -321,10 +322,11 @@ void CasePlayer::move_pages_to(CasePlayer& to) {
 
 void CasePlayer::fill(const CaseStep& step, TokenClass token_class, Poison poison) {
   step_->reset(token_class, counts_of(case_, step), static_cast<uint32_t>(step.runs.size()),
-               static_cast<uint32_t>(step.adjustments.size()));
+               static_cast<uint32_t>(step.adjustments.size()), static_cast<uint32_t>(step.masks.size()));
   fill_rows(step);
   fill_pages(step);
   std::copy(step.adjustments.begin(), step.adjustments.end(), step_->adjustments().begin());
+  for (uint32_t i = 0; i < step.masks.size(); ++i) std::ranges::copy(step.masks[i], step_->mask(i + 1).begin());
   if (has_symbol(case_.program, Symbol::wanted))
     std::copy(step.sampling.begin(), step.sampling.end(), step_->sample_rows().begin());
   for (uint32_t input = 0; input < case_.inputs.size(); ++input) {

@@ -230,7 +230,7 @@ void FakeRunner::answer(const StepBuffer& step, const std::vector<uint64_t>& row
     const SampleRow& how = step.sample_rows()[w];
     results.push_back(reference::sample_row(values, how,
                                             step.adjustments().subspan(how.first_adjustment, how.adjustments),
-                                            static_cast<uint32_t>(step.positions()[row])));
+                                            step.mask(how.mask), static_cast<uint32_t>(step.positions()[row])));
     logits.insert(logits.end(), values.begin(), values.end());
   }
   for (const ReadRequest& read : reads) {
@@ -274,6 +274,7 @@ TextModel model(uint32_t context, bool slots) {
   model.program.inputs = {{"tokens", 0}, {"wanted", 1}};
   model.program.symbols = {Symbol::rows, Symbol::wanted};
   model.program.outputs = {{"logits", 2}, {"sample", 3}};
+  model.program.ops.emplace_back(Sample{.logits = 2, .out = 3});  // says how long a mask is
   model.program.groups = {{0}, {kWindow}};
   if (slots) model.program.groups.push_back({.kind = StateKind::slots});
   model.weights = &no_weights;
@@ -339,7 +340,7 @@ int32_t Oracle::next(const SamplingSettings& settings, uint32_t choice) const {
   const std::vector<Adjustment> adjustments = sample_adjustments(settings, history_, {});
   SampleRow row = sample_row(settings, choice);
   row.adjustments = static_cast<uint32_t>(adjustments.size());
-  return reference::sample_row(logits(), row, adjustments, static_cast<uint32_t>(history_.size() - 1)).token;
+  return reference::sample_row(logits(), row, adjustments, {}, static_cast<uint32_t>(history_.size() - 1)).token;
 }
 
 std::vector<float> oracle(const History& history, bool any_class) {

@@ -83,7 +83,7 @@ TEST(Sampling, DrawsHaveTheDistributionOfTheLogits) {
   constexpr int kDraws = 20000;
   for (int position = 0; position < kDraws; ++position) {
     ++counts[static_cast<size_t>(
-        reference::sample_row(std::span<const float>(logits), row, {}, static_cast<uint32_t>(position)).token)];
+        reference::sample_row(std::span<const float>(logits), row, {}, {}, static_cast<uint32_t>(position)).token)];
   }
   const double want[] = {0.5, 0.25, 0.125, 0.125};
   for (size_t i = 0; i < 4; ++i) {

@@ -27,7 +27,7 @@ Program two_groups() {
 }
 
 StepMaxima maxima() {
-  return {.counts = text_counts(5, 3), .sequences = 2, .pages_per_sequence = {4, 2}, .adjustments = 6};
+  return {.counts = text_counts(5, 3), .sequences = 2, .pages_per_sequence = {4, 2}, .adjustments = 6, .masks = 2};
 }
 
 template <class T>
@@ -46,7 +46,7 @@ bool holds(std::span<const T> span, int32_t word) {
 TEST(StepBuffer, SectionsDoNotOverlapWhenFull) {
   const Program program = two_groups();
   StepBuffer step(program, maxima());
-  step.reset(TokenClass::decode, text_counts(5, 3), 2, 6);
+  step.reset(TokenClass::decode, text_counts(5, 3), 2, 6, 2);
   const StepBuffer& read = step;
   fill(step.positions(), 1);
   fill(step.row_sequences(), 2);
@@ -63,6 +63,8 @@ TEST(StepBuffer, SectionsDoNotOverlapWhenFull) {
   }
   fill(step.sample_rows(), 12);
   fill(step.adjustments(), 13);
+  fill(step.mask(1), 14u);
+  fill(step.mask(2), 15u);
   EXPECT_TRUE(holds(read.positions(), 1));
   EXPECT_TRUE(holds(read.row_sequences(), 2));
   EXPECT_TRUE(holds(read.input_i32(0), 3));
@@ -79,6 +81,9 @@ TEST(StepBuffer, SectionsDoNotOverlapWhenFull) {
   }
   EXPECT_TRUE(holds(read.sample_rows(), 12));
   EXPECT_TRUE(holds(read.adjustments(), 13));
+  EXPECT_TRUE(holds(read.mask(1), 14u));
+  EXPECT_TRUE(holds(read.mask(2), 15u));
+  EXPECT_TRUE(read.mask(0).empty());
 }
 
 TEST(StepBuffer, SectionsBeginOnCacheLinesOfOneBlock) {

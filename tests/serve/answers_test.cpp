@@ -152,6 +152,55 @@ TEST(AnswersOverHttp, ASecondTurnReusesTheFirst) {
   EXPECT_GE(usage.find("prompt_tokens_details")->find("cached_tokens")->as_integer(), 64);
 }
 
+// The form's answers are valid whatever the model makes of the question, and do not depend on who else asks.
+TEST(AnswersOverHttp, KeepToTheFormThatWasAsked) {
+  const TestServer server;
+  const std::string schema = R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "size":
+      {"enum": ["small", "large"]}}, "required": ["name", "size"], "additionalProperties": false})";
+  const auto body = [&](int seed) {
+    return chat_body("What is a violin?",
+                     cat(R"(, "temperature": 1.5, "seed": )", seed,
+                         R"(, "response_format": {"type": "json_schema", "json_schema": {"schema": )", schema, "}}"));
+  };
+  std::vector<std::string> alone;
+  for (int seed = 0; seed < 4; ++seed) {
+    const Json reply = ask(server, kChat, body(seed)).json();
+    const Json& choice = reply.find("choices")->as_array().front();
+    EXPECT_EQ(choice.find("finish_reason")->as_string(), "stop");
+    alone.push_back(choice.find("message")->find("content")->as_string());
+    const Result<Json> answer = parse_json(alone.back(), "answer");
+    ASSERT_TRUE(answer.ok()) << alone.back();
+    EXPECT_EQ(answer->as_object().size(), 2u);
+    EXPECT_TRUE(answer->find("name")->is_string());
+    EXPECT_THAT(answer->find("size")->as_string(), testing::AnyOf("small", "large"));
+  }
+  std::vector<std::string> together(4);
+  std::vector<std::thread> clients;
+  for (int seed = 0; seed < 4; ++seed)
+    clients.emplace_back([&, seed] {
+      const std::string other = chat_body("What is a river?", R"(, "max_tokens": 8)");
+      const TestReply reply = ask(server, kChat, body(seed));
+      together[static_cast<size_t>(seed)] = answer_of(reply);
+      ask(server, kChat, other);
+    });
+  for (std::thread& client : clients) client.join();
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(together[i], alone[i] + "|");
+
+  const TestReply chosen = ask(server, "/api/generate", R"({"model": "demo", "prompt": "a", "stream": false, "format":
+      {"enum": ["yes", "no"]}})");
+  EXPECT_THAT(chosen.json().find("response")->as_string(), testing::AnyOf("\"yes\"", "\"no\""));
+  const TestReply message =
+      ask(server, "/v1/messages", R"({"model": "demo", "max_tokens": 50, "messages": [{"role": "user",
+      "content": "a"}], "output_config": {"format": {"type": "json_schema", "schema": {"type": "boolean"}}}})");
+  EXPECT_THAT(message.json().find("content")->as_array().front().find("text")->as_string(),
+              testing::AnyOf("true", "false"));
+  const TestReply refused =
+      ask(server, "/v1/messages", R"({"model": "demo", "max_tokens": 50, "messages": [{"role": "user",
+      "content": "a"}], "output_config": {"format": {"type": "json_schema", "schema": {"not": {}}}}})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("#: not: cannot be honoured"));
+}
+
 TEST(AnswersOverHttp, MetricsCountAnswers) {
   const TestServer server;
   ask(server, kChat, chat_body("What is a violin?", R"(, "max_tokens": 5)"));

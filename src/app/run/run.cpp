@@ -12,6 +12,7 @@
 #include "app/open/missing_model.h"
 #include "app/open/open.h"
 #include "app/run/chat.h"
+#include "app/run/form_options.h"
 #include "app/run/offer.h"
 #include "app/run/prompt_input.h"
 #include "app/run/run_model.h"
@@ -47,6 +48,7 @@ Status check_run(const Arguments& arguments, const Console& console) {
   if (arguments.flag("--think") && arguments.flag("--no-think"))
     return error(ErrorKind::invalid, "run: --think and --no-think: want one of them");
   for (const std::string& text : arguments.all("--logit-bias")) TRY_STATUS(check_bias(text));
+  if (const Status form = check_form(arguments); !form) return error(form.error().kind, "run: ", form.error().text);
   if (arguments.flag("--raw")) {
     for (const char* name : {"--system", "--chat-template", "--think", "--no-think"})
       if (arguments.given(name))
@@ -291,8 +293,8 @@ CommandSpec run_command() {
                                "stands for standard input, and @FILE for what a text file holds",
                        .option = "-p|--prompt",
                        .is_prose = true}},
-      .options = join_options(
-          {own_options(), sampling_options(), device_options(/*answers=*/true), engine_options(), draft_options()}),
+      .options = join_options({own_options(), form_options(), sampling_options(), device_options(/*answers=*/true),
+                               engine_options(), draft_options()}),
       .tables = {{"In a chat", chat_commands()}},
       .examples =
           {{"sluice run", "chat with the built-in demo"},

@@ -8,6 +8,7 @@
 #include "app/open/adapters.h"
 #include "app/open/contents_file.h"
 #include "app/run/expert_list.h"
+#include "app/run/form_options.h"
 #include "app/run/sampling_options.h"
 #include "base/text.h"
 #include "engine/plan/tower_room.h"
@@ -32,6 +33,7 @@ Result<ConversationSettings> conversation_settings(const Arguments& arguments, c
   TRY(turn.sampling, sampling_settings(arguments, model.model.facts().vocabulary, stored.sampling));
   const auto max_tokens = static_cast<uint32_t>(arguments.integer("--max-tokens"));
   turn.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
+  TRY_ASSIGN(turn.grammar, answer_grammar(arguments, model.text));
   turn.stops = stored.stops;
   for (std::string& stop : arguments.all("--stop")) turn.stops.push_back(std::move(stop));
   turn.context_hint = talks ? " (/compact, /clear, or --context N)" : " (--context N makes room)";

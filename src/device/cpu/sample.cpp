@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -149,9 +150,21 @@ class Chooser {
   float largest_;
 };
 
-// The logits after adjustments; the row itself if there are none.
+// Words of 32 tokens are mostly all allowed or all forbidden.
+void forbid(std::span<float> logits, std::span<const uint32_t> mask) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  for (size_t word = 0; word < mask.size(); ++word) {
+    const uint32_t allowed = mask[word];
+    if (allowed == UINT32_MAX) continue;
+    const std::span<float> own = logits.subspan(word * 32, std::min<size_t>(32, logits.size() - word * 32));
+    for (size_t i = 0; i < own.size(); ++i)
+      if ((allowed >> i & 1) == 0) own[i] = kNever;
+  }
+}
+
+// The logits after adjustments and mask; the row itself if there are none.
 std::span<const float> adjusted(const SampleArgs& args) {
-  if (args.adjustments.empty()) return args.logits;
+  if (args.adjustments.empty() && args.mask.empty()) return args.logits;
   const std::span<float> copy(args.scratch, args.logits.size());
   std::copy(args.logits.begin(), args.logits.end(), copy.begin());
   for (const Adjustment& adjustment : args.adjustments) {
@@ -160,6 +173,7 @@ std::span<const float> adjusted(const SampleArgs& args) {
     logit = logit > 0 ? logit / adjustment.repeat : logit * adjustment.repeat;
     logit += adjustment.add;
   }
+  forbid(copy, args.mask);
   return copy;
 }
 
@@ -198,6 +212,7 @@ void Executor::run(const Sample& op) {
       const SampleArgs args{.logits = {reals(op.logits, row), columns(op.logits)},
                             .row = setting,
                             .adjustments = step_->adjustments().subspan(setting.first_adjustment, setting.adjustments),
+                            .mask = step_->mask(setting.mask),
                             .position = static_cast<uint32_t>(step_->positions()[step_row(op.out, row)]),
                             .scratch = memory_.sample_thread(share.thread)};
       *reinterpret_cast<SampleResult*>(integer_result(op.out, row)) = sample_row(kernels_, args);

@@ -12,6 +12,7 @@ struct SampleArgs {
   std::span<const float> logits;
   SampleRow row;
   std::span<const Adjustment> adjustments;
+  std::span<const uint32_t> mask;  // empty: every token may come
   uint32_t position = 0;
   float* scratch = nullptr;  // two rows of logits
 };

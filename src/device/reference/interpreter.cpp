@@ -690,7 +690,7 @@ void Interpreter<Real>::run(const Sample& op) {
     const std::span<const Adjustment> adjustments = step_->adjustments().subspan(row.first_adjustment, row.adjustments);
     const std::span<const Real> logits(reals(op.logits, w), tables_.columns(op.logits));
     const auto position = static_cast<uint32_t>(step_->positions()[step_row(op.out, w)]);
-    const SampleResult result = sample_row(logits, row, adjustments, position);
+    const SampleResult result = sample_row(logits, row, adjustments, step_->mask(row.mask), position);
     std::memcpy(tables_.integers(op.out, w), &result, sizeof result);
   }
 }

@@ -122,8 +122,8 @@ class Interpreter {
 
 // sample.cpp: one row.
 SampleResult sample_row(std::span<const double> logits, const SampleRow& row, std::span<const Adjustment> adjustments,
-                        uint32_t position);
+                        std::span<const uint32_t> mask, uint32_t position);
 SampleResult sample_row(std::span<const float> logits, const SampleRow& row, std::span<const Adjustment> adjustments,
-                        uint32_t position);
+                        std::span<const uint32_t> mask, uint32_t position);
 
 }  // namespace sluice::reference

@@ -32,6 +32,12 @@ void adjust(std::vector<Real>& logits, std::span<const Adjustment> adjustments) 
   }
 }
 
+template <class Real>
+void forbid(std::vector<Real>& logits, std::span<const uint32_t> mask) {
+  for (size_t token = 0; token < logits.size(); ++token)
+    if (!allows(mask, static_cast<uint32_t>(token))) logits[token] = -std::numeric_limits<Real>::infinity();
+}
+
 // How many of the tokens, largest t first, remain after top_k, top_p and min_p.
 template <class Real>
 size_t kept(const std::vector<Real>& t, const std::vector<int32_t>& order, const SampleRow& row) {
@@ -72,7 +78,7 @@ int32_t choose(std::vector<Real> logits, const SampleRow& row, uint32_t position
 
 template <class Real>
 SampleResult sample(std::span<const Real> logits, const SampleRow& row, std::span<const Adjustment> adjustments,
-                    uint32_t position) {
+                    std::span<const uint32_t> mask, uint32_t position) {
   SampleResult result{};
   if (!std::all_of(logits.begin(), logits.end(), [](Real logit) { return std::isfinite(logit); })) {
     result.finite = 0;
@@ -86,6 +92,7 @@ SampleResult sample(std::span<const Real> logits, const SampleRow& row, std::spa
   const Real log_sum_exp = logit(order[0]) + std::log(sum);
 
   adjust(adjusted, adjustments);
+  forbid(adjusted, mask);
   result.token = choose(adjusted, row, position);
   result.log_prob = static_cast<float>(logit(result.token) - log_sum_exp);
   result.log_sum_exp = static_cast<float>(log_sum_exp);
@@ -99,12 +106,12 @@ SampleResult sample(std::span<const Real> logits, const SampleRow& row, std::spa
 }  // namespace
 
 SampleResult sample_row(std::span<const float> logits, const SampleRow& row, std::span<const Adjustment> adjustments,
-                        uint32_t position) {
-  return sample(logits, row, adjustments, position);
+                        std::span<const uint32_t> mask, uint32_t position) {
+  return sample(logits, row, adjustments, mask, position);
 }
 SampleResult sample_row(std::span<const double> logits, const SampleRow& row, std::span<const Adjustment> adjustments,
-                        uint32_t position) {
-  return sample(logits, row, adjustments, position);
+                        std::span<const uint32_t> mask, uint32_t position) {
+  return sample(logits, row, adjustments, mask, position);
 }
 
 }  // namespace sluice::reference

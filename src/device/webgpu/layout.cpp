@@ -86,6 +86,7 @@ void Layout::lay_out_step() {
   step_.row_sequences = offset(step.row_sequences().data());
   step_.sample_rows = offset(step.sample_rows().data());
   step_.adjustments = offset(step.adjustments().data());
+  step_.masks = offset(step.masks().data());
   for (uint32_t i = 0; i < program_->inputs.size(); ++i) {
     const bool integers = program_->values[program_->inputs[i].value].type.element == Element::i32;
     step_.inputs.push_back(integers ? offset(step.input_i32(i).data()) : offset(step.input_f32(i).data()));

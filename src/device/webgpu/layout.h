@@ -63,7 +63,7 @@ struct SlotsLayout {
 
 // Offsets in `memory` of the sections of a step.
 struct StepLayout {
-  uint32_t positions = 0, row_sequences = 0, sample_rows = 0, adjustments = 0;
+  uint32_t positions = 0, row_sequences = 0, sample_rows = 0, adjustments = 0, masks = 0;
   std::vector<uint32_t> inputs{};                // by program input
   std::vector<uint32_t> cosines{}, sines{};      // by rope table: rows with a number for each pair
   std::vector<uint32_t> pages{}, first_pages{};  // by group

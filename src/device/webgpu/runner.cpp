@@ -212,6 +212,7 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
   }
   upload(at.sample_rows, step.sample_rows());
   upload(at.adjustments, step.adjustments());
+  upload(at.masks, step.masks());
 }
 
 void WebGpuRunner::upload_embedded(const StepBuffer& step) {

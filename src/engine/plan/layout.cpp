@@ -201,6 +201,7 @@ Layout make_layout(const TextModel& model, const EngineOptions& options, const L
   layout.maxima.sequences = options.sequences;
   const auto usual = kUsualAdjustments + static_cast<uint32_t>(model.suppressed.size());
   layout.maxima.adjustments = std::max(adjustments_of_one(model), options.sequences * usual);
+  layout.maxima.masks = options.sequences;  // nothing is drafted under a mask
   for (const PageGroup& group : model.program.groups) {
     layout.maxima.pages_per_sequence.push_back(pages_of_sequence(model, group, size.context, options));
     layout.pages.push_back(pages_of_pool(model, group, options, size));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -27,7 +28,13 @@ struct SampleRow {
   uint32_t choice = 0;                             // which of several answers to one prompt
   uint32_t first_adjustment = 0, adjustments = 0;  // range in the step's adjustments
   uint32_t candidates = 0;                         // that the result tells, at most kCandidates
+  uint32_t mask = 0;                               // of the step's masks, counted from 1; 0: every token may come
 };
+// A mask has a bit for each token: bit i of word i / 32 is token i, and 1 allows it.
+constexpr uint32_t mask_words(uint32_t vocabulary) { return (vocabulary + 31) / 32; }
+inline bool allows(std::span<const uint32_t> mask, uint32_t token) {
+  return mask.empty() || (mask[token / 32] >> (token % 32) & 1) != 0;
+}
 
 struct Adjustment {
   int32_t token = 0;
@@ -59,9 +66,10 @@ struct Sample {
   static constexpr OpDoc kDoc = {
       .name = "sample",
       .formula =
-          "With SampleRow s and its adjustments, both in the step, for each row:\n"
+          "With SampleRow s, its adjustments and its mask, all in the step, for each row:\n"
           "1. adjusted: l = l > 0 ? l / repeat : l repeat, then l += add, for each adjusted token "
-          "(add = -inf forbids it)\n"
+          "(add = -inf forbids it);\n"
+          "   l = -inf for each token whose bit the mask lacks\n"
           "2. temperature == 0: the arg-max (ties: lower index)\n"
           "3. otherwise t = l / temperature;\n"
           "   of the tokens in descending t (ties: lower index) the first top_k (0: all);\n"

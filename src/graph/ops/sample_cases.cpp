@@ -15,7 +15,19 @@ struct SampleCase {
   Fill fill = kSpread;
   std::vector<Adjustment> adjustments{};
   uint32_t candidates = kCandidates;
+  uint32_t allowed_of = 0;  // a mask that allows one token in so many; 0: none
 };
+
+// Every third row is free; the others take turns at two masks.
+std::vector<std::vector<uint32_t>> masks_of(const SampleCase& one) {
+  std::vector<std::vector<uint32_t>> masks;
+  for (uint32_t first = 0; one.allowed_of > 0 && first < 2; ++first) {
+    masks.emplace_back(mask_words(one.vocabulary));
+    for (uint32_t token = first % one.vocabulary; token < one.vocabulary; token += one.allowed_of)
+      masks.back()[token / 32] |= 1u << (token % 32);
+  }
+  return masks;
+}
 
 // Many rows with one setting, each with a seed and choice of its own.
 OpCase sample_case(const SampleCase& one) {
@@ -23,7 +35,9 @@ OpCase sample_case(const SampleCase& one) {
   c.wanted();
   c.output(sample(c.input(one.vocabulary, 1, one.fill, {Symbol::wanted})));
   for (const uint32_t rows : {1u, 3u, 65u}) {
-    CaseStep step{.runs = {{.sequence = 1, .position = 40, .rows = rows}}, .adjustments = one.adjustments};
+    CaseStep step{.runs = {{.sequence = 1, .position = 40, .rows = rows}},
+                  .adjustments = one.adjustments,
+                  .masks = masks_of(one)};
     for (uint32_t row = 0; row < rows; ++row) {
       SampleRow setting = one.row;
       setting.seed_low = 17 * row;
@@ -31,6 +45,7 @@ OpCase sample_case(const SampleCase& one) {
       setting.choice = row % 2;
       setting.candidates = one.candidates;
       setting.adjustments = static_cast<uint32_t>(one.adjustments.size());
+      if (one.allowed_of > 0) setting.mask = row % 3;
       step.sampling.push_back(setting);
       step.wanted.push_back(static_cast<int32_t>(row));
     }
@@ -73,6 +88,17 @@ std::vector<OpCase> Sample::cases() {
            {"biased", 33, {}, kSpread, {{.token = 9, .add = 100.0f}}},
            {"no candidates", 50, {}, kSpread, {}, 0},
            {"three candidates", 2100, warm, {.levels = 300}, {}, 3},
+           {"masked, greedy", 1000, {}, kSpread, {}, kCandidates, 7},
+           {"masked", 333, warm, kSpread, {{.token = 9, .repeat = 2.0f, .add = 3.0f}}, kCandidates, 5},
+           {"masked, a single token", 2100, warm, kSpread, {}, 3, 5000},
+           {"masked, all settings",
+            1000,
+            {.temperature = 1.0f, .top_k = 64, .top_p = 0.95f, .min_p = 0.05f},
+            kSpread,
+            {},
+            0,
+            2},
+           {"masked, one token in all", 1, warm, kSpread, {}, kCandidates, 3},
            {"one token twice", 33, warm, kSpread, {{.token = 9, .repeat = 2.0f}, {.token = 9, .add = 3.0f}}},
        })
     cases.push_back(sample_case(one));

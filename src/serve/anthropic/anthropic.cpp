@@ -4,6 +4,7 @@
 
 #include "serve/anthropic/blocks.h"
 #include "serve/anthropic/message_writer.h"
+#include "serve/form_fields.h"
 #include "serve/openai/messages.h"
 #include "serve/sampling_fields.h"
 
@@ -60,7 +61,10 @@ Checked read_thinking(Fields& fields, const ServedModel& model, AnswerRequest& r
   }
   if (output != nullptr) {
     Fields of_output(*output, "output_config.");
-    TRY_STATUS(of_output.refuse_any({"format"}, "an answer's form cannot be enforced"));
+    TRY_STATUS(read_anthropic_form(of_output, model, request.settings));
+    if (request.settings.grammar != nullptr && (request.variables.find("tools") != nullptr || !request.prefill.empty()))
+      return refuse("output_config", "output_config.format beside ",
+                    request.prefill.empty() ? "tools" : "a begun answer", " cannot be honoured: want one of them");
     TRY(const std::optional<std::string> effort, of_output.text("effort"));
     if (effort) request.variables.add("reasoning_effort", *effort);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "serve/fields.h"
+#include "serve/form_fields.h"
 #include "serve/ollama/ollama_writer.h"
 #include "serve/openai/messages.h"
 #include "serve/sampling_fields.h"
@@ -55,7 +56,7 @@ Checked read_common(Fields& fields, const ServedModel& model, AnswerRequest& req
   request.model = *name;
   TRY_STATUS(read_options(fields, model, request));
   TRY_STATUS(read_think(fields, model, request));
-  TRY_STATUS(fields.refuse_any({"format"}, "an answer's form cannot be enforced"));
+  TRY_STATUS(read_ollama_form(fields, model, request.settings));
   TRY_STATUS(fields.refuse_any({"logprobs", "top_logprobs"}, "log-probabilities are not supported"));
   TRY_STATUS(fields.refuse_any({"images"}, "pictures are not supported"));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
@@ -121,6 +122,8 @@ Outcome<AnswerRequest> read_ollama_chat(const Json& body, const ServedModel& mod
   TRY(const Json* tools, fields.array("tools"));
   if (tools != nullptr && !tools->as_array().empty()) {
     if (!model.calls_tools()) return refuse("tools", '"', printable(model.id()), "\" does not support tools");
+    if (request.settings.grammar != nullptr)
+      return refuse("format", "format beside tools cannot be honoured: want one of them");
     TRY(Json checked, checked_tools(*tools));
     request.variables.add("tools", std::move(checked));
   }

@@ -1,6 +1,7 @@
 // Chat completions: the request, the whole reply, and the stream of its chunks.
 #include <algorithm>
 
+#include "serve/form_fields.h"
 #include "serve/openai/messages.h"
 #include "serve/openai/openai.h"
 #include "serve/sampling_fields.h"
@@ -124,15 +125,11 @@ Checked read_limits(Fields& fields, AnswerRequest& request) {
   return Fine{};
 }
 
-// Formats that need constrained sampling.
-Checked check_format(Fields& fields) {
-  TRY(const Json* format, fields.object("response_format"));
-  const Json* type = format == nullptr ? nullptr : format->find("type");
-  if (format != nullptr && (type == nullptr || !type->is_string() || type->as_string() != "text"))
-    return fields.wrong("response_format", *format, "{\"type\": \"text\"}, since a schema cannot be enforced");
-  return fields.refuse_any({"grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-                            "structured_outputs", "structural_tag"},
-                           "an answer's form cannot be enforced: want a request without it");
+// A grammar would forbid the calls.
+Checked check_form_beside_tools(const AnswerRequest& request) {
+  if (request.settings.grammar == nullptr || request.variables.find("tools") == nullptr) return Fine{};
+  return refuse("response_format",
+                "response_format beside tools cannot be honoured: want one of them, or tool_choice none");
 }
 
 Checked check_unsupported(Fields& fields) {
@@ -184,7 +181,8 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   TRY_STATUS(read_limits(fields, request));
   TRY_STATUS(read_openai_tools(fields, model, request));
   TRY_STATUS(read_thinking(fields, model, request));
-  TRY_STATUS(check_format(fields));
+  TRY_STATUS(read_openai_form(fields, model, request.settings));
+  TRY_STATUS(check_form_beside_tools(request));
   TRY_STATUS(check_unsupported(fields));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(false);

@@ -1,4 +1,5 @@
 // Legacy completions: text or ids that the model goes on with, without a chat template.
+#include "serve/form_fields.h"
 #include "serve/openai/openai.h"
 #include "serve/sampling_fields.h"
 
@@ -128,9 +129,7 @@ Outcome<AnswerRequest> read_openai_completion(const Json& body, const ServedMode
   TRY_STATUS(fields.refuse_any({"echo", "suffix"}, "is not supported"));
   if (const Json* found = fields.find("logprobs"))
     return fields.wrong("logprobs", *found, "null, since log-probabilities are not supported");
-  TRY_STATUS(fields.refuse_any({"grammar", "json_schema", "guided_json", "guided_regex", "guided_choice",
-                                "guided_grammar", "structured_outputs", "response_format"},
-                               "an answer's form cannot be enforced: want a request without it"));
+  TRY_STATUS(read_openai_form(fields, model, request.settings));
   TRY_STATUS(fields.refuse_any({"min_tokens", "stop_token_ids", "ignore_eos", "bad_words"}, "is not supported"));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(false);

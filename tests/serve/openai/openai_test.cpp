@@ -74,12 +74,8 @@ TEST(OpenAiChat, RefusesWhatItCannotHonour) {
   EXPECT_EQ(refused_beside_messages(R"("stop": [""])"), "stop: stop: a stop string is empty: want some text");
   EXPECT_EQ(refused_beside_messages(R"("logit_bias": {"x": 1})"),
             "logit_bias: logit_bias names token x: want one from 0 to 4095");
-  EXPECT_EQ(
-      refused_beside_messages(R"("response_format": {"type": "json_object"})"),
-      "response_format: response_format is {\"type\": \"json_object\"}: want {\"type\": \"text\"}, since a schema "
-      "cannot be enforced");
   for (const char* members : {R"("functions": [{}])", R"("audio": {})", R"("logprobs": true)", R"("top_logprobs": 2)",
-                              R"("grammar": "root")", R"("guided_json": {})", R"("modalities": ["text", "audio"])",
+                              R"("grammar": "root")", R"("structural_tag": "x")", R"("modalities": ["text", "audio"])",
                               R"("min_tokens": 3)", R"("tool_choice": "required")", R"("stream": "yes")",
                               R"("chat_template_kwargs": {"tools": []})", R"("reasoning_effort": "huge")"})
     EXPECT_NE(refused_beside_messages(members), "taken") << members;
@@ -87,6 +83,35 @@ TEST(OpenAiChat, RefusesWhatItCannotHonour) {
        {R"("response_format": {"type": "text"})", R"("logprobs": false)", R"("tool_choice": "none")",
         R"("modalities": ["text"])", R"("functions": null)", R"("temperature": null)"})
     EXPECT_EQ(refused_beside_messages(members), "taken") << members;
+}
+
+TEST(OpenAiChat, TakesFormsOfTheAnswer) {
+  for (const char* members :
+       {R"("response_format": {"type": "json_object"})", R"("response_format": {"type": "json_schema", "json_schema":
+          {"name": "a", "strict": true, "schema": {"type": "object"}}})",
+        R"("response_format": {"type": "json_schema", "schema": {"type": "null"}})",
+        R"("response_format": {"type": "json_object", "schema": {}})", R"("grammar": "root ::= \"a\"")",
+        R"("json_schema": {"type": "integer"})", R"("guided_json": "{\"type\": \"integer\"}")",
+        R"("guided_regex": "a+")", R"("guided_choice": ["a", "b"])", R"("guided_grammar": "root ::= [a-z]+")",
+        R"("structured_outputs": {"json": {}})", R"("structured_outputs": {"regex": "a"})",
+        R"("structured_outputs": {"choice": ["a"]})", R"("structured_outputs": {"json_object": true})"})
+    EXPECT_NE(chat(members).settings.grammar, nullptr) << members;
+  for (const char* members : {R"("response_format": {"type": "text"})", R"("grammar": "")", R"("guided_regex": null)"})
+    EXPECT_EQ(chat(members).settings.grammar, nullptr) << members;
+}
+
+TEST(OpenAiChat, RefusesFormsThatCannotBeHonouredByPathAndKeyword) {
+  EXPECT_EQ(refused_beside_messages(R"("response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema":
+                                     {"properties": {"b": {"not": {}}}}}})"),
+            "response_format.json_schema.schema: response_format.json_schema.schema: #/properties/b: not: cannot be "
+            "honoured: want a schema without it");
+  EXPECT_EQ(refused_beside_messages(R"("response_format": {"type": "json_schema"})"),
+            "response_format: response_format.json_schema.schema is missing: want a schema");
+  EXPECT_EQ(refused_beside_messages(R"("grammar": "root ::= x")"), "grammar: grammar: rule x is used but not there");
+  EXPECT_EQ(refused_beside_messages(R"("response_format": {"type": "xml"})"),
+            "response_format: response_format is {\"type\": \"xml\"}: want type text, json_object or json_schema");
+  EXPECT_EQ(refused_beside_messages(R"("guided_regex": "a", "guided_choice": ["b"])"),
+            "guided_choice: guided_choice: the request asks for another form as well: want one of them");
 }
 
 TEST(OpenAiChat, ReadsMessages) {

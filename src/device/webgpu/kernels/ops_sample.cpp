@@ -1,8 +1,8 @@
 // sample: two dispatches. In the first, each workgroup takes a part of a wanted row's vocabulary. It finds the largest
-// logit, the sum of exponentials, the candidates and the best token after adjustments and temperature. In the second,
-// one workgroup for each row merges the parts. If the temperature is not 0, its threads pass over the whole vocabulary
-// as often as needed. Nothing is sorted: top_k and top_p halve a range of keys that sort like logits. Sums have one
-// order: a thread's tokens ascending, then the threads, then the parts.
+// logit, the sum of exponentials, the candidates and the best token after adjustments, mask and temperature. In the
+// second, one workgroup for each row merges the parts. If the temperature is not 0, its threads pass over the whole
+// vocabulary as often as needed. Nothing is sorted: top_k and top_p halve a range of keys that sort like logits. Sums
+// have one order: a thread's tokens ascending, then the threads, then the parts.
 #include <algorithm>
 
 #include "device/webgpu/emitter.h"
@@ -251,8 +251,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     store(t + token, select(x * repeat, x / repeat, x > 0.0) + load(p.adjustments + 3u * i + 2u));
   }
   let temperature = load(row);
+  let mask = memory[row + 10u];
   own = NONE;
   for (var i = begin + thread; i < end; i += THREADS) {
+    if (mask != 0u) {
+      let allowed = memory[p.masks + (mask - 1u) * MASK_WORDS + i / 32u];
+      if (((allowed >> (i % 32u)) & 1u) == 0u) { memory[t + i] = 0xff800000u; }  // -infinity
+    }
     var x = load(t + i);
     if (temperature != 0.0) {
       x = x / temperature;
@@ -275,7 +280,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }  // namespace
 
 void Emitter::emit(const Sample& op) {
-  static_assert(sizeof(SampleRow) == 40 && sizeof(Adjustment) == 12);
+  static_assert(sizeof(SampleRow) == 44 && sizeof(Adjustment) == 12);
   const uint32_t vocabulary = columns(op.logits);
   const uint32_t tokens = std::max(kPartTokens, (vocabulary + kSampleThreads - 1) / kSampleThreads);
   const uint32_t parts = (vocabulary + tokens - 1) / tokens;
@@ -302,7 +307,9 @@ void Emitter::emit(const Sample& op) {
   Kernel part = kernel_of("sample_part", kSamplePart);
   part.constants.push_back({"TOKENS", tokens});
   part.snippets.emplace_back(tokens <= kMostKeptTokens ? kLogitsKept : kLogitsThere);
+  part.constants.push_back({"MASK_WORDS", mask_words(vocabulary)});
   part.params.push_back({"adjustments", layout_.step().adjustments});
+  part.params.push_back({"masks", layout_.step().masks});
   part.grid = {.times = parts};
   add(part);
 

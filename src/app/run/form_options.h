@@ -1,0 +1,20 @@
+// The options for the form of an answer: structured output.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "app/cli/args.h"
+#include "base/result.h"
+#include "chat/text_parts.h"
+
+namespace sluice {
+
+std::vector<OptionSpec> form_options();
+// Reads and compiles what the options give, before a model is opened. Fails if they are wrong, or more than one.
+Status check_form(const Arguments& arguments);
+// Null without such an option.
+Result<std::shared_ptr<const AnswerGrammar>> answer_grammar(const Arguments& arguments, const TextParts& text);
+
+}  // namespace sluice

@@ -1,0 +1,99 @@
+#include "chat/answer_constraint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/sha256.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kKeptGrammars = 16;
+
+std::string digest_of(const GrammarSource& source) {
+  Sha256 digest;
+  // Lengths keep one part from passing for another.
+  const auto add = [&](std::string_view part) {
+    digest.add(cat(part.size(), ":"));
+    digest.add(part);
+  };
+  add(cat(static_cast<int>(source.kind)));
+  add(source.kind == GrammarSource::Kind::json_schema ? write_json(source.schema) : std::string());
+  add(source.text);
+  for (const std::string& choice : source.choices) add(choice);
+  return digest.finish_hex();
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenTrie> AnswerGrammars::trie_of(const Tokenizer& tokenizer) {
+  const MutexLock lock(mutex_);
+  if (trie_ == nullptr) trie_ = std::make_shared<const TokenTrie>(tokenizer);
+  return trie_;
+}
+
+Result<std::shared_ptr<const AnswerGrammar>> AnswerGrammars::compile(const Tokenizer& tokenizer,
+                                                                     const GrammarSource& source) {
+  std::string digest = digest_of(source);
+  {
+    const MutexLock lock(mutex_);
+    const auto found = std::ranges::find(kept_, digest, [](const auto& one) { return one.first; });
+    if (found != kept_.end()) {
+      kept_.splice(kept_.begin(), kept_, found);
+      return found->second;
+    }
+  }
+  TRY(std::shared_ptr<const Grammar> grammar, compile_grammar(source));
+  auto made = std::make_shared<const AnswerGrammar>(std::move(grammar), trie_of(tokenizer));
+  const MutexLock lock(mutex_);
+  kept_.emplace_front(std::move(digest), made);
+  if (kept_.size() > kKeptGrammars) kept_.pop_back();
+  return std::shared_ptr<const AnswerGrammar>(std::move(made));
+}
+
+AnswerConstraint::AnswerConstraint(std::shared_ptr<const AnswerGrammar> grammar, const Tokenizer& tokenizer,
+                                   const ChatDialect& dialect, Thought thought, std::vector<int32_t> ends)
+    : grammar_(std::move(grammar)),
+      tokenizer_(&tokenizer),
+      ends_(std::move(ends)),
+      answer_(grammar_->grammar, grammar_->trie, ends_) {
+  if (!thought.begun && !thought.allowed) return;
+  close_ = tokenizer.find(dialect.close);
+  if (!close_) return;  // no token would end the thought
+  if (thought.allowed) open_ = tokenizer.find(dialect.open);
+  if (dialect.own_lines)
+    for (int32_t token = 0; token < tokenizer.size(); ++token)
+      if (tokenizer.bytes(token) == "\n" || tokenizer.bytes(token) == "\n\n") line_ends_.push_back(token);
+  if (thought.begun) place_ = Place::thought;
+}
+
+Result<std::span<const uint32_t>> AnswerConstraint::mask() {
+  if (place_ == Place::thought) {
+    bits_.assign(grammar_->trie->words(), UINT32_MAX);
+    for (const int32_t end : ends_) put_bit(bits_, end, false);
+    return std::span<const uint32_t>(bits_);
+  }
+  TRY(const std::span<const uint32_t> own, answer_.allowed());
+  if (place_ == Place::answer || (place_ == Place::start && !open_)) return own;
+  bits_.assign(own.begin(), own.end());
+  if (place_ == Place::start) set_bit(bits_, *open_);
+  if (place_ == Place::behind_thought)
+    for (const int32_t token : line_ends_) set_bit(bits_, token);
+  return std::span<const uint32_t>(bits_);
+}
+
+bool AnswerConstraint::accept(int32_t token) {
+  if (place_ == Place::thought) {
+    if (token == close_) place_ = Place::behind_thought;
+    return std::ranges::find(ends_, token) == ends_.end();
+  }
+  if (place_ == Place::start && open_ && token == *open_) {
+    place_ = Place::thought;
+    return true;
+  }
+  const bool is_line_end = place_ == Place::behind_thought && std::ranges::find(line_ends_, token) != line_ends_.end();
+  place_ = Place::answer;
+  return is_line_end || answer_.accept(token, tokenizer_->bytes(token));
+}
+
+}  // namespace sluice

@@ -1,0 +1,72 @@
+// Structured output: the constraint of one answer (engine/constraint.h), made of a compiled grammar.
+//
+// The grammar holds from the first token of the answer proper. A thought may come first if thinking was asked for, or
+// if the prompt ends inside a thought; in it every token may come but those that end the answer. Where the dialect
+// writes line ends behind a thought, one such token may stand before the answer.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "engine/constraint.h"
+#include "text/dialects/dialect.h"
+#include "text/grammar/grammar_source.h"
+#include "text/grammar/token_mask.h"
+#include "text/tokenizer.h"
+
+namespace sluice {
+
+// A grammar and the vocabulary that it is asked about. Threads may share it.
+struct AnswerGrammar {
+  std::shared_ptr<const Grammar> grammar;
+  std::shared_ptr<const TokenTrie> trie;
+};
+
+// Compiles the grammars of a model's requests, and keeps the last ones. Threads may use it at once.
+class AnswerGrammars {
+ public:
+  // `tokenizer` is the same in all calls. Its tree is built by the first one.
+  Result<std::shared_ptr<const AnswerGrammar>> compile(const Tokenizer& tokenizer, const GrammarSource& source);
+
+ private:
+  std::shared_ptr<const TokenTrie> trie_of(const Tokenizer& tokenizer);
+
+  Mutex mutex_;
+  std::shared_ptr<const TokenTrie> trie_;
+  std::list<std::pair<std::string, std::shared_ptr<const AnswerGrammar>>> kept_;  // by digest; the last used first
+};
+
+class AnswerConstraint final : public Constraint {
+ public:
+  struct Thought {
+    bool begun = false;    // where the prompt ends
+    bool allowed = false;  // to begin
+  };
+  // `tokenizer` outlives it. `ends` are the tokens that end the answer.
+  AnswerConstraint(std::shared_ptr<const AnswerGrammar> grammar, const Tokenizer& tokenizer, const ChatDialect& dialect,
+                   Thought thought, std::vector<int32_t> ends);
+
+  Result<std::span<const uint32_t>> mask() override;
+  bool accept(int32_t token) override;
+
+ private:
+  enum class Place : uint8_t { start, thought, behind_thought, answer };
+
+  std::shared_ptr<const AnswerGrammar> grammar_;
+  const Tokenizer* tokenizer_;
+  std::vector<int32_t> ends_;
+  std::optional<int32_t> open_, close_;  // of a thought; no `open_`: none may begin
+  std::vector<int32_t> line_ends_;       // that may stand behind it
+  Place place_ = Place::start;
+  TokenMask answer_;
+  TokenBits bits_;  // of a mask that is not the grammar's own
+};
+
+}  // namespace sluice

@@ -1,0 +1,26 @@
+// Constraint: which tokens an answer may have. The engine knows no grammar. Before it samples, it asks which tokens may
+// come next; behind each token that stands it says which one came. One answer has one constraint, and only the thread
+// of its engine calls it.
+//
+// Nothing is drafted for a constrained answer: each guess would need a mask of its own, computed before the step and
+// mostly in vain. The answer is the same.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+
+namespace sluice {
+
+class Constraint {
+ public:
+  virtual ~Constraint() = default;
+
+  // A bit for each token of the vocabulary (graph/ops/sample.h); empty: every token may come. Good until accept().
+  virtual Result<std::span<const uint32_t>> mask() = 0;
+  // False: the token may not stand here. That happens when no allowed token could be sampled.
+  virtual bool accept(int32_t token) = 0;
+};
+
+}  // namespace sluice

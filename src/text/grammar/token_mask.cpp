@@ -1,0 +1,133 @@
+#include "text/grammar/token_mask.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr size_t kMaxKeptBytes = 16u << 20;  // of masks of one answer
+
+struct Bytes {
+  uint8_t first, last;
+};
+// The well-formed characters of several bytes (Unicode 15, table 3-7).
+constexpr std::array<std::array<Bytes, 4>, 8> kCharacters = {{
+    {{{0xc2, 0xdf}, {0x80, 0xbf}, {1, 0}, {1, 0}}},
+    {{{0xe0, 0xe0}, {0xa0, 0xbf}, {0x80, 0xbf}, {1, 0}}},
+    {{{0xe1, 0xec}, {0x80, 0xbf}, {0x80, 0xbf}, {1, 0}}},
+    {{{0xed, 0xed}, {0x80, 0x9f}, {0x80, 0xbf}, {1, 0}}},
+    {{{0xee, 0xef}, {0x80, 0xbf}, {0x80, 0xbf}, {1, 0}}},
+    {{{0xf0, 0xf0}, {0x90, 0xbf}, {0x80, 0xbf}, {0x80, 0xbf}}},
+    {{{0xf1, 0xf3}, {0x80, 0xbf}, {0x80, 0xbf}, {0x80, 0xbf}}},
+    {{{0xf4, 0xf4}, {0x80, 0x8f}, {0x80, 0xbf}, {0x80, 0xbf}}},
+}};
+
+}  // namespace
+
+TokenMask::TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie,
+                     std::vector<int32_t> ends)
+    : automaton_(std::move(grammar)), trie_(std::move(trie)), ends_(std::move(ends)), state_(automaton_.start()) {
+  path_.resize(trie_->depth() + 1);
+}
+
+Result<std::span<const uint32_t>> TokenMask::allowed() {
+  bool forgot = false;
+  state_ = automaton_.renew(state_, &forgot);
+  if (forgot || masks_.size() * trie_->words() * 4 > kMaxKeptBytes) masks_.clear();
+  if (forgot) behind_plain_.clear();
+  auto found = masks_.find(state_);
+  if (found == masks_.end()) {
+    TokenBits bits = compute();
+    if (automaton_.exhausted())
+      return error(ErrorKind::unsupported,
+                   "the grammar is too ambiguous to follow: want one with fewer ways to read a text");
+    if (std::ranges::all_of(bits, [](uint32_t word) { return word == 0; }))
+      return error(ErrorKind::unsupported, "no token of the vocabulary goes on as the grammar wants");
+    found = masks_.emplace(state_, std::move(bits)).first;
+  }
+  return std::span<const uint32_t>(found->second);
+}
+
+bool TokenMask::accept(int32_t token, std::string_view bytes) {
+  if (std::ranges::find(ends_, token) != ends_.end()) return can_end();
+  state_ = automaton_.next(state_, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  return state_ != Automaton::kDead && !bytes.empty();
+}
+
+TokenBits TokenMask::compute() {
+  TokenBits bits(trie_->words());
+  if (state_ == Automaton::kDead) return bits;
+  walk(trie_->others(), bits);
+  if (!add_plain(bits)) walk(trie_->plain(), bits);
+  for (const auto& [one, twin] : trie_->twins())
+    if (has_bit(bits, one)) set_bit(bits, twin);
+  for (const int32_t end : ends_) put_bit(bits, end, automaton_.can_end(state_));
+  return bits;
+}
+
+void TokenMask::walk(std::span<const TokenTrie::Node> nodes, TokenBits& bits) {
+  path_[0] = state_;
+  for (size_t i = 0; i < nodes.size();) {
+    const TokenTrie::Node& node = nodes[i];
+    const Automaton::State to = automaton_.next(path_[node.depth], node.byte);
+    if (to == Automaton::kDead) {
+      i = node.behind;
+      continue;
+    }
+    if (node.token >= 0) set_bit(bits, node.token);
+    path_[node.depth + size_t{1}] = to;
+    ++i;
+  }
+}
+
+bool TokenMask::add_plain(TokenBits& bits) {
+  Automaton::State at = state_;
+  uint32_t characters = 0;
+  for (; characters < TokenTrie::kMostPlain; ++characters) {
+    const std::optional<Automaton::State> next = behind_plain(at);
+    if (!next) return false;
+    if (*next == Automaton::kDead) break;
+    if (*next == at) {
+      characters = TokenTrie::kMostPlain;
+      break;
+    }
+    at = *next;
+  }
+  if (characters == 0) return true;
+  const TokenBits& plain = trie_->plain_up_to(characters);
+  for (size_t word = 0; word < bits.size(); ++word) bits[word] |= plain[word];
+  return true;
+}
+
+std::optional<Automaton::State> TokenMask::behind_plain(Automaton::State state) {
+  const auto found = behind_plain_.find(state);
+  if (found != behind_plain_.end()) return found->second;
+  const std::optional<Automaton::State> behind = find_behind_plain(state);
+  behind_plain_.emplace(state, behind);
+  return behind;
+}
+
+std::optional<Automaton::State> TokenMask::find_behind_plain(Automaton::State state) {
+  const Automaton::State behind = automaton_.next(state, 'a');
+  for (uint8_t byte = 0x20; byte < 0x80; ++byte)
+    if (is_plain(byte) && automaton_.next(state, byte) != behind) return std::nullopt;
+  std::vector<Automaton::State> from, to;
+  for (const auto& character : kCharacters) {
+    from = {state};
+    for (const auto& [first, last] : character) {
+      if (first > last) break;
+      to.clear();
+      for (const Automaton::State one : from)
+        for (uint32_t byte = first; byte <= last; ++byte)
+          if (const Automaton::State next = automaton_.next(one, static_cast<uint8_t>(byte));
+              std::ranges::find(to, next) == to.end())
+            to.push_back(next);
+      from.swap(to);
+    }
+    if (from.size() != 1 || from.front() != behind) return std::nullopt;
+  }
+  return behind;
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+// TokenMask: follows an answer through a grammar, and tells which tokens may come next.
+//
+// A mask is exact: a token is allowed when its bytes lead on in the grammar, and forbidden otherwise. The trie of the
+// vocabulary is walked through the automaton; a branch that the grammar does not take is skipped. Masks are kept by the
+// automaton's state. Not thread safe: each answer has its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "text/grammar/automaton.h"
+#include "text/grammar/token_trie.h"
+
+namespace sluice {
+
+class TokenMask {
+ public:
+  // `ends`: the tokens that end an answer. They are allowed where the grammar can end.
+  TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> ends);
+
+  // The tokens that may come next; good until the next call. Fails if the grammar is too ambiguous to follow, or if no
+  // token of the vocabulary can go on.
+  Result<std::span<const uint32_t>> allowed();
+  // Takes a token that allowed() has; one that ends the answer changes nothing. False: the grammar does not allow it.
+  bool accept(int32_t token, std::string_view bytes);
+  bool can_end() const { return automaton_.can_end(state_); }
+
+ private:
+  TokenBits compute();
+  void walk(std::span<const TokenTrie::Node> nodes, TokenBits& bits);
+  // The state behind every plain character, if it is the same one; kDead if none goes on; else none.
+  std::optional<Automaton::State> behind_plain(Automaton::State state);
+  std::optional<Automaton::State> find_behind_plain(Automaton::State state);
+  // Adds the plain tokens by their numbers of characters. False if the tree has to be walked.
+  bool add_plain(TokenBits& bits);
+
+  Automaton automaton_;
+  std::shared_ptr<const TokenTrie> trie_;
+  std::vector<int32_t> ends_;
+  Automaton::State state_;
+  std::unordered_map<Automaton::State, TokenBits> masks_;
+  std::unordered_map<Automaton::State, std::optional<Automaton::State>> behind_plain_;
+  std::vector<Automaton::State> path_;  // of walk(), by depth
+};
+
+}  // namespace sluice
