@@ -149,5 +149,31 @@ test('ollama: what it knows of models, and its errors', async () => {
   assert.equal((await ollama.ps()).models.length, 1);
   assert.ok((await ollama.show({ model: 'demo' })).capabilities.includes('completion'));
   await assert.rejects(ollama.chat({ model: 'nope', messages: kQuestion }), /nope not found/);
-  await assert.rejects(ollama.chat({ model: 'demo', messages: kQuestion, format: 'json' }), /cannot be enforced/);
+});
+
+const kSchema = {
+  type: 'object',
+  properties: { family: { enum: ['strings', 'wind'] }, keys: { type: 'boolean' } },
+  required: ['family', 'keys'],
+  additionalProperties: false,
+};
+const kBadSchema = { type: 'object', properties: { a: { type: 'string', pattern: '(?=x)' } } };
+function checkForm(text) {
+  const answer = JSON.parse(text);
+  assert.deepEqual(Object.keys(answer), ['family', 'keys']);
+  assert.ok(kSchema.properties.family.enum.includes(answer.family));
+  assert.equal(typeof answer.keys, 'boolean');
+}
+
+test('answers in the form of a schema, and a schema that is refused', async () => {
+  const format = (schema) => ({ type: 'json_schema', json_schema: { name: 'instrument', schema, strict: true } });
+  const reply = await openai.chat.completions.create(chat({ response_format: format(kSchema) }));
+  checkForm(reply.choices[0].message.content);
+  await assert.rejects(openai.chat.completions.create(chat({ response_format: format(kBadSchema) })), OpenAI.BadRequestError);
+  const body = { model: 'demo', messages: kQuestion, temperature: 0, max_tokens: 100 };
+  const message = await anthropic.messages.create({ ...body, output_config: { format: { type: 'json_schema', schema: kSchema } } });
+  checkForm(message.content[0].text);
+  const options = { temperature: 0 };
+  checkForm((await ollama.chat({ model: 'demo', messages: kQuestion, options, format: kSchema })).message.content);
+  await assert.rejects(ollama.chat({ model: 'demo', messages: kQuestion, format: kBadSchema }), /pattern/);
 });
