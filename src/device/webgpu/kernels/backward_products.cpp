@@ -31,17 +31,30 @@ fn job_of(group: u32) -> Job {
 // each tile (expert, first index in the order), the index of each expert's first choice and the end, and then the
 // order.
 constexpr const char* kList = R"(
+const STAGED = 512u;
+var<workgroup> staged: array<u32, STAGED>;  // the experts of some choices
 var<workgroup> chosen_by: array<u32, EXPERTS>;
+var<workgroup> next_of: array<u32, EXPERTS>;
+
+fn stage(begin: u32, choices: u32, thread: u32) {
+  workgroupBarrier();
+  for (var c = thread; c < STAGED && begin + c < choices; c += THREADS) { staged[c] = word(p.index + begin + c); }
+  workgroupBarrier();
+}
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   if (group_index(group, groups) > 0u) { return; }
   let choices = choosing_rows() * CHOSEN;
-  for (var e = thread; e < EXPERTS; e += THREADS) {
-    var count = 0u;
-    for (var c = 0u; c < choices; c++) { count += u32(word(p.index + c) == e); }
-    chosen_by[e] = count;
+  for (var e = thread; e < EXPERTS; e += THREADS) { chosen_by[e] = 0u; }
+  for (var begin = 0u; begin < choices; begin += STAGED) {
+    stage(begin, choices, thread);
+    for (var e = thread; e < EXPERTS; e += THREADS) {
+      var count = chosen_by[e];
+      for (var c = 0u; c < min(STAGED, choices - begin); c++) { count += u32(staged[c] == e); }
+      chosen_by[e] = count;
+    }
   }
   workgroupBarrier();
   for (var e = thread; e < EXPERTS; e += THREADS) {
@@ -61,12 +74,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       memory[p.lists] = tile;
       memory[p.firsts + EXPERTS] = first + chosen_by[e];
     }
-    var at = first;
-    for (var c = 0u; c < choices; c++) {
-      if (word(p.index + c) == e) {
-        memory[p.order + at] = c;
-        at++;
+    next_of[e] = first;
+  }
+  for (var begin = 0u; begin < choices; begin += STAGED) {
+    stage(begin, choices, thread);
+    for (var e = thread; e < EXPERTS; e += THREADS) {
+      var at = next_of[e];
+      for (var c = 0u; c < min(STAGED, choices - begin); c++) {
+        if (staged[c] == e) {
+          memory[p.order + at] = begin + c;
+          at++;
+        }
       }
+      next_of[e] = at;
     }
   }
 }

@@ -1,37 +1,71 @@
 // attention_backward, short_conv_backward, delta_gates_backward.
 //
-// attention_backward has two kernels, as in FlashAttention (Dao et al. 2022, arXiv:2205.14135):
+// attention_backward computes tiles of TILE queries by TILE keys, as FlashAttention does (Dao et al. 2022,
+// arXiv:2205.14135):
 //
-//   queries   a workgroup for each head of a row makes the softmax's largest score and sums over tiles of 64 keys, and
-//             then d_q from the same tiles
-//   keys      a workgroup for each key of a kv head makes d_k and d_v from the queries that see it, 64 at a time and
-//             head by head
+//   queries   a workgroup for each tile of queries of a head: first the softmax's largest score and sums, then d_q
+//   keys      a workgroup for each tile of keys and head of queries: d_k and d_v of that head
+//   heads     d_k and d_v of a kv head are the sums of its heads, in ascending order
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 
 namespace sluice::webgpu {
 namespace {
 
-// The rows of a sequence, and which of them a row of the queries sees: rows begin to end - 1 of the step.
-constexpr const char* kSeen = R"(
+constexpr const char* kTile = R"(
+const TILE = 2u * SIDE;
+const STRIDE = TILE + 1u;
+const DEPTH = 16u;  // elements of a row that are staged at once
 const LOWEST = -3.0e38;
-struct Seen { begin: u32, end: u32 }
+var<workgroup> staged_queries: array<f32, TILE * (DEPTH + 1u)>;
+var<workgroup> staged_keys: array<f32, TILE * (DEPTH + 1u)>;
+var<workgroup> scores: array<f32, TILE * STRIDE>;    // then gradients of the products of queries and keys
+var<workgroup> d_shares: array<f32, TILE * STRIDE>;  // or shares
+var<workgroup> tile_range: vec2u;
 
-// The first row of the step in the sequence of that row.
-fn sequence_begin(row: u32) -> u32 {
-  var low = 0u;
-  var high = row;
-  while (low < high) {
-    let middle = (low + high) / 2u;
-    if (sequence(middle) < sequence(row)) { low = middle + 1u; } else { high = middle; }
+// `stats` has STATS words for each head of a row: its largest score, the sum of shares before they are divided by it, the
+// mean of their gradients, and the rows that it sees.
+
+// Rows beyond the count are zeros.
+struct Rows { at: u32, stride: u32, count: u32 }
+// The products of each row of `left` and each of `right`, sums over their elements.
+fn tile_products(left: Rows, right: Rows, width: u32, is_score: bool, thread: u32) {
+  let row = thread / SIDE;
+  let column = thread % SIDE;
+  var sums: array<array<f32, 2>, 2>;
+  for (var first = 0u; first < width; first += DEPTH) {
+    workgroupBarrier();
+    for (var i = thread; i < TILE * DEPTH; i += THREADS) {
+      let r = i / DEPTH;
+      let e = first + i % DEPTH;
+      var x = 0.0;
+      var y = 0.0;
+      if (e < width && r < left.count) { x = load(left.at + r * left.stride + e); }
+      if (e < width && r < right.count) { y = load(right.at + r * right.stride + e); }
+      staged_queries[r * (DEPTH + 1u) + i % DEPTH] = x;
+      staged_keys[r * (DEPTH + 1u) + i % DEPTH] = y;
+    }
+    workgroupBarrier();
+    for (var e = 0u; e < DEPTH; e++) {
+      for (var i = 0u; i < 2u; i++) {
+        let x = staged_queries[(row + SIDE * i) * (DEPTH + 1u) + e];
+        for (var j = 0u; j < 2u; j++) {
+          sums[i][j] = fma(x, staged_keys[(column + SIDE * j) * (DEPTH + 1u) + e], sums[i][j]);
+        }
+      }
+    }
   }
-  return low;
+  for (var i = 0u; i < 2u; i++) {
+    for (var j = 0u; j < 2u; j++) {
+      let at = (row + SIDE * i) * STRIDE + column + SIDE * j;
+      if (is_score) { scores[at] = sums[i][j]; } else { d_shares[at] = sums[i][j]; }
+    }
+  }
 }
-fn seen_by(row: u32) -> Seen {
-  let own = sequence_begin(step_row(row));
-  let first_position = position(own);
-  return Seen(own + max(first_seen(row), first_position) - first_position, own + last_seen(row) - first_position + 1u);
-}
+
+// A row that is not finite must not reach those that do not see it, by a product with 0. Those that see it have scores
+// that are not finite.
+fn if_finite(x: f32) -> f32 { return select(0.0, x, is_finite(x)); }
 
 struct Score { score: f32, slope: f32 }
 // The slope is that of the soft cap, with the scale.
@@ -41,98 +75,176 @@ fn scored(product: f32) -> Score {
   let capped = exact_tanh(score / p.softcap);
   return Score(p.softcap * capped, p.scale * (1.0 - capped * capped));
 }
+
+fn queries_of(row: u32, head: u32) -> Rows {
+  return Rows(p.q + (row * HEADS + head) * KEY_WIDTH, HEADS * KEY_WIDTH, min(TILE, query_rows() - row));
+}
+fn gradients_of(row: u32, head: u32) -> Rows {
+  return Rows(p.d_out + (row * HEADS + head) * VALUE_WIDTH, HEADS * VALUE_WIDTH, min(TILE, query_rows() - row));
+}
+fn keys_of(row: u32, end: u32, head: u32) -> Rows {
+  return Rows(p.k + (row * KEY_HEADS + head) * KEY_WIDTH, KEY_HEADS * KEY_WIDTH, min(TILE, end - row));
+}
+fn values_of(row: u32, end: u32, head: u32) -> Rows {
+  return Rows(p.v + (row * KEY_HEADS + head) * VALUE_WIDTH, KEY_HEADS * VALUE_WIDTH, min(TILE, end - row));
+}
+)";
+
+constexpr const char* kSequences = R"(
+// The first row of the step in the sequence of that row, and the end of its rows.
+fn sequence_begin(row: u32) -> u32 {
+  var low = 0u;
+  var high = row;
+  while (low < high) {
+    let middle = (low + high) / 2u;
+    if (sequence(middle) < sequence(row)) { low = middle + 1u; } else { high = middle; }
+  }
+  return low;
+}
+fn sequence_end(row: u32) -> u32 {
+  var low = row;
+  var high = counts.rows;
+  while (low < high) {
+    let middle = (low + high) / 2u;
+    if (sequence(middle) <= sequence(row)) { low = middle + 1u; } else { high = middle; }
+  }
+  return low;
+}
 )";
 
 constexpr const char* kQueries = R"(
-var<workgroup> query: array<f32, KEY_WIDTH>;
-var<workgroup> gradient: array<f32, VALUE_WIDTH>;
-var<workgroup> d_scores: array<f32, 64>;
-var<workgroup> seen: Seen;
+var<workgroup> seen_begin: array<u32, TILE>;
+var<workgroup> seen_end: array<u32, TILE>;
+var<workgroup> largest: array<f32, TILE>;
+var<workgroup> sums: array<f32, TILE>;
+var<workgroup> mixed: array<f32, TILE>;
 
-fn score_of(key: u32) -> Score {
-  var product = 0.0;
-  for (var i = 0u; i < KEY_WIDTH; i++) { product = fma(query[i], load(key + i), product); }
-  return scored(product);
+// Tiles of keys begin anew with each sequence, so that a row's tiles do not depend on the sequences before its own.
+var<workgroup> tile_end: u32;
+var<private> known_end: u32;  // of the sequence of the tile before
+fn end_of_tile(tile: u32, end: u32) -> u32 {
+  if (tile >= known_end) { known_end = sequence_end(tile); }
+  return min(min(tile + TILE, known_end), end);
 }
-fn d_share_of(value: u32) -> f32 {
-  var product = 0.0;
-  for (var i = 0u; i < VALUE_WIDTH; i++) { product = fma(gradient[i], load(value + i), product); }
-  return product;
+// Rows begin to end - 1 of the step are seen.
+fn seen_by(row: u32) -> vec2u {
+  let own = sequence_begin(step_row(row));
+  let first_position = position(own);
+  return vec2u(own + max(first_seen(row), first_position) - first_position, own + last_seen(row) - first_position + 1u);
 }
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let i = group_index(group, groups);
-  if (i >= rows() * HEADS) { return; }
-  let key_head = i % HEADS / (HEADS / KEY_HEADS);
-  for (var at = thread; at < KEY_WIDTH; at += THREADS) { query[at] = load(p.q + i * KEY_WIDTH + at); }
-  for (var at = thread; at < VALUE_WIDTH; at += THREADS) { gradient[at] = load(p.d_out + i * VALUE_WIDTH + at); }
-  if (thread == 0u) { seen = seen_by(i / HEADS); }
-  let range = workgroupUniformLoad(&seen);
-  var largest = LOWEST;
-  var sum = 0.0;
-  var mixed = 0.0;
-  for (var tile = range.begin; tile < range.end; tile += 64u) {
-    let key_row = tile + thread;
-    var score = LOWEST;
-    if (key_row < range.end) { score = score_of(p.k + (key_row * KEY_HEADS + key_head) * KEY_WIDTH).score; }
-    let new_largest = max(largest, max_all(score, thread));
-    var share = 0.0;
-    var d_share = 0.0;
-    if (key_row < range.end) {
-      share = exact_exp(score - new_largest);
-      d_share = d_share_of(p.v + (key_row * KEY_HEADS + key_head) * VALUE_WIDTH);
-    }
-    let factor = exact_exp(largest - new_largest);
-    sum = sum * factor + sum_all(share, thread);
-    mixed = mixed * factor + sum_all(share * d_share, thread);
-    largest = new_largest;
+  let first = i / HEADS * TILE;
+  let head = i % HEADS;
+  let key_head = head / GROUP;
+  if (first >= rows()) { return; }
+  for (var r = thread; r < TILE; r += THREADS) {
+    var seen = vec2u(0u, 0u);
+    if (first + r < rows()) { seen = seen_by(first + r); }
+    seen_begin[r] = seen.x;
+    seen_end[r] = seen.y;
+    largest[r] = LOWEST;
+    sums[r] = 0.0;
+    mixed[r] = 0.0;
   }
-  let mean = mixed / sum;
+  workgroupBarrier();
   if (thread == 0u) {
-    store(p.stats + i * 3u, largest);
-    store(p.stats + i * 3u + 1u, sum);
-    store(p.stats + i * 3u + 2u, mean);
-  }
-  var out: array<f32, THREAD_KEYS>;
-  for (var tile = range.begin; tile < range.end; tile += 64u) {
-    let key_row = tile + thread;
-    var d_score = 0.0;
-    if (key_row < range.end) {
-      let score = score_of(p.k + (key_row * KEY_HEADS + key_head) * KEY_WIDTH);
-      let d_share = d_share_of(p.v + (key_row * KEY_HEADS + key_head) * VALUE_WIDTH);
-      d_score = exact_exp(score.score - largest) / sum * (d_share - mean) * score.slope;
+    var all = vec2u(~0u, 0u);
+    for (var r = 0u; r < TILE; r++) {
+      if (seen_end[r] > 0u) { all = vec2u(min(all.x, seen_begin[r]), max(all.y, seen_end[r])); }
     }
+    let begin = sequence_begin(step_row(first));
+    tile_range = vec2u(begin + (all.x - begin) / TILE * TILE, all.y);
+  }
+  let range = workgroupUniformLoad(&tile_range);
+  for (var tile = range.x; tile < range.y;) {
+    if (thread == 0u) { tile_end = end_of_tile(tile, range.y); }
+    let tile_behind = workgroupUniformLoad(&tile_end);
+    tile_products(queries_of(first, head), keys_of(tile, tile_behind, key_head), KEY_WIDTH, true, thread);
+    tile_products(gradients_of(first, head), values_of(tile, tile_behind, key_head), VALUE_WIDTH, false, thread);
     workgroupBarrier();
-    d_scores[thread] = d_score;
-    workgroupBarrier();
-    let count = min(range.end - tile, 64u);
-    for (var k = 0u; k < THREAD_KEYS; k++) {
-      let element = thread + k * 64u;
-      if (element >= KEY_WIDTH) { break; }
-      var x = out[k];
-      for (var j = 0u; j < count; j++) {
-        x = fma(d_scores[j], load(p.k + ((tile + j) * KEY_HEADS + key_head) * KEY_WIDTH + element), x);
+    for (var r = thread; r < TILE; r += THREADS) {
+      let begin = max(seen_begin[r], tile);
+      let end = min(seen_end[r], tile_behind);
+      var most = largest[r];
+      for (var k = begin; k < end; k++) {
+        let score = scored(scores[r * STRIDE + k - tile]).score;
+        scores[r * STRIDE + k - tile] = score;
+        most = max(most, score);
       }
-      out[k] = x;
+      let factor = exact_exp(largest[r] - most);
+      var sum = sums[r] * factor;
+      var mean = mixed[r] * factor;
+      for (var k = begin; k < end; k++) {
+        let share = exact_exp(scores[r * STRIDE + k - tile] - most);
+        sum += share;
+        mean = fma(share, d_shares[r * STRIDE + k - tile], mean);
+      }
+      largest[r] = most;
+      sums[r] = sum;
+      mixed[r] = mean;
+    }
+    tile = tile_behind;
+  }
+  workgroupBarrier();
+  for (var r = thread; r < TILE; r += THREADS) {
+    if (first + r < rows()) {
+      let to = p.stats + ((first + r) * HEADS + head) * STATS;
+      store(to, largest[r]);
+      store(to + 1u, sums[r]);
+      store(to + 2u, mixed[r] / sums[r]);
+      memory[to + 3u] = seen_begin[r];
+      memory[to + 4u] = seen_end[r];
     }
   }
-  for (var k = 0u; k < THREAD_KEYS; k++) {
-    let element = thread + k * 64u;
-    if (element < KEY_WIDTH) { store(p.d_q + i * KEY_WIDTH + element, out[k]); }
+  var out: array<array<f32, TILE>, THREAD_KEYS>;
+  known_end = 0u;
+  for (var tile = range.x; tile < range.y;) {
+    if (thread == 0u) { tile_end = end_of_tile(tile, range.y); }
+    let tile_behind = workgroupUniformLoad(&tile_end);
+    tile_products(queries_of(first, head), keys_of(tile, tile_behind, key_head), KEY_WIDTH, true, thread);
+    tile_products(gradients_of(first, head), values_of(tile, tile_behind, key_head), VALUE_WIDTH, false, thread);
+    workgroupBarrier();
+    for (var at = thread; at < TILE * TILE; at += THREADS) {
+      let r = at / TILE;
+      let k = tile + at % TILE;
+      let place = r * STRIDE + at % TILE;
+      var d = 0.0;
+      if (k >= seen_begin[r] && k < min(seen_end[r], tile_behind)) {
+        let score = scored(scores[place]);
+        let share = exact_exp(score.score - largest[r]) / sums[r];
+        d = share * (d_shares[place] - mixed[r] / sums[r]) * score.slope;
+      }
+      scores[place] = d;
+    }
+    workgroupBarrier();
+    let count = tile_behind - tile;
+    for (var part = 0u; part < THREAD_KEYS; part++) {
+      let element = thread + part * THREADS;
+      if (element < KEY_WIDTH) {
+        for (var k = 0u; k < count; k++) {
+          let x = if_finite(load(p.k + ((tile + k) * KEY_HEADS + key_head) * KEY_WIDTH + element));
+          for (var r = 0u; r < TILE; r++) { out[part][r] = fma(scores[r * STRIDE + k], x, out[part][r]); }
+        }
+      }
+    }
+    tile = tile_behind;
+  }
+  for (var part = 0u; part < THREAD_KEYS; part++) {
+    let element = thread + part * THREADS;
+    for (var r = 0u; r < TILE; r++) {
+      if (element < KEY_WIDTH && first + r < rows()) {
+        store(p.d_q + ((first + r) * HEADS + head) * KEY_WIDTH + element, out[part][r]);
+      }
+    }
   }
 }
 )";
 
 constexpr const char* kKeys = R"(
-var<workgroup> key: array<f32, KEY_WIDTH>;
-var<workgroup> value: array<f32, VALUE_WIDTH>;
-var<workgroup> shares: array<f32, 64>;
-var<workgroup> d_scores: array<f32, 64>;
-var<workgroup> sees: array<u32, 64>;
-var<workgroup> shared_queries: vec2u;
-
 // The first row of the queries whose row of the step is at least `least`.
 fn first_query(least: u32) -> u32 {
   var low = 0u;
@@ -143,89 +255,85 @@ fn first_query(least: u32) -> u32 {
   }
   return low;
 }
-// The end of the sequence of that row of the step.
-fn sequence_end(row: u32) -> u32 {
-  var low = row;
-  var high = counts.rows;
-  while (low < high) {
-    let middle = (low + high) / 2u;
-    if (sequence(middle) <= sequence(row)) { low = middle + 1u; } else { high = middle; }
-  }
-  return low;
-}
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let i = group_index(group, groups);
-  let row = i / KEY_HEADS;
-  let key_head = i % KEY_HEADS;
-  if (row >= counts.rows) { return; }
-  for (var at = thread; at < KEY_WIDTH; at += THREADS) { key[at] = load(p.k + i * KEY_WIDTH + at); }
-  for (var at = thread; at < VALUE_WIDTH; at += THREADS) { value[at] = load(p.v + i * VALUE_WIDTH + at); }
+  let first = i / HEADS * TILE;
+  let head = i % HEADS;
+  let key_head = head / GROUP;
+  if (first >= counts.rows) { return; }
   if (thread == 0u) {
-    shared_queries = vec2u(first_query(select(row, sequence_begin(row), SEES_AHEAD == 1u)), first_query(sequence_end(row)));
+    let last = min(first + TILE, counts.rows) - 1u;
+    tile_range = vec2u(first_query(select(first, sequence_begin(first), SEES_AHEAD == 1u)), first_query(sequence_end(last)));
   }
-  let range = workgroupUniformLoad(&shared_queries);
-  var d_key: array<f32, THREAD_KEYS>;
-  var d_value: array<f32, THREAD_VALUES>;
-  for (var tile = range.x; tile < range.y; tile += 64u) {
-    let own = tile + thread;
-    var is_seen = false;
-    if (own < range.y) {
-      let seen = seen_by(own);
-      is_seen = row >= seen.begin && row < seen.end;
-    }
-    sees[thread] = u32(is_seen);
-    for (var head = key_head * GROUP; head < (key_head + 1u) * GROUP; head++) {
+  let range = workgroupUniformLoad(&tile_range);
+  var d_key: array<array<f32, TILE>, THREAD_KEYS>;
+  var d_value: array<array<f32, TILE>, THREAD_VALUES>;
+  for (var tile = range.x; tile < range.y; tile += TILE) {
+    tile_products(queries_of(tile, head), keys_of(first, counts.rows, key_head), KEY_WIDTH, true, thread);
+    tile_products(gradients_of(tile, head), values_of(first, counts.rows, key_head), VALUE_WIDTH, false, thread);
+    workgroupBarrier();
+    for (var at = thread; at < TILE * TILE; at += THREADS) {
+      let own = tile + at / TILE;
+      let k = first + at % TILE;
+      let place = at / TILE * STRIDE + at % TILE;
       var share = 0.0;
-      var d_score = 0.0;
-      if (is_seen) {
-        let q = own * HEADS + head;
-        var product = 0.0;
-        for (var e = 0u; e < KEY_WIDTH; e++) { product = fma(load(p.q + q * KEY_WIDTH + e), key[e], product); }
-        let score = scored(product);
-        share = exact_exp(score.score - load(p.stats + q * 3u)) / load(p.stats + q * 3u + 1u);
-        var d_share = 0.0;
-        for (var e = 0u; e < VALUE_WIDTH; e++) { d_share = fma(load(p.d_out + q * VALUE_WIDTH + e), value[e], d_share); }
-        d_score = share * (d_share - load(p.stats + q * 3u + 2u)) * score.slope;
-      }
-      workgroupBarrier();
-      shares[thread] = share;
-      d_scores[thread] = d_score;
-      workgroupBarrier();
-      let count = min(range.y - tile, 64u);
-      for (var k = 0u; k < THREAD_KEYS; k++) {
-        let element = thread + k * 64u;
-        if (element >= KEY_WIDTH) { break; }
-        var x = d_key[k];
-        for (var j = 0u; j < count; j++) {
-          if (sees[j] == 1u) { x = fma(d_scores[j], load(p.q + ((tile + j) * HEADS + head) * KEY_WIDTH + element), x); }
+      var d = 0.0;
+      if (own < range.y && k < counts.rows) {
+        let of_row = p.stats + (own * HEADS + head) * STATS;
+        if (k >= word(of_row + 3u) && k < word(of_row + 4u)) {
+          let score = scored(scores[place]);
+          share = exact_exp(score.score - load(of_row)) / load(of_row + 1u);
+          d = share * (d_shares[place] - load(of_row + 2u)) * score.slope;
         }
-        d_key[k] = x;
       }
-      for (var k = 0u; k < THREAD_VALUES; k++) {
-        let element = thread + k * 64u;
-        if (element >= VALUE_WIDTH) { break; }
-        var x = d_value[k];
-        for (var j = 0u; j < count; j++) {
-          if (sees[j] == 1u) {
-            x = fma(shares[j], load(p.d_out + ((tile + j) * HEADS + head) * VALUE_WIDTH + element), x);
-          }
-        }
-        d_value[k] = x;
-      }
+      scores[place] = d;
+      d_shares[place] = select(share, d, is_nan(d));
     }
     workgroupBarrier();
+    let count = min(TILE, range.y - tile);
+    for (var part = 0u; part < THREAD_KEYS; part++) {
+      let element = thread + part * THREADS;
+      if (element < KEY_WIDTH) {
+        for (var r = 0u; r < count; r++) {
+          let x = if_finite(load(p.q + ((tile + r) * HEADS + head) * KEY_WIDTH + element));
+          for (var k = 0u; k < TILE; k++) { d_key[part][k] = fma(scores[r * STRIDE + k], x, d_key[part][k]); }
+        }
+      }
+    }
+    for (var part = 0u; part < THREAD_VALUES; part++) {
+      let element = thread + part * THREADS;
+      if (element < VALUE_WIDTH) {
+        for (var r = 0u; r < count; r++) {
+          let x = if_finite(load(p.d_out + ((tile + r) * HEADS + head) * VALUE_WIDTH + element));
+          for (var k = 0u; k < TILE; k++) { d_value[part][k] = fma(d_shares[r * STRIDE + k], x, d_value[part][k]); }
+        }
+      }
+    }
   }
-  for (var k = 0u; k < THREAD_KEYS; k++) {
-    let element = thread + k * 64u;
-    if (element < KEY_WIDTH) { store(p.d_k + i * KEY_WIDTH + element, d_key[k]); }
+  for (var k = 0u; k < TILE; k++) {
+    if (first + k < counts.rows) {
+      let to = ((first + k) * HEADS + head);
+      for (var part = 0u; part < THREAD_KEYS; part++) {
+        let element = thread + part * THREADS;
+        if (element < KEY_WIDTH) { store(p.of_keys + to * KEY_WIDTH + element, d_key[part][k]); }
+      }
+      for (var part = 0u; part < THREAD_VALUES; part++) {
+        let element = thread + part * THREADS;
+        if (element < VALUE_WIDTH) { store(p.of_values + to * VALUE_WIDTH + element, d_value[part][k]); }
+      }
+    }
   }
-  for (var k = 0u; k < THREAD_VALUES; k++) {
-    let element = thread + k * 64u;
-    if (element < VALUE_WIDTH) { store(p.d_v + i * VALUE_WIDTH + element, d_value[k]); }
-  }
+}
+)";
+
+constexpr const char* kAddHeads = R"(
+fn element(i: u32) -> f32 {
+  var sum = 0.0;
+  for (var own = 0u; own < GROUP; own++) { sum += load(p.parts + (i / WIDTH * GROUP + own) * WIDTH + i % WIDTH); }
+  return sum;
 }
 )";
 
@@ -258,41 +366,54 @@ fn element(i: u32) -> f32 {
 }  // namespace
 
 void Emitter::emit(const AttentionBackward& op) {
+  constexpr uint32_t kStats = 5;  // words of a row's head
   const ValueType &q = type(op.q), &k = type(op.k), &v = type(op.v);
   const Attention forward = op.forward();
-  const uint32_t stats = scratch(most_rows(q.extent) * q.heads * 3);
+  // Processors compile long texts slowly.
+  const uint32_t side = adapter_.is_software ? 8 : 16, threads = side * side, tile = 2 * side;
+  const uint32_t group = q.heads / k.heads;
+  const uint64_t keys = most_rows(k.extent);
+  const uint32_t stats = scratch(most_rows(q.extent) * q.heads * kStats);
+  const uint32_t of_keys = scratch(keys * q.heads * k.width), of_values = scratch(keys * q.heads * v.width);
   const auto made = [&](const char* name, const char* body) {
-    Kernel kernel{.name = name, .extent = q.extent};
+    Kernel kernel{.name = name, .body = body, .extent = q.extent, .threads = threads};
     kernel.constants = {{"HEADS", q.heads},
                         {"KEY_HEADS", k.heads},
-                        {"GROUP", q.heads / k.heads},
+                        {"GROUP", group},
                         {"KEY_WIDTH", k.width},
                         {"VALUE_WIDTH", v.width},
-                        {"THREAD_KEYS", (k.width + kThreads - 1) / kThreads},
-                        {"THREAD_VALUES", (v.width + kThreads - 1) / kThreads},
+                        {"THREAD_KEYS", (k.width + threads - 1) / threads},
+                        {"THREAD_VALUES", (v.width + threads - 1) / threads},
+                        {"SIDE", side},
+                        {"STATS", kStats},
                         {"SEES_AHEAD", op.last == kNone ? 0u : 1u}};
-    kernel.params = {{"q", at(op.q)},         {"k", at(op.k)},     {"v", at(op.v)},     {"d_out", at(op.d_out)},
-                     {"d_q", at(op.d_q)},     {"d_k", at(op.d_k)}, {"d_v", at(op.d_v)}, {"stats", stats},
+    kernel.params = {{"q", at(op.q)},         {"k", at(op.k)},    {"v", at(op.v)},      {"d_out", at(op.d_out)},
+                     {"d_q", at(op.d_q)},     {"stats", stats},   {"of_keys", of_keys}, {"of_values", of_values},
                      {"softcap", op.softcap}, {"scale", op.scale}};
     kernel.bindings = {memory()};
-    kernel.snippets = {kMath};
-    use_reduce(kernel, adapter_);
+    kernel.snippets = {kMath, kTile};
     use_step_rows(kernel);
     use_seen(kernel, forward);
-    kernel.snippets.emplace_back(kSeen);
+    kernel.snippets.emplace_back(kSequences);
     kernel.snippets.push_back(
         cat("fn query_rows() -> u32 { return counts.", symbol_name(q.extent.symbol), " * ", q.extent.ratio, "u; }\n"));
-    kernel.body = body;
     return kernel;
   };
   Kernel queries = made("attention_backward_queries", kQueries);
-  queries.grid = {.items = q.heads};
+  queries.grid = {.per = tile, .times = q.heads};
   add(queries);
-  Kernel keys = made("attention_backward_keys", kKeys);
   // The workgroups are those of keys, and the functions of rows those of queries.
-  Dispatch& dispatch = add(keys);
+  Dispatch& dispatch = add(made("attention_backward_keys", kKeys));
   dispatch.extent = k.extent;
-  dispatch.grid = {.items = k.heads};
+  dispatch.grid = {.per = tile, .times = q.heads};
+  const auto add_heads = [&](ValueId out, uint32_t parts) {
+    Kernel sums = elementwise("attention_backward_heads", kAddHeads, out);
+    sums.constants.insert(sums.constants.end(), {{"GROUP", group}, {"WIDTH", type(out).width}});
+    sums.params.push_back({"parts", parts});
+    add(sums);
+  };
+  add_heads(op.d_k, of_keys);
+  add_heads(op.d_v, of_values);
 }
 
 void Emitter::emit(const ShortConvBackward& op) {
