@@ -136,11 +136,12 @@ bool EngineImpl::has_mask(Job& job, const Portion& portion) {
   job.mask = {};
   if (job.request.constraint == nullptr || !samples(job, portion)) return true;
   Result<std::span<const uint32_t>> mask = job.request.constraint->mask();
-  if (mask)
-    job.mask = *mask;
-  else
+  if (!mask) {
     fail(job, std::move(mask).error());
-  return mask.ok();
+    return false;
+  }
+  job.mask = *mask;
+  return true;
 }
 
 // Whether all rows of pictures and sounds that the portion shows are there; else they are computed, and others go on.

@@ -212,6 +212,7 @@ uint32_t GrammarBuilder::compile(Expression expression, uint32_t next) {
       return next;
     case Kind::either: {
       std::vector<uint32_t> branches;
+      branches.reserve(node.parts.size());
       for (const Expression part : node.parts) branches.push_back(compile(part, next));
       return emit_split(std::move(branches));
     }

@@ -118,6 +118,7 @@ class StringExcept {
     tail1_ = tail1;
     tail2_ = tail2;
     std::vector<uint32_t> all;
+    all.reserve(leads_.size());
     for (const auto& [set, to] : leads_) all.push_back(builder.emit_bytes(set, to));
     wide_ = builder.emit_split(std::move(all));
     escape_ = builder.emit_bytes(ByteSet::of('\\'), builder.emit_bytes(short_escapes(), rest_));

@@ -294,7 +294,7 @@ class SchemaCompiler {
     if (const Json* properties = schema.find("properties")) {
       if (!properties->is_object()) return wrong(path, "properties", *properties, "an object");
       for (const auto& [name, one] : properties->as_object()) {
-        TRY(const Expression value, this->schema(one, path + "/properties/" + name, depth + 1));
+        TRY(const Expression value, this->schema(one, cat(path, "/properties/", name), depth + 1));
         items.push_back({.expression = value == builder_.nothing() ? value : parts_.member(name, value),
                          .required = is_required(name)});
         names.push_back(name);

@@ -201,7 +201,7 @@ Expression numbers_between(GrammarBuilder& builder, const NumberRange& range, bo
   const bool least_is_above = range.least && (!range.least->negative || range.least->is_zero());
   if (!least_is_above) {
     const std::optional<Bound> low =
-        range.most && range.most->negative ? std::optional(*range.most) : std::optional(zero(/*exclusive=*/true));
+        range.most && range.most->negative ? range.most : std::optional(zero(/*exclusive=*/true));
     parts.push_back(builder.sequence({builder.text("-"), magnitudes(builder, low, range.least, whole_only)}));
   }
   return builder.either(std::move(parts));

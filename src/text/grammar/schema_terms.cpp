@@ -205,8 +205,8 @@ Result<Json> SchemaTerms::both(const Json& a, const Json& b, const std::string& 
     } else if (is_assertion(keyword)) {
       const Json mine = *own;
       TRY(Json merged, both_values(keyword, mine, value, path));
-      for (auto& [name, at] : joined.as_object())
-        if (name == keyword) at = std::move(merged);
+      const auto has_keyword = [&](const auto& member) { return member.first == keyword; };
+      std::ranges::find_if(joined.as_object(), has_keyword)->second = std::move(merged);
     }
   }
   return joined;
@@ -228,7 +228,7 @@ Result<Json> SchemaTerms::both_objects(const Json& a, const Json& b, const std::
     for (const auto& [name, schema] : from->as_object()) {
       const Json* same = other == nullptr ? nullptr : other->find(name);
       if (again && same != nullptr) continue;
-      TRY(Json merged, both(schema, same == nullptr ? beyond : *same, path + "/properties/" + name));
+      TRY(Json merged, both(schema, same == nullptr ? beyond : *same, cat(path, "/properties/", name)));
       properties.emplace_back(name, std::move(merged));
     }
     return {};

@@ -155,7 +155,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-constexpr const char* kAddHeads = R"(
+constexpr const char* kAddValueHeads = R"(
 fn element(i: u32) -> f32 {
   let row = i / COLUMNS;
   let head = i % COLUMNS / KEY_WIDTH;
@@ -200,7 +200,7 @@ void Emitter::emit(const DeltaRuleBackward& op) {
   kernel.grid = {.items = v.heads, .of_sequences = true};
   add(kernel);
   const auto add_heads = [&](ValueId out, uint32_t part) {
-    Kernel sums = elementwise("delta_rule_backward_keys", kAddHeads, out);
+    Kernel sums = elementwise("delta_rule_backward_keys", kAddValueHeads, out);
     sums.constants.insert(sums.constants.end(), shape.begin(), shape.end());
     sums.params.insert(sums.params.end(), {{"parts", parts}, {"part", part}});
     add(sums);
