@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<const char*, 4> kNames = {"--json-schema", "--grammar", "--regex", "--choice"};
+constexpr std::array<const char*, 4> kFormNames = {"--json-schema", "--grammar", "--regex", "--choice"};
 
 // A schema begins with a brace; anything else names a file.
 Result<Json> read_schema(const std::string& given) {
@@ -22,7 +22,7 @@ Result<Json> read_schema(const std::string& given) {
 }
 
 Result<std::optional<GrammarSource>> form_source(const Arguments& arguments) {
-  const auto given = std::ranges::count_if(kNames, [&](const char* name) { return arguments.given(name); });
+  const auto given = std::ranges::count_if(kFormNames, [&](const char* name) { return arguments.given(name); });
   if (given == 0) return std::optional<GrammarSource>();
   if (given > 1)
     return error(ErrorKind::invalid, "more than one of --json-schema, --grammar, --regex and --choice: want one");
@@ -44,7 +44,7 @@ Result<std::optional<GrammarSource>> form_source(const Arguments& arguments) {
 }
 
 Error named(const Arguments& arguments, const Error& failure) {
-  for (const char* name : kNames)
+  for (const char* name : kFormNames)
     if (arguments.given(name)) return error(failure.kind, name, ": ", failure.text);
   return failure;
 }
