@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -57,8 +58,13 @@ CodePoints CodePoints::range(uint32_t first, uint32_t last) {
 }
 
 void CodePoints::add(uint32_t first, uint32_t last) {
+  is_joined_ = is_joined_ && (ranges_.empty() || ranges_.back().second + 1 < first);
   ranges_.emplace_back(first, last);
-  if (ranges_.size() == 1 || ranges_[ranges_.size() - 2].second + 1 < first) return;
+}
+
+const std::vector<std::pair<uint32_t, uint32_t>>& CodePoints::ranges() const {
+  if (is_joined_) return ranges_;
+  is_joined_ = true;
   std::ranges::sort(ranges_);
   std::vector<std::pair<uint32_t, uint32_t>> joined;
   for (const auto& one : ranges_)
@@ -67,16 +73,17 @@ void CodePoints::add(uint32_t first, uint32_t last) {
     else
       joined.push_back(one);
   ranges_ = std::move(joined);
+  return ranges_;
 }
 
 void CodePoints::add(const CodePoints& other) {
-  for (const auto& [first, last] : other.ranges_) add(first, last);
+  for (const auto& [first, last] : other.ranges()) add(first, last);
 }
 
 CodePoints CodePoints::inverse() const {
   CodePoints set;
   uint32_t next = 0;
-  for (const auto& [first, last] : ranges_) {
+  for (const auto& [first, last] : ranges()) {
     if (first > next) set.add(next, first - 1);
     next = last + 1;
   }

@@ -11,7 +11,6 @@ namespace sluice {
 
 inline constexpr uint32_t kMaxCodePoint = 0x10ffff;
 
-// Ascending ranges, both ends included, that neither touch nor overlap.
 class CodePoints {
  public:
   CodePoints() = default;
@@ -25,10 +24,13 @@ class CodePoints {
   CodePoints without(const CodePoints& other) const;
   bool has(uint32_t code_point) const;
   bool empty() const { return ranges_.empty(); }
-  const std::vector<std::pair<uint32_t, uint32_t>>& ranges() const { return ranges_; }
+  // Ascending ranges, both ends included, that neither touch nor overlap.
+  const std::vector<std::pair<uint32_t, uint32_t>>& ranges() const;
 
  private:
-  std::vector<std::pair<uint32_t, uint32_t>> ranges_;
+  // Joined when they are asked for: a class of many characters may come in any order.
+  mutable std::vector<std::pair<uint32_t, uint32_t>> ranges_;
+  mutable bool is_joined_ = true;
 };
 
 // One character of the set in UTF-8. Surrogates have no such text.

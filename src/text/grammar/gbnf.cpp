@@ -110,6 +110,7 @@ class GbnfParser {
     for (skip(depth > 0); !at_end() && !sees("|") && !sees(")") && !sees("\n") && !sees("\r"); skip(depth > 0)) {
       // Behind an empty right side the next rule begins.
       if (depth == 0 && parts.empty() && begins_rule()) break;
+      TRY_STATUS(builder_.check_size());
       TRY(const Expression part, repeated(depth));
       parts.push_back(part);
     }

@@ -274,12 +274,17 @@ uint32_t GrammarBuilder::compile_list(const List& list, uint32_t next) {
   return fresh;
 }
 
-Result<Grammar> GrammarBuilder::finish(RuleId main) {
-  for (Rule& rule : rules_) rule.start = compile(rule.expression, Grammar::kEnd);
+Status GrammarBuilder::check_size() const {
   if (too_deep_)
     return error(ErrorKind::invalid, "the grammar nests more than ", kMaxHeight, " expressions: want fewer");
   if (too_large_)
     return error(ErrorKind::invalid, "the grammar takes more than ", kMaxGrammarNodes, " nodes: want a smaller one");
+  return {};
+}
+
+Result<Grammar> GrammarBuilder::finish(RuleId main) {
+  for (Rule& rule : rules_) rule.start = compile(rule.expression, Grammar::kEnd);
+  TRY_STATUS(check_size());
   for (const auto& [node, rule] : calls_) grammar_.nodes[node].of = rules_[rule].start;
   for (const std::vector<uint32_t>& branches : split_branches_) {
     grammar_.branches.insert(grammar_.branches.end(), branches.begin(), branches.end());

@@ -56,6 +56,8 @@ class GrammarBuilder {
   uint32_t emit_bytes(const ByteSet& set, uint32_t next);
   uint32_t emit_call(RuleId rule, uint32_t next);
 
+  // Fails once there is too much of it for finish(): a source that long need not be read to its end.
+  Status check_size() const;
   Result<Grammar> finish(RuleId main);
 
  private:

@@ -72,6 +72,7 @@ class SchemaCompiler {
   Result<Expression> schema(const Json& schema, const std::string& path, int depth) {
     if (depth > kMaxGrammarDepth) return refused(path, "schema", cat("nested more than ", kMaxGrammarDepth, " deep"));
     if (++schemas_ > kMaxSchemas) return refused(path, "schema", cat("more than ", kMaxSchemas, " schemas"));
+    TRY_STATUS(builder_.check_size());
     if (schema.is_bool()) return schema.as_bool() ? parts_.value() : builder_.nothing();
     if (!schema.is_object()) return error(ErrorKind::invalid, printable(path), ": found no schema: want an object");
     TRY_STATUS(check_keywords(schema, path));

@@ -34,18 +34,7 @@ CodePoints line_ends() {
   return set;
 }
 
-// The general categories that a name like "L" or "Lu" stands for.
-std::optional<CodePoints> category_set(std::string_view name) {
-  bool (*is_in)(uint32_t) = nullptr;
-  if (name == "L" || name == "Letter") is_in = is_letter;
-  if (name == "M" || name == "Mark") is_in = is_mark;
-  if (name == "N" || name == "Number") is_in = is_number;
-  if (name == "P" || name == "Punctuation") is_in = is_punctuation;
-  if (name == "S" || name == "Symbol") is_in = is_symbol;
-  if (name == "Lu" || name == "Uppercase_Letter") is_in = [](uint32_t c) { return category(c) == Category::lu; };
-  if (name == "Ll" || name == "Lowercase_Letter") is_in = [](uint32_t c) { return category(c) == Category::ll; };
-  if (name == "Nd" || name == "Decimal_Number") is_in = [](uint32_t c) { return category(c) == Category::nd; };
-  if (is_in == nullptr) return std::nullopt;
+CodePoints characters_of(bool (*is_in)(uint32_t)) {
   CodePoints set;
   for (uint32_t first = 0; first <= kMaxCodePoint; ++first) {
     if (!is_in(first)) continue;
@@ -55,6 +44,27 @@ std::optional<CodePoints> category_set(std::string_view name) {
     first = last;
   }
   return set;
+}
+
+// The characters of a general category, by names like "L" and "Lu". They are found once: it means a look at every
+// character.
+const CodePoints* category_set(std::string_view name) {
+  struct Named {
+    std::string_view short_name, name;
+    CodePoints characters;
+  };
+  static const Named kSets[] = {
+      {"L", "Letter", characters_of(is_letter)},
+      {"M", "Mark", characters_of(is_mark)},
+      {"N", "Number", characters_of(is_number)},
+      {"P", "Punctuation", characters_of(is_punctuation)},
+      {"S", "Symbol", characters_of(is_symbol)},
+      {"Lu", "Uppercase_Letter", characters_of([](uint32_t c) { return category(c) == Category::lu; })},
+      {"Ll", "Lowercase_Letter", characters_of([](uint32_t c) { return category(c) == Category::ll; })},
+      {"Nd", "Decimal_Number", characters_of([](uint32_t c) { return category(c) == Category::nd; })}};
+  const Named* found =
+      std::ranges::find_if(kSets, [&](const Named& one) { return name == one.short_name || name == one.name; });
+  return found == std::end(kSets) ? nullptr : &found->characters;
 }
 
 int hex_digit(char c) {
@@ -125,6 +135,7 @@ class RegexParser {
     if (depth == 0) take("^");
     size_t count = 0;
     while (!at_end() && !sees("|") && !sees(")") && !sees("$")) {
+      TRY_STATUS(builder_->check_size());
       TRY(RegexPart part, repeated(depth));
       parts.push_back(part.expression);
       whole.shortest = std::min(kEndless, whole.shortest + part.shortest);
@@ -310,8 +321,8 @@ class RegexParser {
     const size_t end = regex_.find('}', at_);
     if (regex_.substr(at_ + 2, 1) != "{" || end == std::string_view::npos) return wrong("\\p names no property");
     const std::string_view name = regex_.substr(at_ + 3, end - at_ - 3);
-    const std::optional<CodePoints> set = category_set(name);
-    if (!set) return refused(cat("property \\p{", printable(name), "}"));
+    const CodePoints* set = category_set(name);
+    if (set == nullptr) return refused(cat("property \\p{", printable(name), "}"));
     at_ = end + 1;
     return inverse ? set->inverse() : *set;
   }
