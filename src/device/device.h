@@ -74,8 +74,9 @@ struct PlanRequest {
   // In fast arithmetic, activations may be rounded to bf16 where they meet bf16 weights. Towers ask for it. In a text a
   // rounding can change which experts a router chooses.
   bool round_to_bf16 = false;
-  bool only_prompts = false;  // no step is of class decode, so that a device need not make ready for one
-  bool traced = false;        // keep every named value to the end of a step; ops that would hide one are not fused
+  // Every step is of whole sequences, of which most rows are wanted: training. No step is of class decode.
+  bool whole_sequences = false;
+  bool traced = false;  // keep every named value to the end of a step; ops that would hide one are not fused
 };
 
 class Plan {

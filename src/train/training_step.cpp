@@ -48,7 +48,7 @@ Status TrainingStep::prepare(const Model& model) {
               .arithmetic = options_.arithmetic,
               .maxima = maxima_,
               .pages = std::vector<uint32_t>(program.groups.size(), options_.size.sequences),
-              .only_prompts = true};
+              .whole_sequences = true};
   TRY(request_.weights, placed_shapes(program, *factors_));
   return {};
 }

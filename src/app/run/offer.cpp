@@ -2,11 +2,12 @@
 
 #include <sys/statvfs.h>
 
-#include <filesystem>
+#include <algorithm>
 #include <utility>
 
 #include "app/cli/interrupt.h"
 #include "app/files/pull.h"
+#include "app/files/scratch_folder.h"
 #include "app/open/machine_memory.h"
 #include "app/open/open.h"
 #include "app/plan/planned_model.h"
@@ -18,29 +19,7 @@
 namespace sluice {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr uint64_t kHeaderBytes = 32 << 20;  // of a GGUF file, more than a header of 262,144 words takes
-
-// A folder of this process's own, gone with everything in it at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::error_code failed;
-    std::string pattern = (fs::temp_directory_path(failed) / "sluice-header-XXXXXX").string();
-    if (!failed && ::mkdtemp(pattern.data()) != nullptr) path_ = std::move(pattern);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }  // "": none could be made
-
- private:
-  std::string path_;
-};
 
 // The first bytes of the model's file, in a file of their own.
 Result<std::string> fetch_header(const PullOffer& offer, const FetchOptions& options, const ScratchFolder& scratch) {

@@ -12,35 +12,47 @@ namespace {
 
 constexpr double kMeasuredSeconds = 3;
 
+using ByPurpose = std::map<Purpose, uint64_t>;
 struct Memory {
-  uint64_t own = 0;     // of the process
+  ByPurpose process, gpu;
   uint64_t mapped = 0;  // pages of the model's file, which all programs read
-  std::map<Purpose, uint64_t> by_purpose;
 };
+
+uint64_t sum(const ByPurpose& lines) {
+  uint64_t bytes = 0;
+  for (const auto& [purpose, own] : lines) bytes += own;
+  return bytes;
+}
 
 // What training will take, and what the budget holds: the factors, which are among both, the program, and the engine
 // that answers samples.
-Memory sum(const std::vector<MemoryLine>& lines, const Budget& budget, const TrainedFactors& factors) {
+Memory memory_of(const std::vector<MemoryLine>& lines, const Budget& budget, const TrainedFactors& factors) {
   Memory memory;
-  const auto add = [&](Purpose purpose, uint64_t bytes) {
-    if (purpose == Purpose::mapped_weights)
-      memory.mapped = std::max(memory.mapped, bytes);
+  const auto add = [&](const auto& line) {
+    if (line.purpose == Purpose::mapped_weights)
+      memory.mapped = std::max(memory.mapped, line.bytes);
     else
-      memory.by_purpose[purpose] += bytes;
+      (line.domain.kind() == Domain::Kind::device ? memory.gpu : memory.process)[line.purpose] += line.bytes;
   };
-  for (const MemoryLine& line : lines) add(line.purpose, line.bytes);
-  for (const BudgetLine& line : budget.lines()) add(line.purpose, line.bytes);
-  memory.by_purpose[Purpose::adapters] -= factors.reserved_bytes();
-  for (const auto& [purpose, bytes] : memory.by_purpose) memory.own += bytes;
+  std::ranges::for_each(lines, add);
+  std::ranges::for_each(budget.lines(), add);
+  memory.process[Purpose::adapters] -= factors.reserved_bytes();
   return memory;
 }
 
-std::string shown(const Memory& memory) {
-  std::string text = cat("memory   ", format_bytes(memory.own + memory.mapped), ": ", format_bytes(memory.mapped),
-                         " of the model's file");
-  for (const auto& [purpose, bytes] : memory.by_purpose)
-    if (bytes != 0) text += cat(", ", purpose_name(purpose), " ", format_bytes(bytes));
+std::string shown(const ByPurpose& lines) {
+  std::string text;
+  for (const auto& [purpose, bytes] : lines)
+    if (bytes != 0) text += cat(text.empty() ? "" : ", ", purpose_name(purpose), " ", format_bytes(bytes));
   return text + "\n";
+}
+
+std::string shown(const Memory& memory) {
+  const uint64_t own = sum(memory.process), gpu = sum(memory.gpu);
+  std::string text = cat("memory   ", format_bytes(own + memory.mapped), ": ", format_bytes(memory.mapped),
+                         " of the model's file, ", shown(memory.process));
+  if (gpu != 0) text += cat("GPU      ", format_bytes(gpu), ": ", shown(memory.gpu));
+  return text;
 }
 
 // Of pairs the losses are computed without gradients first, and at the beginning those of all.
@@ -60,7 +72,7 @@ Result<int> foresee(const Model& model, TrainedFactors& factors, Machine& machin
                     const TrainerOptions& options, const Arguments& arguments, Console& console) {
   const bool json = arguments.flag("--json");
   TRY(const std::vector<MemoryLine> lines, Trainer::memory(model, factors, *machine.device, examples, options));
-  const Memory memory = sum(lines, machine.budget, factors);
+  const Memory memory = memory_of(lines, machine.budget, factors);
   if (!json) console.out(shown(memory));
   TRY(const std::unique_ptr<Trainer> trainer,
       Trainer::create(model, factors, *machine.device, machine.budget, std::move(examples), options));
@@ -71,7 +83,8 @@ Result<int> foresee(const Model& model, TrainedFactors& factors, Machine& machin
   const auto every = static_cast<uint64_t>(arguments.integer("--evaluate-every"));
   const double seconds = seconds_of(*trainer, pace, (trainer->steps() + every - 1) / every, options.dpo_beta > 0);
   if (json)
-    console.json(Json::Object{{"memory_bytes", static_cast<int64_t>(memory.own)},
+    console.json(Json::Object{{"memory_bytes", static_cast<int64_t>(sum(memory.process))},
+                              {"device_memory_bytes", static_cast<int64_t>(sum(memory.gpu))},
                               {"mapped_bytes", static_cast<int64_t>(memory.mapped)},
                               {"seconds", seconds},
                               {"tokens_per_second", pace.tokens_per_second}});

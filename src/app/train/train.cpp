@@ -2,17 +2,16 @@
 //
 // OUT is a folder of PEFT when training has ended. Before that it has `checkpoints/step-N`, of which the last two stay;
 // the same command line goes on from the last one.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "app/cli/console.h"
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
+#include "app/files/scratch_folder.h"
 #include "app/open/open.h"
 #include "app/train/checkpoints.h"
 #include "app/train/event_file.h"
@@ -99,9 +98,6 @@ class Training {
 
  private:
   std::string start_folder() const { return join_path(out_, "start"); }
-  static std::string temporary_folder() {
-    return join_path(std::filesystem::temp_directory_path().string(), cat("sluice-train-", ::getpid()));
-  }
 
   // The adapter that training begins with lies in the folder, so that going on finds the same one. A dry run leaves
   // nothing there.
@@ -119,19 +115,16 @@ class Training {
                                                .seed = static_cast<uint64_t>(arguments_.integer("--seed")),
                                                .base_model = arguments_.positionals()[0]}));
     config_ = std::move(made.config);
-    const bool dry = arguments_.flag("--dry-run");
-    const std::string folder = dry ? temporary_folder() : start_folder();
-    Status status = write_adapter(folder, config_, made.tensors);
-    if (status) {
-      Result<std::shared_ptr<const Adapter>> opened = Adapter::open(*model_, folder);
-      if (opened)
-        adapter_ = *std::move(opened);
-      else
-        status = opened.error();
+    std::optional<ScratchFolder> scratch;
+    if (arguments_.flag("--dry-run")) {
+      scratch.emplace();
+      if (scratch->path().empty())
+        return error(ErrorKind::io, "no folder for temporary files: want TMPDIR to name one");
     }
-    std::error_code ignored;
-    if (dry) std::filesystem::remove_all(folder, ignored);
-    return status;
+    const std::string folder = scratch ? scratch->path() : start_folder();
+    TRY_STATUS(write_adapter(folder, config_, made.tensors));
+    TRY(adapter_, Adapter::open(*model_, folder));
+    return {};
   }
 
   Status resume() {
@@ -283,7 +276,7 @@ CommandSpec train_command() {
           "the answers. The weights stay as they are, in any format; only the adapter's factors are trained, by AdamW. "
           "OUT becomes a folder that PEFT, and every --adapter of this program, reads. metrics.jsonl in it has every "
           "step. Ctrl-C saves a checkpoint, and the same command line goes on from the last one to the same adapter, "
-          "to the bit. The number of threads changes no bit either. Runs on the processor.",
+          "to the bit. The number of threads changes no bit either.",
       .positionals = {model_positional(/*required=*/true), {"DATA.jsonl", true, "the examples"}},
       .options = train_options(),
       .examples = {{"sluice train demo examples/words.jsonl --out my-words --epochs 12 --batch-tokens 256 --rate 2e-3",
@@ -294,6 +287,7 @@ CommandSpec train_command() {
                {"held_out_loss", "number or null", "the best; null without --held-out"},
                {"adapter", "string", "the folder"},
                {"memory_bytes", "integer", "with --dry-run, which prints this and what follows alone: of the process"},
+               {"device_memory_bytes", "integer", "with --dry-run: of the GPU"},
                {"mapped_bytes", "integer", "with --dry-run: of the model's file that is read beside it"},
                {"seconds", "number", "with --dry-run: of the whole training"},
                {"tokens_per_second", "number", "with --dry-run: measured"}},

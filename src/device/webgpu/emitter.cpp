@@ -31,10 +31,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
 }  // namespace
 
-bool has_loss(const Program& program) {
-  return std::ranges::any_of(program.ops, [](const Op& op) { return std::holds_alternative<CrossEntropy>(op); });
-}
-
 Dispatches Emitter::emit_all(bool looking) {
   std::span<const FusedRun> runs = looking ? std::span<const FusedRun>() : runs_;
   for (op_ = 0; op_ < program_.ops.size();) {
@@ -142,6 +138,20 @@ fn step_row(row: u32) -> u32 { return memory[p.wanted + row / EXTENT_RATIO]; }
   kernel.snippets.emplace_back(R"(
 fn position(step_row: u32) -> u32 { return memory[p.positions + step_row]; }
 fn sequence(step_row: u32) -> u32 { return memory[p.row_sequences + step_row]; }
+)");
+}
+
+void Emitter::use_sequence_rows(Kernel& kernel) {
+  kernel.snippets.emplace_back(R"(
+fn first_row(index: u32) -> u32 {
+  var low = 0u;
+  var high = counts.rows;
+  while (low < high) {
+    let middle = (low + high) / 2u;
+    if (sequence(middle) < index) { low = middle + 1u; } else { high = middle; }
+  }
+  return low;
+}
 )");
 }
 

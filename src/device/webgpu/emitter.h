@@ -74,9 +74,6 @@ inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
                                             .outputs_of_rows = 32768,
                                             .conv_parts = 4};
 
-// Whether it is the program of a training step or of an evaluation.
-bool has_loss(const Program& program);
-
 class Emitter {
  public:
   // `runs`: runs of ops to fuse into one dispatch each, ascending; they outlive the emitter.
@@ -87,7 +84,6 @@ class Emitter {
         layout_(layout),
         adapter_(adapter),
         class_(token_class),
-        trains_(has_loss(program_)),
         runs_(runs),
         readers_(program_) {}
 
@@ -120,9 +116,9 @@ class Emitter {
     const Linear* op = nullptr;
     uint32_t tile = 0;  // of the op's matrix
   };
-  // Rows of decode steps and wanted rows are multiplied one by one or a few at once. Most rows of training are wanted.
+  // Rows of decode steps and wanted rows are multiplied one by one or a few at once.
   bool has_few_rows(const Extent& extent) const {
-    return class_ == TokenClass::decode || (extent.symbol == Symbol::wanted && !trains_);
+    return class_ == TokenClass::decode || (extent.symbol == Symbol::wanted && !request_.whole_sequences);
   }
   bool emit_products(std::span<const Product> products, const FusedRun& run);
   bool emit_gated(const FusedRun& run, const GatedRun& gated);
@@ -196,11 +192,18 @@ class Emitter {
   // rows of COLUMNS; p.out is declared.
   Kernel elementwise(const char* name, std::string element, ValueId out) const;
   Kernel norm(const char* name, ValueId x, ValueId out, float eps) const;
+  // Declares weighted(x, i), which multiplies by element i of the weight, if there is one.
+  void use_weighted(Kernel& kernel, WeightId weight) const;
+  // Declares share(at), element `at` of the shares; 1 if there are none.
+  void use_shares(Kernel& kernel, ValueId shares) const;
   // Declares rows by their number, or NO_ROW.
   void use_index(Kernel& kernel, ValueId rows, ValueId index) const;
   // Declares step_row(row), the step's row of a row of the kernel's extent, and position() and sequence() of it. Rows
   // without positions stand for themselves.
   void use_step_rows(Kernel& kernel) const;
+  // Declares first_row(i), the step's first row in its i-th sequence; if that has no rows, in the next one. Needs
+  // use_step_rows() of rows with positions.
+  static void use_sequence_rows(Kernel& kernel);
   // Binds the cache of a state as `cache`, and declares its widths, step rows and pages (ops_attention.cpp).
   void use_cache(Kernel& kernel, uint32_t state_id, Access access, const char* element = "u32") const;
   // Binds a slot state as `states`, and declares rows_before(row, most) and is_last(row) (ops_recurrent.cpp).
@@ -263,7 +266,6 @@ class Emitter {
   const Layout& layout_;
   const Adapter& adapter_;
   TokenClass class_;
-  const bool trains_;  // has_loss()
   std::span<const FusedRun> runs_;
   Readers readers_;
   uint32_t op_ = 0;

@@ -165,6 +165,10 @@ FoldedGrid fold(uint64_t workgroups, uint32_t most) {
 
 bool is_in_fours(const Kernel& kernel) { return kernel.bindings.front().element == std::string_view(kFours); }
 
+std::string rows_function(std::string_view name, const Extent& extent) {
+  return cat("fn ", name, "() -> u32 { return counts.", symbol_name(extent.symbol), " * ", extent.ratio, "u; }\n");
+}
+
 PipelineText pipeline_text(const Kernel& kernel) {
   PipelineText text{.name = kernel.name};
   std::string& wgsl = text.wgsl;
@@ -185,8 +189,8 @@ PipelineText pipeline_text(const Kernel& kernel) {
   for (const Number& param : kernel.params) wgsl += cat("  ", param.name, ": ", type_name(param), ",\n");
   if (kernel.params.empty()) wgsl += "  none: u32,\n";
   wgsl += cat("}\n@group(0) @binding(", index, ") var<uniform> p: Params;\n@group(0) @binding(", index + 1,
-              ") var<uniform> counts: Counts;\nfn rows() -> u32 { return counts.", symbol_name(kernel.extent.symbol),
-              " * EXTENT_RATIO; }\n", counts_struct(), is_in_fours(kernel) ? kMemoryInFours : kMemory, kPrelude);
+              ") var<uniform> counts: Counts;\n", rows_function("rows", kernel.extent), counts_struct(),
+              is_in_fours(kernel) ? kMemoryInFours : kMemory, kPrelude);
   for (const std::string& snippet : kernel.snippets) wgsl += snippet;
   wgsl += kernel.body;
   wgsl = fill(wgsl, {});  // fails if a placeholder is left without a value

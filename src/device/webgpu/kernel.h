@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -76,6 +77,8 @@ FoldedGrid fold(uint64_t workgroups, uint32_t most);
 
 inline constexpr uint32_t kThreads = 64;
 
+constexpr uint64_t divide_up(uint64_t number, uint64_t by) { return (number + by - 1) / by; }
+
 // How to write a kernel:
 //   Kernel k{.name = "scale", .body = kScaleBody, .extent = type.extent};
 //   k.constants = {{"COLUMNS", columns}};            // const COLUMNS: part of the text, a pipeline for each value
@@ -118,6 +121,9 @@ struct alignas(16) StepCounts {
 
 // Whether memory is bound as kFours. load4 and store4 then take multiples of four words, and there is no store().
 bool is_in_fours(const Kernel& kernel);
+
+// fn NAME() -> u32: the rows of a value of that extent in this step.
+std::string rows_function(std::string_view name, const Extent& extent);
 
 // The whole text. `kernel` has at least the memory bound.
 PipelineText pipeline_text(const Kernel& kernel);

@@ -74,7 +74,7 @@ WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
       layout_(request_, adapter_, op_ranges(runs_)) {
   uint64_t scratch = 0;
   for (const TokenClass token_class : kTokenClasses) {
-    if (token_class == TokenClass::decode && request.only_prompts) continue;
+    if (token_class == TokenClass::decode && request.whole_sequences) continue;
     dispatches_[token_class] = Emitter(request_, layout_, adapter_, token_class, runs_).emit_all(false);
     scratch = std::max(scratch, dispatches_[token_class].scratch_words);
   }

@@ -20,16 +20,6 @@ const TABLE = KEY_WIDTH * VALUE_WIDTH;
 var<workgroup> sequence_rows: vec2u;
 var<workgroup> value_gradient: array<f32, VALUE_WIDTH>;
 
-// The first row of sequence `index`; if it has no rows, the first row of the next sequence.
-fn first_row(index: u32) -> u32 {
-  var low = 0u;
-  var high = rows();
-  while (low < high) {
-    let middle = (low + high) / 2u;
-    if (sequence(middle) < index) { low = middle + 1u; } else { high = middle; }
-  }
-  return low;
-}
 fn key_at(row: u32, head: u32) -> u32 { return (row * KEY_HEADS + head / HEADS_OF_KEY % KEY_HEADS) * KEY_WIDTH; }
 
 // One row: the state in front of it is at `before`; writes the one behind it and v - p.
@@ -197,6 +187,7 @@ void Emitter::emit(const DeltaRuleBackward& op) {
   kernel.snippets = {kMath};
   use_reduce(kernel, adapter_);
   use_step_rows(kernel);
+  use_sequence_rows(kernel);
   kernel.grid = {.items = v.heads, .of_sequences = true};
   add(kernel);
   const auto add_heads = [&](ValueId out, uint32_t part) {

@@ -121,8 +121,6 @@ fn finish(job: Job, m: u32, n: u32, sum: f32) {
 }
 )";
 
-uint64_t parts_of(uint64_t size, uint64_t of_one) { return (size + of_one - 1) / of_one; }
-
 }  // namespace
 
 struct Emitter::LossBlock {
@@ -151,7 +149,7 @@ void Emitter::emit_logits(const LossBlock& block) {
     const TiledProduct product{.rows = block.block_rows, .columns = outputs, .right = RightTable::along};
     const ProductTile side = product_tile(adapter_, product);
     Kernel kernel =
-        of_block("loss_logits", block, parts_of(block.block_rows, side.rows()) * parts_of(outputs, side.columns()));
+        of_block("loss_logits", block, divide_up(block.block_rows, side.rows()) * divide_up(outputs, side.columns()));
     kernel.constants.push_back({"COLUMNS", block.inputs});
     kernel.params.insert(kernel.params.end(), {{"x", at(op.x)},
                                                {"first", static_cast<uint32_t>(tiles[tile].first_row)},
@@ -196,9 +194,9 @@ void Emitter::emit_loss_product(const LossBlock& block, WeightId id, ValueId out
   const ProductTile side = product_tile(adapter_, product);
   uint32_t parts = 0;
   for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
-    const auto own = static_cast<uint32_t>(parts_of(tiles[tile].rows, kPart));
+    const auto own = static_cast<uint32_t>(divide_up(tiles[tile].rows, kPart));
     Kernel kernel = of_block("loss_products", block,
-                             own * parts_of(block.block_rows, side.rows()) * parts_of(inputs, side.columns()));
+                             own * divide_up(block.block_rows, side.rows()) * divide_up(inputs, side.columns()));
     kernel.constants.insert(kernel.constants.end(), {{"COLUMNS", inputs}, {"PART", kPart}});
     kernel.params.insert(kernel.params.end(), {{"parts", block.parts},
                                                {"first_part", parts},
@@ -226,7 +224,7 @@ void Emitter::emit_gradient_of_b(const LossBlock& block) {
       .rows = block.outputs, .columns = block.rank, .right = RightTable::elements, .left_along_k = false};
   const ProductTile side = product_tile(adapter_, product);
   Kernel kernel = of_block("loss_gradient_of_b", block,
-                           parts_of(block.outputs, side.rows()) * parts_of(block.rank, side.columns()));
+                           divide_up(block.outputs, side.rows()) * divide_up(block.rank, side.columns()));
   kernel.constants.push_back({"COLUMNS", block.rank});
   kernel.params.insert(kernel.params.end(), {{"inner", at(op.inner)}, {"out", at(op.d_b)}, {"factor", op.factor}});
   kernel.snippets = {kBlock};
@@ -245,7 +243,7 @@ void Emitter::emit(const CrossEntropy& op) {
                   .rank = op.inner == kNone ? 0 : columns(op.inner)};
   const auto parts_words = [&](WeightId id, uint32_t columns) {
     uint64_t parts = 0;
-    for (const WeightTile& tile : layout_.matrix(id).tiles) parts += parts_of(tile.rows, kPart);
+    for (const WeightTile& tile : layout_.matrix(id).tiles) parts += divide_up(tile.rows, kPart);
     return parts * block.block_rows * columns;
   };
   block.logits = scratch(uint64_t{block.block_rows} * block.outputs);

@@ -138,17 +138,6 @@ fn job_of(group: u32) -> Job {
 }
 )";
 
-uint64_t tiles_of(uint64_t size, uint32_t of_one) { return (size + of_one - 1) / of_one; }
-
-// fn NAME() -> u32: the rows of a value of that extent.
-std::string rows_text(const char* name, const Extent& extent) {
-  return cat("fn ", name, "() -> u32 { return counts.", symbol_name(extent.symbol), " * ", extent.ratio, "u; }\n");
-}
-
-PlaceRange experts_of(const WeightTile& tile, uint32_t rows) {
-  return {static_cast<uint32_t>(tile.first_row / rows), static_cast<uint32_t>((tile.first_row + tile.rows) / rows)};
-}
-
 }  // namespace
 
 void Emitter::emit(const LinearTransposed& op) {
@@ -175,7 +164,7 @@ fn finish(job: Job, m: u32, n: u32, sum: f32) {
   if (IS_FIRST == 1u) { store(to, sum); } else { store(to, load(to) + sum); }
 }
 )");
-    kernel.grid = {.per = side.rows(), .times = tiles_of(inputs, side.columns())};
+    kernel.grid = {.per = side.rows(), .times = divide_up(inputs, side.columns())};
     add(kernel);
   }
 }
@@ -189,14 +178,14 @@ void Emitter::emit(const OuterSum& op) {
   kernel.params = {{"left", at(op.left)}, {"right", at(op.right)}, {"out", at(op.out)}, {"factor", op.factor}};
   kernel.bindings = {memory()};
   use_tiled_product(kernel, adapter_, product);
-  kernel.snippets.push_back(rows_text("summed_rows", type(op.left).extent));
+  kernel.snippets.push_back(rows_function("summed_rows", type(op.left).extent));
   kernel.snippets.emplace_back(kJobOverRows);
   kernel.snippets.emplace_back(R"(
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.left + k * ROWS + m); }
 fn right_at(job: Job, k: u32, n: u32) -> f32 { return load(p.right + k * COLUMNS + n); }
 fn finish(job: Job, m: u32, n: u32, sum: f32) { store(p.out + m * COLUMNS + n, sum * p.factor); }
 )");
-  kernel.grid = {.per = side.rows(), .times = tiles_of(inputs, side.columns())};
+  kernel.grid = {.per = side.rows(), .times = divide_up(inputs, side.columns())};
   add(kernel);
 }
 
@@ -216,7 +205,7 @@ Emitter::ChoiceLists Emitter::emit_choice_lists(ValueId index, uint32_t experts,
   kernel.constants = {{"EXPERTS", experts}, {"CHOSEN", chosen}, {"LIST_ROWS", rows}};
   kernel.params = {{"index", at(index)}, {"lists", lists.lists}, {"firsts", lists.firsts}, {"order", lists.order}};
   kernel.bindings = {memory()};
-  kernel.snippets = {rows_text("choosing_rows", type(index).extent)};
+  kernel.snippets = {rows_function("choosing_rows", type(index).extent)};
   add(kernel);
   return lists;
 }
@@ -252,7 +241,7 @@ void Emitter::emit_expert_product(const ExpertProduct& of) {
     kernel.bindings = {memory(), weight("w", of.weight, tile)};
     kernel.snippets = {decoder(of.weight, "w")};
     use_tiled_product(kernel, adapter_, product);
-    kernel.snippets.push_back(rows_text("choosing_rows", extent));
+    kernel.snippets.push_back(rows_function("choosing_rows", extent));
     use_choices(kernel, lists);
     kernel.snippets.emplace_back(of.index == kNone ? kJobOfAll : kJobOfList);
     kernel.snippets.emplace_back(of.by_choice ? "fn x_row(choice: u32) -> u32 { return choice; }\n"
@@ -262,7 +251,7 @@ fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + x_row(choice_of(
 fn weight_row(job: Job, row: u32) -> u32 { return (job.place - p.first) * WEIGHT_ROWS + row; }
 fn finish(job: Job, m: u32, n: u32, sum: f32) { store(p.out + choice_of(job.place, m) * COLUMNS + n, sum); }
 )");
-    const uint64_t blocks = tiles_of(outputs, side.columns());
+    const uint64_t blocks = divide_up(outputs, side.columns());
     if (of.index == kNone)
       kernel.grid = {.per = side.rows(), .times = blocks * (here.end - here.first)};
     else
@@ -291,7 +280,7 @@ void Emitter::emit(const ExpertOuterSum& op) {
   kernel.params = {{"left", at(op.left)}, {"right", at(op.right)}, {"out", at(op.out)}, {"factor", op.factor}};
   kernel.bindings = {memory()};
   use_tiled_product(kernel, adapter_, product);
-  kernel.snippets.push_back(rows_text("choosing_rows", {choices.symbol, choices.ratio / lists.of_row()}));
+  kernel.snippets.push_back(rows_function("choosing_rows", {choices.symbol, choices.ratio / lists.of_row()}));
   use_choices(kernel, lists);
   kernel.snippets.emplace_back(kJobOfExperts);
   kernel.snippets.emplace_back(op.by_choice ? "fn right_row(choice: u32) -> u32 { return choice; }\n"
@@ -305,7 +294,7 @@ fn finish(job: Job, m: u32, n: u32, sum: f32) {
   store(p.out + (job.place * ROWS + m) * COLUMNS + n, sum * p.factor);
 }
 )");
-  kernel.grid = {.times = op.experts * tiles_of(rows, side.rows()) * tiles_of(inputs, side.columns())};
+  kernel.grid = {.times = op.experts * divide_up(rows, side.rows()) * divide_up(inputs, side.columns())};
   add(kernel);
 }
 

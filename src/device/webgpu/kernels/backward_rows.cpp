@@ -130,21 +130,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }  // namespace
 
 void Emitter::emit(const NormBackward& op) {
-  Kernel kernel{.name = "norm_backward", .body = kNormBackward, .extent = type(op.x).extent};
-  kernel.constants = {{"HEADS", type(op.x).heads},
-                      {"WIDTH", type(op.x).width},
-                      {"DIVISOR", op.mean ? static_cast<float>(type(op.x).width) : 1.0f}};
-  kernel.params = {{"x", at(op.x)}, {"d_out", at(op.d_out)}, {"out", at(op.d_x)}, {"eps", op.eps}};
-  kernel.bindings = {memory()};
-  use_reduce(kernel, adapter_);
-  if (op.weight == kNone) {
-    kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x; }\n");
-  } else {
-    kernel.params.push_back({"weight", layout_.factor(op.weight)});
-    kernel.bindings.push_back(factors());
-    kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x * factors[p.weight + i]; }\n");
-  }
-  kernel.grid = {.items = type(op.x).heads};
+  Kernel kernel = norm("norm_backward", op.x, op.d_x, op.eps);
+  kernel.body = kNormBackward;
+  kernel.constants.push_back({"DIVISOR", op.mean ? static_cast<float>(type(op.x).width) : 1.0f});
+  kernel.params.push_back({"d_out", at(op.d_out)});
+  use_weighted(kernel, op.weight);
   add(kernel);
 }
 
@@ -182,12 +172,7 @@ fn element(i: u32) -> f32 {
                               op.out);
   kernel.constants.push_back({"WIDTH", type(op.x).width});
   kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"factor", op.factor}});
-  if (op.shares == kNone) {
-    kernel.snippets.emplace_back("fn share(at: u32) -> f32 { return 1.0; }\n");
-  } else {
-    kernel.params.push_back({"shares", at(op.shares)});
-    kernel.snippets.emplace_back("fn share(at: u32) -> f32 { return load(p.shares + at); }\n");
-  }
+  use_shares(kernel, op.shares);
   add(kernel);
 }
 

@@ -6,8 +6,10 @@
 //   queries   a workgroup for each tile of queries of a head: first the softmax's largest score and sums, then d_q
 //   keys      a workgroup for each tile of keys and head of queries: d_k and d_v of that head
 //   heads     d_k and d_v of a kv head are the sums of its heads, in ascending order
-#include "base/text.h"
+#include <utility>
+
 #include "device/webgpu/emitter.h"
+#include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -67,6 +69,13 @@ fn tile_products(left: Rows, right: Rows, width: u32, is_score: bool, thread: u3
 // that are not finite.
 fn if_finite(x: f32) -> f32 { return select(0.0, x, is_finite(x)); }
 
+// The products of queries and keys, and those of the queries' gradients and values.
+fn tile_scores(query: u32, head: u32, key: u32, end: u32, thread: u32) {
+  tile_products(queries_of(query, head), keys_of(key, end, head / GROUP), KEY_WIDTH, true, thread);
+  tile_products(gradients_of(query, head), values_of(key, end, head / GROUP), VALUE_WIDTH, false, thread);
+  workgroupBarrier();
+}
+
 struct Score { score: f32, slope: f32 }
 // The slope is that of the soft cap, with the scale.
 fn scored(product: f32) -> Score {
@@ -92,24 +101,24 @@ fn values_of(row: u32, end: u32, head: u32) -> Rows {
 
 constexpr const char* kSequences = R"(
 // The first row of the step in the sequence of that row, and the end of its rows.
-fn sequence_begin(row: u32) -> u32 {
-  var low = 0u;
-  var high = row;
-  while (low < high) {
-    let middle = (low + high) / 2u;
-    if (sequence(middle) < sequence(row)) { low = middle + 1u; } else { high = middle; }
-  }
-  return low;
-}
-fn sequence_end(row: u32) -> u32 {
-  var low = row;
-  var high = counts.rows;
-  while (low < high) {
-    let middle = (low + high) / 2u;
-    if (sequence(middle) <= sequence(row)) { low = middle + 1u; } else { high = middle; }
-  }
-  return low;
-}
+fn sequence_begin(row: u32) -> u32 { return first_row(sequence(row)); }
+fn sequence_end(row: u32) -> u32 { return first_row(sequence(row) + 1u); }
+)";
+
+// Adds to `sums`, of each of the tile's rows or keys (j), the rows of `added` (i) times their factors.
+constexpr const char* kAddRows = R"(
+    {
+      let added = ${added};
+      for (var part = 0u; part < ${parts}; part++) {
+        let element = thread + part * THREADS;
+        if (element < ${width}) {
+          for (var i = 0u; i < added.count; i++) {
+            let x = if_finite(load(added.at + i * added.stride + element));
+            for (var j = 0u; j < TILE; j++) { ${sums}[part][j] = fma(${factors}[${place}], x, ${sums}[part][j]); }
+          }
+        }
+      }
+    }
 )";
 
 constexpr const char* kQueries = R"(
@@ -139,7 +148,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let i = group_index(group, groups);
   let first = i / HEADS * TILE;
   let head = i % HEADS;
-  let key_head = head / GROUP;
   if (first >= rows()) { return; }
   for (var r = thread; r < TILE; r += THREADS) {
     var seen = vec2u(0u, 0u);
@@ -163,9 +171,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   for (var tile = range.x; tile < range.y;) {
     if (thread == 0u) { tile_end = end_of_tile(tile, range.y); }
     let tile_behind = workgroupUniformLoad(&tile_end);
-    tile_products(queries_of(first, head), keys_of(tile, tile_behind, key_head), KEY_WIDTH, true, thread);
-    tile_products(gradients_of(first, head), values_of(tile, tile_behind, key_head), VALUE_WIDTH, false, thread);
-    workgroupBarrier();
+    tile_scores(first, head, tile, tile_behind, thread);
     for (var r = thread; r < TILE; r += THREADS) {
       let begin = max(seen_begin[r], tile);
       let end = min(seen_end[r], tile_behind);
@@ -205,9 +211,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   for (var tile = range.x; tile < range.y;) {
     if (thread == 0u) { tile_end = end_of_tile(tile, range.y); }
     let tile_behind = workgroupUniformLoad(&tile_end);
-    tile_products(queries_of(first, head), keys_of(tile, tile_behind, key_head), KEY_WIDTH, true, thread);
-    tile_products(gradients_of(first, head), values_of(tile, tile_behind, key_head), VALUE_WIDTH, false, thread);
-    workgroupBarrier();
+    tile_scores(first, head, tile, tile_behind, thread);
     for (var at = thread; at < TILE * TILE; at += THREADS) {
       let r = at / TILE;
       let k = tile + at % TILE;
@@ -221,17 +225,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       scores[place] = d;
     }
     workgroupBarrier();
-    let count = tile_behind - tile;
-    for (var part = 0u; part < THREAD_KEYS; part++) {
-      let element = thread + part * THREADS;
-      if (element < KEY_WIDTH) {
-        for (var k = 0u; k < count; k++) {
-          let x = if_finite(load(p.k + ((tile + k) * KEY_HEADS + key_head) * KEY_WIDTH + element));
-          for (var r = 0u; r < TILE; r++) { out[part][r] = fma(scores[r * STRIDE + k], x, out[part][r]); }
-        }
-      }
-    }
-    tile = tile_behind;
+${add_keys}    tile = tile_behind;
   }
   for (var part = 0u; part < THREAD_KEYS; part++) {
     let element = thread + part * THREADS;
@@ -262,7 +256,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let i = group_index(group, groups);
   let first = i / HEADS * TILE;
   let head = i % HEADS;
-  let key_head = head / GROUP;
   if (first >= counts.rows) { return; }
   if (thread == 0u) {
     let last = min(first + TILE, counts.rows) - 1u;
@@ -272,9 +265,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var d_key: array<array<f32, TILE>, THREAD_KEYS>;
   var d_value: array<array<f32, TILE>, THREAD_VALUES>;
   for (var tile = range.x; tile < range.y; tile += TILE) {
-    tile_products(queries_of(tile, head), keys_of(first, counts.rows, key_head), KEY_WIDTH, true, thread);
-    tile_products(gradients_of(tile, head), values_of(first, counts.rows, key_head), VALUE_WIDTH, false, thread);
-    workgroupBarrier();
+    tile_scores(tile, head, first, counts.rows, thread);
     for (var at = thread; at < TILE * TILE; at += THREADS) {
       let own = tile + at / TILE;
       let k = first + at % TILE;
@@ -293,26 +284,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       d_shares[place] = select(share, d, is_nan(d));
     }
     workgroupBarrier();
-    let count = min(TILE, range.y - tile);
-    for (var part = 0u; part < THREAD_KEYS; part++) {
-      let element = thread + part * THREADS;
-      if (element < KEY_WIDTH) {
-        for (var r = 0u; r < count; r++) {
-          let x = if_finite(load(p.q + ((tile + r) * HEADS + head) * KEY_WIDTH + element));
-          for (var k = 0u; k < TILE; k++) { d_key[part][k] = fma(scores[r * STRIDE + k], x, d_key[part][k]); }
-        }
-      }
-    }
-    for (var part = 0u; part < THREAD_VALUES; part++) {
-      let element = thread + part * THREADS;
-      if (element < VALUE_WIDTH) {
-        for (var r = 0u; r < count; r++) {
-          let x = if_finite(load(p.d_out + ((tile + r) * HEADS + head) * VALUE_WIDTH + element));
-          for (var k = 0u; k < TILE; k++) { d_value[part][k] = fma(d_shares[r * STRIDE + k], x, d_value[part][k]); }
-        }
-      }
-    }
-  }
+${add_queries}${add_gradients}  }
   for (var k = 0u; k < TILE; k++) {
     if (first + k < counts.rows) {
       let to = ((first + k) * HEADS + head);
@@ -375,8 +347,8 @@ void Emitter::emit(const AttentionBackward& op) {
   const uint64_t keys = most_rows(k.extent);
   const uint32_t stats = scratch(most_rows(q.extent) * q.heads * kStats);
   const uint32_t of_keys = scratch(keys * q.heads * k.width), of_values = scratch(keys * q.heads * v.width);
-  const auto made = [&](const char* name, const char* body) {
-    Kernel kernel{.name = name, .body = body, .extent = q.extent, .threads = threads};
+  const auto made = [&](const char* name, std::string body) {
+    Kernel kernel{.name = name, .body = std::move(body), .extent = q.extent, .threads = threads};
     kernel.constants = {{"HEADS", q.heads},
                         {"KEY_HEADS", k.heads},
                         {"GROUP", group},
@@ -393,17 +365,30 @@ void Emitter::emit(const AttentionBackward& op) {
     kernel.bindings = {memory()};
     kernel.snippets = {kMath, kTile};
     use_step_rows(kernel);
+    use_sequence_rows(kernel);
     use_seen(kernel, forward);
-    kernel.snippets.emplace_back(kSequences);
-    kernel.snippets.push_back(
-        cat("fn query_rows() -> u32 { return counts.", symbol_name(q.extent.symbol), " * ", q.extent.ratio, "u; }\n"));
+    kernel.snippets.insert(kernel.snippets.end(), {kSequences, rows_function("query_rows", q.extent)});
     return kernel;
   };
-  Kernel queries = made("attention_backward_queries", kQueries);
+  const auto added = [](const char* rows, const char* width, const char* parts, const char* sums, const char* factors,
+                        const char* place) {
+    return fill(
+        kAddRows,
+        {{"added", rows}, {"width", width}, {"parts", parts}, {"sums", sums}, {"factors", factors}, {"place", place}});
+  };
+  const std::string add_keys =
+      added("keys_of(tile, tile_behind, head / GROUP)", "KEY_WIDTH", "THREAD_KEYS", "out", "scores", "j * STRIDE + i");
+  Kernel queries = made("attention_backward_queries", fill(kQueries, {{"add_keys", add_keys}}));
   queries.grid = {.per = tile, .times = q.heads};
   add(queries);
   // The workgroups are those of keys, and the functions of rows those of queries.
-  Dispatch& dispatch = add(made("attention_backward_keys", kKeys));
+  const char* const kPlace = "i * STRIDE + j";
+  const std::string add_queries =
+      added("queries_of(tile, head)", "KEY_WIDTH", "THREAD_KEYS", "d_key", "scores", kPlace);
+  const std::string add_gradients =
+      added("gradients_of(tile, head)", "VALUE_WIDTH", "THREAD_VALUES", "d_value", "d_shares", kPlace);
+  Dispatch& dispatch = add(
+      made("attention_backward_keys", fill(kKeys, {{"add_queries", add_queries}, {"add_gradients", add_gradients}})));
   dispatch.extent = k.extent;
   dispatch.grid = {.per = tile, .times = q.heads};
   const auto add_heads = [&](ValueId out, uint32_t parts) {

@@ -17,6 +17,10 @@ namespace sluice::webgpu {
 struct PlaceRange {
   uint32_t first = 0, end = 0;
 };
+// The experts of a tile of whole matrices, each of `rows` rows.
+inline PlaceRange experts_of(const WeightTile& tile, uint32_t rows) {
+  return {static_cast<uint32_t>(tile.first_row / rows), static_cast<uint32_t>((tile.first_row + tile.rows) / rows)};
+}
 
 struct Emitter::ExpertsKernels {
   const Emitter& emitter;

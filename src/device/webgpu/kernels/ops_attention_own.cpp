@@ -73,18 +73,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// By position; own rows begin with the sequence's first row in the step, which is found by halving.
+// By position; own rows begin with the sequence's first row in the step.
 constexpr const char* kSeenByPosition = R"(
 fn seen_by(row: u32) -> Seen {
-  let own = step_row(row);
-  var low = 0u;
-  var high = own;
-  while (low < high) {
-    let middle = (low + high) / 2u;
-    if (sequence(middle) < sequence(own)) { low = middle + 1u; } else { high = middle; }
-  }
-  let begin = position(low);
-  return Seen(max(first_seen(row), begin), last_seen(row), begin, low);
+  let first = first_row(sequence(step_row(row)));
+  let begin = position(first);
+  return Seen(max(first_seen(row), begin), last_seen(row), begin, first);
 }
 )";
 constexpr const char* kSeenByRow = R"(
@@ -152,6 +146,7 @@ void Emitter::emit_attention_own(const Attention& op) {
   use_reduce(kernel, adapter_);
   if (has_positions(type(op.q).extent)) {
     use_step_rows(kernel);
+    use_sequence_rows(kernel);
     use_seen(kernel, op);
     kernel.snippets.emplace_back(kSeenByPosition);
   } else {

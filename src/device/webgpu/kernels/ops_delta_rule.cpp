@@ -18,17 +18,6 @@ var<workgroup> found: array<f32, THREADS>;
 var<workgroup> asked: array<f32, THREADS>;
 var<workgroup> sequence_rows: vec2u;
 
-// The first row of sequence `index`; if it has no rows, the first row of the next sequence.
-fn first_row(index: u32) -> u32 {
-  var low = 0u;
-  var high = rows();
-  while (low < high) {
-    let middle = (low + high) / 2u;
-    if (sequence(middle) < index) { low = middle + 1u; } else { high = middle; }
-  }
-  return low;
-}
-
 // The slot for the state behind row `i` of `count`; NO_SLOT: that state is not kept.
 fn kept_slot(index: u32, i: u32, count: u32) -> u32 {
   if (i + 1u == count) { return page_entry(index, SLOT_WRITTEN); }
@@ -129,6 +118,7 @@ void Emitter::emit(const DeltaRule& op) {
                    {"beta", at(op.beta)}, {"out", at(op.out)}, {"scale", op.scale}};
   kernel.snippets = {kMath};
   use_slots(kernel, op.state.state);
+  use_sequence_rows(kernel);
   kernel.grid = {.items = uint64_t{heads} * ((decl.value_width + kColumns - 1) / kColumns), .of_sequences = true};
   add(kernel);
 }

@@ -174,10 +174,6 @@ fn load_each(at: u32) -> f32 { return load(at); }
 fn store_all(at: u32, x: f32) { store(at, x); }
 )";
 
-PlaceRange experts_of(const WeightTile& tile, uint32_t rows) {
-  return {static_cast<uint32_t>(tile.first_row / rows), static_cast<uint32_t>((tile.first_row + tile.rows) / rows)};
-}
-
 }  // namespace
 
 Kernel Emitter::ExpertsKernels::plain(const char* name, uint64_t blocks, uint64_t times) const {

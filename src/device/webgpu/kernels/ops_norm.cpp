@@ -62,24 +62,28 @@ Kernel Emitter::norm(const char* name, ValueId x, ValueId out, float eps) const 
   return kernel;
 }
 
+void Emitter::use_weighted(Kernel& kernel, WeightId weight) const {
+  if (weight == kNone) {
+    kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x; }\n");
+    return;
+  }
+  kernel.params.push_back({"weight", layout_.factor(weight)});
+  kernel.bindings.push_back(factors());
+  kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x * factors[p.weight + i]; }\n");
+}
+
 void Emitter::emit(const RmsNorm& op) {
   if (type(op.x).heads == 1 && is_row(program_, kFusionLimits, op.out)) return emit_rows(op_, op_ + 1);
   Kernel kernel = norm("rms_norm", op.x, op.out, op.eps);
   kernel.constants.push_back({"DIVISOR", static_cast<float>(type(op.x).width)});
-  if (op.weight == kNone) {
-    kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x; }\n");
-  } else {
-    kernel.params.push_back({"weight", layout_.factor(op.weight)});
-    kernel.bindings.push_back(factors());
-    kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x * factors[p.weight + i]; }\n");
-  }
+  use_weighted(kernel, op.weight);
   add(kernel);
 }
 
 void Emitter::emit(const L2Norm& op) {
   Kernel kernel = norm("l2_norm", op.x, op.out, op.eps);
   kernel.constants.push_back({"DIVISOR", 1.0f});
-  kernel.snippets.emplace_back("fn weighted(x: f32, i: u32) -> f32 { return x; }\n");
+  use_weighted(kernel, kNone);
   add(kernel);
 }
 

@@ -71,7 +71,15 @@ void Emitter::use_index(Kernel& kernel, ValueId rows, ValueId index) const {
   kernel.params.insert(kernel.params.end(), {{"rows", at(rows)}, {"index", at(index)}});
 }
 
-// Without shares each is 1.
+void Emitter::use_shares(Kernel& kernel, ValueId shares) const {
+  if (shares == kNone) {
+    kernel.snippets.emplace_back("fn share(at: u32) -> f32 { return 1.0; }\n");
+    return;
+  }
+  kernel.params.push_back({"shares", at(shares)});
+  kernel.snippets.emplace_back("fn share(at: u32) -> f32 { return load(p.shares + at); }\n");
+}
+
 void Emitter::emit(const Pool& op) {
   Kernel kernel = elementwise("pool", R"(
 fn element(i: u32) -> f32 {
@@ -86,12 +94,7 @@ fn element(i: u32) -> f32 {
                               op.out);
   kernel.constants.push_back({"HEADS", type(op.x).heads});
   kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"factor", op.factor}});
-  if (op.shares == kNone) {
-    kernel.snippets.emplace_back("fn share(at: u32) -> f32 { return 1.0; }\n");
-  } else {
-    kernel.params.push_back({"shares", at(op.shares)});
-    kernel.snippets.emplace_back("fn share(at: u32) -> f32 { return load(p.shares + at); }\n");
-  }
+  use_shares(kernel, op.shares);
   add(kernel);
 }
 

@@ -159,8 +159,6 @@ fn store_some(at: u32, x: vec4f, count: u32) {
 }
 )";
 
-uint32_t divide_up(uint32_t number, uint32_t by) { return (number + by - 1) / by; }
-
 // WGSL for the weight row from which the team computes its output number `output`.
 std::string row_of(const RowsOf& weight, const std::string& output) {
   return fill(weight.row, {{"output", cat("output + ", output)}});
