@@ -56,11 +56,12 @@ constexpr uint64_t product_scratch(uint64_t columns) { return kBlockScratch + kP
 using ProductKernel = void (*)(const ProductArgs& args, uint32_t first, uint32_t last, float* scratch);
 
 // The packing of kPanelOutputs rows of weights, block by block. First come the 4-byte words of the rows' blocks, which
-// begin at byte words_at of a block: word w of row l at 4 (kPanelOutputs w + l). Then come the one to three other bytes
-// of each row's block, row after row.
+// begin at byte words_at of a block, in the order in which products read them: word order[w] of row l at
+// 4 (kPanelOutputs w + l). Then come the one to three other bytes of each row's block, row after row.
 struct BlockPacking {
   uint32_t bytes = 0;  // of a row's block
   uint32_t words_at = 0;
+  const uint8_t* order = nullptr;  // a permutation of the block's words
 };
 
 struct FormatKernels {

@@ -15,7 +15,7 @@ void pack_block(const BlockPacking& packing, const std::byte* const (&rows)[kPan
   for (size_t l = 0; l < kPanelOutputs; ++l) {
     const std::byte* block = rows[l] + at;
     for (size_t w = 0; w < words; ++w)
-      std::memcpy(to + (w * kPanelOutputs + l) * kWord, block + packing.words_at + w * kWord, kWord);
+      std::memcpy(to + (w * kPanelOutputs + l) * kWord, block + packing.words_at + packing.order[w] * kWord, kWord);
     std::memcpy(rest_to + l * rest, block + rest_at, rest);
   }
 }

@@ -25,6 +25,7 @@ struct Q8_0Integers {
     rows.load_words(block, offsetof(Q8_0::Block, q), words);
     SLUICE_UNROLL for (int v = 0; v < 8; ++v) blocks[0].put(v, words[v] ^ P::every_byte(0x80), kOffset);
     blocks[0].scales[0] = rows.load_f16(block, offsetof(Q8_0::Block, d));
+    blocks[0].finish();
   }
 };
 
@@ -50,6 +51,7 @@ struct HalvesOf32 {
       const auto finish = make(b == 0 ? first : second, blocks[b]);
       SLUICE_UNROLL for (int v = 0; v < 8; ++v) blocks[b].put(
           v, finish(P::bits(words[4 * b + v % 4], v / 4 * 4, 15), v), offset);
+      blocks[b].finish();
     }
   }
 };

@@ -57,16 +57,21 @@ struct IQ4_XSIntegers {
 
   template <class Rows, class Block>
   SLUICE_INLINE static void turn(const Rows& rows, size_t k, size_t, Block* blocks) {
-    typename S::I words[sizeof(IQ4_XS::Block) / 4];
-    rows.load_words(k / kElements, 0, words);
-    const auto d = S::low_f16(words[0]);
-    const auto* q = words + offsetof(IQ4_XS::Block, q) / 4;
+    const typename Rows::template Words<sizeof(IQ4_XS::Block) / 4> words(rows, k / kElements);
+    constexpr int kQ = offsetof(IQ4_XS::Block, q) / 4;
+    const auto header = words[0], low_bits = words[1];
+    const auto d = S::low_f16(header);
     SLUICE_UNROLL for (int b = 0; b < 8; ++b) {
-      SLUICE_UNROLL for (int v = 0; v < 8; ++v) blocks[b].put(
-          v, looked_up<S>(IQ4_NL::kNumbers, P::bits(q[4 * b + v % 4], v / 4 * 4, 15)), kOffset);
-      const auto low = S::shift_right(words[1], 4 * b) & S::splat(15);
-      const auto high = S::shift_left(S::shift_right(words[0], 16 + 2 * b) & S::splat(3), 4);
+      SLUICE_UNROLL for (int v = 0; v < 4; ++v) {
+        keep_order();
+        const auto q = words[kQ + 4 * b + v];
+        SLUICE_UNROLL for (int part = 0; part < 2; ++part) blocks[b].put(
+            v + 4 * part, looked_up<S>(IQ4_NL::kNumbers, P::bits(q, 4 * part, 15)), kOffset);
+      }
+      const auto low = S::shift_right(low_bits, 4 * b) & S::splat(15);
+      const auto high = S::shift_left(S::shift_right(header, 16 + 2 * b) & S::splat(3), 4);
       blocks[b].scales[0] = d * (S::to_float(low | high) - S::splat(32.0f));
+      blocks[b].finish();
     }
   }
 };

@@ -2,6 +2,9 @@
 // instruction multiplies them with the same broadcast activations, and no lane is ever added to another.
 #pragma once
 
+#include <array>
+#include <numeric>
+
 #include "device/cpu/kernels.h"
 #include "device/cpu/kernels/quantise.h"
 
@@ -27,15 +30,39 @@ namespace sluice::cpu {
 //   turn(rows, k, columns, blocks)  transposes elements [k, k + kElements); blocks behind the last column are undefined
 //
 // `rows` are MappedRows, as in files, or PackedRows, transposed beforehand. `blocks` are kept (PanelBlock) or
-// multiplied at once (product_8bit.h). A block has scales[2] and minima[2] for its halves (or the first for both), and
-// put(v, bytes, offset) for elements [4 v, 4 v + 4). Code that reads weights only once calls fetch_ahead of the rows.
+// multiplied at once (product_8bit.h). A block has scales[2] and minima[2] for its halves (or the first for both),
+// put(v, bytes, offset) for elements [4 v, 4 v + 4), and finish(), called in the order of the blocks, once all of that
+// is there.
+//
+// A processor prefetches by itself what is read in the order of addresses, and hardly anything else. So views read each
+// word once, and packed words lie in the order of reading.
+
+// Word kWordOrder[w] of a stored block is word w of a packed one. Views say so where products read in another order.
+template <class Format>
+inline constexpr auto kWordOrder = [] {
+  std::array<uint8_t, sizeof(typename Format::Block) / 4> order{};
+  std::iota(order.begin(), order.end(), uint8_t{0});
+  return order;
+}();
+// The place of each stored word among the packed ones.
+template <class Format>
+inline constexpr auto kWordPlace = [] {
+  auto place = kWordOrder<Format>;
+  for (size_t w = 0; w < place.size(); ++w) place[kWordOrder<Format>[w]] = static_cast<uint8_t>(w);
+  return place;
+}();
 
 // Blocks of 32 begin with the bytes outside whole words; larger blocks end with them.
 template <class Format>
 constexpr BlockPacking block_packing() {
   constexpr uint32_t kBytes = sizeof(typename Format::Block);
-  return {.bytes = kBytes, .words_at = Format::kBlockElements == kQuantElements ? kBytes % 4 : 0};
+  return {.bytes = kBytes,
+          .words_at = Format::kBlockElements == kQuantElements ? kBytes % 4 : 0,
+          .order = kWordOrder<Format>.data()};
 }
+
+// Keeps the compiler from moving reads to before or behind this place.
+SLUICE_INLINE void keep_order() { __asm__ volatile("" ::: "memory"); }
 
 template <class S, class Format>
 struct MappedRows {
@@ -64,6 +91,14 @@ struct MappedRows {
       for (int i = w - first; i < 8; ++i) words[first + i] = lanes[i];
     }
   }
+  // All words of a block.
+  template <int kWords>
+  struct Words {
+    I words[kWords];
+
+    Words(const MappedRows& rows, size_t block) { rows.load_words(block, 0, words); }
+    I operator[](int w) const { return words[w]; }
+  };
   // Four words of one block, then four of another.
   void load_words(size_t block, size_t then, size_t at, I (&words)[8]) const {
     block = block * kBlockBytes + at;
@@ -83,8 +118,6 @@ struct MappedRows {
     for (int i = 0; i < 16; ++i) __builtin_memcpy(&bits[i], rows[i] + block * kBlockBytes + at, sizeof(uint16_t));
     return S::load_f16(bits);
   }
-  template <size_t kElements>
-  static void fetch_ahead(size_t) {}
   uint8_t byte(size_t block, size_t at, uint32_t row) const {
     return static_cast<uint8_t>(rows[row][block * kBlockBytes + at]);
   }
@@ -97,8 +130,9 @@ struct PackedRows {
   static constexpr BlockPacking kPacking = block_packing<Format>();
   static constexpr size_t kBlockBytes = kPanelOutputs * sizeof(typename Format::Block);
   static constexpr size_t kRestAt = sizeof(typename Format::Block) / 4 * 4 * kPanelOutputs;
-
-  static constexpr size_t kAhead = 1024;  // docs/experiments.md
+  // Bytes prefetched ahead where there are tiles (AMX), so on Intel's processors: a tenth faster from memory. On AMD's
+  // the same instructions take away two thirds of the speed (docs/experiments.md).
+  static constexpr size_t kAhead = 1024;
 
   const std::byte* blocks;
 
@@ -108,6 +142,15 @@ struct PackedRows {
   void load_words(size_t block, size_t at, I (&words)[kWords]) const {
     for (int w = 0; w < kWords; ++w) words[w] = load_word(block, at + 4 * static_cast<size_t>(w));
   }
+  // The words of a block, each read when it is asked for.
+  template <int>
+  struct Words {
+    const PackedRows& rows;
+    size_t block;
+
+    Words(const PackedRows& of, size_t number) : rows(of), block(number) {}
+    I operator[](int w) const { return rows.load_word(block, kPacking.words_at + 4 * static_cast<size_t>(w)); }
+  };
   void load_words(size_t block, size_t then, size_t at, I (&words)[8]) const {
     for (size_t w = 0; w < 4; ++w) {
       words[w] = load_word(block, at + 4 * w);
@@ -115,7 +158,9 @@ struct PackedRows {
     }
   }
   I load_word(size_t block, size_t at) const {
-    const std::byte* word = blocks + block * kBlockBytes + (at - kPacking.words_at) * kPanelOutputs;
+    const size_t place = kWordPlace<Format>[(at - kPacking.words_at) / 4];
+    const std::byte* word = blocks + block * kBlockBytes + 4 * kPanelOutputs * place;
+    if constexpr (S::kTiles) __builtin_prefetch(word + kAhead);
     return S::load_words(word);
   }
   F load_f16(size_t block, size_t at) const {
@@ -123,13 +168,6 @@ struct PackedRows {
     const size_t first = at - kPacking.words_at;
     const I word = load_word(block, at - first % 4);
     return S::low_f16(first % 4 == 0 ? word : S::shift_right(word, 16));
-  }
-  // Prefetches the bytes that lie kAhead after the elements [k, k + kElements).
-  template <size_t kElements>
-  void fetch_ahead(size_t k) const {
-    constexpr size_t kBytes = kElements / Format::kBlockElements * kBlockBytes;
-    const std::byte* from = blocks + k / Format::kBlockElements * kBlockBytes + kAhead;
-    SLUICE_UNROLL for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(from + line);
   }
   uint8_t byte(size_t block, size_t at, uint32_t row) const {
     CHECK(is_rest(at) && sizeof(typename Format::Block) % 4 == 1);
@@ -152,6 +190,7 @@ struct PanelBlock {
   void put(int v, typename S::I bytes, int offset) {
     S::store_weights(&weights[v * (4 / S::kDotElements)], bytes, offset);
   }
+  static void finish() {}
 };
 
 template <class S>

@@ -15,12 +15,16 @@
 
 namespace sluice::cpu {
 
+template <class S>
+struct Product8Bit;
+
 // A block of a panel that is multiplied by one row while it is transposed, and not kept.
 template <class S, class View>
 struct DotBlock {
   static constexpr int kHalves = View::kHalves ? 2 : 1;
 
   const QuantBlock<S>* x;
+  typename S::F* sum;  // of the row
   typename S::I dots[kHalves];
   typename S::F scales[2];
   typename S::F minima[2];
@@ -29,9 +33,13 @@ struct DotBlock {
     constexpr int kVectors = 4 / S::kDotElements;
     typename S::I weights[kVectors];
     S::store_weights(weights, bytes, offset);
-    typename S::I& sum = dots[v * kHalves / 8];
+    typename S::I& dot = dots[v * kHalves / 8];
     for (int i = 0; i < kVectors; ++i)
-      sum = S::dot(sum, weights[i], S::splat_group(x->q + 4 * v + i * S::kDotElements));
+      dot = S::dot(dot, weights[i], S::splat_group(x->q + 4 * v + i * S::kDotElements));
+  }
+  SLUICE_INLINE void finish() {
+    const typename S::I both[] = {dots[0], dots[kHalves - 1]};
+    *sum = Product8Bit<S>::template add_block<View>(*this, *x, both, *sum);
   }
 };
 
@@ -84,21 +92,17 @@ struct Product8Bit {
     constexpr int kStep = View::kElements / kQuantElements;
     const auto* x = reinterpret_cast<const Block*>(a.x + row * a.x_stride);
     const int blocks = static_cast<int>(a.columns / kQuantElements);
-    F sum = S::splat(0.0f);
+    F sum = S::splat(0.0f), ignored = sum;
     for (int b = 0; b < blocks; b += kStep) {
       DotBlock<S, View> dots[kStep];
       SLUICE_UNROLL for (int i = 0; i < kStep; ++i) {
-        dots[i].x = &x[b + i < blocks ? b + i : b];
+        const bool there = kWhole<View> || b + i < blocks;
+        dots[i].x = &x[there ? b + i : b];
+        dots[i].sum = there ? &sum : &ignored;
         for (int half = 0; half < kHalves<View>; ++half)
           dots[i].dots[half] = S::splat(correction<View>(*dots[i].x, half));
       }
-      const size_t k = static_cast<size_t>(b) * kQuantElements;
-      weights.template fetch_ahead<View::kElements>(k);
-      View::turn(weights, k, a.columns, dots);
-      SLUICE_UNROLL for (int i = 0; i < kStep; ++i) {
-        const I both[] = {dots[i].dots[0], dots[i].dots[kHalves<View> - 1]};
-        if (b + i < blocks) sum = add_block<View>(dots[i], *dots[i].x, both, sum);
-      }
+      View::turn(weights, static_cast<size_t>(b) * kQuantElements, a.columns, dots);
     }
     store(a, row, output, outputs, sum);
   }
@@ -180,6 +184,9 @@ struct Product8Bit {
     }
   }
 
+  template <class View>
+  static constexpr bool kWhole =
+      View::kElements == View::Stored::kBlockElements;  // no turn() has blocks behind the end
   template <class View>
   static constexpr int kHalves = View::kHalves ? 2 : 1;
   template <class View>
