@@ -1,10 +1,13 @@
-// A fixed pool of threads for loops that are divided among all threads in advance.
+// A fixed pool of threads for loops that are divided among all threads.
 //
-// The caller is one of the threads, so a pool of one starts no thread. Each thread gets one contiguous share of a loop;
-// which share depends on the count alone. Between loops the threads spin for some microseconds, because the next loop
-// of a decode step usually follows at once; then they sleep.
-// A pool belongs to the process. Loops of several callers run one after another. A body must not start a loop.
-// A page has no threads (threads_wasi.cpp), so every pool there is a pool of one.
+// The caller is one of the threads, so a pool of one starts no thread. Each thread has one contiguous share of a loop,
+// which depends on the count alone, and takes it in a few pieces. A thread that is done takes pieces of the others. So
+// a thread that the system has put aside, or not yet woken, holds up only the piece that it is at, and the caller alone
+// can finish a loop. Which thread takes a piece is left to chance: bodies must not let results depend on it.
+// Between loops the threads spin for some microseconds, because the next loop of a decode step usually follows at once;
+// then they sleep. While they never come in time, because other programs hold the processors, the caller wakes them
+// only now and then. A pool belongs to the process. Loops of several callers run one after another. A body must not
+// start a loop. A page has no threads (threads_wasi.cpp), so every pool there is a pool of one.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +16,9 @@
 
 namespace sluice {
 
-// One thread's part of a loop over [0, count): the indices [first, last), possibly none.
+// A piece of a loop over [0, count): the indices [first, last), at least one.
 struct Share {
-  uint32_t thread = 0;
+  uint32_t thread = 0;  // that computes it; it computes one piece at a time
   size_t first = 0;
   size_t last = 0;
 };
@@ -31,12 +34,14 @@ class ThreadPool {
 
   uint32_t threads() const { return threads_; }
 
-  // Calls body(Share) once on every thread and returns when all are done. With at most `grain` indices the caller takes
-  // the whole range, because waking the other threads would cost more.
+  // Calls body(Share) for pieces that make up [0, count), and returns when all are done. With at most `grain` indices
+  // the caller takes the whole range, because waking the other threads would cost more.
   template <class Body>
   void parallel(size_t count, size_t grain, const Body& body) {
+    if (count == 0) return;
     if (threads_ == 1 || count <= grain) return body(Share{0, 0, count});
-    run(count, {&body, [](const void* object, const Share& share) { (*static_cast<const Body*>(object))(share); }});
+    run(count, grain,
+        {&body, [](const void* object, const Share& share) { (*static_cast<const Body*>(object))(share); }});
   }
 
  private:
@@ -46,7 +51,7 @@ class ThreadPool {
   };
   class Team;
 
-  void run(size_t count, Loop loop);
+  void run(size_t count, size_t grain, Loop loop);
 
   uint32_t threads_;
   std::unique_ptr<Team> team_;  // none in a pool of one

@@ -10,7 +10,7 @@ ThreadPool::ThreadPool(uint32_t threads) : threads_(1) { CHECK(threads >= 1); }
 
 ThreadPool::~ThreadPool() = default;
 
-void ThreadPool::run(size_t, Loop) { CHECK(false); }  // parallel() calls the body itself
+void ThreadPool::run(size_t, size_t, Loop) { CHECK(false); }  // parallel() calls the body itself
 
 uint32_t available_processors() { return 1; }
 

@@ -10,22 +10,20 @@
 namespace sluice {
 namespace {
 
-TEST(ThreadPool, EveryIndexIsInExactlyOneShareInThreadOrder) {
+TEST(ThreadPool, EveryIndexIsInExactlyOnePiece) {
   for (const uint32_t threads : {1u, 2u, 3u, 7u}) {
     ThreadPool pool(threads);
     EXPECT_EQ(pool.threads(), threads);
-    for (const size_t count : {1, 2, 6, 7, 8, 1000}) {
-      std::vector<Share> shares(threads, Share{99, 0, 0});
-      pool.parallel(count, 0, [&](const Share& share) { shares[share.thread] = share; });
-      size_t next = 0;
-      for (uint32_t thread = 0; thread < threads; ++thread) {
-        EXPECT_EQ(shares[thread].thread, thread);
-        EXPECT_EQ(shares[thread].first, next);
-        EXPECT_LE(shares[thread].last - shares[thread].first, (count + threads - 1) / threads);
-        next = shares[thread].last;
+    for (const size_t count : {0, 1, 2, 6, 7, 8, 57, 1000})
+      for (const size_t grain : {0, 1, 3, 40}) {
+        std::vector<std::atomic<int>> seen(count);
+        pool.parallel(count, grain, [&](const Share& share) {
+          EXPECT_LT(share.thread, threads);
+          EXPECT_LT(share.first, share.last);
+          for (size_t i = share.first; i < share.last; ++i) seen[i].fetch_add(1);
+        });
+        for (size_t i = 0; i < count; ++i) EXPECT_EQ(seen[i].load(), 1) << i;
       }
-      EXPECT_EQ(next, count);
-    }
   }
 }
 
@@ -42,14 +40,42 @@ TEST(ThreadPool, LittleWorkStaysWithTheCaller) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(ThreadPool, SharesAreComputedOnDifferentThreads) {
+// Waits until `count` threads or pieces have come so far.
+void wait_for(const std::atomic<int>& come, int count) {
+  while (come.load() < count) std::this_thread::yield();
+}
+
+TEST(ThreadPool, PiecesAreComputedOnDifferentThreads) {
   ThreadPool pool(3);
   std::vector<std::thread::id> ids(3);
-  pool.parallel(3, 0, [&](const Share& share) { ids[share.thread] = std::this_thread::get_id(); });
+  std::atomic<int> come{0};
+  pool.parallel(3, 0, [&](const Share& share) {
+    ids[share.thread] = std::this_thread::get_id();
+    come.fetch_add(1);
+    wait_for(come, 3);  // so that no thread takes two
+  });
   EXPECT_EQ(ids[0], std::this_thread::get_id());
   EXPECT_NE(ids[1], ids[0]);
   EXPECT_NE(ids[2], ids[0]);
   EXPECT_NE(ids[2], ids[1]);
+}
+
+// The other thread is at its first piece until all others are done, its own among them.
+TEST(ThreadPool, AThreadThatIsHeldUpHoldsUpOnePiece) {
+  ThreadPool pool(2);
+  constexpr int kPieces = 16;
+  std::atomic<int> held{0}, done{0};
+  pool.parallel(kPieces, 0, [&](const Share& share) {
+    ASSERT_EQ(share.last - share.first, 1u);
+    if (share.thread == 1) {
+      held.store(1);
+      wait_for(done, kPieces - 1);
+    } else {
+      wait_for(held, 1);
+    }
+    done.fetch_add(1);
+  });
+  EXPECT_EQ(done.load(), kPieces);
 }
 
 // Each loop reads what the one before wrote on other threads.
@@ -80,8 +106,10 @@ TEST(ThreadPool, ThreadsThatFellAsleepWakeForTheNextLoop) {
 TEST(ThreadPool, TheCallerWaitsForASlowThread) {
   ThreadPool pool(2);
   bool done = false;
+  std::atomic<int> begun{0};
   pool.parallel(2, 0, [&](const Share& share) {
-    if (share.thread == 0) return;
+    if (share.thread == 0) return wait_for(begun, 1);
+    begun.store(1);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     done = true;
   });
@@ -90,11 +118,11 @@ TEST(ThreadPool, TheCallerWaitsForASlowThread) {
 
 TEST(ThreadPool, LoopsOfSeveralCallersRunOneAfterAnother) {
   ThreadPool pool(2);
-  uint64_t total = 0;  // guarded by the pool: one loop at a time, in which one thread adds
+  uint64_t total = 0;  // guarded by the pool: one loop at a time, in which one piece adds
   const auto call = [&] {
     for (int i = 0; i < 500; ++i)
       pool.parallel(2, 0, [&](const Share& share) {
-        if (share.thread == 1) ++total;
+        if (share.first == 0) ++total;
       });
   };
   std::thread other(call);

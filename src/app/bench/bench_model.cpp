@@ -159,7 +159,7 @@ Result<Model> place_synthetic(const SyntheticModel& synthetic, ThreadPool& pool,
     const std::span<std::byte> into = memory.subspan(static_cast<size_t>(tensor.offset), tensor.bytes.size());
     pool.parallel((into.size() + kPieceBytes - 1) / kPieceBytes, 1, [&](const Share& share) {
       const size_t first = share.first * kPieceBytes, last = std::min(share.last * kPieceBytes, into.size());
-      if (first < last) synthetic.fill(i, first, into.subspan(first, last - first));
+      synthetic.fill(i, first, into.subspan(first, last - first));
     });
   }
   return resolve(std::move(checkpoint));

@@ -39,7 +39,7 @@ double ReadBandwidth::measure() {
   std::vector<uint64_t> sums(pool_->threads());
   const auto before = std::chrono::steady_clock::now();
   pool_->parallel(words_, 1, [&](const Share& share) {
-    sums[share.thread] = std::accumulate(buffer_.get() + share.first, buffer_.get() + share.last, uint64_t{0});
+    sums[share.thread] += std::accumulate(buffer_.get() + share.first, buffer_.get() + share.last, uint64_t{0});
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
   const uint64_t all = std::accumulate(sums.begin(), sums.end(), uint64_t{0});
