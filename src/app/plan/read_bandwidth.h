@@ -18,10 +18,13 @@ class ReadBandwidth {
   // Allocates a buffer that is larger than the caches, but at most `most` bytes. `pool` must outlive the object.
   static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget, uint64_t most = UINT64_MAX);
   uint64_t bytes() const { return words_ * sizeof(uint64_t); }
-  // Bytes a second of one reading of the buffer.
+  // Bytes a second of the faster of two readings of the buffer: by the processor's own prefetching, and with prefetch
+  // instructions. Intel's processors are faster with them, AMD's without.
   double measure();
 
  private:
+  template <size_t kFetched>
+  double measure();
   ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t words);
 
   ThreadPool* pool_;
