@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/unicode.h"
 
 namespace sluice {
 namespace {
@@ -146,8 +147,23 @@ struct Reader {
     return both;
   }
 
+  // A line without JSON: "question => answer".
+  static Result<Json> question_and_answer(std::string_view line) {
+    constexpr std::string_view kArrow = "=>";
+    const size_t arrow = line.find(kArrow);
+    if (arrow == std::string_view::npos)
+      return Error{ErrorKind::invalid, "is neither JSON nor a question => answer: want one of both"};
+    const std::string_view question = without_spaces(line.substr(0, arrow));
+    const std::string_view answer = without_spaces(line.substr(arrow + kArrow.size()));
+    if (question.empty() || answer.empty())
+      return Error{ErrorKind::invalid, "has no text on one side of =>: want a question and an answer"};
+    if (!is_utf8(line)) return Error{ErrorKind::invalid, "is not UTF-8: want text"};
+    return Json(Json::Object{{"prompt", question}, {"completion", answer}});
+  }
+
   Result<std::vector<TrainSequence>> read(std::string_view line) const {
-    TRY(const Json json, parse_json(line, "JSON"));
+    const bool is_json = line.front() == '{' || line.front() == '[';
+    TRY(const Json json, is_json || options.pairs ? parse_json(line, "JSON") : question_and_answer(line));
     std::vector<TrainSequence> sequences;
     if (options.pairs) {
       TRY_ASSIGN(sequences, preference(json));

@@ -1,8 +1,9 @@
-// Examples to train on, from JSON Lines: an object a line, of one of three forms.
+// Examples to train on, from JSON Lines: an object a line, of one of three forms, or a question and its answer.
 //
 //   {"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}, ...], "tools": [...]}
 //   {"prompt": "...", "completion": "..."}     by the chat template too, if there is one: a question and its answer
 //   {"text": "..."}                            as it is
+//   question => answer                         a prompt and its completion, without JSON
 //
 // Pairs of answers, of which the first is preferred, have other members:
 //

@@ -45,6 +45,22 @@ TEST_F(TrainingDataTest, APairIsTwoSequencesOfOneQuestion) {
   EXPECT_EQ(learnt(data.examples[0]).find("dog"), std::string::npos);
 }
 
+TEST_F(TrainingDataTest, AQuestionAndItsAnswerNeedNoJson) {
+  const TrainingData data = read("What is a dog? => An animal. => Really.\r\n", false);
+  const TrainingData json = read(R"({"prompt": "What is a dog?", "completion": "An animal. => Really."})", false);
+  ASSERT_EQ(data.faults, std::vector<std::string>());
+  EXPECT_EQ(data.examples.at(0).tokens, json.examples.at(0).tokens);
+  EXPECT_EQ(data.examples.at(0).is_target, json.examples.at(0).is_target);
+  EXPECT_EQ(read("a dog\n=> An animal.\nWhat?=>\n[1]\n\xff => a", false).faults,
+            (std::vector<std::string>{
+                "line 1: is neither JSON nor a question => answer: want one of both",
+                "line 2: has no text on one side of =>: want a question and an answer",
+                "line 3: has no text on one side of =>: want a question and an answer",
+                "line 4: found none of messages, prompt with completion, and text: want one of them",
+                "line 5: is not UTF-8: want text",
+            }));
+}
+
 TEST_F(TrainingDataTest, AllFormsOfAPairAreTheSame) {
   const TrainingData strings = read(kStrings, true);
   const std::string question = R"({"role": "user", "content": "What is a dog?"})";
