@@ -105,8 +105,8 @@ void SLUICE_EXPORT(sluice_adopt)(sluice::wasm::Instance* instance, uint32_t sequ
 
 // request: {"prompt": tokens, "max_tokens": n, "stop_tokens": tokens, "logits_at", "message_ends": ascending indices
 // into the prompt, "media": numbers of the pictures and sounds for which the prompt has a token a row, "sequence": one
-// to go on from, "keep_sequence": bool, "temperature": 0, and further settings under their names in
-// engine/sampling_json.h}; all but the prompt may be left out.
+// to go on from, "keep_sequence": bool, "adapters" as sluice_begin takes them, "temperature": 0, and further settings
+// under their names in engine/sampling_json.h}; all but the prompt may be left out.
 int SLUICE_EXPORT(sluice_submit)(sluice::wasm::Instance* instance, const char* request, size_t bytes);
 // One turn of the engine. The host calls it until sluice_collect says that the answer is finished. 0: nothing to do; 1:
 // the device is still computing; 2: something is new.

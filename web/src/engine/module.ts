@@ -118,6 +118,8 @@ export interface AnswerRequest extends Partial<Sampling> {
   logits_at?: readonly number[];
   /** Ascending indices into `prompt`: what is computed up to there serves later requests that begin alike. */
   message_ends?: readonly number[];
+  /** As Turn has them. */
+  adapters?: Record<string, number>;
 }
 
 /** A turn of the page's conversation. Sampling that is left out: always the likeliest token, without penalties. */
