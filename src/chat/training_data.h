@@ -12,7 +12,8 @@
 //   {"chosen": [...], "rejected": [...]}                two whole conversations
 //
 // Tokens of answers are targets, and the token that ends a turn; with `all`, every token is. Of plain text all tokens
-// are. A conversation's answers are told apart by rendering it up to each of them.
+// are. A conversation's answers are told apart by rendering it up to each of them, and each is learnt behind the prompt
+// that asks for it. A conversation is one sequence, or several where the template changes turns that have been.
 #pragma once
 
 #include <string>
