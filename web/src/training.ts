@@ -1,4 +1,5 @@
 // An adapter that the model is taught, from the first step to its files. The module does the work (src/train).
+import { SluiceError } from './errors.ts';
 import type { EngineModel, TrainedFile, TrainOptions, TrainPlan } from './engine/module.ts';
 import type { AdapterFacts, Taught, TeachProgress } from './protocol.ts';
 
@@ -33,7 +34,7 @@ export class Training {
       taught.finish = await this.learn(this.model.train(options), signal);
     } catch (error) {
       if (this.step === 0) {
-        await this.giveBack();
+        await this.giveBack(error);
         throw error;
       }
       Object.assign(taught, { finish: 'failed', note: sentenceOf(error) });
@@ -47,6 +48,7 @@ export class Training {
       taught.adapter = taught.adapters.at(-1) ?? null;
     } catch (error) {
       taught.note ??= sentenceOf(error);
+      await this.model.load().catch(() => (taught.note += '; the model has to be loaded again'));
     }
     taught.adapters = this.model.adapters;
     return taught;
@@ -88,9 +90,12 @@ export class Training {
       // The form has no place for some factors; PEFT's has.
     }
   }
-  // A GPU that was lost says so by the error of the training itself.
-  private async giveBack(): Promise<void> {
+  private async giveBack(why: unknown): Promise<void> {
     this.model.endTraining();
-    await this.model.load().catch(() => {});
+    try {
+      await this.model.load();
+    } catch {
+      throw new SluiceError('closed', `${sentenceOf(why)}; the model has to be loaded again`);
+    }
   }
 }

@@ -79,6 +79,7 @@ export class TeachForm {
   private readonly running = h('div', { className: 'card', hidden: true });
   private readonly result = h('div', { id: 'taught', className: 'card', hidden: true, tabIndex: -1 });
   private controller: AbortController | null = null;
+  private isSaved = true; // what was taught last
   private looking: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -92,6 +93,10 @@ export class TeachForm {
       void this.teach();
     };
     this.running.append(h('div', { className: 'row' }, this.line, this.stop), this.bar, this.curve.element);
+    // The browser asks before it leaves a page whose adapter is nowhere else.
+    addEventListener('beforeunload', (event) => {
+      if (this.isBusy || !this.isSaved) event.preventDefault();
+    });
     place.append(h('h3', { id: 'teaching-title' }, 'Teach it'), this.form, this.running, this.result);
   }
 
@@ -205,10 +210,14 @@ export class TeachForm {
     const fell = first === null || loss === null || steps < 2 ? '' : `: the loss went from ${first.toFixed(kDigits)} to ${loss.toFixed(kDigits)}`;
     const how = { done: 'Learnt', stopped: 'Stopped', failed: 'Failed' }[finish];
     const sentence = `${how} after ${times(steps, 'step')}${fell}.`;
-    const folder = async (): Promise<void> =>
-      saveAs(await zip(files.map((file) => ({ name: `${name}/${file.name}`, blob: file }))), `${name}.zip`);
+    this.isSaved = false;
+    const save = (blob: Blob, file: string): void => {
+      saveAs(blob, file);
+      this.isSaved = true;
+    };
+    const folder = async (): Promise<void> => save(await zip(files.map((file) => ({ name: `${name}/${file.name}`, blob: file }))), `${name}.zip`);
     const peft = h('button', { type: 'button', onclick: () => void folder().catch(this.events.failed) }, 'Download', h('small', {}, 'a folder of PEFT, as .zip'));
-    const forLlama = gguf && h('button', { type: 'button', onclick: () => saveAs(gguf, gguf.name) }, 'Download', h('small', {}, 'for llama.cpp, as .gguf'));
+    const forLlama = gguf && h('button', { type: 'button', onclick: () => save(gguf, gguf.name) }, 'Download', h('small', {}, 'for llama.cpp, as .gguf'));
     const tryIt = taught.adapter && h('button', { type: 'button', className: 'primary', onclick: () => this.events.tryIt() }, 'Try it');
     this.result.replaceChildren(h('p', {}, sentence), this.curve.element.cloneNode(true), h('div', { className: 'row start' }, tryIt, peft, forLlama));
     this.result.hidden = false;
