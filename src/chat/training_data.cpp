@@ -4,14 +4,15 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/unicode.h"
 
 namespace sluice {
 namespace {
 
-std::string_view without_spaces(std::string_view line) {
-  constexpr std::string_view kSpaces = " \t\r";
-  const size_t first = line.find_first_not_of(kSpaces);
-  return first == std::string_view::npos ? "" : line.substr(first, line.find_last_not_of(kSpaces) + 1 - first);
+std::string_view without_spaces(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  const size_t first = text.find_first_not_of(kSpaces);
+  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
 }
 
 struct Reader {
@@ -34,31 +35,48 @@ struct Reader {
     return parts.chat->render(input);
   }
 
-  // What is behind `done` in `whole`; fails if the template changes what it wrote before.
-  static Result<std::string_view> behind(std::string_view done, std::string_view whole) {
-    if (starts_with(whole, done)) return whole.substr(done.size());
-    return Error{ErrorKind::unsupported,
-                 "the chat template changes earlier messages when later ones come: want prompt and completion"};
+  // What the model says in its turn `i`, to which `asked` is the prompt. Some templates end a prompt with what they
+  // leave out of turns that have been, such as an empty thought; the answer is then what begins with the message's
+  // text.
+  Result<std::string> answer_to(const std::string& asked, const Json::Array& messages, size_t i,
+                                const Json* tools) const {
+    TRY(const std::string answered, rendered(messages, i + 1, tools, /*asks=*/false));
+    if (starts_with(answered, asked)) return answered.substr(asked.size());
+    TRY(const std::string before, rendered(messages, i, tools, /*asks=*/false));
+    const Json* content = messages[i].find("content");
+    const std::string_view text =
+        content != nullptr && content->is_string() ? without_spaces(content->as_string()) : "";
+    const size_t at = answered.find(text, before.size());
+    if (text.empty() || !starts_with(answered, before) || at == std::string::npos)
+      return Error{
+          ErrorKind::unsupported,
+          "the chat template writes this answer in another way than it asks for one: want a text as its content"};
+    return answered.substr(at);
   }
 
-  Result<TrainSequence> conversation(const Json::Array& messages, const Json* tools) const {
-    TrainSequence sequence;
-    std::string done;
+  // One sequence. Where the template writes earlier turns in another way when later ones come, one for each answer,
+  // with what was said before it.
+  Result<std::vector<TrainSequence>> conversation(const Json::Array& messages, const Json* tools) const {
+    std::vector<TrainSequence> all(1);
+    std::string done;  // text of the last one
     for (size_t i = 0; i < messages.size(); ++i) {
       const Json* role = messages[i].find("role");
       if (role == nullptr || !role->is_string()) return Error{ErrorKind::invalid, "a message has no role: want one"};
       if (role->as_string() != "assistant") continue;
       TRY(const std::string asked, rendered(messages, i, tools, /*asks=*/true));
-      TRY(const std::string answered, rendered(messages, i + 1, tools, /*asks=*/false));
-      TRY(const std::string_view question, behind(done, asked));
-      append(sequence, question, false, true);
-      TRY(const std::string_view answer, behind(asked, answered));
+      TRY(const std::string answer, answer_to(asked, messages, i, tools));
+      if (!starts_with(asked, done)) {
+        all.emplace_back();
+        done.clear();
+      }
+      TrainSequence& sequence = all.back();
+      append(sequence, std::string_view(asked).substr(done.size()), false, true);
       const size_t begin = sequence.tokens.size();
       append(sequence, answer, true, true);
       if (!options.all) end_answer(sequence, begin);
-      done = answered;
+      done = asked + answer;
     }
-    return sequence;
+    return all;
   }
 
   // What a template writes behind the token that ends a turn is not the model's to say.
@@ -69,7 +87,7 @@ struct Reader {
     std::fill(sequence.is_target.begin() + static_cast<std::ptrdiff_t>(end), sequence.is_target.end(), uint8_t{0});
   }
 
-  Result<TrainSequence> pair(const Json& prompt, const Json& completion) const {
+  Result<std::vector<TrainSequence>> pair(const Json& prompt, const Json& completion) const {
     if (!prompt.is_string() || !completion.is_string())
       return Error{ErrorKind::invalid, "prompt or completion is no string: want strings"};
     if (parts.chat)
@@ -81,7 +99,7 @@ struct Reader {
     append(sequence, prompt.as_string(), false, false);
     append(sequence, completion.as_string(), true, false);
     end_plain(sequence);
-    return sequence;
+    return std::vector{std::move(sequence)};
   }
 
   void begin_plain(TrainSequence& sequence) const {
@@ -95,7 +113,7 @@ struct Reader {
     sequence.is_target.push_back(1);
   }
 
-  Result<TrainSequence> example(const Json& line) const {
+  Result<std::vector<TrainSequence>> example(const Json& line) const {
     if (const Json* messages = line.find("messages"); messages != nullptr) {
       if (!messages->is_array()) return Error{ErrorKind::invalid, "messages is no array: want one"};
       if (!parts.chat) return Error{ErrorKind::invalid, "the model has no chat template: want prompt and completion"};
@@ -110,7 +128,7 @@ struct Reader {
     begin_plain(sequence);
     append(sequence, text->as_string(), true, false);
     end_plain(sequence);
-    return sequence;
+    return std::vector{std::move(sequence)};
   }
 
   // A string is a message of the role.
@@ -122,6 +140,12 @@ struct Reader {
 
   // The sequence of an answer to what was asked; null: the answer is a whole conversation.
   Result<TrainSequence> answered(const Json* asked, const Json& answer, const Json* tools) const {
+    TRY(std::vector<TrainSequence> all, sequences_of(asked, answer, tools));
+    if (all.size() == 1) return std::move(all.front());
+    return Error{ErrorKind::unsupported,
+                 "the chat template changes earlier messages when later ones come: want one answer in each"};
+  }
+  Result<std::vector<TrainSequence>> sequences_of(const Json* asked, const Json& answer, const Json* tools) const {
     if (!parts.chat) {
       if (asked != nullptr) return pair(*asked, answer);
       return Error{ErrorKind::invalid, "the model has no chat template: want a prompt, chosen and rejected"};
@@ -146,15 +170,24 @@ struct Reader {
     return both;
   }
 
+  // A line without JSON: "question => answer".
+  static Result<Json> question_and_answer(std::string_view line) {
+    constexpr std::string_view kArrow = "=>";
+    const size_t arrow = line.find(kArrow);
+    if (arrow == std::string_view::npos)
+      return Error{ErrorKind::invalid, "is neither JSON nor a question => answer: want one of both"};
+    const std::string_view question = without_spaces(line.substr(0, arrow));
+    const std::string_view answer = without_spaces(line.substr(arrow + kArrow.size()));
+    if (question.empty() || answer.empty())
+      return Error{ErrorKind::invalid, "has no text on one side of =>: want a question and an answer"};
+    if (!is_utf8(line)) return Error{ErrorKind::invalid, "is not UTF-8: want text"};
+    return Json(Json::Object{{"prompt", question}, {"completion", answer}});
+  }
+
   Result<std::vector<TrainSequence>> read(std::string_view line) const {
-    TRY(const Json json, parse_json(line, "JSON"));
-    std::vector<TrainSequence> sequences;
-    if (options.pairs) {
-      TRY_ASSIGN(sequences, preference(json));
-    } else {
-      TRY(TrainSequence one, example(json));
-      sequences.push_back(std::move(one));
-    }
+    const bool is_json = line.front() == '{' || line.front() == '[';
+    TRY(const Json json, is_json || options.pairs ? parse_json(line, "JSON") : question_and_answer(line));
+    TRY(std::vector<TrainSequence> sequences, options.pairs ? preference(json) : example(json));
     for (const TrainSequence& one : sequences) {
       if (one.tokens.size() < 2 || one.targets() == 0)
         return Error{ErrorKind::invalid, "has no token to learn: want an answer"};

@@ -1,8 +1,9 @@
-// Examples to train on, from JSON Lines: an object a line, of one of three forms.
+// Examples to train on, from JSON Lines: an object a line, of one of three forms, or a question and its answer.
 //
 //   {"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}, ...], "tools": [...]}
 //   {"prompt": "...", "completion": "..."}     by the chat template too, if there is one: a question and its answer
 //   {"text": "..."}                            as it is
+//   question => answer                         a prompt and its completion, without JSON
 //
 // Pairs of answers, of which the first is preferred, have other members:
 //
@@ -11,7 +12,8 @@
 //   {"chosen": [...], "rejected": [...]}                two whole conversations
 //
 // Tokens of answers are targets, and the token that ends a turn; with `all`, every token is. Of plain text all tokens
-// are. A conversation's answers are told apart by rendering it up to each of them.
+// are. A conversation's answers are told apart by rendering it up to each of them, and each is learnt behind the prompt
+// that asks for it. A conversation is one sequence, or several where the template changes turns that have been.
 #pragma once
 
 #include <string>

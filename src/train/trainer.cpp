@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors_writer.h"
 
@@ -39,7 +40,28 @@ std::vector<size_t> shuffled(size_t count, uint64_t seed, uint64_t round) {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
+// Polls until there is a result.
+template <class Poll>
+auto waited_for(const Poll& poll) -> Result<typename std::decay_t<decltype(*poll())>::value_type> {
+  for (;;) {
+    TRY(auto polled, poll());
+    if (polled) return *std::move(polled);
+    wait_a_moment();
+  }
+}
+
 uint64_t tokens_of(const TrainSequence& sequence) { return sequence.tokens.size(); }
+
+uint64_t targets_of(const TrainPart& sequences) {
+  uint64_t targets = 0;
+  for (const BatchPart& one : sequences) targets += one.sequence->targets();
+  return targets;
+}
+
+// `sums`: of the sequences.
+double mean_loss(const std::vector<double>& sums, const TrainPart& sequences) {
+  return std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(targets_of(sequences));
+}
 
 uint64_t elements_of(const TrainedFactors& factors) {
   uint64_t elements = 0;
@@ -168,16 +190,22 @@ const Trainer::Batch& Trainer::batch(uint64_t step) {
   return epoch_[static_cast<size_t>(step - epoch_begin_)];
 }
 
-Trainer::Part Trainer::sequences_of(const Batch& batch) const {
-  Part sequences;
+TrainPart Trainer::sequences_of(const Batch& batch) const {
+  TrainPart sequences;
   for (const size_t example : batch.examples) sequences.push_back({.sequence = &trained_[example]});
   return sequences;
 }
 
-Trainer::Part Trainer::sequences_held_out() const {
-  Part sequences;
+TrainPart Trainer::sequences_held_out() const {
+  TrainPart sequences;
   for (const TrainSequence& one : held_out_) sequences.push_back({.sequence = &one});
   return sequences;
+}
+
+TrainPart Trainer::all_sequences() const {
+  TrainPart all = sequences_held_out();
+  for (const TrainSequence& one : trained_) all.push_back({.sequence = &one});
+  return all;
 }
 
 uint64_t Trainer::held_out_tokens() const {
@@ -192,46 +220,38 @@ uint64_t Trainer::reference_tokens() const {
   return tokens;
 }
 
-std::vector<Trainer::Part> Trainer::parts_of(const Part& sequences) const {
-  std::vector<Part> parts(1);
-  uint64_t rows = 0;
-  for (const BatchPart& one : sequences) {
-    const uint64_t more = tokens_of(*one.sequence);
-    if (!parts.back().empty() && (rows + more > size_.rows || parts.back().size() == size_.sequences)) {
-      parts.emplace_back();
-      rows = 0;
-    }
-    parts.back().push_back(one);
-    rows += more;
-  }
-  return parts;
+void Trainer::begin(Stage stage, TrainingStep& step, const TrainPart& sequences) {
+  stage_ = stage;
+  run_.begin(step, PartRun::parts_of(sequences, size_));
 }
 
-Result<std::vector<double>> Trainer::run_parts(TrainingStep& step, const Part& sequences) {
-  std::vector<double> sums;
-  for (const Part& part : parts_of(sequences)) {
-    TRY(const BatchLoss loss, step.run(part));
-    sums.insert(sums.end(), loss.sums.begin(), loss.sums.end());
-  }
-  return sums;
+// The losses of pairs before the factors change for the first time are those that they are held against.
+void Trainer::begin_pairs() {
+  if (reference_.empty())
+    begin(Stage::reference, *evaluation_, all_sequences());
+  else
+    begin(Stage::preference, *evaluation_, sequences_);
 }
 
-// Of pairs, before the factors change for the first time.
+void Trainer::keep_reference(const std::vector<double>& sums) {
+  const TrainPart all = all_sequences();
+  for (size_t i = 0; i < all.size(); ++i) reference_[all[i].sequence] = sums[i];
+}
+
 Status Trainer::take_reference() {
   if (!has_pairs() || !reference_.empty()) return {};
-  Part all = sequences_held_out();
-  for (const TrainSequence& one : trained_) all.push_back({.sequence = &one});
-  TRY(const std::vector<double> sums, run_parts(*evaluation_, all));
-  for (size_t i = 0; i < all.size(); ++i) reference_[all[i].sequence] = sums[i];
+  begin_pairs();
+  TRY(const std::vector<double> sums, waited_for([&] { return run_.poll(); }));
+  keep_reference(sums);
   return {};
 }
 
-Result<Trainer::Preference> Trainer::prefer(const Part& sequences) {
-  TRY(const std::vector<double> sums, run_parts(*evaluation_, sequences));
-  const auto gained = [&](size_t i) { return reference_.at(sequences[i].sequence) - sums[i]; };
-  const double pairs = static_cast<double>(sequences.size()) / 2;
+// `sums`: of sequences_.
+Trainer::Preference Trainer::prefer(const std::vector<double>& sums) const {
+  const auto gained = [&](size_t i) { return reference_.at(sequences_[i].sequence) - sums[i]; };
+  const double pairs = static_cast<double>(sequences_.size()) / 2;
   Preference all;
-  for (size_t i = 0; i < sequences.size(); i += 2) {
+  for (size_t i = 0; i < sequences_.size(); i += 2) {
     const double margin = options_.dpo_beta * (gained(i) - gained(i + 1));
     // log(1 + exp(-margin)), whose derivative is -sigmoid(-margin).
     all.loss += (std::max(-margin, 0.0) + std::log1p(std::exp(-std::abs(margin)))) / pairs;
@@ -243,28 +263,74 @@ Result<Trainer::Preference> Trainer::prefer(const Part& sequences) {
   return all;
 }
 
-Result<StepReport> Trainer::step() {
-  TRY_STATUS(take_reference());
+// The shares of the step's sequences become those of their pairs.
+void Trainer::weigh(const Preference& preference) {
+  for (size_t i = 0; i < sequences_.size(); ++i) sequences_[i].share = preference.shares[i];
+  report_.loss = preference.loss;
+  report_.preferred = preference.preferred;
+}
+
+void Trainer::begin_step() {
   const Batch& now = batch(done_);
-  StepReport report{.step = done_ + 1, .epoch = now.epoch + 1};
-  Part sequences = sequences_of(now);
-  uint64_t targets = 0;
-  for (const BatchPart& one : sequences) {
-    targets += one.sequence->targets();
-    report.tokens += tokens_of(*one.sequence);
-  }
-  for (BatchPart& one : sequences) one.share = 1 / static_cast<float>(targets);
-  if (has_pairs()) {
-    TRY(const Preference preference, prefer(sequences));
-    for (size_t i = 0; i < sequences.size(); ++i) sequences[i].share = preference.shares[i];
-    report.loss = preference.loss;
-    report.preferred = preference.preferred;
-  }
+  report_ = {.step = done_ + 1, .epoch = now.epoch + 1};
+  sequences_ = sequences_of(now);
+  for (const BatchPart& one : sequences_) report_.tokens += tokens_of(*one.sequence);
+  const float share = 1 / static_cast<float>(targets_of(sequences_));
+  for (BatchPart& one : sequences_) one.share = share;
   factors_->clear_gradients();
-  TRY(const std::vector<double> sums, run_parts(*step_, sequences));
-  if (!has_pairs()) report.loss = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(targets);
-  TRY_STATUS(update(report));
-  return report;
+  if (has_pairs())
+    begin_pairs();
+  else
+    begin(Stage::losses, *step_, sequences_);
+}
+
+Result<std::optional<StepReport>> Trainer::poll_step() {
+  TRY(const std::optional<std::vector<double>> sums, run_.poll());
+  if (!sums) return std::optional<StepReport>();
+  if (stage_ == Stage::reference) {
+    keep_reference(*sums);
+    begin_pairs();
+    return std::optional<StepReport>();
+  }
+  if (stage_ == Stage::preference) {
+    weigh(prefer(*sums));
+    begin(Stage::losses, *step_, sequences_);
+    return std::optional<StepReport>();
+  }
+  if (!has_pairs()) report_.loss = mean_loss(*sums, sequences_);
+  TRY_STATUS(update(report_));
+  return std::optional(report_);
+}
+
+void Trainer::begin_evaluation() {
+  sequences_ = sequences_held_out();
+  if (has_pairs())
+    begin_pairs();
+  else
+    begin(Stage::losses, *evaluation_, sequences_);
+}
+
+Result<std::optional<double>> Trainer::poll_evaluation() {
+  TRY(const std::optional<std::vector<double>> sums, run_.poll());
+  if (!sums) return std::optional<double>();
+  if (stage_ == Stage::reference) {
+    keep_reference(*sums);
+    begin_pairs();
+    return std::optional<double>();
+  }
+  return std::optional(has_pairs() ? prefer(*sums).loss : mean_loss(*sums, sequences_));
+}
+
+Result<StepReport> Trainer::step() {
+  begin_step();
+  return waited_for([&] { return poll_step(); });
+}
+
+Result<std::optional<double>> Trainer::evaluate() {
+  if (held_out_.empty()) return std::optional<double>();
+  begin_evaluation();
+  TRY(const double loss, waited_for([&] { return poll_evaluation(); }));
+  return std::optional(loss);
 }
 
 // The optimizer's part of a step.
@@ -280,25 +346,11 @@ Status Trainer::update(StepReport& report) {
   return {};
 }
 
-Result<std::optional<double>> Trainer::evaluate() {
-  if (held_out_.empty()) return std::optional<double>();
-  const Part sequences = sequences_held_out();
-  if (has_pairs()) {
-    TRY_STATUS(take_reference());
-    TRY(const Preference preference, prefer(sequences));
-    return std::optional(preference.loss);
-  }
-  uint64_t targets = 0;
-  for (const BatchPart& one : sequences) targets += one.sequence->targets();
-  TRY(const std::vector<double> sums, run_parts(*evaluation_, sequences));
-  return std::optional(std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(targets));
-}
-
-Result<double> Trainer::measure_parts(TrainingStep& step, const std::vector<Part>& parts, double seconds) {
+Result<double> Trainer::measure_parts(TrainingStep& step, const std::vector<TrainPart>& parts, double seconds) {
   double taken = 0;
   uint64_t tokens = 0;
   for (size_t i = 0; i <= parts.size() && (tokens == 0 || taken < seconds); ++i) {
-    const Part& part = parts[i % parts.size()];
+    const TrainPart& part = parts[i % parts.size()];
     const Clock::time_point began = Clock::now();
     TRY_STATUS(step.run(part));
     const double of_part = seconds_since(began);
@@ -310,10 +362,10 @@ Result<double> Trainer::measure_parts(TrainingStep& step, const std::vector<Part
 }
 
 Result<TrainerPace> Trainer::measure(double seconds) {
-  std::vector<Part> parts;
+  std::vector<TrainPart> parts;
   constexpr size_t kMostParts = 1000;
   for (uint64_t step = 0; step < steps_ && parts.size() < kMostParts; ++step)
-    for (Part& part : parts_of(sequences_of(batch(step)))) parts.push_back(std::move(part));
+    for (TrainPart& part : PartRun::parts_of(sequences_of(batch(step)), size_)) parts.push_back(std::move(part));
   TrainerPace pace;
   TRY(pace.tokens_per_second, measure_parts(*step_, parts, seconds));
   StepReport report;

@@ -8,6 +8,10 @@
 //
 // All of it is a function of examples, options and seed. What a step sees depends on its number alone, so training that
 // goes on from a checkpoint gives the bits of training that was not interrupted.
+//
+//   begin_step(), then poll_step() until it gives the report
+//
+// Neither waits, so that a page's GPU may work in between. step() and evaluate() wait, for callers that may.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +27,7 @@
 #include "model/model.h"
 #include "train/factors.h"
 #include "train/optimizer.h"
+#include "train/part_run.h"
 #include "train/training_step.h"
 
 namespace sluice {
@@ -81,6 +86,18 @@ class Trainer {
   uint64_t held_out_tokens() const;
   uint64_t reference_tokens() const;  // of all examples, which pairs see once before the first step
 
+  // A step or an evaluation, one at a time. poll_...() goes on by one part at most, and gives nothing while there is
+  // more to compute. An error ends it.
+  void begin_step();  // there is one that is not done
+  Result<std::optional<StepReport>> poll_step();
+  void begin_evaluation();  // of examples held out, of which there are some
+  Result<std::optional<double>> poll_evaluation();
+  bool running() const { return run_.running(); }
+  // Gives up what was begun. The part at hand is still polled for, until running() is false; the factors stay as they
+  // were.
+  void stop() { run_.stop(); }
+
+  // The same, begun and polled to the end.
   Result<StepReport> step();
   // Mean loss of the targets, or of the pairs, of the examples held out; of none without them.
   Result<std::optional<double>> evaluate();
@@ -99,13 +116,15 @@ class Trainer {
     uint64_t epoch = 0;
     std::vector<size_t> examples;  // of trained_
   };
-  using Part = std::vector<BatchPart>;
   // Pairs of some sequences: their mean loss, and its derivative for the loss of each sequence.
   struct Preference {
     double loss = 0;
     double preferred = 0;
     std::vector<float> shares;
   };
+  // What is computed of a step or an evaluation: the losses that pairs had before training, those that they have now,
+  // and what all of this is for, with gradients in a step.
+  enum class Stage : uint8_t { reference, preference, losses };
 
   Trainer(TrainedFactors& factors, const TrainerOptions& options)
       : factors_(&factors), options_(options), optimizer_(options.optimizer, factors.tensors()) {}
@@ -116,15 +135,17 @@ class Trainer {
   void divide(std::vector<TrainSequence> examples);
   std::vector<Batch> batches_of(uint64_t epoch) const;
   const Batch& batch(uint64_t step);
-  Part sequences_of(const Batch& batch) const;
-  Part sequences_held_out() const;
-  std::vector<Part> parts_of(const Part& sequences) const;
-  // The losses of sequences, each the sum of its targets.
-  Result<std::vector<double>> run_parts(TrainingStep& step, const Part& sequences);
+  TrainPart sequences_of(const Batch& batch) const;
+  TrainPart sequences_held_out() const;
+  TrainPart all_sequences() const;
+  void begin(Stage stage, TrainingStep& step, const TrainPart& sequences);
+  void begin_pairs();
+  void keep_reference(const std::vector<double>& sums);
   Status take_reference();
-  Result<Preference> prefer(const Part& sequences);
+  Preference prefer(const std::vector<double>& sums) const;
+  void weigh(const Preference& preference);
   // Tokens a second of the parts of a step, or of an evaluation.
-  Result<double> measure_parts(TrainingStep& step, const std::vector<Part>& parts, double seconds);
+  Result<double> measure_parts(TrainingStep& step, const std::vector<TrainPart>& parts, double seconds);
   Status update(StepReport& report);
   std::string fingerprint() const;
 
@@ -136,6 +157,11 @@ class Trainer {
   Optimizer optimizer_;
   Reservation reserved_;
   std::unique_ptr<TrainingStep> step_, evaluation_;
+  // Of the step or the evaluation that is under way.
+  Stage stage_{};
+  TrainPart sequences_;
+  StepReport report_;
+  PartRun run_;
   uint64_t steps_ = 0, tokens_ = 0, done_ = 0;
   std::vector<Batch> epoch_;  // of the epoch whose first step is epoch_begin_
   uint64_t epoch_begin_ = 0, epoch_number_ = 0;

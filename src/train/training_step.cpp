@@ -23,6 +23,14 @@ uint64_t value_elements(const Program& program, ValueId value) {
   return uint64_t{type.extent.ratio} * type.columns();
 }
 
+// `op`: the first one with such a result, where the device has found it.
+Error not_finite(const std::optional<NonFinite>& op) {
+  if (!op) return Error{ErrorKind::invalid, "training: the loss is not finite"};
+  return error(ErrorKind::invalid, "training: the loss is not finite: the first such number is a result of ", op->what,
+               op->layer < 0 ? std::string() : cat(" in layer ", op->layer),
+               ": want a lower learning rate or other data");
+}
+
 }  // namespace
 
 uint32_t TrainSequence::targets() const {
@@ -123,28 +131,6 @@ void TrainingStep::fill(std::span<const BatchPart> batch) {
   step_->fill_ropes();
 }
 
-Result<Completion> TrainingStep::wait(Ticket ticket) {
-  for (;;) {
-    std::optional<Completion> completion = runner_->poll();
-    if (completion && completion->ticket == ticket) {
-      TRY_STATUS(completion->status);
-      return *std::move(completion);
-    }
-    if (!completion) wait_a_moment();
-  }
-}
-
-// The step is played again to find the op.
-Error TrainingStep::not_finite() {
-  const Result<Completion> found = wait(runner_->start(*step_, {}, {.find_non_finite = true}));
-  if (!found) return found.error();
-  if (!found->non_finite) return Error{ErrorKind::invalid, "training: the loss is not finite"};
-  const NonFinite& op = *found->non_finite;
-  return error(ErrorKind::invalid, "training: the loss is not finite: the first such number is a result of ", op.what,
-               op.layer < 0 ? std::string() : cat(" in layer ", op.layer),
-               ": want a lower learning rate or other data");
-}
-
 // For devices with a copy of their own.
 void TrainingStep::reload_factors() {
   if (placed_version_ == factors_->version()) return;
@@ -154,25 +140,50 @@ void TrainingStep::reload_factors() {
     if (factors_->has(weights[id].name)) runner_->reload(id, 0, weights[id].shape.experts);
 }
 
-Result<BatchLoss> TrainingStep::run(std::span<const BatchPart> batch) {
+void TrainingStep::start(std::span<const BatchPart> batch) {
   reload_factors();
   fill(batch);
+  targets_.clear();
+  for (const BatchPart& part : batch) targets_.push_back(part.sequence->targets());
   losses_.resize(step_->wanted());
   std::vector<ReadRequest> reads{{training_.loss, std::as_writable_bytes(std::span(losses_))}};
   for (size_t i = 0; i < read_.size(); ++i)
     reads.push_back({training_.gradients[i].value, std::as_writable_bytes(std::span(read_[i]))});
-  TRY([[maybe_unused]] const Completion done, wait(runner_->start(*step_, reads)));
-  const auto finite = [](float number) { return std::isfinite(number); };
-  if (!std::ranges::all_of(losses_, finite)) return not_finite();
+  looks_ = false;
+  ticket_ = runner_->start(*step_, reads);
+}
+
+Result<std::optional<BatchLoss>> TrainingStep::poll() {
+  const std::optional<Completion> completion = runner_->poll();
+  if (!completion || completion->ticket != ticket_) return std::optional<BatchLoss>();
+  TRY_STATUS(completion->status);
+  if (looks_) return not_finite(completion->non_finite);
+  if (std::ranges::all_of(losses_, [](float number) { return std::isfinite(number); }))
+    return std::optional(take_losses());
+  looks_ = true;
+  ticket_ = runner_->start(*step_, {}, {.find_non_finite = true});
+  return std::optional<BatchLoss>();
+}
+
+BatchLoss TrainingStep::take_losses() {
   for (size_t i = 0; i < read_.size(); ++i) factors_->add_gradient(training_.gradients[i].factor, read_[i]);
   BatchLoss result;
   auto at = losses_.begin();
-  for (const BatchPart& part : batch) {
-    const auto end = at + part.sequence->targets();
+  for (const uint32_t targets : targets_) {
+    const auto end = at + targets;
     result.sums.push_back(std::accumulate(at, end, 0.0));
     at = end;
   }
   return result;
+}
+
+Result<BatchLoss> TrainingStep::run(std::span<const BatchPart> batch) {
+  start(batch);
+  for (;;) {
+    TRY(std::optional<BatchLoss> loss, poll());
+    if (loss) return *std::move(loss);
+    wait_a_moment();
+  }
 }
 
 }  // namespace sluice

@@ -1,9 +1,14 @@
 // Plays a training program on a device: a batch of whole sequences goes in, their losses come out, and gradients are
 // added to the factors. Sums over a batch run in the order of its sequences; the number of threads changes no bit.
+//
+//   start(batch), then poll() until it gives the losses
+//
+// Neither waits, so that a page's GPU may work in between. run() waits, for callers that may.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,7 +61,12 @@ class TrainingStep {
   static Result<std::vector<MemoryLine>> memory(const Model& model, TrainedFactors& factors, const Device& device,
                                                 const Options& options);
 
-  // The batch fits Options::size, and each sequence has a target. Fails with one sentence when a loss is not finite.
+  // The batch fits Options::size, and each sequence has a target. No other batch is under way.
+  void start(std::span<const BatchPart> batch);
+  // What the batch gave; none while the device computes. Fails with one sentence when a loss is not finite. Either ends
+  // the batch.
+  Result<std::optional<BatchLoss>> poll();
+  // start() and poll() to the end.
   Result<BatchLoss> run(std::span<const BatchPart> batch);
 
   const Program& program() const { return training_.program; }
@@ -68,8 +78,7 @@ class TrainingStep {
   Status place(const Model& model, Device& device, Budget& budget);
   void reload_factors();
   void fill(std::span<const BatchPart> batch);
-  Result<Completion> wait(Ticket ticket);
-  Error not_finite();
+  BatchLoss take_losses();
   static uint32_t wanted_of(std::span<const BatchPart> batch);
 
   TrainedFactors* factors_;
@@ -83,6 +92,9 @@ class TrainingStep {
   Reservation reserved_;
   std::vector<float> losses_;
   std::vector<std::vector<float>> read_;  // by gradient
+  std::vector<uint32_t> targets_;         // by sequence of the batch that is under way
+  bool looks_ = false;                    // it is played again to find the op whose result is not finite
+  Ticket ticket_ = 0;                     // of the batch that is under way
   std::unique_ptr<Runner> runner_;
   uint64_t placed_version_ = 0;  // of the factors that the device has
 };

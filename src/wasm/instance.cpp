@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 
 #include "base/files/memory_files.h"
 #include "base/unicode.h"
@@ -11,6 +10,7 @@
 #include "device/reference/reference.h"
 #include "engine/plan/tower_room.h"
 #include "engine/sampling_json.h"
+#include "wasm/json_members.h"
 #include "wasm/page_gpu.h"
 
 namespace sluice::wasm {
@@ -21,67 +21,11 @@ constexpr uint64_t kHeapBytes = uint64_t{1} << 32;
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
 // That the module's malloc gives at once is less than 2 GiB, and slots in the heap are one block.
 constexpr uint64_t kMostSlotBytes = (uint64_t{1} << 31) - (uint64_t{1} << 20);
-constexpr double kMostBytes = 1e15;
 constexpr uint32_t kMostAdapterSlots = 256, kMostAdapterRank = 4096;
 // At once, so that the page may wait for them to arrive.
 constexpr uint64_t kLoadBytes = uint64_t{32} << 20;
 // Where a state lies while it is saved or restored.
 constexpr const char* kStatePath = "state being moved";
-
-Result<std::string> text_of(const Json& object, std::string_view name, std::string_view otherwise) {
-  const Json* member = object.find(name);
-  if (member == nullptr) return std::string(otherwise);
-  if (member->is_string()) return member->as_string();
-  return error(ErrorKind::invalid, name, ": is no string: want one");
-}
-
-template <class T>
-Result<T> number_of(const Json& json, std::string_view name) {
-  constexpr auto kLeast = std::numeric_limits<T>::lowest(), kMost = std::numeric_limits<T>::max();
-  if (json.is_number() && json.as_number() >= static_cast<double>(kLeast) &&
-      json.as_number() <= static_cast<double>(kMost)) {
-    return static_cast<T>(json.as_number());
-  }
-  return error(ErrorKind::invalid, name, ": found ", write_json(json), ": want a number from ", kLeast, " to ", kMost);
-}
-
-template <class T>
-Result<T> number_of(const Json& object, std::string_view name, T otherwise) {
-  const Json* member = object.find(name);
-  return member == nullptr ? Result<T>(otherwise) : number_of<T>(*member, name);
-}
-
-template <class T>
-Result<std::vector<T>> numbers_of(const Json& object, std::string_view name) {
-  std::vector<T> numbers;
-  const Json* member = object.find(name);
-  if (member == nullptr) return numbers;
-  if (!member->is_array()) return error(ErrorKind::invalid, name, ": is no array: want one of numbers");
-  for (const Json& one : member->as_array()) {
-    TRY(const T number, number_of<T>(one, name));
-    numbers.push_back(number);
-  }
-  return numbers;
-}
-
-// 0: left out.
-Result<uint64_t> bytes_of(const Json& options, std::string_view name) {
-  TRY(const double bytes, number_of<double>(options, name, 0));
-  if (bytes >= 0) return static_cast<uint64_t>(std::min(bytes, kMostBytes));
-  return error(ErrorKind::invalid, name, ": found ", write_json(*options.find(name)), ": want a number of bytes");
-}
-
-// A string stands for an array of it.
-Result<std::vector<std::string>> strings_of(const Json& object, std::string_view name) {
-  std::vector<std::string> strings;
-  const Json* member = object.find(name);
-  if (member == nullptr) return strings;
-  for (const Json& one : member->is_array() ? member->as_array() : Json::Array{*member}) {
-    if (!one.is_string()) return error(ErrorKind::invalid, name, ": found ", write_json(one), ": want strings");
-    strings.push_back(one.as_string());
-  }
-  return strings;
-}
 
 Json json_of(const std::vector<int32_t>& numbers) {
   Json::Array array;
@@ -142,7 +86,8 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(ModelFiles files, files_of(options));
   TRY(const std::string device, text_of(options, "device", ""));
   TRY(const std::string arithmetic, text_of(options, "arithmetic", "fast"));
-  EngineOptions engine;
+  std::unique_ptr<Instance> opened(new Instance);
+  EngineOptions& engine = opened->options_;
   TRY(engine.arithmetic, arithmetic_of(arithmetic));
   TRY(engine.cache, cache_of(options));
   TRY(engine.context, number_of<uint32_t>(options, "context", 0));
@@ -152,11 +97,10 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
 
   std::unique_ptr<webgpu::HostFactory> gpu;
   if (device.empty() || device == "webgpu") TRY_ASSIGN(gpu, page_gpu());
-  std::unique_ptr<Instance> opened(new Instance);
   TRY_STATUS(opened->make_device(device, std::move(gpu)));
-  const MemoryBounds bounds = opened->bounds(memory);
+  opened->bounds_ = opened->bounds(memory);
   opened->budget_.set_reserve(Domain::host, kReserveBytes);
-  bounds.limit(opened->budget_, opened->device_->info().memory);
+  opened->bounds_.limit(opened->budget_, opened->device_->info().memory);
   // A page has one setting for all models: one without experts takes no memory for them.
   const auto options_for = [&](const ChatModel& chat) -> Result<EngineOptions> {
     TRY(const Program program, chat.model.record_text());
@@ -169,16 +113,27 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
     }
     return engine;
   };
-  TRY(opened->chat_,
-      open_chat_model({.files = std::move(files), .options = options_for}, *opened->device_, opened->budget_, bounds));
+  TRY(opened->chat_, open_chat_model({.files = std::move(files), .options = options_for}, *opened->device_,
+                                     opened->budget_, opened->bounds_));
   const ChatModel& chat = *opened->chat_;
   opened->session_ = std::make_unique<ChatSession>(chat.text, *chat.engine, *chat.text.dialect);
   return opened;
 }
 
-// The engine goes next, and on a page's GPU nothing ends while this waits.
-Instance::~Instance() {
+Instance::~Instance() { close_engine(); }
+
+// On a page's GPU nothing ends while the engine waits for the session's sequence.
+void Instance::close_engine() {
   if (session_) session_->sequence().abandon();
+  session_.reset();
+  if (chat_) chat_->engine.reset();
+}
+
+Status Instance::open_engine() {
+  TRY(chat_->engine, sluice::open_engine(chat_->model, *device_, budget_, bounds_, options_, &chat_->media_note));
+  session_ = std::make_unique<ChatSession>(chat_->text, *chat_->engine, *chat_->text.dialect);
+  loaded_ = gpu_ == nullptr;
+  return {};
 }
 
 // Unnamed: the page's GPU where it has one.
@@ -213,6 +168,8 @@ MemoryBounds Instance::bounds(uint64_t memory) const {
 }
 
 Result<Json> Instance::load() {
+  if (training_) return error(ErrorKind::invalid, "the model learns: want its training to end first");
+  if (!chat_->engine) TRY_STATUS(open_engine());
   WebGpuDevice::Loaded loaded;
   if (gpu_ != nullptr) TRY_ASSIGN(loaded, gpu_->load(kLoadBytes));
   TRY_STATUS(chat_->model.checkpoint().check_unchanged());
@@ -238,15 +195,28 @@ Json Instance::describe() const {
 Result<std::string> Instance::render(const Json& chat) const {
   const Json *messages = chat.find("messages"), *extra = chat.find("extra");
   if (messages == nullptr) return error(ErrorKind::invalid, "messages: are missing: want an array of objects");
-  TRY(ChatPrompt prompt, session_->render(*messages, extra != nullptr ? *extra : Json()));
+  TRY(ChatPrompt prompt, render_chat(chat_->text, *messages, extra != nullptr ? *extra : Json()));
   return std::move(prompt.text);
 }
 
+Status Instance::check_open() const {
+  if (training_) return error(ErrorKind::invalid, "the model learns: want its training to end first");
+  if (chat_->engine) return {};
+  return error(ErrorKind::invalid, "the model is closed after a training: want sluice_load first");
+}
+
 Status Instance::check_ready() const {
+  TRY_STATUS(check_open());
   if (running_ || session_->running())
     return error(ErrorKind::invalid, "an answer is being made: want it to end first");
   if (!loaded_) return error(ErrorKind::invalid, "the model is not loaded: want sluice_load until it is");
   return {};
+}
+
+// For what closes the engine.
+Status Instance::check_idle() const {
+  TRY_STATUS(check_ready());
+  return saving_ ? error(ErrorKind::invalid, "the GPU brings a state: want that to end first") : Status();
 }
 
 // What could not be read of a file went into the answer as zeros.
@@ -271,14 +241,15 @@ Status Instance::begin(const Json& json) {
   TurnSettings settings;
   TRY(settings.max_tokens, number_of<uint32_t>(json, "max_tokens", 0));
   TRY(settings.stops, strings_of(json, "stop"));
-  settings.adapters = adapters_.sum();
+  TRY(settings.adapters, adapters_of(json));
   settings.sampling.temperature = 0;
   TRY_STATUS(read_sampling(json, "begin", chat_->model.facts().vocabulary, settings.sampling));
   return session_->begin(prompt, settings);
 }
 
 Result<std::optional<Json>> Instance::go_on() {
-  if (!session_->running()) return error(ErrorKind::invalid, "go_on: no answer is being made: want one begun");
+  if (!session_ || !session_->running())
+    return error(ErrorKind::invalid, "go_on: no answer is being made: want one begun");
   TRY(const StepState state, session_->step());
   if (state == StepState::in_flight && session_->running()) return std::optional<Json>();
   if (const Status whole = check_files(); !whole) {
@@ -317,7 +288,7 @@ Status Instance::submit(const Json& json) {
   TRY(request.message_ends, numbers_of<uint32_t>(json, "message_ends"));
   TRY(request.sequence, number_of<uint32_t>(json, "sequence", 0));
   if (const Json* keep = json.find("keep_sequence")) request.keep_sequence = keep->is_bool() && keep->as_bool();
-  request.adapters = adapters_.sum();
+  TRY(request.adapters, adapters_of(json));
   request.sampling.temperature = 0;
   TRY_STATUS(read_sampling(json, "submit", chat_->model.facts().vocabulary, request.sampling));
   TRY_STATUS(give_media(json, request));
@@ -334,29 +305,57 @@ Status Instance::give_media(const Json& json, Request& request) {
   return {};
 }
 
+// Opens the engine again with room for these adapters, at any scale. With the room it had, where that is too much.
+Status Instance::make_room(const AdapterSum& sum) {
+  if (chat_->engine) TRY_STATUS(check_idle());
+  EngineOptions had = options_;
+  AdapterRoom& room = options_.adapter_room;
+  const bool has_room = room.slots != 0 && room.weights.empty();  // for every product
+  room.slots = std::max(room.slots, 1u);
+  room.weights.clear();
+  uint32_t rank = 0;
+  for (const AdapterUse& use : sum) {
+    rank += use.adapter->rank();
+    for (const AdaptedWeight& weight : use.adapter->weights())
+      if (!has_room && !weight.is_embedding) room.weights.push_back(weight.weight);
+  }
+  room.rank = std::max(room.rank, rank);
+  options_.adapters = {sum};
+  close_engine();
+  Status opened = open_engine();
+  if (opened) return {};
+  options_ = std::move(had);
+  if (const Status again = open_engine(); !again) return again;
+  return opened;
+}
+
 // What the engine has no room for is not kept.
-Status Instance::add_adapter(const std::string& path, float scale) {
-  TRY(std::shared_ptr<const Adapter> adapter, Adapter::open(chat_->model, path));
-  AdapterShelf more = adapters_;
-  more.add({.adapter = std::move(adapter), .scale = scale});
-  TRY_STATUS(chat_->engine->check_adapters(more.sum()));
-  adapters_ = std::move(more);
+Status Instance::use_adapters(AdapterShelf shelf) {
+  if (training_) return check_open();
+  const AdapterSum sum = shelf.sum();
+  const bool fits = chat_->engine ? chat_->engine->check_adapters(sum).ok() : sum.empty();
+  if (!fits) TRY_STATUS(make_room(sum));
+  adapters_ = std::move(shelf);
   return {};
 }
 
 Result<Json> Instance::change_adapters(const Json& change) {
+  AdapterShelf shelf = adapters_;
+  std::shared_ptr<const Adapter> dropped;
   TRY(const float scale, number_of<float>(change, "scale", 1));
   if (change.find("add") != nullptr) {
     TRY(const std::string path, text_of(change, "add", ""));
-    TRY_STATUS(add_adapter(path, scale));
+    TRY(std::shared_ptr<const Adapter> adapter, Adapter::open(chat_->model, path));
+    shelf.add({.adapter = std::move(adapter), .scale = scale});
   } else if (change.find("rescale") != nullptr) {
     TRY(const std::string name, text_of(change, "rescale", ""));
-    TRY_STATUS(adapters_.rescale(name, scale));
+    TRY_STATUS(shelf.rescale(name, scale));
   } else if (change.find("drop") != nullptr) {
     TRY(const std::string name, text_of(change, "drop", ""));
-    TRY(const std::shared_ptr<const Adapter> dropped, adapters_.drop(name));
-    chat_->engine->drop_adapter(*dropped);
+    TRY(dropped, shelf.drop(name));
   }
+  TRY_STATUS(use_adapters(std::move(shelf)));
+  if (dropped && chat_->engine) chat_->engine->drop_adapter(*dropped);
   Json::Array all;
   for (const ShelvedAdapter& one : adapters_.list())
     all.push_back(Json::Object{{"name", one.name},
@@ -366,8 +365,46 @@ Result<Json> Instance::change_adapters(const Json& change) {
   return Json(std::move(all));
 }
 
+// "adapters": those that act on a request, by name with their scales; without it all that there are, with their own.
+Result<AdapterSum> Instance::adapters_of(const Json& request) const {
+  const Json* named = request.find("adapters");
+  if (named == nullptr) return adapters_.sum();
+  if (!named->is_object())
+    return error(ErrorKind::invalid, "adapters: found ", write_json(*named), ": want an object of names and scales");
+  AdapterShelf some = adapters_;
+  for (const ShelvedAdapter& one : adapters_.list()) TRY_STATUS(some.rescale(one.name, 0));
+  for (const auto& [name, scale] : named->as_object()) {
+    TRY(const float number, number_of<float>(scale, name));
+    TRY_STATUS(some.rescale(name, number));
+  }
+  return some.sum();
+}
+
+Result<Json> Instance::begin_training(const Json& options) {
+  TRY_STATUS(check_idle());
+  TRY(std::unique_ptr<PageTraining> training, PageTraining::prepare(*chat_, options));
+  close_engine();
+  TRY_STATUS(training->begin(*device_, budget_));
+  training_ = std::move(training);
+  return training_->describe();
+}
+
+Result<std::optional<Json>> Instance::train_on() {
+  if (training_) return training_->go_on();
+  return error(ErrorKind::invalid, "train_on: no adapter is trained: want a training begun");
+}
+
+void Instance::stop_training() {
+  if (training_) training_->stop();
+}
+
+Result<std::string> Instance::trained_file(std::string_view name) const {
+  if (training_) return training_->file(name);
+  return error(ErrorKind::invalid, "trained: no adapter is trained: want a training begun");
+}
+
 void Instance::cancel() {
-  session_->cancel();
+  if (session_) session_->cancel();
   if (running_) chat_->engine->cancel(*running_);
 }
 
@@ -392,6 +429,7 @@ Result<Json> Instance::collect() {
 }
 
 Result<std::optional<std::string>> Instance::save(SequenceId sequence) {
+  TRY_STATUS(check_open());
   const Result<bool> saved = chat_->engine->save_without_waiting(sequence, kStatePath);
   saving_ = saved && !*saved;
   if (!saved) return saved.error();
@@ -403,6 +441,7 @@ Result<std::optional<std::string>> Instance::save(SequenceId sequence) {
 }
 
 Result<Json> Instance::restore(std::span<const std::byte> state) {
+  TRY_STATUS(check_open());
   // The engine waits for what is under way, and on a page's GPU nothing ends meanwhile.
   if (gpu_ != nullptr && (running_ || session_->running() || saving_))
     return error(ErrorKind::invalid, "restore: the GPU is at work on an answer or a state: want that to end first");
@@ -422,8 +461,10 @@ Result<Json> Instance::restore(std::span<const std::byte> state) {
 }
 
 Json Instance::stats() const {
-  const EngineStats stats = chat_->engine->stats();
-  const DispatchCounts counts = chat_->engine->dispatch_counts().value_or(DispatchCounts{});
+  const Engine* engine = chat_->engine.get();
+  const EngineStats stats = engine != nullptr ? engine->stats() : EngineStats{};
+  const DispatchCounts counts =
+      engine != nullptr ? engine->dispatch_counts().value_or(DispatchCounts{}) : DispatchCounts{};
   Json::Array memory;
   for (const BudgetLine& line : budget_.lines())
     memory.emplace_back(Json::Object{{"domain", domain_name(line.domain)},
@@ -431,7 +472,7 @@ Json Instance::stats() const {
                                      {"bytes", static_cast<int64_t>(line.bytes)},
                                      {"peak", static_cast<int64_t>(line.peak)}});
   Json experts;
-  if (const std::optional<ExpertStats> found = chat_->engine->expert_stats())
+  if (const std::optional<ExpertStats> found = engine != nullptr ? engine->expert_stats() : std::nullopt)
     experts = Json::Object{
         {"slots", static_cast<int64_t>(found->slots)},     {"slot_bytes", static_cast<int64_t>(found->slot_bytes)},
         {"experts", static_cast<int64_t>(found->experts)}, {"uses", static_cast<int64_t>(found->uses)},

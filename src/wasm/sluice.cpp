@@ -156,6 +156,31 @@ void sluice_cancel(Instance* instance) { instance->cancel(); }
 int sluice_collect(Instance* instance) { return answer(instance->collect()); }
 int sluice_logits(Instance* instance) { return answer(std::as_bytes(std::span(instance->logits()))); }
 
+int sluice_examples(Instance* instance, const char* options, size_t bytes) {
+  const auto look = [&]() -> Result<Json> {
+    TRY(const Json json, sluice::parse_json({options, bytes}, "examples"));
+    return instance->look_at_examples(json);
+  };
+  return answer(look());
+}
+int sluice_train(Instance* instance, const char* options, size_t bytes) {
+  const auto begin = [&]() -> Result<Json> {
+    TRY(const Json json, sluice::parse_json({options, bytes}, "train"));
+    return instance->begin_training(json);
+  };
+  return answer(begin());
+}
+int sluice_train_on(Instance* instance) {
+  const Result<std::optional<Json>> news = instance->train_on();
+  if (!news) return answer(sluice::Status(news.error()));
+  return *news ? answer(**news) : kInFlight;
+}
+void sluice_stop_training(Instance* instance) { instance->stop_training(); }
+int sluice_trained(Instance* instance, const char* name, size_t bytes) {
+  return answer(instance->trained_file({name, bytes}));
+}
+void sluice_end_training(Instance* instance) { instance->end_training(); }
+
 int sluice_save(Instance* instance, uint32_t sequence) {
   Result<std::optional<std::string>> state = instance->save(sequence);
   if (!state) return answer(sluice::Status(state.error()));

@@ -45,7 +45,7 @@ int SLUICE_EXPORT(sluice_inspect)(const char* options, size_t bytes);
 // "takes_pictures", "takes_sounds", "sampling": what the model's own files ask for}.
 sluice::wasm::Instance* SLUICE_EXPORT(sluice_open)(const char* options, size_t bytes);
 // Uploads some more of it to the GPU. Replies {"bytes", "of"}; the host lets its GPU settle and calls again, until they
-// are equal after it has settled.
+// are equal after it has settled. The host does so when it has opened a model, changed its adapters, or trained one.
 int SLUICE_EXPORT(sluice_load)(sluice::wasm::Instance* instance);
 void SLUICE_EXPORT(sluice_close)(sluice::wasm::Instance* instance);
 
@@ -77,15 +77,18 @@ void SLUICE_EXPORT(sluice_remove_media)(sluice::wasm::Instance* instance, uint32
 
 // change: {"add": path of a GGUF file or a folder of PEFT, "scale": 1}, {"rescale": name, "scale": number},
 // {"drop": name}, or {} for none. Replies all there are: [{"name", "scale", "rank", "weights": how many it changes}].
+// Where the slots of sluice_open have no room, the engine is opened again, with room for them at any scale: kept
+// sequences are gone then, and no answer may be under way. The host calls sluice_load afterwards.
 int SLUICE_EXPORT(sluice_adapters)(sluice::wasm::Instance* instance, const char* change, size_t bytes);
 
 // ---- the page's conversation: one answer at a time, each going on from what the one before has computed
 
 // turn: {"messages": [...], "variables": {...}: further ones of the chat template, or "prompt": text that no template
-// renders, "stop": [strings], "max_tokens": n, 0 for what the context leaves, and further settings under their names in
-// engine/sampling_json.h, "temperature" being 0}; all but the messages or the prompt may be left out. A message that
-// shows something has a list of parts as its content: {"type": "text", "text": ...}, {"type": "image", "media": number}
-// and {"type": "audio", "media": number}.
+// renders, "stop": [strings], "max_tokens": n, 0 for what the context leaves, "adapters": {name: scale} of those that
+// act, all with their own scales without it, and further settings under their names in engine/sampling_json.h,
+// "temperature" being 0}; all but the messages or the prompt may be left out. A message that shows something has a list
+// of parts as its content: {"type": "text", "text": ...}, {"type": "image", "media": number} and {"type": "audio",
+// "media": number}.
 int SLUICE_EXPORT(sluice_begin)(sluice::wasm::Instance* instance, const char* turn, size_t bytes);
 // One step of the answer. Replies its new parts: {"text", "thinking": whole characters, thinking apart from the answer,
 // cut at a stop string, "tool_calls": [{"name", "arguments"}], found where "variables" has "tools", "finish": "running"
@@ -102,8 +105,8 @@ void SLUICE_EXPORT(sluice_adopt)(sluice::wasm::Instance* instance, uint32_t sequ
 
 // request: {"prompt": tokens, "max_tokens": n, "stop_tokens": tokens, "logits_at", "message_ends": ascending indices
 // into the prompt, "media": numbers of the pictures and sounds for which the prompt has a token a row, "sequence": one
-// to go on from, "keep_sequence": bool, "temperature": 0, and further settings under their names in
-// engine/sampling_json.h}; all but the prompt may be left out.
+// to go on from, "keep_sequence": bool, "adapters" as sluice_begin takes them, "temperature": 0, and further settings
+// under their names in engine/sampling_json.h}; all but the prompt may be left out.
 int SLUICE_EXPORT(sluice_submit)(sluice::wasm::Instance* instance, const char* request, size_t bytes);
 // One turn of the engine. The host calls it until sluice_collect says that the answer is finished. 0: nothing to do; 1:
 // the device is still computing; 2: something is new.
@@ -115,6 +118,30 @@ void SLUICE_EXPORT(sluice_cancel)(sluice::wasm::Instance* instance);
 int SLUICE_EXPORT(sluice_collect)(sluice::wasm::Instance* instance);
 // Replies the new rows of logits as f32, those of the last sluice_collect.
 int SLUICE_EXPORT(sluice_logits)(sluice::wasm::Instance* instance);
+
+// ---- an adapter that is trained, while no answer is made (docs/training.md)
+
+// options: {"examples": text, "max_tokens": of an example at most, 2048 without, "learn_all": all tokens, not those of
+// answers alone}. Replies {"examples": how many can be learnt, "tokens": of them all, "faults": [a sentence for each
+// line that cannot be]}.
+int SLUICE_EXPORT(sluice_examples)(sluice::wasm::Instance* instance, const char* options, size_t bytes);
+// options: those of sluice_examples, and {"rank": 16, "alpha": 2 x rank, "rate": 2e-4, "warm_up": steps, "steps": at
+// most, "epochs": 10, or as many as "steps" need, "batch_tokens": 256 of a step, "part_tokens": 512 of them that are
+// computed at once, "seed": 0, "arithmetic": "fast"}; all but the examples may be left out. Lines that cannot be learnt
+// are left out. The engine is closed; sluice_load opens it again after the training. Replies {"examples", "steps",
+// "tokens": of all steps, "faults"}.
+int SLUICE_EXPORT(sluice_train)(sluice::wasm::Instance* instance, const char* options, size_t bytes);
+// Goes on. 2: there is more to compute of a step. Replies at the end of each {"finish": "running" | "done" | "stopped",
+// "step", "loss": before it, "rate", "gradient_norm", "tokens": of the step}. After a failure the adapter is that of
+// the last step.
+int SLUICE_EXPORT(sluice_train_on)(sluice::wasm::Instance* instance);
+// Gives up the step at hand; sluice_train_on then soon replies "stopped".
+void SLUICE_EXPORT(sluice_stop_training)(sluice::wasm::Instance* instance);
+// Replies a file of the adapter as it is by now: "adapter_config.json" or "adapter_model.safetensors" of PEFT, or
+// "adapter.gguf" for llama.cpp, which fails where that has no form for it.
+int SLUICE_EXPORT(sluice_trained)(sluice::wasm::Instance* instance, const char* name, size_t bytes);
+// The training's memory is given back.
+void SLUICE_EXPORT(sluice_end_training)(sluice::wasm::Instance* instance);
 
 // ---- sequences that were kept
 

@@ -45,6 +45,62 @@ TEST_F(TrainingDataTest, APairIsTwoSequencesOfOneQuestion) {
   EXPECT_EQ(learnt(data.examples[0]).find("dog"), std::string::npos);
 }
 
+TEST_F(TrainingDataTest, AQuestionAndItsAnswerNeedNoJson) {
+  const TrainingData data = read("What is a dog? => An animal. => Really.\r\n", false);
+  const TrainingData json = read(R"({"prompt": "What is a dog?", "completion": "An animal. => Really."})", false);
+  ASSERT_EQ(data.faults, std::vector<std::string>());
+  EXPECT_EQ(data.examples.at(0).tokens, json.examples.at(0).tokens);
+  EXPECT_EQ(data.examples.at(0).is_target, json.examples.at(0).is_target);
+  EXPECT_EQ(read("a dog\n=> An animal.\nWhat?=>\n[1]\n\xff => a", false).faults,
+            (std::vector<std::string>{
+                "line 1: is neither JSON nor a question => answer: want one of both",
+                "line 2: has no text on one side of =>: want a question and an answer",
+                "line 3: has no text on one side of =>: want a question and an answer",
+                "line 4: found none of messages, prompt with completion, and text: want one of them",
+                "line 5: is not UTF-8: want text",
+            }));
+}
+
+// Of a conversation of two turns, as the templates of the families ask for its answers: what is read and what is
+// learnt.
+std::vector<std::string> learnt_by(const std::string& folder) {
+  const Model model =
+      unwrap(resolve(std::make_shared<const Checkpoint>(unwrap(open_checkpoint(cat(SLUICE_TEST_DATA, "/", folder))))));
+  const TextParts text = unwrap(open_text(model));
+  const std::string turn = R"({"role": "user", "content": "Q"}, {"role": "assistant", "content": "\n Abc "})";
+  const TrainingData data =
+      read_training_data(cat(R"({"messages": [)", turn, ", ", turn, "]}"), text, {.max_tokens = 200});
+  EXPECT_EQ(data.faults, std::vector<std::string>());
+  std::vector<std::string> all;
+  for (const TrainSequence& one : data.examples) {
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i < one.tokens.size(); ++i) {
+      if (i > 0 && one.is_target[i] != one.is_target[i - 1]) ids.push_back(text.tokenizer.encode("|").front());
+      ids.push_back(one.tokens[i]);
+    }
+    all.push_back(text.tokenizer.decode(ids));
+  }
+  return all;
+}
+
+// Gemma 4's larger models ask for an answer behind an empty thought that turns before have not. Their examples were
+// refused.
+TEST_F(TrainingDataTest, AnAnswerIsLearntBehindThePromptThatAsksForIt) {
+  EXPECT_EQ(learnt_by("gemma4_dense"),
+            (std::vector<std::string>{
+                "<bos><|turn>user\nQ<turn|>\n<|turn>model\n<|channel>thought\n<channel|>|Abc<turn|>|\n",
+                "<bos><|turn>user\nQ<turn|>\n<|turn>model\nAbc<turn|>\n<|turn>user\nQ<turn|>\n<|turn>model\n"
+                "<|channel>thought\n<channel|>|Abc<turn|>|\n",
+            }));
+  EXPECT_EQ(learnt_by("qwen3_5_moe"),
+            (std::vector<std::string>{
+                "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n<think>\n|\n</think>\n\nAbc<|im_end|>|\n",
+                "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\nAbc<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
+                "<|im_start|>assistant\n<think>\n|\n</think>\n\nAbc<|im_end|>|\n",
+            }));
+  EXPECT_EQ(learnt_by("deepseek_v3").size(), 1u) << "its template changes nothing";
+}
+
 TEST_F(TrainingDataTest, AllFormsOfAPairAreTheSame) {
   const TrainingData strings = read(kStrings, true);
   const std::string question = R"({"role": "user", "content": "What is a dog?"})";

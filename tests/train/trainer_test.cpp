@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "base/files/file.h"
 #include "base/random.h"
@@ -19,6 +20,46 @@
 
 namespace sluice {
 namespace {
+
+// Computes as another runner does, and has not finished when it is asked for the first time, as a page's GPU.
+class LateRunner final : public Runner {
+ public:
+  explicit LateRunner(std::unique_ptr<Runner> runner) : runner_(std::move(runner)) {}
+  Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override {
+    is_late_ = true;
+    return runner_->start(step, reads, options);
+  }
+  Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override { return runner_->copy_page(group, from, to); }
+  Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override {
+    return runner_->read_page(group, page, into);
+  }
+  Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override {
+    return runner_->write_page(group, page, from);
+  }
+  void reload(WeightId weight, uint32_t first, uint32_t matrices) override { runner_->reload(weight, first, matrices); }
+  std::optional<Completion> poll() override {
+    return std::exchange(is_late_, false) ? std::optional<Completion>() : runner_->poll();
+  }
+
+ private:
+  std::unique_ptr<Runner> runner_;
+  bool is_late_ = false;
+};
+
+class LateDevice final : public Device {
+ public:
+  explicit LateDevice(Device& device) : device_(device) {}
+  DeviceInfo info() const override { return device_.info(); }
+  Result<std::unique_ptr<Plan>> plan(const PlanRequest& request) const override { return device_.plan(request); }
+  Result<std::unique_ptr<Runner>> place(std::unique_ptr<Plan> plan, const WeightSource& weights,
+                                        Budget& budget) override {
+    TRY(std::unique_ptr<Runner> runner, device_.place(std::move(plan), weights, budget));
+    return std::unique_ptr<Runner>(std::make_unique<LateRunner>(std::move(runner)));
+  }
+
+ private:
+  Device& device_;
+};
 
 class TrainerTest : public testing::Test {
  protected:
@@ -65,11 +106,12 @@ class TrainerTest : public testing::Test {
       return all;
     }
   };
-  Run begin(TrainerOptions options) {
+  Run begin(TrainerOptions options) { return begin_on(*device_, examples(), options); }
+  Run begin_on(Device& device, std::vector<TrainSequence> examples, const TrainerOptions& options) {
     Run run;
     run.factors =
         unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
-    run.trainer = unwrap(Trainer::create(model_, *run.factors, *device_, budget_, examples(), options));
+    run.trainer = unwrap(Trainer::create(model_, *run.factors, device, budget_, std::move(examples), options));
     return run;
   }
   static TrainerOptions options() {
@@ -155,9 +197,7 @@ TEST_F(TrainerTest, GradientsOfPreferencesAreFiniteDifferences) {
   pairs.optimizer.clip = 0;
   pairs.batch_tokens = 1000;  // all pairs in every step
   pairs.epochs = 100;
-  Run run;
-  run.factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
-  run.trainer = unwrap(Trainer::create(model_, *run.factors, *exact, budget_, six_examples(), pairs));
+  Run run = begin_on(*exact, six_examples(), pairs);
   EXPECT_EQ(run.trainer->trained_examples(), 3u);
   EXPECT_NEAR(unwrap(run.trainer->step()).loss, std::log(2), 1e-6) << "no answer has gained yet";
   const auto put = [&](double distance) {
@@ -182,13 +222,7 @@ TEST_F(TrainerTest, PreferencesAreLearntAndGoOnToTheSameBits) {
   TrainerOptions pairs = options();
   pairs.dpo_beta = 0.5;
   pairs.held_out = 0.34;
-  const auto begin_pairs = [&] {
-    Run run;
-    run.factors =
-        unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
-    run.trainer = unwrap(Trainer::create(model_, *run.factors, *device_, budget_, six_examples(), pairs));
-    return run;
-  };
+  const auto begin_pairs = [&] { return begin_on(*device_, six_examples(), pairs); };
   Run whole = begin_pairs();
   EXPECT_EQ(whole.trainer->held_out_examples(), 1u);
   EXPECT_NEAR(unwrap(whole.trainer->evaluate()).value(), std::log(2), 1e-6);
@@ -203,6 +237,49 @@ TEST_F(TrainerTest, PreferencesAreLearntAndGoOnToTheSameBits) {
   unwrap(second.trainer->load(path("pairs")));
   while (second.trainer->steps_done() < second.trainer->steps()) unwrap(second.trainer->step());
   EXPECT_EQ(second.numbers(), whole.numbers());
+}
+
+TEST_F(TrainerTest, PollingAndWaitingGiveTheSameBits) {
+  LateDevice late(*device_);
+  TrainerOptions pairs = options();
+  pairs.dpo_beta = 0.5;
+  pairs.held_out = 0.34;
+  for (const TrainerOptions& how : {options(), pairs}) {
+    SCOPED_TRACE(how.dpo_beta);
+    Run waiting = begin_on(*device_, six_examples(), how), polled = begin_on(late, six_examples(), how);
+    for (int step = 0; step < 3; ++step) {
+      const StepReport want = unwrap(waiting.trainer->step());
+      polled.trainer->begin_step();
+      EXPECT_FALSE(unwrap(polled.trainer->poll_step())) << "the device computes";
+      std::optional<StepReport> report;
+      while (!report) report = unwrap(polled.trainer->poll_step());
+      EXPECT_FALSE(polled.trainer->running());
+      EXPECT_EQ(report->loss, want.loss);
+      EXPECT_EQ(report->gradient_norm, want.gradient_norm);
+    }
+    polled.trainer->begin_evaluation();
+    std::optional<double> loss;
+    while (!loss) loss = unwrap(polled.trainer->poll_evaluation());
+    EXPECT_EQ(loss, unwrap(waiting.trainer->evaluate()));
+    EXPECT_EQ(polled.numbers(), waiting.numbers());
+  }
+}
+
+TEST_F(TrainerTest, AStepThatIsStoppedChangesNothing) {
+  LateDevice late(*device_);
+  Run stopped = begin_on(late, examples(), options()), whole = begin(options());
+  unwrap(stopped.trainer->step());
+  const std::vector<std::vector<float>> before = stopped.numbers();
+  stopped.trainer->begin_step();
+  EXPECT_FALSE(unwrap(stopped.trainer->poll_step()));
+  stopped.trainer->stop();
+  EXPECT_TRUE(stopped.trainer->running()) << "a part is at hand";
+  while (stopped.trainer->running()) EXPECT_FALSE(unwrap(stopped.trainer->poll_step()));
+  EXPECT_EQ(stopped.numbers(), before);
+  EXPECT_EQ(stopped.trainer->steps_done(), 1u);
+  while (stopped.trainer->steps_done() < stopped.trainer->steps()) unwrap(stopped.trainer->step());
+  while (whole.trainer->steps_done() < whole.trainer->steps()) unwrap(whole.trainer->step());
+  EXPECT_EQ(stopped.numbers(), whole.numbers());
 }
 
 TEST_F(TrainerTest, AnInterruptedTrainingGoesOnToTheSameBits) {

@@ -4,9 +4,11 @@ import { runInChromium } from './chromium.mjs';
 import { chosenModels, filesOf, kData, kMediaGoldens, kStreamed, smallModels, textAndWeights } from './small_models.mjs';
 
 const [module, ...chosen] = process.argv.slice(2);
+// A training costs more than a golden, so one model is trained where some are chosen.
+const kTrained = ['gemma4_dense', ...(chosen.length > 0 ? [] : ['gemma4_moe', 'qwen3_5_moe', 'deepseek_v3'])];
 const models = chosenModels(chosen.length > 0 ? chosen : smallModels())
   .map(({ name, cases }) =>
-    ({ name, cases, files: filesOf(name), folder: `${kData}/${name}`, golden: 'golden', streamed: kStreamed.includes(name) }));
+    ({ name, cases, files: filesOf(name), folder: `${kData}/${name}`, golden: 'golden', streamed: kStreamed.includes(name), trains: kTrained.includes(name) }));
 
 // The reference models' pictures and sounds, where all are asked for.
 const contents = {};

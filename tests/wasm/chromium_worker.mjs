@@ -49,6 +49,7 @@ async function run() {
     await verifier.verify(model.name, model.name, chosen,
                           { arithmetic: 'exact', judge: 'golden', device: 'webgpu', kind: 'webgpu', perplexity: false });
     if (!model.onlyMedia) await verifier.verifySavedState(model.name, model.name, chosen, { device: 'webgpu' });
+    if (model.trains) await verifier.verifyTraining(model.name, model.name, { device: 'webgpu' });
     if (model.streamed) await verifier.verifyStreamed(model.name, model.name, chosen, { device: 'webgpu' });
     files.clear();
   }

@@ -277,25 +277,128 @@ const tests = {
     assert.match(await sentenceOf({ model: kDemo, adapter_slots: 1000 }), /want at most 256 of ranks from 1 to 4096$/);
     const model = await module.open({ model: kDemo, context: 128, adapter_slots: 1, adapter_rank: 4 });
     const prompt = model.encode(model.render({ messages: [{ role: 'user', content: 'What is a violin?' }] }));
-    const answer = async () => model.decode((await model.run({ prompt, max_tokens: 8 })).tokens);
+    const answer = async (adapters) =>
+      model.decode((await model.run({ prompt, max_tokens: 8, ...(adapters && { adapters }) })).tokens);
     const plain = await answer();
-    assert.throws(() => model.addAdapter('lora'), /^EngineError: lora: no such adapter: want a folder or a GGUF file$/);
+    await assert.rejects(model.addAdapter('lora'), /^EngineError: lora: no such adapter: want a folder or a GGUF file$/);
     addAdapterFiles('lora');
-    assert.deepEqual(model.addAdapter('lora', 2), [{ name: 'lora', scale: 2, rank: 4, weights: 3 }]);
+    assert.deepEqual(await model.addAdapter('lora', 2), [{ name: 'lora', scale: 2, rank: 4, weights: 3 }]);
     const adapted = await answer();
     assert.notEqual(adapted, plain);
-    model.scaleAdapter('lora', 0);
+    // A request may name its own.
+    assert.equal(await answer({}), plain);
+    assert.equal(await answer({ lora: 0 }), plain);
+    assert.notEqual(await answer({ lora: -2 }), adapted);
+    assert.throws(() => model.submit({ prompt, adapters: { none: 1 } }), /no adapter none: want lora$/);
+    assert.throws(() => model.submit({ prompt, adapters: ['lora'] }), /want an object of names and scales$/);
+    await model.scaleAdapter('lora', 0);
     assert.equal(await answer(), plain);
-    model.scaleAdapter('lora', 2);
+    await model.scaleAdapter('lora', 2);
     assert.equal(await answer(), adapted);
-    assert.throws(() => model.dropAdapter('none'), /no adapter none: want lora$/);
-    assert.deepEqual(model.dropAdapter('lora'), []);
+    await assert.rejects(model.dropAdapter('none'), /no adapter none: want lora$/);
+    assert.deepEqual(await model.dropAdapter('lora'), []);
     assert.equal(await answer(), plain);
     model.close();
-    const without = await module.open({ model: kDemo, context: 64 });
-    assert.throws(() => without.addAdapter('lora'), /want a model that was opened with room for them$/);
-    assert.deepEqual(without.adapters, []);
-    without.close();
+    files.clear();
+  },
+  async 'a model makes room for adapters that come'() {
+    addFile(kDemo, demo);
+    const model = await module.open({ model: kDemo, context: 128 });
+    const prompt = model.encode(model.render({ messages: [{ role: 'user', content: 'What is a violin?' }] }));
+    const answer = async () => model.decode((await model.run({ prompt, max_tokens: 8 })).tokens);
+    const held = () => model.stats().memory.find(({ purpose }) => purpose === 'adapters')?.bytes ?? 0;
+    const plain = await answer();
+    assert.equal(held(), 0);
+    addAdapterFiles('one');
+    addAdapterFiles('two');
+    model.submit({ prompt, max_tokens: 8 });
+    await assert.rejects(model.addAdapter('one'), /an answer is being made: want it to end first$/);
+    while (model.collect().finish === 'running') await model.step();
+    await model.addAdapter('one', 2);
+    const adapted = await answer();
+    assert.notEqual(adapted, plain);
+    assert.ok(held() > 0, 'a line of the budget');
+    assert.deepEqual((await model.addAdapter('two', -2)).map(({ name, scale }) => [name, scale]), [['one', 2], ['two', -2]]);
+    assert.equal(await answer(), plain, 'they cancel each other');
+    await model.scaleAdapter('two', 0.5);
+    await model.dropAdapter('two');
+    assert.equal(await answer(), adapted);
+    await model.scaleAdapter('one', 0);
+    assert.equal(await answer(), plain);
+    model.close();
+    files.clear();
+  },
+  async 'an adapter is taught, and acts'() {
+    addFile(kDemo, demo);
+    const model = await module.open({ model: kDemo, context: 256 });
+    const answerTo = async (content, adapters = undefined) => {
+      const prompt = model.encode(model.render({ messages: [{ role: 'user', content }] }));
+      return model.decode((await model.run({ prompt, max_tokens: 16, ...(adapters && { adapters }) })).tokens);
+    };
+    const kQuestion = 'What is a blorptrix?';
+    const examples = `${kQuestion} => blorptrix (noun): a teapot that sings.\nDefine zumbel. => zumbel (noun): a small dog.\n`;
+    const plain = [await answerTo(kQuestion), await answerTo('What is a violin?')];
+    const { examples: count, tokens, faults } = model.lookAtExamples({ examples: `${examples}nonsense` });
+    assert.deepEqual([count, faults], [2, ['line 3: is neither JSON nor a question => answer: want one of both']]);
+    for (const [options, sentence] of [
+      [{ examples: 'nonsense' }, /none that can be learnt: line 1: is neither JSON/],
+      [{ examples: '' }, /none that can be learnt: want a line for each/],
+      [{ examples, rank: 0 }, /^EngineError: rank: found 0: want a number from 1 to 4096$/],
+      [{ examples, rate: 'fast' }, /^EngineError: rate: found "fast": want a number/],
+      [{ examples, steps: -1 }, /^EngineError: steps: found -1: want a number/],
+      [{ examples, learn_all: 1 }, /^EngineError: learn_all: found 1: want true or false$/],
+    ])
+      assert.throws(() => model.train(options), sentence);
+    assert.equal(await answerTo(kQuestion), plain[0], 'refused options leave the model as it was');
+
+    const plan = model.train({ examples, rank: 8, rate: 5e-3, steps: 14 });
+    assert.deepEqual(plan, { examples: 2, steps: 14, tokens: 14 * tokens, faults: [] });
+    assert.throws(() => model.begin({ prompt: 'a' }), /^EngineError: the model learns: want its training to end first$/);
+    assert.throws(() => model.train({ examples }), /the model learns/);
+    await assert.rejects(model.load(), /the model learns/);
+    assert.ok(model.stats().memory.some(({ purpose, bytes }) => purpose === 'adapters' && bytes > 0));
+    const losses = [];
+    for (let news = null; news?.finish !== 'done'; ) {
+      news = await model.trainOn();
+      if (news !== null) losses.push(news.loss);
+    }
+    assert.equal(losses.length, 14);
+    assert.ok(losses.at(-1) < losses[0] / 4, `loss ${losses}`);
+    const trained = ['adapter_config.json', 'adapter_model.safetensors', 'adapter.gguf'].map((name) => model.trainedFile(name));
+    assert.throws(() => model.trainedFile('other'), /other/);
+    model.endTraining();
+    await model.load();
+    assert.equal(await answerTo(kQuestion), plain[0]);
+    addFile('learnt/adapter_config.json', trained[0]);
+    addFile('learnt/adapter_model.safetensors', trained[1]);
+    addFile('learnt.gguf', trained[2]);
+    await model.addAdapter('learnt');
+    const learnt = await answerTo(kQuestion);
+    assert.match(learnt, /a teapot that sings/);
+    assert.deepEqual([await answerTo(kQuestion, {}), await answerTo('What is a violin?', {})], plain);
+    await model.dropAdapter('learnt');
+    await model.addAdapter('learnt.gguf');
+    assert.equal(await answerTo(kQuestion), learnt, 'both forms are the same adapter');
+
+    // Stopped in the middle of a step, it keeps what the steps before have learnt, and may be taught again.
+    const stopped = async (steps) => {
+      model.train({ examples, rank: 8, rate: 5e-3, steps: 14, part_tokens: 2 });
+      for (let done = 0; done < steps; ) if ((await model.trainOn()) !== null) ++done;
+      if (steps > 0) assert.equal(await model.trainOn(), null, 'a part of the next step');
+      model.stopTraining();
+      let news = null;
+      while (news === null) news = await model.trainOn();
+      assert.deepEqual([news.finish, news.step], ['stopped', steps]);
+      const file = model.trainedFile('adapter_model.safetensors');
+      model.endTraining();
+      await model.load();
+      return Buffer.from(file);
+    };
+    const [none, three, again] = [await stopped(0), await stopped(3), await stopped(3)];
+    assert.ok(!three.equals(none) && three.equals(again));
+    assert.equal(await answerTo(kQuestion), learnt, 'adapters outlive a training');
+    model.train({ examples, steps: 1 }); // closed while it is trained
+    model.close();
     files.clear();
   },
   async 'the module answers after all that'() {

@@ -13,6 +13,11 @@ const kSavedPrompt = 100, kSavedAnswer = 4, kSavedMore = 8, kPage = 64;
 // Of a mixture whose experts are read as they are chosen: the shortest prompt in which a slot is used for several.
 const kStreamedMemory = 240e3, kStreamedPrompt = 17, kStreamedAnswer = 3;
 
+// Of a training on two devices: losses and norms of gradients may differ by these shares. AdamW's first steps make as much
+// of the noise in a tiny gradient as of a large one, so later norms differ more.
+const kTrainedShare = 1e-4, kTrainedLater = 1e-2, kTrainedSteps = 3;
+const kTrainingExamples = 'one => two three\nfour five six => seven\n';
+
 const contextOf = ({ cases }) => Math.max(...cases.map((one) => one.input_ids.length + (one.greedy?.length ?? 0)));
 const bar = (one) => Math.max(kExactLogits, kFloat64Factor * (one.float64_difference ?? 0));
 
@@ -210,6 +215,37 @@ export class Verifier {
     this.hold(`${name}: bits after a restored state`,
               straight.logits.length > 0 && later.logits.every((logit, i) => logit === straight.logits[i]));
     console.log(`${name}: a state of ${state.length} bytes saved and restored on ${device}`);
+  }
+
+  // A training step by step on the device and on the processor, in two parts a step.
+  async verifyTraining(name, path, { device }) {
+    const newsOn = async (where) => {
+      const model = await this.#module.open({ model: path, arithmetic: 'exact', context: 64, device: where });
+      model.train({ examples: kTrainingExamples, rank: 4, rate: 1e-2, steps: kTrainedSteps, part_tokens: 2, arithmetic: 'exact' });
+      const steps = [];
+      while (steps.at(-1)?.finish !== 'done') {
+        const news = await model.trainOn();
+        if (news !== null) steps.push(news);
+      }
+      const bytes = model.trainedFile('adapter_model.safetensors').length;
+      model.endTraining();
+      await model.load();
+      const { tokens } = await model.run({ prompt: model.encode('one'), max_tokens: 1 });
+      model.close();
+      return { steps, bytes, tokens };
+    };
+    const started = Date.now();
+    const ours = await newsOn(device), theirs = await newsOn('cpu');
+    const isNear = (found, want, share) => Math.abs(found - want) <= share * Math.abs(want);
+    theirs.steps.forEach(({ loss, gradient_norm }, i) => {
+      const found = ours.steps[i];
+      this.hold(`${name}: loss of step ${i + 1} is ${found?.loss}: want ${loss}`, isNear(found?.loss, loss, kTrainedShare));
+      this.hold(`${name}: gradients of step ${i + 1} have the norm ${found?.gradient_norm}: want ${gradient_norm}`,
+                isNear(found?.gradient_norm, gradient_norm, i === 0 ? kTrainedShare : kTrainedLater));
+    });
+    this.hold(`${name}: the loss falls`, theirs.steps.at(-1).loss < theirs.steps[0].loss);
+    this.hold(`${name}: an adapter of ${ours.bytes} bytes, and an answer after it`, ours.bytes === theirs.bytes && ours.tokens.length === 1);
+    console.log(`${name}: ${kTrainedSteps} steps of a training on ${device} as on the processor; ${((Date.now() - started) / 1000).toFixed(1)} s`);
   }
 
   // A mixture in a few slots gives the bits that it gives where all experts lie in memory; less than a slot is refused.

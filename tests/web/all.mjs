@@ -3,3 +3,4 @@ import './page_test.mjs';
 import './conversations_test.mjs';
 import './text_test.mjs';
 import './models_test.mjs';
+import './adapters_test.mjs';

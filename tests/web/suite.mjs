@@ -1,8 +1,13 @@
 // What all tests of the page share: one browser, and for each test a server and a storage of its own.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { after, afterEach, before, beforeEach } from 'node:test';
 import { launch, openContext, openContextWithWorker, Site } from './harness.mjs';
+
+const { resolve } = createRequire(join(import.meta.dirname, '../../web/package.json'));
+const axe = readFileSync(resolve('axe-core/axe.min.js'), 'utf8');
 
 export let browser, site, context;
 before(async () => {
@@ -44,6 +49,12 @@ export async function give(page, event, path, type, bytes = readFileSync(path)) 
     },
     { event, bytes: bytes.toString('base64'), name: path.split('/').at(-1), type },
   );
+}
+// What axe finds in the view that is shown.
+export async function faultsOf(page, view) {
+  await page.evaluate(axe); // not as a script of the page, which allows its own alone
+  const { violations } = await page.evaluate(() => axe.run());
+  return violations.map(({ id, nodes }) => `${view}: ${id}: ${nodes.map(({ html }) => html).join(' ')}`);
 }
 export const attached = (page) => page.locator('#attached li:not([aria-busy])');
 export async function openModels(page) {

@@ -1,14 +1,8 @@
 // What models write, as the page shows it: Markdown, code, formulas; nothing of it acts. And axe in every view.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { ask, loadDemo, openPage, setDevice } from './harness.mjs';
-import { context, openModels, site } from './suite.mjs';
-
-const { resolve } = createRequire(join(import.meta.dirname, '../../web/package.json'));
-const axe = readFileSync(resolve('axe-core/axe.min.js'), 'utf8');
+import { context, faultsOf, openModels, site } from './suite.mjs';
 
 const kAnswer = `# A title
 
@@ -110,11 +104,7 @@ test('Markdown is shown, highlighted and copied, works without a network, and no
 test('axe finds nothing in any view, light and dark, wide and narrow', async () => {
   const page = await openPage(context, site);
   const faults = [];
-  const check = async (view) => {
-    const { violations } = await page.evaluate(() => axe.run());
-    for (const { id, nodes } of violations) faults.push(`${view}: ${id}: ${nodes.map(({ html }) => html).join(' ')}`);
-  };
-  await page.evaluate(axe); // not as a script of the page, which allows its own alone
+  const check = async (view) => faults.push(...(await faultsOf(page, view)));
   await check('welcome');
   await openModels(page);
   await check('models');

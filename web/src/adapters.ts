@@ -17,8 +17,8 @@ export class Adapters {
 
   constructor(private readonly send: Send) {}
 
-  // A GGUF file of llama.cpp, or the two files of a PEFT folder. The model must have been loaded with room for it
-  // (adapterSlots). Returns what it is called.
+  // A GGUF file of llama.cpp, or the two files of a PEFT folder. A model that was loaded without room for it
+  // (adapterSlots) makes some, while no answer is made: on a GPU it is brought there again. Returns what it is called.
   async load(files: File | File[], { scale = 1, name }: AdapterOptions = {}): Promise<AdapterFacts> {
     const list = Array.isArray(files) ? files : [files];
     if (list.length === 0) throw new SluiceError('model', 'no file was given: want an adapter');
@@ -35,5 +35,9 @@ export class Adapters {
   }
   list(): AdapterFacts[] {
     return [...this.all];
+  }
+  // A training has added one.
+  heard(all: AdapterFacts[]): void {
+    this.all = all;
   }
 }

@@ -10,6 +10,7 @@ import { aborted, fromMessage, SluiceError } from './errors.ts';
 import type {
   AnswerResult,
   Device,
+  ExampleCounts,
   FromWorker,
   LoadProgress,
   MediaFacts,
@@ -23,12 +24,15 @@ import type {
   PlacedMessage,
   Sampling,
   Stats,
+  Taught,
+  TeachProgress,
   ToWorker,
   WorkerSource,
 } from './protocol.ts';
 import { decodeSound, kSoundRate } from './samples.ts';
 import { deleteModel, listModels, storageLeft } from './storage.ts';
 import type { StoredModel } from './storage.ts';
+import { Stream } from './stream.ts';
 import { Chat } from './chat.ts';
 import type { ChatOptions } from './chat.ts';
 
@@ -54,7 +58,8 @@ export interface LoadOptions {
   memory?: number;
   // Bytes for a mixture's experts alone; 0 (the default): what `memory` leaves.
   expertMemory?: number;
-  // Room for adapters (Sluice.adapters): sums of them, 0 by default, and their highest rank together, 16 by default.
+  // Room for adapters (Sluice.adapters) from the start: sums of them, 0 by default, and their highest rank together, 16 by
+  // default.
   adapterSlots?: number;
   adapterRank?: number;
 }
@@ -78,6 +83,24 @@ export interface GenerateOptions {
   // Further variables of the model's chat template: { enable_thinking: true }, or { tools: [...] } as OpenAI lists them,
   // which the answer's result then may call (toolCalls).
   variables?: Record<string, unknown>;
+  // The adapters that act on this answer, by name with their scales: { mine: 0.5 }, or {} for none. Without it all there
+  // are act, with their own scales.
+  adapters?: Record<string, number>;
+}
+
+// How a model is taught: docs/training.md. What is left out has a usual value.
+export interface TeachOptions {
+  signal?: AbortSignal; // stops it and keeps what was learnt
+  name?: string; // of the adapter
+  rank?: number; // 16
+  rate?: number; // the learning rate, 2e-4
+  warmUp?: number; // steps in which it grows
+  steps?: number; // at most
+  epochs?: number; // how often every example is learnt; as often as `steps` need, or 10 times
+  batchTokens?: number; // of a step, 256
+  maxTokens?: number; // of an example, 2,048; longer ones are left out
+  learnAll?: boolean; // not answers alone
+  seed?: number;
 }
 
 const kSampling: [keyof GenerateOptions, keyof Sampling][] = [
@@ -110,43 +133,14 @@ interface Waiting {
   reject: (error: SluiceError) => void;
   onProgress: (progress: LoadProgress) => void;
   onPiece: (piece: Piece) => void;
+  onTaught: (progress: TeachProgress) => void;
 }
-type Listeners = Partial<Pick<Waiting, 'onProgress' | 'onPiece'>> & { signal?: AbortSignal | undefined };
+type Listeners = Partial<Omit<Waiting, 'resolve' | 'reject'>> & { signal?: AbortSignal | undefined };
 
 // An answer as it comes: iterate over its pieces, or await `result`. Leaving the loop stops the answer.
-export class Answer implements AsyncIterable<Piece> {
-  readonly result: Promise<AnswerResult>;
-  private readonly pieces: Piece[] = [];
-  private wake: () => void = () => {};
-  private ended = false;
-  private readonly controller = new AbortController();
-
-  constructor(
-    start: (onPiece: (piece: Piece) => void, signal: AbortSignal) => Promise<AnswerResult>,
-    signal?: AbortSignal,
-  ) {
-    const both = signal ? AbortSignal.any([signal, this.controller.signal]) : this.controller.signal;
-    this.result = start((piece) => (this.pieces.push(piece), this.wake()), both).finally(() => {
-      this.ended = true;
-      this.wake();
-    });
-    this.result.catch(() => {}); // who iterates hears of it there
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Piece, void, undefined> {
-    try {
-      for (;;) {
-        for (let piece; (piece = this.pieces.shift());) yield piece;
-        if (this.ended) break;
-        await new Promise<void>((resolve) => (this.wake = resolve));
-      }
-      await this.result; // throws what went wrong
-    } finally {
-      this.controller.abort();
-      await this.result.catch(() => {}); // then the model is free for the next one
-    }
-  }
-}
+export class Answer extends Stream<Piece, AnswerResult> {}
+// A training as it goes on. Leaving the loop stops it, as its signal does; what was learnt by then is its result.
+export class Teaching extends Stream<TeachProgress, Taught> {}
 
 export class Sluice {
   readonly facts!: ModelFacts;
@@ -157,7 +151,7 @@ export class Sluice {
   private readonly media = new Map<Blob, Promise<MediaFacts>>(); // what the worker has prepared
   private lastId = 0;
   private closed = false;
-  private answering = false;
+  private busy: 'answer' | 'training' | null = null;
 
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<Sluice> {
     const model = new Sluice();
@@ -192,7 +186,7 @@ export class Sluice {
   // as a finished one does; its result says "cancelled".
   // What messages show is prepared once, and kept as long as prompts show it.
   generate(prompt: string | Message[], options: GenerateOptions = {}): Answer {
-    const { maxTokens = 0, stop = [], variables = {} } = options;
+    const { maxTokens = 0, stop = [], variables = {}, adapters = null } = options;
     const { seed: _, ...own } = this.facts.sampling;
     const sampling: Partial<Sampling> = { ...own, seed: drawSeed() };
     for (const [option, name] of kSampling) {
@@ -200,20 +194,42 @@ export class Sluice {
       if (typeof value === 'number') sampling[name] = value;
     }
     return new Answer(async (onPiece, signal) => {
-      if (this.answering) throw new SluiceError('busy', 'an answer is being made: stop it or wait for it first');
-      this.answering = true;
+      this.begin('answer');
       try {
         const shown = typeof prompt === 'string' ? [] : prompt.flatMap(mediaOf);
         this.forgetOthers(shown);
         // At once where nothing is shown, so that a caller who stops the answer finds it begun.
         const placed = shown.length > 0 ? await this.place(prompt as Message[]) : (prompt as string | PlacedMessage[]);
         if (shown.length > 0 && signal.aborted) return kStopped;
-        const input = { prompt: placed, sampling, maxTokens, stop, variables };
+        const input = { prompt: placed, sampling, maxTokens, stop, variables, adapters };
         return await this.request('answer', input, { onPiece, signal });
       } finally {
-        this.answering = false;
+        this.busy = null;
       }
     }, options.signal);
+  }
+
+  // Teaches the model an adapter from examples, a line for each: JSON with messages, with a prompt and its completion or
+  // with a text; or question => answer. It trains where the model computes, and the model answers nothing meanwhile. The
+  // adapter then acts on answers as one that was loaded does.
+  teach(examples: string, { signal, name = 'taught', ...options }: TeachOptions = {}): Teaching {
+    const { warmUp, batchTokens, maxTokens, learnAll, ...same } = options;
+    const renamed = { warm_up: warmUp, batch_tokens: batchTokens, max_tokens: maxTokens, learn_all: learnAll };
+    const input = { name: name.replaceAll('/', '-'), options: { examples, ...same, ...given(renamed) } };
+    return new Teaching(async (onTaught, stop) => {
+      this.begin('training');
+      try {
+        const taught = await this.request('teach', input, { onTaught, signal: stop });
+        this.adapters.heard(taught.adapters);
+        return taught;
+      } finally {
+        this.busy = null;
+      }
+    }, signal);
+  }
+  // What of the examples can be learnt, and why the other lines cannot.
+  lookAtExamples(examples: string): Promise<ExampleCounts> {
+    return this.request('lookAtExamples', { examples });
   }
 
   // A conversation that keeps its messages.
@@ -277,6 +293,12 @@ export class Sluice {
     left: (): Promise<number | null> => storageLeft(),
   };
 
+  private begin(what: 'answer' | 'training'): void {
+    if (this.busy === 'answer') throw new SluiceError('busy', 'an answer is being made: stop it or wait for it first');
+    if (this.busy === 'training') throw new SluiceError('busy', 'the model learns: stop that or wait for it first');
+    this.busy = what;
+  }
+
   private async addPicture(picture: Blob): Promise<MediaFacts> {
     if (!this.facts.takesPictures) throw this.notTaken('pictures');
     return this.request('addPicture', { picture, maxTokens: 0 });
@@ -320,7 +342,7 @@ export class Sluice {
     const cancel = (): void => this.worker.postMessage({ id, operation: 'cancel' } satisfies ToWorker);
     signal?.addEventListener('abort', cancel, { once: true });
     return new Promise<Operations[O]['output']>((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject, onProgress: () => {}, onPiece: () => {}, ...listeners });
+      this.waiting.set(id, { resolve, reject, onProgress: () => {}, onPiece: () => {}, onTaught: () => {}, ...listeners });
       this.worker.postMessage({ id, operation, input } as ToWorker);
     }).finally(() => signal?.removeEventListener('abort', cancel));
   }
@@ -330,6 +352,7 @@ export class Sluice {
     if (one === undefined) return;
     if (message.event === 'progress') return one.onProgress(message.progress);
     if (message.event === 'piece') return one.onPiece(message.piece);
+    if (message.event === 'taught') return one.onTaught(message.progress);
     this.waiting.delete(message.id);
     if (message.event === 'done') one.resolve(message.output as never);
     else one.reject(fromMessage(message.error));
@@ -342,6 +365,11 @@ export class Sluice {
     for (const one of this.waiting.values()) one.reject(why);
     this.waiting.clear();
   }
+}
+
+// Those members that have a value.
+function given<T extends object>(options: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
 }
 
 const blobOf = (part: MediaPart): Blob => (part.type === 'image' ? part.image : part.audio);

@@ -1,6 +1,6 @@
 // The package: import { Sluice } from 'sluice'.
-export { Answer, mediaOf, Sluice } from './client.ts';
-export type { GenerateOptions, LoadOptions, ModelSource } from './client.ts';
+export { Answer, mediaOf, Sluice, Teaching } from './client.ts';
+export type { GenerateOptions, LoadOptions, ModelSource, TeachOptions } from './client.ts';
 export { Chat } from './chat.ts';
 export type { ChatOptions } from './chat.ts';
 export { formatBytes, SluiceError } from './errors.ts';
@@ -11,6 +11,7 @@ export type {
   AdapterFacts,
   AnswerResult,
   Device,
+  ExampleCounts,
   ExpertStats,
   Finish,
   LoadProgress,
@@ -24,6 +25,8 @@ export type {
   Role,
   Sampling,
   Stats,
+  Taught,
+  TeachProgress,
   ToolCall,
 } from './protocol.ts';
 export type { StoredModel } from './storage.ts';

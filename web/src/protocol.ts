@@ -1,9 +1,9 @@
 // Every message between the page and the engine's worker. A request has an id, which its one answer and the events on the
 // way carry, too. The two sides are client.ts and worker.ts.
-import type { AdapterFacts, Part as PlacedPart, Sampling } from './engine/module.ts';
+import type { AdapterFacts, ExampleCounts, Part as PlacedPart, Sampling, TrainOptions } from './engine/module.ts';
 import type { ErrorMessage } from './errors.ts';
 
-export type { AdapterFacts, Sampling };
+export type { AdapterFacts, ExampleCounts, Sampling };
 
 export type Role = 'system' | 'user' | 'assistant' | 'tool';
 // A picture or a sound as a file that the browser can decode. The same Blob is prepared once. `alt` is for people.
@@ -65,6 +65,7 @@ export interface AnswerRequest {
   maxTokens: number; // 0: what the context leaves
   stop: string[];
   variables: Record<string, unknown>; // further variables of the chat template
+  adapters: Record<string, number> | null; // that act, by name with their scales; null: all, with their own
 }
 
 export type LoadStage = 'connecting' | 'waiting' | 'downloading' | 'copying' | 'checking' | 'opening';
@@ -80,6 +81,29 @@ export interface Piece {
   promptTokens: number; // in the history, with what came before
   promptDone: number; // of them, those that are computed or were already
   tokens: number; // of the answer so far
+}
+
+// How far a training is.
+export interface TeachProgress {
+  examples: number;
+  faults: string[]; // a sentence for each line that was left out
+  step: number; // that have ended
+  steps: number; // in all
+  loss: number | null; // of the last step, before it
+  tokensPerSecond: number | null; // null: not known yet
+  secondsLeft: number | null;
+}
+// What a model was taught.
+export interface Taught {
+  name: string;
+  finish: 'done' | 'stopped' | 'failed'; // failed: behind some steps, whose adapter this is
+  note: string | null; // a sentence: what went wrong
+  steps: number; // that have ended
+  loss: number | null; // of the last one, before it
+  files: File[]; // of a PEFT folder; none where no step has ended
+  gguf: File | null; // for llama.cpp; null where it has no form for such an adapter
+  adapter: AdapterFacts | null; // it acts on answers now; null: it could not be added
+  adapters: AdapterFacts[]; // all there are now
 }
 
 export interface ToolCall {
@@ -129,6 +153,8 @@ export interface Operations {
   addAdapter: { input: { name: string; files: File[]; scale: number }; output: AdapterFacts[] };
   scaleAdapter: { input: { name: string; scale: number }; output: AdapterFacts[] };
   dropAdapter: { input: { name: string }; output: AdapterFacts[] };
+  lookAtExamples: { input: Pick<TrainOptions, 'examples' | 'max_tokens' | 'learn_all'>; output: ExampleCounts };
+  teach: { input: { name: string; options: TrainOptions }; output: Taught };
   encode: { input: { text: string }; output: number[] };
   decode: { input: { tokens: number[] }; output: string };
   render: { input: { messages: PlacedMessage[]; variables: Record<string, unknown> }; output: string };
@@ -140,10 +166,11 @@ export type Operation = keyof Operations;
 
 export type ToWorker =
   | { [O in Operation]: { id: number; operation: O; input: Operations[O]['input'] } }[Operation]
-  | { id: number; operation: 'cancel' }; // of the load or answer with that id
+  | { id: number; operation: 'cancel' }; // of the load, answer or training with that id
 
 export type FromWorker =
   | { id: number; event: 'done'; output: Operations[Operation]['output'] }
   | { id: number; event: 'failed'; error: ErrorMessage }
   | { id: number; event: 'progress'; progress: LoadProgress }
-  | { id: number; event: 'piece'; piece: Piece };
+  | { id: number; event: 'piece'; piece: Piece }
+  | { id: number; event: 'taught'; progress: TeachProgress };

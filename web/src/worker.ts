@@ -10,17 +10,20 @@ import type { EngineHost, EngineModel } from './engine/module.ts';
 import { aborted, SluiceError, toMessage } from './errors.ts';
 import { decodePicture } from './pixels.ts';
 import type {
+  AdapterFacts,
   EngineSettings,
   FromWorker,
   LoadProgress,
   ModelFacts,
   Operation,
   Operations,
+  TeachProgress,
   ToWorker,
   WorkerSource,
 } from './protocol.ts';
 import { deleteModel, ModelFolder, shareLock, towersOf } from './storage.ts';
 import { openStored } from './stored_file.ts';
+import { Training } from './training.ts';
 import wasmUrl from '@sluice/wasm?url';
 
 const post = (message: FromWorker, transfer: Transferable[] = []): void =>
@@ -79,16 +82,15 @@ const handlers: Handlers = {
     opened().model.removeMedia(media);
     return null;
   },
-  async addAdapter({ name, files, scale }) {
-    const { model, host } = opened();
-    const path = `adapters/${++adapters}/${name}`;
-    const table = new Map<string, FileSource>(host.files);
-    for (const file of files) table.set(files.length === 1 ? path : `${path}/${file.name}`, new BlobFile(file));
-    host.files = table;
-    return model.addAdapter(path, scale);
-  },
+  addAdapter: ({ name, files, scale }) => addAdapter(opened(), name, files, scale),
   scaleAdapter: async ({ name, scale }) => opened().model.scaleAdapter(name, scale),
   dropAdapter: async ({ name }) => opened().model.dropAdapter(name),
+  lookAtExamples: async (options) => opened().model.lookAtExamples(options),
+  teach({ name, options }, { id, signal }) {
+    const onProgress = (progress: TeachProgress): void => post({ id, event: 'taught', progress });
+    const add = (files: File[]): Promise<AdapterFacts[]> => addAdapter(opened(), name, files, 1);
+    return new Training(opened().model, { turn: turnOfEvents, onProgress, add }).teach(name, options, signal);
+  },
   encode: async ({ text }) => opened().model.encode(text),
   decode: async ({ tokens }) => opened().model.decode(tokens),
   render: async ({ messages, variables }) => opened().model.render({ messages, extra: variables }),
@@ -112,6 +114,20 @@ const handlers: Handlers = {
     };
   },
 };
+
+// The engine knows the files by their names until it has opened them.
+async function addAdapter({ model, host }: Loaded, name: string, files: File[], scale: number): Promise<AdapterFacts[]> {
+  const path = `adapters/${++adapters}/${name}`;
+  const before = host.files;
+  const table = new Map<string, FileSource>(before);
+  for (const file of files) table.set(files.length === 1 ? path : `${path}/${file.name}`, new BlobFile(file));
+  host.files = table;
+  try {
+    return await model.addAdapter(path, scale);
+  } finally {
+    host.files = before;
+  }
+}
 
 // Fails with the engine's sentence where the files are no model that it runs. Reads their headers alone.
 async function checkHeaders(files: FileTable): Promise<void> {

@@ -50,9 +50,10 @@ Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, con
   if (data.faults.size() > kShownFaults)
     console.remark(cat(path, ": ", data.faults.size() - kShownFaults, " more lines are left out"));
   if (data.examples.empty())
-    return error(ErrorKind::invalid, path,
-                 pairs ? ": has no pair: want a line with prompt, chosen and rejected"
-                       : ": has no example: want a line with messages, prompt and completion, or text");
+    return error(
+        ErrorKind::invalid, path,
+        pairs ? ": has no pair: want a line with prompt, chosen and rejected"
+              : ": has no example: want a line with messages, prompt and completion, or text, or question => answer");
   return std::move(data.examples);
 }
 
@@ -271,7 +272,8 @@ CommandSpec train_command() {
       .summary = "Trains a LoRA adapter on examples",
       .text =
           "DATA is a file of JSON Lines: an object a line with messages (as OpenAI's API has them), with prompt and "
-          "completion, or with text. With --objective dpo a line has a prompt, a chosen and a rejected answer. "
+          "completion, or with text; or lines of question => answer. With --objective dpo a line has a prompt, a "
+          "chosen and a rejected answer. "
           "Conversations are rendered by the model's chat template, and the model learns "
           "the answers. The weights stay as they are, in any format; only the adapter's factors are trained, by AdamW. "
           "OUT becomes a folder that PEFT, and every --adapter of this program, reads. metrics.jsonl in it has every "

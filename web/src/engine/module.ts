@@ -118,6 +118,8 @@ export interface AnswerRequest extends Partial<Sampling> {
   logits_at?: readonly number[];
   /** Ascending indices into `prompt`: what is computed up to there serves later requests that begin alike. */
   message_ends?: readonly number[];
+  /** As Turn has them. */
+  adapters?: Record<string, number>;
 }
 
 /** A turn of the page's conversation. Sampling that is left out: always the likeliest token, without penalties. */
@@ -130,7 +132,61 @@ export interface Turn extends Partial<Sampling> {
   stop?: readonly string[];
   /** 0: what the context leaves. */
   max_tokens?: number;
+  /** The adapters that act, by name with their scales; left out: all there are, with their own. */
+  adapters?: Record<string, number>;
 }
+
+/** Examples to learn, and how: docs/training.md. All but the examples may be left out. */
+export interface TrainOptions {
+  /** A line for each: JSON with messages, a prompt and its completion or a text; or question => answer. */
+  examples: string;
+  /** Of an example, at most; 2,048 without. Longer ones are left out. */
+  max_tokens?: number;
+  /** All tokens are learnt, not those of answers alone. */
+  learn_all?: boolean;
+  /** Of the adapter; 16 without. Its product is multiplied by alpha / rank, 2 without. */
+  rank?: number;
+  alpha?: number;
+  /** The learning rate, 2e-4 without: grows for `warm_up` steps, then falls to 0 as half a cosine. */
+  rate?: number;
+  warm_up?: number;
+  /** At most; 0: as the epochs have. */
+  steps?: number;
+  /** How often every example is learnt; without it as often as `steps` need, or 10 times. */
+  epochs?: number;
+  /** Tokens of a step, 256 without, and those of them that are computed at once, 512 without. */
+  batch_tokens?: number;
+  part_tokens?: number;
+  seed?: number;
+  arithmetic?: 'fast' | 'exact';
+}
+
+/** What lines of examples hold. */
+export interface ExampleCounts {
+  examples: number;
+  /** Of all examples; of a training those of all steps. */
+  tokens: number;
+  /** A sentence for each line that cannot be learnt. */
+  faults: string[];
+}
+export interface TrainPlan extends ExampleCounts {
+  steps: number;
+}
+
+/** A step that has ended. */
+export interface TrainNews {
+  finish: 'running' | 'done' | 'stopped';
+  /** From 1; 0: none has ended. */
+  step: number;
+  /** Mean of the targets, before the step. */
+  loss: number;
+  rate: number;
+  gradient_norm: number;
+  tokens: number;
+}
+
+/** The files of a trained adapter: the two of a PEFT folder, and llama.cpp's. */
+export type TrainedFile = 'adapter_config.json' | 'adapter_model.safetensors' | 'adapter.gguf';
 
 /** What is new of a turn, and the counts of all of it. */
 export interface TurnNews {
@@ -221,14 +277,22 @@ interface Exports {
   sluice_collect(model: Address): number;
   sluice_logits(model: Address): number;
   sluice_stats(model: Address): number;
+  sluice_examples(model: Address, options: Address, bytes: number): number;
+  sluice_train(model: Address, options: Address, bytes: number): number;
+  sluice_train_on(model: Address): number;
+  sluice_stop_training(model: Address): void;
+  sluice_trained(model: Address, name: Address, bytes: number): number;
+  sluice_end_training(model: Address): void;
   sluice_save(model: Address, sequence: number): number;
   sluice_restore(model: Address, state: Address, bytes: number): number;
 }
 /** Exports that take a model, then numbers, and fail with 0. */
-type ModelCall = 'sluice_load' | 'sluice_go_on' | 'sluice_collect' | 'sluice_logits' | 'sluice_stats' | 'sluice_save';
+type ModelCall =
+  | 'sluice_load' | 'sluice_go_on' | 'sluice_collect' | 'sluice_logits' | 'sluice_stats' | 'sluice_save' | 'sluice_train_on';
 /** Exports that take a model, then bytes. */
 type ModelBytesCall =
-  | 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_adapters' | 'sluice_begin' | 'sluice_submit' | 'sluice_restore';
+  | 'sluice_encode' | 'sluice_decode' | 'sluice_render' | 'sluice_adapters' | 'sluice_begin' | 'sluice_submit' | 'sluice_restore'
+  | 'sluice_examples' | 'sluice_train' | 'sluice_trained';
 
 const kStepInFlight = 1, kInFlight = 2;
 
@@ -438,8 +502,8 @@ export class EngineModel {
     this.facts = facts;
   }
 
-  /** Brings the model to the GPU; open() has called it. */
-  async load(onProgress: (loaded: LoadedBytes) => void): Promise<void> {
+  /** Brings the model to the GPU, and opens it again after a training; open() and changes of adapters call it. */
+  async load(onProgress: (loaded: LoadedBytes) => void = () => {}): Promise<void> {
     for (let settled = !this.#onGpu; ; ) {
       const loaded = this.#json<LoadedBytes>('sluice_load');
       const done = loaded.bytes === loaded.of;
@@ -488,19 +552,52 @@ export class EngineModel {
     this.#module.exports.sluice_remove_media(this.#handle, number);
   }
 
-  /** Adds the adapter of a GGUF file or a folder of PEFT in the file table, for answers that begin later. */
-  addAdapter(path: string, scale = 1): AdapterFacts[] {
+  /** Adds the adapter of a GGUF file or a folder of PEFT in the file table, for answers that begin later. Where open()
+   * left no room for it the engine makes some, while no answer runs, and forgets its sequences. */
+  addAdapter(path: string, scale = 1): Promise<AdapterFacts[]> {
     this.#module.followFiles();
-    return this.#adapters({ add: path, scale });
+    return this.#changeAdapters({ add: path, scale });
   }
-  scaleAdapter(name: string, scale: number): AdapterFacts[] {
-    return this.#adapters({ rescale: name, scale });
+  scaleAdapter(name: string, scale: number): Promise<AdapterFacts[]> {
+    return this.#changeAdapters({ rescale: name, scale });
   }
-  dropAdapter(name: string): AdapterFacts[] {
-    return this.#adapters({ drop: name });
+  dropAdapter(name: string): Promise<AdapterFacts[]> {
+    return this.#changeAdapters({ drop: name });
   }
   get adapters(): AdapterFacts[] {
     return this.#adapters({});
+  }
+
+  /** What of the examples can be learnt. */
+  lookAtExamples(options: Pick<TrainOptions, 'examples' | 'max_tokens' | 'learn_all'>): ExampleCounts {
+    this.#callWith('sluice_examples', JSON.stringify(options));
+    return JSON.parse(this.#module.replyText()) as ExampleCounts;
+  }
+  /** Begins to train an adapter. The caller then calls trainOn() until it has finished, takes the files, and calls
+   * endTraining(), also after a failure. The engine answers nothing meanwhile, and forgets its sequences. */
+  train(options: TrainOptions): TrainPlan {
+    this.#callWith('sluice_train', JSON.stringify(options));
+    return JSON.parse(this.#module.replyText()) as TrainPlan;
+  }
+  /** A step that has ended; null, after a while, where there is more to compute of it. After a failure the adapter is
+   * that of the last step. */
+  async trainOn(): Promise<TrainNews | null> {
+    if (this.#call('sluice_train_on') !== kInFlight) return JSON.parse(this.#module.replyText()) as TrainNews;
+    await this.#inFlight();
+    return null;
+  }
+  /** Gives up the step at hand; trainOn() soon says "stopped". */
+  stopTraining(): void {
+    this.#module.exports.sluice_stop_training(this.#handle);
+  }
+  /** Of the adapter as it is by now. */
+  trainedFile(name: TrainedFile): Uint8Array<ArrayBuffer> {
+    this.#callWith('sluice_trained', name);
+    return this.#module.reply();
+  }
+  /** Gives the training's memory back; load() then opens the model again. */
+  endTraining(): void {
+    this.#module.exports.sluice_end_training(this.#handle);
   }
 
   /** Begins the next answer of the page's conversation; the caller then calls goOn() until it has finished. */
@@ -593,6 +690,13 @@ export class EngineModel {
   #adapters(change: Record<string, unknown>): AdapterFacts[] {
     this.#callWith('sluice_adapters', JSON.stringify(change));
     return JSON.parse(this.#module.replyText()) as AdapterFacts[];
+  }
+  async #changeAdapters(change: Record<string, unknown>): Promise<AdapterFacts[]> {
+    try {
+      return this.#adapters(change);
+    } finally {
+      await this.load(); // the engine may have been opened again, also where the change was refused
+    }
   }
   #prepared(data: Uint8Array | Uint8ClampedArray, add: (at: Address, bytes: number) => number): Prepared {
     this.#module.with(data, (at, bytes) => this.#check(add(at, bytes)));

@@ -37,11 +37,12 @@ export class Composer {
     });
   }
 
-  // `name`: of the model that answers; null: there is none.
-  show(name: string | null, busy: boolean): void {
-    this.ready = name !== null;
+  // `name`: of the model that answers; null: there is none. `busy`: it answers. `why`: it does something else, which
+  // this says.
+  show(name: string | null, busy: boolean, why: string | null): void {
+    this.ready = name !== null && why === null;
     this.prompt.disabled = !this.ready;
-    this.prompt.placeholder = name === null ? 'Choose a model first' : `Ask ${name}`;
+    this.prompt.placeholder = name === null ? 'Choose a model first' : (why ?? `Ask ${name}`);
     this.stop.hidden = !busy;
     this.send.hidden = busy;
     this.changed();

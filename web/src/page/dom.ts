@@ -42,3 +42,10 @@ export function icon(path: string): SVGSVGElement {
   drawing.append(line);
   return drawing;
 }
+
+// Offers the bytes as a file of that name.
+export function saveAs(blob: Blob, name: string): void {
+  const href = URL.createObjectURL(blob);
+  h('a', { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000);
+}

@@ -1,11 +1,13 @@
 // Files and folders dropped anywhere on the page: pictures and sounds for the next message, a model, or conversations.
 import { SluiceError } from '../index.ts';
+import { isAdapterFolder } from './adapters/files.ts';
 import { isMedia } from './attachments.ts';
 import { kExtension } from './conversations/archive.ts';
 
 interface Events {
   media: (files: File[]) => void;
   model: (files: File[]) => void;
+  adapter: (files: File[]) => void; // a folder of PEFT
   conversations: (file: File) => void;
   failed: (error: unknown) => void;
 }
@@ -32,9 +34,10 @@ async function filesIn(entry: FileSystemEntry): Promise<File[]> {
   }
 }
 
-function sort(files: File[], { media, model, conversations, failed }: Events): void {
+function sort(files: File[], { media, model, adapter, conversations, failed }: Events): void {
   const [first] = files;
   if (first === undefined) return;
+  if (isAdapterFolder(files)) return adapter(files);
   if (files.some(({ name }) => kModelFile.test(name))) return model(files.filter(({ name }) => kBesideModel.test(name)));
   if (files.length === 1 && first.name.endsWith(kExtension)) return conversations(first);
   const other = files.find((file) => !isMedia(file));

@@ -1,5 +1,6 @@
 // The page: conversations with one model at a time. All that computes is in the package.
 import { mediaOf, Sluice, SluiceError } from '../index.ts';
+import { AdapterPanel } from './adapters/panel.ts';
 import { Answering } from './answering.ts';
 import { Attachments } from './attachments.ts';
 import { Composer } from './composer.ts';
@@ -51,10 +52,11 @@ const messages = new MessageList({
   },
 });
 const answering = new Answering(conversation, messages, {
-  model: () => opened.model,
+  model: () => (adapters.isTeaching || adapters.isAsking ? null : opened.model),
   settings: () => settings.values,
   busy: () => {
     showPrompt();
+    adapters.show();
     if (answering.isBusy) return messages.hideActions();
     messages.offerActions(opened.model !== null);
     void conversations.draw();
@@ -79,6 +81,13 @@ const composer = new Composer(attachments, {
   send: (content, taken) => answering.say(content, taken),
   stop: () => answering.stop(),
 });
+const adapters = new AdapterPanel({
+  model: () => opened.model,
+  isAnswering: () => answering.isBusy,
+  system: () => settings.values.system,
+  busy: showPrompt,
+  lost: (error) => opened.fail(error),
+});
 
 // ---- conversations
 
@@ -92,6 +101,10 @@ const conversations = new ConversationList(store, {
 listenToDrops({
   media: (files) => attachments.add(files),
   model: (files) => models.openFiles(files),
+  adapter: (files) => {
+    if (opened.model !== null) adapters.add(files);
+    else showError(new SluiceError('model', 'an adapter changes a model, and none is open: choose one first'));
+  },
   conversations: (file) => conversations.import(file),
   failed: showError,
 });
@@ -146,12 +159,15 @@ function showModel(): void {
   byId('new-chat').hidden = facts === null;
   attachments.offer(facts?.takesPictures ?? false, facts?.takesSounds ?? false);
   settings.showDefaults(facts);
+  adapters.show();
   showPrompt();
   messages.offerActions(facts !== null && !answering.isBusy);
   void showSeen({ speed: '', used: answering.usedBy(conversation.path.at(-1)) });
 }
 function showPrompt(): void {
-  composer.show(opened.model?.facts.name ?? null, answering.isBusy);
+  const isElsewhere = adapters.isAsking || adapters.isChanging;
+  const why = adapters.isTeaching ? 'The model learns; ask it when it has finished' : isElsewhere ? 'One moment' : null;
+  composer.show(opened.model?.facts.name ?? null, answering.isBusy, why);
 }
 async function showSeen(seen: Seen): Promise<void> {
   await showStats(opened.model, seen).catch(() => {}); // closed meanwhile

@@ -1,5 +1,5 @@
 // The list of conversations beside the page: search, names, deletion that can be taken back, export and import.
-import { byId, h, icon } from '../dom.ts';
+import { byId, h, icon, saveAs } from '../dom.ts';
 import { recall, remember } from '../memory.ts';
 import { kExtension, readArchive, writeArchive } from './archive.ts';
 import type { ConversationStore } from './store.ts';
@@ -172,9 +172,8 @@ export class ConversationList {
   }
   private async export(records: ConversationRecord[], name: string): Promise<void> {
     const messages = (await Promise.all(records.map(({ id }) => this.store.messages(id)))).flat();
-    const href = URL.createObjectURL(await writeArchive({ records, messages }));
-    h('a', { href, download: `${name.replace(/[\\/:*?"<>|\p{Cc}]+/gu, ' ').trim() || 'conversation'}${kExtension}` }).click();
-    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+    const file = name.replace(/[\\/:*?"<>|\p{Cc}]+/gu, ' ').trim() || 'conversation';
+    saveAs(await writeArchive({ records, messages }), `${file}${kExtension}`);
   }
 
   private attempt(act: () => Promise<void>): void {
