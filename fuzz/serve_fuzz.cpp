@@ -25,6 +25,7 @@ struct Path {
 };
 constexpr Path kPaths[] = {{"/v1/chat/completions", read_openai_chat},
                            {"/v1/completions", read_openai_completion},
+                           {"/v1/responses", read_openai_response},
                            {"/v1/messages", read_anthropic_messages},
                            {"/v1/messages/count_tokens", read_anthropic_count},
                            {"/api/chat", read_ollama_chat},

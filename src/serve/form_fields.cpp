@@ -96,6 +96,20 @@ Checked read_openai_form(Fields& fields, const ServedModel& model, TurnSettings&
   return fields.refuse_any({"structural_tag"}, "is not supported");
 }
 
+Checked read_response_form(Fields& text, const ServedModel& model, TurnSettings& settings) {
+  TRY(const Json* format, text.object("format"));
+  if (format == nullptr) return Fine{};
+  Fields of_format(*format, text.path("format."));
+  TRY(const std::optional<std::string> type, of_format.text("type"));
+  if (type == "text") return Fine{};
+  if (type == "json_object") return take_form(text.path("format"), {.kind = Kind::json_object}, model, settings);
+  if (type != "json_schema") return text.wrong("format", *format, "type text, json_object or json_schema");
+  const Json* schema = of_format.find("schema");
+  if (schema == nullptr)
+    return refuse(of_format.path("schema"), of_format.path("schema"), " is missing: want a schema");
+  return take_schema(of_format.path("schema"), *schema, model, settings);
+}
+
 Checked read_anthropic_form(Fields& output_config, const ServedModel& model, TurnSettings& settings) {
   TRY(const Json* format, output_config.object("format"));
   if (format == nullptr) return Fine{};

@@ -12,6 +12,8 @@ namespace sluice {
 // response_format of OpenAI's API; grammar and json_schema of llama.cpp's server; structured_outputs and guided_* of
 // vLLM's.
 Checked read_openai_form(Fields& fields, const ServedModel& model, TurnSettings& settings);
+// text.format of OpenAI's Responses API: as response_format, but without the object around the schema.
+Checked read_response_form(Fields& text, const ServedModel& model, TurnSettings& settings);
 // output_config.format of Anthropic's API.
 Checked read_anthropic_form(Fields& output_config, const ServedModel& model, TurnSettings& settings);
 // format of Ollama's API: "json" or a schema.

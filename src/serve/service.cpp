@@ -88,6 +88,8 @@ const Service::Route* Service::find_route(std::string_view method, std::string_v
   static constexpr Route kRoutes[] = {
       {"POST", "/v1/chat/completions", &Service::answer, read_openai_chat},
       {"POST", "/v1/completions", &Service::answer, read_openai_completion},
+      {"POST", "/v1/responses", &Service::answer, read_openai_response},
+      {"POST", "/v1/responses/input_tokens", &Service::count_tokens, read_openai_response},
       {"POST", "/v1/messages", &Service::answer, read_anthropic_messages},
       {"POST", "/v1/messages/count_tokens", &Service::count_tokens, read_anthropic_count},
       {"POST", "/api/chat", &Service::answer, read_ollama_chat},
@@ -217,7 +219,10 @@ void Service::count_tokens(const std::shared_ptr<Exchange>& exchange, const Rout
 
 void Service::show_count(const std::shared_ptr<Exchange>& exchange, Prepared read) {
   const size_t tokens = read.jobs.empty() ? 0 : read.jobs[0].prompt.ids.size();
-  reply(*exchange, Json::Object{{"input_tokens", static_cast<int64_t>(tokens)}});
+  Json count = Json::Object{};
+  if (family_of(exchange->request().path) == ApiFamily::openai) count.add("object", "response.input_tokens");
+  count.add("input_tokens", static_cast<int64_t>(tokens));
+  reply(*exchange, count);
 }
 
 void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {

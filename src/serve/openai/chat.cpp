@@ -1,9 +1,8 @@
 // Chat completions: the request, the whole reply, and the stream of its chunks.
-#include <algorithm>
-
 #include "serve/form_fields.h"
 #include "serve/openai/messages.h"
 #include "serve/openai/openai.h"
+#include "serve/openai/thinking.h"
 #include "serve/sampling_fields.h"
 
 namespace sluice {
@@ -143,27 +142,6 @@ Checked check_unsupported(Fields& fields) {
   return Fine{};
 }
 
-Checked read_thinking(Fields& fields, const ServedModel& model, AnswerRequest& request) {
-  TRY(const std::optional<std::string> effort, fields.text("reasoning_effort"));
-  TRY(const Json* variables, fields.object("chat_template_kwargs"));
-  if (effort) {
-    constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
-    if (std::ranges::find(kEfforts, *effort) == std::end(kEfforts))
-      return fields.wrong("reasoning_effort", *effort, "none, minimal, low, medium, high, xhigh or max");
-    if (!model.thinks()) request.ignored.emplace_back("reasoning_effort");
-    request.variables.add("enable_thinking", *effort != "none");
-    if (*effort != "none") request.variables.add("reasoning_effort", *effort);
-  }
-  if (variables == nullptr) return Fine{};
-  for (const auto& [name, value] : variables->as_object()) {
-    if (name == "tools" || name == "messages" || request.variables.find(name) != nullptr)
-      return refuse("chat_template_kwargs", "chat_template_kwargs names ", printable(name),
-                    ": want another variable than those that the request has");
-    request.variables.add(name, value);
-  }
-  return Fine{};
-}
-
 }  // namespace
 
 Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& model) {
@@ -180,7 +158,8 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   TRY_STATUS(read_openai_sampling(fields, model, request.settings));
   TRY_STATUS(read_limits(fields, request));
   TRY_STATUS(read_openai_tools(fields, model, request));
-  TRY_STATUS(read_thinking(fields, model, request));
+  TRY_STATUS(read_effort(fields, "reasoning_effort", model, request));
+  TRY_STATUS(read_template_variables(fields, request));
   TRY_STATUS(read_openai_form(fields, model, request.settings));
   TRY_STATUS(check_form_beside_tools(request));
   TRY_STATUS(check_unsupported(fields));

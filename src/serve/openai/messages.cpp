@@ -80,15 +80,7 @@ class MessageReader {
     const Json* name = function == nullptr ? nullptr : function->find("name");
     if (name == nullptr || !name->is_string())
       return refuse(where, where, " has no function with a name: want {\"function\": {\"name\": ...}}");
-    Json arguments = Json::Object{};
-    if (const Json* given = function->find("arguments"); given != nullptr && given->is_object()) {
-      arguments = *given;
-    } else if (given != nullptr && given->is_string() && !given->as_string().empty()) {
-      Result<Json> parsed = parse_json(given->as_string(), where + ".function.arguments");
-      if (!parsed || !parsed->is_object())
-        return refuse(where + ".function.arguments", where, ".function.arguments is no JSON object: want {...}");
-      arguments = *std::move(parsed);
-    }
+    TRY(Json arguments, call_arguments(function->find("arguments"), where + ".function.arguments"));
     const Json* id = call.find("id");
     if (id != nullptr && id->is_string()) names_[id->as_string()] = name->as_string();
     Json one = Json::Object{{"type", "function"}};
@@ -114,6 +106,8 @@ class MessageReader {
   std::map<std::string, std::string> names_;  // of tools, by the ids of their calls
 };
 
+}  // namespace
+
 Outcome<bool> wants_tools(Fields& fields) {
   const Json* choice = fields.find("tool_choice");
   if (choice == nullptr) return true;
@@ -121,8 +115,6 @@ Outcome<bool> wants_tools(Fields& fields) {
   if (choice->is_string() && choice->as_string() == "auto") return true;
   return fields.wrong("tool_choice", *choice, "auto or none, since a call cannot be enforced");
 }
-
-}  // namespace
 
 Outcome<std::string> text_of_parts(const Json& content, const std::string& where) {
   if (content.is_string()) return content.as_string();
@@ -138,6 +130,14 @@ Outcome<std::string> text_of_parts(const Json& content, const std::string& where
     text += piece->as_string();
   }
   return text;
+}
+
+Outcome<Json> call_arguments(const Json* given, const std::string& where) {
+  if (given != nullptr && given->is_object()) return *given;
+  if (given == nullptr || !given->is_string() || given->as_string().empty()) return Json(Json::Object{});
+  Result<Json> parsed = parse_json(given->as_string(), where);
+  if (!parsed || !parsed->is_object()) return refuse(where, where, " is no JSON object: want {...}");
+  return *std::move(parsed);
 }
 
 Outcome<Json> openai_messages(const Json& messages, std::vector<std::string>& ignored) {

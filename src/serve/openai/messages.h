@@ -19,8 +19,13 @@ Outcome<Json> openai_messages(const Json& messages, std::vector<std::string>& ig
 // The text of a message's content: a string, or parts whose text is joined. `where` names it in sentences.
 Outcome<std::string> text_of_parts(const Json& content, const std::string& where);
 
+// The arguments of a call in the client's history: an object, or the text of one; none is an empty object.
+Outcome<Json> call_arguments(const Json* given, const std::string& where);
+
 // Reads tools, tool_choice and parallel_tool_calls into the template's variables and the settings.
 Checked read_openai_tools(Fields& fields, const ServedModel& model, AnswerRequest& request);
+// tool_choice: whether the model may call tools.
+Outcome<bool> wants_tools(Fields& fields);
 // OpenAI's list of tools, checked: each a function with a name.
 Outcome<Json> checked_tools(const Json& tools);
 

@@ -1,4 +1,5 @@
-// OpenAI's API: POST /v1/chat/completions and /v1/completions, GET /v1/models. docs/server.md lists every field.
+// OpenAI's API: POST /v1/chat/completions, /v1/completions and /v1/responses, GET /v1/models. docs/server.md lists
+// every field.
 #pragma once
 
 #include "base/json.h"
@@ -10,6 +11,7 @@ namespace sluice {
 
 Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& model);
 Outcome<AnswerRequest> read_openai_completion(const Json& body, const ServedModel& model);
+Outcome<AnswerRequest> read_openai_response(const Json& body, const ServedModel& model);
 
 Json openai_error(const Refusal& refusal);
 Json openai_model(const ServedModel& model);

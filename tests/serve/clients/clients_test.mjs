@@ -96,6 +96,37 @@ test('openai: errors are of the classes that programs catch', async () => {
   await until(async () => (await metric('sluice_answers_running')) === 0);
 });
 
+test('openai: responses, whole and by the helper of streams', async () => {
+  const body = { model: 'demo', temperature: 0, input: kQuestion[0].content };
+  const reply = await openai.responses.create(body);
+  assert.equal(reply.output_text, kAnswer);
+  assert.equal(reply.status, 'completed');
+  const stream = openai.responses.stream(body);
+  let text = '';
+  stream.on('response.output_text.delta', (event) => (text += event.delta));
+  const last = await stream.finalResponse();
+  assert.equal(text, kAnswer);
+  assert.equal(last.output_text, kAnswer);
+  assert.equal(last.usage.output_tokens, reply.usage.output_tokens);
+  const cut = await openai.responses.create({ ...body, max_output_tokens: 3 });
+  assert.equal(cut.incomplete_details.reason, 'max_output_tokens');
+  const stored = { ...body, previous_response_id: reply.id };
+  await assert.rejects(openai.responses.create(stored), OpenAI.BadRequestError);
+});
+
+test('openai: responses go on from the items of a conversation', async () => {
+  const tools = [{ type: 'function', name: 'shelf', parameters: { type: 'object', properties: {} }, strict: false }];
+  const input = [
+    ...kQuestion,
+    { type: 'function_call', call_id: 'call_1', name: 'shelf', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'call_1', output: 'The third.' },
+  ];
+  const stream = openai.responses.stream({ model: 'demo', input, tools, max_output_tokens: 8 });
+  const last = await stream.finalResponse();
+  assert.ok(last.output.length > 0);
+  assert.equal(last.tools[0].name, 'shelf');
+});
+
 test('openai: leaving a stream frees its sequence', async () => {
   for await (const _ of await openai.completions.create(endless({ stream: true }))) break;
   await until(async () => (await metric('sluice_answers_running')) === 0);
@@ -170,6 +201,9 @@ test('answers in the form of a schema, and a schema that is refused', async () =
   const reply = await openai.chat.completions.create(chat({ response_format: format(kSchema) }));
   checkForm(reply.choices[0].message.content);
   await assert.rejects(openai.chat.completions.create(chat({ response_format: format(kBadSchema) })), OpenAI.BadRequestError);
+  const text = { format: { type: 'json_schema', name: 'instrument', schema: kSchema, strict: true } };
+  const parsed = await openai.responses.parse({ model: 'demo', temperature: 0, input: kQuestion[0].content, text });
+  checkForm(JSON.stringify(parsed.output_parsed));
   const body = { model: 'demo', messages: kQuestion, temperature: 0, max_tokens: 100 };
   const message = await anthropic.messages.create({ ...body, output_config: { format: { type: 'json_schema', schema: kSchema } } });
   checkForm(message.content[0].text);
