@@ -21,7 +21,26 @@ std::string digest_of(const GrammarSource& source) {
   add(source.kind == GrammarSource::Kind::json_schema ? write_json(source.schema) : std::string());
   add(source.text);
   for (const std::string& choice : source.choices) add(choice);
+  if (source.kind == GrammarSource::Kind::calls) {
+    add(cat(static_cast<int>(source.calls.notation), ' ', source.calls.most, ' ', source.calls.only_call ? 1 : 0));
+    add(write_json(source.calls.tools));
+    add(source.calls.form ? write_json(*source.calls.form) : std::string());
+  }
   return digest.finish_hex();
+}
+
+Result<std::vector<TokenMarker>> find_markers(const Tokenizer& tokenizer, const ToolSyntax& syntax) {
+  std::vector<std::string_view> texts = {syntax.open, syntax.close};
+  texts.insert(texts.end(), syntax.inner.begin(), syntax.inner.end());
+  texts.insert(texts.end(), syntax.outer.begin(), syntax.outer.end());
+  std::vector<TokenMarker> markers;
+  for (const std::string_view text : texts) {
+    const std::optional<int32_t> token = tokenizer.find(text);
+    if (!token)
+      return error(ErrorKind::unsupported, "calls cannot be enforced, because the vocabulary has no token ", text);
+    markers.push_back({.token = *token, .number = static_cast<uint32_t>(markers.size())});
+  }
+  return markers;
 }
 
 }  // namespace
@@ -33,7 +52,8 @@ std::shared_ptr<const TokenTrie> AnswerGrammars::trie_of(const Tokenizer& tokeni
 }
 
 Result<std::shared_ptr<const AnswerGrammar>> AnswerGrammars::compile(const Tokenizer& tokenizer,
-                                                                     const GrammarSource& source) {
+                                                                     const GrammarSource& source,
+                                                                     const ToolSyntax* syntax) {
   std::string digest = digest_of(source);
   {
     const MutexLock lock(mutex_);
@@ -44,7 +64,13 @@ Result<std::shared_ptr<const AnswerGrammar>> AnswerGrammars::compile(const Token
     }
   }
   TRY(std::shared_ptr<const Grammar> grammar, compile_grammar(source));
-  auto made = std::make_shared<const AnswerGrammar>(std::move(grammar), trie_of(tokenizer));
+  AnswerGrammar answer{.grammar = std::move(grammar), .trie = trie_of(tokenizer)};
+  if (source.kind == GrammarSource::Kind::calls) {
+    CHECK(syntax != nullptr);
+    TRY_ASSIGN(answer.markers, find_markers(tokenizer, *syntax));
+    if (source.calls.only_call) answer.opens = answer.markers[kOpenMarker].token;
+  }
+  auto made = std::make_shared<const AnswerGrammar>(std::move(answer));
   const MutexLock lock(mutex_);
   kept_.emplace_front(std::move(digest), made);
   if (kept_.size() > kKeptGrammars) kept_.pop_back();
@@ -56,7 +82,11 @@ AnswerConstraint::AnswerConstraint(std::shared_ptr<const AnswerGrammar> grammar,
     : grammar_(std::move(grammar)),
       tokenizer_(&tokenizer),
       ends_(std::move(ends)),
-      answer_(grammar_->grammar, grammar_->trie, ends_) {
+      answer_(grammar_->grammar, grammar_->trie, ends_, grammar_->markers) {
+  if (grammar_->opens) {
+    place_ = Place::free;
+    return;
+  }
   if (!thought.begun && !thought.allowed) return;
   close_ = tokenizer.find(dialect.close);
   if (!close_) return;  // no token would end the thought
@@ -68,11 +98,8 @@ AnswerConstraint::AnswerConstraint(std::shared_ptr<const AnswerGrammar> grammar,
 }
 
 Result<std::span<const uint32_t>> AnswerConstraint::mask() {
-  if (place_ == Place::thought) {
-    bits_.assign(grammar_->trie->words(), UINT32_MAX);
-    for (const int32_t end : ends_) put_bit(bits_, end, false);
-    return std::span<const uint32_t>(bits_);
-  }
+  if (place_ == Place::free) return std::span<const uint32_t>();
+  if (place_ == Place::thought) return thought_mask();
   TRY(const std::span<const uint32_t> own, answer_.allowed());
   if (place_ == Place::answer || (place_ == Place::start && !open_)) return own;
   bits_.assign(own.begin(), own.end());
@@ -82,8 +109,27 @@ Result<std::span<const uint32_t>> AnswerConstraint::mask() {
   return std::span<const uint32_t>(bits_);
 }
 
+// A token that opens a call ends the thought, too (text/answer_stream.h).
+Result<std::span<const uint32_t>> AnswerConstraint::thought_mask() {
+  bits_.assign(grammar_->trie->words(), UINT32_MAX);
+  for (const int32_t end : ends_) put_bit(bits_, end, false);
+  if (grammar_->markers.empty()) return std::span<const uint32_t>(bits_);
+  TRY(const std::span<const uint32_t> own, answer_.allowed());
+  for (const TokenMarker& marker : grammar_->markers) put_bit(bits_, marker.token, has_bit(own, marker.token));
+  return std::span<const uint32_t>(bits_);
+}
+
+bool AnswerConstraint::is_marker(int32_t token) const {
+  return std::ranges::find(grammar_->markers, token, &TokenMarker::token) != grammar_->markers.end();
+}
+
 bool AnswerConstraint::accept(int32_t token) {
-  if (place_ == Place::thought) {
+  if (place_ == Place::free) {
+    if (token != grammar_->opens) return true;
+    answer_.restart();
+    place_ = Place::answer;
+  }
+  if (place_ == Place::thought && !is_marker(token)) {
     if (token == close_) place_ = Place::behind_thought;
     return std::ranges::find(ends_, token) == ends_.end();
   }
@@ -93,7 +139,10 @@ bool AnswerConstraint::accept(int32_t token) {
   }
   const bool is_line_end = place_ == Place::behind_thought && std::ranges::find(line_ends_, token) != line_ends_.end();
   place_ = Place::answer;
-  return is_line_end || answer_.accept(token, tokenizer_->bytes(token));
+  if (is_line_end) return true;
+  const bool is_accepted = answer_.accept(token, tokenizer_->bytes(token));
+  if (grammar_->opens && answer_.can_end()) place_ = Place::free;  // the call is closed
+  return is_accepted;
 }
 
 }  // namespace sluice

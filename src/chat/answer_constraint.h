@@ -1,5 +1,8 @@
 // Structured output: the constraint of one answer (engine/constraint.h), made of a compiled grammar.
 //
+// Calls of tools may be enforced in two ways. Either the whole answer is calls, then their grammar holds as any other
+// does; or the answer is free, and the grammar holds from each token that opens a call to the one that closes it.
+//
 // The grammar holds from the first token of the answer proper. A thought may come first if thinking was asked for, or
 // if the prompt ends inside a thought; in it every token may come but those that end the answer. Where the dialect
 // writes line ends behind a thought, one such token may stand before the answer.
@@ -17,6 +20,7 @@
 #include "base/result.h"
 #include "engine/constraint.h"
 #include "text/dialects/dialect.h"
+#include "text/dialects/tool_syntax.h"
 #include "text/grammar/grammar_source.h"
 #include "text/grammar/token_mask.h"
 #include "text/tokenizer.h"
@@ -27,13 +31,16 @@ namespace sluice {
 struct AnswerGrammar {
   std::shared_ptr<const Grammar> grammar;
   std::shared_ptr<const TokenTrie> trie;
+  std::vector<TokenMarker> markers = {};
+  std::optional<int32_t> opens = {};  // the grammar is that of a call, which begins with this token
 };
 
 // Compiles the grammars of a model's requests, and keeps the last ones. Threads may use it at once.
 class AnswerGrammars {
  public:
-  // `tokenizer` is the same in all calls. Its tree is built by the first one.
-  Result<std::shared_ptr<const AnswerGrammar>> compile(const Tokenizer& tokenizer, const GrammarSource& source);
+  // `tokenizer` is the same in all calls. Its tree is built by the first one. `syntax`: of a source that is calls.
+  Result<std::shared_ptr<const AnswerGrammar>> compile(const Tokenizer& tokenizer, const GrammarSource& source,
+                                                       const ToolSyntax* syntax = nullptr);
 
  private:
   std::shared_ptr<const TokenTrie> trie_of(const Tokenizer& tokenizer);
@@ -57,7 +64,10 @@ class AnswerConstraint final : public Constraint {
   bool accept(int32_t token) override;
 
  private:
-  enum class Place : uint8_t { start, thought, behind_thought, answer };
+  enum class Place : uint8_t { start, thought, behind_thought, answer, free };
+
+  Result<std::span<const uint32_t>> thought_mask();
+  bool is_marker(int32_t token) const;
 
   std::shared_ptr<const AnswerGrammar> grammar_;
   const Tokenizer* tokenizer_;

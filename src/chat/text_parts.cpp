@@ -108,6 +108,7 @@ Result<TextParts> open_text(const Model& model, const TextPartsOptions& options)
   const auto has_token = [&](std::string_view text) { return parts.tokenizer.find(text).has_value(); };
   parts.dialect = &detect_dialect(template_text, has_token);
   parts.tool_syntax = detect_tool_syntax(template_text, has_token);
+  if (parts.tool_syntax != nullptr) parts.call_notation = detect_call_notation(*parts.tool_syntax, template_text);
   if (!source) return parts;
   TRY(parts.chat, ChatTemplate::parse(source->text, source->name));
   parts.chat_name = source->name;

@@ -32,6 +32,7 @@ struct TextParts {
   std::string chat_name = {};               // of ChatSource; empty without a template
   const ChatDialect* dialect = nullptr;     // of thinking; never null
   const ToolSyntax* tool_syntax = nullptr;  // null: the model's files show none
+  CallNotation call_notation = {};          // of that syntax
   SpecialTokens special_tokens = {};
   // Ids that end an answer: the tokenizer's, and those that the model's configuration names.
   std::vector<int32_t> ends = {};

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -25,14 +26,23 @@ inline constexpr size_t kMostStops = 16;
 // A prompt that no template renders: text, or ids.
 using PlainPrompt = std::variant<std::string, std::vector<int32_t>>;
 
+// The form that a request asks of its answer. `param` is the field that asks for it.
+struct AnswerForm {
+  std::string param;
+  GrammarSource source;
+};
+
 struct AnswerRequest {
   Json messages = {};        // for the chat template; null: `plain` are the prompts
   Json variables = {};       // of the template, an object or null; "tools" among them
   std::string prefill = {};  // the beginning of the answer, given by the client
   std::vector<PlainPrompt> plain = {};
   TurnSettings settings = {};
-  uint32_t choices = 1;  // to each prompt
-  uint32_t context = 0;  // a bound on prompt and answer together, below the engine's; 0: none
+  std::optional<AnswerForm> form = {};
+  bool must_call = false;                    // one of the tools, before anything else
+  std::vector<std::string> only_tools = {};  // that may be called; empty: all
+  uint32_t choices = 1;                      // to each prompt
+  uint32_t context = 0;                      // a bound on prompt and answer together, below the engine's; 0: none
   bool stream = false;
   std::vector<std::string> ignored = {};  // fields that had no effect
   std::string model = {};                 // as the request names it

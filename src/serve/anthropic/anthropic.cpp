@@ -7,6 +7,7 @@
 #include "serve/form_fields.h"
 #include "serve/openai/messages.h"
 #include "serve/sampling_fields.h"
+#include "serve/tool_fields.h"
 
 namespace sluice {
 namespace {
@@ -23,27 +24,27 @@ const char* error_type(int status) {
   }
 }
 
-Outcome<bool> read_choice(Fields& fields, AnswerRequest& request) {
+Outcome<ToolChoice> read_choice(Fields& fields, AnswerRequest& request) {
   TRY(const Json* choice, fields.object("tool_choice"));
-  if (choice == nullptr) return true;
+  if (choice == nullptr) return ToolChoice{};
   Fields of_choice(*choice, "tool_choice.");
   TRY(const std::optional<std::string> type, of_choice.text("type"));
   TRY(const std::optional<bool> alone, of_choice.boolean("disable_parallel_tool_use"));
+  TRY(const std::optional<std::string> name, of_choice.text("name"));
   if (alone && *alone) request.settings.max_calls = 1;
-  if (type == "auto") return true;
-  if (type == "none") return false;
-  return fields.wrong("tool_choice", *choice, "type auto or none, since a call cannot be enforced");
+  if (type == "auto") return ToolChoice{};
+  if (type == "none") return ToolChoice{.use = ToolChoice::Use::none};
+  if (type == "any") return ToolChoice{.use = ToolChoice::Use::must};
+  if (type == "tool" && name) return ToolChoice{.use = ToolChoice::Use::must, .only = {*name}};
+  return fields.wrong("tool_choice", *choice, "type auto, any, none, or tool with its name");
 }
 
 Checked read_tools(Fields& fields, const ServedModel& model, AnswerRequest& request) {
   TRY(const Json* tools, fields.array("tools"));
-  TRY(const bool wanted, read_choice(fields, request));
-  if (tools == nullptr || !wanted) return Fine{};
-  TRY(Json list, anthropic_tools(*tools, request.ignored));
-  if (list.as_array().empty()) return Fine{};
-  if (!model.calls_tools()) return refuse("tools", "tools: the model ", printable(model.id()), " calls no tools");
-  request.variables.add("tools", std::move(list));
-  return Fine{};
+  TRY(const ToolChoice choice, read_choice(fields, request));
+  Json list = Json::Array{};
+  if (tools != nullptr) TRY_ASSIGN(list, anthropic_tools(*tools, request.ignored));
+  return take_tools(std::move(list), choice, model, request);
 }
 
 // An answer that the client has begun has no place for a thought.
@@ -61,10 +62,9 @@ Checked read_thinking(Fields& fields, const ServedModel& model, AnswerRequest& r
   }
   if (output != nullptr) {
     Fields of_output(*output, "output_config.");
-    TRY_STATUS(read_anthropic_form(of_output, model, request.settings));
-    if (request.settings.grammar != nullptr && (request.variables.find("tools") != nullptr || !request.prefill.empty()))
-      return refuse("output_config", "output_config.format beside ",
-                    request.prefill.empty() ? "tools" : "a begun answer", " cannot be honoured: want one of them");
+    TRY_STATUS(read_anthropic_form(of_output, request));
+    if (request.form && !request.prefill.empty())
+      return refuse("output_config", "output_config.format beside a begun answer cannot be honoured: want one of them");
     TRY(const std::optional<std::string> effort, of_output.text("effort"));
     if (effort) request.variables.add("reasoning_effort", *effort);
   }
@@ -97,6 +97,7 @@ Outcome<AnswerRequest> read_messages(const Json& body, const ServedModel& model,
   TRY_STATUS(read_sampling(fields, request.settings));
   TRY_STATUS(read_tools(fields, model, request));
   TRY_STATUS(read_thinking(fields, model, request));
+  TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(fields.refuse_any({"container", "mcp_servers"}, "is not supported"));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(false);

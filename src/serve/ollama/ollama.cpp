@@ -7,6 +7,7 @@
 #include "serve/ollama/ollama_writer.h"
 #include "serve/openai/messages.h"
 #include "serve/sampling_fields.h"
+#include "serve/tool_fields.h"
 
 namespace sluice {
 namespace {
@@ -56,7 +57,7 @@ Checked read_common(Fields& fields, const ServedModel& model, AnswerRequest& req
   request.model = *name;
   TRY_STATUS(read_options(fields, model, request));
   TRY_STATUS(read_think(fields, model, request));
-  TRY_STATUS(read_ollama_form(fields, model, request.settings));
+  TRY_STATUS(read_ollama_form(fields, request));
   TRY_STATUS(fields.refuse_any({"logprobs", "top_logprobs"}, "log-probabilities are not supported"));
   TRY_STATUS(fields.refuse_any({"images"}, "pictures are not supported"));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
@@ -122,11 +123,10 @@ Outcome<AnswerRequest> read_ollama_chat(const Json& body, const ServedModel& mod
   TRY(const Json* tools, fields.array("tools"));
   if (tools != nullptr && !tools->as_array().empty()) {
     if (!model.calls_tools()) return refuse("tools", '"', printable(model.id()), "\" does not support tools");
-    if (request.settings.grammar != nullptr)
-      return refuse("format", "format beside tools cannot be honoured: want one of them");
     TRY(Json checked, checked_tools(*tools));
-    request.variables.add("tools", std::move(checked));
+    TRY_STATUS(take_tools(std::move(checked), ToolChoice{}, model, request));
   }
+  TRY_STATUS(settle_grammar(model, request));
   if (messages != nullptr && !messages->as_array().empty()) {
     TRY(const Json form, openai_form(*messages));
     TRY(request.messages, openai_messages(form, request.ignored));
@@ -144,6 +144,7 @@ Outcome<AnswerRequest> read_ollama_generate(const Json& body, const ServedModel&
   TRY(const std::optional<std::string> prompt, fields.text("prompt"));
   TRY(const std::optional<std::string> system, fields.text("system"));
   TRY(const std::optional<bool> raw, fields.boolean("raw"));
+  TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(fields.refuse_any({"suffix", "template", "context"}, "is not supported"));
   if (!prompt || prompt->empty()) {
     // Nothing to say: the model is loaded.

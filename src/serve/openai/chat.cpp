@@ -4,6 +4,7 @@
 #include "serve/openai/openai.h"
 #include "serve/openai/thinking.h"
 #include "serve/sampling_fields.h"
+#include "serve/tool_fields.h"
 
 namespace sluice {
 namespace {
@@ -124,13 +125,6 @@ Checked read_limits(Fields& fields, AnswerRequest& request) {
   return Fine{};
 }
 
-// A grammar would forbid the calls.
-Checked check_form_beside_tools(const AnswerRequest& request) {
-  if (request.settings.grammar == nullptr || request.variables.find("tools") == nullptr) return Fine{};
-  return refuse("response_format",
-                "response_format beside tools cannot be honoured: want one of them, or tool_choice none");
-}
-
 Checked check_unsupported(Fields& fields) {
   TRY_STATUS(fields.refuse_any({"functions", "function_call"}, "is not supported: want tools"));
   TRY_STATUS(fields.refuse_any({"audio", "web_search_options"}, "is not supported"));
@@ -160,8 +154,8 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   TRY_STATUS(read_openai_tools(fields, model, request));
   TRY_STATUS(read_effort(fields, "reasoning_effort", model, request));
   TRY_STATUS(read_template_variables(fields, request));
-  TRY_STATUS(read_openai_form(fields, model, request.settings));
-  TRY_STATUS(check_form_beside_tools(request));
+  TRY_STATUS(read_openai_form(fields, request));
+  TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(check_unsupported(fields));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(false);

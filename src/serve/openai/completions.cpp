@@ -2,6 +2,7 @@
 #include "serve/form_fields.h"
 #include "serve/openai/openai.h"
 #include "serve/sampling_fields.h"
+#include "serve/tool_fields.h"
 
 namespace sluice {
 namespace {
@@ -129,7 +130,8 @@ Outcome<AnswerRequest> read_openai_completion(const Json& body, const ServedMode
   TRY_STATUS(fields.refuse_any({"echo", "suffix"}, "is not supported"));
   if (const Json* found = fields.find("logprobs"))
     return fields.wrong("logprobs", *found, "null, since log-probabilities are not supported");
-  TRY_STATUS(read_openai_form(fields, model, request.settings));
+  TRY_STATUS(read_openai_form(fields, request));
+  TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(fields.refuse_any({"min_tokens", "stop_token_ids", "ignore_eos", "bad_words"}, "is not supported"));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(false);

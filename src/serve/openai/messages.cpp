@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "serve/tool_fields.h"
+
 namespace sluice {
 namespace {
 
@@ -108,14 +110,6 @@ class MessageReader {
 
 }  // namespace
 
-Outcome<bool> wants_tools(Fields& fields) {
-  const Json* choice = fields.find("tool_choice");
-  if (choice == nullptr) return true;
-  if (choice->is_string() && choice->as_string() == "none") return false;
-  if (choice->is_string() && choice->as_string() == "auto") return true;
-  return fields.wrong("tool_choice", *choice, "auto or none, since a call cannot be enforced");
-}
-
 Outcome<std::string> text_of_parts(const Json& content, const std::string& where) {
   if (content.is_string()) return content.as_string();
   if (!content.is_array()) return refuse(where, where, " is no text: want a string or a list of parts");
@@ -167,22 +161,18 @@ Outcome<Json> checked_tools(const Json& tools) {
     const Json* parameters = function->find("parameters");
     if (parameters != nullptr && !parameters->is_object() && !parameters->is_null())
       return refuse(where, where, ".function.parameters is no object: want a JSON schema");
-    if (const Json* strict = function->find("strict"); strict != nullptr && strict->is_bool() && strict->as_bool())
-      return refuse(where, where, ".function.strict: a schema cannot be enforced: want false");
   }
   return tools;
 }
 
 Checked read_openai_tools(Fields& fields, const ServedModel& model, AnswerRequest& request) {
   TRY(const Json* tools, fields.array("tools"));
-  TRY(const bool wanted, wants_tools(fields));
+  TRY(const ToolChoice choice, read_openai_choice(fields));
   TRY(const std::optional<bool> parallel, fields.boolean("parallel_tool_calls"));
   if (parallel && !*parallel) request.settings.max_calls = 1;
-  if (tools == nullptr || tools->as_array().empty() || !wanted) return Fine{};
-  if (!model.calls_tools()) return refuse("tools", "tools: the model ", printable(model.id()), " calls no tools");
-  TRY(Json checked, checked_tools(*tools));
-  request.variables.add("tools", std::move(checked));
-  return Fine{};
+  Json checked = Json::Array{};
+  if (tools != nullptr) TRY_ASSIGN(checked, checked_tools(*tools));
+  return take_tools(std::move(checked), choice, model, request);
 }
 
 void add_stored_system(Json& messages, const ServedModel& model) {

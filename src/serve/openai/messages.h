@@ -24,8 +24,6 @@ Outcome<Json> call_arguments(const Json* given, const std::string& where);
 
 // Reads tools, tool_choice and parallel_tool_calls into the template's variables and the settings.
 Checked read_openai_tools(Fields& fields, const ServedModel& model, AnswerRequest& request);
-// tool_choice: whether the model may call tools.
-Outcome<bool> wants_tools(Fields& fields);
 // OpenAI's list of tools, checked: each a function with a name.
 Outcome<Json> checked_tools(const Json& tools);
 

@@ -8,6 +8,7 @@
 #include "serve/openai/response_writer.h"
 #include "serve/openai/thinking.h"
 #include "serve/sampling_fields.h"
+#include "serve/tool_fields.h"
 
 namespace sluice {
 namespace {
@@ -48,10 +49,9 @@ Checked read_input(Fields& fields, const ServedModel& model, AnswerRequest& requ
 }
 
 // The reply has the functions that the model was told of, with all members that the API promises.
-Json repeated_tools(const Json* tools) {
+Json repeated_tools(const Json& tools) {
   Json::Array list;
-  if (tools == nullptr) return list;
-  for (const Json& tool : tools->as_array()) {
+  for (const Json& tool : tools.as_array()) {
     const Json& function = *tool.find("function");
     Json one = Json::Object{{"type", "function"}};
     for (const char* name : {"name", "description", "parameters", "strict"}) {
@@ -66,17 +66,15 @@ Json repeated_tools(const Json* tools) {
 Checked read_tools(Fields& fields, const ServedModel& model, AnswerRequest& request, Json& repeated) {
   TRY(const Json* tools, fields.array("tools"));
   TRY(const std::optional<bool> parallel, fields.boolean("parallel_tool_calls"));
-  TRY(const bool wanted, wants_tools(fields));
+  TRY(const ToolChoice choice, read_openai_choice(fields));
   if (!parallel.value_or(true)) request.settings.max_calls = 1;
   Json list = Json::Array{};
   if (tools != nullptr) TRY_ASSIGN(list, response_tools(*tools, request.ignored));
-  repeated.add("tools", repeated_tools(&list));
-  repeated.add("tool_choice", wanted ? "auto" : "none");
+  const Json* chosen = fields.find("tool_choice");
+  repeated.add("tools", repeated_tools(list));
+  repeated.add("tool_choice", chosen == nullptr ? Json("auto") : *chosen);
   repeated.add("parallel_tool_calls", parallel.value_or(true));
-  if (list.as_array().empty() || !wanted) return Fine{};
-  if (!model.calls_tools()) return refuse("tools", "tools: the model ", printable(model.id()), " calls no tools");
-  request.variables.add("tools", std::move(list));
-  return Fine{};
+  return take_tools(std::move(list), choice, model, request);
 }
 
 Checked read_reasoning(Fields& fields, const ServedModel& model, AnswerRequest& request, Json& repeated) {
@@ -92,18 +90,17 @@ Checked read_reasoning(Fields& fields, const ServedModel& model, AnswerRequest& 
   return Fine{};
 }
 
-Checked read_form(Fields& fields, const ServedModel& model, AnswerRequest& request, Json& repeated) {
+Checked read_form(Fields& fields, AnswerRequest& request, Json& repeated) {
   TRY(const Json* text, fields.object("text"));
   Json format = Json::Object{{"type", "text"}};
   if (text != nullptr) {
     Fields of_text(*text, "text.");
-    TRY_STATUS(read_response_form(of_text, model, request.settings));
+    TRY_STATUS(read_response_form(of_text, request));
     if (const Json* given = of_text.find("format")) format = *given;
     for (std::string& unread : of_text.unread()) request.ignored.push_back(std::move(unread));
   }
   repeated.add("text", Json::Object{{"format", std::move(format)}});
-  if (request.settings.grammar == nullptr || request.variables.find("tools") == nullptr) return Fine{};
-  return refuse("text.format", "text.format beside tools cannot be honoured: want one of them, or tool_choice none");
+  return Fine{};
 }
 
 Checked read_limits(Fields& fields, AnswerRequest& request, Json& repeated) {
@@ -144,7 +141,8 @@ Outcome<AnswerRequest> read_openai_response(const Json& body, const ServedModel&
   TRY_STATUS(read_limits(fields, request, repeated));
   TRY_STATUS(read_tools(fields, model, request, repeated));
   TRY_STATUS(read_reasoning(fields, model, request, repeated));
-  TRY_STATUS(read_form(fields, model, request, repeated));
+  TRY_STATUS(read_form(fields, request, repeated));
+  TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(read_template_variables(fields, request));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(false);

@@ -17,6 +17,28 @@ size_t overlap(std::string_view text, std::string_view marker) {
   return 0;
 }
 
+// A character that no text has. In a body it keeps letters that spell a marker from being read as the marker.
+constexpr std::string_view kSpelled = "\xEF\xB7\x91";  // U+FDD1, which Unicode reserves for uses like this
+
+void remove_guard(std::string& text) {
+  for (size_t at = text.find(kSpelled); at != std::string::npos; at = text.find(kSpelled, at))
+    text.erase(at, kSpelled.size());
+}
+void remove_guard(Json& value) {  // NOLINT(misc-no-recursion): the depth of a call's arguments is bounded
+  if (value.is_string()) {
+    std::string text = value.as_string();
+    remove_guard(text);
+    value = std::move(text);
+  } else if (value.is_array()) {
+    for (Json& one : value.as_array()) remove_guard(one);
+  } else if (value.is_object()) {
+    for (auto& [name, one] : value.as_object()) {
+      remove_guard(name);
+      remove_guard(one);
+    }
+  }
+}
+
 }  // namespace
 
 ToolCallSplitter::ToolCallSplitter(const ToolSyntax& syntax, Json tools, Markers markers)
@@ -89,8 +111,20 @@ void ToolCallSplitter::take_marker(std::string_view marker) {
   } else if (in_call_ && marker == syntax_.close) {
     end_call(marker);
   } else if (in_call_) {
+    guard_text();
     body_ += marker;
+    text_begin_ = body_.size();
   }
+}
+
+// Marks what spells an inner marker in the text behind the last one. Where markers are no tokens, it is the marker.
+void ToolCallSplitter::guard_text() {
+  if (markers_ != Markers::as_tokens) return;
+  for (const std::string_view marker : syntax_.inner)
+    for (size_t at = body_.find(marker, text_begin_); at != std::string::npos; at = body_.find(marker, at)) {
+      body_.insert(at + 1, kSpelled);
+      is_guarded_ = true;
+    }
 }
 
 void ToolCallSplitter::pass(std::string_view text) {
@@ -101,15 +135,20 @@ void ToolCallSplitter::pass(std::string_view text) {
 }
 
 void ToolCallSplitter::end_call(std::string_view close) {
-  const std::string body = std::exchange(body_, {});
+  guard_text();
+  std::string body = std::exchange(body_, {});
+  text_begin_ = 0;
   in_call_ = false;
   if (Result<ToolCall> call = syntax_.parse(body, tools_)) {
     any_call_ = true;
     blanks_.clear();
+    if (is_guarded_) remove_guard(call->arguments);
     out_.emplace_back(*std::move(call));
   } else {
+    if (is_guarded_) remove_guard(body);
     show(cat(syntax_.open, body, close));
   }
+  is_guarded_ = false;
 }
 
 // Text of the answer, less the blanks at its end, which a call may follow.

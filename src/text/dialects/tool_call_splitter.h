@@ -37,6 +37,7 @@ class ToolCallSplitter {
   void scan();
   void take_marker(std::string_view marker);
   void pass(std::string_view text);
+  void guard_text();
   void end_call(std::string_view close);
   void show(std::string_view text);
 
@@ -47,6 +48,8 @@ class ToolCallSplitter {
   std::string held_;                       // in_text: may begin a marker
   std::string blanks_;                     // a call may follow
   std::string body_;                       // of the call so far
+  size_t text_begin_ = 0;                  // in it: behind the last marker
+  bool is_guarded_ = false;                // letters in it spell a marker
   bool in_call_ = false;
   bool any_call_ = false;
   std::vector<ToolPiece> out_;

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "text/dialects/gemma4_notation.h"
+#include "text/grammar/schema_terms.h"
 
 namespace sluice {
 namespace {
@@ -43,30 +44,61 @@ bool has_kind(const Json& value, std::string_view type) {
   return type == "null" && value.is_null();
 }
 
-// The types that a schema allows, in its order: "type" may be a list, and "anyOf" has schemas of its own.
-std::vector<std::string> types_of(const Json* schema) {
-  std::vector<std::string> types;
-  if (schema == nullptr) return types;
-  const auto add = [&types](const Json& one) {
-    if (one.is_string()) types.push_back(one.as_string());
-  };
-  if (const Json* type = schema->find("type")) {
-    add(*type);
-    if (type->is_array()) std::ranges::for_each(type->as_array(), add);
-  }
-  for (const char* choice : {"anyOf", "oneOf"}) {
-    const Json* schemas = schema->find(choice);
-    if (schemas == nullptr || !schemas->is_array()) continue;
-    for (const Json& one : schemas->as_array())
-      if (const Json* type = one.find("type")) add(*type);
-  }
-  return types;
+const char* type_of(const Json& value) {
+  if (value.is_string()) return "string";
+  if (value.is_bool()) return "boolean";
+  if (value.is_integer()) return "integer";
+  if (value.is_number()) return "number";
+  if (value.is_null()) return "null";
+  return value.is_array() ? "array" : "object";
 }
+
+// The types that a schema allows, in its order: "type" may be a list, and "anyOf" has schemas of its own. A stranger's
+// schema may refer to itself, so the number of schemas that are looked at is bounded.
+class TypeFinder {
+ public:
+  explicit TypeFinder(const Json& root) : root_(&root) {}
+
+  std::vector<std::string> find(const Json* schema) {
+    if (schema != nullptr) add(*schema);
+    return std::move(types_);
+  }
+
+ private:
+  void add(const Json& schema) {
+    if (--schemas_left_ < 0 || depth_ > kMaxGrammarDepth) return;
+    ++depth_;
+    const size_t before = types_.size();
+    const Json *reference = schema.find("$ref"), *type = schema.find("type");
+    if (reference != nullptr && reference->is_string())
+      if (const Result<const Json*> target = SchemaTerms(*root_).resolve(reference->as_string(), "#")) add(**target);
+    if (type != nullptr && type->is_string()) types_.push_back(type->as_string());
+    if (type != nullptr && type->is_array())
+      for (const Json& one : type->as_array())
+        if (one.is_string()) types_.push_back(one.as_string());
+    for (const char* keyword : {"anyOf", "oneOf", "allOf"}) {
+      const Json* schemas = schema.find(keyword);
+      if (schemas == nullptr || !schemas->is_array()) continue;
+      for (const Json& one : schemas->as_array()) add(one);
+    }
+    if (types_.size() == before) add_values(schema);
+    --depth_;
+  }
+  void add_values(const Json& schema) {
+    if (const Json* values = schema.find("enum"); values != nullptr && values->is_array())
+      for (const Json& value : values->as_array()) types_.emplace_back(type_of(value));
+    if (const Json* value = schema.find("const")) types_.emplace_back(type_of(*value));
+  }
+
+  const Json* root_;
+  std::vector<std::string> types_;
+  int schemas_left_ = 1000, depth_ = 0;
+};
 
 // The value of a parameter is plain text. Its type follows from the schema; without one only lists and objects are
 // read as JSON.
-Json read_value(std::string_view text, const Json* schema) {
-  std::vector<std::string> types = types_of(schema);
+Json read_value(std::string_view text, const Json* schema, const Json& root) {
+  std::vector<std::string> types = TypeFinder(root).find(schema);
   if (types.empty()) types = {"array", "object"};
   const Result<Json> read = parse_json(as_json(trimmed(text)), "value");
   for (const std::string& type : types) {
@@ -108,7 +140,8 @@ Result<ToolCall> read_function(std::string_view text, const Json& tools) {
     const std::string key(trimmed(text.substr(0, key_end)));
     const std::string_view value = without_own_newlines(text.substr(key_end + 1, end - key_end - 1));
     if (call.arguments.find(key) != nullptr) return bad_call(key, "each parameter once");
-    call.arguments.add(key, read_value(value, find_parameter(tools, call.name, key)));
+    const Json* root = find_parameters(tools, call.name);
+    call.arguments.add(key, read_value(value, find_parameter(tools, call.name, key), root == nullptr ? Json() : *root));
     text.remove_prefix(end + kEnd.size());
   }
   if (text != "</function>") return bad_call(text, "</function>");
@@ -187,16 +220,27 @@ constexpr ToolSyntax kSyntaxes[] = {
 
 std::span<const ToolSyntax> tool_syntaxes() { return kSyntaxes; }
 
+CallNotation detect_call_notation(const ToolSyntax& syntax, std::string_view template_text) {
+  const auto writes = [&](std::string_view text) { return template_text.find(text) != std::string_view::npos; };
+  if (syntax.parse == parse_gemma4_call) return CallNotation::gemma4;
+  if (syntax.parse == parse_xml) return writes("<function=") ? CallNotation::xml_parameters : CallNotation::xml_json;
+  return writes("```json") ? CallNotation::deepseek_fenced : CallNotation::deepseek;
+}
+
 const Json* find_parameter(const Json& tools, std::string_view tool, std::string_view parameter) {
+  const Json* parameters = find_parameters(tools, tool);
+  const Json* properties = parameters == nullptr ? nullptr : parameters->find("properties");
+  return properties == nullptr ? nullptr : properties->find(parameter);
+}
+
+const Json* find_parameters(const Json& tools, std::string_view tool) {
   if (!tools.is_array()) return nullptr;
   for (const Json& one : tools.as_array()) {
     const Json* function = one.find("function");
     if (function == nullptr) function = &one;
     const Json* name = function->find("name");
     if (name == nullptr || !name->is_string() || name->as_string() != tool) continue;
-    const Json* parameters = function->find("parameters");
-    const Json* properties = parameters == nullptr ? nullptr : parameters->find("properties");
-    return properties == nullptr ? nullptr : properties->find(parameter);
+    return function->find("parameters");
   }
   return nullptr;
 }

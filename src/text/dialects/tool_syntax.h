@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/grammar/call_grammar.h"
 
 namespace sluice {
 
@@ -45,6 +46,11 @@ const ToolSyntax* detect_tool_syntax(std::string_view template_text, HasToken ha
   return nullptr;
 }
 
+// How the template writes calls of the syntax that was found in it.
+CallNotation detect_call_notation(const ToolSyntax& syntax, std::string_view template_text);
+
+// The schema of the arguments of a tool in OpenAI's list of tools; null when the list has none.
+const Json* find_parameters(const Json& tools, std::string_view tool);
 // The schema of a parameter of a tool in OpenAI's list of tools; null when the list has none.
 const Json* find_parameter(const Json& tools, std::string_view tool, std::string_view parameter);
 

@@ -57,6 +57,9 @@ Automaton::State Automaton::renew(State state, bool* forgot) {
   std::vector<Position> all(kept.begin(), kept.end());
   const bool ends = ends_[state];
   clear();
+  ++epoch_;
+  visit(grammar_->start, 0);
+  start_ = take_visited();
   std::vector<uint32_t> path;
   for (Position& position : all) {
     path.clear();

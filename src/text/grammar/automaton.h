@@ -35,7 +35,7 @@ class Automaton {
   bool exhausted() const { return exhausted_; }
 
   // Before each use: lets new work be done. If many states are kept, forgets all but `state`, and the numbers of all
-  // states change; returns its new number. `forgot` says whether that has happened.
+  // states change, that of start() too; returns its new number. `forgot` says whether that has happened.
   State renew(State state, bool* forgot);
 
  private:

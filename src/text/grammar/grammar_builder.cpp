@@ -195,6 +195,12 @@ uint32_t GrammarBuilder::emit_call(RuleId rule, uint32_t next) {
   return node;
 }
 
+uint32_t GrammarBuilder::emit_loop(const ByteSet& set, uint32_t next) {
+  const uint32_t loop = reserve_split();
+  fill_split(loop, {emit_bytes(set, loop), next});
+  return loop;
+}
+
 uint32_t GrammarBuilder::compile(Expression expression, uint32_t next) {
   if (too_large_) return next;
   const Node& node = expressions_[expression];

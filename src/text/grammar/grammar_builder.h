@@ -55,6 +55,7 @@ class GrammarBuilder {
   uint32_t emit_split(std::vector<uint32_t> branches);
   uint32_t emit_bytes(const ByteSet& set, uint32_t next);
   uint32_t emit_call(RuleId rule, uint32_t next);
+  uint32_t emit_loop(const ByteSet& set, uint32_t next);  // any number of the bytes
 
   // Fails once there is too much of it for finish(): a source that long need not be read to its end.
   Status check_size() const;

@@ -45,6 +45,10 @@ Result<Grammar> compile(const GrammarSource& source) {
     case GrammarSource::Kind::gbnf: return grammar_of_gbnf(source.text);
     case GrammarSource::Kind::regex: return grammar_of_regex(source.text);
     case GrammarSource::Kind::choice: return grammar_of_choices(source.choices);
+    case GrammarSource::Kind::calls:
+      TRY_STATUS(check_size(write_json(source.calls.tools).size()));
+      if (source.calls.form) TRY_STATUS(check_size(write_json(*source.calls.form).size()));
+      return grammar_of_calls(source.calls);
   }
   return error(ErrorKind::invalid, "the kind of grammar is unknown");
 }

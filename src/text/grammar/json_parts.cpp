@@ -1,10 +1,12 @@
 #include "text/grammar/json_parts.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "text/grammar/code_points.h"
+#include "text/grammar/markers.h"
 
 namespace sluice {
 namespace {
@@ -177,12 +179,61 @@ class StringExcept {
   std::vector<std::pair<ByteSet, uint32_t>> leads_;
 };
 
+ByteSet gemma4_key_bytes() {
+  return ByteSet::range('a', 'z') | ByteSet::range('A', 'Z') | ByteSet::range('0', '9') | set_of("_-.");
+}
+
+// A word of the bytes, not empty and none of `words`. Its nodes are a tree of the words that `bytes` can spell.
+Expression word_except(GrammarBuilder& builder, std::vector<std::string> words, const ByteSet& bytes) {
+  std::ranges::sort(words);
+  uint64_t size = 8;
+  for (const std::string& word : words) size += 2 * (word.size() + 1);
+  const auto make = [words = std::move(words), bytes](GrammarBuilder& into, uint32_t next) {
+    struct Place {
+      std::map<uint8_t, size_t> behind = {};
+      bool is_word = false;
+    };
+    std::vector<Place> places(1);
+    for (const std::string& word : words) {
+      size_t at = 0;
+      for (const char c : word) {
+        const auto [child, is_new] = places[at].behind.emplace(static_cast<uint8_t>(c), places.size());
+        at = child->second;
+        if (is_new) places.emplace_back();
+      }
+      places[at].is_word = true;
+    }
+    const uint32_t rest = into.emit_loop(bytes, next);
+    std::vector<uint32_t> first(places.size());
+    for (size_t i = places.size(); i-- > 0;) {
+      std::vector<uint32_t> branches;
+      ByteSet others = bytes;
+      for (const auto& [byte, child] : places[i].behind) {
+        others.remove(byte);
+        if (bytes.has(byte)) branches.push_back(into.emit_bytes(ByteSet::of(byte), first[child]));
+      }
+      if (!others.empty()) branches.push_back(into.emit_bytes(others, rest));
+      if (i > 0 && !places[i].is_word) branches.push_back(next);
+      first[i] = into.emit_split(std::move(branches));
+    }
+    return first[0];
+  };
+  return builder.made(static_cast<uint32_t>(std::min<uint64_t>(size, kMaxGrammarNodes)), make);
+}
+
 }  // namespace
+
+CodePoints raw_characters() {
+  CodePoints set = CodePoints::range(0x20, kMaxCodePoint);
+  set.add('\t', '\n');
+  return set;
+}
 
 std::string quoted_json(std::string_view text) { return write_json(Json(text)); }
 
-JsonParts::JsonParts(GrammarBuilder& builder)
+JsonParts::JsonParts(GrammarBuilder& builder, ValueNotation notation)
     : builder_(&builder),
+      notation_(notation),
       blanks_(builder.add_rule("blanks")),
       character_(builder.add_rule("character")),
       string_(builder.add_rule("string")),
@@ -191,19 +242,43 @@ JsonParts::JsonParts(GrammarBuilder& builder)
       object_(builder.add_rule("object")),
       array_(builder.add_rule("array")),
       comma_(builder.sequence({builder.text(","), builder.call(blanks_)})),
-      colon_(builder.sequence({builder.text(":"), builder.optional(builder.text(" "))})) {
-  const Expression indent = builder.repeat(builder.bytes(set_of(" \t")), 0, kMostBlanks);
-  builder.define(blanks_,
-                 builder.optional(builder.either({builder.text(" "), builder.sequence({builder.text("\n"), indent})})));
-  builder.define(character_, string_character(builder));
-  builder.define(string_rest_,
-                 builder.sequence({builder.repeat(string_character(builder), 0, kUnbounded), builder.text("\"")}));
-  builder.define(string_, builder.sequence({builder.text("\""), builder.call(string_rest_)}));
-  builder.define(value_, builder.either({object(), array(), string(), number(), boolean(), null()}));
-  const Expression members = builder.list({{.expression = member(string(), value()), .repeated = true}}, comma_);
-  builder.define(object_, builder.sequence({builder.text("{"), blanks(), members, blanks(), builder.text("}")}));
-  const Expression items = builder.list({{.expression = value(), .repeated = true}}, comma_);
-  builder.define(array_, builder.sequence({builder.text("["), blanks(), items, blanks(), builder.text("]")}));
+      colon_(builder.text(":")) {
+  if (notation == ValueNotation::json)
+    define_json();
+  else
+    define_gemma4();
+  define_values();
+}
+
+void JsonParts::define_json() {
+  const Expression indent = builder_->repeat(builder_->bytes(set_of(" \t")), 0, kMostBlanks);
+  const Expression line = builder_->sequence({builder_->text("\n"), indent});
+  builder_->define(blanks_, builder_->optional(builder_->either({builder_->text(" "), line})));
+  colon_ = builder_->sequence({colon_, builder_->optional(builder_->text(" "))});
+  const Expression character = string_character(*builder_);
+  builder_->define(character_, character);
+  builder_->define(string_rest_,
+                   builder_->sequence({builder_->repeat(character, 0, kUnbounded), builder_->text("\"")}));
+  builder_->define(string_, builder_->sequence({builder_->text("\""), builder_->call(string_rest_)}));
+}
+
+// Strings are raw text between tokens, and there are no blanks.
+void JsonParts::define_gemma4() {
+  builder_->define(blanks_, builder_->empty());
+  const Expression character = utf8_character(*builder_, raw_characters());
+  builder_->define(character_, character);
+  builder_->define(string_rest_, builder_->empty());
+  builder_->define(string_, quoted(builder_->repeat(character, 0, kUnbounded)));
+}
+
+void JsonParts::define_values() {
+  builder_->define(value_, builder_->either({object(), array(), string(), number(), boolean(), null()}));
+  const Expression members =
+      builder_->list({{.expression = member(key_except({}), value()), .repeated = true}}, comma_);
+  builder_->define(object_,
+                   builder_->sequence({builder_->text("{"), blanks(), members, blanks(), builder_->text("}")}));
+  const Expression items = builder_->list({{.expression = value(), .repeated = true}}, comma_);
+  builder_->define(array_, builder_->sequence({builder_->text("["), blanks(), items, blanks(), builder_->text("]")}));
 }
 
 Expression JsonParts::integer() {
@@ -224,11 +299,17 @@ Expression JsonParts::number() {
 Expression JsonParts::boolean() { return builder_->words({"true", "false"}); }
 
 Expression JsonParts::quoted(Expression contents) {
-  return builder_->sequence({builder_->text("\""), contents, builder_->text("\"")});
+  const std::string quote = notation_ == ValueNotation::json ? "\"" : marker_text(kFirstInnerMarker);
+  return builder_->sequence({builder_->text(quote), contents, builder_->text(quote)});
+}
+
+std::string JsonParts::written(const Json& value) const {
+  if (notation_ == ValueNotation::json || !value.is_string()) return write_json(value);
+  return marker_text(kFirstInnerMarker) + value.as_string() + marker_text(kFirstInnerMarker);
 }
 
 Expression JsonParts::literal(const Json& value) {
-  if (!value.is_array() && !value.is_object()) return builder_->text(write_json(value));
+  if (!value.is_array() && !value.is_object()) return builder_->text(written(value));
   std::vector<ListItem> items;
   if (value.is_array())
     for (const Json& one : value.as_array()) items.push_back({.expression = literal(one), .required = true});
@@ -241,13 +322,23 @@ Expression JsonParts::literal(const Json& value) {
       {builder_->text(is_array ? "[" : "{"), blanks(), list, blanks(), builder_->text(is_array ? "]" : "}")});
 }
 
-Expression JsonParts::member(std::string_view name, Expression value) {
-  return member(builder_->text(quoted_json(name)), value);
+// Gemma's keys have no quotes, unless they would be misread.
+std::string JsonParts::key(std::string_view name) const {
+  if (notation_ == ValueNotation::json) return quoted_json(name);
+  const bool is_plain_key = !name.empty() && std::ranges::all_of(name, [](char c) {
+    return gemma4_key_bytes().has(static_cast<uint8_t>(c));
+  });
+  return is_plain_key ? std::string(name) : written(Json(name));
 }
 
-Expression JsonParts::member(Expression name, Expression value) { return builder_->sequence({name, colon_, value}); }
+Expression JsonParts::member(std::string_view name, Expression value) {
+  return member(builder_->text(key(name)), value);
+}
 
-Expression JsonParts::string_except(std::vector<std::string> names) {
+Expression JsonParts::member(Expression key, Expression value) { return builder_->sequence({key, colon_, value}); }
+
+Expression JsonParts::key_except(std::vector<std::string> names) {
+  if (notation_ == ValueNotation::gemma4) return word_except(*builder_, std::move(names), gemma4_key_bytes());
   if (names.empty()) return string();
   uint64_t size = 64;
   for (const std::string& name : names) size += 4 * (name.size() + 1);

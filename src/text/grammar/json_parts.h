@@ -1,4 +1,5 @@
-// The parts of JSON as parts of a grammar.
+// The parts of JSON as parts of a grammar, and those of Gemma 4's notation of calls (dialects/gemma4_notation.h), which
+// differs in strings, keys and blanks.
 //
 // Blanks are few, because some models would write blanks for ever: after [ { , and before ] } nothing, a space, or a
 // line end with up to 32 blanks of the next line; after : nothing or a space.
@@ -9,14 +10,19 @@
 #include <vector>
 
 #include "base/json.h"
+#include "text/grammar/code_points.h"
 #include "text/grammar/grammar_builder.h"
 
 namespace sluice {
 
+enum class ValueNotation : uint8_t { json, gemma4 };
+
 class JsonParts {
  public:
   // `builder` outlives this and gets rules for values, strings and blanks.
-  explicit JsonParts(GrammarBuilder& builder);
+  explicit JsonParts(GrammarBuilder& builder, ValueNotation notation = ValueNotation::json);
+
+  ValueNotation notation() const { return notation_; }
 
   Expression value() { return builder_->call(value_); }
   Expression object() { return builder_->call(object_); }
@@ -33,18 +39,28 @@ class JsonParts {
 
   // The value itself, as it is usually written.
   Expression literal(const Json& value);
+  // The same of a value that is no list and no object.
+  std::string written(const Json& value) const;
   // "name": value
   Expression member(std::string_view name, Expression value);
-  Expression member(Expression name, Expression value);
-  // A string that is none of the names.
-  Expression string_except(std::vector<std::string> names);
+  Expression member(Expression key, Expression value);
+  // A key that is none of the names. In Gemma's notation it is of ASCII letters, digits, '_', '-' and '.'.
+  Expression key_except(std::vector<std::string> names);
 
  private:
+  void define_json();
+  void define_gemma4();
+  void define_values();
+  std::string key(std::string_view name) const;
+
   GrammarBuilder* builder_;
+  ValueNotation notation_;
   RuleId blanks_, character_, string_, string_rest_, value_, object_, array_;
   Expression comma_, colon_;
 };
 
+// Characters of text that is written as it is: tabs and line ends may stand in it.
+CodePoints raw_characters();
 // A JSON string, with its quotes.
 std::string quoted_json(std::string_view text);
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/unicode.h"
+#include "text/grammar/code_points.h"
 #include "text/grammar/json_formats.h"
-#include "text/grammar/json_parts.h"
 #include "text/grammar/number_range.h"
 #include "text/grammar/regex.h"
 #include "text/grammar/schema_terms.h"
@@ -28,18 +28,21 @@ uint64_t characters_of(std::string_view text) {
 
 class SchemaCompiler {
  public:
-  explicit SchemaCompiler(const Json& root) : terms_(root), parts_(builder_), root_(&root) {}
+  SchemaCompiler(GrammarBuilder& builder, JsonParts& parts, const Json& root, const SchemaStyle& style)
+      : terms_(root), builder_(builder), parts_(parts), style_(style) {}
 
-  Result<Grammar> compile() {
-    const RuleId main = rule_of(root_, "#");
+  Result<RuleId> compile(const Json& main, const std::string& path) {
+    is_raw_ = style_.raw_text.has_value();
+    const RuleId first = rule_of(&main, path);
     // Rules are compiled one after another, so that references, also circular ones, take no stack.
     while (!open_.empty()) {
       const Open next = std::move(open_.front());
       open_.pop_front();
+      is_raw_ = next.is_raw;
       TRY(const Expression expression, schema(*next.schema, next.path, 0));
       builder_.define(next.rule, expression);
     }
-    return builder_.finish(main);
+    return first;
   }
 
  private:
@@ -47,17 +50,18 @@ class SchemaCompiler {
     const Json* schema;
     std::string path;
     RuleId rule;
+    bool is_raw;
   };
   struct Range {
     uint32_t least = 0, most = kUnbounded;
   };
 
   RuleId rule_of(const Json* schema, const std::string& path) {
-    const auto found = rules_.find(schema);
+    const auto found = rules_.find({schema, is_raw_});
     if (found != rules_.end()) return found->second;
     const RuleId rule = builder_.add_rule(path);
-    rules_.emplace(schema, rule);
-    open_.push_back({schema, path, rule});
+    rules_.emplace(std::pair(schema, is_raw_), rule);
+    open_.push_back({schema, path, rule, is_raw_});
     return rule;
   }
 
@@ -73,13 +77,29 @@ class SchemaCompiler {
     if (depth > kMaxGrammarDepth) return refused(path, "schema", cat("nested more than ", kMaxGrammarDepth, " deep"));
     if (++schemas_ > kMaxSchemas) return refused(path, "schema", cat("more than ", kMaxSchemas, " schemas"));
     TRY_STATUS(builder_.check_size());
-    if (schema.is_bool()) return schema.as_bool() ? parts_.value() : builder_.nothing();
+    if (schema.is_bool()) return schema.as_bool() ? any_value() : builder_.nothing();
     if (!schema.is_object()) return error(ErrorKind::invalid, printable(path), ": found no schema: want an object");
     TRY_STATUS(check_keywords(schema, path));
     if (has_combination(schema)) return combination(schema, path, depth);
     if (schema.find("enum") != nullptr || schema.find("const") != nullptr) return listed(schema, path);
     return typed(schema, path, depth);
   }
+
+  // Of an element or a member, which is never raw.
+  Result<Expression> inner(const Json& schema, const std::string& path, int depth) {
+    const bool was_raw = std::exchange(is_raw_, false);
+    Result<Expression> made = this->schema(schema, path, depth);
+    is_raw_ = was_raw;
+    return made;
+  }
+
+  // Raw text covers what is no list and no object.
+  Expression any_value() {
+    return is_raw_ ? builder_.either({parts_.array(), parts_.object(), *style_.raw_text}) : parts_.value();
+  }
+  Expression quoted(Expression contents) { return is_raw_ ? contents : parts_.quoted(contents); }
+  bool is_json() const { return !is_raw_ && parts_.notation() == ValueNotation::json; }
+  Expression character() { return is_raw_ ? utf8_character(builder_, raw_characters()) : parts_.character(); }
 
   static bool has_combination(const Json& schema) {
     return schema.find("$ref") != nullptr || schema.find("allOf") != nullptr || schema.find("anyOf") != nullptr ||
@@ -188,7 +208,7 @@ class SchemaCompiler {
       if (value->is_array() || value->is_object())
         branches.push_back(parts_.literal(*value));
       else
-        words.push_back(write_json(*value));
+        words.push_back(is_raw_ && value->is_string() ? value->as_string() : parts_.written(*value));
     }
     branches.push_back(builder_.words(std::move(words)));
     return builder_.either(std::move(branches));
@@ -252,10 +272,16 @@ class SchemaCompiler {
     if ((types & kTypeObject) != 0) TRY_STATUS(add(object(schema, path, depth)));
     if ((types & kTypeArray) != 0) TRY_STATUS(add(array(schema, path, depth)));
     if ((types & kTypeString) != 0) TRY_STATUS(add(string(schema, path)));
+    if (is_raw_ && types == kTypeAny && !has_string_keyword(schema)) return builder_.either(std::move(branches));
     if ((types & kTypeInteger) != 0) TRY_STATUS(add(number(schema, path, (types & kTypeNumber) == 0)));
     if ((types & kTypeBoolean) != 0) branches.push_back(parts_.boolean());
     if ((types & kTypeNull) != 0) branches.push_back(parts_.null());
     return builder_.either(std::move(branches));
+  }
+
+  static bool has_string_keyword(const Json& schema) {
+    return std::ranges::any_of(std::initializer_list<const char*>{"minLength", "maxLength", "pattern", "format"},
+                               [&](const char* keyword) { return schema.find(keyword) != nullptr; });
   }
 
   // A number of characters, items or members.
@@ -295,7 +321,7 @@ class SchemaCompiler {
     if (const Json* properties = schema.find("properties")) {
       if (!properties->is_object()) return wrong(path, "properties", *properties, "an object");
       for (const auto& [name, one] : properties->as_object()) {
-        TRY(const Expression value, this->schema(one, cat(path, "/properties/", name), depth + 1));
+        TRY(const Expression value, inner(one, cat(path, "/properties/", name), depth + 1));
         items.push_back({.expression = value == builder_.nothing() ? value : parts_.member(name, value),
                          .required = is_required(name)});
         names.push_back(name);
@@ -304,8 +330,10 @@ class SchemaCompiler {
     const Json* additional = schema.find("additionalProperties");
     Expression others = parts_.value();
     if (additional != nullptr) {
-      TRY_ASSIGN(others, this->schema(*additional, path + "/additionalProperties", depth + 1));
+      TRY_ASSIGN(others, inner(*additional, path + "/additionalProperties", depth + 1));
       others = shared(others);
+    } else if (style_.closed && !names.empty()) {
+      others = builder_.nothing();
     }
     std::vector<std::string> known = names;
     std::ranges::sort(known);
@@ -316,7 +344,7 @@ class SchemaCompiler {
       names.push_back(name);
     }
     if (others != builder_.nothing())
-      items.push_back({.expression = parts_.member(parts_.string_except(std::move(names)), others), .repeated = true});
+      items.push_back({.expression = parts_.member(parts_.key_except(std::move(names)), others), .repeated = true});
     const Expression members = builder_.list(std::move(items), parts_.comma(), count.least > 0 ? 1 : 0);
     return builder_.sequence({builder_.text("{"), parts_.blanks(), members, parts_.blanks(), builder_.text("}")});
   }
@@ -333,13 +361,13 @@ class SchemaCompiler {
     if (prefix != nullptr) {
       if (!prefix->is_array()) return wrong(path, "prefixItems", *prefix, "a list of schemas");
       for (size_t i = 0; i < prefix->as_array().size(); ++i) {
-        TRY(const Expression one, this->schema(prefix->as_array()[i], cat(path, "/prefixItems/", i), depth + 1));
+        TRY(const Expression one, inner(prefix->as_array()[i], cat(path, "/prefixItems/", i), depth + 1));
         first.push_back(one);
       }
     }
     Expression others = parts_.value();
     if (rest != nullptr) {
-      TRY_ASSIGN(others, this->schema(*rest, path + "/items", depth + 1));
+      TRY_ASSIGN(others, inner(*rest, path + "/items", depth + 1));
       others = shared(others);
     }
     return builder_.sequence(
@@ -379,24 +407,26 @@ class SchemaCompiler {
     if (pattern != nullptr && !known.empty())
       return refused(path, "format", "beside a pattern cannot be honoured: want one of them");
     if (pattern == nullptr && known.empty()) {
-      if (length.least == 0 && length.most == kUnbounded) return parts_.string();
-      return parts_.quoted(builder_.repeat(parts_.character(), length.least, length.most));
+      if (length.least == 0 && length.most == kUnbounded) return is_raw_ ? *style_.raw_text : parts_.string();
+      return quoted(builder_.repeat(character(), length.least, length.most));
     }
     const bool is_pattern = pattern != nullptr;
     Result<RegexPart> part = parse_regex(builder_, is_pattern ? std::string_view(pattern->as_string()) : known,
-                                         {.search = is_pattern, .json = true});
+                                         {.search = is_pattern, .json = is_json()});
     if (!part)
       return error(part.error().kind, printable(path), ": ", is_pattern ? "pattern" : "format", ": ",
                    part.error().text);
     if (part->shortest >= length.least && (length.most == kUnbounded || part->longest <= length.most))
-      return parts_.quoted(part->expression);
+      return quoted(part->expression);
     if (!part->run)
       return refused(path, schema.find("minLength") != nullptr ? "minLength" : "maxLength",
                      cat("beside this ", is_pattern ? "pattern" : "format",
                          " cannot be honoured: want the length in the pattern"));
     const uint32_t least = std::max(part->run->least, length.least), most = std::min(part->run->most, length.most);
     if (least > most) return builder_.nothing();
-    return parts_.quoted(builder_.repeat(json_character(builder_, part->run->characters), least, most));
+    const CodePoints& characters = part->run->characters;
+    const Expression one = is_json() ? json_character(builder_, characters) : utf8_character(builder_, characters);
+    return quoted(builder_.repeat(one, least, most));
   }
 
   Result<NumberRange> bounds(const Json& schema, const std::string& path) const {
@@ -440,18 +470,29 @@ class SchemaCompiler {
   }
 
   SchemaTerms terms_;
-  GrammarBuilder builder_;
-  JsonParts parts_;
-  const Json* root_;
+  GrammarBuilder& builder_;
+  JsonParts& parts_;
+  SchemaStyle style_;
+  bool is_raw_ = false;  // the schema that is compiled describes a value whose strings are raw
   uint64_t schemas_ = 0;
-  std::map<const Json*, RuleId> rules_;
+  std::map<std::pair<const Json*, bool>, RuleId> rules_;
   std::deque<Open> open_;
   std::deque<Json> made_;
 };
 
 }  // namespace
 
-Result<Grammar> grammar_of_schema(const Json& schema) { return SchemaCompiler(schema).compile(); }
+Result<RuleId> add_schema(GrammarBuilder& builder, JsonParts& parts, const Json& root, const Json& schema,
+                          const std::string& path, const SchemaStyle& style) {
+  return SchemaCompiler(builder, parts, root, style).compile(schema, path);
+}
+
+Result<Grammar> grammar_of_schema(const Json& schema) {
+  GrammarBuilder builder;
+  JsonParts parts(builder);
+  TRY(const RuleId main, add_schema(builder, parts, schema, schema, "#"));
+  return builder.finish(main);
+}
 
 Result<Grammar> grammar_of_json_object() {
   GrammarBuilder builder;

@@ -26,8 +26,12 @@ constexpr std::array<std::array<Bytes, 4>, 8> kCharacters = {{
 }  // namespace
 
 TokenMask::TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie,
-                     std::vector<int32_t> ends)
-    : automaton_(std::move(grammar)), trie_(std::move(trie)), ends_(std::move(ends)), state_(automaton_.start()) {
+                     std::vector<int32_t> ends, std::vector<TokenMarker> markers)
+    : automaton_(std::move(grammar)),
+      trie_(std::move(trie)),
+      ends_(std::move(ends)),
+      markers_(std::move(markers)),
+      state_(automaton_.start()) {
   path_.resize(trie_->depth() + 1);
 }
 
@@ -51,6 +55,9 @@ Result<std::span<const uint32_t>> TokenMask::allowed() {
 
 bool TokenMask::accept(int32_t token, std::string_view bytes) {
   if (std::ranges::find(ends_, token) != ends_.end()) return can_end();
+  const auto marker = std::ranges::find(markers_, token, &TokenMarker::token);
+  const std::string as_marker = marker == markers_.end() ? std::string() : marker_text(marker->number);
+  if (marker != markers_.end()) bytes = as_marker;
   state_ = automaton_.next(state_, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   return state_ != Automaton::kDead && !bytes.empty();
 }
@@ -62,6 +69,10 @@ TokenBits TokenMask::compute() {
   if (!add_plain(bits)) walk(trie_->plain(), bits);
   for (const auto& [one, twin] : trie_->twins())
     if (has_bit(bits, one)) set_bit(bits, twin);
+  for (const TokenMarker& marker : markers_) {
+    const Automaton::State behind = automaton_.next(automaton_.next(state_, kMarkerByte), uint8_t(marker.number));
+    put_bit(bits, marker.token, behind != Automaton::kDead);
+  }
   for (const int32_t end : ends_) put_bit(bits, end, automaton_.can_end(state_));
   return bits;
 }

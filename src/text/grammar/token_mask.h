@@ -14,20 +14,24 @@
 
 #include "base/result.h"
 #include "text/grammar/automaton.h"
+#include "text/grammar/markers.h"
 #include "text/grammar/token_trie.h"
 
 namespace sluice {
 
 class TokenMask {
  public:
-  // `ends`: the tokens that end an answer. They are allowed where the grammar can end.
-  TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> ends);
+  // `ends`: the tokens that end an answer. They are allowed where the grammar can end. `markers`: tokens that the
+  // grammar reads as such, and that are never text.
+  TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> ends,
+            std::vector<TokenMarker> markers = {});
 
   // The tokens that may come next; good until the next call. Fails if the grammar is too ambiguous to follow, or if no
   // token of the vocabulary can go on.
   Result<std::span<const uint32_t>> allowed();
   // Takes a token that allowed() has; one that ends the answer changes nothing. False: the grammar does not allow it.
   bool accept(int32_t token, std::string_view bytes);
+  void restart() { state_ = automaton_.start(); }  // at the grammar's beginning
   bool can_end() const { return automaton_.can_end(state_); }
 
  private:
@@ -42,6 +46,7 @@ class TokenMask {
   Automaton automaton_;
   std::shared_ptr<const TokenTrie> trie_;
   std::vector<int32_t> ends_;
+  std::vector<TokenMarker> markers_;
   Automaton::State state_;
   std::unordered_map<Automaton::State, TokenBits> masks_;
   std::unordered_map<Automaton::State, std::optional<Automaton::State>> behind_plain_;

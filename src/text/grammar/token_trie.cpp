@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/unicode.h"
+#include "text/grammar/markers.h"
 
 namespace sluice {
 namespace {
@@ -23,8 +24,9 @@ uint32_t plain_characters(std::string_view bytes) {
 bool is_text(const Tokenizer& tokenizer, int32_t id) {
   const TokenKind kind = tokenizer.vocabulary().tokens[static_cast<size_t>(id)].kind;
   if (kind == TokenKind::control || kind == TokenKind::unknown || kind == TokenKind::unused) return false;
-  const size_t bytes = tokenizer.bytes(id).size();
-  return !tokenizer.is_special(id) && !tokenizer.is_end(id) && bytes > 0 && bytes <= kMaxTokenBytes;
+  const std::string_view bytes = tokenizer.bytes(id);
+  return !tokenizer.is_special(id) && !tokenizer.is_end(id) && !bytes.empty() && bytes.size() <= kMaxTokenBytes &&
+         bytes.find(static_cast<char>(kMarkerByte)) == std::string_view::npos;
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 //
 // Tokens of plain text only (characters that stand for themselves in a JSON string) are a tree of their own, and are
 // also kept as bit sets by their number of characters: a state that takes any plain text takes a whole set at once.
-// Control tokens are in neither tree. Immutable: answers share it.
+// Control tokens are in neither tree, and neither are bytes that only markers have (markers.h). Immutable: answers
+// share it.
 #pragma once
 
 #include <cstdint>

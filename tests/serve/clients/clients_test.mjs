@@ -196,6 +196,44 @@ function checkForm(text) {
   assert.equal(typeof answer.keys, 'boolean');
 }
 
+// The demo was never taught to call tools: the server enforces these calls.
+test('calls that are required are made, and their arguments fit the schema', async () => {
+  const once = { parallel_tool_calls: false };
+  const named = { type: 'function', function: { name: 'sort' } };
+  const tool = { name: 'sort', description: 'Sorts an instrument.', parameters: kSchema, strict: true };
+  const tools = [{ type: 'function', function: tool }];
+  for (const tool_choice of ['required', named]) {
+    const stream = openai.chat.completions.stream(chat({ ...once, tools, tool_choice }));
+    const reply = await stream.finalChatCompletion();
+    assert.equal(reply.choices[0].finish_reason, 'tool_calls');
+    checkForm(reply.choices[0].message.tool_calls[0].function.arguments);
+  }
+  const parsed = await openai.chat.completions.parse(chat({ ...once, tools, tool_choice: 'required' }));
+  checkForm(JSON.stringify(parsed.choices[0].message.tool_calls[0].function.parsed_arguments));
+  const flat = { model: 'demo', temperature: 0, input: 'Sort a violin.', tools: [{ type: 'function', ...tool }] };
+  const response = await openai.responses.parse({ ...flat, ...once, tool_choice: { type: 'function', name: 'sort' } });
+  checkForm(JSON.stringify(response.output[0].parsed_arguments));
+  const message = await anthropic.messages.create({
+    model: 'demo', messages: kQuestion, temperature: 0, max_tokens: 100, tools: [{ name: 'sort', input_schema: kSchema }],
+    tool_choice: { type: 'any', disable_parallel_tool_use: true },
+  });
+  assert.equal(message.stop_reason, 'tool_use');
+  checkForm(JSON.stringify(message.content[0].input));
+});
+
+test('openai: a loop of tools ends with the answer', async () => {
+  const asked = [];
+  const runner = openai.chat.completions.runTools({
+    ...chat({ max_tokens: 60, parallel_tool_calls: false }),
+    tool_choice: { type: 'function', function: { name: 'sort' } },
+    tools: [{ type: 'function', function: { name: 'sort', parameters: kSchema, parse: JSON.parse,
+                                            function: (given) => (asked.push(given), 'It has strings.') } }],
+  });
+  await runner.finalContent().catch(() => {});  // with a named tool the loop ends behind its call
+  assert.equal(asked.length, 1);
+  checkForm(JSON.stringify(asked[0]));
+});
+
 test('answers in the form of a schema, and a schema that is refused', async () => {
   const format = (schema) => ({ type: 'json_schema', json_schema: { name: 'instrument', schema, strict: true } });
   const reply = await openai.chat.completions.create(chat({ response_format: format(kSchema) }));
