@@ -61,6 +61,7 @@ class AnswerConstraint final : public Constraint {
                    Thought thought, std::vector<int32_t> ends);
 
   Result<std::span<const uint32_t>> mask() override;
+  std::optional<int32_t> forced() override;
   bool accept(int32_t token) override;
 
  private:

@@ -3,10 +3,12 @@
 // of its engine calls it.
 //
 // Nothing is drafted for a constrained answer: each guess would need a mask of its own, computed before the step and
-// mostly in vain. The answer is the same.
+// mostly in vain. The answer is the same. Where only one token may come, it is not sampled: the engine takes it at
+// once, and the next step computes the rows of several such tokens together.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/result.h"
@@ -19,6 +21,8 @@ class Constraint {
 
   // A bit for each token of the vocabulary (graph/ops/sample.h); empty: every token may come. Good until accept().
   virtual Result<std::span<const uint32_t>> mask() = 0;
+  // The only token that mask() allows; none: it allows several, or the answer shall sample in any case.
+  virtual std::optional<int32_t> forced() { return std::nullopt; }
   // False: the token may not stand here. That happens when no allowed token could be sampled.
   virtual bool accept(int32_t token) = 0;
 };

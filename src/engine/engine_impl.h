@@ -130,6 +130,7 @@ class EngineImpl final : public Engine {
   void take_logits(Job& job, const FlightPart& part);
   EndedRows ended_rows(const FlightPart& part) const;
   bool take_next_results();
+  bool take_forced_tokens();
   void take_token(Job& job, const SampleResult& result);
   void diagnose_next();
   void end_diagnosis(const FlightPart& part, const std::optional<NonFinite>& found);

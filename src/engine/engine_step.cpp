@@ -17,7 +17,7 @@ StepState EngineImpl::step() {
   if (leased_.store) leased_.store->advance(/*wait=*/false);
   if (media_ && media_->advance()) progressed = true;
   if (continuation_->busy()) return continuation_->poll() || progressed ? StepState::progressed : StepState::in_flight;
-  if (!flight_ && take_next_results()) return StepState::progressed;
+  if (!flight_ && (take_next_results() || take_forced_tokens())) return StepState::progressed;
   const bool launched = !flight_ && launch();
   if (!flight_ && !launched && !progressed && !awaits_rows()) return StepState::idle;
   progressed |= launched && !flight_;
@@ -334,6 +334,23 @@ bool EngineImpl::take_next_results() {
     take_token(job, *result);
   }
   return true;
+}
+
+// Of each job one token that its constraint leaves no choice of; one a turn, as results behind guesses. It becomes a
+// known row of the decode class, as if it had been sampled. False when there are none.
+bool EngineImpl::take_forced_tokens() {
+  bool any = false;
+  for (auto& [id, job] : board_.jobs) {
+    const bool samples_on = job.state == Job::State::running && !job.cancelled && job.tokens_left > 0 &&
+                            !job.progress.tokens.empty() && job.request.constraint != nullptr;
+    const std::optional<int32_t> token = samples_on ? job.request.constraint->forced() : std::nullopt;
+    if (!token || !job.request.sampling.logit_bias.empty() ||
+        std::ranges::find(model_->suppressed, *token) != model_->suppressed.end())
+      continue;
+    take_token(job, {.token = *token});
+    any = true;
+  }
+  return any;
 }
 
 void EngineImpl::diagnose_next() {

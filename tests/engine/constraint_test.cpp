@@ -100,6 +100,63 @@ TEST(Constraint, IsTheSameWithDraftsAsked) {
   EXPECT_EQ(drafted.drafted, 0u);
 }
 
+// Leaves a choice at every fourth token; between them only one token may come.
+class MostlyForced final : public Constraint {
+ public:
+  MostlyForced(uint32_t vocabulary, bool tells) : vocabulary_(vocabulary), tells_(tells) {}
+  Result<std::span<const uint32_t>> mask() override {
+    if (accepted_ % 4 == 0) return std::span<const uint32_t>();
+    bits_.assign(mask_words(vocabulary_), 0);
+    bits_[next() / 32] |= 1u << (next() % 32);
+    return std::span<const uint32_t>(bits_);
+  }
+  std::optional<int32_t> forced() override {
+    return tells_ && accepted_ % 4 != 0 ? std::optional(static_cast<int32_t>(next())) : std::nullopt;
+  }
+  bool accept(int32_t token) override { return accepted_++ % 4 == 0 || token % 7 == 3; }
+
+ private:
+  uint32_t next() const { return accepted_ % 4 * 7 + 3; }
+
+  uint32_t vocabulary_;
+  bool tells_;
+  uint32_t accepted_ = 0;
+  std::vector<uint32_t> bits_;
+};
+
+TEST(Constraint, ComputesForcedTokensTogetherAndChangesNoToken) {
+  const auto ask = [](bool tells, float temperature, uint64_t* steps) {
+    FakeEngine fake(options(2));
+    Request request = constrained(std::make_shared<MostlyForced>(fake::kVocabulary, tells), 41);
+    request.sampling.temperature = temperature;
+    const RequestId other = fake.submit(greedy(prompt_of(40, 9), 20));
+    const RequestId id = fake.submit(std::move(request));
+    fake.run();
+    std::vector<int32_t> tokens = tokens_of(fake.collect(id));
+    for (const int32_t token : tokens_of(fake.collect(other))) tokens.push_back(token);
+    *steps = fake.engine->stats().steps;
+    return tokens;
+  };
+  for (const float temperature : {0.0f, 1.0f}) {
+    uint64_t with = 0, without = 0;
+    const std::vector<int32_t> tokens = ask(true, temperature, &with);
+    EXPECT_EQ(tokens.size(), 61u);
+    EXPECT_EQ(tokens, ask(false, temperature, &without));
+    EXPECT_LE(with + 10, without);
+  }
+}
+
+TEST(Constraint, AForcedRunEndsWithTheAnswersLimit) {
+  FakeEngine fake(options(1));
+  const auto constraint = std::make_shared<MostlyForced>(fake::kVocabulary, true);
+  EXPECT_EQ(fake.answer(constrained(constraint, 3)).tokens.size(), 3u);
+  Request stopped = constrained(std::make_shared<MostlyForced>(fake::kVocabulary, true), 12);
+  stopped.stop_tokens = {2 * 7 + 3};
+  const Progress progress = fake.answer(std::move(stopped));
+  EXPECT_EQ(progress.tokens.size(), 3u);
+  EXPECT_EQ(progress.finish, Finish::stop_token);
+}
+
 TEST(Constraint, FailsItsRequestAlone) {
   FakeEngine fake(options(2));
   const auto constraint = std::make_shared<EveryFew>(fake::kVocabulary, 3);

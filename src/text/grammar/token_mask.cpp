@@ -1,6 +1,7 @@
 #include "text/grammar/token_mask.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace sluice {
@@ -36,6 +37,16 @@ TokenMask::TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<con
 }
 
 Result<std::span<const uint32_t>> TokenMask::allowed() {
+  TRY(const Mask* found, mask());
+  return std::span<const uint32_t>(found->bits);
+}
+
+std::optional<int32_t> TokenMask::only() {
+  const Result<const Mask*> found = mask();
+  return found ? (*found)->only : std::nullopt;
+}
+
+Result<const TokenMask::Mask*> TokenMask::mask() {
   bool forgot = false;
   state_ = automaton_.renew(state_, &forgot);
   if (forgot || masks_.size() * trie_->words() * 4 > kMaxKeptBytes) masks_.clear();
@@ -46,11 +57,16 @@ Result<std::span<const uint32_t>> TokenMask::allowed() {
     if (automaton_.exhausted())
       return error(ErrorKind::unsupported,
                    "the grammar is too ambiguous to follow: want one with fewer ways to read a text");
-    if (std::ranges::all_of(bits, [](uint32_t word) { return word == 0; }))
+    const auto first = std::ranges::find_if(bits, [](uint32_t word) { return word != 0; });
+    if (first == bits.end())
       return error(ErrorKind::unsupported, "no token of the vocabulary goes on as the grammar wants");
-    found = masks_.emplace(state_, std::move(bits)).first;
+    const bool is_alone =
+        std::has_single_bit(*first) && std::all_of(first + 1, bits.end(), [](uint32_t word) { return word == 0; });
+    std::optional<int32_t> only;
+    if (is_alone) only = static_cast<int32_t>((first - bits.begin()) * 32 + std::countr_zero(*first));
+    found = masks_.emplace(state_, Mask{std::move(bits), only}).first;
   }
-  return std::span<const uint32_t>(found->second);
+  return &found->second;
 }
 
 bool TokenMask::accept(int32_t token, std::string_view bytes) {

@@ -29,6 +29,8 @@ class TokenMask {
   // The tokens that may come next; good until the next call. Fails if the grammar is too ambiguous to follow, or if no
   // token of the vocabulary can go on.
   Result<std::span<const uint32_t>> allowed();
+  // The only token that allowed() has; none: there are several, or it fails.
+  std::optional<int32_t> only();
   // Takes a token that allowed() has; one that ends the answer changes nothing. False: the grammar does not allow it.
   bool accept(int32_t token, std::string_view bytes);
   void restart() { state_ = automaton_.start(); }  // at the grammar's beginning
@@ -48,7 +50,13 @@ class TokenMask {
   std::vector<int32_t> ends_;
   std::vector<TokenMarker> markers_;
   Automaton::State state_;
-  std::unordered_map<Automaton::State, TokenBits> masks_;
+  struct Mask {
+    TokenBits bits;
+    std::optional<int32_t> only;  // if it is the only one
+  };
+  Result<const Mask*> mask();
+
+  std::unordered_map<Automaton::State, Mask> masks_;
   std::unordered_map<Automaton::State, std::optional<Automaton::State>> behind_plain_;
   std::vector<Automaton::State> path_;  // of walk(), by depth
 };
