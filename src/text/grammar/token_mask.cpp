@@ -24,6 +24,24 @@ constexpr std::array<std::array<Bytes, 4>, 8> kCharacters = {{
     {{{0xf4, 0xf4}, {0x80, 0x8f}, {0x80, 0xbf}, {0x80, 0xbf}}},
 }};
 
+// The state behind the bytes of a row of the table, from `part` on, if it is the same one for all of them; else none.
+std::optional<Automaton::State> behind_all(Automaton& automaton, Automaton::State state, size_t character,
+                                           size_t part) {
+  std::vector<Automaton::State> from = {state}, to;
+  for (; part < 4; ++part) {
+    const auto [first, last] = kCharacters[character][part];
+    if (first > last) break;
+    to.clear();
+    for (const Automaton::State one : from)
+      for (uint32_t byte = first; byte <= last; ++byte)
+        if (const Automaton::State next = automaton.next(one, static_cast<uint8_t>(byte));
+            std::ranges::find(to, next) == to.end())
+          to.push_back(next);
+    from.swap(to);
+  }
+  return from.size() == 1 ? std::optional(from.front()) : std::nullopt;
+}
+
 }  // namespace
 
 TokenMask::TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie,
@@ -51,6 +69,7 @@ Result<const TokenMask::Mask*> TokenMask::mask() {
   state_ = automaton_.renew(state_, &forgot);
   if (forgot || masks_.size() * trie_->words() * 4 > kMaxKeptBytes) masks_.clear();
   if (forgot) behind_plain_.clear();
+  if (forgot) free_behind_.clear();
   auto found = masks_.find(state_);
   if (found == masks_.end()) {
     TokenBits bits = compute();
@@ -82,7 +101,7 @@ TokenBits TokenMask::compute() {
   TokenBits bits(trie_->words());
   if (state_ == Automaton::kDead) return bits;
   walk(trie_->others(), bits);
-  if (!add_plain(bits)) walk(trie_->plain(), bits);
+  if (!add_plain(bits)) walk_plain(bits);
   for (const auto& [one, twin] : trie_->twins())
     if (has_bit(bits, one)) set_bit(bits, twin);
   for (const TokenMarker& marker : markers_) {
@@ -103,6 +122,68 @@ void TokenMask::walk(std::span<const TokenTrie::Node> nodes, TokenBits& bits) {
       continue;
     }
     if (node.token >= 0) set_bit(bits, node.token);
+    path_[node.depth + size_t{1}] = to;
+    ++i;
+  }
+}
+
+// Whether any plain text may come behind the byte, which has led to the state. Plain tokens are whole characters, so
+// of the first byte of a character that holds if it holds behind all others that may follow the byte.
+bool TokenMask::is_free(Automaton::State state, uint8_t byte) {
+  if (byte < 0xc2) return behind_plain(state) == state;
+  for (size_t row = 0; row < kCharacters.size(); ++row)
+    if (byte >= kCharacters[row][0].first && byte <= kCharacters[row][0].last) return is_free_behind(state, row);
+  return false;
+}
+
+bool TokenMask::is_free_behind(Automaton::State state, size_t character) {
+  const uint64_t key = uint64_t{state} * kCharacters.size() + character;
+  const auto found = free_behind_.find(key);
+  if (found != free_behind_.end()) return found->second;
+  const std::optional<Automaton::State> behind = behind_all(automaton_, state, character, /*part=*/1);
+  const bool is_free = behind && *behind != Automaton::kDead && behind_plain(*behind) == *behind;
+  free_behind_.emplace(key, is_free);
+  return is_free;
+}
+
+// Whether more of the tree's nodes lie behind bytes that any plain text may follow than behind those that may not come.
+bool TokenMask::mostly_free() {
+  const std::span<const TokenTrie::Node> nodes = trie_->plain();
+  size_t free = 0, dead = 0;
+  for (size_t i = 0; i < nodes.size(); i = nodes[i].behind) {
+    const Automaton::State to = automaton_.next(state_, nodes[i].byte);
+    if (to == Automaton::kDead)
+      dead += nodes[i].behind - i;
+    else if (is_free(to, nodes[i].byte))
+      free += nodes[i].behind - i;
+  }
+  return free > dead;
+}
+
+// Begins with all plain tokens, or with none, whichever leaves less to do.
+void TokenMask::walk_plain(TokenBits& bits) {
+  const std::span<const TokenTrie::Node> nodes = trie_->plain();
+  const bool from_all = mostly_free();
+  if (from_all) {
+    const TokenBits& all = trie_->plain_up_to(TokenTrie::kMostPlain);
+    for (size_t word = 0; word < bits.size(); ++word) bits[word] |= all[word];
+  }
+  const auto put_all = [&](size_t begin, size_t end, bool value) {
+    if (value == from_all) return;
+    for (size_t i = begin; i < end; ++i)
+      if (nodes[i].token >= 0) put_bit(bits, nodes[i].token, value);
+  };
+  path_[0] = state_;
+  for (size_t i = 0; i < nodes.size();) {
+    const TokenTrie::Node& node = nodes[i];
+    const Automaton::State to = automaton_.next(path_[node.depth], node.byte);
+    const bool is_dead = to == Automaton::kDead;
+    if (is_dead || is_free(to, node.byte)) {
+      put_all(i, node.behind, !is_dead);
+      i = node.behind;
+      continue;
+    }
+    put_all(i, i + 1, true);
     path_[node.depth + size_t{1}] = to;
     ++i;
   }
@@ -139,21 +220,8 @@ std::optional<Automaton::State> TokenMask::find_behind_plain(Automaton::State st
   const Automaton::State behind = automaton_.next(state, 'a');
   for (uint8_t byte = 0x20; byte < 0x80; ++byte)
     if (is_plain(byte) && automaton_.next(state, byte) != behind) return std::nullopt;
-  std::vector<Automaton::State> from, to;
-  for (const auto& character : kCharacters) {
-    from = {state};
-    for (const auto& [first, last] : character) {
-      if (first > last) break;
-      to.clear();
-      for (const Automaton::State one : from)
-        for (uint32_t byte = first; byte <= last; ++byte)
-          if (const Automaton::State next = automaton_.next(one, static_cast<uint8_t>(byte));
-              std::ranges::find(to, next) == to.end())
-            to.push_back(next);
-      from.swap(to);
-    }
-    if (from.size() != 1 || from.front() != behind) return std::nullopt;
-  }
+  for (size_t character = 0; character < kCharacters.size(); ++character)
+    if (behind_all(automaton_, state, character, /*part=*/0) != behind) return std::nullopt;
   return behind;
 }
 

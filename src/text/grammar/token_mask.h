@@ -1,8 +1,9 @@
 // TokenMask: follows an answer through a grammar, and tells which tokens may come next.
 //
 // A mask is exact: a token is allowed when its bytes lead on in the grammar, and forbidden otherwise. The trie of the
-// vocabulary is walked through the automaton; a branch that the grammar does not take is skipped. Masks are kept by the
-// automaton's state. Not thread safe: each answer has its own.
+// vocabulary is walked through the automaton; a branch that the grammar does not take is skipped, and so is one behind
+// which any plain text may come, such as the rest of a member's name that is none of the known ones. Masks are kept by
+// the automaton's state. Not thread safe: each answer has its own.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +45,10 @@ class TokenMask {
   std::optional<Automaton::State> find_behind_plain(Automaton::State state);
   // Adds the plain tokens by their numbers of characters. False if the tree has to be walked.
   bool add_plain(TokenBits& bits);
+  void walk_plain(TokenBits& bits);
+  bool mostly_free();
+  bool is_free(Automaton::State state, uint8_t byte);
+  bool is_free_behind(Automaton::State state, size_t character);
 
   Automaton automaton_;
   std::shared_ptr<const TokenTrie> trie_;
@@ -58,7 +63,8 @@ class TokenMask {
 
   std::unordered_map<Automaton::State, Mask> masks_;
   std::unordered_map<Automaton::State, std::optional<Automaton::State>> behind_plain_;
-  std::vector<Automaton::State> path_;  // of walk(), by depth
+  std::unordered_map<uint64_t, bool> free_behind_;  // by state and row of the table of characters
+  std::vector<Automaton::State> path_;              // of walk(), by depth
 };
 
 }  // namespace sluice

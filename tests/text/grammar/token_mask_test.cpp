@@ -103,6 +103,19 @@ TEST(TokenMask, AllowsExactlyWhatASchemaTakes) {
       schema_source(R"({"anyOf": [{"type": "string", "maxLength": 2}, {"type": "integer", "maximum": 12}]})"), 6);
 }
 
+// Most of the vocabulary may begin another name: it is taken by whole branches of the tree.
+TEST(TokenMask, AllowsExactlyTheNamesThatAreNotKnown) {
+  const char* members = R"("properties": {"name": {"type": "null"}, "ab": {"type": "null"}, "\u20ac": {"type": "null"},
+                                          "\u00e9a": {"type": "null"}, "abcabcabcab": {"type": "null"}})";
+  walk_at_random(schema_source(cat("{\"type\": \"object\", ", members, "}")), 1);
+  walk_at_random(
+      schema_source(cat("{\"type\": \"object\", \"additionalProperties\": {\"type\": \"boolean\"}, ", members, "}")),
+      2);
+  walk_at_random(schema_source(R"({"type": "string", "pattern": "^[^b]*$"})"), 3);
+  walk_at_random(schema_source(R"({"type": "string", "pattern": "^[a-n\u20ac]{0,9}.*$"})"), 4);
+  walk_at_random(schema_source(R"({"type": "string", "pattern": "^(\u00e9|[^\u00e9\u20ac])*$"})"), 5);
+}
+
 TEST(TokenMask, EndsOnlyWhereTheGrammarEnds) {
   const Tokenizer tokenizer = small_tokenizer();
   TokenMask mask(compiled({.kind = Source::Kind::choice, .choices = {"a"}}),
