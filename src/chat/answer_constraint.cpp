@@ -119,7 +119,9 @@ Result<std::span<const uint32_t>> AnswerConstraint::thought_mask() {
   return std::span<const uint32_t>(bits_);
 }
 
-std::optional<int32_t> AnswerConstraint::forced() { return place_ == Place::answer ? answer_.only() : std::nullopt; }
+std::optional<int32_t> AnswerConstraint::forced() {
+  return place_ == Place::answer && !samples_always_ ? answer_.only() : std::nullopt;
+}
 
 bool AnswerConstraint::is_marker(int32_t token) const {
   return std::ranges::find(grammar_->markers, token, &TokenMarker::token) != grammar_->markers.end();

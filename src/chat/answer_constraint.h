@@ -60,6 +60,9 @@ class AnswerConstraint final : public Constraint {
   AnswerConstraint(std::shared_ptr<const AnswerGrammar> grammar, const Tokenizer& tokenizer, const ChatDialect& dialect,
                    Thought thought, std::vector<int32_t> ends);
 
+  // No token is forced, so that each has its logits.
+  void sample_always() { samples_always_ = true; }
+
   Result<std::span<const uint32_t>> mask() override;
   std::optional<int32_t> forced() override;
   bool accept(int32_t token) override;
@@ -76,6 +79,7 @@ class AnswerConstraint final : public Constraint {
   std::optional<int32_t> open_, close_;  // of a thought; no `open_`: none may begin
   std::vector<int32_t> line_ends_;       // that may stand behind it
   Place place_ = Place::start;
+  bool samples_always_ = false;
   TokenMask answer_;
   TokenBits bits_;  // of a mask that is not the grammar's own
 };

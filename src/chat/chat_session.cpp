@@ -75,8 +75,10 @@ Result<Request> ChatSession::make_request(const ChatPrompt& prompt, const TurnSe
   if (settings.grammar != nullptr) {
     const AnswerConstraint::Thought thought{.begun = starts_thinking(*dialect_, prompt.text),
                                             .allowed = prompt.asks_for_thought};
-    request.constraint =
+    auto constraint =
         std::make_shared<AnswerConstraint>(settings.grammar, text_->tokenizer, *dialect_, thought, text_->ends);
+    if (settings.log_probs != LogProbs::none) constraint->sample_always();
+    request.constraint = std::move(constraint);
   }
   TRY_STATUS(add_media(prompt, request));
   return request;
@@ -103,6 +105,8 @@ Status ChatSession::begin(const ChatPrompt& prompt, const TurnSettings& settings
   events_.clear();
   media_ = prompt.media;
   spans_ = prompt.spans;
+  log_probs_ = settings.log_probs;
+  candidates_ = settings.sampling.candidates;
   calls_left_ = settings.max_calls;
   last_call_ = false;
   const auto show = [this](Channel channel, const std::string& text) {
@@ -124,11 +128,32 @@ void ChatSession::take_call(ToolCall call) {
   if (calls_left_ > 0) --calls_left_;
 }
 
+// False when the answer has ended.
+bool ChatSession::push(const SampleResult& token) {
+  if (stream_->stopped() || last_call_) return false;
+  const size_t event = events_.size();
+  const bool goes_on = stream_->push(token.token) && !last_call_;
+  if (log_probs_ != LogProbs::none) note_log_prob(token, event);
+  return goes_on;
+}
+
+// `event`: where the events begin that the token has caused.
+void ChatSession::note_log_prob(const SampleResult& token, size_t event) {
+  const std::optional<Channel> channel = stream_->last_text();
+  if (!channel || (*channel == Channel::thinking && log_probs_ != LogProbs::text)) return;
+  const auto bytes = [&](int32_t id) { return std::string(text_->tokenizer.bytes(id)); };
+  TokenLogProb one{.bytes = bytes(token.token), .log_prob = token.log_prob};
+  for (const Candidate& candidate : token.candidates)
+    if (candidate.token >= 0 && candidate.token < text_->tokenizer.size() && one.top.size() < candidates_)
+      one.top.emplace_back(bytes(candidate.token), candidate.logit - token.log_sum_exp);
+  events_.insert(events_.begin() + static_cast<std::ptrdiff_t>(event), LogProbEvent{std::move(one)});
+}
+
 Status ChatSession::collect() {
   if (!running()) return {};
   TRY(const Progress progress, session_.collect());
   for (const SampleResult& token : progress.tokens) {
-    if (!stream_->stopped() && !last_call_ && stream_->push(token.token) && !last_call_) continue;
+    if (push(token)) continue;
     session_.cancel();
     break;
   }

@@ -68,6 +68,8 @@ class ChatSession {
   Status add_media(const ChatPrompt& prompt, Request& request);
   TurnEnd end_of(Finish finish) const;
   void take_call(ToolCall call);
+  bool push(const SampleResult& token);
+  void note_log_prob(const SampleResult& token, size_t event);
 
   const TextParts* text_;
   Engine* engine_;
@@ -75,6 +77,8 @@ class ChatSession {
   Session session_;
   std::unique_ptr<AnswerStream> stream_;  // of the last turn
   std::vector<TurnEvent> events_;
+  LogProbs log_probs_ = LogProbs::none;
+  uint32_t candidates_ = 0;  // of each
   uint32_t calls_left_ = 0;  // of TurnSettings::max_calls; 0 when there is no such limit
   bool last_call_ = false;   // the last of them has ended the answer
   size_t kept_ = 0;

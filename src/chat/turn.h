@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,6 +20,13 @@
 
 namespace sluice {
 
+// Of which tokens a turn tells how likely they were.
+enum class LogProbs : uint8_t {
+  none,
+  answer,  // those of the answer's text, without thoughts and calls
+  text,    // those of thoughts, too
+};
+
 struct TurnSettings {
   SamplingSettings sampling;
   uint32_t max_tokens = 0;                            // of the answer; 0: what the context leaves
@@ -26,6 +34,7 @@ struct TurnSettings {
   std::vector<std::string> stops = {};                // strings that end the answer, and are no part of it
   uint32_t choice = 0;                                // as Request::choice
   std::shared_ptr<const AnswerGrammar> grammar = {};  // that the answer keeps to, behind its thought; null: none
+  LogProbs log_probs = LogProbs::none;                // with sampling.candidates of the likeliest tokens
   uint32_t max_calls = 0;                             // of tools; the last one ends the answer; 0: any number
   std::string context_hint = {};  // how a person makes room: ends the sentence about a conversation that is too long
 };
@@ -60,11 +69,21 @@ struct ThinkingEvent {
 struct ToolCallEvent {
   ToolCall call;
 };
+// A token and how likely it was, by the logits before all settings of sampling.
+struct TokenLogProb {
+  std::string bytes;  // of its text; perhaps a part of a character
+  float log_prob = 0;
+  std::vector<std::pair<std::string, float>> top = {};  // the likeliest tokens at its place, the likeliest first
+};
+// Comes before the text that its token is shown with. Text may be held back, so the text of several may come together.
+struct LogProbEvent {
+  TokenLogProb token;
+};
 struct DoneEvent {
   TurnEnd end{};
   Usage usage;
   std::optional<size_t> stop = {};  // the index of the stop string that ended the answer
 };
-using TurnEvent = std::variant<TextEvent, ThinkingEvent, ToolCallEvent, DoneEvent>;
+using TurnEvent = std::variant<TextEvent, ThinkingEvent, ToolCallEvent, LogProbEvent, DoneEvent>;
 
 }  // namespace sluice

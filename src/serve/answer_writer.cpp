@@ -20,7 +20,13 @@ std::string joined(const std::vector<AnswerPiece>& pieces, AnswerPiece::Kind kin
 }  // namespace
 
 void AnsweredPart::take(const AnswerNews& news) {
+  const auto show_held = [this] {
+    log_probs.insert(log_probs.end(), std::make_move_iterator(held.begin()), std::make_move_iterator(held.end()));
+    held.clear();
+  };
   for (const TurnEvent& event : news.events) {
+    if (const auto* one = std::get_if<LogProbEvent>(&event)) held.push_back(one->token);
+    if (std::holds_alternative<TextEvent>(event) || std::holds_alternative<ThinkingEvent>(event)) show_held();
     if (const auto* text = std::get_if<TextEvent>(&event)) add_text(pieces, AnswerPiece::Kind::text, text->text);
     if (const auto* text = std::get_if<ThinkingEvent>(&event))
       add_text(pieces, AnswerPiece::Kind::thinking, text->text);
@@ -28,7 +34,10 @@ void AnsweredPart::take(const AnswerNews& news) {
       pieces.push_back({.kind = AnswerPiece::Kind::call, .text = {}, .call = called->call});
       ++calls;
     }
-    if (const auto* end = std::get_if<DoneEvent>(&event)) done = *end;
+    if (const auto* end = std::get_if<DoneEvent>(&event)) {
+      done = *end;
+      if (!end->stop) show_held();  // a stop string is never shown
+    }
   }
 }
 

@@ -27,6 +27,8 @@ struct AnswerPiece {
 struct AnsweredPart {
   std::vector<AnswerPiece> pieces = {};  // neighbours differ in kind, or are calls
   size_t calls = 0;
+  std::vector<TokenLogProb> log_probs = {};  // of the tokens whose text is shown
+  std::vector<TokenLogProb> held = {};       // of those whose text is not shown yet
   DoneEvent done = {};
 
   void take(const AnswerNews& news);

@@ -33,9 +33,15 @@ void AnswerStream::expect_calls(const AnswerTools& tools, ShowCall show) {
 }
 
 bool AnswerStream::push(int32_t id) {
+  last_text_.reset();
   if (tokenizer_->is_end(id)) return !stopped();
   const bool thought = splitter_.channel() == Channel::thinking;
+  const bool was_in_call = calls_ && calls_->in_call();
+  const std::string_view token = tokenizer_->text(id);
   push_shown(id);
+  const bool is_marker = tokenizer_->is_special(id) || token == dialect_->open || token == dialect_->close ||
+                         (calls_ && calls_->is_marker(token));
+  if (!is_marker && !was_in_call && !(calls_ && calls_->in_call())) last_text_ = splitter_.channel();
   thinking_tokens_ += thought || splitter_.channel() == Channel::thinking ? 1 : 0;
   return !stopped();
 }

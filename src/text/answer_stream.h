@@ -47,6 +47,9 @@ class AnswerStream {
   // Shows the text that was held back, unless a stop string has ended the answer.
   void finish();
 
+  // What the last pushed id was part of. Markers, ends and calls are neither.
+  std::optional<Channel> last_text() const { return last_text_; }
+
   bool stopped() const { return stops_.stopped().has_value(); }
   std::optional<size_t> stop() const { return stops_.stopped(); }  // the index of the stop string
   const std::string& answer() const { return answer_; }
@@ -72,6 +75,7 @@ class AnswerStream {
   ShowCall show_call_;
   std::string answer_, thinking_;
   uint32_t thinking_tokens_ = 0;
+  std::optional<Channel> last_text_;
 };
 
 }  // namespace sluice

@@ -1,5 +1,9 @@
 // Chat completions: the request, the whole reply, and the stream of its chunks.
+#include <algorithm>
+#include <span>
+
 #include "serve/form_fields.h"
+#include "serve/openai/log_probs.h"
 #include "serve/openai/messages.h"
 #include "serve/openai/openai.h"
 #include "serve/openai/thinking.h"
@@ -17,7 +21,7 @@ const char* finish_reason(const AnsweredPart& part) {
 
 class ChatWriter final : public AnswerWriter {
  public:
-  explicit ChatWriter(bool shows_usage) : shows_usage_(shows_usage) {}
+  ChatWriter(bool shows_usage, bool shows_log_probs) : shows_usage_(shows_usage), shows_log_probs_(shows_log_probs) {}
 
   std::string stream_begin() override {
     std::string text;
@@ -32,7 +36,7 @@ class ChatWriter final : public AnswerWriter {
     for (const TurnEvent& event : news.events) calls_before -= std::holds_alternative<ToolCallEvent>(event) ? 1 : 0;
     for (const TurnEvent& event : news.events) {
       if (const auto* piece = std::get_if<TextEvent>(&event))
-        text += chunk(news.part, Json::Object{{"content", piece->text}});
+        text += chunk(news.part, Json::Object{{"content", piece->text}}, {}, new_log_probs(news.part, part));
       if (const auto* piece = std::get_if<ThinkingEvent>(&event))
         text += chunk(news.part, Json::Object{{"reasoning_content", piece->text}});
       if (const auto* called = std::get_if<ToolCallEvent>(&event)) {
@@ -41,7 +45,9 @@ class ChatWriter final : public AnswerWriter {
         text += chunk(news.part, Json::Object{{"tool_calls", Json::Array{std::move(call)}}});
         ++calls_before;
       }
-      if (std::holds_alternative<DoneEvent>(event)) text += chunk(news.part, Json::Object{}, finish_reason(part));
+      if (!std::holds_alternative<DoneEvent>(event)) continue;
+      Json rest = new_log_probs(news.part, part);
+      text += chunk(news.part, Json::Object{}, finish_reason(part), std::move(rest));
     }
     return text;
   }
@@ -83,10 +89,19 @@ class ChatWriter final : public AnswerWriter {
     return json;
   }
 
-  std::string chunk(size_t part, Json delta, Json reason = {}) const {
+  // Of the tokens that have been shown since the last chunk that had any; null if there are none.
+  Json new_log_probs(size_t index, const AnsweredPart& part) {
+    if (!shows_log_probs_) return {};
+    told_.resize(std::max(told_.size(), index + 1));
+    const std::span<const TokenLogProb> fresh = std::span(part.log_probs).subspan(told_[index]);
+    told_[index] = part.log_probs.size();
+    return fresh.empty() ? Json() : chat_log_probs(fresh);
+  }
+
+  std::string chunk(size_t part, Json delta, Json reason = {}, Json log_probs = {}) const {
     Json json = chunk_json(Json::Array{Json::Object{{"index", static_cast<int64_t>(part)},
                                                     {"delta", std::move(delta)},
-                                                    {"logprobs", Json()},
+                                                    {"logprobs", std::move(log_probs)},
                                                     {"finish_reason", std::move(reason)}}});
     if (shows_usage_) json.add("usage", Json());
     return sse_text(json);
@@ -109,12 +124,24 @@ class ChatWriter final : public AnswerWriter {
     if (!calls.empty()) message.add("tool_calls", std::move(calls));
     return Json::Object{{"index", static_cast<int64_t>(index)},
                         {"message", std::move(message)},
-                        {"logprobs", Json()},
+                        {"logprobs", shows_log_probs_ ? chat_log_probs(part.log_probs) : Json()},
                         {"finish_reason", finish_reason(part)}};
   }
 
-  bool shows_usage_;
+  bool shows_usage_, shows_log_probs_;
+  std::vector<size_t> told_;  // of each part's log-probabilities
 };
+
+Outcome<bool> read_log_probs(Fields& fields, TurnSettings& settings) {
+  TRY(const std::optional<bool> wanted, fields.boolean("logprobs"));
+  TRY(const std::optional<int64_t> top, fields.integer("top_logprobs", 0, kCandidates));
+  if (top && !wanted.value_or(false))
+    return refuse("top_logprobs", "top_logprobs without logprobs: want logprobs true");
+  if (!wanted.value_or(false)) return false;
+  settings.log_probs = LogProbs::answer;
+  settings.sampling.candidates = static_cast<uint32_t>(top.value_or(0));
+  return true;
+}
 
 Checked read_limits(Fields& fields, AnswerRequest& request) {
   TRY(const std::optional<int64_t> old, fields.integer("max_tokens", 1, UINT32_MAX));
@@ -128,7 +155,6 @@ Checked read_limits(Fields& fields, AnswerRequest& request) {
 Checked check_unsupported(Fields& fields) {
   TRY_STATUS(fields.refuse_any({"functions", "function_call"}, "is not supported: want tools"));
   TRY_STATUS(fields.refuse_any({"audio", "web_search_options"}, "is not supported"));
-  TRY_STATUS(fields.refuse_any({"logprobs", "top_logprobs"}, "log-probabilities are not supported: want false"));
   TRY_STATUS(fields.refuse_any({"min_tokens", "stop_token_ids", "ignore_eos", "bad_words"}, "is not supported"));
   TRY(const std::vector<std::string> modalities, fields.texts("modalities", 8));
   for (const std::string& one : modalities)
@@ -151,6 +177,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   add_stored_system(request.messages, model);
   TRY_STATUS(read_openai_sampling(fields, model, request.settings));
   TRY_STATUS(read_limits(fields, request));
+  TRY(const bool shows_log_probs, read_log_probs(fields, request.settings));
   TRY_STATUS(read_openai_tools(fields, model, request));
   TRY_STATUS(read_effort(fields, "reasoning_effort", model, request));
   TRY_STATUS(read_template_variables(fields, request));
@@ -168,7 +195,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
     for (std::string& unread : of_stream.unread()) request.ignored.push_back(std::move(unread));
   }
   for (std::string& unread : fields.unread()) request.ignored.push_back(std::move(unread));
-  request.writer = std::make_unique<ChatWriter>(shows_usage);
+  request.writer = std::make_unique<ChatWriter>(shows_usage, shows_log_probs);
   return request;
 }
 

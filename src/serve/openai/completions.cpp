@@ -1,5 +1,9 @@
 // Legacy completions: text or ids that the model goes on with, without a chat template.
+#include <algorithm>
+#include <span>
+
 #include "serve/form_fields.h"
+#include "serve/openai/log_probs.h"
 #include "serve/openai/openai.h"
 #include "serve/sampling_fields.h"
 #include "serve/tool_fields.h"
@@ -13,15 +17,16 @@ const char* finish_reason(const AnsweredPart& part) { return part.done.end == Tu
 
 class CompletionWriter final : public AnswerWriter {
  public:
-  explicit CompletionWriter(bool shows_usage) : shows_usage_(shows_usage) {}
+  CompletionWriter(bool shows_usage, bool shows_log_probs)
+      : shows_usage_(shows_usage), shows_log_probs_(shows_log_probs) {}
 
   // A model that was trained to think may do so here, too; what it thinks is text like the rest.
   std::string stream(const AnswerNews& news, const AnsweredPart& part) override {
     std::string text;
     for (const TurnEvent& event : news.events) {
-      if (const auto* piece = std::get_if<TextEvent>(&event)) text += chunk(news.part, piece->text, {});
-      if (const auto* piece = std::get_if<ThinkingEvent>(&event)) text += chunk(news.part, piece->text, {});
-      if (std::holds_alternative<DoneEvent>(event)) text += chunk(news.part, "", finish_reason(part));
+      if (const auto* piece = std::get_if<TextEvent>(&event)) text += chunk(news.part, part, piece->text, {});
+      if (const auto* piece = std::get_if<ThinkingEvent>(&event)) text += chunk(news.part, part, piece->text, {});
+      if (std::holds_alternative<DoneEvent>(event)) text += chunk(news.part, part, "", finish_reason(part));
     }
     return text;
   }
@@ -44,7 +49,8 @@ class CompletionWriter final : public AnswerWriter {
     for (size_t i = 0; i < parts.size(); ++i) {
       std::string text;
       for (const AnswerPiece& piece : parts[i].pieces) text += piece.text;
-      choices.push_back(choice_json(i, text, finish_reason(parts[i])));
+      Json log_probs = shows_log_probs_ ? completion_log_probs(parts[i].log_probs, 0) : Json();
+      choices.push_back(choice_json(i, text, finish_reason(parts[i]), std::move(log_probs)));
     }
     Json reply = head_json(std::move(choices));
     reply.add("usage", openai_usage(total_usage(parts, facts_.choices)));
@@ -60,19 +66,30 @@ class CompletionWriter final : public AnswerWriter {
                         {"system_fingerprint", facts_.system_fingerprint},
                         {"choices", std::move(choices)}};
   }
-  static Json choice_json(size_t part, const std::string& text, Json reason) {
+  static Json choice_json(size_t part, const std::string& text, Json reason, Json log_probs) {
     return Json::Object{{"text", text},
                         {"index", static_cast<int64_t>(part)},
-                        {"logprobs", Json()},
+                        {"logprobs", std::move(log_probs)},
                         {"finish_reason", std::move(reason)}};
   }
-  std::string chunk(size_t part, const std::string& text, Json reason) const {
-    Json json = head_json(Json::Array{choice_json(part, text, std::move(reason))});
+  // With the log-probabilities that the last chunk had not yet.
+  std::string chunk(size_t index, const AnsweredPart& part, const std::string& text, Json reason) {
+    told_.resize(std::max(told_.size(), index + 1));
+    Told& told = told_[index];
+    const std::span<const TokenLogProb> fresh = std::span(part.log_probs).subspan(told.tokens);
+    Json log_probs = shows_log_probs_ && !fresh.empty() ? completion_log_probs(fresh, told.bytes) : Json();
+    told.tokens = part.log_probs.size();
+    for (const TokenLogProb& one : fresh) told.bytes += one.bytes.size();
+    Json json = head_json(Json::Array{choice_json(index, text, std::move(reason), std::move(log_probs))});
     if (shows_usage_) json.add("usage", Json());
     return sse_text(json);
   }
 
-  bool shows_usage_;
+  struct Told {
+    size_t tokens = 0, bytes = 0;
+  };
+  bool shows_usage_, shows_log_probs_;
+  std::vector<Told> told_;  // of each part's log-probabilities
 };
 
 bool are_ids(const Json& list) {
@@ -128,8 +145,9 @@ Outcome<AnswerRequest> read_openai_completion(const Json& body, const ServedMode
     return refuse("n", "n times the prompts is ", request.plain.size() * request.choices, ": want at most ",
                   kMostParts);
   TRY_STATUS(fields.refuse_any({"echo", "suffix"}, "is not supported"));
-  if (const Json* found = fields.find("logprobs"))
-    return fields.wrong("logprobs", *found, "null, since log-probabilities are not supported");
+  TRY(const std::optional<int64_t> log_probs, fields.integer("logprobs", 0, kCandidates));
+  if (log_probs) request.settings.log_probs = LogProbs::text;
+  request.settings.sampling.candidates = static_cast<uint32_t>(log_probs.value_or(0));
   TRY_STATUS(read_openai_form(fields, request));
   TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(fields.refuse_any({"min_tokens", "stop_token_ids", "ignore_eos", "bad_words"}, "is not supported"));
@@ -138,7 +156,8 @@ Outcome<AnswerRequest> read_openai_completion(const Json& body, const ServedMode
   TRY(const Json* options, fields.object("stream_options"));
   const Json* usage = options == nullptr ? nullptr : options->find("include_usage");
   for (std::string& unread : fields.unread()) request.ignored.push_back(std::move(unread));
-  request.writer = std::make_unique<CompletionWriter>(usage != nullptr && usage->is_bool() && usage->as_bool());
+  request.writer = std::make_unique<CompletionWriter>(usage != nullptr && usage->is_bool() && usage->as_bool(),
+                                                      log_probs.has_value());
   return request;
 }
 

@@ -29,6 +29,7 @@ bool is_name(std::string_view name) {
 // Any raw text without `end`: a rule for each number of its characters that have just been read. `end` is ASCII.
 Expression text_without(GrammarBuilder& builder, std::string_view end) {
   std::vector<RuleId> rules;
+  rules.reserve(end.size());
   for (size_t read = 0; read < end.size(); ++read) rules.push_back(builder.add_rule("text"));
   for (size_t read = 0; read < end.size(); ++read) {
     std::vector<Expression> ways = {builder.empty()};

@@ -71,6 +71,16 @@ test('openai: several choices, a limit and a stop string', async () => {
   assert.equal(stopped.choices[0].message.content, 'violin (noun): bowed stringed');
 });
 
+test('openai: log-probabilities, whole and streamed', async () => {
+  const body = chat({ logprobs: true, top_logprobs: 3 });
+  const whole = (await openai.chat.completions.create(body)).choices[0];
+  const tokens = whole.logprobs.content;
+  assert.equal(tokens.map((one) => one.token).join(''), kAnswer);
+  for (const one of tokens) assert.equal(one.token, one.top_logprobs[0].token); // the likeliest token, as asked
+  const streamed = (await openai.chat.completions.stream(body).finalChatCompletion()).choices[0];
+  assert.deepEqual(streamed.logprobs.content, tokens);
+});
+
 test('openai: models and completions', async () => {
   const models = [];
   for await (const model of openai.models.list()) models.push(model.id);
@@ -83,7 +93,7 @@ test('openai: models and completions', async () => {
 test('openai: errors are of the classes that programs catch', async () => {
   const once = { maxRetries: 0 };
   await assert.rejects(openai.chat.completions.create(chat({ model: 'nope' })), OpenAI.NotFoundError);
-  await assert.rejects(openai.chat.completions.create(chat({ logprobs: true })), OpenAI.BadRequestError);
+  await assert.rejects(openai.chat.completions.create(chat({ top_logprobs: 2 })), OpenAI.BadRequestError);
   const long = [{ role: 'user', content: 'word '.repeat(2000) }];
   await assert.rejects(openai.chat.completions.create(chat({ messages: long })), { code: 'context_length_exceeded' });
   const control = new AbortController();

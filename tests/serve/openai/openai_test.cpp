@@ -74,10 +74,11 @@ TEST(OpenAiChat, RefusesWhatItCannotHonour) {
   EXPECT_EQ(refused_beside_messages(R"("stop": [""])"), "stop: stop: a stop string is empty: want some text");
   EXPECT_EQ(refused_beside_messages(R"("logit_bias": {"x": 1})"),
             "logit_bias: logit_bias names token x: want one from 0 to 4095");
-  for (const char* members : {R"("functions": [{}])", R"("audio": {})", R"("logprobs": true)", R"("top_logprobs": 2)",
-                              R"("grammar": "root")", R"("structural_tag": "x")", R"("modalities": ["text", "audio"])",
-                              R"("min_tokens": 3)", R"("tool_choice": "required")", R"("stream": "yes")",
-                              R"("chat_template_kwargs": {"tools": []})", R"("reasoning_effort": "huge")"})
+  for (const char* members :
+       {R"("functions": [{}])", R"("audio": {})", R"("top_logprobs": 2)", R"("logprobs": true, "top_logprobs": 21)",
+        R"("grammar": "root")", R"("structural_tag": "x")", R"("modalities": ["text", "audio"])", R"("min_tokens": 3)",
+        R"("tool_choice": "required")", R"("stream": "yes")", R"("chat_template_kwargs": {"tools": []})",
+        R"("reasoning_effort": "huge")"})
     EXPECT_NE(refused_beside_messages(members), "taken") << members;
   for (const char* members :
        {R"("response_format": {"type": "text"})", R"("logprobs": false)", R"("tool_choice": "none")",
@@ -297,7 +298,7 @@ TEST(OpenAiServer, CompletesTextAndIds) {
   EXPECT_EQ(texts(ask(server, "/v1/completions", cat("{\"prompt\": [", ids, "], ", text)))[0], two[0]);
   for (const char* members : {R"("prompt": "a", "echo": true)", R"("prompt": "a", "suffix": "b")", R"("prompt": [])",
                               R"("prompt": "a", "best_of": 3)", R"("prompt": [9999999])",
-                              R"("prompt": "a", "logprobs": 1)", R"("prompt": [["a"]])"})
+                              R"("prompt": "a", "logprobs": 21)", R"("prompt": [["a"]])"})
     EXPECT_EQ(ask(server, "/v1/completions", cat("{", members, "}")).status, 400) << members;
 }
 
