@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/unicode.h"
+#include "text/grammar/automaton.h"
 #include "text/grammar/code_points.h"
 #include "text/grammar/json_formats.h"
 #include "text/grammar/number_range.h"
@@ -19,6 +22,9 @@ namespace {
 
 constexpr uint64_t kMaxSchemas = 200'000;  // looked at while one is compiled
 constexpr double kMaxCount = 1e9;
+constexpr uint64_t kMaxCountedRules = 20'000;  // of the members of one object whose number is bounded
+constexpr int64_t kMostRemainders = 1000;
+constexpr int64_t kMostMultiples = 10'000;  // that are written out
 
 uint64_t characters_of(std::string_view text) {
   uint64_t count = 0;
@@ -111,8 +117,7 @@ class SchemaCompiler {
       const bool is_true = value.is_bool() && value.as_bool();
       const bool harmless = (keyword == "uniqueItems" && value.is_bool() && !value.as_bool()) ||
                             (starts_with(keyword, "unevaluated") && is_true) ||
-                            ((keyword == "patternProperties" || starts_with(keyword, "depend")) && value.is_object() &&
-                             value.as_object().empty()) ||
+                            (starts_with(keyword, "depend") && value.is_object() && value.as_object().empty()) ||
                             (keyword == "propertyNames" && is_true);
       if (!harmless && is_refused(keyword))
         return refused(path, keyword, "cannot be honoured: want a schema without it");
@@ -245,7 +250,8 @@ class SchemaCompiler {
       return true;
     }
     if ((types & kTypeObject) == 0) return false;
-    TRY_STATUS(refuse_beside({"properties", "required", "additionalProperties", "minProperties"}));
+    TRY_STATUS(refuse_beside(
+        {"properties", "required", "additionalProperties", "minProperties", "maxProperties", "patternProperties"}));
     return true;
   }
 
@@ -313,9 +319,6 @@ class SchemaCompiler {
     required.erase(std::ranges::unique(required).begin(), required.end());
     const auto is_required = [&](const std::string& name) { return std::ranges::binary_search(required, name); };
     TRY(const Range count, counts(schema, "minProperties", "maxProperties", path));
-    if (count.least > std::max<size_t>(1, required.size()))
-      return refused(path, "minProperties", "cannot be honoured: want at most 1, or required members");
-
     std::vector<ListItem> items;
     std::vector<std::string> names;
     if (const Json* properties = schema.find("properties")) {
@@ -343,10 +346,114 @@ class SchemaCompiler {
           {.expression = others == builder_.nothing() ? others : parts_.member(name, others), .required = true});
       names.push_back(name);
     }
-    if (others != builder_.nothing())
-      items.push_back({.expression = parts_.member(parts_.key_except(std::move(names)), others), .repeated = true});
-    const Expression members = builder_.list(std::move(items), parts_.comma(), count.least > 0 ? 1 : 0);
+    Expression other = builder_.nothing();
+    if (const Json* patterns = schema.find("patternProperties"); patterns != nullptr)
+      TRY_ASSIGN(other, pattern_members(*patterns, names, path, depth));
+    else if (others != builder_.nothing())
+      other = parts_.member(parts_.key_except(std::move(names)), others);
+    TRY(const Expression members, members_of(std::move(items), other, count, path));
     return builder_.sequence({builder_.text("{"), parts_.blanks(), members, parts_.blanks(), builder_.text("}")});
+  }
+
+  // Members with names that a pattern has. Which schema holds for a name must be plain: no name may match a pattern and
+  // be known, or match two patterns of different schemas.
+  Result<Expression> pattern_members(const Json& patterns, const std::vector<std::string>& names,
+                                     const std::string& path, int depth) {
+    if (!patterns.is_object()) return wrong(path, "patternProperties", patterns, "an object");
+    std::vector<Expression> branches;
+    for (const auto& [pattern, one] : patterns.as_object()) {
+      if (write_json(one) != write_json(patterns.as_object().front().second))
+        return refused(path, "patternProperties", "several schemas cannot be honoured: want one for all patterns");
+      for (const std::string& name : names) {
+        TRY(const bool is_known, matches(name, pattern, path));
+        if (is_known)
+          return refused(path, "patternProperties",
+                         cat("the pattern ", printable(pattern), " has the property ", printable(name),
+                             ", too: want patterns without known names"));
+      }
+      const bool is_json = parts_.notation() == ValueNotation::json;
+      Result<RegexPart> key = parse_regex(builder_, pattern, {.search = true, .json = is_json});
+      if (!key) return error(key.error().kind, printable(path), ": patternProperties: ", key.error().text);
+      branches.push_back(parts_.quoted(key->expression));
+    }
+    if (branches.empty()) return builder_.nothing();
+    const Json& first = patterns.as_object().front().second;
+    TRY(const Expression value, inner(first, path + "/patternProperties", depth + 1));
+    return parts_.member(builder_.either(std::move(branches)), shared(value));
+  }
+
+  static Result<bool> matches(const std::string& name, const std::string& pattern, const std::string& path) {
+    GrammarBuilder builder;
+    const RuleId main = builder.add_rule("pattern");
+    Result<RegexPart> part = parse_regex(builder, pattern, {.search = true});
+    if (!part) return error(part.error().kind, printable(path), ": patternProperties: ", part.error().text);
+    builder.define(main, part->expression);
+    TRY(Grammar grammar, builder.finish(main));
+    Automaton automaton(std::make_shared<const Grammar>(std::move(grammar)));
+    const Automaton::State end =
+        automaton.next(automaton.start(), {reinterpret_cast<const uint8_t*>(name.data()), name.size()});
+    return automaton.can_end(end);
+  }
+
+  // The items in order, then any number of `other`; so many members in all.
+  Result<Expression> members_of(std::vector<ListItem> items, Expression other, Range count, const std::string& path) {
+    const auto is_required = [](const ListItem& item) { return item.required; };
+    const auto fixed = static_cast<uint64_t>(std::ranges::count_if(items, is_required));
+    const bool is_bounded = count.most != kUnbounded && (other != builder_.nothing() || count.most < items.size());
+    if (count.least <= std::max<uint64_t>(1, fixed) && !is_bounded) {
+      if (other != builder_.nothing()) items.push_back({.expression = other, .repeated = true});
+      return builder_.list(std::move(items), parts_.comma(), count.least > 0 ? 1 : 0);
+    }
+    // Two other members may have one name, so only one of them surely counts.
+    if (count.least > items.size() + (other == builder_.nothing() ? 0 : 1))
+      return refused(path, "minProperties", "cannot be honoured: want at most one more than there are properties");
+    return counted_members(items, other, count, path);
+  }
+
+  // A rule for each item and number of members before it.
+  Result<Expression> counted_members(const std::vector<ListItem>& items, Expression other, Range count,
+                                     const std::string& path) {
+    const auto counts = static_cast<uint32_t>(std::min<uint64_t>(items.size(), std::max(count.least, 1u)));
+    const uint32_t last =
+        count.most == kUnbounded ? counts : static_cast<uint32_t>(std::min<uint64_t>(items.size(), count.most));
+    if ((items.size() + 1) * (uint64_t{last} + 1) > kMaxCountedRules)
+      return refused(
+          path, "maxProperties",
+          cat("with so many properties cannot be honoured: want fewer than ", kMaxCountedRules, " together"));
+    std::vector<RuleId> behind,
+        here;  // by the number of members; without a bound, from `last` on they are not told apart
+    for (uint32_t n = 0; n <= last; ++n) {
+      behind.push_back(builder_.add_rule("members"));
+      builder_.define(behind[n], others_behind(other, n, count));
+    }
+    const Expression separated_begin = parts_.comma();
+    for (size_t i = items.size(); i-- > 0;) {
+      here.clear();
+      for (uint32_t n = 0; n <= last; ++n) {
+        std::vector<Expression> ways;
+        const uint32_t next = count.most == kUnbounded ? std::min(n + 1, last) : n + 1;
+        if (next <= last && (count.most == kUnbounded || n < count.most))
+          ways.push_back(builder_.sequence(
+              {n == 0 ? builder_.empty() : separated_begin, items[i].expression, builder_.call(behind[next])}));
+        if (!items[i].required) ways.push_back(builder_.call(behind[n]));
+        here.push_back(builder_.add_rule("members"));
+        builder_.define(here[n], builder_.either(std::move(ways)));
+      }
+      behind.swap(here);
+    }
+    return builder_.call(behind[0]);
+  }
+
+  // What may follow `n` members when no item is left.
+  Expression others_behind(Expression other, uint32_t n, Range count) {
+    const uint32_t missing = count.least > n ? count.least - n : 0;
+    const uint32_t room = count.most == kUnbounded ? kUnbounded : count.most - n;
+    if (other == builder_.nothing() || room == 0) return missing == 0 ? builder_.empty() : builder_.nothing();
+    if (missing > 1) return builder_.nothing();
+    const Expression more = builder_.sequence({parts_.comma(), other});
+    if (n > 0) return builder_.repeat(more, missing, room);
+    const Expression some = builder_.sequence({other, builder_.repeat(more, 0, room == kUnbounded ? room : room - 1)});
+    return missing > 0 ? some : builder_.optional(some);
   }
 
   Result<Expression> array(const Json& schema, const std::string& path, int depth) {
@@ -461,12 +568,62 @@ class SchemaCompiler {
   Result<Expression> number(const Json& schema, const std::string& path, bool whole_only) {
     TRY(const NumberRange range, bounds(schema, path));
     if (const Json* step = schema.find("multipleOf")) {
-      const bool is_one = step->is_number() && step->as_number() == 1;
-      if (!is_one) return refused(path, "multipleOf", "cannot be honoured: want 1, or a schema without it");
+      const bool is_whole = step->is_number() && step->as_number() >= 1 && step->as_number() <= 1e15 &&
+                            std::floor(step->as_number()) == step->as_number();
+      if (!is_whole)
+        return refused(path, "multipleOf", "cannot be honoured: want a whole number from 1 on, or a schema without it");
+      if (step->as_number() > 1) return multiples(static_cast<int64_t>(step->as_number()), range, schema, path);
       whole_only = true;
     }
     if (!range.least && !range.most) return whole_only ? parts_.integer() : parts_.number();
     return numbers_between(builder_, range, whole_only);
+  }
+
+  // Multiples of a number above 1: a list where few lie between bounds; else without bounds, or from 0 on.
+  Result<Expression> multiples(int64_t step, const NumberRange& range, const Json& schema, const std::string& path) {
+    const auto value_of = [](const Bound& bound) {
+      return (bound.negative ? -1.0 : 1.0) * std::strtod((bound.whole + "." + bound.fraction + "0").c_str(), nullptr);
+    };
+    if (range.least && range.most) {
+      const double low = value_of(*range.least), high = value_of(*range.most);
+      if (low >= -1e15 && high <= 1e15 && (high - low) / static_cast<double>(step) <= kMostMultiples) {
+        std::vector<std::string> words;
+        for (auto at = static_cast<int64_t>(std::ceil(low / static_cast<double>(step))) * step;
+             static_cast<double>(at) <= high; at += step)
+          if (is_within(static_cast<double>(at), schema)) words.push_back(std::to_string(at));
+        return builder_.words(std::move(words));
+      }
+    }
+    const bool from_zero = range.least && range.least->is_zero();
+    if (range.most || (range.least && !from_zero) || step > kMostRemainders)
+      return refused(path, "multipleOf",
+                     cat("with these bounds cannot be honoured: want both, and at most ", kMostMultiples,
+                         " multiples between them"));
+    const Expression positive = positive_multiples(step);
+    const Expression all = from_zero ? positive : builder_.sequence({builder_.optional(builder_.text("-")), positive});
+    return from_zero && range.least->exclusive ? all : builder_.either({builder_.text("0"), all});
+  }
+
+  // A rule for each remainder of the digits that were read.
+  Expression positive_multiples(int64_t step) {
+    std::vector<RuleId> rules;
+    rules.reserve(static_cast<size_t>(step));
+    for (int64_t rest = 0; rest < step; ++rest) rules.push_back(builder_.add_rule("multiple"));
+    const auto digits = [&](int64_t rest, char first) {
+      std::map<int64_t, ByteSet> to;
+      for (char digit = first; digit <= '9'; ++digit) to[(rest * 10 + (digit - '0')) % step].add(digit);
+      std::vector<Expression> ways;
+      ways.reserve(to.size() + 1);
+      for (const auto& [next, set] : to)
+        ways.push_back(builder_.sequence({builder_.bytes(set), builder_.call(rules[static_cast<size_t>(next)])}));
+      return ways;
+    };
+    for (int64_t rest = 0; rest < step; ++rest) {
+      std::vector<Expression> ways = digits(rest, '0');
+      if (rest == 0) ways.push_back(builder_.empty());
+      builder_.define(rules[static_cast<size_t>(rest)], builder_.either(std::move(ways)));
+    }
+    return builder_.either(digits(0, '1'));
   }
 
   SchemaTerms terms_;

@@ -2,12 +2,13 @@
 //
 // Supported: type, properties (in the order of the schema; other members behind them), required, additionalProperties,
 // enum, const, items, prefixItems, additionalItems, minItems, maxItems, minLength, maxLength, pattern, format
-// (json_formats.h), minimum, maximum, exclusiveMinimum, exclusiveMaximum, minProperties up to 1, anyOf, oneOf of
-// schemas that exclude each other, allOf of schemas that one schema can say, $ref within the document, true and false.
-// Everything else that would exclude instances is refused by path and keyword, so that no invalid instance is allowed.
-// Some valid instances are not allowed: other blanks (json_parts.h), members in another order, names and integers
-// written in unusual ways (\u0061, 1.0), and exponents of bounded numbers.
-// Source: https://json-schema.org/draft/2020-12; also items as a list and definitions of older drafts.
+// (json_formats.h), minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf a whole number, minProperties,
+// maxProperties, patternProperties of one schema, anyOf, oneOf of schemas that exclude each other, allOf of schemas
+// that one schema can say, $ref within the document, true and false. Everything else that would exclude instances is
+// refused by path and keyword, so that no invalid instance is allowed. Some valid instances are not allowed: other
+// blanks (json_parts.h), members in another order, unknown names beside patternProperties, names and integers written
+// in unusual ways (\u0061, 1.0), and exponents of bounded numbers. Source: https://json-schema.org/draft/2020-12; also
+// items as a list and definitions of older drafts.
 #pragma once
 
 #include <optional>

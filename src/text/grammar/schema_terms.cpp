@@ -14,7 +14,7 @@ constexpr uint64_t kMaxMerges = 10'000;
 constexpr int kMaxExcludeDepth = 4;
 constexpr int kMaxReferences = 64;  // one after another
 
-constexpr std::array<std::string_view, 21> kSupported = {"type",
+constexpr std::array<std::string_view, 23> kSupported = {"type",
                                                          "properties",
                                                          "required",
                                                          "additionalProperties",
@@ -34,17 +34,17 @@ constexpr std::array<std::string_view, 21> kSupported = {"type",
                                                          "exclusiveMaximum",
                                                          "additionalItems",
                                                          "minProperties",
+                                                         "maxProperties",
+                                                         "patternProperties",
                                                          "multipleOf"};
-constexpr std::array<std::string_view, 18> kRefused = {"not",
+constexpr std::array<std::string_view, 16> kRefused = {"not",
                                                        "if",
                                                        "then",
                                                        "else",
                                                        "dependentRequired",
                                                        "dependentSchemas",
                                                        "dependencies",
-                                                       "patternProperties",
                                                        "propertyNames",
-                                                       "maxProperties",
                                                        "contains",
                                                        "minContains",
                                                        "maxContains",
@@ -186,6 +186,14 @@ Result<Json> SchemaTerms::both(const Json& a, const Json& b, const std::string& 
   if (a.is_bool()) return a.as_bool() ? b : a;
   if (b.is_bool()) return b.as_bool() ? a : b;
   if (!a.is_object() || !b.is_object()) return error(ErrorKind::invalid, path, ": a schema is no object: want one");
+  // Whether a name of one schema is allowed by the other one then hangs on a pattern.
+  const auto names_members = [](const Json& schema) {
+    return has_member(schema, "properties") || has_member(schema, "additionalProperties");
+  };
+  if ((has_member(a, "patternProperties") && names_members(b)) ||
+      (has_member(b, "patternProperties") && names_members(a)))
+    return error(ErrorKind::unsupported, path, ": patternProperties beside another schema of the same object: ",
+                 "cannot be honoured: want one of them");
   TRY(Json joined, both_objects(a, b, path));
   const auto append = [&](const std::string& keyword, const Json& value) {
     if (joined.find("allOf") == nullptr) joined.add("allOf", Json::Array{});

@@ -41,6 +41,64 @@ TEST(JsonSchemaGrammar, TakesOtherMembersBehindThem) {
                 {"{}", R"({"y": 1})"});
 }
 
+TEST(JsonSchemaGrammar, CountsMembers) {
+  const std::string_view three = R"("properties": {"a": {}, "b": {}, "c": {}})";
+  const auto counted = [&](std::string_view more, Texts valid, Texts invalid) {
+    expect_schema(cat("{\"type\": \"object\", ", three, ", ", more, "}"), valid, invalid);
+  };
+  counted(R"("minProperties": 2, "additionalProperties": false)",
+          {R"({"a": 1, "b": 1})", R"({"b": 1, "c": 1})", R"({"a": 1, "b": 1, "c": 1})"}, {"{}", R"({"a": 1})"});
+  counted(R"("maxProperties": 2, "additionalProperties": false)", {"{}", R"({"a": 1})", R"({"a": 1, "c": 1})"},
+          {R"({"a": 1, "b": 1, "c": 1})", R"({"a": 1,})", R"({,"a": 1})"});
+  counted(R"("maxProperties": 2, "required": ["b"])", {R"({"b": 1})", R"({"a": 1, "b": 1})", R"({"b": 1, "x": 1})"},
+          {"{}", R"({"a": 1, "c": 1})", R"({"b": 1, "x": 1, "y": 1})", R"({"a": 1, "b": 1, "x": 1})"});
+  counted(R"("minProperties": 4)",
+          {R"({"a": 1, "b": 1, "c": 1, "x": 1})", R"({"a": 1, "b": 1, "c": 1, "x": 1, "y": 1})"},
+          {R"({"a": 1, "b": 1, "c": 1})", R"({"a": 1, "x": 1, "y": 1, "z": 1})"});
+  expect_schema(R"({"type": "object", "maxProperties": 1})", {"{}", R"({"x": 1})"}, {R"({"x": 1, "y": 1})"});
+  expect_schema(R"({"type": "object", "maxProperties": 0})", {"{}"}, {R"({"x": 1})"});
+  EXPECT_EQ(refused_schema(R"({"type": "object", "minProperties": 2})"),
+            "#: minProperties: cannot be honoured: want at most one more than there are properties");
+  EXPECT_EQ(refused_schema(R"({"type": "object", "minProperties": 2, "maxProperties": 1, "properties": {"a": {}}})"),
+            "no text satisfies it: want one that can");
+}
+
+TEST(JsonSchemaGrammar, TakesMembersWhoseNamesMatchAPattern) {
+  expect_schema(R"({"type": "object", "properties": {"name": {"type": "null"}}, "additionalProperties": false,
+                    "patternProperties": {"^x-": {"type": "integer"}, "^[0-9]+$": {"type": "integer"}}})",
+                {"{}", R"({"name": null})", R"({"name": null, "x-a": 1, "12": 2})", R"({"x-\n": 1})"},
+                {R"({"x-a": "1"})", R"({"y": 1})", R"({"x": 1})", R"({"1a": 1})", R"({"name": 1})"});
+  expect_schema(R"({"patternProperties": {".*": {"type": "string"}}, "type": "object", "maxProperties": 2})",
+                {R"({"": "", "a": "b"})"}, {R"({"a": 1})", R"({"a": "", "b": "", "c": ""})"});
+  EXPECT_EQ(refused_schema(R"({"type": "object", "properties": {"x-1": {}}, "patternProperties": {"^x-": {}}})"),
+            "#: patternProperties: the pattern ^x- has the property x-1, too: want patterns without known names");
+  EXPECT_EQ(refused_schema(R"({"type": "object", "patternProperties": {"^x": {}, "y$": {"type": "null"}}})"),
+            "#: patternProperties: several schemas cannot be honoured: want one for all patterns");
+  EXPECT_EQ(
+      refused_schema(R"({"type": "object", "allOf": [{"patternProperties": {"^x": {"type": "null"}}},
+                              {"additionalProperties": false}]})"),
+      "#/allOf: patternProperties beside another schema of the same object: cannot be honoured: want one of them");
+  EXPECT_NE(refused_schema(R"({"enum": [{"y": 1}], "patternProperties": {"^x": {}}})"), "compiled");
+}
+
+TEST(JsonSchemaGrammar, TakesMultiples) {
+  const auto grammar = compiled(schema_source(R"({"type": "integer", "multipleOf": 7})"));
+  const auto from_zero = compiled(schema_source(R"({"type": "number", "multipleOf": 12, "minimum": 0})"));
+  const auto within =
+      compiled(schema_source(R"({"type": "integer", "multipleOf": 6, "minimum": -13, "exclusiveMaximum": 24})"));
+  for (int64_t i = -200; i <= 200; ++i) {
+    EXPECT_EQ(accepts(grammar, cat(i)), i % 7 == 0) << i;
+    EXPECT_EQ(accepts(from_zero, cat(i)), i >= 0 && i % 12 == 0) << i;
+    EXPECT_EQ(accepts(within, cat(i)), i % 6 == 0 && i >= -13 && i < 24) << i;
+  }
+  for (const std::string_view text : {"07", "-0", "7.0", "14.5", "", "-"}) EXPECT_FALSE(accepts(grammar, text)) << text;
+  EXPECT_TRUE(accepts(grammar, "7000000000000000000000"));
+  EXPECT_FALSE(accepts(from_zero, "-12"));
+  const auto positive = compiled(schema_source(R"({"type": "integer", "multipleOf": 5, "exclusiveMinimum": 0})"));
+  EXPECT_TRUE(accepts(positive, "5"));
+  EXPECT_FALSE(accepts(positive, "0"));
+}
+
 TEST(JsonSchemaGrammar, KnowsTypesAndTheirKeywords) {
   expect_schema(R"({"type": ["string", "null"]})", {"null", "\"x\""}, {"1", "true"});
   expect_schema(R"({"minLength": 2})", {"\"ab\"", "1", "[]", "null"}, {"\"a\""});
@@ -186,8 +244,8 @@ TEST(JsonSchemaGrammar, FollowsReferences) {
 TEST(JsonSchemaGrammar, RefusesByPathAndKeyword) {
   EXPECT_EQ(refused_schema(R"({"properties": {"a": {"not": {}}}})"),
             "#/properties/a: not: cannot be honoured: want a schema without it");
-  for (const std::string_view keyword : {"if", "patternProperties", "propertyNames", "maxProperties", "contains",
-                                         "dependentRequired", "unevaluatedProperties"})
+  for (const std::string_view keyword :
+       {"if", "propertyNames", "contains", "dependentRequired", "unevaluatedProperties"})
     EXPECT_EQ(refusal({.kind = Source::Kind::json_schema,
                        .schema = Json::Object{{std::string(keyword), Json::Object{{"a", 1}}}}}),
               cat("#: ", keyword, ": cannot be honoured: want a schema without it"));
@@ -201,8 +259,10 @@ TEST(JsonSchemaGrammar, RefusesByPathAndKeyword) {
   EXPECT_EQ(refused_schema(R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})"),
             "#: oneOf: schemas 0 and 1 may hold together: want anyOf, or schemas that differ by type or by a required "
             "member");
-  EXPECT_EQ(refused_schema(R"({"multipleOf": 3})"),
-            "#: multipleOf: cannot be honoured: want 1, or a schema without it");
+  EXPECT_EQ(refused_schema(R"({"multipleOf": 0.1})"),
+            "#: multipleOf: cannot be honoured: want a whole number from 1 on, or a schema without it");
+  EXPECT_EQ(refused_schema(R"({"multipleOf": 3, "minimum": 4})"),
+            "#: multipleOf: with these bounds cannot be honoured: want both, and at most 10000 multiples between them");
   EXPECT_EQ(refused_schema(R"({"minLength": "x"})"), "#: minLength is \"x\": want a whole number from 0 on");
   EXPECT_EQ(refused_schema("[]"), "#: found no schema: want an object");
   std::string deep = "{}";
