@@ -145,7 +145,9 @@ void ChatSession::note_log_prob(const SampleResult& token, size_t event) {
   TokenLogProb one{.bytes = bytes(token.token), .log_prob = token.log_prob};
   for (const Candidate& candidate : token.candidates)
     if (candidate.token >= 0 && candidate.token < text_->tokenizer.size() && one.top.size() < candidates_)
-      one.top.emplace_back(bytes(candidate.token), candidate.logit - token.log_sum_exp);
+      one.top.emplace_back(bytes(candidate.token), candidate.token == token.token
+                                                       ? token.log_prob  // which was not rounded on the way
+                                                       : candidate.logit - token.log_sum_exp);
   events_.insert(events_.begin() + static_cast<std::ptrdiff_t>(event), LogProbEvent{std::move(one)});
 }
 

@@ -1,6 +1,7 @@
 // Responses: the request of OpenAI's newer API. Nothing is stored, so each request brings its whole conversation.
 #include <utility>
 
+#include "base/text.h"
 #include "serve/form_fields.h"
 #include "serve/openai/messages.h"
 #include "serve/openai/openai.h"
@@ -103,12 +104,15 @@ Checked read_form(Fields& fields, AnswerRequest& request, Json& repeated) {
   return Fine{};
 }
 
+// The number that was asked for: 0.95, not the f32 next to it.
+Json written_back(float number) { return *parse_number(cat(double{number})); }
+
 Checked read_limits(Fields& fields, AnswerRequest& request, Json& repeated) {
   TRY(const std::optional<int64_t> most, fields.integer("max_output_tokens", 1, UINT32_MAX));
   request.settings.max_tokens = static_cast<uint32_t>(most.value_or(0));
   repeated.add("max_output_tokens", most ? Json(*most) : Json());
-  repeated.add("temperature", double{request.settings.sampling.temperature});
-  repeated.add("top_p", double{request.settings.sampling.top_p});
+  repeated.add("temperature", written_back(request.settings.sampling.temperature));
+  repeated.add("top_p", written_back(request.settings.sampling.top_p));
   TRY(const Json* metadata, fields.object("metadata"));
   repeated.add("metadata", metadata == nullptr ? Json(Json::Object{}) : *metadata);
   return Fine{};

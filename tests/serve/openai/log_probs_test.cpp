@@ -43,6 +43,7 @@ TEST(LogProbs, AreOfTheAnswersTokensTheLikeliestFirst) {
     const Json::Array& top = one.find("top_logprobs")->as_array();
     ASSERT_EQ(top.size(), 4u);
     EXPECT_EQ(top[0].find("token")->as_string(), one.find("token")->as_string());
+    EXPECT_EQ(top[0].find("logprob")->as_number(), one.find("logprob")->as_number());
     EXPECT_LE(one.find("logprob")->as_number(), 1e-6);
     for (size_t i = 1; i < top.size(); ++i)
       EXPECT_LE(top[i].find("logprob")->as_number(), top[i - 1].find("logprob")->as_number());

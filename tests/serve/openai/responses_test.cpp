@@ -194,12 +194,13 @@ TEST(OpenAiResponseStream, SaysWhatALimitCutAndWhatFailed) {
 
 TEST(OpenAiResponsesServer, StreamsWhatItAnswersWhole) {
   const TestServer server;
-  const std::string members = R"("input": "What is a violin?", "temperature": 0, "model": "demo")";
+  const std::string members = R"("input": "What is a violin?", "temperature": 0, "top_p": 0.9, "model": "demo")";
   const TestReply whole = ask(server, kResponses, cat("{", members, "}"));
   ASSERT_EQ(whole.status, 200) << whole.body;
   const Json response = whole.json();
   EXPECT_EQ(response.find("status")->as_string(), "completed");
   EXPECT_FALSE(response.find("store")->as_bool());
+  EXPECT_EQ(response.find("top_p")->as_number(), 0.9);
   const Json& message = response.find("output")->as_array()[0];
   EXPECT_EQ(message.find("content")->as_array()[0].find("text")->as_string(),
             "violin (noun): bowed stringed instrument that is the highest member of the violin family.");
