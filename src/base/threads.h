@@ -1,13 +1,18 @@
 // A fixed pool of threads for loops that are divided among all threads.
 //
-// The caller is one of the threads, so a pool of one starts no thread. Each thread has one contiguous share of a loop,
-// which depends on the count alone, and takes it in a few pieces. A thread that is done takes pieces of the others. So
-// a thread that the system has put aside, or not yet woken, holds up only the piece that it is at, and the caller alone
-// can finish a loop. Which thread takes a piece is left to chance: bodies must not let results depend on it.
+// The caller is one of the threads, so a pool of one starts no thread. A page has no threads (threads_wasi.cpp), so
+// every pool there is a pool of one.
+//
+// Each thread has one contiguous share of a loop, which depends on the count alone, and takes it in a few pieces. A
+// thread that is done takes pieces of the others. So a thread that the system has put aside, or not yet woken, holds up
+// only the piece that it is at, and the caller alone can finish a loop. Chance decides which thread takes a piece:
+// results must not depend on it.
+//
 // Between loops the threads spin for some microseconds, because the next loop of a decode step usually follows at once;
-// then they sleep. While they never come in time, because other programs hold the processors, the caller wakes them
-// only now and then. A pool belongs to the process. Loops of several callers run one after another. A body must not
-// start a loop. A page has no threads (threads_wasi.cpp), so every pool there is a pool of one.
+// then they sleep. Where other programs hold the processors, threads that are woken come too late; the caller then
+// wakes them only now and then.
+//
+// A pool belongs to the process. Loops of several callers run one after another. A body must not start a loop.
 #pragma once
 
 #include <cstddef>

@@ -284,14 +284,18 @@ void Trainer::begin_step() {
     begin(Stage::losses, *step_, sequences_);
 }
 
+// The losses of the stage at hand; those that pairs are held against are kept, and their stage is followed by another.
+Result<std::optional<std::vector<double>>> Trainer::poll_losses() {
+  TRY(std::optional<std::vector<double>> sums, run_.poll());
+  if (!sums || stage_ != Stage::reference) return sums;
+  keep_reference(*sums);
+  begin_pairs();
+  return std::optional<std::vector<double>>();
+}
+
 Result<std::optional<StepReport>> Trainer::poll_step() {
-  TRY(const std::optional<std::vector<double>> sums, run_.poll());
+  TRY(const std::optional<std::vector<double>> sums, poll_losses());
   if (!sums) return std::optional<StepReport>();
-  if (stage_ == Stage::reference) {
-    keep_reference(*sums);
-    begin_pairs();
-    return std::optional<StepReport>();
-  }
   if (stage_ == Stage::preference) {
     weigh(prefer(*sums));
     begin(Stage::losses, *step_, sequences_);
@@ -311,13 +315,8 @@ void Trainer::begin_evaluation() {
 }
 
 Result<std::optional<double>> Trainer::poll_evaluation() {
-  TRY(const std::optional<std::vector<double>> sums, run_.poll());
+  TRY(const std::optional<std::vector<double>> sums, poll_losses());
   if (!sums) return std::optional<double>();
-  if (stage_ == Stage::reference) {
-    keep_reference(*sums);
-    begin_pairs();
-    return std::optional<double>();
-  }
   return std::optional(has_pairs() ? prefer(*sums).loss : mean_loss(*sums, sequences_));
 }
 

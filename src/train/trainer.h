@@ -140,6 +140,7 @@ class Trainer {
   TrainPart all_sequences() const;
   void begin(Stage stage, TrainingStep& step, const TrainPart& sequences);
   void begin_pairs();
+  Result<std::optional<std::vector<double>>> poll_losses();
   void keep_reference(const std::vector<double>& sums);
   Status take_reference();
   Preference prefer(const std::vector<double>& sums) const;

@@ -91,6 +91,18 @@ Answered answer_at_random(const TextParts& text, AnswerConstraint& constraint, c
   return answered;
 }
 
+// So many answers, each held to the grammar from its start.
+std::vector<Answered> answers_at_random(const TextParts& text, const std::shared_ptr<const AnswerGrammar>& grammar,
+                                        const Json& tools, size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<Answered> answers;
+  while (answers.size() < count) {
+    AnswerConstraint constraint(grammar, text.tokenizer, *text.dialect, {}, text.ends);
+    answers.push_back(answer_at_random(text, constraint, tools, random));
+  }
+  return answers;
+}
+
 // By the same schema as plain JSON.
 bool fits(const Json& arguments, const Json& schema) {
   auto grammar = unwrap(compile_grammar({.kind = GrammarSource::Kind::json_schema, .schema = schema}));
@@ -113,11 +125,8 @@ void expect_calls(const std::string& name, CallNotation notation) {
   const Family family = open_family(name);
   const Json tools = tools_of(true);
   const auto grammar = compiled(family.text, {.notation = notation, .tools = tools, .most = 3});
-  std::mt19937 random(7);
   size_t found = 0, ended = 0;
-  for (int round = 0; round < 15; ++round) {
-    AnswerConstraint constraint(grammar, family.text.tokenizer, *family.text.dialect, {}, family.text.ends);
-    const Answered answered = answer_at_random(family.text, constraint, tools, random);
+  for (const Answered& answered : answers_at_random(family.text, grammar, tools, 15, 7)) {
     if (!answered.has_ended) continue;
     ++ended;
     EXPECT_EQ(answered.text, "");
@@ -166,11 +175,8 @@ TEST(EnforcedCalls, LeaveTextFree) {
   EXPECT_TRUE(constraint.accept(*tokenizer.find("<tool_call|>")));
   EXPECT_TRUE(unwrap(constraint.mask()).empty());
   EXPECT_TRUE(constraint.accept(family.text.ends[0]));
-  std::mt19937 random(5);
   size_t calls = 0;
-  for (int round = 0; round < 20; ++round) {
-    AnswerConstraint other(grammar, tokenizer, *family.text.dialect, {}, family.text.ends);
-    const Answered answered = answer_at_random(family.text, other, tools, random);
+  for (const Answered& answered : answers_at_random(family.text, grammar, tools, 20, 5)) {
     expect_fitting(answered.calls);
     calls += answered.calls.size();
   }
@@ -185,11 +191,8 @@ TEST(EnforcedCalls, StandBesideAForm) {
                {.notation = CallNotation::gemma4,
                 .tools = tools,
                 .form = unwrap(parse_json(R"({"type": "array", "items": {"enum": [1, 2]}, "maxItems": 4})", "form"))});
-  std::mt19937 random(3);
   size_t forms = 0, calls = 0;
-  for (int round = 0; round < 20; ++round) {
-    AnswerConstraint constraint(grammar, family.text.tokenizer, *family.text.dialect, {}, family.text.ends);
-    const Answered answered = answer_at_random(family.text, constraint, tools, random);
+  for (const Answered& answered : answers_at_random(family.text, grammar, tools, 20, 3)) {
     if (!answered.has_ended) continue;
     expect_fitting(answered.calls);
     calls += answered.calls.empty() ? 0 : 1;

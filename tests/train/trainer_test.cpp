@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "device/cpu/cpu.h"
+#include "device/forwarding_runner.h"
 #include "device/reference/reference.h"
 #include "model/adapters/new_adapter.h"
 #include "tests/unwrap.h"
@@ -22,27 +23,18 @@ namespace sluice {
 namespace {
 
 // Computes as another runner does, and has not finished when it is asked for the first time, as a page's GPU.
-class LateRunner final : public Runner {
+class LateRunner final : public ForwardingRunner {
  public:
-  explicit LateRunner(std::unique_ptr<Runner> runner) : runner_(std::move(runner)) {}
+  using ForwardingRunner::ForwardingRunner;
   Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override {
     is_late_ = true;
-    return runner_->start(step, reads, options);
+    return runner().start(step, reads, options);
   }
-  Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override { return runner_->copy_page(group, from, to); }
-  Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override {
-    return runner_->read_page(group, page, into);
-  }
-  Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override {
-    return runner_->write_page(group, page, from);
-  }
-  void reload(WeightId weight, uint32_t first, uint32_t matrices) override { runner_->reload(weight, first, matrices); }
   std::optional<Completion> poll() override {
-    return std::exchange(is_late_, false) ? std::optional<Completion>() : runner_->poll();
+    return std::exchange(is_late_, false) ? std::optional<Completion>() : runner().poll();
   }
 
  private:
-  std::unique_ptr<Runner> runner_;
   bool is_late_ = false;
 };
 

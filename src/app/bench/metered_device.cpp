@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "device/forwarding_runner.h"
+
 namespace sluice {
 
 uint64_t nanoseconds() {
@@ -43,32 +45,21 @@ void Meter::take(const PlanRequest& request, const Plan& plan) {
   }
 }
 
-class MeteredRunner final : public Runner {
+class MeteredRunner final : public ForwardingRunner {
  public:
-  MeteredRunner(std::unique_ptr<Runner> runner, Meter& meter) : runner_(std::move(runner)), meter_(meter) {}
+  MeteredRunner(std::unique_ptr<Runner> runner, Meter& meter) : ForwardingRunner(std::move(runner)), meter_(meter) {}
 
   Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override {
-    MeasuredRunner* const measured = runner_->measured();
+    MeasuredRunner* const measured = runner().measured();
     if (measured != nullptr) measured->time_ops(meter_.time_ops ? nanoseconds : nullptr);
-    const Ticket ticket = runner_->start(step, reads, options);
+    const Ticket ticket = runner().start(step, reads, options);
     meter_.steps_.push_back({ticket, step.token_class(), StepWork::of(step), {}, {}});
     return ticket;
   }
-  Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override { return runner_->copy_page(group, from, to); }
-  Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override {
-    return runner_->read_page(group, page, into);
-  }
-  Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override {
-    return runner_->write_page(group, page, from);
-  }
-  void reload(WeightId weight, uint32_t first, uint32_t matrices) override { runner_->reload(weight, first, matrices); }
-  MeasuredRunner* measured() override { return runner_->measured(); }
-  ExpertMemory* expert_memory() override { return runner_->expert_memory(); }
-  void resume(Ticket stopped) override { runner_->resume(stopped); }
   std::optional<Completion> poll() override {
-    std::optional<Completion> completion = runner_->poll();
+    std::optional<Completion> completion = runner().poll();
     if (!completion) return completion;
-    MeasuredRunner* const measured = runner_->measured();
+    MeasuredRunner* const measured = runner().measured();
     std::vector<OpTime> op_times;
     if (measured != nullptr && !completion->stopped) op_times = measured->take_op_times(completion->ticket);
     const bool uses = meter_.keep_uses && !completion->used.empty();
@@ -81,7 +72,6 @@ class MeteredRunner final : public Runner {
   }
 
  private:
-  std::unique_ptr<Runner> runner_;
   Meter& meter_;
 };
 

@@ -4,10 +4,12 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "device/device.h"
+#include "device/forwarding_runner.h"
 
 namespace sluice {
 
@@ -56,27 +58,15 @@ class FarSlots final : public ExpertMemory {
   const WeightSource& weights_;
 };
 
-class FarRunner final : public Runner {
+class FarRunner final : public ForwardingRunner {
  public:
-  FarRunner(std::unique_ptr<Runner> runner, const Program& program, const WeightSource& weights)
-      : runner_(std::move(runner)), slots_(*runner_->expert_memory(), program, weights) {}
+  FarRunner(std::unique_ptr<Runner> near, const Program& program, const WeightSource& weights)
+      : ForwardingRunner(std::move(near)), slots_(*runner().expert_memory(), program, weights) {}
 
-  Ticket start(const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options) override {
-    return runner_->start(step, reads, options);
-  }
-  Ticket copy_page(uint32_t group, uint32_t from, uint32_t to) override { return runner_->copy_page(group, from, to); }
-  Ticket read_page(uint32_t group, uint32_t page, std::span<std::byte> into) override {
-    return runner_->read_page(group, page, into);
-  }
-  Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override {
-    return runner_->write_page(group, page, from);
-  }
+  std::vector<std::span<std::byte>> page_memory(uint32_t, uint32_t) override { return {}; }
   ExpertMemory* expert_memory() override { return &slots_; }
-  void resume(Ticket stopped) override { runner_->resume(stopped); }
-  std::optional<Completion> poll() override { return runner_->poll(); }
 
  private:
-  std::unique_ptr<Runner> runner_;
   FarSlots slots_;
 };
 

@@ -11,6 +11,7 @@ namespace sluice::cpu {
 
 struct Avx2 {
   static constexpr bool kTiles = false;
+  static constexpr size_t kFetchAhead = 0;
   static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 3;
   static constexpr int kTileRows = 2;

@@ -14,6 +14,7 @@ namespace sluice::cpu {
 template <bool kI8mm>
 struct Neon {
   static constexpr bool kTiles = false;
+  static constexpr size_t kFetchAhead = 0;
   static constexpr bool kPairs = kI8mm;
   static constexpr int kTileWeights = 2;
   static constexpr int kTileRows = 2;

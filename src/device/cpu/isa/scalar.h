@@ -17,6 +17,7 @@ namespace sluice::cpu {
 
 struct Scalar {
   static constexpr bool kTiles = false;            // the members for product_tiles.h (isa/avx512.h) are there
+  static constexpr size_t kFetchAhead = 0;         // bytes that packed weights are prefetched ahead; 0: they are not
   static constexpr bool kPairs = false;            // the members for pairs of rows in product_8bit.h (isa/neon.h)
   static constexpr int kTileWeights = 4;           // weight rows in a product's tile
   static constexpr int kTileRows = 2;              // activation rows in a product's tile

@@ -130,9 +130,6 @@ struct PackedRows {
   static constexpr BlockPacking kPacking = block_packing<Format>();
   static constexpr size_t kBlockBytes = kPanelOutputs * sizeof(typename Format::Block);
   static constexpr size_t kRestAt = sizeof(typename Format::Block) / 4 * 4 * kPanelOutputs;
-  // Bytes prefetched ahead where there are tiles (AMX), so on Intel's processors: a tenth faster from memory. On AMD's
-  // the same instructions take away two thirds of the speed (docs/experiments.md).
-  static constexpr size_t kAhead = 1024;
 
   const std::byte* blocks;
 
@@ -160,7 +157,7 @@ struct PackedRows {
   I load_word(size_t block, size_t at) const {
     const size_t place = kWordPlace<Format>[(at - kPacking.words_at) / 4];
     const std::byte* word = blocks + block * kBlockBytes + 4 * kPanelOutputs * place;
-    if constexpr (S::kTiles) __builtin_prefetch(word + kAhead);
+    if constexpr (S::kFetchAhead > 0) __builtin_prefetch(word + S::kFetchAhead);
     return S::load_words(word);
   }
   F load_f16(size_t block, size_t at) const {
