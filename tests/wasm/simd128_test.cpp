@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "device/cpu/kernels.h"
+#include "device/cpu/packing.h"
 #include "graph/program.h"
 #include "tests/device/stored_rows.h"
 
@@ -145,6 +146,24 @@ Floats product_8bit(const Kernels& k, ProductKernel kernel, const Matrix& matrix
   return product(kernel, matrix, rows, quantised.data(), stride);
 }
 
+// The same from packed weights.
+Floats packed_product(const Kernels& k, const FormatKernels& kernels, const Matrix& matrix, uint32_t rows,
+                      const Floats& x) {
+  constexpr uint64_t kPanels = (Matrix::kOutputs + kPanelOutputs - 1) / kPanelOutputs;
+  const uint64_t stored_row = matrix.stride - 2;
+  Matrix packed = matrix;
+  packed.stride = stored_row;
+  packed.bytes.resize(static_cast<size_t>(kPanels * kPanelOutputs * stored_row + 1));
+  pack_panels({.packing = kernels.packing,
+               .from = matrix.bytes.data() + 1,
+               .from_stride = matrix.stride,
+               .stored_row = stored_row,
+               .rows = Matrix::kOutputs,
+               .to = packed.bytes.data() + 1},
+              0, kPanels);
+  return product_8bit(k, kernels.product_packed, packed, rows, x);
+}
+
 void check_format(Format format) {
   const int at = static_cast<int>(format);
   if (kScalarKernels.formats[at].product == nullptr) return;
@@ -163,6 +182,9 @@ void check_format(Format format) {
     if (kScalarKernels.formats[at].product_8bit == nullptr) continue;
     compare(name + " 8-bit product",
             [&](const Kernels& k) { return product_8bit(k, k.formats[at].product_8bit, matrix, rows, x); });
+    expect_same(name + " product of packed weights",
+                packed_product(kSimd128Kernels, kSimd128Kernels.formats[at], matrix, rows, x),
+                product_8bit(kScalarKernels, kScalarKernels.formats[at].product_8bit, matrix, rows, x));
   }
 }
 

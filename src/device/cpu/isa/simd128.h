@@ -17,8 +17,9 @@ struct Simd128 {
   static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 2;
   static constexpr int kTileRows = 1;
-  static constexpr int kTileQueries = 1;
-  static constexpr int kTileVectors = 2;
+  static constexpr int kTileQueries = 4;
+  static constexpr int kTileVectors = 1;
+  static constexpr int kDotRows = 2;
   static constexpr int kDotElements = 2;
   static constexpr bool kUnsignedWeights = false;
   using Quant = int16_t;
@@ -60,22 +61,15 @@ struct Simd128 {
   }
 
   static F load_f16(const void* from) {
-    const v128_t low = sixteen_bytes(from, 0), high = sixteen_bytes(from, 16);
-    return {{widen_f16(wasm_u32x4_extend_low_u16x8(low)), widen_f16(wasm_u32x4_extend_high_u16x8(low)),
-             widen_f16(wasm_u32x4_extend_low_u16x8(high)), widen_f16(wasm_u32x4_extend_high_u16x8(high))}};
+    F x = upper_halves(from);
+    for (v128_t& v : x.v) v = widen_f16(v);
+    return x;
   }
   static F load_f16(const void* from, int n) {
     const Halves padded(from, n);
     return load_f16(padded.bits);
   }
-  static F load_bf16(const void* from) {
-    const v128_t low = sixteen_bytes(from, 0), high = sixteen_bytes(from, 16);
-    const v128_t zero = wasm_i16x8_splat(0);
-    return {{wasm_i16x8_shuffle(zero, low, 0, 8, 0, 9, 0, 10, 0, 11),
-             wasm_i16x8_shuffle(zero, low, 0, 12, 0, 13, 0, 14, 0, 15),
-             wasm_i16x8_shuffle(zero, high, 0, 8, 0, 9, 0, 10, 0, 11),
-             wasm_i16x8_shuffle(zero, high, 0, 12, 0, 13, 0, 14, 0, 15)}};
-  }
+  static F load_bf16(const void* from) { return upper_halves(from); }
   static F load_bf16(const void* from, int n) {
     const Halves padded(from, n);
     return load_bf16(padded.bits);
@@ -157,10 +151,12 @@ struct Simd128 {
   }
   static F low_f16(I x) {
     F y;
-    for (int i = 0; i < 4; ++i) y.v[i] = widen_f16(wasm_v128_and(x.v[i], wasm_i32x4_splat(0xffff)));
+    for (int i = 0; i < 4; ++i) y.v[i] = widen_f16(wasm_i32x4_shl(x.v[i], 16));
     return y;
   }
   static void store_weights(I* to, I x, int offset) {
+    // Views of signed bytes have added 128 by an exclusive or; the compiler drops both.
+    if (offset == 128) return store_signed(to, x ^ splat(static_cast<int32_t>(0x80808080)));
     const v128_t offsets = wasm_i16x8_splat(static_cast<int16_t>(offset));
     for (int i = 0; i < 4; ++i) {
       to[0].v[i] = wasm_i16x8_sub(wasm_v128_and(x.v[i], wasm_i16x8_splat(0xff)), offsets);
@@ -220,19 +216,30 @@ struct Simd128 {
   }
   static v128_t truncated(v128_t x) { return wasm_i32x4_trunc_sat_f32x4(x); }  // NaN: 0
 
-  // Four halves, each in the lower part of a lane. Normal numbers, infinities and NaN by moving bits; a subnormal one
-  // is what it adds to 2^-14.
+  // Groups of four signed bytes as store_weights stores them.
+  static void store_signed(I* to, I x) {
+    for (int i = 0; i < 4; ++i) {
+      to[0].v[i] = wasm_i16x8_shr(wasm_i16x8_shl(x.v[i], 8), 8);
+      to[1].v[i] = wasm_i16x8_shr(x.v[i], 8);
+    }
+  }
+  // Sixteen halves, each in the upper part of a lane.
+  static F upper_halves(const void* from) {
+    const v128_t low = sixteen_bytes(from, 0), high = sixteen_bytes(from, 16);
+    const v128_t zero = wasm_i16x8_splat(0);
+    return {{wasm_i16x8_shuffle(zero, low, 0, 8, 0, 9, 0, 10, 0, 11),
+             wasm_i16x8_shuffle(zero, low, 0, 12, 0, 13, 0, 14, 0, 15),
+             wasm_i16x8_shuffle(zero, high, 0, 8, 0, 9, 0, 10, 0, 11),
+             wasm_i16x8_shuffle(zero, high, 0, 12, 0, 13, 0, 14, 0, 15)}};
+  }
+  // Four halves, each in the upper part of a lane. An exponent of f16 is 112 less in f32's place; the product adds
+  // that, exactly, and makes subnormal numbers normal. Infinities and NaN come out as 2^16 and more, and get their
+  // exponent.
   static v128_t widen_f16(v128_t bits) {
-    const v128_t magnitude = wasm_v128_and(bits, wasm_i32x4_splat(0x7fff));
-    const v128_t moved = wasm_i32x4_shl(magnitude, 13);
-    const v128_t infinite = wasm_i32x4_gt(magnitude, wasm_i32x4_splat(0x7bff));
-    const v128_t difference = wasm_i32x4_splat((127 - 15) << 23);  // of the exponents; twice from 31 to 255
-    const v128_t bias = wasm_i32x4_add(difference, wasm_v128_and(infinite, difference));
-    const v128_t least = wasm_f32x4_splat(0x1p-14f);
-    const v128_t subnormal = wasm_f32x4_sub(wasm_v128_or(moved, least), least);
-    const v128_t is_subnormal = wasm_i32x4_lt(magnitude, wasm_i32x4_splat(0x400));
-    const v128_t value = wasm_v128_bitselect(subnormal, wasm_i32x4_add(moved, bias), is_subnormal);
-    return wasm_v128_or(value, wasm_i32x4_shl(wasm_v128_and(bits, wasm_i32x4_splat(0x8000)), 16));
+    const v128_t moved = wasm_v128_and(wasm_i32x4_shr(bits, 3), wasm_i32x4_splat(static_cast<int32_t>(0x8fffe000)));
+    const v128_t value = wasm_f32x4_mul(moved, wasm_f32x4_splat(0x1p112f));
+    const v128_t special = wasm_f32x4_ge(wasm_f32x4_abs(value), wasm_f32x4_splat(0x1p16f));
+    return wasm_v128_or(value, wasm_v128_and(special, wasm_i32x4_splat(0x7f800000)));
   }
   static v128_t power_of_two(v128_t n) { return wasm_i32x4_shl(wasm_i32x4_add(n, wasm_i32x4_splat(127)), 23); }
   static v128_t scale_four_by_power(v128_t x, v128_t n) {

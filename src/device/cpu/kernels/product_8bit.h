@@ -126,7 +126,8 @@ struct Product8Bit {
         for (int i = 0; i < count; ++i)
           for (int v = 0; v < PanelBlock<S>::kVectors; v += 2) S::pair_weights(turned[i].weights + v);
       uint32_t r = 0;
-      for (; r + 4 <= rows; r += 4) add_blocks<View, 4>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
+      for (; r + S::kDotRows <= rows; r += S::kDotRows)
+        add_blocks<View, S::kDotRows>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
       for (; r < rows; ++r) add_blocks<View, 1>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
     }
     for (uint32_t r = 0; r < rows; ++r) store(a, row + r, output, outputs, sums[r]);
