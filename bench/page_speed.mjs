@@ -7,6 +7,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { runInChromium } from '../tests/wasm/chromium.mjs';
+import { medianOf, spread } from './model_speed.mjs';
 
 const [module, program, dawn, pairs = '5', tokens = '16'] = process.argv.slice(2);
 const kDriver = '/usr/lib/chromium/vk_swiftshader_icd.json';
@@ -19,7 +20,6 @@ function inTerminal() {
   return { on: said.device, speed: said.tests[0].tokens_per_second.median };
 }
 
-const medianOf = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 const rounded = (number) => number.toPrecision(3);
 const page = [], terminal = [];
 
@@ -50,7 +50,6 @@ const status = await runInChromium({
   flags: [], // as a page finds it
 });
 if (status !== 0) throw new Error(`the page: ${status}`);
-const spread = (all) => `${rounded(medianOf(all))} (${rounded(Math.min(...all))} to ${rounded(Math.max(...all))})`;
 const ratios = page.map((speed, i) => speed / terminal[i]);
 console.log(`page ${spread(page)}, terminal ${spread(terminal)} tokens/s: ratio of the medians ` +
             `${rounded(medianOf(page) / medianOf(terminal))}, of the pairs ${spread(ratios)}`);

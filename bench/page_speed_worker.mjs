@@ -2,23 +2,12 @@
 import { BytesFile } from '../web/src/engine/files.ts';
 import { GpuHost } from '../web/src/engine/gpu_host.ts';
 import { EngineModule } from '../web/src/engine/module.ts';
+import { answerSpeed } from './model_speed.mjs';
 
-const kWarmUp = 4, kFirstToken = 2; // tokens; the first of an answer is any
+const kWarmUp = 4; // tokens
 
 async function post(path, text) {
   return (await fetch(path, { method: 'POST', body: String(text) })).text();
-}
-
-// Tokens a second after the first one.
-async function speedOf(model, tokens) {
-  model.submit({ prompt: [kFirstToken], max_tokens: tokens + 1 });
-  for (let began = 0, found = 0; ; ) {
-    await model.step();
-    const { tokens: more, finish } = model.collect();
-    if (found === 0 && more.length > 0) began = performance.now();
-    found += more.length;
-    if (finish !== 'running') return (found - 1) / ((performance.now() - began) / 1000);
-  }
 }
 
 async function run() {
@@ -28,8 +17,8 @@ async function run() {
   const module = await EngineModule.load(await fetch('/sluice.wasm'), { gpu, files });
   const model = await module.open({ model: 'model.gguf', device: 'webgpu' });
   await post('/said', `page: ${model.facts.device_description}`);
-  await speedOf(model, kWarmUp);
-  for (let tokens; (tokens = await post('/next', '')) !== 'enough'; ) await post('/answered', await speedOf(model, Number(tokens)));
+  await answerSpeed(model, kWarmUp);
+  for (let tokens; (tokens = await post('/next', '')) !== 'enough'; ) await post('/answered', await answerSpeed(model, Number(tokens)));
   return 0;
 }
 
