@@ -23,7 +23,7 @@ const { module, addFile } = await loadModule(path);
 addFile('model.gguf', readFileSync(file));
 const model = await module.open({ model: 'model.gguf', device: 'cpu' });
 const inModule = async () => ({ prompt: await promptSpeed(model, kPrompt), answer: await answerSpeed(model, kAnswer) });
-await inModule(); // the engine of JavaScript compiles the kernels well, and the weights are packed
+await inModule(); // the kernels are compiled well by then
 console.log(`module: ${model.facts.device_description}; terminal: ${inTerminal().on}`);
 const module_ = [], terminal = [];
 for (let round = 0; round < Number(rounds); ++round) {
