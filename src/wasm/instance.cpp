@@ -88,7 +88,7 @@ Result<std::unique_ptr<Instance>> Instance::open(const Json& options) {
   TRY(const std::string arithmetic, text_of(options, "arithmetic", "fast"));
   std::unique_ptr<Instance> opened(new Instance);
   EngineOptions& engine = opened->options_;
-  engine.repack = Repack::behind;
+  engine.repack = Repack::first;
   TRY(engine.arithmetic, arithmetic_of(arithmetic));
   TRY(engine.cache, cache_of(options));
   TRY(engine.context, number_of<uint32_t>(options, "context", 0));
