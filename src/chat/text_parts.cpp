@@ -80,6 +80,13 @@ std::vector<std::string_view> template_markers(const TextParts& text) {
   return markers;
 }
 
+Status guard_text(const Tokenizer& tokenizer, const std::vector<std::string_view>& markers, Json& value) {
+  if (value.as_string().find(kGuard) != std::string::npos)
+    return error(ErrorKind::invalid, "chat: a message has the character U+FDD0: want text without it");
+  value = tokenizer.guard(value.as_string(), kGuard, markers);
+  return {};
+}
+
 }  // namespace
 
 Result<Vocabulary> read_vocabulary(const Checkpoint& checkpoint) {
@@ -122,10 +129,12 @@ Result<Json> guard_messages(const TextParts& text, Json messages) {
     const bool is_strange = role != nullptr && role->is_string() && role->as_string() != "assistant";
     if (!message.is_object() || !is_strange) continue;
     for (auto& [name, value] : message.as_object()) {
-      if (name != "content" || !value.is_string()) continue;
-      if (value.as_string().find(kGuard) != std::string::npos)
-        return error(ErrorKind::invalid, "chat: a message has the character U+FDD0: want text without it");
-      value = text.tokenizer.guard(value.as_string(), kGuard, markers);
+      if (name != "content") continue;
+      if (value.is_string()) TRY_STATUS(guard_text(text.tokenizer, markers, value));
+      if (!value.is_array()) continue;
+      for (Json& part : value.as_array())
+        for (auto& [member, piece] : part.as_object())
+          if (member == "text") TRY_STATUS(guard_text(text.tokenizer, markers, piece));
     }
   }
   return messages;

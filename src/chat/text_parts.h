@@ -57,7 +57,8 @@ struct ChatPrompt {
 };
 // The character by which guard_messages() keeps strangers' text from becoming control tokens: one that no text has.
 inline constexpr std::string_view kGuard = "\xEF\xB7\x90";  // U+FDD0, which Unicode reserves for uses like this
-// Messages for render_chat(): contents of the system, of users and of tools are guarded. A content that has kGuard is
+// Messages for render_chat(): contents of the system, of users and of tools, texts or parts with texts, are guarded. A
+// content that has kGuard is
 // an error.
 Result<Json> guard_messages(const TextParts& text, Json messages);
 

@@ -71,7 +71,8 @@ Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const Serv
     }
   } else {
     TRY(Json messages, guard_messages(*model.text, request.messages));
-    TRY(ChatPrompt prompt, render_chat(*model.text, messages, request.variables));
+    TRY(std::vector<PreparedMedia> media, prepare_all(request.media, model));
+    TRY(ChatPrompt prompt, render_chat(*model.text, messages, request.variables, std::move(media)));
     // Ids of the prefill follow those of the prompt, so guarded text stays as it was encoded.
     prompt.text += request.prefill;
     const std::vector<int32_t> begun = model.text->tokenizer.encode(request.prefill);

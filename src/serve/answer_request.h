@@ -14,6 +14,7 @@
 #include "chat/turn.h"
 #include "serve/answer_queue.h"
 #include "serve/answer_writer.h"
+#include "serve/media_fields.h"
 #include "serve/refusal.h"
 #include "serve/served_model.h"
 
@@ -33,9 +34,10 @@ struct AnswerForm {
 };
 
 struct AnswerRequest {
-  Json messages = {};        // for the chat template; null: `plain` are the prompts
-  Json variables = {};       // of the template, an object or null; "tools" among them
-  std::string prefill = {};  // the beginning of the answer, given by the client
+  Json messages = {};                  // for the chat template; null: `plain` are the prompts
+  std::vector<GivenMedia> media = {};  // that the messages show, in their order
+  Json variables = {};                 // of the template, an object or null; "tools" among them
+  std::string prefill = {};            // the beginning of the answer, given by the client
   std::vector<PlainPrompt> plain = {};
   TurnSettings settings = {};
   std::optional<AnswerForm> form = {};

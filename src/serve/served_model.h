@@ -14,7 +14,9 @@ namespace sluice {
 struct ServedModel {
   std::vector<std::string> names;  // under which requests may ask for it; the first one is shown
   const TextParts* text = nullptr;
+  const Model* model = nullptr;  // null: takes neither pictures nor sounds
   const ModelFacts* facts = nullptr;
+  PictureOptions pictures;         // that pictures are prepared with
   uint32_t context = 0;            // the engine's
   int64_t created = 0;             // of the file, seconds since 1970
   std::string file_kind;           // "gguf", "safetensors"
@@ -30,6 +32,7 @@ struct ServedModel {
   bool answers_to(std::string_view name) const;
   bool chats() const { return text->chat.has_value(); }
   bool thinks() const { return !text->dialect->open.empty(); }
+  bool takes(ProgramKind tower) const { return model != nullptr && model->has(tower); }
   bool calls_tools() const { return chats() && text->tool_syntax != nullptr; }
 };
 

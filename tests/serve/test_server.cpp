@@ -61,8 +61,9 @@ ChatModel& demo_model() {
     const auto options = [](const ChatModel&) -> Result<EngineOptions> {
       return EngineOptions{.context = 1024, .sequences = 4};
     };
-    return unwrap(open_chat_model({.files = files_at("assets/demo-gemma4-q8_0.gguf"), .options = options}, *device,
-                                  budget, /*bounds=*/{}));
+    ModelFiles files = files_at("assets/demo-gemma4-q8_0.gguf");
+    files.projector = "assets/mmproj-demo-gemma4.gguf";
+    return unwrap(open_chat_model({.files = files, .options = options}, *device, budget, /*bounds=*/{}));
   }();
   return *model;
 }
@@ -72,6 +73,7 @@ ServedModel served_demo() {
   ServedModel served;
   served.names = {"demo", "other"};
   served.text = &model.text;
+  served.model = &model.model;
   served.facts = &model.model.facts();
   served.context = model.engine->context();
   served.sampling = model.settings.sampling;

@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-// The demo, opened once in the program: 4 sequences, 1,024 positions.
+// The demo with its towers, opened once in the program: 4 sequences, 1,024 positions.
 ChatModel& demo_model();
 ServedModel served_demo();
 

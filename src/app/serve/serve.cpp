@@ -16,6 +16,7 @@
 #include "base/files/file.h"
 #include "base/text.h"
 #include "checkpoint/file_type.h"
+#include "engine/plan/tower_room.h"
 #include "serve/access_rules.h"
 #include "serve/answer_queue.h"
 #include "serve/http/http_server.h"
@@ -29,6 +30,16 @@ constexpr size_t kMaxKeyFile = 1 << 20;
 
 // ---- the model
 
+// For a picture and a sound of every answer that is made at once. A model is served without that room as well.
+void leave_room_for_media(const Model& model, const Arguments& arguments, const Device& device,
+                          EngineOptions& options) {
+  const Result<std::vector<TowerRoom>> rooms =
+      tower_rooms(model, device, options.arithmetic, picture_options(arguments));
+  if (!rooms || rooms->empty()) return;
+  options.media = media_memory(*rooms, {.pictures = options.sequences, .sounds = options.sequences});
+  options.media_may_lack_room = true;
+}
+
 Result<EngineOptions> engine_options(const ChatModel& model, const ModelFiles& files, const Arguments& arguments,
                                      Machine& machine) {
   EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
@@ -36,6 +47,7 @@ Result<EngineOptions> engine_options(const ChatModel& model, const ModelFiles& f
   options.experts = expert_options(arguments);
   TRY(AdapterSum adapters, open_adapters(model.model, files, arguments));
   if (!adapters.empty()) options.adapters = {std::move(adapters)};
+  leave_room_for_media(model.model, arguments, *machine.device, options);
   measure_reserve(machine);
   return options;
 }
@@ -50,13 +62,16 @@ Result<std::unique_ptr<ChatModel>> open_served(const ModelFiles& files, const Ar
     loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
     return fitting;
   };
-  return open_chat_model(
-      {.files = files,
-       .chat_template_path = arguments.text("--chat-template"),
-       .contents = std::make_shared<ContentsFile>(contents_path(state_folder()), files.path, console),
-       .draft_head = draft_of(arguments).kind == DraftKind::mtp,
-       .options = options},
-      *machine.device, machine.budget, machine.bounds);
+  TRY(std::unique_ptr<ChatModel> opened,
+      open_chat_model({.files = files,
+                       .chat_template_path = arguments.text("--chat-template"),
+                       .contents = std::make_shared<ContentsFile>(contents_path(state_folder()), files.path, console),
+                       .draft_head = draft_of(arguments).kind == DraftKind::mtp,
+                       .options = options},
+                      *machine.device, machine.budget, machine.bounds));
+  loading.reset();
+  if (!opened->media_note.empty()) console.err(cat("sluice: ", opened->media_note, '\n'));
+  return opened;
 }
 
 Result<DeviceNeeds> needs_of_server(const ModelFiles& files, const Arguments& arguments) {
@@ -97,6 +112,8 @@ Result<ServedModel> served_model(const ChatModel& model, const std::string& name
   served.names = arguments.all("--alias");
   served.names.push_back(shown_name(name));
   served.text = &model.text;
+  served.model = &model.model;
+  served.pictures = picture_options(arguments);
   served.facts = &model.model.facts();
   served.context = model.engine->context();
   served.sampling = model.settings.sampling;
@@ -192,7 +209,7 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   const std::string name = arguments.positionals().empty() ? kDemoName : arguments.positionals()[0];
   TRY(AccessRules rules, access_rules(arguments));
   TRY(const std::vector<HttpPlace> wanted, places(arguments, rules));
-  TRY(const ModelFiles files, model_files(name));
+  TRY(const ModelFiles files, model_files(name, arguments));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of_server(files, arguments); }, console));
   TRY(const std::unique_ptr<ChatModel> model, open_served(files, arguments, machine, console));
   TRY(const ServedModel served, served_model(*model, name, files, arguments));
@@ -272,6 +289,8 @@ std::vector<OptionSpec> own_options() {
        .argument = "FILE",
        .kind = OptionKind::text,
        .help = "a Jinja template in place of the model's own"},
+      mmproj_option(),
+      image_tokens_option(),
       adapter_option(),
   };
 }

@@ -31,6 +31,8 @@ Outcome<std::string> system_text(const Json& system) {
 
 class DialogReader {
  public:
+  explicit DialogReader(std::vector<GivenMedia>& media) : media_(&media) {}
+
   Outcome<Json::Array> read(const Json& messages) {
     for (const Json& message : messages.as_array()) {
       where_ = cat("messages[", index_++, "]");
@@ -53,38 +55,63 @@ class DialogReader {
   }
 
  private:
-  void add(const char* role, std::string text) {
-    out_.emplace_back(Json::Object{{"role", role}, {"content", std::move(text)}});
+  void add(const char* role, Json content) {
+    out_.emplace_back(Json::Object{{"role", role}, {"content", std::move(content)}});
   }
 
   Refusal wrong_block(const std::string* type) const {
     return refuse(where_ + ".content", where_, ".content: a block is of type ",
-                  type == nullptr ? "none" : printable(*type), ": want text, thinking, tool_use or tool_result");
+                  type == nullptr ? "none" : printable(*type), ": want text, image, thinking, tool_use or tool_result");
   }
 
-  // Text and results in their order.
+  Outcome<GivenMedia> picture(const Json& block, size_t index) const {
+    const std::string where = cat(where_, ".content[", index, "].source");
+    const Json* source = block.find("source");
+    const std::string* type = source == nullptr ? nullptr : text_member(*source, "type");
+    const std::string* data = source == nullptr ? nullptr : text_member(*source, "data");
+    if (type == nullptr || *type != "base64" || data == nullptr)
+      return refuse(where, where, " is no base64 source: want {\"type\": \"base64\", \"media_type\": \"image/png\", ",
+                    "\"data\": ...}, since pictures are not fetched");
+    return given_media(MediaKind::picture, *data, where + ".data");
+  }
+
+  // Text, pictures and results in their order.
   Checked add_user(const Json& content) {
     if (content.is_string()) {
       add("user", content.as_string());
       return Fine{};
     }
     if (!content.is_array()) return wrong_block(nullptr);
-    std::string text;
-    bool any_text = content.as_array().empty();
+    ContentBuilder shown;
+    bool any = content.as_array().empty();
+    bool after_text = false;
+    size_t index = 0;
     for (const Json& block : content.as_array()) {
       const std::string* type = text_member(block, "type");
       if (type != nullptr && *type == "tool_result") {
-        if (any_text) add("user", std::exchange(text, {}));
-        any_text = false;
+        if (any) add("user", shown.take());
+        any = after_text = false;
         TRY_STATUS(add_result(block));
+        ++index;
+        continue;
+      }
+      if (type != nullptr && *type == "image") {
+        TRY(GivenMedia one, picture(block, index++));
+        shown.add(one);
+        media_->push_back(std::move(one));
+        any = true;
+        after_text = false;
         continue;
       }
       const std::string* piece = text_member(block, "text");
       if (type == nullptr || *type != "text" || piece == nullptr) return wrong_block(type);
-      text += cat(any_text && !text.empty() ? "\n" : "", *piece);
-      any_text = true;
+      if (after_text) shown.add_text("\n");
+      shown.add_text(*piece);
+      any = true;
+      after_text = after_text || !piece->empty();
+      ++index;
     }
-    if (any_text) add("user", std::move(text));
+    if (any) add("user", shown.take());
     return Fine{};
   }
 
@@ -139,6 +166,7 @@ class DialogReader {
     return Fine{};
   }
 
+  std::vector<GivenMedia>* media_;
   Json::Array out_;
   std::string where_;
   size_t index_ = 0;
@@ -162,7 +190,7 @@ Checked read_anthropic_dialog(Fields& fields, AnswerRequest& request) {
   TRY(const Json* messages, fields.array("messages"));
   if (messages == nullptr || messages->as_array().empty())
     return refuse("messages", "messages is missing or empty: want at least one message");
-  TRY(Json::Array list, DialogReader().read(*messages));
+  TRY(Json::Array list, DialogReader(request.media).read(*messages));
   TRY_STATUS(take_prefill(list, request));
   if (const Json* system = fields.find("system")) {
     TRY(std::string text, system_text(*system));

@@ -59,14 +59,27 @@ Checked read_common(Fields& fields, const ServedModel& model, AnswerRequest& req
   TRY_STATUS(read_think(fields, model, request));
   TRY_STATUS(read_ollama_form(fields, request));
   TRY_STATUS(fields.refuse_any({"logprobs", "top_logprobs"}, "log-probabilities are not supported"));
-  TRY_STATUS(fields.refuse_any({"images"}, "pictures are not supported"));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(true);
   fields.find("keep_alive");  // the model stays
   return Fine{};
 }
 
-// Ollama's messages differ from OpenAI's in names and in arguments, which are objects.
+// Text with the pictures before it, as parts of OpenAI's.
+Outcome<Json> with_images(const Json* images, Json text, const std::string& where) {
+  if (images == nullptr || images->is_null()) return text;
+  if (!images->is_array()) return refuse(where, where, " is no list: want pictures in base64");
+  if (images->as_array().empty()) return text;
+  Json::Array parts;
+  for (const Json& image : images->as_array()) {
+    if (!image.is_string()) return refuse(where, where, ": a picture is no text: want base64");
+    parts.emplace_back(Json::Object{{"type", "image_url"}, {"image_url", "data:;base64," + image.as_string()}});
+  }
+  if (text.is_string()) parts.emplace_back(Json::Object{{"type", "text"}, {"text", std::move(text)}});
+  return Json(std::move(parts));
+}
+
+// Ollama's messages differ from OpenAI's in names, in pictures and in arguments, which are objects.
 Outcome<Json> openai_form(const Json& messages) {
   Json::Array out;
   for (size_t i = 0; i < messages.as_array().size(); ++i) {
@@ -74,13 +87,13 @@ Outcome<Json> openai_form(const Json& messages) {
     if (!message.is_object())
       return refuse("messages", "messages[", i, "] is no object: want {\"role\": ..., \"content\": ...}");
     Json one = Json::Object{};
-    for (const auto& [name, value] : message.as_object()) {
-      if (name == "images" && value.is_array() && !value.as_array().empty())
-        return refuse("messages", "messages[", i, "].images: pictures are not supported");
-      if (name != "images")
+    for (const auto& [name, value] : message.as_object())
+      if (name != "images" && name != "content")
         one.add(name == "thinking" ? "reasoning_content" : name == "tool_name" ? "name" : name, value);
-    }
-    if (one.find("content") == nullptr) one.add("content", "");
+    const Json* content = message.find("content");
+    TRY(Json shown,
+        with_images(message.find("images"), content == nullptr ? Json("") : *content, cat("messages[", i, "].images")));
+    one.add("content", std::move(shown));
     out.push_back(std::move(one));
   }
   return Json(std::move(out));
@@ -90,6 +103,8 @@ Json::Array capabilities(const ServedModel& model) {
   Json::Array list = {"completion"};
   if (model.calls_tools()) list.emplace_back("tools");
   if (model.thinks()) list.emplace_back("thinking");
+  if (model.takes(ProgramKind::vision)) list.emplace_back("vision");
+  if (model.takes(ProgramKind::audio)) list.emplace_back("audio");
   return list;
 }
 
@@ -129,7 +144,7 @@ Outcome<AnswerRequest> read_ollama_chat(const Json& body, const ServedModel& mod
   TRY_STATUS(settle_grammar(model, request));
   if (messages != nullptr && !messages->as_array().empty()) {
     TRY(const Json form, openai_form(*messages));
-    TRY(request.messages, openai_messages(form, request.ignored));
+    TRY(request.messages, openai_messages(form, request));
     add_stored_system(request.messages, model);
   }
   for (std::string& unread : fields.unread()) request.ignored.push_back(std::move(unread));
@@ -146,14 +161,19 @@ Outcome<AnswerRequest> read_ollama_generate(const Json& body, const ServedModel&
   TRY(const std::optional<bool> raw, fields.boolean("raw"));
   TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(fields.refuse_any({"suffix", "template", "context"}, "is not supported"));
-  if (!prompt || prompt->empty()) {
+  const Json* images = fields.find("images");
+  const bool shows = images != nullptr && images->is_array() && !images->as_array().empty();
+  if ((!prompt || prompt->empty()) && !shows) {
     // Nothing to say: the model is loaded.
   } else if (raw.value_or(false) || !model.chats()) {
+    if (shows) return refuse("images", "images beside a raw prompt have no place in it: want the chat template");
     request.plain.emplace_back(*prompt);
   } else {
     Json::Array messages;
     if (system) messages.emplace_back(Json::Object{{"role", "system"}, {"content", *system}});
-    messages.emplace_back(Json::Object{{"role", "user"}, {"content", *prompt}});
+    TRY(const Json parts, with_images(images, prompt.value_or(""), "images"));
+    TRY(Json content, content_of_parts(parts, "images", request.media));
+    messages.emplace_back(Json::Object{{"role", "user"}, {"content", std::move(content)}});
     request.messages = std::move(messages);
     add_stored_system(request.messages, model);
   }

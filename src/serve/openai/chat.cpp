@@ -173,7 +173,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   if (messages == nullptr) return refuse("messages", "messages is missing: want a list of messages");
   if (!model.chats())
     return refuse("messages", "the model ", printable(model.id()), " has no chat template: want /v1/completions");
-  TRY(request.messages, openai_messages(*messages, request.ignored));
+  TRY(request.messages, openai_messages(*messages, request));
   add_stored_system(request.messages, model);
   TRY_STATUS(read_openai_sampling(fields, model, request.settings));
   TRY_STATUS(read_limits(fields, request));

@@ -12,7 +12,8 @@ constexpr size_t kMostTools = 1024;
 
 class MessageReader {
  public:
-  explicit MessageReader(std::vector<std::string>& ignored) : ignored_(&ignored) {}
+  MessageReader(std::vector<std::string>& ignored, std::vector<GivenMedia>& media)
+      : ignored_(&ignored), media_(&media) {}
 
   Outcome<Json> read(const Json& message, size_t index) {
     where_ = cat("messages[", index, "]");
@@ -24,7 +25,7 @@ class MessageReader {
     if (*role == "system" || *role == "developer") {
       TRY_STATUS(add_content(fields, "system", out));
     } else if (*role == "user") {
-      TRY_STATUS(add_content(fields, "user", out));
+      TRY_STATUS(add_user(fields, out));
     } else if (*role == "assistant") {
       TRY_STATUS(add_assistant(fields, out));
     } else if (*role == "tool") {
@@ -49,6 +50,15 @@ class MessageReader {
     TRY(std::string text, text_of_parts(*content, where_ + ".content"));
     out.add("role", role);
     out.add("content", std::move(text));
+    return Fine{};
+  }
+
+  Checked add_user(Fields& fields, Json& out) {
+    const Json* content = fields.find("content");
+    if (content == nullptr) return refuse(where_ + ".content", where_, " has no content: want some text");
+    TRY(Json shown, content_of_parts(*content, where_ + ".content", *media_));
+    out.add("role", "user");
+    out.add("content", std::move(shown));
     return Fine{};
   }
 
@@ -104,9 +114,23 @@ class MessageReader {
   }
 
   std::vector<std::string>* ignored_;
+  std::vector<GivenMedia>* media_;
   std::string where_;
   std::map<std::string, std::string> names_;  // of tools, by the ids of their calls
 };
+
+std::string_view type_of_part(const Json& part) {
+  const Json* type = part.find("type");
+  return type != nullptr && type->is_string() ? std::string_view(type->as_string()) : std::string_view();
+}
+
+Outcome<std::string_view> text_of_part(const Json& part, const std::string& where, std::string_view want) {
+  const std::string_view type = type_of_part(part);
+  const bool plain = type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
+  const Json* piece = part.find(type == "refusal" ? "refusal" : "text");
+  if (plain && piece != nullptr && piece->is_string()) return std::string_view(piece->as_string());
+  return refuse(where, where, ": a part is of type ", printable(type), ": want ", want);
+}
 
 }  // namespace
 
@@ -115,15 +139,31 @@ Outcome<std::string> text_of_parts(const Json& content, const std::string& where
   if (!content.is_array()) return refuse(where, where, " is no text: want a string or a list of parts");
   std::string text;
   for (const Json& part : content.as_array()) {
-    const Json* type = part.find("type");
-    const std::string kind = type != nullptr && type->is_string() ? type->as_string() : "";
-    const bool plain = kind == "text" || kind == "input_text" || kind == "output_text" || kind == "refusal";
-    const Json* piece = part.find(kind == "refusal" ? "refusal" : "text");
-    if (!plain || piece == nullptr || !piece->is_string())
-      return refuse(where, where, ": a part is of type ", printable(kind), ": want text alone");
-    text += piece->as_string();
+    TRY(const std::string_view piece, text_of_part(part, where, "text alone"));
+    text += piece;
   }
   return text;
+}
+
+Outcome<Json> content_of_parts(const Json& content, const std::string& where, std::vector<GivenMedia>& media) {
+  if (!content.is_array()) {
+    TRY(std::string text, text_of_parts(content, where));
+    return Json(std::move(text));
+  }
+  ContentBuilder shown;
+  size_t index = 0;
+  for (const Json& part : content.as_array()) {
+    const std::string place = cat(where, '[', index++, ']');
+    if (is_media_part(type_of_part(part))) {
+      TRY(GivenMedia one, openai_media(part, place));
+      shown.add(one);
+      media.push_back(std::move(one));
+    } else {
+      TRY(const std::string_view piece, text_of_part(part, where, "text, a picture or a sound"));
+      shown.add_text(piece);
+    }
+  }
+  return shown.take();
 }
 
 Outcome<Json> call_arguments(const Json* given, const std::string& where) {
@@ -134,9 +174,9 @@ Outcome<Json> call_arguments(const Json* given, const std::string& where) {
   return *std::move(parsed);
 }
 
-Outcome<Json> openai_messages(const Json& messages, std::vector<std::string>& ignored) {
+Outcome<Json> openai_messages(const Json& messages, AnswerRequest& request) {
   if (messages.as_array().empty()) return refuse("messages", "messages is empty: want at least one message");
-  MessageReader reader(ignored);
+  MessageReader reader(request.ignored, request.media);
   Json::Array out;
   out.reserve(messages.as_array().size());
   for (const Json& message : messages.as_array()) {

@@ -35,7 +35,7 @@ constexpr std::string_view kForeignItems[] = {"web_search_call",
 
 class ItemReader {
  public:
-  explicit ItemReader(std::vector<std::string>& ignored) : ignored_(&ignored) {}
+  explicit ItemReader(AnswerRequest& request) : ignored_(&request.ignored), media_(&request.media) {}
 
   Checked read(const Json& item, size_t index) {
     where_ = cat("input[", index, "]");
@@ -68,6 +68,12 @@ class ItemReader {
     const Json* content = fields.find("content");
     if (!role || content == nullptr)
       return refuse(where_, where_, " has no role or no content: want {\"role\": ..., \"content\": ...}");
+    if (*role == "user") {
+      TRY(Json shown, content_of_parts(*content, where_ + ".content", *media_));
+      end_answer();
+      out_.emplace_back(Json::Object{{"role", "user"}, {"content", std::move(shown)}});
+      return Fine{};
+    }
     TRY(std::string text, text_of_parts(*content, where_ + ".content"));
     if (*role == "assistant") {
       if (has_text_ || !calls_.empty()) end_answer();
@@ -75,11 +81,11 @@ class ItemReader {
       has_text_ = true;
       return Fine{};
     }
-    if (*role != "user" && *role != "system" && *role != "developer")
+    if (*role != "system" && *role != "developer")
       return refuse(where_ + ".role", where_, ".role is ", printable(*role),
                     ": want system, developer, user or assistant");
     end_answer();
-    out_.emplace_back(Json::Object{{"role", *role == "user" ? "user" : "system"}, {"content", std::move(text)}});
+    out_.emplace_back(Json::Object{{"role", "system"}, {"content", std::move(text)}});
     return Fine{};
   }
 
@@ -139,6 +145,7 @@ class ItemReader {
   }
 
   std::vector<std::string>* ignored_;
+  std::vector<GivenMedia>* media_;
   std::string where_;
   Json::Array out_;
   std::string thought_, text_;  // of the assistant's message that is open
@@ -149,11 +156,11 @@ class ItemReader {
 
 }  // namespace
 
-Outcome<Json> response_messages(const Json& input, std::vector<std::string>& ignored) {
+Outcome<Json> response_messages(const Json& input, AnswerRequest& request) {
   if (input.is_string()) return Json(Json::Array{Json::Object{{"role", "user"}, {"content", input}}});
   if (!input.is_array() || input.as_array().empty())
     return refuse("input", "input is no text and no list of items: want one of them");
-  ItemReader reader(ignored);
+  ItemReader reader(request);
   for (size_t i = 0; i < input.as_array().size(); ++i) TRY_STATUS(reader.read(input.as_array()[i], i));
   return Json(reader.take());
 }

@@ -40,7 +40,7 @@ Checked read_input(Fields& fields, const ServedModel& model, AnswerRequest& requ
   const Json* input = fields.find("input");
   if (input == nullptr) return refuse("input", "input is missing: want some text or a list of items");
   TRY(const std::optional<std::string> instructions, fields.text("instructions"));
-  TRY(Json messages, response_messages(*input, request.ignored));
+  TRY(Json messages, response_messages(*input, request));
   join_opening(instructions, messages.as_array());
   if (messages.as_array().empty()) return refuse("input", "input has no message: want at least one");
   add_stored_system(messages, model);

@@ -41,7 +41,10 @@ TEST(AnthropicMessages, BecomeTheTemplatesMessages) {
 TEST(AnthropicMessages, AreRefusedWithAReason) {
   EXPECT_EQ(messages_of(R"("messages": [])"), "messages is missing or empty: want at least one message");
   EXPECT_EQ(messages_of(R"("messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}])"),
-            "messages[0].content: a block is of type image: want text, thinking, tool_use or tool_result");
+            "messages[0].content[0].source is no base64 source: want {\"type\": \"base64\", \"media_type\": "
+            "\"image/png\", \"data\": ...}, since pictures are not fetched");
+  EXPECT_EQ(messages_of(R"("messages": [{"role": "user", "content": [{"type": "document", "source": {}}]}])"),
+            "messages[0].content: a block is of type document: want text, image, thinking, tool_use or tool_result");
   EXPECT_EQ(messages_of(R"("messages": [{"role": "robot", "content": "a"}])"),
             "messages[0].role is robot: want user or assistant");
   const Outcome<AnswerRequest> unlimited = read(R"("messages": [{"role": "user", "content": "a"}])");

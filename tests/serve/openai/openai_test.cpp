@@ -141,7 +141,9 @@ TEST(OpenAiChat, RefusesBrokenMessages) {
             "messages[0].role: messages[0].role is robot: want system, developer, user, assistant or tool");
   EXPECT_EQ(of(R"({"role": "assistant"})"),
             "messages[0].content: messages[0] has neither content nor tool_calls: want one of them");
-  EXPECT_EQ(of(R"({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]})"),
+  EXPECT_EQ(of(R"({"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}]})"),
+            "messages[0].content: messages[0].content: a part is of type file: want text, a picture or a sound");
+  EXPECT_EQ(of(R"({"role": "system", "content": [{"type": "image_url", "image_url": {"url": "x"}}]})"),
             "messages[0].content: messages[0].content: a part is of type image_url: want text alone");
   EXPECT_EQ(of(R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{oops"}}]})"),
             "messages[0].tool_calls[0].function.arguments: messages[0].tool_calls[0].function.arguments is no JSON "

@@ -87,7 +87,7 @@ TEST(OpenAiResponses, AreRefusedWithAReason) {
   EXPECT_EQ(refused(R"("input": [{"type": "function_call", "name": "f", "call_id": "1", "arguments": "{oops"}])"),
             "input[0].arguments: input[0].arguments is no JSON object: want {...}");
   EXPECT_EQ(refused(R"("input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}])"),
-            "input[0].content: input[0].content: a part is of type input_file: want text alone");
+            "input[0].content: input[0].content: a part is of type input_file: want text, a picture or a sound");
   for (const char* members :
        {R"("conversation": "conv_1")", R"("background": true)", R"("prompt": {"id": "p"})", R"("top_logprobs": 2)",
         R"("max_output_tokens": 0)", R"("text": {"format": {"type": "xml"}})", R"("reasoning": {"effort": "huge"})",

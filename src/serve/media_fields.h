@@ -1,0 +1,59 @@
+// Pictures and sounds in requests: taken as they stand in a body, decoded and prepared for the model's towers later, on
+// the thread that renders the prompt.
+//
+// A message that shows some has a list of parts as its content, as chat templates take it; one that shows none has
+// text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "chat/media_parts.h"
+#include "chat/media_source.h"
+#include "serve/refusal.h"
+
+namespace sluice {
+
+struct ServedModel;
+
+// A decoder takes up to 15 bytes a pixel, and a request comes from a stranger: less than files may have.
+inline constexpr uint64_t kMaxServedPixels = 1u << 25;
+
+struct GivenMedia {
+  MediaKind kind{};   // a picture or a sound
+  std::string where;  // the member of the request, for sentences
+  std::string bytes;  // of the file
+};
+
+// Of base64 text.
+Outcome<GivenMedia> given_media(MediaKind kind, std::string_view base64, const std::string& where);
+// Of "data:image/png;base64,...". Other URLs are refused, because the server reads neither files nor other hosts.
+Outcome<GivenMedia> given_picture(std::string_view url, const std::string& where);
+
+// A part of OpenAI's chat or Responses API, of type image_url, input_image or input_audio.
+bool is_media_part(std::string_view type);
+Outcome<GivenMedia> openai_media(const Json& part, const std::string& where);
+
+// Joins a message's text and what it shows, in their order.
+class ContentBuilder {
+ public:
+  void add_text(std::string_view text) { text_ += text; }
+  void add(const GivenMedia& media);
+  bool shows_media() const { return !parts_.empty(); }
+  Json take();  // text, or a list of parts
+
+ private:
+  void end_text();
+
+  std::string text_;
+  Json::Array parts_;
+};
+
+// In the order of the messages. Each is refused with a sentence that names its place: what the model has no tower for,
+// what is no picture or sound, and what is too large. Together they take less than the context.
+Outcome<std::vector<PreparedMedia>> prepare_all(const std::vector<GivenMedia>& given, const ServedModel& model);
+
+}  // namespace sluice
