@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/loop_trial.h"
 #include "base/signals_blocked.h"
 
 #if defined(__linux__)
@@ -101,15 +102,18 @@ class ThreadPool::Team {
 
  private:
   static constexpr size_t kPieces = 8;  // of a share, at most
+  static constexpr size_t kShort = 32;  // times what is worth waking a thread for
 
   void work(uint32_t thread);
   void stop();
+  void share(size_t count, size_t grain, Loop loop);
   void offer(size_t count, size_t grain, Loop loop);
   uint32_t take_part(uint32_t thread, uint32_t loop);
   uint32_t take_share(uint32_t thread, uint32_t owner, uint32_t loop);
 
   std::mutex callers_;
   Company company_;  // of callers
+  LoopTrial trial_;  // of callers
   // Only who has taken a piece of a loop may read these: they stay until all pieces are done.
   Loop loop_;
   size_t count_ = 0, pieces_ = 0;  // indices; pieces of a share
@@ -143,6 +147,20 @@ void ThreadPool::Team::stop() {
 void ThreadPool::Team::run(size_t count, size_t grain, Loop loop) {
   const std::lock_guard<std::mutex> one_caller(callers_);
   if (!company_.expected()) return loop.call(loop.body, {0, 0, count});
+  const size_t work = count / std::max<size_t>(grain, 1);
+  if (work >= kShort) return share(count, grain, loop);
+
+  const bool tried = trial_.runs();
+  const auto now = [&] { return tried ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point(); };
+  const auto begin = now();
+  if (trial_.shares())
+    share(count, grain, loop);
+  else
+    loop.call(loop.body, {0, 0, count});
+  trial_.note(static_cast<double>(work), now() - begin);
+}
+
+void ThreadPool::Team::share(size_t count, size_t grain, Loop loop) {
   offer(count, grain, loop);
   const uint32_t all = left_.load(std::memory_order_relaxed);
   started_.fetch_add(1, std::memory_order_release);

@@ -10,7 +10,7 @@
 //
 // Between loops the threads spin for some microseconds, because the next loop of a decode step usually follows at once;
 // then they sleep. Where other programs hold the processors, threads that are woken come too late; the caller then
-// wakes them only now and then.
+// wakes them only now and then. Short loops may be faster without the other threads: that is tried (loop_trial.h).
 //
 // A pool belongs to the process. Loops of several callers run one after another. A body must not start a loop.
 #pragma once
