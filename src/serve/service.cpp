@@ -95,6 +95,9 @@ const Service::Route* Service::find_route(std::string_view method, std::string_v
       {"POST", "/api/chat", &Service::answer, read_ollama_chat},
       {"POST", "/api/generate", &Service::answer, read_ollama_generate},
       {"POST", "/api/show", &Service::show_ollama_model},
+      {"POST", "/v1/embeddings", &Service::refuse_embeddings},
+      {"POST", "/api/embed", &Service::refuse_embeddings},
+      {"POST", "/api/embeddings", &Service::refuse_embeddings},
       {"GET", "/api/tags", &Service::show_ollama},
       {"GET", "/api/ps", &Service::show_ollama},
       {"GET", "/api/version", &Service::show_ollama},
@@ -247,6 +250,13 @@ void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
   if (answering->start(std::move(read.jobs))) return;
   metrics_.count_refused();
   refuse(*exchange, busy());
+}
+
+// 400, as Ollama answers; clients would send the same request again after 501.
+void Service::refuse_embeddings(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
+  refuse(*exchange,
+         sluice::refuse("model", '"', printable(model_->id()), "\" does not support embeddings: models of the family ",
+                        model_->facts->family, " only write text"));
 }
 
 void Service::show_health(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {

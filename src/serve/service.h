@@ -69,6 +69,7 @@ class Service final : public HttpHandler {
   void start(const std::shared_ptr<Exchange>& exchange, Prepared read);
   void count_tokens(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_count(const std::shared_ptr<Exchange>& exchange, Prepared read);
+  void refuse_embeddings(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_greeting(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_ollama(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_ollama_model(const std::shared_ptr<Exchange>& exchange, const Route& route);

@@ -201,6 +201,22 @@ TEST(AnswersOverHttp, KeepToTheFormThatWasAsked) {
   EXPECT_THAT(refused.body, HasSubstr("#: not: cannot be honoured"));
 }
 
+TEST(AnswersOverHttp, EmbeddingsAreRefusedInTheShapeOfEachApi) {
+  const TestServer server;
+  const std::string why = R"(\"demo\" does not support embeddings: models of the family gemma4 only write text)";
+  const TestReply openai = ask(server, "/v1/embeddings", R"({"model": "demo", "input": "a"})");
+  EXPECT_EQ(openai.status, 400);
+  EXPECT_EQ(openai.header("x-should-retry"), "false");
+  EXPECT_EQ(openai.body, cat(R"({"error": {"message": ")", why,
+                             R"(", "type": "invalid_request_error", "param": "model", "code": null}})", "\n"));
+  for (const char* path : {"/api/embed", "/api/embeddings"}) {
+    const TestReply ollama = ask(server, path, R"({"model": "demo", "input": "a"})");
+    EXPECT_EQ(ollama.status, 400) << path;
+    EXPECT_EQ(ollama.body, cat(R"({"error": ")", why, "\"}\n")) << path;
+  }
+  EXPECT_EQ(get(server, "/v1/embeddings").status, 405);
+}
+
 TEST(AnswersOverHttp, MetricsCountAnswers) {
   const TestServer server;
   ask(server, kChat, chat_body("What is a violin?", R"(, "max_tokens": 5)"));
