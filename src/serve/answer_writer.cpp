@@ -38,11 +38,17 @@ void AnsweredPart::take(const AnswerNews& news) {
       done = *end;
       if (!end->stop) show_held();  // a stop string is never shown
     }
+    if (!pieces.empty()) pieces.back().log_probs_end = log_probs.size();
   }
 }
 
 std::string AnsweredPart::text() const { return joined(pieces, AnswerPiece::Kind::text); }
 std::string AnsweredPart::thinking() const { return joined(pieces, AnswerPiece::Kind::thinking); }
+
+std::span<const TokenLogProb> AnsweredPart::log_probs_of(size_t piece) const {
+  const size_t begin = piece == 0 ? 0 : pieces[piece - 1].log_probs_end;
+  return std::span(log_probs).subspan(begin, pieces[piece].log_probs_end - begin);
+}
 
 Usage total_usage(const std::vector<AnsweredPart>& parts, uint32_t choices) {
   Usage total;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@ struct AnswerPiece {
   enum class Kind : uint8_t { text, thinking, call } kind{};
   std::string text;
   ToolCall call = {};
+  size_t log_probs_end = 0;  // of AnsweredPart::log_probs, behind those of this piece
 };
 
 // A part of a request with everything that its news have said.
@@ -34,6 +36,7 @@ struct AnsweredPart {
   void take(const AnswerNews& news);
   std::string text() const;  // all pieces of text
   std::string thinking() const;
+  std::span<const TokenLogProb> log_probs_of(size_t piece) const;
 };
 
 // The sum over all parts. A prompt with several choices counts once.

@@ -36,6 +36,18 @@ TurnSettings first_settings(const ServedModel& model) {
   return settings;
 }
 
+Checked take_log_probs(Fields& fields, TurnSettings& settings) {
+  TRY(const std::optional<bool> wanted, fields.boolean("logprobs"));
+  TRY(const std::optional<int64_t> top, fields.integer("top_logprobs", 0, kCandidates));
+  if (wanted.value_or(false)) {
+    settings.log_probs = LogProbs::answer;
+    settings.sampling.candidates = static_cast<uint32_t>(top.value_or(0));
+  } else if (top.value_or(0) > 0) {
+    return refuse("top_logprobs", "top_logprobs without logprobs: want logprobs true");
+  }
+  return Fine{};
+}
+
 Checked take_number(Fields& fields, std::string_view name, double least, double most, float& into) {
   TRY(const std::optional<double> value, fields.number(name, least, most));
   if (value) into = static_cast<float>(*value);

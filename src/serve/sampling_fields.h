@@ -15,6 +15,9 @@ TurnSettings first_settings(const ServedModel& model);
 // and repeat_penalty or repetition_penalty, which other servers have added to it.
 Checked read_openai_sampling(Fields& fields, const ServedModel& model, TurnSettings& settings);
 
+// logprobs and top_logprobs, as OpenAI's chats and Ollama have them.
+Checked take_log_probs(Fields& fields, TurnSettings& settings);
+
 // Sets `into` if the field is there.
 Checked take_number(Fields& fields, std::string_view name, double least, double most, float& into);
 Checked take_stops(Fields& fields, std::string_view name, TurnSettings& settings);

@@ -58,7 +58,7 @@ Checked read_common(Fields& fields, const ServedModel& model, AnswerRequest& req
   TRY_STATUS(read_options(fields, model, request));
   TRY_STATUS(read_think(fields, model, request));
   TRY_STATUS(read_ollama_form(fields, request));
-  TRY_STATUS(fields.refuse_any({"logprobs", "top_logprobs"}, "log-probabilities are not supported"));
+  TRY_STATUS(take_log_probs(fields, request.settings));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(true);
   fields.find("keep_alive");  // the model stays

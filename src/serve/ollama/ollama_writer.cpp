@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "serve/ollama/ollama.h"
+#include "serve/openai/log_probs.h"
 
 namespace sluice {
 namespace {
@@ -22,7 +23,7 @@ class OllamaWriter final : public AnswerWriter {
     size_t calls = part.calls;
     for (const TurnEvent& event : news.events) calls -= std::holds_alternative<ToolCallEvent>(event) ? 1 : 0;
     for (const TurnEvent& event : news.events) {
-      if (const auto* piece = std::get_if<TextEvent>(&event)) text += line(piece->text, "", {});
+      if (const auto* piece = std::get_if<TextEvent>(&event)) text += line(piece->text, "", {}, &part);
       if (const auto* piece = std::get_if<ThinkingEvent>(&event)) text += line("", piece->text, {});
       if (const auto* called = std::get_if<ToolCallEvent>(&event))
         text += line("", "", Json::Array{call_json(called->call, calls++)});
@@ -32,6 +33,7 @@ class OllamaWriter final : public AnswerWriter {
 
   std::string stream_end(const std::vector<AnsweredPart>& parts) override {
     Json last = piece_json("", "", {});
+    add_log_probs(last, parts[0]);
     add_end(last, parts);
     return write_json(last) + "\n";
   }
@@ -44,6 +46,7 @@ class OllamaWriter final : public AnswerWriter {
     for (const AnswerPiece& piece : part.pieces)
       if (piece.kind == AnswerPiece::Kind::call) calls.push_back(call_json(piece.call, calls.size()));
     Json reply = piece_json(part.text(), part.thinking(), std::move(calls));
+    add_log_probs(reply, part);
     add_end(reply, parts);
     return reply;
   }
@@ -70,8 +73,18 @@ class OllamaWriter final : public AnswerWriter {
     return json;
   }
 
-  std::string line(const std::string& text, const std::string& thinking, Json::Array calls) const {
+  // Those of the tokens that have been shown since the last line that had any.
+  void add_log_probs(Json& json, const AnsweredPart& part) {
+    const std::span<const TokenLogProb> fresh = std::span(part.log_probs).subspan(told_);
+    told_ = part.log_probs.size();
+    if (!fresh.empty()) json.add("logprobs", token_log_probs(fresh));
+  }
+
+  // `shown`: the part whose text the line shows.
+  std::string line(const std::string& text, const std::string& thinking, Json::Array calls,
+                   const AnsweredPart* shown = nullptr) {
     Json json = piece_json(text, thinking, std::move(calls));
+    if (shown != nullptr) add_log_probs(json, *shown);
     json.add("done", false);
     return write_json(json) + "\n";
   }
@@ -91,6 +104,7 @@ class OllamaWriter final : public AnswerWriter {
   }
 
   OllamaForm form_;
+  size_t told_ = 0;  // of the log-probabilities
 };
 
 }  // namespace

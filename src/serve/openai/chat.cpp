@@ -132,17 +132,6 @@ class ChatWriter final : public AnswerWriter {
   std::vector<size_t> told_;  // of each part's log-probabilities
 };
 
-Outcome<bool> read_log_probs(Fields& fields, TurnSettings& settings) {
-  TRY(const std::optional<bool> wanted, fields.boolean("logprobs"));
-  TRY(const std::optional<int64_t> top, fields.integer("top_logprobs", 0, kCandidates));
-  if (top && !wanted.value_or(false))
-    return refuse("top_logprobs", "top_logprobs without logprobs: want logprobs true");
-  if (!wanted.value_or(false)) return false;
-  settings.log_probs = LogProbs::answer;
-  settings.sampling.candidates = static_cast<uint32_t>(top.value_or(0));
-  return true;
-}
-
 Checked read_limits(Fields& fields, AnswerRequest& request) {
   TRY(const std::optional<int64_t> old, fields.integer("max_tokens", 1, UINT32_MAX));
   TRY(const std::optional<int64_t> now, fields.integer("max_completion_tokens", 1, UINT32_MAX));
@@ -177,7 +166,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   add_stored_system(request.messages, model);
   TRY_STATUS(read_openai_sampling(fields, model, request.settings));
   TRY_STATUS(read_limits(fields, request));
-  TRY(const bool shows_log_probs, read_log_probs(fields, request.settings));
+  TRY_STATUS(take_log_probs(fields, request.settings));
   TRY_STATUS(read_openai_tools(fields, model, request));
   TRY_STATUS(read_effort(fields, "reasoning_effort", model, request));
   TRY_STATUS(read_template_variables(fields, request));
@@ -195,7 +184,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
     for (std::string& unread : of_stream.unread()) request.ignored.push_back(std::move(unread));
   }
   for (std::string& unread : fields.unread()) request.ignored.push_back(std::move(unread));
-  request.writer = std::make_unique<ChatWriter>(shows_usage, shows_log_probs);
+  request.writer = std::make_unique<ChatWriter>(shows_usage, request.settings.log_probs != LogProbs::none);
   return request;
 }
 

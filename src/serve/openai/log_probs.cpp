@@ -7,26 +7,31 @@
 namespace sluice {
 namespace {
 
-// The bytes are told too, since a token may be a part of a character.
-Json token_json(const std::string& bytes, float log_prob) {
+Json token_json(const std::string& bytes, float log_prob, bool has_bytes) {
+  Json json = Json::Object{{"token", replace_invalid_utf8(bytes)}, {"logprob", double{log_prob}}};
+  if (!has_bytes) return json;
   Json::Array list;
   for (const char byte : bytes) list.emplace_back(int{static_cast<uint8_t>(byte)});
-  return Json::Object{
-      {"token", replace_invalid_utf8(bytes)}, {"logprob", double{log_prob}}, {"bytes", std::move(list)}};
+  json.add("bytes", std::move(list));
+  return json;
 }
 
 }  // namespace
 
-Json chat_log_probs(std::span<const TokenLogProb> tokens) {
-  Json::Array content;
+Json token_log_probs(std::span<const TokenLogProb> tokens, bool has_bytes) {
+  Json::Array list;
   for (const TokenLogProb& token : tokens) {
     Json::Array top;
-    for (const auto& [bytes, log_prob] : token.top) top.push_back(token_json(bytes, log_prob));
-    Json one = token_json(token.bytes, token.log_prob);
+    for (const auto& [bytes, log_prob] : token.top) top.push_back(token_json(bytes, log_prob, has_bytes));
+    Json one = token_json(token.bytes, token.log_prob, has_bytes);
     one.add("top_logprobs", std::move(top));
-    content.push_back(std::move(one));
+    list.push_back(std::move(one));
   }
-  return Json::Object{{"content", std::move(content)}, {"refusal", {}}};
+  return list;
+}
+
+Json chat_log_probs(std::span<const TokenLogProb> tokens) {
+  return Json::Object{{"content", token_log_probs(tokens)}, {"refusal", {}}};
 }
 
 Json completion_log_probs(std::span<const TokenLogProb> tokens, size_t offset) {

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "serve/openai/log_probs.h"
+
 namespace sluice {
 namespace {
 
@@ -29,11 +31,11 @@ Json usage_json(const Usage& usage) {
                       {"total_tokens", int64_t{usage.prompt_tokens} + usage.answer_tokens}};
 }
 
-Json part_json(Kind kind, const std::string& text) {
+Json part_json(Kind kind, const std::string& text, std::span<const TokenLogProb> log_probs = {}) {
   Json part = Json::Object{{"type", names_of(kind).part}, {"text", text}};
   if (kind != Kind::text) return part;
   part.add("annotations", Json::Array{});
-  part.add("logprobs", Json::Array{});
+  part.add("logprobs", token_log_probs(log_probs));
   return part;
 }
 
@@ -48,13 +50,13 @@ class ResponseWriter final : public AnswerWriter {
   }
 
   // Items follow one another: each is done before the next one is added.
-  std::string stream(const AnswerNews& news, const AnsweredPart& /*part*/) override {
+  std::string stream(const AnswerNews& news, const AnsweredPart& part) override {
     std::string text;
     for (const TurnEvent& one : news.events) {
-      if (const auto* piece = std::get_if<TextEvent>(&one)) text += add_text(Kind::text, piece->text);
-      if (const auto* piece = std::get_if<ThinkingEvent>(&one)) text += add_text(Kind::thinking, piece->text);
-      if (const auto* called = std::get_if<ToolCallEvent>(&one)) text += add_call(called->call);
-      if (const auto* done = std::get_if<DoneEvent>(&one)) text += close(done->end);
+      if (const auto* piece = std::get_if<TextEvent>(&one)) text += add_text(Kind::text, piece->text, part);
+      if (const auto* piece = std::get_if<ThinkingEvent>(&one)) text += add_text(Kind::thinking, piece->text, part);
+      if (const auto* called = std::get_if<ToolCallEvent>(&one)) text += add_call(called->call, part);
+      if (const auto* done = std::get_if<DoneEvent>(&one)) text += close(done->end, part);
     }
     return text;
   }
@@ -81,7 +83,8 @@ class ResponseWriter final : public AnswerWriter {
     Json::Array output;
     for (const AnswerPiece& piece : part.pieces) {
       const bool is_last = &piece == &part.pieces.back();
-      output.push_back(item_json(piece, output.size(), is_cut && is_last ? "incomplete" : "completed"));
+      const char* status = is_cut && is_last ? "incomplete" : "completed";
+      output.push_back(item_json(piece, output.size(), status, part.log_probs_of(output.size())));
     }
     Json response = response_json(is_cut ? "incomplete" : "completed", std::move(output));
     for (auto& [name, value] : response.as_object()) {
@@ -113,10 +116,11 @@ class ResponseWriter final : public AnswerWriter {
   std::string item_id(Kind kind, size_t index) const { return cat(names_of(kind).prefix, facts_.id, '_', index); }
 
   // `piece`: without its contents while they are to come.
-  Json item_json(const AnswerPiece& piece, size_t index, const char* status, bool is_begun = false) const {
+  Json item_json(const AnswerPiece& piece, size_t index, const char* status, std::span<const TokenLogProb> log_probs,
+                 bool is_begun = false) const {
     Json item = Json::Object{{"id", item_id(piece.kind, index)}};
     Json::Array parts;
-    if (!is_begun && piece.kind != Kind::call) parts.push_back(part_json(piece.kind, piece.text));
+    if (!is_begun && piece.kind != Kind::call) parts.push_back(part_json(piece.kind, piece.text, log_probs));
     switch (piece.kind) {
       case Kind::text:
         item.add("type", "message");
@@ -155,42 +159,49 @@ class ResponseWriter final : public AnswerWriter {
     return event(type, {{"output_index", static_cast<int64_t>(index_)}, {"item", std::move(item)}});
   }
 
-  std::string add_text(Kind kind, const std::string& added) {
+  // `part`: the open item is its piece of the same index.
+  std::string add_text(Kind kind, const std::string& added, const AnsweredPart& part) {
     std::string text;
-    if (!open_ || open_->kind != kind) text = close(TurnEnd::stop) + open(kind);
+    if (!open_ || open_->kind != kind) text = close(TurnEnd::stop, part) + open(kind);
     open_->text += added;
     Json::Object members = {{"delta", added}};
-    if (kind == Kind::text) members.emplace_back("logprobs", Json::Array{});
+    if (kind == Kind::text) {
+      const std::span<const TokenLogProb> all = part.log_probs_of(index_);
+      members.emplace_back("logprobs", token_log_probs(all.subspan(told_), /*has_bytes=*/false));
+      told_ = all.size();
+    }
     return text + item_event(cat(names_of(kind).event, ".delta"), std::move(members));
   }
 
   std::string open(Kind kind) {
     open_ = AnswerPiece{.kind = kind, .text = {}};
-    return item_state("response.output_item.added", item_json(*open_, index_, "in_progress", /*is_begun=*/true)) +
+    told_ = 0;
+    return item_state("response.output_item.added", item_json(*open_, index_, "in_progress", {}, /*is_begun=*/true)) +
            item_event("response.content_part.added", {{"part", part_json(kind, "")}});
   }
 
-  std::string close(TurnEnd end) {
+  std::string close(TurnEnd end, const AnsweredPart& part) {
     if (!open_) return {};
+    const std::span<const TokenLogProb> log_probs = part.log_probs_of(index_);
     Json::Object members = {{"text", open_->text}};
-    if (open_->kind == Kind::text) members.emplace_back("logprobs", Json::Array{});
+    if (open_->kind == Kind::text) members.emplace_back("logprobs", token_log_probs(log_probs, /*has_bytes=*/false));
     std::string text = item_event(cat(names_of(open_->kind).event, ".done"), std::move(members));
-    text += item_event("response.content_part.done", {{"part", part_json(open_->kind, open_->text)}});
-    return text + end_item(end == TurnEnd::length ? "incomplete" : "completed");
+    text += item_event("response.content_part.done", {{"part", part_json(open_->kind, open_->text, log_probs)}});
+    return text + end_item(end == TurnEnd::length ? "incomplete" : "completed", log_probs);
   }
 
-  std::string add_call(const ToolCall& call) {
-    std::string text = close(TurnEnd::stop);
+  std::string add_call(const ToolCall& call, const AnsweredPart& part) {
+    std::string text = close(TurnEnd::stop, part);
     open_ = AnswerPiece{.kind = Kind::call, .text = {}, .call = call};
     const std::string arguments = write_json(call.arguments);
-    text += item_state("response.output_item.added", item_json(*open_, index_, "in_progress", /*is_begun=*/true));
+    text += item_state("response.output_item.added", item_json(*open_, index_, "in_progress", {}, /*is_begun=*/true));
     text += item_event(cat(kCall.event, ".delta"), {{"delta", arguments}}, /*of_part=*/false);
     text += item_event(cat(kCall.event, ".done"), {{"name", call.name}, {"arguments", arguments}}, /*of_part=*/false);
-    return text + end_item("completed");
+    return text + end_item("completed", {});
   }
 
-  std::string end_item(const char* status) {
-    std::string text = item_state("response.output_item.done", item_json(*open_, index_, status));
+  std::string end_item(const char* status, std::span<const TokenLogProb> log_probs) {
+    std::string text = item_state("response.output_item.done", item_json(*open_, index_, status, log_probs));
     open_.reset();
     ++index_;
     return text;
@@ -200,6 +211,7 @@ class ResponseWriter final : public AnswerWriter {
   int64_t next_event_ = 0;
   std::optional<AnswerPiece> open_;  // the item whose contents come
   size_t index_ = 0;                 // of the next item, or of the one that is open
+  size_t told_ = 0;                  // of the log-probabilities of the item that is open
 };
 
 }  // namespace

@@ -14,13 +14,15 @@
 namespace sluice {
 namespace {
 
+constexpr std::string_view kIncludedLogProbs = "message.output_text.logprobs";
+constexpr size_t kMostIncluded = 16;
+
 Json text_or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(); }
 
 Checked check_stored(Fields& fields) {
   TRY_STATUS(fields.refuse_any({"previous_response_id", "conversation"},
                                "responses are not stored: want the whole conversation in input"));
-  TRY_STATUS(fields.refuse_any({"background", "prompt"}, "is not supported"));
-  return fields.refuse_any({"top_logprobs"}, "log-probabilities are not supported: want 0");
+  return fields.refuse_any({"background", "prompt"}, "is not supported");
 }
 
 // The instructions and the system's first messages as one, because templates know one message of the system.
@@ -104,6 +106,22 @@ Checked read_form(Fields& fields, AnswerRequest& request, Json& repeated) {
   return Fine{};
 }
 
+// Log-probabilities are the only addition that `include` can ask for here.
+Checked read_include(Fields& fields, AnswerRequest& request, Json& repeated) {
+  TRY(const std::vector<std::string> include, fields.texts("include", kMostIncluded));
+  TRY(const std::optional<int64_t> top, fields.integer("top_logprobs", 0, kCandidates));
+  for (size_t i = 0; i < include.size(); ++i)
+    if (include[i] == kIncludedLogProbs)
+      request.settings.log_probs = LogProbs::answer;
+    else
+      request.ignored.push_back(cat("include[", i, "] (", printable(include[i]), ')'));
+  if (top.value_or(0) > 0 && request.settings.log_probs == LogProbs::none)
+    return refuse("top_logprobs", "top_logprobs without log-probabilities: want include with ", kIncludedLogProbs);
+  request.settings.sampling.candidates = static_cast<uint32_t>(top.value_or(0));
+  repeated.add("top_logprobs", top.value_or(0));
+  return Fine{};
+}
+
 // The number that was asked for: 0.95, not the f32 next to it.
 Json written_back(float number) { return *parse_number(cat(double{number})); }
 
@@ -146,6 +164,7 @@ Outcome<AnswerRequest> read_openai_response(const Json& body, const ServedModel&
   TRY_STATUS(read_tools(fields, model, request, repeated));
   TRY_STATUS(read_reasoning(fields, model, request, repeated));
   TRY_STATUS(read_form(fields, request, repeated));
+  TRY_STATUS(read_include(fields, request, repeated));
   TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(read_template_variables(fields, request));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));

@@ -55,8 +55,9 @@ TEST(OllamaRequests, RefuseWhatCannotBeHonoured) {
   for (const char* members :
        {R"("prompt": "a", "format": "yaml")", R"("prompt": "a", "format": {"not": {}})",
         R"("prompt": "a", "suffix": "b")", R"("prompt": "a", "images": ["x"])", R"("prompt": "a", "images": 3)",
-        R"("prompt": "a", "context": [1])", R"("prompt": "a", "logprobs": true)",
-        R"("prompt": "a", "options": {"top_p": 2})", R"("prompt": 3)"})
+        R"("prompt": "a", "context": [1])", R"("prompt": "a", "top_logprobs": 1)",
+        R"("prompt": "a", "logprobs": true, "top_logprobs": 21)", R"("prompt": "a", "options": {"top_p": 2})",
+        R"("prompt": 3)"})
     EXPECT_FALSE(read_ollama_generate(parsed(members), served_demo())) << members;
 }
 

@@ -45,11 +45,11 @@ TEST(OpenAiResponses, ReadACodingAgentsRequest) {
   EXPECT_EQ(request->variables.find("tools")->as_array().size(), 2u);
   EXPECT_EQ(request->settings.max_calls, 1u);
   EXPECT_TRUE(request->stream);
-  EXPECT_THAT(
-      request->ignored,
-      ElementsAre("input[].encrypted_content", "input[9] (custom_tool_call)", "input[10] (custom_tool_call_output)",
-                  "tools[2] (custom)", "tools[3] (web_search)", "tools[4] (image_generation)", "tools[5] (namespace)",
-                  "reasoning.summary", "text.verbosity", "include", "prompt_cache_key", "client_metadata"));
+  EXPECT_THAT(request->ignored,
+              ElementsAre("input[].encrypted_content", "input[9] (custom_tool_call)",
+                          "input[10] (custom_tool_call_output)", "tools[2] (custom)", "tools[3] (web_search)",
+                          "tools[4] (image_generation)", "tools[5] (namespace)", "reasoning.summary", "text.verbosity",
+                          "include[0] (reasoning.encrypted_content)", "prompt_cache_key", "client_metadata"));
 }
 
 TEST(OpenAiResponses, ReadFields) {
@@ -90,12 +90,15 @@ TEST(OpenAiResponses, AreRefusedWithAReason) {
             "input[0].content: input[0].content: a part is of type input_file: want text, a picture or a sound");
   for (const char* members :
        {R"("conversation": "conv_1")", R"("background": true)", R"("prompt": {"id": "p"})", R"("top_logprobs": 2)",
+        R"("include": ["message.output_text.logprobs"], "top_logprobs": 21)", R"("include": [3])",
         R"("max_output_tokens": 0)", R"("text": {"format": {"type": "xml"}})", R"("reasoning": {"effort": "huge"})",
         R"("text": {"format": {"type": "json_schema", "name": "a"}})", R"("tools": [{"name": "f"}])",
         R"("tools": [{"type": "function"}])", R"("metadata": 3)", R"("stream": "yes")"})
     EXPECT_NE(refused(cat(R"("input": "a", )", members)), "taken") << members;
-  for (const char* members : {R"("background": false)", R"("store": false)", R"("truncation": "disabled")",
-                              R"("text": {"format": {"type": "text"}})", R"("previous_response_id": null)"})
+  for (const char* members :
+       {R"("background": false)", R"("store": false)", R"("truncation": "disabled")",
+        R"("text": {"format": {"type": "text"}})", R"("previous_response_id": null)", R"("top_logprobs": 0)",
+        R"("include": ["message.output_text.logprobs"], "top_logprobs": 20)"})
     EXPECT_EQ(refused(cat(R"("input": "a", )", members)), "taken") << members;
 }
 
