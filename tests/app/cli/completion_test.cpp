@@ -139,12 +139,25 @@ TEST(Install, AProgramSomewhereElseFindsItsModel) {
   for (const char* file : {"bin/sluice", "share/sluice/demo-gemma4-q8_0.gguf", "share/sluice/mmproj-demo-gemma4.gguf",
                            "share/doc/sluice/LICENSE", "share/doc/sluice/NOTICE", "share/man/man1/sluice.1",
                            "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
-                           "share/fish/vendor_completions.d/sluice.fish"}) {
+                           "share/fish/vendor_completions.d/sluice.fish", "lib/systemd/system/sluice.service"}) {
     EXPECT_EQ(path_kind(root + file), PathKind::file) << file;
   }
   EXPECT_EQ(*read_file(root + "share/bash-completion/completions/sluice", 1 << 20),
             run_sluice({"completion", "bash"}).out);
   EXPECT_THAT(output_of(root + "bin/sluice inspect demo"), HasSubstr(root + "share/sluice/demo-gemma4-q8_0.gguf"));
+  EXPECT_THAT(*read_file(root + "lib/systemd/system/sluice.service", 1 << 20),
+              HasSubstr("\nExecStart=\"/opt/sluice/bin/sluice\" serve $SERVE\n"));
+}
+
+// As systemd would read it: 0.2 s of `make test`.
+TEST(Install, SystemdFindsNoFaultInTheUnit) {
+  if (!has("systemd-analyze")) GTEST_SKIP() << "systemd-analyze is not installed";
+  const TemporaryFolder folder;
+  output_of(cat("cmake --install ", SLUICE_BUILD, " --prefix ", folder.path(), " 2>&1"));
+  const std::string unit = folder.path("lib/systemd/system/sluice.service");
+  ASSERT_EQ(path_kind(unit), PathKind::file);
+  // Faults of the machine's other units are not ours.
+  EXPECT_THAT(output_of(cat("systemd-analyze verify --man=no ", unit, " 2>&1")), Not(HasSubstr("sluice")));
 }
 
 }  // namespace
