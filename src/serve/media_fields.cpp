@@ -1,5 +1,6 @@
 #include "serve/media_fields.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/base64.h"
@@ -25,6 +26,30 @@ Result<PreparedMedia> prepare_one(const GivenMedia& given, const ServedModel& se
 
 ProgramKind tower_of(MediaKind kind) { return kind == MediaKind::sound ? ProgramKind::audio : ProgramKind::vision; }
 
+// "messages[].content[]" for "messages[0].content[1]".
+std::string without_numbers(std::string_view where) {
+  std::string out;
+  for (size_t i = 0; i < where.size(); ++i) {
+    out += where[i];
+    if (where[i] == '[') i = std::min(where.find(']', i), where.size()) - 1;
+  }
+  return out;
+}
+
+// The server chooses the detail by itself, which "auto" asks for.
+void note_detail(const Json* detail, const std::string& where, std::vector<std::string>& ignored) {
+  if (detail == nullptr || detail->is_null() || (detail->is_string() && detail->as_string() == "auto")) return;
+  const std::string name = without_numbers(where) + ".detail";
+  if (std::ranges::find(ignored, name) == ignored.end()) ignored.push_back(name);
+}
+
+Outcome<GivenMedia> openai_sound(const Json* sound, const std::string& where) {
+  const Json* data = sound == nullptr ? nullptr : sound->find("data");
+  if (data == nullptr || !data->is_string())
+    return refuse(where, where, " has no sound: want {\"input_audio\": {\"data\": BASE64, \"format\": \"wav\"}}");
+  return given_media(MediaKind::sound, data->as_string(), where + ".input_audio.data");
+}
+
 }  // namespace
 
 Outcome<GivenMedia> given_media(MediaKind kind, std::string_view base64, const std::string& where) {
@@ -48,22 +73,29 @@ bool is_media_part(std::string_view type) {
   return type == "image_url" || type == "input_image" || type == "input_audio";
 }
 
-Outcome<GivenMedia> openai_media(const Json& part, const std::string& where) {
+Checked add_openai_media(const Json& part, const std::string& where, MediaSink& sink) {
   Fields fields(part, where + ".");
   TRY(const std::optional<std::string> type, fields.text("type"));
   if (type == "input_audio") {
-    TRY(const Json* sound, fields.object("input_audio"));
-    const Json* data = sound == nullptr ? nullptr : sound->find("data");
-    if (data == nullptr || !data->is_string())
-      return refuse(where, where, " has no sound: want {\"input_audio\": {\"data\": BASE64, \"format\": \"wav\"}}");
-    return given_media(MediaKind::sound, data->as_string(), where + ".input_audio.data");
+    TRY(const Json* given, fields.object("input_audio"));
+    TRY(GivenMedia sound, openai_sound(given, where));
+    sink.media->push_back(std::move(sound));
+    return Fine{};
   }
   // An object with the URL in the chat API, the URL itself in the Responses API; clients mix them.
   const Json* url = fields.find("image_url");
-  if (url != nullptr && url->is_object()) url = url->find("url");
+  note_detail(fields.find("detail"), where, *sink.ignored);
+  if (url != nullptr && url->is_object()) {
+    note_detail(url->find("detail"), where + ".image_url", *sink.ignored);
+    url = url->find("url");
+  }
   if (url == nullptr || !url->is_string())
     return refuse(where, where, " has no picture: want image_url with a data: URL, since files are not stored");
-  return given_picture(url->as_string(), where + ".image_url");
+  const size_t number = sink.media->size();
+  TRY(GivenMedia picture,
+      given_picture(url->as_string(), number < sink.places.size() ? sink.places[number] : where + ".image_url"));
+  sink.media->push_back(std::move(picture));
+  return Fine{};
 }
 
 void ContentBuilder::end_text() {

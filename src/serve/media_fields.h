@@ -33,9 +33,17 @@ Outcome<GivenMedia> given_media(MediaKind kind, std::string_view base64, const s
 // Of "data:image/png;base64,...". Other URLs are refused, because the server reads neither files nor other hosts.
 Outcome<GivenMedia> given_picture(std::string_view url, const std::string& where);
 
-// A part of OpenAI's chat or Responses API, of type image_url, input_image or input_audio.
+// Where a reader of OpenAI's parts puts what it finds. Both lists are the request's and outlive it.
+struct MediaSink {
+  std::vector<GivenMedia>* media = nullptr;
+  std::vector<std::string>* ignored = nullptr;
+  // The places of all pictures in a body of another API, in their order; empty: the parts are the body's own.
+  std::vector<std::string> places = {};
+};
+
+// A part of OpenAI's chat or Responses API, of type image_url, input_image or input_audio. Its `detail` has no effect.
 bool is_media_part(std::string_view type);
-Outcome<GivenMedia> openai_media(const Json& part, const std::string& where);
+Checked add_openai_media(const Json& part, const std::string& where, MediaSink& sink);
 
 // Joins a message's text and what it shows, in their order.
 class ContentBuilder {

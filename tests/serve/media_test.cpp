@@ -7,6 +7,7 @@
 #include "base/files/file.h"
 #include "base/text.h"
 #include "serve/media_fields.h"
+#include "serve/ollama/ollama.h"
 #include "serve/openai/openai.h"
 #include "tests/serve/test_server.h"
 #include "tests/unwrap.h"
@@ -165,6 +166,38 @@ TEST(PicturesAndSounds, AreRefusedWithAReason) {
   blind.model = nullptr;
   EXPECT_EQ(refusal_of_part(shown(picture()), blind),
             where + ".image_url: demo takes no pictures: want a model with a tower for them");
+}
+
+TEST(PicturesAndSounds, NameThePlaceInOllamasBodies) {
+  const auto refused = [](Outcome<AnswerRequest> (*read)(const Json&, const ServedModel&), const std::string& members) {
+    Outcome<AnswerRequest> request =
+        read(unwrap(parse_json(cat(R"({"model": "demo", )", members), "body")), served_demo());
+    return request ? prepare(*request, served_demo()).error().message : request.error().message;
+  };
+  const std::string chat = R"("messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b", )";
+  EXPECT_EQ(refused(read_ollama_chat, chat + R"("images": ["!"]}]})"),
+            "messages[1].images[0] is no base64 text: want the bytes of a picture in it");
+  EXPECT_THAT(refused(read_ollama_chat, cat(chat, R"("images": [")", picture(), R"(", "AAAA"]}]})")),
+              StartsWith("messages[1].images[1]: begins with bytes 00 00 00: want"));
+  EXPECT_THAT(refused(read_ollama_generate, R"("images": ["!"]})"), StartsWith("images[0] is no base64 text: want"));
+}
+
+TEST(PicturesAndSounds, NameADetailWithoutEffect) {
+  const TestServer server;
+  const auto part = [](const std::string& detail) {
+    return cat(R"({"type": "image_url", "image_url": {"detail": ")", detail, R"(", "url": "data:image/png;base64,)",
+               picture(), R"("}})");
+  };
+  const auto ignored = [&](const std::string& detail) {
+    return ask(server, kChat, body_of(question(part(detail), kAsked))).header("x-sluice-ignored");
+  };
+  EXPECT_EQ(ignored("high"), "messages[].content[].image_url.detail");
+  EXPECT_EQ(ignored("auto"), "");
+  const TestReply response = ask(
+      server, "/v1/responses",
+      cat(R"({"max_output_tokens": 1, "input": [{"role": "user", "content": [{"type": "input_image", "detail": "low",)",
+          R"( "image_url": "data:image/png;base64,)", picture(), R"("}]}]})"));
+  EXPECT_EQ(response.header("x-sluice-ignored"), "input[].content[].detail");
 }
 
 // Pictures that together leave no room are refused before the last ones are decoded.

@@ -65,14 +65,15 @@ Checked read_common(Fields& fields, const ServedModel& model, AnswerRequest& req
   return Fine{};
 }
 
-// Text with the pictures before it, as parts of OpenAI's.
-Outcome<Json> with_images(const Json* images, Json text, const std::string& where) {
+// Text with the pictures before it, as parts of OpenAI's. Their places go to `places`.
+Outcome<Json> with_images(const Json* images, Json text, const std::string& where, std::vector<std::string>& places) {
   if (images == nullptr || images->is_null()) return text;
   if (!images->is_array()) return refuse(where, where, " is no list: want pictures in base64");
   if (images->as_array().empty()) return text;
   Json::Array parts;
   for (const Json& image : images->as_array()) {
     if (!image.is_string()) return refuse(where, where, ": a picture is no text: want base64");
+    places.push_back(cat(where, '[', parts.size(), ']'));
     parts.emplace_back(Json::Object{{"type", "image_url"}, {"image_url", "data:;base64," + image.as_string()}});
   }
   if (text.is_string()) parts.emplace_back(Json::Object{{"type", "text"}, {"text", std::move(text)}});
@@ -80,7 +81,7 @@ Outcome<Json> with_images(const Json* images, Json text, const std::string& wher
 }
 
 // Ollama's messages differ from OpenAI's in names, in pictures and in arguments, which are objects.
-Outcome<Json> openai_form(const Json& messages) {
+Outcome<Json> openai_form(const Json& messages, std::vector<std::string>& places) {
   Json::Array out;
   for (size_t i = 0; i < messages.as_array().size(); ++i) {
     const Json& message = messages.as_array()[i];
@@ -91,8 +92,8 @@ Outcome<Json> openai_form(const Json& messages) {
       if (name != "images" && name != "content")
         one.add(name == "thinking" ? "reasoning_content" : name == "tool_name" ? "name" : name, value);
     const Json* content = message.find("content");
-    TRY(Json shown,
-        with_images(message.find("images"), content == nullptr ? Json("") : *content, cat("messages[", i, "].images")));
+    TRY(Json shown, with_images(message.find("images"), content == nullptr ? Json("") : *content,
+                                cat("messages[", i, "].images"), places));
     one.add("content", std::move(shown));
     out.push_back(std::move(one));
   }
@@ -143,8 +144,9 @@ Outcome<AnswerRequest> read_ollama_chat(const Json& body, const ServedModel& mod
   }
   TRY_STATUS(settle_grammar(model, request));
   if (messages != nullptr && !messages->as_array().empty()) {
-    TRY(const Json form, openai_form(*messages));
-    TRY(request.messages, openai_messages(form, request));
+    std::vector<std::string> places;
+    TRY(const Json form, openai_form(*messages, places));
+    TRY(request.messages, openai_messages(form, request, std::move(places)));
     add_stored_system(request.messages, model);
   }
   for (std::string& unread : fields.unread()) request.ignored.push_back(std::move(unread));
@@ -171,8 +173,9 @@ Outcome<AnswerRequest> read_ollama_generate(const Json& body, const ServedModel&
   } else {
     Json::Array messages;
     if (system) messages.emplace_back(Json::Object{{"role", "system"}, {"content", *system}});
-    TRY(const Json parts, with_images(images, prompt.value_or(""), "images"));
-    TRY(Json content, content_of_parts(parts, "images", request.media));
+    MediaSink sink{.media = &request.media, .ignored = &request.ignored};
+    TRY(const Json parts, with_images(images, prompt.value_or(""), "images", sink.places));
+    TRY(Json content, content_of_parts(parts, "images", sink));
     messages.emplace_back(Json::Object{{"role", "user"}, {"content", std::move(content)}});
     request.messages = std::move(messages);
     add_stored_system(request.messages, model);

@@ -12,8 +12,7 @@ constexpr size_t kMostTools = 1024;
 
 class MessageReader {
  public:
-  MessageReader(std::vector<std::string>& ignored, std::vector<GivenMedia>& media)
-      : ignored_(&ignored), media_(&media) {}
+  explicit MessageReader(MediaSink sink) : ignored_(sink.ignored), sink_(std::move(sink)) {}
 
   Outcome<Json> read(const Json& message, size_t index) {
     where_ = cat("messages[", index, "]");
@@ -56,7 +55,7 @@ class MessageReader {
   Checked add_user(Fields& fields, Json& out) {
     const Json* content = fields.find("content");
     if (content == nullptr) return refuse(where_ + ".content", where_, " has no content: want some text");
-    TRY(Json shown, content_of_parts(*content, where_ + ".content", *media_));
+    TRY(Json shown, content_of_parts(*content, where_ + ".content", sink_));
     out.add("role", "user");
     out.add("content", std::move(shown));
     return Fine{};
@@ -114,7 +113,7 @@ class MessageReader {
   }
 
   std::vector<std::string>* ignored_;
-  std::vector<GivenMedia>* media_;
+  MediaSink sink_;
   std::string where_;
   std::map<std::string, std::string> names_;  // of tools, by the ids of their calls
 };
@@ -145,7 +144,7 @@ Outcome<std::string> text_of_parts(const Json& content, const std::string& where
   return text;
 }
 
-Outcome<Json> content_of_parts(const Json& content, const std::string& where, std::vector<GivenMedia>& media) {
+Outcome<Json> content_of_parts(const Json& content, const std::string& where, MediaSink& sink) {
   if (!content.is_array()) {
     TRY(std::string text, text_of_parts(content, where));
     return Json(std::move(text));
@@ -155,9 +154,8 @@ Outcome<Json> content_of_parts(const Json& content, const std::string& where, st
   for (const Json& part : content.as_array()) {
     const std::string place = cat(where, '[', index++, ']');
     if (is_media_part(type_of_part(part))) {
-      TRY(GivenMedia one, openai_media(part, place));
-      shown.add(one);
-      media.push_back(std::move(one));
+      TRY_STATUS(add_openai_media(part, place, sink));
+      shown.add(sink.media->back());
     } else {
       TRY(const std::string_view piece, text_of_part(part, where, "text, a picture or a sound"));
       shown.add_text(piece);
@@ -174,9 +172,9 @@ Outcome<Json> call_arguments(const Json* given, const std::string& where) {
   return *std::move(parsed);
 }
 
-Outcome<Json> openai_messages(const Json& messages, AnswerRequest& request) {
+Outcome<Json> openai_messages(const Json& messages, AnswerRequest& request, std::vector<std::string> places) {
   if (messages.as_array().empty()) return refuse("messages", "messages is empty: want at least one message");
-  MessageReader reader(request.ignored, request.media);
+  MessageReader reader({.media = &request.media, .ignored = &request.ignored, .places = std::move(places)});
   Json::Array out;
   out.reserve(messages.as_array().size());
   for (const Json& message : messages.as_array()) {

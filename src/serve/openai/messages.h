@@ -14,13 +14,13 @@
 namespace sluice {
 
 // `messages`: the list of the request. Names of members without effect go to the request's `ignored`, and what users
-// show to its `media`.
-Outcome<Json> openai_messages(const Json& messages, AnswerRequest& request);
+// show to its `media`. `places`: as MediaSink has them.
+Outcome<Json> openai_messages(const Json& messages, AnswerRequest& request, std::vector<std::string> places = {});
 
 // The text of a message's content: a string, or parts whose text is joined. `where` names it in sentences.
 Outcome<std::string> text_of_parts(const Json& content, const std::string& where);
-// The same with pictures and sounds, which go to `media`: text, or parts as a template takes them.
-Outcome<Json> content_of_parts(const Json& content, const std::string& where, std::vector<GivenMedia>& media);
+// The same with pictures and sounds, which go to `sink`: text, or parts as a template takes them.
+Outcome<Json> content_of_parts(const Json& content, const std::string& where, MediaSink& sink);
 
 // The arguments of a call in the client's history: an object, or the text of one; none is an empty object.
 Outcome<Json> call_arguments(const Json* given, const std::string& where);

@@ -35,7 +35,8 @@ constexpr std::string_view kForeignItems[] = {"web_search_call",
 
 class ItemReader {
  public:
-  explicit ItemReader(AnswerRequest& request) : ignored_(&request.ignored), media_(&request.media) {}
+  explicit ItemReader(AnswerRequest& request)
+      : ignored_(&request.ignored), sink_{.media = &request.media, .ignored = &request.ignored} {}
 
   Checked read(const Json& item, size_t index) {
     where_ = cat("input[", index, "]");
@@ -69,7 +70,7 @@ class ItemReader {
     if (!role || content == nullptr)
       return refuse(where_, where_, " has no role or no content: want {\"role\": ..., \"content\": ...}");
     if (*role == "user") {
-      TRY(Json shown, content_of_parts(*content, where_ + ".content", *media_));
+      TRY(Json shown, content_of_parts(*content, where_ + ".content", sink_));
       end_answer();
       out_.emplace_back(Json::Object{{"role", "user"}, {"content", std::move(shown)}});
       return Fine{};
@@ -145,7 +146,7 @@ class ItemReader {
   }
 
   std::vector<std::string>* ignored_;
-  std::vector<GivenMedia>* media_;
+  MediaSink sink_;
   std::string where_;
   Json::Array out_;
   std::string thought_, text_;  // of the assistant's message that is open
