@@ -1,6 +1,7 @@
 // Unmodified clients against `sluice serve`, as their users call them. run.sh starts this.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import { Ollama } from 'ollama';
@@ -190,6 +191,29 @@ test('ollama: what it knows of models, and its errors', async () => {
   assert.equal((await ollama.ps()).models.length, 1);
   assert.ok((await ollama.show({ model: 'demo' })).capabilities.includes('completion'));
   await assert.rejects(ollama.chat({ model: 'nope', messages: kQuestion }), /nope not found/);
+});
+
+// The demo with its towers, asked as tests/data/gemma4/golden.json asks the reference model (image1).
+const kAsked = 'What is in this picture?';
+const kSeen = 'A red circle on the left and a blue square on the right.';
+const kPicture = readFileSync(process.env.SLUICE_PICTURE).toString('base64');
+test('every client shows a picture', async () => {
+  const url = `data:image/png;base64,${kPicture}`;
+  const parts = [{ type: 'image_url', image_url: { url } }, { type: 'text', text: kAsked }];
+  const reply = await openai.chat.completions.create(chat({ messages: [{ role: 'user', content: parts }] }));
+  assert.equal(reply.choices[0].message.content, kSeen);
+  const content = [{ type: 'input_image', detail: 'auto', image_url: url }, { type: 'input_text', text: kAsked }];
+  const response = await openai.responses.create({ model: 'demo', temperature: 0, input: [{ role: 'user', content }] });
+  assert.equal(response.output_text, kSeen);
+  const source = { type: 'base64', media_type: 'image/png', data: kPicture };
+  const blocks = [{ type: 'image', source }, { type: 'text', text: kAsked }];
+  const body = { model: 'demo', temperature: 0, max_tokens: 50, messages: [{ role: 'user', content: blocks }] };
+  assert.equal((await anthropic.messages.create(body)).content[0].text, kSeen);
+  const asked = { role: 'user', content: kAsked, images: [kPicture] };
+  const options = { temperature: 0 };
+  assert.equal((await ollama.chat({ model: 'demo', messages: [asked], options })).message.content, kSeen);
+  const generated = await ollama.generate({ model: 'demo', prompt: kAsked, images: [kPicture], options });
+  assert.equal(generated.response, kSeen);
 });
 
 const kSchema = {

@@ -20,4 +20,4 @@ fi
 # Node looks for packages beside the script.
 cp "$here/clients_test.mjs" "$to/clients_test.mjs"
 cd "$to"
-SLUICE_PROGRAM=$program exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs
+SLUICE_PROGRAM=$program SLUICE_PICTURE=$(realpath "$root/tests/data/gemma4/picture1.png") exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs
