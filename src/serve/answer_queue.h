@@ -21,6 +21,7 @@
 #include "chat/text_parts.h"
 #include "chat/turn.h"
 #include "engine/engine.h"
+#include "serve/request_memory.h"
 
 namespace sluice {
 
@@ -29,6 +30,7 @@ struct AnswerJob {
   ChatPrompt prompt;
   TurnSettings settings;
   std::vector<uint32_t> message_ends = {};  // as ChatSession::begin() takes them
+  std::shared_ptr<MemoryLease> lease = {};  // of the prompt's pictures and sounds, until the answer has ended
 };
 
 // What has happened to a part of a request. The last news of a part has a DoneEvent or a failure.

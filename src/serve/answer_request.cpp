@@ -71,13 +71,13 @@ Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const Serv
     }
   } else {
     TRY(Json messages, guard_messages(*model.text, request.messages));
-    TRY(std::vector<PreparedMedia> media, prepare_all(request.media, model));
+    TRY(std::vector<PreparedMedia> media, prepare_all(request.media, model, *request.lease));
     TRY(ChatPrompt prompt, render_chat(*model.text, messages, request.variables, std::move(media)));
     // Ids of the prefill follow those of the prompt, so guarded text stays as it was encoded.
     prompt.text += request.prefill;
     const std::vector<int32_t> begun = model.text->tokenizer.encode(request.prefill);
     prompt.ids.insert(prompt.ids.end(), begun.begin(), begun.end());
-    AnswerJob job{.prompt = std::move(prompt), .settings = request.settings};
+    AnswerJob job{.prompt = std::move(prompt), .settings = request.settings, .lease = request.lease};
     job.message_ends = opening_end(request, messages, model, job.prompt);
     prompts.push_back(std::move(job));
   }

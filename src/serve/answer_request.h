@@ -16,6 +16,7 @@
 #include "serve/answer_writer.h"
 #include "serve/media_fields.h"
 #include "serve/refusal.h"
+#include "serve/request_memory.h"
 #include "serve/served_model.h"
 
 namespace sluice {
@@ -36,8 +37,10 @@ struct AnswerForm {
 struct AnswerRequest {
   Json messages = {};                  // for the chat template; null: `plain` are the prompts
   std::vector<GivenMedia> media = {};  // that the messages show, in their order
-  Json variables = {};                 // of the template, an object or null; "tools" among them
-  std::string prefill = {};            // the beginning of the answer, given by the client
+  // Of the memory that reading takes, and the tower inputs in jobs. By default it counts nothing.
+  std::shared_ptr<MemoryLease> lease = std::make_shared<MemoryLease>();
+  Json variables = {};       // of the template, an object or null; "tools" among them
+  std::string prefill = {};  // the beginning of the answer, given by the client
   std::vector<PlainPrompt> plain = {};
   TurnSettings settings = {};
   std::optional<AnswerForm> form = {};

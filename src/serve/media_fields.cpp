@@ -13,15 +13,24 @@
 namespace sluice {
 namespace {
 
-Result<PreparedMedia> prepare_one(const GivenMedia& given, const ServedModel& served) {
+Result<PreparedMedia> prepare_one(const GivenMedia& given, const ServedModel& served, MemoryLease& lease) {
   const Model& model = *served.model;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(given.bytes.data(), given.bytes.size()));
+  const auto room = [&, held = lease.bytes()](uint64_t decoding) {
+    return lease.resize(held + decoding + preparing_bytes(served.input_bytes), given.where);
+  };
   if (given.kind == MediaKind::sound) {
-    TRY(const Sound sound, decode_sound(bytes, given.where));
+    TRY(const Sound sound, decode_sound(bytes, given.where, {.room = room}));
     return prepare_media(model, sound);
   }
-  TRY(const Picture picture, decode_picture(bytes, given.where, {.pixels = kMaxServedPixels}));
+  TRY(const Picture picture, decode_picture(bytes, given.where, {.pixels = kMaxServedPixels, .room = room}));
   return prepare_media(model, picture, served.pictures);
+}
+
+uint64_t held_bytes(const PreparedMedia& media) {
+  uint64_t words = 0;
+  for (const TowerInput& input : media.input.inputs->inputs) words += input.words.size();
+  return words * sizeof(uint32_t);
 }
 
 ProgramKind tower_of(MediaKind kind) { return kind == MediaKind::sound ? ProgramKind::audio : ProgramKind::vision; }
@@ -113,19 +122,22 @@ Json ContentBuilder::take() {
   return std::exchange(parts_, {});
 }
 
-Outcome<std::vector<PreparedMedia>> prepare_all(const std::vector<GivenMedia>& given, const ServedModel& model) {
+Outcome<std::vector<PreparedMedia>> prepare_all(const std::vector<GivenMedia>& given, const ServedModel& model,
+                                                MemoryLease& lease) {
   std::vector<PreparedMedia> all;
   uint64_t rows = 0;
   for (const GivenMedia& one : given) {
     if (!model.takes(tower_of(one.kind)))
       return refuse(one.where, one.where, ": ", printable(model.id()), " takes no ", media_kind_name(one.kind),
                     "s: want a model with a tower for them");
-    Result<PreparedMedia> prepared = prepare_one(one, model);
+    const uint64_t held = lease.bytes();
+    Result<PreparedMedia> prepared = prepare_one(one, model, lease);
     if (!prepared) {
       Refusal refused = refusal_of(prepared.error());
       refused.param = one.where;
       return refused;
     }
+    TRY_STATUS(lease.resize(held + held_bytes(*prepared), one.where));
     rows += prepared->rows();
     // Before the next one takes memory.
     if (rows >= model.context)

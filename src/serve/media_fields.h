@@ -14,12 +14,13 @@
 #include "chat/media_parts.h"
 #include "chat/media_source.h"
 #include "serve/refusal.h"
+#include "serve/request_memory.h"
 
 namespace sluice {
 
 struct ServedModel;
 
-// A decoder takes up to 15 bytes a pixel, and a request comes from a stranger: less than files may have.
+// A request comes from a stranger: less than files may have.
 inline constexpr uint64_t kMaxServedPixels = 1u << 25;
 
 struct GivenMedia {
@@ -60,8 +61,13 @@ class ContentBuilder {
   Json::Array parts_;
 };
 
-// In the order of the messages. Each is refused with a sentence that names its place: what the model has no tower for,
-// what is no picture or sound, and what is too large. Together they take less than the context.
-Outcome<std::vector<PreparedMedia>> prepare_all(const std::vector<GivenMedia>& given, const ServedModel& model);
+// What preparing a decoded picture or sound takes at most, beside its own: resized pixels or frames, and the inputs.
+inline constexpr uint64_t preparing_bytes(uint64_t input_bytes) { return 2 * input_bytes; }
+
+// In the order of the messages. The lease grows by what decoding takes, and in the end by what they hold. Each is
+// refused with a sentence that names its place: what the model has no tower for, what is no picture or sound, and what
+// is too large. Together they take less than the context.
+Outcome<std::vector<PreparedMedia>> prepare_all(const std::vector<GivenMedia>& given, const ServedModel& model,
+                                                MemoryLease& lease);
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include "serve/service.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <utility>
@@ -15,6 +16,7 @@ namespace sluice {
 namespace {
 
 constexpr const char* kJsonType = "application/json; charset=utf-8";
+constexpr uint64_t kBodyCopies = 4;  // its text, its JSON, that in OpenAI's form, and the bytes of files in it
 constexpr const char* kPathOfModel = "/v1/models/";  // a name follows
 
 ApiFamily family_of(std::string_view path) {
@@ -182,10 +184,16 @@ Refusal Service::no_model(const std::string& name) const {
 }
 
 Outcome<Service::Prepared> Service::prepared(const ServerRequest& asked, Reader read) const {
+  const auto lease = std::make_shared<MemoryLease>(model_->memory);
+  const uint64_t body_bytes = asked.body.size() < kLeasedBodyBytes ? 0 : asked.body.size();
+  TRY_STATUS(lease->resize(kBodyCopies * body_bytes, "body"));
   TRY(const Json body, parse_body(asked.body));
   TRY(AnswerRequest request, read(body, *model_));
   if (!model_->answers_to(request.model)) return no_model(request.model);
+  request.lease = lease;
   TRY(std::vector<AnswerJob> jobs, prepare(request, *model_));
+  request.media.clear();
+  TRY_STATUS(lease->resize(lease->bytes() - std::min(lease->bytes(), (kBodyCopies - 1) * body_bytes), "body"));
   return Prepared{std::move(request), std::move(jobs)};
 }
 

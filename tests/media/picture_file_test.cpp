@@ -111,6 +111,18 @@ TEST(PictureFile, HoldsToTheLimits) {
   EXPECT_EQ(error_of("rgb.png", {.bytes = 100}), "x: 107 bytes: want at most 100");
 }
 
+TEST(PictureFile, AsksForRoomBeforeItDecodes) {
+  for (const char* file : {"rgb.png", "lossless.webp", "animated.webp", "plain.gif", "bits8.bmp"}) {
+    uint64_t asked = 0;
+    const auto room = [&](uint64_t bytes) -> Status {
+      asked = bytes;
+      return error(ErrorKind::out_of_memory, "no room");
+    };
+    EXPECT_EQ(error_of(file, {.room = room}), "no room") << file;
+    EXPECT_EQ(asked, 7u * 5 * kPictureDecodeBytes) << file;
+  }
+}
+
 // Files of a few bytes that say they are huge cost no memory.
 TEST(PictureFile, RefusesHugeSizesBeforeItAllocates) {
   std::vector<std::byte> bmp = test_file("media/bits24.bmp");

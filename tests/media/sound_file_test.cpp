@@ -114,6 +114,25 @@ TEST(SoundFile, HoldsToTheLimits) {
   EXPECT_EQ(error_of(wav(1, 16000, {1, 2}), {.bytes = 47}), "x: 48 bytes: want at most 47");
 }
 
+// A minute takes at least its samples, asked for before they are taken.
+TEST(SoundFile, AsksForRoomAsItGrows) {
+  constexpr uint64_t kSamples = 60 * 16000;
+  uint64_t most = 0;
+  const auto grow = [&](uint64_t bytes) -> Status {
+    most = std::max(most, bytes);
+    return {};
+  };
+  const auto minute = wav(1, 16000, std::vector<int16_t>(kSamples));
+  ASSERT_TRUE(decode_sound(minute, "x", {.room = grow}));
+  EXPECT_GE(most, kSamples * sizeof(float));
+  EXPECT_LE(most, 4 * kSamples * sizeof(float));
+  const auto full = [](uint64_t bytes) -> Status {
+    if (bytes <= 1'000'000) return {};
+    return error(ErrorKind::out_of_memory, "no room");
+  };
+  EXPECT_EQ(error_of(minute, {.room = full}), "no room");
+}
+
 TEST(SoundFile, SaysWhatItFound) {
   EXPECT_EQ(error_of({}), "x: empty file: want a WAV, FLAC, Ogg (Vorbis, Opus), MP3 or AIFF sound");
   EXPECT_EQ(error_of(bytes_of("hello, world")),

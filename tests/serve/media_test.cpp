@@ -200,6 +200,46 @@ TEST(PicturesAndSounds, NameADetailWithoutEffect) {
   EXPECT_EQ(response.header("x-sluice-ignored"), "input[].content[].detail");
 }
 
+// The header of a BMP of 3,000 x 2,000 pixels, whose decoding would take 90 MB.
+std::string large_picture() {
+  return base64(std::string("BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\xb8\x0b\0\0\xd0\x07\0\0\1\0\x18\0", 30) +
+                std::string(24, '\0'));
+}
+
+TEST(PicturesAndSounds, KeepWithinTheMemoryForRequests) {
+  constexpr uint64_t kBytes = 48'000'000;
+  TestServer server({.request_bytes = kBytes});
+  RequestMemory& memory = server.request_memory();
+  ASSERT_EQ(memory.bytes(), kBytes);
+  const TestReply large = ask(server, kChat, body_of(question(shown(large_picture()), kAsked)));
+  EXPECT_EQ(large.status, 400);
+  EXPECT_EQ(large.header("retry-after"), "");
+  EXPECT_THAT(large.body, HasSubstr("messages[0].content[0].image_url: the request takes "));
+  EXPECT_THAT(large.body, HasSubstr(" of memory to read: want at most 48.0 MB"));
+  const std::string small = body_of(question(shown(picture()), kAsked));
+  EXPECT_EQ(chat_answer(ask(server, kChat, small)), kSeen);
+  ASSERT_TRUE(server.wait_for_running(0));
+  {
+    MemoryLease other(&memory);
+    ASSERT_TRUE(other.resize(kBytes - 1000, "other"));
+    const TestReply busy = ask(server, kChat, small);
+    EXPECT_EQ(busy.status, 503);
+    EXPECT_EQ(busy.header("retry-after"), "1");
+    EXPECT_THAT(busy.body, HasSubstr("other requests hold too much of 48.0 MB: want the same request later"));
+    EXPECT_EQ(ask(server, kChat, body_of(R"({"role": "user", "content": "Hi"})")).status, 200);
+  }
+  EXPECT_EQ(chat_answer(ask(server, kChat, small)), kSeen);
+  // A body counts as long as its request is read, and a sound while it is decoded.
+  const std::string long_text(13'000'000, ' ');
+  EXPECT_THAT(ask(server, kChat, body_of(cat(R"({"role": "user", "content": ")", long_text, R"("})"))).body,
+              HasSubstr("body: the request takes "));
+  const std::string sound =
+      cat(R"({"type": "input_audio", "input_audio": {"format": "wav", "data": ")", file_base64("sound2.wav"), R"("}})");
+  EXPECT_EQ(chat_answer(ask(server, kChat, body_of(question(sound, "Describe the sound.")))), kHeard);
+  EXPECT_TRUE(server.wait_for_running(0));
+  EXPECT_EQ(memory.used(), 0u);
+}
+
 // Pictures that together leave no room are refused before the last ones are decoded.
 TEST(PicturesAndSounds, TakeLessThanTheContext) {
   std::string parts = shown(picture());

@@ -53,9 +53,17 @@ std::optional<std::string> take_chunks(std::string& text) {
 
 }  // namespace
 
-ChatModel& demo_model() {
+namespace {
+
+Device& demo_device() {
   static ThreadPool pool(2);
   static const std::unique_ptr<Device> device = make_cpu_device({.pool = &pool});
+  return *device;
+}
+
+}  // namespace
+
+ChatModel& demo_model() {
   static Budget budget;
   static const std::unique_ptr<ChatModel> model = [] {
     const auto options = [](const ChatModel&) -> Result<EngineOptions> {
@@ -63,7 +71,7 @@ ChatModel& demo_model() {
     };
     ModelFiles files = files_at("assets/demo-gemma4-q8_0.gguf");
     files.projector = "assets/mmproj-demo-gemma4.gguf";
-    return unwrap(open_chat_model({.files = files, .options = options}, *device, budget, /*bounds=*/{}));
+    return unwrap(open_chat_model({.files = files, .options = options}, demo_device(), budget, /*bounds=*/{}));
   }();
   return *model;
 }
@@ -75,6 +83,7 @@ ServedModel served_demo() {
   served.text = &model.text;
   served.model = &model.model;
   served.facts = &model.model.facts();
+  served.input_bytes = largest_input_bytes(unwrap(tower_rooms(model.model, demo_device(), Arithmetic::fast)));
   served.context = model.engine->context();
   served.sampling = model.settings.sampling;
   served.version = "0";
@@ -82,9 +91,11 @@ ServedModel served_demo() {
 }
 
 TestServer::TestServer(TestServerSetup setup)
-    : model_(served_demo()),
+    : memory_(budget_, setup.request_bytes),
+      model_(served_demo()),
       queue_(demo_model().text, *demo_model().engine, setup.queue),
       service_(model_, queue_, {.access = std::move(setup.access), .log = {}}) {
+  if (setup.request_bytes != 0) model_.memory = &memory_;
   const HttpPlace place{.host = "127.0.0.1", .port = 0, .unix_path = setup.unix_path};
   server_ = unwrap(HttpServer::listen({place}, setup.limits, service_));
   const std::string address = server_->addresses()[0];

@@ -15,6 +15,7 @@
 #include "serve/access_rules.h"
 #include "serve/answer_queue.h"
 #include "serve/http/http_server.h"
+#include "serve/request_memory.h"
 #include "serve/served_model.h"
 #include "serve/service.h"
 
@@ -29,6 +30,7 @@ struct TestServerSetup {
   AnswerQueue::Limits queue = {.running = 4, .waiting = 64};
   AccessRules access = {};
   std::string unix_path = {};  // listens there in place of a port
+  uint64_t request_bytes = 0;  // of memory for requests; 0: not counted
 };
 
 class TestServer {
@@ -42,10 +44,13 @@ class TestServer {
   void drain() { wanted_ = 1; }
   bool has_ended() const { return ended_; }
   AnswerQueue& queue() { return queue_; }
+  RequestMemory& request_memory() { return memory_; }
   // Waits until the engine runs so many answers; false after 10 s.
   bool wait_for_running(uint32_t answers) const;
 
  private:
+  Budget budget_;
+  RequestMemory memory_;
   ServedModel model_;
   AnswerQueue queue_;
   Service service_;

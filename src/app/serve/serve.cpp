@@ -2,6 +2,8 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -20,6 +22,7 @@
 #include "serve/access_rules.h"
 #include "serve/answer_queue.h"
 #include "serve/http/http_server.h"
+#include "serve/request_memory.h"
 #include "serve/service.h"
 
 namespace sluice {
@@ -30,35 +33,42 @@ constexpr size_t kMaxKeyFile = 1 << 20;
 
 // ---- the model
 
-// For a picture and a sound of every answer that is made at once. A model is served without that room as well.
-void leave_room_for_media(const Model& model, const Arguments& arguments, const Device& device,
-                          EngineOptions& options) {
-  const Result<std::vector<TowerRoom>> rooms =
-      tower_rooms(model, device, options.arithmetic, picture_options(arguments));
-  if (!rooms || rooms->empty()) return;
+uint64_t bytes_for_requests(const Machine& machine, std::span<const TowerRoom> towers) {
+  return request_memory_bytes(machine.bounds.host.bytes, largest_input_bytes(towers));
+}
+
+// For a picture and a sound of every answer that is made at once, and for the reading of requests. A model is served
+// without that room as well. Returns what the model's towers take.
+std::vector<TowerRoom> leave_room_for_media(const Model& model, const Arguments& arguments, const Machine& machine,
+                                            EngineOptions& options) {
+  Result<std::vector<TowerRoom>> rooms =
+      tower_rooms(model, *machine.device, options.arithmetic, picture_options(arguments));
+  if (!rooms || rooms->empty()) return {};
   options.media = media_memory(*rooms, {.pictures = options.sequences, .sounds = options.sequences});
+  options.media.push_back({Domain::host, Purpose::staging, bytes_for_requests(machine, *rooms)});
   options.media_may_lack_room = true;
+  return *std::move(rooms);
 }
 
 Result<EngineOptions> engine_options(const ChatModel& model, const ModelFiles& files, const Arguments& arguments,
-                                     Machine& machine) {
+                                     Machine& machine, std::vector<TowerRoom>& towers) {
   EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
   options.sequences = static_cast<uint32_t>(arguments.integer("--parallel"));
   options.experts = expert_options(arguments);
   TRY(AdapterSum adapters, open_adapters(model.model, files, arguments));
   if (!adapters.empty()) options.adapters = {std::move(adapters)};
-  leave_room_for_media(model.model, arguments, *machine.device, options);
+  towers = leave_room_for_media(model.model, arguments, machine, options);
   measure_reserve(machine);
   return options;
 }
 
 Result<std::unique_ptr<ChatModel>> open_served(const ModelFiles& files, const Arguments& arguments, Machine& machine,
-                                               Console& console) {
+                                               std::vector<TowerRoom>& towers, Console& console) {
   std::optional<ProgressLine> loading;
   const auto options = [&](const ChatModel& model) -> Result<EngineOptions> {
     for (const std::string& ignored : model.model.facts().ignored)
       console.err(cat("sluice: ", ignored, ": not used\n"));
-    TRY(EngineOptions fitting, engine_options(model, files, arguments, machine));
+    TRY(EngineOptions fitting, engine_options(model, files, arguments, machine, towers));
     loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
     return fitting;
   };
@@ -211,8 +221,14 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   TRY(const std::vector<HttpPlace> wanted, places(arguments, rules));
   TRY(const ModelFiles files, model_files(name, arguments));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of_server(files, arguments); }, console));
-  TRY(const std::unique_ptr<ChatModel> model, open_served(files, arguments, machine, console));
-  TRY(const ServedModel served, served_model(*model, name, files, arguments));
+  std::vector<TowerRoom> towers;
+  TRY(const std::unique_ptr<ChatModel> model, open_served(files, arguments, machine, towers, console));
+  TRY(ServedModel served, served_model(*model, name, files, arguments));
+  std::optional<RequestMemory> memory;
+  if (!towers.empty()) {
+    served.input_bytes = largest_input_bytes(towers);
+    served.memory = &memory.emplace(machine.budget, bytes_for_requests(machine, towers));
+  }
   AnswerQueue queue(model->text, *model->engine,
                     {.running = static_cast<uint32_t>(arguments.integer("--parallel")),
                      .waiting = static_cast<uint32_t>(arguments.integer("--queue"))});

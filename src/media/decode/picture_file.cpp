@@ -63,6 +63,7 @@ Result<Picture> empty_picture(const PictureFile& file, uint64_t width, uint64_t 
     return error(ErrorKind::unsupported, size(), ": want sides of at most ", limits.side);
   if (width * height > limits.pixels)
     return error(ErrorKind::unsupported, size(), ": want at most ", limits.pixels, " pixels");
+  if (limits.room) TRY_STATUS(limits.room(width * height * kPictureDecodeBytes));
   return Picture{static_cast<uint32_t>(width), static_cast<uint32_t>(height), std::vector<uint8_t>(width * height * 3)};
 }
 

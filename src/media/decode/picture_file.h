@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,10 +19,16 @@
 
 namespace sluice {
 
+// What decoding takes of memory for a pixel, at most, with the picture itself.
+inline constexpr uint64_t kPictureDecodeBytes = 15;
+
 struct PictureLimits {
   uint64_t bytes = kMaxMediaBytes;
   uint32_t side = kMaxPictureSide;
   uint64_t pixels = kMaxPicturePixels;
+  // Called with the bytes that decoding takes at most, once the size is known and before they are allocated. An error
+  // ends the decoding. Empty: all the limits allow has room.
+  std::function<Status(uint64_t bytes)> room = {};
 };
 
 // Whether a file that begins so is of a kind that is decoded.

@@ -19,7 +19,7 @@ Result<Picture> decode_webp(const PictureFile& file);
 Result<Picture> decode_gif(const PictureFile& file);
 Result<Picture> decode_bmp(const PictureFile& file);
 
-// A black picture of that size, if the limits allow one.
+// A black picture of that size, if the limits allow one. Called before the decoder allocates by the size.
 Result<Picture> empty_picture(const PictureFile& file, uint64_t width, uint64_t height);
 
 // The error about a file that a decoder cannot read to the end.

@@ -30,7 +30,14 @@ Result<SoundBuilder> SoundBuilder::create(const std::string& name, int64_t chann
                  kMaxSoundRate);
   const auto from_rate = static_cast<uint32_t>(rate);
   TRY(Resampler resampler, Resampler::create(name, from_rate, kSoundRate));
-  return SoundBuilder(name, static_cast<size_t>(channels), from_rate, limits.seconds, std::move(resampler));
+  return SoundBuilder(name, static_cast<size_t>(channels), from_rate, limits, std::move(resampler));
+}
+
+// The sound may be moved to twice its size while it grows.
+Status SoundBuilder::take_room(size_t samples) const {
+  if (!room_) return {};
+  const uint64_t most = sound_.samples.size() + (samples / channels_ + 1) * uint64_t{kSoundRate} / rate_;
+  return room_((samples + 3 * most) * sizeof(float));
 }
 
 Status SoundBuilder::add(std::vector<float> samples) {
@@ -38,6 +45,7 @@ Status SoundBuilder::add(std::vector<float> samples) {
   frames_ += samples.size() / channels_;
   if (frames_ > uint64_t{seconds_} * rate_)
     return error(ErrorKind::unsupported, name_, ": longer than ", seconds_, " seconds: want at most that");
+  TRY_STATUS(take_room(samples.size()));
   if (!std::ranges::all_of(samples, [](float sample) { return std::isfinite(sample); }))
     return damaged_sound(name_, "a sample that is no finite number");
   average(samples, channels_);

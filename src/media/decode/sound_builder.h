@@ -22,13 +22,20 @@ class SoundBuilder {
   Result<Sound> finish();
 
  private:
-  SoundBuilder(std::string name, size_t channels, uint32_t rate, uint32_t seconds, Resampler resampler)
-      : name_(std::move(name)), channels_(channels), rate_(rate), seconds_(seconds), resampler_(std::move(resampler)) {}
+  SoundBuilder(std::string name, size_t channels, uint32_t rate, const SoundLimits& limits, Resampler resampler)
+      : name_(std::move(name)),
+        channels_(channels),
+        rate_(rate),
+        seconds_(limits.seconds),
+        room_(limits.room),
+        resampler_(std::move(resampler)) {}
+  Status take_room(size_t samples) const;
 
   std::string name_;
   size_t channels_;
   uint32_t rate_;
   uint32_t seconds_;  // at most
+  std::function<Status(uint64_t bytes)> room_;
   Resampler resampler_;
   uint64_t frames_ = 0;
   Sound sound_{kSoundRate, {}};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ inline constexpr uint32_t kSoundRate = 16000;
 struct SoundLimits {
   uint64_t bytes = kMaxMediaBytes;
   uint32_t seconds = kMaxSoundSeconds;
+  // Called before each piece with the bytes that the samples take then, at most. An error ends the decoding. Empty: all
+  // the limits allow has room.
+  std::function<Status(uint64_t bytes)> room = {};
 };
 
 // Whether a file that begins so is of a kind that is decoded; 40 bytes tell.
