@@ -1,36 +1,23 @@
 // Unmodified clients against `sluice serve`, as their users call them. run.sh starts this.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import { Ollama } from 'ollama';
 import OpenAI from 'openai';
+import { checkForm, kAnswer, kAsk, kSchema, startServer } from './served.mjs';
 
-const kQuestion = [{ role: 'user', content: 'What is a violin?' }];
-const kAnswer = 'violin (noun): bowed stringed instrument that is the highest member of the violin family.';
+const kQuestion = [{ role: 'user', content: kAsk }];
 
-let server, address, openai, anthropic, ollama;
+let served, address, openai, anthropic, ollama;
 before(async () => {
-  server = spawn(process.env.SLUICE_PROGRAM, ['serve', '--port', '0', '--context', '1024', '--queue', '0', '--parallel', '2']);
-  address = await new Promise((resolve, reject) => {
-    let said = '';
-    server.stderr.on('data', (bytes) => {
-      said += bytes;
-      const found = /serving demo at (http:\S+)/.exec(said);
-      if (found) resolve(found[1]);
-    });
-    server.on('exit', (status) => reject(new Error(`sluice serve ended with ${status}: ${said}`)));
-  });
+  served = await startServer('--queue', '0', '--parallel', '2');
+  address = served.address;
   openai = new OpenAI({ baseURL: `${address}/v1`, apiKey: 'x' });
   anthropic = new Anthropic({ baseURL: address, apiKey: 'x' });
   ollama = new Ollama({ host: address });
 });
-after(async () => {
-  const ended = new Promise((resolve) => server.once('exit', resolve));
-  server.kill('SIGTERM');
-  assert.equal(await ended, 0);
-});
+after(() => served.end());
 
 const chat = (more) => ({ model: 'demo', temperature: 0, messages: kQuestion, ...more });
 const endless = (more) => ({ model: 'demo', prompt: 'A violin is', max_tokens: 900, logit_bias: kNoEnd, ...more });
@@ -181,7 +168,7 @@ test('ollama: chat and generate, whole and streamed', async () => {
   for await (const line of await ollama.chat({ model: 'demo', messages: kQuestion, options, stream: true }))
     text += line.message.content;
   assert.equal(text, kAnswer);
-  const generated = await ollama.generate({ model: 'demo', prompt: 'What is a violin?', options });
+  const generated = await ollama.generate({ model: 'demo', prompt: kAsk, options });
   assert.equal(generated.response, kAnswer);
   assert.ok(generated.eval_duration > 0);
 });
@@ -216,19 +203,7 @@ test('every client shows a picture', async () => {
   assert.equal(generated.response, kSeen);
 });
 
-const kSchema = {
-  type: 'object',
-  properties: { family: { enum: ['strings', 'wind'] }, keys: { type: 'boolean' } },
-  required: ['family', 'keys'],
-  additionalProperties: false,
-};
 const kBadSchema = { type: 'object', properties: { a: { type: 'string', pattern: '(?=x)' } } };
-function checkForm(text) {
-  const answer = JSON.parse(text);
-  assert.deepEqual(Object.keys(answer), ['family', 'keys']);
-  assert.ok(kSchema.properties.family.enum.includes(answer.family));
-  assert.equal(typeof answer.keys, 'boolean');
-}
 
 // The demo was never taught to call tools: the server enforces these calls.
 test('calls that are required are made, and their arguments fit the schema', async () => {
@@ -240,19 +215,19 @@ test('calls that are required are made, and their arguments fit the schema', asy
     const stream = openai.chat.completions.stream(chat({ ...once, tools, tool_choice }));
     const reply = await stream.finalChatCompletion();
     assert.equal(reply.choices[0].finish_reason, 'tool_calls');
-    checkForm(reply.choices[0].message.tool_calls[0].function.arguments);
+    checkForm(JSON.parse(reply.choices[0].message.tool_calls[0].function.arguments));
   }
   const parsed = await openai.chat.completions.parse(chat({ ...once, tools, tool_choice: 'required' }));
-  checkForm(JSON.stringify(parsed.choices[0].message.tool_calls[0].function.parsed_arguments));
+  checkForm(parsed.choices[0].message.tool_calls[0].function.parsed_arguments);
   const flat = { model: 'demo', temperature: 0, input: 'Sort a violin.', tools: [{ type: 'function', ...tool }] };
   const response = await openai.responses.parse({ ...flat, ...once, tool_choice: { type: 'function', name: 'sort' } });
-  checkForm(JSON.stringify(response.output[0].parsed_arguments));
+  checkForm(response.output[0].parsed_arguments);
   const message = await anthropic.messages.create({
     model: 'demo', messages: kQuestion, temperature: 0, max_tokens: 100, tools: [{ name: 'sort', input_schema: kSchema }],
     tool_choice: { type: 'any', disable_parallel_tool_use: true },
   });
   assert.equal(message.stop_reason, 'tool_use');
-  checkForm(JSON.stringify(message.content[0].input));
+  checkForm(message.content[0].input);
 });
 
 test('openai: a loop of tools ends with the answer', async () => {
@@ -265,21 +240,21 @@ test('openai: a loop of tools ends with the answer', async () => {
   });
   await runner.finalContent().catch(() => {});  // with a named tool the loop ends behind its call
   assert.equal(asked.length, 1);
-  checkForm(JSON.stringify(asked[0]));
+  checkForm(asked[0]);
 });
 
 test('answers in the form of a schema, and a schema that is refused', async () => {
   const format = (schema) => ({ type: 'json_schema', json_schema: { name: 'instrument', schema, strict: true } });
   const reply = await openai.chat.completions.create(chat({ response_format: format(kSchema) }));
-  checkForm(reply.choices[0].message.content);
+  checkForm(JSON.parse(reply.choices[0].message.content));
   await assert.rejects(openai.chat.completions.create(chat({ response_format: format(kBadSchema) })), OpenAI.BadRequestError);
   const text = { format: { type: 'json_schema', name: 'instrument', schema: kSchema, strict: true } };
   const parsed = await openai.responses.parse({ model: 'demo', temperature: 0, input: kQuestion[0].content, text });
-  checkForm(JSON.stringify(parsed.output_parsed));
+  checkForm(parsed.output_parsed);
   const body = { model: 'demo', messages: kQuestion, temperature: 0, max_tokens: 100 };
   const message = await anthropic.messages.create({ ...body, output_config: { format: { type: 'json_schema', schema: kSchema } } });
-  checkForm(message.content[0].text);
+  checkForm(JSON.parse(message.content[0].text));
   const options = { temperature: 0 };
-  checkForm((await ollama.chat({ model: 'demo', messages: kQuestion, options, format: kSchema })).message.content);
+  checkForm(JSON.parse((await ollama.chat({ model: 'demo', messages: kQuestion, options, format: kSchema })).message.content));
   await assert.rejects(ollama.chat({ model: 'demo', messages: kQuestion, format: kBadSchema }), /pattern/);
 });

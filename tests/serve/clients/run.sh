@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh PROGRAM: the server with real clients: OpenAI's, Anthropic's and Ollama's packages for Node. Their packages go to
-# build/clients. Says in one line why, where it cannot run.
+# run.sh PROGRAM: the server with real clients: OpenAI's, Anthropic's and Ollama's packages for Node, Vercel's AI SDK and
+# LangChain. Their packages go to build/clients. Says in one line why, where it cannot run.
 set -eu
 program=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +17,10 @@ if ! cmp -s "$here/package.json" "$to/installed.json"; then
     not_run "npm cannot fetch what they take (build/clients/npm.log)"
   cp "$here/package.json" "$to/installed.json"
 fi
-# Node looks for packages beside the script.
-cp "$here/clients_test.mjs" "$to/clients_test.mjs"
+# Node looks for packages beside the scripts.
+cp "$here"/*.mjs "$to/"
 cd "$to"
-SLUICE_PROGRAM=$program SLUICE_PICTURE=$(realpath "$root/tests/data/gemma4/picture1.png") exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs
+export SLUICE_PROGRAM="$program"
+SLUICE_PICTURE=$(realpath "$root/tests/data/gemma4/picture1.png")
+export SLUICE_PICTURE
+exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs

@@ -1,0 +1,39 @@
+// `sluice serve` of the program in SLUICE_PROGRAM, for a file of tests: starts before them, and has to end well.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+
+// The address, and a function that ends the server.
+export async function startServer(...more) {
+  const server = spawn(process.env.SLUICE_PROGRAM, ['serve', '--port', '0', '--context', '1024', ...more]);
+  const address = await new Promise((resolve, reject) => {
+    let said = '';
+    server.stderr.on('data', (bytes) => {
+      said += bytes;
+      const found = /serving demo at (http:\S+)/.exec(said);
+      if (found) resolve(found[1]);
+    });
+    server.on('exit', (status) => reject(new Error(`sluice serve ended with ${status}: ${said}`)));
+  });
+  const end = async () => {
+    const ended = new Promise((resolve) => server.once('exit', resolve));
+    server.kill('SIGTERM');
+    assert.equal(await ended, 0);
+  };
+  return { address, end };
+}
+
+export const kAsk = 'What is a violin?';
+export const kAnswer = 'violin (noun): bowed stringed instrument that is the highest member of the violin family.';
+export const kSchema = {
+  type: 'object',
+  properties: { family: { enum: ['strings', 'wind'] }, keys: { type: 'boolean' } },
+  required: ['family', 'keys'],
+  additionalProperties: false,
+};
+
+// That it has the schema's form.
+export function checkForm(answer) {
+  assert.deepEqual(Object.keys(answer), ['family', 'keys']);
+  assert.ok(kSchema.properties.family.enum.includes(answer.family));
+  assert.equal(typeof answer.keys, 'boolean');
+}
