@@ -15,10 +15,10 @@ namespace sluice {
 
 class LoopTrial {
  public:
-  static constexpr uint32_t kTurn = 200, kTrial = 6 * kTurn, kKept = 25'000;  // loops
-  static constexpr uint32_t kSettling = 20;  // loops of a turn that do not count: threads wake, or fall asleep
+  static constexpr uint32_t kTurn = 60, kTrial = 6 * kTurn, kKept = 25'000;  // loops
+  static constexpr uint32_t kSettling = 10;  // loops of a turn that do not count: threads wake, or fall asleep
   // What one loop counts at most, so that one thread that is put aside does not outweigh all else.
-  static constexpr std::chrono::microseconds kMost{500};
+  static constexpr std::chrono::microseconds kMost{100};
 
   bool runs() const { return loops_ < kTrial; }
   bool shares() const { return runs() ? way() == kShared : pays_; }

@@ -102,7 +102,7 @@ class ThreadPool::Team {
 
  private:
   static constexpr size_t kPieces = 8;  // of a share, at most
-  static constexpr size_t kShort = 32;  // times what is worth waking a thread for
+  static constexpr size_t kShort = 16;  // times what is worth waking a thread for
 
   void work(uint32_t thread);
   void stop();
@@ -146,8 +146,8 @@ void ThreadPool::Team::stop() {
 
 void ThreadPool::Team::run(size_t count, size_t grain, Loop loop) {
   const std::lock_guard<std::mutex> one_caller(callers_);
-  if (!company_.expected()) return loop.call(loop.body, {0, 0, count});
-  const size_t work = count / std::max<size_t>(grain, 1);
+  if (count == 1 || !company_.expected()) return loop.call(loop.body, {0, 0, count});
+  const size_t work = grain == 0 ? kShort : count / grain;
   if (work >= kShort) return share(count, grain, loop);
 
   const bool tried = trial_.runs();

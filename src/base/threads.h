@@ -39,8 +39,8 @@ class ThreadPool {
 
   uint32_t threads() const { return threads_; }
 
-  // Calls body(Share) for pieces that make up [0, count), and returns when all are done. With at most `grain` indices
-  // the caller takes the whole range, because waking the other threads would cost more.
+  // Calls body(Share) for pieces that make up [0, count), and returns when all are done. `grain` indices are just worth
+  // waking the other threads for: with at most so many the caller takes the whole range. 0: a single one is worth more.
   template <class Body>
   void parallel(size_t count, size_t grain, const Body& body) {
     if (count == 0) return;

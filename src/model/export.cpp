@@ -467,7 +467,7 @@ Status convert_rows(const ExportTensor& tensor, ThreadPool& pool, const WritePie
     const auto count = static_cast<size_t>(std::min(most, rows - first));
     piece.resize(count * bytes);
     std::vector<Status> done(pool.threads());
-    pool.parallel(count, 1, [&](const Share& share) {
+    pool.parallel(count, 0, [&](const Share& share) {
       for (size_t row = share.first; row < share.last && done[share.thread]; ++row)
         done[share.thread] = converters[share.thread].convert(first + row, piece.data() + row * bytes);
     });

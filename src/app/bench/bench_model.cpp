@@ -157,7 +157,7 @@ Result<Model> place_synthetic(const SyntheticModel& synthetic, ThreadPool& pool,
   for (size_t i = 0; i < synthetic.tensors().size(); ++i) {
     const StoredTensor& tensor = checkpoint->tensors()[i];
     const std::span<std::byte> into = memory.subspan(static_cast<size_t>(tensor.offset), tensor.bytes.size());
-    pool.parallel((into.size() + kPieceBytes - 1) / kPieceBytes, 1, [&](const Share& share) {
+    pool.parallel((into.size() + kPieceBytes - 1) / kPieceBytes, 0, [&](const Share& share) {
       const size_t first = share.first * kPieceBytes, last = std::min(share.last * kPieceBytes, into.size());
       synthetic.fill(i, first, into.subspan(first, last - first));
     });

@@ -39,7 +39,7 @@ uint64_t last_cache_bytes() {
 
 ReadBandwidth::ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t words)
     : pool_(&pool), reservation_(std::move(reservation)), words_(words), buffer_(new uint64_t[words]) {
-  pool.parallel(words, 1, [&](const Share& share) {
+  pool.parallel(words, 0, [&](const Share& share) {
     std::iota(buffer_.get() + share.first, buffer_.get() + share.last, uint64_t{share.first});
   });
 }
@@ -57,7 +57,7 @@ template <size_t kFetched>
 double ReadBandwidth::measure() {
   std::vector<uint64_t> sums(pool_->threads());
   const auto before = std::chrono::steady_clock::now();
-  pool_->parallel(words_, 1, [&](const Share& share) {
+  pool_->parallel(words_, 0, [&](const Share& share) {
     sums[share.thread] += sum<kFetched>(buffer_.get() + share.first, share.last - share.first);
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();

@@ -80,7 +80,7 @@ class CpuDevice final : public Device, private MeasuredDevice {
     constexpr uint64_t kNanoseconds = 20'000'000;
     constexpr size_t kRounds = 4096;
     std::vector<double> rates(pool_.threads());
-    pool_.parallel(rates.size(), 1, [&](const Share& share) {
+    pool_.parallel(rates.size(), 0, [&](const Share& share) {
       for (size_t i = share.first; i < share.last; ++i) {
         const uint64_t before = clock();
         uint64_t flops = 0, passed = 0;
