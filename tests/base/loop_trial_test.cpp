@@ -41,7 +41,7 @@ TEST(LoopTrial, TriesAgain) {
 TEST(LoopTrial, OneLoopDoesNotOutweighAllOthers) {
   LoopTrial trial;
   for (int i = 0; trial.runs(); ++i)
-    trial.note(1, i == 100 ? std::chrono::seconds(1) : microseconds(trial.shares() ? 3 : 5));
+    trial.note(1, i == 130 ? std::chrono::seconds(1) : microseconds(trial.shares() ? 3 : 5));
   EXPECT_TRUE(trial.shares());
 }
 
