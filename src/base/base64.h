@@ -1,4 +1,5 @@
-// Base64 as requests carry files in it. Source: RFC 4648 (https://www.rfc-editor.org/rfc/rfc4648), section 4.
+// Base64, in which requests carry files, and terminals take bytes. Source: RFC 4648
+// (https://www.rfc-editor.org/rfc/rfc4648), section 4.
 #pragma once
 
 #include <optional>
@@ -6,6 +7,8 @@
 #include <string_view>
 
 namespace sluice {
+
+std::string encode_base64(std::string_view bytes);  // with padding
 
 // The bytes; padding may be missing. None: a character outside the alphabet, or a length that no bytes have.
 std::optional<std::string> decode_base64(std::string_view text);

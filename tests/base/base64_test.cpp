@@ -17,6 +17,15 @@ TEST(Base64, DecodesTheVectorsOfTheRfc) {
   EXPECT_EQ(decode_base64("+/+/"), "\xfb\xff\xbf");
 }
 
+TEST(Base64, EncodesTheVectorsOfTheRfc) {
+  EXPECT_EQ(encode_base64(""), "");
+  EXPECT_EQ(encode_base64("f"), "Zg==");
+  EXPECT_EQ(encode_base64("fo"), "Zm8=");
+  EXPECT_EQ(encode_base64("foo"), "Zm9v");
+  EXPECT_EQ(encode_base64("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(encode_base64("\xfb\xff\xbf"), "+/+/");
+}
+
 TEST(Base64, IsRefusedWhereItIsNone) {
   for (const char* text : {"Z", "Zm9vY", "Zm9v\n", "Zm=v", "Z===", "-_-_", "\xff\xff\xff\xff"})
     EXPECT_FALSE(decode_base64(text)) << text;

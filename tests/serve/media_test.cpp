@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/base64.h"
 #include "base/files/file.h"
 #include "base/text.h"
 #include "serve/media_fields.h"
@@ -24,20 +25,8 @@ constexpr const char* kAsked = "What is in this picture?";
 constexpr const char* kSeen = "A red circle on the left and a blue square on the right.";
 constexpr const char* kHeard = "One long low beep and then three short low beeps.";
 
-std::string base64(const std::string& bytes) {
-  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t held = 0;
-    for (size_t k = 0; k < 3; ++k) held = held << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0);
-    for (int shift = 18; shift >= 0; shift -= 6) text += kDigits[held >> shift & 63];
-  }
-  const size_t padding = (3 - bytes.size() % 3) % 3;
-  return text.replace(text.size() - padding, padding, std::string(padding, '='));
-}
-
 std::string file_base64(const std::string& name) {
-  return base64(unwrap(read_file(cat(SLUICE_TEST_DATA, "/gemma4/", name), 1 << 20)));
+  return encode_base64(unwrap(read_file(cat(SLUICE_TEST_DATA, "/gemma4/", name), 1 << 20)));
 }
 const std::string& picture() {
   static const std::string text = file_base64("picture1.png");
@@ -143,8 +132,8 @@ std::string refusal_of_part(const std::string& part, const ServedModel& model) {
 
 // The header of a BMP of 60,000 x 60,000 pixels of 24 bits.
 std::string bomb() {
-  return base64(std::string("BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x60\xea\0\0\x60\xea\0\0\1\0\x18\0", 30) +
-                std::string(24, '\0'));
+  return encode_base64(std::string("BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x60\xea\0\0\x60\xea\0\0\1\0\x18\0", 30) +
+                       std::string(24, '\0'));
 }
 
 TEST(PicturesAndSounds, AreRefusedWithAReason) {
@@ -202,8 +191,8 @@ TEST(PicturesAndSounds, NameADetailWithoutEffect) {
 
 // The header of a BMP of 3,000 x 2,000 pixels, whose decoding would take 90 MB.
 std::string large_picture() {
-  return base64(std::string("BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\xb8\x0b\0\0\xd0\x07\0\0\1\0\x18\0", 30) +
-                std::string(24, '\0'));
+  return encode_base64(std::string("BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\xb8\x0b\0\0\xd0\x07\0\0\1\0\x18\0", 30) +
+                       std::string(24, '\0'));
 }
 
 TEST(PicturesAndSounds, KeepWithinTheMemoryForRequests) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/text.h"
 
 namespace sluice {
@@ -136,18 +137,6 @@ std::string sixel_band(const Picture& picture, uint32_t first_row) {
 
 }  // namespace
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    const std::string_view three = bytes.substr(at, 3);
-    uint32_t word = 0;
-    for (size_t i = 0; i < 3; ++i) word = word << 8 | (i < three.size() ? static_cast<uint8_t>(three[i]) : 0u);
-    for (size_t i = 0; i < 4; ++i) out += i <= three.size() ? kDigits[word >> (18 - 6 * i) & 63] : '=';
-  }
-  return out;
-}
-
 std::string png_file(const Picture& picture) {
   std::string header;
   append_be32(header, picture.width);
@@ -163,7 +152,7 @@ std::string png_file(const Picture& picture) {
 
 std::string kitty_picture(const Picture& picture) {
   constexpr size_t kPiece = 4096;
-  const std::string data = base64(bytes_of(picture));
+  const std::string data = encode_base64(bytes_of(picture));
   std::string out;
   for (size_t at = 0; at < data.size(); at += kPiece) {
     const bool more = at + kPiece < data.size();
@@ -176,7 +165,7 @@ std::string kitty_picture(const Picture& picture) {
 std::string iterm2_picture(const Picture& picture) {
   const std::string file = png_file(picture);
   return cat("\x1b]1337;File=inline=1;size=", file.size(), ";width=", picture.width, "px;height=", picture.height,
-             "px:", base64(file), "\a");
+             "px:", encode_base64(file), "\a");
 }
 
 std::string sixel_picture(const Picture& picture) {

@@ -32,11 +32,7 @@ std::optional<InlinePictures> inline_pictures_of(const TerminalVariables& variab
 // Whether a terminal's answer to "\x1b[c" (primary device attributes) names Sixel: "\x1b[?62;4;22c".
 bool answers_sixel(std::string_view answer);
 
-std::string base64(std::string_view bytes);
 // An uncompressed PNG file (https://www.w3.org/TR/png-3/).
 std::string png_file(const Picture& picture);
-
-// RFC 4648, with padding: how terminals take bytes.
-std::string base64(std::string_view bytes);
 
 }  // namespace sluice

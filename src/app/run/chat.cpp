@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "app/cli/help.h"
-#include "app/cli/inline_picture.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/suggest.h"
 #include "app/files/media_file.h"
@@ -21,6 +20,7 @@
 #include "app/run/run_report.h"
 #include "app/run/shown_media.h"
 #include "app/run/speaker.h"
+#include "base/base64.h"
 #include "base/files/file.h"
 #include "base/text.h"
 #include "chat/conversation_file.h"
@@ -363,7 +363,7 @@ Status Chat::read(const std::string& path) {
 // OSC 52 of xterm: the terminal takes base64.
 Status Chat::copy(const std::string&) {
   if (!last_) return error(ErrorKind::invalid, "/copy: there is no answer yet: want one first");
-  console_.out(cat("\x1b]52;c;", base64(last_->answer), "\x07"));
+  console_.out(cat("\x1b]52;c;", encode_base64(last_->answer), "\x07"));
   console_.remark(cat("gave ", format_bytes(last_->answer.size()), " to the terminal"));
   return {};
 }
