@@ -102,7 +102,8 @@ class ThreadPool::Team {
 
  private:
   static constexpr size_t kPieces = 8;  // of a share, at most
-  static constexpr size_t kShort = 16;  // times what is worth waking a thread for
+  // Times what is worth waking a thread for: longer loops are always shared.
+  static constexpr size_t kShort = 16;
 
   void work(uint32_t thread);
   void stop();

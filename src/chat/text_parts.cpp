@@ -132,9 +132,11 @@ Result<Json> guard_messages(const TextParts& text, Json messages) {
       if (name != "content") continue;
       if (value.is_string()) TRY_STATUS(guard_text(text.tokenizer, markers, value));
       if (!value.is_array()) continue;
-      for (Json& part : value.as_array())
+      for (Json& part : value.as_array()) {
+        if (!part.is_object()) continue;
         for (auto& [member, piece] : part.as_object())
-          if (member == "text") TRY_STATUS(guard_text(text.tokenizer, markers, piece));
+          if (member == "text" && piece.is_string()) TRY_STATUS(guard_text(text.tokenizer, markers, piece));
+      }
     }
   }
   return messages;

@@ -57,9 +57,8 @@ struct ChatPrompt {
 };
 // The character by which guard_messages() keeps strangers' text from becoming control tokens: one that no text has.
 inline constexpr std::string_view kGuard = "\xEF\xB7\x90";  // U+FDD0, which Unicode reserves for uses like this
-// Messages for render_chat(): contents of the system, of users and of tools, texts or parts with texts, are guarded. A
-// content that has kGuard is
-// an error.
+// Messages for render_chat(), with what the system, users and tools say guarded: contents that are text, and the texts
+// in contents that are lists of parts. Text that has kGuard is an error.
 Result<Json> guard_messages(const TextParts& text, Json messages);
 
 // Renders messages by the chat template. `variables`: further variables of the template, an object or null; its member
