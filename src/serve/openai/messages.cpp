@@ -128,7 +128,9 @@ Outcome<std::string_view> text_of_part(const Json& part, const std::string& wher
   const bool plain = type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
   const Json* piece = part.find(type == "refusal" ? "refusal" : "text");
   if (plain && piece != nullptr && piece->is_string()) return std::string_view(piece->as_string());
-  return refuse(where, where, ": a part is of type ", printable(type), ": want ", want);
+  if (plain) return refuse(where, where, ": a part of type ", type, " has no text: want a string");
+  return refuse(where, where, ": a part is of ", type.empty() ? "no type" : cat("type ", printable(type)), ": want ",
+                want);
 }
 
 }  // namespace

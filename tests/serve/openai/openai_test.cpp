@@ -143,6 +143,10 @@ TEST(OpenAiChat, RefusesBrokenMessages) {
             "messages[0].content: messages[0] has neither content nor tool_calls: want one of them");
   EXPECT_EQ(of(R"({"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}]})"),
             "messages[0].content: messages[0].content: a part is of type file: want text, a picture or a sound");
+  EXPECT_EQ(of(R"({"role": "user", "content": ["x"]})"),
+            "messages[0].content: messages[0].content: a part is of no type: want text, a picture or a sound");
+  EXPECT_EQ(of(R"({"role": "user", "content": [{"type": "text", "text": 5}]})"),
+            "messages[0].content: messages[0].content: a part of type text has no text: want a string");
   EXPECT_EQ(of(R"({"role": "system", "content": [{"type": "image_url", "image_url": {"url": "x"}}]})"),
             "messages[0].content: messages[0].content: a part is of type image_url: want text alone");
   EXPECT_EQ(of(R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{oops"}}]})"),
