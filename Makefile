@@ -46,7 +46,7 @@ wasm-module: deps
 	@echo "wasm-module: compiles the page's module; the first time this takes some minutes"
 	@tools/install_packages.sh wasm
 	cmake --preset wasm
-	cmake --build build/wasm --target sluice_module -j $(JOBS)
+	cmake --build build/wasm --target sluice_module sluice_threads_module -j $(JOBS)
 
 build: deps ## builds build/release/sluice (the default)
 	cmake --preset release

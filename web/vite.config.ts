@@ -7,7 +7,7 @@ import { defineConfig } from 'vite';
 import type { Plugin } from 'vite';
 
 const repository = resolve(import.meta.dirname, '..');
-const module_ = process.env.SLUICE_WASM ?? resolve(repository, 'build/wasm/sluice.wasm');
+const modules = process.env.SLUICE_WASM ?? resolve(repository, 'build/wasm');
 const kDemo = ['demo-gemma4-q8_0.gguf', 'mmproj-demo-gemma4.gguf', 'NOTICE'];
 const kPublic = ['icon.svg', 'page.webmanifest'];
 
@@ -93,7 +93,12 @@ const kFixedNames: Record<string, string> = { sluice: 'sluice.js', sw: 'sw.js' }
 export default defineConfig({
   root: import.meta.dirname,
   base: './',
-  resolve: { alias: [{ find: /^@sluice\/wasm/, replacement: module_ }] },
+  resolve: {
+    alias: [
+      { find: /^@sluice\/wasm-threads/, replacement: resolve(modules, 'sluice_threads.wasm') },
+      { find: /^@sluice\/wasm/, replacement: resolve(modules, 'sluice.wasm') },
+    ],
+  },
   plugins: [demo(), oneFontForm(), licences(), shell()],
   worker: { format: 'es', plugins: () => [licences()] },
   build: {

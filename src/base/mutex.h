@@ -1,4 +1,4 @@
-// A mutex, and a lock that holds it for a scope. The page's module has one thread and no std::mutex.
+// A mutex, and a lock that holds it for a scope. The page's module has no std::mutex; one thread takes locks there.
 #pragma once
 
 #if !defined(__wasi__)

@@ -1,7 +1,7 @@
 // A fixed pool of threads for loops that are divided among all threads.
 //
-// The caller is one of the threads, so a pool of one starts no thread. A page has no threads (threads_wasi.cpp), so
-// every pool there is a pool of one.
+// The caller is one of the threads, so a pool of one starts no thread. In a page every pool has the threads that the
+// page gave the module (page_threads.h), one or more.
 //
 // Each thread has one contiguous share of a loop, which depends on the count alone, and takes it in a few pieces. A
 // thread that is done takes pieces of the others. So a thread that the system has put aside, or not yet woken, holds up
@@ -30,6 +30,12 @@ struct Share {
 
 class ThreadPool {
  public:
+  // What is called for each piece.
+  struct Loop {
+    const void* body = nullptr;
+    void (*call)(const void* body, const Share& share) = nullptr;
+  };
+
   // `threads` includes the caller and is at least 1. Throws std::system_error, as std::thread does, when the system
   // allows no more threads.
   explicit ThreadPool(uint32_t threads);
@@ -50,10 +56,6 @@ class ThreadPool {
   }
 
  private:
-  struct Loop {
-    const void* body = nullptr;
-    void (*call)(const void* body, const Share& share) = nullptr;
-  };
   class Team;
 
   void run(size_t count, size_t grain, Loop loop);
@@ -62,7 +64,7 @@ class ThreadPool {
   std::unique_ptr<Team> team_;  // none in a pool of one
 };
 
-// The number of processors that this process may run on.
+// The number of processors that this process may run on; in a page the number of its threads.
 uint32_t available_processors();
 
 // Sleeps for some 50 microseconds, while a device works on its own.

@@ -97,7 +97,7 @@ class Instance {
   Result<AdapterSum> adapters_of(const Json& request) const;
 
   Budget budget_;
-  ThreadPool pool_{1};
+  ThreadPool pool_{available_processors()};
   std::unique_ptr<Device> device_;
   WebGpuDevice* gpu_ = nullptr;  // device_, where it is one
   bool loaded_ = true;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/files/memory_files.h"
+#include "base/page_threads.h"
 #include "wasm/instance.h"
 
 namespace sluice::wasm {
@@ -61,6 +62,10 @@ void sluice_remove_file(const char* path, size_t path_bytes) {
 
 const void* sluice_reply() { return reply().data(); }
 size_t sluice_reply_bytes() { return reply().size(); }
+
+void sluice_expect_threads(uint32_t threads) { sluice::expect_page_threads(threads); }
+void sluice_work(uint32_t thread) { sluice::work_as_page_thread(thread); }
+void sluice_fail_threads() { sluice::fail_page_threads(); }
 
 int sluice_inspect(const char* options, size_t bytes) {
   const auto inspect = [&]() -> Result<Json> {

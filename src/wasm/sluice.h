@@ -1,4 +1,5 @@
-// What the page's module exports (docs/wasm.md). The host is JavaScript with one thread.
+// What the page's module exports (docs/wasm.md). The host is JavaScript; one thread of it, the engine's, makes all
+// calls but those of the module's other threads.
 //
 // Addresses and sizes are 32-bit numbers of the module's memory. Texts are UTF-8 with their number of bytes. Every call
 // that can fail returns 1, or 0 for failure. sluice_reply() and sluice_reply_bytes() then give the reply, or the
@@ -28,6 +29,15 @@ void SLUICE_EXPORT(sluice_remove_file)(const char* path, size_t path_bytes);
 
 const void* SLUICE_EXPORT(sluice_reply)();
 size_t SLUICE_EXPORT(sluice_reply_bytes)();
+
+// ---- threads, of sluice_threads.wasm alone (base/page_threads.h)
+
+// By the engine's thread before it opens a model: how many threads there are to be with it.
+void SLUICE_EXPORT(sluice_expect_threads)(uint32_t threads);
+// By each of the others, from 1 on, in an instance around the same memory with a stack of its own. Does not return.
+void SLUICE_EXPORT(sluice_work)(uint32_t thread);
+// By one whose sluice_work trapped: the engine's thread then traps too, instead of waiting for it.
+void SLUICE_EXPORT(sluice_fail_threads)();
 
 // ---- a model
 

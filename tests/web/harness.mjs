@@ -33,8 +33,8 @@ export class Site {
   cutAt = null; // bytes of the file after which the connection breaks, once
   hold = null; // { at: bytes of the file, release: Promise }
 
-  async start() {
-    this.server = await serve(kDist, { before: (request, response, path) => this.before(request, response, path) });
+  async start(options = {}) {
+    this.server = await serve(kDist, { before: (request, response, path) => this.before(request, response, path), ...options });
     this.origin = `http://localhost:${this.server.address().port}`;
     return this;
   }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { ask, download, errorOf, kDemoFile, openPage, ready, setDevice, setTemperature } from './harness.mjs';
+import { ask, download, errorOf, kDemoFile, openPage, ready, setDevice, setTemperature, Site } from './harness.mjs';
 import { context, give, openModels, site, stored } from './suite.mjs';
 
 const kSoon = 8000; // ms, on a busy machine; an interrupted download is tried again for 16 s
@@ -77,4 +77,23 @@ test('the catalogue says what fits, and a model of it is downloaded and opened',
   assert.deepEqual(await stored(page), ['Qwen3.5-0.8B-Q4_K_M.gguf']);
   assert.equal(await row('Qwen3.5 0.8B').count(), 0, 'it is among the stored ones');
   assert.match(asked[0], /^https:\/\/huggingface\.co\/unsloth\/Qwen3\.5-0\.8B-GGUF\/resolve\/main\/Qwen3\.5-0\.8B-Q4_K_M\.gguf$/);
+});
+
+test('the processor computes on several threads where the page is isolated, and on one elsewhere', async () => {
+  const plain = await new Site().start({ headers: {} });
+  const answers = [];
+  for (const where of [site, plain]) {
+    const page = await openPage(context, where);
+    const isolated = await page.evaluate(() => crossOriginIsolated);
+    assert.equal(isolated, where === site);
+    await setDevice(page, 'cpu');
+    await download(page, `${where.origin}/models/threads.gguf`);
+    await ready(page);
+    await setTemperature(page, '0');
+    const threads = isolated ? await page.evaluate(() => Math.min(navigator.hardwareConcurrency, 16)) : 1;
+    assert.match(await page.locator('#model-device').getAttribute('title'), threads === 1 ? / 1 thread$/ : new RegExp(` ${threads} threads$`));
+    answers.push(await ask(page, 'What is a violin?'));
+  }
+  plain.stop();
+  assert.equal(answers[0], answers[1]);
 });

@@ -58,6 +58,8 @@ export interface LoadOptions {
   memory?: number;
   // Bytes for a mixture's experts alone; 0 (the default): what `memory` leaves.
   expertMemory?: number;
+  /** Of the processor, at most 16: as many as it has without. One where the page is not isolated (web/README.md). */
+  threads?: number;
   // Room for adapters (Sluice.adapters) from the start: sums of them, 0 by default, and their highest rank together, 16 by
   // default.
   adapterSlots?: number;
@@ -155,13 +157,13 @@ export class Sluice {
 
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<Sluice> {
     const model = new Sluice();
-    const { device = 'auto', arithmetic = 'fast', context = 0, memory = 0, expertMemory = 0 } = options;
+    const { device = 'auto', arithmetic = 'fast', context = 0, memory = 0, expertMemory = 0, threads = 0 } = options;
     const { onProgress, signal, adapterSlots = 0, adapterRank = 16 } = options;
     // Opening a model cannot be interrupted; its worker can.
     const giveUp = (): unknown => setTimeout(() => model.close(), kGiveUp);
     signal?.addEventListener('abort', giveUp, { once: true });
     try {
-      const settings = { device, arithmetic, context, memory, expertMemory, adapterSlots, adapterRank };
+      const settings = { device, arithmetic, context, memory, expertMemory, threads, adapterSlots, adapterRank };
       const input = { source: workerSource(source, options), settings };
       const facts = await model.request('load', input, { ...(onProgress && { onProgress }), signal });
       if (signal?.aborted) throw aborted();

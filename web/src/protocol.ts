@@ -39,6 +39,7 @@ export interface EngineSettings {
   context: number; // positions; 0: the model's, or what fits
   memory: number; // bytes where the model computes; 0: what there is
   expertMemory: number; // bytes of those for experts; 0: what is left
+  threads: number; // of the processor, where the page is isolated; 0: as many as it has
   adapterSlots: number; // sums of adapters for which there is room
   adapterRank: number; // the highest of them
 }

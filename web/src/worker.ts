@@ -7,6 +7,7 @@ import type { FileSource, FileTable } from './engine/files.ts';
 import { GpuHost } from './engine/gpu_host.ts';
 import { EngineModule } from './engine/module.ts';
 import type { EngineHost, EngineModel } from './engine/module.ts';
+import type { Threads, ThreadWork } from './engine/threads.ts';
 import { aborted, SluiceError, toMessage } from './errors.ts';
 import { decodePicture } from './pixels.ts';
 import type {
@@ -25,6 +26,7 @@ import { deleteModel, ModelFolder, shareLock, towersOf } from './storage.ts';
 import { openStored } from './stored_file.ts';
 import { Training } from './training.ts';
 import wasmUrl from '@sluice/wasm?url';
+import threadsWasmUrl from '@sluice/wasm-threads?url';
 
 const post = (message: FromWorker, transfer: Transferable[] = []): void =>
   (postMessage as (message: FromWorker, transfer: Transferable[]) => void)(message, transfer);
@@ -38,6 +40,7 @@ interface Loaded {
 }
 let loaded: Loaded | null = null;
 let adapters = 0; // added so far
+const kMostThreads = 16;
 const running = new Map<number, AbortController>();
 
 // Lets the page's messages in, a cancellation among them.
@@ -155,14 +158,36 @@ async function openModel(files: FileTable, settings: EngineSettings): Promise<Lo
   return openOn(gpu, null, files, settings);
 }
 
+function startThread(work: ThreadWork): Promise<void> {
+  const worker = new Worker(new URL('./engine/thread_worker.ts', import.meta.url), { type: 'module' });
+  worker.postMessage(work);
+  return new Promise((resolve) => {
+    worker.onmessage = () => resolve();
+    worker.onerror = () => resolve(); // the other threads do its part
+  });
+}
+
+// What computes on the processor: on several threads where the page is isolated, so that they may share memory.
+async function loadForProcessor(host: EngineHost, threads: number): Promise<EngineModule> {
+  const count = Math.min(threads || navigator.hardwareConcurrency, kMostThreads);
+  if (crossOriginIsolated && count > 1) {
+    try {
+      return await EngineModule.load(await fetch(threadsWasmUrl), host, { count, start: startThread } satisfies Threads);
+    } catch (error) {
+      console.warn('the processor computes on one thread:', error); // a phone may have no room for the addresses
+    }
+  }
+  return EngineModule.load(await fetch(wasmUrl), host);
+}
+
 async function openOn(
   gpu: GpuHost | null,
   whyNotGpu: string | null,
   files: FileTable,
-  { arithmetic, context, memory, expertMemory, adapterSlots, adapterRank }: EngineSettings,
+  { arithmetic, context, memory, expertMemory, adapterSlots, adapterRank, threads }: EngineSettings,
 ): Promise<Loaded> {
   const host: EngineHost = { gpu, files };
-  const engine = await EngineModule.load(await fetch(wasmUrl), host);
+  const engine = gpu ? await EngineModule.load(await fetch(wasmUrl), host) : await loadForProcessor(host, threads);
   const device = gpu ? 'webgpu' : 'cpu';
   const room = { adapter_slots: adapterSlots, adapter_rank: adapterRank };
   const given = { device, arithmetic, context, memory, expert_memory: expertMemory, ...room } as const;

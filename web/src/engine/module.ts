@@ -2,6 +2,8 @@
 // worker of a page, and in Node for tests.
 import type { FileSource, FileTable } from './files.ts';
 import type { GpuHost } from './gpu_host.ts';
+import { sharedMemory } from './threads.ts';
+import type { Threads } from './threads.ts';
 
 export interface OpenOptions {
   /** Name of a GGUF file in the file table, or of a folder with config.json and safetensors. */
@@ -247,8 +249,12 @@ export interface ModelStats {
 type Address = number;
 /** src/wasm/sluice.h */
 interface Exports {
-  memory: WebAssembly.Memory;
+  /** Where the host did not make it. */
+  memory?: WebAssembly.Memory;
+  __tls_size: WebAssembly.Global<'i32'>;
+  __tls_align: WebAssembly.Global<'i32'>;
   _initialize(): void;
+  sluice_expect_threads(threads: number): void;
   sluice_allocate(bytes: number): Address;
   sluice_free(at: Address): void;
   sluice_add_file(path: Address, path_bytes: number, number: number, size: number): void;
@@ -391,14 +397,18 @@ function gpuImports(host: EngineHost, memory: () => WebAssembly.Memory): Record<
   return Object.fromEntries(['adapter', ...kNames].map((name) => [name, call(name)]));
 }
 
+const kThreadStackBytes = 2 ** 20;
+
 export class EngineModule {
   readonly exports: Exports;
+  readonly memory: WebAssembly.Memory;
   readonly #host: EngineHost;
   readonly #files: OpenFiles;
 
-  /** Fails with the browser's sentence where it lacks an instruction. */
-  static async load(wasm: BufferSource | Response, host: EngineHost): Promise<EngineModule> {
-    let memory: WebAssembly.Memory | null = null;
+  /** `threads`: of sluice_threads.wasm, and of no other. Fails with the browser's sentence where it lacks an instruction
+   * or does not share memory. */
+  static async load(wasm: BufferSource | Response, host: EngineHost, threads: Threads | null = null): Promise<EngineModule> {
+    let memory = threads && sharedMemory();
     const held = (): WebAssembly.Memory => {
       if (memory === null) throw new EngineError('the module called before it was there');
       return memory;
@@ -413,24 +423,40 @@ export class EngineModule {
         read: (number: number, offset: number, at: Address, size: number) => files.read(number, offset, bytes(at, size)),
         close: (number: number) => files.close(number),
       },
+      ...(memory && { env: { memory } }),
     } as unknown as WebAssembly.Imports;
-    const { instance } = wasm instanceof Response ? await WebAssembly.instantiateStreaming(wasm, imports)
-                                                  : await WebAssembly.instantiate(wasm, imports);
-    const exports = instance.exports as unknown as Exports;
-    memory = exports.memory;
+    const module = await (wasm instanceof Response ? WebAssembly.compileStreaming(wasm) : WebAssembly.compile(wasm));
+    const exports = (await WebAssembly.instantiate(module, imports)).exports as unknown as Exports;
+    memory ??= exports.memory!;
     exports._initialize();
-    return new EngineModule(exports, host, files);
+    const loaded = new EngineModule(exports, memory, host, files);
+    if (threads) await loaded.startThreads(module, threads);
+    return loaded;
   }
 
-  private constructor(exports: Exports, host: EngineHost, files: OpenFiles) {
+  private constructor(exports: Exports, memory: WebAssembly.Memory, host: EngineHost, files: OpenFiles) {
     this.exports = exports;
+    this.memory = memory;
     this.#host = host;
     this.#files = files;
   }
 
+  private async startThreads(module: WebAssembly.Module, { count, start }: Threads): Promise<void> {
+    const localBytes = this.exports.__tls_size.value + this.exports.__tls_align.value;
+    this.exports.sluice_expect_threads(count);
+    const started: Promise<void>[] = [];
+    for (let thread = 1; thread < count; ++thread) {
+      const stack = this.allocate(kThreadStackBytes + localBytes);
+      const stackEnd = (stack + kThreadStackBytes) & ~15;
+      const align = Math.max(this.exports.__tls_align.value, 1);
+      started.push(start({ module, memory: this.memory, thread, stackEnd, locals: Math.ceil(stackEnd / align) * align }));
+    }
+    await Promise.all(started);
+  }
+
   /** Bytes of the module's memory, which never shrinks. */
   get heapBytes(): number {
-    return this.exports.memory.buffer.byteLength;
+    return this.memory.buffer.byteLength;
   }
 
   /** What the headers of a model's files say. Fails with one sentence where they are no model's. */
@@ -469,13 +495,18 @@ export class EngineModule {
   }
 
   bytes(at: Address, size: number): Uint8Array<ArrayBuffer> {
-    return new Uint8Array(this.exports.memory.buffer as ArrayBuffer, at >>> 0, size);
+    return new Uint8Array(this.memory.buffer as ArrayBuffer, at >>> 0, size);
+  }
+  /** Fails where there is no room. */
+  allocate(bytes: number): Address {
+    const at = this.exports.sluice_allocate(bytes) >>> 0;
+    if (at === 0) throw new EngineError(`the module has no room for ${bytes} bytes`);
+    return at;
   }
   /** Calls f(address, bytes) with a copy of the text or bytes in the module's memory. */
   with<T>(data: string | Uint8Array | Uint8ClampedArray, f: (at: Address, bytes: number) => T): T {
     const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
-    const at = this.exports.sluice_allocate(Math.max(bytes.length, 1)) >>> 0;
-    if (at === 0) throw new EngineError(`the module has no room for ${bytes.length} bytes`);
+    const at = this.allocate(Math.max(bytes.length, 1));
     this.bytes(at, bytes.length).set(bytes);
     try {
       return f(at, bytes.length);
