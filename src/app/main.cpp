@@ -10,8 +10,8 @@
 #include "app/cli/fatal_errors.h"
 #include "app/cli/help.h"
 #include "app/cli/interrupt.h"
-#include "app/cli/suggest.h"
 #include "app/commands.h"
+#include "base/suggest.h"
 
 namespace sluice {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "app/cli/suggest.h"
 #include "base/check.h"
+#include "base/suggest.h"
 #include "base/text.h"
 
 namespace sluice {

@@ -6,8 +6,8 @@
 #include "app/cli/console.h"
 #include "app/cli/environment.h"
 #include "app/cli/man_page.h"
-#include "app/cli/suggest.h"
 #include "app/commands.h"
+#include "base/suggest.h"
 #include "base/text.h"
 
 namespace sluice {

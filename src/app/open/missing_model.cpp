@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "app/cli/environment.h"
-#include "app/cli/suggest.h"
 #include "app/files/catalogue.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/places/model_folder.h"
 #include "checkpoint/places/ollama_name.h"

@@ -9,7 +9,6 @@
 
 #include "app/cli/help.h"
 #include "app/cli/interrupt.h"
-#include "app/cli/suggest.h"
 #include "app/files/media_file.h"
 #include "app/open/adapters.h"
 #include "app/run/chat_completion.h"
@@ -22,6 +21,7 @@
 #include "app/run/speaker.h"
 #include "base/base64.h"
 #include "base/files/file.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "chat/conversation_file.h"
 

@@ -1,4 +1,4 @@
-#include "app/cli/suggest.h"
+#include "base/suggest.h"
 
 #include <gtest/gtest.h>
 
