@@ -41,7 +41,7 @@ const ServedModel& served() {
     ServedModel one;
     one.names = {"demo"};
     one.text = &*text;
-    one.facts = &model->facts();
+    one.describe(*model, *text);
     one.context = 512;
     return one;
   }();

@@ -27,7 +27,7 @@ void AnswerExchange::take(const AnswerNews& news) {
   part.take(news);
   if (news.is_last()) {
     ++ended_;
-    metrics_->count(news);
+    metrics_->count(model_, news);
   }
   if (exchange_->is_gone()) return;
   if (news.failure) return fail(*news.failure);

@@ -16,14 +16,15 @@ namespace sluice {
 
 class AnswerExchange final : public std::enable_shared_from_this<AnswerExchange> {
  public:
-  // `head`: the headers of the reply, whole or as a stream.
+  // `head`: the headers of the reply, whole or as a stream. `model`: for metrics.
   AnswerExchange(std::shared_ptr<Exchange> exchange, std::unique_ptr<AnswerWriter> writer, ApiFamily family,
-                 bool is_stream, ServerReply head, AnswerQueue& queue, Metrics& metrics)
+                 bool is_stream, ServerReply head, std::string model, AnswerQueue& queue, Metrics& metrics)
       : exchange_(std::move(exchange)),
         writer_(std::move(writer)),
         family_(family),
         is_stream_(is_stream),
         head_(std::move(head)),
+        model_(std::move(model)),
         queue_(&queue),
         metrics_(&metrics) {}
 
@@ -41,6 +42,7 @@ class AnswerExchange final : public std::enable_shared_from_this<AnswerExchange>
   ApiFamily family_;
   bool is_stream_;
   ServerReply head_;
+  std::string model_;  // that metrics name
   AnswerQueue* queue_;
   Metrics* metrics_;
   uint64_t request_ = 0;

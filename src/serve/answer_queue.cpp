@@ -9,18 +9,41 @@ constexpr auto kWarmUpPause = std::chrono::milliseconds(1);
 
 }  // namespace
 
+AnswerQueue::AnswerQueue(ModelShelf& shelf, uint32_t waiting)
+    : shelf_(&shelf), waiting_limit_(waiting), counts_(shelf.size()) {
+  shelf.on_change([this] {
+    const std::lock_guard lock(mutex_);
+    shelf_changed_ = true;
+    wake_.notify_one();
+  });
+}
+
+bool AnswerQueue::has_room(size_t recipe, size_t parts) const {
+  return !closed_ && counts_[recipe].known + parts <= room(recipe);
+}
+
 std::optional<uint64_t> AnswerQueue::submit(std::vector<AnswerJob> jobs, AnswerSink sink) {
+  const size_t recipe = jobs[0].use->recipe();
   const std::lock_guard lock(mutex_);
-  if (closed_ || known_ + jobs.size() > size_t{limits_.running} + limits_.waiting) return std::nullopt;
+  if (!has_room(recipe, jobs.size())) return std::nullopt;
   const uint64_t request = ++last_request_;
   const auto shared = std::make_shared<AnswerSink>(std::move(sink));
   size_t index = 0;
+  counts_[recipe].known += static_cast<uint32_t>(jobs.size());
   for (AnswerJob& job : jobs)
     submitted_.push_back(
         {.request = request, .index = index++, .job = std::move(job), .sink = shared, .submitted = Clock::now()});
-  known_ += static_cast<uint32_t>(jobs.size());
   wake_.notify_one();
   return request;
+}
+
+std::optional<uint64_t> AnswerQueue::want(ModelPlace place, ModelSink sink) {
+  const std::lock_guard lock(mutex_);
+  if (!has_room(place.recipe, 1)) return std::nullopt;
+  ++counts_[place.recipe].known;
+  wanted_.push_back({.request = ++last_request_, .place = place, .sink = std::move(sink)});
+  wake_.notify_one();
+  return last_request_;
 }
 
 void AnswerQueue::cancel(uint64_t request) {
@@ -35,83 +58,163 @@ void AnswerQueue::close() {
   wake_.notify_one();
 }
 
-uint32_t AnswerQueue::running() const {
+uint32_t AnswerQueue::running(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  return runs_;
+  return counts_[recipe].runs;
 }
 
-uint32_t AnswerQueue::waiting() const {
+uint32_t AnswerQueue::waiting(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  return known_ - runs_;
+  return counts_[recipe].known - counts_[recipe].runs;
 }
 
 void AnswerQueue::run() {
   while (take_commands()) {
+    load_next();
     start_waiting();
     step();
+  }
+  running_.clear();
+  shelf_->unload_all();
+}
+
+// Meanwhile models prefetch, and those whose time is over go.
+void AnswerQueue::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  const auto has_work = [&] {
+    return !submitted_.empty() || !wanted_.empty() || !cancelled_.empty() || !waiting_.empty() || !running_.empty() ||
+           closed_;
+  };
+  const auto may_go_on = [&] { return has_work() || shelf_changed_; };
+  while (!has_work()) {
+    shelf_changed_ = false;
+    lock.unlock();
+    const ModelShelf::Clock::time_point end = shelf_->unload_expired();
+    const bool warms = shelf_->warm_up();
+    lock.lock();
+    if (warms)
+      wake_.wait_for(lock, kWarmUpPause, may_go_on);
+    else if (end == ModelShelf::kNever)
+      wake_.wait(lock, may_go_on);
+    else
+      wake_.wait_until(lock, end, may_go_on);
   }
 }
 
 // Waits while there is nothing to do. False: the queue is closed and empty.
 bool AnswerQueue::take_commands() {
   std::vector<Part> submitted;
+  std::list<Want> forgotten;  // end outside the lock
   std::vector<uint64_t> cancelled;
   {
     std::unique_lock lock(mutex_);
-    const auto has_work = [&] {
-      return !submitted_.empty() || !cancelled_.empty() || !waiting_.empty() || !running_.empty() || closed_;
-    };
-    while (!has_work()) {
-      lock.unlock();
-      const bool warms = engine_->warm_up();
-      lock.lock();
-      if (warms)
-        wake_.wait_for(lock, kWarmUpPause, has_work);
-      else
-        wake_.wait(lock, has_work);
-    }
+    wait_for_work(lock);
     submitted.swap(submitted_);
     cancelled.swap(cancelled_);
-    if (closed_ && submitted.empty() && waiting_.empty() && running_.empty()) return false;
+    if (closed_ && submitted.empty() && wanted_.empty() && waiting_.empty() && running_.empty()) return false;
+    for (auto want = wanted_.begin(); want != wanted_.end();) {
+      const auto next = std::next(want);
+      if (std::ranges::count(cancelled, want->request) > 0) {
+        --counts_[want->place.recipe].known;
+        forgotten.splice(forgotten.end(), wanted_, want);
+      }
+      want = next;
+    }
   }
   for (Part& part : submitted) waiting_.push_back(std::move(part));
   for (const uint64_t request : cancelled) {
-    const size_t before = waiting_.size();
-    std::erase_if(waiting_, [request](const Part& part) { return part.request == request; });
+    const auto is_its = [request](const Part& part) { return part.request == request; };
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Part& part : waiting_)
+        if (is_its(part)) --counts_[part.recipe()].known;
+    }
+    std::erase_if(waiting_, is_its);
     for (Part& part : running_) {
-      if (part.request != request) continue;
+      if (!is_its(part)) continue;
       part.session->cancel();
       part.sink.reset();
     }
-    const std::lock_guard lock(mutex_);
-    known_ -= static_cast<uint32_t>(before - waiting_.size());
   }
   return true;
 }
 
-void AnswerQueue::start_waiting() {
-  while (!waiting_.empty() && running_.size() < limits_.running) {
-    running_.splice(running_.end(), waiting_, waiting_.begin());
-    Part& part = running_.back();
-    part.queued_seconds = std::chrono::duration<double>(Clock::now() - part.submitted).count();
-    part.session = std::make_unique<ChatSession>(*text_, *engine_, *text_->dialect);
-    if (const Status begun = part.session->begin(part.job.prompt, part.job.settings, part.job.message_ends); !begun)
-      tell(part, {.failure = begun.error()});
-    part.job.prompt = {};
+// One model a round, so that answers go on between two loads. All who want it hear of it.
+void AnswerQueue::load_next() {
+  std::unique_lock lock(mutex_);
+  if (wanted_.empty()) return;
+  const ModelPlace first = wanted_.front().place;
+  lock.unlock();
+  Outcome<std::shared_ptr<ModelUse>> loaded = shelf_->load(first);
+  lock.lock();
+  std::list<Want> answered;
+  for (auto want = wanted_.begin(); want != wanted_.end();) {
+    const auto next = std::next(want);
+    if (want->place.recipe == first.recipe) answered.splice(answered.end(), wanted_, want);
+    want = next;
+  }
+  counts_[first.recipe].known -= static_cast<uint32_t>(answered.size());
+  lock.unlock();
+  for (Want& want : answered) {
+    if (!loaded) {
+      want.sink(loaded.error());
+      continue;
+    }
+    want.sink(shelf_->use_loaded(want.place));
   }
 }
 
+void AnswerQueue::start_waiting() {
+  std::vector<uint32_t> runs(shelf_->size());
+  for (const Part& part : running_) ++runs[part.recipe()];
+  for (auto part = waiting_.begin(); part != waiting_.end();) {
+    const auto next = std::next(part);
+    const size_t recipe = part->recipe();
+    if (runs[recipe] < shelf_->recipe(recipe).running) {
+      ++runs[recipe];
+      running_.splice(running_.end(), waiting_, part);
+      begin(running_.back());
+    }
+    part = next;
+  }
+}
+
+void AnswerQueue::begin(Part& part) {
+  const ServedModel& model = part.job.use->model();
+  part.queued_seconds = std::chrono::duration<double>(Clock::now() - part.submitted).count();
+  part.session = std::make_unique<ChatSession>(*model.text, part.job.use->engine(), *model.text->dialect);
+  if (const Status begun = part.session->begin(part.job.prompt, part.job.settings, part.job.message_ends); !begun)
+    tell(part, {.failure = begun.error()});
+  part.job.prompt = {};
+}
+
+// A step of each engine that has answers. False: the device is still at work for all of them.
+bool AnswerQueue::step_engines() {
+  std::vector<Engine*> engines;
+  for (const Part& part : running_)
+    if (Engine* engine = &part.job.use->engine(); std::ranges::count(engines, engine) == 0) engines.push_back(engine);
+  bool all_in_flight = !engines.empty();
+  for (Engine* engine : engines) all_in_flight = engine->step() == StepState::in_flight && all_in_flight;
+  return !all_in_flight;
+}
+
 void AnswerQueue::step() {
-  const StepState state = running_.empty() ? StepState::idle : engine_->step();
-  for (Part& part : running_) collect(part);
-  const auto has_ended = [](const Part& part) { return !part.session->running(); };
-  const size_t ended = std::erase_if(running_, has_ended);
+  const bool progressed = step_engines();
+  std::list<Part> ended;  // leave their models outside the lock
+  for (auto part = running_.begin(); part != running_.end();) {
+    const auto next = std::next(part);
+    collect(*part);
+    if (!part->session->running()) ended.splice(ended.end(), running_, part);
+    part = next;
+  }
   {
     const std::lock_guard lock(mutex_);
-    known_ -= static_cast<uint32_t>(ended);
-    runs_ = static_cast<uint32_t>(running_.size());
+    for (const Part& part : ended) --counts_[part.recipe()].known;
+    for (Count& count : counts_) count.runs = 0;
+    for (const Part& part : running_) ++counts_[part.recipe()].runs;
   }
-  if (state == StepState::in_flight && !running_.empty()) engine_->wait();
+  ended.clear();
+  if (!progressed && !running_.empty()) running_.front().job.use->engine().wait();
+  shelf_->unload_expired();
 }
 
 void AnswerQueue::collect(Part& part) {

@@ -1,8 +1,10 @@
-// AnswerQueue: the answers of many clients in one engine's batch. Requests wait in the order of submission, a bounded
-// number of them; each of their parts is a ChatSession of its own while it runs.
+// AnswerQueue: the answers of many clients in the engines of a shelf's models. Requests for a model wait in the order
+// of submission, a bounded number of them; each of their parts is a ChatSession of its own while it runs.
 //
-// One thread owns the engine and calls run(). submit(), cancel(), close() and the counts are for any thread. A
-// cancelled answer leaves the engine between two steps, and no other answer notices.
+// One thread owns all engines and calls run(). It loads models when somebody asks for them, and plays a step of every
+// model that answers in turn, because the engines share the device and its threads. submit(), want(), cancel(), close()
+// and the counts are for any thread. A cancelled answer leaves its engine between two steps, and no other answer
+// notices.
 #pragma once
 
 #include <chrono>
@@ -18,9 +20,9 @@
 
 #include "base/result.h"
 #include "chat/chat_session.h"
-#include "chat/text_parts.h"
 #include "chat/turn.h"
 #include "engine/engine.h"
+#include "serve/model_shelf.h"
 #include "serve/request_memory.h"
 
 namespace sluice {
@@ -30,6 +32,7 @@ struct AnswerJob {
   ChatPrompt prompt;
   TurnSettings settings;
   std::vector<uint32_t> message_ends = {};  // as ChatSession::begin() takes them
+  std::shared_ptr<ModelUse> use = {};       // of the model that answers; never null in a submitted job
   std::shared_ptr<MemoryLease> lease = {};  // of the prompt's pictures and sounds, until the answer has ended
 };
 
@@ -45,26 +48,28 @@ struct AnswerNews {
     return failure.has_value() || (!events.empty() && std::holds_alternative<DoneEvent>(events.back()));
   }
 };
-using AnswerSink = std::function<void(AnswerNews)>;  // called on the engine's thread
+// Both are called on the engines' thread.
+using AnswerSink = std::function<void(AnswerNews)>;
+using ModelSink = std::function<void(Outcome<std::shared_ptr<ModelUse>>)>;
 
 class AnswerQueue {
  public:
-  struct Limits {
-    uint32_t running = 1;   // parts in the engine at once
-    uint32_t waiting = 64;  // parts behind them
-  };
-  // Both outlive the queue. The engine takes at least `running` sequences.
-  AnswerQueue(const TextParts& text, Engine& engine, Limits limits) : text_(&text), engine_(&engine), limits_(limits) {}
+  // `waiting`: parts and loads behind the running ones, for each model.
+  AnswerQueue(ModelShelf& shelf, uint32_t waiting);
 
-  // All parts of a request. None: there is no room for them now, or the queue is closed.
+  // The most parts of a model that are known at a time.
+  size_t room(size_t recipe) const { return size_t{shelf_->recipe(recipe).running} + waiting_limit_; }
+  // Loads a model, unless it is loaded, and tells of it. None: there is no room for another request for it now, or the
+  // queue is closed.
+  std::optional<uint64_t> want(ModelPlace place, ModelSink sink);
+  // All parts of a request, for one model. None: there is no room for them now, or the queue is closed.
   std::optional<uint64_t> submit(std::vector<AnswerJob> jobs, AnswerSink sink);
   // No news of the request comes after the engine's present step. Does nothing to a request that has ended.
   void cancel(uint64_t request);
   // run() returns when the answers that are known by now have ended.
   void close();
-  const Limits& limits() const { return limits_; }
-  uint32_t running() const;
-  uint32_t waiting() const;
+  uint32_t running(size_t recipe) const;
+  uint32_t waiting(size_t recipe) const;
 
   void run();
 
@@ -78,25 +83,41 @@ class AnswerQueue {
     Clock::time_point submitted;
     double queued_seconds = 0;
     std::unique_ptr<ChatSession> session = {};  // once it runs
+
+    size_t recipe() const { return job.use->recipe(); }
+  };
+  struct Want {
+    uint64_t request = 0;
+    ModelPlace place;
+    ModelSink sink;
+  };
+  struct Count {
+    uint32_t known = 0;  // parts that have not ended, and loads that somebody waits for
+    uint32_t runs = 0;   // of those
   };
 
   bool take_commands();
+  void wait_for_work(std::unique_lock<std::mutex>& lock);
+  bool has_room(size_t recipe, size_t parts) const;
+  void load_next();
   void start_waiting();
+  void begin(Part& part);
   void step();
+  bool step_engines();
   void collect(Part& part);
   void tell(Part& part, AnswerNews news) const;
 
-  const TextParts* text_;
-  Engine* engine_;
-  Limits limits_;
+  ModelShelf* shelf_;
+  uint32_t waiting_limit_;
 
   mutable std::mutex mutex_;  // guards what follows, up to the empty line
   std::condition_variable wake_;
   std::vector<Part> submitted_;
+  std::list<Want> wanted_;
   std::vector<uint64_t> cancelled_;
   uint64_t last_request_ = 0;
-  uint32_t known_ = 0;  // parts that have not ended
-  uint32_t runs_ = 0;   // of those
+  std::vector<Count> counts_;  // by recipe
+  bool shelf_changed_ = false;
   bool closed_ = false;
 
   std::list<Part> waiting_, running_;  // of run()'s thread

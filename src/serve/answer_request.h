@@ -14,6 +14,7 @@
 #include "chat/turn.h"
 #include "serve/answer_queue.h"
 #include "serve/answer_writer.h"
+#include "serve/keep_alive.h"
 #include "serve/media_fields.h"
 #include "serve/refusal.h"
 #include "serve/request_memory.h"
@@ -49,8 +50,9 @@ struct AnswerRequest {
   uint32_t choices = 1;                      // to each prompt
   uint32_t context = 0;                      // a bound on prompt and answer together, below the engine's; 0: none
   bool stream = false;
-  std::vector<std::string> ignored = {};  // fields that had no effect
-  std::string model = {};                 // as the request names it
+  std::optional<KeepAlive> keep_alive = {};  // of the model, after the answer
+  std::vector<std::string> ignored = {};     // fields that had no effect
+  std::string model = {};                    // as the request names it
   std::unique_ptr<AnswerWriter> writer = {};
 };
 

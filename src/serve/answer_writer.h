@@ -50,6 +50,7 @@ struct ReplyFacts {
   std::string model;        // as the request named it
   std::string system_fingerprint;
   uint32_t choices = 1;  // of each prompt
+  bool unloads = false;  // the request only asked for the model to go
 };
 
 class AnswerWriter {

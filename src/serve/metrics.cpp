@@ -15,11 +15,6 @@ std::string head(const std::string& name, const std::string& help, const char* t
   return cat("# HELP ", name, ' ', help, "\n# TYPE ", name, ' ', type, '\n');
 }
 
-std::string line(const std::string& name, const char* help, const char* type, const std::string& label,
-                 uint64_t value) {
-  return cat(head(name, help, type), name, '{', label, "} ", value, '\n');
-}
-
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -32,6 +27,8 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+std::string label_of(const std::string& model) { return cat("model=\"", escaped(model), '"'); }
+
 }  // namespace
 
 void Histogram::observe(double value) {
@@ -40,8 +37,8 @@ void Histogram::observe(double value) {
   sum_ += value;
 }
 
-std::string Histogram::text(const std::string& name, const std::string& help, const std::string& label) const {
-  std::string out = head(name, help, "histogram");
+std::string Histogram::text(const std::string& name, const std::string& label) const {
+  std::string out;
   uint64_t below = 0;
   for (size_t i = 0; i < counts_.size(); ++i) {
     below += counts_[i];
@@ -51,38 +48,54 @@ std::string Histogram::text(const std::string& name, const std::string& help, co
   return out += cat(name, "_sum{", label, "} ", format_number(sum_), '\n', name, "_count{", label, "} ", below, '\n');
 }
 
-Metrics::Metrics() : first_token_(kSeconds), token_(kTokenSeconds), queued_(kSeconds), whole_(kSeconds) {}
+Metrics::OfModel::OfModel() : first_token(kSeconds), token(kTokenSeconds), queued(kSeconds), whole(kSeconds) {}
 
 void Metrics::count(const HttpRecord& record, const std::string& route) { ++requests_[{route, record.status}]; }
 
-void Metrics::count(const AnswerNews& last) {
+void Metrics::count(const std::string& model, const AnswerNews& last) {
+  OfModel& of = by_model_[model];
   const Usage& usage = last.usage;
-  prompt_tokens_ += usage.prompt_tokens;
-  reused_tokens_ += usage.reused_tokens;
-  answer_tokens_ += usage.answer_tokens;
-  queued_.observe(last.queued_seconds);
-  if (usage.answer_tokens > 0) first_token_.observe(last.queued_seconds + usage.prompt_seconds);
-  if (usage.answer_tokens > 1) token_.observe(usage.answer_seconds / (usage.answer_tokens - 1));
-  whole_.observe(last.queued_seconds + usage.prompt_seconds + usage.answer_seconds);
+  of.prompt_tokens += usage.prompt_tokens;
+  of.reused_tokens += usage.reused_tokens;
+  of.answer_tokens += usage.answer_tokens;
+  of.queued.observe(last.queued_seconds);
+  if (usage.answer_tokens > 0) of.first_token.observe(last.queued_seconds + usage.prompt_seconds);
+  if (usage.answer_tokens > 1) of.token.observe(usage.answer_seconds / (usage.answer_tokens - 1));
+  of.whole.observe(last.queued_seconds + usage.prompt_seconds + usage.answer_seconds);
 }
 
-std::string Metrics::text(const std::string& model, const AnswerQueue& queue) const {
-  const std::string label = cat("model=\"", escaped(model), '"');
+std::string Metrics::text(const std::vector<ModelGauges>& gauges) const {
   std::string out = head("sluice_http_requests_total", "Requests by route and status.", "counter");
   for (const auto& [key, count] : requests_)
     out +=
         cat("sluice_http_requests_total{route=\"", escaped(key.first), "\",status=\"", key.second, "\"} ", count, '\n');
-  out += line("sluice_requests_refused_total", "Requests that found the queue full.", "counter", label, refused_);
-  out += line("sluice_prompt_tokens_total", "Tokens of prompts.", "counter", label, prompt_tokens_);
-  out += line("sluice_prompt_tokens_reused_total", "Of these, tokens that were not computed again.", "counter", label,
-              reused_tokens_);
-  out += line("sluice_answer_tokens_total", "Tokens of answers.", "counter", label, answer_tokens_);
-  out += line("sluice_answers_running", "Answers in the engine's batch.", "gauge", label, queue.running());
-  out += line("sluice_answers_waiting", "Answers in the queue.", "gauge", label, queue.waiting());
-  out += first_token_.text("sluice_time_to_first_token_seconds", "From a request's arrival to its first token.", label);
-  out += token_.text("sluice_time_per_output_token_seconds", "Between tokens, the mean of each answer.", label);
-  out += queued_.text("sluice_queue_seconds", "In the queue.", label);
-  out += whole_.text("sluice_answer_seconds", "From a request's arrival to the end of its answer.", label);
+  std::map<std::string, OfModel> all = by_model_;
+  for (const ModelGauges& gauge : gauges) all[gauge.model];  // also those that have not answered yet
+  const auto counter = [&](const std::string& name, const char* help, uint64_t OfModel::* count) {
+    out += head(name, help, "counter");
+    for (const auto& [model, of] : all) out += cat(name, '{', label_of(model), "} ", of.*count, '\n');
+  };
+  const auto gauge = [&](const std::string& name, const char* help, auto ModelGauges::* value) {
+    out += head(name, help, "gauge");
+    for (const ModelGauges& one : gauges) out += cat(name, '{', label_of(one.model), "} ", uint32_t{one.*value}, '\n');
+  };
+  const auto histogram = [&](const std::string& name, const char* help, Histogram OfModel::* values) {
+    out += head(name, help, "histogram");
+    for (const auto& [model, of] : all) out += (of.*values).text(name, label_of(model));
+  };
+  counter("sluice_requests_refused_total", "Requests that found the queue full.", &OfModel::refused);
+  counter("sluice_prompt_tokens_total", "Tokens of prompts.", &OfModel::prompt_tokens);
+  counter("sluice_prompt_tokens_reused_total", "Of these, tokens that were not computed again.",
+          &OfModel::reused_tokens);
+  counter("sluice_answer_tokens_total", "Tokens of answers.", &OfModel::answer_tokens);
+  gauge("sluice_model_loaded", "1: the model is loaded.", &ModelGauges::loaded);
+  gauge("sluice_answers_running", "Answers in the engine's batch.", &ModelGauges::running);
+  gauge("sluice_answers_waiting", "Answers in the queue.", &ModelGauges::waiting);
+  histogram("sluice_time_to_first_token_seconds", "From a request's arrival to its first token.",
+            &OfModel::first_token);
+  histogram("sluice_time_per_output_token_seconds", "Between tokens, the mean of each answer.", &OfModel::token);
+  histogram("sluice_queue_seconds", "In the queue.", &OfModel::queued);
+  histogram("sluice_answer_seconds", "From a request's arrival to the end of its answer.", &OfModel::whole);
   return out;
 }
 

@@ -19,7 +19,8 @@ class Histogram {
   // `bounds`: the upper ends of the buckets, ascending; they outlive the histogram.
   explicit Histogram(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
   void observe(double value);
-  std::string text(const std::string& name, const std::string& help, const std::string& label) const;
+  // The lines of the histogram `name`, each with `label`.
+  std::string text(const std::string& name, const std::string& label) const;
 
  private:
   std::span<const double> bounds_;
@@ -27,19 +28,30 @@ class Histogram {
   double sum_ = 0;
 };
 
+// What a model does now.
+struct ModelGauges {
+  std::string model;
+  uint32_t running = 0, waiting = 0;  // answers
+  bool loaded = false;
+};
+
 class Metrics {
  public:
-  Metrics();
   void count(const HttpRecord& record, const std::string& route);
   // Of an answer that has ended.
-  void count(const AnswerNews& last);
-  void count_refused() { ++refused_; }
-  std::string text(const std::string& model, const AnswerQueue& queue) const;
+  void count(const std::string& model, const AnswerNews& last);
+  void count_refused(const std::string& model) { ++by_model_[model].refused; }
+  std::string text(const std::vector<ModelGauges>& gauges) const;
 
  private:
+  struct OfModel {
+    OfModel();
+    Histogram first_token, token, queued, whole;
+    uint64_t prompt_tokens = 0, reused_tokens = 0, answer_tokens = 0, refused = 0;
+  };
+
   std::map<std::pair<std::string, int>, uint64_t> requests_;  // by route and status
-  Histogram first_token_, token_, queued_, whole_;
-  uint64_t prompt_tokens_ = 0, reused_tokens_ = 0, answer_tokens_ = 0, refused_ = 0;
+  std::map<std::string, OfModel> by_model_;                   // by the model's first name
 };
 
 }  // namespace sluice

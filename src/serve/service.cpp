@@ -39,7 +39,7 @@ std::string next_id() {
   return text;
 }
 
-ReplyFacts reply_facts(const AnswerRequest& request, const ServedModel& model) {
+ReplyFacts reply_facts(const AnswerRequest& request, const ModelCard& model) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
   return {.id = next_id(),
@@ -63,10 +63,18 @@ Refusal busy() {
 
 }  // namespace
 
+struct Service::Asked {
+  Json body;
+  uint64_t body_bytes = 0;  // that are counted
+  std::shared_ptr<MemoryLease> lease;
+  ModelPlace place;
+};
+
 // What a reader has made of a request.
 struct Service::Prepared {
   AnswerRequest request;
   std::vector<AnswerJob> jobs;
+  std::shared_ptr<ModelUse> use;
 };
 
 ServerReply refusal_reply(ApiFamily family, const Refusal& refusal) {
@@ -102,7 +110,7 @@ const Service::Route* Service::find_route(std::string_view method, std::string_v
       {"POST", "/api/embeddings", &Service::refuse_embeddings},
       {"GET", "/api/tags", &Service::show_ollama},
       {"GET", "/api/ps", &Service::show_ollama},
-      {"GET", "/api/version", &Service::show_ollama},
+      {"GET", "/api/version", &Service::show_version},
       {"GET", "/v1/models", &Service::show_models},
       {"GET", kPathOfModel, &Service::show_model},
       {"GET", "/", &Service::show_greeting, nullptr, true},
@@ -176,42 +184,88 @@ void Service::handle(std::shared_ptr<Exchange> exchange) {
   refuse(*exchange, {.status = 404, .message = cat("no path ", printable(request.path)), .code = "unknown_url"});
 }
 
-Refusal Service::no_model(const std::string& name) const {
-  return {.status = 404,
-          .message = cat("model ", printable(name), " not found: want ", printable(model_->id())),
-          .param = "model",
-          .code = "model_not_found"};
+// A body without a name means the only model.
+Outcome<ModelPlace> Service::place_named(const Json& body) const {
+  Fields fields(body);
+  TRY(const std::optional<std::string> name, fields.text("model"));
+  if (!name) {
+    if (shelf_->size() == 1) return ModelPlace{};
+    return sluice::refuse("model", "model is missing: want a name of GET /v1/models");
+  }
+  const std::optional<ModelPlace> place = shelf_->find(*name);
+  if (!place) return shelf_->unknown(*name);
+  return *place;
 }
 
-Outcome<Service::Prepared> Service::prepared(const ServerRequest& asked, Reader read) const {
-  const auto lease = std::make_shared<MemoryLease>(model_->memory);
-  const uint64_t body_bytes = asked.body.size() < kLeasedBodyBytes ? 0 : asked.body.size();
-  TRY_STATUS(lease->resize(kBodyCopies * body_bytes, "body"));
-  TRY(const Json body, parse_body(asked.body));
-  TRY(AnswerRequest request, read(body, *model_));
-  if (!model_->answers_to(request.model)) return no_model(request.model);
-  request.lease = lease;
-  TRY(std::vector<AnswerJob> jobs, prepare(request, *model_));
+Outcome<Service::Asked> Service::asked(const ServerRequest& request) const {
+  Asked asked{.body = {}, .lease = std::make_shared<MemoryLease>(settings_.memory), .place = {}};
+  asked.body_bytes = request.body.size() < kLeasedBodyBytes ? 0 : request.body.size();
+  TRY_STATUS(asked.lease->resize(kBodyCopies * asked.body_bytes, "body"));
+  TRY(asked.body, parse_body(request.body));
+  TRY(asked.place, place_named(asked.body));
+  return asked;
+}
+
+Outcome<Service::Prepared> Service::prepared(Asked& asked, std::shared_ptr<ModelUse> use, Reader read) const {
+  TRY(AnswerRequest request, read(asked.body, use->model()));
+  request.lease = asked.lease;
+  TRY(std::vector<AnswerJob> jobs, prepare(request, use->model()));
+  for (AnswerJob& job : jobs) job.use = use;
+  use->keep(request.keep_alive);
   request.media.clear();
-  TRY_STATUS(lease->resize(lease->bytes() - std::min(lease->bytes(), (kBodyCopies - 1) * body_bytes), "body"));
-  return Prepared{std::move(request), std::move(jobs)};
+  MemoryLease& lease = *asked.lease;
+  TRY_STATUS(lease.resize(lease.bytes() - std::min(lease.bytes(), (kBodyCopies - 1) * asked.body_bytes), "body"));
+  return Prepared{std::move(request), std::move(jobs), std::move(use)};
+}
+
+void Service::begin_task(std::function<void()> task) {
+  std::vector<uint64_t> ended;
+  readers_.take_ended(ended, /*wait=*/false);
+  readers_.begin(++last_task_, std::move(task));
 }
 
 // Reads the request on a thread of the pool, then goes on with `then` on the server's.
-void Service::read_later(const std::shared_ptr<Exchange>& exchange, Reader read,
-                         void (Service::*then)(const std::shared_ptr<Exchange>&, Prepared)) {
+void Service::read_later(const std::shared_ptr<Exchange>& exchange, Reader read, Then then) {
   if (draining_) return refuse(*exchange, {.status = 503, .message = "the server is about to end", .retry = true});
-  std::vector<uint64_t> ended;
-  readers_.take_ended(ended, /*wait=*/false);
-  readers_.begin(++last_task_, [this, exchange, read, then] {
-    auto found = std::make_shared<Outcome<Prepared>>(prepared(exchange->request(), read));
-    exchange->post([this, exchange, found, then] {
+  begin_task([this, exchange, read, then] {
+    Outcome<Asked> parsed = asked(exchange->request());
+    if (!parsed) return go_on(exchange, parsed.error(), then);
+    if (std::shared_ptr<ModelUse> use = shelf_->use_loaded(parsed->place))
+      return go_on(exchange, prepared(*parsed, std::move(use), read), then);
+    const auto kept = std::make_shared<Asked>(*std::move(parsed));
+    exchange->post([this, exchange, kept, read, then] { load_then_read(exchange, kept, read, then); });
+  });
+}
+
+void Service::load_then_read(const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<Asked>& asked,
+                             Reader read, Then then) {
+  if (exchange->is_gone()) return;
+  const auto on_load = [this, exchange, asked, read, then](Outcome<std::shared_ptr<ModelUse>> loaded) {
+    if (!loaded) return go_on(exchange, loaded.error(), then);
+    exchange->post([this, exchange, asked, use = *std::move(loaded), read, then]() mutable {
       if (exchange->is_gone()) return;
-      if (*found)
-        (this->*then)(exchange, *std::move(*found));
-      else
-        refuse(*exchange, found->error());
+      begin_task([this, exchange, asked, use = std::move(use), read, then]() mutable {
+        go_on(exchange, prepared(*asked, std::move(use), read), then);
+      });
     });
+  };
+  const std::optional<uint64_t> wanted = queue_->want(asked->place, on_load);
+  if (!wanted) {
+    metrics_.count_refused(shelf_->card(asked->place).id());
+    return refuse(*exchange, busy());
+  }
+  exchange->on_gone([queue = queue_, request = *wanted] { queue->cancel(request); });
+}
+
+// Of any thread.
+void Service::go_on(const std::shared_ptr<Exchange>& exchange, Outcome<Prepared> found, Then then) {
+  auto kept = std::make_shared<Outcome<Prepared>>(std::move(found));
+  exchange->post([this, exchange, kept, then] {
+    if (exchange->is_gone()) return;
+    if (*kept)
+      (this->*then)(exchange, *std::move(*kept));
+    else
+      refuse(*exchange, kept->error());
   });
 }
 
@@ -238,13 +292,16 @@ void Service::show_count(const std::shared_ptr<Exchange>& exchange, Prepared rea
 
 void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
   AnswerRequest& request = read.request;
-  const size_t most = size_t{queue_->limits().running} + queue_->limits().waiting;
+  const ModelCard& card = read.use->model();
+  const size_t most = queue_->room(read.use->recipe());
   if (read.jobs.size() > most)
     return refuse(*exchange,
                   sluice::refuse("n", "the request asks for ", read.jobs.size(), " answers: want at most ", most));
   ServerReply head{.headers = cors_headers(exchange->request())};
   if (!request.ignored.empty()) head.headers.push_back({"x-sluice-ignored", joined(request.ignored)});
-  const ReplyFacts facts = reply_facts(request, *model_);
+  ReplyFacts facts = reply_facts(request, card);
+  facts.unloads =
+      read.jobs.empty() && request.keep_alive == KeepAlive(0) && !shelf_->recipe(read.use->recipe()).is_pinned;
   const ApiFamily family = family_of(exchange->request().path);
   if (family == ApiFamily::anthropic) head.headers.push_back({"request-id", "req_" + facts.id});
   request.writer->set(facts);
@@ -254,17 +311,22 @@ void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
     return exchange->reply(std::move(head));
   }
   const auto answering = std::make_shared<AnswerExchange>(exchange, std::move(request.writer), family, request.stream,
-                                                          std::move(head), *queue_, metrics_);
+                                                          std::move(head), card.id(), *queue_, metrics_);
   if (answering->start(std::move(read.jobs))) return;
-  metrics_.count_refused();
+  metrics_.count_refused(card.id());
   refuse(*exchange, busy());
 }
 
 // 400, as Ollama answers; clients would send the same request again after 501.
 void Service::refuse_embeddings(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
-  refuse(*exchange,
-         sluice::refuse("model", '"', printable(model_->id()), "\" does not support embeddings: models of the family ",
-                        model_->facts->family, " only write text"));
+  const auto why = [&]() -> Checked {
+    TRY(const Json body, parse_body(exchange->request().body));
+    TRY(const ModelPlace place, place_named(body));
+    const ModelCard& card = shelf_->card(place);
+    return sluice::refuse("model", '"', printable(card.id()), "\" does not support embeddings: models of the family ",
+                          card.facts.family, " only write text");
+  };
+  refuse(*exchange, why().error());
 }
 
 void Service::show_health(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
@@ -274,19 +336,31 @@ void Service::show_health(const std::shared_ptr<Exchange>& exchange, const Route
 }
 
 void Service::show_metrics(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
+  std::vector<ModelGauges> gauges;
+  for (size_t i = 0; i < shelf_->size(); ++i)
+    gauges.push_back({.model = shelf_->recipe(i).cards[0].id(),
+                      .running = queue_->running(i),
+                      .waiting = queue_->waiting(i),
+                      .loaded = shelf_->expires_at(i).has_value()});
   reply(*exchange, ServerReply{.headers = {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}},
-                               .body = metrics_.text(model_->id(), *queue_)});
+                               .body = metrics_.text(gauges)});
 }
 
 void Service::show_models(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
   const bool anthropic = exchange->request().header("anthropic-version") != nullptr;
-  reply(*exchange, anthropic ? anthropic_models(*model_) : openai_models(*model_));
+  Json::Array list;
+  for (const ModelPlace place : shelf_->places()) {
+    const ModelCard& card = shelf_->card(place);
+    list.push_back(anthropic ? anthropic_model(card) : openai_model(card));
+  }
+  reply(*exchange, anthropic ? anthropic_models(std::move(list)) : openai_models(std::move(list)));
 }
 
 void Service::show_model(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
   const std::string name = exchange->request().path.substr(std::string_view(kPathOfModel).size());
-  if (model_->answers_to(name)) return reply(*exchange, openai_model(*model_));
-  refuse(*exchange, no_model(name));
+  if (const std::optional<ModelPlace> place = shelf_->find(name))
+    return reply(*exchange, openai_model(shelf_->card(*place)));
+  refuse(*exchange, shelf_->unknown(name));
 }
 
 void Service::show_greeting(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
@@ -294,17 +368,30 @@ void Service::show_greeting(const std::shared_ptr<Exchange>& exchange, const Rou
         ServerReply{.headers = {{"content-type", "text/plain; charset=utf-8"}}, .body = "Sluice is running\n"});
 }
 
+void Service::show_version(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
+  reply(*exchange, Json::Object{{"version", shelf_->card({}).version}});
+}
+
 void Service::show_ollama(const std::shared_ptr<Exchange>& exchange, const Route& route) {
-  const std::string_view path = route.path;
-  if (path == "/api/tags") return reply(*exchange, ollama_tags(*model_));
-  if (path == "/api/ps") return reply(*exchange, ollama_running(*model_));
-  reply(*exchange, Json::Object{{"version", model_->version}});
+  const bool only_loaded = std::string_view(route.path) == "/api/ps";
+  Json::Array list;
+  for (const ModelPlace place : shelf_->places()) {
+    const ModelCard& card = shelf_->card(place);
+    if (!only_loaded)
+      list.push_back(ollama_tag(card));
+    else if (const auto end = place.variant == 0 ? shelf_->expires_at(place.recipe) : std::nullopt)
+      list.push_back(ollama_running(card, *end == ModelShelf::kNever ? std::nullopt : end));
+  }
+  reply(*exchange, Json::Object{{"models", std::move(list)}});
 }
 
 void Service::show_ollama_model(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
   const auto show = [&]() -> Outcome<Json> {
     TRY(const Json body, parse_body(exchange->request().body));
-    return ollama_show(body, *model_);
+    TRY(const std::string name, ollama_name(body));
+    const std::optional<ModelPlace> place = shelf_->find(name);
+    if (!place) return shelf_->unknown(name);
+    return ollama_show(shelf_->card(*place));
   };
   Outcome<Json> shown = show();
   if (shown)

@@ -1,7 +1,8 @@
 // Service: the routes. It reads requests, gives them to the AnswerQueue and writes replies in the shape of their API.
 //
-// Bodies are read, rendered and encoded by a small pool of threads, so neither the sockets nor the engine wait for
-// them. Everything else happens on the HTTP server's thread.
+// Bodies are read, rendered and encoded by a small pool of threads, so neither the sockets nor the engines wait for
+// them. A request for a model that is not loaded is read after the queue has loaded it. Everything else happens on the
+// HTTP server's thread.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,8 @@
 #include "serve/answer_request.h"
 #include "serve/http/http.h"
 #include "serve/metrics.h"
+#include "serve/model_shelf.h"
+#include "serve/request_memory.h"
 #include "serve/served_model.h"
 
 namespace sluice {
@@ -32,10 +35,11 @@ class Service final : public HttpHandler {
     AccessRules access;
     std::function<void(const HttpRecord&)> log;  // may be empty
     uint32_t threads = 2;                        // that read requests
+    RequestMemory* memory = nullptr;             // for requests; null: it is not counted
   };
-  // Model and queue outlive the service.
-  Service(const ServedModel& model, AnswerQueue& queue, Settings settings)
-      : model_(&model), queue_(&queue), settings_(std::move(settings)), readers_(settings_.threads) {}
+  // Shelf, queue and the request memory outlive the service.
+  Service(ModelShelf& shelf, AnswerQueue& queue, Settings settings)
+      : shelf_(&shelf), queue_(&queue), settings_(std::move(settings)), readers_(settings_.threads) {}
 
   std::optional<ServerReply> refuse_head(const ServerRequest& head) override;
   void handle(std::shared_ptr<Exchange> exchange) override;
@@ -54,23 +58,30 @@ class Service final : public HttpHandler {
     Reader read = nullptr;  // of a route that answers
     bool is_public = false;
   };
-  struct Prepared;
+  struct Asked;     // a request whose body is parsed
+  struct Prepared;  // and read for its model
+  using Then = void (Service::*)(const std::shared_ptr<Exchange>&, Prepared);
 
   static const Route* find_route(std::string_view method, std::string_view path, bool* known_path);
   void reply(Exchange& exchange, ServerReply reply) const;
   void reply(Exchange& exchange, const Json& body) const;
   void refuse(Exchange& exchange, const Refusal& refusal) const;
 
-  Refusal no_model(const std::string& name) const;
-  Outcome<Prepared> prepared(const ServerRequest& asked, Reader read) const;
-  void read_later(const std::shared_ptr<Exchange>& exchange, Reader read,
-                  void (Service::*then)(const std::shared_ptr<Exchange>&, Prepared));
+  Outcome<ModelPlace> place_named(const Json& body) const;
+  Outcome<Asked> asked(const ServerRequest& request) const;
+  Outcome<Prepared> prepared(Asked& asked, std::shared_ptr<ModelUse> use, Reader read) const;
+  void begin_task(std::function<void()> task);
+  void read_later(const std::shared_ptr<Exchange>& exchange, Reader read, Then then);
+  void load_then_read(const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<Asked>& asked, Reader read,
+                      Then then);
+  void go_on(const std::shared_ptr<Exchange>& exchange, Outcome<Prepared> found, Then then);
   void answer(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void start(const std::shared_ptr<Exchange>& exchange, Prepared read);
   void count_tokens(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_count(const std::shared_ptr<Exchange>& exchange, Prepared read);
   void refuse_embeddings(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_greeting(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void show_version(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_ollama(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_ollama_model(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_health(const std::shared_ptr<Exchange>& exchange, const Route& route);
@@ -78,7 +89,7 @@ class Service final : public HttpHandler {
   void show_models(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_model(const std::shared_ptr<Exchange>& exchange, const Route& route);
 
-  const ServedModel* model_;
+  ModelShelf* shelf_;
   AnswerQueue* queue_;
   Settings settings_;
   Metrics metrics_;

@@ -95,26 +95,26 @@ TEST(AnswersOverHttp, AClientThatLeavesFreesItsSequenceAndNobodyElses) {
 }
 
 TEST(AnswersOverHttp, AClientThatLeavesTheQueueIsForgotten) {
-  TestServer server({.queue = {.running = 1, .waiting = 1}});
+  TestServer server({.running = 1, .waiting = 1});
   TestClient runs(server.port());
   runs.send(request_text("POST", "/v1/completions", endless("")));
   ASSERT_TRUE(server.wait_for_running(1));
   {
     TestClient waits(server.port());
     waits.send(request_text("POST", "/v1/completions", endless("")));
-    while (server.queue().waiting() == 0) std::this_thread::yield();
+    while (server.waiting() == 0) std::this_thread::yield();
     const TestReply refused = ask(server, "/v1/completions", endless(""));
     EXPECT_EQ(refused.status, 503);
     EXPECT_EQ(refused.header("retry-after"), "1");
     EXPECT_EQ(refused.json().find("error")->find("code")->as_string(), "queue_full");
     EXPECT_EQ(get(server, "/health").status, 200);
   }
-  while (server.queue().waiting() > 0) std::this_thread::yield();
-  EXPECT_EQ(server.queue().running(), 1u);
+  while (server.waiting() > 0) std::this_thread::yield();
+  EXPECT_EQ(server.running(), 1u);
 }
 
 TEST(AnswersOverHttp, ASilentStreamSendsComments) {
-  const TestServer server({.limits = {.keep_alive_seconds = 0.02}, .queue = {.running = 1, .waiting = 4}});
+  const TestServer server({.limits = {.keep_alive_seconds = 0.02}, .running = 1, .waiting = 4});
   TestClient runs(server.port()), waits(server.port());
   runs.send(request_text("POST", "/v1/completions", endless("")));
   ASSERT_TRUE(server.wait_for_running(1));

@@ -82,7 +82,7 @@ ServedModel served_demo() {
   served.names = {"demo", "other"};
   served.text = &model.text;
   served.model = &model.model;
-  served.facts = &model.model.facts();
+  served.describe(model.model, model.text);
   served.input_bytes = largest_input_bytes(unwrap(tower_rooms(model.model, demo_device(), Arithmetic::fast)));
   served.context = model.engine->context();
   served.sampling = model.settings.sampling;
@@ -90,12 +90,22 @@ ServedModel served_demo() {
   return served;
 }
 
+ModelRecipe demo_recipe(uint32_t running) {
+  return {.cards = {served_demo()}, .running = running, .load = [](bool) -> Result<std::unique_ptr<LoadedModel>> {
+            auto loaded = std::make_unique<LoadedModel>();
+            loaded->opened = std::shared_ptr<ChatModel>(&demo_model(), [](ChatModel*) {});
+            loaded->variants = {served_demo()};
+            return loaded;
+          }};
+}
+
 TestServer::TestServer(TestServerSetup setup)
     : memory_(budget_, setup.request_bytes),
-      model_(served_demo()),
-      queue_(demo_model().text, *demo_model().engine, setup.queue),
-      service_(model_, queue_, {.access = std::move(setup.access), .log = {}}) {
-  if (setup.request_bytes != 0) model_.memory = &memory_;
+      shelf_(setup.recipes.empty() ? std::vector<ModelRecipe>{demo_recipe(setup.running)} : std::move(setup.recipes)),
+      queue_(shelf_, setup.waiting),
+      service_(
+          shelf_, queue_,
+          {.access = std::move(setup.access), .log = {}, .memory = setup.request_bytes == 0 ? nullptr : &memory_}) {
   const HttpPlace place{.host = "127.0.0.1", .port = 0, .unix_path = setup.unix_path};
   server_ = unwrap(HttpServer::listen({place}, setup.limits, service_));
   const std::string address = server_->addresses()[0];
@@ -125,7 +135,7 @@ TestServer::~TestServer() {
 }
 
 bool TestServer::wait_for_running(uint32_t answers) const {
-  return wait_for([&] { return queue_.running() == answers; });
+  return wait_for([&] { return queue_.running(0) == answers; });
 }
 
 std::string TestReply::header(const std::string& name) const {

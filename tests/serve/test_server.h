@@ -24,10 +24,13 @@ namespace sluice {
 // The demo with its towers, opened once in the program: 4 sequences, 1,024 positions.
 ChatModel& demo_model();
 ServedModel served_demo();
+// The demo as a recipe. It costs nothing to load, because it stays open.
+ModelRecipe demo_recipe(uint32_t running = 4);
 
 struct TestServerSetup {
   HttpLimits limits = {};
-  AnswerQueue::Limits queue = {.running = 4, .waiting = 64};
+  uint32_t running = 4, waiting = 64;     // answers
+  std::vector<ModelRecipe> recipes = {};  // in place of the demo's
   AccessRules access = {};
   std::string unix_path = {};  // listens there in place of a port
   uint64_t request_bytes = 0;  // of memory for requests; 0: not counted
@@ -43,15 +46,17 @@ class TestServer {
   uint16_t port() const { return port_; }
   void drain() { wanted_ = 1; }
   bool has_ended() const { return ended_; }
-  AnswerQueue& queue() { return queue_; }
+  ModelShelf& shelf() { return shelf_; }
   RequestMemory& request_memory() { return memory_; }
+  uint32_t running() const { return queue_.running(0); }
+  uint32_t waiting() const { return queue_.waiting(0); }
   // Waits until the engine runs so many answers; false after 10 s.
   bool wait_for_running(uint32_t answers) const;
 
  private:
   Budget budget_;
   RequestMemory memory_;
-  ServedModel model_;
+  ModelShelf shelf_;
   AnswerQueue queue_;
   Service service_;
   std::unique_ptr<HttpServer> server_;

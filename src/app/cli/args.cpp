@@ -133,6 +133,14 @@ Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::
   return arguments;
 }
 
+Result<Arguments> Arguments::with(std::span<const std::string> options) const {
+  Arguments more, all = *this;
+  more.command_ = command_;
+  for (size_t i = 0; i < options.size(); ++i) TRY_STATUS(more.take_option(options, i));
+  for (auto& [name, values] : more.given_) all.given_[name] = std::move(values);
+  return all;
+}
+
 // `value`: of an option that gives a positional argument.
 Status Arguments::take_positional_option(const std::string& name, std::string value) {
   const std::vector<PositionalSpec>& wanted = command_->positionals;
@@ -192,7 +200,7 @@ Status Arguments::check_positionals() const {
     if (choices.size() > 1 && std::find(choices.begin(), choices.end(), positionals_[i]) == choices.end())
       return usage(*command_, cat(printable(positionals_[i]), ": want ", wanted[i].name));
   }
-  if (positionals_.size() > wanted.size()) {
+  if (positionals_.size() > wanted.size() && (wanted.empty() || !wanted.back().repeated)) {
     const std::string names = positional_names(*command_);
     const std::string why = cat("unexpected argument ", printable(positionals_[wanted.size()]), ": want ");
     if (!wanted.empty() && wanted.back().is_prose)

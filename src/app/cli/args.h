@@ -42,6 +42,7 @@ struct PositionalSpec {
   const char* option = "";    // options that give it, too: "-m|--model"
   const char* fallback = "";  // stands for it when only a later one is given
   bool is_prose = false;      // has spaces, so that quotes are easily forgotten
+  bool repeated = false;      // the last one: may be given several times
 };
 
 // A term on the left, its meaning on the right.
@@ -93,6 +94,8 @@ class Arguments {
   std::string text(std::string_view name) const;  // texts and choices; "" when neither given nor defaulted
   std::vector<std::string> all(std::string_view name) const;
   const std::vector<std::string>& positionals() const { return positionals_; }
+  // These arguments with further options, each in place of what was given by that name.
+  Result<Arguments> with(std::span<const std::string> options) const;
 
  private:
   friend Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::string> words);

@@ -144,7 +144,8 @@ std::string summary_of(const CommandSpec& command) {
 std::string usage_line(const CommandSpec& command) {
   std::string line = cat("sluice ", command.name);
   for (const PositionalSpec& positional : command.positionals)
-    line += positional.required ? cat(' ', positional.name) : cat(" [", positional.name, ']');
+    line += cat(positional.required ? cat(' ', positional.name) : cat(" [", positional.name, ']'),
+                positional.repeated ? "..." : "");
   return command.options.empty() ? line : line + " [OPTIONS]";
 }
 

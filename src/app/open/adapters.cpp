@@ -55,14 +55,19 @@ Result<NamedAdapter> parse_adapter(const std::string& text) {
 }
 
 Result<AdapterSum> open_adapters(const Model& model, const ModelFiles& files, const Arguments& arguments) {
-  const std::vector<std::string> texts = arguments.all("--adapter");
-  std::vector<NamedAdapter> named;
-  named.reserve(files.adapters.size() + texts.size());
-  for (const std::string& path : files.adapters) named.push_back({.path = path});
-  for (const std::string& text : texts) {
+  std::vector<NamedAdapter> others;
+  for (const std::string& text : arguments.all("--adapter")) {
     TRY(NamedAdapter one, parse_adapter(text));
-    named.push_back(std::move(one));
+    others.push_back(std::move(one));
   }
+  return open_adapters(model, files, others);
+}
+
+Result<AdapterSum> open_adapters(const Model& model, const ModelFiles& files, const std::vector<NamedAdapter>& others) {
+  std::vector<NamedAdapter> named;
+  named.reserve(files.adapters.size() + others.size());
+  for (const std::string& path : files.adapters) named.push_back({.path = path});
+  named.insert(named.end(), others.begin(), others.end());
   AdapterSum sum;
   sum.reserve(named.size());
   for (const NamedAdapter& one : named) {

@@ -23,7 +23,9 @@ struct NamedAdapter {
 };
 Result<NamedAdapter> parse_adapter(const std::string& text);
 
-// The adapters that the model's store adds, then those of --adapter.
+// The adapters that the model's store adds, then the others.
+Result<AdapterSum> open_adapters(const Model& model, const ModelFiles& files, const std::vector<NamedAdapter>& others);
+// The same with those of --adapter.
 Result<AdapterSum> open_adapters(const Model& model, const ModelFiles& files, const Arguments& arguments);
 
 }  // namespace sluice

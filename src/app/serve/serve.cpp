@@ -1,27 +1,23 @@
 // sluice serve: a model behind the HTTP APIs that other programs speak.
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <optional>
-#include <span>
 #include <thread>
 #include <utility>
 
 #include "app/cli/console.h"
-#include "app/cli/environment.h"
 #include "app/cli/interrupt.h"
-#include "app/cli/progress.h"
 #include "app/commands.h"
 #include "app/open/adapters.h"
-#include "app/open/contents_file.h"
 #include "app/open/open.h"
+#include "app/serve/model_loader.h"
+#include "app/serve/wanted_models.h"
 #include "base/files/file.h"
 #include "base/text.h"
-#include "checkpoint/file_type.h"
-#include "engine/plan/tower_room.h"
 #include "serve/access_rules.h"
 #include "serve/answer_queue.h"
 #include "serve/http/http_server.h"
+#include "serve/model_shelf.h"
 #include "serve/request_memory.h"
 #include "serve/service.h"
 
@@ -31,111 +27,55 @@ namespace {
 constexpr double kSignalSeconds = 0.1;  // between looks at the signals
 constexpr size_t kMaxKeyFile = 1 << 20;
 
-// ---- the model
+// ---- the models
 
-uint64_t bytes_for_requests(const Machine& machine, std::span<const TowerRoom> towers) {
-  return request_memory_bytes(machine.bounds.host.bytes, largest_input_bytes(towers));
-}
+using Loaders = std::vector<std::shared_ptr<ModelLoader>>;
 
-// For a picture and a sound of every answer that is made at once, and for the reading of requests. A model is served
-// without that room as well. Returns what the model's towers take.
-std::vector<TowerRoom> leave_room_for_media(const Model& model, const Arguments& arguments, const Machine& machine,
-                                            EngineOptions& options) {
-  Result<std::vector<TowerRoom>> rooms =
-      tower_rooms(model, *machine.device, options.arithmetic, picture_options(arguments));
-  if (!rooms || rooms->empty()) return {};
-  options.media = media_memory(*rooms, {.pictures = options.sequences, .sounds = options.sequences});
-  options.media.push_back({Domain::host, Purpose::staging, bytes_for_requests(machine, *rooms)});
-  options.media_may_lack_room = true;
-  return *std::move(rooms);
-}
-
-Result<EngineOptions> engine_options(const ChatModel& model, const ModelFiles& files, const Arguments& arguments,
-                                     Machine& machine, std::vector<TowerRoom>& towers) {
-  EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
-  options.sequences = static_cast<uint32_t>(arguments.integer("--parallel"));
-  options.experts = expert_options(arguments);
-  TRY(AdapterSum adapters, open_adapters(model.model, files, arguments));
-  if (!adapters.empty()) options.adapters = {std::move(adapters)};
-  towers = leave_room_for_media(model.model, arguments, machine, options);
-  measure_reserve(machine);
-  return options;
-}
-
-Result<std::unique_ptr<ChatModel>> open_served(const ModelFiles& files, const Arguments& arguments, Machine& machine,
-                                               std::vector<TowerRoom>& towers, Console& console) {
-  std::optional<ProgressLine> loading;
-  const auto options = [&](const ChatModel& model) -> Result<EngineOptions> {
-    for (const std::string& ignored : model.model.facts().ignored)
-      console.err(cat("sluice: ", ignored, ": not used\n"));
-    TRY(EngineOptions fitting, engine_options(model, files, arguments, machine, towers));
-    loading.emplace(console, cat("loading ", printable(model.model.checkpoint().path())));
-    return fitting;
+// The needs of the largest model.
+Result<DeviceNeeds> needs_of_all(const std::vector<WantedModel>& wanted) {
+  std::optional<DeviceNeeds> most;
+  const auto bytes = [](const DeviceNeeds& needs) {
+    uint64_t sum = 0;
+    for (const StoredTensor& tensor : needs.model.checkpoint().tensors()) sum += tensor.bytes.size();
+    return sum;
   };
-  TRY(std::unique_ptr<ChatModel> opened,
-      open_chat_model({.files = files,
-                       .chat_template_path = arguments.text("--chat-template"),
-                       .contents = std::make_shared<ContentsFile>(contents_path(state_folder()), files.path, console),
-                       .draft_head = draft_of(arguments).kind == DraftKind::mtp,
-                       .options = options},
-                      *machine.device, machine.budget, machine.bounds));
-  loading.reset();
-  if (!opened->media_note.empty()) console.err(cat("sluice: ", opened->media_note, '\n'));
-  return opened;
-}
-
-Result<DeviceNeeds> needs_of_server(const ModelFiles& files, const Arguments& arguments) {
-  TRY(Model model, open_model(files, arguments));
-  TRY(const StoreSettings stored, settings_of(files, model));
-  WeightFiles weights = weight_files(model);
-  EngineOptions options = engine_options_of(arguments, model.facts(), stored.context);
-  options.sequences = static_cast<uint32_t>(arguments.integer("--parallel"));
-  TRY(AdapterSum adapters, open_adapters(model, files, arguments));
-  if (!adapters.empty()) options.adapters = {std::move(adapters)};
-  return DeviceNeeds{std::move(model), std::move(weights), options};
-}
-
-// A file is named as it is without its folder and ".gguf".
-std::string shown_name(const std::string& name) {
-  if (path_kind(name) == PathKind::missing) return name;
-  std::string shown = std::filesystem::path(name).lexically_normal().filename().string();
-  if (shown.empty()) shown = std::filesystem::path(name).lexically_normal().parent_path().filename().string();
-  return ends_with(shown, ".gguf") ? shown.substr(0, shown.size() - 5) : shown;
-}
-
-// Size and time of the model's files.
-void describe_files(const Checkpoint& checkpoint, ServedModel& served) {
-  for (const std::string& file : checkpoint.files()) {
-    std::error_code failed;
-    const uintmax_t bytes = std::filesystem::file_size(file, failed);
-    if (!failed) served.bytes += bytes;
-    const auto written = std::filesystem::last_write_time(file, failed);
-    if (failed) continue;
-    const auto time = std::chrono::file_clock::to_sys(written).time_since_epoch();
-    served.created = std::max<int64_t>(served.created, std::chrono::duration_cast<std::chrono::seconds>(time).count());
+  for (const WantedModel& one : wanted) {
+    TRY(DeviceNeeds needs, needs_of_server(one));
+    if (!most || bytes(needs) > bytes(*most)) most.emplace(std::move(needs));
   }
+  return *std::move(most);
 }
 
-Result<ServedModel> served_model(const ChatModel& model, const std::string& name, const ModelFiles& files,
-                                 const Arguments& arguments) {
-  ServedModel served;
-  served.names = arguments.all("--alias");
-  served.names.push_back(shown_name(name));
-  served.text = &model.text;
-  served.model = &model.model;
-  served.pictures = picture_options(arguments);
-  served.facts = &model.model.facts();
-  served.context = model.engine->context();
-  served.sampling = model.settings.sampling;
-  served.stops = model.settings.stops;
-  served.system = model.settings.system;
-  TRY(served.adapters, open_adapters(model.model, files, arguments));
-  served.version = SLUICE_VERSION;
-  const Checkpoint& checkpoint = model.model.checkpoint();
-  served.file_kind = checkpoint.dialect() == Dialect::gguf ? "gguf" : "safetensors";
-  served.weights = format_label(checkpoint);
-  describe_files(checkpoint, served);
-  return served;
+// Pinned models are loaded; of the others the headers are read.
+struct PreparedModels {
+  std::vector<ModelRecipe> recipes;
+  std::vector<std::unique_ptr<LoadedModel>> loaded;  // by recipe; null: later
+  std::vector<TowerRoom> towers;                     // of all
+};
+
+Result<PreparedModels> prepare_models(const Loaders& loaders, Machine& machine) {
+  PreparedModels prepared;
+  std::vector<std::vector<ModelCard>> cards(loaders.size());
+  for (size_t i = 0; i < loaders.size(); ++i)
+    if (!loaders[i]->wanted().is_pinned) TRY_ASSIGN(cards[i], loaders[i]->cards());
+  measure_reserve(machine);
+  for (size_t i = 0; i < loaders.size(); ++i) {
+    const std::shared_ptr<ModelLoader>& loader = loaders[i];
+    const WantedModel& wanted = loader->wanted();
+    std::unique_ptr<LoadedModel> loaded;
+    if (wanted.is_pinned) {
+      TRY_ASSIGN(loaded, loader->load(/*may_lack_room=*/true, /*requests=*/true));
+      cards[i].assign(loaded->variants.begin(), loaded->variants.end());
+    }
+    prepared.towers.insert(prepared.towers.end(), loader->towers().begin(), loader->towers().end());
+    prepared.loaded.push_back(std::move(loaded));
+    prepared.recipes.push_back({.cards = std::move(cards[i]),
+                                .is_pinned = wanted.is_pinned,
+                                .keep_alive = wanted.keep_alive,
+                                .running = static_cast<uint32_t>(wanted.arguments.integer("--parallel")),
+                                .load = [loader](bool may_lack_room) { return loader->load(may_lack_room); }});
+  }
+  return prepared;
 }
 
 // ---- the server
@@ -216,37 +156,46 @@ Status serve_until_signal(HttpServer& server, Service& service, AnswerQueue& que
 }
 
 Result<int> serve(const Arguments& arguments, Console& console) {
-  const std::string name = arguments.positionals().empty() ? kDemoName : arguments.positionals()[0];
   TRY(AccessRules rules, access_rules(arguments));
-  TRY(const std::vector<HttpPlace> wanted, places(arguments, rules));
-  TRY(const ModelFiles files, model_files(name, arguments));
-  TRY(Machine machine, open_machine(arguments, [&] { return needs_of_server(files, arguments); }, console));
-  std::vector<TowerRoom> towers;
-  TRY(const std::unique_ptr<ChatModel> model, open_served(files, arguments, machine, towers, console));
-  TRY(ServedModel served, served_model(*model, name, files, arguments));
-  std::optional<RequestMemory> memory;
-  if (!towers.empty()) {
-    served.input_bytes = largest_input_bytes(towers);
-    served.memory = &memory.emplace(machine.budget, bytes_for_requests(machine, towers));
+  TRY(const std::vector<HttpPlace> wanted_places, places(arguments, rules));
+  TRY(const std::vector<WantedModel> wanted, wanted_models(arguments));
+  for (const WantedModel& one : wanted) TRY_STATUS(model_files(one.model, one.arguments));
+  TRY(Machine machine, open_machine(arguments, [&] { return needs_of_all(wanted); }, console));
+  Loaders loaders;
+  for (const WantedModel& one : wanted) {
+    TRY(std::shared_ptr<ModelLoader> loader, ModelLoader::create(one, SLUICE_VERSION, machine, console));
+    loaders.push_back(std::move(loader));
   }
-  AnswerQueue queue(model->text, *model->engine,
-                    {.running = static_cast<uint32_t>(arguments.integer("--parallel")),
-                     .waiting = static_cast<uint32_t>(arguments.integer("--queue"))});
+  TRY(PreparedModels prepared, prepare_models(loaders, machine));
+  std::optional<RequestMemory> memory;
+  if (!prepared.towers.empty()) memory.emplace(machine.budget, bytes_for_requests(machine, prepared.towers));
+  ModelShelf shelf(std::move(prepared.recipes));
+  for (size_t i = 0; i < shelf.size(); ++i)
+    if (prepared.loaded[i] != nullptr) shelf.put(i, std::move(prepared.loaded[i]));
+  AnswerQueue queue(shelf, static_cast<uint32_t>(arguments.integer("--queue")));
   Service::Settings settings;
   settings.access = std::move(rules);
+  if (memory) settings.memory = &*memory;
   if (arguments.flag("--access-log")) settings.log = [&](const HttpRecord& record) { console.out(log_line(record)); };
-  Service service(served, queue, std::move(settings));
-  TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(wanted, {}, service));
+  Service service(shelf, queue, std::move(settings));
+  TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(wanted_places, {}, service));
   watch_interrupts();
   watch_termination();
   watch_signals(*server, service, arguments.number("--drain-seconds"));
-  for (const std::string& address : server->addresses())
-    console.err(cat("serving ", printable(served.id()), " at ", address, '\n'));
+  std::string names;
+  for (size_t i = 0; i < shelf.size(); ++i) names += cat(i == 0 ? "" : ", ", printable(shelf.recipe(i).cards[0].id()));
+  for (const std::string& address : server->addresses()) console.err(cat("serving ", names, " at ", address, '\n'));
   TRY_STATUS(serve_until_signal(*server, service, queue));
   return 0;
 }
 
 std::vector<OptionSpec> own_options() {
+  OptionSpec adapter = adapter_option();
+  adapter.argument = "[NAME=]PATH[:SCALE]";
+  adapter.help =
+      "adds a LoRA adapter, a folder of PEFT or a GGUF file of llama.cpp, times SCALE (1 without); may be given "
+      "several "
+      "times. With NAME it acts on requests for MODEL:NAME, else on all, and the changes add up";
   return {
       {.name = "--host",
        .argument = "ADDRESS",
@@ -280,18 +229,28 @@ std::vector<OptionSpec> own_options() {
        .kind = OptionKind::text,
        .help = "a name by which requests may ask for the model; the first one is shown; may be given several times",
        .repeated = true},
+      {.name = "--models",
+       .argument = "FILE",
+       .kind = OptionKind::text,
+       .help = "serves the models that a JSON file lists, each with its own options; docs/server.md describes it"},
+      {.name = "--keep-alive",
+       .argument = "TIME",
+       .kind = OptionKind::text,
+       .fallback = "-1",
+       .help = "how long an idle model stays loaded: seconds, or a duration such as 5m; negative: until another one "
+               "needs its memory. A single MODEL stays without it"},
       {.name = "--parallel",
        .argument = "N",
        .kind = OptionKind::integer,
        .fallback = "4",
-       .help = "answers that are made at once; each takes cache memory",
+       .help = "answers that a model makes at once; each takes cache memory",
        .least = 1,
        .most = 256},
       {.name = "--queue",
        .argument = "N",
        .kind = OptionKind::integer,
        .fallback = "64",
-       .help = "answers that wait behind those; further requests get status 503 at once",
+       .help = "answers that wait for a model behind those; further requests get status 503 at once",
        .most = 1e6},
       {.name = "--drain-seconds",
        .argument = "S",
@@ -307,21 +266,26 @@ std::vector<OptionSpec> own_options() {
        .help = "a Jinja template in place of the model's own"},
       mmproj_option(),
       image_tokens_option(),
-      adapter_option(),
+      adapter,
   };
 }
 
 }  // namespace
 
 CommandSpec serve_command() {
+  PositionalSpec models = model_positional(/*required=*/false);
+  models.repeated = true;
   return {
       .name = "serve",
-      .summary = "Serves a model to programs that speak the APIs of OpenAI, Anthropic or Ollama",
+      .summary = "Serves models to programs that speak the APIs of OpenAI, Anthropic or Ollama",
       .text =
-          "Without a MODEL it serves the built-in one. Many clients are answered at once. The same request gets the "
+          "Without a MODEL it serves the built-in one. Of several, each is loaded when a request asks for it, and the "
+          "one "
+          "that was used longest ago goes when memory is short. Many clients are answered at once. The same request "
+          "gets the "
           "same answer however many there are, because a seed that is not given is 0. docs/server.md lists the "
           "paths and fields. SIGTERM and Ctrl-C let running answers end; a second one ends at once.",
-      .positionals = {model_positional(/*required=*/false)},
+      .positionals = {models},
       .options = join_options(
           {own_options(),
            device_options(/*answers=*/true),
@@ -329,6 +293,7 @@ CommandSpec serve_command() {
            draft_options()}),
       .examples = {{"sluice serve", "the built-in demo at http://127.0.0.1:8080"},
                    {"sluice serve model.gguf --alias my-model --port 9000", "a file under another name"},
+                   {"sluice serve gemma4:e2b qwen3.5:4b --memory 8G --keep-alive 10m", "two models in turn, or both"},
                    {"sluice serve gemma4:e2b --host 0.0.0.0 --api-key-file keys.txt", "for other machines, with keys"}},
       .run = serve,
   };

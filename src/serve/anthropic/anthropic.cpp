@@ -125,19 +125,20 @@ Json anthropic_error(const Refusal& refusal, const std::string& request_id) {
       {"request_id", request_id.empty() ? Json() : Json(request_id)}};
 }
 
-Json anthropic_models(const ServedModel& model) {
+Json anthropic_model(const ModelCard& model) {
   const std::time_t created = model.created;
   std::tm utc = {};
   gmtime_r(&created, &utc);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return Json::Object{
-      {"data",
-       Json::Array{Json::Object{
-           {"type", "model"}, {"id", model.id()}, {"display_name", model.id()}, {"created_at", std::string(date)}}}},
-      {"has_more", false},
-      {"first_id", model.id()},
-      {"last_id", model.id()}};
+      {"type", "model"}, {"id", model.id()}, {"display_name", model.id()}, {"created_at", std::string(date)}};
+}
+
+Json anthropic_models(Json::Array models) {
+  Json first = *models.front().find("id"), last = *models.back().find("id");
+  return Json::Object{
+      {"data", std::move(models)}, {"has_more", false}, {"first_id", std::move(first)}, {"last_id", std::move(last)}};
 }
 
 }  // namespace sluice

@@ -16,6 +16,7 @@ Outcome<AnswerRequest> read_anthropic_count(const Json& body, const ServedModel&
 
 int anthropic_status(const Refusal& refusal);  // 529 in place of 503
 Json anthropic_error(const Refusal& refusal, const std::string& request_id);
-Json anthropic_models(const ServedModel& model);
+Json anthropic_model(const ModelCard& model);
+Json anthropic_models(Json::Array models);  // at least one, of anthropic_model()
 
 }  // namespace sluice

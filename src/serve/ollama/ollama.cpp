@@ -61,7 +61,7 @@ Checked read_common(Fields& fields, const ServedModel& model, AnswerRequest& req
   TRY_STATUS(take_log_probs(fields, request.settings));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(true);
-  fields.find("keep_alive");  // the model stays
+  TRY(request.keep_alive, read_keep_alive(fields.find("keep_alive")));
   return Fine{};
 }
 
@@ -100,26 +100,26 @@ Outcome<Json> openai_form(const Json& messages, std::vector<std::string>& places
   return Json(std::move(out));
 }
 
-Json::Array capabilities(const ServedModel& model) {
+Json::Array capabilities(const ModelCard& model) {
   Json::Array list = {"completion"};
   if (model.calls_tools()) list.emplace_back("tools");
   if (model.thinks()) list.emplace_back("thinking");
-  if (model.takes(ProgramKind::vision)) list.emplace_back("vision");
-  if (model.takes(ProgramKind::audio)) list.emplace_back("audio");
+  if (model.has_vision) list.emplace_back("vision");
+  if (model.has_audio) list.emplace_back("audio");
   return list;
 }
 
-Json details(const ServedModel& model) {
-  const std::string& family = model.facts->family;
+Json details(const ModelCard& model) {
+  const std::string& family = model.facts.family;
   return Json::Object{{"parent_model", ""},
                       {"format", model.file_kind},
                       {"family", family},
                       {"families", Json::Array{family}},
-                      {"parameter_size", model.facts->size_label},
+                      {"parameter_size", model.facts.size_label},
                       {"quantization_level", model.weights}};
 }
 
-Json model_json(const ServedModel& model) {
+Json model_json(const ModelCard& model) {
   return Json::Object{{"name", model.id()},
                       {"model", model.id()},
                       {"modified_at", rfc3339(model.created, 0)},
@@ -187,43 +187,52 @@ Outcome<AnswerRequest> read_ollama_generate(const Json& body, const ServedModel&
 
 Json ollama_error(const Refusal& refusal) { return Json::Object{{"error", refusal.message}}; }
 
-Json ollama_tags(const ServedModel& model) {
+Json ollama_tag(const ModelCard& model) {
   Json one = model_json(model);
   one.add("capabilities", capabilities(model));
-  return Json::Object{{"models", Json::Array{std::move(one)}}};
+  return one;
 }
 
-Json ollama_running(const ServedModel& model) {
+Json ollama_running(const ModelCard& model, std::optional<std::chrono::system_clock::time_point> end) {
+  using std::chrono::nanoseconds, std::chrono::seconds;
   Json one = model_json(model);
-  one.add("expires_at", "9999-12-31T23:59:59Z");
+  std::string expires = "9999-12-31T23:59:59Z";
+  if (end) {
+    const auto since = std::chrono::duration_cast<nanoseconds>(end->time_since_epoch());
+    const auto whole = std::chrono::duration_cast<seconds>(since);
+    expires = rfc3339(whole.count(), (since - whole).count());
+  }
+  one.add("expires_at", std::move(expires));
   one.add("size_vram", 0);
   one.add("context_length", int64_t{model.context});
-  return Json::Object{{"models", Json::Array{std::move(one)}}};
+  return one;
 }
 
-Outcome<Json> ollama_show(const Json& body, const ServedModel& model) {
+Outcome<std::string> ollama_name(const Json& body) {
   Fields fields(body);
   TRY(std::optional<std::string> name, fields.text("model"));
   TRY(const std::optional<std::string> old_name, fields.text("name"));
   if (!name) name = old_name;
   if (!name) return refuse("model", "model is missing: want a name");
-  if (!model.answers_to(*name))
-    return Refusal{.status = 404, .message = cat("model '", printable(*name), "' not found"), .param = "model"};
-  const std::string& family = model.facts->family;
-  return Json(Json::Object{
+  return *name;
+}
+
+Json ollama_show(const ModelCard& model) {
+  const std::string& family = model.facts.family;
+  return Json::Object{
       {"license", ""},
       {"modelfile", ""},
       {"parameters", ""},
-      {"template", model.chats() ? model.text->chat->text() : ""},
+      {"template", model.chat_template},
       {"system", model.system},
       {"details", details(model)},
       {"model_info", Json::Object{{"general.architecture", family},
-                                  {"general.parameter_count", static_cast<int64_t>(model.facts->parameters)},
+                                  {"general.parameter_count", static_cast<int64_t>(model.facts.parameters)},
                                   {family + ".context_length", int64_t{model.context}},
-                                  {family + ".embedding_length", int64_t{model.facts->hidden}},
-                                  {family + ".block_count", int64_t{model.facts->layers}}}},
+                                  {family + ".embedding_length", int64_t{model.facts.hidden}},
+                                  {family + ".block_count", int64_t{model.facts.layers}}}},
       {"capabilities", capabilities(model)},
-      {"modified_at", rfc3339(model.created, 0)}});
+      {"modified_at", rfc3339(model.created, 0)}};
 }
 
 }  // namespace sluice

@@ -89,10 +89,10 @@ class OllamaWriter final : public AnswerWriter {
     return write_json(json) + "\n";
   }
 
-  // Without parts the request only asked for the model to be loaded.
+  // Without parts the request only asked for the model to be loaded or unloaded.
   void add_end(Json& json, const std::vector<AnsweredPart>& parts) const {
     json.add("done", true);
-    if (parts.empty()) return json.add("done_reason", "load");
+    if (parts.empty()) return json.add("done_reason", facts_.unloads ? "unload" : "load");
     const Usage& usage = parts[0].done.usage;
     json.add("done_reason", parts[0].done.end == TurnEnd::length ? "length" : "stop");
     json.add("total_duration", in_nanoseconds(usage.prompt_seconds + usage.answer_seconds));

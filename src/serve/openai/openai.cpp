@@ -26,13 +26,11 @@ Json openai_error(const Refusal& refusal) {
                                              {"code", text_or_null(refusal.code)}}}};
 }
 
-Json openai_model(const ServedModel& model) {
+Json openai_model(const ModelCard& model) {
   return Json::Object{{"id", model.id()}, {"object", "model"}, {"created", model.created}, {"owned_by", "sluice"}};
 }
 
-Json openai_models(const ServedModel& model) {
-  return Json::Object{{"object", "list"}, {"data", Json::Array{openai_model(model)}}};
-}
+Json openai_models(Json::Array models) { return Json::Object{{"object", "list"}, {"data", std::move(models)}}; }
 
 Json openai_usage(const Usage& usage) {
   return Json::Object{

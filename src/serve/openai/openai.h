@@ -14,8 +14,8 @@ Outcome<AnswerRequest> read_openai_completion(const Json& body, const ServedMode
 Outcome<AnswerRequest> read_openai_response(const Json& body, const ServedModel& model);
 
 Json openai_error(const Refusal& refusal);
-Json openai_model(const ServedModel& model);
-Json openai_models(const ServedModel& model);
+Json openai_model(const ModelCard& model);
+Json openai_models(Json::Array models);  // of openai_model()
 Json openai_usage(const Usage& usage);
 
 }  // namespace sluice

@@ -133,7 +133,7 @@ TEST(AnthropicServer, AnswersCountsAndRefuses) {
   const Json& usage = *json.find("usage");
   EXPECT_EQ(ask(server, "/v1/messages/count_tokens", body).json().find("input_tokens")->as_integer(),
             usage.find("input_tokens")->as_integer() + usage.find("cache_read_input_tokens")->as_integer());
-  const TestReply refused = ask(server, "/v1/messages", R"({"model": "nope", "max_tokens": 1, "messages": []})");
+  const TestReply refused = ask(server, "/v1/messages", R"({"model": "demo", "max_tokens": 1, "messages": []})");
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(refused.json().find("type")->as_string(), "error");
   EXPECT_NE(refused.header("request-id"), "");

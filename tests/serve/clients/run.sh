@@ -22,5 +22,6 @@ cp "$here"/*.mjs "$to/"
 cd "$to"
 export SLUICE_PROGRAM="$program"
 SLUICE_PICTURE=$(realpath "$root/tests/data/gemma4/picture1.png")
-export SLUICE_PICTURE
-exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs
+SLUICE_OTHER_MODEL=$(realpath "$root/tests/data/gemma4_dense")
+export SLUICE_PICTURE SLUICE_OTHER_MODEL
+exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs models_test.mjs

@@ -9,7 +9,7 @@ export async function startServer(...more) {
     let said = '';
     server.stderr.on('data', (bytes) => {
       said += bytes;
-      const found = /serving demo at (http:\S+)/.exec(said);
+      const found = /serving [^\n]* at (http:\S+)/.exec(said);
       if (found) resolve(found[1]);
     });
     server.on('exit', (status) => reject(new Error(`sluice serve ended with ${status}: ${said}`)));

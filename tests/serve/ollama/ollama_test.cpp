@@ -114,7 +114,7 @@ TEST(OllamaServer, DescribesItsModel) {
   EXPECT_EQ(shown.find("model_info")->find("gemma4.context_length")->as_integer(), 1024);
   const TestReply other = ask(server, "/api/show", R"({"name": "nope"})");
   EXPECT_EQ(other.status, 404);
-  EXPECT_EQ(other.body, "{\"error\": \"model 'nope' not found\"}\n");
+  EXPECT_EQ(other.body, "{\"error\": \"model nope not found: want demo\"}\n");
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+// ModelLoader: one of the server's models, from its files to an engine, as often as it is loaded. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/cli/console.h"
+#include "app/open/open.h"
+#include "app/serve/wanted_models.h"
+#include "base/result.h"
+#include "checkpoint/model_files.h"
+#include "engine/plan/tower_room.h"
+#include "serve/model_shelf.h"
+
+namespace sluice {
+
+class ModelLoader {
+ public:
+  // `machine` and `console` outlive this.
+  static Result<std::unique_ptr<ModelLoader>> create(WantedModel wanted, std::string version, Machine& machine,
+                                                     Console& console);
+
+  // The model's card and those of its adapters, from the files' headers and texts alone.
+  Result<std::vector<ModelCard>> cards();
+  // As ModelRecipe::load. With `requests`, leaves room for RequestMemory, too, and shows progress.
+  Result<std::unique_ptr<LoadedModel>> load(bool may_lack_room, bool requests = false);
+
+  const WantedModel& wanted() const { return wanted_; }
+  // Towers of the model, once cards() or load() has read it: none if there is no room for them.
+  const std::vector<TowerRoom>& towers() const { return towers_; }
+
+ private:
+  ModelLoader(WantedModel wanted, std::string version, ModelFiles files, Machine& machine, Console& console)
+      : wanted_(std::move(wanted)),
+        version_(std::move(version)),
+        files_(std::move(files)),
+        machine_(&machine),
+        console_(&console) {}
+
+  Result<std::vector<AdapterSum>> open_sums(const Model& model) const;
+  EngineOptions options_for(const Model& model, const StoreSettings& stored) const;
+  std::vector<ModelCard> cards_of(const Model& model, const TextParts& text, const StoreSettings& stored) const;
+  void note_text_bytes(uint64_t anonymous_before);
+
+  WantedModel wanted_;
+  std::string version_;
+  ModelFiles files_;
+  Machine* machine_;
+  Console* console_;
+  std::vector<TowerRoom> towers_;
+  uint64_t text_bytes_ = 0;  // of texts, tables and adapters of the open model, the most that was measured
+};
+
+// What RequestMemory takes for models with such towers.
+uint64_t bytes_for_requests(const Machine& machine, const std::vector<TowerRoom>& towers);
+// The facts by which --device auto chooses a device for a model.
+Result<DeviceNeeds> needs_of_server(const WantedModel& wanted);
+
+}  // namespace sluice
