@@ -165,7 +165,7 @@ Result<std::unique_ptr<LoadedModel>> ModelLoader::load(bool may_lack_room, bool 
       // For a picture and a sound of every answer that is made at once.
       fitting.media = media_memory(towers_, {.pictures = fitting.sequences, .sounds = fitting.sequences});
       if (requests) fitting.media.push_back({Domain::host, Purpose::staging, bytes_for_requests(*machine_, towers_)});
-      fitting.media_may_lack_room = may_lack_room;
+      fitting.media_may_lack_room = may_lack_room || lacks_room_;
     }
     note_text_bytes(before);
     TRY(Reservation text, machine_->budget.reserve(Domain::host, Purpose::reserve, text_bytes_));
@@ -181,7 +181,9 @@ Result<std::unique_ptr<LoadedModel>> ModelLoader::load(bool may_lack_room, bool 
                                                           .options = options},
                                                          *machine_->device, machine_->budget, machine_->bounds));
   loading.reset();
-  if (!opened->media_note.empty()) console_->err(cat("sluice: ", opened->media_note, '\n'));
+  if (!opened->media_note.empty() && !lacks_room_)
+    console_->err(cat("sluice: ", printable(wanted_.names[0]), ": ", opened->media_note, '\n'));
+  lacks_room_ = lacks_room_ || !opened->media_note.empty();
   const std::vector<ModelCard> cards = cards_of(opened->model, opened->text, opened->settings);
   for (size_t i = 0; i < cards.size(); ++i) {
     ServedModel served;

@@ -50,6 +50,7 @@ class ModelLoader {
   Machine* machine_;
   Console* console_;
   std::vector<TowerRoom> towers_;
+  bool lacks_room_ = false;  // pictures and sounds found no room even while no other model could go
   uint64_t text_bytes_ = 0;  // of texts, tables and adapters of the open model, the most that was measured
 };
 
