@@ -129,10 +129,18 @@ const Service::Route* Service::find_route(std::string_view method, std::string_v
   return nullptr;
 }
 
+const PageFile* Service::find_page(const ServerRequest& request) const {
+  if (settings_.page == nullptr || (request.method != "GET" && request.method != "HEAD")) return nullptr;
+  const std::string* accept = request.header("accept");
+  if (request.path == "/" && (accept == nullptr || accept->find("text/html") == std::string::npos)) return nullptr;
+  return settings_.page->find(request.path);
+}
+
 std::optional<ServerReply> Service::refuse_head(const ServerRequest& head) {
   bool known_path = false;
   const Route* route = find_route(head.method, head.path, &known_path);
-  const bool is_public = head.method == "OPTIONS" || (route != nullptr && route->is_public);
+  const bool is_public =
+      head.method == "OPTIONS" || (route != nullptr && route->is_public) || find_page(head) != nullptr;
   if (const std::optional<Refusal> refused = settings_.access.refuse(head, is_public))
     return refusal_reply(family_of(head.path), *refused);
   return std::nullopt;
@@ -170,6 +178,7 @@ void Service::handle(std::shared_ptr<Exchange> exchange) {
                                                     {"access-control-allow-methods", "GET, HEAD, POST, OPTIONS"},
                                                     {"access-control-allow-headers", "*, authorization"},
                                                     {"access-control-max-age", "600"}}});
+  if (const PageFile* file = find_page(request)) return reply(*exchange, page_reply(*file, request));
   bool known_path = false;
   const Route* route = find_route(request.method, request.path, &known_path);
   if (route != nullptr) return (this->*route->handle)(exchange, *route);

@@ -19,6 +19,7 @@
 #include "serve/http/http.h"
 #include "serve/metrics.h"
 #include "serve/model_shelf.h"
+#include "serve/page_files.h"
 #include "serve/request_memory.h"
 #include "serve/served_model.h"
 
@@ -34,6 +35,7 @@ class Service final : public HttpHandler {
   struct Settings {
     AccessRules access;
     std::function<void(const HttpRecord&)> log;  // may be empty
+    const PageFiles* page = nullptr;             // a web page beside the APIs; outlives the service. Null: none
     uint32_t threads = 2;                        // that read requests
     RequestMemory* memory = nullptr;             // for requests; null: it is not counted
   };
@@ -62,6 +64,8 @@ class Service final : public HttpHandler {
   struct Prepared;  // and read for its model
   using Then = void (Service::*)(const std::shared_ptr<Exchange>&, Prepared);
 
+  // Null: the request is none for the page. Browsers alone get it at "/", where others ask whether a server runs.
+  const PageFile* find_page(const ServerRequest& request) const;
   static const Route* find_route(std::string_view method, std::string_view path, bool* known_path);
   void reply(Exchange& exchange, ServerReply reply) const;
   void reply(Exchange& exchange, const Json& body) const;

@@ -103,9 +103,11 @@ TestServer::TestServer(TestServerSetup setup)
     : memory_(budget_, setup.request_bytes),
       shelf_(setup.recipes.empty() ? std::vector<ModelRecipe>{demo_recipe(setup.running)} : std::move(setup.recipes)),
       queue_(shelf_, setup.waiting),
-      service_(
-          shelf_, queue_,
-          {.access = std::move(setup.access), .log = {}, .memory = setup.request_bytes == 0 ? nullptr : &memory_}) {
+      service_(shelf_, queue_,
+               {.access = std::move(setup.access),
+                .log = {},
+                .page = setup.page,
+                .memory = setup.request_bytes == 0 ? nullptr : &memory_}) {
   const HttpPlace place{.host = "127.0.0.1", .port = 0, .unix_path = setup.unix_path};
   server_ = unwrap(HttpServer::listen({place}, setup.limits, service_));
   const std::string address = server_->addresses()[0];

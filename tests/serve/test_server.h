@@ -33,6 +33,7 @@ struct TestServerSetup {
   std::vector<ModelRecipe> recipes = {};  // in place of the demo's
   AccessRules access = {};
   std::string unix_path = {};  // listens there in place of a port
+  const PageFiles* page = nullptr;
   uint64_t request_bytes = 0;  // of memory for requests; 0: not counted
 };
 

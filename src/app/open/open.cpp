@@ -26,19 +26,21 @@ constexpr uint64_t kSmallMemory = 16 << 20;                     // stacks, texts
 constexpr double kDefaultMemoryShare = 0.75;  // the rest is the system's, and the page cache's for mapped weights
 constexpr double kDefaultDeviceShare = 0.9;   // of a GPU's own: the rest is its driver's and other programs'
 
+std::filesystem::path program_folder() {
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+}
+
 // Beside the program or in share/ of where it is installed, in the source tree when built there.
 Result<std::string> demo_path() {
-  std::error_code failed;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const std::filesystem::path folder = program.parent_path();
-  for (const auto& assets : {folder / "assets", folder.parent_path() / "share" / "sluice"})
+  const std::filesystem::path folder = program_folder();
+  for (const std::filesystem::path& assets : {folder / "assets", std::filesystem::path(installed_folder(""))})
     if (const std::string installed = (assets / kDemoFile).string(); path_kind(installed) == PathKind::file)
       return installed;
   const std::string built = join_path(SLUICE_ASSETS, kDemoFile);
   if (path_kind(built) == PathKind::missing)
-    return error(ErrorKind::not_found, kDemoFile, ": not beside the program, nor in ",
-                 (folder.parent_path() / "share" / "sluice").string(), ", nor ", built,
-                 ": want make install, which puts it there, or a MODEL");
+    return error(ErrorKind::not_found, kDemoFile, ": not beside the program, nor in ", installed_folder(""), ", nor ",
+                 built, ": want make install, which puts it there, or a MODEL");
   return built;
 }
 
@@ -182,6 +184,11 @@ std::string simd_choices(bool unproven_only, const char* between) {
 }
 
 }  // namespace
+
+std::string installed_folder(const std::string& name) {
+  const std::filesystem::path folder = program_folder().parent_path() / "share" / "sluice";
+  return (name.empty() ? folder : folder / name).string();
+}
 
 uint32_t thread_count(const Arguments& arguments) {
   return arguments.given("--threads") ? static_cast<uint32_t>(arguments.integer("--threads")) : available_processors();

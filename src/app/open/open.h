@@ -57,6 +57,9 @@ using NeedsOf = std::function<Result<DeviceNeeds>()>;
 // Reports the choice of auto, and why it is not a GPU. Says nothing if that is no news and nobody asked.
 Result<Machine> open_machine(const Arguments& arguments, const NeedsOf& needs, Console& console);
 
+// PREFIX/share/sluice/NAME of where the program is installed, or without NAME the folder above, existing or not.
+std::string installed_folder(const std::string& name);
+
 // A path, a name that sluice list shows, or "demo" for the built-in model.
 inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);

@@ -18,6 +18,7 @@
 #include "serve/answer_queue.h"
 #include "serve/http/http_server.h"
 #include "serve/model_shelf.h"
+#include "serve/page_files.h"
 #include "serve/request_memory.h"
 #include "serve/service.h"
 
@@ -26,6 +27,7 @@ namespace {
 
 constexpr double kSignalSeconds = 0.1;  // between looks at the signals
 constexpr size_t kMaxKeyFile = 1 << 20;
+constexpr const char* kNoPage = "none";
 
 // ---- the models
 
@@ -155,12 +157,22 @@ Status serve_until_signal(HttpServer& server, Service& service, AnswerQueue& que
   return failed;
 }
 
+// That of --page, else the one that make install has put into share/, if any.
+Result<PageFiles> page_files(const Arguments& arguments) {
+  if (arguments.text("--page") == kNoPage) return PageFiles();
+  if (arguments.given("--page")) return PageFiles::read(arguments.text("--page"));
+  const std::string installed = installed_folder("web");
+  return path_kind(installed) == PathKind::directory ? PageFiles::read(installed) : PageFiles();
+}
+
 Result<int> serve(const Arguments& arguments, Console& console) {
   TRY(AccessRules rules, access_rules(arguments));
   TRY(const std::vector<HttpPlace> wanted_places, places(arguments, rules));
+  TRY(const PageFiles page, page_files(arguments));
   TRY(const std::vector<WantedModel> wanted, wanted_models(arguments));
   for (const WantedModel& one : wanted) TRY_STATUS(model_files(one.model, one.arguments));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of_all(wanted); }, console));
+  TRY(const Reservation for_page, machine.budget.reserve(Domain::host, Purpose::staging, page.bytes()));
   Loaders loaders;
   for (const WantedModel& one : wanted) {
     TRY(std::shared_ptr<ModelLoader> loader, ModelLoader::create(one, SLUICE_VERSION, machine, console));
@@ -176,6 +188,7 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   Service::Settings settings;
   settings.access = std::move(rules);
   if (memory) settings.memory = &*memory;
+  settings.page = &page;
   if (arguments.flag("--access-log")) settings.log = [&](const HttpRecord& record) { console.out(log_line(record)); };
   Service service(shelf, queue, std::move(settings));
   TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(wanted_places, {}, service));
@@ -239,6 +252,12 @@ std::vector<OptionSpec> own_options() {
        .fallback = "-1",
        .help = "how long an idle model stays loaded: seconds, or a duration such as 5m; negative: until another one "
                "needs its memory. A single MODEL stays without it"},
+      {.name = "--page",
+       .argument = "DIR",
+       .kind = OptionKind::text,
+       .help =
+           "also serves the web page that lies there, as make web builds it into web/dist; none for no page. Without "
+           "it that of make install, if it is there"},
       {.name = "--parallel",
        .argument = "N",
        .kind = OptionKind::integer,

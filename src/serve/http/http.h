@@ -35,6 +35,7 @@ struct ServerReply {
   int status = 200;
   std::vector<HttpHeader> headers;  // without those of the transport, such as content-length
   std::string body = {};
+  std::string_view lasting_body = {};  // behind `body`, not copied: bytes that outlive the server
 };
 
 // One line of the access log.

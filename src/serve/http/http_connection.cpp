@@ -199,10 +199,11 @@ void HttpConnection::begin_reply(const ServerReply& reply, bool is_stream) {
   if (shared_->draining) keeps_alive_ = false;
   if (!is_stream) form_ = BodyForm::sized;
   if (form_ == BodyForm::until_close) keeps_alive_ = false;
-  unsent_ += head_text(reply, form_, reply.body.size(), keeps_alive_);
+  unsent_ += head_text(reply, form_, reply.body.size() + reply.lasting_body.size(), keeps_alive_);
   if (!is_stream && has_body_) {
     unsent_ += reply.body;
-    record_.bytes_out += reply.body.size();
+    lasting_ = reply.lasting_body;
+    record_.bytes_out += reply.body.size() + lasting_.size();
   }
   send();
 }
@@ -216,23 +217,24 @@ void HttpConnection::append(std::string_view bytes) {
 }
 
 void HttpConnection::send() {
-  if (!sending_.empty() || unsent_.empty()) return;
+  if (!being_sent_.empty()) return;
   sending_ = std::exchange(unsent_, {});
-  sent_ = 0;
+  being_sent_ = sending_.empty() ? std::exchange(lasting_, {}) : sending_;
+  if (being_sent_.empty()) return;
   last_byte_ = Clock::now();
   struct Sender {
     std::shared_ptr<HttpConnection> self;
     void some() const {
       HttpConnection& c = *self;
-      c.socket_.async_write_some(asio::buffer(c.sending_.data() + c.sent_, c.sending_.size() - c.sent_), *this);
+      c.socket_.async_write_some(asio::buffer(c.being_sent_.data(), c.being_sent_.size()), *this);
     }
     void operator()(const ErrorCode& failed, size_t bytes) const {
       HttpConnection& c = *self;
       if (c.phase_ != Phase::answering) return;
       if (failed) return c.close();
       c.last_byte_ = Clock::now();
-      c.sent_ += bytes;
-      if (c.sent_ < c.sending_.size()) return some();
+      c.being_sent_.remove_prefix(bytes);
+      if (!c.being_sent_.empty()) return some();
       c.sending_.clear();
       c.send();
       c.end_exchange();
@@ -249,7 +251,7 @@ void HttpConnection::end_reply() {
 }
 
 void HttpConnection::end_exchange() {
-  if (!reply_complete_ || !sending_.empty() || !unsent_.empty() || exchange_ == nullptr) return;
+  if (!reply_complete_ || !being_sent_.empty() || !unsent_.empty() || exchange_ == nullptr) return;
   const std::shared_ptr<HttpExchange> done = std::exchange(exchange_, nullptr);
   done->is_over_ = true;
   done->tell_gone_ = nullptr;
@@ -270,8 +272,8 @@ void HttpConnection::record(bool complete) {
 void HttpConnection::tick() {
   if (phase_ != Phase::answering) return;
   const double silent = std::chrono::duration<double>(Clock::now() - last_byte_).count();
-  if (!sending_.empty() && silent > shared_->limits.stalled_seconds) return close();
-  if (!keep_alive_.empty() && sending_.empty() && silent >= 0.9 * shared_->limits.keep_alive_seconds)
+  if (!being_sent_.empty() && silent > shared_->limits.stalled_seconds) return close();
+  if (!keep_alive_.empty() && being_sent_.empty() && silent >= 0.9 * shared_->limits.keep_alive_seconds)
     append(keep_alive_);
   if (phase_ == Phase::answering) arm(shared_->limits.keep_alive_seconds, &HttpConnection::tick);
 }

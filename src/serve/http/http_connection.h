@@ -100,7 +100,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   BodyForm form_ = BodyForm::sized;
   std::string keep_alive_;  // of the stream that runs; "": none
   std::string unsent_, sending_;
-  size_t sent_ = 0;              // bytes of sending_
+  std::string_view lasting_;     // follows unsent_: ServerReply::lasting_body
+  std::string_view being_sent_;  // what is left of sending_ or of the lasting bytes
   Clock::time_point last_byte_;  // that was sent
 };
 

@@ -28,6 +28,7 @@ std::string_view reason_phrase(int status) {
   switch (status) {
     case 200: return "OK";
     case 204: return "No Content";
+    case 304: return "Not Modified";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
     case 403: return "Forbidden";
@@ -48,7 +49,8 @@ std::string head_text(const ServerReply& reply, BodyForm form, size_t body_bytes
                          "\r\nserver: sluice\r\nx-content-type-options: nosniff\r\n");
   for (const HttpHeader& header : reply.headers) text += cat(header.name, ": ", header.value, "\r\n");
   if (form == BodyForm::chunked) text += "transfer-encoding: chunked\r\n";
-  if (form == BodyForm::sized && reply.status != 204) text += cat("content-length: ", body_bytes, "\r\n");
+  if (form == BodyForm::sized && reply.status != 204 && reply.status != 304)
+    text += cat("content-length: ", body_bytes, "\r\n");
   text += keeps_alive && form != BodyForm::until_close ? "connection: keep-alive\r\n\r\n" : "connection: close\r\n\r\n";
   return text;
 }
