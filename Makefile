@@ -90,7 +90,7 @@ test-chromium: test-deps wasm-module
 	tools/check_chromium.sh build/wasm build $(MODELS)
 
 # The page in Chromium, as a user drives it; says so where npm's registry cannot be reached.
-test-web: test-deps wasm-module
+test-web: test-deps wasm-module build
 	tests/web/run.sh
 
 # The pictures that README.md and docs/ show, by the same tests.

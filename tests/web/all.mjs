@@ -4,3 +4,4 @@ import './conversations_test.mjs';
 import './text_test.mjs';
 import './models_test.mjs';
 import './adapters_test.mjs';
+import './server_test.mjs';

@@ -33,6 +33,7 @@ import { decodeSound, kSoundRate } from './samples.ts';
 import { deleteModel, listModels, storageLeft } from './storage.ts';
 import type { StoredModel } from './storage.ts';
 import { Stream } from './stream.ts';
+import type { LanguageModel } from './language_model.ts';
 import { Chat } from './chat.ts';
 import type { ChatOptions } from './chat.ts';
 
@@ -85,6 +86,8 @@ export interface GenerateOptions {
   // Further variables of the model's chat template: { enable_thinking: true }, or { tools: [...] } as OpenAI lists them,
   // which the answer's result then may call (toolCalls).
   variables?: Record<string, unknown>;
+  // A JSON Schema that the answer keeps to. Models of a server alone do: the engine in a page refuses it.
+  schema?: unknown;
   // The adapters that act on this answer, by name with their scales: { mine: 0.5 }, or {} for none. Without it all there
   // are act, with their own scales.
   adapters?: Record<string, number>;
@@ -128,6 +131,8 @@ const kStopped: AnswerResult = {
   answerSeconds: 0,
 };
 const kGiveUp = 1000; // ms that a download has to put away what it has
+export const noSchema = (): SluiceError =>
+  new SluiceError('model', 'the engine in this page keeps to no JSON schema: want none, or the model of a server');
 const drawSeed = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!;
 
 interface Waiting {
@@ -144,7 +149,7 @@ export class Answer extends Stream<Piece, AnswerResult> {}
 // A training as it goes on. Leaving the loop stops it, as its signal does; what was learnt by then is its result.
 export class Teaching extends Stream<TeachProgress, Taught> {}
 
-export class Sluice {
+export class Sluice implements LanguageModel {
   readonly facts!: ModelFacts;
   // LoRA adapters, which act on the answers that begin later.
   readonly adapters = new Adapters((operation, input) => this.request(operation, input));
@@ -196,6 +201,7 @@ export class Sluice {
       if (typeof value === 'number') sampling[name] = value;
     }
     return new Answer(async (onPiece, signal) => {
+      if (options.schema !== undefined) throw noSchema();
       this.begin('answer');
       try {
         const shown = typeof prompt === 'string' ? [] : prompt.flatMap(mediaOf);

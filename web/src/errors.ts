@@ -10,6 +10,8 @@ export type ErrorKind =
   | 'device-lost' // the GPU went away; load the model again
   | 'aborted' // the caller's signal
   | 'closed' // the model was closed, or its worker ended
+  | 'server' // a server refuses the request, or ends an answer
+  | 'key' // a server wants another key
   | 'busy'; // an answer is being made
 
 export class SluiceError extends Error {

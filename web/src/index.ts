@@ -1,8 +1,10 @@
 // The package: import { Sluice } from 'sluice'.
-export { Answer, mediaOf, Sluice, Teaching } from './client.ts';
+export { Answer, mediaOf, noSchema, Sluice, Teaching } from './client.ts';
 export type { GenerateOptions, LoadOptions, ModelSource, TeachOptions } from './client.ts';
 export { Chat } from './chat.ts';
 export type { ChatOptions } from './chat.ts';
+export type { AnswererFacts, LanguageModel } from './language_model.ts';
+export { Server, ServerModel } from './server.ts';
 export { formatBytes, SluiceError } from './errors.ts';
 export type { ErrorKind } from './errors.ts';
 export { Adapters } from './adapters.ts';

@@ -16,7 +16,7 @@ export async function decodePicture(blob: Blob): Promise<Pixels> {
   }
 }
 
-async function bitmapOf(blob: Blob): Promise<ImageBitmap> {
+export async function bitmapOf(blob: Blob): Promise<ImageBitmap> {
   try {
     return await createImageBitmap(blob, {
       imageOrientation: 'from-image',

@@ -12,6 +12,7 @@ export type Part = { type: 'text'; text: string } | MediaPart;
 export interface Message {
   role: Role;
   content: string | Part[];
+  toolCalls?: ToolCall[]; // of an answer; a server is told of them
 }
 // As it travels: the engine's numbers in the place of pictures and sounds.
 export interface PlacedMessage {

@@ -1,22 +1,23 @@
 // An answer, from the question to its end: checked for room, shown and kept as it comes.
-import { mediaOf } from '../index.ts';
-import type { Answer, AnswerResult, GenerateOptions, Message, Part, Sluice } from '../index.ts';
+import { mediaOf, noSchema } from '../index.ts';
+import type { Answer, AnswerResult, GenerateOptions, LanguageModel, Message, Part } from '../index.ts';
 import type { CurrentConversation } from './conversations/current.ts';
 import { messagesOf } from './conversations/tree.ts';
 import type { TreeMessage } from './conversations/tree.ts';
+import { readSchema, readTools } from './json_settings.ts';
 import { describe, speedOf } from './live_answer.ts';
 import type { LiveAnswer } from './live_answer.ts';
 import type { Settings } from './memory.ts';
 import type { MessageList } from './messages.ts';
 import { checkRoom, promptOf, surelyFits } from './room.ts';
 import type { Seen } from './stats.ts';
-import { announce, hideError, isGone } from './status.ts';
+import { announce, hideError, isGone, isOfServer } from './status.ts';
 
 const kKeepEvery = 300; // ms: what a tab that ends at once loses of an answer
 const kTellEvery = 500; // ms
 
 interface Events {
-  model: () => Sluice | null;
+  model: () => LanguageModel | null;
   settings: () => Settings;
   busy: () => void; // an answer begins or has ended
   grown: (begun: boolean) => void; // the list is longer
@@ -31,10 +32,16 @@ function lookingAt(question: TreeMessage): string {
   return types.has('image') ? 'Looking at the picture…' : types.has('audio') ? 'Listening to the sound…' : '';
 }
 
-function optionsOf({ temperature, topK, topP, minP, repeatPenalty, maxTokens, seed, thinking }: Settings): GenerateOptions {
+// Fails with a sentence where a setting cannot be read, or the model cannot keep to it.
+function optionsOf(settings: Settings, model: LanguageModel): GenerateOptions {
+  const { temperature, topK, topP, minP, repeatPenalty, maxTokens, seed, thinking } = settings;
+  const schema = readSchema(settings.schema);
+  const tools = readTools(settings.tools);
+  if (schema !== undefined && model.facts.device !== 'server') throw noSchema();
   const numbers = Object.entries({ temperature, topK, topP, minP, repeatPenalty, maxTokens, seed });
   const given = Object.fromEntries(numbers.filter(([, value]) => value !== null));
-  return { ...given, variables: thinking === 'model' ? {} : { enable_thinking: thinking === 'on' } };
+  const variables = { ...(thinking !== 'model' && { enable_thinking: thinking === 'on' }), ...(tools && { tools }) };
+  return { ...given, ...(schema && { schema }), variables };
 }
 
 export class Answering {
@@ -76,7 +83,18 @@ export class Answering {
   }
   again(): void {
     const question = this.conversation.lastQuestion;
-    if (question !== undefined && this.begin()) this.follow(question, false);
+    if (question !== undefined && this.options() !== null && this.begin()) this.follow(question, false);
+  }
+
+  // Null: there is no model, or the settings cannot be honoured, which is said.
+  private options(): GenerateOptions | null {
+    const model = this.events.model();
+    try {
+      return model && optionsOf(this.events.settings(), model);
+    } catch (error) {
+      this.events.failed(error);
+      return null;
+    }
   }
 
   private begin(): boolean {
@@ -92,11 +110,12 @@ export class Answering {
   }
 
   private whenFits(messages: Message[], go: () => void): void {
-    if (!this.begin()) return;
+    const options = this.options();
+    if (options === null || !this.begin()) return;
     const model = this.events.model()!;
     const { system } = this.events.settings();
     if (surelyFits(model, messages, system)) return go(); // at once
-    const { variables = {} } = optionsOf(this.events.settings());
+    const { variables = {} } = options;
     const { signal } = this.controller!;
     checkRoom(model, promptOf(model, messages, system), variables)
       .then(() => (signal.aborted ? this.end() : go()))
@@ -120,14 +139,18 @@ export class Answering {
     const said = conversation.path.slice(0, -1);
     const keep = (last: Partial<TreeMessage>): void => {
       Object.assign(answer, { content: live.text, thinking: live.thinking }, last);
+      if (live.thinkingSeconds !== undefined) answer.thinkingSeconds = live.thinkingSeconds;
+      if (live.calls.length > 0) answer.calls = live.calls;
       conversation.keep(answer);
     };
     void this.run(messagesOf(said), live, keep)
       .then(
         ({ result, model }) => {
-          const used = result.promptTokens + result.tokens;
-          this.used.set(answer.id, used);
-          keep({ finished: true, note: describe(result, used >= model.facts.context - 1) });
+          live.calls = result.toolCalls;
+          const counted = result.promptTokens + result.tokens;
+          const used = counted > 0 ? counted : null;
+          if (used !== null) this.used.set(answer.id, used);
+          keep({ finished: true, note: describe(result, counted >= model.facts.context - 1) });
           list.finish(live, answer);
           announce(result.text);
           this.events.seen({ speed: speedOf(result.tokens - 1, result.answerSeconds), used });
@@ -135,8 +158,8 @@ export class Answering {
         (error: unknown) => {
           if (live.text === '' && live.thinking === '') {
             live.fail();
-            // The question stays where only the device is to blame.
-            const taken = isNew && !isGone(error) ? [question, answer] : [answer];
+            // The question stays where only the device or the server is to blame.
+            const taken = isNew && !isGone(error) && !isOfServer(error) ? [question, answer] : [answer];
             conversation.takeBack(taken, taken.length === 2 ? question.parent : question.id);
             if (conversation.id === id) list.show(conversation.path, false);
           } else {
@@ -153,11 +176,11 @@ export class Answering {
     messages: Message[],
     live: LiveAnswer,
     keep: (last: Partial<TreeMessage>) => void,
-  ): Promise<{ result: AnswerResult; model: Sluice }> {
+  ): Promise<{ result: AnswerResult; model: LanguageModel }> {
     const model = this.events.model()!;
     const settings = this.events.settings();
     const { signal } = this.controller!;
-    const answer = model.generate(promptOf(model, messages, settings.system), { ...optionsOf(settings), signal });
+    const answer = model.generate(promptOf(model, messages, settings.system), { ...optionsOf(settings, model), signal });
     const leaving = (): void => keep({});
     addEventListener('pagehide', leaving);
     try {
@@ -179,7 +202,7 @@ export class Answering {
         kept = now;
         keep({});
       }
-      if (first > 0 && now - told > kTellEvery) {
+      if (first > 0 && piece.promptTokens > 0 && now - told > kTellEvery) {
         told = now;
         this.events.seen({ speed: speedOf(piece.tokens - 1, (now - first) / 1000), used: piece.promptTokens + piece.tokens });
       }

@@ -8,7 +8,7 @@ import { mediaView, nameOf, noteLength, release } from './media.ts';
 import { Recorder } from './recorder.ts';
 
 interface Events {
-  prepare: (part: MediaPart) => Promise<MediaFacts>;
+  prepare: (part: MediaPart) => Promise<Pick<MediaFacts, 'seconds'>>;
   changed: () => void;
   failed: (error: unknown) => void;
   announce: (text: string) => void;

@@ -1,5 +1,5 @@
 // The page: conversations with one model at a time. All that computes is in the package.
-import { mediaOf, Sluice, SluiceError } from '../index.ts';
+import { mediaOf, Server, Sluice, SluiceError } from '../index.ts';
 import { AdapterPanel } from './adapters/panel.ts';
 import { Answering } from './answering.ts';
 import { Attachments } from './attachments.ts';
@@ -9,6 +9,7 @@ import { ConversationList } from './conversations/list.ts';
 import { ConversationStore } from './conversations/store.ts';
 import { byId } from './dom.ts';
 import { listenToDrops } from './drops.ts';
+import { keptKey, KeyDialog } from './key.ts';
 import { recall, remember } from './memory.ts';
 import { MessageList } from './messages.ts';
 import { Models } from './models.ts';
@@ -29,14 +30,22 @@ const store = new ConversationStore((why) => {
 const conversation = new CurrentConversation(store, showError);
 
 const settings = new SettingsForm(() => {});
+let server: Server | null = null; // beside this page
+const keys = new KeyDialog((key) => {
+  if (server !== null) server.key = key;
+  opened.again();
+});
 const opened = new OpenModel({
   settings: () => settings.values,
+  server: () => server,
+  wantsKey: (error) => keys.ask(server?.key ? error : null),
   closing: () => answering.stop(),
   changed: showModel,
 });
 const models = new Models({
   choose: (choice) => void opened.load(choice),
-  release: (id) => opened.model?.facts.id === id && opened.close(),
+  release: (id) => opened.engine?.facts.id === id && opened.close(),
+  server: () => server,
   failed: showError,
 });
 
@@ -82,7 +91,7 @@ const composer = new Composer(attachments, {
   stop: () => answering.stop(),
 });
 const adapters = new AdapterPanel({
-  model: () => opened.model,
+  model: () => opened.engine,
   isAnswering: () => answering.isBusy,
   system: () => settings.values.system,
   busy: showPrompt,
@@ -102,8 +111,8 @@ listenToDrops({
   media: (files) => attachments.add(files),
   model: (files) => models.openFiles(files),
   adapter: (files) => {
-    if (opened.model !== null) adapters.add(files);
-    else showError(new SluiceError('model', 'an adapter changes a model, and none is open: choose one first'));
+    if (opened.engine !== null) adapters.add(files);
+    else showError(new SluiceError('model', 'an adapter changes a model, and none is open in this page: choose one first'));
   },
   conversations: (file) => conversations.import(file),
   failed: showError,
@@ -140,7 +149,7 @@ function showModel(): void {
   byId('model-name').textContent = facts?.name ?? 'Choose a model';
   const chip = byId('model-device');
   chip.hidden = facts === null;
-  chip.textContent = facts?.device === 'webgpu' ? 'WebGPU' : 'CPU';
+  chip.textContent = facts === null ? '' : { webgpu: 'WebGPU', cpu: 'CPU', server: 'Server' }[facts.device];
   chip.title = facts?.deviceName ?? '';
   const notices: string[] = [];
   if (facts?.whyNotGpu) {
@@ -190,8 +199,11 @@ async function begin(): Promise<void> {
   showConversation();
   void conversations.draw();
   void loadMarkdown();
+  server = await Server.find();
+  if (server !== null) server.key = keptKey();
   const last = recall('last');
-  if (last === null) return;
+  if (server !== null && (last === null || 'served' in last)) return opened.load({ served: last?.served ?? '' });
+  if (last === null || 'served' in last) return;
   const stored = await Sluice.storage.list().catch(() => []);
   if (stored.some(({ id, complete }) => id === last.id && complete))
     await opened.load({ source: { stored: last.id }, options: {} });

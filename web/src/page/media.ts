@@ -67,6 +67,6 @@ export function withoutMedia(messages: Message[], isLeftOut: (part: MediaPart) =
     const notes = media.filter(isLeftOut).map((part) => `[${part.type === 'image' ? 'picture' : 'sound'}: ${nameOf(part)}]`);
     const text = [...notes, textOf(message)].filter((line) => line !== '').join('\n');
     const kept = media.filter((part) => !isLeftOut(part));
-    return { role: message.role, content: contentOf(kept, text) };
+    return { ...message, content: contentOf(kept, text) };
   });
 }

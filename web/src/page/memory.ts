@@ -15,6 +15,8 @@ export interface Settings {
   expertMemory: number | null; // megabytes; null: what there is; likewise
   device: Device;
   thinking: 'model' | 'on' | 'off';
+  schema: string; // JSON that answers keep to; empty: any text
+  tools: string; // JSON, a list as OpenAI has it; empty: none
 }
 export const kDefaults: Settings = {
   system: '',
@@ -29,12 +31,12 @@ export const kDefaults: Settings = {
   expertMemory: null,
   device: 'auto',
   thinking: 'model',
+  schema: '',
+  tools: '',
 };
 
-export interface LastModel {
-  id: string; // in the page's storage
-  name: string;
-}
+// In the page's storage, or of the server.
+export type LastModel = { id: string; name: string } | { served: string };
 export type Theme = 'light' | 'dark';
 
 interface Remembered {

@@ -3,7 +3,7 @@ import { mediaOf } from '../index.ts';
 import type { MediaPart, Part } from '../index.ts';
 import type { TreeMessage } from './conversations/tree.ts';
 import { byId, h } from './dom.ts';
-import { LiveAnswer, thinkingView } from './live_answer.ts';
+import { callsView, LiveAnswer, thinkingView } from './live_answer.ts';
 import { contentOf, mediaView, textOf } from './media.ts';
 import { copyText, TextView } from './text/view.ts';
 
@@ -108,18 +108,19 @@ export class MessageList {
     return [...shown, h('div', { className: 'text', hidden: text === '' }, text)];
   }
   private answer(message: TreeMessage): HTMLElement[] {
-    const { thinking, finished, note } = message;
+    const { thinking, thinkingSeconds, calls = [], finished, note } = message;
     const shown: HTMLElement[] = [];
     if (thinking !== '') {
-      const { element, view } = thinkingView();
+      const { element, view } = thinkingView(thinkingSeconds);
       view.show(thinking);
       shown.push(element);
     }
     const view = new TextView();
     const text = textOf(message);
-    view.show(text === '' ? 'No answer.' : text);
+    view.show(text === '' && calls.length === 0 ? 'No answer.' : text);
     const unfinished = 'not finished: the page was closed, or another tab is writing it';
-    return [...shown, view.element, h('p', { className: 'meta' }, finished ? note : unfinished)];
+    const made = calls.length === 0 ? [] : [callsView(calls)];
+    return [...shown, view.element, ...made, h('p', { className: 'meta' }, finished ? note : unfinished)];
   }
 
   // Pictures and sounds stay with the message.

@@ -1,21 +1,25 @@
 // Where a model comes from: the demo, a file, an address, the catalogue, this browser's storage; and what is stored, with
 // deletion.
 import { formatBytes, Sluice, SluiceError } from '../index.ts';
-import type { LoadOptions, ModelSource, StoredModel } from '../index.ts';
+import type { LoadOptions, ModelSource, Server, StoredModel } from '../index.ts';
 import { catalogueRows } from './catalogue.ts';
 import { byId, h, lightDismiss } from './dom.ts';
+import { sentenceOf } from './status.ts';
 
 const kDemo = { file: 'demo-gemma4-q8_0.gguf', towers: 'mmproj-demo-gemma4.gguf', bytes: 11_124_000 };
 
-export interface Choice {
+export interface EngineChoice {
   source: ModelSource;
   options: LoadOptions;
 }
+// Of the server by its name; "": the first one that it has.
+export type Choice = EngineChoice | { served: string };
 
 interface Events {
   choose: (choice: Choice) => void;
   // Before a stored model is deleted: closes it if it is the one that is open.
   release: (id: string) => void;
+  server: () => Server | null;
   failed: (error: unknown) => void;
 }
 
@@ -32,6 +36,7 @@ export class Models {
   show(): void {
     byId('storage-left').textContent = '';
     void this.list();
+    void this.listServed();
     this.dialog.showModal();
   }
 
@@ -120,6 +125,25 @@ export class Models {
     // Asks the browser not to clear the models when the disk fills; it may say no.
     void navigator.storage.persist?.();
     this.events.choose(choice);
+  }
+
+  // The server's. What it refuses stands in their place.
+  private async listServed(): Promise<void> {
+    const server = this.events.server();
+    byId('served').hidden = byId('served-title').hidden = server === null;
+    if (server === null) return;
+    const row = (name: string, label: string, served: string): HTMLElement =>
+      h(
+        'li',
+        {},
+        h('span', { className: 'grow' }, name),
+        h('button', { type: 'button', ariaLabel: `${label} ${name}`.trim(), onclick: () => this.choose({ served }) }, label),
+      );
+    const rows = await server.models().then(
+      (names) => names.map((name) => row(name, 'Use', name)),
+      (error: unknown) => [row(sentenceOf(error), 'Ask again', '')],
+    );
+    byId('served').replaceChildren(...rows);
   }
 
   async list(): Promise<void> {

@@ -1,7 +1,7 @@
 // The model that is open, and the loading of another one. The open one goes on answering until the other's files are there
 // and are a model's.
-import { formatBytes, Sluice } from '../index.ts';
-import type { LoadProgress } from '../index.ts';
+import { formatBytes, Sluice, SluiceError } from '../index.ts';
+import type { LanguageModel, LoadProgress, Server } from '../index.ts';
 import { byId } from './dom.ts';
 import { remember } from './memory.ts';
 import type { Settings } from './memory.ts';
@@ -29,19 +29,29 @@ function showProgress({ stage, loaded, total }: LoadProgress): void {
 
 interface Events {
   settings: () => Settings;
+  server: () => Server | null;
+  wantsKey: (error: unknown) => void; // of the server
   closing: () => void; // an answer that is being made ends with the model
   changed: () => void;
 }
 
 export class OpenModel {
-  model: Sluice | null = null;
+  model: LanguageModel | null = null;
   private loading: AbortController | null = null;
-  private last: Choice | null = null; // that was opened
+  private last: Choice | null = null; // that was opened, or wants a key
 
   constructor(private readonly events: Events) {
     byId('load-cancel').onclick = () => this.loading?.abort();
   }
 
+  // Null: a server's answers, or none.
+  get engine(): Sluice | null {
+    return this.model instanceof Sluice ? this.model : null;
+  }
+  // Opens the last one again.
+  again(): void {
+    if (this.last !== null) void this.load(this.last);
+  }
   get isLoading(): boolean {
     return this.loading !== null;
   }
@@ -64,11 +74,10 @@ export class OpenModel {
       const model = await this.open(choice, mine);
       this.close();
       this.model = model;
-      const { id, name } = model.facts;
-      this.last = id === null ? choice : { source: { stored: id }, options: {} };
-      remember('last', id === null ? null : { id, name });
-      announce(`${name} is ready`);
+      this.last = this.keep(choice);
+      announce(`${model.facts.name} is ready`);
     } catch (error) {
+      if (error instanceof SluiceError && error.kind === 'key') this.last = choice;
       if (!isAborted(error)) this.fail(error);
     } finally {
       if (this.loading === mine) {
@@ -82,11 +91,33 @@ export class OpenModel {
   // Of loading or of an answer.
   fail(error: unknown): void {
     const { last } = this;
+    if (error instanceof SluiceError && error.kind === 'key') return this.events.wantsKey(error);
     if (isGone(error)) this.close();
     showError(error, this.model === null && last !== null ? () => void this.load(last) : null);
   }
 
-  private open({ source, options }: Choice, mine: AbortController): Promise<Sluice> {
+  // For the next visit. Returns how it is opened again.
+  private keep(choice: Choice): Choice {
+    const { engine, model } = this;
+    const id = engine?.facts.id ?? null;
+    if (engine === null) remember('last', { served: model!.facts.name });
+    else remember('last', id === null ? null : { id, name: engine.facts.name });
+    return id === null ? choice : { source: { stored: id }, options: {} };
+  }
+
+  // One that the server no longer has gives way to its first.
+  private async openServed(wanted: string): Promise<LanguageModel> {
+    const server = this.events.server();
+    if (server === null) throw new SluiceError('network', 'no server answers beside this page: want sluice serve');
+    const names = await server.models();
+    const name = names.includes(wanted) ? wanted : names[0];
+    if (name === undefined) throw new SluiceError('server', 'the server has no model: want one');
+    return server.open(name);
+  }
+
+  private open(choice: Choice, mine: AbortController): Promise<LanguageModel> {
+    if ('served' in choice) return this.openServed(choice.served);
+    const { source, options } = choice;
     const { device, context, expertMemory } = this.events.settings();
     return Sluice.load(source, {
       ...options,

@@ -1,8 +1,10 @@
 // The settings form: what is empty is the model's own choice, which stands in the field as its placeholder.
-import type { ModelFacts } from '../index.ts';
+import type { AnswererFacts } from '../index.ts';
 import { byId, formatCount, h, lightDismiss } from './dom.ts';
+import { readSchema, readTools } from './json_settings.ts';
 import { kDefaults, recall, remember } from './memory.ts';
 import type { Settings } from './memory.ts';
+import { sentenceOf } from './status.ts';
 
 interface NumberField {
   name: 'temperature' | 'topK' | 'topP' | 'minP' | 'repeatPenalty' | 'maxTokens' | 'seed' | 'context' | 'expertMemory';
@@ -11,7 +13,7 @@ interface NumberField {
   min: number;
   max: number;
   step: number | 'any';
-  otherwise: (facts: ModelFacts | null) => string; // the placeholder
+  otherwise: (facts: AnswererFacts | null) => string; // the placeholder
 }
 
 const kFields: NumberField[] = [
@@ -85,7 +87,7 @@ const kFields: NumberField[] = [
     min: 64,
     max: 1e7,
     step: 64,
-    otherwise: (f) => (f ? `${f.context}` : 'what fits'),
+    otherwise: (f) => (f && f.device !== 'server' ? `${f.context}` : 'what fits'),
   },
   {
     name: 'expertMemory',
@@ -121,6 +123,8 @@ export class SettingsForm {
         ['on', 'before the answer, where it can'],
         ['off', 'none'],
       ]),
+      this.jsonField('schema', 'JSON schema', 'every answer is JSON that fits it; models of a server alone do that', readSchema),
+      this.jsonField('tools', 'Tools', 'a list as OpenAI’s API has it; the calls are shown, not made', readTools),
       this.choice(
         'device',
         'Computes on',
@@ -135,7 +139,7 @@ export class SettingsForm {
     );
   }
 
-  showDefaults(facts: ModelFacts | null): void {
+  showDefaults(facts: AnswererFacts | null): void {
     for (const [field, input] of this.inputs) input.placeholder = round(field.otherwise(facts));
   }
 
@@ -159,6 +163,26 @@ export class SettingsForm {
       h('small', {}, 'what the model is told before everything else'),
       area,
     );
+  }
+
+  // What is wrong is said at once, and again by a question, which is not sent then.
+  private jsonField(name: 'schema' | 'tools', label: string, help: string, read: (text: string) => unknown): HTMLElement {
+    const wrong = h('small', { id: `wrong-${name}`, className: 'wrong', hidden: true, role: 'alert' });
+    const show = (): void => {
+      wrong.textContent = '';
+      try {
+        read(area.value);
+      } catch (error) {
+        wrong.textContent = sentenceOf(error);
+      }
+      wrong.hidden = wrong.textContent === '';
+      area.setAttribute('aria-invalid', `${!wrong.hidden}`);
+    };
+    const oninput = (): void => (this.set(name, area.value), show());
+    const area = h('textarea', { id: `set-${name}`, rows: 3, value: this.values[name], spellcheck: false, oninput });
+    area.setAttribute('aria-describedby', wrong.id);
+    show();
+    return h('div', { className: 'field' }, h('label', {}, label, h('small', {}, help), area), wrong);
   }
 
   private numberField(field: NumberField): HTMLElement {
@@ -214,6 +238,11 @@ export class SettingsForm {
     for (const input of this.inputs.values()) {
       input.value = '';
       input.dispatchEvent(new Event('input'));
+    }
+    for (const name of ['schema', 'tools'] as const) {
+      const area = byId<HTMLTextAreaElement>(`set-${name}`);
+      area.value = '';
+      area.dispatchEvent(new Event('input'));
     }
     for (const name of ['thinking', 'device'] as const)
       byId<HTMLSelectElement>(`set-${name}`).value = this.values[name];

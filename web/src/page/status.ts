@@ -19,6 +19,10 @@ export const isAborted = (error: unknown): boolean => error instanceof SluiceErr
 export const isGone = (error: unknown): boolean =>
   error instanceof SluiceError && (error.kind === 'device-lost' || error.kind === 'closed');
 
+// A server's or the way's to it: the question may be asked again.
+const kOfServer = new Set(['server', 'key', 'network']);
+export const isOfServer = (error: unknown): boolean => error instanceof SluiceError && kOfServer.has(error.kind);
+
 // `again`: loads the model again, where that may help.
 export function showError(error: unknown, again: (() => void) | null = null): void {
   byId('error-text').textContent = sentenceOf(error);

@@ -1,7 +1,8 @@
 // Conversations as a file, to keep elsewhere and to bring back: JSON, with pictures and sounds in base64. Everything read is
 // checked before any of it is kept.
+import { base64 } from '../../base64.ts';
 import { SluiceError } from '../../index.ts';
-import type { MediaPart, Part } from '../../index.ts';
+import type { MediaPart, Part, ToolCall } from '../../index.ts';
 import type { ConversationRecord, TreeMessage } from './tree.ts';
 
 const kFormat = 'sluice-conversations';
@@ -15,15 +16,6 @@ export interface Archived {
 }
 
 // ---- writing
-
-async function base64(blob: Blob): Promise<string> {
-  const reader = new FileReader();
-  await new Promise((resolve, reject) => {
-    [reader.onload, reader.onerror] = [resolve, () => reject(reader.error)];
-    reader.readAsDataURL(blob);
-  });
-  return (reader.result as string).replace(/^[^,]*,/, '');
-}
 
 async function writePart(part: Part): Promise<unknown> {
   if (part.type === 'text') return part;
@@ -75,7 +67,7 @@ class Place {
     return value === null ? null : this.id(value);
   }
   time(value: unknown): number {
-    return typeof value === 'number' && Number.isFinite(value) ? value : this.wrong(value, 'a time in milliseconds');
+    return typeof value === 'number' && Number.isFinite(value) ? value : this.wrong(value, 'a time');
   }
 }
 
@@ -105,6 +97,11 @@ function readContent(value: unknown, place: Place): string | Part[] {
   });
 }
 
+function readCall(value: unknown, place: Place): ToolCall {
+  const fields = place.fields(value);
+  return { name: place.at('name').text(fields.name), arguments: place.at('arguments').fields(fields.arguments) };
+}
+
 function readMessage(value: unknown, conversation: string, place: Place): TreeMessage {
   const fields = place.fields(value);
   const { role } = fields;
@@ -118,6 +115,10 @@ function readMessage(value: unknown, conversation: string, place: Place): TreeMe
     finished: fields.finished !== false,
     note: place.at('note').text(fields.note),
     created: place.at('created').time(fields.created),
+    ...(fields.thinkingSeconds !== undefined && { thinkingSeconds: place.at('thinkingSeconds').time(fields.thinkingSeconds) }),
+    ...(fields.calls !== undefined && {
+      calls: place.at('calls').list(fields.calls).map((call, i) => readCall(call, place.at('calls').at(i))),
+    }),
   };
 }
 

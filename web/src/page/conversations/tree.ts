@@ -1,6 +1,6 @@
 // A conversation as a tree of messages: a question that is edited and an answer that is made again are further versions
 // beside the old one, with the same parent. What is shown is the path from the root to the tip.
-import type { Message, Part } from '../../index.ts';
+import type { Message, Part, ToolCall } from '../../index.ts';
 
 export interface TreeMessage {
   conversation: string; // its id
@@ -9,6 +9,8 @@ export interface TreeMessage {
   role: 'user' | 'assistant';
   content: string | Part[];
   thinking: string;
+  thinkingSeconds?: number; // how long that took
+  calls?: ToolCall[]; // of tools, that the answer makes
   finished: boolean; // false: an answer that is being written, or that ended with its tab
   note: string; // speeds and counts of an answer, for people
   created: number; // ms since 1970
@@ -92,4 +94,5 @@ export class MessageTree {
   }
 }
 
-export const messagesOf = (path: TreeMessage[]): Message[] => path.map(({ role, content }) => ({ role, content }));
+export const messagesOf = (path: TreeMessage[]): Message[] => 
+  path.map(({ role, content, calls = [] }) => ({ role, content, ...(calls.length > 0 && { toolCalls: calls }) }));
