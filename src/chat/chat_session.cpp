@@ -103,6 +103,7 @@ Status ChatSession::begin(const ChatPrompt& prompt, const TurnSettings& settings
     if (end > kept_) request.message_ends.push_back(end - static_cast<uint32_t>(kept_));
   TRY_STATUS(session_.begin(std::move(request)));
   events_.clear();
+  calls_.clear();
   media_ = prompt.media;
   spans_ = prompt.spans;
   log_probs_ = settings.log_probs;
@@ -123,6 +124,7 @@ Status ChatSession::begin(const ChatPrompt& prompt, const TurnSettings& settings
 
 void ChatSession::take_call(ToolCall call) {
   if (last_call_) return;
+  calls_.push_back(call);
   events_.emplace_back(ToolCallEvent{std::move(call)});
   last_call_ = calls_left_ == 1;
   if (calls_left_ > 0) --calls_left_;

@@ -57,6 +57,7 @@ class ChatSession {
   const PreparedMedia* awaited() const;
   const std::string& answer() const { return stream_->answer(); }
   const std::string& thinking() const { return stream_->thinking(); }
+  const std::vector<ToolCall>& calls() const { return calls_; }
 
   const ChatDialect& dialect() const { return *dialect_; }
   // The sequence itself, for its history and state. Only this class may call begin() and collect().
@@ -77,6 +78,7 @@ class ChatSession {
   Session session_;
   std::unique_ptr<AnswerStream> stream_;  // of the last turn
   std::vector<TurnEvent> events_;
+  std::vector<ToolCall> calls_;  // of the last turn
   LogProbs log_probs_ = LogProbs::none;
   uint32_t candidates_ = 0;  // of each
   uint32_t calls_left_ = 0;  // of TurnSettings::max_calls; 0 when there is no such limit

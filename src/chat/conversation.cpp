@@ -18,7 +18,17 @@ const ChatDialect& dialect_of(const TextParts& text, bool raw) {
 Json message_json(const std::string& role, const std::string& content) {
   return Json::Object{{"role", role}, {"content", content}};
 }
+// Calls and results as OpenAI's messages have them, but the arguments are an object: so templates want it.
 Json message_json(const ChatMessage& message) {
+  Json::Array calls;
+  for (const ToolCall& call : message.calls) {
+    Json function = Json::Object{{"name", call.name}, {"arguments", call.arguments}};
+    calls.emplace_back(Json::Object{{"type", "function"}, {"function", std::move(function)}});
+  }
+  if (!calls.empty())
+    return Json::Object{{"role", message.role}, {"content", message.content}, {"tool_calls", std::move(calls)}};
+  if (!message.tool.empty())
+    return Json::Object{{"role", message.role}, {"name", message.tool}, {"content", message.content}};
   if (message.media.empty()) return message_json(message.role, message.content);
   return Json::Object{{"role", message.role}, {"content", content_parts(message.content, message.media)}};
 }
@@ -99,14 +109,22 @@ Result<ChatPrompt> Conversation::render(const ChatMessage& question) const {
   std::vector<PreparedMedia> media;
   Json::Array messages;
   if (!settings_.system.empty()) messages.push_back(message_json("system", settings_.system));
-  for (const ChatMessage& message : messages_) {
-    messages.push_back(message_json(message));
+  const auto add = [&](const ChatMessage& message) -> Status {
+    Json one = message_json(message);
+    // What a tool says is nobody's own words, so it becomes no control token.
+    if (message.role == "tool") {
+      TRY(const Json guarded, guard_messages(*text_, Json::Array{std::move(one)}));
+      one = guarded.as_array().front();
+    }
+    messages.push_back(std::move(one));
     media.insert(media.end(), message.media.begin(), message.media.end());
-  }
-  messages.push_back(message_json(question));
-  media.insert(media.end(), question.media.begin(), question.media.end());
-  Json variables;
-  if (settings_.think) variables = Json::Object{{"enable_thinking", *settings_.think}};
+    return {};
+  };
+  for (const ChatMessage& message : messages_) TRY_STATUS(add(message));
+  TRY_STATUS(add(question));
+  Json variables = Json::Object{};
+  if (settings_.think) variables.add("enable_thinking", *settings_.think);
+  if (!settings_.tools.is_null()) variables.add("tools", settings_.tools);
   return session_.render(std::move(messages), std::move(variables), std::move(media));
 }
 
@@ -132,11 +150,32 @@ std::vector<uint32_t> Conversation::opening_end(const ChatMessage& question, con
   return {static_cast<uint32_t>(end - ids.begin())};
 }
 
+size_t Conversation::open_calls() const {
+  const auto is_result = [](const ChatMessage& message) { return message.role == "tool"; };
+  const auto last = std::find_if_not(messages_.rbegin(), messages_.rend(), is_result);
+  if (last == messages_.rend()) return 0;
+  const auto results = static_cast<size_t>(last - messages_.rbegin());
+  return last->calls.size() - std::min(results, last->calls.size());
+}
+
+const ToolCall* Conversation::open_call() const {
+  const size_t open = open_calls();
+  if (open == 0) return nullptr;
+  const auto calling = std::find_if(messages_.rbegin(), messages_.rend(),
+                                    [](const ChatMessage& message) { return message.role != "tool"; });
+  return &calling->calls[calling->calls.size() - open];
+}
+
 Status Conversation::begin(const std::string& question, std::vector<PreparedMedia> media) {
-  if (!is_utf8(question)) return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
-  ChatMessage message{.role = "user", .content = question, .media = std::move(media)};
+  return begin(ChatMessage{.role = "user", .content = question, .media = std::move(media)});
+}
+
+Status Conversation::begin(ChatMessage message) {
+  if (!is_utf8(message.content)) return error(ErrorKind::invalid, "the prompt is not UTF-8: want text");
   TRY(const ChatPrompt prompt, prompt_of(message));
-  TRY_STATUS(session_.begin(prompt, settings_.turn, opening_end(message, prompt)));
+  TurnSettings turn = settings_.turn;
+  if (settings_.must_call && message.role == "tool") turn.grammar = nullptr;
+  TRY_STATUS(session_.begin(prompt, turn, opening_end(message, prompt)));
   question_ = std::move(message);
   return {};
 }
@@ -147,7 +186,8 @@ Status Conversation::collect() {
   if (running()) return {};
   question_.history = session_.kept();
   messages_.push_back(std::exchange(question_, {}));
-  messages_.push_back({.role = "assistant", .content = session_.answer(), .thinking = session_.thinking()});
+  messages_.push_back(
+      {.role = "assistant", .content = session_.answer(), .thinking = session_.thinking(), .calls = session_.calls()});
   return {};
 }
 
@@ -158,7 +198,11 @@ Result<StepState> Conversation::step() {
 }
 
 Result<Reply> Conversation::ask(const std::string& question, const TurnWatch& watch, std::vector<PreparedMedia> media) {
-  TRY_STATUS(begin(question, std::move(media)));
+  return ask(ChatMessage{.role = "user", .content = question, .media = std::move(media)}, watch);
+}
+
+Result<Reply> Conversation::ask(ChatMessage message, const TurnWatch& watch) {
+  TRY_STATUS(begin(std::move(message)));
   Reply reply;
   const PreparedMedia* seen = nullptr;
   const auto look = [&] {
@@ -177,6 +221,7 @@ Result<Reply> Conversation::ask(const std::string& question, const TurnWatch& wa
   }
   reply.answer = session_.answer();
   reply.thinking = session_.thinking();
+  reply.calls = session_.calls();
   reply.usage = usage();
   return reply;
 }

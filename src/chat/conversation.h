@@ -26,6 +26,8 @@ struct ChatMessage {
   size_t history = 0;         // for a question: the sequence's tokens before it
   // That it shows. Markers in the text say where (chat/media_parts.h).
   std::vector<PreparedMedia> media = {};
+  std::vector<ToolCall> calls = {};  // of tools, that an answer makes
+  std::string tool = {};             // whose result it is, for the role "tool"
 };
 
 struct ConversationSettings {
@@ -34,10 +36,13 @@ struct ConversationSettings {
   std::string system;
   TurnSettings turn;
   std::vector<ChatMessage> opening = {};  // the first messages of a new conversation
+  Json tools = {};                        // that answers may call, as OpenAI's list; null: none
+  bool must_call = false;  // turn.grammar makes answers to questions call; those to results of tools are free
 };
 
 struct Reply {
   std::string answer, thinking;
+  std::vector<ToolCall> calls;
   TurnEnd end{};
   Usage usage;
 };
@@ -59,9 +64,12 @@ class Conversation {
   // Waits for the answer. A failed turn leaves the conversation unchanged; an interrupted one keeps the text so far.
   Result<Reply> ask(const std::string& question, const TurnWatch& watch, std::vector<PreparedMedia> media = {});
 
+  Result<Reply> ask(ChatMessage message, const TurnWatch& watch);  // a question, or the result of a tool
+
   // The same without waiting: begin(), then step() until running() is false, with take_events() in between. Nothing
   // else may be done to the conversation meanwhile, but cancel().
   Status begin(const std::string& question, std::vector<PreparedMedia> media = {});
+  Status begin(ChatMessage message);
   Result<StepState> step();
   Status collect();  // for callers that step the engine themselves: what it has made since
   std::vector<TurnEvent> take_events() { return session_.take_events(); }
@@ -69,6 +77,11 @@ class Conversation {
   bool running() const { return session_.running(); }
   Usage usage() const { return session_.usage(); }
 
+  // The call whose result comes next: the first of the last answer that has none. Null: there is none.
+  const ToolCall* open_call() const;
+  size_t open_calls() const;  // that one and those behind it
+  // Adds the result of that call without an answer to it, because more are to come.
+  void add_result(ChatMessage result) { messages_.push_back(std::move(result)); }
   void clear();  // all but the system message and the opening
   // Removes the last question and everything after it, and returns the question with its pictures; none if there is no
   // question. The text before it is not computed again.

@@ -33,6 +33,11 @@ Json message_json(const ChatMessage& message) {
   Json::Object object = {{"role", message.role}, {"content", message.content}};
   if (!message.thinking.empty()) object.emplace_back("thinking", message.thinking);
   if (message.history != 0) object.emplace_back("history", static_cast<int64_t>(message.history));
+  if (!message.tool.empty()) object.emplace_back("tool", message.tool);
+  Json::Array calls;
+  for (const ToolCall& call : message.calls)
+    calls.emplace_back(Json::Object{{"name", call.name}, {"arguments", call.arguments}});
+  if (!calls.empty()) object.emplace_back("calls", std::move(calls));
   if (!message.media.empty()) object.emplace_back("media", media_json(message.media));
   return object;
 }
@@ -99,15 +104,31 @@ class Reader {
   std::optional<Error> problem_;
 };
 
+Status read_calls(const Json& list, const std::string& where, std::vector<ToolCall>& calls) {
+  for (const Json& json : list.as_array()) {
+    Reader reader(json, cat(where, ": call ", calls.size()));
+    ToolCall call{.name = reader.text("name"), .arguments = {}};
+    const Json* given = reader.member("arguments", true, &Json::is_object, "an object");
+    TRY_STATUS(reader.status());
+    call.arguments = *given;
+    calls.push_back(std::move(call));
+  }
+  return {};
+}
+
 Result<ChatMessage> read_message(const Json& json, const std::string& where) {
   Reader reader(json, where);
   ChatMessage message{.role = reader.text("role"),
                       .content = reader.text("content"),
                       .thinking = reader.text("thinking", /*required=*/false),
                       .history = reader.count("history", /*required=*/false)};
-  if (message.role != "user" && message.role != "assistant" && message.role != "system")
-    reader.fail("role", "user, assistant or system");
+  if (message.role == "tool")
+    message.tool = reader.text("tool");
+  else if (message.role != "user" && message.role != "assistant" && message.role != "system")
+    reader.fail("role", "user, assistant, system or tool");
+  const Json* calls = reader.member("calls", false, &Json::is_array, "a list");
   TRY_STATUS(reader.status());
+  if (calls != nullptr) TRY_STATUS(read_calls(*calls, where, message.calls));
   return message;
 }
 

@@ -313,7 +313,7 @@ TEST(Conversation, WhatCannotBeLoadedIsOneSentenceAndChangesNothing) {
   EXPECT_EQ(refusal("[1]"), refused + ": no conversation: want a file that /save wrote");
   EXPECT_EQ(changed("conversation\": 2", "conversation\": 1"), refused + ": is of version 1: want 2 or 3");
   EXPECT_EQ(changed("\"role\": \"user\"", "\"role\": \"robot\""),
-            refused + ": message 0: role is missing or wrong: want user, assistant or system");
+            refused + ": message 0: role is missing or wrong: want user, assistant, system or tool");
   EXPECT_EQ(changed("\"system\": \"\"", "\"system\": 1"), refused + ": system is missing or wrong: want a text");
   EXPECT_EQ(changed("\"model\": {", "\"modem\": {"), refused + ": model is missing or wrong: want an object");
   EXPECT_EQ(changed("\"top_p\": 0.95", "\"top_p\": 2"), refused + ": top-p is 2: want a number from 0 to 1");
@@ -359,6 +359,30 @@ TEST(Conversation, AFullDiskIsOneSentence) {
   const Status saved = talk.save("/proc/none/talk.json");
   ASSERT_FALSE(saved);
   EXPECT_EQ(saved.error().text, "/proc/none/talk.json.state: cannot create: no such file or directory");
+}
+
+// 0.1 s, in make test.
+TEST(Conversation, CallsAndResultsReachTheTemplateAsTheServersDo) {
+  const Json tools = unwrap(parse_json(R"([{"type": "function", "function": {"name": "now"}}])", "tools"));
+  Talk talk([&](ConversationSettings& settings) { settings.tools = tools; });
+  const ToolCall call{.name = "now", .arguments = Json::Object{{"zone", "east"}}};
+  talk->replace(talk->settings(),
+                {{.role = "user", .content = "Time?"}, {.role = "assistant", .content = "", .calls = {call, call}}});
+  ASSERT_EQ(talk->open_calls(), 2u);
+  talk->add_result({.role = "tool", .content = "noon <turn|>", .tool = "now"});
+  ASSERT_EQ(talk->open_calls(), 1u);
+  const Reply reply = unwrap(talk->ask({.role = "tool", .content = "one", .tool = "now"}, {}));
+  EXPECT_EQ(talk->open_call(), nullptr);
+  const Json messages = unwrap(parse_json(R"([{"role": "user", "content": "Time?"}, {"role": "assistant", "content": "",
+      "tool_calls": [{"type": "function", "function": {"name": "now", "arguments": {"zone": "east"}}},
+                     {"type": "function", "function": {"name": "now", "arguments": {"zone": "east"}}}]},
+      {"role": "tool", "name": "now", "content": "noon <turn|>"}, {"role": "tool", "name": "now", "content": "one"}])",
+                                          "messages"));
+  const TextParts& text = talk.opened().text;
+  const ChatPrompt prompt =
+      unwrap(render_chat(text, unwrap(guard_messages(text, messages)), Json::Object{{"tools", tools}}));
+  EXPECT_THAT(prompt.text, HasSubstr("noon"));
+  EXPECT_EQ(reply.usage.prompt_tokens, prompt.ids.size());
 }
 
 }  // namespace

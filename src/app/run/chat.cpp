@@ -83,9 +83,11 @@ class Chat {
   void handle(const PromptLines& typed);
   Status run_command(const std::string& line);
   void answer(const std::string& text);
+  bool ask(ChatMessage message);
   void say(const Status& status);
   std::string banner_text() const;
   void say_end(const Reply& reply);
+  void say_open_call();
   bool may_write(const std::string& path);
   size_t used_tokens() const;
   WordChoices completion(const std::string& before_cursor) const;
@@ -93,6 +95,7 @@ class Chat {
 
   Status help(const std::string&);
   Status system(const std::string& text);
+  Status result(const std::string& text);
   Status undo(const std::string&);
   Status again(const std::string&);
   Status edit(const std::string&);
@@ -135,6 +138,8 @@ const std::vector<Chat::Command>& Chat::commands() {
       {"/help", "/?", "", "lists the commands", &Chat::help},
       {"/system", "", "TEXT", "sets the system message and begins anew; without TEXT shows it", &Chat::system},
       {"/regen", "", "", "answers the last question again, with the next seed", &Chat::again},
+      {"/result", "", "TEXT", "gives the model what the tool that it called has said; after the last call it goes on",
+       &Chat::result},
       {"/edit", "", "", "takes back the last question and puts it at the prompt, to be changed", &Chat::edit},
       {"/undo", "", "",
        "takes back the last question and its answer; its pictures, sounds and films wait for the next question, and "
@@ -271,21 +276,50 @@ void Chat::answer(const std::string& text) {
     say(question.error());
     return;
   }
+  const bool answered =
+      ask({.role = "user", .content = text_.empty() ? *question : cat(*question, "\n\n", text_), .media = media_});
+  if (!answered) return;
+  media_.clear();
+  text_.clear();
+}
+
+// False: there is no answer, and why was said.
+bool Chat::ask(ChatMessage message) {
   Speaker speaker(console_, /*silent=*/false);
-  Result<Reply> reply =
-      conversation_->ask(text_.empty() ? *question : cat(*question, "\n\n", text_), speaker.watch(), media_);
+  Result<Reply> reply = conversation_->ask(std::move(message), speaker.watch());
   speaker.finish();
   say_notes(options_.states, console_);
   if (!reply) {
     say(reply.error());
-    return;
+    return false;
   }
-  media_.clear();
-  text_.clear();
   say_end(*reply);
+  say_open_call();
   last_ = *std::move(reply);
   say(model_->model().checkpoint().check_unchanged());
   if (options_.stats) console_.err(stats_text(*last_, budget_, model_->engine(), model_->model(), model_->foreseen));
+  return true;
+}
+
+void Chat::say_open_call() {
+  if (const ToolCall* call = conversation_->open_call())
+    console_.remark(cat("(/result TEXT gives the model the result of ", printable(call->name), ")"));
+}
+
+Status Chat::result(const std::string& text) {
+  const ToolCall* call = conversation_->open_call();
+  if (call == nullptr)
+    return error(ErrorKind::invalid, "/result: no call waits for one: want it behind a call of a tool");
+  if (text.empty())
+    return error(ErrorKind::invalid, "/result: no TEXT: want what ", printable(call->name), " has said");
+  ChatMessage result{.role = "tool", .content = text, .tool = call->name};
+  if (conversation_->open_calls() == 1) {
+    ask(std::move(result));
+    return {};
+  }
+  conversation_->add_result(std::move(result));
+  say_open_call();
+  return {};
 }
 
 Status Chat::help(const std::string&) {

@@ -21,6 +21,19 @@ Result<Json> read_schema(const std::string& given) {
   return parse_json(text, given);
 }
 
+Error named(const Arguments& arguments, const Error& failure) {
+  const std::string name = form_name(arguments);
+  return name.empty() ? failure : error(failure.kind, name, ": ", failure.text);
+}
+
+}  // namespace
+
+std::string form_name(const Arguments& arguments) {
+  for (const char* name : kFormNames)
+    if (arguments.given(name)) return name;
+  return "";
+}
+
 Result<std::optional<GrammarSource>> form_source(const Arguments& arguments) {
   const auto given = std::ranges::count_if(kFormNames, [&](const char* name) { return arguments.given(name); });
   if (given == 0) return std::optional<GrammarSource>();
@@ -42,14 +55,6 @@ Result<std::optional<GrammarSource>> form_source(const Arguments& arguments) {
   }
   return std::optional(std::move(source));
 }
-
-Error named(const Arguments& arguments, const Error& failure) {
-  for (const char* name : kFormNames)
-    if (arguments.given(name)) return error(failure.kind, name, ": ", failure.text);
-  return failure;
-}
-
-}  // namespace
 
 std::vector<OptionSpec> form_options() {
   return {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "app/cli/args.h"
@@ -14,6 +15,9 @@ namespace sluice {
 std::vector<OptionSpec> form_options();
 // Reads and compiles what the options give, before a model is opened. Fails if they are wrong, or more than one.
 Status check_form(const Arguments& arguments);
+// What the options give, none without one, and the name of the option.
+Result<std::optional<GrammarSource>> form_source(const Arguments& arguments);
+std::string form_name(const Arguments& arguments);
 // Null without such an option.
 Result<std::shared_ptr<const AnswerGrammar>> answer_grammar(const Arguments& arguments, const TextParts& text);
 

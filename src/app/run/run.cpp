@@ -20,6 +20,7 @@
 #include "app/run/sampling_options.h"
 #include "app/run/shown_media.h"
 #include "app/run/speaker.h"
+#include "app/run/tool_options.h"
 #include "base/files/file.h"
 #include "base/text.h"
 #include "chat/conversation.h"
@@ -49,8 +50,10 @@ Status check_run(const Arguments& arguments, const Console& console) {
     return error(ErrorKind::invalid, "run: --think and --no-think: want one of them");
   for (const std::string& text : arguments.all("--logit-bias")) TRY_STATUS(check_bias(text));
   if (const Status form = check_form(arguments); !form) return error(form.error().kind, "run: ", form.error().text);
+  if (const Status tools = check_tools(arguments); !tools)
+    return error(tools.error().kind, "run: ", tools.error().text);
   if (arguments.flag("--raw")) {
-    for (const char* name : {"--system", "--chat-template", "--think", "--no-think"})
+    for (const char* name : {"--system", "--chat-template", "--think", "--no-think", "--tools"})
       if (arguments.given(name))
         return error(ErrorKind::invalid, "run: --raw and ", name, ": want one of them, since --raw uses no template");
   }
@@ -293,8 +296,8 @@ CommandSpec run_command() {
                                "stands for standard input, and @FILE for what a text file holds",
                        .option = "-p|--prompt",
                        .is_prose = true}},
-      .options = join_options({own_options(), form_options(), sampling_options(), device_options(/*answers=*/true),
-                               engine_options(), draft_options()}),
+      .options = join_options({own_options(), form_options(), tool_options(), sampling_options(),
+                               device_options(/*answers=*/true), engine_options(), draft_options()}),
       .tables = {{"In a chat", chat_commands()}},
       .examples =
           {{"sluice run", "chat with the built-in demo"},

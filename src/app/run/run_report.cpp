@@ -86,6 +86,9 @@ Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget)
                                      {"bytes", static_cast<int64_t>(line.bytes)},
                                      {"peak_bytes", static_cast<int64_t>(line.peak)}});
   }
+  Json::Array calls;
+  for (const ToolCall& call : reply.calls)
+    calls.emplace_back(Json::Object{{"name", call.name}, {"arguments", call.arguments}});
   const Usage& usage = reply.usage;
   return Json::Object{{"model", facts.model},
                       {"device", facts.device},
@@ -94,6 +97,7 @@ Json reply_json(const RunFacts& facts, const Reply& reply, const Budget& budget)
                       {"seed", static_cast<int64_t>(facts.seed)},
                       {"answer", reply.answer},
                       {"thinking", reply.thinking},
+                      {"calls", std::move(calls)},
                       {"finish", end_name(reply.end)},
                       {"prompt_tokens", int64_t{usage.prompt_tokens}},
                       {"reused_tokens", int64_t{usage.reused_tokens}},
@@ -118,6 +122,8 @@ std::vector<JsonField> reply_fields() {
       {"seed", "integer", "of the random numbers"},
       {"answer", "string", "without thinking"},
       {"thinking", "string", "what came in the thinking channel; empty without any"},
+      {"calls[].name", "string", "of a tool of --tools that the model calls"},
+      {"calls[].arguments.*", "string, number, boolean, null or object", "as the tool's schema names them"},
       {"finish", "string", "`stop`, `length` or `interrupted`"},
       {"prompt_tokens", "integer", "of the whole prompt"},
       {"reused_tokens", "integer", "how many of them were not computed again"},

@@ -59,6 +59,7 @@ TurnWatch Speaker::watch() {
   watch.event = [this](const TurnEvent& event) {
     if (const auto* text = std::get_if<TextEvent>(&event)) show(Channel::answer, text->text);
     if (const auto* thinking = std::get_if<ThinkingEvent>(&event)) show(Channel::thinking, thinking->text);
+    if (const auto* call = std::get_if<ToolCallEvent>(&event)) show_call(call->call);
   };
   watch.looking = [this](const PreparedMedia* media) { look_at(media); };
   watch.keep_going = [this](const Usage& usage) {
@@ -102,6 +103,16 @@ void Speaker::show(Channel channel, const std::string& text) {
   turn(channel);
   const bool terminal = channel == Channel::thinking ? console_->err_is_terminal() : console_->out_is_terminal();
   write(channel, terminal ? wrap_.add(harmless(text)) : text);
+}
+
+// A line of its own, which no terminal's width breaks.
+void Speaker::show_call(const ToolCall& call) {
+  end_progress();
+  if (silent_) return;
+  turn(Channel::answer);
+  end_word();
+  const char* begin = at_line_start_ ? "" : "\n";
+  write(Channel::answer, harmless(cat(begin, printable(call.name), ' ', write_json(call.arguments), '\n')));
 }
 
 void Speaker::finish() {

@@ -28,6 +28,7 @@ class Speaker {
   void look_at(const PreparedMedia* media);
   void end_progress();
   void show(Channel channel, const std::string& text);
+  void show_call(const ToolCall& call);
   void write(Channel channel, const std::string& text);
   void end_word();
   void turn(Channel channel);

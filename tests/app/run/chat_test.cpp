@@ -71,6 +71,34 @@ TEST(Chat, WhatIsTypedAheadIsTakenAtThePrompt) {
   EXPECT_EQ(terminal.wait_for_end(), 0);
 }
 
+// The demo calls because it must; in answer to the result it is free. 0.5 s, in make test.
+TEST(Chat, ACallTakesTheResultOfItsTool) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder.path("tools.json"), R"([{"type": "function", "function": {"name": "now", "parameters": {
+      "type": "object", "properties": {"zone": {"enum": ["east", "west"]}}, "required": ["zone"],
+      "additionalProperties": false}}}])"));
+  Terminal terminal(
+      {"run", "demo", "--greedy", "--max-tokens", "60", "--tools", folder.path("tools.json"), "--tool-choice", "now"});
+  terminal.wait_for("> ");
+  const auto said = [&](const std::string& line) {
+    terminal.type(line.c_str());
+    return terminal.wait_for("\r\n> ");
+  };
+  EXPECT_THAT(said("/result 12\n"), HasSubstr("/result: no call waits for one: want it behind a call of a tool"));
+  EXPECT_THAT(said("What time is it?\n"), testing::AllOf(HasSubstr("now {"), HasSubstr("the result of now)")));
+  EXPECT_THAT(said("/result\n"), HasSubstr("/result: no TEXT: want what now has said"));
+  EXPECT_THAT(said("/save " + folder.path("chat") + "\n"), HasSubstr("saved 2 messages"));
+  // As many as the model has called, each with a result.
+  std::string last;
+  for (int calls = 0; calls < 20; ++calls) {
+    last = said("/result twelve\n");
+    if (last.find("the result of now)") == std::string::npos) break;
+  }
+  EXPECT_THAT(last, Not(HasSubstr("sluice:")));
+  EXPECT_THAT(said("/load " + folder.path("chat") + "\n"), HasSubstr("loaded 2 messages"));
+  EXPECT_THAT(said("/result twelve\n"), Not(HasSubstr("sluice:")));
+}
+
 TEST(Chat, CtrlCTwiceLeaves) {
   Terminal terminal({"run", "demo"});
   terminal.wait_for("> ");

@@ -224,6 +224,51 @@ TEST(Run, VerboseSaysWhatWasOpened) {
   EXPECT_THAT(result.err, HasSubstr("template  tokenizer.chat_template, dialect gemma4\n"));
 }
 
+// Tools of OpenAI's API. The demo was never taught to call any, so a call is the grammar's.
+std::string tools_file(const TemporaryFolder& folder) {
+  const std::string path = folder.path("tools.json");
+  EXPECT_TRUE(write_file(path, R"([{"type": "function", "function": {"name": "now", "parameters": {"type": "object",
+      "properties": {"zone": {"enum": ["east", "west"]}, "hour": {"type": "integer", "minimum": 1, "maximum": 12}},
+      "required": ["zone", "hour"], "additionalProperties": false}}}, {"type": "function", "function": {"name": "stop"}}])"));
+  return path;
+}
+
+// 0.4 s, in make test.
+TEST(Run, ACallIsALineOfItsNameAndItsArguments) {
+  const TemporaryFolder folder;
+  const std::string tools = tools_file(folder);
+  for (const char* choice : {"now", "required"}) {
+    const ProgramResult result =
+        ask({"demo", "Hi", "--greedy", "--max-tokens", "99", "--tools", tools, "--tool-choice", choice});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out, testing::AnyOf(StartsWith("now {"), StartsWith("stop {"))) << choice;
+  }
+  const ProgramResult result = ask({"demo", "Hi", "--greedy", "--tools", tools, "--tool-choice", "now"});
+  const std::string line = result.out.substr(0, result.out.find('\n'));
+  const Result<Json> arguments = parse_json(line.substr(std::string("now ").size()), "call");
+  ASSERT_TRUE(arguments) << result.out;
+  EXPECT_THAT(arguments->find("zone")->as_string(), testing::AnyOf("east", "west"));
+  EXPECT_THAT(arguments->find("hour")->as_integer(), testing::AllOf(testing::Ge(1), testing::Le(12)));
+  EXPECT_EQ(ask({"demo", "What is a violin?", "--greedy", "--tools", tools, "--tool-choice", "none"}).out, kViolin);
+}
+
+TEST(Run, ToolsThatCannotBeUsedAreRefused) {
+  const TemporaryFolder folder;
+  const std::string tools = tools_file(folder), other = folder.path("other.json");
+  ASSERT_TRUE(write_file(other, "{}"));
+  EXPECT_EQ(sentence(ask({"demo", "Hi", "--tool-choice", "none"}), 2),
+            "sluice: run: --tool-choice without --tools: want both\n");
+  EXPECT_EQ(sentence(ask({"demo", "Hi", "--tools", other}), 2),
+            cat("sluice: run: ", other, ": is no list: want OpenAI's list of tools\n"));
+  ASSERT_TRUE(write_file(other, "[{}]"));
+  EXPECT_EQ(sentence(ask({"demo", "Hi", "--tools", other}), 2),
+            "sluice: run: --tools: tools[0] has no function with a name: want {\"function\": {\"name\": ...}}\n");
+  EXPECT_EQ(sentence(ask({"demo", "Hi", "--tools", tools, "--tool-choice", "later"})),
+            "sluice: --tools: tool_choice names later: want one of the tools\n");
+  EXPECT_EQ(sentence(ask({"demo", "Hi", "--tools", tools, "--raw"}), 2),
+            "sluice: run: --raw and --tools: want one of them, since --raw uses no template\n");
+}
+
 TEST(Run, JsonHasTheDocumentedMembers) {
   const ProgramResult result = ask({"demo", "What is a violin?", "--greedy", "--json"});
   const Result<Json> json = parse_json(result.out, "run");
@@ -233,6 +278,12 @@ TEST(Run, JsonHasTheDocumentedMembers) {
   EXPECT_EQ(json->find("prompt_tokens")->as_integer(), 17);
   std::set<std::string> seen;
   expect_known_fields(run_command(), *json, seen);
+  const TemporaryFolder folder;
+  const ProgramResult called = ask({"demo", "Hi", "--json", "--tools", tools_file(folder), "--tool-choice", "now"});
+  const Result<Json> with_call = parse_json(called.out, "run");
+  ASSERT_TRUE(with_call) << called.err;
+  EXPECT_EQ(with_call->find("calls")->as_array().at(0).find("name")->as_string(), "now");
+  expect_known_fields(run_command(), *with_call, seen);
   expect_all_fields(run_command(), seen);
 }
 
