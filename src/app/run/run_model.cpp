@@ -35,7 +35,7 @@ Result<ConversationSettings> conversation_settings(const Arguments& arguments, c
   const auto max_tokens = static_cast<uint32_t>(arguments.integer("--max-tokens"));
   turn.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
   TRY_ASSIGN(turn.grammar, answer_grammar(arguments, model.text));
-  TRY_STATUS(take_tool_options(arguments, model.text, model.model.facts().name, settings));
+  TRY_STATUS(take_tool_options(arguments, model.text, model.model, settings));
   turn.stops = stored.stops;
   for (std::string& stop : arguments.all("--stop")) turn.stops.push_back(std::move(stop));
   turn.context_hint = talks ? " (/compact, /clear, or --context N)" : " (--context N makes room)";

@@ -55,13 +55,14 @@ Status check_tools(const Arguments& arguments) {
   return {};
 }
 
-Status take_tool_options(const Arguments& arguments, const TextParts& text, const std::string& model,
+Status take_tool_options(const Arguments& arguments, const TextParts& text, const Model& model,
                          ConversationSettings& settings) {
   if (!arguments.given("--tools")) return {};
   TRY(const Json body, fields_of(arguments));
   TRY(std::optional<GrammarSource> form, form_source(arguments));
   ServedModel served;
-  served.names = {model};
+  served.names = {model.facts().name};
+  served.describe(model, text);
   served.text = &text;
   AnswerRequest request;
   request.variables = Json::Object{};

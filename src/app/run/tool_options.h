@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "chat/conversation.h"
 #include "chat/text_parts.h"
+#include "model/model.h"
 
 namespace sluice {
 
@@ -17,8 +18,7 @@ std::vector<OptionSpec> tool_options();
 // Reads what the options give, before a model is opened.
 Status check_tools(const Arguments& arguments);
 // Puts tools, and the grammar of the answer that they and the options for its form ask for, into the settings.
-// `model` is its name, for sentences.
-Status take_tool_options(const Arguments& arguments, const TextParts& text, const std::string& model,
+Status take_tool_options(const Arguments& arguments, const TextParts& text, const Model& model,
                          ConversationSettings& settings);
 
 }  // namespace sluice
