@@ -198,7 +198,7 @@ TestReply TestClient::read(bool has_body) {
   reply.head = received_.substr(0, end + 2);
   reply.status = std::stoi(reply.head.substr(9, 3));
   received_.erase(0, end + 4);
-  if (!has_body || reply.status < 200 || reply.status == 204) return reply;
+  if (!has_body || reply.status < 200 || reply.status == 204 || reply.status == 304) return reply;
   if (reply.header("transfer-encoding") == "chunked") {
     std::optional<std::string> body;
     while (!(body = take_chunks(received_)))
