@@ -31,8 +31,12 @@ std::optional<uint64_t> AnswerQueue::submit(std::vector<AnswerJob> jobs, AnswerS
   size_t index = 0;
   counts_[recipe].known += static_cast<uint32_t>(jobs.size());
   for (AnswerJob& job : jobs)
-    submitted_.push_back(
-        {.request = request, .index = index++, .job = std::move(job), .sink = shared, .submitted = Clock::now()});
+    submitted_.push_back({.request = request,
+                          .index = index++,
+                          .recipe = recipe,
+                          .job = std::move(job),
+                          .sink = shared,
+                          .submitted = Clock::now()});
   wake_.notify_one();
   return request;
 }
@@ -126,7 +130,7 @@ bool AnswerQueue::take_commands() {
     {
       const std::lock_guard lock(mutex_);
       for (const Part& part : waiting_)
-        if (is_its(part)) --counts_[part.recipe()].known;
+        if (is_its(part)) --counts_[part.recipe].known;
     }
     std::erase_if(waiting_, is_its);
     for (Part& part : running_) {
@@ -165,10 +169,10 @@ void AnswerQueue::load_next() {
 
 void AnswerQueue::start_waiting() {
   std::vector<uint32_t> runs(shelf_->size());
-  for (const Part& part : running_) ++runs[part.recipe()];
+  for (const Part& part : running_) ++runs[part.recipe];
   for (auto part = waiting_.begin(); part != waiting_.end();) {
     const auto next = std::next(part);
-    const size_t recipe = part->recipe();
+    const size_t recipe = part->recipe;
     if (runs[recipe] < shelf_->recipe(recipe).running) {
       ++runs[recipe];
       running_.splice(running_.end(), waiting_, part);
@@ -183,7 +187,7 @@ void AnswerQueue::begin(Part& part) {
   part.queued_seconds = std::chrono::duration<double>(Clock::now() - part.submitted).count();
   part.session = std::make_unique<ChatSession>(*model.text, part.job.use->engine(), *model.text->dialect);
   if (const Status begun = part.session->begin(part.job.prompt, part.job.settings, part.job.message_ends); !begun)
-    tell(part, {.failure = begun.error()});
+    part.news.failure = begun.error();
   part.job.prompt = {};
 }
 
@@ -199,36 +203,45 @@ bool AnswerQueue::step_engines() {
 
 void AnswerQueue::step() {
   const bool progressed = step_engines();
-  std::list<Part> ended;  // leave their models outside the lock
+  std::list<Part> ended;
   for (auto part = running_.begin(); part != running_.end();) {
     const auto next = std::next(part);
     collect(*part);
-    if (!part->session->running()) ended.splice(ended.end(), running_, part);
+    if (part->session->running())
+      tell(*part);
+    else
+      ended.splice(ended.end(), running_, part);
     part = next;
   }
   {
     const std::lock_guard lock(mutex_);
-    for (const Part& part : ended) --counts_[part.recipe()].known;
+    for (const Part& part : ended) --counts_[part.recipe].known;
     for (Count& count : counts_) count.runs = 0;
-    for (const Part& part : running_) ++counts_[part.recipe()].runs;
+    for (const Part& part : running_) ++counts_[part.recipe].runs;
   }
-  ended.clear();
+  // A client that has read its last news finds its place and its model free.
+  for (Part& part : ended) {
+    part.session.reset();
+    part.job = {};
+    tell(part);
+  }
   if (!progressed && !running_.empty()) running_.front().job.use->engine().wait();
   shelf_->unload_expired();
 }
 
 void AnswerQueue::collect(Part& part) {
-  if (!part.session->running()) return;  // it could not begin
-  const Status collected = part.session->collect();
-  AnswerNews news{.events = part.session->take_events()};
-  if (!collected) news.failure = collected.error();
-  if (!news.events.empty() || news.failure) tell(part, std::move(news));
+  if (part.session->running()) {  // else it could not begin
+    const Status collected = part.session->collect();
+    part.news.events = part.session->take_events();
+    if (!collected) part.news.failure = collected.error();
+  }
+  part.news.usage = part.session->usage();
 }
 
-void AnswerQueue::tell(Part& part, AnswerNews news) const {
-  if (part.sink == nullptr) return;
+void AnswerQueue::tell(Part& part) {
+  AnswerNews news = std::exchange(part.news, {});
+  if (part.sink == nullptr || (news.events.empty() && !news.failure)) return;
   news.part = part.index;
-  news.usage = part.session->usage();
   news.queued_seconds = part.queued_seconds;
   (*part.sink)(std::move(news));
 }

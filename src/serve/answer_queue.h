@@ -78,13 +78,13 @@ class AnswerQueue {
   struct Part {
     uint64_t request = 0;
     size_t index = 0;
+    size_t recipe = 0;
     AnswerJob job;
     std::shared_ptr<AnswerSink> sink;  // null after the request was cancelled
     Clock::time_point submitted;
     double queued_seconds = 0;
     std::unique_ptr<ChatSession> session = {};  // once it runs
-
-    size_t recipe() const { return job.use->recipe(); }
+    AnswerNews news = {};                       // that are not told yet
   };
   struct Want {
     uint64_t request = 0;
@@ -104,8 +104,8 @@ class AnswerQueue {
   void begin(Part& part);
   void step();
   bool step_engines();
-  void collect(Part& part);
-  void tell(Part& part, AnswerNews news) const;
+  static void collect(Part& part);
+  static void tell(Part& part);
 
   ModelShelf* shelf_;
   uint32_t waiting_limit_;

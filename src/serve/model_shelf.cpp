@@ -7,7 +7,12 @@
 
 namespace sluice {
 
-ModelUse::~ModelUse() { shelf_->release(place_, keep_alive_); }
+ModelUse::~ModelUse() { shelf_->release(place_.recipe); }
+
+void ModelUse::keep(std::optional<KeepAlive> keep_alive) {
+  const std::lock_guard lock(shelf_->mutex_);
+  shelf_->slots_[place_.recipe].keep_alive = keep_alive.value_or(shelf_->recipes_[place_.recipe].keep_alive);
+}
 
 ModelShelf::ModelShelf(std::vector<ModelRecipe> recipes) : recipes_(std::move(recipes)), slots_(recipes_.size()) {}
 
@@ -48,13 +53,12 @@ std::shared_ptr<ModelUse> ModelShelf::use_loaded(ModelPlace place) {
   return std::make_shared<ModelUse>(*this, place, *slot.loaded);
 }
 
-void ModelShelf::release(ModelPlace place, std::optional<KeepAlive> keep_alive) {
+void ModelShelf::release(size_t recipe) {
   {
     const std::lock_guard lock(mutex_);
-    Slot& slot = slots_[place.recipe];
+    Slot& slot = slots_[recipe];
     --slot.uses;
     slot.last_used = Clock::now();
-    slot.keep_alive = keep_alive.value_or(recipes_[place.recipe].keep_alive);
   }
   tell_();
 }
@@ -69,7 +73,10 @@ std::optional<ModelShelf::Clock::time_point> ModelShelf::expires_at(size_t recip
   const std::lock_guard lock(mutex_);
   const Slot& slot = slots_[recipe];
   if (slot.loaded == nullptr) return std::nullopt;
-  return end_of(recipe, slot.uses > 0 ? Clock::now() : slot.last_used);
+  const Clock::time_point now = Clock::now();
+  if (slot.uses > 0) return end_of(recipe, now);
+  const Clock::time_point end = end_of(recipe, slot.last_used);
+  return end > now ? std::optional(end) : std::nullopt;
 }
 
 bool ModelShelf::others_may_go(size_t recipe) const {

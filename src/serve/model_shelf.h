@@ -4,7 +4,7 @@
 // is idle and not pinned; a model that somebody uses stays. An idle model also goes when its time is over
 // (KeepAlive). No answer depends on what else is loaded.
 //
-// load(), unload_idle() and the destructor belong to the thread that steps the engines. The rest is for any thread.
+// load(), warm_up(), unload_expired() and unload_all() are for the thread that steps the engines, the rest for any.
 #pragma once
 
 #include <chrono>
@@ -62,14 +62,13 @@ class ModelUse {
   const ServedModel& model() const { return loaded_->variants[place_.variant]; }
   Engine& engine() const { return *loaded_->opened->engine; }
   size_t recipe() const { return place_.recipe; }
-  // From the end of the use on, in place of the model's own time.
-  void keep(std::optional<KeepAlive> keep_alive) { keep_alive_ = keep_alive; }
+  // For how long the model stays after its last use; none: for the recipe's time. The newest call counts.
+  void keep(std::optional<KeepAlive> keep_alive);
 
  private:
   ModelShelf* shelf_;
   ModelPlace place_;
   const LoadedModel* loaded_;
-  std::optional<KeepAlive> keep_alive_;
 };
 
 class ModelShelf {
@@ -91,7 +90,7 @@ class ModelShelf {
 
   // Null: it is not loaded.
   std::shared_ptr<ModelUse> use_loaded(ModelPlace place);
-  // None: it is not loaded. A model in use would end its time as if it were idle from now on.
+  // None: it is not loaded, or its time is over. A model in use would end its time as if it were idle from now on.
   std::optional<Clock::time_point> expires_at(size_t recipe) const;
   // Called on any thread when a model may have to go.
   void on_change(std::function<void()> tell) { tell_ = std::move(tell); }
@@ -116,7 +115,7 @@ class ModelShelf {
   };
 
   Clock::time_point end_of(size_t recipe, Clock::time_point idle_since) const;
-  void release(ModelPlace place, std::optional<KeepAlive> keep_alive);
+  void release(size_t recipe);
   bool unload_least_used();
   bool others_may_go(size_t recipe) const;
 
