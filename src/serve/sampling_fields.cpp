@@ -77,6 +77,7 @@ Checked read_openai_sampling(Fields& fields, const ServedModel& model, TurnSetti
   TRY(const std::optional<int64_t> seed, fields.integer("seed", INT64_MIN, INT64_MAX));
   if (seed) sampling.seed = static_cast<uint64_t>(*seed);
   TRY_STATUS(take_biases(fields, model, sampling));
+  TRY_STATUS(fields.refuse_any({"min_tokens", "stop_token_ids", "ignore_eos", "bad_words"}, "is not supported"));
   return take_stops(fields, "stop", settings);
 }
 

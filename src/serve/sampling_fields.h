@@ -13,6 +13,7 @@ TurnSettings first_settings(const ServedModel& model);
 
 // temperature, top_p, presence_penalty, frequency_penalty, seed, logit_bias and stop of OpenAI's API; also top_k, min_p
 // and repeat_penalty or repetition_penalty, which other servers have added to it.
+// Refuses what else they have added: min_tokens, stop_token_ids, ignore_eos and bad_words.
 Checked read_openai_sampling(Fields& fields, const ServedModel& model, TurnSettings& settings);
 
 // logprobs and top_logprobs, as OpenAI's chats and Ollama have them.

@@ -144,7 +144,6 @@ Checked read_limits(Fields& fields, AnswerRequest& request) {
 Checked check_unsupported(Fields& fields) {
   TRY_STATUS(fields.refuse_any({"functions", "function_call"}, "is not supported: want tools"));
   TRY_STATUS(fields.refuse_any({"audio", "web_search_options"}, "is not supported"));
-  TRY_STATUS(fields.refuse_any({"min_tokens", "stop_token_ids", "ignore_eos", "bad_words"}, "is not supported"));
   TRY(const std::vector<std::string> modalities, fields.texts("modalities", 8));
   for (const std::string& one : modalities)
     if (one != "text") return refuse("modalities", "modalities has ", printable(one), ": want text alone");

@@ -150,7 +150,6 @@ Outcome<AnswerRequest> read_openai_completion(const Json& body, const ServedMode
   request.settings.sampling.candidates = static_cast<uint32_t>(log_probs.value_or(0));
   TRY_STATUS(read_openai_form(fields, request));
   TRY_STATUS(settle_grammar(model, request));
-  TRY_STATUS(fields.refuse_any({"min_tokens", "stop_token_ids", "ignore_eos", "bad_words"}, "is not supported"));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));
   request.stream = stream.value_or(false);
   TRY(const Json* options, fields.object("stream_options"));

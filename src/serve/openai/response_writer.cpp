@@ -25,7 +25,8 @@ const ItemNames& names_of(Kind kind) {
 
 Json usage_json(const Usage& usage) {
   return Json::Object{{"input_tokens", int64_t{usage.prompt_tokens}},
-                      {"input_tokens_details", Json::Object{{"cached_tokens", int64_t{usage.reused_tokens}}}},
+                      {"input_tokens_details",
+                       Json::Object{{"cached_tokens", int64_t{usage.reused_tokens}}, {"cache_write_tokens", 0}}},
                       {"output_tokens", int64_t{usage.answer_tokens}},
                       {"output_tokens_details", Json::Object{{"reasoning_tokens", int64_t{usage.thinking_tokens}}}},
                       {"total_tokens", int64_t{usage.prompt_tokens} + usage.answer_tokens}};
@@ -87,28 +88,18 @@ class ResponseWriter final : public AnswerWriter {
       output.push_back(item_json(piece, output.size(), status, part.log_probs_of(output.size())));
     }
     Json response = response_json(is_cut ? "incomplete" : "completed", std::move(output));
-    for (auto& [name, value] : response.as_object()) {
-      if (name == "usage") value = usage_json(part.done.usage);
+    for (auto& [name, value] : response.as_object())
       if (name == "incomplete_details" && is_cut) value = Json::Object{{"reason", "max_output_tokens"}};
-    }
+    response.add("usage", usage_json(part.done.usage));
     return response;
   }
 
  private:
   Json response_json(const char* status, Json::Array output) const {
-    Json response = Json::Object{{"id", "resp_" + facts_.id},
-                                 {"object", "response"},
-                                 {"created_at", facts_.created},
-                                 {"status", status},
-                                 {"background", false},
-                                 {"error", {}},
-                                 {"incomplete_details", {}},
-                                 {"model", facts_.model},
-                                 {"output", std::move(output)},
-                                 {"previous_response_id", {}},
-                                 {"store", false},
-                                 {"truncation", "disabled"},
-                                 {"usage", {}}};
+    Json response = Json::Object{{"id", "resp_" + facts_.id},  {"object", "response"},  {"created_at", facts_.created},
+                                 {"status", status},           {"background", false},   {"error", {}},
+                                 {"incomplete_details", {}},   {"model", facts_.model}, {"output", std::move(output)},
+                                 {"previous_response_id", {}}, {"store", false},        {"truncation", "disabled"}};
     for (const auto& [name, value] : repeated_.as_object()) response.add(name, value);
     return response;
   }

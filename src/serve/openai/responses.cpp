@@ -103,7 +103,7 @@ Checked read_form(Fields& fields, AnswerRequest& request, Json& repeated) {
     for (std::string& unread : of_text.unread()) request.ignored.push_back(std::move(unread));
   }
   repeated.add("text", Json::Object{{"format", std::move(format)}});
-  return Fine{};
+  return read_openai_form(fields, request);
 }
 
 // Log-probabilities are the only addition that `include` can ask for here.

@@ -18,10 +18,11 @@ if ! cmp -s "$here/package.json" "$to/installed.json"; then
   cp "$here/package.json" "$to/installed.json"
 fi
 # Node looks for packages beside the scripts.
-cp "$here"/*.mjs "$to/"
+cp "$here"/*.mjs "$here"/openapi_schemas.json "$to/"
 cd "$to"
 export SLUICE_PROGRAM="$program"
 SLUICE_PICTURE=$(realpath "$root/tests/data/gemma4/picture1.png")
 SLUICE_OTHER_MODEL=$(realpath "$root/tests/data/gemma4_dense")
-export SLUICE_PICTURE SLUICE_OTHER_MODEL
-exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs models_test.mjs
+SLUICE_THINKING_MODEL=$(realpath "$root/tests/data/qwen3_5_moe")
+export SLUICE_PICTURE SLUICE_OTHER_MODEL SLUICE_THINKING_MODEL
+exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs models_test.mjs openapi_test.mjs

@@ -22,6 +22,17 @@ export async function startServer(...more) {
   return { address, end };
 }
 
+// The events of a stream: {event, data}. Comments are left out.
+export async function eventsOf(reply) {
+  const blocks = (await reply.text()).split('\n\n');
+  assert.equal(blocks.pop(), '', 'a stream ends with a whole event');
+  return blocks.filter((block) => !block.startsWith(':')).map((block) => {
+    const event = {};
+    for (const line of block.split('\n')) event[line.slice(0, line.indexOf(':'))] = line.slice(line.indexOf(':') + 2);
+    return event;
+  });
+}
+
 export const kAsk = 'What is a violin?';
 export const kAnswer = 'violin (noun): bowed stringed instrument that is the highest member of the violin family.';
 export const kSchema = {

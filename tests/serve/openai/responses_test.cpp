@@ -74,6 +74,17 @@ TEST(OpenAiResponses, ReadFields) {
   EXPECT_EQ(reply.find("truncation")->as_string(), "disabled");
 }
 
+// Forms that clients take from other servers were ignored, and the answer had another form.
+TEST(OpenAiResponses, TakeTheFormsOfChats) {
+  for (const char* form : {R"("response_format": {"type": "json_object"})", R"("grammar": "root ::= \"a\"")",
+                           R"("guided_choice": ["a", "b"])", R"("structured_outputs": {"regex": "a+"})"}) {
+    Outcome<AnswerRequest> request = read_response(cat(R"("input": "Hi", )", form));
+    ASSERT_TRUE(request) << request.error().message;
+    EXPECT_NE(request->settings.grammar, nullptr) << form;
+    EXPECT_THAT(request->ignored, ElementsAre()) << form;
+  }
+}
+
 TEST(OpenAiResponses, AreRefusedWithAReason) {
   EXPECT_EQ(refused(R"("model": "demo")"), "input: input is missing: want some text or a list of items");
   EXPECT_EQ(refused(R"("input": [])"), "input: input is no text and no list of items: want one of them");
@@ -93,7 +104,8 @@ TEST(OpenAiResponses, AreRefusedWithAReason) {
         R"("include": ["message.output_text.logprobs"], "top_logprobs": 21)", R"("include": [3])",
         R"("max_output_tokens": 0)", R"("text": {"format": {"type": "xml"}})", R"("reasoning": {"effort": "huge"})",
         R"("text": {"format": {"type": "json_schema", "name": "a"}})", R"("tools": [{"name": "f"}])",
-        R"("tools": [{"type": "function"}])", R"("metadata": 3)", R"("stream": "yes")"})
+        R"("tools": [{"type": "function"}])", R"("metadata": 3)", R"("stream": "yes")", R"("stop_token_ids": [1])",
+        R"("guided_regex": "(a")", R"("text": {"format": {"type": "json_object"}}, "guided_regex": "a")"})
     EXPECT_NE(refused(cat(R"("input": "a", )", members)), "taken") << members;
   for (const char* members :
        {R"("background": false)", R"("store": false)", R"("truncation": "disabled")",
@@ -171,9 +183,10 @@ response.completed
   }
   const Json& last = *events.back().find("response");
   EXPECT_EQ(write_json(*last.find("output")), write_json(items));
-  EXPECT_EQ(write_json(*last.find("usage")),
-            R"({"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 7, )"
-            R"("output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 16})");
+  EXPECT_EQ(
+      write_json(*last.find("usage")),
+      R"({"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0}, "output_tokens": 7, )"
+      R"("output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 16})");
 }
 
 TEST(OpenAiResponseStream, SaysWhatALimitCutAndWhatFailed) {
