@@ -19,7 +19,7 @@ CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
 .PHONY: help run run-web train-demo test test-programs test-clients test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
-        test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-peer-media $(addprefix check-,$(CHECKS))
+        test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-faults-long check-peer-media $(addprefix check-,$(CHECKS))
 
 # What follows "##" behind a target is its line here.
 help:
@@ -115,6 +115,7 @@ check-long: check-deps ## what takes long, before a release
 	+@$(TIMED) "test-chromium" $(MAKE_) test-chromium
 	+@$(TIMED) "check-neon" $(MAKE_) check-neon
 	+@$(TIMED) "check-fuzz-long" $(MAKE_) check-fuzz-long
+	+@$(TIMED) "check-faults-long" $(MAKE_) check-faults-long
 	@tools/stages.sh
 
 check-format: check-deps
@@ -149,6 +150,7 @@ check-asan: check-deps
 	cmake --preset asan
 	cmake --build build/asan -j $(JOBS) --target sluice tests
 	$(QUICK) --test-dir build/asan
+	tests/serve/faults/run.sh build/asan/sluice 300 1
 
 # Only what runs on several threads: the pool, the CPU device, the engine.
 check-tsan: check-deps
@@ -165,6 +167,15 @@ check-fuzz-long: check-deps
 	cmake --preset asan
 	cmake --build build/asan -j $(JOBS)
 	tools/fuzz.sh build/asan 3600
+
+# The server under 10,000 clients that misbehave, with either sanitizer. Each run prints its seed.
+check-faults-long: check-deps
+	cmake --preset asan
+	cmake --build build/asan -j $(JOBS) --target sluice
+	tests/serve/faults/run.sh build/asan/sluice 10000
+	cmake --preset tsan
+	cmake --build build/tsan -j $(JOBS) --target sluice
+	tests/serve/faults/run.sh build/tsan/sluice 10000
 
 # src/ less files, threads and sockets as a page loads it, and the goldens there.
 check-wasm: check-deps

@@ -31,17 +31,29 @@ void Admission::start(Job& job, uint32_t recalled) {
   job.state = Job::State::running;
 }
 
+void Admission::mark_pages(const OpenSequence& sequence, uint32_t group, std::vector<bool>& held) {
+  const Slots& slots = sequence.text.slots[group];
+  for (const PageTable* table : {&sequence.text.tables[group], &slots.now, &slots.next})
+    for (uint32_t i = table->first(); i < table->end(); ++i) held[table->page(i)] = true;
+}
+
 // Distinct pages that running sequences hold, with those that are being filled from a file.
 uint32_t Admission::pages_of_running(uint32_t group) const {
   std::vector<bool> held(cache_->pool(group).size(), false);
-  for (const auto& [id, sequence] : board_->sequences) {
-    if (!is_running(sequence)) continue;
-    const Slots& slots = sequence.text.slots[group];
-    for (const PageTable* table : {&sequence.text.tables[group], &slots.now, &slots.next})
-      for (uint32_t i = table->first(); i < table->end(); ++i) held[table->page(i)] = true;
-  }
+  for (const auto& [id, sequence] : board_->sequences)
+    if (is_running(sequence)) mark_pages(sequence, group, held);
   if (states_ != nullptr) states_->mark_pages(group, held);
   return static_cast<uint32_t>(std::count(held.begin(), held.end(), true));
+}
+
+uint64_t Admission::held_pages() const {
+  uint64_t pages = 0;
+  for (uint32_t group = 0; group < cache_->groups(); ++group) {
+    std::vector<bool> held(cache_->pool(group).size(), false);
+    for (const auto& [id, sequence] : board_->sequences) mark_pages(sequence, group, held);
+    pages += static_cast<uint64_t>(std::count(held.begin(), held.end(), true));
+  }
+  return pages;
 }
 
 bool Admission::has_room(const Job& job) const {

@@ -36,11 +36,14 @@ class Admission {
   bool provide(Job& job, Portion& portion, std::vector<PageCopy>& copies);
   // Frees pages that no running job needs; false when there are none.
   bool reclaim();
+  // Distinct pages of all groups that open sequences hold, idle ones, too. Snapshots' own pages do not count.
+  uint64_t held_pages() const;
 
  private:
   bool is_running(const OpenSequence& sequence) const;
   bool has_room(const Job& job) const;
   bool has_adapters(Job& job) const;
+  static void mark_pages(const OpenSequence& sequence, uint32_t group, std::vector<bool>& held);
   uint32_t pages_of_running(uint32_t group) const;
   void drop(Job& job);
 

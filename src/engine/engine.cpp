@@ -288,6 +288,7 @@ Result<Progress> EngineImpl::collect(RequestId id) {
 EngineStats EngineImpl::stats() const {
   EngineStats stats = stats_;
   continuation_->add_to(stats);
+  stats.held_pages = admission_.held_pages();
   return stats;
 }
 

@@ -89,6 +89,7 @@ uint32_t leased_rows(const EngineOptions& options);
 struct EngineStats {
   uint64_t prompt_rows = 0, decode_rows = 0, steps = 0;
   uint64_t drafted = 0, accepted = 0;  // tokens
+  uint64_t held_pages = 0;             // of the cache, that open sequences hold now; all groups together
 };
 
 struct ExpertStats {

@@ -6,6 +6,7 @@ namespace sluice {
 namespace {
 
 constexpr auto kWarmUpPause = std::chrono::milliseconds(1);
+constexpr auto kPageCountPause = std::chrono::milliseconds(50);  // counting looks at every page of every sequence
 
 }  // namespace
 
@@ -70,6 +71,11 @@ uint32_t AnswerQueue::running(size_t recipe) const {
 uint32_t AnswerQueue::waiting(size_t recipe) const {
   const std::lock_guard lock(mutex_);
   return counts_[recipe].known - counts_[recipe].runs;
+}
+
+uint64_t AnswerQueue::held_pages(size_t recipe) const {
+  const std::lock_guard lock(mutex_);
+  return counts_[recipe].held_pages;
 }
 
 void AnswerQueue::run() {
@@ -213,20 +219,32 @@ void AnswerQueue::step() {
       ended.splice(ended.end(), running_, part);
     part = next;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    for (const Part& part : ended) --counts_[part.recipe].known;
-    for (Count& count : counts_) count.runs = 0;
-    for (const Part& part : running_) ++counts_[part.recipe].runs;
-  }
   // A client that has read its last news finds its place and its model free.
+  for (Part& part : ended) part.session.reset();
+  count(ended);
   for (Part& part : ended) {
-    part.session.reset();
     part.job = {};
     tell(part);
   }
   if (!progressed && !running_.empty()) running_.front().job.use->engine().wait();
   shelf_->unload_expired();
+}
+
+// The sessions of `ended` have given back their pages.
+void AnswerQueue::count(const std::list<Part>& ended) {
+  std::vector<std::optional<uint64_t>> pages(counts_.size());
+  if (!ended.empty() || Clock::now() >= next_page_count_) {
+    for (const std::list<Part>* parts : {&std::as_const(running_), &ended})
+      for (const Part& part : *parts)
+        if (!pages[part.recipe]) pages[part.recipe] = part.job.use->engine().stats().held_pages;
+    next_page_count_ = Clock::now() + kPageCountPause;
+  }
+  const std::lock_guard lock(mutex_);
+  for (const Part& part : ended) --counts_[part.recipe].known;
+  for (Count& count : counts_) count.runs = 0;
+  for (const Part& part : running_) ++counts_[part.recipe].runs;
+  for (size_t i = 0; i < pages.size(); ++i)
+    if (pages[i]) counts_[i].held_pages = *pages[i];
 }
 
 void AnswerQueue::collect(Part& part) {

@@ -70,6 +70,8 @@ class AnswerQueue {
   void close();
   uint32_t running(size_t recipe) const;
   uint32_t waiting(size_t recipe) const;
+  // EngineStats::held_pages when the model's last answer ended, or some moments ago while answers run.
+  uint64_t held_pages(size_t recipe) const;
 
   void run();
 
@@ -94,6 +96,7 @@ class AnswerQueue {
   struct Count {
     uint32_t known = 0;  // parts that have not ended, and loads that somebody waits for
     uint32_t runs = 0;   // of those
+    uint64_t held_pages = 0;
   };
 
   bool take_commands();
@@ -104,6 +107,7 @@ class AnswerQueue {
   void begin(Part& part);
   void step();
   bool step_engines();
+  void count(const std::list<Part>& ended);
   static void collect(Part& part);
   static void tell(Part& part);
 
@@ -120,7 +124,9 @@ class AnswerQueue {
   bool shelf_changed_ = false;
   bool closed_ = false;
 
-  std::list<Part> waiting_, running_;  // of run()'s thread
+  // Of run()'s thread.
+  std::list<Part> waiting_, running_;
+  Clock::time_point next_page_count_;
 };
 
 }  // namespace sluice

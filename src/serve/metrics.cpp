@@ -77,7 +77,7 @@ std::string Metrics::text(const std::vector<ModelGauges>& gauges) const {
   };
   const auto gauge = [&](const std::string& name, const char* help, auto ModelGauges::* value) {
     out += head(name, help, "gauge");
-    for (const ModelGauges& one : gauges) out += cat(name, '{', label_of(one.model), "} ", uint32_t{one.*value}, '\n');
+    for (const ModelGauges& one : gauges) out += cat(name, '{', label_of(one.model), "} ", uint64_t{one.*value}, '\n');
   };
   const auto histogram = [&](const std::string& name, const char* help, Histogram OfModel::* values) {
     out += head(name, help, "histogram");
@@ -91,6 +91,7 @@ std::string Metrics::text(const std::vector<ModelGauges>& gauges) const {
   gauge("sluice_model_loaded", "1: the model is loaded.", &ModelGauges::loaded);
   gauge("sluice_answers_running", "Answers in the engine's batch.", &ModelGauges::running);
   gauge("sluice_answers_waiting", "Answers in the queue.", &ModelGauges::waiting);
+  gauge("sluice_cache_pages_held", "Pages of the cache that answers hold.", &ModelGauges::held_pages);
   histogram("sluice_time_to_first_token_seconds", "From a request's arrival to its first token.",
             &OfModel::first_token);
   histogram("sluice_time_per_output_token_seconds", "Between tokens, the mean of each answer.", &OfModel::token);

@@ -33,6 +33,7 @@ struct ModelGauges {
   std::string model;
   uint32_t running = 0, waiting = 0;  // answers
   bool loaded = false;
+  uint64_t held_pages = 0;  // EngineStats::held_pages
 };
 
 class Metrics {

@@ -350,7 +350,8 @@ void Service::show_metrics(const std::shared_ptr<Exchange>& exchange, const Rout
     gauges.push_back({.model = shelf_->recipe(i).cards[0].id(),
                       .running = queue_->running(i),
                       .waiting = queue_->waiting(i),
-                      .loaded = shelf_->expires_at(i).has_value()});
+                      .loaded = shelf_->expires_at(i).has_value(),
+                      .held_pages = queue_->held_pages(i)});
   reply(*exchange, ServerReply{.headers = {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}},
                                .body = metrics_.text(gauges)});
 }

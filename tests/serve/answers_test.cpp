@@ -217,6 +217,22 @@ TEST(AnswersOverHttp, EmbeddingsAreRefusedInTheShapeOfEachApi) {
   EXPECT_EQ(get(server, "/v1/embeddings").status, 405);
 }
 
+TEST(AnswersOverHttp, AnswersHoldPagesUntilTheyEnd) {
+  const TestServer server;
+  const std::string held = "sluice_cache_pages_held{model=\"demo\"} ";
+  {
+    TestClient runs(server.port());
+    runs.send(request_text("POST", "/v1/completions", endless(R"(, "stream": true)")));
+    ASSERT_TRUE(server.wait_for_running(1));
+    const auto holds = [&] { return get(server, "/metrics").body.find(held + "0\n") == std::string::npos; };
+    bool has_held = holds();
+    while (!has_held && server.running() > 0) has_held = holds();
+    EXPECT_TRUE(has_held);
+  }
+  ASSERT_TRUE(server.wait_for_running(0));
+  EXPECT_THAT(get(server, "/metrics").body, HasSubstr(held + "0\n"));
+}
+
 TEST(AnswersOverHttp, MetricsCountAnswers) {
   const TestServer server;
   ask(server, kChat, chat_body("What is a violin?", R"(, "max_tokens": 5)"));

@@ -124,6 +124,16 @@ std::string log_line(const HttpRecord& record) {
   return write_json(line) + "\n";
 }
 
+// Says at once when the log cannot be written; requests are served on.
+auto access_log(Console& console) {
+  return [&console, told = false](const HttpRecord& record) mutable {
+    console.out(log_line(record));
+    if (told || console.status().ok()) return;
+    told = true;
+    console.err(cat("access log: ", console.status().error().text, "; it ends here\n"));
+  };
+}
+
 // After the first signal no new request is taken, and answers have some seconds to end.
 void watch_signals(HttpServer& server, Service& service, double seconds) {
   using Clock = std::chrono::steady_clock;
@@ -189,7 +199,7 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   settings.access = std::move(rules);
   if (memory) settings.memory = &*memory;
   settings.page = &page;
-  if (arguments.flag("--access-log")) settings.log = [&](const HttpRecord& record) { console.out(log_line(record)); };
+  if (arguments.flag("--access-log")) settings.log = access_log(console);
   Service service(shelf, queue, std::move(settings));
   TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(wanted_places, {}, service));
   watch_interrupts();
