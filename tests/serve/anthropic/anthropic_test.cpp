@@ -1,9 +1,11 @@
 // Anthropic's API: how its messages and fields are read, and the shape and order of its replies and events.
+// claude_code_request.json was written for this test after what Claude Code sends.
 #include "serve/anthropic/anthropic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files/file.h"
 #include "base/text.h"
 #include "serve/anthropic/message_writer.h"
 #include "tests/serve/test_server.h"
@@ -137,6 +139,46 @@ TEST(AnthropicServer, AnswersCountsAndRefuses) {
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(refused.json().find("type")->as_string(), "error");
   EXPECT_NE(refused.header("request-id"), "");
+}
+
+// Claude Code's requests: a line of the first system block changes each time, tools have empty and wide schemas, and
+// one runs elsewhere.
+TEST(AnthropicServer, AnswersACodingAgentAndReusesItsPrompt) {
+  const TestServer server;
+  const std::string first = unwrap(read_file("tests/serve/anthropic/claude_code_request.json", 1 << 20));
+  const auto ask_agent = [&](const char* path, const std::string& body) {
+    TestClient client(server.port());
+    client.send(request_text("POST", path, body,
+                             "anthropic-version: 2023-06-01\r\nanthropic-beta: claude-code-20250219,"
+                             "interleaved-thinking-2025-05-14\r\nauthorization: Bearer x\r\n"));
+    return client.read();
+  };
+  const auto begin_of = [&](const std::string& body) {
+    const TestReply reply = ask_agent("/v1/messages?beta=true", body);
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    EXPECT_THAT(reply.header("x-sluice-ignored"),
+                AllOf(HasSubstr("tools[2] (web_search_20250305)"), HasSubstr("context_management")));
+    const std::vector<Json> events = reply.events();
+    EXPECT_EQ(events.back().find("type")->as_string(), "message_stop");
+    return *events.front().find("message")->find("usage");
+  };
+  const auto tokens = [](const Json& usage, const char* name) { return usage.find(name)->as_integer(); };
+
+  const Json usage = begin_of(first);
+  const int64_t prompt = tokens(usage, "input_tokens") + tokens(usage, "cache_read_input_tokens");
+  EXPECT_GE(prompt, 64);
+  EXPECT_EQ(ask_agent("/v1/messages/count_tokens?beta=true", first).json().find("input_tokens")->as_integer(), prompt);
+
+  std::string second = first;
+  second.replace(second.find("0a1b2"), 5, "9f8e7");
+  const std::string turns = R"(,
+    {"role": "assistant", "content": [{"type": "text", "text": "I look."},
+      {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "is_error": false,
+      "content": [{"type": "text", "text": "a.txt"}], "cache_control": {"type": "ephemeral"}}]})";
+  second.insert(second.find("\n  ],\n  \"tools\""), turns);
+  // Prompts are reused in blocks of 64 tokens.
+  EXPECT_GE(tokens(begin_of(second), "cache_read_input_tokens"), prompt / 64 * 64);
 }
 
 TEST(AnthropicServer, GoesOnWithTheAnswersBeginning) {

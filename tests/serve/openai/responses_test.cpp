@@ -244,5 +244,26 @@ TEST(OpenAiResponsesServer, AnswersACodingAgent) {
   EXPECT_NE(events.back().find("response"), nullptr);
 }
 
+// Codex's next request has the same items and what has come since. What changes in it each time is not part of the
+// prompt.
+TEST(OpenAiResponsesServer, ReusesACodingAgentsPrompt) {
+  const TestServer server;
+  const auto usage_of = [&](const std::string& body) {
+    const std::vector<Json> events = ask(server, kResponses, body).events();
+    return *events.back().find("response")->find("usage");
+  };
+  const std::string first = codex_request();
+  const Json usage = usage_of(first);
+  const int64_t prompt = usage.find("input_tokens")->as_integer();
+  std::string second = first;
+  second.replace(second.find("-id\": \"1\"") + 7, 1, "2");
+  second.insert(second.find("\n  ],\n  \"tools\""), R"(,
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "There is a.txt."}]},
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Show it."}]})");
+  const Json next = usage_of(second);
+  EXPECT_GT(next.find("input_tokens")->as_integer(), prompt);
+  EXPECT_GE(next.find("input_tokens_details")->find("cached_tokens")->as_integer(), prompt / 64 * 64);
+}
+
 }  // namespace
 }  // namespace sluice
