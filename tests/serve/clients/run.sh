@@ -25,4 +25,10 @@ SLUICE_PICTURE=$(realpath "$root/tests/data/gemma4/picture1.png")
 SLUICE_OTHER_MODEL=$(realpath "$root/tests/data/gemma4_dense")
 SLUICE_THINKING_MODEL=$(realpath "$root/tests/data/qwen3_5_moe")
 export SLUICE_PICTURE SLUICE_OTHER_MODEL SLUICE_THINKING_MODEL
-exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs models_test.mjs openapi_test.mjs
+"$root/tools/fetch_promtool.sh" "$root/build"
+if [ -x "$root/build/promtool/usr/bin/promtool" ]; then
+  SLUICE_PROMTOOL=$(realpath "$root/build/promtool/usr/bin/promtool")
+  export SLUICE_PROMTOOL
+fi
+exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs \
+  metrics_test.mjs models_test.mjs openapi_test.mjs
