@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 #include "base/files/file.h"
@@ -9,11 +10,12 @@
 namespace sluice {
 namespace {
 
-volatile std::sig_atomic_t interrupts = 0;
+// A server's socket thread asks, while any thread may be the one that a signal stops.
+std::atomic<int> interrupts = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler counts");
 
 void count_interrupt(int) {
-  interrupts = interrupts + 1;
-  if (interrupts > 1) {
+  if (++interrupts > 1) {
     remove_unfinished_files();
     _exit(kInterruptedExit);
   }
