@@ -233,6 +233,24 @@ TEST(AnswersOverHttp, AnswersHoldPagesUntilTheyEnd) {
   EXPECT_THAT(get(server, "/metrics").body, HasSubstr(held + "0\n"));
 }
 
+// The sums are those of what the replies said.
+TEST(AnswersOverHttp, MetricsAgreeWithTheUsageOfReplies) {
+  const TestServer server;
+  const std::string question = std::string("Name a river that flows into ") + std::string(200, 'x');
+  int64_t prompt = 0, cached = 0, answered = 0;
+  for (const int most : {1, 4, 16, 4}) {
+    const Json usage = *ask(server, kChat, chat_body(question, cat(R"(, "max_tokens": )", most))).json().find("usage");
+    prompt += usage.find("prompt_tokens")->as_integer();
+    cached += usage.find("prompt_tokens_details")->find("cached_tokens")->as_integer();
+    answered += usage.find("completion_tokens")->as_integer();
+  }
+  EXPECT_GT(cached, 0);
+  const std::string metrics = get(server, "/metrics").body;
+  EXPECT_THAT(metrics, HasSubstr(cat("sluice_prompt_tokens_total{model=\"demo\"} ", prompt, '\n')));
+  EXPECT_THAT(metrics, HasSubstr(cat("sluice_prompt_tokens_reused_total{model=\"demo\"} ", cached, '\n')));
+  EXPECT_THAT(metrics, HasSubstr(cat("sluice_answer_tokens_total{model=\"demo\"} ", answered, '\n')));
+}
+
 TEST(AnswersOverHttp, MetricsCountAnswers) {
   const TestServer server;
   ask(server, kChat, chat_body("What is a violin?", R"(, "max_tokens": 5)"));

@@ -144,6 +144,11 @@ Checked read_limits(Fields& fields, AnswerRequest& request) {
 Checked check_unsupported(Fields& fields) {
   TRY_STATUS(fields.refuse_any({"functions", "function_call"}, "is not supported: want tools"));
   TRY_STATUS(fields.refuse_any({"audio", "web_search_options"}, "is not supported"));
+  TRY(const std::optional<bool> goes_on, fields.boolean("continue_final_message"));
+  TRY(const std::optional<bool> begins, fields.boolean("add_generation_prompt"));
+  if (goes_on.value_or(false) || !begins.value_or(true))
+    return refuse(goes_on.value_or(false) ? "continue_final_message" : "add_generation_prompt",
+                  "an answer that goes on from the last message is not supported here: want /v1/messages for it");
   TRY(const std::vector<std::string> modalities, fields.texts("modalities", 8));
   for (const std::string& one : modalities)
     if (one != "text") return refuse("modalities", "modalities has ", printable(one), ": want text alone");

@@ -78,11 +78,12 @@ TEST(OpenAiChat, RefusesWhatItCannotHonour) {
        {R"("functions": [{}])", R"("audio": {})", R"("top_logprobs": 2)", R"("logprobs": true, "top_logprobs": 21)",
         R"("grammar": "root")", R"("structural_tag": "x")", R"("modalities": ["text", "audio"])", R"("min_tokens": 3)",
         R"("tool_choice": "required")", R"("stream": "yes")", R"("chat_template_kwargs": {"tools": []})",
-        R"("reasoning_effort": "huge")"})
+        R"("reasoning_effort": "huge")", R"("continue_final_message": true)", R"("add_generation_prompt": false)"})
     EXPECT_NE(refused_beside_messages(members), "taken") << members;
   for (const char* members :
        {R"("response_format": {"type": "text"})", R"("logprobs": false)", R"("tool_choice": "none")",
-        R"("modalities": ["text"])", R"("functions": null)", R"("temperature": null)"})
+        R"("modalities": ["text"])", R"("functions": null)", R"("temperature": null)",
+        R"("continue_final_message": false, "add_generation_prompt": true)"})
     EXPECT_EQ(refused_beside_messages(members), "taken") << members;
 }
 
@@ -111,6 +112,12 @@ TEST(OpenAiChat, RefusesFormsThatCannotBeHonouredByPathAndKeyword) {
   EXPECT_EQ(refused_beside_messages(R"("grammar": "root ::= x")"), "grammar: grammar: rule x is used but not there");
   EXPECT_EQ(refused_beside_messages(R"("response_format": {"type": "xml"})"),
             "response_format: response_format is {\"type\": \"xml\"}: want type text, json_object or json_schema");
+  for (const char* schema : {"123", R"({"type": 123})", R"({"type": "hiccup"})"})
+    for (const char* type : {"json_object", "json_schema"})
+      EXPECT_THAT(
+          refused_beside_messages(cat(R"("response_format": {"type": ")", type, R"(", "schema": )", schema, "}")),
+          testing::StartsWith("response_format.schema: "))
+          << schema;
   EXPECT_EQ(refused_beside_messages(R"("guided_regex": "a", "guided_choice": ["b"])"),
             "guided_choice: guided_choice: the request asks for another form as well: want one of them");
 }
@@ -136,6 +143,11 @@ TEST(OpenAiChat, ReadsMessages) {
 TEST(OpenAiChat, RefusesBrokenMessages) {
   const auto of = [](const char* message) { return refused(cat(R"("messages": [)", message, "]")); };
   EXPECT_EQ(of("3"), "messages[0]: messages[0] is no object: want {\"role\": ..., \"content\": ...}");
+  EXPECT_EQ(refused(R"("messages": "a")"), "messages: messages is \"a\": want a list");
+  EXPECT_EQ(of(R"({"role": 123, "content": "a"})"), "messages[0].role: messages[0].role is 123: want a string");
+  EXPECT_EQ(of(R"({"role": "user", "content": 123})"),
+            "messages[0].content: messages[0].content is no text: want a string or a list of parts");
+  EXPECT_EQ(of(R"({"role": "user", "content": "a"}, {})").substr(0, 11), "messages[1]");
   EXPECT_EQ(of(R"({"role": "user"})"), "messages[0].content: messages[0] has no content: want some text");
   EXPECT_EQ(of(R"({"role": "robot", "content": ""})"),
             "messages[0].role: messages[0].role is robot: want system, developer, user, assistant or tool");
@@ -265,6 +277,11 @@ TEST(OpenAiServer, NeverCutsAPrompt) {
   EXPECT_EQ(error.find("code")->as_string(), "context_length_exceeded");
   EXPECT_THAT(error.find("message")->as_string(), testing::ContainsRegex("has [0-9]+ tokens.*context of 1024"));
   EXPECT_EQ(reply.header("x-should-retry"), "false");
+  // A stream is refused before it begins.
+  const TestReply streamed =
+      ask(server, kChat, cat(R"({"stream": true, "messages": [{"role": "user", "content": ")", long_text, "\"}]}"));
+  EXPECT_EQ(streamed.status, 400);
+  EXPECT_EQ(streamed.json().find("error")->find("code")->as_string(), "context_length_exceeded");
 }
 
 TEST(OpenAiServer, RefusesWrongBodiesAndModels) {
@@ -302,6 +319,9 @@ TEST(OpenAiServer, CompletesTextAndIds) {
   for (const int32_t id : demo_model().text.tokenizer.encode("A violin is", {.add_special = true}))
     ids += cat(ids.empty() ? "" : ", ", id);
   EXPECT_EQ(texts(ask(server, "/v1/completions", cat("{\"prompt\": [", ids, "], ", text)))[0], two[0]);
+  const std::vector<std::string> mixed =
+      texts(ask(server, "/v1/completions", cat("{\"prompt\": [[", ids, "], \"A violin is\"], ", text)));
+  EXPECT_THAT(mixed, ElementsAre(two[0], two[0]));
   for (const char* members : {R"("prompt": "a", "echo": true)", R"("prompt": "a", "suffix": "b")", R"("prompt": [])",
                               R"("prompt": "a", "best_of": 3)", R"("prompt": [9999999])",
                               R"("prompt": "a", "logprobs": 21)", R"("prompt": [["a"]])"})
