@@ -169,6 +169,33 @@ TEST_F(Models, ThatCannotBeLoadedAreTriedAgain) {
   EXPECT_EQ(ask(server, "/api/chat", R"({"model": "late", "messages": []})").status, 200);
 }
 
+TEST_F(Models, AreLoadedOnceForAllWhoWaitAlsoWhenTheFirstLeaves) {
+  std::vector<ModelRecipe> recipes = {demo_recipe(), demo_recipe()};
+  recipes[1].cards[0].names = {"late"};
+  std::atomic<bool> may_load = false;
+  const auto load = recipes[1].load;
+  recipes[1].load = [&, load](bool may_lack_room) -> Result<std::unique_ptr<LoadedModel>> {
+    ++loads_;
+    while (!may_load) std::this_thread::yield();
+    return load(may_lack_room);
+  };
+  TestServer server({.recipes = recipes});
+  TestClient stays(server.port()), stays_too(server.port());
+  {
+    TestClient leaves(server.port());
+    leaves.send(request_text("POST", "/v1/completions", completion("late")));
+    while (loads_ == 0) std::this_thread::yield();
+    for (TestClient* client : {&stays, &stays_too})
+      client->send(request_text("POST", "/v1/completions", completion("late")));
+  }
+  EXPECT_EQ(get(server, "/health").status, 200);  // a load holds up nobody who asks for something else
+  may_load = true;
+  EXPECT_EQ(stays.read().status, 200);
+  EXPECT_EQ(stays_too.read().status, 200);
+  EXPECT_EQ(loads_, 1);
+  EXPECT_TRUE(server.shelf().expires_at(1));
+}
+
 TEST_F(Models, GoWhenTheirTimeIsOver) {
   std::vector<ModelRecipe> recipes = {demo_recipe(), demo_recipe(), demo_recipe()};
   recipes[0].is_pinned = true;
@@ -180,6 +207,8 @@ TEST_F(Models, GoWhenTheirTimeIsOver) {
   for (const char* model : {"demo", "short", "long"})
     EXPECT_EQ(ask(server, "/v1/completions", completion(model)).status, 200);
   while (server.shelf().expires_at(1)) std::this_thread::yield();
+  const std::string counted = R"({"model": "short", "messages": [{"role": "user", "content": "a"}]})";
+  EXPECT_GT(ask(server, "/v1/messages/count_tokens", counted).json().find("input_tokens")->as_integer(), 0);
   EXPECT_EQ(*server.shelf().expires_at(0), ModelShelf::kNever);
   const auto left = *server.shelf().expires_at(2) - ModelShelf::Clock::now();
   EXPECT_GT(left, std::chrono::minutes(55));
