@@ -10,8 +10,7 @@ constexpr auto kPageCountPause = std::chrono::milliseconds(50);  // counting loo
 
 }  // namespace
 
-AnswerQueue::AnswerQueue(ModelShelf& shelf, uint32_t waiting)
-    : shelf_(&shelf), waiting_limit_(waiting), counts_(shelf.size()) {
+AnswerQueue::AnswerQueue(ModelShelf& shelf, uint32_t waiting) : shelf_(&shelf), waiting_limit_(waiting) {
   shelf.on_change([this] {
     const std::lock_guard lock(mutex_);
     shelf_changed_ = true;
@@ -19,8 +18,24 @@ AnswerQueue::AnswerQueue(ModelShelf& shelf, uint32_t waiting)
   });
 }
 
+size_t AnswerQueue::room(size_t recipe) const {
+  const std::shared_ptr<const ModelRecipe> known = shelf_->recipe(recipe);
+  return size_t{known == nullptr ? 0 : known->running} + waiting_limit_;
+}
+
 bool AnswerQueue::has_room(size_t recipe, size_t parts) const {
-  return !closed_ && counts_[recipe].known + parts <= room(recipe);
+  return !closed_ && count_of(recipe).known + parts <= room(recipe);
+}
+
+AnswerQueue::Count AnswerQueue::count_of(size_t recipe) const {
+  const auto count = counts_.find(recipe);
+  return count == counts_.end() ? Count() : count->second;
+}
+
+void AnswerQueue::forget(size_t recipe, size_t parts) {
+  Count& count = counts_.at(recipe);
+  count.known -= static_cast<uint32_t>(parts);
+  if (count.known == 0) counts_.erase(recipe);
 }
 
 std::optional<uint64_t> AnswerQueue::submit(std::vector<AnswerJob> jobs, AnswerSink sink) {
@@ -65,17 +80,19 @@ void AnswerQueue::close() {
 
 uint32_t AnswerQueue::running(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  return counts_[recipe].runs;
+  return count_of(recipe).runs;
 }
 
 uint32_t AnswerQueue::waiting(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  return counts_[recipe].known - counts_[recipe].runs;
+  const Count count = count_of(recipe);
+  return count.known - count.runs;
 }
 
 uint64_t AnswerQueue::held_pages(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  return counts_[recipe].held_pages;
+  const auto held = held_pages_.find(recipe);
+  return held == held_pages_.end() ? 0 : held->second;
 }
 
 void AnswerQueue::run() {
@@ -124,7 +141,7 @@ bool AnswerQueue::take_commands() {
     for (auto want = wanted_.begin(); want != wanted_.end();) {
       const auto next = std::next(want);
       if (std::ranges::count(cancelled, want->request) > 0) {
-        --counts_[want->place.recipe].known;
+        forget(want->place.recipe, 1);
         forgotten.splice(forgotten.end(), wanted_, want);
       }
       want = next;
@@ -136,7 +153,7 @@ bool AnswerQueue::take_commands() {
     {
       const std::lock_guard lock(mutex_);
       for (const Part& part : waiting_)
-        if (is_its(part)) --counts_[part.recipe].known;
+        if (is_its(part)) forget(part.recipe, 1);
     }
     std::erase_if(waiting_, is_its);
     for (Part& part : running_) {
@@ -162,7 +179,7 @@ void AnswerQueue::load_next() {
     if (want->place.recipe == first.recipe) answered.splice(answered.end(), wanted_, want);
     want = next;
   }
-  counts_[first.recipe].known -= static_cast<uint32_t>(answered.size());
+  if (!answered.empty()) forget(first.recipe, answered.size());
   lock.unlock();
   for (Want& want : answered) {
     if (!loaded) {
@@ -174,12 +191,12 @@ void AnswerQueue::load_next() {
 }
 
 void AnswerQueue::start_waiting() {
-  std::vector<uint32_t> runs(shelf_->size());
+  std::map<size_t, uint32_t> runs;  // by recipe
   for (const Part& part : running_) ++runs[part.recipe];
   for (auto part = waiting_.begin(); part != waiting_.end();) {
     const auto next = std::next(part);
     const size_t recipe = part->recipe;
-    if (runs[recipe] < shelf_->recipe(recipe).running) {
+    if (runs[recipe] < shelf_->recipe(recipe)->running) {  // it is there, because the part uses it
       ++runs[recipe];
       running_.splice(running_.end(), waiting_, part);
       begin(running_.back());
@@ -232,19 +249,18 @@ void AnswerQueue::step() {
 
 // The sessions of `ended` have given back their pages.
 void AnswerQueue::count(const std::list<Part>& ended) {
-  std::vector<std::optional<uint64_t>> pages(counts_.size());
+  std::map<size_t, uint64_t> pages;
   if (!ended.empty() || Clock::now() >= next_page_count_) {
     for (const std::list<Part>* parts : {&std::as_const(running_), &ended})
       for (const Part& part : *parts)
-        if (!pages[part.recipe]) pages[part.recipe] = part.job.use->engine().stats().held_pages;
+        if (!pages.contains(part.recipe)) pages[part.recipe] = part.job.use->engine().stats().held_pages;
     next_page_count_ = Clock::now() + kPageCountPause;
   }
   const std::lock_guard lock(mutex_);
-  for (const Part& part : ended) --counts_[part.recipe].known;
-  for (Count& count : counts_) count.runs = 0;
-  for (const Part& part : running_) ++counts_[part.recipe].runs;
-  for (size_t i = 0; i < pages.size(); ++i)
-    if (pages[i]) counts_[i].held_pages = *pages[i];
+  for (auto& [recipe, count] : counts_) count.runs = 0;
+  for (const Part& part : running_) ++counts_.at(part.recipe).runs;
+  for (const Part& part : ended) forget(part.recipe, 1);
+  for (const auto& [recipe, held] : pages) held_pages_[recipe] = held;
 }
 
 void AnswerQueue::collect(Part& part) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -58,7 +59,7 @@ class AnswerQueue {
   AnswerQueue(ModelShelf& shelf, uint32_t waiting);
 
   // The most parts of a model that are known at a time.
-  size_t room(size_t recipe) const { return size_t{shelf_->recipe(recipe).running} + waiting_limit_; }
+  size_t room(size_t recipe) const;
   // Loads a model, unless it is loaded, and tells of it. None: there is no room for another request for it now, or the
   // queue is closed.
   std::optional<uint64_t> want(ModelPlace place, ModelSink sink);
@@ -96,12 +97,13 @@ class AnswerQueue {
   struct Count {
     uint32_t known = 0;  // parts that have not ended, and loads that somebody waits for
     uint32_t runs = 0;   // of those
-    uint64_t held_pages = 0;
   };
 
   bool take_commands();
   void wait_for_work(std::unique_lock<std::mutex>& lock);
   bool has_room(size_t recipe, size_t parts) const;
+  Count count_of(size_t recipe) const;
+  void forget(size_t recipe, size_t parts);
   void load_next();
   void start_waiting();
   void begin(Part& part);
@@ -120,7 +122,8 @@ class AnswerQueue {
   std::list<Want> wanted_;
   std::vector<uint64_t> cancelled_;
   uint64_t last_request_ = 0;
-  std::vector<Count> counts_;  // by recipe
+  std::map<size_t, Count> counts_;         // by recipe; none of 0 known
+  std::map<size_t, uint64_t> held_pages_;  // by recipe
   bool shelf_changed_ = false;
   bool closed_ = false;
 

@@ -4,14 +4,17 @@
 // is idle and not pinned; a model that somebody uses stays. An idle model also goes when its time is over
 // (KeepAlive). No answer depends on what else is loaded.
 //
+// Models come and go while the server runs. Each has a number, which no other model ever gets. A model that has gone is
+// no longer found by its names; who uses it goes on, and its number stays good until then.
+//
 // load(), warm_up(), unload_expired() and unload_all() are for the thread that steps the engines, the rest for any.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,6 +51,11 @@ struct ModelPlace {
   size_t recipe = 0, variant = 0;
 };
 
+struct PlacedCard {
+  ModelPlace place;
+  std::shared_ptr<const ModelCard> card;  // never null
+};
+
 class ModelShelf;
 
 // While it lives the model stays loaded.
@@ -80,11 +88,18 @@ class ModelShelf {
   ModelShelf(const ModelShelf&) = delete;
   ModelShelf& operator=(const ModelShelf&) = delete;
 
-  size_t size() const { return recipes_.size(); }
-  const ModelRecipe& recipe(size_t index) const { return recipes_[index]; }
-  const ModelCard& card(ModelPlace place) const { return recipes_[place.recipe].cards[place.variant]; }
-  std::vector<ModelPlace> places() const;  // all, in the order of the recipes
+  // Offers a model under names that no other has. Its number.
+  size_t add(ModelRecipe recipe);
+  // The model is unloaded when nobody uses it any more.
+  void remove(size_t recipe);
+
+  // Null: it has gone.
+  std::shared_ptr<const ModelRecipe> recipe(size_t number) const;
+  std::shared_ptr<const ModelCard> card(ModelPlace place) const;
+  // All that are found by name, in the order of their coming.
+  std::vector<PlacedCard> cards() const;
   std::optional<ModelPlace> find(std::string_view name) const;
+  std::shared_ptr<const ModelCard> card(std::string_view name) const;  // null: none is named so
   // 404, with the name that was probably meant.
   Refusal unknown(const std::string& name) const;
 
@@ -108,21 +123,25 @@ class ModelShelf {
  private:
   friend class ModelUse;
   struct Slot {
+    std::shared_ptr<const ModelRecipe> recipe;
     std::unique_ptr<LoadedModel> loaded;
     uint32_t uses = 0;
     Clock::time_point last_used;
     KeepAlive keep_alive = kKeepLoaded;
+    bool has_gone = false;  // the engines' thread drops the slot
+
+    bool may_go() const { return loaded != nullptr && !recipe->is_pinned; }
+    Clock::time_point end(Clock::time_point idle_since) const;
   };
 
-  Clock::time_point end_of(size_t recipe, Clock::time_point idle_since) const;
   void release(size_t recipe);
   bool unload_least_used();
   bool others_may_go(size_t recipe) const;
 
-  const std::vector<ModelRecipe> recipes_;
   std::function<void()> tell_ = [] {};
-  mutable std::mutex mutex_;  // guards the slots
-  std::vector<Slot> slots_;
+  mutable std::mutex mutex_;      // guards what follows
+  std::map<size_t, Slot> slots_;  // by number
+  size_t next_ = 0;
 };
 
 }  // namespace sluice

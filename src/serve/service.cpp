@@ -198,7 +198,8 @@ Outcome<ModelPlace> Service::place_named(const Json& body) const {
   Fields fields(body);
   TRY(const std::optional<std::string> name, fields.text("model"));
   if (!name) {
-    if (shelf_->size() == 1) return ModelPlace{};
+    const std::vector<PlacedCard> all = shelf_->cards();
+    if (!all.empty() && all.front().place.recipe == all.back().place.recipe) return all.front().place;
     return sluice::refuse("model", "model is missing: want a name of GET /v1/models");
   }
   const std::optional<ModelPlace> place = shelf_->find(*name);
@@ -260,7 +261,7 @@ void Service::load_then_read(const std::shared_ptr<Exchange>& exchange, const st
   };
   const std::optional<uint64_t> wanted = queue_->want(asked->place, on_load);
   if (!wanted) {
-    metrics_.count_refused(shelf_->card(asked->place).id());
+    if (const auto card = shelf_->card(asked->place)) metrics_.count_refused(card->id());
     return refuse(*exchange, busy());
   }
   exchange->on_gone([queue = queue_, request = *wanted] { queue->cancel(request); });
@@ -310,7 +311,7 @@ void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
   if (!request.ignored.empty()) head.headers.push_back({"x-sluice-ignored", joined(request.ignored)});
   ReplyFacts facts = reply_facts(request, card);
   facts.unloads =
-      read.jobs.empty() && request.keep_alive == KeepAlive(0) && !shelf_->recipe(read.use->recipe()).is_pinned;
+      read.jobs.empty() && request.keep_alive == KeepAlive(0) && !shelf_->recipe(read.use->recipe())->is_pinned;
   const ApiFamily family = family_of(exchange->request().path);
   if (family == ApiFamily::anthropic) head.headers.push_back({"request-id", "req_" + facts.id});
   request.writer->set(facts);
@@ -331,9 +332,10 @@ void Service::refuse_embeddings(const std::shared_ptr<Exchange>& exchange, const
   const auto why = [&]() -> Checked {
     TRY(const Json body, parse_body(exchange->request().body));
     TRY(const ModelPlace place, place_named(body));
-    const ModelCard& card = shelf_->card(place);
-    return sluice::refuse("model", '"', printable(card.id()), "\" does not support embeddings: models of the family ",
-                          card.facts.family, " only write text");
+    const std::shared_ptr<const ModelCard> card = shelf_->card(place);
+    if (card == nullptr) return shelf_->unknown("");
+    return sluice::refuse("model", '"', printable(card->id()), "\" does not support embeddings: models of the family ",
+                          card->facts.family, " only write text");
   };
   refuse(*exchange, why().error());
 }
@@ -346,12 +348,12 @@ void Service::show_health(const std::shared_ptr<Exchange>& exchange, const Route
 
 void Service::show_metrics(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
   std::vector<ModelGauges> gauges;
-  for (size_t i = 0; i < shelf_->size(); ++i)
-    gauges.push_back({.model = shelf_->recipe(i).cards[0].id(),
-                      .running = queue_->running(i),
-                      .waiting = queue_->waiting(i),
-                      .loaded = shelf_->expires_at(i).has_value(),
-                      .held_pages = queue_->held_pages(i)});
+  for (const auto& [place, card] : shelf_->cards())
+    if (place.variant == 0)
+      gauges.push_back({.model = card->id(),
+                        .running = queue_->running(place.recipe),
+                        .waiting = queue_->waiting(place.recipe),
+                        .loaded = shelf_->expires_at(place.recipe).has_value()});
   reply(*exchange, ServerReply{.headers = {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}},
                                .body = metrics_.text(gauges)});
 }
@@ -359,17 +361,14 @@ void Service::show_metrics(const std::shared_ptr<Exchange>& exchange, const Rout
 void Service::show_models(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
   const bool anthropic = exchange->request().header("anthropic-version") != nullptr;
   Json::Array list;
-  for (const ModelPlace place : shelf_->places()) {
-    const ModelCard& card = shelf_->card(place);
-    list.push_back(anthropic ? anthropic_model(card) : openai_model(card));
-  }
+  for (const auto& [place, card] : shelf_->cards())
+    list.push_back(anthropic ? anthropic_model(*card) : openai_model(*card));
   reply(*exchange, anthropic ? anthropic_models(std::move(list)) : openai_models(std::move(list)));
 }
 
 void Service::show_model(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
   const std::string name = exchange->request().path.substr(std::string_view(kPathOfModel).size());
-  if (const std::optional<ModelPlace> place = shelf_->find(name))
-    return reply(*exchange, openai_model(shelf_->card(*place)));
+  if (const std::shared_ptr<const ModelCard> card = shelf_->card(name)) return reply(*exchange, openai_model(*card));
   refuse(*exchange, shelf_->unknown(name));
 }
 
@@ -379,19 +378,17 @@ void Service::show_greeting(const std::shared_ptr<Exchange>& exchange, const Rou
 }
 
 void Service::show_version(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {
-  reply(*exchange, Json::Object{{"version", shelf_->card({}).version}});
+  reply(*exchange, Json::Object{{"version", settings_.version}});
 }
 
 void Service::show_ollama(const std::shared_ptr<Exchange>& exchange, const Route& route) {
   const bool only_loaded = std::string_view(route.path) == "/api/ps";
   Json::Array list;
-  for (const ModelPlace place : shelf_->places()) {
-    const ModelCard& card = shelf_->card(place);
+  for (const auto& [place, card] : shelf_->cards())
     if (!only_loaded)
-      list.push_back(ollama_tag(card));
+      list.push_back(ollama_tag(*card));
     else if (const auto end = place.variant == 0 ? shelf_->expires_at(place.recipe) : std::nullopt)
-      list.push_back(ollama_running(card, *end == ModelShelf::kNever ? std::nullopt : end));
-  }
+      list.push_back(ollama_running(*card, *end == ModelShelf::kNever ? std::nullopt : end));
   reply(*exchange, Json::Object{{"models", std::move(list)}});
 }
 
@@ -399,9 +396,9 @@ void Service::show_ollama_model(const std::shared_ptr<Exchange>& exchange, const
   const auto show = [&]() -> Outcome<Json> {
     TRY(const Json body, parse_body(exchange->request().body));
     TRY(const std::string name, ollama_name(body));
-    const std::optional<ModelPlace> place = shelf_->find(name);
-    if (!place) return shelf_->unknown(name);
-    return ollama_show(shelf_->card(*place));
+    const std::shared_ptr<const ModelCard> card = shelf_->card(name);
+    if (card == nullptr) return shelf_->unknown(name);
+    return ollama_show(*card);
   };
   Outcome<Json> shown = show();
   if (shown)

@@ -34,6 +34,7 @@ class Service final : public HttpHandler {
  public:
   struct Settings {
     AccessRules access;
+    std::string version;                         // of the program
     std::function<void(const HttpRecord&)> log;  // may be empty
     const PageFiles* page = nullptr;             // a web page beside the APIs; outlives the service. Null: none
     uint32_t threads = 2;                        // that read requests

@@ -232,6 +232,44 @@ TEST_F(Models, AreNamedAndRefusedByName) {
   EXPECT_FALSE(server.shelf().expires_at(1)) << "nothing was asked of it";
 }
 
+TEST_F(Models, ComeAndGoWhileOthersAnswer) {
+  TestServer server({.recipes = {demo_recipe()}});
+  const std::string before = answer(server, "demo");
+  ModelRecipe late = demo_recipe();
+  late.cards[0].names = {"late"};
+  const size_t number = server.shelf().add(late);
+  EXPECT_EQ(answer(server, "late"), before);
+  EXPECT_THAT(ask(server, "/v1/completions", R"({"prompt": "a"})").body, HasSubstr("model is missing"));
+  {
+    const std::shared_ptr<ModelUse> use = server.shelf().use_loaded({number, 0});
+    server.shelf().remove(number);
+    EXPECT_THAT(answer(server, "late"), HasSubstr("model late not found: want demo"));
+    EXPECT_EQ(get(server, "/v1/models").body.find("late"), std::string::npos);
+    EXPECT_TRUE(server.shelf().recipe(number)) << "it is in use";
+    use->keep(KeepAlive(3600));
+  }
+  while (server.shelf().recipe(number)) std::this_thread::yield();
+  const size_t again = server.shelf().add(late);
+  EXPECT_NE(again, number);
+  EXPECT_EQ(answer(server, "late"), before);
+  EXPECT_EQ(get(server, "/metrics").body.find("sluice_model_loaded{model=\"late\"} 0"), std::string::npos);
+  server.shelf().remove(0);
+  EXPECT_EQ(ask(server, "/v1/completions", R"({"prompt": "a", "max_tokens": 1})").status, 200) << "of the only model";
+  server.shelf().remove(again);
+  EXPECT_THAT(answer(server, "late"), HasSubstr("\"model late not found\""));
+  EXPECT_EQ(get(server, "/api/tags").body, "{\"models\": []}\n");
+}
+
+TEST_F(Models, ThatWereDeletedAreNotLoadedForWhoAskedBefore) {
+  ModelShelf shelf({demo_recipe()});
+  const ModelPlace place = *shelf.find("demo");
+  shelf.remove(place.recipe);
+  shelf.unload_expired();
+  EXPECT_EQ(shelf.load(place).error().message, "the model was deleted meanwhile");
+  EXPECT_FALSE(shelf.use_loaded(place));
+  EXPECT_FALSE(shelf.card(place));
+}
+
 TEST(KeepAliveTimes, AreSecondsOrDurations) {
   EXPECT_EQ(parse_keep_alive("90"), KeepAlive(90));
   EXPECT_EQ(parse_keep_alive("5m"), KeepAlive(300));

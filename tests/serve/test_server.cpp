@@ -105,6 +105,7 @@ TestServer::TestServer(TestServerSetup setup)
       queue_(shelf_, setup.waiting),
       service_(shelf_, queue_,
                {.access = std::move(setup.access),
+                .version = "0",
                 .log = {},
                 .page = setup.page,
                 .memory = setup.request_bytes == 0 ? nullptr : &memory_}) {

@@ -191,12 +191,15 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   TRY(PreparedModels prepared, prepare_models(loaders, machine));
   std::optional<RequestMemory> memory;
   if (!prepared.towers.empty()) memory.emplace(machine.budget, bytes_for_requests(machine, prepared.towers));
-  ModelShelf shelf(std::move(prepared.recipes));
-  for (size_t i = 0; i < shelf.size(); ++i)
-    if (prepared.loaded[i] != nullptr) shelf.put(i, std::move(prepared.loaded[i]));
+  ModelShelf shelf({});
+  for (size_t i = 0; i < prepared.recipes.size(); ++i) {
+    const size_t recipe = shelf.add(std::move(prepared.recipes[i]));
+    if (prepared.loaded[i] != nullptr) shelf.put(recipe, std::move(prepared.loaded[i]));
+  }
   AnswerQueue queue(shelf, static_cast<uint32_t>(arguments.integer("--queue")));
   Service::Settings settings;
   settings.access = std::move(rules);
+  settings.version = SLUICE_VERSION;
   if (memory) settings.memory = &*memory;
   settings.page = &page;
   if (arguments.flag("--access-log")) settings.log = access_log(console);
@@ -206,7 +209,8 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   watch_termination();
   watch_signals(*server, service, arguments.number("--drain-seconds"));
   std::string names;
-  for (size_t i = 0; i < shelf.size(); ++i) names += cat(i == 0 ? "" : ", ", printable(shelf.recipe(i).cards[0].id()));
+  for (const auto& [place, card] : shelf.cards())
+    if (place.variant == 0) names += cat(names.empty() ? "" : ", ", printable(card->id()));
   for (const std::string& address : server->addresses()) console.err(cat("serving ", names, " at ", address, '\n'));
   TRY_STATUS(serve_until_signal(*server, service, queue));
   return 0;
