@@ -36,6 +36,8 @@ void watch_termination() { count(SIGTERM); }
 
 bool interrupted() { return interrupts > 0; }
 
+bool interrupted(const std::atomic<bool>* stop) { return interrupted() || (stop != nullptr && *stop); }
+
 void clear_interrupts() { interrupts = 0; }
 
 }  // namespace sluice

@@ -13,15 +13,22 @@
 
 namespace sluice {
 
-class ProgressLine {
+// What long work tells: how far it is.
+class ShownProgress {
+ public:
+  virtual ~ShownProgress() = default;
+  virtual void update(uint64_t done, uint64_t total) = 0;
+};
+
+class ProgressLine final : public ShownProgress {
  public:
   // "loading model.gguf"; `unit` is what update() counts: "tokens", or "bytes", which are shown as MB and GB.
   ProgressLine(Console& console, std::string doing, std::string unit = "");
-  ~ProgressLine() { finish(); }
+  ~ProgressLine() override { finish(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void update(uint64_t done, uint64_t total);
+  void update(uint64_t done, uint64_t total) override;
   void finish();  // clears the line; nothing is shown afterwards
 
  private:

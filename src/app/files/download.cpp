@@ -20,11 +20,11 @@ constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kMaxPauseSeconds = 30;
 
 // Waits before a retry: not at all, then 1, 2, 4 ... seconds, and as long as the server asks. Ends early after Ctrl-C.
-void pause_before_retry(uint32_t failures, uint32_t asked) {
+void pause_before_retry(uint32_t failures, uint32_t asked, const std::atomic<bool>* stop) {
   using std::chrono::milliseconds;
   const uint32_t own = failures < 2 ? 0 : std::min(1u << std::min(failures - 2, 5u), kMaxPauseSeconds);
   const uint32_t seconds = std::max(own, asked);
-  for (uint32_t tenth = 0; tenth < 10 * seconds && !interrupted(); ++tenth)
+  for (uint32_t tenth = 0; tenth < 10 * seconds && !interrupted(stop); ++tenth)
     std::this_thread::sleep_for(milliseconds(100));
 }
 
@@ -39,7 +39,7 @@ std::string validator_of(const HttpReply& reply) {
   return reply.last_modified;
 }
 
-Status add_file(const std::string& path, Sha256& sum, ProgressLine& progress) {
+Status add_file(const std::string& path, Sha256& sum, ShownProgress& progress, const std::atomic<bool>* stop) {
   TRY(const auto source, FileSource::open(path));
   std::vector<std::byte> piece(kPieceBytes);
   for (uint64_t at = 0; at < source->size();) {
@@ -48,7 +48,7 @@ Status add_file(const std::string& path, Sha256& sum, ProgressLine& progress) {
     sum.add(bytes);
     at += bytes.size();
     progress.update(at, source->size());
-    if (interrupted()) return error(ErrorKind::cancelled, path, ": stopped");
+    if (interrupted(stop)) return error(ErrorKind::cancelled, path, ": stopped");
   }
   return {};
 }
@@ -56,7 +56,7 @@ Status add_file(const std::string& path, Sha256& sum, ProgressLine& progress) {
 // Takes replies into a part.
 class Download final : public HttpBody {
  public:
-  Download(const DownloadRequest& request, PartFile part, ProgressLine& progress)
+  Download(const DownloadRequest& request, PartFile part, ShownProgress& progress)
       : request_(request), part_(std::move(part)), progress_(progress) {}
 
   Result<Downloaded> run();
@@ -87,7 +87,7 @@ class Download final : public HttpBody {
 
   const DownloadRequest& request_;
   PartFile part_;
-  ProgressLine& progress_;
+  ShownProgress& progress_;
   Sha256 sum_;
   std::optional<uint64_t> total_;
   uint64_t fetched_ = 0;
@@ -102,7 +102,7 @@ Status Download::take_up() {
   const bool same = note.url == request_.url && (!request_.bytes || !note.total || *note.total == *request_.bytes);
   total_ = request_.bytes ? request_.bytes : note.total;
   if (part_.size() == 0 || !known || !same || part_.size() > total_.value_or(UINT64_MAX)) return restart(nothing_yet());
-  return add_file(part_.part_path(), sum_, progress_);
+  return add_file(part_.part_path(), sum_, progress_, request_.options.stop);
 }
 
 Status Download::restart(const PartNote& note) {
@@ -170,7 +170,8 @@ Status Download::no_more(const HttpReply& reply) {
 Status Download::try_once() {
   if (complete()) return {};
   const HttpRequest request = {
-      request_.url, request_.headers, part_.size(), part_.note().validator, request_.options.timeout_seconds, &wait_};
+      request_.url, request_.headers,     part_.size(), part_.note().validator, request_.options.timeout_seconds,
+      &wait_,       request_.options.stop};
   TRY(const HttpReply reply, http_get(request, *this));
   if (reply.status == 416) return no_more(reply);
   if (total_ && part_.size() != *total_) return fault(ErrorKind::io, "the connection ends before the file does");
@@ -184,9 +185,9 @@ Status Download::fetch() {
     if (done) return done;
     failures = part_.size() > furthest ? 1 : failures + 1;
     furthest = std::max(furthest, part_.size());
-    const bool may_pass = done.error().kind == ErrorKind::io && !disk_failed_ && !interrupted();
+    const bool may_pass = done.error().kind == ErrorKind::io && !disk_failed_ && !interrupted(request_.options.stop);
     if (may_pass && failures <= request_.options.retries) {
-      pause_before_retry(failures, std::exchange(wait_, 0));
+      pause_before_retry(failures, std::exchange(wait_, 0), request_.options.stop);
       continue;
     }
     if (part_.size() == 0) return done;
@@ -233,14 +234,14 @@ class TextBody final : public HttpBody {
 
 }  // namespace
 
-Result<Downloaded> download(const DownloadRequest& request, ProgressLine& progress) {
+Result<Downloaded> download(const DownloadRequest& request, ShownProgress& progress) {
   TRY(PartFile part, PartFile::open(request.path));
   return Download(request, std::move(part), progress).run();
 }
 
-Result<std::string> file_sha256(const std::string& path, ProgressLine& progress) {
+Result<std::string> file_sha256(const std::string& path, ShownProgress& progress, const std::atomic<bool>* stop) {
   Sha256 sum;
-  TRY_STATUS(add_file(path, sum, progress));
+  TRY_STATUS(add_file(path, sum, progress, stop));
   return sum.finish_hex();
 }
 
@@ -248,12 +249,13 @@ Result<std::string> fetch_text(const std::string& url, const std::vector<std::st
                                const FetchOptions& options) {
   TextBody body(url, limit);
   uint32_t wait = 0;
-  const HttpRequest request = {url, headers, 0, "", options.timeout_seconds, &wait};
+  const HttpRequest request = {url, headers, 0, "", options.timeout_seconds, &wait, options.stop};
   for (uint32_t failures = 0;;) {
     const Result<HttpReply> reply = http_get(request, body);
     if (reply) return body.text();
-    if (reply.error().kind != ErrorKind::io || ++failures > options.retries || interrupted()) return reply.error();
-    pause_before_retry(failures, std::exchange(wait, 0));
+    if (reply.error().kind != ErrorKind::io || ++failures > options.retries || interrupted(options.stop))
+      return reply.error();
+    pause_before_retry(failures, std::exchange(wait, 0), options.stop);
   }
 }
 

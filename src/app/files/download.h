@@ -2,6 +2,7 @@
 // The finished name appears only when both are right. A part with a wrong digest is thrown away.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@ namespace sluice {
 struct FetchOptions {
   uint32_t timeout_seconds = 60;  // without a byte
   uint32_t retries = 5;           // attempts in a row that bring no byte, after failures that may be temporary
+  const std::atomic<bool>* stop = nullptr;  // set by another thread, ends the transfer as Ctrl-C does; may be null
 };
 
 struct DownloadRequest {
@@ -32,10 +34,11 @@ struct Downloaded {
   std::string sha256;    // of the whole file
 };
 
-Result<Downloaded> download(const DownloadRequest& request, ProgressLine& progress);
+Result<Downloaded> download(const DownloadRequest& request, ShownProgress& progress);
 
-// The SHA-256 of an existing file.
-Result<std::string> file_sha256(const std::string& path, ProgressLine& progress);
+// The SHA-256 of an existing file. `stop` as that of FetchOptions.
+Result<std::string> file_sha256(const std::string& path, ShownProgress& progress,
+                                const std::atomic<bool>* stop = nullptr);
 
 // Fetches a small document of at most `limit` bytes, with the retries of downloads.
 Result<std::string> fetch_text(const std::string& url, const std::vector<std::string>& headers, uint64_t limit,

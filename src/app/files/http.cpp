@@ -91,7 +91,7 @@ size_t Transfer::on_body(char* bytes, size_t size, size_t count, void* self) {
 int Transfer::on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   auto& transfer = *static_cast<Transfer*>(self);
   transfer.silent_ = Clock::now() - transfer.heard_ > std::chrono::seconds(transfer.request_.timeout_seconds);
-  return transfer.silent_ || interrupted() ? 1 : 0;
+  return transfer.silent_ || interrupted(transfer.request_.stop) ? 1 : 0;
 }
 
 void Transfer::take_header(std::string_view line) {

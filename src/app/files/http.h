@@ -5,6 +5,7 @@
 // host that ~/.netrc names gets the login there. Headers and logins go to no other host that a redirect leads to.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -23,6 +24,7 @@ struct HttpRequest {
   std::string if_range;              // the ETag or date of the existing part; "": none
   uint32_t timeout_seconds = 60;     // without a byte
   uint32_t* retry_after = nullptr;   // gets the seconds that a server asks to wait for before the next try; may be null
+  const std::atomic<bool>* stop = nullptr;  // set by another thread, ends the transfer as Ctrl-C does; may be null
 };
 
 // The head of the last reply, after redirects.

@@ -80,14 +80,6 @@ Result<PullRequest> url_request(const std::string& what, const std::string& fold
   return request;
 }
 
-// "host/namespace/model:tag" at its host, others at Ollama's.
-PullRequest ollama_request(const OllamaName& name, const std::string& folder) {
-  const std::string base = name.on_default_host() ? ollama_registry() : cat("https://", name.host);
-  return {.url = cat(base, "/v2/", name.name_space, '/', name.model, "/manifests/", name.tag),
-          .folder = folder.empty() ? machine_places().ollama.front() : folder,
-          .ollama = name};
-}
-
 Result<PullRequest> read_request(const Arguments& arguments) {
   TRY(PullRequest request, pull_request(arguments.positionals()[0], arguments.text("--to")));
   TRY(request.sha256, wanted_sha256(arguments));
@@ -123,6 +115,14 @@ Result<int> run(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
+// "host/namespace/model:tag" at its host, others at Ollama's.
+PullRequest ollama_pull(const OllamaName& name, const std::string& folder) {
+  const std::string base = name.on_default_host() ? ollama_registry() : cat("https://", name.host);
+  return {.url = cat(base, "/v2/", name.name_space, '/', name.model, "/manifests/", name.tag),
+          .folder = folder.empty() ? machine_places().ollama.front() : folder,
+          .ollama = name};
+}
+
 // One word is a name of Ollama's. Two are a repository of the hub, as most that people paste. Three are a name of
 // Ollama's where the first is a host, and a file of a repository else.
 Result<PullRequest> pull_request(const std::string& what, const std::string& folder) {
@@ -130,7 +130,7 @@ Result<PullRequest> pull_request(const std::string& what, const std::string& fol
   const std::vector<std::string> parts = split(what, '/');
   const bool at_host = parts.size() == 3 && parts[0].find_first_of(".:") != std::string::npos;
   const auto ollama = parse_ollama_name(what);
-  if (ollama && (parts.size() == 1 || (at_host && !is_hub_host(parts[0])))) return ollama_request(*ollama, folder);
+  if (ollama && (parts.size() == 1 || (at_host && !is_hub_host(parts[0])))) return ollama_pull(*ollama, folder);
   if (auto name = parse_repository_name(what)) return hub_request(*std::move(name), folder);
   return error(
       ErrorKind::invalid, "pull: ", printable(what, 200),

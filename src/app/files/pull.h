@@ -3,14 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/cli/console.h"
 #include "app/files/download.h"
 #include "base/result.h"
 #include "checkpoint/places/model_folder.h"
+#include "checkpoint/places/ollama_manifest.h"
 #include "checkpoint/places/ollama_name.h"
 
 namespace sluice {
@@ -50,10 +53,24 @@ Result<Pulled> pull(const PullRequest& request, Console& console);
 // For models by name.
 Result<PullOffer> look_up(const PullRequest& request, Console& console);
 
+// The model of that name at its registry, into the store at `folder`; "": the first store of the machine.
+PullRequest ollama_pull(const OllamaName& name, const std::string& folder);
+
+// Shows a pull of a manifest as it goes on, on the pulling thread.
+class PullView {
+ public:
+  virtual ~PullView() = default;
+  // In Ollama's words: "pulling manifest", "verifying sha256 digest", "writing manifest".
+  virtual void begin(std::string_view stage) = 0;
+  // A blob is fetched, or looked at because it is there already; that lasts as long as the returned object.
+  virtual std::unique_ptr<ShownProgress> begin_blob(const OllamaBlob& blob, bool is_there) = 0;
+};
+
 // Whether a URL is a manifest of Ollama's registry: ".../v2/<namespace>/<model>/manifests/<tag>".
 bool is_manifest_url(const std::string& url);
 Result<Pulled> pull_file(const PullRequest& request, Console& console);
 Result<Pulled> pull_manifest(const PullRequest& request, Console& console);
+Result<Pulled> pull_manifest(const PullRequest& request, PullView& view);
 Result<PullOffer> look_up_manifest(const PullRequest& request, Console& console);
 Result<Pulled> pull_hub(const PullRequest& request, Console& console);
 Result<PullOffer> look_up_hub(const PullRequest& request);

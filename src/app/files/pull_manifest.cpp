@@ -32,13 +32,35 @@ std::optional<OllamaName> name_of_manifest(const std::string& url) {
   return make_ollama_name(parts->host, parts->path[1], parts->path[2], parts->path[4]);
 }
 
+Result<OllamaName> name_of(const PullRequest& request) {
+  const std::optional<OllamaName> name = request.ollama ? request.ollama : name_of_manifest(request.url);
+  if (!name) return error(ErrorKind::invalid, printable(request.url, 200), ": no manifest's URL");
+  return *name;
+}
+
+class ConsoleView final : public PullView {
+ public:
+  ConsoleView(std::string name, Console& console) : name_(std::move(name)), console_(console) {}
+  void begin(std::string_view /*stage*/) override {}
+  std::unique_ptr<ShownProgress> begin_blob(const OllamaBlob& blob, bool is_there) override {
+    const std::string_view kind = blob.layer_kind();
+    const std::string doing = is_there ? cat("checking ", blob.hex.substr(0, 12))
+                                       : cat("pulling ", name_, ", ", kind.empty() ? "config" : kind);
+    return std::make_unique<ProgressLine>(console_, doing, "bytes");
+  }
+
+ private:
+  std::string name_;
+  Console& console_;
+};
+
 class ManifestPull {
  public:
-  ManifestPull(const PullRequest& request, OllamaName name, Console& console)
+  ManifestPull(const PullRequest& request, OllamaName name, PullView& view)
       : request_(request),
         name_(std::move(name)),
         base_(request.url.substr(0, request.url.rfind(kManifests))),
-        console_(console) {}
+        view_(view) {}
 
   Result<Pulled> run();
   Result<PullOffer> look_up();
@@ -54,7 +76,7 @@ class ManifestPull {
   const PullRequest& request_;
   OllamaName name_;
   std::string base_;  // ".../v2/library/gemma4"
-  Console& console_;
+  PullView& view_;
   std::set<std::string> pulled_;  // digests
   Pulled result_;
 };
@@ -94,8 +116,8 @@ Result<OllamaManifest> ManifestPull::first_with_model(const OllamaManifest& list
 // Whether the blob is there whole. Its digest is looked at again: a damaged one is fetched anew.
 Result<bool> ManifestPull::have(const OllamaBlob& blob, const std::string& path) {
   if (path_kind(path) == PathKind::missing) return false;
-  ProgressLine progress(console_, cat("checking ", blob.hex.substr(0, 12)), "bytes");
-  TRY(const std::string found, file_sha256(path, progress));
+  const std::unique_ptr<ShownProgress> progress = view_.begin_blob(blob, /*is_there=*/true);
+  TRY(const std::string found, file_sha256(path, *progress, request_.options.stop));
   if (found == blob.hex) return true;
   std::error_code failed;
   std::filesystem::remove(path, failed);
@@ -109,10 +131,9 @@ Status ManifestPull::pull_blob(const OllamaBlob& blob) {
   const std::string path = ollama_blob_path(request_.folder, blob);
   TRY(const bool there, have(blob, path));
   if (there) return {};
-  const std::string_view kind = blob.layer_kind();
-  ProgressLine progress(console_, cat("pulling ", name_.text(), ", ", kind.empty() ? "config" : kind), "bytes");
+  const std::unique_ptr<ShownProgress> progress = view_.begin_blob(blob, /*is_there=*/false);
   const std::string url = cat(base_, "/blobs/sha256:", blob.hex);
-  TRY(const Downloaded done, download({url, path, blob.hex, blob.bytes, request_.options}, progress));
+  TRY(const Downloaded done, download({url, path, blob.hex, blob.bytes, request_.options}, *progress));
   result_.fetched += done.fetched;
   return {};
 }
@@ -148,10 +169,13 @@ Result<PullOffer> ManifestPull::look_up() {
 
 Result<Pulled> ManifestPull::run() {
   std::string text;
+  view_.begin("pulling manifest");
   TRY(const OllamaManifest manifest, model_manifest(text));
   TRY_STATUS(make_folders(join_path(request_.folder, "blobs")));
   for (const OllamaBlob& layer : manifest.layers) TRY_STATUS(pull_blob(layer));
   if (manifest.config) TRY_STATUS(pull_blob(*manifest.config));
+  view_.begin("verifying sha256 digest");  // each was, as it came
+  view_.begin("writing manifest");
   TRY_STATUS(write_at(ollama_manifest_path(request_.folder, name_), text));
   TRY(const ModelFiles files, open_ollama_model(request_.folder, name_));
   result_.path = files.path;
@@ -166,13 +190,19 @@ bool is_manifest_url(const std::string& url) { return name_of_manifest(url).has_
 
 Result<PullOffer> look_up_manifest(const PullRequest& request, Console& console) {
   CHECK(request.ollama.has_value());
-  return ManifestPull(request, *request.ollama, console).look_up();
+  ConsoleView view(request.ollama->text(), console);
+  return ManifestPull(request, *request.ollama, view).look_up();
+}
+
+Result<Pulled> pull_manifest(const PullRequest& request, PullView& view) {
+  TRY(OllamaName name, name_of(request));
+  return ManifestPull(request, std::move(name), view).run();
 }
 
 Result<Pulled> pull_manifest(const PullRequest& request, Console& console) {
-  const std::optional<OllamaName> name = request.ollama ? request.ollama : name_of_manifest(request.url);
-  if (!name) return error(ErrorKind::invalid, printable(request.url, 200), ": no manifest's URL");
-  return ManifestPull(request, *name, console).run();
+  TRY(const OllamaName name, name_of(request));
+  ConsoleView view(name.text(), console);
+  return pull_manifest(request, view);
 }
 
 }  // namespace sluice
