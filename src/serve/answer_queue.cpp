@@ -66,6 +66,14 @@ std::optional<uint64_t> AnswerQueue::want(ModelPlace place, ModelSink sink) {
   return last_request_;
 }
 
+bool AnswerQueue::post(std::function<void()> task) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return false;
+  tasks_.push_back(std::move(task));
+  wake_.notify_one();
+  return true;
+}
+
 void AnswerQueue::cancel(uint64_t request) {
   const std::lock_guard lock(mutex_);
   cancelled_.push_back(request);
@@ -108,8 +116,8 @@ void AnswerQueue::run() {
 // Meanwhile models prefetch, and those whose time is over go.
 void AnswerQueue::wait_for_work(std::unique_lock<std::mutex>& lock) {
   const auto has_work = [&] {
-    return !submitted_.empty() || !wanted_.empty() || !cancelled_.empty() || !waiting_.empty() || !running_.empty() ||
-           closed_;
+    return !submitted_.empty() || !wanted_.empty() || !cancelled_.empty() || !tasks_.empty() || !waiting_.empty() ||
+           !running_.empty() || closed_;
   };
   const auto may_go_on = [&] { return has_work() || shelf_changed_; };
   while (!has_work()) {
@@ -132,12 +140,15 @@ bool AnswerQueue::take_commands() {
   std::vector<Part> submitted;
   std::list<Want> forgotten;  // end outside the lock
   std::vector<uint64_t> cancelled;
+  std::vector<std::function<void()>> tasks;
   {
     std::unique_lock lock(mutex_);
     wait_for_work(lock);
     submitted.swap(submitted_);
     cancelled.swap(cancelled_);
-    if (closed_ && submitted.empty() && wanted_.empty() && waiting_.empty() && running_.empty()) return false;
+    tasks.swap(tasks_);
+    if (closed_ && submitted.empty() && tasks.empty() && wanted_.empty() && waiting_.empty() && running_.empty())
+      return false;
     for (auto want = wanted_.begin(); want != wanted_.end();) {
       const auto next = std::next(want);
       if (std::ranges::count(cancelled, want->request) > 0) {
@@ -147,6 +158,7 @@ bool AnswerQueue::take_commands() {
       want = next;
     }
   }
+  for (const std::function<void()>& task : tasks) task();
   for (Part& part : submitted) waiting_.push_back(std::move(part));
   for (const uint64_t request : cancelled) {
     const auto is_its = [request](const Part& part) { return part.request == request; };

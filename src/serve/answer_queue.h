@@ -65,6 +65,8 @@ class AnswerQueue {
   std::optional<uint64_t> want(ModelPlace place, ModelSink sink);
   // All parts of a request, for one model. None: there is no room for them now, or the queue is closed.
   std::optional<uint64_t> submit(std::vector<AnswerJob> jobs, AnswerSink sink);
+  // Runs a task on the engines' thread, between two steps. False: the queue is closed, and the task never runs.
+  bool post(std::function<void()> task);
   // No news of the request comes after the engine's present step. Does nothing to a request that has ended.
   void cancel(uint64_t request);
   // run() returns when the answers that are known by now have ended.
@@ -121,6 +123,7 @@ class AnswerQueue {
   std::vector<Part> submitted_;
   std::list<Want> wanted_;
   std::vector<uint64_t> cancelled_;
+  std::vector<std::function<void()>> tasks_;
   uint64_t last_request_ = 0;
   std::map<size_t, Count> counts_;         // by recipe; none of 0 known
   std::map<size_t, uint64_t> held_pages_;  // by recipe

@@ -40,6 +40,7 @@ struct LoadedModel {
 struct ModelRecipe {
   std::vector<ModelCard> cards;  // the model, then "NAME:ADAPTER" for each adapter
   bool is_pinned = false;        // loaded at start, and never unloaded
+  bool is_stored = false;        // offered because it lies in a store: clients may delete it there
   KeepAlive keep_alive = kKeepLoaded;
   uint32_t running = 1;  // answers that the engine makes at once
   // `may_lack_room`: a model is loaded even where pictures and sounds find no room.

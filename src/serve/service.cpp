@@ -17,7 +17,9 @@ namespace {
 
 constexpr const char* kJsonType = "application/json; charset=utf-8";
 constexpr uint64_t kBodyCopies = 4;  // its text, its JSON, that in OpenAI's form, and the bytes of files in it
-constexpr const char* kPathOfModel = "/v1/models/";  // a name follows
+constexpr const char* kPathOfModel = "/v1/models/";  // a name follows, as behind every path that ends so
+constexpr const char *kPull = "/api/pull", *kCopy = "/api/copy";
+constexpr const char* kMethods = "GET, HEAD, POST, DELETE, OPTIONS";
 
 ApiFamily family_of(std::string_view path) {
   if (starts_with(path, "/v1/messages")) return ApiFamily::anthropic;
@@ -48,12 +50,6 @@ ReplyFacts reply_facts(const AnswerRequest& request, const ModelCard& model) {
           .model = request.model,
           .system_fingerprint = "sluice-" + model.version,
           .choices = request.choices};
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += cat(all.empty() ? "" : ", ", name);
-  return all.substr(0, 4000);
 }
 
 Refusal busy() {
@@ -94,6 +90,22 @@ ServerReply refusal_reply(ApiFamily family, const Refusal& refusal) {
   return reply;
 }
 
+HttpHeader ignored_header(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += cat(all.empty() ? "" : ", ", name);
+  return {"x-sluice-ignored", all.substr(0, 4000)};
+}
+
+Service::Service(ModelShelf& shelf, AnswerQueue& queue, Settings settings)
+    : shelf_(&shelf), queue_(&queue), settings_(std::move(settings)), readers_(settings_.threads) {
+  if (settings_.store != nullptr) store_.emplace(*settings_.store);
+}
+
+void Service::drain() {
+  draining_ = true;
+  if (store_) store_->stop();
+}
+
 const Service::Route* Service::find_route(std::string_view method, std::string_view path, bool* known_path) {
   static constexpr Route kRoutes[] = {
       {"POST", "/v1/chat/completions", &Service::answer, read_openai_chat},
@@ -105,6 +117,13 @@ const Service::Route* Service::find_route(std::string_view method, std::string_v
       {"POST", "/api/chat", &Service::answer, read_ollama_chat},
       {"POST", "/api/generate", &Service::answer, read_ollama_generate},
       {"POST", "/api/show", &Service::show_ollama_model},
+      {"POST", kPull, &Service::change_store},
+      {"POST", kCopy, &Service::change_store},
+      {"DELETE", "/api/delete", &Service::change_store},
+      {"POST", "/api/create", &Service::refuse_publishing},
+      {"POST", "/api/push", &Service::refuse_publishing},
+      {"POST", "/api/blobs/", &Service::refuse_publishing},
+      {"HEAD", "/api/blobs/", &Service::refuse_publishing},
       {"POST", "/v1/embeddings", &Service::refuse_embeddings},
       {"POST", "/api/embed", &Service::refuse_embeddings},
       {"POST", "/api/embeddings", &Service::refuse_embeddings},
@@ -120,9 +139,9 @@ const Service::Route* Service::find_route(std::string_view method, std::string_v
   };
   *known_path = false;
   for (const Route& route : kRoutes) {
-    const bool here =
-        path == route.path || (route.path == std::string_view(kPathOfModel) && starts_with(path, route.path));
-    if (!here) continue;
+    const std::string_view known = route.path;
+    const bool is_prefix = known.size() > 1 && known.back() == '/';
+    if (path != known && !(is_prefix && starts_with(path, known))) continue;
     *known_path = true;
     if (method == route.method || (method == "HEAD" && std::string_view(route.method) == "GET")) return &route;
   }
@@ -157,16 +176,16 @@ void Service::finished(const HttpRecord& record) {
   if (settings_.log) settings_.log(record);
 }
 
-void Service::reply(Exchange& exchange, ServerReply reply) const {
+void Service::reply(Exchange& exchange, ServerReply reply) {
   for (HttpHeader& header : cors_headers(exchange.request())) reply.headers.push_back(std::move(header));
   exchange.reply(std::move(reply));
 }
 
-void Service::reply(Exchange& exchange, const Json& body) const {
+void Service::reply(Exchange& exchange, const Json& body) {
   reply(exchange, ServerReply{.headers = {{"content-type", kJsonType}}, .body = write_json(body) + "\n"});
 }
 
-void Service::refuse(Exchange& exchange, const Refusal& refusal) const {
+void Service::refuse(Exchange& exchange, const Refusal& refusal) {
   reply(exchange, refusal_reply(family_of(exchange.request().path), refusal));
 }
 
@@ -174,8 +193,8 @@ void Service::handle(std::shared_ptr<Exchange> exchange) {
   const ServerRequest& request = exchange->request();
   if (request.method == "OPTIONS")
     return reply(*exchange, ServerReply{.status = 204,
-                                        .headers = {{"allow", "GET, HEAD, POST, OPTIONS"},
-                                                    {"access-control-allow-methods", "GET, HEAD, POST, OPTIONS"},
+                                        .headers = {{"allow", kMethods},
+                                                    {"access-control-allow-methods", kMethods},
                                                     {"access-control-allow-headers", "*, authorization"},
                                                     {"access-control-max-age", "600"}}});
   if (const PageFile* file = find_page(request)) return reply(*exchange, page_reply(*file, request));
@@ -187,7 +206,7 @@ void Service::handle(std::shared_ptr<Exchange> exchange) {
         family_of(request.path),
         {.status = 405,
          .message = cat(printable(request.method), ' ', printable(request.path), ": the path has no such method")});
-    refused.headers.push_back({"allow", "GET, HEAD, POST, OPTIONS"});
+    refused.headers.push_back({"allow", kMethods});
     return reply(*exchange, std::move(refused));
   }
   refuse(*exchange, {.status = 404, .message = cat("no path ", printable(request.path)), .code = "unknown_url"});
@@ -279,7 +298,8 @@ void Service::go_on(const std::shared_ptr<Exchange>& exchange, Outcome<Prepared>
   });
 }
 
-void Service::finish_reading() {
+void Service::finish() {
+  if (store_) store_->finish();
   std::vector<uint64_t> ended;
   while (readers_.busy()) readers_.take_ended(ended, /*wait=*/true);
 }
@@ -308,7 +328,7 @@ void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
     return refuse(*exchange,
                   sluice::refuse("n", "the request asks for ", read.jobs.size(), " answers: want at most ", most));
   ServerReply head{.headers = cors_headers(exchange->request())};
-  if (!request.ignored.empty()) head.headers.push_back({"x-sluice-ignored", joined(request.ignored)});
+  if (!request.ignored.empty()) head.headers.push_back(ignored_header(request.ignored));
   ReplyFacts facts = reply_facts(request, card);
   facts.unloads =
       read.jobs.empty() && request.keep_alive == KeepAlive(0) && !shelf_->recipe(read.use->recipe())->is_pinned;
@@ -338,6 +358,22 @@ void Service::refuse_embeddings(const std::shared_ptr<Exchange>& exchange, const
                           card->facts.family, " only write text");
   };
   refuse(*exchange, why().error());
+}
+
+void Service::change_store(const std::shared_ptr<Exchange>& exchange, const Route& route) {
+  if (draining_) return refuse(*exchange, {.status = 503, .message = "the server is about to end", .retry = true});
+  if (!store_)
+    return refuse(*exchange, {.status = 403,
+                              .message = "clients may not change the store of models: start the server with "
+                                         "--allow-store-changes"});
+  if (route.path == std::string_view(kPull)) return store_->pull(exchange);
+  if (route.path == std::string_view(kCopy)) return store_->copy(exchange);
+  store_->remove(exchange);
+}
+
+// 400, as for embeddings.
+void Service::refuse_publishing(const std::shared_ptr<Exchange>& exchange, const Route& route) {
+  refuse(*exchange, sluice::refuse("", route.path, " is not supported: Sluice neither creates nor publishes models"));
 }
 
 void Service::show_health(const std::shared_ptr<Exchange>& exchange, const Route& /*route*/) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/task_queue.h"
 #include "serve/access_rules.h"
@@ -22,6 +23,7 @@
 #include "serve/page_files.h"
 #include "serve/request_memory.h"
 #include "serve/served_model.h"
+#include "serve/store/store_routes.h"
 
 namespace sluice {
 
@@ -29,6 +31,8 @@ enum class ApiFamily : uint8_t { openai, anthropic, ollama };
 
 // A refusal in the shape of the API.
 ServerReply refusal_reply(ApiFamily family, const Refusal& refusal);
+// Names the fields of a request that had no effect.
+HttpHeader ignored_header(const std::vector<std::string>& names);
 
 class Service final : public HttpHandler {
  public:
@@ -39,18 +43,23 @@ class Service final : public HttpHandler {
     const PageFiles* page = nullptr;             // a web page beside the APIs; outlives the service. Null: none
     uint32_t threads = 2;                        // that read requests
     RequestMemory* memory = nullptr;             // for requests; null: it is not counted
+    ModelStore* store = nullptr;                 // that clients may change; null: they may not
   };
-  // Shelf, queue and the request memory outlive the service.
-  Service(ModelShelf& shelf, AnswerQueue& queue, Settings settings)
-      : shelf_(&shelf), queue_(&queue), settings_(std::move(settings)), readers_(settings_.threads) {}
+  // Shelf, queue, the request memory and the store outlive the service.
+  Service(ModelShelf& shelf, AnswerQueue& queue, Settings settings);
 
   std::optional<ServerReply> refuse_head(const ServerRequest& head) override;
   void handle(std::shared_ptr<Exchange> exchange) override;
   ServerReply failure(const ServerRequest& head, int status, const std::string& message) override;
   void finished(const HttpRecord& record) override;
-  void drain() { draining_ = true; }  // new requests are refused with 503
-  // Waits for requests that are being read: after the HTTP server's run(), on the same thread.
-  void finish_reading();
+  void drain();  // new requests are refused with 503, and pulls end
+  // Waits for requests that are being read and for changes of the store: after the HTTP server's run(), on the same
+  // thread.
+  void finish();
+
+  // Replies with the headers that browsers want, and in the shape of the path's API.
+  static void reply(Exchange& exchange, ServerReply reply);
+  static void refuse(Exchange& exchange, const Refusal& refusal);
 
  private:
   friend class AnswerExchange;
@@ -68,9 +77,7 @@ class Service final : public HttpHandler {
   // Null: the request is none for the page. Browsers alone get it at "/", where others ask whether a server runs.
   const PageFile* find_page(const ServerRequest& request) const;
   static const Route* find_route(std::string_view method, std::string_view path, bool* known_path);
-  void reply(Exchange& exchange, ServerReply reply) const;
-  void reply(Exchange& exchange, const Json& body) const;
-  void refuse(Exchange& exchange, const Refusal& refusal) const;
+  static void reply(Exchange& exchange, const Json& body);
 
   Outcome<ModelPlace> place_named(const Json& body) const;
   Outcome<Asked> asked(const ServerRequest& request) const;
@@ -89,6 +96,8 @@ class Service final : public HttpHandler {
   void show_version(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_ollama(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_ollama_model(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void change_store(const std::shared_ptr<Exchange>& exchange, const Route& route);
+  void refuse_publishing(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_health(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_metrics(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_models(const std::shared_ptr<Exchange>& exchange, const Route& route);
@@ -98,6 +107,7 @@ class Service final : public HttpHandler {
   AnswerQueue* queue_;
   Settings settings_;
   Metrics metrics_;
+  std::optional<StoreRoutes> store_;  // none: clients may not change the store
   bool draining_ = false;
   uint64_t last_task_ = 0;
   TaskQueue readers_;  // its tasks use all of the above: they end first

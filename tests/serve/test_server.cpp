@@ -108,7 +108,8 @@ TestServer::TestServer(TestServerSetup setup)
                 .version = "0",
                 .log = {},
                 .page = setup.page,
-                .memory = setup.request_bytes == 0 ? nullptr : &memory_}) {
+                .memory = setup.request_bytes == 0 ? nullptr : &memory_,
+                .store = setup.store}) {
   const HttpPlace place{.host = "127.0.0.1", .port = 0, .unix_path = setup.unix_path};
   server_ = unwrap(HttpServer::listen({place}, setup.limits, service_));
   const std::string address = server_->addresses()[0];
@@ -121,7 +122,7 @@ TestServer::TestServer(TestServerSetup setup)
   });
   sockets_ = std::thread([this] {
     server_->run();
-    service_.finish_reading();
+    service_.finish();
     queue_.close();
     ended_ = true;
   });

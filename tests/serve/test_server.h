@@ -34,7 +34,8 @@ struct TestServerSetup {
   AccessRules access = {};
   std::string unix_path = {};  // listens there in place of a port
   const PageFiles* page = nullptr;
-  uint64_t request_bytes = 0;  // of memory for requests; 0: not counted
+  ModelStore* store = nullptr;  // that clients may change
+  uint64_t request_bytes = 0;   // of memory for requests; 0: not counted
 };
 
 class TestServer {

@@ -61,9 +61,21 @@ EngineOptions options_of(const Model& model, const StoreSettings& stored, const 
   return options;
 }
 
-Result<ModelFiles> files_of(const WantedModel& wanted) { return model_files(wanted.model, wanted.arguments); }
+Result<ModelFiles> files_of(const WantedModel& wanted) {
+  return wanted.stored ? *wanted.stored : model_files(wanted.model, wanted.arguments);
+}
 
 }  // namespace
+
+ModelRecipe recipe_of(const std::shared_ptr<ModelLoader>& loader, std::vector<ModelCard> cards) {
+  const WantedModel& wanted = loader->wanted();
+  return {.cards = std::move(cards),
+          .is_pinned = wanted.is_pinned,
+          .is_stored = wanted.stored.has_value(),
+          .keep_alive = wanted.keep_alive,
+          .running = static_cast<uint32_t>(wanted.arguments.integer("--parallel")),
+          .load = [loader](bool may_lack_room) { return loader->load(may_lack_room); }};
+}
 
 uint64_t bytes_for_requests(const Machine& machine, const std::vector<TowerRoom>& towers) {
   return request_memory_bytes(machine.bounds.host.bytes, largest_input_bytes(towers));

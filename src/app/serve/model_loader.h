@@ -28,6 +28,7 @@ class ModelLoader {
   Result<std::unique_ptr<LoadedModel>> load(bool may_lack_room, bool requests = false);
 
   const WantedModel& wanted() const { return wanted_; }
+  const ModelFiles& files() const { return files_; }
   // Towers of the model, once cards() or load() has read it: none if there is no room for them.
   const std::vector<TowerRoom>& towers() const { return towers_; }
 
@@ -53,6 +54,9 @@ class ModelLoader {
   bool lacks_room_ = false;  // pictures and sounds found no room even while no other model could go
   uint64_t text_bytes_ = 0;  // of texts, tables and adapters of the open model, the most that was measured
 };
+
+// The recipe shares the loader.
+ModelRecipe recipe_of(const std::shared_ptr<ModelLoader>& loader, std::vector<ModelCard> cards);
 
 // What RequestMemory takes for models with such towers.
 uint64_t bytes_for_requests(const Machine& machine, const std::vector<TowerRoom>& towers);

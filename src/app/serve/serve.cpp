@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "app/cli/console.h"
+#include "app/cli/environment.h"
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
 #include "app/open/adapters.h"
 #include "app/open/open.h"
 #include "app/serve/model_loader.h"
+#include "app/serve/served_store.h"
 #include "app/serve/wanted_models.h"
 #include "base/files/file.h"
 #include "base/text.h"
@@ -48,6 +50,31 @@ Result<DeviceNeeds> needs_of_all(const std::vector<WantedModel>& wanted) {
   return *std::move(most);
 }
 
+void say_left_out(size_t models, Console& console) {
+  if (models > 0) console.err(cat("sluice: ", models, " models of the stores do not run: sluice list says why\n"));
+}
+
+// Those that the arguments name, and with --store those of the stores that a family knows. Where that is none, the
+// demo.
+Result<std::vector<WantedModel>> all_models(const Arguments& arguments, Console& console) {
+  TRY(std::vector<WantedModel> all, wanted_models(arguments));
+  for (const WantedModel& one : all) TRY_STATUS(model_files(one.model, one.arguments));
+  if (!arguments.flag("--store")) return all;
+  TRY(const std::vector<WantedModel> stored, stored_models(arguments, all));
+  size_t left_out = 0;
+  for (const WantedModel& one : stored)
+    if (open_model(*one.stored, arguments))
+      all.push_back(one);
+    else
+      ++left_out;
+  say_left_out(left_out, console);
+  if (!all.empty()) return all;
+  TRY(const ModelFiles demo, model_files(kDemoName));
+  TRY(WantedModel built_in, stored_model(demo, arguments));
+  built_in.stored.reset();
+  return std::vector{std::move(built_in)};
+}
+
 // Pinned models are loaded; of the others the headers are read.
 struct PreparedModels {
   std::vector<ModelRecipe> recipes;
@@ -55,11 +82,22 @@ struct PreparedModels {
   std::vector<TowerRoom> towers;                     // of all
 };
 
-Result<PreparedModels> prepare_models(const Loaders& loaders, Machine& machine) {
+// A model of a store that does not run is left out.
+Result<PreparedModels> prepare_models(Loaders& loaders, Machine& machine, Console& console) {
   PreparedModels prepared;
-  std::vector<std::vector<ModelCard>> cards(loaders.size());
-  for (size_t i = 0; i < loaders.size(); ++i)
-    if (!loaders[i]->wanted().is_pinned) TRY_ASSIGN(cards[i], loaders[i]->cards());
+  std::vector<std::vector<ModelCard>> cards;
+  Loaders able;
+  for (const std::shared_ptr<ModelLoader>& loader : loaders) {
+    Result<std::vector<ModelCard>> read = std::vector<ModelCard>();
+    if (!loader->wanted().is_pinned) read = loader->cards();
+    if (!read && !loader->wanted().stored) return read.error();
+    if (!read) continue;
+    cards.push_back(*std::move(read));
+    able.push_back(loader);
+  }
+  say_left_out(loaders.size() - able.size(), console);
+  loaders = std::move(able);
+  if (loaders.empty()) return error(ErrorKind::unsupported, "no model of the stores runs: sluice list says why");
   measure_reserve(machine);
   for (size_t i = 0; i < loaders.size(); ++i) {
     const std::shared_ptr<ModelLoader>& loader = loaders[i];
@@ -71,11 +109,7 @@ Result<PreparedModels> prepare_models(const Loaders& loaders, Machine& machine) 
     }
     prepared.towers.insert(prepared.towers.end(), loader->towers().begin(), loader->towers().end());
     prepared.loaded.push_back(std::move(loaded));
-    prepared.recipes.push_back({.cards = std::move(cards[i]),
-                                .is_pinned = wanted.is_pinned,
-                                .keep_alive = wanted.keep_alive,
-                                .running = static_cast<uint32_t>(wanted.arguments.integer("--parallel")),
-                                .load = [loader](bool may_lack_room) { return loader->load(may_lack_room); }});
+    prepared.recipes.push_back(recipe_of(loader, std::move(cards[i])));
   }
   return prepared;
 }
@@ -159,7 +193,7 @@ Status serve_until_signal(HttpServer& server, Service& service, AnswerQueue& que
     } catch (const std::exception& thrown) {
       failed = error(ErrorKind::io, "serve: the sockets' thread ended: ", thrown.what());
     }
-    service.finish_reading();
+    service.finish();
     queue.close();
   });
   queue.run();
@@ -175,12 +209,19 @@ Result<PageFiles> page_files(const Arguments& arguments) {
   return path_kind(installed) == PathKind::directory ? PageFiles::read(installed) : PageFiles();
 }
 
+ServedStore::Setup store_setup(const Arguments& arguments, const Loaders& loaders) {
+  ServedStore::Setup setup{
+      .roots = machine_places().ollama, .arguments = arguments, .named = {}, .version = SLUICE_VERSION};
+  for (const std::shared_ptr<ModelLoader>& loader : loaders)
+    if (!loader->wanted().stored) setup.named.push_back(loader->files());
+  return setup;
+}
+
 Result<int> serve(const Arguments& arguments, Console& console) {
   TRY(AccessRules rules, access_rules(arguments));
   TRY(const std::vector<HttpPlace> wanted_places, places(arguments, rules));
   TRY(const PageFiles page, page_files(arguments));
-  TRY(const std::vector<WantedModel> wanted, wanted_models(arguments));
-  for (const WantedModel& one : wanted) TRY_STATUS(model_files(one.model, one.arguments));
+  TRY(const std::vector<WantedModel> wanted, all_models(arguments, console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of_all(wanted); }, console));
   TRY(const Reservation for_page, machine.budget.reserve(Domain::host, Purpose::staging, page.bytes()));
   Loaders loaders;
@@ -188,16 +229,21 @@ Result<int> serve(const Arguments& arguments, Console& console) {
     TRY(std::shared_ptr<ModelLoader> loader, ModelLoader::create(one, SLUICE_VERSION, machine, console));
     loaders.push_back(std::move(loader));
   }
-  TRY(PreparedModels prepared, prepare_models(loaders, machine));
+  TRY(PreparedModels prepared, prepare_models(loaders, machine, console));
+  const bool may_change = arguments.flag("--allow-store-changes");
   std::optional<RequestMemory> memory;
-  if (!prepared.towers.empty()) memory.emplace(machine.budget, bytes_for_requests(machine, prepared.towers));
+  if (!prepared.towers.empty() || may_change)
+    memory.emplace(machine.budget, bytes_for_requests(machine, prepared.towers));
   ModelShelf shelf({});
   for (size_t i = 0; i < prepared.recipes.size(); ++i) {
     const size_t recipe = shelf.add(std::move(prepared.recipes[i]));
     if (prepared.loaded[i] != nullptr) shelf.put(recipe, std::move(prepared.loaded[i]));
   }
   AnswerQueue queue(shelf, static_cast<uint32_t>(arguments.integer("--queue")));
+  std::optional<ServedStore> store;
+  if (may_change) store.emplace(store_setup(arguments, loaders), shelf, queue, machine, console);
   Service::Settings settings;
+  if (store) settings.store = &*store;
   settings.access = std::move(rules);
   settings.version = SLUICE_VERSION;
   if (memory) settings.memory = &*memory;
@@ -260,12 +306,19 @@ std::vector<OptionSpec> own_options() {
        .argument = "FILE",
        .kind = OptionKind::text,
        .help = "serves the models that a JSON file lists, each with its own options; docs/server.md describes it"},
+      {.name = "--store",
+       .help =
+           "serves all models of Ollama's store, the Hugging Face cache and LM Studio's folders that run, each loaded "
+           "when a request asks for it"},
+      {.name = "--allow-store-changes",
+       .help = "lets clients of Ollama's API pull, copy and delete models in Ollama's store; what they pull or copy is "
+               "served at once"},
       {.name = "--keep-alive",
        .argument = "TIME",
        .kind = OptionKind::text,
        .fallback = "-1",
        .help = "how long an idle model stays loaded: seconds, or a duration such as 5m; negative: until another one "
-               "needs its memory. A single MODEL stays without it"},
+               "needs its memory. Without it a single MODEL stays, and models of --store have 5m"},
       {.name = "--page",
        .argument = "DIR",
        .kind = OptionKind::text,
@@ -327,6 +380,8 @@ CommandSpec serve_command() {
       .examples = {{"sluice serve", "the built-in demo at http://127.0.0.1:8080"},
                    {"sluice serve model.gguf --alias my-model --port 9000", "a file under another name"},
                    {"sluice serve gemma4:e2b qwen3.5:4b --memory 8G --keep-alive 10m", "two models in turn, or both"},
+                   {"sluice serve --store --allow-store-changes",
+                    "in Ollama's place: what lies here, and what clients pull"},
                    {"sluice serve gemma4:e2b --host 0.0.0.0 --api-key-file keys.txt", "for other machines, with keys"}},
       .run = serve,
   };

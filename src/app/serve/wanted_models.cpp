@@ -4,15 +4,19 @@
 #include <filesystem>
 #include <set>
 
+#include "app/cli/environment.h"
 #include "app/open/open.h"
 #include "base/files/file.h"
 #include "base/json.h"
 #include "base/suggest.h"
 #include "base/text.h"
+#include "checkpoint/places/places.h"
+#include "serve/model_card.h"
 
 namespace sluice {
 namespace {
 
+constexpr const char* kStoredKeepAlive = "5m";  // as Ollama's
 constexpr size_t kMaxModelsFile = 16 << 20;
 // Options that a model of the file may have for itself, as members: "image_tokens" for --image-tokens.
 constexpr const char* kModelOptions[] = {"context", "parallel",     "cache",        "chat_template", "mmproj",
@@ -50,7 +54,7 @@ Status take_adapter(const std::string& text, WantedModel& wanted) {
 
 Result<std::vector<WantedModel>> of_command_line(const Arguments& arguments) {
   std::vector<std::string> models = arguments.positionals();
-  if (models.empty()) models.emplace_back(kDemoName);
+  if (models.empty() && !arguments.flag("--store")) models.emplace_back(kDemoName);
   std::vector<WantedModel> all;
   for (const std::string& model : models)
     all.push_back({.model = model, .names = {shown_name(model)}, .arguments = arguments});
@@ -180,9 +184,44 @@ Status check_names(const std::vector<WantedModel>& all) {
   return {};
 }
 
+// Models of a store are offered without what is said of one model.
+Status check_single_options(const Arguments& arguments) {
+  const bool offers_store = arguments.flag("--store");
+  if (!offers_store && !arguments.flag("--allow-store-changes")) return {};
+  for (const char* option : kSingleOptions) {
+    const bool is_inherited = option != std::string_view("--alias") && option != std::string_view("--adapter");
+    if (arguments.given(option) && (offers_store || is_inherited))
+      return error(ErrorKind::invalid, option,
+                   " is about one model, and others are offered beside it: want a file of --models, where each has its "
+                   "own");
+  }
+  return {};
+}
+
 }  // namespace
 
+Result<WantedModel> stored_model(const ModelFiles& files, const Arguments& arguments) {
+  WantedModel wanted{.model = files.name, .names = {files.name}, .arguments = arguments, .stored = files};
+  const std::string time = arguments.given("--keep-alive") ? arguments.text("--keep-alive") : kStoredKeepAlive;
+  TRY_ASSIGN(wanted.keep_alive, keep_alive_of(time, "--keep-alive"));
+  return wanted;
+}
+
+Result<std::vector<WantedModel>> stored_models(const Arguments& arguments, const std::vector<WantedModel>& named) {
+  std::set<std::string> seen;
+  std::vector<WantedModel> all;
+  for (const ListedModel& listed : list_models(machine_places())) {
+    const bool is_taken = std::ranges::any_of(
+        named, [&](const WantedModel& one) { return ModelCard{.names = one.names}.answers_to(listed.name); });
+    if (!listed.files || is_taken || !seen.insert(listed.name).second) continue;
+    TRY(WantedModel wanted, stored_model(*listed.files, arguments));
+    all.push_back(std::move(wanted));
+  }
+  return all;
+}
+
 Result<std::vector<WantedModel>> wanted_models(const Arguments& arguments) {
+  TRY_STATUS(check_single_options(arguments));
   std::vector<WantedModel> all;
   if (!arguments.given("--models")) {
     TRY_ASSIGN(all, of_command_line(arguments));

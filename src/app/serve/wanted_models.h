@@ -2,12 +2,14 @@
 // lists objects. docs/server.md describes their members.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/cli/args.h"
 #include "app/open/adapters.h"
 #include "base/result.h"
+#include "checkpoint/model_files.h"
 #include "serve/keep_alive.h"
 
 namespace sluice {
@@ -26,9 +28,15 @@ struct WantedModel {
   std::vector<ServedAdapter> named = {};
   bool is_pinned = false;
   KeepAlive keep_alive = kKeepLoaded;
+  // Of a model that is offered because it lies in a store; none: its files are those that find_model() finds.
+  std::optional<ModelFiles> stored = {};
 };
 
-// At least one. Without any the demo.
+// Those that the arguments name. Without any the demo, or with --store none.
 Result<std::vector<WantedModel>> wanted_models(const Arguments& arguments);
+// A model of a store, as it is offered beside those.
+Result<WantedModel> stored_model(const ModelFiles& files, const Arguments& arguments);
+// All models of the stores whose files are whole, except those with names that `named` have.
+Result<std::vector<WantedModel>> stored_models(const Arguments& arguments, const std::vector<WantedModel>& named);
 
 }  // namespace sluice

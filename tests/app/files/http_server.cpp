@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -45,6 +46,13 @@ void send_all(int connection, std::string_view text) {
     if (put <= 0) return;  // the client has gone
     text.remove_prefix(static_cast<size_t>(put));
   }
+}
+
+constexpr auto kLook = std::chrono::milliseconds(10);  // between looks at a client that is kept waiting
+
+bool has_left(int connection) {
+  char byte = 0;
+  return ::recv(connection, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 }  // namespace
@@ -104,7 +112,7 @@ void HttpServer::talk(int connection) {
   send_all(connection, head + "\r\n");
   send_all(connection, std::string_view(reply.body).substr(0, reply.sent_bytes));
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [&] { return !reply.stalls || stopping_; });
+  while (reply.stalls && !has_left(connection) && !wake_.wait_for(lock, kLook, [&] { return stopping_; })) continue;
 }
 
 ServerReply file_reply(const ServerRequest& request, const std::string& content, const std::string& etag) {

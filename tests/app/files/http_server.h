@@ -24,7 +24,7 @@ struct ServerReply {
   std::string body;
   int64_t said_bytes = -1;       // Content-Length; -1: the body's
   size_t sent_bytes = SIZE_MAX;  // of the body, before the connection is closed
-  bool stalls = false;           // then keeps the connection open in silence
+  bool stalls = false;           // then keeps the connection open in silence, until the client leaves
 };
 
 class HttpServer {

@@ -4,14 +4,12 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include "app/files/pull.h"
 #include "base/files/file.h"
-#include "base/sha256.h"
 #include "checkpoint/places/ollama_store.h"
 #include "checkpoint/places/places.h"
-#include "tests/app/files/http_server.h"
+#include "tests/app/files/ollama_registry.h"
 #include "tests/app/program.h"
 #include "tests/app/run/terminal.h"
 
@@ -25,48 +23,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-std::string hex_of(std::string_view content) {
-  Sha256 sum;
-  sum.add(content);
-  return sum.finish_hex();
-}
-
-// A registry: what lies under which path of /v2/library/tiny.
-class PullManifest : public testing::Test {
+class PullManifest : public testing::Test, protected OllamaRegistry {
  protected:
-  PullManifest()
-      : server_([this](const ServerRequest& asked) { return answer(asked); }),
-        store_(folder_.path("store")),
-        model_(*read_file(SLUICE_TEST_DATA "/peer/gemma4_moe-bf16.gguf", 1 << 24)) {
-    setenv("no_proxy", "127.0.0.1", 1);
-  }
-
-  ServerReply answer(const ServerRequest& asked) {
-    const auto found = served_.find(asked.path);
-    if (found == served_.end()) return {404, {}, ""};
-    ServerReply reply = file_reply(asked, found->second, '"' + hex_of(found->second) + '"');
-    const auto cut = cut_.find(asked.path);
-    if (cut != cut_.end()) {
-      reply.sent_bytes = cut->second;
-      cut_.erase(cut);
-    }
-    return reply;
-  }
-
-  static std::string base() { return "/v2/library/tiny"; }
-  static std::string blob_url_path(std::string_view content) { return cat(base(), "/blobs/sha256:", hex_of(content)); }
-  std::string entry(std::string_view kind, std::string_view content) {
-    served_[blob_url_path(content)] = content;
-    return cat(R"({"mediaType":"application/vnd.ollama.image.)", kind, R"(","digest":"sha256:)", hex_of(content),
-               R"(","size":)", content.size(), "}");
-  }
-  std::string whole_manifest() {
-    return cat(R"({"schemaVersion":2,"config":)", entry("config", R"({"model_family":"gemma4"})"), R"(,"layers":[)",
-               entry("model", model_), ',', entry("system", "Be brief."), ',', entry("license", "free"), "]}");
-  }
-  void serve_manifest(const std::string& text, const std::string& tag = "e2b") {
-    served_[cat(base(), "/manifests/", tag)] = text;
-  }
+  PullManifest() : store_(folder_.path("store")) {}
 
   PullRequest request(const std::string& tag = "e2b") const {
     return {.url = server_.url(cat(base(), "/manifests/", tag)),
@@ -82,13 +41,9 @@ class PullManifest : public testing::Test {
   bool named() const { return find_model(name(), {{store_}, {}, {}}).ok(); }
   std::vector<std::string> blobs() const { return *list_directory(store_ + "/blobs"); }
 
-  std::map<std::string, std::string> served_;
-  std::map<std::string, size_t> cut_;  // paths whose next reply stops after so many bytes
-  HttpServer server_;
   TemporaryFolder folder_;
   Console console_;
   const std::string store_;
-  const std::string model_;
 };
 
 TEST(PullUrl, AManifestIsKnownByItsPath) {
