@@ -56,6 +56,7 @@ Result<std::vector<WantedModel>> of_command_line(const Arguments& arguments) {
   std::vector<std::string> models = arguments.positionals();
   if (models.empty() && !arguments.flag("--store")) models.emplace_back(kDemoName);
   std::vector<WantedModel> all;
+  all.reserve(models.size());
   for (const std::string& model : models)
     all.push_back({.model = model, .names = {shown_name(model)}, .arguments = arguments});
   if (all.size() == 1) {

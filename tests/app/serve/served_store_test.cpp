@@ -147,6 +147,16 @@ TEST_F(ServedStoreTest, AModelThatDoesNotRunIsKeptAndSaid) {
   EXPECT_THAT(blobs(), IsEmpty());
 }
 
+TEST_F(ServedStoreTest, NoFileGoesThatAnUnreadableManifestMayName) {
+  ASSERT_EQ(pull("tiny:e2b"), "");
+  const std::string broken = ollama_manifest_path(root_, name("broken"));
+  ASSERT_TRUE(make_folders(broken.substr(0, broken.rfind('/'))).ok());
+  ASSERT_TRUE(write_file(broken, "{").ok());
+  EXPECT_THAT(remove("tiny:e2b"), HasSubstr(broken + ": no JSON at byte"));
+  EXPECT_THAT(offered(), IsEmpty());
+  EXPECT_EQ(blobs().size(), 4u);
+}
+
 TEST_F(ServedStoreTest, AStoppedPullHasNoNameAndGoesOnLater) {
   cut_[blob_url_path(model_)] = 500'000;
   stalls_ = true;
