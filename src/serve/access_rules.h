@@ -22,6 +22,9 @@ struct AccessRules {
 
   // None: the request may go on. `is_public`: its path needs no key.
   std::optional<Refusal> refuse(const ServerRequest& request, bool is_public) const;
+  // The index of the key that the request gives; 0 where keys are not asked for, none where it is not known.
+  std::optional<size_t> client_of(const ServerRequest& request) const;
+  size_t clients() const { return keys.empty() ? 1 : keys.size(); }
 };
 
 // Whether clients at the address are on this machine: 127.x.x.x, ::1, localhost.

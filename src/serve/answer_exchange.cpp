@@ -2,23 +2,21 @@
 
 namespace sluice {
 
-bool AnswerExchange::start(std::vector<AnswerJob> jobs) {
+Checked AnswerExchange::start(std::vector<AnswerJob> jobs, Claim claim) {
   parts_.resize(jobs.size());
   // The exchange lives as long as its sink, and the queue drops the sink when the request has ended.
   const auto post_news = [self = shared_from_this()](AnswerNews news) {
     self->exchange_->post([self, news = std::move(news)] { self->take(news); });
   };
-  const std::optional<uint64_t> request = queue_->submit(std::move(jobs), post_news);
-  if (!request) return false;
-  request_ = *request;
+  TRY(request_, queue_->submit(std::move(jobs), claim, post_news));
   exchange_->on_gone([queue = queue_, request = request_] { queue->cancel(request); });
-  if (!is_stream_) return true;
+  if (!is_stream_) return Fine{};
   head_.headers.push_back({"content-type", std::string(writer_->stream_type())});
   head_.headers.push_back({"cache-control", "no-cache"});
   head_.headers.push_back({"x-accel-buffering", "no"});
   exchange_->begin_stream(head_, std::string(writer_->keep_alive()));
   exchange_->write(writer_->stream_begin());
-  return true;
+  return Fine{};
 }
 
 void AnswerExchange::take(const AnswerNews& news) {

@@ -28,8 +28,8 @@ class AnswerExchange final : public std::enable_shared_from_this<AnswerExchange>
         queue_(&queue),
         metrics_(&metrics) {}
 
-  // False: the queue is full.
-  bool start(std::vector<AnswerJob> jobs);
+  // Refused where the queue has no place.
+  Checked start(std::vector<AnswerJob> jobs, Claim claim);
 
  private:
   void take(const AnswerNews& news);

@@ -10,7 +10,8 @@ constexpr auto kPageCountPause = std::chrono::milliseconds(50);  // counting loo
 
 }  // namespace
 
-AnswerQueue::AnswerQueue(ModelShelf& shelf, uint32_t waiting) : shelf_(&shelf), waiting_limit_(waiting) {
+AnswerQueue::AnswerQueue(ModelShelf& shelf, uint32_t waiting, size_t clients)
+    : shelf_(&shelf), waiting_limit_(waiting), clients_(clients) {
   shelf.on_change([this] {
     const std::lock_guard lock(mutex_);
     shelf_changed_ = true;
@@ -18,38 +19,39 @@ AnswerQueue::AnswerQueue(ModelShelf& shelf, uint32_t waiting) : shelf_(&shelf), 
   });
 }
 
-size_t AnswerQueue::room(size_t recipe) const {
+// The places of models that are gone go when another model comes.
+AnswerPlaces& AnswerQueue::places_of(size_t recipe) {
+  const auto known = places_.find(recipe);
+  if (known != places_.end()) return known->second;
+  std::erase_if(places_,
+                [&](const auto& places) { return places.second.is_idle() && shelf_->recipe(places.first) == nullptr; });
+  return places_.emplace(recipe, new_places(recipe)).first->second;
+}
+
+AnswerPlaces AnswerQueue::new_places(size_t recipe) const {
   const std::shared_ptr<const ModelRecipe> known = shelf_->recipe(recipe);
-  return size_t{known == nullptr ? 0 : known->running} + waiting_limit_;
+  return AnswerPlaces(known == nullptr ? 1 : known->running, waiting_limit_, clients_);
 }
 
-bool AnswerQueue::has_room(size_t recipe, size_t parts) const {
-  return !closed_ && count_of(recipe).known + parts <= room(recipe);
+size_t AnswerQueue::most_parts(size_t recipe) const { return new_places(recipe).most_parts(); }
+
+Checked AnswerQueue::take_places(size_t recipe, size_t client, size_t parts) {
+  if (closed_) return Refusal{.status = 503, .message = "the server is about to end", .retry = true};
+  return places_of(recipe).take(client, parts);
 }
 
-AnswerQueue::Count AnswerQueue::count_of(size_t recipe) const {
-  const auto count = counts_.find(recipe);
-  return count == counts_.end() ? Count() : count->second;
-}
-
-void AnswerQueue::forget(size_t recipe, size_t parts) {
-  Count& count = counts_.at(recipe);
-  count.known -= static_cast<uint32_t>(parts);
-  if (count.known == 0) counts_.erase(recipe);
-}
-
-std::optional<uint64_t> AnswerQueue::submit(std::vector<AnswerJob> jobs, AnswerSink sink) {
+Outcome<uint64_t> AnswerQueue::submit(std::vector<AnswerJob> jobs, Claim claim, AnswerSink sink) {
   const size_t recipe = jobs[0].use->recipe();
   const std::lock_guard lock(mutex_);
-  if (!has_room(recipe, jobs.size())) return std::nullopt;
+  TRY_STATUS(take_places(recipe, claim.client, jobs.size()));
   const uint64_t request = ++last_request_;
   const auto shared = std::make_shared<AnswerSink>(std::move(sink));
   size_t index = 0;
-  counts_[recipe].known += static_cast<uint32_t>(jobs.size());
   for (AnswerJob& job : jobs)
     submitted_.push_back({.request = request,
                           .index = index++,
                           .recipe = recipe,
+                          .claim = claim,
                           .job = std::move(job),
                           .sink = shared,
                           .submitted = Clock::now()});
@@ -57,11 +59,10 @@ std::optional<uint64_t> AnswerQueue::submit(std::vector<AnswerJob> jobs, AnswerS
   return request;
 }
 
-std::optional<uint64_t> AnswerQueue::want(ModelPlace place, ModelSink sink) {
+Outcome<uint64_t> AnswerQueue::want(ModelPlace place, Claim claim, ModelSink sink) {
   const std::lock_guard lock(mutex_);
-  if (!has_room(place.recipe, 1)) return std::nullopt;
-  ++counts_[place.recipe].known;
-  wanted_.push_back({.request = ++last_request_, .place = place, .sink = std::move(sink)});
+  TRY_STATUS(take_places(place.recipe, claim.client, 1));
+  wanted_.push_back({.request = ++last_request_, .place = place, .client = claim.client, .sink = std::move(sink)});
   wake_.notify_one();
   return last_request_;
 }
@@ -88,13 +89,14 @@ void AnswerQueue::close() {
 
 uint32_t AnswerQueue::running(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  return count_of(recipe).runs;
+  const auto places = places_.find(recipe);
+  return places == places_.end() ? 0 : places->second.running();
 }
 
 uint32_t AnswerQueue::waiting(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  const Count count = count_of(recipe);
-  return count.known - count.runs;
+  const auto places = places_.find(recipe);
+  return places == places_.end() ? 0 : places->second.waiting();
 }
 
 uint64_t AnswerQueue::held_pages(size_t recipe) const {
@@ -152,7 +154,7 @@ bool AnswerQueue::take_commands() {
     for (auto want = wanted_.begin(); want != wanted_.end();) {
       const auto next = std::next(want);
       if (std::ranges::count(cancelled, want->request) > 0) {
-        forget(want->place.recipe, 1);
+        places_.at(want->place.recipe).leave(want->client);
         forgotten.splice(forgotten.end(), wanted_, want);
       }
       want = next;
@@ -165,7 +167,7 @@ bool AnswerQueue::take_commands() {
     {
       const std::lock_guard lock(mutex_);
       for (const Part& part : waiting_)
-        if (is_its(part)) forget(part.recipe, 1);
+        if (is_its(part)) places_.at(part.recipe).leave(part.claim.client);
     }
     std::erase_if(waiting_, is_its);
     for (Part& part : running_) {
@@ -191,7 +193,7 @@ void AnswerQueue::load_next() {
     if (want->place.recipe == first.recipe) answered.splice(answered.end(), wanted_, want);
     want = next;
   }
-  if (!answered.empty()) forget(first.recipe, answered.size());
+  for (const Want& want : answered) places_.at(first.recipe).leave(want.client);
   lock.unlock();
   for (Want& want : answered) {
     if (!loaded) {
@@ -202,19 +204,33 @@ void AnswerQueue::load_next() {
   }
 }
 
+// End where none waits for the model.
+std::list<AnswerQueue::Part>::iterator AnswerQueue::next_waiting(size_t recipe) {
+  const AnswerPlaces& places = places_.at(recipe);
+  const auto comes_before = [&](const Claim& a, const Claim& b) {
+    return a.client == b.client ? a.priority < b.priority : places.comes_before(a.client, b.client);
+  };
+  auto next = waiting_.end();
+  for (auto part = waiting_.begin(); part != waiting_.end(); ++part)
+    if (part->recipe == recipe && (next == waiting_.end() || comes_before(part->claim, next->claim))) next = part;
+  return next;
+}
+
 void AnswerQueue::start_waiting() {
-  std::map<size_t, uint32_t> runs;  // by recipe
-  for (const Part& part : running_) ++runs[part.recipe];
-  for (auto part = waiting_.begin(); part != waiting_.end();) {
-    const auto next = std::next(part);
-    const size_t recipe = part->recipe;
-    if (runs[recipe] < shelf_->recipe(recipe)->running) {  // it is there, because the part uses it
-      ++runs[recipe];
-      running_.splice(running_.end(), waiting_, part);
-      begin(running_.back());
+  std::list<Part> begun;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [recipe, places] : places_) {
+      while (places.has_free_place()) {
+        const auto next = next_waiting(recipe);
+        if (next == waiting_.end()) break;
+        places.begin(next->claim.client);
+        begun.splice(begun.end(), waiting_, next);
+      }
     }
-    part = next;
   }
+  for (Part& part : begun) begin(part);
+  running_.splice(running_.end(), begun);
 }
 
 void AnswerQueue::begin(Part& part) {
@@ -269,9 +285,7 @@ void AnswerQueue::count(const std::list<Part>& ended) {
     next_page_count_ = Clock::now() + kPageCountPause;
   }
   const std::lock_guard lock(mutex_);
-  for (auto& [recipe, count] : counts_) count.runs = 0;
-  for (const Part& part : running_) ++counts_.at(part.recipe).runs;
-  for (const Part& part : ended) forget(part.recipe, 1);
+  for (const Part& part : ended) places_.at(part.recipe).end(part.claim.client);
   for (const auto& [recipe, held] : pages) held_pages_[recipe] = held;
 }
 

@@ -1,5 +1,6 @@
-// AnswerQueue: the answers of many clients in the engines of a shelf's models. Requests for a model wait in the order
-// of submission, a bounded number of them; each of their parts is a ChatSession of its own while it runs.
+// AnswerQueue: the answers of many clients in the engines of a shelf's models. A bounded number of requests wait for a
+// model, and AnswerPlaces says who is next; of one client's parts the urgent ones, then the oldest. Each part is a
+// ChatSession of its own while it runs.
 //
 // One thread owns all engines and calls run(). It loads models when somebody asks for them, and plays a step of every
 // model that answers in turn, because the engines share the device and its threads. submit(), want(), cancel(), close()
@@ -23,6 +24,7 @@
 #include "chat/chat_session.h"
 #include "chat/turn.h"
 #include "engine/engine.h"
+#include "serve/answer_places.h"
 #include "serve/model_shelf.h"
 #include "serve/request_memory.h"
 
@@ -55,16 +57,15 @@ using ModelSink = std::function<void(Outcome<std::shared_ptr<ModelUse>>)>;
 
 class AnswerQueue {
  public:
-  // `waiting`: parts and loads behind the running ones, for each model.
-  AnswerQueue(ModelShelf& shelf, uint32_t waiting);
+  // `waiting`: parts and loads behind the running ones, for each model. `clients`: that claims may name.
+  AnswerQueue(ModelShelf& shelf, uint32_t waiting, size_t clients = 1);
 
-  // The most parts of a model that are known at a time.
-  size_t room(size_t recipe) const;
-  // Loads a model, unless it is loaded, and tells of it. None: there is no room for another request for it now, or the
-  // queue is closed.
-  std::optional<uint64_t> want(ModelPlace place, ModelSink sink);
-  // All parts of a request, for one model. None: there is no room for them now, or the queue is closed.
-  std::optional<uint64_t> submit(std::vector<AnswerJob> jobs, AnswerSink sink);
+  // The most parts that a request for a model may have.
+  size_t most_parts(size_t recipe) const;
+  // Loads a model, unless it is loaded, and tells of it. Refused while there is no place for another request for it.
+  Outcome<uint64_t> want(ModelPlace place, Claim claim, ModelSink sink);
+  // All parts of a request, for one model. Refused while there is no place for them. Both return the request's number.
+  Outcome<uint64_t> submit(std::vector<AnswerJob> jobs, Claim claim, AnswerSink sink);
   // Runs a task on the engines' thread, between two steps. False: the queue is closed, and the task never runs.
   bool post(std::function<void()> task);
   // No news of the request comes after the engine's present step. Does nothing to a request that has ended.
@@ -84,6 +85,7 @@ class AnswerQueue {
     uint64_t request = 0;
     size_t index = 0;
     size_t recipe = 0;
+    Claim claim;
     AnswerJob job;
     std::shared_ptr<AnswerSink> sink;  // null after the request was cancelled
     Clock::time_point submitted;
@@ -94,20 +96,18 @@ class AnswerQueue {
   struct Want {
     uint64_t request = 0;
     ModelPlace place;
+    size_t client = 0;
     ModelSink sink;
-  };
-  struct Count {
-    uint32_t known = 0;  // parts that have not ended, and loads that somebody waits for
-    uint32_t runs = 0;   // of those
   };
 
   bool take_commands();
   void wait_for_work(std::unique_lock<std::mutex>& lock);
-  bool has_room(size_t recipe, size_t parts) const;
-  Count count_of(size_t recipe) const;
-  void forget(size_t recipe, size_t parts);
+  AnswerPlaces& places_of(size_t recipe);
+  AnswerPlaces new_places(size_t recipe) const;
+  Checked take_places(size_t recipe, size_t client, size_t parts);
   void load_next();
   void start_waiting();
+  std::list<Part>::iterator next_waiting(size_t recipe);
   void begin(Part& part);
   void step();
   bool step_engines();
@@ -117,6 +117,7 @@ class AnswerQueue {
 
   ModelShelf* shelf_;
   uint32_t waiting_limit_;
+  size_t clients_;
 
   mutable std::mutex mutex_;  // guards what follows, up to the empty line
   std::condition_variable wake_;
@@ -125,7 +126,7 @@ class AnswerQueue {
   std::vector<uint64_t> cancelled_;
   std::vector<std::function<void()>> tasks_;
   uint64_t last_request_ = 0;
-  std::map<size_t, Count> counts_;         // by recipe; none of 0 known
+  std::map<size_t, AnswerPlaces> places_;  // by recipe; a load that somebody waits for holds one
   std::map<size_t, uint64_t> held_pages_;  // by recipe
   bool shelf_changed_ = false;
   bool closed_ = false;

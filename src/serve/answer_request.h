@@ -25,6 +25,7 @@ namespace sluice {
 // The most answers that one request may ask for.
 inline constexpr uint32_t kMostParts = 128;
 inline constexpr size_t kMostStops = 16;
+inline constexpr int32_t kMostPriority = 1'000'000;  // and the least, below 0
 
 // A prompt that no template renders: text, or ids.
 using PlainPrompt = std::variant<std::string, std::vector<int32_t>>;
@@ -49,6 +50,7 @@ struct AnswerRequest {
   std::vector<std::string> only_tools = {};  // that may be called; empty: all
   uint32_t choices = 1;                      // to each prompt
   uint32_t context = 0;                      // a bound on prompt and answer together, below the engine's; 0: none
+  int32_t priority = 0;                      // among the waiting requests of its key; lower ones run earlier
   bool stream = false;
   std::optional<KeepAlive> keep_alive = {};  // of the model, after the answer
   std::vector<std::string> ignored = {};     // fields that had no effect

@@ -36,6 +36,12 @@ TurnSettings first_settings(const ServedModel& model) {
   return settings;
 }
 
+Checked take_priority(Fields& fields, AnswerRequest& request) {
+  TRY(const std::optional<int64_t> priority, fields.integer("priority", -kMostPriority, kMostPriority));
+  request.priority = static_cast<int32_t>(priority.value_or(0));
+  return Fine{};
+}
+
 Checked take_log_probs(Fields& fields, TurnSettings& settings) {
   TRY(const std::optional<bool> wanted, fields.boolean("logprobs"));
   TRY(const std::optional<int64_t> top, fields.integer("top_logprobs", 0, kCandidates));

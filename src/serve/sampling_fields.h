@@ -16,6 +16,9 @@ TurnSettings first_settings(const ServedModel& model);
 // Refuses what else they have added: min_tokens, stop_token_ids, ignore_eos and bad_words.
 Checked read_openai_sampling(Fields& fields, const ServedModel& model, TurnSettings& settings);
 
+// priority, vLLM's addition to OpenAI's API.
+Checked take_priority(Fields& fields, AnswerRequest& request);
+
 // logprobs and top_logprobs, as OpenAI's chats and Ollama have them.
 Checked take_log_probs(Fields& fields, TurnSettings& settings);
 

@@ -52,11 +52,6 @@ ReplyFacts reply_facts(const AnswerRequest& request, const ModelCard& model) {
           .choices = request.choices};
 }
 
-Refusal busy() {
-  return {
-      .status = 503, .message = "the queue is full: want the same request later", .code = "queue_full", .retry = true};
-}
-
 }  // namespace
 
 struct Service::Asked {
@@ -189,6 +184,10 @@ void Service::refuse(Exchange& exchange, const Refusal& refusal) {
   reply(exchange, refusal_reply(family_of(exchange.request().path), refusal));
 }
 
+Claim Service::claim_of(const Exchange& exchange, int32_t priority) const {
+  return {.client = settings_.access.client_of(exchange.request()).value_or(0), .priority = priority};
+}
+
 void Service::handle(std::shared_ptr<Exchange> exchange) {
   const ServerRequest& request = exchange->request();
   if (request.method == "OPTIONS")
@@ -278,10 +277,10 @@ void Service::load_then_read(const std::shared_ptr<Exchange>& exchange, const st
       });
     });
   };
-  const std::optional<uint64_t> wanted = queue_->want(asked->place, on_load);
+  Outcome<uint64_t> wanted = queue_->want(asked->place, claim_of(*exchange, 0), on_load);
   if (!wanted) {
     if (const auto card = shelf_->card(asked->place)) metrics_.count_refused(card->id());
-    return refuse(*exchange, busy());
+    return refuse(*exchange, wanted.error());
   }
   exchange->on_gone([queue = queue_, request = *wanted] { queue->cancel(request); });
 }
@@ -323,7 +322,7 @@ void Service::show_count(const std::shared_ptr<Exchange>& exchange, Prepared rea
 void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
   AnswerRequest& request = read.request;
   const ModelCard& card = read.use->model();
-  const size_t most = queue_->room(read.use->recipe());
+  const size_t most = queue_->most_parts(read.use->recipe());
   if (read.jobs.size() > most)
     return refuse(*exchange,
                   sluice::refuse("n", "the request asks for ", read.jobs.size(), " answers: want at most ", most));
@@ -342,9 +341,10 @@ void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
   }
   const auto answering = std::make_shared<AnswerExchange>(exchange, std::move(request.writer), family, request.stream,
                                                           std::move(head), card.id(), *queue_, metrics_);
-  if (answering->start(std::move(read.jobs))) return;
+  const Checked started = answering->start(std::move(read.jobs), claim_of(*exchange, request.priority));
+  if (started) return;
   metrics_.count_refused(card.id());
-  refuse(*exchange, busy());
+  refuse(*exchange, started.error());
 }
 
 // 400, as Ollama answers; clients would send the same request again after 501.

@@ -79,6 +79,7 @@ class Service final : public HttpHandler {
   static const Route* find_route(std::string_view method, std::string_view path, bool* known_path);
   static void reply(Exchange& exchange, const Json& body);
 
+  Claim claim_of(const Exchange& exchange, int32_t priority) const;
   Outcome<ModelPlace> place_named(const Json& body) const;
   Outcome<Asked> asked(const ServerRequest& request) const;
   Outcome<Prepared> prepared(Asked& asked, std::shared_ptr<ModelUse> use, Reader read) const;

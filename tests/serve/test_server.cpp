@@ -102,7 +102,7 @@ ModelRecipe demo_recipe(uint32_t running) {
 TestServer::TestServer(TestServerSetup setup)
     : memory_(budget_, setup.request_bytes),
       shelf_(setup.recipes.empty() ? std::vector<ModelRecipe>{demo_recipe(setup.running)} : std::move(setup.recipes)),
-      queue_(shelf_, setup.waiting),
+      queue_(shelf_, setup.waiting, setup.access.clients()),
       service_(shelf_, queue_,
                {.access = std::move(setup.access),
                 .version = "0",

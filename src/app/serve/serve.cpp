@@ -239,7 +239,7 @@ Result<int> serve(const Arguments& arguments, Console& console) {
     const size_t recipe = shelf.add(std::move(prepared.recipes[i]));
     if (prepared.loaded[i] != nullptr) shelf.put(recipe, std::move(prepared.loaded[i]));
   }
-  AnswerQueue queue(shelf, static_cast<uint32_t>(arguments.integer("--queue")));
+  AnswerQueue queue(shelf, static_cast<uint32_t>(arguments.integer("--queue")), rules.clients());
   std::optional<ServedStore> store;
   if (may_change) store.emplace(store_setup(arguments, loaders), shelf, queue, machine, console);
   Service::Settings settings;
@@ -336,7 +336,7 @@ std::vector<OptionSpec> own_options() {
        .argument = "N",
        .kind = OptionKind::integer,
        .fallback = "64",
-       .help = "answers that wait for a model behind those; further requests get status 503 at once",
+       .help = "answers that wait for a model behind those; further requests get status 503 at once. Keys share them",
        .most = 1e6},
       {.name = "--drain-seconds",
        .argument = "S",

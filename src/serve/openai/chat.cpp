@@ -169,6 +169,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   TRY(request.messages, openai_messages(*messages, request));
   add_stored_system(request.messages, model);
   TRY_STATUS(read_openai_sampling(fields, model, request.settings));
+  TRY_STATUS(take_priority(fields, request));
   TRY_STATUS(read_limits(fields, request));
   TRY_STATUS(take_log_probs(fields, request.settings));
   TRY_STATUS(read_openai_tools(fields, model, request));

@@ -134,6 +134,7 @@ Outcome<AnswerRequest> read_openai_completion(const Json& body, const ServedMode
   request.model = name.value_or(model.id());
   TRY(request.plain, read_prompts(fields));
   TRY_STATUS(read_openai_sampling(fields, model, request.settings));
+  TRY_STATUS(take_priority(fields, request));
   TRY(const std::optional<int64_t> most, fields.integer("max_tokens", 1, UINT32_MAX));
   request.settings.max_tokens = static_cast<uint32_t>(most.value_or(kUsualTokens));
   TRY(const std::optional<int64_t> n, fields.integer("n", 1, kMostParts));

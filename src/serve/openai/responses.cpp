@@ -160,6 +160,7 @@ Outcome<AnswerRequest> read_openai_response(const Json& body, const ServedModel&
   TRY_STATUS(check_stored(fields));
   TRY_STATUS(read_input(fields, model, request, repeated));
   TRY_STATUS(read_openai_sampling(fields, model, request.settings));
+  TRY_STATUS(take_priority(fields, request));
   TRY_STATUS(read_limits(fields, request, repeated));
   TRY_STATUS(read_tools(fields, model, request, repeated));
   TRY_STATUS(read_reasoning(fields, model, request, repeated));
