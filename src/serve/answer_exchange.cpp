@@ -1,5 +1,7 @@
 #include "serve/answer_exchange.h"
 
+#include "serve/early_stream.h"
+
 namespace sluice {
 
 Checked AnswerExchange::start(std::vector<AnswerJob> jobs, Claim claim) {
@@ -11,10 +13,7 @@ Checked AnswerExchange::start(std::vector<AnswerJob> jobs, Claim claim) {
   TRY(request_, queue_->submit(std::move(jobs), claim, post_news));
   exchange_->on_gone([queue = queue_, request = request_] { queue->cancel(request); });
   if (!is_stream_) return Fine{};
-  head_.headers.push_back({"content-type", std::string(writer_->stream_type())});
-  head_.headers.push_back({"cache-control", "no-cache"});
-  head_.headers.push_back({"x-accel-buffering", "no"});
-  exchange_->begin_stream(head_, std::string(writer_->keep_alive()));
+  if (!is_begun_) begin_stream(*exchange_, *writer_, std::move(head_));
   exchange_->write(writer_->stream_begin());
   return Fine{};
 }

@@ -16,13 +16,16 @@ namespace sluice {
 
 class AnswerExchange final : public std::enable_shared_from_this<AnswerExchange> {
  public:
-  // `head`: the headers of the reply, whole or as a stream. `model`: for metrics.
+  // `head`: the headers of the reply, whole or as a stream. `is_begun`: that of a stream was sent. `model`: for
+  // metrics.
   AnswerExchange(std::shared_ptr<Exchange> exchange, std::unique_ptr<AnswerWriter> writer, ApiFamily family,
-                 bool is_stream, ServerReply head, std::string model, AnswerQueue& queue, Metrics& metrics)
+                 bool is_stream, bool is_begun, ServerReply head, std::string model, AnswerQueue& queue,
+                 Metrics& metrics)
       : exchange_(std::move(exchange)),
         writer_(std::move(writer)),
         family_(family),
         is_stream_(is_stream),
+        is_begun_(is_begun),
         head_(std::move(head)),
         model_(std::move(model)),
         queue_(&queue),
@@ -40,7 +43,7 @@ class AnswerExchange final : public std::enable_shared_from_this<AnswerExchange>
   std::shared_ptr<Exchange> exchange_;
   std::unique_ptr<AnswerWriter> writer_;
   ApiFamily family_;
-  bool is_stream_;
+  bool is_stream_, is_begun_;
   ServerReply head_;
   std::string model_;  // that metrics name
   AnswerQueue* queue_;

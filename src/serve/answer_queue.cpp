@@ -278,7 +278,7 @@ void AnswerQueue::step() {
 // The sessions of `ended` have given back their pages.
 void AnswerQueue::count(const std::list<Part>& ended) {
   std::map<size_t, uint64_t> pages;
-  if (!ended.empty() || Clock::now() >= next_page_count_) {
+  if (!ended.empty() || (!running_.empty() && Clock::now() >= next_page_count_)) {
     for (const std::list<Part>* parts : {&std::as_const(running_), &ended})
       for (const Part& part : *parts)
         if (!pages.contains(part.recipe)) pages[part.recipe] = part.job.use->engine().stats().held_pages;

@@ -66,6 +66,8 @@ Usage total_usage(const std::vector<AnsweredPart>& parts, uint32_t choices) {
   return total;
 }
 
+std::string AnswerWriter::comment(const std::string& line) const { return cat(": ", line, "\n\n"); }
+
 std::string sse_text(const Json& data) { return cat("data: ", write_json(data), "\n\n"); }
 std::string sse_text(std::string_view event, const Json& data) {
   return cat("event: ", event, "\ndata: ", write_json(data), "\n\n");

@@ -1,7 +1,7 @@
 // AnswerWriter: the reply to one request in the shape of its API, whole or as a stream.
 //
 // News of the parts come in any interleaving. A stream is stream_begin() before the first news, stream() for each, then
-// stream_end() or stream_failure().
+// stream_end() or stream_failure(). A stream may also be a failure alone.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,7 @@ class AnswerWriter {
   virtual ~AnswerWriter() = default;
   virtual std::string_view stream_type() const { return "text/event-stream"; }
   virtual std::string_view keep_alive() const { return ": waiting\n\n"; }
+  virtual std::string comment(const std::string& line) const;  // "" where the API's streams have none
   virtual std::string stream_begin() { return {}; }
   // `part`: with the news taken in.
   virtual std::string stream(const AnswerNews& news, const AnsweredPart& part) = 0;

@@ -8,9 +8,12 @@
 #include "base/text.h"
 #include "serve/answer_exchange.h"
 #include "serve/anthropic/anthropic.h"
+#include "serve/anthropic/message_writer.h"
 #include "serve/fields.h"
 #include "serve/ollama/ollama.h"
+#include "serve/ollama/ollama_writer.h"
 #include "serve/openai/openai.h"
+#include "serve/openai/response_writer.h"
 
 namespace sluice {
 namespace {
@@ -41,15 +44,36 @@ std::string next_id() {
   return text;
 }
 
-ReplyFacts reply_facts(const AnswerRequest& request, const ModelCard& model) {
+ReplyFacts reply_facts(std::string id, std::string name, const ModelCard& model) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
-  return {.id = next_id(),
+  return {.id = std::move(id),
           .created = seconds.count(),
           .nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now - seconds).count(),
-          .model = request.model,
-          .system_fingerprint = "sluice-" + model.version,
-          .choices = request.choices};
+          .model = std::move(name),
+          .system_fingerprint = "sluice-" + model.version};
+}
+
+// Ollama's replies are streams unless a request says otherwise.
+bool wants_stream(const Json& body, ApiFamily family) {
+  const Json* stream = body.find("stream");
+  if (stream == nullptr || stream->is_null()) return family == ApiFamily::ollama;
+  return stream->is_bool() && stream->as_bool();
+}
+
+// Writers of streams whose request is not read yet.
+std::unique_ptr<AnswerWriter> chat_writer() {
+  return make_chat_writer(/*shows_usage=*/false, /*shows_log_probs=*/false);
+}
+std::unique_ptr<AnswerWriter> response_writer() { return make_response_writer(Json::Object{}); }
+std::unique_ptr<AnswerWriter> message_writer() { return make_message_writer({}); }
+std::unique_ptr<AnswerWriter> ollama_writer() { return make_ollama_writer(OllamaForm::chat); }
+
+// Of an answer's reply, whole or as a stream.
+std::vector<HttpHeader> answer_headers(const ServerRequest& request, const std::string& id) {
+  std::vector<HttpHeader> headers = cors_headers(request);
+  if (family_of(request.path) == ApiFamily::anthropic) headers.push_back({"request-id", "req_" + id});
+  return headers;
 }
 
 }  // namespace
@@ -59,6 +83,7 @@ struct Service::Asked {
   uint64_t body_bytes = 0;  // that are counted
   std::shared_ptr<MemoryLease> lease;
   ModelPlace place;
+  std::shared_ptr<EarlyStream> stream = {};  // that begins with the load; null: none
 };
 
 // What a reader has made of a request.
@@ -66,6 +91,7 @@ struct Service::Prepared {
   AnswerRequest request;
   std::vector<AnswerJob> jobs;
   std::shared_ptr<ModelUse> use;
+  std::shared_ptr<EarlyStream> begun = {};  // null: the head of the reply is not sent
 };
 
 ServerReply refusal_reply(ApiFamily family, const Refusal& refusal) {
@@ -103,14 +129,14 @@ void Service::drain() {
 
 const Service::Route* Service::find_route(std::string_view method, std::string_view path, bool* known_path) {
   static constexpr Route kRoutes[] = {
-      {"POST", "/v1/chat/completions", &Service::answer, read_openai_chat},
-      {"POST", "/v1/completions", &Service::answer, read_openai_completion},
-      {"POST", "/v1/responses", &Service::answer, read_openai_response},
+      {"POST", "/v1/chat/completions", &Service::answer, read_openai_chat, false, chat_writer},
+      {"POST", "/v1/completions", &Service::answer, read_openai_completion, false, chat_writer},
+      {"POST", "/v1/responses", &Service::answer, read_openai_response, false, response_writer},
       {"POST", "/v1/responses/input_tokens", &Service::count_tokens, read_openai_response},
-      {"POST", "/v1/messages", &Service::answer, read_anthropic_messages},
+      {"POST", "/v1/messages", &Service::answer, read_anthropic_messages, false, message_writer},
       {"POST", "/v1/messages/count_tokens", &Service::count_tokens, read_anthropic_count},
-      {"POST", "/api/chat", &Service::answer, read_ollama_chat},
-      {"POST", "/api/generate", &Service::answer, read_ollama_generate},
+      {"POST", "/api/chat", &Service::answer, read_ollama_chat, false, ollama_writer},
+      {"POST", "/api/generate", &Service::answer, read_ollama_generate, false, ollama_writer},
       {"POST", "/api/show", &Service::show_ollama_model},
       {"POST", kPull, &Service::change_store},
       {"POST", kCopy, &Service::change_store},
@@ -184,6 +210,13 @@ void Service::refuse(Exchange& exchange, const Refusal& refusal) {
   reply(exchange, refusal_reply(family_of(exchange.request().path), refusal));
 }
 
+void Service::refuse(Exchange& exchange, EarlyStream* begun, const Refusal& refusal) {
+  if (begun != nullptr)
+    begun->fail(refusal);
+  else
+    refuse(exchange, refusal);
+}
+
 Claim Service::claim_of(const Exchange& exchange, int32_t priority) const {
   return {.client = settings_.access.client_of(exchange.request()).value_or(0), .priority = priority};
 }
@@ -252,28 +285,30 @@ void Service::begin_task(std::function<void()> task) {
   readers_.begin(++last_task_, std::move(task));
 }
 
-// Reads the request on a thread of the pool, then goes on with `then` on the server's.
-void Service::read_later(const std::shared_ptr<Exchange>& exchange, Reader read, Then then) {
+// Reads the request on a thread of the pool, then goes on with `then` on the server's. Routes outlive requests.
+void Service::read_later(const std::shared_ptr<Exchange>& exchange, const Route& route, Then then) {
   if (draining_) return refuse(*exchange, {.status = 503, .message = "the server is about to end", .retry = true});
-  begin_task([this, exchange, read, then] {
+  begin_task([this, exchange, route = &route, then] {
     Outcome<Asked> parsed = asked(exchange->request());
-    if (!parsed) return go_on(exchange, parsed.error(), then);
+    if (!parsed) return go_on(exchange, nullptr, parsed.error(), then);
     if (std::shared_ptr<ModelUse> use = shelf_->use_loaded(parsed->place))
-      return go_on(exchange, prepared(*parsed, std::move(use), read), then);
+      return go_on(exchange, nullptr, prepared(*parsed, std::move(use), route->read), then);
     const auto kept = std::make_shared<Asked>(*std::move(parsed));
-    exchange->post([this, exchange, kept, read, then] { load_then_read(exchange, kept, read, then); });
+    exchange->post([this, exchange, kept, route, then] { load_then_read(exchange, kept, *route, then); });
   });
 }
 
+// The head of a stream goes out at once, so that it can say that it waits.
 void Service::load_then_read(const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<Asked>& asked,
-                             Reader read, Then then) {
+                             const Route& route, Then then) {
   if (exchange->is_gone()) return;
-  const auto on_load = [this, exchange, asked, read, then](Outcome<std::shared_ptr<ModelUse>> loaded) {
-    if (!loaded) return go_on(exchange, loaded.error(), then);
+  asked->stream = early_stream(exchange, *asked, route);
+  const auto on_load = [this, exchange, asked, read = route.read, then](Outcome<std::shared_ptr<ModelUse>> loaded) {
+    if (!loaded) return go_on(exchange, asked->stream, loaded.error(), then);
     exchange->post([this, exchange, asked, use = *std::move(loaded), read, then]() mutable {
       if (exchange->is_gone()) return;
       begin_task([this, exchange, asked, use = std::move(use), read, then]() mutable {
-        go_on(exchange, prepared(*asked, std::move(use), read), then);
+        go_on(exchange, asked->stream, prepared(*asked, std::move(use), read), then);
       });
     });
   };
@@ -283,17 +318,34 @@ void Service::load_then_read(const std::shared_ptr<Exchange>& exchange, const st
     return refuse(*exchange, wanted.error());
   }
   exchange->on_gone([queue = queue_, request = *wanted] { queue->cancel(request); });
+  if (asked->stream != nullptr) begin_early(*exchange, *asked->stream);
+}
+
+// Null where the reply will be whole.
+std::shared_ptr<EarlyStream> Service::early_stream(const std::shared_ptr<Exchange>& exchange, const Asked& asked,
+                                                   const Route& route) const {
+  if (route.writer == nullptr || !wants_stream(asked.body, family_of(route.path))) return nullptr;
+  const std::shared_ptr<const ModelCard> card = shelf_->card(asked.place);
+  if (card == nullptr) return nullptr;  // it has gone
+  std::unique_ptr<AnswerWriter> writer = route.writer();
+  const ReplyFacts facts = reply_facts(next_id(), card->id(), *card);
+  writer->set(facts);
+  return std::make_shared<EarlyStream>(exchange, std::move(writer), facts.id);
+}
+
+void Service::begin_early(const Exchange& exchange, EarlyStream& stream) const {
+  stream.begin({.headers = answer_headers(exchange.request(), stream.id())});
 }
 
 // Of any thread.
-void Service::go_on(const std::shared_ptr<Exchange>& exchange, Outcome<Prepared> found, Then then) {
+void Service::go_on(const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<EarlyStream>& begun,
+                    Outcome<Prepared> found, Then then) {
   auto kept = std::make_shared<Outcome<Prepared>>(std::move(found));
-  exchange->post([this, exchange, kept, then] {
+  exchange->post([this, exchange, begun, kept, then] {
     if (exchange->is_gone()) return;
-    if (*kept)
-      (this->*then)(exchange, *std::move(*kept));
-    else
-      refuse(*exchange, kept->error());
+    if (!*kept) return refuse(*exchange, begun.get(), kept->error());
+    (*kept)->begun = begun;
+    (this->*then)(exchange, *std::move(*kept));
   });
 }
 
@@ -304,11 +356,11 @@ void Service::finish() {
 }
 
 void Service::answer(const std::shared_ptr<Exchange>& exchange, const Route& route) {
-  read_later(exchange, route.read, &Service::start);
+  read_later(exchange, route, &Service::start);
 }
 
 void Service::count_tokens(const std::shared_ptr<Exchange>& exchange, const Route& route) {
-  read_later(exchange, route.read, &Service::show_count);
+  read_later(exchange, route, &Service::show_count);
 }
 
 void Service::show_count(const std::shared_ptr<Exchange>& exchange, Prepared read) {
@@ -321,30 +373,42 @@ void Service::show_count(const std::shared_ptr<Exchange>& exchange, Prepared rea
 
 void Service::start(const std::shared_ptr<Exchange>& exchange, Prepared read) {
   AnswerRequest& request = read.request;
+  EarlyStream* begun = read.begun.get();
   const ModelCard& card = read.use->model();
   const size_t most = queue_->most_parts(read.use->recipe());
   if (read.jobs.size() > most)
-    return refuse(*exchange,
+    return refuse(*exchange, begun,
                   sluice::refuse("n", "the request asks for ", read.jobs.size(), " answers: want at most ", most));
-  ServerReply head{.headers = cors_headers(exchange->request())};
-  if (!request.ignored.empty()) head.headers.push_back(ignored_header(request.ignored));
-  ReplyFacts facts = reply_facts(request, card);
+  ReplyFacts facts = reply_facts(begun == nullptr ? next_id() : begun->id(), request.model, card);
+  facts.choices = request.choices;
   facts.unloads =
       read.jobs.empty() && request.keep_alive == KeepAlive(0) && !shelf_->recipe(read.use->recipe())->is_pinned;
-  const ApiFamily family = family_of(exchange->request().path);
-  if (family == ApiFamily::anthropic) head.headers.push_back({"request-id", "req_" + facts.id});
-  request.writer->set(facts);
-  if (read.jobs.empty()) {
-    head.headers.push_back({"content-type", kJsonType});
-    head.body = write_json(request.writer->whole({})) + "\n";
-    return exchange->reply(std::move(head));
+  ServerReply head{.headers = answer_headers(exchange->request(), facts.id)};
+  if (!request.ignored.empty()) {
+    head.headers.push_back(ignored_header(request.ignored));
+    if (begun != nullptr) begun->tell(head.headers.back());
   }
-  const auto answering = std::make_shared<AnswerExchange>(exchange, std::move(request.writer), family, request.stream,
-                                                          std::move(head), card.id(), *queue_, metrics_);
+  request.writer->set(facts);
+  if (read.jobs.empty()) return answer_without_text(*exchange, std::move(read), std::move(head));
+  const auto answering =
+      std::make_shared<AnswerExchange>(exchange, std::move(request.writer), family_of(exchange->request().path),
+                                       request.stream, begun != nullptr, std::move(head), card.id(), *queue_, metrics_);
   const Checked started = answering->start(std::move(read.jobs), claim_of(*exchange, request.priority));
   if (started) return;
   metrics_.count_refused(card.id());
-  refuse(*exchange, started.error());
+  refuse(*exchange, begun, started.error());
+}
+
+// To a request that only asks for the model to be loaded.
+void Service::answer_without_text(Exchange& exchange, Prepared read, ServerReply head) {
+  std::string line = write_json(read.request.writer->whole({})) + "\n";
+  if (read.begun != nullptr) {
+    exchange.write(line);
+    return exchange.end_stream();
+  }
+  head.headers.push_back({"content-type", kJsonType});
+  head.body = std::move(line);
+  exchange.reply(std::move(head));
 }
 
 // 400, as Ollama answers; clients would send the same request again after 501.
@@ -389,7 +453,8 @@ void Service::show_metrics(const std::shared_ptr<Exchange>& exchange, const Rout
       gauges.push_back({.model = card->id(),
                         .running = queue_->running(place.recipe),
                         .waiting = queue_->waiting(place.recipe),
-                        .loaded = shelf_->expires_at(place.recipe).has_value()});
+                        .loaded = shelf_->expires_at(place.recipe).has_value(),
+                        .held_pages = queue_->held_pages(place.recipe)});
   reply(*exchange, ServerReply{.headers = {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}},
                                .body = metrics_.text(gauges)});
 }

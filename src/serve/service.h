@@ -17,6 +17,7 @@
 #include "serve/access_rules.h"
 #include "serve/answer_queue.h"
 #include "serve/answer_request.h"
+#include "serve/early_stream.h"
 #include "serve/http/http.h"
 #include "serve/metrics.h"
 #include "serve/model_shelf.h"
@@ -64,11 +65,13 @@ class Service final : public HttpHandler {
  private:
   friend class AnswerExchange;
   using Reader = Outcome<AnswerRequest> (*)(const Json& body, const ServedModel& model);
+  using WriterMaker = std::unique_ptr<AnswerWriter> (*)();
   struct Route {
     const char *method, *path;
     void (Service::*handle)(const std::shared_ptr<Exchange>&, const Route&);
     Reader read = nullptr;  // of a route that answers
     bool is_public = false;
+    WriterMaker writer = nullptr;  // of a request that is not read yet; null: the route's replies never are streams
   };
   struct Asked;     // a request whose body is parsed
   struct Prepared;  // and read for its model
@@ -78,18 +81,24 @@ class Service final : public HttpHandler {
   const PageFile* find_page(const ServerRequest& request) const;
   static const Route* find_route(std::string_view method, std::string_view path, bool* known_path);
   static void reply(Exchange& exchange, const Json& body);
+  static void refuse(Exchange& exchange, EarlyStream* begun, const Refusal& refusal);  // null: has not begun
 
   Claim claim_of(const Exchange& exchange, int32_t priority) const;
   Outcome<ModelPlace> place_named(const Json& body) const;
   Outcome<Asked> asked(const ServerRequest& request) const;
   Outcome<Prepared> prepared(Asked& asked, std::shared_ptr<ModelUse> use, Reader read) const;
   void begin_task(std::function<void()> task);
-  void read_later(const std::shared_ptr<Exchange>& exchange, Reader read, Then then);
-  void load_then_read(const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<Asked>& asked, Reader read,
-                      Then then);
-  void go_on(const std::shared_ptr<Exchange>& exchange, Outcome<Prepared> found, Then then);
+  void read_later(const std::shared_ptr<Exchange>& exchange, const Route& route, Then then);
+  void load_then_read(const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<Asked>& asked,
+                      const Route& route, Then then);
+  std::shared_ptr<EarlyStream> early_stream(const std::shared_ptr<Exchange>& exchange, const Asked& asked,
+                                            const Route& route) const;
+  void begin_early(const Exchange& exchange, EarlyStream& stream) const;
+  void go_on(const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<EarlyStream>& begun,
+             Outcome<Prepared> found, Then then);
   void answer(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void start(const std::shared_ptr<Exchange>& exchange, Prepared read);
+  static void answer_without_text(Exchange& exchange, Prepared read, ServerReply head);
   void count_tokens(const std::shared_ptr<Exchange>& exchange, const Route& route);
   void show_count(const std::shared_ptr<Exchange>& exchange, Prepared read);
   void refuse_embeddings(const std::shared_ptr<Exchange>& exchange, const Route& route);

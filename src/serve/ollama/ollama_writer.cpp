@@ -18,6 +18,8 @@ class OllamaWriter final : public AnswerWriter {
   std::string_view stream_type() const override { return "application/x-ndjson"; }
   std::string_view keep_alive() const override { return "\n"; }  // clients skip empty lines
 
+  std::string comment(const std::string& /*line*/) const override { return {}; }
+
   std::string stream(const AnswerNews& news, const AnsweredPart& part) override {
     std::string text;
     size_t calls = part.calls;

@@ -157,6 +157,10 @@ Checked check_unsupported(Fields& fields) {
 
 }  // namespace
 
+std::unique_ptr<AnswerWriter> make_chat_writer(bool shows_usage, bool shows_log_probs) {
+  return std::make_unique<ChatWriter>(shows_usage, shows_log_probs);
+}
+
 Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& model) {
   Fields fields(body);
   AnswerRequest request{.variables = Json::Object{}, .settings = first_settings(model)};
@@ -189,7 +193,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
     for (std::string& unread : of_stream.unread()) request.ignored.push_back(std::move(unread));
   }
   for (std::string& unread : fields.unread()) request.ignored.push_back(std::move(unread));
-  request.writer = std::make_unique<ChatWriter>(shows_usage, request.settings.log_probs != LogProbs::none);
+  request.writer = make_chat_writer(shows_usage, request.settings.log_probs != LogProbs::none);
   return request;
 }
 

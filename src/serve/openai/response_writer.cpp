@@ -68,14 +68,18 @@ class ResponseWriter final : public AnswerWriter {
     return event(is_cut ? "response.incomplete" : "response.completed", Json::Object{{"response", response}});
   }
 
+  // A stream that has not begun has no response that could fail.
   std::string stream_failure(const Refusal& refusal) override {
+    const bool has_begun = next_event_ > 0;
+    std::string error =
+        event("error", Json::Object{{"code", refusal.code.empty() ? Json("server_error") : Json(refusal.code)},
+                                    {"message", refusal.message},
+                                    {"param", refusal.param.empty() ? Json() : Json(refusal.param)}});
+    if (!has_begun) return error;
     Json response = response_json("failed", Json::Array{});
     for (auto& [name, value] : response.as_object())
       if (name == "error") value = Json::Object{{"code", "server_error"}, {"message", refusal.message}};
-    return event("error", Json::Object{{"code", refusal.code.empty() ? Json("server_error") : Json(refusal.code)},
-                                       {"message", refusal.message},
-                                       {"param", refusal.param.empty() ? Json() : Json(refusal.param)}}) +
-           event("response.failed", Json::Object{{"response", std::move(response)}});
+    return error + event("response.failed", Json::Object{{"response", std::move(response)}});
   }
 
   Json whole(const std::vector<AnsweredPart>& parts) override {

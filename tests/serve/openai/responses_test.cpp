@@ -236,6 +236,7 @@ TEST(OpenAiResponsesServer, StreamsWhatItAnswersWhole) {
 
 TEST(OpenAiResponsesServer, AnswersACodingAgent) {
   const TestServer server;
+  ask(server, "/api/generate", R"({"model": "demo"})");  // loads the model
   const TestReply reply = ask(server, kResponses, codex_request());
   EXPECT_EQ(reply.status, 200);
   EXPECT_THAT(reply.header("x-sluice-ignored"), testing::HasSubstr("tools[2] (custom), tools[3] (web_search)"));
