@@ -62,7 +62,7 @@ Checked check_room(AnswerJob& job, uint32_t bound, const ServedModel& model) {
 
 }  // namespace
 
-Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const ServedModel& model) {
+Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const ServedModel& model, RemoteMedia remote) {
   std::vector<AnswerJob> prompts;
   if (request.messages.is_null()) {
     for (const PlainPrompt& plain : request.plain) {
@@ -71,7 +71,7 @@ Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const Serv
     }
   } else {
     TRY(Json messages, guard_messages(*model.text, request.messages));
-    TRY(std::vector<PreparedMedia> media, prepare_all(request.media, model, *request.lease));
+    TRY(std::vector<PreparedMedia> media, prepare_all(request.media, model, *request.lease, remote));
     TRY(ChatPrompt prompt, render_chat(*model.text, messages, request.variables, std::move(media)));
     // Ids of the prefill follow those of the prompt, so guarded text stays as it was encoded.
     prompt.text += request.prefill;

@@ -60,6 +60,7 @@ struct AnswerRequest {
 
 // The jobs, choices of a prompt beside each other; none for a request without a prompt. A prompt that leaves no room
 // for an answer is refused with the code "context_length_exceeded".
-Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const ServedModel& model);
+Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const ServedModel& model,
+                                        RemoteMedia remote = {});
 
 }  // namespace sluice

@@ -13,9 +13,22 @@
 namespace sluice {
 namespace {
 
-Result<PreparedMedia> prepare_one(const GivenMedia& given, const ServedModel& served, MemoryLease& lease) {
+Refusal no_data_url(const std::string& where) {
+  return refuse(where, where, " is no data: URL: want data:image/png;base64,..., since pictures are not fetched");
+}
+
+bool is_web_url(std::string_view url) {
+  const size_t colon = std::min(url.find(':'), size_t{6});
+  std::string scheme(url.substr(0, colon));
+  std::ranges::transform(scheme, scheme.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return scheme == "http" || scheme == "https";
+}
+
+Result<PreparedMedia> prepare_one(const GivenMedia& given, std::string_view file, const ServedModel& served,
+                                  MemoryLease& lease) {
   const Model& model = *served.model;
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(given.bytes.data(), given.bytes.size()));
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(file.data(), file.size()));
   const auto room = [&, held = lease.bytes()](uint64_t decoding) {
     return lease.resize(held + decoding + preparing_bytes(served.input_bytes), given.where);
   };
@@ -25,6 +38,18 @@ Result<PreparedMedia> prepare_one(const GivenMedia& given, const ServedModel& se
   }
   TRY(const Picture picture, decode_picture(bytes, given.where, {.pixels = kMaxServedPixels, .room = room}));
   return prepare_media(model, picture, served.pictures);
+}
+
+// The bytes behind a URL, which the lease counts. Whatever is wrong with the URL is the client's fault.
+Outcome<std::string> fetched(const GivenMedia& given, MemoryLease& lease, RemoteMedia remote,
+                             std::chrono::steady_clock::time_point end) {
+  if (remote.fetcher == nullptr) return no_data_url(given.where);
+  const auto has_room = [&, held = lease.bytes()](uint64_t bytes) { return lease.resize(held + bytes, given.where); };
+  Result<std::string> bytes = remote.fetcher->fetch(given.url, {.end = end, .gone = remote.gone, .has_room = has_room});
+  if (bytes) return *std::move(bytes);
+  const Error& failed = bytes.error();
+  if (failed.kind == ErrorKind::out_of_memory || failed.kind == ErrorKind::cancelled) return failed;
+  return refuse(given.where, starts_with(failed.text, given.where) ? "" : cat(given.where, ": "), failed.text);
 }
 
 uint64_t held_bytes(const PreparedMedia& media) {
@@ -71,8 +96,8 @@ Outcome<GivenMedia> given_media(MediaKind kind, std::string_view base64, const s
 Outcome<GivenMedia> given_picture(std::string_view url, const std::string& where) {
   const size_t comma = url.find(',');
   const std::string_view head = url.substr(0, comma == std::string_view::npos ? 0 : comma);
-  if (!starts_with(url, "data:"))
-    return refuse(where, where, " is no data: URL: want data:image/png;base64,..., since pictures are not fetched");
+  if (is_web_url(url)) return GivenMedia{.kind = MediaKind::picture, .where = where, .url = std::string(url)};
+  if (!starts_with(url, "data:")) return no_data_url(where);
   if (!ends_with(head, ";base64"))
     return refuse(where, where, " is a data: URL without base64: want data:image/png;base64,...");
   return given_media(MediaKind::picture, url.substr(comma + 1), where);
@@ -123,7 +148,8 @@ Json ContentBuilder::take() {
 }
 
 Outcome<std::vector<PreparedMedia>> prepare_all(const std::vector<GivenMedia>& given, const ServedModel& model,
-                                                MemoryLease& lease) {
+                                                MemoryLease& lease, RemoteMedia remote) {
+  const auto end = std::chrono::steady_clock::now() + kFetchSeconds;
   std::vector<PreparedMedia> all;
   uint64_t rows = 0;
   for (const GivenMedia& one : given) {
@@ -131,12 +157,15 @@ Outcome<std::vector<PreparedMedia>> prepare_all(const std::vector<GivenMedia>& g
       return refuse(one.where, one.where, ": ", printable(model.id()), " takes no ", media_kind_name(one.kind),
                     "s: want a model with a tower for them");
     const uint64_t held = lease.bytes();
-    Result<PreparedMedia> prepared = prepare_one(one, model, lease);
+    std::string file;
+    if (!one.url.empty()) TRY_ASSIGN(file, fetched(one, lease, remote, end));
+    Result<PreparedMedia> prepared = prepare_one(one, one.url.empty() ? one.bytes : file, model, lease);
     if (!prepared) {
       Refusal refused = refusal_of(prepared.error());
       refused.param = one.where;
       return refused;
     }
+    std::string().swap(file);
     TRY_STATUS(lease.resize(held + held_bytes(*prepared), one.where));
     rows += prepared->rows();
     // Before the next one takes memory.

@@ -1,5 +1,5 @@
-// Pictures and sounds in requests: taken as they stand in a body, decoded and prepared for the model's towers later, on
-// the thread that renders the prompt.
+// Pictures and sounds in requests: taken as they stand in a body, fetched where the body has a URL, decoded and
+// prepared for the model's towers later, on the thread that renders the prompt.
 //
 // A message that shows some has a list of parts as its content, as chat templates take it; one that shows none has
 // text.
@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "chat/media_parts.h"
 #include "chat/media_source.h"
+#include "serve/media_fetcher.h"
 #include "serve/refusal.h"
 #include "serve/request_memory.h"
 
@@ -24,14 +25,15 @@ struct ServedModel;
 inline constexpr uint64_t kMaxServedPixels = 1u << 25;
 
 struct GivenMedia {
-  MediaKind kind{};   // a picture or a sound
-  std::string where;  // the member of the request, for sentences
-  std::string bytes;  // of the file
+  MediaKind kind{};        // a picture or a sound
+  std::string where;       // the member of the request, for sentences
+  std::string bytes = {};  // of the file
+  std::string url = {};    // "http..." in place of the bytes
 };
 
 // Of base64 text.
 Outcome<GivenMedia> given_media(MediaKind kind, std::string_view base64, const std::string& where);
-// Of "data:image/png;base64,...". Other URLs are refused, because the server reads neither files nor other hosts.
+// Of "data:image/png;base64,...", or of an http or https URL. Others are refused, because the server reads no files.
 Outcome<GivenMedia> given_picture(std::string_view url, const std::string& where);
 
 // Where a reader of OpenAI's parts puts what it finds. Both lists are the request's and outlive it.
@@ -68,6 +70,6 @@ inline constexpr uint64_t preparing_bytes(uint64_t input_bytes) { return 2 * inp
 // refused with a sentence that names its place: what the model has no tower for, what is no picture or sound, and what
 // is too large. Together they take less than the context.
 Outcome<std::vector<PreparedMedia>> prepare_all(const std::vector<GivenMedia>& given, const ServedModel& model,
-                                                MemoryLease& lease);
+                                                MemoryLease& lease, RemoteMedia remote = {});
 
 }  // namespace sluice

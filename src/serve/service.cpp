@@ -83,7 +83,8 @@ struct Service::Asked {
   uint64_t body_bytes = 0;  // that are counted
   std::shared_ptr<MemoryLease> lease;
   ModelPlace place;
-  std::shared_ptr<EarlyStream> stream = {};  // that begins with the load; null: none
+  std::shared_ptr<std::atomic<bool>> gone = {};  // set when the client leaves
+  std::shared_ptr<EarlyStream> stream = {};      // that begins with the load; null: none
 };
 
 // What a reader has made of a request.
@@ -270,13 +271,21 @@ Outcome<Service::Asked> Service::asked(const ServerRequest& request) const {
 Outcome<Service::Prepared> Service::prepared(Asked& asked, std::shared_ptr<ModelUse> use, Reader read) const {
   TRY(AnswerRequest request, read(asked.body, use->model()));
   request.lease = asked.lease;
-  TRY(std::vector<AnswerJob> jobs, prepare(request, use->model()));
+  TRY(std::vector<AnswerJob> jobs,
+      prepare(request, use->model(), {.fetcher = settings_.fetcher, .gone = asked.gone.get()}));
   for (AnswerJob& job : jobs) job.use = use;
   use->keep(request.keep_alive);
   request.media.clear();
   MemoryLease& lease = *asked.lease;
   TRY_STATUS(lease.resize(lease.bytes() - std::min(lease.bytes(), (kBodyCopies - 1) * asked.body_bytes), "body"));
   return Prepared{std::move(request), std::move(jobs), std::move(use)};
+}
+
+// For the threads that read requests.
+std::shared_ptr<std::atomic<bool>> Service::watch_client(Exchange& exchange) {
+  auto gone = std::make_shared<std::atomic<bool>>(false);
+  exchange.on_gone([gone] { *gone = true; });
+  return gone;
 }
 
 void Service::begin_task(std::function<void()> task) {
@@ -288,9 +297,10 @@ void Service::begin_task(std::function<void()> task) {
 // Reads the request on a thread of the pool, then goes on with `then` on the server's. Routes outlive requests.
 void Service::read_later(const std::shared_ptr<Exchange>& exchange, const Route& route, Then then) {
   if (draining_) return refuse(*exchange, {.status = 503, .message = "the server is about to end", .retry = true});
-  begin_task([this, exchange, route = &route, then] {
+  begin_task([this, exchange, gone = watch_client(*exchange), route = &route, then] {
     Outcome<Asked> parsed = asked(exchange->request());
     if (!parsed) return go_on(exchange, nullptr, parsed.error(), then);
+    parsed->gone = gone;
     if (std::shared_ptr<ModelUse> use = shelf_->use_loaded(parsed->place))
       return go_on(exchange, nullptr, prepared(*parsed, std::move(use), route->read), then);
     const auto kept = std::make_shared<Asked>(*std::move(parsed));
@@ -307,6 +317,7 @@ void Service::load_then_read(const std::shared_ptr<Exchange>& exchange, const st
     if (!loaded) return go_on(exchange, asked->stream, loaded.error(), then);
     exchange->post([this, exchange, asked, use = *std::move(loaded), read, then]() mutable {
       if (exchange->is_gone()) return;
+      asked->gone = watch_client(*exchange);
       begin_task([this, exchange, asked, use = std::move(use), read, then]() mutable {
         go_on(exchange, asked->stream, prepared(*asked, std::move(use), read), then);
       });

@@ -5,6 +5,7 @@
 // HTTP server's thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "serve/answer_request.h"
 #include "serve/early_stream.h"
 #include "serve/http/http.h"
+#include "serve/media_fetcher.h"
 #include "serve/metrics.h"
 #include "serve/model_shelf.h"
 #include "serve/page_files.h"
@@ -45,6 +47,7 @@ class Service final : public HttpHandler {
     uint32_t threads = 2;                        // that read requests
     RequestMemory* memory = nullptr;             // for requests; null: it is not counted
     ModelStore* store = nullptr;                 // that clients may change; null: they may not
+    const MediaFetcher* fetcher = nullptr;       // of pictures that requests name by URL; null: those are refused
   };
   // Shelf, queue, the request memory and the store outlive the service.
   Service(ModelShelf& shelf, AnswerQueue& queue, Settings settings);
@@ -87,6 +90,7 @@ class Service final : public HttpHandler {
   Outcome<ModelPlace> place_named(const Json& body) const;
   Outcome<Asked> asked(const ServerRequest& request) const;
   Outcome<Prepared> prepared(Asked& asked, std::shared_ptr<ModelUse> use, Reader read) const;
+  static std::shared_ptr<std::atomic<bool>> watch_client(Exchange& exchange);
   void begin_task(std::function<void()> task);
   void read_later(const std::shared_ptr<Exchange>& exchange, const Route& route, Then then);
   void load_then_read(const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<Asked>& asked,

@@ -109,7 +109,8 @@ TestServer::TestServer(TestServerSetup setup)
                 .log = {},
                 .page = setup.page,
                 .memory = setup.request_bytes == 0 ? nullptr : &memory_,
-                .store = setup.store}) {
+                .store = setup.store,
+                .fetcher = setup.fetcher}) {
   const HttpPlace place{.host = "127.0.0.1", .port = 0, .unix_path = setup.unix_path};
   server_ = unwrap(HttpServer::listen({place}, setup.limits, service_));
   const std::string address = server_->addresses()[0];

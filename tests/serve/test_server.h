@@ -35,7 +35,8 @@ struct TestServerSetup {
   std::string unix_path = {};  // listens there in place of a port
   const PageFiles* page = nullptr;
   ModelStore* store = nullptr;  // that clients may change
-  uint64_t request_bytes = 0;   // of memory for requests; 0: not counted
+  const MediaFetcher* fetcher = nullptr;
+  uint64_t request_bytes = 0;  // of memory for requests; 0: not counted
 };
 
 class TestServer {

@@ -52,9 +52,11 @@ class Transfer {
  private:
   static size_t on_header(char* line, size_t size, size_t count, void* self);
   static size_t on_body(char* bytes, size_t size, size_t count, void* self);
+  static curl_socket_t on_socket(void* self, curlsocktype, curl_sockaddr* address);
   static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t);
 
   void set_up(CURL* curl, const Headers& headers);
+  void set_bounds(CURL* curl);
   Headers header_list() const;
   void take_header(std::string_view line);
   Status take_body(std::span<const std::byte> piece);
@@ -68,6 +70,8 @@ class Transfer {
   HttpReply reply_;
   bool begun_ = false;
   bool silent_ = false;
+  bool is_refused_ = false;                      // an address was
+  UrlHandle url_{curl_url(), curl_url_cleanup};  // of a bounded request
   Clock::time_point heard_ = Clock::now();
   Status failed_;  // of the body's taker
   char detail_[CURL_ERROR_SIZE] = {};
@@ -85,6 +89,14 @@ size_t Transfer::on_body(char* bytes, size_t size, size_t count, void* self) {
   transfer.failed_ = transfer.take_body(std::as_bytes(std::span(bytes, size * count)));
   transfer.heard_ = Clock::now();  // the disk's time is not the server's
   return transfer.failed_ ? size * count : CURL_WRITEFUNC_ERROR;
+}
+
+curl_socket_t Transfer::on_socket(void* self, curlsocktype, curl_sockaddr* address) {
+  auto& transfer = *static_cast<Transfer*>(self);
+  if (transfer.request_.bounds->allows(address->addr))
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  transfer.is_refused_ = true;
+  return CURL_SOCKET_BAD;
 }
 
 // About once a second. curl's own limit on slowness looks at an average over several seconds.
@@ -167,8 +179,24 @@ void Transfer::set_up(CURL* curl, const Headers& headers) {
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, this);
 }
 
+// Both parsers of the URL, this one's and the one that told its host, are parse_url()'s.
+void Transfer::set_bounds(CURL* curl) {
+  curl_easy_setopt(curl, CURLOPT_URL, nullptr);
+  curl_easy_setopt(curl, CURLOPT_CURLU, url_.get());
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(curl, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(request_.bounds->seconds * 1000) + 1);
+  curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, &Transfer::on_socket);
+  curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, this);
+}
+
 Error Transfer::transport_error(CURLcode code) const {
   const std::string& url = request_.url;
+  if (is_refused_)
+    return error(ErrorKind::invalid, url, ": leads to an address of this machine or its network: want a public one");
+  if (request_.bounds != nullptr && code == CURLE_OPERATION_TIMEDOUT)
+    return error(ErrorKind::io, url, ": takes longer than the time that is left for it");
   if (silent_ || code == CURLE_OPERATION_TIMEDOUT)
     return error(ErrorKind::io, url, ": the server says nothing for ", request_.timeout_seconds, " s");
   switch (code) {
@@ -189,6 +217,7 @@ Error Transfer::transport_error(CURLcode code) const {
 Status Transfer::check_status() const {
   const std::string& url = request_.url;
   const int status = reply_.status;
+  if (!reply_.redirect.empty()) return {};
   switch (status) {
     case kOk:
     case kPartial:
@@ -211,9 +240,19 @@ Result<HttpReply> Transfer::run() {
     return error(ErrorKind::out_of_memory, request_.url, ": cannot set up libcurl");
   const Headers headers = header_list();
   set_up(curl.get(), headers);
+  if (request_.bounds != nullptr) {
+    if (url_ == nullptr ||
+        curl_url_set(url_.get(), CURLUPART_URL, request_.url.c_str(), CURLU_DISALLOW_USER) != CURLUE_OK)
+      return error(ErrorKind::invalid, request_.url, ": want a URL without a login");
+    set_bounds(curl.get());
+  }
   const CURLcode code = curl_easy_perform(curl.get());
   TRY_STATUS(failed_);
   if (code != CURLE_OK) return transport_error(code);
+  char* redirect = nullptr;
+  if (request_.bounds != nullptr && curl_easy_getinfo(curl.get(), CURLINFO_REDIRECT_URL, &redirect) == CURLE_OK &&
+      redirect != nullptr)
+    reply_.redirect = redirect;
   TRY_STATUS(check_status());
   if (wants_body() && !begun_) TRY_STATUS(begin());
   return std::move(reply_);

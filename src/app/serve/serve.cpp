@@ -13,6 +13,7 @@
 #include "app/open/open.h"
 #include "app/serve/model_loader.h"
 #include "app/serve/served_store.h"
+#include "app/serve/url_fetcher.h"
 #include "app/serve/wanted_models.h"
 #include "base/files/file.h"
 #include "base/text.h"
@@ -30,6 +31,7 @@ namespace {
 constexpr double kSignalSeconds = 0.1;  // between looks at the signals
 constexpr size_t kMaxKeyFile = 1 << 20;
 constexpr const char* kNoPage = "none";
+constexpr uint32_t kReadersThatFetch = 4;  // threads, since a fetch waits most of its time
 
 // ---- the models
 
@@ -221,6 +223,7 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   TRY(AccessRules rules, access_rules(arguments));
   TRY(const std::vector<HttpPlace> wanted_places, places(arguments, rules));
   TRY(const PageFiles page, page_files(arguments));
+  TRY(const std::unique_ptr<UrlFetcher> fetcher, UrlFetcher::create(arguments.all("--allow-urls")));
   TRY(const std::vector<WantedModel> wanted, all_models(arguments, console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of_all(wanted); }, console));
   TRY(const Reservation for_page, machine.budget.reserve(Domain::host, Purpose::staging, page.bytes()));
@@ -248,6 +251,10 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   settings.version = SLUICE_VERSION;
   if (memory) settings.memory = &*memory;
   settings.page = &page;
+  if (arguments.given("--allow-urls")) {
+    settings.fetcher = fetcher.get();
+    settings.threads = kReadersThatFetch;
+  }
   if (arguments.flag("--access-log")) settings.log = access_log(console);
   Service service(shelf, queue, std::move(settings));
   TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(wanted_places, {}, service));
@@ -296,6 +303,12 @@ std::vector<OptionSpec> own_options() {
        .kind = OptionKind::text,
        .help = "a name in Host and Origin headers that is served beside localhost and addresses; may be given several "
                "times",
+       .repeated = true},
+      {.name = "--allow-urls",
+       .argument = "HOST",
+       .kind = OptionKind::text,
+       .help = "fetches pictures that requests name by an http or https URL of HOST, such as example.org or "
+               "example.org:8443; may be given several times. Without it nothing is fetched",
        .repeated = true},
       {.name = "--alias",
        .argument = "NAME",

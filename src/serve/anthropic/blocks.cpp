@@ -69,9 +69,11 @@ class DialogReader {
     const Json* source = block.find("source");
     const std::string* type = source == nullptr ? nullptr : text_member(*source, "type");
     const std::string* data = source == nullptr ? nullptr : text_member(*source, "data");
+    const std::string* url = source == nullptr ? nullptr : text_member(*source, "url");
+    if (type != nullptr && *type == "url" && url != nullptr) return given_picture(*url, where + ".url");
     if (type == nullptr || *type != "base64" || data == nullptr)
       return refuse(where, where, " is no base64 source: want {\"type\": \"base64\", \"media_type\": \"image/png\", ",
-                    "\"data\": ...}, since pictures are not fetched");
+                    "\"data\": ...}, since files are not stored");
     return given_media(MediaKind::picture, *data, where + ".data");
   }
 

@@ -44,7 +44,7 @@ TEST(AnthropicMessages, AreRefusedWithAReason) {
   EXPECT_EQ(messages_of(R"("messages": [])"), "messages is missing or empty: want at least one message");
   EXPECT_EQ(messages_of(R"("messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}])"),
             "messages[0].content[0].source is no base64 source: want {\"type\": \"base64\", \"media_type\": "
-            "\"image/png\", \"data\": ...}, since pictures are not fetched");
+            "\"image/png\", \"data\": ...}, since files are not stored");
   EXPECT_EQ(messages_of(R"("messages": [{"role": "user", "content": [{"type": "document", "source": {}}]}])"),
             "messages[0].content: a block is of type document: want text, image, thinking, tool_use or tool_result");
   EXPECT_EQ(messages_of(R"("messages": [{"role": "robot", "content": "a"}])"),

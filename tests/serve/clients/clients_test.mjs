@@ -1,6 +1,7 @@
 // Unmodified clients against `sluice serve`, as their users call them. run.sh starts this.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import { Ollama } from 'ollama';
@@ -9,15 +10,26 @@ import { checkForm, kAnswer, kAsk, kSchema, startServer } from './served.mjs';
 
 const kQuestion = [{ role: 'user', content: kAsk }];
 
+// A site that --allow-urls names. It has one picture, and a way to another site.
+const site = createServer((request, reply) => {
+  if (request.url === '/picture.png') return reply.end(readFileSync(process.env.SLUICE_PICTURE));
+  reply.writeHead(302, { location: 'http://localhost:1/picture.png' }).end();
+});
+
 let served, address, openai, anthropic, ollama;
 before(async () => {
-  served = await startServer('--queue', '0', '--parallel', '2');
+  await new Promise((listens) => site.listen(0, '127.0.0.1', listens));
+  served = await startServer('--queue', '0', '--parallel', '2', '--allow-urls', `127.0.0.1:${site.address().port}`);
   address = served.address;
   openai = new OpenAI({ baseURL: `${address}/v1`, apiKey: 'x' });
   anthropic = new Anthropic({ baseURL: address, apiKey: 'x' });
   ollama = new Ollama({ host: address });
 });
-after(() => served.end());
+after(async () => {
+  site.closeAllConnections();
+  site.close();
+  await served.end();
+});
 
 const chat = (more) => ({ model: 'demo', temperature: 0, messages: kQuestion, ...more });
 const endless = (more) => ({ model: 'demo', prompt: 'A violin is', max_tokens: 900, logit_bias: kNoEnd, ...more });
@@ -201,6 +213,22 @@ test('every client shows a picture', async () => {
   assert.equal((await ollama.chat({ model: 'demo', messages: [asked], options })).message.content, kSeen);
   const generated = await ollama.generate({ model: 'demo', prompt: kAsked, images: [kPicture], options });
   assert.equal(generated.response, kSeen);
+});
+
+test('pictures are fetched from the site that is allowed', async () => {
+  const url = `http://127.0.0.1:${site.address().port}`;
+  const text = { type: 'text', text: kAsked };
+  const asked = (image_url) => chat({ messages: [{ role: 'user', content: [{ type: 'image_url', image_url }, text] }] });
+  const reply = await openai.chat.completions.create(asked({ url: `${url}/picture.png` }));
+  assert.equal(reply.choices[0].message.content, kSeen);
+  const blocks = [{ type: 'image', source: { type: 'url', url: `${url}/picture.png` } }, text];
+  const body = { model: 'demo', temperature: 0, max_tokens: 50, messages: [{ role: 'user', content: blocks }] };
+  assert.equal((await anthropic.messages.create(body)).content[0].text, kSeen);
+  await assert.rejects(openai.chat.completions.create(asked({ url: `${url}/away` })), (refused) => {
+    assert.equal(refused.status, 400);
+    assert.equal(refused.param, 'messages[0].content[0].image_url');
+    return refused.message.includes('the server fetches nothing from localhost:1: want a host that --allow-urls names');
+  });
 });
 
 const kBadSchema = { type: 'object', properties: { a: { type: 'string', pattern: '(?=x)' } } };
