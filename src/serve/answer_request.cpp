@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "serve/result_media.h"
+
 namespace sluice {
 namespace {
 
@@ -70,7 +72,7 @@ Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const Serv
       prompts.push_back({.prompt = std::move(prompt), .settings = request.settings});
     }
   } else {
-    TRY(Json messages, guard_messages(*model.text, request.messages));
+    TRY(Json messages, guard_messages(*model.text, place_result_media(request.messages, model)));
     TRY(std::vector<PreparedMedia> media, prepare_all(request.media, model, *request.lease, remote));
     TRY(ChatPrompt prompt, render_chat(*model.text, messages, request.variables, std::move(media)));
     // Ids of the prefill follow those of the prompt, so guarded text stays as it was encoded.

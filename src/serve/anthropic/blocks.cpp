@@ -64,8 +64,9 @@ class DialogReader {
                   type == nullptr ? "none" : printable(*type), ": want text, image, thinking, tool_use or tool_result");
   }
 
-  Outcome<GivenMedia> picture(const Json& block, size_t index) const {
-    const std::string where = cat(where_, ".content[", index, "].source");
+  // `place`: of the block.
+  static Outcome<GivenMedia> picture(const Json& block, const std::string& place) {
+    const std::string where = place + ".source";
     const Json* source = block.find("source");
     const std::string* type = source == nullptr ? nullptr : text_member(*source, "type");
     const std::string* data = source == nullptr ? nullptr : text_member(*source, "data");
@@ -93,12 +94,11 @@ class DialogReader {
       if (type != nullptr && *type == "tool_result") {
         if (any) add("user", shown.take());
         any = after_text = false;
-        TRY_STATUS(add_result(block));
-        ++index;
+        TRY_STATUS(add_result(block, cat(where_, ".content[", index++, "].content")));
         continue;
       }
       if (type != nullptr && *type == "image") {
-        TRY(GivenMedia one, picture(block, index++));
+        TRY(GivenMedia one, picture(block, cat(where_, ".content[", index++, ']')));
         shown.add(one);
         media_->push_back(std::move(one));
         any = true;
@@ -117,12 +117,36 @@ class DialogReader {
     return Fine{};
   }
 
-  Checked add_result(const Json& block) {
+  // Text, or blocks of text and pictures.
+  Outcome<Json> result_content(const Json& content, const std::string& where) {
+    if (!content.is_array()) {
+      TRY(std::string text, text_of_parts(content, where));
+      return Json(std::move(text));
+    }
+    ContentBuilder shown;
+    for (size_t i = 0; i < content.as_array().size(); ++i) {
+      const Json& block = content.as_array()[i];
+      const std::string *type = text_member(block, "type"), *text = text_member(block, "text");
+      if (type != nullptr && *type == "image") {
+        TRY(GivenMedia one, picture(block, cat(where, '[', i, ']')));
+        shown.add(one);
+        media_->push_back(std::move(one));
+      } else if (type != nullptr && *type == "text" && text != nullptr) {
+        shown.add_text(*text);
+      } else {
+        return refuse(where, where, ": a block is of type ", type == nullptr ? "none" : printable(*type),
+                      ": want text or image");
+      }
+    }
+    return shown.take();
+  }
+
+  Checked add_result(const Json& block, const std::string& where) {
     const std::string* id = text_member(block, "tool_use_id");
     if (id == nullptr) return refuse(where_, where_, ": a tool_result has no tool_use_id");
-    std::string text;
-    if (const Json* content = block.find("content")) TRY_ASSIGN(text, text_of_parts(*content, where_ + ".content"));
-    Json message = Json::Object{{"role", "tool"}, {"content", std::move(text)}, {"tool_call_id", *id}};
+    Json shown = "";
+    if (const Json* content = block.find("content")) TRY_ASSIGN(shown, result_content(*content, where));
+    Json message = Json::Object{{"role", "tool"}, {"content", std::move(shown)}, {"tool_call_id", *id}};
     if (const auto found = names_.find(*id); found != names_.end()) message.add("name", found->second);
     out_.push_back(std::move(message));
     return Fine{};

@@ -24,7 +24,7 @@ class MessageReader {
     if (*role == "system" || *role == "developer") {
       TRY_STATUS(add_content(fields, "system", out));
     } else if (*role == "user") {
-      TRY_STATUS(add_user(fields, out));
+      TRY_STATUS(add_shown(fields, "user", out));
     } else if (*role == "assistant") {
       TRY_STATUS(add_assistant(fields, out));
     } else if (*role == "tool") {
@@ -52,11 +52,12 @@ class MessageReader {
     return Fine{};
   }
 
-  Checked add_user(Fields& fields, Json& out) {
+  // Content that may show pictures and sounds.
+  Checked add_shown(Fields& fields, const char* role, Json& out) {
     const Json* content = fields.find("content");
     if (content == nullptr) return refuse(where_ + ".content", where_, " has no content: want some text");
     TRY(Json shown, content_of_parts(*content, where_ + ".content", sink_));
-    out.add("role", "user");
+    out.add("role", role);
     out.add("content", std::move(shown));
     return Fine{};
   }
@@ -101,7 +102,7 @@ class MessageReader {
   }
 
   Checked add_result(Fields& fields, Json& out) {
-    TRY_STATUS(add_content(fields, "tool", out));
+    TRY_STATUS(add_shown(fields, "tool", out));
     TRY(const std::optional<std::string> id, fields.text("tool_call_id"));
     TRY(std::optional<std::string> name, fields.text("name"));
     if (id) {

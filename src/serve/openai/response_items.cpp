@@ -123,9 +123,9 @@ class ItemReader {
     TRY(const std::optional<std::string> id, fields.text("call_id"));
     const Json* output = fields.find("output");
     if (!id || output == nullptr) return refuse(where_, where_, " has no call_id or no output: want both");
-    TRY(std::string text, text_of_parts(*output, where_ + ".output"));
+    TRY(Json shown, content_of_parts(*output, where_ + ".output", sink_));
     end_answer();
-    Json message = Json::Object{{"role", "tool"}, {"content", std::move(text)}, {"tool_call_id", *id}};
+    Json message = Json::Object{{"role", "tool"}, {"content", std::move(shown)}, {"tool_call_id", *id}};
     if (const auto found = names_.find(*id); found != names_.end()) message.add("name", found->second);
     out_.push_back(std::move(message));
     return Fine{};
