@@ -348,6 +348,28 @@ OptionSpec context_option() {
           .most = 1e9};
 }
 
+std::vector<OptionSpec> state_options() {
+  return {
+      {.name = "--state-dir",
+       .argument = "DIR",
+       .kind = OptionKind::text,
+       .help = "keeps computed states there, so that a prompt with the same beginning continues from them after a "
+               "restart. A folder that others may write to is not used. The model is read whole once and remembered "
+               "while its files stay the same"},
+      {.name = "--state-dir-size",
+       .argument = "BYTES",
+       .kind = OptionKind::bytes,
+       .fallback = "8G",
+       .help = "the limit on kept states; the least recently used are removed first"},
+  };
+}
+
+std::unique_ptr<StateStore> open_state_store(const Arguments& arguments) {
+  if (!arguments.given("--state-dir")) return nullptr;
+  const auto limit = static_cast<uint64_t>(arguments.integer("--state-dir-size"));
+  return std::make_unique<StateStore>(arguments.text("--state-dir"), limit);
+}
+
 OptionSpec expert_memory_option() {
   return {.name = "--expert-memory",
           .argument = "BYTES",

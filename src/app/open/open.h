@@ -85,7 +85,10 @@ OptionSpec context_option();                     // --context
 OptionSpec cache_option();                       // --cache
 OptionSpec repack_option(const char* fallback);  // --repack
 Repack repack(const Arguments& arguments);
-OptionSpec expert_memory_option();  // --expert-memory
+OptionSpec expert_memory_option();        // --expert-memory
+std::vector<OptionSpec> state_options();  // --state-dir, --state-dir-size
+// Null without --state-dir. Notes of the store say what is wrong with the folder.
+std::unique_ptr<StateStore> open_state_store(const Arguments& arguments);
 ExpertOptions expert_options(const Arguments& arguments);
 std::vector<OptionSpec> draft_options();  // --draft, --draft-tokens
 DraftOptions draft_of(const Arguments& arguments);

@@ -73,9 +73,7 @@ std::string verbose_text(const RunModel& model, const Machine& machine, const Co
 }
 
 void open_states(const Arguments& arguments, Machine& machine, Console& console) {
-  if (!arguments.given("--state-dir")) return;
-  const auto limit = static_cast<uint64_t>(arguments.integer("--state-dir-size"));
-  machine.states = std::make_unique<StateStore>(arguments.text("--state-dir"), limit);
+  machine.states = open_state_store(arguments);
   say_notes(machine.states.get(), console);
 }
 
@@ -245,17 +243,6 @@ std::vector<OptionSpec> engine_options() {
       repack_option("behind"),
       expert_memory_option(),
       context_option(),
-      {.name = "--state-dir",
-       .argument = "DIR",
-       .kind = OptionKind::text,
-       .help = "keeps computed states there, so that a prompt with the same beginning continues from them after a "
-               "restart. A folder that others may write to is not used. The model is read whole once and remembered "
-               "while its files stay the same"},
-      {.name = "--state-dir-size",
-       .argument = "BYTES",
-       .kind = OptionKind::bytes,
-       .fallback = "8G",
-       .help = "the limit on kept states; the least recently used are removed first"},
       {.name = "--record-routing",
        .argument = "FILE",
        .kind = OptionKind::text,
@@ -297,7 +284,7 @@ CommandSpec run_command() {
                        .option = "-p|--prompt",
                        .is_prose = true}},
       .options = join_options({own_options(), form_options(), tool_options(), sampling_options(),
-                               device_options(/*answers=*/true), engine_options(), draft_options()}),
+                               device_options(/*answers=*/true), engine_options(), state_options(), draft_options()}),
       .tables = {{"In a chat", chat_commands()}},
       .examples =
           {{"sluice run", "chat with the built-in demo"},

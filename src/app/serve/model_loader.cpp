@@ -168,6 +168,7 @@ Result<std::unique_ptr<LoadedModel>> ModelLoader::load(bool may_lack_room, bool 
         console_->err(cat("sluice: ", ignored, ": not used\n"));
     TRY_ASSIGN(sums, open_sums(model.model));
     EngineOptions fitting = options_for(model.model, model.settings);
+    fitting.states = states_.get();
     for (const AdapterSum& sum : sums)
       if (!sum.empty()) fitting.adapters.push_back(sum);
     Result<std::vector<TowerRoom>> rooms =
@@ -193,6 +194,8 @@ Result<std::unique_ptr<LoadedModel>> ModelLoader::load(bool may_lack_room, bool 
                                                           .options = options},
                                                          *machine_->device, machine_->budget, machine_->bounds));
   loading.reset();
+  // Now, so that no request waits until the model is read for the names of its states.
+  if (states_ != nullptr && states_->keeps()) opened->model.digest();
   if (!opened->media_note.empty() && !lacks_room_)
     console_->err(cat("sluice: ", printable(wanted_.names[0]), ": ", opened->media_note, '\n'));
   lacks_room_ = lacks_room_ || !opened->media_note.empty();

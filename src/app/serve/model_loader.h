@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "checkpoint/model_files.h"
 #include "engine/plan/tower_room.h"
+#include "engine/state/state_store.h"
 #include "serve/model_shelf.h"
 
 namespace sluice {
@@ -31,6 +32,9 @@ class ModelLoader {
   const ModelFiles& files() const { return files_; }
   // Towers of the model, once cards() or load() has read it: none if there is no room for them.
   const std::vector<TowerRoom>& towers() const { return towers_; }
+  // Where the model's states are kept; null: nowhere. Its own, because models search at the same time; their folder and
+  // its limit are one.
+  StateStore* states() const { return states_.get(); }
 
  private:
   ModelLoader(WantedModel wanted, std::string version, ModelFiles files, Machine& machine, Console& console)
@@ -38,7 +42,8 @@ class ModelLoader {
         version_(std::move(version)),
         files_(std::move(files)),
         machine_(&machine),
-        console_(&console) {}
+        console_(&console),
+        states_(open_state_store(wanted_.arguments)) {}
 
   Result<std::vector<AdapterSum>> open_sums(const Model& model) const;
   EngineOptions options_for(const Model& model, const StoreSettings& stored) const;
@@ -50,6 +55,7 @@ class ModelLoader {
   ModelFiles files_;
   Machine* machine_;
   Console* console_;
+  std::unique_ptr<StateStore> states_;
   std::vector<TowerRoom> towers_;
   bool lacks_room_ = false;  // pictures and sounds found no room even while no other model could go
   uint64_t text_bytes_ = 0;  // of texts, tables and adapters of the open model, the most that was measured

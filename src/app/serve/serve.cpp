@@ -11,6 +11,7 @@
 #include "app/commands.h"
 #include "app/open/adapters.h"
 #include "app/open/open.h"
+#include "app/run/run_report.h"
 #include "app/serve/model_loader.h"
 #include "app/serve/served_store.h"
 #include "app/serve/url_fetcher.h"
@@ -29,6 +30,7 @@ namespace sluice {
 namespace {
 
 constexpr double kSignalSeconds = 0.1;  // between looks at the signals
+constexpr double kNoteSeconds = 1;      // between looks at the notes about states
 constexpr size_t kMaxKeyFile = 1 << 20;
 constexpr const char* kNoPage = "none";
 constexpr uint32_t kReadersThatFetch = 4;  // threads, since a fetch waits most of its time
@@ -203,6 +205,13 @@ Status serve_until_signal(HttpServer& server, Service& service, AnswerQueue& que
   return failed;
 }
 
+// What goes wrong with kept states costs no request anything but time, so it is only said.
+void watch_states(HttpServer& server, const Loaders& loaders, Console& console) {
+  server.every(kNoteSeconds, [loaders, &console] {
+    for (const auto& loader : loaders) say_notes(loader->states(), console);
+  });
+}
+
 // That of --page, else the one that make install has put into share/, if any.
 Result<PageFiles> page_files(const Arguments& arguments) {
   if (arguments.text("--page") == kNoPage) return PageFiles();
@@ -261,11 +270,13 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   watch_interrupts();
   watch_termination();
   watch_signals(*server, service, arguments.number("--drain-seconds"));
+  if (arguments.given("--state-dir")) watch_states(*server, loaders, console);
   std::string names;
   for (const auto& [place, card] : shelf.cards())
     if (place.variant == 0) names += cat(names.empty() ? "" : ", ", printable(card->id()));
   for (const std::string& address : server->addresses()) console.err(cat("serving ", names, " at ", address, '\n'));
   TRY_STATUS(serve_until_signal(*server, service, queue));
+  for (const auto& loader : loaders) say_notes(loader->states(), console);
   return 0;
 }
 
@@ -389,6 +400,7 @@ CommandSpec serve_command() {
           {own_options(),
            device_options(/*answers=*/true),
            {arithmetic_option(), cache_option(), repack_option("behind"), expert_memory_option(), context_option()},
+           state_options(),
            draft_options()}),
       .examples = {{"sluice serve", "the built-in demo at http://127.0.0.1:8080"},
                    {"sluice serve model.gguf --alias my-model --port 9000", "a file under another name"},

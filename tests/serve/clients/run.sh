@@ -23,18 +23,13 @@ cd "$to"
 export SLUICE_PROGRAM="$program"
 SLUICE_PICTURE=$(realpath "$root/tests/data/gemma4/picture1.png")
 SLUICE_OTHER_MODEL=$(realpath "$root/tests/data/gemma4_dense")
-<<<<<<< HEAD
 SLUICE_THINKING_MODEL=$(realpath "$root/tests/data/qwen3_5_moe")
-export SLUICE_PICTURE SLUICE_OTHER_MODEL SLUICE_THINKING_MODEL
+SLUICE_DEMO=$(realpath "$root/assets/demo-gemma4-q8_0.gguf")
+export SLUICE_PICTURE SLUICE_OTHER_MODEL SLUICE_THINKING_MODEL SLUICE_DEMO
 "$root/tools/fetch_promtool.sh" "$root/build"
 if [ -x "$root/build/promtool/usr/bin/promtool" ]; then
   SLUICE_PROMTOOL=$(realpath "$root/build/promtool/usr/bin/promtool")
   export SLUICE_PROMTOOL
 fi
 exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs \
-  metrics_test.mjs models_test.mjs openapi_test.mjs
-=======
-SLUICE_DEMO=$(realpath "$root/assets/demo-gemma4-q8_0.gguf")
-export SLUICE_PICTURE SLUICE_OTHER_MODEL SLUICE_DEMO
-exec "$root/tools/with_node.sh" node --test --test-reporter=dot clients_test.mjs frameworks_test.mjs models_test.mjs store_test.mjs
->>>>>>> 7540a12 (Serve all models of the stores, and let Ollama's clients change them)
+  metrics_test.mjs models_test.mjs openapi_test.mjs states_test.mjs store_test.mjs

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 
-// The address, and a function that ends the server.
+// The address, a function that ends the server, and one that tells what it has said on standard error.
 export async function startServer(...more) {
   const server = spawn(process.env.SLUICE_PROGRAM, ['serve', '--port', '0', '--context', '1024', ...more]);
+  let said = '';
   const address = await new Promise((resolve, reject) => {
-    let said = '';
     server.stderr.on('data', (bytes) => {
       said += bytes;
       const found = /serving [^\n]* at (http:\S+)/.exec(said);
@@ -19,7 +19,7 @@ export async function startServer(...more) {
     server.kill('SIGTERM');
     assert.equal(await ended, 0);
   };
-  return { address, end };
+  return { address, end, said: () => said };
 }
 
 // The events of a stream: {event, data}. Comments are left out.
