@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times `sluice serve` beside llama.cpp's server under the same load, in turns.
 
-  bench/serve_load.py SLUICE FILE.gguf [--peer LLAMA_SERVER] [--bare] [--clients 1,4,16,64] [--requests 24] [--threads 2]
+  bench/serve_load.py SLUICE FILE.gguf [--peer LLAMA_SERVER] [--bare | --idle N] [--clients 1,4,16,64] [--requests 24] [--threads 2]
                       [--parallel 16] [--rounds 3] [--cores LIST] [--options "..."] [--peer-options "..."]
 
 The clients share `--requests`, at least one each. A client asks one after another, with random pauses before (exponential,
@@ -15,6 +15,9 @@ least and the largest.
 --bare compares the server with `sluice bench` instead: as many equal requests at once as there are clients, of 16 ids and
 64 of the answer. The ratios are those of tokens a second while answering; of the time to the first token the difference is
 printed, in milliseconds.
+
+--idle N opens N streams that wait in the queue of our server, two of which are answered at a time, and prints what 100
+requests for /health take meanwhile, and the memory of the server's process.
 
 LLAMA_SERVER is built by tests/peer/mtmd.
 """
@@ -226,12 +229,49 @@ def beside_engine(arguments: argparse.Namespace, counts: list[int]) -> None:
             print(f"{count:3} clients  first token server - bare engine {spread(later[count])} ms")
 
 
+async def health_among(port: int, streams: int) -> list[float]:
+    """Milliseconds of 100 requests while as many streams are open, sorted."""
+    head = f"HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+    body = json.dumps({"prompt": "A", "max_tokens": 3000, "stream": True, "guided_regex": "[a-z ]{6000}"})
+    opened = []
+    for _ in range(streams):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"POST /v1/completions {head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        opened.append((reader, writer))
+    for reader, _ in opened:
+        if b" 200 " not in await reader.readline():
+            sys.exit("the server did not begin a stream")
+    times = []
+    for _ in range(100):
+        begun = time.perf_counter()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET /health {head}Connection: close\r\n\r\n".encode())
+        await reader.read()
+        times.append(1e3 * (time.perf_counter() - begun))
+        await asyncio.sleep(0.05)
+    return sorted(times)
+
+
+def beside_idle_streams(arguments: argparse.Namespace) -> None:
+    def megabytes(process: subprocess.Popen[bytes]) -> float:
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1e3
+
+    arguments.parallel = 2
+    with started("ours", arguments) as server:
+        before = megabytes(server.process)
+        times = asyncio.run(health_among(server.port, arguments.idle))
+        print(f"{arguments.idle} streams: /health in {times[50]:.1f} ms, 99th {times[98]:.1f}, most {times[-1]:.1f}; "
+              f"{before:.0f} MB before, {megabytes(server.process):.0f} MB at the end")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sluice")
     parser.add_argument("file")
     parser.add_argument("--peer")
     parser.add_argument("--bare", action="store_true")
+    parser.add_argument("--idle", type=int, default=0)
     parser.add_argument("--clients", default="1,4,16,64")
     for name, value in {"requests": 24, "threads": 2, "parallel": 16, "rounds": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
@@ -239,6 +279,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", default="")
     arguments = parser.parse_args()
     counts = [int(count) for count in arguments.clients.split(",")]
+    if arguments.idle:
+        return beside_idle_streams(arguments)
     (beside_engine if arguments.bare else beside_peer)(arguments, counts)
 
 

@@ -1,4 +1,4 @@
-// sluice serve: a model behind the HTTP APIs that other programs speak.
+// sluice serve: models behind the HTTP APIs that other programs speak.
 #include <chrono>
 #include <exception>
 #include <optional>
@@ -285,8 +285,7 @@ std::vector<OptionSpec> own_options() {
   adapter.argument = "[NAME=]PATH[:SCALE]";
   adapter.help =
       "adds a LoRA adapter, a folder of PEFT or a GGUF file of llama.cpp, times SCALE (1 without); may be given "
-      "several "
-      "times. With NAME it acts on requests for MODEL:NAME, else on all, and the changes add up";
+      "several times. With NAME it acts on requests for MODEL:NAME, else on all, and the changes add up";
   return {
       {.name = "--host",
        .argument = "ADDRESS",
@@ -331,9 +330,8 @@ std::vector<OptionSpec> own_options() {
        .kind = OptionKind::text,
        .help = "serves the models that a JSON file lists, each with its own options; docs/server.md describes it"},
       {.name = "--store",
-       .help =
-           "serves all models of Ollama's store, the Hugging Face cache and LM Studio's folders that run, each loaded "
-           "when a request asks for it"},
+       .help = "serves all models of Ollama's store, the Hugging Face cache and LM Studio's folders that run, each "
+               "loaded when a request asks for it"},
       {.name = "--allow-store-changes",
        .help = "lets clients of Ollama's API pull, copy and delete models in Ollama's store; what they pull or copy is "
                "served at once"},
@@ -346,9 +344,8 @@ std::vector<OptionSpec> own_options() {
       {.name = "--page",
        .argument = "DIR",
        .kind = OptionKind::text,
-       .help =
-           "also serves the web page that lies there, as make web builds it into web/dist; none for no page. Without "
-           "it that of make install, if it is there"},
+       .help = "also serves the web page that lies there, as make web builds it into web/dist; none for no page. "
+               "Without it that of make install, if it is there"},
       {.name = "--parallel",
        .argument = "N",
        .kind = OptionKind::integer,
@@ -390,11 +387,9 @@ CommandSpec serve_command() {
       .summary = "Serves models to programs that speak the APIs of OpenAI, Anthropic or Ollama",
       .text =
           "Without a MODEL it serves the built-in one. Of several, each is loaded when a request asks for it, and the "
-          "one "
-          "that was used longest ago goes when memory is short. Many clients are answered at once. The same request "
-          "gets the "
-          "same answer however many there are, because a seed that is not given is 0. docs/server.md lists the "
-          "paths and fields. SIGTERM and Ctrl-C let running answers end; a second one ends at once.",
+          "one that was used longest ago goes when memory is short. Many clients are answered at once. The same "
+          "request gets the same answer however many there are, because a seed that is not given is 0. docs/server.md "
+          "lists the paths and fields. SIGTERM and Ctrl-C let running answers end; a second one ends at once.",
       .positionals = {models},
       .options = join_options(
           {own_options(),
