@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "chat/thought_budget.h"
+
 namespace sluice {
 namespace {
 
@@ -72,13 +74,18 @@ Result<Request> ChatSession::make_request(const ChatPrompt& prompt, const TurnSe
   request.sampling = settings.sampling;
   request.adapters = settings.adapters;
   request.choice = settings.choice;
+  const bool begun = starts_thinking(*dialect_, prompt.text);
   if (settings.grammar != nullptr) {
-    const AnswerConstraint::Thought thought{.begun = starts_thinking(*dialect_, prompt.text),
-                                            .allowed = prompt.asks_for_thought};
+    const AnswerConstraint::Thought thought{.begun = begun, .allowed = prompt.asks_for_thought};
     auto constraint =
         std::make_shared<AnswerConstraint>(settings.grammar, text_->tokenizer, *dialect_, thought, text_->ends);
     if (settings.log_probs != LogProbs::none) constraint->sample_always();
     request.constraint = std::move(constraint);
+  }
+  if (settings.thought_budget) {
+    const bool has_tools = prompt.tools.is_array() && !prompt.tools.as_array().empty();
+    request.constraint = bound_thought(*settings.thought_budget, text_->tokenizer, *dialect_,
+                                       has_tools ? text_->tool_syntax : nullptr, begun, std::move(request.constraint));
   }
   TRY_STATUS(add_media(prompt, request));
   return request;

@@ -34,6 +34,7 @@ struct TurnSettings {
   std::vector<std::string> stops = {};                // strings that end the answer, and are no part of it
   uint32_t choice = 0;                                // as Request::choice
   std::shared_ptr<const AnswerGrammar> grammar = {};  // that the answer keeps to, behind its thought; null: none
+  std::optional<uint32_t> thought_budget = {};        // tokens that it may think for; none: any number
   LogProbs log_probs = LogProbs::none;                // with sampling.candidates of the likeliest tokens
   uint32_t max_calls = 0;                             // of tools; the last one ends the answer; 0: any number
   std::string context_hint = {};  // how a person makes room: ends the sentence about a conversation that is too long

@@ -25,7 +25,8 @@ namespace sluice {
 // The most answers that one request may ask for.
 inline constexpr uint32_t kMostParts = 128;
 inline constexpr size_t kMostStops = 16;
-inline constexpr int32_t kMostPriority = 1'000'000;  // and the least, below 0
+inline constexpr int64_t kMostThought = 1'000'000'000;  // tokens of a thought
+inline constexpr int32_t kMostPriority = 1'000'000;     // and the least, below 0
 
 // A prompt that no template renders: text, or ids.
 using PlainPrompt = std::variant<std::string, std::vector<int32_t>>;

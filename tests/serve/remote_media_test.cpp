@@ -57,8 +57,7 @@ TEST(PicturesByUrl, AreSeenInTheApisThatHaveThem) {
   EXPECT_THAT(ask(server, "/v1/messages", anthropic("http://example.org/a.png")).body, HasSubstr(kSeen));
   EXPECT_EQ(ask(server, "/v1/messages/count_tokens", anthropic("http://example.org/a.png")).status, 200);
   EXPECT_EQ(fetcher.asked, 4);
-  get(server, "/health");  // answered by the thread that then has left the requests before
-  EXPECT_EQ(server.request_memory().used(), 0u);
+  while (server.request_memory().used() > 0) std::this_thread::yield();  // readers leave a moment after the reply
 }
 
 TEST(PicturesByUrl, AreRefusedByTheirPlace) {

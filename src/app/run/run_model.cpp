@@ -34,6 +34,8 @@ Result<ConversationSettings> conversation_settings(const Arguments& arguments, c
   TRY(turn.sampling, sampling_settings(arguments, model.model.facts().vocabulary, stored.sampling));
   const auto max_tokens = static_cast<uint32_t>(arguments.integer("--max-tokens"));
   turn.max_tokens = arguments.given("--max-tokens") ? max_tokens : stored.max_tokens.value_or(max_tokens);
+  if (arguments.given("--thinking-budget"))
+    turn.thought_budget = static_cast<uint32_t>(arguments.integer("--thinking-budget"));
   TRY_ASSIGN(turn.grammar, answer_grammar(arguments, model.text));
   TRY_STATUS(take_tool_options(arguments, model.text, model.model, settings));
   turn.stops = stored.stops;

@@ -140,6 +140,7 @@ Result<std::unique_ptr<UrlFetcher>> UrlFetcher::create(const std::vector<std::st
 
 Result<std::string> UrlFetcher::fetch(const std::string& url, const FetchTerms& terms) const {
   std::string next = url;
+  bool is_https = false;
   for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
     if (next.size() > kMostUrlBytes)
       return error(ErrorKind::invalid, "the URL has ", next.size(), " bytes: want at most ", kMostUrlBytes);
@@ -151,8 +152,9 @@ Result<std::string> UrlFetcher::fetch(const std::string& url, const FetchTerms& 
     if (std::ranges::none_of(sites_, is_it))
       return error(ErrorKind::invalid, printable(next, 200), ": the server fetches nothing from ",
                    printable(parts.host), ": want a host that --allow-urls names");
-    if (starts_with(url, "https:") && parts.scheme != "https")
+    if (is_https && parts.scheme != "https")
       return error(ErrorKind::invalid, printable(url, 200), ": redirects from https to http: want https to stay");
+    is_https = parts.scheme == "https";
     const double seconds = std::chrono::duration<double>(terms.end - std::chrono::steady_clock::now()).count();
     const HttpBounds bounds{.allows = addresses_of(parts.host), .seconds = std::max(seconds, 0.0)};
     Taken taken(next, terms);

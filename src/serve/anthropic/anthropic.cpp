@@ -58,6 +58,9 @@ Checked read_thinking(Fields& fields, const ServedModel& model, AnswerRequest& r
     if (type != "enabled" && type != "disabled" && type != "adaptive" && type != "between_tools")
       return fields.wrong("thinking", *thinking, "type enabled, disabled or adaptive");
     wanted = *type != "disabled";
+    TRY(const std::optional<int64_t> budget, of_thinking.integer("budget_tokens", 0, kMostThought));
+    if (budget && *wanted && request.prefill.empty() && model.thinks())
+      request.settings.thought_budget = static_cast<uint32_t>(*budget);
     for (std::string& unread : of_thinking.unread()) request.ignored.push_back(std::move(unread));
   }
   if (output != nullptr) {

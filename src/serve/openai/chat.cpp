@@ -178,6 +178,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   TRY_STATUS(take_log_probs(fields, request.settings));
   TRY_STATUS(read_openai_tools(fields, model, request));
   TRY_STATUS(read_effort(fields, "reasoning_effort", model, request));
+  TRY_STATUS(read_thought_budget(fields, model, request));
   TRY_STATUS(read_template_variables(fields, request));
   TRY_STATUS(read_openai_form(fields, request));
   TRY_STATUS(settle_grammar(model, request));

@@ -89,6 +89,7 @@ Checked read_reasoning(Fields& fields, const ServedModel& model, AnswerRequest& 
     if (const Json* given = of_reasoning.find("effort")) effort = *given;
     for (std::string& unread : of_reasoning.unread()) request.ignored.push_back(std::move(unread));
   }
+  TRY_STATUS(read_thought_budget(fields, model, request));
   repeated.add("reasoning", Json::Object{{"effort", std::move(effort)}, {"summary", {}}});
   return Fine{};
 }

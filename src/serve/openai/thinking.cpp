@@ -16,6 +16,18 @@ Checked read_effort(Fields& fields, std::string_view name, const ServedModel& mo
   return Fine{};
 }
 
+Checked read_thought_budget(Fields& fields, const ServedModel& model, AnswerRequest& request) {
+  for (const char* name : {"reasoning_budget_tokens", "thinking_budget_tokens", "thinking_token_budget"}) {
+    TRY(const std::optional<int64_t> tokens, fields.integer(name, -1, kMostThought));
+    if (!tokens) continue;
+    if (!model.thinks())
+      request.ignored.push_back(fields.path(name));
+    else if (*tokens >= 0)
+      request.settings.thought_budget = static_cast<uint32_t>(*tokens);
+  }
+  return Fine{};
+}
+
 Checked read_template_variables(Fields& fields, AnswerRequest& request) {
   TRY(const Json* variables, fields.object("chat_template_kwargs"));
   if (variables == nullptr) return Fine{};

@@ -12,6 +12,8 @@ namespace sluice {
 
 // An effort: "none" asks the template for no thinking, every other one for thinking. `name` is its field.
 Checked read_effort(Fields& fields, std::string_view name, const ServedModel& model, AnswerRequest& request);
+// The most tokens of a thought, in the fields of llama.cpp's server and of vLLM; -1: any number.
+Checked read_thought_budget(Fields& fields, const ServedModel& model, AnswerRequest& request);
 // chat_template_kwargs, which is not OpenAI's. Call it last: it may not name what the request has set.
 Checked read_template_variables(Fields& fields, AnswerRequest& request);
 

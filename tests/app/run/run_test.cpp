@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "tests/app/json_fields.h"
 #include "tests/app/program.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 namespace {
@@ -299,6 +300,23 @@ TEST(Run, WhatCannotBeAskedIsOneSentence) {
             "sluice: run: --think and --no-think: want one of them\n");
   EXPECT_EQ(sentence(ask({"demo", "Hello!", "--raw", "--system", "x"}), 2),
             "sluice: run: --raw and --system: want one of them, since --raw uses no template\n");
+}
+
+// A random model never closes its thought within so few tokens.
+TEST(Run, AThoughtIsClosedWhereItsBudgetEnds) {
+  const auto thought = [](const std::vector<std::string>& options) {
+    std::vector<std::string> words = {kData + "/qwen3_5_moe", "Hi there", "--think", "--greedy", "--json",
+                                      "--max-tokens",         "20"};
+    words.insert(words.end(), options.begin(), options.end());
+    return unwrap(parse_json(ask(words).out, "answer"));
+  };
+  const Json free = thought({}), bounded = thought({"--thinking-budget", "5"});
+  EXPECT_EQ(free.find("answer")->as_string(), "");
+  const std::string begin = bounded.find("thinking")->as_string();
+  EXPECT_NE(begin, "");
+  EXPECT_THAT(free.find("thinking")->as_string(), StartsWith(begin));
+  EXPECT_NE(bounded.find("answer")->as_string(), "");
+  EXPECT_EQ(thought({"--thinking-budget", "0"}).find("thinking")->as_string(), "");
 }
 
 TEST(Run, ABrokenTemplateIsOneSentence) {

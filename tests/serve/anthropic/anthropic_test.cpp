@@ -68,7 +68,20 @@ TEST(AnthropicMessages, ReadFields) {
   EXPECT_EQ(write_json(request->variables),
             R"({"tools": [{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}], )"
             R"("enable_thinking": false})");  // the answer has begun
-  EXPECT_THAT(request->ignored, ElementsAre("tools[1] (web_search_20250305)", "thinking.budget_tokens", "metadata"));
+  EXPECT_FALSE(request->settings.thought_budget);
+  EXPECT_THAT(request->ignored, ElementsAre("tools[1] (web_search_20250305)", "metadata"));
+}
+
+TEST(AnthropicMessages, BoundThoughts) {
+  const auto budget = [](const std::string& thinking) {
+    Outcome<AnswerRequest> request =
+        read(cat(R"("max_tokens": 9, "messages": [{"role": "user", "content": "a"}], )", R"("thinking": )", thinking));
+    return request ? request->settings.thought_budget : std::optional<uint32_t>(UINT32_MAX);
+  };
+  EXPECT_EQ(budget(R"({"type": "enabled", "budget_tokens": 1024})"), 1024u);
+  EXPECT_EQ(budget(R"({"type": "adaptive"})"), std::nullopt);
+  EXPECT_EQ(budget(R"({"type": "disabled", "budget_tokens": 1024})"), std::nullopt);
+  EXPECT_EQ(budget(R"({"type": "enabled", "budget_tokens": -1})"), UINT32_MAX) << "it is refused";
 }
 
 // The names of the events and the members that follow.

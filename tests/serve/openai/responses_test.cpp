@@ -55,7 +55,7 @@ TEST(OpenAiResponses, ReadACodingAgentsRequest) {
 TEST(OpenAiResponses, ReadFields) {
   Outcome<AnswerRequest> request =
       read_response(R"("input": "Hi", "instructions": "Be brief.", "max_output_tokens": 9, "temperature": 0.5,
-          "top_p": 0.25, "reasoning": {"effort": "none"}, "store": true, "truncation": "auto", "user": "me",
+          "top_p": 0.25, "reasoning": {"effort": "none"}, "reasoning_budget_tokens": 7, "store": true, "truncation": "auto", "user": "me",
           "text": {"format": {"type": "json_schema", "name": "a", "strict": true, "schema": {"type": "integer"}}},
           "metadata": {"k": "v"})");
   ASSERT_TRUE(request) << request.error().message;
@@ -63,6 +63,7 @@ TEST(OpenAiResponses, ReadFields) {
             R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])");
   EXPECT_EQ(write_json(request->variables), R"({"enable_thinking": false})");
   EXPECT_EQ(request->settings.max_tokens, 9u);
+  EXPECT_EQ(request->settings.thought_budget, 7u);
   EXPECT_EQ(request->settings.sampling.temperature, 0.5f);
   EXPECT_NE(request->settings.grammar, nullptr);
   EXPECT_THAT(request->ignored, ElementsAre("store", "truncation", "user"));
