@@ -156,7 +156,9 @@ Result<std::string> UrlFetcher::fetch(const std::string& url, const FetchTerms& 
       return error(ErrorKind::invalid, printable(url, 200), ": redirects from https to http: want https to stay");
     is_https = parts.scheme == "https";
     const double seconds = std::chrono::duration<double>(terms.end - std::chrono::steady_clock::now()).count();
-    const HttpBounds bounds{.allows = addresses_of(parts.host), .seconds = std::max(seconds, 0.0)};
+    if (seconds <= 0)
+      return error(ErrorKind::io, printable(next, 200), ": takes longer than the time that is left for it");
+    const HttpBounds bounds{.allows = addresses_of(parts.host), .seconds = seconds};
     Taken taken(next, terms);
     HttpRequest request;
     request.url = next;
