@@ -13,7 +13,7 @@ Checked AnswerExchange::start(std::vector<AnswerJob> jobs, Claim claim) {
   TRY(request_, queue_->submit(std::move(jobs), claim, post_news));
   exchange_->on_gone([queue = queue_, request = request_] { queue->cancel(request); });
   if (!is_stream_) return Fine{};
-  if (!is_begun_) begin_stream(*exchange_, *writer_, std::move(head_));
+  if (!is_begun_) begin_stream(*exchange_, std::move(head_), *writer_);
   exchange_->write(writer_->stream_begin());
   return Fine{};
 }
@@ -49,7 +49,7 @@ void AnswerExchange::end() {
     exchange_->write(writer_->stream_end(parts_));
     return exchange_->end_stream();
   }
-  head_.headers.push_back({"content-type", "application/json; charset=utf-8"});
+  head_.headers.push_back({"content-type", kJsonType});
   head_.body = write_json(writer_->whole(parts_)) + "\n";
   exchange_->reply(std::move(head_));
 }

@@ -19,15 +19,6 @@ AnswerQueue::AnswerQueue(ModelShelf& shelf, uint32_t waiting, size_t clients)
   });
 }
 
-// The places of models that are gone go when another model comes.
-AnswerPlaces& AnswerQueue::places_of(size_t recipe) {
-  const auto known = places_.find(recipe);
-  if (known != places_.end()) return known->second;
-  std::erase_if(places_,
-                [&](const auto& places) { return places.second.is_idle() && shelf_->recipe(places.first) == nullptr; });
-  return places_.emplace(recipe, new_places(recipe)).first->second;
-}
-
 AnswerPlaces AnswerQueue::new_places(size_t recipe) const {
   const std::shared_ptr<const ModelRecipe> known = shelf_->recipe(recipe);
   return AnswerPlaces(known == nullptr ? 1 : known->running, waiting_limit_, clients_);
@@ -36,7 +27,13 @@ AnswerPlaces AnswerQueue::new_places(size_t recipe) const {
 size_t AnswerQueue::most_parts(size_t recipe) const { return new_places(recipe).most_parts(); }
 
 Checked AnswerQueue::take_places(size_t recipe, size_t client, size_t parts) {
-  if (closed_) return Refusal{.status = 503, .message = "the server is about to end", .retry = true};
+  if (closed_) return ends_soon();
+  if (!models_.contains(recipe)) {
+    // What is known of models that are gone goes when another model comes.
+    std::erase_if(models_,
+                  [&](const auto& one) { return one.second.places.is_idle() && shelf_->recipe(one.first) == nullptr; });
+    models_.emplace(recipe, OfModel{.places = new_places(recipe)});
+  }
   return places_of(recipe).take(client, parts);
 }
 
@@ -89,20 +86,20 @@ void AnswerQueue::close() {
 
 uint32_t AnswerQueue::running(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  const auto places = places_.find(recipe);
-  return places == places_.end() ? 0 : places->second.running();
+  const auto found = models_.find(recipe);
+  return found == models_.end() ? 0 : found->second.places.running();
 }
 
 uint32_t AnswerQueue::waiting(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  const auto places = places_.find(recipe);
-  return places == places_.end() ? 0 : places->second.waiting();
+  const auto found = models_.find(recipe);
+  return found == models_.end() ? 0 : found->second.places.waiting();
 }
 
 uint64_t AnswerQueue::held_pages(size_t recipe) const {
   const std::lock_guard lock(mutex_);
-  const auto held = held_pages_.find(recipe);
-  return held == held_pages_.end() ? 0 : held->second;
+  const auto found = models_.find(recipe);
+  return found == models_.end() ? 0 : found->second.held_pages;
 }
 
 void AnswerQueue::run() {
@@ -154,7 +151,7 @@ bool AnswerQueue::take_commands() {
     for (auto want = wanted_.begin(); want != wanted_.end();) {
       const auto next = std::next(want);
       if (std::ranges::count(cancelled, want->request) > 0) {
-        places_.at(want->place.recipe).leave(want->client);
+        places_of(want->place.recipe).leave(want->client);
         forgotten.splice(forgotten.end(), wanted_, want);
       }
       want = next;
@@ -167,7 +164,7 @@ bool AnswerQueue::take_commands() {
     {
       const std::lock_guard lock(mutex_);
       for (const Part& part : waiting_)
-        if (is_its(part)) places_.at(part.recipe).leave(part.claim.client);
+        if (is_its(part)) places_of(part.recipe).leave(part.claim.client);
     }
     std::erase_if(waiting_, is_its);
     for (Part& part : running_) {
@@ -193,7 +190,7 @@ void AnswerQueue::load_next() {
     if (want->place.recipe == first.recipe) answered.splice(answered.end(), wanted_, want);
     want = next;
   }
-  for (const Want& want : answered) places_.at(first.recipe).leave(want.client);
+  for (const Want& want : answered) places_of(first.recipe).leave(want.client);
   lock.unlock();
   for (Want& want : answered) {
     if (!loaded) {
@@ -206,7 +203,7 @@ void AnswerQueue::load_next() {
 
 // End where none waits for the model.
 std::list<AnswerQueue::Part>::iterator AnswerQueue::next_waiting(size_t recipe) {
-  const AnswerPlaces& places = places_.at(recipe);
+  const AnswerPlaces& places = places_of(recipe);
   const auto comes_before = [&](const Claim& a, const Claim& b) {
     return a.client == b.client ? a.priority < b.priority : places.comes_before(a.client, b.client);
   };
@@ -220,7 +217,8 @@ void AnswerQueue::start_waiting() {
   std::list<Part> begun;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [recipe, places] : places_) {
+    for (auto& [recipe, model] : models_) {
+      AnswerPlaces& places = model.places;
       while (places.has_free_place()) {
         const auto next = next_waiting(recipe);
         if (next == waiting_.end()) break;
@@ -285,8 +283,8 @@ void AnswerQueue::count(const std::list<Part>& ended) {
     next_page_count_ = Clock::now() + kPageCountPause;
   }
   const std::lock_guard lock(mutex_);
-  for (const Part& part : ended) places_.at(part.recipe).end(part.claim.client);
-  for (const auto& [recipe, held] : pages) held_pages_[recipe] = held;
+  for (const Part& part : ended) places_of(part.recipe).end(part.claim.client);
+  for (const auto& [recipe, held] : pages) models_.at(recipe).held_pages = held;
 }
 
 void AnswerQueue::collect(Part& part) {

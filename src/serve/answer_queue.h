@@ -99,10 +99,14 @@ class AnswerQueue {
     size_t client = 0;
     ModelSink sink;
   };
+  struct OfModel {
+    AnswerPlaces places;  // a load that somebody waits for holds one
+    uint64_t held_pages = 0;
+  };
 
   bool take_commands();
   void wait_for_work(std::unique_lock<std::mutex>& lock);
-  AnswerPlaces& places_of(size_t recipe);
+  AnswerPlaces& places_of(size_t recipe) { return models_.at(recipe).places; }
   AnswerPlaces new_places(size_t recipe) const;
   Checked take_places(size_t recipe, size_t client, size_t parts);
   void load_next();
@@ -126,8 +130,7 @@ class AnswerQueue {
   std::vector<uint64_t> cancelled_;
   std::vector<std::function<void()>> tasks_;
   uint64_t last_request_ = 0;
-  std::map<size_t, AnswerPlaces> places_;  // by recipe; a load that somebody waits for holds one
-  std::map<size_t, uint64_t> held_pages_;  // by recipe
+  std::map<size_t, OfModel> models_;  // by recipe
   bool shelf_changed_ = false;
   bool closed_ = false;
 

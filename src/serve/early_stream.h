@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "serve/answer_writer.h"
 #include "serve/http/http.h"
@@ -11,8 +12,10 @@
 
 namespace sluice {
 
-// Sends the head of a stream, with the headers that every stream has.
-void begin_stream(Exchange& exchange, const AnswerWriter& writer, ServerReply head);
+// Sends the head of a stream of `type`, with the headers that every stream has.
+void begin_stream(Exchange& exchange, ServerReply head, std::string_view type, std::string keep_alive);
+// The same for what `writer` writes.
+void begin_stream(Exchange& exchange, ServerReply head, const AnswerWriter& writer);
 
 class EarlyStream {
  public:
@@ -20,7 +23,7 @@ class EarlyStream {
   EarlyStream(std::shared_ptr<Exchange> exchange, std::unique_ptr<AnswerWriter> writer, std::string id)
       : exchange_(std::move(exchange)), writer_(std::move(writer)), id_(std::move(id)) {}
 
-  void begin(ServerReply head) { begin_stream(*exchange_, *writer_, std::move(head)); }
+  void begin(ServerReply head) { begin_stream(*exchange_, std::move(head), *writer_); }
   // Ends the stream.
   void fail(const Refusal& refusal);
   // The header that names the fields without effect, which comes too late for the head.

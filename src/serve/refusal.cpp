@@ -16,4 +16,6 @@ Refusal refusal_of(const Error& error) {
   return {.status = 500, .message = error.text};
 }
 
+Refusal ends_soon() { return {.status = 503, .message = "the server is about to end", .retry = true}; }
+
 }  // namespace sluice

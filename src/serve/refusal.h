@@ -26,6 +26,8 @@ template <class... Parts>
 }
 
 Refusal refusal_of(const Error& error);
+// Of a server that drains.
+Refusal ends_soon();
 
 template <class T>
 class [[nodiscard]] Outcome {

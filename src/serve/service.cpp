@@ -18,7 +18,6 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kJsonType = "application/json; charset=utf-8";
 constexpr uint64_t kBodyCopies = 4;  // its text, its JSON, that in OpenAI's form, and the bytes of files in it
 constexpr const char* kPathOfModel = "/v1/models/";  // a name follows, as behind every path that ends so
 constexpr const char *kPull = "/api/pull", *kCopy = "/api/copy";
@@ -296,7 +295,7 @@ void Service::begin_task(std::function<void()> task) {
 
 // Reads the request on a thread of the pool, then goes on with `then` on the server's. Routes outlive requests.
 void Service::read_later(const std::shared_ptr<Exchange>& exchange, const Route& route, Then then) {
-  if (draining_) return refuse(*exchange, {.status = 503, .message = "the server is about to end", .retry = true});
+  if (draining_) return refuse(*exchange, ends_soon());
   begin_task([this, exchange, gone = watch_client(*exchange), route = &route, then] {
     Outcome<Asked> parsed = asked(exchange->request());
     if (!parsed) return go_on(exchange, nullptr, parsed.error(), then);
@@ -436,7 +435,7 @@ void Service::refuse_embeddings(const std::shared_ptr<Exchange>& exchange, const
 }
 
 void Service::change_store(const std::shared_ptr<Exchange>& exchange, const Route& route) {
-  if (draining_) return refuse(*exchange, {.status = 503, .message = "the server is about to end", .retry = true});
+  if (draining_) return refuse(*exchange, ends_soon());
   if (!store_)
     return refuse(*exchange, {.status = 403,
                               .message = "clients may not change the store of models: start the server with "

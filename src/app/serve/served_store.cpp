@@ -171,8 +171,7 @@ Checked ServedStore::remove(const OllamaName& name) {
 // On the engines' thread, because reading a model takes the device and counts the program's memory.
 Checked ServedStore::offer(const std::string& root, const OllamaName& name, const char* done) {
   std::promise<Checked> offered;
-  if (!queue_->post([&] { offered.set_value(offer_now(root, name, done)); }))
-    return Refusal{.status = 503, .message = "the server is about to end", .retry = true};
+  if (!queue_->post([&] { offered.set_value(offer_now(root, name, done)); })) return ends_soon();
   return offered.get_future().get();
 }
 

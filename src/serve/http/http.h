@@ -31,6 +31,8 @@ struct ServerRequest {
   }
 };
 
+inline constexpr const char* kJsonType = "application/json; charset=utf-8";
+
 struct ServerReply {
   int status = 200;
   std::vector<HttpHeader> headers;  // without those of the transport, such as content-length

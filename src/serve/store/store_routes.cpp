@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "serve/access_rules.h"
+#include "serve/early_stream.h"
 #include "serve/fields.h"
 #include "serve/ollama/ollama.h"
 #include "serve/service.h"
@@ -77,10 +78,8 @@ class PullExchange final : public std::enable_shared_from_this<PullExchange> {
                                           .retry = true});
     exchange_->on_gone([&changes, number = *client] { changes.leave(number); });
     if (!asked_.is_stream) return;
-    head_.headers.push_back({"content-type", kLines});
-    head_.headers.push_back({"cache-control", "no-cache"});
-    head_.headers.push_back({"x-accel-buffering", "no"});
-    exchange_->begin_stream(head_, line_of(Json::Object{{"status", "still pulling " + asked_.name.text()}}));
+    begin_stream(*exchange_, std::move(head_), kLines,
+                 line_of(Json::Object{{"status", "still pulling " + asked_.name.text()}}));
   }
 
  private:
@@ -97,7 +96,7 @@ class PullExchange final : public std::enable_shared_from_this<PullExchange> {
       exchange_->write(last);
       return exchange_->end_stream();
     }
-    head_.headers.push_back({"content-type", "application/json; charset=utf-8"});
+    head_.headers.push_back({"content-type", kJsonType});
     head_.body = last;
     exchange_->reply(std::move(head_));
   }
