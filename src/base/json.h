@@ -63,6 +63,9 @@ class Json {
 // `where` names the document in errors: "config.json". Integers beyond int64 become doubles.
 Result<Json> parse_json(std::string_view text, std::string_view where);
 
+// At most so many values, names included, come of a text that parse_json takes: to know the memory before it is taken.
+uint64_t most_json_values(std::string_view text);
+
 struct JsonStyle {
   int indent = -1;  // -1: one line with ", " and ": "
 };

@@ -7,6 +7,12 @@
 #include "serve/media_fields.h"
 
 namespace sluice {
+namespace {
+
+constexpr uint64_t kTextRequestBytes = uint64_t{128} << 20;  // two large requests that are read at once
+constexpr uint64_t kConnectionsBytes = uint64_t{128} << 20;
+
+}  // namespace
 
 uint64_t largest_input_bytes(std::span<const TowerRoom> towers) {
   uint64_t bytes = 0;
@@ -14,14 +20,24 @@ uint64_t largest_input_bytes(std::span<const TowerRoom> towers) {
   return bytes;
 }
 
-uint64_t request_memory_bytes(uint64_t bound, uint64_t input_bytes) {
-  return std::min(kMaxServedPixels * kPictureDecodeBytes + preparing_bytes(input_bytes), bound / 8);
+uint64_t text_request_bytes(uint64_t bound) { return std::min(kTextRequestBytes, bound / 16); }
+
+uint64_t media_request_bytes(uint64_t bound, uint64_t input_bytes) {
+  const uint64_t largest = kMaxServedPixels * kPictureDecodeBytes + preparing_bytes(input_bytes);
+  return std::min(std::max(largest, kTextRequestBytes), bound / 8);
 }
 
-RequestMemory::RequestMemory(Budget& budget, uint64_t bytes) {
-  Result<Reservation> whole = budget.reserve(Domain::host, Purpose::staging, bytes);
-  if (!whole) whole = budget.reserve(Domain::host, Purpose::staging, budget.left(Domain::host) / 2);
-  if (whole) whole_ = *std::move(whole);
+uint64_t connection_memory_bytes(uint64_t bound) { return std::min(kConnectionsBytes, bound / 16); }
+
+RequestMemory::RequestMemory(Budget& budget, uint64_t bytes) : budget_(&budget) {
+  if (Result<Reservation> none = budget.reserve(Domain::host, Purpose::staging, 0)) whole_ = *std::move(none);
+  grow(bytes);
+}
+
+void RequestMemory::grow(uint64_t bytes) {
+  const uint64_t before = whole_.bytes();
+  if (bytes > before && !whole_.resize(bytes))
+    (void)whole_.resize(std::min(bytes, before + budget_->left(Domain::host) / 2));
   parts_.set_limit(Domain::host, whole_.bytes());
 }
 

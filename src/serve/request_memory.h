@@ -1,6 +1,7 @@
-// RequestMemory: the host's memory that requests with pictures and sounds may take while they are read, and for the
-// inputs of towers until the answer has ended. It is one part of the budget, reserved before the server listens: so
-// requests of strangers keep within --memory, and never wait for what the engine would have to forget first.
+// RequestMemory: the host's memory that requests may take while they are read, and for the inputs of towers until the
+// answer has ended. It is one part of the budget, reserved before the server listens: so requests of strangers keep
+// within --memory, and never wait for what the engine would have to forget first. What a connection holds, such as the
+// text of a request, is counted by the HTTP server.
 //
 // Several threads may use it. It outlives its leases.
 #pragma once
@@ -15,25 +16,28 @@
 
 namespace sluice {
 
-// Smaller bodies are among the small allocations of the budget's reserve.
-inline constexpr uint64_t kLeasedBodyBytes = uint64_t{1} << 20;
-
 // Of the inputs and rows of the largest picture or sound.
 uint64_t largest_input_bytes(std::span<const TowerRoom> towers);
-// What requests may take where the host's memory is bounded by `bound` bytes: enough for the largest picture, but at
-// most an eighth of the bound.
-uint64_t request_memory_bytes(uint64_t bound, uint64_t input_bytes);
+// What requests may take where the host's memory is bounded by `bound` bytes: a sixteenth of it or less. With pictures,
+// of which the largest has inputs of `input_bytes`, an eighth or less.
+uint64_t text_request_bytes(uint64_t bound);
+uint64_t media_request_bytes(uint64_t bound, uint64_t input_bytes);
+// What the connections of the HTTP server may hold there: a sixteenth or less.
+uint64_t connection_memory_bytes(uint64_t bound);
 
 class RequestMemory {
  public:
   // Half of what the budget has left where it has no room for `bytes`.
   RequestMemory(Budget& budget, uint64_t bytes);
+  // Before its first lease.
+  void grow(uint64_t bytes);
 
   uint64_t bytes() const { return whole_.bytes(); }
   uint64_t used() const { return parts_.used(Domain::host); }
 
  private:
   friend class MemoryLease;
+  Budget* budget_;
   Reservation whole_;
   Budget parts_;
 };

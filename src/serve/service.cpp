@@ -18,8 +18,9 @@
 namespace sluice {
 namespace {
 
-constexpr uint64_t kBodyCopies = 4;  // its text, its JSON, that in OpenAI's form, and the bytes of files in it
-constexpr const char* kPathOfModel = "/v1/models/";  // a name follows, as behind every path that ends so
+constexpr uint64_t kBodyCopies = 3;  // strings of its JSON, those in OpenAI's form, and the bytes of files in it
+constexpr uint64_t kValueBytes = 6 * sizeof(Json::Member);  // likewise, in lists that grow by doubling
+constexpr const char* kPathOfModel = "/v1/models/";         // a name follows, as behind every path that ends so
 constexpr const char *kPull = "/api/pull", *kCopy = "/api/copy";
 constexpr const char* kMethods = "GET, HEAD, POST, DELETE, OPTIONS";
 
@@ -79,7 +80,7 @@ std::vector<HttpHeader> answer_headers(const ServerRequest& request, const std::
 
 struct Service::Asked {
   Json body;
-  uint64_t body_bytes = 0;  // that are counted
+  uint64_t reading_bytes = 0;  // of the lease, until the request is read
   std::shared_ptr<MemoryLease> lease;
   ModelPlace place;
   std::shared_ptr<std::atomic<bool>> gone = {};  // set when the client leaves
@@ -187,7 +188,7 @@ std::optional<ServerReply> Service::refuse_head(const ServerRequest& head) {
 }
 
 ServerReply Service::failure(const ServerRequest& head, int status, const std::string& message) {
-  return refusal_reply(family_of(head.path), {.status = status, .message = message});
+  return refusal_reply(family_of(head.path), {.status = status, .message = message, .retry = status == 503});
 }
 
 void Service::finished(const HttpRecord& record) {
@@ -260,8 +261,8 @@ Outcome<ModelPlace> Service::place_named(const Json& body) const {
 
 Outcome<Service::Asked> Service::asked(const ServerRequest& request) const {
   Asked asked{.body = {}, .lease = std::make_shared<MemoryLease>(settings_.memory), .place = {}};
-  asked.body_bytes = request.body.size() < kLeasedBodyBytes ? 0 : request.body.size();
-  TRY_STATUS(asked.lease->resize(kBodyCopies * asked.body_bytes, "body"));
+  asked.reading_bytes = kBodyCopies * request.body.size() + kValueBytes * most_json_values(request.body);
+  TRY_STATUS(asked.lease->resize(asked.reading_bytes, "body"));
   TRY(asked.body, parse_body(request.body));
   TRY(asked.place, place_named(asked.body));
   return asked;
@@ -276,7 +277,7 @@ Outcome<Service::Prepared> Service::prepared(Asked& asked, std::shared_ptr<Model
   use->keep(request.keep_alive);
   request.media.clear();
   MemoryLease& lease = *asked.lease;
-  TRY_STATUS(lease.resize(lease.bytes() - std::min(lease.bytes(), (kBodyCopies - 1) * asked.body_bytes), "body"));
+  TRY_STATUS(lease.resize(lease.bytes() - std::min(lease.bytes(), asked.reading_bytes), "body"));
   return Prepared{std::move(request), std::move(jobs), std::move(use)};
 }
 

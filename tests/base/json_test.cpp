@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/limits.h"
+#include "tests/unwrap.h"
 
 namespace sluice {
 namespace {
@@ -76,6 +77,25 @@ TEST(Json, HugeNumbersAreRefusedOrRounded) {
   EXPECT_EQ(parse_json("99999999999999999999", "m")->as_number(), 1e20);
   EXPECT_EQ(parse_json(times("1", 300), "m")->as_number(), std::strtod(times("1", 300).c_str(), nullptr));
   EXPECT_TRUE(std::signbit(parse_json("-0.0", "m")->as_number()));
+}
+
+uint64_t values_and_names(const Json& json) {
+  uint64_t count = 1;
+  if (json.is_array())
+    for (const Json& one : json.as_array()) count += values_and_names(one);
+  if (json.is_object())
+    for (const auto& [name, value] : json.as_object()) count += 1 + values_and_names(value);
+  return count;
+}
+
+TEST(Json, ValuesAreCountedBeforeTheyAreParsed) {
+  for (const char* text :
+       {"0", "[]", "{}", "[1, 2, [3, {}]]", R"({"a": "b, c: [d]", "e\": \\": [1, "\""]})", "\"a,b\""}) {
+    const Json json = unwrap(parse_json(text, "text"));
+    EXPECT_GE(most_json_values(text), values_and_names(json)) << text;
+    EXPECT_LE(most_json_values(text), values_and_names(json) + 2) << text;
+  }
+  EXPECT_LE(most_json_values("\"unended, [[["), 1u);
 }
 
 TEST(Json, TrailingTextIsRefused) {

@@ -109,8 +109,7 @@ TEST_F(StreamsOfUnloadedModels, LeaveTheQueueWithTheirClients) {
   }
   may_load_ = true;
   while (server.waiting() > 0) std::this_thread::yield();
-  EXPECT_EQ(ask(server, "/api/generate", R"({"model": "demo"})").header("content-type"),
-            "application/json; charset=utf-8");
+  EXPECT_EQ(ask(server, "/v1/chat/completions", cat(R"({"max_tokens": 4, )", kMessages, "}")).status, 200);
 }
 
 }  // namespace

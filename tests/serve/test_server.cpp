@@ -108,7 +108,7 @@ TestServer::TestServer(TestServerSetup setup)
                 .version = "0",
                 .log = {},
                 .page = setup.page,
-                .memory = setup.request_bytes == 0 ? nullptr : &memory_,
+                .memory = &memory_,
                 .store = setup.store,
                 .fetcher = setup.fetcher}) {
   const HttpPlace place{.host = "127.0.0.1", .port = 0, .unix_path = setup.unix_path};

@@ -36,7 +36,7 @@ struct TestServerSetup {
   const PageFiles* page = nullptr;
   ModelStore* store = nullptr;  // that clients may change
   const MediaFetcher* fetcher = nullptr;
-  uint64_t request_bytes = 0;  // of memory for requests; 0: not counted
+  uint64_t request_bytes = 128 << 20;  // of memory for requests
 };
 
 class TestServer {
@@ -51,6 +51,7 @@ class TestServer {
   bool has_ended() const { return ended_; }
   ModelShelf& shelf() { return shelf_; }
   RequestMemory& request_memory() { return memory_; }
+  uint64_t held_bytes() const { return server_->held_bytes(); }
   uint32_t running() const { return queue_.running(0); }
   uint32_t waiting() const { return queue_.waiting(0); }
   // Waits until the engine runs so many answers; false after 10 s.

@@ -77,10 +77,6 @@ ModelRecipe recipe_of(const std::shared_ptr<ModelLoader>& loader, std::vector<Mo
           .load = [loader](bool may_lack_room) { return loader->load(may_lack_room); }};
 }
 
-uint64_t bytes_for_requests(const Machine& machine, const std::vector<TowerRoom>& towers) {
-  return request_memory_bytes(machine.bounds.host.bytes, largest_input_bytes(towers));
-}
-
 Result<DeviceNeeds> needs_of_server(const WantedModel& wanted) {
   TRY(const ModelFiles files, files_of(wanted));
   TRY(Model model, open_model(files, wanted.arguments));
@@ -177,7 +173,9 @@ Result<std::unique_ptr<LoadedModel>> ModelLoader::load(bool may_lack_room, bool 
     if (!towers_.empty()) {
       // For a picture and a sound of every answer that is made at once.
       fitting.media = media_memory(towers_, {.pictures = fitting.sequences, .sounds = fitting.sequences});
-      if (requests) fitting.media.push_back({Domain::host, Purpose::staging, bytes_for_requests(*machine_, towers_)});
+      const uint64_t bound = machine_->bounds.host.bytes;
+      const uint64_t for_media = media_request_bytes(bound, largest_input_bytes(towers_)) - text_request_bytes(bound);
+      if (requests) fitting.media.push_back({Domain::host, Purpose::staging, for_media});
       fitting.media_may_lack_room = may_lack_room || lacks_room_;
     }
     note_text_bytes(before);

@@ -25,7 +25,7 @@ class ModelLoader {
 
   // The model's card and those of its adapters, from the files' headers and texts alone.
   Result<std::vector<ModelCard>> cards();
-  // As ModelRecipe::load. With `requests`, leaves room for RequestMemory, too, and shows progress.
+  // As ModelRecipe::load. With `requests`, leaves room for media_request_bytes(), too, and shows progress.
   Result<std::unique_ptr<LoadedModel>> load(bool may_lack_room, bool requests = false);
 
   const WantedModel& wanted() const { return wanted_; }
@@ -64,8 +64,6 @@ class ModelLoader {
 // The recipe shares the loader.
 ModelRecipe recipe_of(const std::shared_ptr<ModelLoader>& loader, std::vector<ModelCard> cards);
 
-// What RequestMemory takes for models with such towers.
-uint64_t bytes_for_requests(const Machine& machine, const std::vector<TowerRoom>& towers);
 // The facts by which --device auto chooses a device for a model.
 Result<DeviceNeeds> needs_of_server(const WantedModel& wanted);
 

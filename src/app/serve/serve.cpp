@@ -236,6 +236,12 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   TRY(const std::vector<WantedModel> wanted, all_models(arguments, console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of_all(wanted); }, console));
   TRY(const Reservation for_page, machine.budget.reserve(Domain::host, Purpose::staging, page.bytes()));
+  const uint64_t bound = machine.bounds.host.bytes;
+  HttpLimits limits;
+  limits.held_bytes = connection_memory_bytes(bound);
+  limits.body_bytes = std::min(limits.body_bytes, limits.held_bytes / 2);
+  TRY(const Reservation for_connections, machine.budget.reserve(Domain::host, Purpose::staging, limits.held_bytes));
+  RequestMemory memory(machine.budget, text_request_bytes(bound));
   Loaders loaders;
   for (const WantedModel& one : wanted) {
     TRY(std::shared_ptr<ModelLoader> loader, ModelLoader::create(one, SLUICE_VERSION, machine, console));
@@ -243,9 +249,8 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   }
   TRY(PreparedModels prepared, prepare_models(loaders, machine, console));
   const bool may_change = arguments.flag("--allow-store-changes");
-  std::optional<RequestMemory> memory;
-  if (!prepared.towers.empty() || may_change)
-    memory.emplace(machine.budget, bytes_for_requests(machine, prepared.towers));
+  if (may_change || !prepared.towers.empty())
+    memory.grow(media_request_bytes(bound, largest_input_bytes(prepared.towers)));
   ModelShelf shelf({});
   for (size_t i = 0; i < prepared.recipes.size(); ++i) {
     const size_t recipe = shelf.add(std::move(prepared.recipes[i]));
@@ -258,7 +263,7 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   if (store) settings.store = &*store;
   settings.access = std::move(rules);
   settings.version = SLUICE_VERSION;
-  if (memory) settings.memory = &*memory;
+  settings.memory = &memory;
   settings.page = &page;
   if (arguments.given("--allow-urls")) {
     settings.fetcher = fetcher.get();
@@ -266,7 +271,7 @@ Result<int> serve(const Arguments& arguments, Console& console) {
   }
   if (arguments.flag("--access-log")) settings.log = access_log(console);
   Service service(shelf, queue, std::move(settings));
-  TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(wanted_places, {}, service));
+  TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(wanted_places, limits, service));
   watch_interrupts();
   watch_termination();
   watch_signals(*server, service, arguments.number("--drain-seconds"));

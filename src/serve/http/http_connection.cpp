@@ -17,6 +17,8 @@ namespace http = boost::beast::http;
 
 constexpr size_t kWatchBytes = 4096;         // of a read that watches for a client's leaving
 constexpr size_t kMostReadAhead = 64 << 10;  // of requests that came before a reply was complete
+constexpr double kLeaveSeconds = 2;          // for a refused client to stop sending
+constexpr const char* kMemoryFull = "connections hold all the memory that they may: want the same request later";
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -28,13 +30,31 @@ std::string_view view(boost::beast::string_view text) { return {text.data(), tex
 
 }  // namespace
 
+bool HeldBytes::resize(uint64_t bytes) {
+  if (bytes == bytes_) return true;
+  if (bytes > bytes_) {
+    const uint64_t more = bytes - bytes_;
+    if (shared_->held.fetch_add(more) + more > shared_->limits.held_bytes) {
+      shared_->held -= more;
+      return false;
+    }
+  } else {
+    shared_->held -= bytes_ - bytes;
+  }
+  bytes_ = bytes;
+  return true;
+}
+
 HttpConnection::HttpConnection(Socket socket, bool is_local, HttpShared& shared)
     : socket_(std::move(socket)),
       is_local_(is_local),
       shared_(&shared),
       timer_(shared.io),
+      buffers_(shared),
+      body_(shared),
       buffer_(shared.limits.header_bytes + kMostReadAhead) {
   shared_->open.insert(this);
+  make_room(0);
 }
 
 void HttpConnection::close() {
@@ -50,7 +70,11 @@ void HttpConnection::close() {
 }
 
 void HttpConnection::arm(double seconds, void (HttpConnection::*then)()) {
-  timer_.expires_after(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+  arm_at(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)), then);
+}
+
+void HttpConnection::arm_at(Clock::time_point end, void (HttpConnection::*then)()) {
+  timer_.expires_at(end);
   timer_.async_wait([self = shared_from_this(), then, number = ++armed_](const ErrorCode& failed) {
     if (!failed && number == self->armed_) (self.get()->*then)();
   });
@@ -77,6 +101,8 @@ void HttpConnection::read_head() {
   parser_->header_limit(shared_->limits.header_bytes);
   parser_->body_limit(shared_->limits.body_bytes);
   request_ = {};
+  if (!buffers_.resize(std::max(kConnectionBytes, uint64_t{2} * shared_->limits.header_bytes)))
+    return refuse_for_memory();
   arm(shared_->limits.header_seconds, &HttpConnection::close);
   http::async_read_header(socket_, buffer_, *parser_, [self = shared_from_this()](const ErrorCode& failed, size_t) {
     if (self->phase_ != Phase::reading) return;
@@ -96,6 +122,9 @@ void HttpConnection::take_head() {
     return refuse(shared_->handler.failure(
         request_, 431,
         cat("the request has ", request_.headers.size(), " headers: want at most ", shared_->limits.headers)));
+  head_bytes_ = 0;
+  for (const HttpHeader& field : request_.headers)
+    head_bytes_ += sizeof(HttpHeader) + field.name.size() + field.value.size();
   if (!split_target(view(head.target()), request_))
     return refuse(shared_->handler.failure(request_, 400, "the request's target is no path: want /..."));
   if (std::optional<ServerReply> refused = shared_->handler.refuse_head(request_)) return refuse(*std::move(refused));
@@ -104,7 +133,6 @@ void HttpConnection::take_head() {
 
 // Clients with large bodies wait for leave to send them.
 void HttpConnection::read_body() {
-  const HttpLimits& limits = shared_->limits;
   const std::string* expects = request_.header("expect");
   if (expects != nullptr && lower(*expects) == "100-continue" && !parser_->is_done()) {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -112,13 +140,27 @@ void HttpConnection::read_body() {
     asio::write(socket_, asio::buffer(kContinue), failed);
     if (failed) return close();
   }
-  const uint64_t bytes = parser_->content_length() ? *parser_->content_length() : limits.body_bytes / 8;
-  arm(limits.body_seconds + static_cast<double>(bytes) / static_cast<double>(limits.body_bytes_per_second),
-      &HttpConnection::close);
-  http::async_read(socket_, buffer_, *parser_, [self = shared_from_this()](const ErrorCode& failed, size_t) {
+  parser_->eager(true);
+  begun_body_ = Clock::now();
+  read_more();
+}
+
+// What has come is counted, and not what a header announces: memory is only held against bytes.
+void HttpConnection::read_more() {
+  const HttpLimits& limits = shared_->limits;
+  const std::string& body = parser_->get().body();
+  const uint64_t announced = parser_->content_length() ? *parser_->content_length() : 0;
+  const uint64_t bytes = announced != 0 ? body.size() : body.capacity();
+  if (!body_.resize(head_bytes_ + bytes) || !make_room(0)) return refuse_for_memory();
+  if (parser_->is_done()) return take_body();
+  const double seconds =
+      limits.body_seconds + static_cast<double>(body.size()) / static_cast<double>(limits.body_bytes_per_second);
+  arm_at(begun_body_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)),
+         &HttpConnection::close);
+  http::async_read_some(socket_, buffer_, *parser_, [self = shared_from_this()](const ErrorCode& failed, size_t) {
     if (self->phase_ != Phase::reading) return;
     if (failed) return self->read_failed(failed);
-    self->take_body();
+    self->read_more();
   });
 }
 
@@ -143,14 +185,22 @@ void HttpConnection::read_failed(const ErrorCode& failed) {
   refuse(shared_->handler.failure(request_, 400, cat("the request is no HTTP/1.1: ", failed.message())));
 }
 
-// The rest of such a request is not read, so the connection ends with the reply.
+// The rest of such a request is not looked at, so the connection ends with the reply.
 void HttpConnection::refuse(ServerReply reply) {
   begin_exchange();
-  keeps_alive_ = false;
+  keeps_alive_ = was_read_ = false;
   exchange_->reply(std::move(reply));
 }
 
+void HttpConnection::refuse_for_memory() { refuse(shared_->handler.failure(request_, 503, kMemoryFull)); }
+
 // ---- its reply
+
+// For `more` bytes beside those that the connection holds. False: the connections' memory is full.
+bool HttpConnection::make_room(uint64_t more) {
+  const uint64_t bytes = buffer_.capacity() + unsent_.capacity() + sending_.capacity() + more;
+  return buffers_.resize(std::max(kConnectionBytes, bytes));
+}
 
 void HttpConnection::begin_exchange() {
   phase_ = Phase::answering;
@@ -159,13 +209,16 @@ void HttpConnection::begin_exchange() {
   record_.path = request_.path;
   record_.bytes_in = request_.body.size();
   has_body_ = request_.method != "HEAD";
+  was_read_ = true;
   const bool old = parser_->get().version() < 11;
   form_ = old ? BodyForm::until_close : BodyForm::chunked;
   reply_complete_ = begun_reply_ = false;
   keep_alive_.clear();
   last_byte_ = Clock::now();
-  exchange_ = std::make_shared<HttpExchange>(shared_from_this(), std::exchange(request_, {}));
+  exchange_ = std::make_shared<HttpExchange>(shared_from_this(), std::exchange(request_, {}), body_, *shared_);
   parser_.reset();
+  if (buffer_.size() == 0) buffer_.shrink_to_fit();
+  make_room(0);
   arm(shared_->limits.keep_alive_seconds, &HttpConnection::tick);
   watch_client();
 }
@@ -179,6 +232,7 @@ void HttpConnection::watch_client() {
     if (self->phase_ == Phase::closed) return;
     if (!failed) self->buffer_.commit(bytes);
     if (failed && failed != asio::error::operation_aborted) return self->close();
+    if (self->phase_ == Phase::leaving) return self->drop_input();
     if (self->exchange_ == nullptr)
       return self->next_request();  // the reply is complete: end_exchange() waited for this
     self->watch_client();
@@ -212,7 +266,7 @@ void HttpConnection::append(std::string_view bytes) {
   if (bytes.empty() || !has_body_) return;
   record_.bytes_out += bytes.size();
   unsent_ += form_ == BodyForm::chunked ? chunk_text(bytes) : std::string(bytes);
-  if (unsent_.size() > shared_->limits.unsent_bytes) return close();
+  if (unsent_.size() > shared_->limits.unsent_bytes || !make_room(0)) return close();
   send();
 }
 
@@ -235,7 +289,8 @@ void HttpConnection::send() {
       c.last_byte_ = Clock::now();
       c.being_sent_.remove_prefix(bytes);
       if (!c.being_sent_.empty()) return some();
-      c.sending_.clear();
+      c.sending_ = {};
+      c.make_room(0);
       c.send();
       c.end_exchange();
     }
@@ -256,10 +311,29 @@ void HttpConnection::end_exchange() {
   done->is_over_ = true;
   done->tell_gone_ = nullptr;
   record(true);
+  if (!was_read_) return leave();
   if (!keeps_alive_) return close();
   if (!watching_) return next_request();
   ErrorCode ignored;
   ignored = socket_.cancel(ignored);  // the read that watches goes on with next_request()
+}
+
+// Closing while bytes of the client are unread would reset the connection, and the client might lose the reply.
+void HttpConnection::leave() {
+  phase_ = Phase::leaving;
+  ErrorCode ignored;
+  ignored = socket_.shutdown(Socket::shutdown_send, ignored);
+  arm(kLeaveSeconds, &HttpConnection::close);
+  if (!watching_) drop_input();
+}
+
+void HttpConnection::drop_input() {
+  buffer_.clear();
+  socket_.async_read_some(buffer_.prepare(kWatchBytes), [self = shared_from_this()](const ErrorCode& failed, size_t) {
+    if (self->phase_ != Phase::leaving) return;
+    if (failed) return self->close();
+    self->drop_input();
+  });
 }
 
 void HttpConnection::record(bool complete) {
@@ -282,6 +356,8 @@ void HttpConnection::tick() {
 
 void HttpExchange::reply(ServerReply reply) {
   if (is_over_) return;
+  if (!connection_->make_room(reply.body.size()))
+    reply = connection_->shared_->handler.failure(request_, 503, kMemoryFull);
   connection_->begin_reply(reply, /*is_stream=*/false);
   connection_->end_reply();
 }

@@ -2,11 +2,13 @@
 // serve/http, because it includes Boost.
 //
 //   waiting -> reading (head, then body) -> answering -> waiting ...
+//                                                     -> leaving -> closed
 //
 // While a request is answered a read is pending, so a client that leaves is noticed at once. What that read brings is
 // the beginning of the next request.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -14,10 +16,12 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "serve/http/http.h"
 #include "serve/http/http_server.h"
@@ -34,12 +38,33 @@ struct HttpShared {
   HttpHandler& handler;
   bool draining = false;
   std::set<HttpConnection*> open = {};
+  std::atomic<uint64_t> held = 0;  // at most limits.held_bytes; threads that drop exchanges give back
+
+  bool takes_more() const { return open.size() < limits.connections && held + kConnectionBytes <= limits.held_bytes; }
+};
+
+// A part of HttpShared::held, given back on destruction.
+class HeldBytes {
+ public:
+  explicit HeldBytes(HttpShared& shared) : shared_(&shared) {}
+  ~HeldBytes() { shared_->held -= bytes_; }
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+
+  // False: there is no room, and nothing has changed. Fewer bytes always have room.
+  bool resize(uint64_t bytes);
+  void take(HeldBytes& other) { bytes_ += std::exchange(other.bytes_, 0); }
+
+ private:
+  HttpShared* shared_;
+  uint64_t bytes_ = 0;
 };
 
 class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
+  // `shared` takes one more.
   HttpConnection(Socket socket, bool is_local, HttpShared& shared);
   // On any thread, because the handler's threads hold exchanges: only closed connections end so.
   ~HttpConnection() = default;
@@ -52,7 +77,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
 
  private:
   friend class HttpExchange;
-  enum class Phase : uint8_t { waiting, reading, answering, closed };
+  enum class Phase : uint8_t { waiting, reading, answering, leaving, closed };
   using ErrorCode = boost::system::error_code;
   using Clock = std::chrono::steady_clock;
 
@@ -60,9 +85,13 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void read_head();
   void take_head();
   void read_body();
+  void read_more();
   void take_body();
+  bool make_room(uint64_t more);
   void read_failed(const ErrorCode& failed);
   void refuse(ServerReply reply);
+  void refuse_for_memory();
+  void arm_at(Clock::time_point end, void (HttpConnection::*then)());
 
   void begin_exchange();
   void watch_client();
@@ -72,6 +101,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void send();
   void end_reply();
   void end_exchange();
+  void leave();
+  void drop_input();
   void record(bool complete);
   void arm(double seconds, void (HttpConnection::*then)());
   void tick();
@@ -83,16 +114,21 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   boost::asio::steady_timer timer_;
   uint64_t armed_ = 0;  // counts arm(): a timer that was replaced may still call
 
+  HeldBytes buffers_;  // all but requests
+
   // The request that is read.
+  HeldBytes body_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   ServerRequest request_;
-  Clock::time_point begun_;
+  uint64_t head_bytes_ = 0;  // of its headers
+  Clock::time_point begun_, begun_body_;
 
   // The one that is answered.
   std::shared_ptr<class HttpExchange> exchange_;
   HttpRecord record_;
   bool keeps_alive_ = false;     // the connection, after this reply
+  bool was_read_ = true;         // the whole request
   bool has_body_ = true;         // false: the answer to a HEAD request
   bool watching_ = false;        // a read is pending
   bool reply_complete_ = false;  // all of it is in unsent_ or was sent
@@ -108,8 +144,11 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
 // The Exchange of the connection's present request.
 class HttpExchange final : public Exchange {
  public:
-  HttpExchange(std::shared_ptr<HttpConnection> connection, ServerRequest request)
-      : connection_(std::move(connection)), request_(std::move(request)) {}
+  // `body`: what the request holds.
+  HttpExchange(std::shared_ptr<HttpConnection> connection, ServerRequest request, HeldBytes& body, HttpShared& shared)
+      : connection_(std::move(connection)), request_(std::move(request)), held_(shared) {
+    held_.take(body);
+  }
 
   const ServerRequest& request() const override { return request_; }
   void reply(ServerReply reply) override;
@@ -126,6 +165,7 @@ class HttpExchange final : public Exchange {
 
   std::shared_ptr<HttpConnection> connection_;
   ServerRequest request_;
+  HeldBytes held_;
   std::function<void()> tell_gone_;
   bool is_over_ = false;  // the reply is complete, or the client has left
 };

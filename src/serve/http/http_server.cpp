@@ -63,7 +63,7 @@ class AcceptorOf final : public Acceptor, public std::enable_shared_from_this<Ac
   void take(typename Protocol::socket socket) {
     ErrorCode ignored;
     socket.non_blocking(true, ignored);
-    if (shared_->open.size() >= shared_->limits.connections) {
+    if (!shared_->takes_more()) {
       socket.write_some(asio::buffer(kFull), ignored);
       return;
     }
@@ -155,6 +155,8 @@ class AsioServer final : public HttpServer {
     for (const auto& acceptor : acceptors_) list.push_back(acceptor->address());
     return list;
   }
+
+  uint64_t held_bytes() const override { return shared_.held; }
 
   void run() override {
     for (const auto& acceptor : acceptors_) acceptor->start();

@@ -22,14 +22,20 @@ struct HttpLimits {
   uint32_t headers = 100;
   uint64_t body_bytes = 32 << 20;
   uint64_t unsent_bytes = 8 << 20;  // of a reply whose client reads slowly
+  // Of all connections together: requests, what of replies is not sent, and buffers. Where that is full, new
+  // connections and requests are refused with status 503, and a client that reads its reply slowly is dropped.
+  uint64_t held_bytes = 128 << 20;
   uint32_t connections = 4096;
   double header_seconds = 10;  // from the first byte of a request to the end of its headers
-  double body_seconds = 30;    // and one more for each body_bytes_per_second
+  double body_seconds = 30;    // and one more for each body_bytes_per_second that came
   uint64_t body_bytes_per_second = 16 << 10;
   double idle_seconds = 60;       // of a connection between requests
   double stalled_seconds = 60;    // without a byte of the reply being taken
   double keep_alive_seconds = 5;  // of a silent stream
 };
+
+// A connection counts as this much at least: small requests and replies, which find room so long as it is open.
+inline constexpr uint64_t kConnectionBytes = 16 << 10;
 
 struct HttpPlace {
   std::string host;       // an address or a name
@@ -44,6 +50,7 @@ class HttpServer {
                                                     HttpHandler& handler);
   virtual ~HttpServer() = default;
   virtual std::vector<std::string> addresses() const = 0;  // "http://127.0.0.1:8080", "unix:/run/sluice.sock"
+  virtual uint64_t held_bytes() const = 0;                 // by connections, as HttpLimits::held_bytes. Of any thread
   // Serves until drain() or stop() has had its effect. The caller's thread is the server's.
   virtual void run() = 0;
   // Calls `task` on the server's thread every `seconds`, while run() runs.

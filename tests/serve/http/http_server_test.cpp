@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "base/text.h"
 #include "tests/serve/test_server.h"
@@ -83,6 +84,36 @@ TEST(HttpServer, HeadersAndBodiesHaveLimits) {
   EXPECT_EQ(reply_to(server, request_text("POST", "/v1/completions", std::string(2000, ' '))).status, 413);
   const std::string chunked = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
   EXPECT_EQ(reply_to(server, chunked + "7d0\r\n" + std::string(2000, ' ') + "\r\n0\r\n\r\n").status, 413);
+}
+
+TEST(HttpServer, AClientThatGoesOnSendingGetsItsRefusal) {
+  const TestServer server({.limits = {.body_bytes = 1000}});
+  EXPECT_EQ(reply_to(server, request_text("POST", "/v1/completions", std::string(8 << 20, ' '))).status, 413);
+}
+
+TEST(HttpServer, BodiesOfAllConnectionsShareTheirMemory) {
+  const TestServer server({.limits = {.held_bytes = 512 << 10}});
+  const std::string body = cat(R"({"prompt": "a", "max_tokens": 1, "user": ")", std::string(200'000, 'b'), "\"}");
+  const std::string request = request_text("POST", "/v1/completions", body);
+  {
+    TestClient slow(server.port());
+    slow.send(request_text("POST", "/v1/completions", std::string(300'000, ' ')).substr(0, 299'000));
+    while (server.held_bytes() < 298'000) std::this_thread::yield();
+    const TestReply refused = reply_to(server, request);
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_EQ(refused.header("retry-after"), "1");
+    EXPECT_THAT(refused.body, HasSubstr("connections hold all the memory that they may"));
+    EXPECT_EQ(ask(server, "/v1/completions", R"({"prompt": "a", "max_tokens": 1})").status, 200);
+  }
+  while (server.held_bytes() >= 100'000) std::this_thread::yield();
+  EXPECT_EQ(reply_to(server, request).status, 200);
+  while (server.held_bytes() > 0) std::this_thread::yield();
+}
+
+TEST(HttpServer, ConnectionsThatFindNoRoomAreTurnedAway) {
+  const TestServer server({.limits = {.held_bytes = 2 * kConnectionBytes}});
+  TestClient first(server.port()), second(server.port()), third(server.port());
+  EXPECT_EQ(third.read().status, 503);
 }
 
 TEST(HttpServer, AChunkedBodyIsTakenAndLeaveToSendIsGiven) {
