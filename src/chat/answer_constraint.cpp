@@ -9,6 +9,10 @@ namespace sluice {
 namespace {
 
 constexpr size_t kKeptGrammars = 16;
+constexpr uint64_t kKeptBytes = uint64_t{8} << 20;   // of them
+constexpr uint64_t kTreeBytes = 64;                  // of a vocabulary's tree for each token
+constexpr uint64_t kStepBytes = uint64_t{36} << 20;  // that one mask takes at most before it is cut to its room
+constexpr uint64_t kLeastRoom = uint64_t{256} << 10, kMostRoom = uint64_t{4} << 20;
 
 std::string digest_of(const GrammarSource& source) {
   Sha256 digest;
@@ -45,6 +49,13 @@ Result<std::vector<TokenMarker>> find_markers(const Tokenizer& tokenizer, const 
 
 }  // namespace
 
+GrammarMemory grammar_memory(int32_t vocabulary, uint32_t answers, uint64_t bound) {
+  const uint64_t shared = static_cast<uint64_t>(vocabulary) * kTreeBytes + kKeptBytes + kStepBytes;
+  const uint64_t bytes = std::min(shared + answers * kMostRoom, bound / 16);
+  const uint64_t rest = bytes - std::min(bytes, shared);
+  return {.bytes = bytes, .room = std::clamp(rest / std::max(answers, 1u), kLeastRoom, kMostRoom)};
+}
+
 std::shared_ptr<const TokenTrie> AnswerGrammars::trie_of(const Tokenizer& tokenizer) {
   const MutexLock lock(mutex_);
   if (trie_ == nullptr) trie_ = std::make_shared<const TokenTrie>(tokenizer);
@@ -64,7 +75,7 @@ Result<std::shared_ptr<const AnswerGrammar>> AnswerGrammars::compile(const Token
     }
   }
   TRY(std::shared_ptr<const Grammar> grammar, compile_grammar(source));
-  AnswerGrammar answer{.grammar = std::move(grammar), .trie = trie_of(tokenizer)};
+  AnswerGrammar answer{.grammar = std::move(grammar), .trie = trie_of(tokenizer), .room = room_};
   if (source.kind == GrammarSource::Kind::calls) {
     CHECK(syntax != nullptr);
     TRY_ASSIGN(answer.markers, find_markers(tokenizer, *syntax));
@@ -73,7 +84,10 @@ Result<std::shared_ptr<const AnswerGrammar>> AnswerGrammars::compile(const Token
   auto made = std::make_shared<const AnswerGrammar>(std::move(answer));
   const MutexLock lock(mutex_);
   kept_.emplace_front(std::move(digest), made);
-  if (kept_.size() > kKeptGrammars) kept_.pop_back();
+  uint64_t bytes = 0;
+  for (const auto& [name, one] : kept_) bytes += one->grammar->bytes();
+  for (; kept_.size() > kKeptGrammars || (bytes > kKeptBytes && kept_.size() > 1); kept_.pop_back())
+    bytes -= kept_.back().second->grammar->bytes();
   return std::shared_ptr<const AnswerGrammar>(std::move(made));
 }
 
@@ -82,7 +96,7 @@ AnswerConstraint::AnswerConstraint(std::shared_ptr<const AnswerGrammar> grammar,
     : grammar_(std::move(grammar)),
       tokenizer_(&tokenizer),
       ends_(std::move(ends)),
-      answer_(grammar_->grammar, grammar_->trie, ends_, grammar_->markers) {
+      answer_(grammar_->grammar, grammar_->trie, ends_, grammar_->markers, grammar_->room) {
   if (grammar_->opens) {
     place_ = Place::free;
     return;

@@ -8,6 +8,7 @@
 // writes line ends behind a thought, one such token may stand before the answer.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -33,11 +34,21 @@ struct AnswerGrammar {
   std::shared_ptr<const TokenTrie> trie;
   std::vector<TokenMarker> markers = {};
   std::optional<int32_t> opens = {};  // the grammar is that of a call, which begins with this token
+  size_t room = kMaskBytes;           // TokenMask's
 };
+
+// What grammars of `answers` at once may take where the host's memory is bounded: a sixteenth of the bound, or less.
+struct GrammarMemory {
+  uint64_t bytes = 0;        // of the vocabulary's tree, of grammars that are kept, and of all answers
+  size_t room = kMaskBytes;  // of each answer
+};
+GrammarMemory grammar_memory(int32_t vocabulary, uint32_t answers, uint64_t bound);
 
 // Compiles the grammars of a model's requests, and keeps the last ones. Threads may use it at once.
 class AnswerGrammars {
  public:
+  // For the answers of the grammars that are compiled later.
+  void set_room(size_t room) { room_ = room; }
   // `tokenizer` is the same in all calls. Its tree is built by the first one. `syntax`: of a source that is calls.
   Result<std::shared_ptr<const AnswerGrammar>> compile(const Tokenizer& tokenizer, const GrammarSource& source,
                                                        const ToolSyntax* syntax = nullptr);
@@ -45,6 +56,7 @@ class AnswerGrammars {
  private:
   std::shared_ptr<const TokenTrie> trie_of(const Tokenizer& tokenizer);
 
+  std::atomic<size_t> room_ = kMaskBytes;
   Mutex mutex_;
   std::shared_ptr<const TokenTrie> trie_;
   std::list<std::pair<std::string, std::shared_ptr<const AnswerGrammar>>> kept_;  // by digest; the last used first

@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t kBodyCopies = 3;  // strings of its JSON, those in OpenAI's form, and the bytes of files in it
 constexpr uint64_t kValueBytes = 6 * sizeof(Json::Member);  // likewise, in lists that grow by doubling
+constexpr uint64_t kSmallFormBytes = 256 << 10;             // that a model's answers have set aside
 constexpr const char* kPathOfModel = "/v1/models/";         // a name follows, as behind every path that ends so
 constexpr const char *kPull = "/api/pull", *kCopy = "/api/copy";
 constexpr const char* kMethods = "GET, HEAD, POST, DELETE, OPTIONS";
@@ -271,6 +272,8 @@ Outcome<Service::Asked> Service::asked(const ServerRequest& request) const {
 Outcome<Service::Prepared> Service::prepared(Asked& asked, std::shared_ptr<ModelUse> use, Reader read) const {
   TRY(AnswerRequest request, read(asked.body, use->model()));
   request.lease = asked.lease;
+  if (const auto& form = request.settings.grammar; form != nullptr && form->grammar->bytes() > kSmallFormBytes)
+    TRY_STATUS(asked.lease->resize(asked.lease->bytes() + form->grammar->bytes(), "the answer's form"));
   TRY(std::vector<AnswerJob> jobs,
       prepare(request, use->model(), {.fetcher = settings_.fetcher, .gone = asked.gone.get()}));
   for (AnswerJob& job : jobs) job.use = use;

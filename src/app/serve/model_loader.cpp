@@ -181,6 +181,11 @@ Result<std::unique_ptr<LoadedModel>> ModelLoader::load(bool may_lack_room, bool 
     note_text_bytes(before);
     TRY(Reservation text, machine_->budget.reserve(Domain::host, Purpose::reserve, text_bytes_));
     loaded->held.push_back(std::move(text));
+    const GrammarMemory forms =
+        grammar_memory(model.text.tokenizer.size(), fitting.sequences, machine_->bounds.host.bytes);
+    model.text.grammars->set_room(forms.room);
+    TRY(Reservation for_forms, machine_->budget.reserve(Domain::host, Purpose::staging, forms.bytes));
+    loaded->held.push_back(std::move(for_forms));
     if (requests) loading.emplace(*console_, cat("loading ", printable(model.model.checkpoint().path())));
     return fitting;
   };

@@ -10,9 +10,13 @@ using Kind = GrammarNode::Kind;
 
 constexpr uint32_t kMaxPositions = 8192;  // of a state
 constexpr uint64_t kMaxWork = 4'000'000;  // positions visited between two calls of renew()
-constexpr size_t kMaxKeptStates = 1u << 15;
-constexpr size_t kMaxKeptPositions = 1u << 20;
+// That are new between two calls of renew(): 8 to 16 MB each.
+constexpr size_t kNewStacks = 200'000;
+constexpr size_t kNewPositions = 1'000'000;
+constexpr size_t kNewRowEntries = 4'000'000;
+constexpr size_t kHashNodeBytes = 24;  // of a hash table's entry beside its value: links in a list, and its bucket
 constexpr size_t kFirstMarks = 64;
+constexpr size_t kFewStates = 3;  // the dead one, the start and one more: nothing to forget
 
 uint64_t mixed(uint64_t x) {
   x ^= x >> 32;
@@ -26,31 +30,52 @@ size_t Automaton::EntryHash::operator()(const Entry& entry) const {
   return static_cast<size_t>(mixed(mixed(uint64_t{entry.node} << 32 | entry.count) ^ entry.below));
 }
 
-Automaton::Automaton(std::shared_ptr<const Grammar> grammar) : grammar_(std::move(grammar)) {
+Automaton::Automaton(std::shared_ptr<const Grammar> grammar, size_t room) : grammar_(std::move(grammar)), room_(room) {
   clear();
+  allow_growth();
   ++epoch_;
   visit(grammar_->start, 0);
   start_ = take_visited();
 }
 
+// Gives the memory back, too.
 void Automaton::clear() {
-  stacks_.assign(1, {});
-  stack_numbers_.clear();
-  of_state_.assign(1, {0, 0});
-  positions_.clear();
-  state_numbers_.clear();
+  stacks_ = std::vector<Entry>(1);
+  stack_numbers_ = {};
+  of_state_ = std::vector<Positions>{{0, 0}};
+  positions_ = std::vector<Position>();
+  state_numbers_ = {};
   ends_.assign(1, false);
   filled_.assign(1, true);
-  rows_.assign(grammar_->classes, kDead);
-  marks_.assign(kFirstMarks, 0);
-  mark_epochs_.assign(kFirstMarks, 0);
+  rows_ = std::vector<State>(grammar_->classes, kDead);
+  marks_ = std::vector<uint64_t>(kFirstMarks, 0);
+  mark_epochs_ = std::vector<uint32_t>(kFirstMarks, 0);
   epoch_ = 0;
+}
+
+size_t Automaton::bytes() const {
+  return stacks_.capacity() * sizeof(Entry) +
+         stack_numbers_.size() * (sizeof(Entry) + sizeof(uint32_t) + kHashNodeBytes) +
+         of_state_.capacity() * sizeof(Positions) + positions_.capacity() * sizeof(Position) +
+         state_numbers_.size() * (sizeof(uint64_t) + sizeof(State) + kHashNodeBytes) +
+         rows_.capacity() * sizeof(State) + marks_.capacity() * (sizeof(uint64_t) + sizeof(uint32_t));
 }
 
 Automaton::State Automaton::renew(State state, bool* forgot) {
   work_ = 0;
-  *forgot = ends_.size() > kMaxKeptStates || positions_.size() > kMaxKeptPositions;
-  if (!*forgot || exhausted_) return state;
+  *forgot = bytes() > room_ && states() > kFewStates && !exhausted_;
+  if (*forgot) state = forget_all_but(state);
+  allow_growth();
+  return state;
+}
+
+void Automaton::allow_growth() {
+  most_stacks_ = stacks_.size() + kNewStacks;
+  most_positions_ = positions_.size() + kNewPositions;
+  most_row_entries_ = rows_.size() + kNewRowEntries;
+}
+
+Automaton::State Automaton::forget_all_but(State state) {
   // Each stack is rebuilt from its bottom.
   const std::vector<Entry> old = stacks_;
   const std::span<const Position> kept = positions(state);
@@ -84,6 +109,7 @@ Automaton::State Automaton::next(State state, std::span<const uint8_t> bytes) {
 uint32_t Automaton::push(const Entry& entry) {
   const auto [at, is_new] = stack_numbers_.emplace(entry, static_cast<uint32_t>(stacks_.size()));
   if (is_new) stacks_.push_back(entry);
+  if (stacks_.size() > most_stacks_) exhausted_ = true;
   return at->second;
 }
 
@@ -172,6 +198,10 @@ Automaton::State Automaton::intern(bool ends) {
   const auto [begin, end] = state_numbers_.equal_range(hash);
   for (auto at = begin; at != end; ++at)
     if (ends_[at->second] == ends && std::ranges::equal(positions(at->second), found_)) return at->second;
+  if (positions_.size() > most_positions_ || rows_.size() > most_row_entries_) {
+    exhausted_ = true;
+    return kDead;
+  }
   const auto state = static_cast<State>(ends_.size());
   of_state_.push_back({positions_.size(), static_cast<uint32_t>(found_.size())});
   positions_.insert(positions_.end(), found_.begin(), found_.end());

@@ -2,8 +2,8 @@
 //
 // A state is a set of positions, each a node and a stack of the places to return to. Stacks and states are numbered, so
 // a step that was taken before is a look-up. Bounded: a state has at most kMaxPositions, and the work between two calls
-// of renew() is at most kMaxWork; beyond that exhausted() is true and every state is dead, so that nothing invalid is
-// ever allowed. Not thread safe: each answer has its own.
+// of renew() is at most kMaxWork and takes at most some 36 MB; beyond that exhausted() is true and every state is dead,
+// so that nothing invalid is ever allowed. Not thread safe: each answer has its own.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class Automaton {
   using State = uint32_t;
   static constexpr State kDead = 0;
 
-  explicit Automaton(std::shared_ptr<const Grammar> grammar);
+  // renew() leaves at most `room` bytes, or two states.
+  explicit Automaton(std::shared_ptr<const Grammar> grammar, size_t room = SIZE_MAX);
 
   State start() const { return start_; }
   // Behind one more byte. kDead: no text of the grammar goes on like this.
@@ -34,9 +35,11 @@ class Automaton {
   size_t states() const { return ends_.size(); }
   bool exhausted() const { return exhausted_; }
 
-  // Before each use: lets new work be done. If many states are kept, forgets all but `state`, and the numbers of all
-  // states change, that of start() too; returns its new number. `forgot` says whether that has happened.
+  // Before each use: lets new work be done. If the states that are kept take more than the room, forgets all but
+  // `state`, and the numbers of all states change, that of start() too; returns its new number. `forgot` says whether
+  // that has happened.
   State renew(State state, bool* forgot);
+  size_t bytes() const;  // about, of all states and stacks
 
  private:
   static constexpr uint32_t kReturn = UINT32_MAX;  // the count of a stack entry that is no round of a loop
@@ -70,11 +73,15 @@ class Automaton {
   std::span<const Position> positions(State state) const {
     return {positions_.data() + of_state_[state].begin, of_state_[state].count};
   }
+  State forget_all_but(State state);
+  void allow_growth();
   void clear();
 
   std::shared_ptr<const Grammar> grammar_;
+  size_t room_;
   State start_ = kDead;
   uint64_t work_ = 0;
+  size_t most_stacks_ = 0, most_positions_ = 0, most_row_entries_ = 0;  // until the next renew()
   bool exhausted_ = false;
 
   std::vector<Entry> stacks_;  // 0: the bottom

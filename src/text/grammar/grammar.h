@@ -48,6 +48,13 @@ struct Grammar {
   std::array<uint8_t, 256> class_of{};
   uint32_t classes = 0;
   std::vector<std::vector<uint8_t>> sets;  // as ascending classes
+
+  uint64_t bytes() const {
+    uint64_t of_sets = 0;
+    for (const std::vector<uint8_t>& set : sets) of_sets += sizeof(set) + set.capacity();
+    return nodes.capacity() * sizeof(GrammarNode) + loops.capacity() * sizeof(GrammarLoop) +
+           (branches.capacity() + branch_ends.capacity()) * sizeof(uint32_t) + of_sets;
+  }
 };
 
 }  // namespace sluice

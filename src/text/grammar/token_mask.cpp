@@ -7,8 +7,6 @@
 namespace sluice {
 namespace {
 
-constexpr size_t kMaxKeptBytes = 16u << 20;  // of masks of one answer
-
 struct Bytes {
   uint8_t first, last;
 };
@@ -45,11 +43,12 @@ std::optional<Automaton::State> behind_all(Automaton& automaton, Automaton::Stat
 }  // namespace
 
 TokenMask::TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie,
-                     std::vector<int32_t> ends, std::vector<TokenMarker> markers)
-    : automaton_(std::move(grammar)),
+                     std::vector<int32_t> ends, std::vector<TokenMarker> markers, size_t room)
+    : automaton_(std::move(grammar), room / 2),
       trie_(std::move(trie)),
       ends_(std::move(ends)),
       markers_(std::move(markers)),
+      room_(room / 2),
       state_(automaton_.start()) {
   path_.resize(trie_->depth() + 1);
 }
@@ -64,12 +63,17 @@ std::optional<int32_t> TokenMask::only() {
   return found ? (*found)->only : std::nullopt;
 }
 
-Result<const TokenMask::Mask*> TokenMask::mask() {
+void TokenMask::forget_beyond_room() {
   bool forgot = false;
   state_ = automaton_.renew(state_, &forgot);
-  if (forgot || masks_.size() * trie_->words() * 4 > kMaxKeptBytes) masks_.clear();
-  if (forgot) behind_plain_.clear();
-  if (forgot) free_behind_.clear();
+  if (forgot || masks_.size() * trie_->words() * sizeof(uint32_t) > room_) masks_.clear();
+  if (!forgot) return;
+  behind_plain_ = {};
+  free_behind_ = {};
+}
+
+Result<const TokenMask::Mask*> TokenMask::mask() {
+  forget_beyond_room();
   auto found = masks_.find(state_);
   if (found == masks_.end()) {
     TokenBits bits = compute();
@@ -83,6 +87,7 @@ Result<const TokenMask::Mask*> TokenMask::mask() {
         std::has_single_bit(*first) && std::all_of(first + 1, bits.end(), [](uint32_t word) { return word == 0; });
     std::optional<int32_t> only;
     if (is_alone) only = static_cast<int32_t>((first - bits.begin()) * 32 + std::countr_zero(*first));
+    forget_beyond_room();  // a large grammar's states that this mask has met
     found = masks_.emplace(state_, Mask{std::move(bits), only}).first;
   }
   return &found->second;

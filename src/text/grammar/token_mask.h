@@ -20,12 +20,15 @@
 
 namespace sluice {
 
+inline constexpr size_t kMaskBytes = 32u << 20;
+
 class TokenMask {
  public:
   // `ends`: the tokens that end an answer. They are allowed where the grammar can end. `markers`: tokens that the
-  // grammar reads as such, and that are never text.
+  // grammar reads as such, and that are never text. `room`: the bytes of masks and states that are kept between two
+  // calls, about; half for either.
   TokenMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> ends,
-            std::vector<TokenMarker> markers = {});
+            std::vector<TokenMarker> markers = {}, size_t room = kMaskBytes);
 
   // The tokens that may come next; good until the next call. Fails if the grammar is too ambiguous to follow, or if no
   // token of the vocabulary can go on.
@@ -54,12 +57,14 @@ class TokenMask {
   std::shared_ptr<const TokenTrie> trie_;
   std::vector<int32_t> ends_;
   std::vector<TokenMarker> markers_;
+  size_t room_;  // for either
   Automaton::State state_;
   struct Mask {
     TokenBits bits;
     std::optional<int32_t> only;  // if it is the only one
   };
   Result<const Mask*> mask();
+  void forget_beyond_room();
 
   std::unordered_map<Automaton::State, Mask> masks_;
   std::unordered_map<Automaton::State, std::optional<Automaton::State>> behind_plain_;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "text/grammar/automaton.h"
 #include "text/grammar/grammar_source.h"
+#include "text/grammar/token_mask.h"
 
 namespace sluice::test {
 
@@ -34,9 +35,10 @@ inline std::string refusal(const Source& source) {
 
 inline bool accepts(const std::shared_ptr<const Grammar>& grammar, std::string_view text) {
   if (grammar == nullptr) return false;
-  Automaton automaton(grammar);
-  const Automaton::State end =
-      automaton.next(automaton.start(), {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  Automaton automaton(grammar, kMaskBytes);
+  Automaton::State end = automaton.start();
+  bool forgot = false;
+  for (const char byte : text) end = automaton.next(automaton.renew(end, &forgot), static_cast<uint8_t>(byte));
   return end != Automaton::kDead && automaton.can_end(end);
 }
 

@@ -194,6 +194,22 @@ TEST(JsonSchemaGrammar, KeepsToFormats) {
   expect_schema(R"({"type": "string", "format": "hostname"})", {"\"www.example.org\""}, {"\"-a\"", "\"a..b\""});
   expect_schema(R"({"type": "string", "format": "duration"})", {"\"P1Y2M3DT4H\"", "\"PT5S\"", "\"P3W\""},
                 {"\"P\"", "\"PT\"", "\"P1YT\""});
+  expect_schema(R"({"type": "string", "format": "uri-reference"})",
+                {"\"\"", "\"a/b?c#d\"", "\"../x\"", "\"//h/p\"", "\"https://a.example/b\""},
+                {"\"://\"", "\"a b\"", "\"%\"", "\"1:2/x\"", "\"\u00e4\""});
+  expect_schema(R"({"type": "string", "format": "iri"})", {"\"https://a.example/\u00e4?\u4e2d\"", "\"x:y\""},
+                {"\"not-an-iri\"", "\"a b:c\""});
+  expect_schema(R"({"type": "string", "format": "iri-reference"})", {"\"\u00e4/b\"", "\"\""}, {"\"<\""});
+  expect_schema(R"({"type": "string", "format": "uri-template"})",
+                {"\"\"", "\"http://a.example/{x}/{?y,z*}\"", "\"{+path:6}/here\"", "\"a%20b\""},
+                {"\"http://example.com/resource/{\"", "\"{}\"", "\"{a\"", "\"a}\"", "\"a b\"", "\"{x:0}\""});
+  expect_schema(R"({"type": "string", "format": "json-pointer"})", {"\"\"", "\"/a/0/~1~0\""}, {"\"a\"", "\"/~2\""});
+  expect_schema(R"({"type": "string", "format": "relative-json-pointer"})", {"\"0#\"", "\"1/a\"", "\"2\""},
+                {"\"\"", "\"/a\"", "\"01\""});
+  expect_schema(
+      R"({"type": "string", "format": "regex"})",
+      {"\"\"", "\"^[a-z0-9_-]+$\"", R"("^\\d{4}-(?:0[1-9]|1[0-2])$")", "\"(a(b|c)*)?x{1,3}?\"", R"("\\.\\/[^\"]")"},
+      {"\"*\"", R"("\\")", "\"(\"", "\"a)\"", "\"[z-a]\"", "\"a**\"", "\"x{2,1}\"", "\"[\"", "\"(?<\"", "\"^*\""});
   expect_schema(R"({"type": "string", "format": "int32"})", {"\"anything\""}, {});
 }
 
