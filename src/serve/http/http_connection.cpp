@@ -133,6 +133,7 @@ void HttpConnection::take_head() {
 
 // Clients with large bodies wait for leave to send them.
 void HttpConnection::read_body() {
+  if (!make_room_for_body()) return refuse_for_memory();
   const std::string* expects = request_.header("expect");
   if (expects != nullptr && lower(*expects) == "100-continue" && !parser_->is_done()) {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -145,13 +146,17 @@ void HttpConnection::read_body() {
   read_more();
 }
 
-// What has come is counted, and not what a header announces: memory is only held against bytes.
+// Of a body whose length is announced all is counted from the beginning, so that a request that has begun finds room.
+bool HttpConnection::make_room_for_body() {
+  const uint64_t bytes =
+      parser_->content_length() ? *parser_->content_length() : uint64_t{parser_->get().body().capacity()};
+  return body_.resize(head_bytes_ + bytes) && make_room(0);
+}
+
 void HttpConnection::read_more() {
   const HttpLimits& limits = shared_->limits;
   const std::string& body = parser_->get().body();
-  const uint64_t announced = parser_->content_length() ? *parser_->content_length() : 0;
-  const uint64_t bytes = announced != 0 ? body.size() : body.capacity();
-  if (!body_.resize(head_bytes_ + bytes) || !make_room(0)) return refuse_for_memory();
+  if (!make_room_for_body()) return refuse_for_memory();
   if (parser_->is_done()) return take_body();
   const double seconds =
       limits.body_seconds + static_cast<double>(body.size()) / static_cast<double>(limits.body_bytes_per_second);

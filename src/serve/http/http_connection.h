@@ -88,6 +88,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void read_more();
   void take_body();
   bool make_room(uint64_t more);
+  bool make_room_for_body();
   void read_failed(const ErrorCode& failed);
   void refuse(ServerReply reply);
   void refuse_for_memory();
