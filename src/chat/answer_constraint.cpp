@@ -53,7 +53,7 @@ GrammarMemory grammar_memory(int32_t vocabulary, uint32_t answers, uint64_t boun
   const uint64_t shared = static_cast<uint64_t>(vocabulary) * kTreeBytes + kKeptBytes + kStepBytes;
   const uint64_t bytes = std::min(shared + answers * kMostRoom, bound / 16);
   const uint64_t rest = bytes - std::min(bytes, shared);
-  return {.bytes = bytes, .room = std::clamp(rest / std::max(answers, 1u), kLeastRoom, kMostRoom)};
+  return {.bytes = bytes, .room = static_cast<size_t>(std::clamp(rest / std::max(answers, 1u), kLeastRoom, kMostRoom))};
 }
 
 std::shared_ptr<const TokenTrie> AnswerGrammars::trie_of(const Tokenizer& tokenizer) {

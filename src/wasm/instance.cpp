@@ -243,6 +243,12 @@ Status Instance::begin(const Json& json) {
   TRY(settings.max_tokens, number_of<uint32_t>(json, "max_tokens", 0));
   TRY(settings.stops, strings_of(json, "stop"));
   TRY(settings.adapters, adapters_of(json));
+  if (const Json* schema = json.find("schema")) {
+    const GrammarSource source{.kind = GrammarSource::Kind::json_schema, .schema = *schema};
+    auto grammar = chat_->text.grammars->compile(chat_->text.tokenizer, source);
+    if (!grammar) return error(grammar.error().kind, "schema: ", grammar.error().text);
+    settings.grammar = *std::move(grammar);
+  }
   settings.sampling.temperature = 0;
   TRY_STATUS(read_sampling(json, "begin", chat_->model.facts().vocabulary, settings.sampling));
   return session_->begin(prompt, settings);

@@ -95,10 +95,10 @@ int SLUICE_EXPORT(sluice_adapters)(sluice::wasm::Instance* instance, const char*
 
 // turn: {"messages": [...], "variables": {...}: further ones of the chat template, or "prompt": text that no template
 // renders, "stop": [strings], "max_tokens": n, 0 for what the context leaves, "adapters": {name: scale} of those that
-// act, all with their own scales without it, and further settings under their names in engine/sampling_json.h,
-// "temperature" being 0}; all but the messages or the prompt may be left out. A message that shows something has a list
-// of parts as its content: {"type": "text", "text": ...}, {"type": "image", "media": number} and {"type": "audio",
-// "media": number}.
+// act, all with their own scales without it, "schema": a JSON Schema that the answer keeps to, and further settings
+// under their names in engine/sampling_json.h, "temperature" being 0}; all but the messages or the prompt may be left
+// out. A message that shows something has a list of parts as its content: {"type": "text", "text": ...}, {"type":
+// "image", "media": number} and {"type": "audio", "media": number}.
 int SLUICE_EXPORT(sluice_begin)(sluice::wasm::Instance* instance, const char* turn, size_t bytes);
 // One step of the answer. Replies its new parts: {"text", "thinking": whole characters, thinking apart from the answer,
 // cut at a stop string, "tool_calls": [{"name", "arguments"}], found where "variables" has "tools", "finish": "running"

@@ -211,6 +211,11 @@ const tests = {
     assert.throws(() => model.begin({ messages: [{ role: 'user', content: 'violin '.repeat(600) }] }),
                   /the conversation has \d+ tokens: want less than the context of 512$/);
     assert.throws(() => model.begin({ prompt: '\0', stop: [7] }), /stop: found 7: want strings/);
+    const schema = { type: 'object', properties: { word: { enum: ['violin', 'cello'] } }, required: ['word'], additionalProperties: false };
+    const formed = await answerTo({ messages: [question], schema, max_tokens: 0 });
+    assert.match(formed.text, /^\{\s*"word":\s*"(violin|cello)"\s*\}$/);
+    assert.equal(formed.finish, 'stop');
+    assert.throws(() => model.begin({ messages: [question], schema: { not: {} } }), /schema: .*not: cannot be honoured/);
     model.begin({ messages });
     model.cancel();
     let last = null;

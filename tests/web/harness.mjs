@@ -159,6 +159,18 @@ export async function ask(page, text) {
   await page.keyboard.press('Enter');
   return answerOf(page);
 }
+// The sentences about what is wrong.
+export async function setJson(page, label, text) {
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByLabel(label).fill(text);
+  const said = await page.locator('#settings .wrong:not([hidden])').allInnerTexts();
+  await page.getByRole('button', { name: 'Close' }).click();
+  return said;
+}
+export async function begin(page, text) {
+  await page.getByLabel('Message', { exact: true }).fill(text);
+  await page.keyboard.press('Enter');
+}
 export async function answerOf(page) {
   await page.locator('#messages > li.assistant:last-child .actions').waitFor();
   return page.locator('#messages > li.assistant:last-child > .text').innerText();

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import {
   answerOf,
   ask,
+  begin,
   download,
   errorOf,
   holdAt,
@@ -16,6 +17,7 @@ import {
   openPage,
   ready,
   setDevice,
+  setJson,
   setTemperature,
 } from './harness.mjs';
 import { attached, context, give, openModels, site, stored, useWorker } from './suite.mjs';
@@ -55,6 +57,17 @@ test('the demo model answers after one click, and again without a network after 
   await ready(page);
   assert.equal(await page.locator('#messages > li').count(), 2, 'the conversation is still there');
   assert.match(await ask(page, 'What is a cello?'), /^cello \(noun\): /);
+});
+
+test('a JSON schema holds for a model in the page, too', async () => {
+  const page = await openPage(context, site);
+  await loadDemo(page);
+  const schema = { type: 'object', properties: { word: { type: 'string', maxLength: 9 } }, required: ['word'], additionalProperties: false };
+  await setJson(page, 'JSON schema', JSON.stringify(schema));
+  assert.deepEqual(Object.keys(JSON.parse(await ask(page, 'What is a violin?'))), ['word']);
+  await setJson(page, 'JSON schema', '{"not": {}}');
+  await begin(page, 'What is a cello?');
+  assert.match(await errorOf(page), /not: cannot be honoured/);
 });
 
 test('a picked file answers, and is only kept when the user wants it', async () => {

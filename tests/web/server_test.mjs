@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { answerOf, ask, errorOf, loadDemo, openPage, ready, setTemperature } from './harness.mjs';
+import { answerOf, ask, begin, errorOf, loadDemo, openPage, ready, setJson, setTemperature } from './harness.mjs';
 import { attached, context, faultsOf, openModels } from './suite.mjs';
 
 const kRoot = resolve(import.meta.dirname, '../..');
@@ -31,17 +31,6 @@ function serveDemo(...options) {
   });
 }
 
-async function setJson(page, label, text) {
-  await page.getByRole('button', { name: 'Settings' }).click();
-  await page.getByLabel(label).fill(text);
-  const said = await page.locator('#settings .wrong:not([hidden])').allInnerTexts();
-  await page.getByRole('button', { name: 'Close' }).click();
-  return said;
-}
-async function begin(page, text) {
-  await page.getByLabel('Message', { exact: true }).fill(text);
-  await page.keyboard.press('Enter');
-}
 const lastText = (page) => page.locator('#messages > li.assistant:last-child > .text');
 const someText = async (page) => page.waitForFunction(() => document.querySelector('#messages > li.assistant:last-child > .text')?.textContent.length > 20);
 

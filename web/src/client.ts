@@ -86,7 +86,7 @@ export interface GenerateOptions {
   // Further variables of the model's chat template: { enable_thinking: true }, or { tools: [...] } as OpenAI lists them,
   // which the answer's result then may call (toolCalls).
   variables?: Record<string, unknown>;
-  // A JSON Schema that the answer keeps to. Models of a server alone do: the engine in a page refuses it.
+  // A JSON Schema that the answer keeps to, behind its thought. Fails where the schema cannot be honoured.
   schema?: unknown;
   // The adapters that act on this answer, by name with their scales: { mine: 0.5 }, or {} for none. Without it all there
   // are act, with their own scales.
@@ -131,8 +131,6 @@ const kStopped: AnswerResult = {
   answerSeconds: 0,
 };
 const kGiveUp = 1000; // ms that a download has to put away what it has
-export const noSchema = (): SluiceError =>
-  new SluiceError('model', 'the engine in this page keeps to no JSON schema: want none, or the model of a server');
 const drawSeed = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!;
 
 interface Waiting {
@@ -193,7 +191,7 @@ export class Sluice implements LanguageModel {
   // as a finished one does; its result says "cancelled".
   // What messages show is prepared once, and kept as long as prompts show it.
   generate(prompt: string | Message[], options: GenerateOptions = {}): Answer {
-    const { maxTokens = 0, stop = [], variables = {}, adapters = null } = options;
+    const { maxTokens = 0, stop = [], variables = {}, adapters = null, schema } = options;
     const { seed: _, ...own } = this.facts.sampling;
     const sampling: Partial<Sampling> = { ...own, seed: drawSeed() };
     for (const [option, name] of kSampling) {
@@ -201,7 +199,6 @@ export class Sluice implements LanguageModel {
       if (typeof value === 'number') sampling[name] = value;
     }
     return new Answer(async (onPiece, signal) => {
-      if (options.schema !== undefined) throw noSchema();
       this.begin('answer');
       try {
         const shown = typeof prompt === 'string' ? [] : prompt.flatMap(mediaOf);
@@ -209,7 +206,7 @@ export class Sluice implements LanguageModel {
         // At once where nothing is shown, so that a caller who stops the answer finds it begun.
         const placed = shown.length > 0 ? await this.place(prompt as Message[]) : (prompt as string | PlacedMessage[]);
         if (shown.length > 0 && signal.aborted) return kStopped;
-        const input = { prompt: placed, sampling, maxTokens, stop, variables, adapters };
+        const input = { prompt: placed, sampling, maxTokens, stop, variables, adapters, schema };
         return await this.request('answer', input, { onPiece, signal });
       } finally {
         this.busy = null;

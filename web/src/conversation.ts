@@ -57,8 +57,9 @@ export class Conversation {
     return note;
   }
 
-  private turnOf({ prompt, variables, stop, sampling, maxTokens, adapters }: AnswerRequest): Turn {
-    const settings = { ...sampling, max_tokens: maxTokens, stop, ...(adapters && { adapters }) };
+  private turnOf({ prompt, variables, stop, sampling, maxTokens, adapters, schema }: AnswerRequest): Turn {
+    const form = schema !== undefined && { schema };
+    const settings = { ...sampling, max_tokens: maxTokens, stop, ...(adapters && { adapters }), ...form };
     if (typeof prompt === 'string') return { ...settings, prompt };
     if (!this.model.facts.has_chat_template) {
       throw new SluiceError('model', `${this.model.facts.name}: has no chat template: want plain text as the prompt`);

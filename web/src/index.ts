@@ -1,5 +1,5 @@
 // The package: import { Sluice } from 'sluice'.
-export { Answer, mediaOf, noSchema, Sluice, Teaching } from './client.ts';
+export { Answer, mediaOf, Sluice, Teaching } from './client.ts';
 export type { GenerateOptions, LoadOptions, ModelSource, TeachOptions } from './client.ts';
 export { Chat } from './chat.ts';
 export type { ChatOptions } from './chat.ts';

@@ -68,6 +68,7 @@ export interface AnswerRequest {
   stop: string[];
   variables: Record<string, unknown>; // further variables of the chat template
   adapters: Record<string, number> | null; // that act, by name with their scales; null: all, with their own
+  schema?: unknown; // a JSON Schema that the answer keeps to
 }
 
 export type LoadStage = 'connecting' | 'waiting' | 'downloading' | 'copying' | 'checking' | 'opening';

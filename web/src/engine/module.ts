@@ -136,6 +136,8 @@ export interface Turn extends Partial<Sampling> {
   max_tokens?: number;
   /** The adapters that act, by name with their scales; left out: all there are, with their own. */
   adapters?: Record<string, number>;
+  /** A JSON Schema that the answer keeps to. */
+  schema?: unknown;
 }
 
 /** Examples to learn, and how: docs/training.md. All but the examples may be left out. */

@@ -1,5 +1,5 @@
 // An answer, from the question to its end: checked for room, shown and kept as it comes.
-import { mediaOf, noSchema } from '../index.ts';
+import { mediaOf } from '../index.ts';
 import type { Answer, AnswerResult, GenerateOptions, LanguageModel, Message, Part } from '../index.ts';
 import type { CurrentConversation } from './conversations/current.ts';
 import { messagesOf } from './conversations/tree.ts';
@@ -32,12 +32,11 @@ function lookingAt(question: TreeMessage): string {
   return types.has('image') ? 'Looking at the picture…' : types.has('audio') ? 'Listening to the sound…' : '';
 }
 
-// Fails with a sentence where a setting cannot be read, or the model cannot keep to it.
-function optionsOf(settings: Settings, model: LanguageModel): GenerateOptions {
+// Fails with a sentence where a setting cannot be read.
+function optionsOf(settings: Settings): GenerateOptions {
   const { temperature, topK, topP, minP, repeatPenalty, maxTokens, seed, thinking } = settings;
   const schema = readSchema(settings.schema);
   const tools = readTools(settings.tools);
-  if (schema !== undefined && model.facts.device !== 'server') throw noSchema();
   const numbers = Object.entries({ temperature, topK, topP, minP, repeatPenalty, maxTokens, seed });
   const given = Object.fromEntries(numbers.filter(([, value]) => value !== null));
   const variables = { ...(thinking !== 'model' && { enable_thinking: thinking === 'on' }), ...(tools && { tools }) };
@@ -90,7 +89,7 @@ export class Answering {
   private options(): GenerateOptions | null {
     const model = this.events.model();
     try {
-      return model && optionsOf(this.events.settings(), model);
+      return model && optionsOf(this.events.settings());
     } catch (error) {
       this.events.failed(error);
       return null;
@@ -180,7 +179,7 @@ export class Answering {
     const model = this.events.model()!;
     const settings = this.events.settings();
     const { signal } = this.controller!;
-    const answer = model.generate(promptOf(model, messages, settings.system), { ...optionsOf(settings, model), signal });
+    const answer = model.generate(promptOf(model, messages, settings.system), { ...optionsOf(settings), signal });
     const leaving = (): void => keep({});
     addEventListener('pagehide', leaving);
     try {

@@ -123,7 +123,7 @@ export class SettingsForm {
         ['on', 'before the answer, where it can'],
         ['off', 'none'],
       ]),
-      this.jsonField('schema', 'JSON schema', 'every answer is JSON that fits it; models of a server alone do that', readSchema),
+      this.jsonField('schema', 'JSON schema', 'every answer is JSON that fits it', readSchema),
       this.jsonField('tools', 'Tools', 'a list as OpenAI’s API has it; the calls are shown, not made', readTools),
       this.choice(
         'device',
