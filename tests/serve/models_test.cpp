@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <thread>
 
 #include "base/text.h"
@@ -194,6 +196,73 @@ TEST_F(Models, AreLoadedOnceForAllWhoWaitAlsoWhenTheFirstLeaves) {
   EXPECT_EQ(stays_too.read().status, 200);
   EXPECT_EQ(loads_, 1);
   EXPECT_TRUE(server.shelf().expires_at(1));
+}
+
+// The first load holds the engines' thread until all are in the queue. 0.1 s.
+TEST_F(Models, AreLoadedInTheOrderInWhichTheyWereAskedFor) {
+  std::vector<ModelRecipe> recipes;
+  std::atomic<bool> may_load = false;
+  std::mutex mutex;  // guards the order
+  std::vector<std::string> order;
+  for (const char* name : {"first", "b", "c", "d"}) {
+    ModelRecipe one = demo_recipe();
+    one.cards[0].names = {name};
+    one.load = [&, name, load = one.load](bool may_lack_room) -> Result<std::unique_ptr<LoadedModel>> {
+      {
+        const std::lock_guard lock(mutex);
+        order.emplace_back(name);
+      }
+      ++loads_;
+      while (!may_load) std::this_thread::yield();
+      return load(may_lack_room);
+    };
+    recipes.push_back(std::move(one));
+  }
+  TestServer server({.recipes = recipes});
+  std::vector<std::unique_ptr<TestClient>> clients;
+  const auto send = [&](const char* model) {
+    clients.push_back(std::make_unique<TestClient>(server.port()));
+    clients.back()->send(request_text("POST", "/v1/completions", completion(model)));
+  };
+  send("first");
+  while (loads_ == 0) std::this_thread::yield();
+  send("d");
+  EXPECT_TRUE(server.wait_for_waiting(3, 1));
+  send("b");
+  EXPECT_TRUE(server.wait_for_waiting(1, 1));
+  send("c");
+  EXPECT_TRUE(server.wait_for_waiting(2, 1));
+  send("b");
+  EXPECT_TRUE(server.wait_for_waiting(1, 2));
+  may_load = true;
+  for (const auto& client : clients) EXPECT_EQ(client->read().status, 200);
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(order, testing::ElementsAre("first", "d", "b", "c"));
+}
+
+// Each asks again where it is told to, because the other model answers. 0.1 s.
+TEST_F(Models, TwoThatNeedTheRoomOfOneAreBothAnswered) {
+  std::vector<ModelRecipe> recipes = {recipe("gemma", "tests/data/gemma4_dense"),
+                                      recipe("second", "tests/data/gemma4_dense"),
+                                      recipe("third", "tests/data/gemma4_dense")};
+  {
+    const auto held = unwrap(recipes[0].load(true));
+    budget_.set_limit(Domain::host, budget_.used(Domain::host) * 3 / 2);
+  }
+  const TestServer server({.recipes = recipes});
+  const std::string alone = answer(server, "gemma");
+  std::vector<std::thread> clients;
+  for (const char* model : {"second", "third"})
+    clients.emplace_back([&, model] {
+      TestReply reply = ask(server, "/v1/completions", completion(model));
+      for (; reply.status == 503; reply = ask(server, "/v1/completions", completion(model))) {
+        EXPECT_EQ(reply.header("retry-after"), "1");
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      ASSERT_EQ(reply.status, 200) << reply.body;
+      EXPECT_EQ(reply.json().find("choices")->as_array()[0].find("text")->as_string(), alone);
+    });
+  for (std::thread& client : clients) client.join();
 }
 
 TEST_F(Models, GoWhenTheirTimeIsOver) {

@@ -111,10 +111,14 @@ TestServer::TestServer(TestServerSetup setup)
                 .memory = &memory_,
                 .store = setup.store,
                 .fetcher = setup.fetcher}) {
-  const HttpPlace place{.host = "127.0.0.1", .port = 0, .unix_path = setup.unix_path};
-  server_ = unwrap(HttpServer::listen({place}, setup.limits, service_));
-  const std::string address = server_->addresses()[0];
-  if (setup.unix_path.empty()) port_ = static_cast<uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
+  std::vector<HttpPlace> places;
+  for (const std::string& host : setup.hosts)
+    if (setup.unix_path.empty()) places.push_back({.host = host, .port = 0, .unix_path = {}});
+  if (places.empty()) places.push_back({.host = {}, .port = 0, .unix_path = setup.unix_path});
+  server_ = unwrap(HttpServer::listen(places, setup.limits, service_));
+  for (const std::string& address : server_->addresses())
+    if (setup.unix_path.empty())
+      ports_.push_back(static_cast<uint16_t>(std::stoul(address.substr(address.rfind(':') + 1))));
   server_->every(0.002, [this] {
     const int wanted = wanted_.exchange(0);
     if (wanted == 1) service_.drain();
@@ -143,6 +147,10 @@ bool TestServer::wait_for_running(uint32_t answers) const {
   return wait_for([&] { return queue_.running(0) == answers; });
 }
 
+bool TestServer::wait_for_waiting(size_t recipe, uint32_t requests) const {
+  return wait_for([&] { return queue_.waiting(recipe) == requests; });
+}
+
 std::string TestReply::header(const std::string& name) const {
   const size_t at = head.find("\r\n" + name + ": ");
   if (at == std::string::npos) return {};
@@ -159,13 +167,21 @@ std::vector<Json> TestReply::events() const {
   return all;
 }
 
-TestClient::TestClient(uint16_t port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socket_ = connected(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<const sockaddr*>(&address),
-                      sizeof address);
+TestClient::TestClient(const std::string& address, uint16_t port) {
+  sockaddr_in four = {};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(port);
+  if (inet_pton(AF_INET, address.c_str(), &four.sin_addr) == 1) {
+    socket_ = connected(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<const sockaddr*>(&four),
+                        sizeof four);
+    return;
+  }
+  sockaddr_in6 six = {};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(port);
+  CHECK(inet_pton(AF_INET6, address.c_str(), &six.sin6_addr) == 1);
+  socket_ =
+      connected(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<const sockaddr*>(&six), sizeof six);
 }
 
 TestClient::TestClient(const std::string& unix_path) {

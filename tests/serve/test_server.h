@@ -32,7 +32,8 @@ struct TestServerSetup {
   uint32_t running = 4, waiting = 64;     // answers
   std::vector<ModelRecipe> recipes = {};  // in place of the demo's
   AccessRules access = {};
-  std::string unix_path = {};  // listens there in place of a port
+  std::vector<std::string> hosts = {"127.0.0.1"};  // listens there, on a free port of each
+  std::string unix_path = {};                      // listens there in place of a port
   const PageFiles* page = nullptr;
   ModelStore* store = nullptr;  // that clients may change
   const MediaFetcher* fetcher = nullptr;
@@ -46,16 +47,18 @@ class TestServer {
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
 
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return ports_.empty() ? 0 : ports_[0]; }
+  const std::vector<uint16_t>& ports() const { return ports_; }  // of the hosts
   void drain() { wanted_ = 1; }
   bool has_ended() const { return ended_; }
   ModelShelf& shelf() { return shelf_; }
   RequestMemory& request_memory() { return memory_; }
   uint64_t held_bytes() const { return server_->held_bytes(); }
   uint32_t running() const { return queue_.running(0); }
-  uint32_t waiting() const { return queue_.waiting(0); }
-  // Waits until the engine runs so many answers; false after 10 s.
+  uint32_t waiting(size_t recipe = 0) const { return queue_.waiting(recipe); }
+  // Waits until the engine runs so many answers, or so many requests wait for a model; false after two minutes.
   bool wait_for_running(uint32_t answers) const;
+  bool wait_for_waiting(size_t recipe, uint32_t requests) const;
 
  private:
   Budget budget_;
@@ -64,7 +67,7 @@ class TestServer {
   AnswerQueue queue_;
   Service service_;
   std::unique_ptr<HttpServer> server_;
-  uint16_t port_ = 0;
+  std::vector<uint16_t> ports_;
   std::atomic<int> wanted_ = 0;  // 1: drain, 2: stop
   std::atomic<bool> ended_ = false;
   std::thread sockets_, engine_;
@@ -80,7 +83,8 @@ struct TestReply {
 
 class TestClient {
  public:
-  explicit TestClient(uint16_t port);
+  explicit TestClient(uint16_t port) : TestClient("127.0.0.1", port) {}
+  TestClient(const std::string& address, uint16_t port);
   explicit TestClient(const std::string& unix_path);
   ~TestClient() { close(); }
   TestClient(const TestClient&) = delete;

@@ -131,7 +131,7 @@ Result<AccessRules> access_rules(const Arguments& arguments) {
   return rules;
 }
 
-// Without --host both loopback addresses, as far as the machine has them.
+// Those of --socket and --host; without them 127.0.0.1.
 Result<std::vector<HttpPlace>> places(const Arguments& arguments, const AccessRules& rules) {
   std::vector<HttpPlace> all;
   if (arguments.given("--socket")) all.push_back({.host = {}, .port = 0, .unix_path = arguments.text("--socket")});

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { networkInterfaces } from 'node:os';
 import { after, before, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import { Ollama } from 'ollama';
@@ -46,6 +47,17 @@ async function until(holds) {
   }
   assert.fail('it did not come to pass');
 }
+
+// 0.3 s, most of it a second server's start.
+test('the program listens at every --host', async () => {
+  const hasIpv6 = Object.values(networkInterfaces()).flat().some((one) => one.address === '::1');
+  const other = await startServer('--host', '127.0.0.1', '--host', hasIpv6 ? '::1' : '127.0.0.2');
+  const addresses = () => [...other.said().matchAll(/serving \S+ at (http:\S+)\n/g)].map(([, at]) => at);
+  await until(() => addresses().length === 2);
+  assert.match(addresses()[1], hasIpv6 ? /^http:\/\/\[::1\]:\d+$/ : /^http:\/\/127\.0\.0\.2:\d+$/);
+  for (const at of addresses()) assert.equal((await fetch(`${at}/health`)).status, 200);
+  await other.end();
+});
 
 test('openai: a whole answer', async () => {
   const reply = await openai.chat.completions.create(chat());

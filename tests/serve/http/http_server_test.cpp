@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <thread>
@@ -136,6 +139,69 @@ TEST(HttpServer, SlowAndIdleClientsAreDropped) {
     client.send(beginning);
     EXPECT_TRUE(client.is_closed()) << beginning;
   }
+}
+
+bool has_ipv6() {
+  const int tried = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  const bool has = tried >= 0 && bind(tried, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (tried >= 0) close(tried);
+  return has;
+}
+
+// 10 ms.
+TEST(HttpServer, ListensAtSeveralAddresses) {
+  std::vector<std::string> hosts = {"127.0.0.1", "127.0.0.2"};
+  if (has_ipv6()) hosts.emplace_back("::1");
+  const TestServer server({.hosts = hosts});
+  ASSERT_EQ(server.ports().size(), hosts.size());
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    TestClient client(hosts[i], server.ports()[i]);
+    client.send(request_text("GET", "/health"));
+    EXPECT_EQ(client.read().status, 200) << hosts[i];
+  }
+}
+
+HttpPlace place_at(const char* host, uint16_t port = 0) { return {.host = host, .port = port, .unix_path = {}}; }
+
+class NoHandler final : public HttpHandler {
+ public:
+  std::optional<ServerReply> refuse_head(const ServerRequest& /*head*/) override {
+    return ServerReply{.status = 404, .headers = {}};
+  }
+  void handle(std::shared_ptr<Exchange> /*exchange*/) override {}
+  ServerReply failure(const ServerRequest& /*head*/, int status, const std::string& /*message*/) override {
+    return {.status = status, .headers = {}};
+  }
+  void finished(const HttpRecord& /*record*/) override {}
+};
+
+// Every IPv6 address leaves the port of the same number to IPv4. 1 ms.
+TEST(HttpServer, OnePortServesBothFamilies) {
+  if (!has_ipv6()) GTEST_SKIP() << "no IPv6 loopback";
+  NoHandler handler;
+  for (int tries = 0;; ++tries) {  // another program may have the port
+    const auto four = unwrap(HttpServer::listen({place_at("0.0.0.0")}, {}, handler));
+    const std::string address = four->addresses()[0];
+    const auto port = static_cast<uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
+    const auto six = HttpServer::listen({place_at("::", port)}, {}, handler);
+    if (!six && tries < 20) continue;
+    ASSERT_TRUE(six) << six.error().text;
+    EXPECT_EQ((*six)->addresses()[0], cat("http://[::]:", port));
+    break;
+  }
+}
+
+// 203.0.113.0/24 is nobody's: RFC 5737.
+TEST(HttpServer, OneAddressThatIsNotHereEndsTheStart) {
+  NoHandler handler;
+  const auto server = HttpServer::listen({place_at("127.0.0.1"), place_at("203.0.113.1")}, {}, handler);
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().text, "address 203.0.113.1 port 0: Cannot assign requested address");
+  EXPECT_THAT(HttpServer::listen({place_at("no such name")}, {}, handler).error().text,
+              HasSubstr("address no such name: "));
 }
 
 TEST(HttpServer, TooManyConnectionsAreTurnedAway) {
