@@ -75,6 +75,10 @@ Outcome<std::vector<AnswerJob>> prepare(const AnswerRequest& request, const Serv
     TRY(Json messages, guard_messages(*model.text, place_result_media(request.messages, model)));
     TRY(std::vector<PreparedMedia> media, prepare_all(request.media, model, *request.lease, remote));
     TRY(ChatPrompt prompt, render_chat(*model.text, messages, request.variables, std::move(media)));
+    if (!request.prefill.empty() && starts_thinking(*model.text->dialect, prompt.text))
+      return refuse("messages",
+                    "the model's chat template begins every answer with a thought: the answer cannot go on ",
+                    "from a last message of the assistant");
     // Ids of the prefill follow those of the prompt, so guarded text stays as it was encoded.
     prompt.text += request.prefill;
     const std::vector<int32_t> begun = model.text->tokenizer.encode(request.prefill);

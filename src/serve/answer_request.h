@@ -43,7 +43,7 @@ struct AnswerRequest {
   // Of the memory that reading takes, and the tower inputs in jobs. By default it counts nothing.
   std::shared_ptr<MemoryLease> lease = std::make_shared<MemoryLease>();
   Json variables = {};       // of the template, an object or null; "tools" among them
-  std::string prefill = {};  // the beginning of the answer, given by the client
+  std::string prefill = {};  // the beginning of the answer, given by the client (prefill.h)
   std::vector<PlainPrompt> plain = {};
   TurnSettings settings = {};
   std::optional<AnswerForm> form = {};

@@ -6,6 +6,7 @@
 #include "serve/anthropic/message_writer.h"
 #include "serve/form_fields.h"
 #include "serve/openai/messages.h"
+#include "serve/prefill.h"
 #include "serve/sampling_fields.h"
 #include "serve/tool_fields.h"
 
@@ -47,7 +48,6 @@ Checked read_tools(Fields& fields, const ServedModel& model, AnswerRequest& requ
   return take_tools(std::move(list), choice, model, request);
 }
 
-// An answer that the client has begun has no place for a thought.
 Checked read_thinking(Fields& fields, const ServedModel& model, AnswerRequest& request) {
   TRY(const Json* thinking, fields.object("thinking"));
   TRY(const Json* output, fields.object("output_config"));
@@ -59,19 +59,15 @@ Checked read_thinking(Fields& fields, const ServedModel& model, AnswerRequest& r
       return fields.wrong("thinking", *thinking, "type enabled, disabled or adaptive");
     wanted = *type != "disabled";
     TRY(const std::optional<int64_t> budget, of_thinking.integer("budget_tokens", 0, kMostThought));
-    if (budget && *wanted && request.prefill.empty() && model.thinks())
-      request.settings.thought_budget = static_cast<uint32_t>(*budget);
+    if (budget && *wanted && model.thinks()) request.settings.thought_budget = static_cast<uint32_t>(*budget);
     for (std::string& unread : of_thinking.unread()) request.ignored.push_back(std::move(unread));
   }
   if (output != nullptr) {
     Fields of_output(*output, "output_config.");
     TRY_STATUS(read_anthropic_form(of_output, request));
-    if (request.form && !request.prefill.empty())
-      return refuse("output_config", "output_config.format beside a begun answer cannot be honoured: want one of them");
     TRY(const std::optional<std::string> effort, of_output.text("effort"));
     if (effort) request.variables.add("reasoning_effort", *effort);
   }
-  if (!request.prefill.empty()) wanted = false;
   if (!wanted) return Fine{};
   if (*wanted && !model.thinks()) request.ignored.emplace_back("thinking");
   request.variables.add("enable_thinking", *wanted);
@@ -100,6 +96,7 @@ Outcome<AnswerRequest> read_messages(const Json& body, const ServedModel& model,
   TRY_STATUS(read_sampling(fields, request.settings));
   TRY_STATUS(read_tools(fields, model, request));
   TRY_STATUS(read_thinking(fields, model, request));
+  TRY_STATUS(take_prefill(request, "thinking"));
   TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(fields.refuse_any({"container", "mcp_servers"}, "is not supported"));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));

@@ -199,17 +199,6 @@ class DialogReader {
   std::map<std::string, std::string> names_;  // of tools, by the ids of their uses
 };
 
-// Takes the text of a last message of the assistant out of the messages.
-Checked take_prefill(Json::Array& messages, AnswerRequest& request) {
-  const std::string* role = messages.empty() ? nullptr : text_member(messages.back(), "role");
-  if (role == nullptr || *role != "assistant") return Fine{};
-  if (messages.back().find("tool_calls") != nullptr)
-    return refuse("messages", "messages ends with a tool_use: want its tool_result");
-  request.prefill = *text_member(messages.back(), "content");
-  messages.pop_back();
-  return Fine{};
-}
-
 }  // namespace
 
 Checked read_anthropic_dialog(Fields& fields, AnswerRequest& request) {
@@ -217,7 +206,6 @@ Checked read_anthropic_dialog(Fields& fields, AnswerRequest& request) {
   if (messages == nullptr || messages->as_array().empty())
     return refuse("messages", "messages is missing or empty: want at least one message");
   TRY(Json::Array list, DialogReader(request.media).read(*messages));
-  TRY_STATUS(take_prefill(list, request));
   if (const Json* system = fields.find("system")) {
     TRY(std::string text, system_text(*system));
     if (!text.empty()) list.insert(list.begin(), Json::Object{{"role", "system"}, {"content", std::move(text)}});

@@ -6,6 +6,7 @@
 #include "serve/form_fields.h"
 #include "serve/ollama/ollama_writer.h"
 #include "serve/openai/messages.h"
+#include "serve/prefill.h"
 #include "serve/sampling_fields.h"
 #include "serve/tool_fields.h"
 
@@ -142,13 +143,14 @@ Outcome<AnswerRequest> read_ollama_chat(const Json& body, const ServedModel& mod
     TRY(Json checked, checked_tools(*tools));
     TRY_STATUS(take_tools(std::move(checked), ToolChoice{}, model, request));
   }
-  TRY_STATUS(settle_grammar(model, request));
   if (messages != nullptr && !messages->as_array().empty()) {
     std::vector<std::string> places;
     TRY(const Json form, openai_form(*messages, places));
     TRY(request.messages, openai_messages(form, request, std::move(places)));
     add_stored_system(request.messages, model);
+    TRY_STATUS(take_prefill(request, "think"));
   }
+  TRY_STATUS(settle_grammar(model, request));
   for (std::string& unread : fields.unread()) request.ignored.push_back(std::move(unread));
   request.writer = make_ollama_writer(OllamaForm::chat);
   return request;

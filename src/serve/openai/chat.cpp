@@ -7,6 +7,7 @@
 #include "serve/openai/messages.h"
 #include "serve/openai/openai.h"
 #include "serve/openai/thinking.h"
+#include "serve/prefill.h"
 #include "serve/sampling_fields.h"
 #include "serve/tool_fields.h"
 
@@ -144,15 +145,28 @@ Checked read_limits(Fields& fields, AnswerRequest& request) {
 Checked check_unsupported(Fields& fields) {
   TRY_STATUS(fields.refuse_any({"functions", "function_call"}, "is not supported: want tools"));
   TRY_STATUS(fields.refuse_any({"audio", "web_search_options"}, "is not supported"));
-  TRY(const std::optional<bool> goes_on, fields.boolean("continue_final_message"));
-  TRY(const std::optional<bool> begins, fields.boolean("add_generation_prompt"));
-  if (goes_on.value_or(false) || !begins.value_or(true))
-    return refuse(goes_on.value_or(false) ? "continue_final_message" : "add_generation_prompt",
-                  "an answer that goes on from the last message is not supported here: want /v1/messages for it");
   TRY(const std::vector<std::string> modalities, fields.texts("modalities", 8));
   for (const std::string& one : modalities)
     if (one != "text") return refuse("modalities", "modalities has ", printable(one), ": want text alone");
   return Fine{};
+}
+
+// vLLM's pair of fields. Without a generation prompt the model would write the role itself, so that one
+// alone is refused.
+Checked read_continuation(Fields& fields, AnswerRequest& request) {
+  TRY(const std::optional<bool> goes_on, fields.boolean("continue_final_message"));
+  TRY(const std::optional<bool> begins, fields.boolean("add_generation_prompt"));
+  if (!goes_on.value_or(false)) {
+    if (begins.value_or(true)) return Fine{};
+    return refuse("add_generation_prompt", "add_generation_prompt is false: want continue_final_message beside it");
+  }
+  if (begins.value_or(false))
+    return refuse("continue_final_message",
+                  "continue_final_message beside add_generation_prompt cannot be honoured: want one of them");
+  if (request.messages.as_array().back().find("role")->as_string() != "assistant")
+    return refuse("continue_final_message", "continue_final_message: want a last message of the assistant");
+  const bool has_effort = fields.find("reasoning_effort") != nullptr;
+  return take_prefill(request, has_effort ? "reasoning_effort" : "chat_template_kwargs.enable_thinking");
 }
 
 }  // namespace
@@ -181,6 +195,7 @@ Outcome<AnswerRequest> read_openai_chat(const Json& body, const ServedModel& mod
   TRY_STATUS(read_thought_budget(fields, model, request));
   TRY_STATUS(read_template_variables(fields, request));
   TRY_STATUS(read_openai_form(fields, request));
+  TRY_STATUS(read_continuation(fields, request));
   TRY_STATUS(settle_grammar(model, request));
   TRY_STATUS(check_unsupported(fields));
   TRY(const std::optional<bool> stream, fields.boolean("stream"));

@@ -69,7 +69,7 @@ TEST(AnthropicMessages, ReadFields) {
             R"({"tools": [{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}], )"
             R"("enable_thinking": false})");  // the answer has begun
   EXPECT_FALSE(request->settings.thought_budget);
-  EXPECT_THAT(request->ignored, ElementsAre("tools[1] (web_search_20250305)", "metadata"));
+  EXPECT_THAT(request->ignored, ElementsAre("tools[1] (web_search_20250305)", "thinking", "metadata"));
 }
 
 TEST(AnthropicMessages, BoundThoughts) {
@@ -194,15 +194,6 @@ TEST(AnthropicServer, AnswersACodingAgentAndReusesItsPrompt) {
   second.insert(second.find("\n  ],\n  \"tools\""), turns);
   // Prompts are reused in blocks of 64 tokens.
   EXPECT_GE(tokens(begin_of(second), "cache_read_input_tokens"), prompt / 64 * 64);
-}
-
-TEST(AnthropicServer, GoesOnWithTheAnswersBeginning) {
-  const TestServer server;
-  const TestReply reply = ask(server, "/v1/messages", R"({"model": "demo", "max_tokens": 40, "temperature": 0,
-      "messages": [{"role": "user", "content": "What is a violin?"}, {"role": "assistant", "content": "violin (noun):"}]})");
-  const Json json = reply.json();
-  EXPECT_EQ(json.find("content")->as_array()[0].find("text")->as_string(),
-            " bowed stringed instrument that is the highest member of the violin family.");
 }
 
 }  // namespace

@@ -78,8 +78,7 @@ TEST(OpenAiChat, RefusesWhatItCannotHonour) {
        {R"("functions": [{}])", R"("audio": {})", R"("top_logprobs": 2)", R"("logprobs": true, "top_logprobs": 21)",
         R"("grammar": "root")", R"("structural_tag": "x")", R"("modalities": ["text", "audio"])", R"("min_tokens": 3)",
         R"("tool_choice": "required")", R"("stream": "yes")", R"("chat_template_kwargs": {"tools": []})",
-        R"("reasoning_effort": "huge")", R"("thinking_token_budget": -2)", R"("continue_final_message": true)",
-        R"("add_generation_prompt": false)"})
+        R"("reasoning_effort": "huge")", R"("thinking_token_budget": -2)", R"("continue_final_message": true)"})
     EXPECT_NE(refused_beside_messages(members), "taken") << members;
   for (const char* members :
        {R"("response_format": {"type": "text"})", R"("logprobs": false)", R"("tool_choice": "none")",
