@@ -139,7 +139,8 @@ TEST(Install, AProgramSomewhereElseFindsItsModel) {
   for (const char* file : {"bin/sluice", "share/sluice/demo-gemma4-q8_0.gguf", "share/sluice/mmproj-demo-gemma4.gguf",
                            "share/doc/sluice/LICENSE", "share/doc/sluice/NOTICE", "share/man/man1/sluice.1",
                            "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
-                           "share/fish/vendor_completions.d/sluice.fish", "lib/systemd/system/sluice.service"}) {
+                           "share/fish/vendor_completions.d/sluice.fish", "lib/systemd/system/sluice.service",
+                           "lib/sysusers.d/sluice.conf"}) {
     EXPECT_EQ(path_kind(root + file), PathKind::file) << file;
   }
   EXPECT_EQ(*read_file(root + "share/bash-completion/completions/sluice", 1 << 20),
@@ -147,6 +148,8 @@ TEST(Install, AProgramSomewhereElseFindsItsModel) {
   EXPECT_THAT(output_of(root + "bin/sluice inspect demo"), HasSubstr(root + "share/sluice/demo-gemma4-q8_0.gguf"));
   EXPECT_THAT(*read_file(root + "lib/systemd/system/sluice.service", 1 << 20),
               HasSubstr("\nExecStart=\"/opt/sluice/bin/sluice\" serve $SERVE\n"));
+  // systemd starts no service of which a group is missing, as this one is without udev.
+  EXPECT_THAT(*read_file(root + "lib/sysusers.d/sluice.conf", 1 << 20), HasSubstr("\ng render - -\n"));
 }
 
 // As systemd would read it: 0.2 s of `make test`.
