@@ -118,6 +118,7 @@ class EngineImpl final : public Engine {
   bool is_shown(const MediaDigest& content) const;
   bool launch();
   std::vector<Pending> pending();
+  std::vector<int32_t> guesses(const Job& job, const History& history);
   FlightPart flight_part(const Job& job, const Portion& portion);
   void start(Flight flight, std::span<const PageCopy> copies, StartOptions how);
   StepPart step_part(const FlightPart& part);

@@ -162,11 +162,19 @@ std::vector<Pending> EngineImpl::pending() {
     const uint32_t adjustments = most_adjustments(job.request.sampling, model_->suppressed);
     const CachedHistory& text = board_.sequence_of(job).text;
     Pending& one = wanting.emplace_back(pending_of(job, text, cache_, adjustments));
-    job.guesses = one.generating && job.request.constraint == nullptr ? continuation_->next_rows(job, text.history)
-                                                                      : std::vector<int32_t>();
+    job.guesses = one.generating ? guesses(job, text.history) : std::vector<int32_t>();
     one.drafts = static_cast<uint32_t>(job.guesses.size());
   }
   return wanting;
+}
+
+// Those of the continuation that the constraint leaves free.
+std::vector<int32_t> EngineImpl::guesses(const Job& job, const History& history) {
+  const Constraint* constraint = job.request.constraint.get();
+  if (constraint != nullptr && !constraint->free_guesses({})) return {};
+  std::vector<int32_t> all = continuation_->next_rows(job, history);
+  if (constraint != nullptr) all.resize(*constraint->free_guesses(all));
+  return all;
 }
 
 FlightPart EngineImpl::flight_part(const Job& job, const Portion& portion) {

@@ -89,6 +89,22 @@ TEST_F(ThoughtBudgetTest, KeepsWhatElseHoldsForTheAnswer) {
   EXPECT_FALSE(of->accept(kCallOpen));
 }
 
+// A guess may not stand where only the closing marker may follow, because it is sampled with no mask behind it.
+TEST_F(ThoughtBudgetTest, FreesTheGuessesBeforeItsEnd) {
+  const auto free = [](const Constraint& of, const std::vector<int32_t>& guesses) { return of.free_guesses(guesses); };
+  const auto thought = bound(3, /*begun=*/true);
+  EXPECT_EQ(free(*thought, {}), 0u) << "it frees some, none of which is given";
+  EXPECT_EQ(free(*thought, {kA, kA, kA, kA}), 2u);
+  EXPECT_EQ(free(*thought, {kA, kClose, kA, kA, kA}), 5u);
+  EXPECT_EQ(free(*thought, {kA, kCallOpen, kA, kA, kA}), 5u);
+  EXPECT_EQ(must_close(*thought), false) << "guessing changes nothing";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(thought->accept(kA));
+  EXPECT_EQ(free(*thought, {kClose, kA}), 0u) << "the marker is taken, not sampled";
+  EXPECT_TRUE(thought->accept(kClose));
+  EXPECT_EQ(free(*thought, {kA, kA, kOpen, kA}), 2u) << "another thought would have to be closed at once";
+  EXPECT_EQ(free(*bound(1, true, std::make_shared<OnlyA>()), {kA}), std::nullopt);
+}
+
 TEST_F(ThoughtBudgetTest, IsNoneWithoutMarkers) {
   const Tokenizer without = thinking_tokenizer(/*has_markers=*/false);
   EXPECT_EQ(bound_thought(1, without, *find_dialect("think"), nullptr, false, nullptr), nullptr);

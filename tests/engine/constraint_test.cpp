@@ -100,6 +100,42 @@ TEST(Constraint, IsTheSameWithDraftsAsked) {
   EXPECT_EQ(drafted.drafted, 0u);
 }
 
+// As EveryFew, but nothing is masked before the first `free` tokens are there, and drafts may reach so far.
+class FreeAtFirst final : public Constraint {
+ public:
+  FreeAtFirst(uint32_t vocabulary, size_t free) : masked_(vocabulary, 3), free_(free) {}
+  Result<std::span<const uint32_t>> mask() override { return free_ > 0 ? std::span<const uint32_t>() : masked_.mask(); }
+  std::optional<size_t> free_guesses(std::span<const int32_t> guesses) const override {
+    return free_ == 0 ? 0 : std::min(guesses.size(), free_ - 1);
+  }
+  bool accept(int32_t token) override {
+    if (free_ == 0) return masked_.accept(token);
+    --free_;
+    return true;
+  }
+
+ private:
+  EveryFew masked_;
+  size_t free_;
+};
+
+TEST(Constraint, IsTheSameWithDraftsAsFarAsItIsFree) {
+  fake::Script script;
+  script.repetitive = true;
+  for (const size_t free : {0, 1, 2, 7, 70, 100}) {
+    EngineOptions drafting = options(2);
+    drafting.draft = {.kind = DraftKind::ngram, .tokens = 5, .always = true};
+    FakeEngine with(drafting, script), without(options(2), script);
+    const auto ask = [&](FakeEngine& fake) {
+      fake.submit(greedy(prompt_of(40, 9), 20));
+      return fake.answer(constrained(std::make_shared<FreeAtFirst>(fake::kVocabulary, free), 100));
+    };
+    const Progress drafted = ask(with);
+    EXPECT_EQ(tokens_of(drafted), tokens_of(ask(without))) << free;
+    EXPECT_EQ(drafted.accepted > 0, free >= 70) << free << ": the fake repeats itself only later";
+  }
+}
+
 // Leaves a choice at every fourth token; between them only one token may come.
 class MostlyForced final : public Constraint {
  public:

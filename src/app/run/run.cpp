@@ -224,7 +224,7 @@ std::vector<OptionSpec> own_options() {
       {.name = "--thinking-budget",
        .argument = "N",
        .kind = OptionKind::integer,
-       .help = "the most tokens of thinking, behind which the thought is closed; nothing is drafted then",
+       .help = "the most tokens of thinking, behind which the thought is closed",
        .most = 1e9},
       {.name = "--max-tokens",
        .aliases = "-n|--n-predict|--num-predict",

@@ -86,7 +86,8 @@ void Drafts::feed_head(const Job& job, const History& history, const EndedRows& 
   if (standing > 0) {
     const auto taken = static_cast<uint32_t>(feed.tokens.size()) + rows.begin + 1 - rows.end;
     const uint32_t left = job.tokens_left > taken ? job.tokens_left - taken : 0;
-    if (drafting() && left > 1 && job.request.constraint == nullptr)
+    const Constraint* constraint = job.request.constraint.get();
+    if (drafting() && left > 1 && (constraint == nullptr || constraint->free_guesses({})))
       feed.drafts = std::min(answer(job.id).length.length(), left - 1);
     feed.sampling = sample_row(job.request.sampling, job.request.choice);
   }

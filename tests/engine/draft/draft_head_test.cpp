@@ -103,6 +103,42 @@ TEST_P(DraftHeadEngine, DraftsOfAHeadThatPredictsTheTextAreAccepted) {
   EXPECT_LT(drafting->stats().steps, 80u) << "some five tokens a step";
 }
 
+// Every token may come at first, and drafts may reach so far; then the multiples of three.
+class FreeAtFirst final : public Constraint {
+ public:
+  explicit FreeAtFirst(size_t free) : free_(free), bits_(mask_words(kVocabulary)) {
+    for (uint32_t token = 0; token < kVocabulary; token += 3) bits_[token / 32] |= 1U << (token % 32);
+  }
+  Result<std::span<const uint32_t>> mask() override {
+    return free_ > 0 ? std::span<const uint32_t>() : std::span<const uint32_t>(bits_);
+  }
+  std::optional<size_t> free_guesses(std::span<const int32_t> guesses) const override {
+    return free_ == 0 ? 0 : std::min(guesses.size(), free_ - 1);
+  }
+  bool accept(int32_t token) override { return free_ == 0 ? token % 3 == 0 : free_-- > 0; }
+
+ private:
+  static constexpr uint32_t kVocabulary = 768;
+  size_t free_;
+  std::vector<uint32_t> bits_;
+};
+
+// 0.1 s a family.
+TEST_P(DraftHeadEngine, DraftsAsFarAsAConstraintIsFree) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_free"), tests::counting);
+  const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
+  const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp));
+  const auto ask = [](Engine& engine) {
+    Request asked = request(70, 2, 90);
+    asked.constraint = std::make_shared<FreeAtFirst>(61);
+    return answer(engine, asked);
+  };
+  const Progress drafted = ask(*drafting);
+  EXPECT_TRUE(same_bits(drafted, ask(*plain)));
+  EXPECT_GT(drafted.accepted, 30u);
+  EXPECT_LT(drafted.drafted, 61u) << "nothing is drafted under the mask";
+}
+
 // Forked, truncated, gone on from a snapshot: the head begins anew where it was not given the text.
 TEST_P(DraftHeadEngine, ContinuesWithItsSequence) {
   Engines engines(GetParam(), cat(GetParam(), "_draft_turns"), tests::counting);
