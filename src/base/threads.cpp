@@ -23,7 +23,7 @@ class ThreadPool::Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  void run(size_t count, size_t grain, Loop loop) {
+  void run(size_t count, size_t grain, const Loop& loop) {
     const std::lock_guard<std::mutex> one_caller(callers_);
     loops_.run(count, grain, loop);
   }
@@ -59,7 +59,7 @@ ThreadPool::ThreadPool(uint32_t threads) : threads_(threads) {
 
 ThreadPool::~ThreadPool() = default;
 
-void ThreadPool::run(size_t count, size_t grain, Loop loop) { team_->run(count, grain, loop); }
+void ThreadPool::run(size_t count, size_t grain, const Loop& loop) { team_->run(count, grain, loop); }
 
 uint32_t available_processors() {
 #if defined(__linux__)

@@ -15,9 +15,12 @@
 // A pool belongs to the process. Loops of several callers run one after another. A body must not start a loop.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <type_traits>
 
 namespace sluice {
 
@@ -30,9 +33,10 @@ struct Share {
 
 class ThreadPool {
  public:
-  // What is called for each piece.
+  // What is called for each piece: a copy of a small body, or the address of a larger one.
   struct Loop {
-    const void* body = nullptr;
+    static constexpr size_t kBytes = 32;
+    alignas(8) std::array<std::byte, kBytes> body{};
     void (*call)(const void* body, const Share& share) = nullptr;
   };
 
@@ -51,14 +55,26 @@ class ThreadPool {
   void parallel(size_t count, size_t grain, const Body& body) {
     if (count == 0) return;
     if (threads_ == 1 || count <= grain) return body(Share{0, 0, count});
-    run(count, grain,
-        {&body, [](const void* object, const Share& share) { (*static_cast<const Body*>(object))(share); }});
+    run(count, grain, loop_of(body));
   }
 
  private:
   class Team;
 
-  void run(size_t count, size_t grain, Loop loop);
+  template <class Body>
+  static Loop loop_of(const Body& body) {
+    Loop loop;
+    if constexpr (sizeof(Body) <= Loop::kBytes && std::is_trivially_copyable_v<Body>) {
+      std::memcpy(loop.body.data(), &body, sizeof(Body));
+      loop.call = [](const void* copy, const Share& share) { (*static_cast<const Body*>(copy))(share); };
+    } else {
+      const Body* const address = &body;
+      std::memcpy(loop.body.data(), &address, sizeof(address));
+      loop.call = [](const void* at, const Share& share) { (**static_cast<const Body* const*>(at))(share); };
+    }
+    return loop;
+  }
+  void run(size_t count, size_t grain, const Loop& loop);
 
   uint32_t threads_;
   std::unique_ptr<Team> team_;  // none in a pool of one

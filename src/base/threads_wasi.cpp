@@ -17,7 +17,7 @@ ThreadPool::ThreadPool(uint32_t threads) : threads_(available_processors()) { CH
 
 ThreadPool::~ThreadPool() = default;
 
-void ThreadPool::run(size_t count, size_t grain, Loop loop) { page_loops->run(count, grain, loop); }
+void ThreadPool::run(size_t count, size_t grain, const Loop& loop) { page_loops->run(count, grain, loop); }
 
 uint32_t available_processors() { return page_loops == nullptr ? 1 : page_loops->threads(); }
 

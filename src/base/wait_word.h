@@ -1,4 +1,8 @@
-// A word that threads wait on until it changes: they spin for some microseconds, then sleep.
+// Where threads wait until a condition holds: they spin for some microseconds, then sleep.
+//
+// The condition reads atomics. A thread that makes it true stores them, and then calls wake_all(), which costs little
+// while nobody sleeps. No wake is lost: sleepers and wakers change the same word, so either the waker sees the sleeper,
+// or the sleeper sees the stores.
 //
 // The page's module has std::atomic but not its wait(), because its C++ library was built without threads; there the
 // instructions of WebAssembly's threads take its place. They trap where the memory is not shared, so a module of one
@@ -12,48 +16,37 @@ namespace sluice {
 
 class WaitWord {
  public:
-  uint32_t value() const { return value_.load(std::memory_order_acquire); }
-  // These wake nobody.
-  void set(uint32_t value) { value_.store(value); }
-  uint32_t add(uint32_t by) { return value_.fetch_add(by) + by; }
-  uint32_t subtract(uint32_t by) { return value_.fetch_sub(by) - by; }
-
-  // Returns the first value that is not `old`.
-  uint32_t wait_until_not(uint32_t old) {
+  template <class Condition>
+  void wait_until(const Condition& holds) {
     for (int i = 0; i < kSpins; ++i) {
-      const uint32_t now = value();
-      if (now != old) return now;
+      if (holds()) return;
       relax();
     }
-    sleep_until_not(old);
-    return value();
+    uint32_t seen = word_.fetch_add(kSleeper) + kSleeper;
+    for (; !holds(); seen = word_.load()) sleep_until_not(seen);
+    word_.fetch_sub(kSleeper);
   }
 
-#if defined(__wasi__)
-  // Asking the browser costs more than the loops that nobody sleeps in, so sleepers are counted.
   void wake_all() {
-    if (sleepers_.load() > 0) __builtin_wasm_memory_atomic_notify(word(), ~uint32_t{0});
+    if (word_.fetch_add(kChange) % kChange != 0) notify_all();
   }
-#else
-  void wake_all() { value_.notify_all(); }
-#endif
 
  private:
+  // The word counts changes, and in its low bits the threads that sleep.
+  static constexpr uint32_t kSleeper = 1, kChange = 1 << 16;
+
 #if defined(__wasi__)
   // Some 60 microseconds: browsers take long to wake a thread. There is no instruction that tells the processor of a
   // loop that spins.
   static constexpr int kSpins = 200'000;
   static void relax() {}
 
-  int* word() { return reinterpret_cast<int*>(&value_); }
-  void sleep_until_not(uint32_t old) {
+  int* address() { return reinterpret_cast<int*>(&word_); }
+  void sleep_until_not(uint32_t seen) {
     constexpr int64_t kForever = -1;
-    sleepers_.fetch_add(1);
-    while (value() == old) __builtin_wasm_memory_atomic_wait32(word(), static_cast<int>(old), kForever);
-    sleepers_.fetch_sub(1);
+    __builtin_wasm_memory_atomic_wait32(address(), static_cast<int>(seen), kForever);
   }
-
-  std::atomic<uint32_t> sleepers_{0};
+  void notify_all() { __builtin_wasm_memory_atomic_notify(address(), ~uint32_t{0}); }
 #else
   // About 20 microseconds: longer than the gap between two loops of a step, far shorter than a person's pause.
   static constexpr int kSpins = 1000;
@@ -64,10 +57,11 @@ class WaitWord {
     asm volatile("yield");
 #endif
   }
-  void sleep_until_not(uint32_t old) { value_.wait(old, std::memory_order_acquire); }
+  void sleep_until_not(uint32_t seen) { word_.wait(seen); }
+  void notify_all() { word_.notify_all(); }
 #endif
 
-  std::atomic<uint32_t> value_{0};
+  std::atomic<uint32_t> word_{0};
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <numeric>
@@ -91,6 +92,30 @@ TEST(ThreadPool, ALoopSeesWhatTheLoopBeforeWrote) {
     std::swap(now, next);
   }
   for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(now[i], (i + 2000) % kCount + 2000);
+}
+
+// Threads get a copy of a small body, and the address of one that is larger than a loop's room for it. A millisecond.
+TEST(ThreadPool, BodiesOfAnySizeAreCalled) {
+  struct Large {
+    std::array<size_t, ThreadPool::Loop::kBytes> added;
+    std::vector<size_t>* out;
+
+    void operator()(const Share& share) const {
+      for (size_t i = share.first; i < share.last; ++i) (*out)[i] = i + added.back();
+    }
+  };
+  ThreadPool pool(3);
+  std::vector<size_t> small(50), large(50);
+  for (size_t round = 0; round < 100; ++round) {
+    pool.parallel(small.size(), 0, [&small, round](const Share& share) {
+      for (size_t i = share.first; i < share.last; ++i) small[i] = i + round;
+    });
+    Large body{.added = {}, .out = &large};
+    body.added.back() = round;
+    pool.parallel(large.size(), 0, body);
+    for (size_t i = 0; i < small.size(); ++i) ASSERT_EQ(small[i], i + round);
+    EXPECT_EQ(large, small);
+  }
 }
 
 TEST(ThreadPool, ThreadsThatFellAsleepWakeForTheNextLoop) {
