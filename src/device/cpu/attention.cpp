@@ -46,8 +46,19 @@ uint32_t Executor::history_parts(const Attention& op) {
   return most;
 }
 
-// Cuts queries into blocks of at most kMaxQueries, or smaller ones so that every thread gets a block. Over latents a
-// block takes several rows before several heads, because each head has matrices to read.
+// The element operations of queries that see as much as the last of these rows. Positions count by whole pages, because
+// kernels compute those, and a multiply-add counts as in products.
+uint64_t Executor::attention_work(const Attention& op, const RowRange& of) {
+  const KeyShape shape = op.keys(program_);
+  const Query last = query(op, of.end - 1, 0);
+  const uint64_t pages = last.last / kPagePositions - last.first / kPagePositions + 1;
+  const uint64_t queries = (of.end - of.first) * type(op.q).heads;
+  return queries * pages * kPagePositions * (shape.key_width + shape.value_width) / 4;
+}
+
+// Cuts queries into blocks of at most kMaxQueries, or smaller ones so that every thread gets a block, if the work is
+// worth several threads: a smaller block takes longer a query. Over latents a block takes several rows before several
+// heads, because each head has matrices to read.
 void Executor::cut_queries(const Attention& op, uint32_t parts, const RowRange& of) {
   const uint32_t kv_heads = op.keys(program_).heads;
   const uint32_t group = type(op.q).heads / kv_heads;
@@ -55,7 +66,8 @@ void Executor::cut_queries(const Attention& op, uint32_t parts, const RowRange& 
   const auto are_together = [&](uint64_t a, uint64_t b) {
     return op.has_own_rows() || sequence_of(op.q, a) == sequence_of(op.q, b);
   };
-  const uint64_t share = (count * type(op.q).heads * parts + pool_.threads() - 1) / pool_.threads();
+  const uint32_t threads = attention_work(op, of) < kWorthWaking ? 1 : pool_.threads();
+  const uint64_t share = (count * type(op.q).heads * parts + threads - 1) / threads;
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(share, 1, kMaxQueries));
   const uint64_t most_rows = op.expand ? most : std::max(1u, most / group);
   query_blocks_.clear();
@@ -79,12 +91,10 @@ void Executor::run(const Attention& op) {
   const uint64_t blocks = query_blocks_.size();
   if (parts > 1 && blocks < uint64_t{pool_.threads()} * kBlocksPerThread && blocks % pool_.threads() != 0)
     return attend_in_parts(op);
-  const StateDecl& state = program_.states[op.state.state];
-  const auto last = static_cast<uint64_t>(step_->positions()[step_row(op.q, rows(op.q) - 1)]);
-  const uint64_t work = rows(op.q) * type(op.q).heads * (last + 1) * (state.key_width + state.value_width) / 16;
+  const uint64_t work = attention_work(op, {0, rows(op.q)});
   // Threads take blocks in turn, because later rows of a prompt see more.
   const uint32_t threads = pool_.threads();
-  share_out(pool_, threads, work / threads, [&](const Share& share) {
+  share_out(pool_, threads, work / threads, [this, &op, threads](const Share& share) {
     for (uint64_t hand = share.first; hand < share.last; ++hand)
       for (uint64_t block = hand; block < query_blocks_.size(); block += threads)
         op.expand ? attend_latents(op, query_blocks_[block], share.thread)
@@ -211,7 +221,6 @@ void Executor::attend(const Attention& op, const QueryBlock& block, uint32_t thr
 // source is the rows of a sequence, or a tower's rows that see the same rows. Where keys differ by
 // distance, each row is a source.
 void Executor::attend_own_rows(const Attention& op) {
-  const KeyShape shape = op.keys(program_);
   const uint64_t count = rows(op.q);
   for (uint64_t row = 0, end = 0; row < count; row = end) {
     const Seen first = seen(op, *step_, row);
@@ -224,8 +233,7 @@ void Executor::attend_own_rows(const Attention& op) {
     }
     lay_out_own_rows(op, row, all);
     cut_queries(op, 1, {row, end});
-    const uint64_t seen_keys = all.last - all.first + 1;
-    const uint64_t work = (end - row) * type(op.q).heads * seen_keys * (shape.key_width + shape.value_width) / 16;
+    const uint64_t work = attention_work(op, {row, end});
     share_out(pool_, query_blocks_.size(), work / query_blocks_.size(), [&](const Share& share) {
       for (uint64_t block = share.first; block < share.last; ++block) attend(op, query_blocks_[block], share.thread);
     });

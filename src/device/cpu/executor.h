@@ -66,6 +66,7 @@ class Executor {
   struct RowRange {
     uint64_t first = 0, end = 0;
   };
+  uint64_t attention_work(const Attention& op, const RowRange& of);
   void cut_queries(const Attention& op, uint32_t parts, const RowRange& of);
   void attend(const Attention& op, const QueryBlock& block, uint32_t thread);
   void attend_in_parts(const Attention& op);

@@ -18,7 +18,8 @@ uint64_t panel_cost(const AddedProduct& product) {
   return panel_cost(product.product) + uint64_t{product.product.args.rows} * kPanelOutputs;
 }
 
-// Splits the panels of all jobs together among threads. Calls body(job, first output, last output, thread).
+// Splits the panels of all jobs together among threads. Calls body(job, first output, last output, thread). The loop
+// copies `jobs` and `body`, so that other threads need not fetch the caller's stack before they begin.
 template <class Job, class Body>
 void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& body) {
   uint64_t all = 0, cost = 0;
@@ -26,7 +27,7 @@ void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& b
     all += panels(job);
     cost = std::max(cost, panel_cost(job));
   }
-  share_out(pool, all, cost, [&](const Share& share) {
+  share_out(pool, all, cost, [jobs, body](const Share& share) {
     uint64_t begin = 0;  // of the job's panels
     for (const Job& job : jobs) {
       const uint64_t end = begin + panels(job);
@@ -108,7 +109,7 @@ void Products::multiply(const Product& product, uint64_t first, uint64_t last, u
 }
 
 void Products::multiply(std::span<const Product> products) const {
-  share_out_panels(pool_, products, [&](const Product& product, uint64_t first, uint64_t last, uint32_t thread) {
+  share_out_panels(pool_, products, [this](const Product& product, uint64_t first, uint64_t last, uint32_t thread) {
     multiply(product, first, last, thread);
   });
 }
@@ -128,23 +129,24 @@ void Products::add(const AddedProduct& one, uint64_t first, uint64_t last, uint3
 }
 
 void Products::multiply(std::span<const AddedProduct> products) const {
-  share_out_panels(pool_, products, [&](const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) {
+  share_out_panels(pool_, products, [this](const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) {
     add(one, first, last, thread);
   });
 }
 
 void Products::multiply(std::span<const GatedProduct> products, ActivationKind kind) const {
   const auto activate = plan_.kernels().gated_activation[static_cast<int>(kind)];
-  share_out_panels(pool_, products, [&](const GatedProduct& product, uint64_t first, uint64_t last, uint32_t thread) {
-    multiply(product.gate, first, last, thread);
-    multiply(product.up, first, last, thread);
-    const ProductArgs& gate = product.gate.args;
-    const uint64_t n = std::min<uint64_t>(last, product.gate.outputs) - first;
-    for (uint64_t row = 0; row < gate.rows; ++row) {
-      const uint64_t at = row * gate.out_stride + first;
-      activate(gate.out + at, product.up.args.out + at, product.out + at, n);
-    }
-  });
+  share_out_panels(pool_, products,
+                   [this, activate](const GatedProduct& product, uint64_t first, uint64_t last, uint32_t thread) {
+                     multiply(product.gate, first, last, thread);
+                     multiply(product.up, first, last, thread);
+                     const ProductArgs& gate = product.gate.args;
+                     const uint64_t n = std::min<uint64_t>(last, product.gate.outputs) - first;
+                     for (uint64_t row = 0; row < gate.rows; ++row) {
+                       const uint64_t at = row * gate.out_stride + first;
+                       activate(gate.out + at, product.up.args.out + at, product.out + at, n);
+                     }
+                   });
 }
 
 }  // namespace sluice::cpu

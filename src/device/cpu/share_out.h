@@ -7,10 +7,12 @@
 
 namespace sluice::cpu {
 
+// Element operations that are worth waking threads for: some microseconds.
+inline constexpr uint64_t kWorthWaking = 16384;
+
 // Calls body(Share) for pieces of [0, count); `cost` of one index in element operations.
 template <class Body>
 void share_out(ThreadPool& pool, uint64_t count, uint64_t cost, const Body& body) {
-  constexpr uint64_t kWorthWaking = 16384;  // some microseconds
   pool.parallel(count, kWorthWaking / (cost + 1), body);
 }
 
