@@ -68,9 +68,12 @@ class ThreadPool {
       std::memcpy(loop.body.data(), &body, sizeof(Body));
       loop.call = [](const void* copy, const Share& share) { (*static_cast<const Body*>(copy))(share); };
     } else {
-      const Body* const address = &body;
-      std::memcpy(loop.body.data(), &address, sizeof(address));
-      loop.call = [](const void* at, const Share& share) { (**static_cast<const Body* const*>(at))(share); };
+      struct Address {
+        const Body* body;
+      };
+      const Address address{&body};
+      std::memcpy(loop.body.data(), &address, sizeof(Address));
+      loop.call = [](const void* at, const Share& share) { (*static_cast<const Address*>(at)->body)(share); };
     }
     return loop;
   }

@@ -51,7 +51,7 @@ struct Grammar {
 
   uint64_t bytes() const {
     uint64_t of_sets = 0;
-    for (const std::vector<uint8_t>& set : sets) of_sets += sizeof(set) + set.capacity();
+    for (const std::vector<uint8_t>& set : sets) of_sets += sizeof(std::vector<uint8_t>) + set.capacity();
     return nodes.capacity() * sizeof(GrammarNode) + loops.capacity() * sizeof(GrammarLoop) +
            (branches.capacity() + branch_ends.capacity()) * sizeof(uint32_t) + of_sets;
   }
