@@ -1,7 +1,8 @@
-// webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH [PROMPT]]: where a step's time on a GPU goes. Plays a decode step
-// of one token at that depth, or a prompt of so many rows, of a synthetic model; then each of its dispatches by itself,
-// again and again, and prints microseconds and bytes bound a second by kernel and grid. The sum of them leaves out what
-// a dispatch waits for between others, which the whole step's time has. Beside them: how fast the GPU copies a buffer.
+// webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH [PROMPT [RANK]]]: where a step's time on a GPU goes. Plays a
+// decode step of one token at that depth, or a prompt of so many rows, of a synthetic model, with an adapter of that
+// rank; then each of its dispatches by itself, again and again, and prints microseconds and bytes bound a second by
+// kernel and grid. The sum of them leaves out what a dispatch waits for between others, which the whole step's time
+// has. Beside them: how fast the GPU copies a buffer.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "device/webgpu/dawn/host_dawn.h"
 #include "device/webgpu/kernels/copying.h"
 #include "device/webgpu/webgpu.h"
+#include "engine/adapters/adapter_slots.h"
 #include "engine/plan/layout.h"
 #include "engine/step_fill.h"
 #include "model/mix.h"
@@ -161,10 +163,19 @@ void print_copy(WatchedHost& host) {
               static_cast<double>(copying.bytes()) / host.time(copying.commands()) / 1e3);
 }
 
-Status run(const std::string& library, const std::string& name, const std::string& mix, uint32_t depth, uint32_t rows) {
+Status run(const std::string& library, const std::string& name, const std::string& mix, uint32_t depth, uint32_t rows,
+           uint32_t rank) {
   TRY(const ShapeConfig shape, find_shape(name));
   TRY(const Model model, make_model(shape, mix));
-  TRY(const Program program, model.record_text());
+  std::vector<AdapterSum> sums;
+  if (rank > 0) {
+    TRY(std::shared_ptr<const sluice::Adapter> adapter, sluice::Adapter::made(model, rank, 0));
+    sums.push_back({{.adapter = std::move(adapter)}});
+  }
+  TRY(const Program program, model.record_text({.adapters = AdapterSlots::options(sums)}));
+  TRY(const std::unique_ptr<AdapterSlots> slots, AdapterSlots::plan(program, model.weights(), sums));
+  if (slots) slots->take();
+  const WeightSource& weights = slots ? static_cast<const WeightSource&>(*slots) : model.weights();
   TRY(std::unique_ptr<HostFactory> dawn, find_dawn({library}));
   auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
   WatchedFactory& watched = *factory;
@@ -174,15 +185,20 @@ Status run(const std::string& library, const std::string& name, const std::strin
     request.pages.push_back(group.kind == StateKind::slots ? kSlotEntries : (depth + 63) / 64);
     request.maxima.pages_per_sequence.push_back(request.pages.back());
   }
-  TRY(request.weights, placed_shapes(program, model.weights()));
+  TRY(request.weights, placed_shapes(program, weights));
   TRY(std::unique_ptr<Plan> plan, device->plan(request));
   std::printf("%s, %s, %s, depth %u, %u rows\n", name.c_str(), mix.c_str(), plan->numerics_id().c_str(), depth, rows);
   Budget budget;
-  TRY(const std::unique_ptr<Runner> runner, device->place(std::move(plan), model.weights(), budget));
+  TRY(const std::unique_ptr<Runner> runner, device->place(std::move(plan), weights, budget));
   StepBuffer step(program, request.maxima);
   const TokenClass token_class = rows == 0 ? TokenClass::decode : TokenClass::prompt;
   TRY(const TextPorts ports, find_ports(program));
   fill_alone(step, ports, token_class, std::max(rows, 1u), depth, model.facts().vocabulary);
+  if (slots) {
+    TRY(const AdapterRow row, slots->row_of(sums.front()));
+    std::ranges::fill(step.input_i32(*ports.adapter_slots), row.slot);
+    std::ranges::fill(step.input_f32(*ports.adapter_scales), row.scale);
+  }
   std::vector<double> times;
   for (int i = 0; i < 20; ++i) {
     const Watch watch;
@@ -204,13 +220,14 @@ Status run(const std::string& library, const std::string& name, const std::strin
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH [PROMPT]]\n");
+    std::fprintf(stderr, "usage: webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH [PROMPT [RANK]]]\n");
     return 2;
   }
   const auto number = [&](int i, int otherwise) {
     return static_cast<uint32_t>(argc > i ? std::max(0, std::atoi(argv[i])) : otherwise);
   };
-  const sluice::Status done = sluice::run(argv[1], argv[2], argv[3], std::max(number(4, 512), 1u), number(5, 0));
+  const sluice::Status done =
+      sluice::run(argv[1], argv[2], argv[3], std::max(number(4, 512), 1u), number(5, 0), number(6, 0));
   if (!done) std::fprintf(stderr, "webgpu_dispatches: %s\n", done.error().text.c_str());
   return done ? 0 : 1;
 }

@@ -64,6 +64,9 @@ struct LookedAt {
 // fn NAME(x: f32) -> f32; needs kMath.
 std::string activation_text(ActivationKind kind, std::string_view name = "activate");
 
+// Of workgroup memory, for the sums and reductions of a kernel of products.
+inline constexpr uint64_t kOtherWorkgroupBytes = 3072;
+
 // The runs that kernels compute as one dispatch. A workgroup keeps a row in its threads' registers, so rows have a
 // bound. With more than outputs_of_rows outputs, recomputing the rows in every workgroup costs more than a dispatch.
 inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
@@ -120,10 +123,42 @@ class Emitter {
   bool has_few_rows(const Extent& extent) const {
     return class_ == TokenClass::decode || (extent.symbol == Symbol::wanted && !request_.whole_sequences);
   }
-  bool emit_products(std::span<const Product> products, const FusedRun& run);
+  // `adapted`: the kernel adds the products' adapters as well.
+  enum class Emitted : uint8_t { nothing, products, adapted };
+  Emitted emit_products(std::span<const Product> products, const FusedRun& run, bool may_add_adapters = true);
   bool emit_gated(const FusedRun& run, const GatedRun& gated);
-  bool emit_adapted_gated(const FusedRun& all, const GatedRun& run);
+  bool emit_adapted_gated(const FusedRun& all, const GatedRun& run, std::span<const Linear* const> linears);
   static bool are_adapted(std::span<const Product> products);
+  // kernels/adapted_products.cpp: adapters that the products' own kernel adds. Of the products of a set, a thread has
+  // sums at once. The kernel has its memory set.
+  using AddedSets = std::vector<std::span<const Linear* const>>;
+  struct AddedAdapters {
+    AddedSets sets{};
+    ProductShape shape{};
+    bool of_row = false;            // the rows are in row_x
+    uint32_t few_rows = 0;          // of a step in which every workgroup computes the sums of the first factors
+    std::vector<uint32_t> inner{};  // by product: the word of these sums, for steps of more rows
+  };
+  bool adds_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row) const;
+  AddedAdapters added_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row);
+  // Emits the sums of the first factors in steps of more rows. `kernel` declares the products and make_row().
+  void emit_inner_before(Kernel kernel, const AddedAdapters& added);
+  // Declares what adapted_text() calls.
+  void use_added(Kernel& kernel, const AddedAdapters& added) const;
+  // Statements for row `r`: before it is made, between those of the products, and the outputs of each product that a
+  // thread stores. `first_output`: of the products' tile.
+  struct AdaptedText {
+    std::string before{};
+    AddedText between{};
+    std::vector<std::string> sums{};
+  };
+  AdaptedText adapted_text(const AddedAdapters& added, size_t s, size_t first_product,
+                           std::string_view first_output) const;
+  std::string use_inner(Kernel& kernel, const AddedAdapters& added, bool is_before) const;
+  std::string outer_text(const Linear& op, size_t i, const ProductShape& shape) const;
+  uint32_t staged_b_bytes(const Linear& op, const ProductShape& shape) const;  // 0: the rows of b are not staged
+  uint32_t all_fours(std::span<const Linear* const> set) const;                // of ranks
+  void use_step_row(Kernel& kernel, uint32_t choices = 1) const;               // declares step_row(row)
   bool is_narrow(WeightId weight) const;
   // Declares up_value(row, i), the other factor of a gated run that has only one product; needs OUTPUTS.
   void use_up_value(Kernel& kernel, const GatedRun& run) const;

@@ -28,6 +28,7 @@ enum class SlotKind : uint8_t {
   memory,   // the step, values and scratch
   factors,  // small weights as f32, one behind another
   weight,   // `index`: a weight, of which `tile` is bound
+  shared,   // `index`: a buffer that several weights share
   experts,  // `index`: a buffer of slots for experts
   state,    // `index`: a state's pages
   flags,    // a word for each op: the first row whose result is not finite

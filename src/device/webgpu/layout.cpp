@@ -13,6 +13,9 @@ namespace {
 // Every section begins at such a multiple, so that bindings and vectors may begin there.
 uint64_t aligned(uint64_t words) { return (words + 15) / 16 * 16; }
 
+// A matrix in a shared buffer begins at such a multiple: the largest alignment of bindings that WebGPU allows.
+constexpr uint64_t kSharedWords = 64;
+
 }  // namespace
 
 bool is_decoded_by_host(const Program& program, const Embed& op) { return program.values[op.ids].type.width == 1; }
@@ -161,6 +164,24 @@ void Layout::lay_out_weights(const Adapter& adapter) {
     for (uint64_t first = 0; first < rows; first += most)
       matrix.tiles.push_back({.first_row = first, .rows = std::min(most, rows - first)});
   }
+  share_adapters(adapter);
+}
+
+// Op by op, so that ops that may become one kernel have their factors in one buffer.
+void Layout::share_adapters(const Adapter& adapter) {
+  shared_.resize(program_->weights.size());
+  for (const Op& op : program_->ops) {
+    const auto* linear = std::get_if<Linear>(&op);
+    if (linear == nullptr || !linear->adapter) continue;
+    for (const WeightId id : {linear->adapter.a, linear->adapter.b}) {
+      if (shared_[id].buffer != kNone || matrices_[id].tiles.size() != 1) continue;
+      const uint64_t words = (tile_bytes(id, 0) / 4 + kSharedWords - 1) / kSharedWords * kSharedWords;
+      if (words > adapter.binding_bytes / 4) continue;
+      if (shared_words_.empty() || shared_words_.back() + words > adapter.binding_bytes / 4) shared_words_.push_back(0);
+      shared_[id] = {.buffer = static_cast<uint32_t>(shared_words_.size() - 1), .word = shared_words_.back()};
+      shared_words_.back() += words;
+    }
+  }
 }
 
 void Layout::lay_out_slots(const Adapter& adapter) {
@@ -216,6 +237,14 @@ uint64_t Layout::all_tile_bytes(WeightId weight) const {
 uint64_t Layout::matrix_bytes() const {
   uint64_t bytes = 0;
   for (WeightId id = 0; id < matrices_.size(); ++id) bytes += all_tile_bytes(id);
+  return bytes;
+}
+
+uint64_t Layout::matrix_buffers_bytes() const {
+  uint64_t bytes = 0;
+  for (WeightId id = 0; id < matrices_.size(); ++id)
+    if (shared_[id].buffer == kNone) bytes += all_tile_bytes(id);
+  for (const uint64_t words : shared_words_) bytes += words * 4;
   return bytes;
 }
 

@@ -46,6 +46,13 @@ struct MatrixLayout {
   std::vector<WeightTile> tiles{};
 };
 
+// Where a matrix begins that shares a buffer with others: factors of products' adapters, so that a kernel of several
+// products binds all of them at once. A buffer is at most as large as a binding.
+struct SharedPlace {
+  uint32_t buffer = kNone;  // none: the matrix has a buffer of its own
+  uint64_t word = 0;
+};
+
 // The slots of streamed experts, in buffers of `in_buffer` slots each (the last may have fewer). A slot has gate, up
 // and down of one expert, each with its code-book before its rows.
 struct SlotsLayout {
@@ -108,6 +115,8 @@ class Layout {
   bool is_matrix(WeightId weight) const { return !matrices_[weight].tiles.empty(); }
   uint64_t tile_bytes(WeightId weight, uint32_t tile) const;
   uint64_t all_tile_bytes(WeightId weight) const;
+  const SharedPlace& shared(WeightId weight) const { return shared_[weight]; }
+  std::span<const uint64_t> shared_words() const { return shared_words_; }  // by buffer
   const SlotsLayout& slots() const { return slots_; }
   // Whether the weight's experts are streamed. It then has a format and row words, but no tiles; in_slot() is its first
   // word in a slot.
@@ -116,7 +125,8 @@ class Layout {
   bool is_factor(WeightId weight) const { return factors_[weight] != kNone; }
   uint32_t factor(WeightId weight) const { return factors_[weight]; }
   uint64_t factor_words() const { return factor_words_; }
-  uint64_t matrix_bytes() const;
+  uint64_t matrix_bytes() const;          // of the matrices' content
+  uint64_t matrix_buffers_bytes() const;  // of the buffers that have it
   uint64_t all_state_bytes() const;
 
  private:
@@ -126,6 +136,7 @@ class Layout {
   void lay_out_states();
   void lay_out_weights(const Adapter& adapter);
   void lay_out_slots(const Adapter& adapter);
+  void share_adapters(const Adapter& adapter);
 
   const PlanRequest* request_;
   const Program* program_;
@@ -138,6 +149,8 @@ class Layout {
   uint32_t scratch_ = 0;
   std::vector<StateLayout> states_;
   std::vector<MatrixLayout> matrices_;  // by weight; no tiles: not a matrix
+  std::vector<SharedPlace> shared_;     // by weight
+  std::vector<uint64_t> shared_words_;  // by buffer
   std::vector<uint32_t> slot_words_;    // by weight; kNone: it is not streamed
   SlotsLayout slots_;
   std::vector<uint32_t> factors_;  // by weight; kNone: not a factor

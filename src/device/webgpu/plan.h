@@ -17,7 +17,7 @@ class WebGpuPlan final : public Plan {
   WebGpuPlan(const WebGpuPlan&) = delete;
   WebGpuPlan& operator=(const WebGpuPlan&) = delete;
 
-  std::vector<MemoryLine> memory() const override { return memory_with(layout_.matrix_bytes()); }
+  std::vector<MemoryLine> memory() const override { return memory_with(layout_.matrix_buffers_bytes()); }
   // The lines of memory() for another size of the matrices.
   std::vector<MemoryLine> memory_with(uint64_t matrix_bytes) const;
   uint64_t page_bytes(uint32_t group) const override { return layout_.page_bytes(group); }

@@ -39,24 +39,49 @@ PlanObjects::PlanObjects(const WebGpuPlan& plan, std::shared_ptr<Host> host, con
     variants_[TokenClass::decode] = make_variant(plan_.dispatches(TokenClass::decode));
     return;
   }
-  for (WeightId id = 0; id < matrices_.size(); ++id)
-    for (uint32_t tile = 0; tile < plan_.layout().matrix(id).tiles.size(); ++tile) {
-      const uint64_t bytes = plan_.layout().tile_bytes(id, tile);
-      matrices_[id].push_back({.buffer = buffer(bytes), .bytes = bound_bytes(bytes)});
-    }
+  make_matrices();
   for (const TokenClass one : kTokenClasses) variants_[one] = make_variant(plan_.dispatches(one));
   upload_factors(weights);
   skip_what_is_full();
 }
 
-uint64_t PlanObjects::shared_bytes(const WebGpuPlan& plan) {
-  uint64_t largest = 0, all = 0;
-  for (WeightId id = 0; id < plan.program().weights.size(); ++id)
-    for (uint32_t tile = 0; tile < plan.layout().matrix(id).tiles.size(); ++tile) {
-      const uint64_t bytes = round_up(bound_bytes(plan.layout().tile_bytes(id, tile)), kBindingAlignment);
-      largest = std::max(largest, bytes);
-      all += bytes;
+// Where a matrix of a shared buffer lies.
+BoundRange PlanObjects::in_shared(WeightId weight) const {
+  const SharedPlace& place = plan_.layout().shared(weight);
+  const BoundRange& all = shared_[place.buffer];
+  return {.buffer = all.buffer,
+          .offset = all.offset + place.word * 4,
+          .bytes = bound_bytes(plan_.layout().tile_bytes(weight, 0))};
+}
+
+void PlanObjects::make_matrices() {
+  const Layout& layout = plan_.layout();
+  for (const uint64_t words : layout.shared_words())
+    shared_.push_back({.buffer = buffer(words * 4), .bytes = bound_bytes(words * 4)});
+  for (WeightId id = 0; id < matrices_.size(); ++id) {
+    if (layout.shared(id).buffer != kNone) {
+      matrices_[id].push_back(in_shared(id));
+      continue;
     }
+    for (uint32_t tile = 0; tile < layout.matrix(id).tiles.size(); ++tile) {
+      const uint64_t bytes = layout.tile_bytes(id, tile);
+      matrices_[id].push_back({.buffer = buffer(bytes), .bytes = bound_bytes(bytes)});
+    }
+  }
+}
+
+uint64_t PlanObjects::shared_bytes(const WebGpuPlan& plan) {
+  const Layout& layout = plan.layout();
+  uint64_t largest = 0, all = 0;
+  const auto add = [&](uint64_t own) {
+    const uint64_t bytes = round_up(bound_bytes(own), kBindingAlignment);
+    largest = std::max(largest, bytes);
+    all += bytes;
+  };
+  for (const uint64_t words : layout.shared_words()) add(words * 4);
+  for (WeightId id = 0; id < plan.program().weights.size(); ++id)
+    for (uint32_t tile = 0; tile < layout.matrix(id).tiles.size() && layout.shared(id).buffer == kNone; ++tile)
+      add(layout.tile_bytes(id, tile));
   return std::min(largest + kSharedBytes, all);
 }
 
@@ -65,13 +90,18 @@ void PlanObjects::share_matrices() {
   const uint64_t bytes = std::min(std::max(shared_bytes(plan_), kLeastBytes), most);
   const BufferId shared = buffer(bytes);
   uint64_t next = 0;
+  const auto place = [&](uint64_t own) {
+    if (next + own > bytes) next = 0;
+    const BoundRange range{.buffer = shared, .offset = next, .bytes = own};
+    next += round_up(std::min(own, kApartBytes), kBindingAlignment);
+    return range;
+  };
+  const Layout& layout = plan_.layout();
+  for (const uint64_t words : layout.shared_words()) shared_.push_back(place(bound_bytes(words * 4)));
   for (WeightId id = 0; id < matrices_.size(); ++id)
-    for (uint32_t tile = 0; tile < plan_.layout().matrix(id).tiles.size(); ++tile) {
-      const uint64_t own = bound_bytes(plan_.layout().tile_bytes(id, tile));
-      if (next + own > bytes) next = 0;
-      matrices_[id].push_back({.buffer = shared, .offset = next, .bytes = own});
-      next += round_up(std::min(own, kApartBytes), kBindingAlignment);
-    }
+    for (uint32_t tile = 0; tile < layout.matrix(id).tiles.size(); ++tile)
+      matrices_[id].push_back(layout.shared(id).buffer != kNone ? in_shared(id)
+                                                                : place(bound_bytes(layout.tile_bytes(id, tile))));
 }
 
 PlanObjects::~PlanObjects() {
@@ -100,7 +130,8 @@ void PlanObjects::fill(uint64_t bytes) {
   const WeightTile& tile = matrix.tiles[next_.tile];
   const std::vector<uint32_t> grid = weight_format(matrix.format)->packed_grid();
   if (next_.row == 0 && !grid.empty())
-    host_->upload(matrices_[next_.weight][next_.tile].buffer, 0, std::as_bytes(std::span(grid)));
+    host_->upload(matrices_[next_.weight][next_.tile].buffer, matrices_[next_.weight][next_.tile].offset,
+                  std::as_bytes(std::span(grid)));
   const uint64_t count = std::min(std::max<uint64_t>(bytes / 4 / matrix.row_words, 1), tile.rows - next_.row);
   fill_rows(next_.weight, next_.tile, next_.row, count);
   filled_bytes_ += (count * matrix.row_words + (next_.row == 0 ? grid.size() : 0)) * 4;
@@ -138,7 +169,8 @@ void PlanObjects::fill_rows(WeightId weight, uint32_t tile, uint64_t first, uint
                      matrix.row_words, words.data() + i * matrix.row_words);
     i += taken;
   }
-  host_->upload(matrices_[weight][tile].buffer, (grid_words + first * matrix.row_words) * 4,
+  const BoundRange& range = matrices_[weight][tile];
+  host_->upload(range.buffer, range.offset + (grid_words + first * matrix.row_words) * 4,
                 std::as_bytes(std::span(words)));
 }
 
@@ -185,6 +217,7 @@ BoundRange PlanObjects::range(const Slot& slot) const {
     case SlotKind::memory: return whole(memory_, plan_.memory_bytes());
     case SlotKind::factors: return whole(factors_, layout.factor_words() * 4);
     case SlotKind::weight: return matrices_[slot.index][slot.tile];
+    case SlotKind::shared: return shared_[slot.index];
     case SlotKind::experts: return whole(slots_[slot.index], layout.slots().bytes(slot.index));
     case SlotKind::state: return whole(states_[slot.index], layout.state_bytes(slot.index));
     case SlotKind::flags: break;

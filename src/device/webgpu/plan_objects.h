@@ -76,6 +76,8 @@ class PlanObjects {
  private:
   BufferId buffer(uint64_t bytes, BufferUse use = BufferUse::storage);
   void share_matrices();
+  void make_matrices();
+  BoundRange in_shared(WeightId weight) const;
   void upload_factors(const std::vector<TensorSource>& weights);
   void skip_what_is_full();
   void fill_rows(WeightId weight, uint32_t tile, uint64_t first, uint64_t count);
@@ -99,6 +101,7 @@ class PlanObjects {
   std::vector<BindingId> all_bindings_;
   BufferId memory_ = 0, counts_ = 0, flags_ = 0, bounce_ = 0, factors_ = 0;
   std::vector<BufferId> states_;
+  std::vector<BoundRange> shared_;                 // by buffer that weights share
   std::vector<std::vector<BoundRange>> matrices_;  // by weight and tile
   std::vector<BufferId> slots_;
   PerClass<Variant> variants_;

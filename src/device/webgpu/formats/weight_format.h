@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/webgpu/host.h"
@@ -60,6 +61,9 @@ struct UnitShape {
 // Formats with integer elements may define, for products of integers (integer_tiles.h):
 //   fn ${w}_integers(row: u32, part: u32) -> Integers   16 signed bytes q of elements scale * q + offset
 //   const ${w}_OFFSETS                                  whether any offset is not 0
+//
+// Formats of adapters' factors may define, for products that add them (adapted_products.cpp):
+//   fn ${w}_eight(row: u32, i: u32) -> mat2x4f          elements 8 i to 8 i + 7
 struct WeightFormat {
   Format format{};
   std::array<WeightPiece, 5> pieces{};    // pieces without a name are not used
@@ -67,6 +71,7 @@ struct WeightFormat {
   std::array<const char*, 2> unit{};      // snippets of its unit; null: a unit is one part
   UnitShape unit_shape{};
   const char* integers = nullptr;
+  const char* eight = nullptr;
   // At most 16 integers of 8 bits.
   float (*number)(uint32_t index) = nullptr;
   uint32_t numbers = 0;
@@ -108,14 +113,17 @@ struct WeightRows {
 };
 // Packs rows, each into `row_words` words.
 void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words);
-// The decoder of the binding `name`. at_begin: the code-book and the rows stand at the begin of the binding. anywhere:
-// the kernel calls ${w}_begin_at(word) before it decodes.
+// The decoder of a weight in the binding of that name, or in another one. at_begin: the code-book and the rows stand at
+// the begin of the binding. anywhere: the kernel calls ${w}_begin_at(word) before it decodes.
 enum class Rows : uint8_t { at_begin, anywhere };
-std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows = Rows::at_begin);
+std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows = Rows::at_begin,
+                           std::string_view binding = {});
 // The format's units, for kernels that multiply. The snippet goes behind the decoder.
 UnitShape unit_shape(Format device_format);
 std::string unit_snippet(Format device_format, const std::string& name);
 // The snippet of the format's integers; empty: it has none.
 std::string integer_snippet(Format device_format, const std::string& name);
+// The snippet of ${w}_eight; empty: the format has none.
+std::string eight_snippet(Format device_format, const std::string& name);
 
 }  // namespace sluice::webgpu

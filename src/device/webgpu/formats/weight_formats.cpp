@@ -22,8 +22,8 @@ uint64_t row_blocks(Format format, uint32_t columns) {
 uint64_t words_of(uint64_t bytes) { return (bytes + 15) / 16 * 4; }
 
 constexpr const char* kWords = R"(
-fn ${w}_word(i: u32) -> u32 { return ${w}[i / 4u][i % 4u]; }
-fn ${w}_four(i: u32) -> vec4u { return ${w}[i / 4u]; }
+fn ${w}_word(i: u32) -> u32 { return ${binding}[i / 4u][i % 4u]; }
+fn ${w}_four(i: u32) -> vec4u { return ${binding}[i / 4u]; }
 )";
 
 // Reads number i of a list in a row: of 16 bits, of 8 bits, or a scale in f16.
@@ -199,7 +199,8 @@ void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64
   }
 }
 
-std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows) {
+std::string weight_snippet(Format device_format, uint32_t columns, const std::string& name, Rows rows,
+                           std::string_view binding) {
   const WeightFormat* format = weight_format(device_format);
   CHECK(format != nullptr);
   std::string text =
@@ -213,7 +214,7 @@ std::string weight_snippet(Format device_format, uint32_t columns, const std::st
     text += cat("const ", name, "_", piece.name, " = ", at, "u;\n");
     at += words_of(row_blocks(device_format, columns) * piece.bytes);
   }
-  text += fill(kWords, {{"w", name}});
+  text += fill(kWords, {{"w", name}, {"binding", binding.empty() ? name : std::string(binding)}});
   text += fill(kReads, {{"w", name}});
   text += tables(*format, name);
   for (const char* snippet : format->snippets)
@@ -238,6 +239,11 @@ std::string integer_snippet(Format device_format, const std::string& name) {
   std::string text;
   if (const char* const integers = weight_format(device_format)->integers) text += fill(integers, {{"w", name}});
   return text;
+}
+
+std::string eight_snippet(Format device_format, const std::string& name) {
+  const char* const eight = weight_format(device_format)->eight;
+  return eight == nullptr ? "" : fill(eight, {{"w", name}});
 }
 
 }  // namespace sluice::webgpu

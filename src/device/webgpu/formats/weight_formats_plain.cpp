@@ -75,6 +75,29 @@ fn ${w}_dot(own: ${w}_Unit, unit: u32, x: Columns) -> f32 {
 }
 )";
 
+// Eight elements in one load, or two.
+constexpr const char* kF32Eight = R"(
+fn ${w}_eight(row: u32, i: u32) -> mat2x4f {
+  let at = ${w}_FIRST_ROW + row * ${w}_ROW_WORDS + i * 8u;
+  return mat2x4f(bitcast<vec4f>(${w}_four(at)), bitcast<vec4f>(${w}_four(at + 4u)));
+}
+)";
+constexpr const char* kF16Eight = R"(
+fn ${w}_eight(row: u32, i: u32) -> mat2x4f {
+  let words = ${w}_four(${w}_FIRST_ROW + row * ${w}_ROW_WORDS + i * 4u);
+  return mat2x4f(vec4f(unpack2x16float(words.x), unpack2x16float(words.y)),
+                 vec4f(unpack2x16float(words.z), unpack2x16float(words.w)));
+}
+)";
+constexpr const char* kBf16Eight = R"(
+fn ${w}_eight(row: u32, i: u32) -> mat2x4f {
+  let words = ${w}_four(${w}_FIRST_ROW + row * ${w}_ROW_WORDS + i * 4u);
+  let low = bitcast<vec4f>(words << vec4u(16u));
+  let high = bitcast<vec4f>(words & vec4u(0xffff0000u));
+  return mat2x4f(vec4f(low.x, high.x, low.y, high.y), vec4f(low.z, high.z, low.w, high.w));
+}
+)";
+
 constexpr const char* kQ8_0Integers = R"(
 const ${w}_OFFSETS = false;
 fn ${w}_integers(row: u32, part: u32) -> Integers {
@@ -84,12 +107,17 @@ fn ${w}_integers(row: u32, part: u32) -> Integers {
 )";
 
 const WeightFormat kFormats[] = {
-    {.format = Format::f32, .pieces = {{{"X", 0, 4}}}, .snippets = {kF32, kAsNumbers}},
-    {.format = Format::f16, .pieces = {{{"X", 0, 2}}}, .snippets = {kF16, kAsNumbers}, .unit = {kF16Unit, kPairsDot}},
+    {.format = Format::f32, .pieces = {{{"X", 0, 4}}}, .snippets = {kF32, kAsNumbers}, .eight = kF32Eight},
+    {.format = Format::f16,
+     .pieces = {{{"X", 0, 2}}},
+     .snippets = {kF16, kAsNumbers},
+     .unit = {kF16Unit, kPairsDot},
+     .eight = kF16Eight},
     {.format = Format::bf16,
      .pieces = {{{"X", 0, 2}}},
      .snippets = {kBf16, kAsNumbers},
-     .unit = {kBf16Unit, kPairsDot}},
+     .unit = {kBf16Unit, kPairsDot},
+     .eight = kBf16Eight},
     {.format = Format::q8_0,
      .pieces = {{{"Q", offsetof(Q8_0::Block, q), 32}, {"D", offsetof(Q8_0::Block, d), 2}}},
      .snippets = {kQ8_0, kScaled},

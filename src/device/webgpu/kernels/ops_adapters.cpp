@@ -1,5 +1,6 @@
-// The adapters of products. Of linears: two dispatches for all of the same rows. Experts have the second factor in
-// their own kernels (ops_experts.cpp), where a row stands for a choice.
+// The adapters of products. Of linears that do not add them themselves (adapted_products.cpp): two dispatches for all
+// of the same rows. Experts have the second factor in their own kernels (ops_experts.cpp), where a row stands for a
+// choice.
 //
 //   adapter_inner  writes a x to scratch. A workgroup takes one row, one product and four ranks; its threads split the
 //                  columns.
@@ -160,14 +161,19 @@ Emitter::AdaptedProduct Emitter::adapted(const AdapterOperand& adapter, uint64_t
   return {.adapter = adapter, .inner = adapter ? scratch(rows * inner_words(program_.weights[adapter.a].shape)) : 0};
 }
 
-// Declares the step's row of a row, and the slots and scales of the products.
-void Emitter::use_adapters(Kernel& kernel, std::span<const AdaptedProduct> products, const AdaptedRows& rows) const {
-  const bool all = kernel.extent.symbol == Symbol::rows, has_experts = rows.index != kNone;
+void Emitter::use_step_row(Kernel& kernel, uint32_t choices) const {
+  const bool all = kernel.extent.symbol == Symbol::rows;
   if (!all)
     kernel.params.push_back({"wanted_rows", layout_.step().inputs[static_cast<size_t>(wanted_input(program_))]});
-  const std::string row = has_experts ? cat("row / ", rows.choices, "u") : "row";
+  const std::string row = choices > 1 ? cat("row / ", choices, "u") : "row";
   kernel.snippets.push_back(fill("fn step_row(row: u32) -> u32 { return ${row}; }\n",
                                  {{"row", all ? row : cat("word(p.wanted_rows + ", row, ")")}}));
+}
+
+// Declares the step's row of a row, and the slots and scales of the products.
+void Emitter::use_adapters(Kernel& kernel, std::span<const AdaptedProduct> products, const AdaptedRows& rows) const {
+  const bool has_experts = rows.index != kNone;
+  use_step_row(kernel, has_experts ? rows.choices : 1);
   kernel.snippets.emplace_back(kProduct16);
   for (size_t i = 0; i < products.size(); ++i) {
     const AdapterOperand& adapter = products[i].adapter;

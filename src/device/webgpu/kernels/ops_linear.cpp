@@ -26,10 +26,10 @@ fn product_${i}(block: u32, first_row: u32, row_count: u32, thread: u32) {
   let stored = first_stored(block, thread);
   let last = p.outputs_${i} - 1u;
   for (var r = first_row; r < first_row + row_count; r++) {
-${make_row}${products}
+${before}${make_row}${products}
 
     if (stores(thread) && stored <= last) {
-      store_some(p.out_${i} + r * OUTPUTS_${i} + p.first_output_${i} + stored, four_sums(thread, 0u, 0u), last + 1u - stored);
+      store_some(p.out_${i} + r * OUTPUTS_${i} + p.first_output_${i} + stored, ${sums}, last + 1u - stored);
     }
   }
 }
@@ -42,11 +42,11 @@ fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
   let stored = first_stored(block, thread);
   const last = OUTPUTS - 1u;
   for (var r = first_row; r < first_row + row_count; r++) {
-${make_row}${products}
+${before}${make_row}${products}
 
     if (stores(thread) && stored <= last) {
-      let gate = four_sums(thread, 0u, 0u);
-      let up = up_values(r, stored, thread);
+      let gate = ${gate};
+      let up = ${up};
       var x: vec4f;
       for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
       store_some(p.out + r * OUTPUTS + stored, x, last + 1u - stored);
@@ -161,14 +161,14 @@ std::string row_text(bool of_row, const char* is_first) {
 
 bool Emitter::may_make_rows(const FusedRun& run, const ProductShape& shape, bool fours) const {
   if (run.rows_end == run.first_op) return true;
-  // The rest of workgroup memory is for sums and reductions.
   const uint64_t bytes = shape.staged_bytes() + uint64_t{4} * columns(std::get<Linear>(program_.ops[run.rows_end]).x);
-  return fours && are_rows_of_fours(run.first_op, run.rows_end) && bytes + 3072 <= adapter_.workgroup_bytes;
+  return fours && are_rows_of_fours(run.first_op, run.rows_end) &&
+         bytes + kOtherWorkgroupBytes <= adapter_.workgroup_bytes;
 }
 
 // Emits several products of the same rows, or one product of a tile of a matrix. They belong to a whole fused run or to
 // one of its ops.
-bool Emitter::emit_products(std::span<const Product> products, const FusedRun& run) {
+Emitter::Emitted Emitter::emit_products(std::span<const Product> products, const FusedRun& run, bool may_add_adapters) {
   const Linear& first = *products.front().op;
   const uint32_t columns = program_.weights[first.weight].shape.columns;
   ProductSize size{.columns = columns, .integers = true};
@@ -191,15 +191,28 @@ bool Emitter::emit_products(std::span<const Product> products, const FusedRun& r
   if (fours) kernel.bindings.front().element = kFours;
   size.integers = size.integers && fours;
   const ProductShape shape = product_shape(adapter_, size);
-  if (!may_make_rows(run, shape, fours)) return false;
+  if (!may_make_rows(run, shape, fours)) return Emitted::nothing;
   const bool of_row = run.rows_end > run.first_op;
   kernel.threads = shape.threads();
   use_products(kernel, adapter_, shape, of_row);
+  std::vector<const Linear*> linears;
+  linears.reserve(products.size());
+  for (const Product& product : products) linears.push_back(product.op);
+  AddedSets sets;
+  for (const Linear*& linear : linears) sets.emplace_back(&linear, 1);
+  const bool has_adapters = are_adapted(products);
+  const bool adds = has_adapters && may_add_adapters && adds_adapters(sets, kernel, shape, of_row);
   if (of_row) {
     kernel.snippets.emplace_back(kMath);
-    // Adapters read the row from memory.
+    // Dispatches of adapters read the row from memory.
     use_rows(kernel, run.first_op, run.rows_end, row_made(program_, run.first_op, run.rows_end, first.x),
-             are_adapted(products) ? run.rows_end : run.end_op);
+             has_adapters && !adds ? run.rows_end : run.end_op);
+  }
+  AddedAdapters added;
+  if (adds) {
+    added = added_adapters(sets, kernel, shape, of_row);
+    emit_inner_before(kernel, added);
+    use_added(kernel, added);
   }
   std::string calls = kVectorMain;
   uint64_t end = 0;
@@ -213,11 +226,15 @@ bool Emitter::emit_products(std::span<const Product> products, const FusedRun& r
                                                {cat("outputs_", i), static_cast<uint32_t>(tile.rows)}});
     kernel.bindings.push_back(weight(w, op.weight, products[i].tile));
     kernel.snippets.push_back(product_decoder(op.weight, w));
+    AdaptedText text{.sums = {"four_sums(thread, 0u, 0u)"}};
+    if (adds) text = adapted_text(added, i, i, cat("p.first_output_", i));
     kernel.body +=
         fill(kProduct, {{"i", cat(i)},
+                        {"before", text.before},
+                        {"sums", text.sums.front()},
                         {"make_row", row_text(of_row, i == 0 ? "block == 0u" : "false")},
                         {"products", added_products(shape, {{w, units_of(op.weight), "min(${output}, last)"}},
-                                                    of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")}});
+                                                    of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS", text.between)}});
     const uint64_t begin = end;
     end += shape.blocks(tile.rows);
     calls += cat(i == 0 ? "  if" : " else if", " (block < ", end, "u) { product_", i, "(block - ", begin,
@@ -227,7 +244,7 @@ bool Emitter::emit_products(std::span<const Product> products, const FusedRun& r
   kernel.body += calls + "\n}\n";
   kernel.grid = {.per = kRowsAtOnce, .times = end};
   add(kernel);
-  return true;
+  return adds ? Emitted::adapted : Emitted::products;
 }
 
 void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
@@ -257,16 +274,17 @@ void Emitter::emit(const Linear& op) {
   const bool in_integers = !has_few && has_integers(op.weight);
   const uint32_t integers = in_integers ? scratch_for_integers(op.x) : 0;
   if (in_integers) emit_integers(op.x, integers);
+  bool adapted = false;
   for (uint32_t tile = 0; tile < layout_.matrix(op.weight).tiles.size(); ++tile) {
     const Product product{.op = &op, .tile = tile};
     if (has_few)
-      emit_products({&product, 1}, {});
+      adapted = emit_products({&product, 1}, {}) == Emitted::adapted;
     else if (in_integers)
       emit_integer_tiles(op, tile, integers);
     else
       emit_tiles(op, tile);
   }
-  if (op.adapter) emit_adapters(std::array{&op});
+  if (op.adapter && !adapted) emit_adapters(std::array{&op});
 }
 
 bool Emitter::are_adapted(std::span<const Product> products) {
@@ -280,11 +298,12 @@ bool Emitter::emit_linears(const FusedRun& run) {
     products.push_back({.op = &std::get<Linear>(program_.ops[i])});
     if (layout_.matrix(products.back().op->weight).tiles.size() > 1) return false;
   }
-  if (!emit_products(products, run)) return false;
+  const Emitted emitted = emit_products(products, run);
+  if (emitted == Emitted::nothing) return false;
   std::vector<const Linear*> linears;
   linears.reserve(products.size());
   for (const Product& product : products) linears.push_back(product.op);
-  if (are_adapted(products)) emit_adapters(linears);
+  if (emitted == Emitted::products && are_adapted(products)) emit_adapters(linears);
   return true;
 }
 
@@ -313,21 +332,17 @@ fn up_value(row: u32, i: u32) -> f32 {
 )");
 }
 
-// Adapters are added before the activation: to products that are stored.
-bool Emitter::emit_adapted_gated(const FusedRun& all, const GatedRun& run) {
-  std::vector<Product> products = {{.op = run.gate}};
-  std::vector<const Linear*> linears = {run.gate};
-  if (run.up != nullptr) {
-    products.push_back({.op = run.up});
-    linears.push_back(run.up);
-  }
-  if (!emit_products(products, all)) return false;
+// Adapters are added before the activation: here to products that are stored.
+bool Emitter::emit_adapted_gated(const FusedRun& all, const GatedRun& run, std::span<const Linear* const> linears) {
+  std::vector<Product> products;
+  products.reserve(linears.size());
+  for (const Linear* op : linears) products.push_back({.op = op});
+  if (emit_products(products, all, false) == Emitted::nothing) return false;
   emit_adapters(linears, &run);
   return true;
 }
 
 bool Emitter::emit_gated(const FusedRun& all, const GatedRun& run) {
-  if (run.gate->adapter || (run.up != nullptr && run.up->adapter)) return emit_adapted_gated(all, run);
   const WeightShape& matrix = program_.weights[run.gate->weight].shape;
   const UnitShape gate_units = units_of(run.gate->weight);
   std::vector<RowsOf> rows = {{"w0", gate_units, "min(${output}, last)"}};
@@ -350,22 +365,30 @@ bool Emitter::emit_gated(const FusedRun& all, const GatedRun& run) {
   kernel.params = {{"x", at(run.gate->x)}, {"out", at(run.activation->out)}};
   kernel.bindings = {memory(), weight("w0", run.gate->weight, 0)};
   if (fours) kernel.bindings.front().element = kFours;
+  std::vector<const Linear*> linears = {run.gate};
+  if (run.up != nullptr) linears.push_back(run.up);
+  const AddedSets sets = {linears};
+  const bool adds = std::ranges::any_of(linears, [](const Linear* op) { return bool{op->adapter}; });
+  if (adds && !adds_adapters(sets, kernel, shape, of_row)) return emit_adapted_gated(all, run, linears);
   use_products(kernel, adapter_, shape, of_row);
   kernel.snippets.emplace_back(kMath);
   if (of_row)
     use_rows(kernel, all.first_op, all.rows_end, row_made(program_, all.first_op, all.rows_end, run.gate->x),
              all.end_op);
+  AddedAdapters added;
+  if (adds) {
+    added = added_adapters(sets, kernel, shape, of_row);
+    emit_inner_before(kernel, added);
+    use_added(kernel, added);
+  }
   kernel.snippets.insert(kernel.snippets.end(),
                          {activation_text(run.activation->kind), product_decoder(run.gate->weight, "w0")});
   if (run.up != nullptr) {
     kernel.bindings.push_back(weight("up", run.up->weight, 0));
     kernel.snippets.push_back(product_decoder(run.up->weight, "up"));
-    kernel.snippets.emplace_back(R"(
-fn up_values(row: u32, i: u32, thread: u32) -> vec4f { return four_sums(thread, 0u, 1u); }
-)");
   } else {
     kernel.snippets.emplace_back(R"(
-fn up_values(row: u32, i: u32, thread: u32) -> vec4f {
+fn up_values(row: u32, i: u32) -> vec4f {
   var x: vec4f;
   for (var j = 0u; j < 4u; j++) { x[j] = up_value(row, min(i + j, OUTPUTS - 1u)); }
   return x;
@@ -373,9 +396,15 @@ fn up_values(row: u32, i: u32, thread: u32) -> vec4f {
 )");
     use_up_value(kernel, run);
   }
+  AdaptedText text{.sums = {"four_sums(thread, 0u, 0u)", "four_sums(thread, 0u, 1u)"}};
+  if (adds) text = adapted_text(added, 0, 0, "0u");
   kernel.body =
-      fill(kGated, {{"make_row", row_text(of_row, "block == 0u")},
-                    {"products", added_products(shape, rows, of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS")}});
+      fill(kGated,
+           {{"before", text.before},
+            {"gate", text.sums.front()},
+            {"up", run.up != nullptr ? text.sums.back() : "up_values(r, stored)"},
+            {"make_row", row_text(of_row, "block == 0u")},
+            {"products", added_products(shape, rows, of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS", text.between)}});
   kernel.body += cat(kVectorMain, "  product_0(block, first_row, row_count, thread);\n}\n");
   kernel.grid = {.per = kRowsAtOnce, .times = shape.blocks(matrix.rows)};
   add(kernel);

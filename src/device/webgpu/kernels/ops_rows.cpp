@@ -79,12 +79,11 @@ class Emitter::RowText {
   void store(ValueId id) {
     each(cat("if (is_stored) { store_element(", param(emitter_.at(id)), " + begin, i, ", value(id), "[k]); }"));
   }
-  // Leaves the value's row in row_x.
+  // Leaves the value's row, which must be in fours, in row_x.
   void keep(ValueId id) {
     text_ += "  workgroupBarrier();\n";
     const std::string x = value(id);
-    each(in_fours_ ? cat("for (var j = 0u; j < 4u; j++) { row_x[i * 4u + j] = ", x, "[k][j]; }")
-                   : cat("row_x[i] = ", x, "[k];"));
+    each(cat("row_x[i] = ", x, "[k];"));
     text_ += "  workgroupBarrier();\n";
   }
 

@@ -129,8 +129,8 @@ constexpr const char* kColumnsOfMemory = R"(
 fn x_four(at: u32) -> vec4f { return load4(at); }
 )";
 constexpr const char* kColumnsOfRow = R"(
-var<workgroup> row_x: array<f32, ROW_COLUMNS>;
-fn x_four(at: u32) -> vec4f { return vec4f(row_x[at], row_x[at + 1u], row_x[at + 2u], row_x[at + 3u]); }
+var<workgroup> row_x: array<vec4f, ROW_COLUMNS / 4u>;
+fn x_four(at: u32) -> vec4f { return row_x[at / 4u]; }
 )";
 
 constexpr const char* kKeepBySubgroups = R"(
@@ -251,8 +251,8 @@ void use_products(Kernel& kernel, const Adapter& adapter, const ProductShape& sh
 }
 
 std::string added_products(const ProductShape& shape, const std::vector<RowsOf>& weights, const std::string& x,
-                           const std::string& columns) {
-  std::string text;
+                           const std::string& columns, const AddedText& between) {
+  std::string text = between.before;
   for (size_t k = 0; k < weights.size(); ++k) text += cat("    var s", k, " = array<f32, ROWS_EACH>();\n");
   for (size_t begin = 0, end = 0; begin < weights.size(); begin = end) {
     while (end < weights.size() && weights[end].units == weights[begin].units) ++end;
@@ -302,7 +302,8 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
       return made + "      }\n";
     };
     text += cat("    for (var batch = 0u; batch * UNITS_EACH * LANES < ", first, "_UNITS; batch++) {\n",
-                shape.rolled ? "" : loaded(0), staged(shape, weights[begin].units.parts, x, columns));
+                shape.rolled ? "" : loaded(0), begin == 0 ? between.behind_loads : "",
+                staged(shape, weights[begin].units.parts, x, columns));
     if (shape.rolled) text += added_rolled();
     for (size_t at = 0; !shape.rolled && at < loads.size(); at += kMostLoads)
       text += loaded(at + kMostLoads) + added(at);
@@ -315,7 +316,7 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
     for (uint32_t i = 0; !shape.rolled && i < shape.rows_each; ++i)
       text += cat("    keep(", k * shape.rows_each + i, "u, s", k, "[", i, "u], thread);\n");
   }
-  return text + "    workgroupBarrier();";
+  return text + between.at_end + "    workgroupBarrier();";
 }
 
 }  // namespace sluice::webgpu

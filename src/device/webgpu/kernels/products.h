@@ -58,10 +58,15 @@ struct RowsOf {
   UnitShape units{};
   std::string row{};
 };
+// Statements of a kernel between those of a product. `behind_loads` follows the loads of each batch of units, of which
+// `batch` is the number.
+struct AddedText {
+  std::string before{}, behind_loads{}, at_end{};  // at_end: before the last barrier
+};
 // Statements that set sums to zero, add the products of each weight's rows and the vector of `columns` columns at the
 // word `x`, and leave the sums for four_sums(). `output`, `last` and `thread` must be in scope. If a row has several
 // vectors, ${vector} in `x` is the vector's number.
 std::string added_products(const ProductShape& shape, const std::vector<RowsOf>& weights, const std::string& x,
-                           const std::string& columns);
+                           const std::string& columns, const AddedText& between = {});
 
 }  // namespace sluice::webgpu

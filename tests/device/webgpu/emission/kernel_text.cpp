@@ -71,6 +71,25 @@ const std::set<std::string_view>& language() {
   return names;
 }
 
+// Words that WGSL keeps for itself (the same text, "Reserved Words").
+const std::set<std::string_view>& reserved() {
+  static const Words words = words_of(
+      "NULL Self abstract active alignas alignof as asm asm_fragment async attribute auto await become cast "
+      "catch class co_await co_return co_yield coherent column_major common compile compile_fragment "
+      "concept const_cast consteval constexpr constinit crate debugger decltype delete demote "
+      "demote_to_helper do dynamic_cast enum explicit export extends extern external fallthrough filter "
+      "final finally friend from fxgroup get goto groupshared highp impl implements import inline "
+      "instanceof interface layout lowp macro macro_rules match mediump meta mod module move mut mutable "
+      "namespace new nil noexcept noinline nointerpolation non_coherent noncoherent noperspective null "
+      "nullptr of operator package packoffset partial pass patch pixelfragment precise precision premerge "
+      "priv protected pub public readonly ref regardless register reinterpret_cast require resource "
+      "restrict self set shared sizeof smooth snorm static static_assert static_cast std subroutine super "
+      "target template this thread_local throw trait try type typedef typeid typename typeof union unless "
+      "unorm unsafe unsized use using varying virtual volatile wgsl where with writeonly yield ");
+  static const std::set<std::string_view> set(words.begin(), words.end());
+  return set;
+}
+
 bool is_swizzle(std::string_view word) {
   return word.size() <= 4 && word.find_first_not_of("xyzwrgba") == std::string_view::npos;
 }
@@ -278,6 +297,7 @@ class Checker {
     for (size_t i = 0; i < words_.size(); ++i) {
       const std::string_view word = words_[i], before = i == 0 ? std::string_view(";") : words_[i - 1];
       if (!is_name(word) || before == "@" || is_builtin_value(i)) continue;
+      if (reserved().contains(word)) fault(cat(word, " is a reserved word"));
       const bool is_known = before == "." ? is_swizzle(word) || fields.contains(word) : known.contains(word);
       if (!is_known) unknown.insert(word);
     }

@@ -11,7 +11,8 @@
 
 namespace sluice::webgpu {
 
-// Each a sentence: a placeholder that stayed, a name that nothing declares or that is declared twice, brackets that do
+// Each a sentence: a placeholder that stayed, a name that nothing declares, that is declared twice or
+// that WGSL reserves, brackets that do
 // not match, bindings that are not those said, a feature or a size that the adapter has not. Empty: none.
 std::vector<std::string> faults_of(const PipelineText& text, const Adapter& adapter);
 

@@ -67,6 +67,10 @@ TEST(KernelText, ShowsWhatIsDeclaredTwice) {
               Contains("2 functions main: want one"));
 }
 
+TEST(KernelText, ShowsReservedWords) {
+  EXPECT_THAT(faults(std::string(kBody) + "fn more() { let set = 1u; }"), Contains("set is a reserved word"));
+}
+
 TEST(KernelText, ShowsWhatTheAdapterLacks) {
   EXPECT_THAT(faults(changed("array<Pair, TILE>", "array<Pair, 512>")),
               Contains("takes 16400 bytes of workgroup memory: the adapter has 16384"));
