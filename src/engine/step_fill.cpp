@@ -9,12 +9,10 @@ namespace sluice {
 namespace {
 
 // The place of the next part's rows in the step.
-struct Cursor {
-  uint32_t row = 0;
+struct Cursor : PartPlace {
   uint32_t wanted = 0;
   uint32_t adjustment = 0;
   uint32_t mask = 0;
-  uint32_t media = 0;
 };
 
 uint32_t media_of(const StepPart& part) {
@@ -22,7 +20,7 @@ uint32_t media_of(const StepPart& part) {
 }
 
 // The rows of pictures and sounds go side by side into the step; the others are -1.
-void fill_media(StepBuffer& step, const TextPorts& ports, const StepPart& part, const Cursor& at) {
+void fill_media(StepBuffer& step, const TextPorts& ports, const StepPart& part, const PartPlace& at) {
   const std::span<int32_t> index = step.input_i32(*ports.media);
   const std::span<float> rows = step.input_f32(*ports.media_rows);
   uint32_t next = at.media;
@@ -54,20 +52,6 @@ void fill_places(std::span<int32_t> places, const StepPart& part) {
 void fill_adapters(StepBuffer& step, const TextPorts& ports, const StepPart& part, uint32_t first) {
   std::ranges::fill(step.input_i32(*ports.adapter_slots).subspan(first, part.end - part.begin), part.adapter.slot);
   std::ranges::fill(step.input_f32(*ports.adapter_scales).subspan(first, part.end - part.begin), part.adapter.scale);
-}
-
-void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, const Cursor& at) {
-  uint32_t row = at.row;
-  const std::vector<int32_t> tokens = input_tokens(step.program(), part);
-  std::copy(tokens.begin(), tokens.end(), step.input_i32(ports.tokens).begin() + row);
-  if (ports.media) fill_media(step, ports, part, at);
-  if (ports.adapter_slots) fill_adapters(step, ports, part, row);
-  if (ports.last) fill_last(step.input_i32(*ports.last).subspan(row), part);
-  if (ports.coordinates) fill_places(step.input_i32(*ports.coordinates).subspan(size_t{row} * kCoordinates), part);
-  for (uint32_t position = part.begin; position < part.end; ++position, ++row) {
-    step.positions()[row] = static_cast<int32_t>(position);
-    step.row_sequences()[row] = static_cast<int32_t>(sequence);
-  }
 }
 
 // The slot provided for the state after `end` positions, or -1.
@@ -178,6 +162,20 @@ std::vector<RowSampling> row_samplings(const SamplingSettings& settings, uint32_
     rows.push_back(sampling(recent));
   }
   return rows;
+}
+
+void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, const PartPlace& at) {
+  uint32_t row = at.row;
+  const std::vector<int32_t> tokens = input_tokens(step.program(), part);
+  std::copy(tokens.begin(), tokens.end(), step.input_i32(ports.tokens).begin() + row);
+  if (ports.media) fill_media(step, ports, part, at);
+  if (ports.adapter_slots) fill_adapters(step, ports, part, row);
+  if (ports.last) fill_last(step.input_i32(*ports.last).subspan(row), part);
+  if (ports.coordinates) fill_places(step.input_i32(*ports.coordinates).subspan(size_t{row} * kCoordinates), part);
+  for (uint32_t position = part.begin; position < part.end; ++position, ++row) {
+    step.positions()[row] = static_cast<int32_t>(position);
+    step.row_sequences()[row] = static_cast<int32_t>(sequence);
+  }
 }
 
 void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class, std::span<const StepPart> parts) {

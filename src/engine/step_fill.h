@@ -44,6 +44,14 @@ struct StepPart {
 // The tokens of the part's rows, as the program takes them.
 std::vector<int32_t> input_tokens(const Program& program, const StepPart& part);
 
+// Where a part begins in a step: behind so many rows, and so many rows of pictures and sounds.
+struct PartPlace {
+  uint32_t row = 0;
+  uint32_t media = 0;
+};
+// The part's rows as fill_step() has them: tokens, positions, adapters, and what they show.
+void fill_rows(StepBuffer& step, const TextPorts& ports, uint32_t sequence, const StepPart& part, const PartPlace& at);
+
 // The parts become the step's sequences in this order. Wanted rows and results are in the same order.
 void fill_step(StepBuffer& step, const TextPorts& ports, TokenClass token_class, std::span<const StepPart> parts);
 

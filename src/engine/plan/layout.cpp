@@ -143,20 +143,30 @@ Result<TextModel> text_model(const Model& model, const TextOptions& options) {
   return text;
 }
 
+namespace {
+
+Result<uint32_t> index_of(const std::vector<NamedValue>& list, const char* name) {
+  for (uint32_t i = 0; i < list.size(); ++i)
+    if (list[i].name == name) return i;
+  return error(ErrorKind::unsupported, "text program: has no value ", name, ": want tokens, wanted, logits, sample");
+}
+
+}  // namespace
+
 Result<TextPorts> find_ports(const Program& program) {
-  TextPorts ports;
-  const auto index_of = [](const std::vector<NamedValue>& list, const char* name) -> Result<uint32_t> {
-    for (uint32_t i = 0; i < list.size(); ++i)
-      if (list[i].name == name) return i;
-    return error(ErrorKind::unsupported, "text program: has no value ", name, ": want tokens, wanted, logits, sample");
-  };
-  TRY(ports.tokens, index_of(program.inputs, "tokens"));
-  TRY(ports.wanted, index_of(program.inputs, "wanted"));
+  TRY(TextPorts ports, find_input_ports(program));
   TRY(const uint32_t logits, index_of(program.outputs, "logits"));
   TRY(const uint32_t sample, index_of(program.outputs, "sample"));
   ports.logits = program.outputs[logits].value;
   ports.sample = program.outputs[sample].value;
   if (const auto hidden = index_of(program.outputs, "hidden")) ports.hidden = program.outputs[*hidden].value;
+  return ports;
+}
+
+Result<TextPorts> find_input_ports(const Program& program) {
+  TextPorts ports;
+  TRY(ports.tokens, index_of(program.inputs, "tokens"));
+  TRY(ports.wanted, index_of(program.inputs, "wanted"));
   if (const auto media = index_of(program.inputs, "media")) {
     ports.media = *media;
     TRY(ports.media_rows, index_of(program.inputs, "media_rows"));

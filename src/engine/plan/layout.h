@@ -57,6 +57,8 @@ struct TextPorts {
   std::optional<uint32_t> adapter_slots = {}, adapter_scales = {};  // inputs of a program with adapters
 };
 Result<TextPorts> find_ports(const Program& program);
+// Its inputs alone, for a program without logits.
+Result<TextPorts> find_input_ports(const Program& program);
 
 // Shape and format of each of the program's weights, in the program's order.
 Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const WeightSource& weights);
