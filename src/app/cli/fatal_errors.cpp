@@ -33,16 +33,25 @@ void lose_file(int, siginfo_t* info, void*) {
   ::_exit(kFailedExit);
 }
 
+[[noreturn]] void end_out_of_memory() {
+  say(kOutOfMemory);
+  remove_unfinished_files();
+  ::_exit(kFailedExit);
+}
+
 void end_without_catch() {
   try {
     if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
-    say(kOutOfMemory);
-    remove_unfinished_files();
-    ::_exit(kFailedExit);
+    end_out_of_memory();
   } catch (...) {
     std::abort();  // ours to find: it ends as it would have
   }
+  // Where memory does not suffice for an exception there is none.
+  constexpr size_t kLittle = 4096;
+  void* volatile little = std::malloc(kLittle);  // volatile: or a compiler leaves the call out
+  if (little == nullptr) end_out_of_memory();
+  std::free(little);
   std::abort();
 }
 
