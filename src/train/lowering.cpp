@@ -15,6 +15,7 @@ Program Lowering::begun(const Program& text) {
   program.ropes = text.ropes;
   program.inputs = text.inputs;
   program.symbols = text.symbols;
+  program.placeholders = text.placeholders;
   for (const StateDecl& state : text.states) {
     if (text.groups[state.group].kind != StateKind::slots) continue;
     program.groups = {text.groups[state.group]};

@@ -52,6 +52,13 @@ auto waited_for(const Poll& poll) -> Result<typename std::decay_t<decltype(*poll
 
 uint64_t tokens_of(const TrainSequence& sequence) { return sequence.tokens.size(); }
 
+std::vector<const TrainMedia*> media_of(const std::vector<TrainSequence>& sequences) {
+  std::vector<const TrainMedia*> media;
+  for (const TrainSequence& sequence : sequences)
+    for (const TrainMedia& one : sequence.media) media.push_back(&one);
+  return media;
+}
+
 uint64_t targets_of(const TrainPart& sequences) {
   uint64_t targets = 0;
   for (const BatchPart& one : sequences) targets += one.sequence->targets();
@@ -91,6 +98,7 @@ StepSize Trainer::step_size(const std::vector<TrainSequence>& examples, const Tr
   for (const TrainSequence& one : examples) {
     size.rows = std::max(size.rows, static_cast<uint32_t>(tokens_of(one)));
     shortest = std::min(shortest, tokens_of(one));
+    size.shows_media = size.shows_media || !one.media.empty();
   }
   size.sequences =
       static_cast<uint32_t>(std::min<uint64_t>(size.rows / std::max<uint64_t>(shortest, 1) + 1, examples.size()));
@@ -118,6 +126,15 @@ void Trainer::divide(std::vector<TrainSequence> examples) {
     (is_held_out[i / group()] ? held_out_ : trained_).push_back(std::move(examples[i]));
 }
 
+Status Trainer::compute_media(const Model& model, Device& device, Budget& budget) {
+  std::vector<const TrainMedia*> shown = media_of(trained_);
+  const std::vector<const TrainMedia*> more = media_of(held_out_);
+  shown.insert(shown.end(), more.begin(), more.end());
+  if (shown.empty()) return {};
+  TRY(media_, MediaRows::compute(model, device, budget, options_.arithmetic, shown));
+  return {};
+}
+
 Result<std::unique_ptr<Trainer>> Trainer::create(const Model& model, TrainedFactors& factors, Device& device,
                                                  Budget& budget, std::vector<TrainSequence> examples,
                                                  const TrainerOptions& options) {
@@ -128,12 +145,16 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Model& model, TrainedFact
     return error(ErrorKind::invalid, "training: all examples are held out: want some to learn");
   TRY(made->reserved_,
       budget.reserve(Domain::host, Purpose::adapters, Optimizer::bytes(options.optimizer, elements_of(factors))));
-  TRY(made->step_,
-      TrainingStep::create(model, factors, device, budget, {.arithmetic = options.arithmetic, .size = made->size_}));
+  TRY_STATUS(made->compute_media(model, device, budget));
+  const TrainingStep::Options of_step{
+      .arithmetic = options.arithmetic, .size = made->size_, .media = made->media_.get()};
+  TRY(made->step_, TrainingStep::create(model, factors, device, budget, of_step));
   if (made->has_pairs() || !made->held_out_.empty())
-    TRY_ASSIGN(made->evaluation_,
-               TrainingStep::create(model, factors, device, budget,
-                                    {.arithmetic = options.arithmetic, .size = made->size_, .gradients = false}));
+    TRY_ASSIGN(
+        made->evaluation_,
+        TrainingStep::create(
+            model, factors, device, budget,
+            {.arithmetic = options.arithmetic, .size = made->size_, .gradients = false, .media = made->media_.get()}));
   const uint64_t most = options.steps == 0 ? ~uint64_t{0} : options.steps;
   for (uint64_t epoch = 0; epoch < options.epochs && made->steps_ < most; ++epoch)
     for (const Batch& batch : made->batches_of(epoch)) {
@@ -153,6 +174,7 @@ Result<std::vector<MemoryLine>> Trainer::memory(const Model& model, TrainedFacto
       TrainingStep::memory(model, factors, device, {.arithmetic = options.arithmetic, .size = size}));
   lines.push_back({Domain::host, Purpose::adapters,
                    factors.reserved_bytes() + Optimizer::bytes(options.optimizer, elements_of(factors))});
+  lines.push_back({Domain::host, Purpose::staging, MediaRows::bytes(model, media_of(examples))});
   if (!evaluates(examples.size(), options)) return lines;
   TRY(const std::vector<MemoryLine> more,
       TrainingStep::memory(model, factors, device,
@@ -390,6 +412,10 @@ std::string Trainer::fingerprint() const {
     for (const TrainSequence& one : *some) {
       sha.add(std::as_bytes(std::span(one.tokens)));
       sha.add(std::as_bytes(std::span(one.is_target)));
+      for (const TrainMedia& media : one.media) {
+        sha.add(cat(" media ", media.span.at));
+        sha.add(std::as_bytes(std::span(media.span.content)));
+      }
     }
   return sha.finish_hex();
 }

@@ -130,6 +130,7 @@ class Trainer {
       : factors_(&factors), options_(options), optimizer_(options.optimizer, factors.tensors()) {}
   bool has_pairs() const { return options_.dpo_beta > 0; }
   size_t group() const { return has_pairs() ? 2 : 1; }  // sequences of an example
+  Status compute_media(const Model& model, Device& device, Budget& budget);
   static size_t held_out_count(size_t sequences, const TrainerOptions& options);
   static bool evaluates(size_t sequences, const TrainerOptions& options);
   void divide(std::vector<TrainSequence> examples);
@@ -157,6 +158,7 @@ class Trainer {
   std::unordered_map<const TrainSequence*, double> reference_;  // of pairs: the losses with the factors at the start
   Optimizer optimizer_;
   Reservation reserved_;
+  std::unique_ptr<MediaRows> media_;  // null: the examples show none
   std::unique_ptr<TrainingStep> step_, evaluation_;
   // Of the step or the evaluation that is under way.
   Stage stage_{};

@@ -41,8 +41,8 @@ struct TrainingProgram {
   std::vector<FactorGradient> gradients;
 };
 
-// `text` has no adapters and no inputs but tokens and wanted rows. Without `gradients` the program is that of an
-// evaluation. Fails with one sentence when a trained weight is in no product of the program.
+// `text` has no adapters, and no inputs but tokens, wanted rows and those of media. Without `gradients` the program is
+// that of an evaluation. Fails with one sentence when a trained weight is in no product of the program.
 Result<TrainingProgram> record_training(const Program& text, const std::vector<TrainedWeight>& trained,
                                         bool gradients = true);
 

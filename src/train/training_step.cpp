@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/threads.h"
-#include "engine/plan/layout.h"
+#include "engine/state/cache.h"
 #include "graph/op_check.h"
 
 namespace sluice {
@@ -16,6 +16,11 @@ Result<uint32_t> input_index(const Program& program, const char* name) {
   for (uint32_t i = 0; i < program.inputs.size(); ++i)
     if (program.inputs[i].name == name) return i;
   return error(ErrorKind::unsupported, "training: the program has no input ", name, ": want one");
+}
+
+uint32_t media_rows_of(const TrainSequence& sequence) {
+  return std::accumulate(sequence.media.begin(), sequence.media.end(), 0u,
+                         [](uint32_t sum, const TrainMedia& one) { return sum + one.span.rows; });
 }
 
 uint64_t value_elements(const Program& program, ValueId value) {
@@ -39,19 +44,20 @@ uint32_t TrainSequence::targets() const {
 
 // Records the program and asks for its plan, without weights.
 Status TrainingStep::prepare(const Model& model) {
-  TRY(const Program text, model.record_text({.media = false}));
+  TRY(const Program text, model.record_text({.media = options_.size.shows_media}));
   TRY(training_, record_training(text, factors_->trained(), options_.gradients));
   const Program& program = training_.program;
-  if (program.inputs.size() != 4)
+  TRY(ports_, find_input_ports(program));
+  const size_t known = 4 + (ports_.media ? 2 : 0) + (ports_.last ? 1 : 0) + (ports_.coordinates ? 1 : 0);
+  if (program.inputs.size() != known)
     return error(ErrorKind::unsupported, "training: the program has ", program.inputs.size(),
-                 " inputs: want tokens, wanted, target and share");
-  TRY(tokens_, input_index(program, "tokens"));
-  TRY(wanted_, input_index(program, "wanted"));
+                 " inputs: want tokens, wanted, target and share, and those of media");
   TRY(target_, input_index(program, "target"));
   TRY(share_, input_index(program, "share"));
   maxima_ = {.counts = text_counts(options_.size.rows, options_.size.targets),
              .sequences = options_.size.sequences,
              .pages_per_sequence = std::vector<uint32_t>(program.groups.size(), kSlotEntries)};
+  if (options_.size.shows_media) maxima_.counts[Symbol::media_rows] = options_.size.rows;
   request_ = {.program = &program,
               .arithmetic = options_.arithmetic,
               .maxima = maxima_,
@@ -105,24 +111,44 @@ uint32_t TrainingStep::wanted_of(std::span<const BatchPart> batch) {
                          [](uint32_t sum, const BatchPart& part) { return sum + part.sequence->targets(); });
 }
 
+void TrainingStep::fill_sequence(const TrainSequence& sequence, uint32_t number, const PartPlace& at) {
+  CachedHistory cached;
+  for (const int32_t token : sequence.tokens) cached.history.push_back({.token = token});
+  StepPart part{.sequence = &cached, .end = static_cast<uint32_t>(sequence.tokens.size())};
+  if (!sequence.media.empty()) part.media.resize(sequence.tokens.size());
+  for (const auto& [span, input] : sequence.media)
+    for (uint32_t i = 0; i < span.rows; ++i) {
+      MediaRow& row = cached.history[span.at + i].media;
+      row = {span.content, i, span.shape};
+      part.media[span.at + i] = options_.media->row(row);
+    }
+  cached.grids.extend(cached.history);
+  fill_rows(*step_, ports_, number, part, at);
+}
+
 // Row i of a sequence is wanted if token i + 1 is a target.
 void TrainingStep::fill(std::span<const BatchPart> batch) {
-  uint32_t rows = 0;
-  for (const BatchPart& part : batch) rows += static_cast<uint32_t>(part.sequence->tokens.size());
+  PartPlace total, at;
+  for (const BatchPart& part : batch) {
+    total.row += static_cast<uint32_t>(part.sequence->tokens.size());
+    total.media += media_rows_of(*part.sequence);
+  }
   const auto sequences = static_cast<uint32_t>(batch.size());
-  step_->reset(TokenClass::prompt, text_counts(rows, wanted_of(batch)), sequences, 0);
-  uint32_t row = 0, wanted = 0;
+  SymbolCounts counts = text_counts(total.row, wanted_of(batch));
+  if (ports_.media) counts[Symbol::media_rows] = total.media;
+  step_->reset(TokenClass::prompt, counts, sequences, 0);
+  uint32_t wanted = 0;
   for (uint32_t s = 0; s < sequences; ++s) {
     const TrainSequence& sequence = *batch[s].sequence;
-    for (uint32_t i = 0; i < sequence.tokens.size(); ++i, ++row) {
-      step_->positions()[row] = static_cast<int32_t>(i);
-      step_->row_sequences()[row] = static_cast<int32_t>(s);
-      step_->input_i32(tokens_)[row] = sequence.tokens[i];
-      if (i + 1 == sequence.tokens.size() || sequence.is_target[i + 1] == 0) continue;
-      step_->input_i32(wanted_)[wanted] = static_cast<int32_t>(row);
+    fill_sequence(sequence, s, at);
+    for (uint32_t i = 0; i + 1 < sequence.tokens.size(); ++i) {
+      if (sequence.is_target[i + 1] == 0) continue;
+      step_->input_i32(ports_.wanted)[wanted] = static_cast<int32_t>(at.row + i);
       step_->input_i32(target_)[wanted] = sequence.tokens[i + 1];
       step_->input_f32(share_)[wanted++] = batch[s].share;
     }
+    at.row += static_cast<uint32_t>(sequence.tokens.size());
+    at.media += media_rows_of(sequence);
     for (uint32_t group = 0; group < training_.program.groups.size(); ++group) {
       step_->pages(group, s)[kSlotRead] = -1;
       step_->pages(group, s)[kSlotWritten] = static_cast<int32_t>(s);

@@ -16,9 +16,12 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "engine/experts/held_weights.h"
+#include "engine/plan/layout.h"
+#include "engine/step_fill.h"
 #include "graph/step.h"
 #include "model/model.h"
 #include "train/factors.h"
+#include "train/media_rows.h"
 #include "train/training_program.h"
 
 namespace sluice {
@@ -27,6 +30,7 @@ struct TrainSequence {
   std::vector<int32_t> tokens;
   std::vector<uint8_t>
       is_target;  // by token: whether its being foretold is learnt; that of the first token is not used
+  std::vector<TrainMedia> media = {};  // ascending
   uint32_t targets() const;
 };
 
@@ -40,6 +44,7 @@ struct StepSize {
   uint32_t rows = 0;       // tokens of all sequences of a batch, at most
   uint32_t targets = 0;    // likewise
   uint32_t sequences = 0;  // likewise
+  bool shows_media = false;
 };
 
 // What a batch gave.
@@ -54,6 +59,7 @@ class TrainingStep {
     Arithmetic arithmetic = Arithmetic::fast;
     StepSize size{};
     bool gradients = true;
+    const MediaRows* media = nullptr;  // outlives the step; of all media, if StepSize::shows_media
   };
   static Result<std::unique_ptr<TrainingStep>> create(const Model& model, TrainedFactors& factors, Device& device,
                                                       Budget& budget, const Options& options);
@@ -78,6 +84,7 @@ class TrainingStep {
   Status place(const Model& model, Device& device, Budget& budget);
   void reload_factors();
   void fill(std::span<const BatchPart> batch);
+  void fill_sequence(const TrainSequence& sequence, uint32_t number, const PartPlace& at);
   BatchLoss take_losses();
   static uint32_t wanted_of(std::span<const BatchPart> batch);
 
@@ -86,7 +93,8 @@ class TrainingStep {
   TrainingProgram training_;
   StepMaxima maxima_;
   PlanRequest request_;
-  uint32_t tokens_ = 0, wanted_ = 0, target_ = 0, share_ = 0;  // inputs
+  TextPorts ports_;
+  uint32_t target_ = 0, share_ = 0;  // inputs
   std::unique_ptr<StepBuffer> step_;
   std::unique_ptr<HeldWeights> held_;
   Reservation reserved_;

@@ -5,23 +5,20 @@
 #include <cmath>
 
 #include "base/threads.h"
+#include "chat/media_parts.h"
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
 #include "tests/model/tiny_model.h"
 #include "tests/train/trained_model.h"
+#include "tests/unwrap.h"
+#include "train/media_rows.h"
 
 namespace sluice {
 namespace {
 
 // Directional derivatives: every element of every factor takes part in each.
-void expect_derivatives(const std::string& folder) {
-  SCOPED_TRACE(folder);
-  TrainedModel trained(folder);
-  const std::unique_ptr<Device> device = make_reference_device_f64();
-  const std::unique_ptr<TrainingStep> step = trained.step(*device);
-  const TrainSequence one = drawn_sequence(trained.model, 1, kTokens), other = drawn_sequence(trained.model, 2, 6);
-  const std::vector<BatchPart> batch = {{.sequence = &one, .share = 0.25f}, {.sequence = &other, .share = -0.5f}};
-  loss_of(*step, batch);
+void expect_derivatives(TrainedModel& trained, TrainingStep& step, const std::vector<BatchPart>& batch) {
+  loss_of(step, batch);
   const std::vector<std::vector<float>> gradients = trained.gradients();
   const std::vector<StoredFactor> start(trained.factors->tensors().begin(), trained.factors->tensors().end());
   constexpr double kStep = 2.5e-4;  // with larger ones a router chooses other experts
@@ -33,7 +30,7 @@ void expect_derivatives(const std::string& folder) {
           trained.factors->tensors()[t].numbers[i] =
               start[t].numbers[i] + static_cast<float>(distance * drawn(1000 * (direction + 1) + t, i));
       trained.factors->lay_out();
-      return loss_of(*step, batch);
+      return loss_of(step, batch);
     };
     for (uint32_t t = 0; t < start.size(); ++t)
       for (uint32_t i = 0; i < start[t].numbers.size(); ++i)
@@ -44,9 +41,52 @@ void expect_derivatives(const std::string& folder) {
   }
 }
 
+void expect_derivatives(const std::string& folder) {
+  SCOPED_TRACE(folder);
+  TrainedModel trained(folder);
+  const std::unique_ptr<Device> device = make_reference_device_f64();
+  const std::unique_ptr<TrainingStep> step = trained.step(*device);
+  const TrainSequence one = drawn_sequence(trained.model, 1, kTokens), other = drawn_sequence(trained.model, 2, 6);
+  expect_derivatives(trained, *step, {{.sequence = &one, .share = 0.25f}, {.sequence = &other, .share = -0.5f}});
+}
+
+// A picture behind three tokens, before the others.
+TrainSequence sequence_with_picture(const Model& model) {
+  Picture picture{.width = 96, .height = 64, .pixels = {}};
+  for (uint32_t i = 0; i < 3 * 96 * 64; ++i) picture.pixels.push_back(static_cast<uint8_t>(255 * (drawn(50, i) + 0.5)));
+  const PreparedMedia media = unwrap(prepare_media(model, picture));
+  TrainSequence made = drawn_sequence(model, 3, kTokens);
+  constexpr uint32_t kAt = 3;
+  made.tokens.insert(made.tokens.begin() + kAt, media.rows(), media.tokens.row);
+  made.is_target.insert(made.is_target.begin() + kAt, media.rows(), uint8_t{0});
+  made.media.push_back({.span = {.at = kAt, .rows = media.rows(), .content = media.input.content, .shape = media.shape},
+                        .input = media.input});
+  return made;
+}
+
 TEST(Gradients, OfEveryFamilyAreFiniteDifferences) {
   for (const char* model : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"})
     expect_derivatives(cat(SLUICE_TEST_DATA, "/", model));
+}
+
+// Rows of a picture that see one another, and rows that count by time, height and width.
+TEST(Gradients, BehindPicturesAreFiniteDifferences) {
+  for (const char* name : {"gemma4_dense", "qwen3_5_moe"}) {
+    SCOPED_TRACE(name);
+    TrainedModel trained(cat(SLUICE_TEST_DATA, "/", name));
+    const std::unique_ptr<Device> device = make_reference_device_f64();
+    const TrainSequence shows = sequence_with_picture(trained.model), text = drawn_sequence(trained.model, 2, 6);
+    const TrainMedia* const media = shows.media.data();
+    const std::unique_ptr<MediaRows> rows =
+        unwrap(MediaRows::compute(trained.model, *device, trained.budget, Arithmetic::exact, {&media, 1}));
+    const auto most = static_cast<uint32_t>(shows.tokens.size() + text.tokens.size());
+    const std::unique_ptr<TrainingStep> step =
+        unwrap(TrainingStep::create(trained.model, *trained.factors, *device, trained.budget,
+                                    {.arithmetic = Arithmetic::exact,
+                                     .size = {.rows = most, .targets = most, .sequences = 2, .shows_media = true},
+                                     .media = rows.get()}));
+    expect_derivatives(trained, *step, {{.sequence = &text, .share = -0.5f}, {.sequence = &shows, .share = 0.25f}});
+  }
 }
 
 // Per-layer inputs, and layers that read the keys and values of earlier ones.

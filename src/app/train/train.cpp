@@ -4,6 +4,7 @@
 // the same command line goes on from the last one.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "app/cli/console.h"
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
+#include "app/files/media_file.h"
 #include "app/files/scratch_folder.h"
 #include "app/open/open.h"
 #include "app/train/checkpoints.h"
@@ -20,6 +22,7 @@
 #include "app/train/plot.h"
 #include "app/train/samples.h"
 #include "app/train/train_options.h"
+#include "base/base64.h"
 #include "base/files/file.h"
 #include "base/limits.h"
 #include "base/text.h"
@@ -35,14 +38,55 @@ constexpr size_t kShownFaults = 5;
 constexpr size_t kCurveColumns = 72;
 constexpr const char* kEventFile = "events.out.tfevents.0.sluice";  // TensorBoard knows it by "tfevents"
 
+// Opens what examples show, each file once. Paths are relative to the file of the examples.
+class ExampleMedia {
+ public:
+  ExampleMedia(const Model& model, const std::string& examples)
+      : model_(&model), folder_(examples.substr(0, examples.size() - file_name(examples).size())) {}
+
+  Result<std::vector<PreparedMedia>> open(MediaKind kind, const std::string& named) {
+    const auto known = opened_.find({kind, named});
+    if (known != opened_.end()) return known->second;
+    TRY(std::vector<PreparedMedia> media, open_new(kind, named));
+    return opened_[{kind, named}] = std::move(media);
+  }
+
+ private:
+  Result<std::vector<PreparedMedia>> open_new(MediaKind kind, const std::string& named) const {
+    if (starts_with(named, "data:")) return open_data(kind, named);
+    if (named.find("://") != std::string::npos)
+      return error(ErrorKind::unsupported, printable(named), ": is a URL: want a path or a data: URL");
+    return open_media(*model_, starts_with(named, "/") ? named : folder_ + named, kind, {});
+  }
+
+  Result<std::vector<PreparedMedia>> open_data(MediaKind kind, const std::string& url) const {
+    const size_t comma = std::min(url.find(','), url.size());
+    std::optional<std::string> bytes;
+    if (kind != MediaKind::film && ends_with(url.substr(0, comma), ";base64") && comma < url.size())
+      bytes = decode_base64(std::string_view(url).substr(comma + 1));
+    if (!bytes)
+      return error(ErrorKind::invalid, "a data: URL is no ", media_kind_name(kind), ": want data:image/png;base64,...");
+    return prepare_source(*model_, {.kind = kind, .name = "data: URL", .bytes = *std::move(bytes)});
+  }
+
+  const Model* model_;
+  const std::string folder_;  // with a slash at its end, or empty
+  std::map<std::pair<MediaKind, std::string>, std::vector<PreparedMedia>> opened_;
+};
+
 // The examples; a line that cannot be used is left out with a sentence, or with --strict ends the command.
-Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, const TextParts& text, uint32_t context,
-                                                 Console& console) {
+Result<std::vector<TrainSequence>> read_examples(const Arguments& arguments, const Model& model, const TextParts& text,
+                                                 uint32_t context, Console& console) {
   const std::string path = arguments.positionals()[1];
   TRY(const std::string lines, read_file(path, kMaxTrainingBytes));
   const bool pairs = arguments.text("--objective") == "dpo";
-  TrainingData data =
-      read_training_data(lines, text, {.all = arguments.flag("--learn-all"), .max_tokens = context, .pairs = pairs});
+  ExampleMedia media(model, path);
+  TrainingData data = read_training_data(
+      lines, text,
+      {.all = arguments.flag("--learn-all"),
+       .max_tokens = context,
+       .pairs = pairs,
+       .open_media = [&](MediaKind kind, const std::string& named) { return media.open(kind, named); }});
   if (!data.faults.empty() && arguments.flag("--strict"))
     return error(ErrorKind::invalid, path, ": ", data.faults.front());
   for (size_t i = 0; i < std::min(data.faults.size(), kShownFaults); ++i)
@@ -78,7 +122,7 @@ class Training {
     TRY(model_, sluice::open_model(files, /*draft_head=*/false));
     TRY(text_, open_text(*model_));
     TRY(std::vector<TrainSequence> examples,
-        read_examples(arguments_, *text_, static_cast<uint32_t>(arguments_.integer("--context")), console_));
+        read_examples(arguments_, *model_, *text_, static_cast<uint32_t>(arguments_.integer("--context")), console_));
     TRY_STATUS(open_adapter());
     if (arguments_.given("--gguf")) TRY_STATUS(check_gguf_adapter(*model_, *adapter_));
     for (const char* option : {"--gguf", "--plot"})
@@ -275,7 +319,8 @@ CommandSpec train_command() {
           "completion, or with text; or lines of question => answer. With --objective dpo a line has a prompt, a "
           "chosen and a rejected answer. "
           "Conversations are rendered by the model's chat template, and the model learns "
-          "the answers. The weights stay as they are, in any format; only the adapter's factors are trained, by AdamW. "
+          "the answers. Messages may show pictures, sounds and films, by paths beside DATA or data: URLs. The weights "
+          "stay as they are, in any format; only the adapter's factors are trained, by AdamW. "
           "OUT becomes a folder that PEFT, and every --adapter of this program, reads. metrics.jsonl in it has every "
           "step. Ctrl-C saves a checkpoint, and the same command line goes on from the last one to the same adapter, "
           "to the bit. The number of threads changes no bit either.",
