@@ -158,6 +158,7 @@ class Emitter {
   std::string outer_text(const Linear& op, size_t i, const ProductShape& shape) const;
   uint32_t staged_b_bytes(const Linear& op, const ProductShape& shape) const;  // 0: the rows of b are not staged
   uint32_t all_fours(std::span<const Linear* const> set) const;                // of ranks
+  std::string factor_decoder(WeightId id, const std::string& name) const;      // declares NAME_sixteen(row, part)
   void use_step_row(Kernel& kernel, uint32_t choices = 1) const;               // declares step_row(row)
   bool is_narrow(WeightId weight) const;
   // Declares up_value(row, i), the other factor of a gated run that has only one product; needs OUTPUTS.

@@ -84,6 +84,18 @@ fn sum_of_threads(own: vec4f, thread: u32) -> vec4f {
 }
 )";
 
+// Sixteen columns of a factor.
+constexpr const char* kSixteen = R"(
+fn ${w}_sixteen(row: u32, part: u32) -> mat4x4f { return ${w}_16(row, part); }
+)";
+constexpr const char* kTwoEights = R"(
+fn ${w}_sixteen(row: u32, part: u32) -> mat4x4f {
+  let x = ${w}_eight(row, part * 2u);
+  let y = ${w}_eight(row, part * 2u + 1u);
+  return mat4x4f(x[0], x[1], y[0], y[1]);
+}
+)";
+
 constexpr const char* kInner = R"(
 fn inner_${i}(row: u32, first_rank: u32, thread: u32) {
   let matrix = matrix_${i}(row);
@@ -92,7 +104,7 @@ fn inner_${i}(row: u32, first_rank: u32, thread: u32) {
     for (var part = thread; part < (COLUMNS + 15u) / 16u; part += THREADS) {
       let x = x_16(row, part);
       for (var j = 0u; j < min(4u, RANK_${i} - first_rank); j++) {
-        own[j] = product_16(x, a${i}_16(matrix * RANK_${i} + first_rank + j, part), own[j]);
+        own[j] = product_16(x, a${i}_sixteen(matrix * RANK_${i} + first_rank + j, part), own[j]);
       }
     }
   }
@@ -118,16 +130,30 @@ fn rank_4_${i}(row: u32, rank: u32) -> vec4f {
   if (rank >= INNER_${i}) { return vec4f(); }
   return load4(p.inner_${i} + row * INNER_${i} + rank);
 }
+fn rank_16_${i}(row: u32, part: u32) -> mat4x4f {
+  let rank = part * 16u;
+  return mat4x4f(rank_4_${i}(row, rank), rank_4_${i}(row, rank + 4u), rank_4_${i}(row, rank + 8u),
+                 rank_4_${i}(row, rank + 12u));
+}
 fn adapter_sum_${i}(row: u32, output: u32) -> f32 {
   let matrix = matrix_${i}(row);
   var sum = 0.0;
   for (var part = 0u; part < (INNER_${i} + 15u) / 16u; part++) {
-    let rank = part * 16u;
-    let x = mat4x4f(rank_4_${i}(row, rank), rank_4_${i}(row, rank + 4u), rank_4_${i}(row, rank + 8u),
-                    rank_4_${i}(row, rank + 12u));
-    sum = product_16(x, b${i}_16(matrix * B_ROWS_${i} + output, part), sum);
+    sum = product_16(rank_16_${i}(row, part), b${i}_sixteen(matrix * B_ROWS_${i} + output, part), sum);
   }
   return sum;
+}
+// Of four outputs, of which those behind the last are its again.
+fn adapter_sums_${i}(row: u32, output: u32) -> vec4f {
+  let first = matrix_${i}(row) * B_ROWS_${i};
+  var sums = vec4f();
+  for (var part = 0u; part < (INNER_${i} + 15u) / 16u; part++) {
+    let x = rank_16_${i}(row, part);
+    for (var j = 0u; j < 4u; j++) {
+      sums[j] = product_16(x, b${i}_sixteen(first + min(output + j, B_ROWS_${i} - 1u), part), sums[j]);
+    }
+  }
+  return sums;
 }
 )";
 constexpr const char* kOuter = R"(
@@ -186,11 +212,17 @@ void Emitter::use_adapters(Kernel& kernel, std::span<const AdaptedProduct> produ
   }
 }
 
+std::string Emitter::factor_decoder(WeightId id, const std::string& name) const {
+  const std::string eight = eight_snippet(layout_.matrix(id).format, name);
+  const bool in_eights = !eight.empty() && program_.weights[id].shape.columns % 16 == 0;
+  return decoder(id, name) + (in_eights ? eight : "") + fill(in_eights ? kTwoEights : kSixteen, {{"w", name}});
+}
+
 void Emitter::use_adapter_sum(Kernel& kernel, size_t i, const AdaptedProduct& product) const {
   const std::string b = cat("b", i);
   kernel.constants.push_back({cat("B_ROWS_", i), program_.weights[product.adapter.b].shape.rows});
   kernel.bindings.push_back(weight(b, product.adapter.b, 0));
-  kernel.snippets.push_back(decoder(product.adapter.b, b));
+  kernel.snippets.push_back(factor_decoder(product.adapter.b, b));
   kernel.snippets.push_back(fill(kSum, {{"i", cat(i)}}));
 }
 
@@ -219,7 +251,7 @@ Dispatch& Emitter::emit_adapter_inner(std::span<const AdaptedProduct> products, 
     const WeightShape& shape = program_.weights[adapter.a].shape;
     kernel.constants.push_back({cat("RANK_", i), shape.rows});
     kernel.bindings.push_back(weight(a, adapter.a, 0));
-    kernel.snippets.push_back(decoder(adapter.a, a));
+    kernel.snippets.push_back(factor_decoder(adapter.a, a));
     kernel.body += fill(kInner, {{"i", cat(i)}});
     const uint32_t begin = end;
     end += inner_words(shape) / kRanks;

@@ -14,9 +14,7 @@ fn adapted_1_${i}(choice: u32, output: u32, sum: f32) -> f32 {
 }
 fn adapted_4_${i}(choice: u32, output: u32, sums: vec4f) -> vec4f {
   if (matrix_${i}(choice) == NO_MATRIX) { return sums; }
-  var all = sums;
-  for (var j = 0u; j < 4u; j++) { all[j] = adapted_1_${i}(choice, output + j, sums[j]); }
-  return all;
+  return fma(vec4f(scale_${i}(choice)), adapter_sums_${i}(choice, output), sums);
 }
 )";
 
