@@ -56,7 +56,8 @@ struct Emitter::ExpertsKernels {
  private:
   // Declares what adapted_sums() needs.
   void use_adapters(Kernel& kernel, std::span<const AdaptedProduct> adapted, const AdaptedRows& rows) const;
-  // Text for sums of a choice's neighbouring outputs with the i-th product's adapter. `count`: 1 or 4.
+  // Text for the sums (a vec4f) of `count` neighbouring outputs of a choice, at most four, with the i-th product's
+  // adapter.
   static std::string adapted_sums(std::span<const AdaptedProduct> adapted, size_t i, const char* choice,
                                   const char* output, const std::string& sums, uint32_t count = 4);
   Kernel plain(const char* name, uint64_t blocks, uint64_t times) const;

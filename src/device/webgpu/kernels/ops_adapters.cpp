@@ -143,13 +143,13 @@ fn adapter_sum_${i}(row: u32, output: u32) -> f32 {
   }
   return sum;
 }
-// Of four outputs, of which those behind the last are its again.
-fn adapter_sums_${i}(row: u32, output: u32) -> vec4f {
+// Of `count` outputs, at most four, of which those behind the last are its again.
+fn adapter_sums_${i}(row: u32, output: u32, count: u32) -> vec4f {
   let first = matrix_${i}(row) * B_ROWS_${i};
   var sums = vec4f();
   for (var part = 0u; part < (INNER_${i} + 15u) / 16u; part++) {
     let x = rank_16_${i}(row, part);
-    for (var j = 0u; j < 4u; j++) {
+    for (var j = 0u; j < count; j++) {
       sums[j] = product_16(x, b${i}_sixteen(first + min(output + j, B_ROWS_${i} - 1u), part), sums[j]);
     }
   }

@@ -8,13 +8,9 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr const char* kAdapted = R"(
-fn adapted_1_${i}(choice: u32, output: u32, sum: f32) -> f32 {
-  if (matrix_${i}(choice) == NO_MATRIX) { return sum; }
-  return fma(scale_${i}(choice), adapter_sum_${i}(choice, min(output, B_ROWS_${i} - 1u)), sum);
-}
-fn adapted_4_${i}(choice: u32, output: u32, sums: vec4f) -> vec4f {
+fn adapted_${i}(choice: u32, output: u32, sums: vec4f, count: u32) -> vec4f {
   if (matrix_${i}(choice) == NO_MATRIX) { return sums; }
-  return fma(vec4f(scale_${i}(choice)), adapter_sums_${i}(choice, output), sums);
+  return fma(vec4f(scale_${i}(choice)), adapter_sums_${i}(choice, output, count), sums);
 }
 )";
 
@@ -52,7 +48,7 @@ void Emitter::ExpertsKernels::use_adapters(Kernel& kernel, std::span<const Adapt
 std::string Emitter::ExpertsKernels::adapted_sums(std::span<const AdaptedProduct> adapted, size_t i, const char* choice,
                                                   const char* output, const std::string& sums, uint32_t count) {
   if (!adapted[i].adapter) return sums;
-  return cat("adapted_", count, "_", i, "(", choice, ", ", output, ", ", sums, ")");
+  return cat("adapted_", i, "(", choice, ", ", output, ", ", sums, ", ", count, "u)");
 }
 
 }  // namespace sluice::webgpu

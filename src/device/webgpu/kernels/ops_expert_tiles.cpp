@@ -106,8 +106,10 @@ constexpr const char* kInwardEnd = R"(
     let row = r + ROW_SIDE * j;
     if (row < count) {
       let weight = load(p.weight + choice_of(first + row));
+      let gate = ${gate};
+      let up = ${up};
       for (var n = 0u; n < OUTPUTS_EACH; n++) {
-        staged[row * STAGED + o * OUTPUTS_EACH + n] = activate(${gate}) * ${up} * weight;
+        staged[row * STAGED + o * OUTPUTS_EACH + n] = activate(gate[n]) * up[n] * weight;
       }
     }
   }
@@ -196,10 +198,16 @@ Kernel Emitter::ExpertsKernels::inward_tiles(const PlaceRange& places) const {
   kernel.params.insert(kernel.params.end(), {{"x", integers}, {"weight", emitter.at(op.weight)}});
   kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind), kRowsAsIntegers});
   constexpr const char* kChoice = "choice_of(first + row)";
-  constexpr const char* kOutput = "first_output + o * OUTPUTS_EACH + n";
+  constexpr const char* kOutput = "first_output + o * OUTPUTS_EACH";
+  const auto sums = [&](const char* name) {
+    std::string text = "vec4f(";
+    for (uint32_t n = 0; n < 4; ++n)
+      text += cat(n == 0 ? "" : ", ", n < tile.outputs_each ? cat("sums_", name, "[j][", n, "u]") : "0.0");
+    return text + ")";
+  };
   const std::string end =
-      fill(kInwardEnd, {{"gate", adapted_sums(inward_adapters, 0, kChoice, kOutput, "sums_gate[j][n]", 1)},
-                        {"up", adapted_sums(inward_adapters, 1, kChoice, kOutput, "sums_up[j][n]", 1)},
+      fill(kInwardEnd, {{"gate", adapted_sums(inward_adapters, 0, kChoice, kOutput, sums("gate"), tile.outputs_each)},
+                        {"up", adapted_sums(inward_adapters, 1, kChoice, kOutput, sums("up"), tile.outputs_each)},
                         {"keep_reals", outward_adapter[0].adapter ? kKeepReals : ""}});
   if (outward_adapter[0].adapter) kernel.params.push_back({"reals", reals});
   use_adapters(kernel, inward_adapters, inward_rows());
