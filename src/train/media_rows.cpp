@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/threads.h"
 
 namespace sluice {
 namespace {
@@ -14,14 +13,6 @@ std::map<MediaDigest, const MediaInput*> contents_of(std::span<const TrainMedia*
   std::map<MediaDigest, const MediaInput*> contents;
   for (const TrainMedia* one : shown) contents.emplace(one->input.content, &one->input);
   return contents;
-}
-
-Status computed(Tower& tower, const TowerInputs& inputs, std::span<float> rows) {
-  TRY_STATUS(tower.start(inputs, rows));
-  for (;;) {
-    if (std::optional<Status> done = tower.poll()) return *std::move(done);
-    if (!tower.computes_in_poll()) wait_a_moment();
-  }
 }
 
 }  // namespace
@@ -57,7 +48,7 @@ Status MediaRows::compute_by(const TowerModel& model, Device& device, Budget& bu
   for (const MediaInput* input : inputs) {
     std::vector<float>& rows = rows_[input->content];
     rows.resize(size_t{input->inputs->rows} * columns_);
-    TRY_STATUS(computed(*tower, *input->inputs, rows));
+    TRY_STATUS(tower->run(*input->inputs, rows));
   }
   return {};
 }

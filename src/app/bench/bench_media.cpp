@@ -43,14 +43,6 @@ std::string milliseconds(const Spread& seconds) {
 
 double seconds_since(uint64_t begin) { return static_cast<double>(nanoseconds() - begin) * 1e-9; }
 
-Status play(Tower& tower, const TowerInputs& inputs, std::span<float> rows) {
-  TRY_STATUS(tower.start(inputs, rows));
-  for (;;) {
-    if (std::optional<Status> ended = tower.poll()) return *std::move(ended);
-    if (!tower.computes_in_poll()) wait_a_moment();
-  }
-}
-
 }  // namespace
 
 Result<MediaTest> parse_image_test(const std::string& text) {
@@ -86,7 +78,7 @@ Result<MediaResult> bench_media(const Model& model, MeteredDevice& device, Meter
     meter.time_ops = round > test.rounds;
     meter.clear();
     const uint64_t started = nanoseconds();
-    TRY_STATUS(play(*tower, inputs, rows));
+    TRY_STATUS(tower->run(inputs, rows));
     if (round == 0 || meter.time_ops) continue;  // the first round lets caches and clocks settle
     prepared.push_back(preparing);
     computed.push_back(seconds_since(started));

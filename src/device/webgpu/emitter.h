@@ -129,8 +129,8 @@ class Emitter {
   bool emit_gated(const FusedRun& run, const GatedRun& gated);
   bool emit_adapted_gated(const FusedRun& all, const GatedRun& run, std::span<const Linear* const> linears);
   static bool are_adapted(std::span<const Product> products);
-  // kernels/adapted_products.cpp: adapters that the products' own kernel adds. Of the products of a set, a thread has
-  // sums at once. The kernel has its memory set.
+  // kernels/adapted_products.cpp: adapters that the products' own kernel adds. A set is the products whose sums a
+  // thread has at the same time: gate and up, or one product. The kernel has its binding of memory already.
   using AddedSets = std::vector<std::span<const Linear* const>>;
   struct AddedAdapters {
     AddedSets sets{};

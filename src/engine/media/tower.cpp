@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/threads.h"
+
 namespace sluice {
 namespace {
 
@@ -102,6 +104,14 @@ Status Tower::start(const TowerInputs& inputs, std::span<float> rows) {
   const ReadRequest read{value, std::as_writable_bytes(rows)};
   ticket_ = runner_->start(step_, std::span(&read, 1), {.in_pieces = true});
   return {};
+}
+
+Status Tower::run(const TowerInputs& inputs, std::span<float> rows) {
+  TRY_STATUS(start(inputs, rows));
+  for (;;) {
+    if (std::optional<Status> ended = poll()) return *std::move(ended);
+    if (!computes_in_poll_) wait_a_moment();
+  }
 }
 
 std::optional<Status> Tower::poll() {

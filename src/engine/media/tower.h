@@ -37,6 +37,8 @@ class Tower {
   bool busy() const { return ticket_.has_value(); }
   // How the step ended; nothing while it runs.
   std::optional<Status> poll();
+  // start() and poll() to the end.
+  Status run(const TowerInputs& inputs, std::span<float> rows);
   // Whether poll() computes a piece of the step, so that waiting between two calls is of no use.
   bool computes_in_poll() const { return computes_in_poll_; }
 

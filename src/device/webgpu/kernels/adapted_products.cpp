@@ -5,8 +5,9 @@
 // some of the columns; the threads' sums are added as a tree in each subgroup, then subgroup by subgroup. Every product
 // and sum is an explicit fma or an addition, so the order of a row's sums depends on nothing but the shapes.
 //
-// Little is waited for: the factors are loaded behind the first units of the weights, and the sums of a x go to
-// workgroup memory where the product's own sums go there. The threads that store outputs add scale b (a x) to them.
+// A decode step mostly waits for memory. So the factors are loaded right behind the weights' first units, and the sums
+// of a x are stored before the barrier that the product's own sums need anyway. Behind it, the threads that store
+// outputs add scale b (a x) to them.
 #include <algorithm>
 #include <bit>
 
@@ -259,9 +260,7 @@ Emitter::AddedAdapters Emitter::added_adapters(const AddedSets& sets, const Kern
     for (const Linear* op : set) {
       outputs += program_.weights[op->weight].shape.rows;
       if (op->adapter) of_set += program_.weights[op->adapter.a].shape.rows;
-      added.inner.push_back(
-          op->adapter ? scratch(most_rows(kernel.extent) * fours_of(program_.weights[op->adapter.a].shape) * kRanks)
-                      : 0);
+      added.inner.push_back(adapted(op->adapter, most_rows(kernel.extent)).inner);
     }
     read = std::max(read, of_set * program_.weights[set.front()->weight].shape.columns);
   }
