@@ -1,14 +1,19 @@
-// The adapters of products. Runs of neighbouring rows with the same slot are multiplied by both factors together.
+// The adapters of products. Runs of neighbouring rows with the same slot are multiplied by both factors together: by
+// the first one beside the product that they are added to, by the second one as parts of it are done.
 //
 // The kernels' sums do not depend on the number of rows, so the length of a run changes no bit.
 #include "device/cpu/executor.h"
 
 namespace sluice::cpu {
 
-// Finds runs of rows with one slot and scales other than 0. A wanted row has the slot and scale of the step's row that
-// it stands for. Writes one scale a row to `scales`.
+void Executor::begin_adapters() {
+  additions_.clear();
+  products_.begin_first();
+}
+
+// Finds runs of rows with one slot and scales other than 0. A wanted row has the slot and scale of the step's row
+// that it stands for. Writes one scale a row to `scales`.
 void Executor::find_adapter_runs(const Linear& op, float* scales) {
-  adapter_runs_.clear();
   for (uint64_t row = 0; row < rows(op.x); ++row) {
     const uint64_t of_step = step_row(op.x, row);
     const int32_t slot = *integers(op.adapter.slots, of_step);
@@ -24,31 +29,31 @@ void Executor::find_adapter_runs(const Linear& op, float* scales) {
   }
 }
 
-void Executor::add_adapters(std::span<const Linear* const> linears) {
-  product_list_.clear();
-  added_list_.clear();
+void Executor::list_adapters(std::span<const Linear* const> linears, std::span<Product> products) {
+  begin_adapters();
   float* inner = memory_.adapter_inner();
   float* scales = memory_.adapter_scales();
   for (const Linear* op : linears) {
     if (!op->adapter) continue;
+    adapter_runs_.clear();
     find_adapter_runs(*op, scales);
-    for (const AdapterRun& run : adapter_runs_) {
-      const Product first = products_.product_of_reals(reals(op->x), rows(op->x), op->adapter.a, inner, run.matrix);
-      const Product second = products_.product_of_reals(inner, rows(op->x), op->adapter.b, result(op->out), run.matrix);
-      product_list_.push_back(Products::part(first, run.first, run.count));
-      added_list_.push_back({.product = Products::part(second, run.first, run.count), .scales = scales + run.first});
-    }
+    list_adapter(op->adapter,
+                 {.x = reals(op->x), .rows = rows(op->x), .out = result(op->out), .inner = inner, .scales = scales});
     inner += rows(op->x) * memory_.weight(op->adapter.a).shape.rows;
     scales += rows(op->x);
   }
-  if (product_list_.empty()) return;
-  products_.multiply(product_list_);
-  products_.multiply(added_list_);
+  std::span<const Addition> rest = additions_;
+  scales = memory_.adapter_scales();
+  for (size_t i = 0; i < linears.size(); ++i) {
+    if (!linears[i]->adapter) continue;
+    scales += rows(linears[i]->x);
+    products[i].additions = take_additions(rest, scales);
+  }
 }
 
-bool Executor::find_adapter_runs(const Experts& op, std::span<const ExpertRows> groups) {
+void Executor::find_adapter_runs(const Experts& op, std::span<const ExpertRows> groups) {
   adapter_runs_.clear();
-  if (!op.adapters) return false;
+  if (!op.adapters) return;
   const uint32_t experts = memory_.weight(op.gate).shape.experts;
   for (const ExpertRows& group : groups) {
     for (uint64_t i = group.first; i < group.first + group.count; ++i) {
@@ -65,20 +70,25 @@ bool Executor::find_adapter_runs(const Experts& op, std::span<const ExpertRows> 
       ++adapter_runs_.back().count;
     }
   }
-  return !adapter_runs_.empty();
 }
 
-void Executor::list_adapter(const AdapterOperand& adapter, const float* x, float* inner, float* out,
-                            std::vector<Product>& firsts, std::vector<AddedProduct>& seconds) {
+void Executor::list_adapter(const AdapterOperand& adapter, const AdaptedRows& rows) {
   if (!adapter) return;
   for (const AdapterRun& run : adapter_runs_) {
     CHECK(run.matrix < memory_.weight(adapter.a).shape.experts);
-    const Product first = products_.product_of_reals(x, chosen_.size(), adapter.a, inner, run.matrix);
-    const Product second = products_.product_of_reals(inner, chosen_.size(), adapter.b, out, run.matrix);
-    firsts.push_back(Products::part(first, run.first, run.count));
-    seconds.push_back(
-        {.product = Products::part(second, run.first, run.count), .scales = memory_.adapter_scales() + run.first});
+    const Product inner = products_.product_of_reals(rows.x, rows.rows, adapter.a, rows.inner, run.matrix);
+    products_.first(Products::part(inner, run.first, run.count));
+    additions_.push_back(
+        products_.addition(rows.inner, adapter.b, rows.out, rows.scales, run.matrix, run.first, run.count));
   }
+}
+
+std::span<const Addition> Executor::take_additions(std::span<const Addition>& from, const float* scales) {
+  size_t count = 0;
+  while (count < from.size() && from[count].scales < scales) ++count;
+  const std::span<const Addition> taken = from.first(count);
+  from = from.subspan(count);
+  return taken;
 }
 
 }  // namespace sluice::cpu

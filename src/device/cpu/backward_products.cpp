@@ -202,12 +202,15 @@ void Executor::run(const CrossEntropy& op) {
 void Executor::lose_block(const CrossEntropy& op, uint64_t first, uint64_t count) {
   const WeightShape& shape = memory_.weight(op.weight).shape;
   float* logits = memory_.loss_logits();
-  products_.multiply(std::array{products_.product_of_reals(reals(op.x, first), count, op.weight, logits, 0)});
+  Product product = products_.product_of_reals(reals(op.x, first), count, op.weight, logits, 0);
+  begin_adapters();
   if (op.inner != kNone) {
     std::fill_n(memory_.adapter_scales(), count, op.factor);
-    const Product more = products_.product_of_reals(reals(op.inner, first), count, op.b, logits, 0);
-    products_.multiply(std::array{AddedProduct{.product = more, .scales = memory_.adapter_scales()}});
+    additions_.push_back(
+        products_.addition(reals(op.inner, first), op.b, logits, memory_.adapter_scales(), 0, 0, count));
   }
+  product.additions = additions_;
+  products_.multiply(std::span(&product, 1));
   share_out(pool_, count, shape.rows * 8, [&](const Share& share) {
     for (uint64_t i = share.first; i < share.last; ++i) lose_row(op, first + i, logits + i * shape.rows);
   });

@@ -65,10 +65,11 @@ void Executor::run(const Dispatch& dispatch) {
 void Executor::run_qkv(const Block& block) {
   std::vector<const Linear*> linears;
   for (uint32_t op = block.first_op; op < block.end_op; ++op) linears.push_back(&std::get<Linear>(program_.ops[op]));
-  multiply_linears(linears);
+  list_linears(linears);
+  products_.multiply(product_list_);
 }
 
-void Executor::multiply_linears(std::span<const Linear* const> linears) {
+void Executor::list_linears(std::span<const Linear* const> linears) {
   std::vector<WeightId> weights;
   for (const Linear* linear : linears) weights.push_back(linear->weight);
   const ValueId x = linears.front()->x;
@@ -76,23 +77,15 @@ void Executor::multiply_linears(std::span<const Linear* const> linears) {
   product_list_.clear();
   for (const Linear* linear : linears)
     product_list_.push_back(products_.product(activations, linear->weight, result(linear->out)));
-  products_.multiply(product_list_);
-  add_adapters(linears);
+  list_adapters(linears, product_list_);
 }
 
 void Executor::run_gated_mlp(const Block& block) {
   const auto& gate = std::get<Linear>(program_.ops[block.first_op]);
   const auto& up = std::get<Linear>(program_.ops[block.first_op + 1]);
   const auto& gated = std::get<GatedActivation>(program_.ops[block.first_op + 2]);
-  if (gate.adapter || up.adapter) {  // which are added before the activation
-    multiply_linears(std::array{&gate, &up});
-    run(gated);
-    return run(block.first_op + 3);
-  }
-  const Activations x = products_.prepare(reals(gate.x), rows(gate.x), std::array{gate.weight, up.weight});
-  const GatedProduct product{.gate = products_.product(x, gate.weight, result(gate.out)),
-                             .up = products_.product(x, up.weight, result(up.out)),
-                             .out = result(gated.out)};
+  list_linears(std::array{&gate, &up});
+  const GatedProduct product{.gate = product_list_[0], .up = product_list_[1], .out = result(gated.out)};
   products_.multiply(std::span(&product, 1), gated.kind);
   run(block.first_op + 3);
 }
@@ -121,9 +114,8 @@ void Executor::add_adapter(const Embed& op, uint64_t row) {
 }
 
 void Executor::run(const Linear& op) {
-  const Activations x = products_.prepare(reals(op.x), rows(op.x), std::array{op.weight});
-  products_.multiply(std::array{products_.product(x, op.weight, result(op.out))});
-  if (op.adapter) add_adapters(std::array{&op});
+  list_linears(std::array{&op});
+  products_.multiply(product_list_);
 }
 
 void Executor::run(const RmsNorm& op) {

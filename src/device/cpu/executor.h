@@ -47,7 +47,8 @@ class Executor {
 
  private:
   SLUICE_OP_OVERLOADS(run);
-  void multiply_linears(std::span<const Linear* const> linears);  // that all have the same x
+  // Makes product_list_ of linears that all have the same x.
+  void list_linears(std::span<const Linear* const> linears);
   void run_qkv(const Block& block);
   void run_gated_mlp(const Block& block);
   void route_row(const Route& op, uint64_t row, float* scratch);
@@ -125,26 +126,34 @@ class Executor {
   void run_grouped(const Experts& op);
   void gather_rows(const Experts& op, const ExpertRows& range);
   void multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups);
-  void multiply_inward_adapted(const Experts& op, const Activations& x, std::span<const ExpertRows> groups);
   void multiply_present(const Experts& op);
   void sum_experts(const Experts& op);
-  void add_experts(const Experts& op, const Activations& inner, const Share& outputs);
+  void list_downward(const Experts& op, const Activations& inner, std::span<const ExpertRows> groups, bool in_turn);
+  void add_experts(const Experts& op, const Share& outputs);
 
   // adapters.cpp
   struct AdapterRun {
     uint32_t matrix = 0;  // of both factors
     uint64_t first = 0, count = 0;
   };
+  // The rows of a product that an adapter is for, by row of `x` and `out`.
+  struct AdaptedRows {
+    const float* x = nullptr;
+    uint64_t rows = 0;
+    float* out = nullptr;
+    float *inner = nullptr, *scales = nullptr;  // room for results of the first product and for the rows' scales
+  };
+  // Gives these products what the adapters of their linears, which all have the same x, add to them.
+  void list_adapters(std::span<const Linear* const> linears, std::span<Product> products);
   void find_adapter_runs(const Linear& op, float* scales);
-  // Adds the adapters' products of these linears, which all have the same x. Comes after the linears' own products.
-  void add_adapters(std::span<const Linear* const> linears);
   void add_adapter(const Embed& op, uint64_t row);
-  // Finds the runs of these groups' rows in chosen_; false: no row has an adapter.
-  bool find_adapter_runs(const Experts& op, std::span<const ExpertRows> groups);
-  // The adapter's part of an experts' product that has `x` and `out` by chosen row: its first products go to `firsts`
-  // and are by `inner`, its second ones, to be added, go to `seconds`.
-  void list_adapter(const AdapterOperand& adapter, const float* x, float* inner, float* out,
-                    std::vector<Product>& firsts, std::vector<AddedProduct>& seconds);
+  // Finds the runs of these groups' rows in chosen_.
+  void find_adapter_runs(const Experts& op, std::span<const ExpertRows> groups);
+  // What an adapter adds to the rows of adapter_runs_ goes to additions_, the first products to products_.
+  void begin_adapters();
+  void list_adapter(const AdapterOperand& adapter, const AdaptedRows& rows);
+  // Takes the first ones of `from`, those whose scales lie before `scales`.
+  static std::span<const Addition> take_additions(std::span<const Addition>& from, const float* scales);
 
   // backward_rows.cpp
   void route_row_backward(const RouteBackward& op, uint64_t row);
@@ -235,7 +244,7 @@ class Executor {
   const StepBuffer* step_ = nullptr;
   // Lists of one op, kept for their memory.
   std::vector<Product> product_list_;
-  std::vector<AddedProduct> added_list_;
+  std::vector<Addition> additions_;
   std::vector<GatedProduct> gated_list_;
   std::vector<AdapterRun> adapter_runs_;
   std::vector<QueryBlock> query_blocks_;

@@ -38,64 +38,74 @@ void Executor::gather_rows(const Experts& op, const ExpertRows& range) {
   });
 }
 
-// The same where rows have adapters, which are added before the activation.
-void Executor::multiply_inward_adapted(const Experts& op, const Activations& x, std::span<const ExpertRows> groups) {
-  float *const gate = memory_.expert_gate(), *const up = memory_.expert_up();
-  product_list_.clear();
-  for (const ExpertRows& one : groups) {
-    product_list_.push_back(Products::part(products_.product(x, op.gate, gate, one.expert), one.first, one.count));
-    product_list_.push_back(Products::part(products_.product(x, op.up, up, one.expert), one.first, one.count));
-  }
-  float* inner = memory_.adapter_inner();
-  added_list_.clear();
-  list_adapter(op.adapters.gate(), memory_.expert_rows(), inner, gate, product_list_, added_list_);
-  if (op.adapters.gate()) inner += chosen_.size() * memory_.weight(op.adapters.gate_a).shape.rows;
-  list_adapter(op.adapters.up(), memory_.expert_rows(), inner, up, product_list_, added_list_);
-  products_.multiply(product_list_);
-  products_.multiply(added_list_);
-  const auto activate = kernels_.gated_activation[static_cast<int>(op.kind)];
-  const uint64_t width = memory_.weight(op.gate).shape.rows;
-  for (const ExpertRows& one : groups)
-    share_out(pool_, one.count, width, [&](const Share& share) {
-      for (uint64_t row = one.first + share.first; row < one.first + share.last; ++row)
-        activate(gate + row * width, up + row * width, gate + row * width, width);
-    });
-}
-
 // Writes kind(gate x) * up x to expert_gate.
 void Executor::multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups) {
-  if (find_adapter_runs(op, groups)) return multiply_inward_adapted(op, x, groups);
+  float *const gate = memory_.expert_gate(), *const up = memory_.expert_up();
+  AdaptedRows rows{.x = memory_.expert_rows(),
+                   .rows = chosen_.size(),
+                   .out = gate,
+                   .inner = memory_.adapter_inner(),
+                   .scales = memory_.adapter_scales()};
+  begin_adapters();
+  find_adapter_runs(op, groups);
+  list_adapter(op.adapters.gate(), rows);
+  const size_t count = additions_.size();
+  rows.out = up;
+  if (op.adapters.gate()) rows.inner += rows.rows * memory_.weight(op.adapters.gate_a).shape.rows;
+  list_adapter(op.adapters.up(), rows);
+  std::span<const Addition> of_up = additions_, of_gate = of_up.first(count);
+  of_up = of_up.subspan(count);
   gated_list_.clear();
   for (const ExpertRows& one : groups) {
-    const Product gate = products_.product(x, op.gate, memory_.expert_gate(), one.expert);
-    const Product up = products_.product(x, op.up, memory_.expert_up(), one.expert);
-    gated_list_.push_back(
-        {.gate = Products::part(gate, one.first, one.count), .up = Products::part(up, one.first, one.count)});
-    gated_list_.back().out = gated_list_.back().gate.args.out;
+    GatedProduct& product = gated_list_.emplace_back();
+    product.gate = Products::part(products_.product(x, op.gate, gate, one.expert), one.first, one.count);
+    product.up = Products::part(products_.product(x, op.up, up, one.expert), one.first, one.count);
+    product.out = product.gate.args.out;
+    const float* const behind = rows.scales + one.first + one.count;
+    product.gate.additions = take_additions(of_gate, behind);
+    product.up.additions = take_additions(of_up, behind);
   }
   products_.multiply(gated_list_, op.kind);
 }
 
-// A thread computes its panels of outputs for all experts in ascending order, so it waits for no other thread.
-void Executor::add_experts(const Experts& op, const Activations& inner, const Share& panels) {
+// The down products of these groups, each with what adapters add to it. `in_turn`: each group's results lie where the
+// first one's do, for who computes one after another and has them in the first caches.
+void Executor::list_downward(const Experts& op, const Activations& inner, std::span<const ExpertRows> groups,
+                             bool in_turn) {
+  begin_adapters();
+  list_adapter(op.adapters.down(), {.x = memory_.expert_gate(),
+                                    .rows = chosen_.size(),
+                                    .out = memory_.expert_rows(),
+                                    .inner = memory_.adapter_inner(),
+                                    .scales = memory_.adapter_scales()});
+  std::span<const Addition> rest = additions_;
+  product_list_.clear();
+  for (const ExpertRows& one : groups) {
+    product_list_.push_back(
+        Products::part(products_.product(inner, op.down, memory_.expert_rows(), one.expert), one.first, one.count));
+    Product& down = product_list_.back();
+    const size_t first = additions_.size() - rest.size();
+    down.additions = take_additions(rest, memory_.adapter_scales() + one.first + one.count);
+    if (!in_turn) continue;
+    const uint64_t back = one.first * down.args.out_stride;
+    down.args.out -= back;
+    for (Addition& addition : std::span(additions_).subspan(first, down.additions.size())) addition.args.out -= back;
+  }
+}
+
+// A thread computes its panels of outputs for all experts in ascending order, so it waits for no other thread but for
+// the first products of adapters.
+void Executor::add_experts(const Experts& op, const Share& panels) {
   const uint64_t hidden = columns(op.out);
   const uint64_t first = panels.first * kPanelOutputs, last = std::min<uint64_t>(panels.last * kPanelOutputs, hidden);
+  if (!additions_.empty()) products_.take_first(panels.thread);
   for (uint64_t row = 0; row < rows(op.out); ++row) std::fill_n(result(op.out, row) + first, last - first, 0.0f);
-  for (const ExpertRows& one : expert_rows_) {
-    const Product all = products_.product(inner, op.down, memory_.expert_rows(), one.expert);
-    Product down = Products::part(all, one.first, one.count);
-    down.args.out = memory_.expert_rows();  // again for every expert
-    products_.multiply(down, first, last, panels.thread);
-    for (const AddedProduct& added : added_list_) {
-      const uint64_t row = static_cast<uint64_t>(added.scales - memory_.adapter_scales());
-      if (row < one.first || row >= one.first + one.count) continue;
-      AddedProduct here = added;
-      here.product.args.out = down.args.out + (row - one.first) * hidden;
-      products_.add(here, first, last, panels.thread);
-    }
+  for (size_t group = 0; group < expert_rows_.size(); ++group) {
+    const ExpertRows& one = expert_rows_[group];
+    products_.multiply(product_list_[group], first, last, panels.thread);
     for (uint64_t i = 0; i < one.count; ++i) {
       const Chosen& chosen = chosen_[one.first + i];
-      kernels_.accumulate(down.args.out + i * hidden + first, chosen.weight, result(op.out, chosen.row) + first,
+      kernels_.accumulate(memory_.expert_rows() + i * hidden + first, chosen.weight, result(op.out, chosen.row) + first,
                           last - first);
     }
   }
@@ -111,15 +121,9 @@ void Executor::run_grouped(const Experts& op) {
   multiply_inward(op, products_.prepare(memory_.expert_rows(), chosen_.size(), std::array{op.gate, op.up}),
                   expert_rows_);
   const Activations inner = products_.prepare(memory_.expert_gate(), chosen_.size(), std::array{op.down});
-  added_list_.clear();
-  if (!adapter_runs_.empty()) {
-    product_list_.clear();
-    list_adapter(op.adapters.down(), memory_.expert_gate(), memory_.adapter_inner(), memory_.expert_rows(),
-                 product_list_, added_list_);
-    products_.multiply(product_list_);
-  }
+  list_downward(op, inner, expert_rows_, true);
   const uint64_t panels = (columns(op.out) + kPanelOutputs - 1) / kPanelOutputs;
-  share_out(pool_, panels, chosen_.size() * inner.columns, [&](const Share& share) { add_experts(op, inner, share); });
+  share_out(pool_, panels, chosen_.size() * inner.columns, [&](const Share& share) { add_experts(op, share); });
 }
 
 std::vector<uint32_t> Executor::choose_experts(uint32_t op) {
@@ -181,15 +185,8 @@ void Executor::multiply_present(const Experts& op) {
   multiply_inward(op, x, present_);
   for (const ExpertRows& one : present_)
     inner = products_.prepare_part(memory_.expert_gate(), one.first, one.count, std::array{op.down});
-  product_list_.clear();
-  for (const ExpertRows& one : present_)
-    product_list_.push_back(
-        Products::part(products_.product(inner, op.down, memory_.expert_rows(), one.expert), one.first, one.count));
-  added_list_.clear();
-  list_adapter(op.adapters.down(), memory_.expert_gate(), memory_.adapter_inner(), memory_.expert_rows(), product_list_,
-               added_list_);
+  list_downward(op, inner, present_, false);
   products_.multiply(product_list_);
-  products_.multiply(added_list_);
 }
 
 void Executor::sum_experts(const Experts& op) {

@@ -55,6 +55,11 @@ constexpr uint64_t product_scratch(uint64_t columns) { return kBlockScratch + kP
 // Computes outputs [first, last). `scratch`: product_scratch(columns) floats of this thread.
 using ProductKernel = void (*)(const ProductArgs& args, uint32_t first, uint32_t last, float* scratch);
 
+// out[r][o] += scales[r] * sum_i weight[o][i] x[r][i] for outputs [first, last), x in f32. The sums have the bits of
+// ProductKernel. `scratch`: added_scratch(columns) floats of this thread.
+using AddKernel = void (*)(const ProductArgs& args, const float* scales, uint32_t first, uint32_t last, float* scratch);
+constexpr uint64_t added_scratch(uint64_t columns) { return 2 * kPanelOutputs * ((columns + 15) / 16 * 16); }
+
 // The packing of kPanelOutputs rows of weights, block by block. First come the 4-byte words of the rows' blocks, which
 // begin at byte words_at of a block, in the order in which products read them: word order[w] of row l at
 // 4 (kPanelOutputs w + l). Then come the one to three other bytes of each row's block, row after row.
@@ -71,6 +76,7 @@ struct FormatKernels {
   // must begin a panel.
   ProductKernel product_packed = nullptr;
   BlockPacking packing{};
+  AddKernel add = nullptr;  // of the formats that adapters have
   // out = weight row * factor
   void (*decode)(const std::byte* row, float* out, size_t n, float factor) = nullptr;
 };

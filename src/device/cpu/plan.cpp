@@ -229,7 +229,7 @@ void CpuPlan::size_adapters(const Dispatch& dispatch) {
       inner += rows * a.rows;
       scales += rows;
       size_thread(product_scratch(a.columns));
-      size_thread(product_scratch(a.rows) + kAddedRows * program().weights[adapter.b].shape.rows);
+      size_thread(added_scratch(a.rows));
     };
     if (const auto* linear = std::get_if<Linear>(&program().ops[op])) take(linear->adapter, maximum_rows(linear->x));
     const auto* experts = std::get_if<Experts>(&program().ops[op]);
@@ -314,7 +314,7 @@ void CpuPlan::size_training(const Op& op) {
     size_thread(product_scratch(head.columns));
     if (loss->b == kNone) return;
     const uint64_t rank = shape(loss->b).columns;
-    size_thread(product_scratch(rank) + kAddedRows * head.rows);
+    size_thread(added_scratch(rank));
     scratch_.adapter_inner = std::max(scratch_.adapter_inner, lines(rows * rank * sizeof(float)));
     scratch_.adapter_scales = std::max(scratch_.adapter_scales, lines(rows * sizeof(float)));
   }

@@ -63,9 +63,6 @@ struct QuerySums {
 // Queries and keys whose scores a thread holds for gradients, and the rows whose states it holds.
 inline constexpr uint32_t kQueryBlock = 64, kKeyBlock = 64, kDeltaRows = 16;
 
-// The rows of an adapter's product that a thread computes before it adds them.
-inline constexpr uint64_t kAddedRows = 16;
-
 // Threads split a history into parts if there are fewer blocks of queries a thread than kBlocksPerThread. Each thread
 // then has room for kPartsPerThread parts. block_floats(): floats of a block's sums.
 inline constexpr uint32_t kBlocksPerThread = 4, kPartsPerThread = 16;

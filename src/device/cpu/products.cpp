@@ -7,16 +7,12 @@ namespace {
 
 uint64_t panels(const Product& product) { return (product.outputs + kPanelOutputs - 1) / kPanelOutputs; }
 uint64_t panels(const GatedProduct& product) { return panels(product.gate); }
-uint64_t panels(const AddedProduct& product) { return panels(product.product); }
 
 // A multiply-add costs a quarter of an element operation, because the latter also loads operands and stores a result.
 uint64_t panel_cost(const Product& product) {
   return uint64_t{product.args.columns} * product.args.rows * kPanelOutputs / 4;
 }
 uint64_t panel_cost(const GatedProduct& product) { return panel_cost(product.gate) + panel_cost(product.up); }
-uint64_t panel_cost(const AddedProduct& product) {
-  return panel_cost(product.product) + uint64_t{product.product.args.rows} * kPanelOutputs;
-}
 
 // Splits the panels of all jobs together among threads. Calls body(job, first output, last output, thread). The loop
 // copies `jobs` and `body`, so that other threads need not fetch the caller's stack before they begin.
@@ -38,7 +34,32 @@ void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& b
   });
 }
 
+// Rows of a part of a first product: enough for the kernel of many rows (kernels/product_blocks.h).
+constexpr uint32_t kFirstRows = 128;
+// Results that wait in the first caches for what is added to them.
+constexpr uint64_t kWaitingResults = 16384;
+
+// Outputs to multiply before what is added to them is: whole panels, in pairs as the kernels of tiles like them.
+uint64_t outputs_at_once(const Product& product) {
+  constexpr uint64_t kPair = 2 * kPanelOutputs;
+  return std::max(kWaitingResults / product.args.rows / kPair * kPair, kPair);
+}
+
 }  // namespace
+
+void FirstProducts::clear() {
+  parts_.clear();
+  taken_.store(0, std::memory_order_relaxed);
+  done_.store(0, std::memory_order_relaxed);
+}
+
+void FirstProducts::add(const Product& product) {
+  for (uint64_t row = 0; row < product.args.rows; row += kFirstRows) {
+    const Product rows = Products::part(product, row, std::min<uint64_t>(kFirstRows, product.args.rows - row));
+    for (uint64_t first = 0; first < product.outputs; first += kPanelOutputs)
+      parts_.push_back({.product = rows, .first = first, .last = first + kPanelOutputs});
+  }
+}
 
 Activations Products::prepare(const float* x, uint64_t rows, std::span<const WeightId> weights) const {
   return prepare_part(x, 0, rows, weights);
@@ -96,48 +117,56 @@ Product Products::product_of_reals(const float* x, uint64_t rows, WeightId weigh
   return {.kernel = plan_.product_kernel(weight), .args = args, .outputs = shape.rows};
 }
 
+Addition Products::addition(const float* inner, WeightId weight, float* out, const float* scales, uint32_t expert,
+                            uint64_t first_row, uint64_t count) const {
+  const TensorSource& source = memory_.weight(weight);
+  const Product all = product_of_reals(inner, first_row + count, weight, out, expert);
+  const AddKernel kernel = plan_.kernels().formats[static_cast<int>(source.format)].add;
+  CHECK(kernel != nullptr);
+  return {.kernel = kernel, .args = part(all, first_row, count).args, .scales = scales + first_row};
+}
+
 Product Products::part(Product product, uint64_t first_row, uint64_t count) {
+  CHECK(product.additions.empty());
   product.args.x += first_row * product.args.x_stride;
   product.args.out += first_row * product.args.out_stride;
   product.args.rows = static_cast<uint32_t>(count);
   return product;
 }
 
-void Products::multiply(const Product& product, uint64_t first, uint64_t last, uint32_t thread) const {
-  last = std::min<uint64_t>(last, product.outputs);
-  product.kernel(product.args, static_cast<uint32_t>(first), static_cast<uint32_t>(last), memory_.thread(thread));
+void Products::compute(const Product& product, uint64_t first, uint64_t last, uint32_t thread) const {
+  product.kernel(product.args, static_cast<uint32_t>(first),
+                 static_cast<uint32_t>(std::min<uint64_t>(last, product.outputs)), memory_.thread(thread));
 }
 
-void Products::multiply(std::span<const Product> products) const {
+void Products::take_first(uint32_t thread) {
+  first_.take([&](const Product& product, uint64_t first, uint64_t last) { compute(product, first, last, thread); });
+}
+
+void Products::multiply(const Product& product, uint64_t first, uint64_t last, uint32_t thread) {
+  if (product.additions.empty()) return compute(product, first, last, thread);
+  last = std::min<uint64_t>(last, product.outputs);
+  const uint64_t step = outputs_at_once(product);
+  for (; first < last; first += step) {
+    const auto from = static_cast<uint32_t>(first), to = static_cast<uint32_t>(std::min(first + step, last));
+    compute(product, from, to, thread);
+    first_.wait();
+    for (const Addition& one : product.additions) one.kernel(one.args, one.scales, from, to, memory_.thread(thread));
+  }
+}
+
+void Products::multiply(std::span<const Product> products) {
   share_out_panels(pool_, products, [this](const Product& product, uint64_t first, uint64_t last, uint32_t thread) {
+    if (!product.additions.empty()) take_first(thread);
     multiply(product, first, last, thread);
   });
 }
 
-void Products::add(const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) const {
-  const uint64_t n = std::min<uint64_t>(last, one.product.outputs) - first;
-  float* results = memory_.thread(thread) + product_scratch(one.product.args.columns);
-  for (uint64_t row = 0; row < one.product.args.rows; row += kAddedRows) {
-    Product some = part(one.product, row, std::min(kAddedRows, one.product.args.rows - row));
-    float* out = some.args.out + first;
-    some.args.out = results;
-    multiply(some, first, last, thread);
-    for (uint64_t i = 0; i < some.args.rows; ++i)
-      plan_.kernels().accumulate(results + i * some.args.out_stride + first, one.scales[row + i],
-                                 out + i * some.args.out_stride, n);
-  }
-}
-
-void Products::multiply(std::span<const AddedProduct> products) const {
-  share_out_panels(pool_, products, [this](const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) {
-    add(one, first, last, thread);
-  });
-}
-
-void Products::multiply(std::span<const GatedProduct> products, ActivationKind kind) const {
+void Products::multiply(std::span<const GatedProduct> products, ActivationKind kind) {
   const auto activate = plan_.kernels().gated_activation[static_cast<int>(kind)];
   share_out_panels(pool_, products,
                    [this, activate](const GatedProduct& product, uint64_t first, uint64_t last, uint32_t thread) {
+                     if (!product.gate.additions.empty() || !product.up.additions.empty()) take_first(thread);
                      multiply(product.gate, first, last, thread);
                      multiply(product.up, first, last, thread);
                      const ProductArgs& gate = product.gate.args;

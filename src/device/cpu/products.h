@@ -2,9 +2,11 @@
 // outputs.
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <vector>
 
+#include "base/wait_word.h"
 #include "device/cpu/memory.h"
 #include "device/cpu/share_out.h"
 
@@ -19,10 +21,18 @@ struct Activations {
   const std::byte* bf16 = nullptr;
 };
 
+// The second product of an adapter: args.out += the row's scale * the product, for some rows of another product.
+struct Addition {
+  AddKernel kernel = nullptr;
+  ProductArgs args;
+  const float* scales = nullptr;  // of these rows
+};
+
 struct Product {
   ProductKernel kernel = nullptr;
   ProductArgs args;
   uint32_t outputs = 0;
+  std::span<const Addition> additions{};  // to its results
 };
 
 // out = kind(gate) * up, with gate's row length. `out` may equal gate's results.
@@ -31,11 +41,38 @@ struct GatedProduct {
   float* out = nullptr;
 };
 
-// product.args.out += the row's scale * the product.
-struct AddedProduct {
-  Product product;
-  const float* scales = nullptr;  // of the product's rows
+// The first products of adapters, which the additions of the same loop need. Each thread that begins a piece of the
+// loop takes parts of them until none is left, so they are computed beside the loop's own products; before it adds, it
+// waits for the parts that other threads have taken.
+class FirstProducts {
+ public:
+  void clear();
+  void add(const Product& product);
+
+  // Calls body(product, first output, last output) for parts that nobody has taken yet.
+  template <class Body>
+  void take(const Body& body) {
+    for (size_t i = taken_.fetch_add(1, std::memory_order_relaxed); i < parts_.size();
+         i = taken_.fetch_add(1, std::memory_order_relaxed)) {
+      body(parts_[i].product, parts_[i].first, parts_[i].last);
+      done_.fetch_add(1, std::memory_order_release);
+      changed_.wake_all();
+    }
+  }
+  void wait() {
+    changed_.wait_until([this] { return done_.load(std::memory_order_acquire) == parts_.size(); });
+  }
+
+ private:
+  struct Part {
+    Product product;
+    uint64_t first = 0, last = 0;  // outputs
+  };
+  std::vector<Part> parts_;
+  std::atomic<size_t> taken_{0}, done_{0};
+  WaitWord changed_;
 };
+
 class Products {
  public:
   Products(const CpuPlan& plan, const Memory& memory, ThreadPool& pool) : plan_(plan), memory_(memory), pool_(pool) {}
@@ -47,22 +84,31 @@ class Products {
   Product product(const Activations& x, WeightId weight, float* out, uint32_t expert = 0) const;
   // A product with f32 rows in any arithmetic.
   Product product_of_reals(const float* x, uint64_t rows, WeightId weight, float* out, uint32_t expert) const;
-  // The product for `count` of its rows.
+  // A second product for rows `first_row` to `first_row + count` of `inner`, added to the same rows of `out`.
+  Addition addition(const float* inner, WeightId weight, float* out, const float* scales, uint32_t expert,
+                    uint64_t first_row, uint64_t count) const;
+  // The product for `count` of its rows, without additions.
   static Product part(Product product, uint64_t first_row, uint64_t count);
 
+  // The first products that the additions of the next loop need. Call begin_first() before first() and the loop.
+  void begin_first() { first_.clear(); }
+  void first(const Product& product) { first_.add(product); }
+  // Each thread's piece of a loop of products with additions begins with this.
+  void take_first(uint32_t thread);
+
   // Computes outputs [first, last) on the calling thread.
-  void multiply(const Product& product, uint64_t first, uint64_t last, uint32_t thread) const;
+  void multiply(const Product& product, uint64_t first, uint64_t last, uint32_t thread);
   // Compute all products in one loop of the pool.
-  void multiply(std::span<const Product> products) const;
-  void multiply(std::span<const GatedProduct> products, ActivationKind kind) const;
-  void multiply(std::span<const AddedProduct> products) const;
-  // Outputs [first, last) of one product, on one thread.
-  void add(const AddedProduct& one, uint64_t first, uint64_t last, uint32_t thread) const;
+  void multiply(std::span<const Product> products);
+  void multiply(std::span<const GatedProduct> products, ActivationKind kind);
 
  private:
+  void compute(const Product& product, uint64_t first, uint64_t last, uint32_t thread) const;
+
   const CpuPlan& plan_;
   const Memory& memory_;
   ThreadPool& pool_;
+  FirstProducts first_;
 };
 
 }  // namespace sluice::cpu

@@ -286,6 +286,36 @@ TEST_P(EveryLevel, ProductsOfManyRowsAreTheBitsOfOne) {
   }
 }
 
+// What adapters add: the same sums, scaled. Rows and outputs around the sizes that change the way.
+TEST_P(EveryLevel, AddedProductsHaveTheSumsOfProducts) {
+  for (const Format format : {Format::f32, Format::f16, Format::bf16})
+    for (const uint32_t columns : {1u, 4u, 8u, 15u, 16u, 17u, 33u, 64u})
+      for (const uint32_t rows : {1u, 2u, 3u, 4u, 19u}) {
+        const ProductCase one{.outputs = 41, .columns = columns, .rows = rows};
+        const Matrix matrix(format, one.outputs, columns, 21);
+        const Floats x = uniform(22, size_t{rows} * columns, -2, 2), scales = uniform(23, rows, -1, 1);
+        const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
+        Floats found = uniform(24, size_t{rows} * one.outputs, -3, 3), expected = found;
+        Floats scratch(added_scratch(columns));
+        const ProductArgs args{.weight = matrix.bytes.data() + 1,
+                               .weight_stride = matrix.stride,
+                               .x = bytes,
+                               .x_stride = uint64_t{columns} * 4,
+                               .out = found.data(),
+                               .out_stride = one.outputs,
+                               .columns = columns,
+                               .rows = rows};
+        const FormatKernels& kernels = kernels_.formats[static_cast<int>(format)];
+        kernels.add(args, scales.data(), 0, 16, scratch.data());
+        kernels.add(args, scales.data(), 16, one.outputs, scratch.data());
+        const Floats sums = product(kernels.product, matrix, one, bytes, uint64_t{columns} * 4);
+        for (uint32_t row = 0; row < rows; ++row)
+          kernels_.accumulate(&sums[size_t{row} * one.outputs], scales[row], &expected[size_t{row} * one.outputs],
+                              one.outputs);
+        EXPECT_EQ(bits(found), bits(expected)) << format_name(format) << ", " << columns << " by " << rows;
+      }
+}
+
 TEST_P(EveryLevel, EightBitProductsAreThePlainSumsOfBlocks) {
   for (const ProductCase& one : kProductCases) {
     const Matrix matrix(Format::q8_0, one.outputs, one.columns, 9);

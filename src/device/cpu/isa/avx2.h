@@ -108,6 +108,8 @@ struct Avx2 {
     const __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
     return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
   }
+  // Lane i: the sum of x[i], by the tree of sum().
+  static F sums(const F (&x)[16]) { return {eight_sums(x), eight_sums(x + 8)}; }
   static float largest(F x) {
     const __m256 t8 = _mm256_max_ps(x.a, x.b);
     const __m128 t4 = _mm_max_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
@@ -169,6 +171,19 @@ struct Avx2 {
   }
 
  private:
+  static __m256 eight_sums(const F* x) {
+    __m256 twos[4], fours[2];  // so many sums in a vector
+    for (int i = 0; i < 4; ++i) {
+      const __m256 a = _mm256_add_ps(x[i].a, x[i].b), b = _mm256_add_ps(x[i + 4].a, x[i + 4].b);
+      twos[i] = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    }
+    for (int i = 0; i < 2; ++i) {
+      const __m256d a = _mm256_castps_pd(twos[2 * i]), b = _mm256_castps_pd(twos[2 * i + 1]);
+      fours[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+    }
+    return _mm256_add_ps(_mm256_shuffle_ps(fours[0], fours[1], 0x88), _mm256_shuffle_ps(fours[0], fours[1], 0xdd));
+  }
+
   // The compiler's vectors: a shift by a number that only inlining makes a constant.
   using Unsigned = uint32_t __attribute__((vector_size(32)));
   using Signed = int32_t __attribute__((vector_size(32)));

@@ -78,6 +78,25 @@ struct Avx512 {
     const __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
     return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
   }
+  // Lane i: the sum of x[i], by the tree of sum().
+  static F sums(const F (&x)[16]) {
+    F twos[8], fours[4], eights[2];  // so many sums in a vector
+    for (int i = 0; i < 8; ++i) {
+      const __m512 a = x[i / 2 + 8 * (i % 2)].v, b = x[i / 2 + 8 * (i % 2) + 4].v;
+      twos[i].v = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    }
+    for (int i = 0; i < 4; ++i) {
+      const __m512 a = twos[2 * i].v, b = twos[2 * i + 1].v;
+      fours[i].v = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    }
+    for (int i = 0; i < 2; ++i) {
+      const __m512d a = _mm512_castps_pd(fours[2 * i].v), b = _mm512_castps_pd(fours[2 * i + 1].v);
+      eights[i].v =
+          _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    return {_mm512_add_ps(_mm512_shuffle_ps(eights[0].v, eights[1].v, 0x88),
+                          _mm512_shuffle_ps(eights[0].v, eights[1].v, 0xdd))};
+  }
   static float largest(F x) {
     const __m256 t8 = _mm256_max_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
     const __m128 t4 = _mm_max_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));

@@ -10,6 +10,7 @@
 #include "device/cpu/kernels/peak.h"
 #include "device/cpu/kernels/product.h"
 #include "device/cpu/kernels/product_8bit.h"
+#include "device/cpu/kernels/product_added.h"
 #include "device/cpu/kernels/product_tiles.h"
 #include "device/cpu/kernels/recurrent.h"
 
@@ -50,6 +51,9 @@ constexpr void add_formats(FormatKernels (&by_format)[kFormats]) {
   at(Format::f32) = format_kernels<S, F32View<S>>();
   at(Format::f16) = format_kernels<S, F16View<S>>();
   at(Format::bf16) = format_kernels<S, Bf16View<S>>();
+  at(Format::f32).add = AddedProduct<S>::template add<F32View<S>>;
+  at(Format::f16).add = AddedProduct<S>::template add<F16View<S>>;
+  at(Format::bf16).add = AddedProduct<S>::template add<Bf16View<S>>;
   at(Format::q8_0) = format_kernels<S, Q8_0View<S>, Q8_0Integers<S>>();
   at(Format::q4_0) = format_kernels<S, Q4_0View<S>, Q4_0Integers<S>>();
   at(Format::q4_1) = format_kernels<S, Q4_1View<S>, Q4_1Integers<S>>();
