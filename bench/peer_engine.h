@@ -86,6 +86,14 @@ class Peer {
     settings.n_threads = settings.n_threads_batch = threads;
     settings.flash_attn_type = 1;  // enabled
     context_ = library_.get<void*(void*, ContextParams)>("llama_init_from_model")(loaded, settings);
+    model_ = loaded;
+  }
+  // Adds an adapter in llama.cpp's format to all that follows. Whether it could.
+  bool add_adapter(const std::string& path) {
+    void* adapter = library_.get<void*(void*, const char*)>("llama_adapter_lora_init")(model_, path.c_str());
+    float scale = 1;
+    using Set = int32_t(void*, void**, size_t, float*);
+    return adapter != nullptr && library_.get<Set>("llama_set_adapters_lora")(context_, &adapter, 1, &scale) == 0;
   }
   bool ok() const { return context_ != nullptr; }
 
@@ -113,7 +121,7 @@ class Peer {
   }
 
   peer::Library base_, library_;
-  void* context_ = nullptr;
+  void *model_ = nullptr, *context_ = nullptr;
 };
 
 }  // namespace sluice
