@@ -32,6 +32,7 @@ class SharedLoops {
   void stop();
   // A thread died at a piece: the caller's run() fails a CHECK instead of waiting for it.
   void fail();
+  bool failed() const { return failed_.load(); }
 
  private:
   static constexpr size_t kPieces = 8;  // of a share, at most

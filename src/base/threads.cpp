@@ -70,6 +70,8 @@ uint32_t available_processors() {
   return count == 0 ? 1 : count;
 }
 
+bool a_thread_died() { return false; }
+
 void wait_a_moment() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
 void yield_processor() { std::this_thread::yield(); }
 

@@ -86,6 +86,10 @@ class ThreadPool {
 // The number of processors that this process may run on; in a page the number of its threads.
 uint32_t available_processors();
 
+// Whether a thread of the pools ended before its time, so that what it had taken never ends: a page's thread may trap.
+// In a process such a thread ends all.
+bool a_thread_died();
+
 // Sleeps for some 50 microseconds, while a device works on its own.
 void wait_a_moment();
 // Lets other ready threads run, for a shorter time than wait_a_moment().

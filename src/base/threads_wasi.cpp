@@ -33,6 +33,8 @@ void work_as_page_thread(uint32_t thread) {
 
 void fail_page_threads() { page_loops->fail(); }
 
+bool a_thread_died() { return page_loops != nullptr && page_loops->failed(); }
+
 // A page waits by returning to its event loop; devices of the module's own thread are done when start() returns.
 void wait_a_moment() {}
 void yield_processor() {}

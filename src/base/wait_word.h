@@ -43,8 +43,9 @@ class WaitWord {
 
   int* address() { return reinterpret_cast<int*>(&word_); }
   void sleep_until_not(uint32_t seen) {
-    constexpr int64_t kForever = -1;
-    __builtin_wasm_memory_atomic_wait32(address(), static_cast<int>(seen), kForever);
+    // Not forever: no thread of a page that has failed can wake the others.
+    constexpr int64_t kNanoseconds = 250'000'000;
+    __builtin_wasm_memory_atomic_wait32(address(), static_cast<int>(seen), kNanoseconds);
   }
   void notify_all() { __builtin_wasm_memory_atomic_notify(address(), ~uint32_t{0}); }
 #else

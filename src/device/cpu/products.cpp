@@ -49,8 +49,7 @@ uint64_t outputs_at_once(const Product& product) {
 
 void FirstProducts::clear() {
   parts_.clear();
-  taken_.store(0, std::memory_order_relaxed);
-  done_.store(0, std::memory_order_relaxed);
+  shared_.offer(0);
 }
 
 void FirstProducts::add(const Product& product) {
@@ -59,6 +58,7 @@ void FirstProducts::add(const Product& product) {
     for (uint64_t first = 0; first < product.outputs; first += kPanelOutputs)
       parts_.push_back({.product = rows, .first = first, .last = first + kPanelOutputs});
   }
+  shared_.offer(parts_.size());
 }
 
 Activations Products::prepare(const float* x, uint64_t rows, std::span<const WeightId> weights) const {

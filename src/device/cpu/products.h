@@ -2,11 +2,10 @@
 // outputs.
 #pragma once
 
-#include <atomic>
 #include <span>
 #include <vector>
 
-#include "base/wait_word.h"
+#include "base/shared_parts.h"
 #include "device/cpu/memory.h"
 #include "device/cpu/share_out.h"
 
@@ -52,16 +51,9 @@ class FirstProducts {
   // Calls body(product, first output, last output) for parts that nobody has taken yet.
   template <class Body>
   void take(const Body& body) {
-    for (size_t i = taken_.fetch_add(1, std::memory_order_relaxed); i < parts_.size();
-         i = taken_.fetch_add(1, std::memory_order_relaxed)) {
-      body(parts_[i].product, parts_[i].first, parts_[i].last);
-      done_.fetch_add(1, std::memory_order_release);
-      changed_.wake_all();
-    }
+    shared_.take([&](size_t i) { body(parts_[i].product, parts_[i].first, parts_[i].last); });
   }
-  void wait() {
-    changed_.wait_until([this] { return done_.load(std::memory_order_acquire) == parts_.size(); });
-  }
+  void wait() { shared_.wait(); }
 
  private:
   struct Part {
@@ -69,8 +61,7 @@ class FirstProducts {
     uint64_t first = 0, last = 0;  // outputs
   };
   std::vector<Part> parts_;
-  std::atomic<size_t> taken_{0}, done_{0};
-  WaitWord changed_;
+  SharedParts shared_;
 };
 
 class Products {
