@@ -137,6 +137,7 @@ class Emitter {
     ProductShape shape{};
     bool of_row = false;            // the rows are in row_x
     uint32_t few_rows = 0;          // of a step in which every workgroup computes the sums of the first factors
+    std::vector<uint32_t> parts{};  // by set: of the columns, in the dispatch before the product
     std::vector<uint32_t> inner{};  // by product: the word of these sums, for steps of more rows
   };
   bool adds_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row) const;
@@ -155,11 +156,11 @@ class Emitter {
   AdaptedText adapted_text(const AddedAdapters& added, size_t s, size_t first_product,
                            std::string_view first_output) const;
   std::string use_inner(Kernel& kernel, const AddedAdapters& added, bool is_before) const;
-  std::string outer_text(const Linear& op, size_t i, const ProductShape& shape) const;
-  uint32_t staged_b_bytes(const Linear& op, const ProductShape& shape) const;  // 0: the rows of b are not staged
-  uint32_t all_fours(std::span<const Linear* const> set) const;                // of ranks
-  std::string factor_decoder(WeightId id, const std::string& name) const;      // declares NAME_sixteen(row, part)
-  void use_step_row(Kernel& kernel, uint32_t choices = 1) const;               // declares step_row(row)
+  std::string outer_text(const Linear& op, size_t i) const;
+  bool holds_b(const Linear& op) const;                          // a thread loads its row of b before it is needed
+  uint32_t all_fours(std::span<const Linear* const> set) const;  // of ranks
+  std::string factor_decoder(WeightId id, const std::string& name) const;  // declares NAME_sixteen(row, part)
+  void use_step_row(Kernel& kernel, uint32_t choices = 1) const;           // declares step_row(row)
   bool is_narrow(WeightId weight) const;
   // Declares up_value(row, i), the other factor of a gated run that has only one product; needs OUTPUTS.
   void use_up_value(Kernel& kernel, const GatedRun& run) const;
@@ -179,7 +180,8 @@ class Emitter {
     ValueId index = kNone;        // the experts chosen; none: no experts
     uint32_t experts = 1;
   };
-  AdaptedProduct adapted(const AdapterOperand& adapter, uint64_t rows);  // takes scratch
+  // Takes scratch. `parts`: of each inner sum.
+  AdaptedProduct adapted(const AdapterOperand& adapter, uint64_t rows, uint32_t parts = 1);
   void use_adapters(Kernel& kernel, std::span<const AdaptedProduct> products, const AdaptedRows& rows) const;
   // Declares adapter_sum_${i}(row, output), output `output` of the i-th product's second factor.
   void use_adapter_sum(Kernel& kernel, size_t i, const AdaptedProduct& product) const;

@@ -2,12 +2,15 @@
 //
 // Every workgroup computes a x of its row again where that reads little and the step has few rows. Otherwise a dispatch
 // before the product computes it once (docs/experiments.md). Both have the same text: a thread takes four ranks and
-// some of the columns; the threads' sums are added as a tree in each subgroup, then subgroup by subgroup. Every product
-// and sum is an explicit fma or an addition, so the order of a row's sums depends on nothing but the shapes.
+// some of the columns; the threads' sums are added as a tree in each subgroup, then subgroup by subgroup. Where the
+// dispatch serves all steps, several workgroups share the columns of four ranks, and the product's kernel adds up their
+// parts. Every product and sum is an explicit fma or an addition, so the order of a row's sums depends on nothing but
+// the shapes.
 //
-// A decode step mostly waits for memory. So the factors are loaded right behind the weights' first units, and the sums
-// of a x are stored before the barrier that the product's own sums need anyway. Behind it, the threads that store
-// outputs add scale b (a x) to them.
+// A decode step mostly waits for memory. So the first factors are loaded right behind the weights' first units, and
+// where there is room for one adapter only, before it is known whether the row has it. The sums of a x are stored
+// before the barrier that the product's own sums need anyway. Before it each thread also loads the row of b of one
+// output; behind it, it computes b (a x) of that output, and the threads that store outputs add it.
 #include <algorithm>
 #include <bit>
 
@@ -18,15 +21,17 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kRanks = 4;               // of a thread
-constexpr uint32_t kFewRows = 2;             // for which every workgroup computes a x
-constexpr uint32_t kMostAgain = 65536;       // elements of the first factors that every workgroup may read
-constexpr uint32_t kMostStagedB = 8 * 1024;  // bytes of the second factors in workgroup memory
+constexpr uint32_t kRanks = 4;           // of a thread
+constexpr uint32_t kFewRows = 2;         // for which every workgroup computes a x
+constexpr uint32_t kMostAgain = 65536;   // elements of the first factors that every workgroup may read
+constexpr uint32_t kMostHeldEights = 4;  // of a row of the second factors
+constexpr uint32_t kMostParts = 8;       // of the columns, each a workgroup's
 
 constexpr const char* kAdded = R"(
-const NO_MATRIX = 0xffffffffu;
 var<workgroup> inner_sums: array<vec4f, INNER_SUMS>;
-struct RowAdapter { matrix: u32, scale: f32 }
+// As they lie in memory: what is computed from them waits for them.
+struct RowAdapter { slot: u32, scale: f32 }
+fn has_adapter(adapter: RowAdapter) -> bool { return adapter.slot != 0u && adapter.scale != 0.0; }
 fn product_8(x: mat2x4f, w: mat2x4f, before: f32) -> f32 {
   let a = x[0];
   let b = w[0];
@@ -50,30 +55,41 @@ fn x_eight(row: u32, i: u32) -> mat2x4f { return mat2x4f(x_four(i * 8u), x_four(
 // ${i}: which of the kernel's products; ${s}: the set of products that are computed at once.
 constexpr const char* kAdapter = R"(
 fn row_adapter_${i}(row: u32) -> RowAdapter {
-  let scale = load(p.scales_${i} + step_row(row));
-  return RowAdapter(select(word(p.slots_${i} + step_row(row)) - 1u, NO_MATRIX, scale == 0.0), scale);
+  return RowAdapter(word(p.slots_${i} + step_row(row)), load(p.scales_${i} + step_row(row)));
 }
-fn inner_of_${i}(adapter: RowAdapter, row: u32, rank: u32, lane: u32) -> vec4f {
+${first_matrix}
+fn inner_of_${i}(adapter: RowAdapter, row: u32, rank: u32, lane: u32, part: u32) -> vec4f {
   const kEights = COLUMNS / 8u;
   var own = vec4f();
-  if (adapter.matrix == NO_MATRIX) { return own; }
+  ${skip}
   a${i}_begin_at(p.a_${i});
-  let first = adapter.matrix * RANK_${i};
-  for (var k = 0u; k < (kEights + INNER_LANES_${s} - 1u) / INNER_LANES_${s}; k++) {
+  let first = first_matrix_${i}(adapter) * RANK_${i};
+  let r0 = first + rank;
+  let r1 = first + min(rank + 1u, RANK_${i} - 1u);
+  let r2 = first + min(rank + 2u, RANK_${i} - 1u);
+  let r3 = first + min(rank + 3u, RANK_${i} - 1u);
+  for (var k = part * PART_ROUNDS_${s}; k < (part + 1u) * PART_ROUNDS_${s}; k++) {
     let i = lane + k * INNER_LANES_${s};
     let at = min(i, kEights - 1u);
-    let w0 = a${i}_eight(first + rank, at);
-    let w1 = a${i}_eight(first + min(rank + 1u, RANK_${i} - 1u), at);
-    let w2 = a${i}_eight(first + min(rank + 2u, RANK_${i} - 1u), at);
-    let w3 = a${i}_eight(first + min(rank + 3u, RANK_${i} - 1u), at);
+    let w0 = a${i}_eight(r0, at);
+    let w1 = a${i}_eight(r1, at);
+    let w2 = a${i}_eight(r2, at);
+    let w3 = a${i}_eight(r3, at);
     let x = x_eight(row, at);
     if (i < kEights) {
       own = vec4f(product_8(x, w0, own.x), product_8(x, w1, own.y), product_8(x, w2, own.z), product_8(x, w3, own.w));
     }
   }
-  return select(vec4f(), own, vec4u(rank, rank + 1u, rank + 2u, rank + 3u) < vec4u(RANK_${i}));
+  let ranks = vec4u(rank, rank + 1u, rank + 2u, rank + 3u);
+  return select(vec4f(), own, (ranks < vec4u(RANK_${i})) & vec4<bool>(has_adapter(adapter)));
 }
 )";
+
+// The matrix whose factors are loaded. With room for one adapter they need not wait for the row's slot.
+constexpr const char* kOneMatrix = R"(
+fn first_matrix_${i}(adapter: RowAdapter) -> u32 { return 0u; })";
+constexpr const char* kRowMatrix = R"(
+fn first_matrix_${i}(adapter: RowAdapter) -> u32 { return max(adapter.slot, 1u) - 1u; })";
 
 // Of a kernel of products, for row `row`.
 constexpr const char* kOuter = R"(
@@ -83,7 +99,7 @@ fn inner_four_${i}(four: u32) -> vec4f {
 }
 fn b_eight_${i}(adapter: RowAdapter, output: u32, i: u32) -> mat2x4f {
   b${i}_begin_at(p.b_${i});
-  return b${i}_eight(adapter.matrix * B_ROWS_${i} + min(output, B_ROWS_${i} - 1u), i);
+  return b${i}_eight(first_matrix_${i}(adapter) * B_ROWS_${i} + min(output, B_ROWS_${i} - 1u), i);
 }
 )";
 
@@ -91,8 +107,11 @@ fn b_eight_${i}(adapter: RowAdapter, output: u32, i: u32) -> mat2x4f {
 constexpr const char* kKept = R"(
 fn kept_sum_${s}(four: u32) -> vec4f {
   var sum = inner_sums[four * INNER_KEPT_${s}];
-  if (is_computed_before()) { return sum; }
-  for (var part = 1u; part < INNER_KEPT_${s}; part++) { sum += inner_sums[four * INNER_KEPT_${s} + part]; }
+  if (is_computed_before()) {
+    for (var part = 1u; part < INNER_PARTS_${s}; part++) { sum += inner_sums[four * INNER_KEPT_${s} + part]; }
+  } else {
+    for (var part = 1u; part < INNER_KEPT_${s}; part++) { sum += inner_sums[four * INNER_KEPT_${s} + part]; }
+  }
   return sum;
 }
 fn keep_parts_${s}(part: vec4f, is_kept: bool, thread: u32) {
@@ -119,32 +138,36 @@ ${calls}
 }
 fn keep_inner_${s}(own: vec4f, thread: u32) {
   if (is_computed_before()) {
-    if (thread < ALL_FOURS_${s}) { inner_sums[thread * INNER_KEPT_${s}] = own; }
+    if (thread < ALL_FOURS_${s} * INNER_PARTS_${s}) {
+      inner_sums[thread / INNER_PARTS_${s} * INNER_KEPT_${s} + thread % INNER_PARTS_${s}] = own;
+    }
   } else {
     keep_parts_${s}(own, thread / INNER_LANES_${s} < ALL_FOURS_${s}, thread);
   }
 }
 )";
 constexpr const char* kLoad = R"(
-    if (thread >= FIRST_FOUR_${i} && thread < FIRST_FOUR_${i} + FOURS_${i}) {
-      own = load4(p.inner_${i} + (row * FOURS_${i} + thread - FIRST_FOUR_${i}) * 4u);
+    if (thread >= FIRST_FOUR_${i} * INNER_PARTS_${s} && thread < (FIRST_FOUR_${i} + FOURS_${i}) * INNER_PARTS_${s}) {
+      own = load4(p.inner_${i} + ((row * FOURS_${i} - FIRST_FOUR_${i}) * INNER_PARTS_${s} + thread) * 4u);
     }
 )";
 
-// The dispatch before a product: a workgroup takes a row and four ranks of all products'.
+// The dispatch before a product: a workgroup takes a row, four ranks of all products' and a part of the columns.
 constexpr const char* kInnerMain = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let i = group_index(group, groups);
   let r = i / GROUPS_OF_ROW;
-  let four = i % GROUPS_OF_ROW;
+  let group_of_row = i % GROUPS_OF_ROW;
   if (r >= rows()) { return; }
 ${make_row}${sets}
 }
 )";
 constexpr const char* kInnerSet = R"(
-  if (four >= ${first}u && four < ${end}u) {
+  if (group_of_row >= ${first}u && group_of_row < ${end}u) {
+    let part = (group_of_row - ${first}u) % INNER_PARTS_${s};
+    let four = (group_of_row - ${first}u) / INNER_PARTS_${s};
     var own = vec4f();
     var at = 0u;
 ${products}
@@ -155,49 +178,37 @@ ${products}
 )";
 constexpr const char* kInnerProduct = R"(
     if (four >= ${first}u && four < ${first}u + FOURS_${i}) {
-      at = p.inner_${i} + (r * FOURS_${i} + four - ${first}u) * 4u;
-      if (thread < INNER_LANES_${s}) { own = inner_of_${i}(row_adapter_${i}(r), r, (four - ${first}u) * 4u, thread); }
+      at = p.inner_${i} + ((r * FOURS_${i} + four - ${first}u) * INNER_PARTS_${s} + part) * 4u;
+      if (thread < INNER_LANES_${s}) {
+        own = inner_of_${i}(row_adapter_${i}(r), r, (four - ${first}u) * 4u, thread, part);
+      }
     }
 )";
 
-// The rows of b of a workgroup's outputs, eight ranks an item. A thread has the items `thread`, `thread` + THREADS, ...
-constexpr const char* kStagedB = R"(
-const ITEMS_${i} = OF_GROUP * EIGHTS_${i};
-const ITEMS_EACH_${i} = (ITEMS_${i} + THREADS - 1u) / THREADS;
-alias Items${i} = array<mat2x4f, ITEMS_EACH_${i}>;
-var<workgroup> staged_b_${i}: array<vec4f, ITEMS_${i} * 2u>;
-fn b_items_${i}(adapter: RowAdapter, first: u32, thread: u32) -> Items${i} {
-  var items = Items${i}();
-  if (adapter.matrix == NO_MATRIX) { return items; }
-  for (var k = 0u; k < ITEMS_EACH_${i}; k++) {
-    let item = thread + k * THREADS;
-    if (item < ITEMS_${i}) { items[k] = b_eight_${i}(adapter, first + item / EIGHTS_${i}, item % EIGHTS_${i}); }
-  }
-  return items;
-}
-fn stage_b_${i}(items: Items${i}, thread: u32) {
-  for (var k = 0u; k < ITEMS_EACH_${i}; k++) {
-    let item = thread + k * THREADS;
-    if (item < ITEMS_${i}) {
-      staged_b_${i}[item * 2u] = items[k][0];
-      staged_b_${i}[item * 2u + 1u] = items[k][1];
-    }
-  }
-}
-fn staged_b_eight_${i}(thread: u32, j: u32, e: u32) -> mat2x4f {
-  let item = (thread * 4u + j) * EIGHTS_${i} + e;
-  return mat2x4f(staged_b_${i}[item * 2u], staged_b_${i}[item * 2u + 1u]);
-}
+// The outputs of a workgroup have a thread each, from FIRST_OUTER_${i} on. A thread holds its output's row of b, or
+// loads it when it is needed.
+constexpr const char* kHoldB = R"(
+    if (thread - FIRST_OUTER_${i} < OF_GROUP) {
+      let output = ${first} + thread - FIRST_OUTER_${i};
+${loads}    }
 )";
-constexpr const char* kAddedSum = R"(
-fn adapted_${i}(adapter: RowAdapter, thread: u32, output: u32, plain: vec4f) -> vec4f {
-  if (adapter.matrix == NO_MATRIX) { return plain; }
-  var sums = vec4f();
+constexpr const char* kSumsOfMemory = R"(
   for (var e = 0u; e < EIGHTS_${i}; e++) {
     let x = mat2x4f(inner_four_${i}(e * 2u), inner_four_${i}(e * 2u + 1u));
-    sums = vec4f(product_8(x, ${b0}, sums.x), product_8(x, ${b1}, sums.y), product_8(x, ${b2}, sums.z),
-                 product_8(x, ${b3}, sums.w));
+    sum = product_8(x, b_eight_${i}(adapter, first + output, e), sum);
   }
+)";
+constexpr const char* kOuterSum = R"(
+fn keep_outer_${i}(adapter: RowAdapter, ${parameters}, thread: u32) {
+  let output = thread - FIRST_OUTER_${i};
+  if (output >= OF_GROUP || !has_adapter(adapter)) { return; }
+  var sum = 0.0;
+${sums}  outer_sums[OUTER_${i} + output] = sum;
+}
+fn adapted_${i}(adapter: RowAdapter, thread: u32, plain: vec4f) -> vec4f {
+  if (!has_adapter(adapter)) { return plain; }
+  let at = OUTER_${i} + thread * 4u;
+  let sums = vec4f(outer_sums[at], outer_sums[at + 1u], outer_sums[at + 2u], outer_sums[at + 3u]);
   return fma(vec4f(adapter.scale), sums, plain);
 }
 )";
@@ -205,10 +216,17 @@ fn adapted_${i}(adapter: RowAdapter, thread: u32, output: u32, plain: vec4f) -> 
 uint32_t fours_of(const WeightShape& a) { return (a.rows + kRanks - 1) / kRanks; }
 uint32_t eights_of(const WeightShape& a) { return (a.rows + 7) / 8; }
 
+// A row that has no adapter needs no factors. With room for one adapter they are loaded all the same.
+std::string skip_text(const WeightShape& factor) {
+  return factor.experts == 1 ? "" : "if (!has_adapter(adapter)) { return own; }";
+}
+
 // The threads that share four ranks, of a set with as many fours.
 uint32_t inner_lanes(uint32_t threads, uint32_t fours, uint32_t columns) {
   return std::min(std::bit_floor(threads / fours), std::bit_ceil(columns / 8));
 }
+
+uint32_t round_up(uint32_t x, uint32_t y) { return (x + y - 1) / y; }
 
 }  // namespace
 
@@ -222,15 +240,15 @@ uint32_t Emitter::all_fours(std::span<const Linear* const> set) const {
 bool Emitter::adds_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row) const {
   if (!is_in_fours(kernel)) return false;
   uint32_t buffer = kNone, most_fours = 0, columns = 0;
-  size_t products = 0;
+  size_t products = 0, at_once = 0;
   uint64_t bytes = shape.staged_bytes() + uint64_t{16} * shape.threads();
   for (const std::span<const Linear* const> set : sets) {
     most_fours = std::max(most_fours, all_fours(set));
     products += set.size();
+    at_once = std::max(at_once, set.size());
     for (const Linear* op : set) {
       columns = program_.weights[op->weight].shape.columns;
       if (!op->adapter) continue;
-      bytes += staged_b_bytes(*op, shape);
       for (const WeightId id : {op->adapter.a, op->adapter.b}) {
         const uint32_t own = layout_.shared(id).buffer;
         if (own == kNone || (buffer != kNone && own != buffer)) return false;
@@ -242,13 +260,9 @@ bool Emitter::adds_adapters(const AddedSets& sets, const Kernel& kernel, const P
   // Besides the weights: memory, factors of the row that the kernel makes, and the adapters.
   if (products + 3 > kStorageBuffers || columns % 8 != 0) return false;
   if (most_fours == 0 || most_fours > shape.threads()) return false;
+  bytes += uint64_t{4} * at_once * shape.outputs();
   if (of_row) bytes += uint64_t{4} * columns;
   return bytes + kOtherWorkgroupBytes <= adapter_.workgroup_bytes;
-}
-
-uint32_t Emitter::staged_b_bytes(const Linear& op, const ProductShape& shape) const {
-  const uint64_t bytes = uint64_t{32} * shape.outputs() * eights_of(program_.weights[op.adapter.a].shape);
-  return bytes <= kMostStagedB ? static_cast<uint32_t>(bytes) : 0;
 }
 
 Emitter::AddedAdapters Emitter::added_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape,
@@ -260,11 +274,20 @@ Emitter::AddedAdapters Emitter::added_adapters(const AddedSets& sets, const Kern
     for (const Linear* op : set) {
       outputs += program_.weights[op->weight].shape.rows;
       if (op->adapter) of_set += program_.weights[op->adapter.a].shape.rows;
-      added.inner.push_back(adapted(op->adapter, most_rows(kernel.extent)).inner);
     }
     read = std::max(read, of_set * program_.weights[set.front()->weight].shape.columns);
   }
   added.few_rows = read <= kMostAgain && outputs <= kFusionLimits.outputs_of_rows ? kFewRows : 0;
+  for (const std::span<const Linear* const> set : sets) {
+    const uint32_t columns = program_.weights[set.front()->weight].shape.columns, all = all_fours(set);
+    uint32_t parts = 1;
+    // A thread of the product's kernel takes one part of four ranks.
+    if (added.few_rows == 0 && all > 0)
+      parts = std::clamp(round_up(columns / 8, inner_lanes(kernel.threads, 1, columns)), 1u,
+                         std::min(kMostParts, kernel.threads / all));
+    added.parts.push_back(parts);
+    for (const Linear* op : set) added.inner.push_back(adapted(op->adapter, most_rows(kernel.extent), parts).inner);
+  }
   return added;
 }
 
@@ -285,10 +308,14 @@ std::string Emitter::use_inner(Kernel& kernel, const AddedAdapters& added, bool 
     const uint32_t columns = program_.weights[added.sets[s].front()->weight].shape.columns;
     const uint32_t lanes = inner_lanes(kernel.threads, added.few_rows == 0 ? 1 : all, columns);
     const uint32_t together = std::min(lanes, together_most);
-    inner_sums = std::max({inner_sums, all, (is_before ? 1 : all) * (lanes / together)});
+    const uint32_t kept = added.few_rows == 0 && !is_before ? added.parts[s] : lanes / together;
+    const uint32_t rounds = round_up(columns / 8, lanes * added.parts[s]);  // of a part
+    inner_sums = std::max(inner_sums, (is_before ? 1 : all) * kept);
     kernel.constants.insert(kernel.constants.end(), {{cat("INNER_LANES_", s), lanes},
                                                      {cat("INNER_TOGETHER_", s), together},
-                                                     {cat("INNER_KEPT_", s), lanes / together}});
+                                                     {cat("INNER_KEPT_", s), kept},
+                                                     {cat("INNER_PARTS_", s), added.parts[s]},
+                                                     {cat("PART_ROUNDS_", s), rounds}});
     text += fill(kKept, {{"s", cat(s)}, {"together", together > 1 ? fill(kTogether, {{"s", cat(s)}}) : ""}});
     for (const Linear* op : added.sets[s]) {
       const size_t at_i = i++;
@@ -305,7 +332,11 @@ std::string Emitter::use_inner(Kernel& kernel, const AddedAdapters& added, bool 
       buffer = layout_.shared(adapter.a).buffer;
       const Format format = layout_.matrix(adapter.a).format;
       text += weight_snippet(format, columns, cat("a", at_i), Rows::anywhere, "added") +
-              eight_snippet(format, cat("a", at_i)) + fill(kAdapter, {{"i", cat(at_i)}, {"s", cat(s)}});
+              eight_snippet(format, cat("a", at_i)) +
+              fill(kAdapter, {{"i", cat(at_i)},
+                              {"s", cat(s)},
+                              {"first_matrix", fill(a.experts == 1 ? kOneMatrix : kRowMatrix, {{"i", cat(at_i)}})},
+                              {"skip", skip_text(a)}});
     }
   }
   kernel.constants.push_back({"INNER_SUMS", inner_sums});
@@ -323,13 +354,15 @@ void Emitter::emit_inner_before(Kernel kernel, const AddedAdapters& added) {
   size_t i = 0;
   for (size_t s = 0; s < added.sets.size(); ++s) {
     const uint32_t first = end;
+    uint32_t fours = 0;
     std::string products;
     for (const Linear* op : added.sets[s]) {
       const size_t at_i = i++;
       if (!op->adapter) continue;
-      products += fill(kInnerProduct, {{"i", cat(at_i)}, {"s", cat(s)}, {"first", cat(end)}});
-      end += fours_of(program_.weights[op->adapter.a].shape);
+      products += fill(kInnerProduct, {{"i", cat(at_i)}, {"s", cat(s)}, {"first", cat(fours)}});
+      fours += fours_of(program_.weights[op->adapter.a].shape);
     }
+    end += fours * added.parts[s];
     if (end > first)
       all += fill(kInnerSet, {{"s", cat(s)}, {"first", cat(first)}, {"end", cat(end)}, {"products", products}});
   }
@@ -343,30 +376,37 @@ void Emitter::emit_inner_before(Kernel kernel, const AddedAdapters& added) {
 void Emitter::use_added(Kernel& kernel, const AddedAdapters& added) const {
   std::string text = use_inner(kernel, added, false);
   size_t i = 0;
+  uint32_t outer_sums = 0;
   for (size_t s = 0; s < added.sets.size(); ++s) {
     const uint32_t all = all_fours(added.sets[s]);
     std::string calls, parameters, loads;
-    uint32_t end = 0;
+    uint32_t end = 0, outer = 0;
+    const uint32_t outputs = added.shape.outputs(), most_outer = added.shape.threads() / outputs * outputs;
     for (const Linear* op : added.sets[s]) {
       const size_t at_i = i++;
+      const uint32_t own_outer = outer;
+      outer += outputs;
       if (!op->adapter) continue;
       const AdapterOperand& adapter = op->adapter;
       const WeightShape &a = program_.weights[adapter.a].shape, &b = program_.weights[adapter.b].shape;
       const uint32_t first = end;
       end += fours_of(a);
-      kernel.constants.insert(
-          kernel.constants.end(),
-          {{cat("FIRST_FOUR_", at_i), first}, {cat("EIGHTS_", at_i), eights_of(a)}, {cat("B_ROWS_", at_i), b.rows}});
+      kernel.constants.insert(kernel.constants.end(), {{cat("FIRST_FOUR_", at_i), first},
+                                                       {cat("EIGHTS_", at_i), eights_of(a)},
+                                                       {cat("B_ROWS_", at_i), b.rows},
+                                                       {cat("OUTER_", at_i), own_outer},
+                                                       {cat("FIRST_OUTER_", at_i), own_outer % most_outer}});
       kernel.params.push_back({cat("b_", at_i), static_cast<uint32_t>(layout_.shared(adapter.b).word)});
       const Format format = layout_.matrix(adapter.b).format;
       text += weight_snippet(format, b.columns, cat("b", at_i), Rows::anywhere, "added") +
               eight_snippet(format, cat("b", at_i)) + fill(kOuter, {{"i", cat(at_i)}, {"s", cat(s)}}) +
-              outer_text(*op, at_i, added.shape);
+              outer_text(*op, at_i);
       parameters += cat(", adapter_", at_i, ": RowAdapter");
-      loads += fill(kLoad, {{"i", cat(at_i)}});
+      loads += fill(kLoad, {{"i", cat(at_i)}, {"s", cat(s)}});
       calls += cat(calls.empty() ? "  if" : " else if", " (four < ", end, "u) { own = inner_of_", at_i, "(adapter_",
-                   at_i, ", row, (four - ", first, "u) * 4u, lane); }");
+                   at_i, ", row, (four - ", first, "u) * 4u, lane, 0u); }");
     }
+    outer_sums = std::max(outer_sums, outer);
     if (all == 0) continue;
     kernel.constants.push_back({cat("ALL_FOURS_", s), all});
     // Where every step has its sums computed before, the kernel has no text that computes them.
@@ -374,48 +414,69 @@ void Emitter::use_added(Kernel& kernel, const AddedAdapters& added) const {
         kInner,
         {{"s", cat(s)}, {"parameters", parameters}, {"loads", loads}, {"calls", added.few_rows == 0 ? "" : calls}});
   }
+  kernel.constants.push_back({"OUTER_SUMS", outer_sums});
   const std::string before = added.few_rows == 0 ? "true" : cat("rows() > ", added.few_rows, "u");
-  kernel.snippets.push_back(cat("fn is_computed_before() -> bool { return ", before, "; }\n", text));
+  kernel.snippets.push_back(cat("fn is_computed_before() -> bool { return ", before,
+                                "; }\nvar<workgroup> outer_sums: array<f32, OUTER_SUMS>;\n", text));
+}
+
+bool Emitter::holds_b(const Linear& op) const {
+  return eights_of(program_.weights[op.adapter.a].shape) <= kMostHeldEights;
 }
 
 // The functions that add to the outputs of the i-th product.
-std::string Emitter::outer_text(const Linear& op, size_t i, const ProductShape& shape) const {
-  const bool staged = staged_b_bytes(op, shape) > 0;
-  const auto b = [&](int j) {
-    return staged ? cat("staged_b_eight_", i, "(thread, ", j, "u, e)")
-                  : cat("b_eight_", i, "(adapter, output + ", j, "u, e)");
-  };
-  return (staged ? fill(kStagedB, {{"i", cat(i)}}) : "") +
-         fill(kAddedSum, {{"i", cat(i)}, {"b0", b(0)}, {"b1", b(1)}, {"b2", b(2)}, {"b3", b(3)}});
+std::string Emitter::outer_text(const Linear& op, size_t i) const {
+  std::string parameters, sums;
+  if (holds_b(op)) {
+    for (uint32_t e = 0; e < eights_of(program_.weights[op.adapter.a].shape); ++e) {
+      parameters += cat(e == 0 ? "b" : ", b", e, ": mat2x4f");
+      sums += cat("  sum = product_8(mat2x4f(inner_four_", i, "(", 2 * e, "u), inner_four_", i, "(", 2 * e + 1,
+                  "u)), b", e, ", sum);\n");
+    }
+  } else {
+    parameters = "first: u32";
+    sums = fill(kSumsOfMemory, {{"i", cat(i)}});
+  }
+  return fill(kOuterSum, {{"i", cat(i)}, {"parameters", parameters}, {"sums", sums}});
 }
 
 Emitter::AdaptedText Emitter::adapted_text(const AddedAdapters& added, size_t s, size_t first_product,
                                            std::string_view first_output) const {
   AdaptedText text;
-  std::string arguments, rows, stages;
+  std::string arguments, before, last, outer;
   for (size_t k = 0; k < added.sets[s].size(); ++k) {
     const Linear& op = *added.sets[s][k];
     const size_t i = first_product + k;
     std::string sums = cat("four_sums(thread, 0u, ", k, "u)");
     if (op.adapter) {
-      text.before += cat("    let adapter_", i, " = row_adapter_", i, "(r);\n");
-      if (staged_b_bytes(op, added.shape) > 0) {
-        rows += cat("        let b_", i, " = b_items_", i, "(adapter_", i, ", ", first_output,
-                    " + first_stored(block, 0u), thread);\n");
-        stages += cat("        stage_b_", i, "(b_", i, ", thread);\n");
+      const std::string adapter = cat("adapter_", i), first = cat(first_output, " + first_stored(block, 0u)");
+      text.before += cat("    let ", adapter, " = row_adapter_", i, "(r);\n");
+      std::string b = first, loads;
+      if (holds_b(op)) {
+        b.clear();
+        for (uint32_t e = 0; e < eights_of(program_.weights[op.adapter.a].shape); ++e) {
+          const std::string own = cat("b_", i, "_", e);
+          before += cat("    var ", own, " = mat2x4f();\n");
+          loads += cat("      ", own, " = b_eight_", i, "(", adapter, ", output, ", e, "u);\n");
+          b += cat(b.empty() ? "" : ", ", own);
+        }
+        last += fill(kHoldB, {{"i", cat(i)}, {"first", first}, {"loads", loads}});
       }
-      arguments += cat(", adapter_", i);
-      sums = cat("adapted_", i, "(adapter_", i, ", thread, ", first_output, " + stored, ", sums, ")");
+      outer += cat("\n    keep_outer_", i, "(", adapter, ", ", b, ", thread);");
+      arguments += cat(", ", adapter);
+      sums = cat("adapted_", i, "(", adapter, ", thread, ", sums, ")");
     }
     text.sums.push_back(std::move(sums));
   }
   if (arguments.empty()) return text;
   // The threads that store may still read what the row before has left; make_row() has barriers.
   const std::string own = cat("inner_", s, "_own");
-  text.between = {.before = cat(added.of_row ? "" : "    workgroupBarrier();\n", "    var ", own, " = vec4f();\n"),
-                  .behind_loads = cat("      if (batch == 0u) {\n", rows, "        ", own, " = inner_", s, "(r, thread",
-                                      arguments, ");\n", stages, "      }\n"),
-                  .at_end = cat("    keep_inner_", s, "(", own, ", thread);\n")};
+  text.between = {
+      .before = cat(added.of_row ? "" : "    workgroupBarrier();\n", before, "    var ", own, " = vec4f();\n"),
+      .behind_loads =
+          cat("      if (batch == 0u) {\n        ", own, " = inner_", s, "(r, thread", arguments, ");\n      }\n"),
+      .at_end = cat(last, "    keep_inner_", s, "(", own, ", thread);\n"),
+      .behind_sums = outer + "\n    workgroupBarrier();"};
   return text;
 }
 

@@ -183,8 +183,9 @@ uint32_t inner_words(const WeightShape& a) { return (a.rows + kRanks - 1) / kRan
 
 }  // namespace
 
-Emitter::AdaptedProduct Emitter::adapted(const AdapterOperand& adapter, uint64_t rows) {
-  return {.adapter = adapter, .inner = adapter ? scratch(rows * inner_words(program_.weights[adapter.a].shape)) : 0};
+Emitter::AdaptedProduct Emitter::adapted(const AdapterOperand& adapter, uint64_t rows, uint32_t parts) {
+  return {.adapter = adapter,
+          .inner = adapter ? scratch(rows * parts * inner_words(program_.weights[adapter.a].shape)) : 0};
 }
 
 void Emitter::use_step_row(Kernel& kernel, uint32_t choices) const {

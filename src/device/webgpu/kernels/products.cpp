@@ -316,7 +316,7 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
     for (uint32_t i = 0; !shape.rolled && i < shape.rows_each; ++i)
       text += cat("    keep(", k * shape.rows_each + i, "u, s", k, "[", i, "u], thread);\n");
   }
-  return text + between.at_end + "    workgroupBarrier();";
+  return text + between.at_end + "    workgroupBarrier();" + between.behind_sums;
 }
 
 }  // namespace sluice::webgpu

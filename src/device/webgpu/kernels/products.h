@@ -61,7 +61,8 @@ struct RowsOf {
 // Statements of a kernel between those of a product. `behind_loads` follows the loads of each batch of units, of which
 // `batch` is the number.
 struct AddedText {
-  std::string before{}, behind_loads{}, at_end{};  // at_end: before the last barrier
+  std::string before{}, behind_loads{};
+  std::string at_end{}, behind_sums{};  // before and behind the last barrier
 };
 // Statements that set sums to zero, add the products of each weight's rows and the vector of `columns` columns at the
 // word `x`, and leave the sums for four_sums(). `output`, `last` and `thread` must be in scope. If a row has several
