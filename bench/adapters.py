@@ -9,32 +9,20 @@ least and the largest. A run is compared with the one before it and with the one
 may change its speed from one minute to the next.
 """
 
-import argparse
 import json
 import statistics
-import subprocess
-import sys
+
+from turns import output, read_options
 
 
 def speeds(sluice: str, options: list[str]) -> dict[str, float]:
-    command = [sluice, "bench", "--json", "--rounds", "1", *options]
-    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    if ran.returncode != 0:
-        sys.exit(f"{command[0]} ended with status {ran.returncode}: {ran.stderr.strip().splitlines()[-1:]}")
-    tests = json.loads(ran.stdout)["tests"]
+    tests = json.loads(output([sluice, "bench", "--json", "--rounds", "1", *options]))["tests"]
     return {f"{test['kind']} of {test['batch']}": test["tokens_per_second"]["median"] for test in tests}
 
 
 def main() -> None:
-    own, options = sys.argv[1:], []
-    if "--" in own:
-        at = own.index("--")
-        own, options = own[:at], own[at + 1 :]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sluice")
-    for name, value in {"rank": 16, "adapters": 1, "rounds": 9}.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
-    arguments = parser.parse_args(own)
+    arguments = read_options(__doc__, ["sluice"], {"rank": 16, "adapters": 1, "rounds": 9})
+    options = arguments.options
     adapted = ["--adapter-rank", str(arguments.rank), "--adapters", str(arguments.adapters)]
     ratios: dict[str, list[float]] = {}
     without: dict[str, float] = {}

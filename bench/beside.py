@@ -11,17 +11,10 @@ ratios, ours divided by the peer's, with the least and the largest. Quote ratios
 import argparse
 import json
 import statistics
-import subprocess
-import sys
+
+from turns import output, read_options
 
 KINDS = {"prompt": "prompt", "decode": "answer"}
-
-
-def output(command: list[str]) -> str:
-    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    if ran.returncode != 0:
-        sys.exit(f"{command[0]} ended with status {ran.returncode}: {ran.stderr.strip().splitlines()[-1:]}")
-    return ran.stdout
 
 
 def ours(arguments: argparse.Namespace) -> dict[str, float]:
@@ -40,18 +33,8 @@ def peer(arguments: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    own, options = sys.argv[1:], []
-    if "--" in own:
-        at = own.index("--")
-        own, options = own[:at], own[at + 1 :]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sluice")
-    parser.add_argument("llama_bench")
-    parser.add_argument("file")
-    for name, value in {"threads": 2, "prompt": 256, "answer": 24, "rounds": 3}.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
-    arguments = parser.parse_args(own)
-    arguments.options = options
+    numbers = {"threads": 2, "prompt": 256, "answer": 24, "rounds": 3}
+    arguments = read_options(__doc__, ["sluice", "llama_bench", "file"], numbers)
     rounds = []
     for number in range(arguments.rounds):
         rounds.append((ours(arguments), peer(arguments)))

@@ -1,10 +1,10 @@
-// Parts of some work that threads take from each other's hands while they run a loop of their pool.
+// Work that must be done before a loop's pieces can end, shared among the threads that compute these pieces.
 //
-// A part is one index. A loop's pieces need what the parts compute; so each thread takes parts until none is left, goes
-// on with its piece, and then waits only for parts that other threads are at.
+// The work is divided into parts, each an index. A thread that begins a piece takes parts until none is left. It then
+// computes its piece. Before it uses what the parts have computed, it waits for the parts that other threads have
+// taken.
 //
-// The atomics are in the source file, because a page's module has atomic instructions only where threads meet
-// (CMakeLists.txt).
+// The source file has the atomics. A page's module has atomic instructions in a few source files only (CMakeLists.txt).
 #pragma once
 
 #include <cstddef>

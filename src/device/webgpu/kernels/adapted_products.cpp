@@ -29,7 +29,8 @@ constexpr uint32_t kMostParts = 8;       // of the columns, each a workgroup's
 
 constexpr const char* kAdded = R"(
 var<workgroup> inner_sums: array<vec4f, INNER_SUMS>;
-// As they lie in memory: what is computed from them waits for them.
+// A row's slot, from 1 on, or 0 for no adapter. Both are kept as they were read: a thread waits for a load where its
+// value is first used in a computation.
 struct RowAdapter { slot: u32, scale: f32 }
 fn has_adapter(adapter: RowAdapter) -> bool { return adapter.slot != 0u && adapter.scale != 0.0; }
 fn product_8(x: mat2x4f, w: mat2x4f, before: f32) -> f32 {
@@ -107,6 +108,7 @@ fn b_eight_${i}(adapter: RowAdapter, output: u32, i: u32) -> mat2x4f {
 constexpr const char* kKept = R"(
 fn kept_sum_${s}(four: u32) -> vec4f {
   var sum = inner_sums[four * INNER_KEPT_${s}];
+  // Two loops, because a compiler unrolls those of constant length.
   if (is_computed_before()) {
     for (var part = 1u; part < INNER_PARTS_${s}; part++) { sum += inner_sums[four * INNER_KEPT_${s} + part]; }
   } else {
@@ -226,8 +228,6 @@ uint32_t inner_lanes(uint32_t threads, uint32_t fours, uint32_t columns) {
   return std::min(std::bit_floor(threads / fours), std::bit_ceil(columns / 8));
 }
 
-uint32_t round_up(uint32_t x, uint32_t y) { return (x + y - 1) / y; }
-
 }  // namespace
 
 uint32_t Emitter::all_fours(std::span<const Linear* const> set) const {
@@ -283,8 +283,8 @@ Emitter::AddedAdapters Emitter::added_adapters(const AddedSets& sets, const Kern
     uint32_t parts = 1;
     // A thread of the product's kernel takes one part of four ranks.
     if (added.few_rows == 0 && all > 0)
-      parts = std::clamp(round_up(columns / 8, inner_lanes(kernel.threads, 1, columns)), 1u,
-                         std::min(kMostParts, kernel.threads / all));
+      parts = std::clamp<uint32_t>(divide_up(columns / 8, inner_lanes(kernel.threads, 1, columns)), 1,
+                                   std::min(kMostParts, kernel.threads / all));
     added.parts.push_back(parts);
     for (const Linear* op : set) added.inner.push_back(adapted(op->adapter, most_rows(kernel.extent), parts).inner);
   }
@@ -309,7 +309,7 @@ std::string Emitter::use_inner(Kernel& kernel, const AddedAdapters& added, bool 
     const uint32_t lanes = inner_lanes(kernel.threads, added.few_rows == 0 ? 1 : all, columns);
     const uint32_t together = std::min(lanes, together_most);
     const uint32_t kept = added.few_rows == 0 && !is_before ? added.parts[s] : lanes / together;
-    const uint32_t rounds = round_up(columns / 8, lanes * added.parts[s]);  // of a part
+    const uint32_t rounds = divide_up(columns / 8, lanes * added.parts[s]);  // of a part
     inner_sums = std::max(inner_sums, (is_before ? 1 : all) * kept);
     kernel.constants.insert(kernel.constants.end(), {{cat("INNER_LANES_", s), lanes},
                                                      {cat("INNER_TOGETHER_", s), together},
