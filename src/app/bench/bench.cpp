@@ -9,6 +9,7 @@
 #include "app/bench/bench_report.h"
 #include "app/bench/bench_routing.h"
 #include "app/bench/bench_runs.h"
+#include "app/bench/bench_training.h"
 #include "app/cli/console.h"
 #include "app/cli/interrupt.h"
 #include "app/commands.h"
@@ -30,6 +31,7 @@ struct BenchRequest {
   uint32_t rounds = 3;
   bool ops = false;
   std::optional<MediaTest> media;
+  std::optional<TrainingTest> training;
   std::optional<SyntheticModel> synthetic;  // in place of a model file
 };
 
@@ -80,6 +82,17 @@ Status parse_media(const Arguments& arguments, BenchRequest& request) {
   return {};
 }
 
+Status parse_training(const Arguments& arguments, BenchRequest& request) {
+  if (!arguments.given("--train")) return {};
+  for (const char* name : {"--image", "--sound", "--json"})
+    if (arguments.given(name)) return error(ErrorKind::invalid, "bench: --train and ", name, ": want one of them");
+  request.training = TrainingTest{
+      .tokens = static_cast<uint32_t>(arguments.integer("--train")), .rounds = request.rounds, .ops = request.ops};
+  if (const int64_t rank = arguments.integer("--adapter-rank"); rank != 0)
+    request.training->rank = static_cast<uint32_t>(rank);
+  return {};
+}
+
 // An error is a mistake in the arguments.
 Result<BenchRequest> parse_request(const Arguments& arguments) {
   BenchRequest request;
@@ -87,6 +100,7 @@ Result<BenchRequest> parse_request(const Arguments& arguments) {
   request.rounds = static_cast<uint32_t>(arguments.integer("--rounds"));
   request.ops = arguments.flag("--ops");
   TRY_STATUS(parse_media(arguments, request));
+  TRY_STATUS(parse_training(arguments, request));
   if (!arguments.given("--shape")) {
     for (const char* name : {"--format", "--routing", "--write", "--write-mmproj"})
       if (arguments.given(name))
@@ -181,18 +195,30 @@ Result<std::optional<Forecast>> foresee_test(const BenchTest* test, const Model&
   return std::optional<Forecast>(std::move(foresight.forecast));
 }
 
+// Of the device's memory, in bytes a second.
+Result<double> memory_bandwidth(Machine& machine) {
+  if (machine.device->info().memory != Domain::host) return copying_bandwidth(*machine.device);
+  TRY(ReadBandwidth host, ReadBandwidth::open(*machine.pool, machine.budget, UINT64_MAX));
+  return host.measure();
+}
+
 Status measure_media(const MediaTest& test, const Model& model, Machine& machine, Arithmetic arithmetic,
                      const BenchFacts& facts, Console& console) {
   Meter meter;
   MeteredDevice device(*machine.device, meter);
   TRY(MediaResult result, bench_media(model, device, meter, machine.budget, arithmetic, test));
-  if (machine.device->info().memory == Domain::host) {
-    TRY(ReadBandwidth host, ReadBandwidth::open(*machine.pool, machine.budget, UINT64_MAX));
-    result.bandwidth = host.measure();
-  } else {
-    result.bandwidth = copying_bandwidth(*machine.device);
-  }
+  TRY(result.bandwidth, memory_bandwidth(machine));
   console.table(bench_text(facts) + media_text(facts, result));
+  return {};
+}
+
+Status measure_training(const TrainingTest& test, const Model& model, Machine& machine, Arithmetic arithmetic,
+                        const BenchFacts& facts, Console& console) {
+  Meter meter;
+  MeteredDevice device(*machine.device, meter);
+  TRY(TrainingResult result, bench_training(model, device, meter, machine.budget, arithmetic, test));
+  TRY(result.bandwidth, memory_bandwidth(machine));
+  console.table(bench_text(facts) + training_text(facts, result));
   return {};
 }
 
@@ -206,6 +232,10 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // exact arithmetic uses no integers
   if (request.media) {
     TRY_STATUS(measure_media(*request.media, model, machine, arithmetic, report.facts, console));
+    return report;
+  }
+  if (request.training) {
+    TRY_STATUS(measure_training(*request.training, model, machine, arithmetic, report.facts, console));
     return report;
   }
   const bool on_host = machine.device->info().memory == Domain::host;
@@ -318,6 +348,14 @@ std::vector<OptionSpec> test_options() {
        .help = "the same of the audio tower with a sound of so many seconds",
        .least = 1,
        .most = 3600},
+      {.name = "--train",
+       .argument = "N",
+       .kind = OptionKind::integer,
+       .help =
+           "measures a training step of so many tokens instead, beside its forward pass alone; the adapter has rank "
+           "16 or --adapter-rank",
+       .least = 2,
+       .most = 65536},
       {.name = "--ops",
        .help =
            "also show the time by op, format and shape; `of limit` compares with the time that the bytes need at that "
@@ -363,7 +401,8 @@ CommandSpec bench_command() {
                     "every depth with every batch"},
                    {"sluice bench --shape gemma4-e2b --ops", "Gemma 4 E2B's sizes without its file, op by op"},
                    {"sluice bench --shape qwen3.6-35b-a3b:8 --write part.gguf", "its first 8 layers as a file"},
-                   {"sluice bench model.gguf --image 896x896 --ops", "its vision tower, op by op"}},
+                   {"sluice bench model.gguf --image 896x896 --ops", "its vision tower, op by op"},
+                   {"sluice bench model.gguf --train 512 --ops", "a training step, op by op"}},
       .json = bench_fields(),
       .run = run,
   };

@@ -92,10 +92,11 @@ Json ops_json(const std::vector<OpShare>& shares, double bandwidth, const Peaks&
 }  // namespace
 
 std::string bench_text(const BenchFacts& facts) {
-  std::string text = cat("model     ", printable(facts.model), ", ", facts.format, ": ",
-                         fixed(static_cast<double>(facts.parameters) / kGiga, 3), " B parameters, ",
-                         format_bytes(facts.weight_bytes), "\ndevice    ", facts.device, "\npeaks     ",
-                         peaks_text(facts.peaks), "\nnumerics  ", facts.numerics_id, "\n");
+  std::string text =
+      cat("model     ", printable(facts.model), ", ", facts.format, ": ",
+          fixed(static_cast<double>(facts.parameters) / kGiga, 3), " B parameters, ", format_bytes(facts.weight_bytes),
+          "\ndevice    ", facts.device, "\npeaks     ", peaks_text(facts.peaks), "\n");
+  if (!facts.numerics_id.empty()) text += cat("numerics  ", facts.numerics_id, "\n");
   if (!facts.routing.chosen.empty())
     text += cat("routing   the favourite eighth of the ", facts.routing.chosen.size(), " experts gets ",
                 percent(facts.routing.favourites()), " of the choices, the first of all ",

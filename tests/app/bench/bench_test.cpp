@@ -213,6 +213,18 @@ TEST(Bench, TimesSequencesWithAdapters) {
   EXPECT_EQ(run_sluice({"bench", kMoe, "--adapter-rank", "-1"}).status, 2);
 }
 
+TEST(Bench, TimesATrainingStepBesideItsForwardPass) {
+  const ProgramResult result =
+      run_sluice({"bench", kMoe, "--train", "16", "--adapter-rank", "2", "--rounds", "1", "--threads", "1", "--ops"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\ntraining  16 tokens, rank 2: "));
+  EXPECT_THAT(result.out, HasSubstr(" forward passes\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nlinear_transposed"));
+  EXPECT_EQ(run_sluice({"bench", kMoe, "--train", "1"}).status, 2);
+  EXPECT_THAT(run_sluice({"bench", kMoe, "--train", "16", "--json"}).err,
+              HasSubstr("bench: --train and --json: want one of them"));
+}
+
 TEST(Bench, TimesASound) {
   const ProgramResult result =
       run_sluice({"bench", "demo", "--sound", "1", "--rounds", "1", "--threads", "1", "--ops"});
