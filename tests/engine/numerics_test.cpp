@@ -17,17 +17,17 @@ struct Pinned {
 };
 
 constexpr Pinned kPinned[] = {
-    {"gemma4_dense", Arithmetic::exact, "cpu/scalar/exact/f32kv/v2",
+    {"gemma4_dense", Arithmetic::exact, "cpu/scalar/exact/f32kv/v3",
      "97c65ac8866105155c868f0cd4e98323e21751a52ec862ba1ade3fc283b7cd5f"},
-    {"gemma4_dense", Arithmetic::fast, "cpu/scalar/fast/f16kv/v3",
+    {"gemma4_dense", Arithmetic::fast, "cpu/scalar/fast/f16kv/v4",
      "0a785c73040ac99f85e6d5b768ea0b12ed42f36bad4785d64b5630f26e6302a5"},
-    {"gemma4_moe q8_0", Arithmetic::fast, "cpu/scalar/fast/f16kv/v3",
+    {"gemma4_moe q8_0", Arithmetic::fast, "cpu/scalar/fast/f16kv/v4",
      "2179a96cdb44573b9adcbf733ab6fad61730ff6434070faa67342fe5a97be862"},
-    {"gemma4_moe q4_k_m", Arithmetic::fast, "cpu/scalar/fast/f16kv/v3",
+    {"gemma4_moe q4_k_m", Arithmetic::fast, "cpu/scalar/fast/f16kv/v4",
      "deba4f287bcde938e73947fd0ca1c69b2011c9c2d037e26983ac1114024f0598"},
-    {"qwen3_5_moe q8_0", Arithmetic::fast, "cpu/scalar/fast/f16kv/v3",
+    {"qwen3_5_moe q8_0", Arithmetic::fast, "cpu/scalar/fast/f16kv/v4",
      "5c2bad627bdf2dd3faf7df8d31a742edf3a6399e656ad002dbbb55864cdc9264"},
-    {"deepseek_v3 q8_0", Arithmetic::fast, "cpu/scalar/fast/f16kv/v3",
+    {"deepseek_v3 q8_0", Arithmetic::fast, "cpu/scalar/fast/f16kv/v4",
      "c225c1db5ff8731ce9a5f53a26ceabaf6206d4e56ceaab7b8eab2f2a043e2a6d"},
 };
 

@@ -120,6 +120,10 @@ void Executor::each_seen(const ScoreBlock& block, const Body& body) {
   }
 }
 
+// Probabilities that count as zero in gradients. Their products would be subnormal numbers, which are slow, and no sum
+// that has the largest probability, at least 1 / keys, has a digit for them.
+constexpr float kNoProbability = 0x1p-80f;
+
 // Scores become p, and d_p becomes scale d_s times the slope of the cap.
 void Executor::turn_scores(const AttentionBackward& op, const ScoreBlock& block, float* scores, float* d_scores) {
   for (uint64_t i = 0; i < block.rows; ++i) {
@@ -132,7 +136,8 @@ void Executor::turn_scores(const AttentionBackward& op, const ScoreBlock& block,
     }
     kernels_.exp(line, line, block.keys);
     kernels_.scale(line, 1.0f / sums.sum, line, block.keys);
-    for (uint64_t j = 0; j < block.keys; ++j)
+    for (uint64_t j = 0; j < block.keys; ++j) {
+      if (line[j] < kNoProbability) line[j] = 0;
       d_line[j] = line[j] * (d_line[j] - sums.mean) * op.scale * (1.0f - capped[j] * capped[j]);
   }
 }

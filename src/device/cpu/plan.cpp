@@ -103,7 +103,7 @@ bool CpuPlan::takes_bf16(WeightId weight) const {
 
 std::string CpuPlan::numerics_id() const {
   const bool exact = request_.arithmetic == Arithmetic::exact;
-  const char* const version = exact ? "kv/v2" : rounds_to_bf16() ? "kv/v3/bf16" : "kv/v3";
+  const char* const version = exact ? "kv/v3" : rounds_to_bf16() ? "kv/v4/bf16" : "kv/v4";
   return cat("cpu/", simd_.name, exact ? "/exact/" : "/fast/", format_name(cache_format()), version);
 }
 

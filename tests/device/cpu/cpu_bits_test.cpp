@@ -220,8 +220,8 @@ TEST(CpuPlan, NamesItsNumericsAndItsMemory) {
   const OpCase one = layer_case(Format::bf16, 40);
   const auto exact = *device->plan(request_for(one, Arithmetic::exact));
   const auto fast = *device->plan(request_for(one, Arithmetic::fast));
-  EXPECT_EQ(exact->numerics_id(), "cpu/scalar/exact/f32kv/v2");
-  EXPECT_EQ(fast->numerics_id(), "cpu/scalar/fast/f16kv/v3");
+  EXPECT_EQ(exact->numerics_id(), "cpu/scalar/exact/f32kv/v3");
+  EXPECT_EQ(fast->numerics_id(), "cpu/scalar/fast/f16kv/v4");
   EXPECT_EQ(exact->page_bytes(0), 2u * 64 * 32 * 4);
   EXPECT_EQ(fast->page_bytes(0), 2u * 64 * 32 * 2);
   EXPECT_EQ(bytes_of(*exact, Purpose::state), 3 * exact->page_bytes(0));

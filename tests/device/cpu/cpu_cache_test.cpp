@@ -92,7 +92,7 @@ TEST_P(CpuCache, IsPartOfTheNumericsIdAndOfAPagesSize) {
   const auto device = make_cpu_device({.pool = &pool_, .limit = GetParam()});
   const OpCase one = cases_of("append")[0];
   const auto plan = [&](Format cache) { return *device->plan(request_for(one, Arithmetic::fast, cache)); };
-  EXPECT_EQ(plan(Format::bf16)->numerics_id(), cat("cpu/", simd_name(GetParam()), "/fast/bf16kv/v3"));
+  EXPECT_EQ(plan(Format::bf16)->numerics_id(), cat("cpu/", simd_name(GetParam()), "/fast/bf16kv/v4"));
   EXPECT_EQ(plan(Format::f32)->page_bytes(0), 2 * plan(Format::bf16)->page_bytes(0));
   EXPECT_EQ(plan(Format::f16)->page_bytes(0), plan(Format::bf16)->page_bytes(0));
 }

@@ -103,6 +103,7 @@ struct Avx2 {
   static F round(F x) { return {round(x.a), round(x.b)}; }
   static F scale_by_power(F x, F n) { return {scale_by_power(x.a, n.a), scale_by_power(x.b, n.b)}; }
   static float sum(F x) {
+  static F without_subnormals(F x) { return {without_subnormals(x.a), without_subnormals(x.b)}; }
     const __m256 t8 = _mm256_add_ps(x.a, x.b);
     const __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
     const __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
@@ -218,6 +219,10 @@ struct Avx2 {
   }
   static void transpose8(__m256i (&x)[8]) {
     __m256i pairs[8], quads[8];
+  static __m256 without_subnormals(__m256 x) {
+    const __m256 size = _mm256_andnot_ps(sign_bit(), x);
+    return _mm256_and_ps(_mm256_cmp_ps(size, _mm256_set1_ps(0x1p-126f), _CMP_NLT_UQ), x);
+  }
     for (int i = 0; i < 8; i += 2) {
       pairs[i] = _mm256_unpacklo_epi32(x[i], x[i + 1]);
       pairs[i + 1] = _mm256_unpackhi_epi32(x[i], x[i + 1]);

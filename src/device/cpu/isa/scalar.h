@@ -106,6 +106,10 @@ struct Scalar {
     });
   }
   static float sum(const F& x) {
+  // 0 where x is subnormal; processors compute with such numbers a hundred times more slowly. NaN passes.
+  static F without_subnormals(const F& x) {
+    return map([&](int i) { return __builtin_fabsf(x.lane[i]) < 0x1p-126f ? 0.0f : x.lane[i]; });
+  }
     F t = x;
     for (int width = 8; width > 0; width /= 2)
       for (int i = 0; i < width; ++i) t.lane[i] += t.lane[i + width];

@@ -108,6 +108,10 @@ struct Simd128 {
   static F round(F x) { return each(x, wasm_f32x4_nearest); }
   static F scale_by_power(F x, F n) { return both(x, n, scale_four_by_power); }
   static float sum(F x) {
+  static F without_subnormals(F x) {
+    return each(
+        x, [](v128_t v) { return wasm_v128_andnot(v, wasm_f32x4_lt(wasm_f32x4_abs(v), wasm_f32x4_splat(0x1p-126f))); });
+  }
     const v128_t t8[] = {wasm_f32x4_add(x.v[0], x.v[2]), wasm_f32x4_add(x.v[1], x.v[3])};
     const v128_t t4 = wasm_f32x4_add(t8[0], t8[1]);
     const v128_t t2 = wasm_f32x4_add(t4, wasm_i32x4_shuffle(t4, t4, 2, 3, 0, 1));
