@@ -23,6 +23,7 @@ struct Avx512 {
   static constexpr int kTileQueries = 4;
   static constexpr int kTileVectors = 4;
   static constexpr int kDotRows = 4;
+  static constexpr int kDotPanels = kVnni ? 2 : 1;
   static constexpr int kDotElements = kVnni ? 4 : 2;
   static constexpr bool kUnsignedWeights = kVnni;
   using Quant = std::conditional_t<kVnni, int8_t, int16_t>;

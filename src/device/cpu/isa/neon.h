@@ -21,6 +21,7 @@ struct Neon {
   static constexpr int kTileQueries = 2;
   static constexpr int kTileVectors = 2;
   static constexpr int kDotRows = 4;
+  static constexpr int kDotPanels = 1;
   static constexpr int kDotElements = 4;
   static constexpr bool kUnsignedWeights = false;
   using Quant = int8_t;

@@ -24,6 +24,7 @@ struct Scalar {
   static constexpr int kTileQueries = 1;           // queries in attention's tile
   static constexpr int kTileVectors = 4;           // vectors in attention's tile
   static constexpr int kDotRows = 4;               // activation rows in a tile of integer products
+  static constexpr int kDotPanels = 1;             // panels of weights in it
   static constexpr int kDotElements = 2;           // integers in a lane of dot(); 2: words, 4: bytes
   static constexpr bool kUnsignedWeights = false;  // dot() takes unsigned weights, so store_weights keeps the offset
   using Quant = int16_t;                           // the type of an 8-bit activation in dot()

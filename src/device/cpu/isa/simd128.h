@@ -20,6 +20,7 @@ struct Simd128 {
   static constexpr int kTileQueries = 4;
   static constexpr int kTileVectors = 1;
   static constexpr int kDotRows = 2;
+  static constexpr int kDotPanels = 1;
   static constexpr int kDotElements = 2;
   static constexpr bool kUnsignedWeights = false;
   using Quant = int16_t;

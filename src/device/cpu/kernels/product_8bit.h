@@ -6,7 +6,8 @@
 //   minima, after that      weight minimum * (scale * the sum of the activations' integers), of the halves in order
 // Integer sums are exact, so a block may be added up in any order. A format has one order for 1 and for n rows.
 //
-// Sixteen weight rows are turned into lanes (panel.h) a few blocks at a time. Many rows share that work.
+// Sixteen weight rows are turned into lanes (panel.h) a few blocks at a time. Many rows share that work. Some panels
+// are multiplied together, so that they share the reading of rows.
 #pragma once
 
 #include "device/cpu/kernels/integers_k.h"
@@ -52,13 +53,18 @@ struct Product8Bit {
   // View: an integer view, Rows: MappedRows or PackedRows (panel.h).
   template <class View, class Rows>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
-    for (uint32_t row = 0; row < a.rows; row += kRowsTogether)
-      for (uint32_t o = first; o < last; o += kPanelOutputs) {
-        const Rows weights(a, o, last);
-        const uint32_t rows = a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether;
-        const uint32_t outputs = last - o < kPanelOutputs ? last - o : kPanelOutputs;
-        rows == 1 ? one_row<View>(a, weights, row, o, outputs) : panel<View>(a, weights, row, rows, o, outputs);
+    for (uint32_t row = 0; row < a.rows; row += kRowsTogether) {
+      const uint32_t rows = a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether;
+      if (rows == 1) {
+        for (uint32_t o = first; o < last; o += kPanelOutputs)
+          one_row<View>(a, Rows(a, o, last), row, o, last - o < kPanelOutputs ? last - o : kPanelOutputs);
+        continue;
       }
+      for (int b = 0; b < blocks(a); b += kBlocksOfSlice)
+        for (uint32_t o = first; o < last; o += S::kDotPanels * kPanelOutputs)
+          last - o > kPanelOutputs ? panels<View, Rows, S::kDotPanels>(a, row, rows, o, last, b)
+                                   : panels<View, Rows, 1>(a, row, rows, o, last, b);
+    }
   }
 
   // Adds one block to a row's sixteen sums. `dots` has the integer sums of both halves, or the block's sum twice.
@@ -77,9 +83,26 @@ struct Product8Bit {
     return sum;
   }
 
+  // What add_rows() wants done to a block of a panel.
+  static void pair([[maybe_unused]] PanelBlock<S>& block) {
+    if constexpr (S::kPairs)
+      for (int v = 0; v < PanelBlock<S>::kVectors; v += 2) S::pair_weights(block.weights + v);
+  }
+  // Adds the products with `count` blocks of some panels to the sums of rows that begin at `x`.
+  template <class View, int P>
+  static void add_rows(const PanelBlock<S>* const (&panels)[P], int count, const std::byte* x, uint64_t x_stride,
+                       uint32_t rows, F* const (&sums)[P]) {
+    uint32_t r = 0;
+    for (; r + S::kDotRows <= rows; r += S::kDotRows)
+      add_blocks<View, S::kDotRows>(panels, count, x + r * x_stride, x_stride, sums, r);
+    for (; r < rows; ++r) add_blocks<View, 1>(panels, count, x + r * x_stride, x_stride, sums, r);
+  }
+
  private:
-  static constexpr uint32_t kRowsTogether = 128;  // the second cache holds their blocks for all weights
-  static constexpr int kBlocksTogether = 16;
+  static constexpr uint32_t kRowsTogether = 128;
+  static constexpr int kBlocksTogether = 16;  // of a panel, which the first cache holds
+  static constexpr int kBlocksOfSlice = 64;  // the second cache holds those of kRowsTogether rows for all weights
+  static_assert(!S::kPairs || S::kDotPanels == 1);
 
   static void store(const ProductArgs& a, uint32_t row, uint32_t output, uint32_t outputs, F sums) {
     float* out = a.out + row * a.out_stride + output;
@@ -91,12 +114,12 @@ struct Product8Bit {
   static void one_row(const ProductArgs& a, const Rows& weights, uint32_t row, uint32_t output, uint32_t outputs) {
     constexpr int kStep = View::kElements / kQuantElements;
     const auto* x = reinterpret_cast<const Block*>(a.x + row * a.x_stride);
-    const int blocks = static_cast<int>(a.columns / kQuantElements);
+    const int count = blocks(a);
     F sum = S::splat(0.0f), ignored = sum;
-    for (int b = 0; b < blocks; b += kStep) {
+    for (int b = 0; b < count; b += kStep) {
       DotBlock<S, View> dots[kStep];
       SLUICE_UNROLL for (int i = 0; i < kStep; ++i) {
-        const bool there = kWhole<View> || b + i < blocks;
+        const bool there = kWhole<View> || b + i < count;
         dots[i].x = &x[there ? b + i : b];
         dots[i].sum = there ? &sum : &ignored;
         for (int half = 0; half < kHalves<View>; ++half)
@@ -107,64 +130,83 @@ struct Product8Bit {
     store(a, row, output, outputs, sum);
   }
 
-  // Sixteen outputs of at most kRowsTogether rows.
-  template <class View, class Rows>
-  static void panel(const ProductArgs& a, const Rows& weights, uint32_t row, uint32_t rows, uint32_t output,
-                    uint32_t outputs) {
+  static int blocks(const ProductArgs& a) { return static_cast<int>(a.columns / kQuantElements); }
+
+  // P panels, from `output` on, of at most kRowsTogether rows: blocks [begin, begin + kBlocksOfSlice). Sums wait in
+  // `out` between slices.
+  template <class View, class Rows, int P>
+  static void panels(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t output, uint32_t last, int begin) {
     constexpr int kStep = View::kElements / kQuantElements;
     static_assert(kBlocksTogether % kStep == 0);
-    F sums[kRowsTogether];
-    for (uint32_t r = 0; r < rows; ++r) sums[r] = S::splat(0.0f);
-    const int blocks = static_cast<int>(a.columns / kQuantElements);
-    const std::byte* x = a.x + row * a.x_stride;
-    for (int b = 0; b < blocks; b += kBlocksTogether) {
-      const int count = blocks - b < kBlocksTogether ? blocks - b : kBlocksTogether;
-      PanelBlock<S> turned[kBlocksTogether];
-      for (int i = 0; i < count; i += kStep)
-        View::turn(weights, static_cast<size_t>(b + i) * kQuantElements, a.columns, turned + i);
-      if constexpr (S::kPairs)
-        for (int i = 0; i < count; ++i)
-          for (int v = 0; v < PanelBlock<S>::kVectors; v += 2) S::pair_weights(turned[i].weights + v);
-      uint32_t r = 0;
-      for (; r + S::kDotRows <= rows; r += S::kDotRows)
-        add_blocks<View, S::kDotRows>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
-      for (; r < rows; ++r) add_blocks<View, 1>(turned, count, x + r * a.x_stride, a.x_stride, b, sums + r);
+    static_assert(kBlocksOfSlice % kBlocksTogether == 0);
+    F sums[P][kRowsTogether];
+    F* to[P];
+    uint32_t outputs[P];
+    for (uint32_t p = 0; p < P; ++p) {
+      const uint32_t o = output + p * kPanelOutputs;
+      outputs[p] = last - o < kPanelOutputs ? last - o : kPanelOutputs;
+      to[p] = sums[p];
+      for (uint32_t r = 0; r < rows; ++r)
+        sums[p][r] =
+            begin == 0 ? S::splat(0.0f) : S::load(a.out + (row + r) * a.out_stride + o, static_cast<int>(outputs[p]));
     }
-    for (uint32_t r = 0; r < rows; ++r) store(a, row + r, output, outputs, sums[r]);
+    const int end = blocks(a) - begin < kBlocksOfSlice ? blocks(a) : begin + kBlocksOfSlice;
+    const std::byte* x = a.x + row * a.x_stride;
+    for (int b = begin; b < end; b += kBlocksTogether) {
+      const int count = end - b < kBlocksTogether ? end - b : kBlocksTogether;
+      PanelBlock<S> turned[P][kBlocksTogether];
+      const PanelBlock<S>* from[P];
+      for (uint32_t p = 0; p < P; ++p) {
+        const Rows weights(a, output + p * kPanelOutputs, last);
+        for (int i = 0; i < count; i += kStep)
+          View::turn(weights, static_cast<size_t>(b + i) * kQuantElements, a.columns, turned[p] + i);
+        for (int i = 0; i < count; ++i) pair(turned[p][i]);
+        from[p] = turned[p];
+      }
+      add_rows<View>(from, count, x + static_cast<size_t>(b) * sizeof(Block), a.x_stride, rows, to);
+    }
+    for (uint32_t p = 0; p < P; ++p)
+      for (uint32_t r = 0; r < rows; ++r) store(a, row + r, output + p * kPanelOutputs, outputs[p], sums[p][r]);
   }
 
-  template <class View, int X>
-  static void add_blocks(const PanelBlock<S>* turned, int count, const std::byte* x, uint64_t x_stride, int first_block,
-                         F* sums) {
+  // X rows, whose sums begin at `row`.
+  template <class View, int X, int P>
+  static void add_blocks(const PanelBlock<S>* const (&panels)[P], int count, const std::byte* x, uint64_t x_stride,
+                         F* const (&sums)[P], uint32_t row) {
     const Block* blocks[X];
-    F sum[X];
+    F sum[P][X];
     for (int j = 0; j < X; ++j) {
-      blocks[j] = reinterpret_cast<const Block*>(x + static_cast<uint32_t>(j) * x_stride) + first_block;
-      sum[j] = sums[j];
+      blocks[j] = reinterpret_cast<const Block*>(x + static_cast<uint32_t>(j) * x_stride);
+      for (int p = 0; p < P; ++p) sum[p][j] = sums[p][row + static_cast<uint32_t>(j)];
     }
     for (int b = 0; b < count; ++b) {
-      I dots[2][X];
+      I dots[2][P][X];
       for (int half = 0; half < kHalves<View>; ++half)
         if constexpr (S::kPairs)
-          pair_dots<View>(turned[b], blocks, b, half, dots[half]);
+          pair_dots<View>(panels[0][b], blocks, b, half, dots[half][0]);
         else
-          row_dots<View>(turned[b], blocks, b, half, dots[half]);
-      for (int j = 0; j < X; ++j) {
-        const I block_dots[] = {dots[0][j], dots[kHalves<View> - 1][j]};
-        sum[j] = add_block<View>(turned[b], blocks[j][b], block_dots, sum[j]);
-      }
+          row_dots<View>(panels, blocks, b, half, dots[half]);
+      for (int p = 0; p < P; ++p)
+        for (int j = 0; j < X; ++j) {
+          const I block_dots[] = {dots[0][p][j], dots[kHalves<View> - 1][p][j]};
+          sum[p][j] = add_block<View>(panels[p][b], blocks[j][b], block_dots, sum[p][j]);
+        }
     }
-    for (int j = 0; j < X; ++j) sums[j] = sum[j];
+    for (int p = 0; p < P; ++p)
+      for (int j = 0; j < X; ++j) sums[p][row + static_cast<uint32_t>(j)] = sum[p][j];
   }
 
   // The integer sums of X rows with a half of a block, or all of it.
-  template <class View, int X>
-  SLUICE_INLINE static void row_dots(const PanelBlock<S>& weights, const Block* const (&x)[X], int b, int half,
-                                     I (&dots)[X]) {
-    for (int j = 0; j < X; ++j) dots[j] = S::splat(correction<View>(x[j][b], half));
+  template <class View, int X, int P>
+  SLUICE_INLINE static void row_dots(const PanelBlock<S>* const (&panels)[P], const Block* const (&x)[X], int b,
+                                     int half, I (&dots)[P][X]) {
+    for (int j = 0; j < X; ++j)
+      for (int p = 0; p < P; ++p) dots[p][j] = S::splat(correction<View>(x[j][b], half));
     for (int v = half * kVectors<View>; v < (half + 1) * kVectors<View>; ++v)
-      for (int j = 0; j < X; ++j)
-        dots[j] = S::dot(dots[j], weights.weights[v], S::splat_group(x[j][b].q + v * S::kDotElements));
+      for (int j = 0; j < X; ++j) {
+        const I group = S::splat_group(x[j][b].q + v * S::kDotElements);
+        for (int p = 0; p < P; ++p) dots[p][j] = S::dot(dots[p][j], panels[p][b].weights[v], group);
+      }
   }
   // The same for paired weights, two rows at a time. A single last row is paired with itself.
   template <class View, int X>
