@@ -54,19 +54,16 @@ const Lowering::Factors* Lowering::factors_of(WeightId weight) {
   return found == trained_.end() ? nullptr : &found->second;
 }
 
-Value Lowering::plus(Value product, Value low_rank, float scale) {
-  return add(product, sluice::scale(low_rank, scale));
-}
-
 void Lowering::lower(const Append& op) { kept_[{op.next.state, op.next.version}] = &op; }
 
-// The adapter's sum comes after the product's, in the order of graph/ops/adapter.h.
+// The adapter's sum comes after the product's. Its scale is on the narrow rows between the factors, forwards and
+// backwards, where it costs least.
 void Lowering::lower(const Linear& op) {
   const Factors* factors = factors_of(op.weight);
   if (factors == nullptr) return r_.record(op);
   const Value product = with(Linear{.x = op.x, .weight = op.weight});
-  const Value low_rank = linear(linear(at(op.x), factors->a), factors->b);
-  r_.record(Add{.a = product.id, .b = scale(low_rank, factors->scale).id, .out = op.out});
+  const Value inner = scale(linear(at(op.x), factors->a), factors->scale);
+  r_.record(Add{.a = product.id, .b = linear(inner, factors->b).id, .out = op.out});
 }
 
 Value Lowering::expert_linear(const Choice& choice, WeightId weight) {
@@ -76,9 +73,10 @@ Value Lowering::expert_linear(const Choice& choice, WeightId weight) {
   if (factors == nullptr) return product;
   const Value inner =
       with(ExpertLinear{.x = choice.x, .index = choice.index, .weight = factors->a.id, .by_choice = choice.by_choice});
-  const Value low_rank =
-      with(ExpertLinear{.x = inner.id, .index = choice.index, .weight = factors->b.id, .by_choice = true});
-  return plus(product, low_rank, factors->scale);
+  return add(
+      product,
+      with(ExpertLinear{
+          .x = scale(inner, factors->scale).id, .index = choice.index, .weight = factors->b.id, .by_choice = true}));
 }
 
 // The factors of a stored transposed matrix W are those of W as it lies: W + scale B A.
@@ -87,7 +85,7 @@ Value Lowering::expert_transposed(ValueId x, WeightId weight) {
   const Factors* factors = factors_of(weight);
   if (factors == nullptr) return product;
   const Value inner = with(ExpertLinearTransposed{.x = x, .weight = factors->b.id});
-  return plus(product, with(ExpertLinearTransposed{.x = inner.id, .weight = factors->a.id}), factors->scale);
+  return add(product, with(ExpertLinearTransposed{.x = scale(inner, factors->scale).id, .weight = factors->a.id}));
 }
 
 void Lowering::lower(const Experts& op) {

@@ -56,7 +56,6 @@ class Lowering {
   };
   Value expert_linear(const Choice& choice, WeightId weight);
   Value expert_transposed(ValueId x, WeightId weight);  // by choice, all experts
-  Value plus(Value product, Value low_rank, float scale);
   ValueId own_keys(const Append& kept, const Expansion& expand, uint32_t heads);
   ValueId own_values(const Append& kept, const Expansion& expand);
   StateRef slot(const StateRef& state) const { return {.state = slots_.at(state.state), .version = state.version}; }

@@ -14,7 +14,7 @@ struct Backward {
   // Element (r, c): one fused multiply-add for each k in ascending order, beginning with what out holds. Tiles of rows
   // and vectors stay in registers; which tile an element is in changes no bit.
   static void multiply_add(const MultiplyAddArgs& a) {
-    constexpr uint32_t kRows = 4;
+    constexpr uint32_t kRows = S::kTileQueries;
     uint64_t row = 0;
     for (; row + kRows <= a.rows; row += kRows) strip<kRows>(a, row);
     for (; row < a.rows; ++row) strip<1>(a, row);
@@ -67,7 +67,8 @@ struct Backward {
   template <uint32_t R>
   static void strip(const MultiplyAddArgs& a, uint64_t row) {
     uint64_t c = 0;
-    for (; c + 32 <= a.columns; c += 32) tile<R, 2>(a, row, c, 16);
+    constexpr int kVectors = S::kTileVectors;
+    for (; c + 16 * kVectors <= a.columns; c += 16 * kVectors) tile<R, kVectors>(a, row, c, 16);
     for (; c + 16 <= a.columns; c += 16) tile<R, 1>(a, row, c, 16);
     if (c < a.columns) tile<R, 1>(a, row, c, static_cast<int>(a.columns - c));
   }

@@ -4,11 +4,13 @@
 // adds the lanes. This holds for every format, for any number of rows, and for a panel decoded beforehand. So two
 // formats with equal weights give equal bits.
 //
-// Tiles of kTileWeights x kTileRows sums stay in registers. Many rows go in blocks (product_blocks.h).
+// Tiles of kTileWeights x kTileRows sums stay in registers. Many rows go in blocks (product_blocks.h), rows of few
+// columns by sixteen outputs together (product_added.h).
 #pragma once
 
 #include "device/cpu/kernels/affine.h"
 #include "device/cpu/kernels/formats.h"
+#include "device/cpu/kernels/product_added.h"
 #include "device/cpu/kernels/product_blocks.h"
 
 namespace sluice::cpu {
@@ -16,7 +18,8 @@ namespace sluice::cpu {
 template <class S>
 struct Product {
   using F = typename S::F;
-  static constexpr size_t kAhead = 512;  // bytes that one row prefetches, docs/experiments.md
+  static constexpr size_t kAhead = 512;         // bytes that one row prefetches, docs/experiments.md
+  static constexpr uint32_t kFewColumns = 128;  // as ranks of adapters
 
   // Sums of W weight rows with X activation rows.
   template <class View, int W, int X>
@@ -82,6 +85,9 @@ struct Product {
 
   template <class View>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
+    if constexpr (View::kDecoded)
+      if (a.columns <= kFewColumns && a.rows >= AddedProduct<S>::kFewestTurned)
+        return AddedProduct<S>::template product<View>(a, first, last, scratch);
     if (a.rows >= Blocks::kFewestRows)
       return Blocks::template product<2>(a, first, last, scratch,
                                          [&](uint32_t output, uint32_t k, uint32_t n, float* to) {

@@ -1,5 +1,5 @@
-// The second product of an adapter, which has few columns: it is scaled and added to another product's results. Its
-// sums have the bits of product.h.
+// Products with few columns, as the second one of an adapter, which is scaled and added to another product's results.
+// Their sums have the bits of product.h.
 //
 // One row: the sixteen sums of a panel are added up together. More rows: the panel's weights are turned once, so that
 // lane l of a vector belongs to output l, and the lanes that product.h adds up are vectors here.
@@ -14,8 +14,30 @@ struct AddedProduct {
   using F = typename S::F;
   using I = typename S::I;
 
+  static constexpr uint32_t kFewestTurned = 3;  // rows
+
   template <class View>
   static void add(const ProductArgs& a, const float* scales, uint32_t first, uint32_t last, float* scratch) {
+    panels<View>(a, first, last, scratch, [&](uint32_t r, float* out, uint32_t outputs, F sums) {
+      const F factor = S::splat(scales[r]);
+      if (outputs == kPanelOutputs) return S::store(out, S::fma(sums, factor, S::load(out)));
+      const int n = static_cast<int>(outputs);
+      S::store(out, S::fma(sums, factor, S::load(out, n)), n);
+    });
+  }
+
+  // The product alone.
+  template <class View>
+  static void product(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch) {
+    panels<View>(a, first, last, scratch, [](uint32_t, float* out, uint32_t outputs, F sums) {
+      outputs == kPanelOutputs ? S::store(out, sums) : S::store(out, sums, static_cast<int>(outputs));
+    });
+  }
+
+ private:
+  // Calls put(row, out, outputs, sums) for the outputs of a panel and each row.
+  template <class View, class Put>
+  static void panels(const ProductArgs& a, uint32_t first, uint32_t last, float* scratch, const Put& put) {
     for (uint32_t o = first; o < last; o += kPanelOutputs) {
       const uint32_t outputs = last - o < kPanelOutputs ? last - o : kPanelOutputs;
       // Behind the last output the last row of weights is read again.
@@ -24,30 +46,20 @@ struct AddedProduct {
         w[i] = a.weight + (o + (i < outputs ? i : outputs - 1)) * a.weight_stride;
       if (a.rows < kFewestTurned) {
         for (uint32_t r = 0; r < a.rows; ++r)
-          add_to(a.out + r * a.out_stride + o, outputs, scales[r], sums_of_row<View>(w, row(a, r), a.columns));
+          put(r, a.out + r * a.out_stride + o, outputs, sums_of_row<View>(w, row(a, r), a.columns));
         continue;
       }
       const uint32_t padded = (a.columns + 15) / 16 * 16;
       float* turned = scratch + kPanelOutputs * padded;
       turn<View>(w, a.columns, padded, scratch, turned);
       for (uint32_t r = 0; r < a.rows; ++r)
-        add_to(a.out + r * a.out_stride + o, outputs, scales[r], sums_of_turned(turned, row(a, r), a.columns));
+        put(r, a.out + r * a.out_stride + o, outputs, sums_of_turned(turned, row(a, r), a.columns));
     }
   }
-
- private:
-  static constexpr uint32_t kFewestTurned = 3;
 
   static const float* row(const ProductArgs& a, uint32_t r) {
     return reinterpret_cast<const float*>(a.x + r * a.x_stride);
   }
-  static void add_to(float* out, uint32_t outputs, float scale, F sums) {
-    const F factor = S::splat(scale);
-    if (outputs == kPanelOutputs) return S::store(out, S::fma(sums, factor, S::load(out)));
-    const int n = static_cast<int>(outputs);
-    S::store(out, S::fma(sums, factor, S::load(out, n)), n);
-  }
-
   template <class View>
   static F sums_of_row(const std::byte* const (&w)[kPanelOutputs], const float* x, uint32_t columns) {
     F sum[kPanelOutputs];
