@@ -1,12 +1,14 @@
 // The products of training on several threads.
 //
 // Transposed products share out columns: a thread decodes a block of weights, rows of them by some columns, and adds
-// its products to those columns of all rows. So a weight is decoded once, and the sum over outputs has one order.
+// its products to those columns of all rows, or of some if there are more threads. The sum over outputs has one order.
+// In fast arithmetic the weights and the rows are rounded to 8 bits where the product itself does that to its rows.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "device/cpu/executor.h"
+#include "device/cpu/kernels/quantise.h"
 
 namespace sluice::cpu {
 namespace {
@@ -14,6 +16,10 @@ namespace {
 // Of a block of decoded weights. The columns are whole blocks of every format.
 constexpr uint64_t kBlockColumns = 256, kBlockRows = 128;
 static_assert(kBlockColumns * kBlockRows <= kBlockScratch);
+static_assert(kColumnPanels * kPanelOutputs == kBlockColumns);
+static_assert(kColumnsScratch + kBlockColumns * kQuantElements <= kBlockScratch);
+// Of columns, for each thread; and the rows of one, at least.
+constexpr uint64_t kPiecesPerThread = 4, kLeastRows = 128;
 
 }  // namespace
 
@@ -50,18 +56,81 @@ void Executor::add_transposed(WeightId weight, const TransposedRows& rows, uint6
   }
 }
 
-void Executor::multiply_transposed(WeightId weight, std::span<const TransposedRows> groups) {
+// The same from rows of 8-bit blocks: weights are decoded and rounded, some panels of columns at a time.
+void Executor::add_transposed_8bit(WeightId weight, const TransposedRows& rows, uint64_t first, uint32_t thread) {
   const WeightShape& shape = memory_.weight(weight).shape;
-  const uint64_t blocks = (shape.columns + kBlockColumns - 1) / kBlockColumns;
-  uint64_t most = 0;
-  for (const TransposedRows& group : groups) most = std::max(most, group.count);
-  share_out(pool_, groups.size() * blocks, kBlockColumns * shape.rows * (most + 4) / 4, [&](const Share& share) {
+  const uint64_t n = std::min<uint64_t>(kBlockColumns, shape.columns - first);
+  const uint64_t blocks = shape.rows / kQuantElements;
+  const uint64_t x_stride = kernels_.quantised_bytes(shape.rows);
+  const uint64_t block_bytes = kernels_.quantised_bytes(kQuantElements);
+  float *panels = memory_.thread(thread), *decoded = panels + kColumnsScratch;
+  for (uint64_t block = 0; block < blocks; block += kColumnBlocks) {
+    const auto some = static_cast<uint32_t>(std::min<uint64_t>(kColumnBlocks, blocks - block));
+    for (uint32_t i = 0; i < some; ++i) {
+      for (uint64_t row = 0; row < kQuantElements; ++row)
+        decode_part(weight, rows.expert, (block + i) * kQuantElements + row, first, n, decoded + row * kBlockColumns);
+      kernels_.round_columns(decoded, kBlockColumns, static_cast<uint32_t>(n), i, panels);
+    }
+    kernels_.add_columns({.panels = panels,
+                          .blocks = some,
+                          .x = rows.quantised + block * block_bytes,
+                          .x_stride = x_stride,
+                          .out = rows.out + first,
+                          .out_stride = rows.out_stride,
+                          .rows = static_cast<uint32_t>(rows.count),
+                          .columns = static_cast<uint32_t>(n),
+                          .begins = block == 0});
+  }
+}
+
+// Blocks of columns, of fewer rows where threads would have nothing to do: each part decodes its weights.
+void Executor::cut_transposed(const WeightShape& shape, std::span<const TransposedRows> groups) {
+  const uint64_t blocks = groups.size() * ((shape.columns + kBlockColumns - 1) / kBlockColumns);
+  const uint64_t wanted = uint64_t{pool_.threads()} * kPiecesPerThread;
+  transposed_parts_.clear();
+  for (const TransposedRows& group : groups) {
+    const uint64_t cuts = std::clamp<uint64_t>(wanted / blocks, 1, (group.count + kLeastRows - 1) / kLeastRows);
+    const uint64_t rows = (group.count + cuts - 1) / cuts;
+    for (uint64_t row = 0; row < group.count; row += rows) {
+      TransposedRows part = group;
+      part.x += row * group.x_stride;
+      part.out += row * group.out_stride;
+      part.count = std::min(rows, group.count - row);
+      if (part.quantised != nullptr) part.quantised += row * kernels_.quantised_bytes(shape.rows);
+      for (uint64_t first = 0; first < shape.columns; first += kBlockColumns)
+        transposed_parts_.push_back({.rows = part, .first = first});
+    }
+  }
+}
+
+void Executor::multiply_transposed(WeightId weight, std::span<const TransposedRows> groups, bool in_8bit) {
+  if (groups.empty()) return;
+  const WeightShape& shape = memory_.weight(weight).shape;
+  uint64_t count = 0;
+  std::vector<TransposedRows> prepared(groups.begin(), groups.end());
+  for (TransposedRows& group : prepared) {
+    if (in_8bit) group.quantised = memory_.quantised() + count * kernels_.quantised_bytes(shape.rows);
+    count += group.count;
+  }
+  if (in_8bit)
+    share_out(pool_, count, shape.rows, [&](const Share& share) {
+      for (uint64_t row = share.first; row < share.last; ++row)
+        kernels_.quantise(groups[0].x + row * groups[0].x_stride,
+                          memory_.quantised() + row * kernels_.quantised_bytes(shape.rows), shape.rows);
+    });
+  cut_transposed(shape, prepared);
+  const uint64_t most =
+      std::ranges::max(transposed_parts_, {}, [](const auto& one) { return one.rows.count; }).rows.count;
+  share_out(pool_, transposed_parts_.size(), kBlockColumns * shape.rows * (most + 4) / 4, [&](const Share& share) {
     for (uint64_t i = share.first; i < share.last; ++i) {
-      const TransposedRows& group = groups[i / blocks];
-      const uint64_t first = i % blocks * kBlockColumns;
+      const auto& [rows, first] = transposed_parts_[i];
+      if (in_8bit) {
+        add_transposed_8bit(weight, rows, first, share.thread);
+        continue;
+      }
       const uint64_t n = std::min<uint64_t>(kBlockColumns, shape.columns - first);
-      for (uint64_t row = 0; row < group.count; ++row) std::fill_n(group.out + row * group.out_stride + first, n, 0.0f);
-      add_transposed(weight, group, first, share.thread);
+      for (uint64_t row = 0; row < rows.count; ++row) std::fill_n(rows.out + row * rows.out_stride + first, n, 0.0f);
+      add_transposed(weight, rows, first, share.thread);
     }
   });
 }
@@ -73,7 +142,7 @@ void Executor::run(const LinearTransposed& op) {
                            .out = result(op.out),
                            .out_stride = columns(op.out),
                            .count = rows(op.x)};
-  multiply_transposed(op.weight, std::span(&all, 1));
+  multiply_transposed(op.weight, std::span(&all, 1), plan_.takes_8bit_transposed(op.weight));
 }
 
 void Executor::run(const OuterSum& op) {
@@ -161,7 +230,7 @@ void Executor::run(const ExpertLinearTransposed& op) {
                       .out = memory_.expert_gate() + one.first * shape.columns,
                       .out_stride = shape.columns,
                       .count = one.count});
-  multiply_transposed(op.weight, groups);
+  multiply_transposed(op.weight, groups, plan_.takes_8bit_transposed(op.weight));
   scatter_choices(memory_.expert_gate(), op.out);
 }
 
@@ -198,25 +267,28 @@ void Executor::run(const CrossEntropy& op) {
     lose_block(op, first, std::min(block, rows(op.x) - first));
 }
 
-// The logits of some rows become their gradients in place.
+// The logits of some rows become their gradients in place. The loss is computed in f32 in any arithmetic.
 void Executor::lose_block(const CrossEntropy& op, uint64_t first, uint64_t count) {
   const WeightShape& shape = memory_.weight(op.weight).shape;
+  const uint64_t stride = loss_stride(shape.rows);
   float* logits = memory_.loss_logits();
   Product product = products_.product_of_reals(reals(op.x, first), count, op.weight, logits, 0);
+  product.args.out_stride = stride;
   begin_adapters();
   if (op.inner != kNone) {
     std::fill_n(memory_.adapter_scales(), count, op.factor);
     additions_.push_back(
         products_.addition(reals(op.inner, first), op.b, logits, memory_.adapter_scales(), 0, 0, count));
+    additions_.back().args.out_stride = stride;
   }
   product.additions = additions_;
   products_.multiply(std::span(&product, 1));
   share_out(pool_, count, shape.rows * 8, [&](const Share& share) {
-    for (uint64_t i = share.first; i < share.last; ++i) lose_row(op, first + i, logits + i * shape.rows);
+    for (uint64_t i = share.first; i < share.last; ++i) lose_row(op, first + i, logits + i * stride);
   });
   const TransposedRows back{
-      .x = logits, .x_stride = shape.rows, .out = result(op.d_x, first), .out_stride = shape.columns, .count = count};
-  multiply_transposed(op.weight, std::span(&back, 1));
+      .x = logits, .x_stride = stride, .out = result(op.d_x, first), .out_stride = shape.columns, .count = count};
+  multiply_transposed(op.weight, std::span(&back, 1), /*in_8bit=*/false);
   if (op.inner != kNone) lose_adapter(op, first, count);
 }
 
@@ -245,10 +317,11 @@ void Executor::lose_row(const CrossEntropy& op, uint64_t row, float* y) {
 
 void Executor::lose_adapter(const CrossEntropy& op, uint64_t first, uint64_t count) {
   const uint64_t vocabulary = memory_.weight(op.weight).shape.rows, rank = columns(op.inner);
+  const uint64_t stride = loss_stride(vocabulary);
   const float* d_logits = memory_.loss_logits();
   const TransposedRows back{
-      .x = d_logits, .x_stride = vocabulary, .out = result(op.d_inner, first), .out_stride = rank, .count = count};
-  multiply_transposed(op.b, std::span(&back, 1));
+      .x = d_logits, .x_stride = stride, .out = result(op.d_inner, first), .out_stride = rank, .count = count};
+  multiply_transposed(op.b, std::span(&back, 1), /*in_8bit=*/false);
   kernels_.scale(back.out, op.factor, back.out, count * rank);
   // The factor is on the rows of inner, so that sums of several blocks go on.
   float* inner = memory_.adapter_inner();
@@ -256,7 +329,7 @@ void Executor::lose_adapter(const CrossEntropy& op, uint64_t first, uint64_t cou
   share_out(pool_, vocabulary, rank * (count / 4 + 1), [&](const Share& share) {
     kernels_.multiply_add({.left = d_logits + share.first,
                            .left_row_stride = 1,
-                           .left_stride = vocabulary,
+                           .left_stride = stride,
                            .right = inner,
                            .right_stride = rank,
                            .out = result(op.d_b, share.first),

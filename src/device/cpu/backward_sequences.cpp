@@ -139,6 +139,7 @@ void Executor::turn_scores(const AttentionBackward& op, const ScoreBlock& block,
     for (uint64_t j = 0; j < block.keys; ++j) {
       if (line[j] < kNoProbability) line[j] = 0;
       d_line[j] = line[j] * (d_line[j] - sums.mean) * op.scale * (1.0f - capped[j] * capped[j]);
+    }
   }
 }
 

@@ -15,7 +15,8 @@ namespace sluice::cpu {
 class Executor {
  public:
   Executor(const CpuPlan& plan, Memory& memory, ThreadPool& pool)
-      : program_(plan.program()),
+      : plan_(plan),
+        program_(plan.program()),
         kernels_(plan.kernels()),
         cache_(plan.cache_kernels()),
         memory_(memory),
@@ -159,7 +160,8 @@ class Executor {
   void route_row_backward(const RouteBackward& op, uint64_t row);
 
   // backward_products.cpp
-  // Rows to multiply by the transposed matrix of an expert; strides in floats.
+  // Rows to multiply by the transposed matrix of an expert; strides in floats. Those of several groups lie one behind
+  // the other.
   struct TransposedRows {
     uint32_t expert = 0;
     const float* x = nullptr;
@@ -167,10 +169,18 @@ class Executor {
     float* out = nullptr;
     uint64_t out_stride = 0;
     uint64_t count = 0;
+    const std::byte* quantised = nullptr;  // the same rows in 8-bit blocks, if the weight takes them
+  };
+  // Columns of some rows, which a thread computes.
+  struct TransposedPart {
+    TransposedRows rows;
+    uint64_t first = 0;  // column
   };
   void decode_part(WeightId weight, uint32_t expert, uint64_t row, uint64_t first, uint64_t n, float* to);
   void add_transposed(WeightId weight, const TransposedRows& rows, uint64_t first, uint32_t thread);
-  void multiply_transposed(WeightId weight, std::span<const TransposedRows> groups);
+  void add_transposed_8bit(WeightId weight, const TransposedRows& rows, uint64_t first, uint32_t thread);
+  void multiply_transposed(WeightId weight, std::span<const TransposedRows> groups, bool in_8bit);
+  void cut_transposed(const WeightShape& shape, std::span<const TransposedRows> groups);
   void group_choices(ValueId index, uint32_t experts, uint64_t choices);
   void gather_choices(ValueId x, uint64_t choices_a_row, float* to);
   void scatter_choices(const float* from, ValueId out);
@@ -235,6 +245,7 @@ class Executor {
   float* result(ValueId id, uint64_t row = 0) { return memory_.write<float>(id) + row * columns(id); }
   int32_t* integer_result(ValueId id, uint64_t row) { return memory_.write<int32_t>(id) + row * columns(id); }
 
+  const CpuPlan& plan_;
   const Program& program_;
   const Kernels& kernels_;
   const CacheKernels& cache_;
@@ -255,6 +266,7 @@ class Executor {
   std::vector<PartOfBlock> parts_;
   std::vector<Chosen> chosen_;
   std::vector<ExpertRows> expert_rows_;
+  std::vector<TransposedPart> transposed_parts_;
   std::vector<RowRange> sequence_rows_;
   std::vector<RowRange> seen_rows_;  // by query: rows of keys
   std::vector<ScoreBlock> query_parts_, key_parts_;

@@ -167,6 +167,23 @@ struct MultiplyAddArgs {
   uint64_t rows = 0, depth = 0, columns = 0;
 };
 
+// Columns of transposed products: a block has a weight of each of 32 rows, a panel sixteen columns.
+inline constexpr uint32_t kColumnPanels = 16;
+inline constexpr uint32_t kColumnBlocks = 8;        // of a panel, so that the second cache holds all panels
+inline constexpr uint32_t kColumnsScratch = 40960;  // floats of all panels
+
+// out[r][c] (+)= sum over rows i of some blocks of weight[i][c] x[r][i]. Strides in bytes, of out in floats.
+struct TransposedArgs {
+  const float* panels = nullptr;
+  uint32_t blocks = 0;
+  const std::byte* x = nullptr;  // rows of 8-bit blocks, from the first of these blocks on
+  uint64_t x_stride = 0;
+  float* out = nullptr;
+  uint64_t out_stride = 0;
+  uint32_t rows = 0, columns = 0;
+  bool begins = false;  // out is not added to
+};
+
 // One head of one row. `size`: the width of rms_norm, 1 of l2_norm. A null weight is not applied.
 struct NormBackwardArgs {
   const float* x = nullptr;
@@ -264,6 +281,11 @@ struct Kernels {
   // Of training (kernels/backward.h).
   void (*multiply_add)(const MultiplyAddArgs& args) = nullptr;
   float (*dot)(const float* a, const float* b, size_t n) = nullptr;
+  // Of transposed products with 8-bit rows (kernels/product_transposed.h). round_columns() makes block `block` of the
+  // panels from 32 rows of decoded weights, with `stride` floats between rows.
+  void (*round_columns)(const float* weights, uint64_t stride, uint32_t columns, uint32_t block,
+                        float* panels) = nullptr;
+  void (*add_columns)(const TransposedArgs& args) = nullptr;
   void (*norm_backward)(const NormBackwardArgs& args) = nullptr;
   void (*activation_backward[kActivationKinds])(const float* x, const float* d_out, float* d_x, size_t n) = {};
 

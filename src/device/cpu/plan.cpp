@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/cpu/kernels/quantise.h"
 #include "device/cpu/packing.h"
 #include "device/expert_stretches.h"
 #include "graph/cost.h"
@@ -94,6 +95,10 @@ bool CpuPlan::takes_8bit(WeightId weight) const {
   const PlacedShape& placed = request_.weights[weight];
   return request_.arithmetic == Arithmetic::fast && !placed.in_parts &&
          kernels().formats[static_cast<int>(placed.format)].product_8bit != nullptr;
+}
+
+bool CpuPlan::takes_8bit_transposed(WeightId weight) const {
+  return takes_8bit(weight) && program().weights[weight].shape.rows % kQuantElements == 0;
 }
 
 bool CpuPlan::takes_bf16(WeightId weight) const {
@@ -210,6 +215,13 @@ void CpuPlan::size_product(uint64_t rows, WeightId weight) {
   if (!takes_8bit(weight)) size_thread(product_scratch(columns));
 }
 
+void CpuPlan::size_transposed(uint64_t rows, WeightId weight) {
+  size_thread(kBlockScratch);
+  if (takes_8bit_transposed(weight))
+    scratch_.quantised =
+        std::max(scratch_.quantised, lines(rows * kernels().quantised_bytes(program().weights[weight].shape.rows)));
+}
+
 void CpuPlan::size_experts(const Experts& op) {
   const uint64_t k = program().values[op.index].type.width;
   const uint64_t chosen = maximum_rows(op.x) * k;
@@ -296,13 +308,14 @@ void CpuPlan::size_choices(ValueId by_choice, uint64_t columns, uint64_t other_c
 void CpuPlan::size_training(const Op& op) {
   const auto shape = [&](WeightId id) -> const WeightShape& { return program().weights[id].shape; };
   const auto type = [&](ValueId id) -> const ValueType& { return program().values[id].type; };
-  if (std::holds_alternative<LinearTransposed>(op)) size_thread(kBlockScratch);
+  if (const auto* product = std::get_if<LinearTransposed>(&op))
+    size_transposed(maximum_rows(product->x), product->weight);
   if (const auto* product = std::get_if<ExpertLinear>(&op)) {
     size_thread(product_scratch(shape(product->weight).columns));
     size_choices(product->out, shape(product->weight).columns, shape(product->weight).rows);
   }
   if (const auto* product = std::get_if<ExpertLinearTransposed>(&op)) {
-    size_thread(kBlockScratch);
+    size_transposed(maximum_rows(product->out), product->weight);
     size_choices(product->out, shape(product->weight).rows, shape(product->weight).columns);
   }
   if (const auto* sum = std::get_if<ExpertOuterSum>(&op))
@@ -310,7 +323,7 @@ void CpuPlan::size_training(const Op& op) {
   if (const auto* loss = std::get_if<CrossEntropy>(&op)) {
     const WeightShape& head = shape(loss->weight);
     const uint64_t rows = std::min(loss_rows(head.rows), maximum_rows(loss->x));
-    scratch_.loss_logits = std::max(scratch_.loss_logits, lines(rows * head.rows * sizeof(float)));
+    scratch_.loss_logits = std::max(scratch_.loss_logits, lines(rows * loss_stride(head.rows) * sizeof(float)));
     size_thread(product_scratch(head.columns));
     if (loss->b == kNone) return;
     const uint64_t rank = shape(loss->b).columns;

@@ -56,6 +56,9 @@ constexpr uint64_t loss_rows(uint64_t vocabulary) {
   return std::clamp<uint64_t>(kFloats / vocabulary, 16, 1024);
 }
 
+// Floats between their rows. With a large power of two, rows would evict each other from the caches.
+constexpr uint64_t loss_stride(uint64_t vocabulary) { return (vocabulary + 15) / 16 * 16 + 16; }
+
 // The sums of a query's softmax, for its gradient. mean: of the gradients of its shares.
 struct QuerySums {
   float largest = 0, sum = 0, mean = 0;
@@ -142,6 +145,7 @@ class CpuPlan final : public Plan {
   // bf16.
   ProductKernel product_kernel(WeightId weight) const;
   bool takes_8bit(WeightId weight) const;
+  bool takes_8bit_transposed(WeightId weight) const;
   bool takes_bf16(WeightId weight) const;
   bool rounds_to_bf16() const {
     return request_.round_to_bf16 && request_.arithmetic == Arithmetic::fast && bf16() != nullptr;
@@ -154,6 +158,7 @@ class CpuPlan final : public Plan {
   void find_packed();
   void size_scratch();
   void size_product(uint64_t rows, WeightId weight);
+  void size_transposed(uint64_t rows, WeightId weight);
   void size_thread(uint64_t floats);
   void size_experts(const Experts& op);
   void size_adapters(const Dispatch& dispatch);

@@ -103,8 +103,8 @@ struct Avx2 {
   }
   static F round(F x) { return {round(x.a), round(x.b)}; }
   static F scale_by_power(F x, F n) { return {scale_by_power(x.a, n.a), scale_by_power(x.b, n.b)}; }
-  static float sum(F x) {
   static F without_subnormals(F x) { return {without_subnormals(x.a), without_subnormals(x.b)}; }
+  static float sum(F x) {
     const __m256 t8 = _mm256_add_ps(x.a, x.b);
     const __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
     const __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
@@ -165,6 +165,7 @@ struct Avx2 {
             _mm256_add_epi32(accumulator.b, _mm256_madd_epi16(weights.b, x.b))};
   }
   static F to_float(I x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+  static I to_integers(F x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
   static void store_quants(Quant* to, F x) {
     const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
     const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);  // packs by 128 bits
@@ -218,12 +219,12 @@ struct Avx2 {
     const __m256i power = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(power, 1);
     return _mm256_mul_ps(_mm256_mul_ps(x, power_of_two(half)), power_of_two(_mm256_sub_epi32(power, half)));
   }
-  static void transpose8(__m256i (&x)[8]) {
-    __m256i pairs[8], quads[8];
   static __m256 without_subnormals(__m256 x) {
     const __m256 size = _mm256_andnot_ps(sign_bit(), x);
     return _mm256_and_ps(_mm256_cmp_ps(size, _mm256_set1_ps(0x1p-126f), _CMP_NLT_UQ), x);
   }
+  static void transpose8(__m256i (&x)[8]) {
+    __m256i pairs[8], quads[8];
     for (int i = 0; i < 8; i += 2) {
       pairs[i] = _mm256_unpacklo_epi32(x[i], x[i + 1]);
       pairs[i + 1] = _mm256_unpackhi_epi32(x[i], x[i + 1]);

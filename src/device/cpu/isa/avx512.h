@@ -73,10 +73,10 @@ struct Avx512 {
   }
   static F round(F x) { return {_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
   static F scale_by_power(F x, F n) { return {_mm512_scalef_ps(x.v, n.v)}; }
-  static float sum(F x) {
   static F without_subnormals(F x) {
     return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(abs(x).v, _mm512_set1_ps(0x1p-126f), _CMP_NLT_UQ), x.v)};
   }
+  static float sum(F x) {
     const __m256 t8 = _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
     const __m128 t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
     const __m128 t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
@@ -164,6 +164,7 @@ struct Avx512 {
       return {_mm512_add_epi32(accumulator.v, _mm512_madd_epi16(weights.v, x.v))};
   }
   static F to_float(I x) { return {_mm512_cvtepi32_ps(x.v)}; }
+  static I to_integers(F x) { return {_mm512_cvtps_epi32(x.v)}; }
   static void store_quants(Quant* to, F x) {
     const __m512i integers = _mm512_cvtps_epi32(x.v);
     if constexpr (kVnni) {

@@ -126,10 +126,10 @@ struct Neon {
     return each(x, [](auto v) { return vrndnq_f32(v); });
   }
   static F scale_by_power(F x, F n) { return both(x, n, scale_four_by_power); }
-  static float sum(F x) {
   static F without_subnormals(F x) {
     return each(x, [](auto v) { return vbslq_f32(vcaltq_f32(v, vdupq_n_f32(0x1p-126f)), vdupq_n_f32(0.0f), v); });
   }
+  static float sum(F x) {
     const float32x4_t t4 = vaddq_f32(vaddq_f32(x.v[0], x.v[2]), vaddq_f32(x.v[1], x.v[3]));
     const float32x2_t t2 = vadd_f32(vget_low_f32(t4), vget_high_f32(t4));
     return vget_lane_f32(t2, 0) + vget_lane_f32(t2, 1);
@@ -224,6 +224,11 @@ struct Neon {
   static F to_float(I x) {
     F y;
     for (int i = 0; i < 4; ++i) y.v[i] = vcvtq_f32_s32(x.v[i]);
+    return y;
+  }
+  static I to_integers(F x) {
+    I y;
+    for (int i = 0; i < 4; ++i) y.v[i] = vcvtnq_s32_f32(x.v[i]);
     return y;
   }
   static void store_quants(Quant* to, F x) {

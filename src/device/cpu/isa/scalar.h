@@ -106,11 +106,11 @@ struct Scalar {
       return x.lane[i] * power_of_two(half) * power_of_two(power - half);
     });
   }
-  static float sum(const F& x) {
   // 0 where x is subnormal; processors compute with such numbers a hundred times more slowly. NaN passes.
   static F without_subnormals(const F& x) {
     return map([&](int i) { return __builtin_fabsf(x.lane[i]) < 0x1p-126f ? 0.0f : x.lane[i]; });
   }
+  static float sum(const F& x) {
     F t = x;
     for (int width = 8; width > 0; width /= 2)
       for (int i = 0; i < width; ++i) t.lane[i] += t.lane[i + width];
@@ -190,6 +190,11 @@ struct Scalar {
   }
   static F to_float(const I& x) {
     return map([&](int i) { return static_cast<float>(x.lane[i]); });
+  }
+  // To the nearest integers, ties to even; |x| < 2^22.
+  static I to_integers(const F& x) {
+    const F rounded = round(x);
+    return each([&](int i) { return static_cast<int32_t>(rounded.lane[i]); });
   }
   // Stores integers in [-127, 127]. If dot() takes words, their order is that of store_weights: of each four the first
   // and third, then the others.

@@ -108,11 +108,11 @@ struct Simd128 {
   }
   static F round(F x) { return each(x, wasm_f32x4_nearest); }
   static F scale_by_power(F x, F n) { return both(x, n, scale_four_by_power); }
-  static float sum(F x) {
   static F without_subnormals(F x) {
     return each(
         x, [](v128_t v) { return wasm_v128_andnot(v, wasm_f32x4_lt(wasm_f32x4_abs(v), wasm_f32x4_splat(0x1p-126f))); });
   }
+  static float sum(F x) {
     const v128_t t8[] = {wasm_f32x4_add(x.v[0], x.v[2]), wasm_f32x4_add(x.v[1], x.v[3])};
     const v128_t t4 = wasm_f32x4_add(t8[0], t8[1]);
     const v128_t t2 = wasm_f32x4_add(t4, wasm_i32x4_shuffle(t4, t4, 2, 3, 0, 1));
@@ -189,6 +189,11 @@ struct Simd128 {
   static F to_float(I x) {
     F y;
     for (int i = 0; i < 4; ++i) y.v[i] = wasm_f32x4_convert_i32x4(x.v[i]);
+    return y;
+  }
+  static I to_integers(F x) {
+    I y;
+    for (int i = 0; i < 4; ++i) y.v[i] = truncated(wasm_f32x4_nearest(x.v[i]));
     return y;
   }
   static void store_quants(Quant* to, F x) {

@@ -12,6 +12,7 @@
 #include "device/cpu/kernels/product_8bit.h"
 #include "device/cpu/kernels/product_added.h"
 #include "device/cpu/kernels/product_tiles.h"
+#include "device/cpu/kernels/product_transposed.h"
 #include "device/cpu/kernels/recurrent.h"
 
 namespace sluice::cpu {
@@ -126,6 +127,8 @@ constexpr Kernels make_kernels() {
   add_backward.template operator()<gelu_tanh, silu, sigmoid>();
   k.multiply_add = Backward<S>::multiply_add;
   k.dot = Backward<S>::dot;
+  k.round_columns = ProductTransposed<S>::round;
+  k.add_columns = ProductTransposed<S>::add;
   k.norm_backward = Backward<S>::norm_backward;
   k.peak_f32 = {Peak<S>::f32, Peak<S>::kF32Flops};
   k.peak_integers = {Peak<S>::integers, Peak<S>::kIntegerFlops};
