@@ -1,11 +1,13 @@
-// webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH [PROMPT [RANK]]]: where a step's time on a GPU goes. Plays a
-// decode step of one token at that depth, or a prompt of so many rows, of a synthetic model, with an adapter of that
-// rank; then each of its dispatches by itself, again and again, and prints microseconds and bytes bound a second by
-// kernel and grid. The sum of them leaves out what a dispatch waits for between others, which the whole step's time
-// has. Beside them: how fast the GPU copies a buffer.
+// webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH|train [PROMPT [RANK]]]: where a step's time on a GPU goes. Plays
+// a decode step of one token at that depth, or a prompt of so many rows, of a synthetic model, with an adapter of that
+// rank, or a training step of so many rows; then each of its dispatches by itself, again and again, and prints
+// microseconds and bytes bound a second by kernel and grid. The sum of them leaves out what a dispatch waits for
+// between others, which the whole step's time has. Beside them: how fast the GPU copies a buffer.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +26,7 @@
 #include "model/model.h"
 #include "model/synthetic.h"
 #include "tests/device/webgpu/forwarding_host.h"
+#include "train/training_step.h"
 
 namespace sluice {
 namespace {
@@ -31,7 +34,7 @@ namespace {
 using namespace webgpu;
 
 // How often things are timed: prompts less often, whose steps are long.
-constexpr int kRepeats = 50, kPromptRepeats = 7;
+constexpr int kRepeats = 50, kPromptRepeats = 7, kTrainingRepeats = 1;
 
 // Remembers what it is asked to do.
 class WatchedHost final : public ForwardingHost {
@@ -50,7 +53,7 @@ class WatchedHost final : public ForwardingHost {
     return id;
   }
   HostTicket submit(const CommandStream& commands, std::span<const HostRead> reads) override {
-    last.assign(commands.words().begin(), commands.words().end());
+    last.insert(last.end(), commands.words().begin(), commands.words().end());
     return ForwardingHost::submit(commands, reads);
   }
 
@@ -66,7 +69,7 @@ class WatchedHost final : public ForwardingHost {
   double submitted = 0;  // of the last time(): until submit() came back
   std::map<PipelineId, std::string> names;
   std::map<BindingId, uint64_t> bytes;
-  std::vector<uint32_t> last;
+  std::vector<uint32_t> last;  // commands since it was cleared
 };
 
 class WatchedFactory final : public HostFactory {
@@ -163,10 +166,40 @@ void print_copy(WatchedHost& host) {
               static_cast<double>(copying.bytes()) / host.time(copying.commands()) / 1e3);
 }
 
+// A sequence of random tokens, each of which is learnt.
+Status run_training(const Model& model, Device& device, WatchedFactory& watched, uint32_t rows, uint32_t rank) {
+  ThreadPool pool(available_processors());
+  Budget budget;
+  TRY(std::shared_ptr<const sluice::Adapter> adapter, sluice::Adapter::made(model, std::max(rank, 1u), 0));
+  TRY(const std::unique_ptr<TrainedFactors> factors,
+      TrainedFactors::create(std::move(adapter), model.weights(), pool, budget));
+  TRY(const std::unique_ptr<TrainingStep> step,
+      TrainingStep::create(model, *factors, device, budget,
+                           {.size = {.rows = rows, .targets = rows - 1, .sequences = 1}}));
+  TrainSequence sequence{.tokens = {}, .is_target = std::vector<uint8_t>(rows, 1)};
+  for (uint32_t i = 0; i < rows; ++i)
+    sequence.tokens.push_back(static_cast<int32_t>(i * 7919 % model.facts().vocabulary));
+  const std::array batch = {BatchPart{.sequence = &sequence, .share = 1.0f / static_cast<float>(rows)}};
+  for (int i = 0; i < 4; ++i) {
+    watched.opened->last.clear();
+    const Watch watch;
+    TRY_STATUS(step->run(batch));
+    std::printf("a step: %.1f us\n", watch.seconds() * 1e6);
+  }
+  print_dispatches(*watched.opened, kTrainingRepeats);
+  return {};
+}
+
+// depth 0: a training step.
 Status run(const std::string& library, const std::string& name, const std::string& mix, uint32_t depth, uint32_t rows,
            uint32_t rank) {
   TRY(const ShapeConfig shape, find_shape(name));
   TRY(const Model model, make_model(shape, mix));
+  TRY(std::unique_ptr<HostFactory> dawn, find_dawn({library}));
+  auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
+  WatchedFactory& watched = *factory;
+  const auto device = make_webgpu_device(std::move(factory));
+  if (depth == 0) return run_training(model, *device, watched, std::max(rows, 2u), rank);
   std::vector<AdapterSum> sums;
   if (rank > 0) {
     TRY(std::shared_ptr<const sluice::Adapter> adapter, sluice::Adapter::made(model, rank, 0));
@@ -176,10 +209,6 @@ Status run(const std::string& library, const std::string& name, const std::strin
   TRY(const std::unique_ptr<AdapterSlots> slots, AdapterSlots::plan(program, model.weights(), sums));
   if (slots) slots->take();
   const WeightSource& weights = slots ? static_cast<const WeightSource&>(*slots) : model.weights();
-  TRY(std::unique_ptr<HostFactory> dawn, find_dawn({library}));
-  auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
-  WatchedFactory& watched = *factory;
-  const auto device = make_webgpu_device(std::move(factory));
   PlanRequest request{.program = &program, .maxima = {.counts = text_counts(std::max(rows, 1u), 1)}};
   for (const PageGroup& group : program.groups) {
     request.pages.push_back(group.kind == StateKind::slots ? kSlotEntries : (depth + 63) / 64);
@@ -201,6 +230,7 @@ Status run(const std::string& library, const std::string& name, const std::strin
   }
   std::vector<double> times;
   for (int i = 0; i < 20; ++i) {
+    watched.opened->last.clear();
     const Watch watch;
     runner->start(step, {});
     std::optional<Completion> done = runner->poll();
@@ -220,14 +250,15 @@ Status run(const std::string& library, const std::string& name, const std::strin
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH [PROMPT [RANK]]]\n");
+    std::fprintf(stderr, "usage: webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH|train [PROMPT [RANK]]]\n");
     return 2;
   }
   const auto number = [&](int i, int otherwise) {
     return static_cast<uint32_t>(argc > i ? std::max(0, std::atoi(argv[i])) : otherwise);
   };
+  const bool trains = argc > 4 && std::strcmp(argv[4], "train") == 0;
   const sluice::Status done =
-      sluice::run(argv[1], argv[2], argv[3], std::max(number(4, 512), 1u), number(5, 0), number(6, 0));
+      sluice::run(argv[1], argv[2], argv[3], trains ? 0 : std::max(number(4, 512), 1u), number(5, 0), number(6, 0));
   if (!done) std::fprintf(stderr, "webgpu_dispatches: %s\n", done.error().text.c_str());
   return done ? 0 : 1;
 }

@@ -1,6 +1,7 @@
 #include "train/factors.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace sluice {
@@ -21,8 +22,9 @@ uint64_t TrainedFactors::bytes(const Adapter& adapter) {
 }
 
 Result<std::unique_ptr<TrainedFactors>> TrainedFactors::create(std::shared_ptr<const Adapter> adapter,
-                                                               const WeightSource& weights, Budget& budget) {
-  std::unique_ptr<TrainedFactors> made(new TrainedFactors(std::move(adapter), weights));
+                                                               const WeightSource& weights, ThreadPool& pool,
+                                                               Budget& budget) {
+  std::unique_ptr<TrainedFactors> made(new TrainedFactors(std::move(adapter), weights, pool));
   const Adapter& file = *made->adapter_;
   for (const AdaptedWeight& weight : file.weights())
     if (weight.is_embedding)
@@ -44,6 +46,7 @@ Result<std::unique_ptr<TrainedFactors>> TrainedFactors::create(std::shared_ptr<c
     take(".adapter_a", false, {.experts = shape.experts, .rows = weight.rank, .columns = shape.columns});
     take(".adapter_b", true, {.experts = shape.experts, .rows = shape.rows, .columns = weight.rank});
   }
+  made->find_sharers();
   made->lay_out();
   return made;
 }
@@ -69,31 +72,70 @@ Result<TensorSource> TrainedFactors::find(const std::string& name) const {
                       .owner = factor.numbers};
 }
 
-void TrainedFactors::lay_out() {
-  ++version_;
-  for (size_t i = 0; i < adapter_->weights().size(); ++i) {
-    const std::string& weight = adapter_->weights()[i].weight;
-    float* const to[] = {factors_.at(weight + ".adapter_a").numbers->data(),
-                         factors_.at(weight + ".adapter_b").numbers->data()};
+// Weights whose factors are stored together, as those of fused matrices, have one sharer.
+void TrainedFactors::find_sharers() {
+  constexpr size_t kNobody = ~size_t{0};
+  std::vector<size_t> first_user(tensors_.size(), kNobody);
+  sharer_.resize(adapter_->weights().size());
+  const auto root = [&](size_t weight) {
+    while (sharer_[weight] != weight) weight = sharer_[weight];
+    return weight;
+  };
+  for (size_t i = 0; i < sharer_.size(); ++i) {
+    sharer_[i] = i;
     adapter_->each_run(i, [&](const Adapter::Run& run) {
-      const float* from = tensors_[run.tensor].numbers.data() + run.stored_index;
-      float* factors = to[run.is_b ? 1 : 0] + run.index;
-      for (size_t n = 0; n < run.count; ++n) factors[n * run.step] = run.factor * from[n * run.stored_step];
+      size_t& first = first_user[run.tensor];
+      if (first == kNobody) first = i;
+      const auto [low, high] = std::minmax(root(first), root(i));
+      sharer_[high] = low;
     });
   }
+  for (size_t i = 0; i < sharer_.size(); ++i) sharer_[i] = root(i);
+}
+
+void TrainedFactors::lay_out() {
+  ++version_;
+  pool_->parallel(adapter_->weights().size(), 0, [&](const Share& share) {
+    for (size_t i = share.first; i < share.last; ++i) lay_out(i);
+  });
+}
+
+void TrainedFactors::lay_out(size_t i) {
+  const std::string& weight = adapter_->weights()[i].weight;
+  float* const to[] = {factors_.at(weight + ".adapter_a").numbers->data(),
+                       factors_.at(weight + ".adapter_b").numbers->data()};
+  adapter_->each_run(i, [&](const Adapter::Run& run) {
+    const float* from = tensors_[run.tensor].numbers.data() + run.stored_index;
+    float* factors = to[run.is_b ? 1 : 0] + run.index;
+    for (size_t n = 0; n < run.count; ++n) factors[n * run.step] = run.factor * from[n * run.stored_step];
+  });
 }
 
 void TrainedFactors::clear_gradients() {
   for (std::vector<float>& one : gradients_) std::ranges::fill(one, 0.0f);
 }
 
-void TrainedFactors::add_gradient(const std::string& factor, std::span<const float> gradient) {
-  const Factor& of = factors_.at(factor);
-  CHECK(gradient.size() == of.numbers->size());
+// A thread takes all gradients of a sharer, so that sums in a stored tensor have one order.
+void TrainedFactors::add_gradients(std::span<const Gradient> gradients) {
+  std::map<size_t, std::vector<const Gradient*>> by_sharer;
+  for (const Gradient& one : gradients) by_sharer[sharer_[factors_.at(*one.factor).weight]].push_back(&one);
+  std::vector<std::vector<const Gradient*>> shares;
+  shares.reserve(by_sharer.size());
+  for (auto& [sharer, share] : by_sharer) shares.push_back(std::move(share));
+  pool_->parallel(shares.size(), 0, [&](const Share& share) {
+    for (size_t i = share.first; i < share.last; ++i)
+      for (const Gradient* one : shares[i]) add_gradient(*one);
+  });
+}
+
+void TrainedFactors::add_gradient(const Gradient& gradient) {
+  const Factor& of = factors_.at(*gradient.factor);
+  CHECK(gradient.numbers.size() == of.numbers->size());
   adapter_->each_run(of.weight, [&](const Adapter::Run& run) {
     if (run.is_b != of.is_b) return;
     float* to = gradients_[run.tensor].data() + run.stored_index;
-    for (size_t n = 0; n < run.count; ++n) to[n * run.stored_step] += run.factor * gradient[run.index + n * run.step];
+    const float* from = gradient.numbers.data() + run.index;
+    for (size_t n = 0; n < run.count; ++n) to[n * run.stored_step] += run.factor * from[n * run.step];
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/budget.h"
 #include "base/result.h"
+#include "base/threads.h"
 #include "graph/weights.h"
 #include "model/adapters/adapter.h"
 #include "train/training_program.h"
@@ -21,8 +22,10 @@ namespace sluice {
 class TrainedFactors final : public WeightSource {
  public:
   // Fails with one sentence when the adapter changes a table of embeddings, or when the budget has no room.
+  // `pool` outlives it; its threads also compute the optimizer.
   static Result<std::unique_ptr<TrainedFactors>> create(std::shared_ptr<const Adapter> adapter,
-                                                        const WeightSource& weights, Budget& budget);
+                                                        const WeightSource& weights, ThreadPool& pool, Budget& budget);
+  ThreadPool& pool() const { return *pool_; }
   uint64_t reserved_bytes() const { return reserved_.bytes(); }
 
   std::vector<TrainedWeight> trained() const;
@@ -39,8 +42,12 @@ class TrainedFactors final : public WeightSource {
   // Whether the weight of that name is one of the factors.
   bool has(const std::string& name) const { return factors_.contains(name); }
   void clear_gradients();
-  // Adds the gradient of the program's weight of that name, "w.adapter_a" or "w.adapter_b".
-  void add_gradient(const std::string& factor, std::span<const float> gradient);
+  // Adds gradients of the program's weights, "w.adapter_a" and "w.adapter_b", in this order.
+  struct Gradient {
+    const std::string* factor;
+    std::span<const float> numbers;
+  };
+  void add_gradients(std::span<const Gradient> gradients);
 
  private:
   struct Factor {
@@ -51,15 +58,20 @@ class TrainedFactors final : public WeightSource {
   };
 
   static uint64_t bytes(const Adapter& adapter);  // that it reserves
-  TrainedFactors(std::shared_ptr<const Adapter> adapter, const WeightSource& weights)
-      : adapter_(std::move(adapter)), weights_(&weights) {}
+  TrainedFactors(std::shared_ptr<const Adapter> adapter, const WeightSource& weights, ThreadPool& pool)
+      : adapter_(std::move(adapter)), weights_(&weights), pool_(&pool) {}
+  void lay_out(size_t weight);
+  void add_gradient(const Gradient& gradient);
+  void find_sharers();
 
   std::shared_ptr<const Adapter> adapter_;
   const WeightSource* weights_;
+  ThreadPool* pool_;
   Reservation reserved_;
   std::vector<StoredFactor> tensors_;
   std::vector<std::vector<float>> gradients_;
   std::unordered_map<std::string, Factor> factors_;
+  std::vector<size_t> sharer_;  // by the adapter's weight: the first weight that has numbers in the same stored tensors
   uint64_t version_ = 0;
 };
 

@@ -3,21 +3,30 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
 
 namespace sluice {
 
-double clip_gradients(std::span<std::vector<float>> gradients, double clip) {
-  double squares = 0;
-  for (const std::vector<float>& tensor : gradients)
-    for (const float one : tensor) squares += static_cast<double>(one) * static_cast<double>(one);
-  const double norm = std::sqrt(squares);
+double clip_gradients(std::span<std::vector<float>> gradients, double clip, ThreadPool& pool) {
+  const std::vector<TensorPiece> pieces = pieces_of(gradients);
+  std::vector<double> squares(pieces.size());
+  each_piece(pool, pieces, [&](size_t i, const TensorPiece& piece) {
+    double sum = 0;
+    for (size_t n = piece.first; n < piece.end; ++n) {
+      const double one = gradients[piece.tensor][n];
+      sum += one * one;
+    }
+    squares[i] = sum;
+  });
+  const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   const double factor = clip / (norm + 1e-6);
   if (clip <= 0 || !(factor < 1)) return norm;
-  for (std::vector<float>& tensor : gradients)
-    for (float& one : tensor) one *= static_cast<float>(factor);
+  each_piece(pool, pieces, [&](size_t, const TensorPiece& piece) {
+    for (size_t n = piece.first; n < piece.end; ++n) gradients[piece.tensor][n] *= static_cast<float>(factor);
+  });
   return norm;
 }
 
@@ -48,28 +57,30 @@ void Optimizer::restore(uint64_t steps, std::vector<std::vector<float>> means,
   squares_ = std::move(squares);
 }
 
-void Optimizer::step(std::span<StoredFactor> tensors, std::span<const std::vector<float>> gradients, double rate) {
+void Optimizer::step(std::span<StoredFactor> tensors, std::span<const std::vector<float>> gradients, double rate,
+                     ThreadPool& pool) {
   ++steps_;
+  each_piece(pool, pieces_of(gradients), [&](size_t, const TensorPiece& piece) {
+    float* const numbers = tensors[piece.tensor].numbers.data();
+    const float* const gradient = gradients[piece.tensor].data();
+    if (options_.adam) return adam(piece, numbers, gradient, rate);
+    for (size_t i = piece.first; i < piece.end; ++i) numbers[i] -= static_cast<float>(rate) * gradient[i];
+  });
+}
+
+void Optimizer::adam(const TensorPiece& piece, float* numbers, const float* gradient, double rate) {
   const auto count = static_cast<double>(steps_);
-  const double of_mean = 1 - std::pow(options_.beta1, count);
-  const double of_square = std::sqrt(1 - std::pow(options_.beta2, count));
+  const double step = rate / (1 - std::pow(options_.beta1, count));
+  const double of_square = std::sqrt(1 - std::pow(options_.beta2, count)), eps = options_.eps;
   const auto decay = static_cast<float>(1 - rate * options_.weight_decay);
   const auto beta1 = static_cast<float>(options_.beta1), beta2 = static_cast<float>(options_.beta2);
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    std::vector<float>& numbers = tensors[t].numbers;
-    const std::vector<float>& gradient = gradients[t];
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      if (!options_.adam) {
-        numbers[i] -= static_cast<float>(rate) * gradient[i];
-        continue;
-      }
-      float &mean = means_[t][i], &square = squares_[t][i];
-      numbers[i] *= decay;
-      mean += (gradient[i] - mean) * (1 - beta1);
-      square = square * beta2 + (1 - beta2) * gradient[i] * gradient[i];
-      const double root = std::sqrt(static_cast<double>(square)) / of_square + options_.eps;
-      numbers[i] -= static_cast<float>(rate / of_mean * static_cast<double>(mean) / root);
-    }
+  float* const means = means_[piece.tensor].data();
+  float* const squares = squares_[piece.tensor].data();
+  for (size_t i = piece.first; i < piece.end; ++i) {
+    means[i] += (gradient[i] - means[i]) * (1 - beta1);
+    squares[i] = squares[i] * beta2 + (1 - beta2) * gradient[i] * gradient[i];
+    const double root = std::sqrt(static_cast<double>(squares[i])) / of_square + eps;
+    numbers[i] = numbers[i] * decay - static_cast<float>(step * static_cast<double>(means[i]) / root);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/adapters/adapter.h"
+#include "train/pieces.h"
 
 namespace sluice {
 
@@ -19,8 +20,8 @@ struct OptimizerOptions {
 };
 
 // The norm of all gradients together, and scales them to at most `clip`: by clip / (norm + 1e-6), as
-// torch.nn.utils.clip_grad_norm_.
-double clip_gradients(std::span<std::vector<float>> gradients, double clip);
+// torch.nn.utils.clip_grad_norm_. The number of threads changes no bit, here and in Optimizer::step().
+double clip_gradients(std::span<std::vector<float>> gradients, double clip, ThreadPool& pool);
 
 // With warm-up: the rate grows from 0 in equal steps, then falls as half a cosine to 0 at the last step, as
 // transformers' get_cosine_schedule_with_warmup. Step counts from 0.
@@ -31,7 +32,8 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, std::span<const StoredFactor> tensors);
   static uint64_t bytes(const OptimizerOptions& options, uint64_t elements);
 
-  void step(std::span<StoredFactor> tensors, std::span<const std::vector<float>> gradients, double rate);
+  void step(std::span<StoredFactor> tensors, std::span<const std::vector<float>> gradients, double rate,
+            ThreadPool& pool);
 
   // The state, for checkpoints: by tensor; empty for gradient descent.
   uint64_t steps() const { return steps_; }
@@ -40,6 +42,8 @@ class Optimizer {
   void restore(uint64_t steps, std::vector<std::vector<float>> means, std::vector<std::vector<float>> squares);
 
  private:
+  void adam(const TensorPiece& piece, float* numbers, const float* gradient, double rate);
+
   const OptimizerOptions options_;
   uint64_t steps_ = 0;
   std::vector<std::vector<float>> means_, squares_;

@@ -357,11 +357,11 @@ Result<std::optional<double>> Trainer::evaluate() {
 // The optimizer's part of a step.
 Status Trainer::update(StepReport& report) {
   report.rate = scheduled_rate(options_.rate, done_, options_.warm_up, steps_);
-  report.gradient_norm = clip_gradients(factors_->gradients(), options_.optimizer.clip);
+  report.gradient_norm = clip_gradients(factors_->gradients(), options_.optimizer.clip, factors_->pool());
   if (!std::isfinite(report.gradient_norm))
     return error(ErrorKind::invalid, "training: the gradient of step ", done_ + 1,
                  " is not finite: want a lower learning rate or other data");
-  optimizer_.step(factors_->tensors(), factors_->gradients(), report.rate);
+  optimizer_.step(factors_->tensors(), factors_->gradients(), report.rate, factors_->pool());
   factors_->lay_out();
   ++done_;
   return {};

@@ -192,7 +192,10 @@ Result<std::optional<BatchLoss>> TrainingStep::poll() {
 }
 
 BatchLoss TrainingStep::take_losses() {
-  for (size_t i = 0; i < read_.size(); ++i) factors_->add_gradient(training_.gradients[i].factor, read_[i]);
+  std::vector<TrainedFactors::Gradient> gradients;
+  gradients.reserve(read_.size());
+  for (size_t i = 0; i < read_.size(); ++i) gradients.push_back({&training_.gradients[i].factor, read_[i]});
+  factors_->add_gradients(gradients);
   BatchLoss result;
   auto at = losses_.begin();
   for (const uint32_t targets : targets_) {

@@ -391,7 +391,7 @@ Result<Json> Instance::begin_training(const Json& options) {
   TRY_STATUS(check_idle());
   TRY(std::unique_ptr<PageTraining> training, PageTraining::prepare(*chat_, options));
   close_engine();
-  TRY_STATUS(training->begin(*device_, budget_));
+  TRY_STATUS(training->begin(*device_, pool_, budget_));
   training_ = std::move(training);
   return training_->describe();
 }

@@ -102,8 +102,8 @@ Status PageTraining::make_adapter(const Json& options) {
   return {};
 }
 
-Status PageTraining::begin(Device& device, Budget& budget) {
-  TRY(factors_, TrainedFactors::create(adapter_, chat_->model.weights(), budget));
+Status PageTraining::begin(Device& device, ThreadPool& pool, Budget& budget) {
+  TRY(factors_, TrainedFactors::create(adapter_, chat_->model.weights(), pool, budget));
   TRY(trainer_, Trainer::create(chat_->model, *factors_, device, budget, std::exchange(data_.examples, {}), options_));
   return {};
 }

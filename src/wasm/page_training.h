@@ -30,7 +30,7 @@ class PageTraining {
   ~PageTraining();
 
   // Takes the memory of training. Both outlive it.
-  Status begin(Device& device, Budget& budget);
+  Status begin(Device& device, ThreadPool& pool, Budget& budget);
   Json describe() const;  // what sluice_train replies
   // What sluice_train_on replies; none: there is more to compute of a step.
   Result<std::optional<Json>> go_on();

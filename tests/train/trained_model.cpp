@@ -29,7 +29,7 @@ TrainedModel::TrainedModel(const std::string& folder)
     for (uint32_t i = 0; i < one.numbers.size(); ++i) one.numbers[i] = static_cast<float>(0.2 * drawn(number, i));
   }
   unwrap(write_adapter(folder_, made.config, made.tensors));
-  factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model, folder_)), model.weights(), budget));
+  factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model, folder_)), model.weights(), pool, budget));
 }
 
 std::unique_ptr<TrainingStep> TrainedModel::step(Device& device, Arithmetic arithmetic) {

@@ -28,6 +28,7 @@ class TrainedModel {
 
  public:
   const Model model;
+  ThreadPool pool{2};
   Budget budget;
   std::unique_ptr<TrainedFactors> factors;
 };

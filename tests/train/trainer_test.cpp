@@ -102,7 +102,7 @@ class TrainerTest : public testing::Test {
   Run begin_on(Device& device, std::vector<TrainSequence> examples, const TrainerOptions& options) {
     Run run;
     run.factors =
-        unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
+        unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), pool_, budget_));
     run.trainer = unwrap(Trainer::create(model_, *run.factors, device, budget_, std::move(examples), options));
     return run;
   }
@@ -155,7 +155,8 @@ TEST_F(TrainerTest, AnEvaluationSeesTheFactors) {
 // The plan is what the budget held, line by line.
 TEST_F(TrainerTest, MemoryIsForetoldToTheByte) {
   Run run;
-  run.factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), budget_));
+  run.factors =
+      unwrap(TrainedFactors::create(unwrap(Adapter::open(model_, path("start"))), model_.weights(), pool_, budget_));
   std::map<Purpose, uint64_t> foretold, held;
   for (const MemoryLine& line : unwrap(Trainer::memory(model_, *run.factors, *device_, examples(), options())))
     if (line.bytes != 0) foretold[line.purpose] += line.bytes;

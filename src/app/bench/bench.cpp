@@ -216,7 +216,7 @@ Status measure_training(const TrainingTest& test, const Model& model, Machine& m
                         const BenchFacts& facts, Console& console) {
   Meter meter;
   MeteredDevice device(*machine.device, meter);
-  TRY(TrainingResult result, bench_training(model, device, meter, machine.budget, arithmetic, test));
+  TRY(TrainingResult result, bench_training(model, device, meter, *machine.pool, machine.budget, arithmetic, test));
   TRY(result.bandwidth, memory_bandwidth(machine));
   console.table(bench_text(facts) + training_text(facts, result));
   return {};

@@ -9,6 +9,7 @@
 #include "app/bench/bench_runs.h"
 #include "base/budget.h"
 #include "base/result.h"
+#include "base/threads.h"
 #include "model/model.h"
 
 namespace sluice {
@@ -29,8 +30,8 @@ struct TrainingResult {
   std::vector<OpShare> ops = {};  // of the step, if asked for
 };
 // `device` measures by `meter`.
-Result<TrainingResult> bench_training(const Model& model, MeteredDevice& device, Meter& meter, Budget& budget,
-                                      Arithmetic arithmetic, const TrainingTest& test);
+Result<TrainingResult> bench_training(const Model& model, MeteredDevice& device, Meter& meter, ThreadPool& pool,
+                                      Budget& budget, Arithmetic arithmetic, const TrainingTest& test);
 std::string training_text(const BenchFacts& facts, const TrainingResult& result);
 
 }  // namespace sluice

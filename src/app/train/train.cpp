@@ -128,7 +128,7 @@ class Training {
     for (const char* option : {"--gguf", "--plot"})
       if (arguments_.given(option)) TRY_STATUS(check_can_be_written(arguments_.text(option)));
     const TrainerOptions options = trainer_options(arguments_);
-    TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), machine_->budget));
+    TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), *machine_->pool, machine_->budget));
     if (arguments_.given("--sample"))
       TRY_ASSIGN(samples_,
                  Samples::open(*model_, *text_, *machine_, arguments_, *adapter_, join_path(out_, "sample"), console_));

@@ -39,7 +39,7 @@ class CaseTrainer {
     TRY(const std::shared_ptr<const Adapter> adapter,
         Adapter::open(model, join_path(golden_.folder(), case_.files.front())));
     for (const TrainingRun& one : training_.runs) {
-      TRY(factors_, TrainedFactors::create(adapter, model.weights(), budget));
+      TRY(factors_, TrainedFactors::create(adapter, model.weights(), pool_, budget));
       TRY(step_, TrainingStep::create(model, *factors_, device, budget,
                                       {.arithmetic = arithmetic, .size = size_of(training_.sequences)}));
       TRY_STATUS(train(one));
@@ -72,8 +72,8 @@ class CaseTrainer {
       TRY(const double loss, batch_loss(run.accumulated));
       losses.push_back(loss);
       if (i == 0 && !run.accumulated) TRY_STATUS(compare_gradients());
-      clip_gradients(factors_->gradients(), run.optimizer.clip);
-      optimizer.step(factors_->tensors(), factors_->gradients(), run.rates[i]);
+      clip_gradients(factors_->gradients(), run.optimizer.clip, factors_->pool());
+      optimizer.step(factors_->tensors(), factors_->gradients(), run.rates[i], factors_->pool());
       factors_->lay_out();
     }
     TRY(const double after, batch_loss(run.accumulated));
@@ -135,6 +135,7 @@ class CaseTrainer {
   const GoldenCase& case_;
   const TrainingGolden training_;
   uint32_t targets_ = 0;
+  ThreadPool pool_{1};  // of the optimizer; goldens have few numbers
   std::unique_ptr<TrainedFactors> factors_;
   std::unique_ptr<TrainingStep> step_;
   std::vector<double> together_;

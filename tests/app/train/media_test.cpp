@@ -61,7 +61,7 @@ TEST(TrainOnPictures, TheLossIsThatOfTheGoldensLogits) {
     unwrap(write_adapter(folder.path(name), made.config, made.tensors));
     Budget budget;
     const std::unique_ptr<TrainedFactors> factors =
-        unwrap(TrainedFactors::create(unwrap(Adapter::open(model, folder.path(name))), model.weights(), budget));
+        unwrap(TrainedFactors::create(unwrap(Adapter::open(model, folder.path(name))), model.weights(), pool, budget));
     const std::unique_ptr<Trainer> trainer =
         unwrap(Trainer::create(model, *factors, *device, budget, {want.sequence}, {.arithmetic = Arithmetic::exact}));
     const double targets = static_cast<double>(one.positions.size());

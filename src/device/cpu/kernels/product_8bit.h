@@ -101,7 +101,7 @@ struct Product8Bit {
  private:
   static constexpr uint32_t kRowsTogether = 128;
   static constexpr int kBlocksTogether = 16;  // of a panel, which the first cache holds
-  static constexpr int kBlocksOfSlice = 64;  // the second cache holds those of kRowsTogether rows for all weights
+  static constexpr int kBlocksOfSlice = 64;   // the second cache holds those of kRowsTogether rows for all weights
   static_assert(!S::kPairs || S::kDotPanels == 1);
 
   static void store(const ProductArgs& a, uint32_t row, uint32_t output, uint32_t outputs, F sums) {
