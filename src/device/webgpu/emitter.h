@@ -291,8 +291,10 @@ class Emitter {
   };
   void emit_expert_product(const ExpertProduct& of);
   struct LossBlock;  // some rows of a cross_entropy (kernels/backward_loss.cpp)
+  struct LogitProduct;
   Kernel of_block(const char* name, const LossBlock& block, uint64_t times) const;
   void emit_logits(const LossBlock& block);
+  void emit_logits(const LossBlock& block, const LogitProduct& of);
   void emit_row_losses(const LossBlock& block);
   void emit_loss_product(const LossBlock& block, WeightId id, ValueId out, float factor);
   void emit_gradient_of_b(const LossBlock& block);

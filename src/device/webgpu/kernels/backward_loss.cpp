@@ -1,6 +1,6 @@
 // cross_entropy: logits of kRows rows at a time, so that memory does not grow with the rows. For each such block
 //
-//   1. the logits, tile by tile of the vocabulary, with the adapter's part and the soft cap
+//   1. the logits, tile by tile of the vocabulary, then the adapter's part, and the soft cap
 //   2. a workgroup for each row: the loss; logits become their gradients in place
 //   3. d_x and d_inner: sums over parts of kPart words of the vocabulary, so that enough workgroups have work, and then
 //      the sums of the parts in ascending order
@@ -30,23 +30,21 @@ fn job_of(group: u32) -> Job {
 }
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * COLUMNS + k); }
 fn weight_row(job: Job, n: u32) -> u32 { return n; }
+)";
+constexpr const char* kKeepSum = R"(
+fn finish(job: Job, m: u32, n: u32, sum: f32) { store(logit_at(m, p.first + n), sum); }
+)";
+constexpr const char* kKeepLogit = R"(
+fn finish(job: Job, m: u32, n: u32, sum: f32) { store(logit_at(m, p.first + n), capped(sum)); }
+)";
+constexpr const char* kAddToLogit = R"(
 fn finish(job: Job, m: u32, n: u32, sum: f32) {
-  let z = adapted(sum, m, p.first + n);
-  store(logit_at(m, p.first + n), select(z, p.softcap * exact_tanh(z / p.softcap), p.softcap > 0.0));
+  let at = logit_at(m, p.first + n);
+  store(at, capped(fma(p.factor, sum, load(at))));
 }
 )";
-constexpr const char* kAlone = R"(
-fn adapted(sum: f32, row: u32, output: u32) -> f32 { return sum; }
-)";
-constexpr const char* kAdapted = R"(
-fn adapted(sum: f32, row: u32, output: u32) -> f32 {
-  var more = 0.0;
-  for (var k = 0u; k < RANK; k += 16u) {
-    let b = b_16(output, k / 16u);
-    for (var i = 0u; i < min(16u, RANK - k); i++) { more = fma(b[i / 4u][i % 4u], load(p.inner + row * RANK + k + i), more); }
-  }
-  return fma(p.factor, more, sum);
-}
+constexpr const char* kCapped = R"(
+fn capped(z: f32) -> f32 { return select(z, p.softcap * exact_tanh(z / p.softcap), p.softcap > 0.0); }
 )";
 
 constexpr const char* kRowLoss = R"(
@@ -131,6 +129,15 @@ struct Emitter::LossBlock {
   uint32_t logits = 0, parts = 0;  // words of scratch
 };
 
+struct Emitter::LogitProduct {
+  const char* name = "";
+  ValueId x = kNone;
+  WeightId weight = kNone;
+  uint32_t tile = 0;  // of the weight
+  WeightTile rows{};
+  const char* finish = "";
+};
+
 // A kernel for the rows of a block. A step without such rows has no workgroups.
 Kernel Emitter::of_block(const char* name, const LossBlock& block, uint64_t times) const {
   Kernel kernel{.name = name, .extent = type(block.op.x).extent};
@@ -141,35 +148,36 @@ Kernel Emitter::of_block(const char* name, const LossBlock& block, uint64_t time
   return kernel;
 }
 
+// The products of rows `x` with some rows of a weight, which `finish` keeps.
+void Emitter::emit_logits(const LossBlock& block, const LogitProduct& of) {
+  const CrossEntropy& op = block.op;
+  const auto outputs = static_cast<uint32_t>(of.rows.rows);
+  const TiledProduct product{.rows = block.block_rows, .columns = outputs, .right = RightTable::along};
+  const ProductTile side = product_tile(adapter_, product);
+  Kernel kernel =
+      of_block(of.name, block, divide_up(block.block_rows, side.rows()) * divide_up(outputs, side.columns()));
+  kernel.constants.push_back({"COLUMNS", columns(of.x)});
+  kernel.params.insert(kernel.params.end(), {{"x", at(of.x)},
+                                             {"first", static_cast<uint32_t>(of.rows.first_row)},
+                                             {"outputs", outputs},
+                                             {"softcap", op.softcap},
+                                             {"factor", op.factor}});
+  kernel.bindings.push_back(weight("w", of.weight, of.tile));
+  kernel.snippets = {kMath, decoder(of.weight, "w"), kBlock};
+  use_tiled_product(kernel, adapter_, product);
+  kernel.snippets.insert(kernel.snippets.end(), {kLogits, kCapped, of.finish});
+  add(kernel);
+}
+
 void Emitter::emit_logits(const LossBlock& block) {
   const CrossEntropy& op = block.op;
-  const std::vector<WeightTile>& tiles = layout_.matrix(op.weight).tiles;
-  for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
-    const auto outputs = static_cast<uint32_t>(tiles[tile].rows);
-    const TiledProduct product{.rows = block.block_rows, .columns = outputs, .right = RightTable::along};
-    const ProductTile side = product_tile(adapter_, product);
-    Kernel kernel =
-        of_block("loss_logits", block, divide_up(block.block_rows, side.rows()) * divide_up(outputs, side.columns()));
-    kernel.constants.push_back({"COLUMNS", block.inputs});
-    kernel.params.insert(kernel.params.end(), {{"x", at(op.x)},
-                                               {"first", static_cast<uint32_t>(tiles[tile].first_row)},
-                                               {"outputs", outputs},
-                                               {"softcap", op.softcap}});
-    kernel.bindings.push_back(weight("w", op.weight, tile));
-    kernel.snippets = {kMath, decoder(op.weight, "w"), kBlock};
-    use_tiled_product(kernel, adapter_, product);
-    if (op.inner == kNone) {
-      kernel.snippets.emplace_back(kAlone);
-    } else {
-      kernel.constants.push_back({"RANK", block.rank});
-      kernel.params.insert(kernel.params.end(), {{"inner", at(op.inner)}, {"factor", op.factor}});
-      kernel.bindings.push_back(weight("b", op.b, 0));
-      kernel.snippets.push_back(decoder(op.b, "b"));
-      kernel.snippets.emplace_back(kAdapted);
-    }
-    kernel.snippets.emplace_back(kLogits);
-    add(kernel);
-  }
+  const auto emit_all = [&](const char* name, ValueId x, WeightId id, const char* finish) {
+    const std::vector<WeightTile>& tiles = layout_.matrix(id).tiles;
+    for (uint32_t tile = 0; tile < tiles.size(); ++tile)
+      emit_logits(block, {.name = name, .x = x, .weight = id, .tile = tile, .rows = tiles[tile], .finish = finish});
+  };
+  emit_all("loss_logits", op.x, op.weight, op.inner == kNone ? kKeepLogit : kKeepSum);
+  if (op.inner != kNone) emit_all("loss_adapter", op.inner, op.b, kAddToLogit);
 }
 
 void Emitter::emit_row_losses(const LossBlock& block) {

@@ -1,18 +1,26 @@
 #include "device/webgpu/kernels/tiled_products.h"
 
+#include "base/check.h"
+#include "base/text.h"
+#include "device/webgpu/wgsl_template.h"
+
 namespace sluice::webgpu {
 namespace {
 
+// A thread's rows and columns are neighbours, so that it reads each of both as one vector.
 constexpr const char* kJob = R"(
 struct Job { m: u32, end_m: u32, n: u32, end_n: u32, k: u32, end_k: u32, place: u32 }
 fn no_job() -> Job { return Job(0u, 0u, 0u, 0u, 0u, 0u, 0u); }
 const TILE_ROWS = SIDE * ROWS_EACH;
 const TILE_COLUMNS = SIDE * COLUMNS_EACH;
 const DEPTH = 16u;  // numbers of a row or column that are staged at once
-const LEFT_STRIDE = TILE_ROWS + 1u;
-const RIGHT_STRIDE = TILE_COLUMNS + 1u;
-var<workgroup> left_tile: array<f32, DEPTH * LEFT_STRIDE>;
-var<workgroup> right_tile: array<f32, DEPTH * RIGHT_STRIDE>;
+const STRIDE = SIDE + 1u;
+alias Left = ${left};
+alias Right = ${right};
+var<workgroup> left_tile: array<Left, DEPTH * STRIDE>;
+var<workgroup> right_tile: array<Right, DEPTH * STRIDE>;
+fn keep_left(k: u32, m: u32, x: f32) { left_tile[k * STRIDE + m / ROWS_EACH]${of_row} = x; }
+fn keep_right(k: u32, n: u32, x: f32) { right_tile[k * STRIDE + n / COLUMNS_EACH]${of_column} = x; }
 )";
 
 constexpr const char* kElements = R"(
@@ -22,7 +30,7 @@ fn stage_right(job: Job, first_k: u32, thread: u32) {
     let n = i % TILE_COLUMNS;
     var x = 0.0;
     if (first_k + k < job.end_k && job.n + n < job.end_n) { x = right_at(job, first_k + k, job.n + n); }
-    right_tile[k * RIGHT_STRIDE + n] = x;
+    keep_right(k, n, x);
   }
 }
 )";
@@ -36,16 +44,24 @@ fn stage_right(job: Job, first_k: u32, thread: u32) {
     if (first_k + k < job.end_k && job.n + n < job.end_n) {
       x = w_16(weight_row(job, first_k + k), (job.n + n) / 16u);
     }
-    for (var j = 0u; j < 16u; j++) { right_tile[k * RIGHT_STRIDE + n + j] = x[j / 4u][j % 4u]; }
+${keep_sixteen}
   }
 }
+)";
+// Sixteen neighbouring numbers, as fours where a thread has four columns.
+constexpr const char* kKeepFours = R"(
+    let at = k * STRIDE + n / 4u;
+    for (var j = 0u; j < 4u; j++) { right_tile[at + j] = x[j]; }
+)";
+constexpr const char* kKeepSingly = R"(
+    for (var j = 0u; j < 16u; j++) { keep_right(k, n + j, x[j / 4u][j % 4u]); }
 )";
 constexpr const char* kAlong = R"(
 fn stage_right(job: Job, first_k: u32, thread: u32) {
   for (var n = thread; n < TILE_COLUMNS; n += THREADS) {
     var x = mat4x4f();
     if (job.n + n < job.end_n) { x = w_16(weight_row(job, job.n + n), first_k / 16u); }
-    for (var j = 0u; j < 16u; j++) { right_tile[j * RIGHT_STRIDE + n] = x[j / 4u][j % 4u]; }
+    for (var j = 0u; j < 16u; j++) { keep_right(j, n, x[j / 4u][j % 4u]); }
   }
 }
 )";
@@ -59,7 +75,7 @@ fn stage_left(job: Job, first_k: u32, thread: u32) {
     let m = select(i % TILE_ROWS, i / DEPTH, LEFT_ALONG_K == 1u);
     var x = 0.0;
     if (first_k + k < job.end_k && job.m + m < job.end_m) { x = left_at(job, job.m + m, first_k + k); }
-    left_tile[k * LEFT_STRIDE + m] = x;
+    keep_left(k, m, x);
   }
 }
 
@@ -71,30 +87,33 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (job.m >= job.end_m || job.n >= job.end_n) { return; }
   let row = thread / SIDE;
   let column = thread % SIDE;
-  var sums: array<array<f32, COLUMNS_EACH>, ROWS_EACH>;
+  var sums: array<Right, ROWS_EACH>;
   for (var k = job.k; k < job.end_k; k += DEPTH) {
     stage_left(job, k, thread);
     stage_right(job, k, thread);
     workgroupBarrier();
     for (var i = 0u; i < DEPTH; i++) {
-      var right: array<f32, COLUMNS_EACH>;
-      for (var n = 0u; n < COLUMNS_EACH; n++) { right[n] = right_tile[i * RIGHT_STRIDE + column + SIDE * n]; }
-      for (var m = 0u; m < ROWS_EACH; m++) {
-        let left = left_tile[i * LEFT_STRIDE + row + SIDE * m];
-        for (var n = 0u; n < COLUMNS_EACH; n++) { sums[m][n] = fma(left, right[n], sums[m][n]); }
-      }
+      let left = left_tile[i * STRIDE + row];
+      let right = right_tile[i * STRIDE + column];
+      for (var m = 0u; m < ROWS_EACH; m++) { sums[m] = fma(Right(left${of_m}), right, sums[m]); }
     }
     workgroupBarrier();
   }
   for (var j = 0u; j < ROWS_EACH; j++) {
-    let m = job.m + row + SIDE * j;
+    let m = job.m + row * ROWS_EACH + j;
     for (var i = 0u; i < COLUMNS_EACH; i++) {
-      let n = job.n + column + SIDE * i;
-      if (m < job.end_m && n < job.end_n) { finish(job, m, n, sums[j][i]); }
+      let n = job.n + column * COLUMNS_EACH + i;
+      if (m < job.end_m && n < job.end_n) { finish(job, m, n, sums[j]${of_i}); }
     }
   }
 }
 )";
+
+const char* vector_of(uint32_t numbers) {
+  CHECK(numbers == 1 || numbers == 2 || numbers == 4);
+  return numbers == 1 ? "f32" : numbers == 2 ? "vec2f" : "vec4f";
+}
+std::string element_of(uint32_t numbers, const char* index) { return numbers == 1 ? "" : cat('[', index, ']'); }
 
 }  // namespace
 
@@ -115,11 +134,15 @@ void use_tiled_product(Kernel& kernel, const Adapter& adapter, const TiledProduc
                                                    {"ROWS_EACH", tile.rows_each},
                                                    {"COLUMNS_EACH", tile.columns_each},
                                                    {"LEFT_ALONG_K", product.left_along_k ? 1u : 0u}});
-  kernel.snippets.emplace_back(kJob);
-  kernel.body = product.right == RightTable::elements ? kElements
-                : product.right == RightTable::across ? kAcross
-                                                      : kAlong;
-  kernel.body += kBody;
+  const uint32_t rows = tile.rows_each, columns = tile.columns_each;
+  std::string right = product.right == RightTable::elements ? kElements : kAlong;
+  if (product.right == RightTable::across)
+    right = fill(kAcross, {{"keep_sixteen", columns == 4 ? kKeepFours : kKeepSingly}});
+  kernel.snippets.push_back(fill(kJob, {{"left", vector_of(rows)},
+                                        {"right", vector_of(columns)},
+                                        {"of_row", element_of(rows, "m % ROWS_EACH")},
+                                        {"of_column", element_of(columns, "n % COLUMNS_EACH")}}));
+  kernel.body = right + fill(kBody, {{"of_m", element_of(rows, "m")}, {"of_i", element_of(columns, "i")}});
 }
 
 }  // namespace sluice::webgpu
