@@ -268,7 +268,7 @@ class Emitter {
   void use_last_seen(Kernel& kernel, const Attention& op) const;  // of the two, last_seen(row) alone
   // Both are in ops_attention_tiles.cpp and return false if there is too little workgroup memory.
   bool emit_attention_tiles(const Attention& op);
-  bool emit_attention_tower(const Attention& op);  // of rows without positions
+  bool emit_own_attention_tiles(const Attention& op);  // of rows without positions
   struct AttentionShape {
     uint32_t heads = 1;  // of keys and values
     uint32_t key_words = 0, value_words = 0, per_word = 1;

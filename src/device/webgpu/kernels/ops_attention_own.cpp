@@ -1,8 +1,8 @@
-// attention to the step's own rows: keys and values are read where they lie in memory, as f32. Rows of towers are
-// usually computed by tiles of queries (ops_attention_tiles.cpp). The kernel here has a workgroup for each head of a
-// row: a thread for each key of the tile computes scores, then a thread for each element sums values. Tiles of 64 keys
-// are merged in ascending order. The row's sequence, or the first row that it sees, says where they begin
-// (graph/seen.h).
+// attention to the step's own rows: keys and values are read where they lie in memory, as f32. They are usually
+// computed by tiles of queries (ops_attention_tiles.cpp). The kernel here, which also knows what is added to keys by
+// their distance, has a workgroup for each head of a row: a thread for each key of the tile computes scores, then a
+// thread for each element sums values. Tiles of 64 keys are merged in ascending order. The row's sequence, or the first
+// row that it sees, says where they begin (graph/seen.h).
 #include "device/webgpu/emitter.h"
 #include "graph/op_check.h"
 
@@ -130,7 +130,7 @@ void Emitter::use_last_seen(Kernel& kernel, const Attention& op) const {
 }
 
 void Emitter::emit_attention_own(const Attention& op) {
-  if (!has_positions(type(op.q).extent) && op.relative == kNone && emit_attention_tower(op)) return;
+  if (op.relative == kNone && emit_own_attention_tiles(op)) return;
   const KeyShape keys = op.keys(program_);
   const uint32_t heads = type(op.q).heads;
   Kernel kernel{.name = "attention_own", .body = kOwnAttention, .extent = type(op.q).extent};

@@ -1,11 +1,11 @@
-// attention of prompts over caches that are not latent, and of a tower's rows to each other. A workgroup computes a
-// tile of queries: some rows, each with all query heads that share one key-value head. It goes through the positions
-// page by page, 64 at a time, and merges pages in ascending order. Each query of a tile has its own range of positions,
-// and its numbers go through the same operations whatever other queries are in the tile.
+// attention of prompts over caches that are not latent, and of a tower's or a training step's rows to each other. A
+// workgroup computes a tile of queries: some rows, each with all query heads that share one key-value head. It goes
+// through the positions page by page, 64 at a time, and merges pages in ascending order. Each query of a tile has its
+// own range of positions, and its numbers go through the same operations whatever other queries are in the tile.
 //
-// A tower's keys are [row][head][width]. A first kernel transposes them to [head][width][row], so that neighbouring
-// threads read neighbouring words, as in a page. Tiles begin at the first row that a query sees (graph/seen.h). Queries
-// with the same first row form a group, like those of one sequence.
+// Own keys are [row][head][width]. A first kernel transposes them to [head][width][row], so that neighbouring threads
+// read neighbouring words, as in a page. Tiles begin at the first row of the sequence; in towers, at the first row that
+// a query sees (graph/seen.h), and queries with the same first row form a group, like those of one sequence.
 //
 // For the scores, a thread takes four queries and two positions; 32 threads have all positions of the page. For the
 // values, a thread takes some words for several fours of queries. A thread issues several loads before it uses the
@@ -138,8 +138,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
   if (thread < QUERIES) {
     let row = (first_query + min(thread, count - 1u)) / GROUP;
-    first_of[thread] = first_seen(row);
-    last_of[thread] = last_seen(row);
+    first_of[thread] = ${first};
+    last_of[thread] = ${last};
     sequence_of[thread] = sequence(step_row(row));
   }
   workgroupBarrier();
@@ -252,16 +252,29 @@ constexpr const char* kTileOfPage = R"(      let page = page_of(range.sequence, 
       let keys = page + head * KEY_WORDS * 64u + lane;
       let values = page + VALUES_AT + head * 64u * VALUE_WORDS;
 )";
-constexpr const char* kTileOfRows = R"(      let first_key = range.sequence + tile * 64u;
-      let keys = p.keys + head * KEY_WORDS * rows() + first_key + lane;
+constexpr const char* kTileOfRows = R"(      let first_key = first_key_of(range.sequence) + tile * 64u;
+      let keys = p.keys + head * KEY_WORDS * key_rows() + first_key + lane;
       let values = p.v + (first_key * CACHE_HEADS + head) * VALUE_WORDS;
 )";
 
 // Keys are counted from the first row that a query sees, which stands for its sequence.
 constexpr const char* kSeenRows = R"(
-fn first_seen(row: u32) -> u32 { return 0u; }
-fn last_seen(row: u32) -> u32 { return memory[p.last + row] - memory[p.first + row]; }
+fn first_own(row: u32) -> u32 { return 0u; }
+fn last_own(row: u32) -> u32 { return memory[p.last + row] - memory[p.first + row]; }
 fn sequence(row: u32) -> u32 { return memory[p.first + row]; }
+fn first_key_of(sequence: u32) -> u32 { return sequence; }
+)";
+// By position; keys are counted from the first row of the sequence.
+constexpr const char* kSeenPositions = R"(
+fn begin_of(row: u32) -> u32 { return position(first_row(sequence(step_row(row)))); }
+fn first_own(row: u32) -> u32 {
+  let begin = begin_of(row);
+  return max(first_seen(row), begin) - begin;
+}
+fn last_own(row: u32) -> u32 { return last_seen(row) - begin_of(row); }
+fn first_key_of(sequence: u32) -> u32 { return first_row(sequence); }
+)";
+constexpr const char* kOwnElement = R"(
 alias Pack = f32;
 fn unpack(word: u32) -> Pack { return bitcast<f32>(word); }
 )";
@@ -324,16 +337,19 @@ bool Emitter::emit_attention_tiles(const Attention& op) {
                                        .value_words = cache.value_words,
                                        .per_word = cache.per_word,
                                        .queries = queries});
-  kernel.body =
-      fill(kAttentionTiles,
-           {{"tile", kTileOfPage}, {"memory", "cache"}, {"key_stride", "64u"}, {"value_stride", "VALUE_WORDS"}});
+  kernel.body = fill(kAttentionTiles, {{"tile", kTileOfPage},
+                                       {"memory", "cache"},
+                                       {"key_stride", "64u"},
+                                       {"value_stride", "VALUE_WORDS"},
+                                       {"first", "first_seen(row)"},
+                                       {"last", "last_seen(row)"}});
   use_cache(kernel, op.state.state, Access::read);
   use_seen(kernel, op);
   add(kernel);
   return true;
 }
 
-bool Emitter::emit_attention_tower(const Attention& op) {
+bool Emitter::emit_own_attention_tiles(const Attention& op) {
   const KeyShape keys = op.keys(program_);
   const uint32_t queries = queries_of(adapter_, keys.key_width, kMostTowerQueries);
   if (queries == 0) return false;
@@ -346,20 +362,30 @@ bool Emitter::emit_attention_tower(const Attention& op) {
   add(turning);
   Kernel kernel = attention_tiles(
       op, {.heads = keys.heads, .key_words = keys.key_width, .value_words = keys.value_width, .queries = queries});
-  kernel.name = "attention_tower";
+  kernel.name = "own_attention_tiles";
   kernel.body = fill(kAttentionTiles, {{"tile", kTileOfRows},
                                        {"memory", "memory"},
-                                       {"key_stride", "rows()"},
-                                       {"value_stride", "(CACHE_HEADS * VALUE_WORDS)"}});
+                                       {"key_stride", "key_rows()"},
+                                       {"value_stride", "(CACHE_HEADS * VALUE_WORDS)"},
+                                       {"first", "first_own(row)"},
+                                       {"last", "last_own(row)"}});
   kernel.constants.insert(kernel.constants.end(), {{"KEY_WIDTH", keys.key_width},
                                                    {"KEY_WORDS", keys.key_width},
                                                    {"VALUE_WIDTH", keys.value_width},
                                                    {"VALUE_WORDS", keys.value_width}});
-  kernel.params.insert(kernel.params.end(),
-                       {{"keys", turned}, {"v", at(op.v)}, {"first", at(op.first)}, {"last", at(op.last)}});
+  kernel.params.insert(kernel.params.end(), {{"keys", turned}, {"v", at(op.v)}});
   kernel.bindings = {memory()};
-  kernel.snippets.emplace_back(kSeenRows);
+  kernel.snippets.emplace_back(kOwnElement);
+  kernel.snippets.push_back(rows_function("key_rows", type(op.k).extent));
   use_step_rows(kernel);
+  if (has_positions(type(op.q).extent)) {
+    use_sequence_rows(kernel);
+    use_seen(kernel, op);
+    kernel.snippets.emplace_back(kSeenPositions);
+  } else {
+    kernel.params.insert(kernel.params.end(), {{"first", at(op.first)}, {"last", at(op.last)}});
+    kernel.snippets.emplace_back(kSeenRows);
+  }
   add(kernel);
   return true;
 }

@@ -121,9 +121,11 @@ std::string element_of(uint32_t numbers, const char* index) { return numbers == 
 ProductTile product_tile(const Adapter& adapter, const TiledProduct& product) {
   ProductTile tile;
   if (adapter.is_software) tile = {.side = 8, .rows_each = 2, .columns_each = 2};
-  if (product.rows <= tile.side) tile.rows_each = 1;
-  // A decoder makes 16 columns at once.
-  if (product.columns <= tile.side && tile.side % 16 == 0) tile.columns_each = 1;
+  // With one narrow side there are few tiles, so they are small along the other side, too. A decoder makes 16 columns
+  // at once.
+  const bool narrow_columns = product.columns <= tile.side && tile.side % 16 == 0;
+  if (product.rows <= tile.side || narrow_columns) tile.rows_each = 1;
+  if ((product.rows <= tile.side && tile.side % 16 == 0) || narrow_columns) tile.columns_each = 1;
   return tile;
 }
 
