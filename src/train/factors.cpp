@@ -86,8 +86,8 @@ void TrainedFactors::find_sharers() {
     adapter_->each_run(i, [&](const Adapter::Run& run) {
       size_t& first = first_user[run.tensor];
       if (first == kNobody) first = i;
-      const auto [low, high] = std::minmax(root(first), root(i));
-      sharer_[high] = low;
+      const size_t one = root(first), other = root(i);
+      sharer_[std::max(one, other)] = std::min(one, other);
     });
   }
   for (size_t i = 0; i < sharer_.size(); ++i) sharer_[i] = root(i);
