@@ -112,7 +112,9 @@ void TrainedFactors::lay_out(size_t i) {
 }
 
 void TrainedFactors::clear_gradients() {
-  for (std::vector<float>& one : gradients_) std::ranges::fill(one, 0.0f);
+  pool_->parallel(gradients_.size(), 0, [&](const Share& share) {
+    for (size_t i = share.first; i < share.last; ++i) std::ranges::fill(gradients_[i], 0.0f);
+  });
 }
 
 // A thread takes all gradients of a sharer, so that sums in a stored tensor have one order.
