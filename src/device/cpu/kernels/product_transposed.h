@@ -51,12 +51,12 @@ struct ProductTransposed {
     F largest = S::splat(0.0f);
     for (size_t row = 0; row < kQuantElements; ++row) largest = S::max(S::abs(load(row)), largest);
     const F inverse = S::splat(127.0f) / S::max(largest, S::splat(0x1p-120f));  // the inverse must be finite
-    for (int v = 0; v < static_cast<int>(kQuantElements / 4); ++v) {
-      const auto byte = [&](int i) {
-        return S::to_integers(S::fma(load(static_cast<size_t>(4 * v + i)), inverse, S::splat(float{kOffset})));
+    for (size_t v = 0; v < kQuantElements / 4; ++v) {
+      const auto byte = [&](size_t i) {
+        return S::to_integers(S::fma(load(4 * v + i), inverse, S::splat(float{kOffset})));
       };
       const I low = byte(0) | S::shift_left(byte(1), 8), high = byte(2) | S::shift_left(byte(3), 8);
-      block.put(v, low | S::shift_left(high, 16), kOffset);
+      block.put(static_cast<int>(v), low | S::shift_left(high, 16), kOffset);
     }
     block.scales[0] = largest * S::splat(1.0f / 127.0f);
     P8::pair(block);
