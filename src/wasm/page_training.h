@@ -29,7 +29,7 @@ class PageTraining {
   static Result<std::unique_ptr<PageTraining>> prepare(const ChatModel& chat, const Json& options);
   ~PageTraining();
 
-  // Takes the memory of training. Both outlive it.
+  // Takes the memory of training. Device, pool and budget outlive it.
   Status begin(Device& device, ThreadPool& pool, Budget& budget);
   Json describe() const;  // what sluice_train replies
   // What sluice_train_on replies; none: there is more to compute of a step.

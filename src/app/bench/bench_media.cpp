@@ -1,6 +1,5 @@
 #include "app/bench/bench_media.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "base/text.h"
@@ -32,16 +31,6 @@ Sound drawn_sound(uint32_t seconds) {
   for (float& sample : sound.samples) sample = static_cast<float>(next_byte(state)) / 256 - 0.5f;
   return sound;
 }
-
-// "12.3 ms (12.1 to 13.0)"
-std::string milliseconds(const Spread& seconds) {
-  char text[128];
-  std::snprintf(text, sizeof text, "%.1f ms (%.1f to %.1f)", seconds.median * 1e3, seconds.least * 1e3,
-                seconds.most * 1e3);
-  return text;
-}
-
-double seconds_since(uint64_t begin) { return static_cast<double>(nanoseconds() - begin) * 1e-9; }
 
 }  // namespace
 
@@ -94,8 +83,8 @@ std::string media_text(const BenchFacts& facts, const MediaResult& result) {
   const bool picture = result.test.seconds == 0;
   std::string text = picture ? cat("\npicture   ", result.test.width, " x ", result.test.height)
                              : cat("\nsound     ", result.test.seconds, " s");
-  text += cat(", ", result.rows, " tokens: prepared in ", milliseconds(result.prepared), ", computed in ",
-              milliseconds(result.computed), "\n");
+  text += cat(", ", result.rows, " tokens: prepared in ", spread_text(result.prepared, 1e3, " ms"), ", computed in ",
+              spread_text(result.computed, 1e3, " ms"), "\n");
   if (!result.ops.empty())
     text += cat("\nops of the ", picture ? "picture" : "sound", "\n", ops_table(facts, result.bandwidth, result.ops));
   return text;

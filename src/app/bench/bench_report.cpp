@@ -111,6 +111,11 @@ std::string bench_head() {
 
 std::string bench_line(const BenchResult& result) { return row(bench_columns(), bench_cells(result)); }
 
+std::string spread_text(const Spread& spread, double factor, const char* unit) {
+  return cat(fixed(spread.median * factor, 1), unit, " (", fixed(spread.least * factor, 1), " to ",
+             fixed(spread.most * factor, 1), ")");
+}
+
 std::string ops_table(const BenchFacts& facts, double bandwidth, const std::vector<OpShare>& shares) {
   double all = 0;
   size_t widest = 5;

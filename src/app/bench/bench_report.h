@@ -31,6 +31,8 @@ struct BenchReport {
 std::string bench_text(const BenchFacts& facts);    // what is measured on what
 std::string bench_head();                           // of the table
 std::string bench_line(const BenchResult& result);  // a line of it
+// "12.3 ms (12.1 to 13.0)": the numbers times `factor`.
+std::string spread_text(const Spread& spread, double factor, const char* unit);
 // A line for each kind of op. `bandwidth`: of memory in bytes a second.
 std::string ops_table(const BenchFacts& facts, double bandwidth, const std::vector<OpShare>& shares);
 std::string ops_text(const BenchFacts& facts, const BenchResult& result, const std::vector<OpShare>& shares);

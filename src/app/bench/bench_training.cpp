@@ -9,20 +9,6 @@
 #include "train/training_step.h"
 
 namespace sluice {
-namespace {
-
-double seconds_since(uint64_t begin) { return static_cast<double>(nanoseconds() - begin) * 1e-9; }
-
-// "12.3 (12.1 to 13.0)"
-std::string spread_text(const Spread& spread, double factor, const char* unit) {
-  char text[128];
-  std::snprintf(text, sizeof text, "%.1f%s (%.1f to %.1f)", spread.median * factor, unit, spread.least * factor,
-                spread.most * factor);
-  return text;
-}
-
-}  // namespace
-
 Result<TrainingResult> bench_training(const Model& model, MeteredDevice& device, Meter& meter, ThreadPool& pool,
                                       Budget& budget, Arithmetic arithmetic, const TrainingTest& test) {
   TRY(std::shared_ptr<const Adapter> adapter, Adapter::made(model, test.rank, /*seed=*/0));

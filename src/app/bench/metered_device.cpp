@@ -12,6 +12,7 @@ uint64_t nanoseconds() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
           .count());
 }
+double seconds_since(uint64_t begin) { return static_cast<double>(nanoseconds() - begin) * 1e-9; }
 
 Peaks peaks_of(Device& device) {
   MeasuredDevice* const measured = device.measured();

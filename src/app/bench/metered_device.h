@@ -40,6 +40,7 @@ class Meter {
 
 // Nanoseconds of a clock that only goes forward.
 uint64_t nanoseconds();
+double seconds_since(uint64_t begin);  // of that clock
 
 // Measured with that clock; 0: unknown.
 Peaks peaks_of(Device& device);

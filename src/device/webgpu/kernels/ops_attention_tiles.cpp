@@ -19,7 +19,7 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kLanes = 32, kMostQueries = 8, kMostTowerQueries = 16;
+constexpr uint32_t kLanes = 32, kMostQueries = 8, kMostOwnQueries = 16;
 
 constexpr const char* kElement = R"(
 const ELEMENTS = 1u;
@@ -351,7 +351,7 @@ bool Emitter::emit_attention_tiles(const Attention& op) {
 
 bool Emitter::emit_own_attention_tiles(const Attention& op) {
   const KeyShape keys = op.keys(program_);
-  const uint32_t queries = queries_of(adapter_, keys.key_width, kMostTowerQueries);
+  const uint32_t queries = queries_of(adapter_, keys.key_width, kMostOwnQueries);
   if (queries == 0) return false;
   const uint32_t turned = scratch(most_rows(type(op.k).extent) * columns(op.k));
   Kernel turning{.name = "turned_keys", .body = kTurnedKeys, .extent = type(op.k).extent};
