@@ -95,7 +95,9 @@ class Coster {
     cost_.flops = 2 * rows(op.left) * type(op.left).columns() * type(op.right).columns();
   }
   void add(const CrossEntropy& op) {
-    cost_.flops = 2 * rows(op.x) * product(op.weight) + (op.b == kNone ? 0 : 3 * rows(op.x) * product(op.b));
+    const uint64_t gradients = op.has_gradients() ? 1 : 0;
+    cost_.flops = (1 + gradients) * rows(op.x) * product(op.weight);
+    if (op.b != kNone) cost_.flops += (1 + 2 * gradients) * rows(op.x) * product(op.b);
   }
   void add(const NormBackward& op) { cost_.flops = 8 * elements(op.d_x); }
   void add(const ActivationBackward& op) { cost_.flops = 8 * elements(op.d_x); }

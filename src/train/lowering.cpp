@@ -152,7 +152,7 @@ bool Lowering::find_head() {
   return head_ != nullptr;
 }
 
-void Lowering::record_loss() {
+void Lowering::record_loss(bool gradients) {
   const Extent extent = type_of(text_, head_->x).extent;
   CrossEntropy op{.x = head_->x, .weight = head_->weight, .softcap = cap_ == nullptr ? 0.0f : cap_->cap};
   op.target = r_.input("target", {.extent = extent, .width = 1, .element = Element::i32}).id;
@@ -161,17 +161,19 @@ void Lowering::record_loss() {
     op.inner = linear(at(head_->x), factors->a).id;
     op.b = factors->b.id;
     op.factor = factors->scale;
+  }
+  op.loss = r_.new_value(op.loss_result(r_.program())).id;
+  if (gradients) op.d_x = r_.new_value(type_of(r_.program(), op.x)).id;
+  if (gradients && op.inner != kNone) {
     op.d_inner = r_.new_value(type_of(r_.program(), op.inner)).id;
     op.d_b = r_.new_value(op.d_b_result(r_.program())).id;
   }
-  op.loss = r_.new_value(op.loss_result(r_.program())).id;
-  op.d_x = r_.new_value(type_of(r_.program(), op.x)).id;
   r_.record(op);
   forward_.loss_op = op;
   forward_.loss = at(op.loss);
 }
 
-Result<Forward> Lowering::run() {
+Result<Forward> Lowering::run(bool gradients) {
   if (!missing_.empty())
     return error(ErrorKind::unsupported, "adapter: found one of ", missing_.front(),
                  ": want one of a weight that the text program multiplies by");
@@ -187,7 +189,7 @@ Result<Forward> Lowering::run() {
     std::visit([&](const auto& o) { lower(o); }, one);
   }
   r_.begin_layer(-1);
-  record_loss();
+  record_loss(gradients);
   forward_.ops = static_cast<uint32_t>(r_.program().ops.size());
   return std::move(forward_);
 }

@@ -26,7 +26,8 @@ class Lowering {
   // The values, weights, inputs and slot states of a text program, without its ops.
   static Program begun(const Program& text);
 
-  Result<Forward> run();
+  // Without `gradients` the loss makes none, as an evaluation's.
+  Result<Forward> run(bool gradients);
 
  private:
   void lower(const Append& op);
@@ -60,7 +61,7 @@ class Lowering {
   ValueId own_values(const Append& kept, const Expansion& expand);
   StateRef slot(const StateRef& state) const { return {.state = slots_.at(state.state), .version = state.version}; }
   bool find_head();
-  void record_loss();
+  void record_loss(bool gradients);
 
   Value at(ValueId id) { return {&r_, id}; }
   template <class O>

@@ -63,7 +63,7 @@ Status record_gradients(Recorder& recorder, const Forward& forward, TrainingProg
 Result<TrainingProgram> record_training(const Program& text, const std::vector<TrainedWeight>& trained,
                                         bool gradients) {
   Recorder recorder(Lowering::begun(text));
-  TRY(const Forward forward, Lowering(recorder, text, trained).run());
+  TRY(const Forward forward, Lowering(recorder, text, trained).run(gradients));
   TrainingProgram training;
   training.loss = forward.loss.id;
   recorder.output(forward.loss, "loss");

@@ -22,7 +22,10 @@ std::string label(const OpCase& one, Arithmetic arithmetic, TokenClass token_cla
   return cat(one.name, arithmetic == Arithmetic::exact ? ", exact" : ", fast", ", ", token_class_name(token_class));
 }
 
-bool is_product(const Op& op) { return std::holds_alternative<Linear>(op) || std::holds_alternative<Experts>(op); }
+bool is_product(const Op& op) {
+  return std::holds_alternative<Linear>(op) || std::holds_alternative<Experts>(op) ||
+         std::holds_alternative<LinearTransposed>(op) || std::holds_alternative<ExpertLinearTransposed>(op);
+}
 
 // Results pass through every op of a case, so their tolerances add up.
 float tolerance_of(const OpCase& one, Arithmetic arithmetic, const FastProducts& fast) {

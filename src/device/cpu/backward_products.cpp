@@ -286,6 +286,7 @@ void Executor::lose_block(const CrossEntropy& op, uint64_t first, uint64_t count
   share_out(pool_, count, shape.rows * 8, [&](const Share& share) {
     for (uint64_t i = share.first; i < share.last; ++i) lose_row(op, first + i, logits + i * stride);
   });
+  if (!op.has_gradients()) return;
   const TransposedRows back{
       .x = logits, .x_stride = stride, .out = result(op.d_x, first), .out_stride = shape.columns, .count = count};
   multiply_transposed(op.weight, std::span(&back, 1), /*in_8bit=*/false);
@@ -300,6 +301,7 @@ void Executor::lose_row(const CrossEntropy& op, uint64_t row, float* y) {
   const float largest = kernels_.largest(y, n), sum = kernels_.exp_sum(y, largest, n);
   const float of_target = y[target], share = *reals(op.share, row), factor = share / sum;
   *result(op.loss, row) = std::log(sum) + largest - of_target;
+  if (!op.has_gradients()) return;
   constexpr uint64_t kPart = 1024;
   for (uint64_t at = 0; at < n; at += kPart) {
     float p[kPart];

@@ -107,7 +107,7 @@ template <class Real>
 void Interpreter<Real>::run(const CrossEntropy& op) {
   const WeightShape& shape = weights_[op.weight].shape;
   const uint64_t rank = op.inner == kNone ? 0 : tables_.columns(op.inner);
-  if (op.inner != kNone) {
+  if (op.d_inner != kNone) {
     std::fill_n(reals(op.d_inner, 0), rows(op.d_inner) * rank, Real(0));
     std::fill_n(reals(op.d_b, 0), rows(op.d_b) * rank, Real(0));
   }
@@ -128,6 +128,7 @@ void Interpreter<Real>::run(const CrossEntropy& op) {
     const auto target = static_cast<size_t>(*integers(op.target, r));
     CHECK(target < y.size());
     *reals(op.loss, r) = std::log(sum) + largest - y[target];
+    if (!op.has_gradients()) continue;
     std::fill_n(reals(op.d_x, r), shape.columns, Real(0));
     for (size_t o = 0; o < y.size(); ++o) {
       Real d = *reals(op.share, r) * (std::exp(y[o] - largest) / sum - (o == target ? 1 : 0));

@@ -135,16 +135,19 @@ Status CrossEntropy::check(const Program& program) const {
   check.type("target", target, {.extent = in.extent, .width = 1, .element = Element::i32});
   check.type("share", share, {.extent = in.extent, .width = 1});
   check.type("loss", loss, loss_result(program));
-  check.type("d_x", d_x, in);
+  if (has_gradients()) check.type("d_x", d_x, in);
   if (softcap != 0) check.positive("softcap", softcap);
   check.finite("factor", factor);
-  const bool all = inner != kNone && b != kNone && d_inner != kNone && d_b != kNone;
-  const bool none = inner == kNone && b == kNone && d_inner == kNone && d_b == kNone;
-  check.want(all || none, "an adapter is there in part: want inner, b, d_inner and d_b, or none of them");
-  if (!all) return check.status();
+  const bool adapts = inner != kNone && b != kNone;
+  check.want(adapts || (inner == kNone && b == kNone), "an adapter is there in part: want inner and b, or neither");
+  const bool wants = adapts && has_gradients();
+  check.want(wants == (d_inner != kNone) && wants == (d_b != kNone), "found ", wants ? "no" : "some",
+             " gradients of an adapter: want d_inner and d_b ", wants ? "beside d_x" : "with an adapter and d_x alone");
+  if (!adapts) return check.status();
   const ValueType low = check.value("inner", inner);
   check.want(low.extent == in.extent, "inner is ", describe(low), ": want the rows of x, ", describe(in));
   check.matrix("b", b, 1, matrix.rows, low.columns());
+  if (!wants) return check.status();
   check.type("d_inner", d_inner, low);
   check.type("d_b", d_b, d_b_result(program));
   return check.status();

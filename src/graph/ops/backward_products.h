@@ -30,8 +30,10 @@ struct LinearTransposed {
       .name = "linear_transposed",
       .formula = "out[r][i] = sum_o weight[o][i] x[r][o]",
       .source = "the gradient of linear for x: Rumelhart, Hinton and Williams 1986 (Nature 323)",
-      .tolerance = {.exact = 1e-5f, .fast = 1e-5f, .fast_8bit = 1e-5f},
-      .reason = "f32 in both arithmetics, with decoded weights; f32 sums in another order",
+      .tolerance = {.exact = 1e-5f, .fast = 1e-5f, .fast_8bit = 3e-2f},
+      .reason =
+          "f32 sums in another order, of decoded weights. fast: both factors rounded to 8 bits a block of rows of "
+          "the weight (1/254 of the block's largest), where these are a multiple of 32",
   };
   template <class Visitor>
   void operands(Visitor& v) const {
@@ -104,8 +106,8 @@ struct ExpertLinearTransposed {
       .name = "expert_linear_transposed",
       .formula = "out[r k + i][c] = sum_o weight[expert i of r][o][c] x[r k + i][o]",
       .source = "the gradient of expert_linear for x, by choice",
-      .tolerance = {.exact = 1e-5f, .fast = 1e-5f, .fast_8bit = 1e-5f},
-      .reason = "f32 in both arithmetics, with decoded weights; f32 sums in another order",
+      .tolerance = {.exact = 1e-5f, .fast = 1e-5f, .fast_8bit = 3e-2f},
+      .reason = "as linear_transposed",
   };
   template <class Visitor>
   void operands(Visitor& v) const {
@@ -150,7 +152,8 @@ struct ExpertOuterSum {
 };
 
 // The loss of each row, and the gradient of the sum of all rows' losses times their shares. It never holds more than a
-// part of the logits. `inner` and `b` are an adapter of the head: inner = a x.
+// part of the logits. `inner` and `b` are an adapter of the head: inner = a x. An evaluation has no gradients, and
+// `share` is then not used.
 struct CrossEntropy {
   ValueId x = kNone;
   WeightId weight = kNone;
@@ -188,10 +191,11 @@ struct CrossEntropy {
     v.input("target", target, "i32 [extent, 1], each in [0, vocabulary)");
     v.input("share", share, "f32 [extent, 1]");
     v.output("loss", loss, "f32 [extent, 1]");
-    v.output("d_x", d_x, "as x");
+    v.output("d_x", d_x, "as x, or none: no gradients");
     v.output("d_inner", d_inner, "as inner");
     v.output("d_b", d_b, "f32 [vocabulary one, rank]");
   }
+  bool has_gradients() const { return d_x != kNone; }
   ValueType loss_result(const Program& program) const;
   ValueType d_b_result(const Program& program) const;
   Status check(const Program& program) const;

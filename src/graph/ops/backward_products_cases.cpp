@@ -96,7 +96,8 @@ std::vector<ChoiceCase> choice_cases() {
   return {
       {Format::f32, 1, 1, 5, 3},         {Format::f32, 4, 2, 33, 7},         {Format::f32, 4, 2, 33, 7, true},
       {Format::bf16, 8, 3, 24, 40},      {Format::q8_0, 8, 8, 40, 64, true}, {Format::f32, 3, 0, 20, 33},
-      {Format::f32, 3, 0, 20, 33, true}, {Format::q4_k, 2, 0, 16, 256},
+      {Format::f32, 3, 0, 20, 33, true}, {Format::q4_k, 2, 0, 16, 256},      {Format::q8_0, 3, 0, 32, 96},
+      {Format::q4_k, 6, 2, 96, 512},
   };
 }
 
@@ -106,6 +107,7 @@ struct LossCase {
   uint32_t vocabulary, columns, rank;
   float softcap = 0;
   float largest = 1;  // of the rows
+  bool gradients = true;
 };
 
 OpCase loss_case(const LossCase& one) {
@@ -122,10 +124,15 @@ OpCase loss_case(const LossCase& one) {
   }
   op.target = c.integers(1, {.low = 0, .high = static_cast<float>(one.vocabulary - 1)}).id;
   op.share = c.input(1, 1, {.low = 0.25f}).id;
-  const Value loss = r.new_value(op.loss_result(r.program())), d_x = r.new_value(x.type());
+  const Value loss = r.new_value(op.loss_result(r.program()));
   op.loss = loss.id;
-  op.d_x = d_x.id;
-  if (one.rank != 0) {
+  c.output(loss);
+  if (one.gradients) {
+    const Value d_x = r.new_value(x.type());
+    op.d_x = d_x.id;
+    c.output(d_x);
+  }
+  if (one.gradients && one.rank != 0) {
     const Value d_inner = r.new_value({.width = one.rank}), d_b = r.new_value(op.d_b_result(r.program()));
     op.d_inner = d_inner.id;
     op.d_b = d_b.id;
@@ -133,8 +140,6 @@ OpCase loss_case(const LossCase& one) {
     c.output(d_b);
   }
   r.record(op);
-  c.output(loss);
-  c.output(d_x);
   c.row_steps({1, 0, 5, 17, 70});
   return c.done();
 }
@@ -143,11 +148,16 @@ OpCase loss_case(const LossCase& one) {
 
 std::vector<OpCase> LinearTransposed::cases() {
   std::vector<OpCase> cases;
-  cases.reserve(kWidths.size() + 2 + block_formats().size());
+  cases.reserve(kWidths.size() + 6 + block_formats().size());
   for (const uint32_t width : kWidths) cases.push_back(transposed_case(Format::f32, width, 101 - width));
   for (const Format format : {Format::f16, Format::bf16}) cases.push_back(transposed_case(format, 33, 50));
   for (const Format format : block_formats())
     cases.push_back(transposed_case(format, 19, format_info(format).block_elements * 2));
+  // Fast arithmetic rounds blocks of 32 rows.
+  cases.push_back(transposed_case(Format::q8_0, 32, 32));
+  cases.push_back(transposed_case(Format::q8_0, 96, 160));
+  cases.push_back(transposed_case(Format::q4_k, 288, 512));
+  cases.push_back(transposed_case(Format::q6_k, 64, 768));
   return cases;
 }
 
@@ -183,6 +193,8 @@ std::vector<OpCase> CrossEntropy::cases() {
            {"softcap", Format::bf16, 100, 33, 5, 3.0f},
            {"large", Format::f32, 300, 64, 0, 0, 30},
            {"blocks", Format::q6_k, 70, 256, 4, 30},
+           {"evaluation", Format::f32, 37, 20, 0, 0, 1, false},
+           {"evaluation with adapter", Format::q6_k, 70, 256, 4, 30, 1, false},
        })
     cases.push_back(loss_case(one));
   return cases;

@@ -1,7 +1,7 @@
 // cross_entropy: logits of kRows rows at a time, so that memory does not grow with the rows. For each such block
 //
 //   1. the logits, tile by tile of the vocabulary, then the adapter's part, and the soft cap
-//   2. a workgroup for each row: the loss; logits become their gradients in place
+//   2. the softmax's sums over parts of kRowPart words, the losses, and in place of logits their gradients
 //   3. d_x and d_inner: sums over parts of kPart words of the vocabulary, so that enough workgroups have work, and then
 //      the sums of the parts in ascending order
 //   4. d_b: the block's rows are added to what the blocks before have left
@@ -14,7 +14,7 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kRows = 64, kPart = 4096, kRowThreads = 256;
+constexpr uint32_t kRows = 64, kPart = 4096, kRowThreads = 256, kRowPart = 16384;
 
 constexpr const char* kBlock = R"(
 fn block_end() -> u32 { return min(rows(), p.first_row + BLOCK_ROWS); }
@@ -47,27 +47,66 @@ constexpr const char* kCapped = R"(
 fn capped(z: f32) -> f32 { return select(z, p.softcap * exact_tanh(z / p.softcap), p.softcap > 0.0); }
 )";
 
+// The largest logit of a part of a row, and the sum of all exp(logit - largest).
+constexpr const char* kRowParts = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups);
+  let row = p.first_row + i / ROW_PARTS;
+  if (row >= block_end()) { return; }
+  let first = i % ROW_PARTS * ROW_PART;
+  let begin = logit_at(row, first);
+  let count = min(ROW_PART, OUTPUTS - first);
+  var own = -3.0e38;
+  for (var o = thread; o < count; o += THREADS) { own = max(own, load(begin + o)); }
+  let largest = max_all(own, thread);
+  var part = 0.0;
+  for (var o = thread; o < count; o += THREADS) { part += exact_exp(load(begin + o) - largest); }
+  let sum = sum_all(part, thread);
+  if (thread == 0u) {
+    let to = p.row_parts + ((row - p.first_row) * ROW_PARTS + i % ROW_PARTS) * 2u;
+    store(to, largest);
+    store(to + 1u, sum);
+  }
+}
+)";
+// Two words for each row of the block: its largest logit and the sum of all exp(logit - largest), in ascending order of
+// parts.
 constexpr const char* kRowLoss = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
-  let row = p.first_row + group_index(group, groups);
+  let row = p.first_row + group_index(group, groups) * THREADS + thread;
+  if (row >= block_end()) { return; }
+  let parts = p.row_parts + (row - p.first_row) * ROW_PARTS * 2u;
+  var largest = load(parts);
+  for (var part = 1u; part < ROW_PARTS; part++) { largest = max(largest, load(parts + part * 2u)); }
+  var sum = 0.0;
+  for (var part = 0u; part < ROW_PARTS; part++) {
+    sum += load(parts + part * 2u + 1u) * exact_exp(load(parts + part * 2u) - largest);
+  }
+  store(p.loss + row, exact_log(sum) + largest - load(logit_at(row, word(p.target_words + row))));
+  store(p.row_sums + (row - p.first_row) * 2u, largest);
+  store(p.row_sums + (row - p.first_row) * 2u + 1u, sum);
+}
+)";
+constexpr const char* kRowGradients = R"(
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups);
+  let row = p.first_row + i / ROW_PARTS;
   if (row >= block_end()) { return; }
   let begin = logit_at(row, 0u);
-  var own = -3.0e38;
-  for (var o = thread; o < OUTPUTS; o += THREADS) { own = max(own, load(begin + o)); }
-  let largest = max_all(own, thread);
-  var part = 0.0;
-  for (var o = thread; o < OUTPUTS; o += THREADS) { part += exact_exp(load(begin + o) - largest); }
-  let sum = sum_all(part, thread);
+  let largest = load(p.row_sums + (row - p.first_row) * 2u);
+  let factor = 1.0 / load(p.row_sums + (row - p.first_row) * 2u + 1u);
   let target_word = word(p.target_words + row);
-  if (thread == 0u) { store(p.loss + row, exact_log(sum) + largest - load(begin + target_word)); }
-  workgroupBarrier();
-  storageBarrier();
   let share = load(p.share + row);
-  for (var o = thread; o < OUTPUTS; o += THREADS) {
+  let end = min(i % ROW_PARTS * ROW_PART + ROW_PART, OUTPUTS);
+  for (var o = i % ROW_PARTS * ROW_PART + thread; o < end; o += THREADS) {
     let y = load(begin + o);
-    var d = share * (exact_exp(y - largest) / sum - select(0.0, 1.0, o == target_word));
+    var d = share * (exact_exp(y - largest) * factor - select(0.0, 1.0, o == target_word));
     if (p.softcap > 0.0) {
       let capped = y / p.softcap;
       d *= 1.0 - capped * capped;
@@ -126,7 +165,7 @@ struct Emitter::LossBlock {
   uint32_t first_row = 0;
   uint32_t block_rows = 0;
   uint32_t outputs = 0, inputs = 0, rank = 0;
-  uint32_t logits = 0, parts = 0;  // words of scratch
+  uint32_t logits = 0, parts = 0, row_parts = 0, row_sums = 0;  // words of scratch
 };
 
 struct Emitter::LogitProduct {
@@ -182,16 +221,28 @@ void Emitter::emit_logits(const LossBlock& block) {
 
 void Emitter::emit_row_losses(const LossBlock& block) {
   const CrossEntropy& op = block.op;
-  Kernel kernel = of_block("loss_rows", block, 1);
-  kernel.threads = kRowThreads;
-  kernel.params.insert(
-      kernel.params.end(),
-      {{"target_words", at(op.target)}, {"share", at(op.share)}, {"loss", at(op.loss)}, {"softcap", op.softcap}});
-  kernel.snippets = {kMath, kBlock};
-  use_reduce(kernel, adapter_);
-  kernel.body = kRowLoss;
-  kernel.grid.per = 1;
-  add(kernel);
+  const auto parts = static_cast<uint32_t>(divide_up(block.outputs, kRowPart));
+  // `items` of a row, `per` of them to a workgroup.
+  const auto emit_one = [&](const char* name, const char* body, uint32_t threads, uint32_t items, uint32_t per) {
+    Kernel kernel = of_block(name, block, 1);
+    kernel.threads = threads;
+    kernel.constants.insert(kernel.constants.end(), {{"ROW_PART", kRowPart}, {"ROW_PARTS", parts}});
+    kernel.params.insert(kernel.params.end(), {{"row_parts", block.row_parts},
+                                               {"row_sums", block.row_sums},
+                                               {"target_words", at(op.target)},
+                                               {"share", at(op.share)},
+                                               {"loss", at(op.loss)},
+                                               {"softcap", op.softcap}});
+    kernel.snippets = {kMath, kBlock};
+    use_reduce(kernel, adapter_);
+    kernel.body = body;
+    kernel.grid.items = items;
+    kernel.grid.per = per;
+    add(kernel);
+  };
+  emit_one("loss_row_parts", kRowParts, kRowThreads, parts, 1);
+  emit_one("loss_rows", kRowLoss, kThreads, 1, kThreads);
+  if (op.has_gradients()) emit_one("loss_row_gradients", kRowGradients, kRowThreads, parts, 1);
 }
 
 // out[row][i] = factor sum over the vocabulary of weight[o][i] d_z[row][o].
@@ -255,12 +306,16 @@ void Emitter::emit(const CrossEntropy& op) {
     return parts * block.block_rows * columns;
   };
   block.logits = scratch(uint64_t{block.block_rows} * block.outputs);
-  block.parts =
-      scratch(std::max(parts_words(op.weight, block.inputs), op.inner == kNone ? 0 : parts_words(op.b, block.rank)));
-  if (op.inner != kNone) add(elementwise("zeros", "fn element(i: u32) -> f32 { return 0.0; }", op.d_b));
+  block.row_parts = scratch(uint64_t{block.block_rows} * divide_up(block.outputs, kRowPart) * 2);
+  block.row_sums = scratch(uint64_t{block.block_rows} * 2);
+  if (op.has_gradients())
+    block.parts =
+        scratch(std::max(parts_words(op.weight, block.inputs), op.inner == kNone ? 0 : parts_words(op.b, block.rank)));
+  if (op.d_b != kNone) add(elementwise("zeros", "fn element(i: u32) -> f32 { return 0.0; }", op.d_b));
   for (; block.first_row < most; block.first_row += block.block_rows) {
     emit_logits(block);
     emit_row_losses(block);
+    if (!op.has_gradients()) continue;
     emit_loss_product(block, op.weight, op.d_x, 1.0f);
     if (op.inner == kNone) continue;
     emit_loss_product(block, op.b, op.d_inner, op.factor);
