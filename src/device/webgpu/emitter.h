@@ -194,6 +194,20 @@ class Emitter {
   uint32_t scratch_for_integers(ValueId x);  // for emit_integers()
   Dispatch& emit_integers(ValueId x, uint32_t to);
   void emit_integer_tiles(const Linear& op, uint32_t tile, uint32_t integers);
+  // The products of rows, which are integers, with a weight's integers or with columns that are integers in scratch.
+  struct IntegerProduct {
+    ValueId inputs = kNone;
+    uint32_t integers = 0;  // the word at which the inputs' integers begin
+    ValueId out = kNone;
+    uint32_t first_output = 0, outputs = 0;  // of `out`, those of this dispatch
+    std::optional<Binding> weight{};
+    uint32_t columns = 0;  // the word at which columns begin, if there is no weight
+    std::string snippets{};
+  };
+  void emit_integer_product(const IntegerProduct& of);
+  // Whether fast arithmetic multiplies the weight's columns as integers.
+  bool has_integer_columns(WeightId weight) const;
+  void emit_integer_transposed(const LinearTransposed& op);
   struct ExpertsKernels;
   void emit_resident(const ExpertsKernels& kernels);
   void emit_streamed(const ExpertsKernels& kernels);
@@ -290,6 +304,12 @@ class Emitter {
     bool by_choice = false, transposed = false;
   };
   void emit_expert_product(const ExpertProduct& of);
+  struct ScoreBlock;  // some queries and heads of an attention_backward (kernels/backward_attention.cpp)
+  struct ScoreProduct;
+  Kernel of_scores(const char* name, const ScoreBlock& block, const Extent& extent) const;
+  void emit_seen(const ScoreBlock& block);
+  void emit_score_product(const ScoreBlock& block, const ScoreProduct& of);
+  void emit_shares(const ScoreBlock& block);
   struct LossBlock;  // some rows of a cross_entropy (kernels/backward_loss.cpp)
   struct LogitProduct;
   Kernel of_block(const char* name, const LossBlock& block, uint64_t times) const;

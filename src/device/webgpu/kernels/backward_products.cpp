@@ -1,5 +1,5 @@
-// linear_transposed, outer_sum, expert_linear, expert_linear_transposed, expert_outer_sum: products by tiles, in f32 in
-// both arithmetics (tiled_products.h).
+// linear_transposed, outer_sum, expert_linear, expert_linear_transposed, expert_outer_sum: products by tiles in f32
+// (tiled_products.h), except those transposed that fast arithmetic computes with integers (ops_integer_tiles.cpp).
 //
 // Products with experts take the rows that have chosen an expert together. One workgroup lists the choices expert by
 // expert, in ascending order, so that sums over them have one order. If each row meets all experts, no list is needed.
@@ -12,11 +12,22 @@
 namespace sluice::webgpu {
 namespace {
 
+constexpr uint32_t kPart = 512;  // rows of a weight with few columns, over which a workgroup sums
+
 // All tiles of rows() by COLUMNS results.
 constexpr const char* kJobOfRows = R"(
 fn job_of(group: u32) -> Job {
   let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
   return Job(group / blocks * TILE_ROWS, rows(), group % blocks * TILE_COLUMNS, COLUMNS, 0u, p.depth, 0u);
+}
+)";
+// Likewise, of sums over parts of the depth.
+constexpr const char* kJobOfParts = R"(
+fn job_of(group: u32) -> Job {
+  let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
+  let part = group / blocks % PARTS;
+  return Job(group / blocks / PARTS * TILE_ROWS, rows(), group % blocks * TILE_COLUMNS, COLUMNS, part * PART,
+             min((part + 1u) * PART, p.depth), part);
 }
 )";
 // Likewise, of sums over the rows of another value.
@@ -141,32 +152,53 @@ fn job_of(group: u32) -> Job {
 }  // namespace
 
 void Emitter::emit(const LinearTransposed& op) {
+  if (has_integer_columns(op.weight)) return emit_integer_transposed(op);
   const MatrixLayout& matrix = layout_.matrix(op.weight);
   const uint32_t inputs = program_.weights[op.weight].shape.columns;
   const TiledProduct product{.rows = most_rows(type(op.x).extent), .columns = inputs, .right = RightTable::across};
   const ProductTile side = product_tile(adapter_, product);
+  // Few columns have few tiles, so their sums are made in parts, which more workgroups compute.
+  const bool is_narrow = side.columns_each == 1 && matrix.tiles.size() == 1;
+  const auto parts = is_narrow ? static_cast<uint32_t>(divide_up(matrix.tiles.front().rows, kPart)) : 1;
+  const uint32_t sums = parts == 1 ? at(op.out) : scratch(parts * most_rows(type(op.x).extent) * inputs);
   for (uint32_t tile = 0; tile < matrix.tiles.size(); ++tile) {
     Kernel kernel{.name = "linear_transposed", .extent = type(op.x).extent};
-    kernel.constants = {{"COLUMNS", inputs}, {"X_COLUMNS", columns(op.x)}, {"IS_FIRST", tile == 0 ? 1u : 0u}};
+    kernel.constants = {{"COLUMNS", inputs},
+                        {"X_COLUMNS", columns(op.x)},
+                        {"IS_FIRST", tile == 0 ? 1u : 0u},
+                        {"PART", parts == 1 ? ~0u : kPart},
+                        {"PARTS", parts}};
     kernel.params = {{"x", at(op.x)},
-                     {"out", at(op.out)},
+                     {"out", sums},
                      {"first", static_cast<uint32_t>(matrix.tiles[tile].first_row)},
                      {"depth", static_cast<uint32_t>(matrix.tiles[tile].rows)}};
     kernel.bindings = {memory(), weight("w", op.weight, tile)};
     kernel.snippets = {decoder(op.weight, "w")};
     use_tiled_product(kernel, adapter_, product);
-    kernel.snippets.emplace_back(kJobOfRows);
+    kernel.snippets.emplace_back(parts == 1 ? kJobOfRows : kJobOfParts);
     kernel.snippets.emplace_back(R"(
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + p.first + k); }
 fn weight_row(job: Job, k: u32) -> u32 { return k; }
 fn finish(job: Job, m: u32, n: u32, sum: f32) {
-  let to = p.out + m * COLUMNS + n;
+  let to = p.out + (job.place * rows() + m) * COLUMNS + n;
   if (IS_FIRST == 1u) { store(to, sum); } else { store(to, load(to) + sum); }
 }
 )");
-    kernel.grid = {.per = side.rows(), .times = divide_up(inputs, side.columns())};
+    kernel.grid = {.per = side.rows(), .times = parts * divide_up(inputs, side.columns())};
     add(kernel);
   }
+  if (parts == 1) return;
+  Kernel kernel = elementwise("linear_transposed_parts", R"(
+fn element(i: u32) -> f32 {
+  var sum = 0.0;
+  for (var part = 0u; part < PARTS; part++) { sum += load(p.parts + part * rows() * COLUMNS + i); }
+  return sum;
+}
+)",
+                              op.out);
+  kernel.constants.push_back({"PARTS", parts});
+  kernel.params.push_back({"parts", sums});
+  add(kernel);
 }
 
 void Emitter::emit(const OuterSum& op) {

@@ -7,13 +7,13 @@
 namespace sluice::webgpu {
 namespace {
 
-// A thread's rows and columns are neighbours, so that it reads each of both as one vector.
+// A thread's rows and columns are neighbours, so that it reads each of both as one vector. A tile of numbers along k in
+// memory is read in pieces of 8, for 4 rows at once, so that neighbouring threads write to different memory banks.
 constexpr const char* kJob = R"(
 struct Job { m: u32, end_m: u32, n: u32, end_n: u32, k: u32, end_k: u32, place: u32 }
 fn no_job() -> Job { return Job(0u, 0u, 0u, 0u, 0u, 0u, 0u); }
 const TILE_ROWS = SIDE * ROWS_EACH;
 const TILE_COLUMNS = SIDE * COLUMNS_EACH;
-const DEPTH = 16u;  // numbers of a row or column that are staged at once
 const STRIDE = SIDE + 1u;
 alias Left = ${left};
 alias Right = ${right};
@@ -21,61 +21,101 @@ var<workgroup> left_tile: array<Left, DEPTH * STRIDE>;
 var<workgroup> right_tile: array<Right, DEPTH * STRIDE>;
 fn keep_left(k: u32, m: u32, x: f32) { left_tile[k * STRIDE + m / ROWS_EACH]${of_row} = x; }
 fn keep_right(k: u32, n: u32, x: f32) { right_tile[k * STRIDE + n / COLUMNS_EACH]${of_column} = x; }
+
+struct Place { k: u32, side: u32 }
+fn place_of(i: u32, sides: u32, along_k: bool) -> Place {
+  if (!along_k) { return Place(i / sides, i % sides); }
+  return Place(i / 4u % 8u + i / 32u % (DEPTH / 8u) * 8u, i % 4u + i / 32u / (DEPTH / 8u) * 4u);
+}
 )";
 
 constexpr const char* kElements = R"(
-fn stage_right(job: Job, first_k: u32, thread: u32) {
-  for (var i = thread; i < DEPTH * TILE_COLUMNS; i += THREADS) {
-    let k = i / TILE_COLUMNS;
-    let n = i % TILE_COLUMNS;
+const RIGHT_LOADS = DEPTH * TILE_COLUMNS / THREADS;
+var<private> next_right: array<f32, RIGHT_LOADS>;
+fn fetch_right(job: Job, first_k: u32, thread: u32) {
+  for (var l = 0u; l < RIGHT_LOADS; l++) {
+    let at = place_of(thread + l * THREADS, TILE_COLUMNS, RIGHT_ALONG_K == 1u);
     var x = 0.0;
-    if (first_k + k < job.end_k && job.n + n < job.end_n) { x = right_at(job, first_k + k, job.n + n); }
-    keep_right(k, n, x);
+    if (first_k + at.k < job.end_k && job.n + at.side < job.end_n) { x = right_at(job, first_k + at.k, job.n + at.side); }
+    next_right[l] = x;
+  }
+}
+fn stage_right(thread: u32) {
+  for (var l = 0u; l < RIGHT_LOADS; l++) {
+    let at = place_of(thread + l * THREADS, TILE_COLUMNS, RIGHT_ALONG_K == 1u);
+    keep_right(at.k, at.side, next_right[l]);
+  }
+}
+)";
+// Units of sixteen decoded numbers.
+constexpr const char* kUnits = R"(
+const UNITS = DEPTH * TILE_COLUMNS / 16u;
+const RIGHT_LOADS = (UNITS + THREADS - 1u) / THREADS;
+var<private> next_right: array<mat4x4f, RIGHT_LOADS>;
+fn fetch_right(job: Job, first_k: u32, thread: u32) {
+  for (var l = 0u; l < RIGHT_LOADS; l++) { next_right[l] = unit_at(job, first_k, thread + l * THREADS); }
+}
+fn stage_right(thread: u32) {
+  for (var l = 0u; l < RIGHT_LOADS; l++) {
+    if (thread + l * THREADS < UNITS) { keep_unit(thread + l * THREADS, next_right[l]); }
   }
 }
 )";
 constexpr const char* kAcross = R"(
-fn stage_right(job: Job, first_k: u32, thread: u32) {
-  const kParts = TILE_COLUMNS / 16u;
-  for (var i = thread; i < DEPTH * kParts; i += THREADS) {
-    let k = i / kParts;
-    let n = i % kParts * 16u;
-    var x = mat4x4f();
-    if (first_k + k < job.end_k && job.n + n < job.end_n) {
-      x = w_16(weight_row(job, first_k + k), (job.n + n) / 16u);
-    }
+const kParts = TILE_COLUMNS / 16u;
+fn unit_at(job: Job, first_k: u32, unit: u32) -> mat4x4f {
+  let k = first_k + unit / kParts;
+  let n = job.n + unit % kParts * 16u;
+  if (unit >= UNITS || k >= job.end_k || n >= job.end_n) { return mat4x4f(); }
+  return w_16(weight_row(job, k), n / 16u);
+}
+fn keep_unit(unit: u32, numbers: mat4x4f) {
+  var x = numbers;
+  let k = unit / kParts;
+  let n = unit % kParts * 16u;
 ${keep_sixteen}
-  }
 }
 )";
 // Sixteen neighbouring numbers, as fours where a thread has four columns.
 constexpr const char* kKeepFours = R"(
-    let at = k * STRIDE + n / 4u;
-    for (var j = 0u; j < 4u; j++) { right_tile[at + j] = x[j]; }
+  let at = k * STRIDE + n / 4u;
+  for (var j = 0u; j < 4u; j++) { right_tile[at + j] = x[j]; }
 )";
 constexpr const char* kKeepSingly = R"(
-    for (var j = 0u; j < 16u; j++) { keep_right(k, n + j, x[j / 4u][j % 4u]); }
+  for (var j = 0u; j < 16u; j++) { keep_right(k, n + j, x[j / 4u][j % 4u]); }
 )";
 constexpr const char* kAlong = R"(
-fn stage_right(job: Job, first_k: u32, thread: u32) {
-  for (var n = thread; n < TILE_COLUMNS; n += THREADS) {
-    var x = mat4x4f();
-    if (job.n + n < job.end_n) { x = w_16(weight_row(job, job.n + n), first_k / 16u); }
-    for (var j = 0u; j < 16u; j++) { keep_right(j, n, x[j / 4u][j % 4u]); }
-  }
+fn unit_at(job: Job, first_k: u32, unit: u32) -> mat4x4f {
+  let n = job.n + unit % TILE_COLUMNS;
+  let k = first_k + unit / TILE_COLUMNS * 16u;
+  if (unit >= UNITS || k >= job.end_k || n >= job.end_n) { return mat4x4f(); }
+  return w_16(weight_row(job, n), k / 16u);
+}
+fn keep_unit(unit: u32, numbers: mat4x4f) {
+  var x = numbers;
+  let k = unit / TILE_COLUMNS * 16u;
+  for (var j = 0u; j < 16u; j++) { keep_right(k + j, unit % TILE_COLUMNS, x[j / 4u][j % 4u]); }
 }
 )";
 
+// While a tile is multiplied, the threads prefetch the next DEPTH numbers of its rows and columns.
 constexpr const char* kBody = R"(
 var<workgroup> shared_job: Job;
+const LEFT_LOADS = DEPTH * TILE_ROWS / THREADS;
+var<private> next_left: array<f32, LEFT_LOADS>;
 
-fn stage_left(job: Job, first_k: u32, thread: u32) {
-  for (var i = thread; i < DEPTH * TILE_ROWS; i += THREADS) {
-    let k = select(i / TILE_ROWS, i % DEPTH, LEFT_ALONG_K == 1u);
-    let m = select(i % TILE_ROWS, i / DEPTH, LEFT_ALONG_K == 1u);
+fn fetch_left(job: Job, first_k: u32, thread: u32) {
+  for (var l = 0u; l < LEFT_LOADS; l++) {
+    let at = place_of(thread + l * THREADS, TILE_ROWS, LEFT_ALONG_K == 1u);
     var x = 0.0;
-    if (first_k + k < job.end_k && job.m + m < job.end_m) { x = left_at(job, job.m + m, first_k + k); }
-    keep_left(k, m, x);
+    if (first_k + at.k < job.end_k && job.m + at.side < job.end_m) { x = left_at(job, job.m + at.side, first_k + at.k); }
+    next_left[l] = x;
+  }
+}
+fn stage_left(thread: u32) {
+  for (var l = 0u; l < LEFT_LOADS; l++) {
+    let at = place_of(thread + l * THREADS, TILE_ROWS, LEFT_ALONG_K == 1u);
+    keep_left(at.k, at.side, next_left[l]);
   }
 }
 
@@ -88,10 +128,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let row = thread / SIDE;
   let column = thread % SIDE;
   var sums: array<Right, ROWS_EACH>;
+  fetch_left(job, job.k, thread);
+  fetch_right(job, job.k, thread);
   for (var k = job.k; k < job.end_k; k += DEPTH) {
-    stage_left(job, k, thread);
-    stage_right(job, k, thread);
+    stage_left(thread);
+    stage_right(thread);
     workgroupBarrier();
+    if (k + DEPTH < job.end_k) {
+      fetch_left(job, k + DEPTH, thread);
+      fetch_right(job, k + DEPTH, thread);
+    }
     for (var i = 0u; i < DEPTH; i++) {
       let left = left_tile[i * STRIDE + row];
       let right = right_tile[i * STRIDE + column];
@@ -108,6 +154,22 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
 }
 )";
+
+// Bytes of both tiles in workgroup memory.
+uint64_t staged_bytes(const ProductTile& tile, uint32_t depth) {
+  return uint64_t{depth} * (tile.side + 1) * (tile.rows_each + tile.columns_each) * sizeof(float);
+}
+
+// Numbers of a row or column that are staged at once: several for each thread, so that as many loads are under way.
+uint32_t depth_of(const Adapter& adapter, const ProductTile& tile) {
+  constexpr uint64_t kOtherBytes = 64;
+  uint32_t depth = 16;
+  if (adapter.is_software) return depth;
+  const bool is_narrow = tile.rows_each == 1 && tile.columns_each == 1;
+  while (depth < (is_narrow ? 64 : 32) && staged_bytes(tile, 2 * depth) + kOtherBytes <= adapter.workgroup_bytes)
+    depth *= 2;
+  return depth;
+}
 
 const char* vector_of(uint32_t numbers) {
   CHECK(numbers == 1 || numbers == 2 || numbers == 4);
@@ -131,15 +193,20 @@ ProductTile product_tile(const Adapter& adapter, const TiledProduct& product) {
 
 void use_tiled_product(Kernel& kernel, const Adapter& adapter, const TiledProduct& product) {
   const ProductTile tile = product_tile(adapter, product);
+  const uint32_t depth = depth_of(adapter, tile);
   kernel.threads = tile.side * tile.side;
+  CHECK(depth * tile.rows() % kernel.threads == 0 && depth * tile.columns() % kernel.threads == 0);
   kernel.constants.insert(kernel.constants.end(), {{"SIDE", tile.side},
+                                                   {"DEPTH", depth},
                                                    {"ROWS_EACH", tile.rows_each},
                                                    {"COLUMNS_EACH", tile.columns_each},
-                                                   {"LEFT_ALONG_K", product.left_along_k ? 1u : 0u}});
+                                                   {"LEFT_ALONG_K", product.left_along_k ? 1u : 0u},
+                                                   {"RIGHT_ALONG_K", product.right_along_k ? 1u : 0u}});
   const uint32_t rows = tile.rows_each, columns = tile.columns_each;
-  std::string right = product.right == RightTable::elements ? kElements : kAlong;
+  std::string right = kElements;
+  if (product.right == RightTable::along) right = cat(kUnits, kAlong);
   if (product.right == RightTable::across)
-    right = fill(kAcross, {{"keep_sixteen", columns == 4 ? kKeepFours : kKeepSingly}});
+    right = kUnits + fill(kAcross, {{"keep_sixteen", columns == 4 ? kKeepFours : kKeepSingly}});
   kernel.snippets.push_back(fill(kJob, {{"left", vector_of(rows)},
                                         {"right", vector_of(columns)},
                                         {"of_row", element_of(rows, "m % ROWS_EACH")},

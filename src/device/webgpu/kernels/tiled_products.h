@@ -2,8 +2,8 @@
 //
 //   result(m, n) = sum over k of left(m, k) right(k, n), in ascending order of k
 //
-// A workgroup computes a tile of results. It stages 16 numbers of each of the tile's rows and columns at a time in
-// workgroup memory. The order of a sum does not depend on the tile's size.
+// A workgroup computes a tile of results. It stages 16 numbers or more of each of the tile's rows and columns at a time
+// in workgroup memory. The order of a sum does not depend on the tile's size.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ enum class RightTable : uint8_t {
 struct TiledProduct {
   uint64_t rows = 0, columns = 0;  // of the results, at most
   RightTable right{};
-  bool left_along_k = true;  // whether numbers of the first table with neighbouring k are neighbours in memory
+  bool left_along_k = true;    // whether numbers of the first table with neighbouring k are neighbours in memory
+  bool right_along_k = false;  // likewise of the second table's elements
 };
 
 // The sizes of a tile.
